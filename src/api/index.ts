@@ -1,0 +1,2 @@
+/** Room `api`. */
+export {}

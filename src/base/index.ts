@@ -1,0 +1,12 @@
+/** Room `base`: what every other room may lean on. It knows nobody. */
+export { assert, unreachable } from './assert.ts'
+export { BatonError } from './baton-error.ts'
+export type { ErrorData, ErrorValue } from './baton-error.ts'
+export { sleep } from './clock.ts'
+export type { Clock, Timer } from './clock.ts'
+export { ERROR_CODES, isErrorCode } from './error-codes.ts'
+export type { ErrorClass, ErrorCode, ErrorCodeRow } from './error-codes.ts'
+export { randomInt, seededRandom } from './random.ts'
+export type { Random } from './random.ts'
+export { parseWorkerId, workerIdOf } from './worker-id.ts'
+export type { WorkerId } from './worker-id.ts'

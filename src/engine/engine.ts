@@ -1,0 +1,53 @@
+/**
+ * The contract between Baton and whatever computes tokens. One small class makes a worker.
+ *
+ * Order of calls: start → (kvEvents, load, healthCheckPayload) → many generate at once, abort as needed → drain →
+ * cleanup. `cleanup` is called exactly once by the worker, also after a failed or missing start, and must be
+ * idempotent.
+ */
+import type { WorkerId } from '../base/index.ts'
+import type { KvEvent, LoadReport } from '../kv/index.ts'
+import type { Chunk, EngineConfig, GenerateRequest } from '../request/index.ts'
+import type { GenerateContext } from './generate-context.ts'
+import type { KvBlockSource } from './kv-block-source.ts'
+
+export interface Engine {
+  /** Called once. When it resolves, `generate` works. A rejection means that the worker does not start. */
+  start(workerId: WorkerId): Promise<EngineConfig>
+
+  /**
+   * Chunks, then exactly one terminal item (a chunk with `finish`, or a thrown BatonError), then nothing.
+   * Must look at `context.isStopped` between yields and then end with `finish: 'cancelled'`. Resources of the request
+   * are released in `finally`: the consumer may simply stop reading.
+   */
+  generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk>
+
+  /** Only on an explicit stop or kill while the stream is live; never for a stream that was merely dropped. */
+  abort?(requestId: string): void | Promise<void>
+
+  /** Admission has ended; finish what is in flight. */
+  drain?(): Promise<void>
+
+  /** Prefill workers: true = no KV is in transfer, false = busy, null = cannot tell. */
+  isQuiescent?(): boolean | null
+
+  /** Exactly once by the worker; idempotent; safe on what was never started. */
+  cleanup(): Promise<void>
+
+  /** Request that a health probe sends when the worker is idle; absent or null: no probe. */
+  healthCheckPayload?(): GenerateRequest | null
+
+  /** Called once after start. The engine calls the observer synchronously, at most once per step. */
+  observe?(observer: EngineObserver): void
+
+  /** KV that can be handed over block by block; absent: the engine moves its KV itself or not at all. */
+  readonly kvBlocks?: KvBlockSource
+
+  /** Named operations of an administrator, for example `clear_kv_blocks`. */
+  readonly controls?: Readonly<Record<string, (body: unknown) => Promise<unknown>>>
+}
+
+export interface EngineObserver {
+  kvEvents(dpRank: number, events: readonly KvEvent[]): void
+  load(report: LoadReport): void
+}

@@ -1,0 +1,2 @@
+/** Room `engine/testing`. */
+export {}

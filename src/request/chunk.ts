@@ -1,0 +1,68 @@
+/**
+ * What a worker's stream consists of.
+ *
+ * Order: any number of chunks without `finish`, then exactly one terminal item: a chunk with `finish`, or an error
+ * (thrown by the iterator in a process, an ERROR frame on the wire). Nothing follows a terminal item.
+ */
+import type { PrefillResult } from './kv-transfer.ts'
+
+export type FinishReason = 'stop' | 'eos' | 'length' | 'cancelled' | 'content_filter'
+
+export interface TokenLogprob {
+  readonly tokenId: number
+  readonly logprob: number
+}
+
+/** Of one generated token: the chosen one and its rivals, best first. */
+export interface TokenLogprobs extends TokenLogprob {
+  readonly top: readonly TokenLogprob[]
+}
+
+export interface Usage {
+  readonly promptTokens: number
+  readonly completionTokens: number
+  readonly totalTokens: number
+  /** Prompt tokens that were not computed because their KV was already there. */
+  readonly cachedTokens?: number
+}
+
+export interface Chunk {
+  /** New tokens only; may be empty. */
+  readonly tokenIds: readonly number[]
+  /** One entry per token of this chunk, when asked for. */
+  readonly logprobs?: readonly TokenLogprobs[]
+  /** Set on the terminal chunk only. */
+  readonly finish?: FinishReason
+  /** The token id or text that ended the output, when one did. */
+  readonly stopReason?: number | string
+  readonly usage?: Usage
+  readonly prefillResult?: PrefillResult
+  readonly engineData?: unknown
+}
+
+const MAX_U32 = 0xffffffff
+
+/** Usage whose total saturates at 2^32 − 1. */
+export function usageOf(
+  promptTokens: number,
+  completionTokens: number,
+  cachedTokens?: number,
+): Usage {
+  const totalTokens = Math.min(promptTokens + completionTokens, MAX_U32)
+  return cachedTokens === undefined
+    ? { promptTokens, completionTokens, totalTokens }
+    : { promptTokens, completionTokens, totalTokens, cachedTokens }
+}
+
+/** A chunk that carries one token and nothing else. */
+export function tokenChunk(tokenId: number): Chunk {
+  return { tokenIds: [tokenId] }
+}
+
+/** A terminal chunk. */
+export function finishChunk(
+  finish: FinishReason,
+  rest: Omit<Chunk, 'finish' | 'tokenIds'> & { tokenIds?: readonly number[] } = {},
+): Chunk {
+  return { tokenIds: [], ...rest, finish }
+}

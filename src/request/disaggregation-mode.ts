@@ -1,0 +1,40 @@
+/**
+ * Which part of a request's life a worker takes: all of it, the prefill, or the decode.
+ */
+import { BatonError } from '../base/index.ts'
+
+export type DisaggregationMode = 'agg' | 'prefill' | 'decode'
+
+/** The form used in JSON. Reading also accepts the short form. */
+export type DisaggregationModeJson = 'aggregated' | 'prefill' | 'decode'
+
+/** Trims and ignores case; `agg` and `aggregated` are the same. Throws `request.invalid_argument`. */
+export function parseDisaggregationMode(text: string): DisaggregationMode {
+  const name = text.trim().toLowerCase()
+  switch (name) {
+    case 'agg':
+    case 'aggregated':
+      return 'agg'
+    case 'prefill':
+    case 'decode':
+      return name
+    default:
+      throw new BatonError(
+        'request.invalid_argument',
+        `unknown disaggregation mode '${name}': use agg, prefill or decode`,
+        { data: { value: name, accepted: 'agg, prefill, decode' } },
+      )
+  }
+}
+
+export function disaggregationModeToJson(mode: DisaggregationMode): DisaggregationModeJson {
+  return mode === 'agg' ? 'aggregated' : mode
+}
+
+export function isPrefill(mode: DisaggregationMode): boolean {
+  return mode === 'prefill'
+}
+
+export function isDecode(mode: DisaggregationMode): boolean {
+  return mode === 'decode'
+}

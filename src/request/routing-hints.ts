@@ -1,0 +1,41 @@
+/**
+ * What a client may say about where its request runs (nvext and headers); see `api` for how it says it.
+ */
+import type { WorkerId } from '../base/index.ts'
+
+export interface RoutingHints {
+  /** Aggregated direct target; a hard pin. */
+  readonly backendWorkerId?: WorkerId
+  readonly prefillWorkerId?: WorkerId
+  readonly decodeWorkerId?: WorkerId
+  readonly dpRank?: number
+  readonly prefillDpRank?: number
+  /** Output length that the client expects, in tokens. */
+  readonly expectedOutputTokens?: number
+  readonly loraName?: string
+  /** Keeps cache contents of tenants apart: part of every block hash. */
+  readonly cacheSalt?: string
+  /** Earlier effective arrival in the queue, in seconds of head start. */
+  readonly priority?: number
+  readonly strictPriority?: number
+  readonly policyClass?: string
+  readonly tenantId?: string
+  readonly sessionId?: string
+  readonly sessionAction?: 'open' | 'close' | 'bind'
+  readonly sessionTimeoutSeconds?: number
+  readonly allowedWorkerIds?: readonly WorkerId[]
+  readonly excludedWorkerIds?: readonly WorkerId[]
+  readonly requiredTaints?: readonly string[]
+  readonly preferredTaints?: Readonly<Record<string, number>>
+  /** Route and answer with the ids only; nothing is booked, no engine is called. */
+  readonly queryOnly?: boolean
+  readonly overrides?: RouterOverrides
+}
+
+/** Per-request overrides of the router's configuration. */
+export interface RouterOverrides {
+  readonly overlapScoreWeight?: number
+  readonly temperature?: number
+  readonly assumeKvReuse?: boolean
+  readonly trackPrefillTokens?: boolean
+}

@@ -1,0 +1,2 @@
+/** Room `worker`. */
+export {}
