@@ -10,6 +10,14 @@ export {
 export type { DisaggregationMode, DisaggregationModeJson } from './disaggregation-mode.ts'
 export type { GenerateRequest } from './generate-request.ts'
 export type { BootstrapInfo, KvOffer, PrefillResult } from './kv-transfer.ts'
+export type {
+  Phase,
+  ReplySink,
+  RequestHandle,
+  RequestPlane,
+  RequestService,
+  RoutedEvent,
+} from './request-service.ts'
 export type { RouterOverrides, RoutingHints } from './routing-hints.ts'
 export type { GuidedDecoding, OutputOptions, Sampling, StopConditions } from './sampling.ts'
 export { servedModelNames } from './worker-card.ts'

@@ -1,2 +1,2 @@
-/** Room `router`. */
-export {}
+/** Room `router`: where a request runs, and why. */
+export type { FleetObserver } from './fleet-observer.ts'

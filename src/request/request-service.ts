@@ -1,0 +1,53 @@
+/**
+ * The one shape of "serve this request" that every layer below HTTP has: migration wraps the prefill router, which
+ * wraps the worker routers, which call the request plane.
+ *
+ * The token's way is made of plain calls, not of promises: a sink is called once per chunk, in order, and its end
+ * exactly once (a chunk with `finish`, or `onError`). After the end nothing is called.
+ */
+import type { BatonError, WorkerId } from '../base/index.ts'
+import type { Chunk } from './chunk.ts'
+import type { GenerateRequest } from './generate-request.ts'
+
+/** Which leg of a request runs somewhere. */
+export type Phase = 'aggregated' | 'prefill' | 'decode'
+
+/** A leg has been placed on a worker. `atMs` and `queuedMs` are of the clock that the layer was given. */
+export interface RoutedEvent {
+  readonly phase: Phase
+  readonly workerId: WorkerId
+  readonly dpRank?: number
+  readonly overlapBlocks: number
+  readonly promptBlocks: number
+  readonly queuedMs: number
+  readonly atMs: number
+}
+
+export interface ReplySink {
+  /** The common case: one token and nothing else. */
+  onToken(tokenId: number): void
+  /** Anything more than one bare token. The last one has `finish`, unless the reply ends in `onError`. */
+  onChunk(chunk: Chunk): void
+  /** Terminal, instead of a chunk with `finish`. */
+  onError(error: BatonError): void
+  onRouted?(event: RoutedEvent): void
+  /** The prefill leg has ended; decode may begin. */
+  onPrefillDone?(atMs: number): void
+}
+
+export interface RequestHandle {
+  /** `stop`: orderly, the reply ends with `cancelled`. `kill`: at once. Idempotent; nothing after the end. */
+  cancel(kind: 'stop' | 'kill'): void
+}
+
+export interface RequestService {
+  /** Never throws: what goes wrong comes to the sink, also before this call returns. */
+  send(request: GenerateRequest, sink: ReplySink): RequestHandle
+}
+
+/** How a request reaches one given worker. Two implementations: `local` (same process) and `tcp`. */
+export interface RequestPlane {
+  /** Never throws, as in `RequestService`. */
+  send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle
+  close(): Promise<void>
+}

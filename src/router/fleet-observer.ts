@@ -1,0 +1,14 @@
+/**
+ * What the fleet tells the router: from discovery and from the workers' own connections.
+ */
+import type { WorkerId } from '../base/index.ts'
+import type { KvEventBatch, LoadReport } from '../kv/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+
+export interface FleetObserver {
+  /** Also called when the card of a known worker has changed. */
+  workerJoined(card: WorkerCard): void
+  workerLeft(workerId: WorkerId, reason: string): void
+  kvEvents(workerId: WorkerId, batch: KvEventBatch): void
+  load(workerId: WorkerId, report: LoadReport): void
+}
