@@ -1,0 +1,45 @@
+/**
+ * The worker's side of a request plane: what serves a request, how it answers, what a worker tells its frontends.
+ *
+ * The same handler stands behind a socket (`TcpWorkerServer`) and behind a plain call (`LocalRequestPlane`), so that
+ * `--in-process` runs the code of the real thing.
+ */
+import type { BatonError } from '../base/index.ts'
+import type { KvEventBatch, LoadReport } from '../kv/index.ts'
+import type { Chunk, GenerateRequest, RequestHandle } from '../request/index.ts'
+
+/** Where one request's answer goes. After its end (a chunk with `finish`, or `error`) calls are ignored. */
+export interface ReplyPort {
+  /** The common case: one token and nothing else. */
+  token(tokenId: number): void
+  /** Anything more than one bare token; the last one has `finish`, unless the reply ends in `error`. */
+  chunk(chunk: Chunk): void
+  /** Terminal. */
+  error(error: BatonError): void
+  /** The reader has room. When false, a producer that can wait should await `drained` before it goes on. */
+  readonly isWritable: boolean
+  /** Resolves when the reader has room again, or when the reply has ended. */
+  drained(): Promise<void>
+}
+
+/** What a worker hands to the plane. */
+export interface WorkerHandler {
+  /** Never throws. The handle's `cancel` is called when the frontend asks for it and when its connection is lost. */
+  serve(request: GenerateRequest, reply: ReplyPort): RequestHandle
+  /**
+   * The whole truth of the KV cache for a subscriber that comes late or has missed something: per rank one batch
+   * that begins with `cleared` and carries the number of the last batch published.
+   */
+  kvSnapshot?(): readonly KvEventBatch[]
+}
+
+/** What a worker tells all frontends that are connected. */
+export interface WorkerUplink {
+  publishKvEvents(batch: KvEventBatch): void
+  /** Only the newest report of a rank and step is sent. */
+  publishLoad(report: LoadReport): void
+  /** The engine's step is over: what was collected goes out now rather than at the end of the macrotask. */
+  flush(): void
+  /** From now on new requests are refused with `backend.worker_draining`; frontends are told. */
+  drain(): void
+}
