@@ -1,2 +1,7 @@
 /** Room `host`. */
-export {}
+export { HttpServer } from './http-server.ts'
+export type { HttpServerOptions } from './http-server.ts'
+export { osClock } from './os-clock.ts'
+export { osRandom } from './os-random.ts'
+export { WorkerSupervisor } from './worker-supervisor.ts'
+export type { SupervisorEvent, WorkerProcess, WorkerReport, WorkerSpec } from './worker-supervisor.ts'

@@ -1,2 +1,0 @@
-/** Room `cli`. */
-export {}

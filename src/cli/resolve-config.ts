@@ -1,0 +1,115 @@
+/**
+ * Flag > environment > file > default, for every option, and where each value came from.
+ *
+ * A bad value ends in one line that names the option as the user wrote it (`config.invalid`).
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { parse as parseYaml } from 'yaml'
+import { BatonError } from '../base/index.ts'
+import { OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
+import type { OptionSpec } from './option-table.ts'
+
+export type ValueSource = 'flag' | 'environment' | 'file' | 'default'
+
+export interface ResolvedOption {
+  readonly option: OptionSpec
+  readonly value: unknown
+  readonly source: ValueSource
+  /** What the user wrote it as: `--port`, `BATON_PORT`, `baton.yaml: port`. */
+  readonly writtenAs: string
+}
+
+export interface ConfigInput {
+  readonly flags: Readonly<Record<string, unknown>>
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Path of `--config`; without it `baton.yaml` of the working folder is read when it exists. */
+  readonly file?: string | undefined
+}
+
+/** Variables that belong to Baton but not to an option. */
+const OTHER_VARIABLES = new Set(['BATON_CONFIG'])
+
+export function resolveConfig(input: ConfigInput): readonly ResolvedOption[] {
+  const fileName = input.file ?? input.environment['BATON_CONFIG']
+  const file = readConfigFile(fileName)
+  refuseUnknown(input.environment, file)
+  return OPTION_TABLE.map((option) => resolveOption(option, input, file))
+}
+
+function resolveOption(option: OptionSpec, input: ConfigInput, file: ConfigFile): ResolvedOption {
+  const flag = input.flags[option.key]
+  if (flag !== undefined) return checked(option, flag, 'flag', flagOf(option))
+  const variable = input.environment[variableOf(option)]
+  if (variable !== undefined) return checked(option, variable, 'environment', variableOf(option))
+  const written = file.values[option.key]
+  if (written !== undefined) return checked(option, written, 'file', `${file.path}: ${option.key}`)
+  return { option, value: option.default, source: 'default', writtenAs: flagOf(option) }
+}
+
+function checked(
+  option: OptionSpec,
+  raw: unknown,
+  source: ValueSource,
+  writtenAs: string,
+): ResolvedOption {
+  const parsed = option.schema.safeParse(raw)
+  if (parsed.success) return { option, value: parsed.data, source, writtenAs }
+  const reasons = [...new Set(parsed.error.issues.map((issue) => issue.message))].join(', ')
+  throw new BatonError(
+    'config.invalid',
+    `${writtenAs}: ${JSON.stringify(raw)} does not work: ${reasons}`,
+    {
+      data: { option: option.key },
+    },
+  )
+}
+
+interface ConfigFile {
+  readonly path: string
+  readonly values: Readonly<Record<string, unknown>>
+}
+
+function readConfigFile(path: string | undefined): ConfigFile {
+  const chosen = path ?? 'baton.yaml'
+  if (!existsSync(chosen)) {
+    if (path === undefined) return { path: chosen, values: {} }
+    throw new BatonError('config.invalid', `--config: there is no file ${chosen}`)
+  }
+  let content: unknown
+  try {
+    content = parseYaml(readFileSync(chosen, 'utf8')) ?? {}
+  } catch (error) {
+    throw new BatonError('config.invalid', `${chosen}: not readable as YAML: ${firstLine(error)}`, {
+      cause: error,
+    })
+  }
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) {
+    throw new BatonError('config.invalid', `${chosen}: must be a list of 'option: value' lines`)
+  }
+  return { path: chosen, values: content as Record<string, unknown> }
+}
+
+function refuseUnknown(environment: ConfigInput['environment'], file: ConfigFile): void {
+  const keys = new Set(OPTION_TABLE.map((option) => option.key))
+  const unknownKey = Object.keys(file.values).find((key) => !keys.has(key))
+  if (unknownKey !== undefined) {
+    throw new BatonError(
+      'config.invalid',
+      `${file.path}: unknown option '${unknownKey}'; baton config lists them`,
+    )
+  }
+  const variables = new Set(OPTION_TABLE.map(variableOf))
+  const unknownVariable = Object.keys(environment).find(
+    (name) => name.startsWith('BATON_') && !variables.has(name) && !OTHER_VARIABLES.has(name),
+  )
+  if (unknownVariable !== undefined) {
+    throw new BatonError(
+      'config.invalid',
+      `unknown environment variable ${unknownVariable}; baton config lists them`,
+    )
+  }
+}
+
+function firstLine(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
+}

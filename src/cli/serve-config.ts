@@ -1,0 +1,92 @@
+/**
+ * The finished configuration: typed, contradictions refused. Inner rooms see only this.
+ */
+import { fileURLToPath } from 'node:url'
+import { BatonError } from '../base/index.ts'
+import type { ResolvedOption } from './resolve-config.ts'
+
+export interface ServeConfig {
+  readonly model: string
+  readonly servedModelName: string | null
+  readonly contextLength: number | null
+  readonly reasoningParser: string | null
+  readonly toolCallParser: string | null
+  readonly engine: 'llamacpp' | 'sim'
+  readonly sequences: number
+  readonly batchSize: number
+  readonly threads: number
+  readonly gpu: 'off' | 'auto' | 'cuda' | 'vulkan' | 'metal'
+  readonly gpuLayers: number
+  readonly kvStoreBytes: number
+  readonly prefill: number
+  readonly decode: number
+  readonly aggregated: number
+  readonly inProcess: boolean
+  readonly discoveryDir: string | null
+  readonly workerHost: string
+  readonly kvTransport: 'auto' | 'tcp' | 'shm'
+  readonly host: string
+  readonly port: number
+  readonly bodyLimit: number
+  readonly routerMode: 'kv' | 'round-robin' | 'random' | 'least-loaded' | 'power-of-two' | 'direct'
+  readonly enforceDisagg: boolean
+  readonly migrationLimit: number
+  readonly overlapWeight: number
+  readonly routerTemperature: number
+  readonly simSpeedup: number
+  readonly simSeed: number
+  readonly drainSeconds: number
+  readonly logLevel: 'silent' | 'error' | 'warn' | 'info' | 'debug'
+}
+
+const SHIPPED_MODEL = fileURLToPath(
+  new URL('../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
+)
+
+/** Throws `config.invalid` in one line that names the options that contradict each other. */
+export function serveConfig(options: readonly ResolvedOption[]): ServeConfig {
+  const values = Object.fromEntries(options.map(({ option, value }) => [option.key, value]))
+  return {
+    ...(values as unknown as ServeConfig),
+    model: (values['model'] as string | null) ?? SHIPPED_MODEL,
+    ...topologyOf(options),
+  }
+}
+
+function topologyOf(
+  options: readonly ResolvedOption[],
+): Pick<ServeConfig, 'prefill' | 'decode' | 'aggregated'> {
+  const given = (key: string): ResolvedOption | null => {
+    const found = options.find(({ option }) => option.key === key)
+    return found === undefined || found.source === 'default' ? null : found
+  }
+  const prefill = given('prefill')
+  const decode = given('decode')
+  const aggregated = given('aggregated')
+  const aggregatedCount = (aggregated?.value as number | undefined) ?? 0
+  if (aggregated !== null && aggregatedCount > 0) {
+    const split = prefill ?? decode
+    if (split !== null && split.value !== 0) {
+      throw new BatonError(
+        'config.invalid',
+        `${aggregated.writtenAs} and ${split.writtenAs} contradict each other: choose workers that do both, or prefill and decode workers`,
+      )
+    }
+    return { prefill: 0, decode: 0, aggregated: aggregatedCount }
+  }
+  const prefillCount = (prefill?.value as number | undefined) ?? 1
+  const decodeCount = (decode?.value as number | undefined) ?? 1
+  if (prefillCount > 0 && decodeCount === 0) {
+    throw new BatonError(
+      'config.invalid',
+      '--prefill without --decode: nobody would generate; add --decode 1',
+    )
+  }
+  if (prefillCount === 0 && decodeCount === 0) {
+    throw new BatonError(
+      'config.invalid',
+      'no worker at all: use --aggregated 1, or --prefill 1 --decode 1',
+    )
+  }
+  return { prefill: prefillCount, decode: decodeCount, aggregated: 0 }
+}
