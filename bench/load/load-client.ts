@@ -1,0 +1,186 @@
+/**
+ * A load generator in a process of its own: raw sockets with keep-alive, so that it costs little beside the server.
+ *
+ * Argument: a JSON `LoadSpec`. Prints one JSON `LoadResult`. Loops are bounded by seconds and by count.
+ */
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+
+export interface LoadSpec {
+  readonly port: number
+  readonly path: string
+  /** JSON bodies, taken in turn. */
+  readonly bodies: readonly string[]
+  readonly concurrency: number
+  readonly seconds: number
+  readonly requestsMax: number
+  readonly warmupRequests: number
+}
+
+export interface LoadResult {
+  readonly requests: number
+  readonly failures: number
+  readonly firstFailure: string | null
+  readonly events: number
+  readonly elapsedMs: number
+  readonly ttftMs: Summary
+  readonly itlMs: Summary
+  readonly totalMs: Summary
+}
+
+export interface Summary {
+  readonly p50: number
+  readonly p99: number
+  readonly mean: number
+}
+
+interface Tally {
+  requests: number
+  failures: number
+  firstFailure: string | null
+  events: number
+  readonly ttft: number[]
+  readonly itl: number[]
+  readonly total: number[]
+}
+
+const TERMINATOR = Buffer.from('0\r\n\r\n')
+
+/** One reply: how far it is, and when its events came. */
+class Reply {
+  #head = ''
+  #headDone = false
+  #chunked = false
+  #remaining = -1
+  #tail = Buffer.alloc(0)
+  #lastAt = 0
+  status = 0
+  events = 0
+  body = ''
+
+  /** Returns true when the reply is complete. */
+  take(bytes: Buffer, startedAt: number, tally: Tally, counted: boolean): boolean {
+    let rest = bytes
+    if (!this.#headDone) {
+      this.#head += rest.toString('latin1')
+      const end = this.#head.indexOf('\r\n\r\n')
+      if (end < 0) return false
+      this.#headDone = true
+      this.status = Number(this.#head.slice(9, 12))
+      this.#chunked = /transfer-encoding: chunked/i.test(this.#head)
+      this.#remaining = Number(/content-length: (\d+)/i.exec(this.#head)?.[1] ?? -1)
+      rest = Buffer.from(this.#head.slice(end + 4), 'latin1')
+    }
+    if (this.status !== 200) this.body += rest.toString('latin1')
+    if (this.#chunked) return this.#takeEvents(rest, startedAt, tally, counted)
+    this.#remaining -= rest.length
+    return this.#remaining <= 0
+  }
+
+  #takeEvents(rest: Buffer, startedAt: number, tally: Tally, counted: boolean): boolean {
+    let found = 0
+    for (let at = rest.indexOf('data: '); at >= 0; at = rest.indexOf('data: ', at + 6)) found += 1
+    if (found > 0 && counted) {
+      const now = performance.now()
+      if (this.events === 0) tally.ttft.push(now - startedAt)
+      else tally.itl.push((now - this.#lastAt) / found)
+      this.#lastAt = now
+    }
+    this.events += found
+    this.#tail = Buffer.concat([this.#tail, rest.subarray(-5)]).subarray(-5)
+    return this.#tail.equals(TERMINATOR)
+  }
+}
+
+async function run(spec: LoadSpec): Promise<LoadResult> {
+  const tally: Tally = {
+    requests: 0,
+    failures: 0,
+    firstFailure: null,
+    events: 0,
+    ttft: [],
+    itl: [],
+    total: [],
+  }
+  let issued = 0
+  const startedAt = performance.now()
+  const deadline = startedAt + spec.seconds * 1000
+  const more = () => issued < spec.requestsMax && performance.now() < deadline
+  const loop = async (): Promise<void> => {
+    const socket = await open(spec.port)
+    while (more()) {
+      const body = spec.bodies[issued % spec.bodies.length] ?? '{}'
+      issued += 1
+      await exchange(socket, spec, body, tally, issued > spec.warmupRequests)
+    }
+    socket.destroy()
+  }
+  await Promise.all(Array.from({ length: spec.concurrency }, loop))
+  return {
+    requests: tally.requests,
+    failures: tally.failures,
+    firstFailure: tally.firstFailure,
+    events: tally.events,
+    elapsedMs: performance.now() - startedAt,
+    ttftMs: summary(tally.ttft),
+    itlMs: summary(tally.itl),
+    totalMs: summary(tally.total),
+  }
+}
+
+function open(port: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+    socket.once('connect', () => resolve(socket))
+    socket.once('error', reject)
+  })
+}
+
+function exchange(
+  socket: Socket,
+  spec: LoadSpec,
+  body: string,
+  tally: Tally,
+  counted: boolean,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const reply = new Reply()
+    const startedAt = performance.now()
+    const onData = (bytes: Buffer): void => {
+      if (!reply.take(bytes, startedAt, tally, counted)) return
+      socket.off('data', onData)
+      socket.off('close', onClose)
+      if (reply.status === 200) {
+        tally.requests += 1
+        tally.events += reply.events
+        if (counted) tally.total.push(performance.now() - startedAt)
+      } else {
+        tally.failures += 1
+        tally.firstFailure ??= `${reply.status} ${reply.body.slice(0, 300)}`
+      }
+      resolve()
+    }
+    const onClose = (): void => reject(new Error('the server closed the connection'))
+    socket.on('data', onData)
+    socket.once('close', onClose)
+    socket.write(
+      `POST ${spec.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    )
+  })
+}
+
+export function summary(values: readonly number[]): Summary {
+  const sorted = [...values].sort((a, b) => a - b)
+  const at = (share: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
+  return {
+    p50: at(0.5),
+    p99: at(0.99),
+    mean: values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length),
+  }
+}
+
+const specText = process.argv[2]
+if (specText !== undefined && process.argv[1]?.includes('load-client') === true) {
+  process.stdout.write(JSON.stringify(await run(JSON.parse(specText) as LoadSpec)))
+}
