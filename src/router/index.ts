@@ -1,2 +1,39 @@
 /** Room `router`: where a request runs, and why. */
+export type { BusyThresholds } from './busy-threshold.ts'
+export { CONDITIONAL_POLICIES, judgeBypass } from './conditional-policy.ts'
+export type {
+  ConditionalConfig,
+  ConditionalFacts,
+  ConditionalOptions,
+  ConditionalPolicy,
+  ConditionalVerdict,
+} from './conditional-policy.ts'
+export type {
+  CandidateRecord,
+  ChoiceReason,
+  CostTerms,
+  DecisionRecord,
+  ExclusionRecord,
+} from './decision-record.ts'
 export type { FleetObserver } from './fleet-observer.ts'
+export type { ModelRouter, ModelRouterOptions } from './model-router.ts'
+export { QUEUE_POLICIES } from './policy-class.ts'
+export type { PolicyClass, PolicyClassOptions, QueuePolicy } from './policy-class.ts'
+export type { Candidate, Filter, Picker, Scorer } from './policy-part.ts'
+export { completeRouterConfig, ROUTER_MODES } from './router-config.ts'
+export type {
+  CostWeights,
+  RouterConfig,
+  RouterMode,
+  RouterOptions,
+  SessionConfig,
+  StageDeadlines,
+} from './router-config.ts'
+export type {
+  DisaggregationStatus,
+  PoolStatus,
+  PrefillState,
+  RankStatus,
+  RouterStatus,
+} from './router-status.ts'
+export type { TopologyPolicy } from './topology.ts'

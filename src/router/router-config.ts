@@ -1,0 +1,220 @@
+/**
+ * Everything that can be set about routing, checked, defaulted and frozen once at the edge.
+ *
+ * Owns: names, defaults and limits of the options. A wrong value is `config.invalid` and names the option.
+ * Does not own: what an option does (the file that reads it says so).
+ */
+import { BatonError } from '../base/index.ts'
+import type { BusyThresholds } from './busy-threshold.ts'
+import { completeConditionalConfig } from './conditional-policy.ts'
+import type { ConditionalConfig, ConditionalOptions } from './conditional-policy.ts'
+import { completePolicyClasses } from './policy-class.ts'
+import type { PolicyClass, PolicyClassOptions, QueuePolicy } from './policy-class.ts'
+import type { Filter, Picker, Scorer } from './policy-part.ts'
+import type { TopologyPolicy } from './topology.ts'
+
+export const ROUTER_MODES = [
+  'kv',
+  'round-robin',
+  'random',
+  'least-loaded',
+  'power-of-two',
+  'direct',
+] as const
+export type RouterMode = (typeof ROUTER_MODES)[number]
+
+/** The weights of the cost function; see `cost.ts`. */
+export interface CostWeights {
+  readonly overlapScoreCredit: number
+  readonly overlapScoreCreditDecay: number
+  readonly prefillLoadScale: number
+  readonly decodeActiveRequestWeight: number
+  readonly hostCacheHitWeight: number
+  readonly diskCacheHitWeight: number
+  readonly sharedCacheMultiplier: number
+  readonly temperature: number
+}
+
+/** How long each stage of a request may take; 0 means without end. */
+export interface StageDeadlines {
+  readonly queueMs: number
+  /** From the dispatch of the prefill leg to its result. */
+  readonly prefillMs: number
+  /** From the dispatch of the leg that answers to its first token; KV transfer is part of it. */
+  readonly firstTokenMs: number
+  /** Between two tokens. */
+  readonly streamIdleMs: number
+  /** After an orderly stop was asked for; then the leg is killed. */
+  readonly cancelMs: number
+}
+
+export interface SessionConfig {
+  /** 0: affinity only for sessions that a request opens itself. */
+  readonly ttlSeconds: number
+  /** A bound worker is preferred, not demanded. */
+  readonly soft: boolean
+  readonly maxSessions: number
+}
+
+export interface RouterConfig extends CostWeights {
+  readonly mode: RouterMode
+  /** Tokens per KV block while no worker has said its own. */
+  readonly blockSize: number
+  readonly useKvEvents: boolean
+  readonly assumeKvReuse: boolean
+  readonly trackActiveBlocks: boolean
+  readonly trackOutputBlocks: boolean
+  readonly trackPrefillTokens: boolean
+  /** Life of a predicted holding after a decision; 0: none. Without KV events it is the only index. */
+  readonly predictedTtlSeconds: number
+  readonly approximateTtlSeconds: number
+  readonly maxIndexBlocks: number
+  /** Requests are refused instead of falling back to aggregated serving. */
+  readonly enforceDisaggregation: boolean
+  readonly disaggregation: boolean
+  readonly prefillRetries: number
+  readonly queueThreshold: number | null
+  readonly queuePolicy: QueuePolicy
+  readonly policyClasses: readonly PolicyClass[]
+  /** Bound of the whole queue, over all classes. */
+  readonly maxQueuedRequests: number
+  readonly busy: BusyThresholds
+  readonly session: SessionConfig
+  readonly conditional: ConditionalConfig
+  readonly topology: TopologyPolicy | null
+  readonly deadlines: StageDeadlines
+  readonly explainRecords: number
+  /** Candidates that a record keeps, best first. */
+  readonly explainCandidates: number
+  readonly filters: readonly Filter[]
+  readonly scorers: readonly Scorer[]
+  readonly picker: Picker | null
+}
+
+/** What a user may give; everything is optional. */
+export type RouterOptions = Partial<
+  Omit<RouterConfig, 'session' | 'conditional' | 'deadlines' | 'policyClasses'>
+> & {
+  readonly session?: Partial<SessionConfig>
+  readonly conditional?: ConditionalOptions
+  readonly deadlines?: Partial<StageDeadlines>
+  readonly policyClasses?: readonly PolicyClassOptions[]
+}
+
+const DEFAULTS = {
+  mode: 'kv',
+  blockSize: 16,
+  overlapScoreCredit: 1,
+  overlapScoreCreditDecay: 0,
+  prefillLoadScale: 1,
+  decodeActiveRequestWeight: 0,
+  hostCacheHitWeight: 0.75,
+  diskCacheHitWeight: 0.25,
+  sharedCacheMultiplier: 0,
+  temperature: 0,
+  useKvEvents: true,
+  assumeKvReuse: true,
+  trackActiveBlocks: true,
+  trackOutputBlocks: false,
+  trackPrefillTokens: true,
+  predictedTtlSeconds: 0,
+  approximateTtlSeconds: 120,
+  maxIndexBlocks: 1 << 20,
+  enforceDisaggregation: false,
+  disaggregation: true,
+  prefillRetries: 2,
+  queueThreshold: null,
+  queuePolicy: 'fcfs',
+  maxQueuedRequests: 4096,
+  busy: {},
+  topology: null,
+  explainRecords: 1024,
+  explainCandidates: 16,
+  filters: [],
+  scorers: [],
+  picker: null,
+} as const satisfies Omit<RouterConfig, 'session' | 'conditional' | 'deadlines' | 'policyClasses'>
+
+const SESSION_DEFAULTS: SessionConfig = { ttlSeconds: 0, soft: false, maxSessions: 100_000 }
+
+const DEADLINE_DEFAULTS: StageDeadlines = {
+  queueMs: 30_000,
+  prefillMs: 120_000,
+  firstTokenMs: 120_000,
+  streamIdleMs: 120_000,
+  cancelMs: 5_000,
+}
+
+const NOT_NEGATIVE = [
+  'overlapScoreCredit',
+  'overlapScoreCreditDecay',
+  'prefillLoadScale',
+  'decodeActiveRequestWeight',
+  'hostCacheHitWeight',
+  'diskCacheHitWeight',
+  'sharedCacheMultiplier',
+  'temperature',
+  'predictedTtlSeconds',
+  'approximateTtlSeconds',
+  'prefillRetries',
+] as const
+
+const POSITIVE_INTEGER = [
+  'blockSize',
+  'maxIndexBlocks',
+  'maxQueuedRequests',
+  'explainRecords',
+] as const
+
+export function completeRouterConfig(options: RouterOptions = {}): RouterConfig {
+  const given = { ...DEFAULTS, ...options }
+  const queuePolicy = given.queuePolicy
+  const config: RouterConfig = {
+    ...given,
+    session: { ...SESSION_DEFAULTS, ...options.session },
+    conditional: completeConditionalConfig(options.conditional ?? {}),
+    deadlines: { ...DEADLINE_DEFAULTS, ...options.deadlines },
+    policyClasses: completePolicyClasses(options.policyClasses ?? [], {
+      queuePolicy,
+      queueThreshold: given.queueThreshold,
+    }),
+  }
+  checkRouterConfig(config)
+  return Object.freeze(config)
+}
+
+function checkRouterConfig(config: RouterConfig): void {
+  if (!ROUTER_MODES.includes(config.mode)) {
+    throw invalid('mode', config.mode, `one of ${ROUTER_MODES.join(', ')}`)
+  }
+  for (const name of NOT_NEGATIVE) {
+    const value = config[name]
+    if (!Number.isFinite(value) || value < 0) throw invalid(name, value, 'a number of at least 0')
+  }
+  for (const name of POSITIVE_INTEGER) {
+    const value = config[name]
+    if (!Number.isSafeInteger(value) || value < 1)
+      throw invalid(name, value, 'a whole number above 0')
+  }
+  for (const [name, value] of Object.entries(config.deadlines)) {
+    if (!Number.isFinite(value) || value < 0)
+      throw invalid(`deadlines.${name}`, value, 'at least 0')
+  }
+  if (config.queueThreshold !== null && !(config.queueThreshold >= 0)) {
+    throw invalid('queueThreshold', config.queueThreshold, 'null or at least 0')
+  }
+  if (config.trackOutputBlocks && !config.trackActiveBlocks) {
+    throw invalid('trackOutputBlocks', true, 'false unless trackActiveBlocks is on')
+  }
+  if (config.enforceDisaggregation && !config.disaggregation) {
+    throw invalid('enforceDisaggregation', true, 'false when disaggregation is off')
+  }
+}
+
+function invalid(option: string, value: unknown, expected: string): BatonError {
+  return new BatonError(
+    'config.invalid',
+    `router option '${option}' must be ${expected}, got ${String(value)}`,
+    { data: { option } },
+  )
+}
