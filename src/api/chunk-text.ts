@@ -1,0 +1,152 @@
+/**
+ * Events of a stream as text. Everything that does not change is built once per choice, so that a token costs one
+ * escape and one concatenation. All text is ASCII.
+ */
+import { escapeJson, quoteJson } from './json-escape.ts'
+import { usageJson } from './reply-head.ts'
+import type { ClientFinishReason, ReplyHead } from './reply-head.ts'
+import type { Usage } from '../request/index.ts'
+
+export const DONE_EVENT = 'data: [DONE]\n\n'
+export const KEEP_ALIVE_COMMENT = ': keep-alive\n\n'
+
+/** JSON texts that ride on a chunk beside its text. */
+export interface ChunkExtras {
+  readonly logprobs?: string
+  readonly usage?: string
+  readonly nvext?: string
+}
+
+/** The chunks of one choice. */
+export interface ChoiceChunks {
+  content(text: string): string
+  contentWith(text: string, extras: ChunkExtras): string
+  reasoning(text: string): string
+  /** `calls` is JSON text: the array of tool call deltas. */
+  toolCalls(calls: string): string
+  finish(reason: ClientFinishReason, extras?: ChunkExtras): string
+}
+
+export interface ChunkOptions {
+  readonly index: number
+  /** With `include_usage` every chunk but the last says `usage: null`. */
+  readonly includeUsage: boolean
+}
+
+function opening(head: ReplyHead, object: string): string {
+  return `data: {"id":${quoteJson(head.id)},"object":"${object}","created":${head.created},"model":${quoteJson(head.model)},"choices":[`
+}
+
+function closing(extras: ChunkExtras, includeUsage: boolean): string {
+  const usage = extras.usage ?? (includeUsage ? 'null' : undefined)
+  return `]${usage === undefined ? '' : `,"usage":${usage}`}${extras.nvext === undefined ? '' : `,"nvext":${extras.nvext}`}}\n\n`
+}
+
+const NO_EXTRAS: ChunkExtras = {}
+
+export class ChatChoiceChunks implements ChoiceChunks {
+  readonly #start: string
+  readonly #includeUsage: boolean
+  readonly #contentOpen: string
+  readonly #contentClose: string
+  #roleSent = false
+
+  constructor(head: ReplyHead, options: ChunkOptions) {
+    this.#start = `${opening(head, 'chat.completion.chunk')}{"index":${options.index},"delta":{`
+    this.#includeUsage = options.includeUsage
+    this.#contentOpen = `${this.#start}"content":"`
+    this.#contentClose = `"},"logprobs":null,"finish_reason":null}${closing(NO_EXTRAS, this.#includeUsage)}`
+  }
+
+  content(text: string): string {
+    if (!this.#roleSent) return this.contentWith(text, NO_EXTRAS)
+    return this.#contentOpen + escapeJson(text) + this.#contentClose
+  }
+
+  contentWith(text: string, extras: ChunkExtras): string {
+    return this.#chunk(`"content":${quoteJson(text)}`, null, extras)
+  }
+
+  reasoning(text: string): string {
+    return this.#chunk(`"reasoning_content":${quoteJson(text)}`, null, NO_EXTRAS)
+  }
+
+  toolCalls(calls: string): string {
+    return this.#chunk(`"tool_calls":${calls}`, null, NO_EXTRAS)
+  }
+
+  finish(reason: ClientFinishReason, extras: ChunkExtras = NO_EXTRAS): string {
+    return this.#chunk('', reason, extras)
+  }
+
+  #chunk(delta: string, finish: ClientFinishReason | null, extras: ChunkExtras): string {
+    let fields = delta
+    if (!this.#roleSent) {
+      this.#roleSent = true
+      fields = delta === '' ? '"role":"assistant"' : `"role":"assistant",${delta}`
+    }
+    const reason = finish === null ? 'null' : `"${finish}"`
+    return `${this.#start}${fields}},"logprobs":${extras.logprobs ?? 'null'},"finish_reason":${reason}}${closing(extras, this.#includeUsage)}`
+  }
+}
+
+export class CompletionChoiceChunks implements ChoiceChunks {
+  readonly #start: string
+  readonly #includeUsage: boolean
+  readonly #textClose: string
+
+  constructor(head: ReplyHead, options: ChunkOptions) {
+    this.#start = `${opening(head, 'text_completion')}{"index":${options.index},"text":"`
+    this.#includeUsage = options.includeUsage
+    this.#textClose = `","logprobs":null,"finish_reason":null}${closing(NO_EXTRAS, this.#includeUsage)}`
+  }
+
+  content(text: string): string {
+    return this.#start + escapeJson(text) + this.#textClose
+  }
+
+  contentWith(text: string, extras: ChunkExtras): string {
+    return this.#chunk(text, null, extras)
+  }
+
+  /** A completion has no other place for it than its text. */
+  reasoning(text: string): string {
+    return this.content(text)
+  }
+
+  toolCalls(calls: string): string {
+    return this.content(calls)
+  }
+
+  finish(reason: ClientFinishReason, extras: ChunkExtras = NO_EXTRAS): string {
+    return this.#chunk('', reason, extras)
+  }
+
+  #chunk(text: string, finish: ClientFinishReason | null, extras: ChunkExtras): string {
+    const reason = finish === null ? 'null' : `"${finish}"`
+    return `${this.#start}${escapeJson(text)}","logprobs":${extras.logprobs ?? 'null'},"finish_reason":${reason}}${closing(extras, this.#includeUsage)}`
+  }
+}
+
+/** The last chunk of a stream with `include_usage`: no choices, only the count. */
+export function usageEvent(
+  head: ReplyHead,
+  object: 'chat.completion.chunk' | 'text_completion',
+  usage: Usage,
+): string {
+  return `${opening(head, object)}${closing({ usage: usageJson(usage) }, true)}`
+}
+
+/** A chunk without choices that only carries `nvext`: the answer to a query for workers. */
+export function nvextEvent(
+  head: ReplyHead,
+  object: 'chat.completion.chunk' | 'text_completion',
+  nvext: string,
+): string {
+  return `${opening(head, object)}${closing({ nvext }, false)}`
+}
+
+/** An annotation: an event's name and a comment with the value as JSON, no data. */
+export function annotationEvent(name: string, value: string): string {
+  return `event: ${name}\n: ${value}\n\n`
+}

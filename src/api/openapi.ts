@@ -1,0 +1,52 @@
+/**
+ * `/openapi.json`, made from the same schemas that check the requests.
+ */
+import { z } from 'zod'
+import { chatRequestSchema } from './chat-request.ts'
+import { completionRequestSchema } from './completion-request.ts'
+
+interface Operation {
+  readonly method: 'get' | 'post'
+  readonly path: string
+  readonly summary: string
+  readonly schema?: z.ZodType
+}
+
+const OPERATIONS: readonly Operation[] = [
+  {
+    method: 'post',
+    path: '/v1/chat/completions',
+    summary: 'Chat completion, whole or streamed',
+    schema: chatRequestSchema,
+  },
+  {
+    method: 'post',
+    path: '/v1/completions',
+    summary: 'Text completion, whole or streamed',
+    schema: completionRequestSchema,
+  },
+  { method: 'get', path: '/v1/models', summary: 'Models that are served' },
+  { method: 'get', path: '/v1/models/{id}', summary: 'One model' },
+  { method: 'get', path: '/health', summary: 'State of the service and its workers' },
+  { method: 'get', path: '/live', summary: 'The process answers' },
+  { method: 'get', path: '/ready', summary: 'A model can be served' },
+  { method: 'get', path: '/metrics', summary: 'Metrics in the Prometheus text format' },
+]
+
+export function openApiDocument(version: string): Record<string, unknown> {
+  const paths: Record<string, Record<string, unknown>> = {}
+  for (const operation of OPERATIONS) {
+    const entry = (paths[operation.path] ??= {})
+    entry[operation.method] = {
+      summary: operation.summary,
+      ...(operation.schema === undefined ? {} : { requestBody: bodyOf(operation.schema) }),
+      responses: { '200': { description: 'OK' }, default: { description: 'Error' } },
+    }
+  }
+  return { openapi: '3.1.0', info: { title: 'Baton', version }, paths }
+}
+
+function bodyOf(schema: z.ZodType): Record<string, unknown> {
+  const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
+  return { required: true, content: { 'application/json': { schema: json } } }
+}

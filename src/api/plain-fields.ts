@@ -1,0 +1,27 @@
+/**
+ * Objects without the keys that are not there. JSON's `null` means "not given" in this protocol, and the values of
+ * room `request` never carry `undefined`.
+ */
+export type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
+
+/** The same fields without those that are undefined. */
+export function given<T extends object>(fields: T): Given<T> {
+  const out: Record<string, unknown> = {}
+  for (const [key, value] of Object.entries(fields)) {
+    if (value !== undefined) out[key] = value
+  }
+  return out as Given<T>
+}
+
+/** The same object without the keys whose value is null; one level only. */
+export function withoutNulls(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const out: Record<string, unknown> = {}
+  for (const [key, value] of Object.entries(body)) {
+    if (value !== null) out[key] = value
+  }
+  return out
+}
+
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

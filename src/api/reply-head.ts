@@ -1,0 +1,34 @@
+/**
+ * What all parts of one reply have in common: id, time, model, and the words for its end.
+ */
+import type { FinishReason, Usage } from '../request/index.ts'
+
+export interface ReplyHead {
+  /** With its prefix, for example `chatcmpl-…`. */
+  readonly id: string
+  /** Seconds since 1970. */
+  readonly created: number
+  readonly model: string
+}
+
+export type ClientFinishReason = 'stop' | 'length' | 'content_filter' | 'tool_calls'
+
+export function clientFinishReason(finish: FinishReason): ClientFinishReason {
+  switch (finish) {
+    case 'length':
+    case 'content_filter':
+      return finish
+    case 'stop':
+    case 'eos':
+    case 'cancelled':
+      return 'stop'
+  }
+}
+
+export function usageJson(usage: Usage): string {
+  const details =
+    usage.cachedTokens === undefined
+      ? ''
+      : `,"prompt_tokens_details":{"cached_tokens":${usage.cachedTokens}}`
+  return `{"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens},"total_tokens":${usage.totalTokens}${details}}`
+}

@@ -1,0 +1,52 @@
+/**
+ * A zod schema applied to a body, with refusals that name the field.
+ */
+import type { z } from 'zod'
+import { BatonError } from '../base/index.ts'
+
+/** Every schema has a `parse`; this is all that is used of it. */
+export function checked<T>(schema: z.ZodType<T>, body: unknown): T {
+  const result = schema.safeParse(body)
+  if (result.success) return result.data
+  throw refusalOf(result.error.issues)
+}
+
+function refusalOf(issues: readonly z.core.$ZodIssue[]): BatonError {
+  const issue = deepest(issues)
+  if (issue === undefined) return new BatonError('request.invalid_argument', 'invalid request')
+  const path = pathText(issue.path)
+  if (issue.code === 'unrecognized_keys') {
+    const names = issue.keys.map((key) => (path === '' ? key : `${path}.${key}`))
+    return new BatonError(
+      'request.unsupported_parameter',
+      `unsupported parameter(s): ${names.map((name) => `\`${name}\``).join(', ')}`,
+      { data: { param: names[0] ?? '' } },
+    )
+  }
+  const subject = path === '' ? 'the request' : `\`${path}\``
+  return new BatonError('request.invalid_argument', `${subject}: ${issue.message}`, {
+    data: { param: path },
+  })
+}
+
+/** Of a union's failed branches the one that came furthest says best what is wrong. */
+function deepest(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
+  const first = issues[0]
+  if (first?.code !== 'invalid_union') return first
+  let best: z.core.$ZodIssue = first
+  for (const branch of first.errors) {
+    const inner = deepest(branch)
+    if (inner === undefined || inner.path.length === 0) continue
+    if (best.code === 'invalid_union') best = { ...inner, path: [...first.path, ...inner.path] }
+  }
+  return best
+}
+
+function pathText(path: readonly PropertyKey[]): string {
+  let text = ''
+  for (const step of path) {
+    if (typeof step === 'number') text += `[${step}]`
+    else text += text === '' ? String(step) : `.${String(step)}`
+  }
+  return text
+}

@@ -1,0 +1,83 @@
+/**
+ * Replies that are not streamed, as JSON text.
+ */
+import type { Usage } from '../request/index.ts'
+import { asciiJson } from './json-escape.ts'
+import { usageJson } from './reply-head.ts'
+import type { ClientFinishReason, ReplyHead } from './reply-head.ts'
+
+export interface ToolCallReply {
+  readonly id: string
+  readonly name: string
+  /** JSON text. */
+  readonly arguments: string
+}
+
+export interface WholeChoice {
+  readonly index: number
+  readonly text: string
+  readonly reasoning?: string
+  readonly toolCalls?: readonly ToolCallReply[]
+  readonly finish: ClientFinishReason
+  /** In the form of the API that asked. */
+  readonly logprobs?: unknown
+}
+
+/** `nvext` is JSON text. */
+export interface WholeReply {
+  readonly head: ReplyHead
+  readonly choices: readonly WholeChoice[]
+  readonly usage: Usage
+  readonly nvext?: string
+}
+
+export function chatReplyJson(reply: WholeReply): string {
+  const choices = reply.choices.map((choice) => ({
+    index: choice.index,
+    message: {
+      role: 'assistant',
+      content: choice.text === '' && choice.toolCalls !== undefined ? null : choice.text,
+      refusal: null,
+      ...(choice.reasoning === undefined ? {} : { reasoning_content: choice.reasoning }),
+      ...(choice.toolCalls === undefined ? {} : { tool_calls: choice.toolCalls.map(toolCallJson) }),
+    },
+    logprobs: choice.logprobs ?? null,
+    finish_reason: choice.finish,
+  }))
+  return envelope('chat.completion', reply, choices)
+}
+
+export function completionReplyJson(reply: WholeReply): string {
+  const choices = reply.choices.map((choice) => ({
+    index: choice.index,
+    text: choice.text,
+    logprobs: choice.logprobs ?? null,
+    finish_reason: choice.finish,
+  }))
+  return envelope('text_completion', reply, choices)
+}
+
+export function toolCallJson(call: ToolCallReply): Record<string, unknown> {
+  return {
+    id: call.id,
+    type: 'function',
+    function: { name: call.name, arguments: call.arguments },
+  }
+}
+
+/** Deltas of complete tool calls; `firstIndex` counts on over the stream. */
+export function toolCallDeltasJson(calls: readonly ToolCallReply[], firstIndex: number): string {
+  return asciiJson(calls.map((call, i) => ({ index: firstIndex + i, ...toolCallJson(call) })))
+}
+
+function envelope(object: string, reply: WholeReply, choices: readonly unknown[]): string {
+  const { head, usage, nvext } = reply
+  const start = asciiJson({
+    id: head.id,
+    object,
+    created: head.created,
+    model: head.model,
+    choices,
+  }).slice(0, -1)
+  return `${start},"usage":${usageJson(usage)}${nvext === undefined ? '' : `,"nvext":${nvext}`}}`
+}
