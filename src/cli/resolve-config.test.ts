@@ -1,0 +1,111 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
+import { resolveConfig } from './resolve-config.ts'
+import type { ConfigInput } from './resolve-config.ts'
+import { serveConfig } from './serve-config.ts'
+
+function fileWith(yaml: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'baton-config-'))
+  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const path = join(folder, 'baton.yaml')
+  writeFileSync(path, yaml)
+  return path
+}
+
+const resolve = (input: Partial<ConfigInput> = {}) =>
+  resolveConfig({ flags: {}, environment: {}, ...input })
+const portOf = (input: Partial<ConfigInput>) =>
+  resolve(input).find(({ option }) => option.key === 'port')
+
+describe('configuration', () => {
+  it('order - flag beats environment beats file beats default', () => {
+    const file = fileWith('port: 1003\n')
+    const environment = { BATON_PORT: '1002' }
+    expect(portOf({ file, environment, flags: { port: '1001' } })).toMatchObject({
+      value: 1001,
+      source: 'flag',
+      writtenAs: '--port',
+    })
+    expect(portOf({ file, environment })).toMatchObject({ value: 1002, source: 'environment' })
+    expect(portOf({ file })).toMatchObject({ value: 1003, source: 'file' })
+    expect(portOf({})).toMatchObject({ value: 8000, source: 'default' })
+  })
+
+  it.each([
+    ['port', 'abc', '--port'],
+    ['port', '65536', '--port'],
+    ['port', '1.5', '--port'],
+    ['engine', 'vllm', 'llamacpp or sim'],
+    ['kvStoreBytes', 'lots', '--kv-store-bytes'],
+    ['logLevel', 'loud', 'silent, error'],
+  ])('value - %s %s is refused in one line', (key, value, named) => {
+    const attempt = () => resolve({ flags: { [key]: value } })
+    expect(attempt).toThrow(named)
+    expect(attempt).toThrow(/^[^\n]+$/)
+  })
+
+  it('port - both ends of the range are taken', () => {
+    expect(portOf({ flags: { port: '0' } })?.value).toBe(0)
+    expect(portOf({ flags: { port: '65535' } })?.value).toBe(65_535)
+  })
+
+  it.each([
+    ['512MiB', 536_870_912],
+    ['2GB', 2e9],
+    ['1024', 1024],
+    ['1.5k', 1536],
+  ])('size - %s is %d bytes', (written, bytes) => {
+    const found = resolve({ flags: { kvStoreBytes: written } }).find(
+      ({ option }) => option.key === 'kvStoreBytes',
+    )
+    expect(found?.value).toBe(bytes)
+  })
+
+  it('unknown - a key of the file and a BATON_ variable are refused by name', () => {
+    expect(() => resolve({ file: fileWith('prot: 1\n') })).toThrow("unknown option 'prot'")
+    expect(() => resolve({ environment: { BATON_PROT: '1' } })).toThrow('BATON_PROT')
+  })
+
+  it('file - missing or no YAML is refused with its name', () => {
+    expect(() => resolve({ file: 'no-such-file.yaml' })).toThrow('no-such-file.yaml')
+    expect(() => resolve({ file: fileWith('a: [1\n') })).toThrow('YAML')
+    expect(() => resolve({ file: fileWith('- 1\n') })).toThrow("'option: value'")
+  })
+
+  it('table - every option has its own flag and variable', () => {
+    expect(new Set(OPTION_TABLE.map(flagOf)).size).toBe(OPTION_TABLE.length)
+    expect(new Set(OPTION_TABLE.map(variableOf)).size).toBe(OPTION_TABLE.length)
+  })
+})
+
+describe('topology', () => {
+  const topology = (flags: Record<string, unknown>) => {
+    const { prefill, decode, aggregated } = serveConfig(resolve({ flags }))
+    return { prefill, decode, aggregated }
+  }
+
+  it('default - one prefill and one decode worker', () => {
+    expect(topology({})).toEqual({ prefill: 1, decode: 1, aggregated: 0 })
+  })
+
+  it('aggregated - replaces prefill and decode', () => {
+    expect(topology({ aggregated: '2' })).toEqual({ prefill: 0, decode: 0, aggregated: 2 })
+  })
+
+  it('contradictions - are refused by the names that the user wrote', () => {
+    expect(() => topology({ aggregated: '2', prefill: '1' })).toThrow(/--aggregated and --prefill/)
+    expect(() => topology({ prefill: '1', decode: '0' })).toThrow('--decode')
+    expect(() => topology({ prefill: '0', decode: '0' })).toThrow('no worker at all')
+  })
+
+  it('decode only - is allowed: a decode worker computes prompts itself', () => {
+    expect(topology({ prefill: '0', decode: '2' })).toEqual({
+      prefill: 0,
+      decode: 2,
+      aggregated: 0,
+    })
+  })
+})

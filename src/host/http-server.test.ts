@@ -1,0 +1,217 @@
+import { connect } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { HttpReply, HttpRequest, StreamWriter } from '../frontend/index.ts'
+import { HttpServer } from './http-server.ts'
+
+interface Trial {
+  readonly server: HttpServer
+  readonly faults: unknown[]
+}
+
+async function serve(
+  handle: (request: HttpRequest) => Promise<HttpReply>,
+  limits: { bodyBytesMax?: number; bufferedBytesMax?: number } = {},
+): Promise<Trial> {
+  const faults: unknown[] = []
+  const { bodyBytesMax = 1000, bufferedBytesMax = 1_000_000 } = limits
+  const server = await HttpServer.listen({
+    host: '127.0.0.1',
+    port: 0,
+    handle,
+    onFault: (error) => faults.push(error),
+    bodyBytesMax,
+    streamLimits: { bufferedBytesMax },
+  })
+  onTestFinished(() => server.close(0).then(() => undefined))
+  return { server, faults }
+}
+
+const text = (body: string): HttpReply => ({
+  status: 200,
+  headers: { 'content-type': 'text/plain' },
+  body,
+})
+const streamOf = (open: (writer: StreamWriter) => void): HttpReply => ({
+  status: 200,
+  headers: { 'content-type': 'text/event-stream' },
+  body: { open },
+})
+const url = (trial: Trial, path = '/'): string => `http://127.0.0.1:${trial.server.port}${path}`
+
+describe('http server', () => {
+  it('request - becomes a value: method, path, query, headers, body', async () => {
+    const seen: HttpRequest[] = []
+    const trial = await serve(async (request) => {
+      seen.push(request)
+      return text('ok')
+    })
+    await fetch(url(trial, '/a/b?c=d'), {
+      method: 'POST',
+      headers: { 'X-One': '1' },
+      body: 'hello',
+    })
+    const [request] = seen
+    expect(request).toMatchObject({ method: 'POST', path: '/a/b', query: 'c=d' })
+    expect(request?.headers['x-one']).toBe('1')
+    expect(new TextDecoder().decode(request?.body)).toBe('hello')
+  })
+
+  it('body - below and at the limit passes, one byte above is 413 and never reaches the handler', async () => {
+    let calls = 0
+    const trial = await serve(
+      async (request) => {
+        calls += 1
+        return text(String(request.body.length))
+      },
+      { bodyBytesMax: 100 },
+    )
+    const post = async (bytes: number) =>
+      (await fetch(url(trial), { method: 'POST', body: 'x'.repeat(bytes) })).status
+    expect([await post(99), await post(100), await post(101)]).toEqual([200, 200, 413])
+    expect(calls).toBe(2)
+  })
+
+  it('body - chunked and over the limit is 413 as well', async () => {
+    const trial = await serve(async () => text('ok'), { bodyBytesMax: 100 })
+    const answer = await rawExchange(
+      trial.server.port,
+      `POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n65\r\n${'x'.repeat(101)}\r\n0\r\n\r\n`,
+    )
+    expect(answer).toMatch(/^HTTP\/1\.1 413/)
+  })
+
+  it('stream - text of many turns arrives whole, ASCII and not', async () => {
+    const pieces = ['one ', 'two ', 'drei ü ', '四 🎉 ', 'five']
+    const trial = await serve(async () =>
+      streamOf((writer) => {
+        let next = 0
+        const tick = (): void => {
+          const piece = pieces[next++]
+          if (piece === undefined) return writer.end()
+          writer.write(piece, /^[ -~]*$/.test(piece))
+          setImmediate(tick)
+        }
+        tick()
+      }),
+    )
+    expect(await (await fetch(url(trial))).text()).toBe(pieces.join(''))
+  })
+
+  it('stream - what is written in one turn leaves as one chunk', async () => {
+    const trial = await serve(async () =>
+      streamOf((writer) => {
+        setImmediate(() => {
+          for (const piece of ['a', 'b', 'c']) writer.write(piece, true)
+          writer.end()
+        })
+      }),
+    )
+    const answer = await rawExchange(
+      trial.server.port,
+      'GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
+    )
+    expect(answer).toContain('\r\n3\r\nabc\r\n0\r\n')
+  })
+
+  it('stream - a client that leaves aborts the signal; later writes go nowhere', async () => {
+    let gone: AbortSignal | null = null
+    let writer: StreamWriter | null = null
+    const trial = await serve(async (request) => {
+      gone = request.signal
+      return streamOf((opened) => {
+        writer = opened
+        opened.write('first', true)
+      })
+    })
+    const leave = new AbortController()
+    const reply = await fetch(url(trial), { signal: leave.signal })
+    await reply.body?.getReader().read()
+    leave.abort()
+    await expect.poll(() => gone?.aborted).toBe(true)
+    const opened = writer as StreamWriter | null
+    opened?.write('more', true)
+    opened?.end()
+    await expect.poll(() => trial.server.requestsActive).toBe(0)
+    expect(trial.faults).toEqual([])
+  })
+
+  it('stream - a client that does not read is cut off at the buffer limit', async () => {
+    let aborted = false
+    const trial = await serve(
+      async (request) => {
+        request.signal.addEventListener('abort', () => (aborted = true), { once: true })
+        return streamOf((writer) => {
+          const tick = (): void => {
+            if (aborted) return
+            writer.write('x'.repeat(65_536), true)
+            setImmediate(tick)
+          }
+          tick()
+        })
+      },
+      { bufferedBytesMax: 300_000 },
+    )
+    const socket = connect(trial.server.port, '127.0.0.1')
+    socket.on('error', () => socket.destroy())
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
+    socket.pause()
+    await expect.poll(() => aborted, { timeout: 10_000 }).toBe(true)
+    socket.destroy()
+  })
+
+  it('handler - a fault of ours is reported and answered with a bare 500', async () => {
+    const trial = await serve(() => Promise.reject(new Error('secret path')))
+    const reply = await fetch(url(trial))
+    expect(reply.status).toBe(500)
+    expect(await reply.text()).not.toContain('secret')
+    expect(trial.faults).toHaveLength(1)
+  })
+
+  it('listen - a port in use says so and names the flag', async () => {
+    const trial = await serve(async () => text('ok'))
+    await expect(
+      HttpServer.listen({
+        host: '127.0.0.1',
+        port: trial.server.port,
+        handle: async () => text(''),
+        onFault: () => undefined,
+      }),
+    ).rejects.toMatchObject({
+      code: 'host.address_in_use',
+      message: expect.stringContaining('--port'),
+    })
+  })
+
+  it('close - lets a request in flight end and reports none cut off', async () => {
+    let finish: (() => void) | null = null
+    const trial = await serve(
+      () => new Promise((resolve) => (finish = () => resolve(text('done')))),
+    )
+    const reply = fetch(url(trial))
+    await expect.poll(() => finish !== null).toBe(true)
+    const closed = trial.server.close(5000)
+    const end = finish as (() => void) | null
+    end?.()
+    expect(await (await reply).text()).toBe('done')
+    expect(await closed).toBe(0)
+  })
+
+  it('close - cuts off what outlives the grace', async () => {
+    const trial = await serve(() => new Promise(() => undefined))
+    const reply = fetch(url(trial)).catch((error: unknown) => error)
+    await expect.poll(() => trial.server.requestsActive).toBe(1)
+    expect(await trial.server.close(20)).toBe(1)
+    expect(await reply).toBeInstanceOf(Error)
+  })
+})
+
+function rawExchange(port: number, request: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    let answer = ''
+    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
+    socket.on('close', () => resolve(answer))
+    socket.on('error', reject)
+    socket.write(request)
+  })
+}
