@@ -1,0 +1,56 @@
+/**
+ * The merges of a BPE vocabulary: pair of ids → rank, rank → the id of the joined token. Open addressing over typed
+ * arrays, because a quarter of a million entries must be there before the first request.
+ */
+import type { PairRanks } from './merge-loop.ts'
+
+export class MergeTable implements PairRanks {
+  readonly #mask: number
+  readonly #lefts: Int32Array
+  readonly #rights: Int32Array
+  readonly #ranks: Int32Array
+  readonly #merged: Int32Array
+
+  constructor(capacity: number) {
+    let slots = 16
+    while (slots < capacity * 2) slots *= 2
+    this.#mask = slots - 1
+    this.#lefts = new Int32Array(slots).fill(-1)
+    this.#rights = new Int32Array(slots)
+    this.#ranks = new Int32Array(slots)
+    this.#merged = new Int32Array(capacity)
+  }
+
+  /** The first of two equal pairs counts. */
+  add(left: number, right: number, rank: number, merged: number): void {
+    this.#merged[rank] = merged
+    let slot = this.#slotOf(left, right)
+    while (this.#lefts[slot] !== -1) {
+      if (this.#lefts[slot] === left && this.#rights[slot] === right) return
+      slot = (slot + 1) & this.#mask
+    }
+    this.#lefts[slot] = left
+    this.#rights[slot] = right
+    this.#ranks[slot] = rank
+  }
+
+  rank(left: number, right: number): number {
+    let slot = this.#slotOf(left, right)
+    for (;;) {
+      const found = this.#lefts[slot]
+      if (found === -1) return -1
+      if (found === left && this.#rights[slot] === right) return this.#ranks[slot]!
+      slot = (slot + 1) & this.#mask
+    }
+  }
+
+  merged(rank: number): number {
+    return this.#merged[rank]!
+  }
+
+  #slotOf(left: number, right: number): number {
+    let hash = Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b)
+    hash ^= hash >>> 15
+    return hash & this.#mask
+  }
+}

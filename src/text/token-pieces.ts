@@ -1,0 +1,76 @@
+/**
+ * What each token is as text, worked out once per tokenizer and then looked up: almost every token is a complete
+ * piece of UTF-8, so the way from id to string is one array read.
+ */
+import type { Tokenizer } from './tokenizer.ts'
+
+/** What is known of a token; 0 is "not looked at yet". */
+export const PIECE = Object.freeze({
+  /** Complete and ASCII only. */
+  ascii: 1,
+  /** Complete UTF-8 with more than ASCII. */
+  text: 2,
+  /** Begins or ends inside a character, or is not UTF-8 at all: only bytes can be joined. */
+  bytes: 3,
+  control: 4,
+})
+
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+
+export class TokenPieces {
+  readonly #tokenizer: Tokenizer
+  readonly #kinds: Uint8Array
+  readonly #texts: (string | undefined)[] = []
+
+  constructor(tokenizer: Tokenizer) {
+    this.#tokenizer = tokenizer
+    this.#kinds = new Uint8Array(tokenizer.vocabSize)
+  }
+
+  /** One of `PIECE`. An id outside the vocabulary is an empty ASCII piece. */
+  kind(id: number): number {
+    const kind = this.#kinds[id]
+    if (kind === undefined) return PIECE.ascii
+    return kind === 0 ? this.#learn(id) : kind
+  }
+
+  /** The text of a complete piece, the name of a control token. */
+  text(id: number): string {
+    return this.#texts[id] ?? ''
+  }
+
+  bytes(id: number): Uint8Array {
+    return this.#tokenizer.tokenBytes(id)
+  }
+
+  #learn(id: number): number {
+    let kind: number = PIECE.control
+    let text = this.#tokenizer.tokenName(id)
+    if (!this.#tokenizer.isSpecial(id)) {
+      const bytes = this.#tokenizer.tokenBytes(id)
+      kind = kindOf(bytes)
+      text = kind === PIECE.bytes ? '' : decoder.decode(bytes)
+    }
+    this.#texts[id] = text
+    this.#kinds[id] = kind
+    return kind
+  }
+}
+
+function kindOf(bytes: Uint8Array): number {
+  if (bytes.every((byte) => byte < 0x80)) return PIECE.ascii
+  // Valid UTF-8 comes back unchanged; what was replaced does not.
+  const back = encoder.encode(decoder.decode(bytes))
+  const isSame = back.length === bytes.length && back.every((byte, i) => byte === bytes[i])
+  return isSame ? PIECE.text : PIECE.bytes
+}
+
+const encoder = new TextEncoder()
+const known = new WeakMap<Tokenizer, TokenPieces>()
+
+/** The shared pieces of a tokenizer. */
+export function tokenPiecesOf(tokenizer: Tokenizer): TokenPieces {
+  let pieces = known.get(tokenizer)
+  if (pieces === undefined) known.set(tokenizer, (pieces = new TokenPieces(tokenizer)))
+  return pieces
+}
