@@ -1,0 +1,77 @@
+/**
+ * The WebAssembly instance that hashes, with views of its memory.
+ *
+ * Owns: decoding, instantiation (synchronous: about 5 KB), and the three windows of memory that hashing works in.
+ * The module is stateless between calls but for what `chainLocals` leaves in `link`; everything here is synchronous
+ * and one thread owns it. The memory never grows, so the views stay valid.
+ */
+import { XXH3_WASM_BASE64 } from './xxh3-wasm.generated.ts'
+
+interface KernelExports {
+  readonly memory: WebAssembly.Memory
+  inputAddress(): number
+  inputBytes(): number
+  blocksMax(): number
+  resultAddress(): number
+  linkAddress(): number
+  localAddress(): number
+  sequenceAddress(): number
+  hashInput(byteCount: number, seedLow: number, seedHigh: number): void
+  hashWindows(
+    count: number,
+    strideBytes: number,
+    windowBytes: number,
+    seedLow: number,
+    seedHigh: number,
+  ): void
+  chainLocals(count: number, hasParent: boolean, seedLow: number, seedHigh: number): void
+}
+
+const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+
+/** Pure rooms have neither Buffer nor atob. */
+function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
+  const symbols = text.replace(/=+$/, '')
+  const bytes = new Uint8Array(Math.floor((symbols.length * 3) / 4))
+  let bits = 0
+  let bitCount = 0
+  let length = 0
+  for (const symbol of symbols) {
+    bits = ((bits << 6) | BASE64.indexOf(symbol)) & 0xffff
+    bitCount += 6
+    if (bitCount >= 8) {
+      bitCount -= 8
+      bytes[length++] = (bits >> bitCount) & 0xff
+    }
+  }
+  return bytes
+}
+
+const exports = new WebAssembly.Instance(new WebAssembly.Module(decodeBase64(XXH3_WASM_BASE64)), {
+  env: { abort: () => undefined },
+}).exports as unknown as KernelExports
+
+const { buffer } = exports.memory
+const u32At = (address: number, length: number): Uint32Array =>
+  new Uint32Array(buffer, address, length)
+
+/** Bytes that one call can hash, and blocks that one call can hash. */
+export const INPUT_BYTES_MAX = exports.inputBytes()
+export const BLOCKS_MAX = exports.blocksMax()
+
+export const inputBytes = new Uint8Array(buffer, exports.inputAddress(), INPUT_BYTES_MAX)
+export const inputWords = u32At(exports.inputAddress(), INPUT_BYTES_MAX / 4)
+/** (low, high) of `hashInput`. */
+export const result = u32At(exports.resultAddress(), 2)
+/** (low, high) of the sequence hash that the next `chainLocals` continues. */
+export const link = u32At(exports.linkAddress(), 2)
+/** (low, high) pairs. */
+export const locals = u32At(exports.localAddress(), 2 * BLOCKS_MAX)
+export const sequences = u32At(exports.sequenceAddress(), 2 * BLOCKS_MAX)
+
+/** Hashes the first `byteCount` bytes of the input into `result`. */
+export const hashInput = exports.hashInput
+/** Hashes `count` windows of the input, one every `strideBytes`, into `locals`. */
+export const hashWindows = exports.hashWindows
+/** Chains the first `count` of `locals` into `sequences`, from `link` when there is a parent. */
+export const chainLocals = exports.chainLocals
