@@ -2,6 +2,7 @@
  * The merges of a BPE vocabulary: pair of ids → rank, rank → the id of the joined token. Open addressing over typed
  * arrays, because a quarter of a million entries must be there before the first request.
  */
+import { textOf } from './json-value.ts'
 import type { PairRanks } from './merge-loop.ts'
 
 export class MergeTable implements PairRanks {
@@ -53,4 +54,28 @@ export class MergeTable implements PairRanks {
     hash ^= hash >>> 15
     return hash & this.#mask
   }
+}
+
+/** Pairs as `["a", "b"]` or, in older files, as `"a b"`. */
+export function readMerges(value: unknown, ids: ReadonlyMap<string, number>): MergeTable {
+  if (!Array.isArray(value)) throw new Error('the merges of the vocabulary are missing')
+  const table = new MergeTable(value.length)
+  value.forEach((pair: unknown, rank) => {
+    const [left, right] = splitPair(pair)
+    const leftId = ids.get(left)
+    const rightId = ids.get(right)
+    const merged = ids.get(left + right)
+    if (leftId === undefined || rightId === undefined || merged === undefined) return
+    table.add(leftId, rightId, rank, merged)
+  })
+  return table
+}
+
+function splitPair(pair: unknown): [string, string] {
+  if (Array.isArray(pair)) return [textOf(pair[0]), textOf(pair[1])]
+  const text = textOf(pair)
+  // A token may itself be a blank only in the list form, but never begins a pair with an empty name.
+  const blank = text.indexOf(' ', 1)
+  if (blank < 0) throw new Error('a merge without two names')
+  return [text.slice(0, blank), text.slice(blank + 1)]
 }

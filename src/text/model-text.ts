@@ -3,6 +3,9 @@
  * the ids that end the output. Built from values; who reads the files is the host's business.
  */
 import { ChatTemplate } from './chat-template.ts'
+import { ggufNumber } from './gguf-metadata.ts'
+import type { GgufMetadata } from './gguf-metadata.ts'
+import { tokenizerFromGguf } from './gguf-tokenizer.ts'
 import { isRecord, nameOfToken } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { tokenizerFromJson } from './tokenizer-json.ts'
@@ -44,6 +47,24 @@ export function modelTextFromHuggingFace(files: HuggingFaceFiles): ModelText {
     contextLength: contextLengthOf(config, tokenizerConfig),
     eosTokenIds: tokenizer.eosTokenIds,
     bosTokenId: tokenizer.bosTokenId,
+  }
+}
+
+export function modelTextFromGguf(metadata: GgufMetadata): ModelText {
+  const tokenizer = tokenizerFromGguf(metadata)
+  const { bosTokenId, eosTokenIds } = tokenizer
+  const eosTokenId = ggufNumber(metadata.values, 'tokenizer.ggml.eos_token_id')
+  const template = metadata.chatTemplate
+  const names = {
+    ...(bosTokenId !== null && { bosToken: tokenizer.tokenName(bosTokenId) }),
+    ...(eosTokenId !== null && { eosToken: tokenizer.tokenName(eosTokenId) }),
+  }
+  return {
+    tokenizer,
+    template: template === null ? null : new ChatTemplate(template, names),
+    contextLength: metadata.contextLength,
+    eosTokenIds,
+    bosTokenId,
   }
 }
 

@@ -7,7 +7,7 @@ import { ByteLevelBpe } from './byte-level-bpe.ts'
 import { isRecord, nameOfToken, recordOf, textOf } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { LibraryTokenizer } from './library-tokenizer.ts'
-import { MergeTable } from './merge-table.ts'
+import { readMerges } from './merge-table.ts'
 import { patternPreTokenizer } from './pre-tokenizer.ts'
 import type { PreTokenize } from './pre-tokenizer.ts'
 import type { AddedToken, Tokenizer } from './tokenizer.ts'
@@ -93,30 +93,6 @@ function byteLevelBpe(
     ignoreMerges,
     ...roles,
   })
-}
-
-/** Pairs as `["a", "b"]` or, in older files, as `"a b"`. */
-export function readMerges(value: unknown, ids: ReadonlyMap<string, number>): MergeTable {
-  if (!Array.isArray(value)) throw new Error('model.merges is not a list')
-  const table = new MergeTable(value.length)
-  value.forEach((pair: unknown, rank) => {
-    const [left, right] = splitPair(pair)
-    const leftId = ids.get(left)
-    const rightId = ids.get(right)
-    const merged = ids.get(left + right)
-    if (leftId === undefined || rightId === undefined || merged === undefined) return
-    table.add(leftId, rightId, rank, merged)
-  })
-  return table
-}
-
-function splitPair(pair: unknown): [string, string] {
-  if (Array.isArray(pair)) return [textOf(pair[0]), textOf(pair[1])]
-  const text = textOf(pair)
-  // A token may itself be a blank only in the list form, but never begins a pair with an empty name.
-  const blank = text.indexOf(' ', 1)
-  if (blank < 0) throw new Error('a merge without two names')
-  return [text.slice(0, blank), text.slice(blank + 1)]
 }
 
 function readAddedTokens(json: JsonRecord): AddedToken[] {
