@@ -1,2 +1,13 @@
-/** Room `worker`. */
-export {}
+/** Room `worker`: an engine's life as a member of a fleet. */
+export type { AdminState } from './admin-drain.ts'
+export { KvEventPublisher } from './kv-event-publisher.ts'
+export type { KvFailurePolicy } from './kv-hand-off.ts'
+export { DEFAULT_SHUTDOWN } from './shutdown-budget.ts'
+export type { ShutdownConfig, ShutdownStage, StageReason, StageReport } from './shutdown-budget.ts'
+export type { ShutdownReport } from './shutdown-sequence.ts'
+export { Worker } from './worker.ts'
+export type { WorkerHealth, WorkerStatus } from './worker.ts'
+export type { WorkerEvent, WorkerObserver, WorkerState } from './worker-event.ts'
+export { DEFAULT_LIMITS } from './worker-options.ts'
+export type { WorkerLimits, WorkerOptions } from './worker-options.ts'
+export type { Registration, WorkerAddress, WorkerPorts } from './worker-ports.ts'

@@ -1,0 +1,227 @@
+/**
+ * The worker's part in handing a KV cache over.
+ *
+ * Prefill: what the engine has computed is pinned and offered; from then on the `KvServer` owns the pin.
+ * Decode: only the blocks that are lacking are pulled into the engine's store, which checks every one of them before
+ * the engine can see it; all are pinned until the engine has produced its first token.
+ *
+ * Does not own: sockets, leases (see `KvServer`), where blocks are kept (the engine).
+ */
+import { BatonError } from '../base/index.ts'
+import type { Clock } from '../base/index.ts'
+import type { KvBlockSource, KvPin } from '../engine/index.ts'
+import type { GenerateRequest, KvOffer } from '../request/index.ts'
+import type { KvClient, KvServer } from '../wire/index.ts'
+import type { WorkerObserver } from './worker-event.ts'
+
+/** What a decode worker does when the offered KV cannot be had: end the request, or compute the prompt itself. */
+export type KvFailurePolicy = 'fail' | 'recompute'
+
+export interface KvHandOffOptions {
+  readonly clock: Clock
+  readonly observe: WorkerObserver
+  readonly source: KvBlockSource | undefined
+  /** Of a prefill worker. */
+  readonly server: KvServer | undefined
+  /** Of a decode worker. */
+  readonly client: KvClient | undefined
+  readonly leaseMs: number
+  readonly pullTimeoutMs: number
+  readonly onFailure: KvFailurePolicy
+}
+
+/** KV that has been taken over, or the request as it goes on without. */
+export interface TakenKv {
+  readonly request: GenerateRequest
+  /** Idempotent: the engine has loaded the blocks, or will not. */
+  release(): void
+}
+
+export class KvHandOff {
+  readonly #options: KvHandOffOptions
+
+  constructor(options: KvHandOffOptions) {
+    this.#options = options
+  }
+
+  /** Offers not yet pulled; what a prefill worker waits for before it leaves. */
+  get openOffers(): number {
+    return this.#options.server?.offerCount ?? 0
+  }
+
+  /** Null when there is nothing that could be handed over block by block. */
+  offer(request: GenerateRequest): KvOffer | null {
+    const { source, server, clock, observe, leaseMs } = this.#options
+    if (source === undefined || server === undefined) return null
+    const pin = source.pin(request.tokenIds, request.routing.cacheSalt)
+    if (pin.tokenCount === 0) {
+      pin.release()
+      return null
+    }
+    const offeredMs = clock.nowMs()
+    let offerId = ''
+    const offer = server.offer(pin, source, {
+      leaseMs,
+      onReleased: (reason) =>
+        observe({ kind: 'kv-released', offerId, reason, heldMs: clock.nowMs() - offeredMs }),
+    })
+    offerId = offer.offerId
+    observe({
+      kind: 'kv-offered',
+      requestId: request.requestId,
+      offerId,
+      kvBytes: offer.kvBytes,
+    })
+    return offer
+  }
+
+  withdraw(offerId: string): void {
+    this.#options.server?.withdraw(offerId)
+  }
+
+  /** Rejects with a typed error, unless the policy is to compute the prompt here. */
+  async takeOver(request: GenerateRequest, signal: AbortSignal): Promise<TakenKv | null> {
+    const offer = request.prefillResult?.kvOffer
+    if (offer === undefined) return null
+    try {
+      const pin = await this.#pull(request, offer, signal)
+      return { request, release: () => pin.release() }
+    } catch (thrown) {
+      const error = BatonError.from(thrown, 'kv.transfer_failed')
+      if (signal.aborted || this.#options.onFailure === 'fail') throw error
+      const { requestId } = request
+      this.#options.observe({
+        kind: 'kv-recomputed',
+        requestId,
+        offerId: offer.offerId,
+        error: error.toValue(),
+      })
+      return { request: withoutPrefillResult(request), release: () => undefined }
+    }
+  }
+
+  async #pull(request: GenerateRequest, offer: KvOffer, signal: AbortSignal): Promise<KvPin> {
+    const { source, client, clock, observe } = this.#options
+    if (source === undefined || client === undefined) {
+      throw new BatonError('kv.transfer_failed', 'this worker cannot take KV blocks over')
+    }
+    const startMs = clock.nowMs()
+    const salt = request.routing.cacheSalt
+    // What is held already stays held while the rest is on its way.
+    const before = source.pin(request.tokenIds, salt)
+    try {
+      checkOffer(offer, source, request.tokenIds.length)
+      const missing = source.missing(offer.blockKeys)
+      const stats = await this.#withinDeadline(signal, (limited) =>
+        client.pull(
+          offer,
+          missing,
+          (index, bytes) => putBlock(source, offer, index, bytes),
+          limited,
+        ),
+      )
+      const pin = source.pin(request.tokenIds, salt)
+      if (pin.tokenCount < offer.tokenCount) {
+        pin.release()
+        throw new BatonError(
+          'kv.transfer_failed',
+          `of ${offer.tokenCount} offered tokens only ${pin.tokenCount} are held after the pull`,
+          { data: { stage: 'kv_pull', offered: offer.tokenCount, held: pin.tokenCount } },
+        )
+      }
+      observe({
+        kind: 'kv-taken',
+        requestId: request.requestId,
+        offerId: offer.offerId,
+        blocksPulled: missing.length,
+        blocksHeld: offer.blockKeys.length / 2 - missing.length,
+        bytesPulled: stats.bytes,
+        elapsedMs: clock.nowMs() - startMs,
+      })
+      return pin
+    } catch (thrown) {
+      client.abandon(offer)
+      throw thrown
+    } finally {
+      before.release()
+    }
+  }
+
+  async #withinDeadline<T>(
+    signal: AbortSignal,
+    work: (limited: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { clock, pullTimeoutMs } = this.#options
+    const limited = new AbortController()
+    const cancel = (): void => limited.abort()
+    let isLate = false
+    const timer = clock.after(pullTimeoutMs, () => {
+      isLate = true
+      limited.abort()
+    })
+    signal.addEventListener('abort', cancel, { once: true })
+    try {
+      signal.throwIfAborted()
+      return await work(limited.signal)
+    } catch (thrown) {
+      if (!isLate) throw thrown
+      throw new BatonError(
+        'kv.transfer_failed',
+        `the KV blocks did not arrive within ${pullTimeoutMs} ms`,
+        { data: { stage: 'kv_pull', timeoutMs: pullTimeoutMs }, cause: thrown },
+      )
+    } finally {
+      timer.cancel()
+      signal.removeEventListener('abort', cancel)
+    }
+  }
+}
+
+/** Nothing of a foreign or impossible offer is even asked for. */
+function checkOffer(offer: KvOffer, source: KvBlockSource, promptTokens: number): void {
+  const { fingerprint, blockTokens, tokenCount, blockKeys } = offer
+  const refuse = (message: string, data: Record<string, string | number>): never => {
+    throw new BatonError('kv.block_refused', message, { data })
+  }
+  if (fingerprint !== source.fingerprint) {
+    refuse('the offered KV is of another model or layout', {
+      offered: fingerprint,
+      expected: source.fingerprint,
+    })
+  }
+  if (blockTokens !== source.blockTokens) {
+    refuse('the offered KV has another block size', {
+      offered: blockTokens,
+      expected: source.blockTokens,
+    })
+  }
+  const isWhole = Number.isSafeInteger(tokenCount) && tokenCount > 0 && tokenCount < promptTokens
+  if (!isWhole || blockKeys.length !== 2 * Math.ceil(tokenCount / blockTokens)) {
+    refuse('the offered KV does not fit the prompt', {
+      tokenCount,
+      promptTokens,
+      blockCount: blockKeys.length / 2,
+    })
+  }
+}
+
+function putBlock(
+  source: KvBlockSource,
+  offer: KvOffer,
+  index: number,
+  bytes: Uint8Array,
+): boolean {
+  const { blockKeys, blockTokens, tokenCount } = offer
+  const tokens = Math.min(blockTokens, tokenCount - index * blockTokens)
+  const low = blockKeys[2 * index]
+  const high = blockKeys[2 * index + 1]
+  if (low === undefined || high === undefined) {
+    throw new BatonError('kv.block_refused', 'a block that was not offered', { data: { index } })
+  }
+  return source.put(low, high, tokens, bytes)
+}
+
+function withoutPrefillResult(request: GenerateRequest): GenerateRequest {
+  const { prefillResult: _, ...rest } = request
+  return rest
+}

@@ -1,0 +1,112 @@
+/**
+ * The way down, in order: unregister → router_grace → stop_admission → inflight → kv_transfer → cleanup.
+ *
+ * Owns: the order, who may take how long, and the report. Does not own: what each stage does (`ShutdownWork`).
+ * No stage can make another one not happen; what fails is reported and the next one begins.
+ */
+import { BatonError, sleep } from '../base/index.ts'
+import type { Clock } from '../base/index.ts'
+import { withDeadline } from './deadline.ts'
+import { ShutdownBudget } from './shutdown-budget.ts'
+import type { ShutdownConfig, ShutdownStage, StageReason, StageReport } from './shutdown-budget.ts'
+
+export interface ShutdownWork {
+  /** Null when the worker was never registered. */
+  readonly unregister: (() => Promise<void>) | null
+  /** False when it never admitted anybody. */
+  readonly wasServing: boolean
+  stopAdmission(): Promise<void>
+  whenIdle(): Promise<void>
+  /** The in-flight time is over: ends what is left with `backend.engine_shutdown`. */
+  failInFlight(): void
+  /** 'skip': not a prefill worker; null: cannot tell. */
+  isKvQuiescent(): boolean | null | 'skip'
+  cleanup(): Promise<void>
+}
+
+export interface ShutdownReport {
+  readonly stages: readonly StageReport[]
+  /** 0: clean; 1: the engine could not be cleaned up in time. */
+  readonly exitCode: 0 | 1
+}
+
+const KV_POLL_MS = 50
+
+export async function runShutdown(
+  clock: Clock,
+  config: ShutdownConfig,
+  work: ShutdownWork,
+  onStage: (report: StageReport) => void,
+): Promise<ShutdownReport> {
+  const budget = new ShutdownBudget(clock, config)
+  const stages: StageReport[] = []
+  const run = async (stage: ShutdownStage, body: () => Promise<StageOutcome>): Promise<void> => {
+    const startMs = clock.nowMs()
+    const outcome = await settle(body)
+    const report = { stage, ...outcome, elapsedMs: clock.nowMs() - startMs }
+    stages.push(report)
+    onStage(report)
+  }
+  const bounded = async (stage: ShutdownStage, promise: Promise<void>): Promise<StageOutcome> => {
+    const { kind } = await withDeadline(clock, budget.allowanceMs(stage), promise)
+    return { reason: kind === 'done' ? 'completed' : 'timed_out' }
+  }
+
+  await run('unregister', async () =>
+    work.unregister === null ? SKIPPED : await bounded('unregister', work.unregister()),
+  )
+  await run('router_grace', async () => {
+    const graceMs = budget.allowanceMs('router_grace')
+    if (!work.wasServing || graceMs === 0) return SKIPPED
+    await sleep(clock, graceMs)
+    return { reason: 'completed' }
+  })
+  await run('stop_admission', async () =>
+    work.wasServing ? await bounded('stop_admission', work.stopAdmission()) : SKIPPED,
+  )
+  await run('inflight', async () => {
+    if (!work.wasServing) return SKIPPED
+    const outcome = await bounded('inflight', work.whenIdle())
+    if (outcome.reason === 'timed_out') work.failInFlight()
+    return outcome
+  })
+  await run('kv_transfer', () => waitForKv(clock, budget, work))
+  await run('cleanup', () => bounded('cleanup', work.cleanup()))
+
+  const wasAbandoned = stages.some((s) => s.stage === 'cleanup' && s.reason === 'timed_out')
+  return { stages, exitCode: wasAbandoned ? 1 : 0 }
+}
+
+interface StageOutcome {
+  readonly reason: StageReason
+  readonly note?: string
+}
+
+const SKIPPED: StageOutcome = { reason: 'skipped' }
+
+/** An error of a stage is told in its report: the way down goes on. */
+async function settle(body: () => Promise<StageOutcome>): Promise<StageOutcome> {
+  try {
+    return await body()
+  } catch (thrown) {
+    return { reason: 'completed', note: BatonError.from(thrown).message }
+  }
+}
+
+async function waitForKv(
+  clock: Clock,
+  budget: ShutdownBudget,
+  work: ShutdownWork,
+): Promise<StageOutcome> {
+  const endMs = clock.nowMs() + budget.allowanceMs('kv_transfer')
+  let couldTell = false
+  for (;;) {
+    const isQuiescent = work.isKvQuiescent()
+    if (isQuiescent === 'skip') return SKIPPED
+    if (isQuiescent === true) return { reason: 'completed' }
+    if (isQuiescent === false) couldTell = true
+    const leftMs = endMs - clock.nowMs()
+    if (leftMs <= 0) return { reason: couldTell ? 'timed_out' : 'unsupported' }
+    await sleep(clock, Math.min(KV_POLL_MS, leftMs))
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * Notices an engine that holds requests and gives no sign of life.
+ *
+ * A single request may wait long behind others, so it is the engine as a whole that is watched: any item of any
+ * request and any load report is a sign of life. One timer per worker; a token costs nothing here.
+ */
+import type { Clock, Timer } from '../base/index.ts'
+
+const CHECKS_PER_TIMEOUT = 4
+
+export interface StallWatchOptions {
+  readonly clock: Clock
+  readonly stallTimeoutMs: number
+  /** Grows when the engine does anything. */
+  readonly progress: () => number
+  readonly isBusy: () => boolean
+  readonly onStalled: (stalledMs: number) => void
+}
+
+export class StallWatch {
+  readonly #options: StallWatchOptions
+  #timer: Timer | null = null
+  #progressSeen = 0
+  #stillMs = 0
+  #isStalled = false
+
+  constructor(options: StallWatchOptions) {
+    this.#options = options
+  }
+
+  get isStalled(): boolean {
+    return this.#isStalled
+  }
+
+  /** Called when a request comes in: an idle worker needs no timer. */
+  wake(): void {
+    if (this.#timer !== null || this.#options.stallTimeoutMs === Infinity) return
+    this.#progressSeen = this.#options.progress()
+    this.#stillMs = 0
+    this.#arm()
+  }
+
+  close(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+  }
+
+  #arm(): void {
+    const checkMs = this.#options.stallTimeoutMs / CHECKS_PER_TIMEOUT
+    this.#timer = this.#options.clock.after(checkMs, () => this.#check(checkMs))
+  }
+
+  #check(elapsedMs: number): void {
+    this.#timer = null
+    const progress = this.#options.progress()
+    if (progress !== this.#progressSeen) this.#isStalled = false
+    this.#stillMs = progress === this.#progressSeen ? this.#stillMs + elapsedMs : 0
+    this.#progressSeen = progress
+    if (!this.#options.isBusy()) return
+    this.#arm()
+    if (this.#stillMs < this.#options.stallTimeoutMs || this.#isStalled) return
+    this.#isStalled = true
+    this.#options.onStalled(this.#stillMs)
+  }
+}

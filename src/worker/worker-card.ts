@@ -1,0 +1,37 @@
+/**
+ * What a worker says of itself, from what its engine said and where it listens.
+ */
+import type { EngineConfig, WorkerCard } from '../request/index.ts'
+import type { WorkerOptions } from './worker-options.ts'
+import type { WorkerAddress } from './worker-ports.ts'
+
+/** Decode workers take their KV from others: what they hold tells a router nothing about where to prefill. */
+export function publishesKvEvents(options: WorkerOptions, engine: EngineConfig): boolean {
+  return (
+    options.mode !== 'decode' &&
+    engine.kvCacheBlockSize !== undefined &&
+    options.engine.observe !== undefined
+  )
+}
+
+export function workerCardOf(
+  options: WorkerOptions,
+  engine: EngineConfig,
+  address: WorkerAddress,
+): WorkerCard {
+  const { workerId, mode, engineName, version, clock, pid, taints, topology } = options
+  return {
+    workerId,
+    mode,
+    host: address.host,
+    port: address.port,
+    engine,
+    engineName,
+    version,
+    publishesKvEvents: publishesKvEvents(options, engine),
+    startedAtEpochMs: clock.epochMs(),
+    ...(pid === undefined ? {} : { pid }),
+    ...(taints === undefined ? {} : { taints }),
+    ...(topology === undefined ? {} : { topology }),
+  }
+}

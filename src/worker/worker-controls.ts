@@ -1,0 +1,72 @@
+/**
+ * Named operations of an administrator on the engine (`/engine/control/<name>`).
+ *
+ * Most go straight to the engine. Two kinds touch discovery, and those run one after the other: what puts the engine
+ * to sleep takes the worker out of discovery first; what wakes it puts the worker back, if the engine says it is awake.
+ */
+import { BatonError } from '../base/index.ts'
+import type { Engine } from '../engine/index.ts'
+import type { Membership } from './membership.ts'
+
+const UNREGISTER_BEFORE = new Set(['pause_generation', 'sleep', 'release_memory_occupation'])
+const REGISTER_AFTER = new Set(['resume_generation', 'wake_up', 'resume_memory_occupation'])
+
+export class WorkerControls {
+  readonly #engine: Engine
+  readonly #membership: Membership
+  readonly #isRunning: () => boolean
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(engine: Engine, membership: Membership, isRunning: () => boolean) {
+    this.#engine = engine
+    this.#membership = membership
+    this.#isRunning = isRunning
+  }
+
+  get names(): readonly string[] {
+    return Object.keys(this.#engine.controls ?? {}).sort()
+  }
+
+  /** Throws `request.not_found` for what the engine does not offer, `request.conflict` when the worker is not running. */
+  async run(name: string, body: unknown): Promise<unknown> {
+    const controls = this.#engine.controls ?? {}
+    const control = Object.hasOwn(controls, name) ? controls[name] : undefined
+    if (control === undefined) {
+      throw new BatonError('request.not_found', `the engine has no control '${name}'`)
+    }
+    if (!this.#isRunning()) {
+      throw new BatonError(
+        'request.conflict',
+        `the worker is not running; '${name}' was not called`,
+      )
+    }
+    if (UNREGISTER_BEFORE.has(name)) {
+      return this.#inTurn(async () => {
+        await this.#membership.leave()
+        return control(body)
+      })
+    }
+    if (REGISTER_AFTER.has(name)) {
+      return this.#inTurn(async () => {
+        const answer = await control(body)
+        if (isAwake(answer)) await this.#membership.join()
+        return answer
+      })
+    }
+    return control(body)
+  }
+
+  #inTurn(work: () => Promise<unknown>): Promise<unknown> {
+    const mine = this.#turn.then(work)
+    this.#turn = mine.catch(() => undefined)
+    return mine
+  }
+}
+
+/** An answer that reports an error, or an engine that sleeps on, does not bring the worker back. */
+function isAwake(answer: unknown): boolean {
+  if (typeof answer !== 'object' || answer === null) return true
+  const { status, success, is_sleeping } = answer as Record<string, unknown>
+  const isError = typeof status === 'string' && status.toLowerCase() === 'error'
+  return !isError && success !== false && is_sleeping !== true
+}

@@ -1,0 +1,68 @@
+/**
+ * What a worker reports while it lives. The worker decides and counts nothing for people: `host` turns these into
+ * log lines and metrics.
+ */
+import type { ErrorValue } from '../base/index.ts'
+import type { FinishReason } from '../request/index.ts'
+import type { KvReleaseReason } from '../wire/index.ts'
+import type { ShutdownStage, StageReason } from './shutdown-budget.ts'
+
+export type WorkerState = 'init' | 'starting' | 'running' | 'draining' | 'stopped' | 'start-failed'
+
+export type WorkerEvent =
+  | { readonly kind: 'state'; readonly state: WorkerState }
+  | {
+      readonly kind: 'stage'
+      readonly stage: ShutdownStage
+      readonly reason: StageReason
+      readonly elapsedMs: number
+      readonly note?: string
+    }
+  | { readonly kind: 'request-refused'; readonly requestId: string; readonly error: ErrorValue }
+  | {
+      readonly kind: 'request-ended'
+      readonly requestId: string
+      readonly finish?: FinishReason
+      readonly error?: ErrorValue
+      readonly promptTokens: number
+      readonly outputTokens: number
+      readonly elapsedMs: number
+    }
+  | {
+      readonly kind: 'engine-stalled'
+      readonly inFlight: number
+      readonly stalledMs: number
+    }
+  | { readonly kind: 'engine-abort-failed'; readonly requestId: string; readonly error: ErrorValue }
+  | {
+      readonly kind: 'kv-offered'
+      readonly requestId: string
+      readonly offerId: string
+      readonly kvBytes: number
+    }
+  | {
+      readonly kind: 'kv-released'
+      readonly offerId: string
+      readonly reason: KvReleaseReason
+      readonly heldMs: number
+    }
+  | {
+      readonly kind: 'kv-taken'
+      readonly requestId: string
+      readonly offerId: string
+      readonly blocksPulled: number
+      readonly blocksHeld: number
+      readonly bytesPulled: number
+      readonly elapsedMs: number
+    }
+  | {
+      readonly kind: 'kv-recomputed'
+      readonly requestId: string
+      readonly offerId: string
+      readonly error: ErrorValue
+    }
+  | { readonly kind: 'canary'; readonly healthy: boolean; readonly error?: ErrorValue }
+  | { readonly kind: 'unregister-failed'; readonly error: ErrorValue }
+  | { readonly kind: 'engine-fault'; readonly error: ErrorValue }
+
+export type WorkerObserver = (event: WorkerEvent) => void

@@ -1,0 +1,70 @@
+/**
+ * What a worker may be told, and the numbers that hold when it is not.
+ */
+import type { Clock, WorkerId } from '../base/index.ts'
+import type { Engine } from '../engine/index.ts'
+import type { DisaggregationMode, GenerateRequest } from '../request/index.ts'
+import type { KvClient, KvServer } from '../wire/index.ts'
+import type { KvFailurePolicy } from './kv-hand-off.ts'
+import type { ShutdownConfig } from './shutdown-budget.ts'
+import { DEFAULT_SHUTDOWN } from './shutdown-budget.ts'
+import type { WorkerObserver } from './worker-event.ts'
+
+export interface WorkerOptions {
+  readonly engine: Engine
+  /** What people call the engine: `llamacpp`, `sim`. */
+  readonly engineName: string
+  readonly mode: DisaggregationMode
+  readonly workerId: WorkerId
+  readonly version: string
+  readonly clock: Clock
+  readonly observe?: WorkerObserver
+  readonly pid?: number
+  readonly taints?: readonly string[]
+  readonly topology?: Readonly<Record<string, string>>
+  /** Of a prefill worker: how its KV is offered. */
+  readonly kvServer?: KvServer
+  /** Of a decode worker: how KV is pulled. */
+  readonly kvClient?: KvClient
+  readonly limits?: Partial<WorkerLimits>
+  readonly shutdown?: Partial<ShutdownConfig>
+  /** Instead of the engine's own probe; null: no probe. */
+  readonly canary?: GenerateRequest | null
+}
+
+export interface WorkerLimits {
+  /** Requests at once, those waiting in the engine included; one more is refused. */
+  readonly requestsMax: number
+  /** An orderly stop that takes longer is ended without the engine. */
+  readonly cancelTimeoutMs: number
+  /** An engine that holds requests and gives no sign of life for so long is taken for hung. */
+  readonly stallTimeoutMs: number
+  readonly kvLeaseMs: number
+  readonly kvPullTimeoutMs: number
+  readonly kvFailure: KvFailurePolicy
+  /** Least time between two load reports of a rank. */
+  readonly loadIntervalMs: number
+  /** An idle worker is probed so often; Infinity: never. */
+  readonly canaryIdleMs: number
+  readonly canaryTimeoutMs: number
+}
+
+export const DEFAULT_LIMITS: WorkerLimits = Object.freeze({
+  requestsMax: 1024,
+  cancelTimeoutMs: 10_000,
+  stallTimeoutMs: 120_000,
+  kvLeaseMs: 60_000,
+  kvPullTimeoutMs: 30_000,
+  kvFailure: 'fail',
+  loadIntervalMs: 10,
+  canaryIdleMs: 30_000,
+  canaryTimeoutMs: 10_000,
+})
+
+export function limitsOf(options: WorkerOptions): WorkerLimits {
+  return Object.freeze({ ...DEFAULT_LIMITS, ...options.limits })
+}
+
+export function shutdownOf(options: WorkerOptions): ShutdownConfig {
+  return Object.freeze({ ...DEFAULT_SHUTDOWN, ...options.shutdown })
+}

@@ -1,0 +1,28 @@
+/**
+ * What a worker needs of the world outside: an address where it can be reached, and a place where it is known.
+ * `host` has the real ones; the simulator and the tests have theirs.
+ */
+import type { EngineConfig, WorkerCard } from '../request/index.ts'
+import type { WorkerUplink } from '../wire/index.ts'
+
+/** Where the request plane of a worker listens. */
+export interface WorkerAddress {
+  readonly host: string
+  readonly port: number
+  /** Absent: nobody wants to know about blocks and load. */
+  readonly uplink?: WorkerUplink
+}
+
+/** A worker's entry in discovery. It disappears by itself when it is no longer renewed. */
+export interface Registration {
+  update(card: WorkerCard): Promise<void>
+  /** Idempotent. Watchers are told `left` at once. */
+  close(): Promise<void>
+}
+
+export interface WorkerPorts {
+  /** Called once, after the engine has started and before the worker is registered. */
+  open(config: EngineConfig): Promise<WorkerAddress>
+  /** Called after `open`, and again by `resume`. */
+  register(card: WorkerCard): Promise<Registration>
+}

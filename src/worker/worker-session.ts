@@ -1,0 +1,223 @@
+/**
+ * One request on one worker, from admission to its single terminal item.
+ *
+ * Owns: the call of `engine.generate`, what becomes of its items, cancellation, and that everything the request
+ * holds is given back exactly once, however it ends. Does not own: admission, the KV hand-over itself.
+ *
+ * A token costs one await and one call; everything else here happens once per request.
+ */
+import { BatonError } from '../base/index.ts'
+import type { Clock, ErrorCode, Timer } from '../base/index.ts'
+import type { Engine } from '../engine/index.ts'
+import { RequestContext } from '../engine/index.ts'
+import { finishChunk, usageOf } from '../request/index.ts'
+import type { Chunk, DisaggregationMode, GenerateRequest, RequestHandle } from '../request/index.ts'
+import type { ReplyPort } from '../wire/index.ts'
+import type { KvHandOff, TakenKv } from './kv-hand-off.ts'
+import type { WorkerObserver } from './worker-event.ts'
+
+export interface SessionOptions {
+  readonly request: GenerateRequest
+  readonly reply: ReplyPort
+  readonly engine: Engine
+  readonly mode: DisaggregationMode
+  readonly clock: Clock
+  readonly handOff: KvHandOff
+  readonly observe: WorkerObserver
+  /** How long an orderly stop may take before the reply is ended without the engine. */
+  readonly cancelTimeoutMs: number
+  /** Called once, when the engine has let go of the request. */
+  readonly onFreed: (session: WorkerSession) => void
+}
+
+export class WorkerSession implements RequestHandle {
+  readonly #options: SessionOptions
+  readonly #context: RequestContext
+  readonly #startMs: number
+  #ended = false
+  #aborted = false
+  #finished = false
+  #itemCount = 0
+  #tokenCount = 0
+  #taken: TakenKv | null = null
+  #offerId: string | null = null
+  #cancelTimer: Timer | null = null
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+    this.#startMs = options.clock.nowMs()
+    this.#context = new RequestContext(options.request.requestId, () => this.#onFirstToken())
+  }
+
+  get requestId(): string {
+    return this.#options.request.requestId
+  }
+
+  /** Grows with every item of the engine; what stands still is stalled. */
+  get itemCount(): number {
+    return this.#itemCount
+  }
+
+  /** The reply has ended; the engine may still hold the request. */
+  get isReplyEnded(): boolean {
+    return this.#ended
+  }
+
+  /** Never rejects. Resolves when the engine has let go of the request. */
+  async run(): Promise<void> {
+    try {
+      await this.#generate()
+    } catch (thrown) {
+      this.#endWithError(thrown)
+    } finally {
+      this.#finished = true
+      this.#cancelTimer?.cancel()
+      this.#taken?.release()
+      this.#options.onFreed(this)
+    }
+  }
+
+  cancel(kind: 'stop' | 'kill'): void {
+    if (this.#offerId !== null) this.#options.handOff.withdraw(this.#offerId)
+    if (this.#finished || this.#context.isKilled) return
+    if (kind === 'kill') {
+      this.#context.kill()
+      this.#endCancelled()
+    } else if (!this.#context.isStopped) {
+      this.#context.stop()
+      this.#cancelTimer = this.#options.clock.after(this.#options.cancelTimeoutMs, () =>
+        this.cancel('kill'),
+      )
+    }
+    // A decode engine may be in the middle of taking over KV: it is aborted when it has a token, or not at all.
+    if (this.#options.mode !== 'decode' || this.#context.hasFirstToken) this.#abortEngine()
+  }
+
+  /** Ends the reply with an error now and asks the engine to let go: a stalled engine, a worker that goes down. */
+  fail(code: ErrorCode, message: string): void {
+    if (this.#finished) return
+    this.#endWithError(new BatonError(code, message))
+    this.#context.kill()
+    this.#abortEngine()
+  }
+
+  async #generate(): Promise<void> {
+    const { engine, handOff, mode, reply } = this.#options
+    let request = this.#options.request
+    if (mode === 'decode' && request.prefillResult?.kvOffer !== undefined) {
+      this.#taken = await handOff.takeOver(request, this.#context.signal)
+      request = this.#taken?.request ?? request
+    }
+    if (this.#context.isStopped) return this.#endCancelled()
+
+    for await (const chunk of engine.generate(request, this.#context)) {
+      this.#itemCount++
+      if (this.#ended) break
+      if (chunk.finish !== undefined) return this.#endWithChunk(chunk)
+      const tokenIds = chunk.tokenIds
+      if (tokenIds.length > 0) {
+        this.#tokenCount += tokenIds.length
+        if (!this.#context.hasFirstToken) this.#context.notifyFirstToken()
+      }
+      if (tokenIds.length === 1 && isBareToken(chunk)) reply.token(tokenIds[0] as number)
+      else reply.chunk(chunk)
+      if (!reply.isWritable) await reply.drained()
+    }
+    if (this.#ended) return
+    if (this.#context.isStopped) return this.#endCancelled()
+    throw new BatonError(
+      'backend.stream_incomplete',
+      'the engine ended the stream without a terminal item',
+    )
+  }
+
+  #onFirstToken(): void {
+    this.#taken?.release()
+    if (this.#context.isStopped) this.#abortEngine()
+  }
+
+  #abortEngine(): void {
+    if (this.#aborted) return
+    this.#aborted = true
+    const { engine, observe } = this.#options
+    const report = (thrown: unknown): void => {
+      const error = BatonError.from(thrown, 'backend.unknown').toValue()
+      observe({ kind: 'engine-abort-failed', requestId: this.requestId, error })
+    }
+    try {
+      Promise.resolve(engine.abort?.(this.requestId)).catch(report)
+    } catch (thrown) {
+      report(thrown)
+    }
+  }
+
+  #endWithChunk(chunk: Chunk): void {
+    this.#tokenCount += chunk.tokenIds.length
+    if (chunk.tokenIds.length > 0) this.#context.notifyFirstToken()
+    const isPrefillDone =
+      this.#options.mode === 'prefill' &&
+      chunk.finish !== 'cancelled' &&
+      this.#options.request.isProbe !== true
+    this.#end(isPrefillDone ? this.#withOffer(chunk) : chunk)
+  }
+
+  /** The engine's own parameters go through untouched; Baton's offer stands beside them. */
+  #withOffer(chunk: Chunk): Chunk {
+    const kvOffer = this.#options.handOff.offer(this.#options.request)
+    const cachedTokens = chunk.prefillResult?.cachedTokens ?? chunk.usage?.cachedTokens
+    this.#offerId = kvOffer?.offerId ?? null
+    return {
+      ...chunk,
+      prefillResult: {
+        ...chunk.prefillResult,
+        ...(kvOffer === null ? {} : { kvOffer }),
+        ...(cachedTokens === undefined ? {} : { cachedTokens }),
+      },
+    }
+  }
+
+  #endCancelled(): void {
+    const promptTokens = this.#options.request.tokenIds.length
+    this.#end(finishChunk('cancelled', { usage: usageOf(promptTokens, this.#tokenCount) }))
+  }
+
+  #end(chunk: Chunk): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#options.reply.chunk(chunk)
+    this.#report(chunk.finish === undefined ? {} : { finish: chunk.finish })
+  }
+
+  #endWithError(thrown: unknown): void {
+    if (this.#ended) return
+    if (this.#context.isStopped) return this.#endCancelled()
+    this.#ended = true
+    const error = BatonError.from(thrown, 'backend.unknown')
+    this.#options.reply.error(error)
+    this.#report({ error: error.toValue() })
+  }
+
+  #report(outcome: {
+    finish?: NonNullable<Chunk['finish']>
+    error?: ReturnType<BatonError['toValue']>
+  }): void {
+    this.#options.observe({
+      kind: 'request-ended',
+      requestId: this.requestId,
+      ...outcome,
+      promptTokens: this.#options.request.tokenIds.length,
+      outputTokens: this.#tokenCount,
+      elapsedMs: this.#options.clock.nowMs() - this.#startMs,
+    })
+  }
+}
+
+function isBareToken(chunk: Chunk): boolean {
+  return (
+    chunk.logprobs === undefined &&
+    chunk.stopReason === undefined &&
+    chunk.usage === undefined &&
+    chunk.prefillResult === undefined &&
+    chunk.engineData === undefined
+  )
+}

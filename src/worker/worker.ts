@@ -1,0 +1,394 @@
+/**
+ * A worker: an engine with an address, a place in discovery and a life that ends well.
+ *
+ *   init → starting → running → draining → stopped
+ *              └→ start-failed  (cleanup has run then, too)
+ *
+ * Owns: the order of coming up and going down, who is admitted, and that `cleanup` runs exactly once.
+ * Does not own: sockets, files, signals, the process (room `host`).
+ */
+import { assert, BatonError } from '../base/index.ts'
+import type { WorkerId } from '../base/index.ts'
+import type { KvEventBatch } from '../kv/index.ts'
+import type { EngineConfig, GenerateRequest, RequestHandle, WorkerCard } from '../request/index.ts'
+import type { ReplyPort, WorkerHandler, WorkerUplink } from '../wire/index.ts'
+import { AdminDrain } from './admin-drain.ts'
+import type { AdminState } from './admin-drain.ts'
+import { Admission } from './admission.ts'
+import { Canary } from './canary.ts'
+import { KvEventPublisher } from './kv-event-publisher.ts'
+import { KvHandOff } from './kv-hand-off.ts'
+import { LoadPublisher } from './load-publisher.ts'
+import { Membership } from './membership.ts'
+import { runShutdown } from './shutdown-sequence.ts'
+import type { ShutdownReport } from './shutdown-sequence.ts'
+import { StallWatch } from './stall-watch.ts'
+import { publishesKvEvents, workerCardOf } from './worker-card.ts'
+import { WorkerControls } from './worker-controls.ts'
+import type { WorkerEvent, WorkerState } from './worker-event.ts'
+import { limitsOf, shutdownOf } from './worker-options.ts'
+import type { WorkerLimits, WorkerOptions } from './worker-options.ts'
+import type { WorkerPorts } from './worker-ports.ts'
+import { WorkerSession } from './worker-session.ts'
+
+export interface WorkerHealth {
+  /** The process is worth keeping. */
+  readonly live: boolean
+  /** Requests are welcome. */
+  readonly ready: boolean
+  readonly state: WorkerState
+  readonly inFlight: number
+  /** KV offers that nobody has pulled yet. */
+  readonly openOffers: number
+  readonly reason?: string
+}
+
+export interface WorkerStatus {
+  readonly state: AdminState | 'starting'
+  readonly inFlightRequests: number
+  readonly isRegistered: boolean
+  readonly lastError?: string
+}
+
+/** What exists only once the engine has started. */
+interface Standing {
+  readonly card: WorkerCard
+  readonly membership: Membership
+  readonly admin: AdminDrain
+  readonly controls: WorkerControls
+  readonly canary: Canary | null
+}
+
+const INERT: RequestHandle = { cancel: () => undefined }
+
+export class Worker implements WorkerHandler {
+  readonly #options: WorkerOptions
+  readonly #limits: WorkerLimits
+  readonly #admission: Admission
+  readonly #sessions = new Set<WorkerSession>()
+  readonly #handOff: KvHandOff
+  readonly #kvEvents: KvEventPublisher
+  readonly #load: LoadPublisher
+  readonly #stallWatch: StallWatch
+  #state: WorkerState = 'init'
+  #unhealthy: string | null = null
+  #signsOfLife = 0
+  #uplink: WorkerUplink | undefined
+  #standing: Standing | null = null
+  #starting: Promise<unknown> = Promise.resolve()
+  #stopping: Promise<ShutdownReport> | null = null
+  #cleanup: Promise<void> | null = null
+
+  constructor(options: WorkerOptions) {
+    const limits = limitsOf(options)
+    this.#options = options
+    this.#limits = limits
+    this.#admission = new Admission(limits.requestsMax)
+    this.#handOff = new KvHandOff({
+      clock: options.clock,
+      observe: (event) => this.#observe(event),
+      source: options.engine.kvBlocks,
+      server: options.kvServer,
+      client: options.kvClient,
+      leaseMs: limits.kvLeaseMs,
+      pullTimeoutMs: limits.kvPullTimeoutMs,
+      onFailure: limits.kvFailure,
+    })
+    this.#kvEvents = new KvEventPublisher((batch) => this.#uplink?.publishKvEvents(batch))
+    this.#load = new LoadPublisher(options.clock, limits.loadIntervalMs, (report) =>
+      this.#uplink?.publishLoad(report),
+    )
+    this.#stallWatch = new StallWatch({
+      clock: options.clock,
+      stallTimeoutMs: limits.stallTimeoutMs,
+      progress: () => this.#progress(),
+      isBusy: () => this.#sessions.size > 0,
+      onStalled: (stalledMs) => this.#onStalled(stalledMs),
+    })
+  }
+
+  get workerId(): WorkerId {
+    return this.#options.workerId
+  }
+
+  get state(): WorkerState {
+    return this.#state
+  }
+
+  /** Known once the worker has an address. */
+  get card(): WorkerCard | undefined {
+    return this.#standing?.card
+  }
+
+  /**
+   * Rejects when the engine does not start, the address cannot be had, registration fails, or `stop` came first. Of
+   * the first three, cleanup has run when it rejects; nothing is left to be stopped.
+   */
+  start(ports: WorkerPorts): Promise<WorkerCard> {
+    assert(this.#state === 'init', 'a worker starts once')
+    this.#setState('starting')
+    const started = this.#bringUp(ports)
+    this.#starting = started.catch(() => undefined)
+    return started
+  }
+
+  serve(request: GenerateRequest, reply: ReplyPort): RequestHandle {
+    const refusal = this.#admission.enter()
+    if (refusal !== null) {
+      reply.error(refusal)
+      const { requestId } = request
+      this.#observe({ kind: 'request-refused', requestId, error: refusal.toValue() })
+      return INERT
+    }
+    const session = new WorkerSession({
+      request,
+      reply,
+      engine: this.#options.engine,
+      mode: this.#options.mode,
+      clock: this.#options.clock,
+      handOff: this.#handOff,
+      observe: (event) => this.#observe(event),
+      cancelTimeoutMs: this.#limits.cancelTimeoutMs,
+      onFreed: (freed) => this.#onFreed(freed),
+    })
+    this.#sessions.add(session)
+    this.#stallWatch.wake()
+    void session.run()
+    return session
+  }
+
+  kvSnapshot(): readonly KvEventBatch[] {
+    return this.#kvEvents.snapshot()
+  }
+
+  health(): WorkerHealth {
+    const isStalled = this.#stallWatch.isStalled
+    const reason = isStalled ? 'the engine gives no sign of life' : this.#unhealthy
+    const isServing = this.#state === 'running' && this.#admission.isAccepting
+    return {
+      live: !isStalled && this.#state !== 'stopped' && this.#state !== 'start-failed',
+      ready: isServing && reason === null,
+      state: this.#state,
+      inFlight: this.#admission.inFlight,
+      openOffers: this.#handOff.openOffers,
+      ...(reason === null ? {} : { reason }),
+    }
+  }
+
+  status(): WorkerStatus {
+    const lastError = this.#standing?.admin.lastError
+    return {
+      state: this.#stopping === null ? (this.#standing?.admin.state ?? 'starting') : 'stopping',
+      inFlightRequests: this.#admission.inFlight,
+      isRegistered: this.#standing?.membership.isMember ?? false,
+      ...(lastError === undefined ? {} : { lastError }),
+    }
+  }
+
+  /** Leaves discovery and, after the grace time, admits nobody; the process stays. */
+  async drain(): Promise<WorkerStatus> {
+    await this.#running().admin.drain()
+    return this.status()
+  }
+
+  async resume(): Promise<WorkerStatus> {
+    await this.#running().admin.resume()
+    return this.status()
+  }
+
+  control(name: string, body: unknown): Promise<unknown> {
+    return this.#running().controls.run(name, body)
+  }
+
+  get controlNames(): readonly string[] {
+    return Object.keys(this.#options.engine.controls ?? {}).sort()
+  }
+
+  /** Goes down in order and within one budget. Idempotent; waits for a start that is under way. */
+  stop(): Promise<ShutdownReport> {
+    this.#stopping ??= this.#takeDown()
+    return this.#stopping
+  }
+
+  async #bringUp(ports: WorkerPorts): Promise<WorkerCard> {
+    try {
+      const config = await this.#options.engine.start(this.workerId)
+      this.#refuseWhenStopping()
+      this.#options.engine.observe?.(this.#engineObserver(config))
+      const address = await ports.open(config)
+      this.#uplink = address.uplink
+      const standing = this.#standUp(ports, config, workerCardOf(this.#options, config, address))
+      this.#standing = standing
+      this.#refuseWhenStopping()
+      // Open before anybody can know the address: no request that is routed here is turned away.
+      this.#admission.open()
+      await standing.membership.join()
+      this.#refuseWhenStopping()
+      this.#setState('running')
+      standing.canary?.start()
+      return standing.card
+    } catch (thrown) {
+      if (this.#stopping === null) {
+        this.#admission.close()
+        await this.#cleanUpOnce().catch((error: unknown) => this.#reportFault(error))
+        this.#setState('start-failed')
+      }
+      throw BatonError.from(thrown, 'backend.unknown')
+    }
+  }
+
+  #standUp(ports: WorkerPorts, config: EngineConfig, card: WorkerCard): Standing {
+    assert(config.model !== '', 'an engine names its model')
+    const { clock, engine } = this.#options
+    const membership = new Membership((own) => ports.register(own), card)
+    const graceMs = shutdownOf(this.#options).routerGraceMs
+    const admin = new AdminDrain({ clock, admission: this.#admission, membership, graceMs })
+    const controls = new WorkerControls(engine, membership, () => this.#state === 'running')
+    return { card, membership, admin, controls, canary: this.#createCanary() }
+  }
+
+  #createCanary(): Canary | null {
+    const { clock, engine, canary } = this.#options
+    const request = canary === undefined ? engine.healthCheckPayload?.() : canary
+    if (request === undefined || request === null) return null
+    return new Canary({
+      clock,
+      engine,
+      request,
+      idleMs: this.#limits.canaryIdleMs,
+      timeoutMs: this.#limits.canaryTimeoutMs,
+      isBusy: () => this.#sessions.size > 0,
+      onResult: (error) => {
+        this.#unhealthy = error === null ? null : `the engine failed its probe: ${error.message}`
+        this.#observe(
+          error === null
+            ? { kind: 'canary', healthy: true }
+            : { kind: 'canary', healthy: false, error: error.toValue() },
+        )
+      },
+    })
+  }
+
+  #engineObserver(config: EngineConfig) {
+    const isPublishing = publishesKvEvents(this.#options, config)
+    return {
+      kvEvents: (dpRank: number, events: Parameters<KvEventPublisher['publish']>[1]): void => {
+        this.#signsOfLife++
+        if (isPublishing) this.#kvEvents.publish(dpRank, events)
+      },
+      load: (report: Parameters<LoadPublisher['publish']>[0]): void => {
+        this.#signsOfLife++
+        this.#load.publish(report)
+      },
+    }
+  }
+
+  async #takeDown(): Promise<ShutdownReport> {
+    const wasInit = this.#state === 'init'
+    await this.#starting
+    const hasFailed = this.#state === 'start-failed'
+    if (!hasFailed) this.#setState('draining')
+    const standing = this.#standing
+    standing?.admin.stop()
+    standing?.canary?.close()
+    const { clock } = this.#options
+    const report = await runShutdown(
+      clock,
+      shutdownOf(this.#options),
+      {
+        unregister:
+          standing?.membership.isMember === true ? () => this.#unregister(standing) : null,
+        wasServing: standing !== null && !hasFailed,
+        stopAdmission: () => this.#stopAdmission(),
+        whenIdle: () => this.#admission.whenEmpty(),
+        failInFlight: () => this.#failInFlight('backend.engine_shutdown', 'the worker went down'),
+        isKvQuiescent: () => this.#isKvQuiescent(),
+        cleanup: () => (wasInit ? Promise.resolve() : this.#cleanUpOnce()),
+      },
+      (stage) => this.#observe({ kind: 'stage', ...stage }),
+    )
+    this.#stallWatch.close()
+    this.#load.close()
+    this.#setState('stopped')
+    return report
+  }
+
+  async #unregister(standing: Standing): Promise<void> {
+    try {
+      await standing.membership.leave()
+    } catch (thrown) {
+      this.#observe({ kind: 'unregister-failed', error: BatonError.from(thrown).toValue() })
+      throw thrown
+    }
+  }
+
+  async #stopAdmission(): Promise<void> {
+    this.#admission.close()
+    this.#uplink?.drain()
+    // The engine is told, not waited for: what is in flight is the next stage's matter.
+    this.#options.engine.drain?.().catch((error: unknown) => this.#reportFault(error))
+    await Promise.resolve()
+  }
+
+  #isKvQuiescent(): boolean | null | 'skip' {
+    const { mode, engine } = this.#options
+    if (mode !== 'prefill' || this.#standing === null) return 'skip'
+    if (this.#handOff.openOffers > 0) return false
+    if (engine.isQuiescent === undefined) return true
+    return engine.isQuiescent()
+  }
+
+  #onFreed(session: WorkerSession): void {
+    this.#signsOfLife += 1 + session.itemCount
+    this.#sessions.delete(session)
+    this.#admission.leave()
+  }
+
+  #progress(): number {
+    let count = this.#signsOfLife
+    for (const session of this.#sessions) count += session.itemCount
+    return count
+  }
+
+  #onStalled(stalledMs: number): void {
+    this.#observe({ kind: 'engine-stalled', inFlight: this.#sessions.size, stalledMs })
+    this.#failInFlight('backend.response_timeout', `the engine was silent for ${stalledMs} ms`)
+  }
+
+  #failInFlight(code: 'backend.engine_shutdown' | 'backend.response_timeout', why: string): void {
+    for (const session of this.#sessions) session.fail(code, why)
+  }
+
+  #cleanUpOnce(): Promise<void> {
+    this.#cleanup ??= this.#options.engine.cleanup()
+    return this.#cleanup
+  }
+
+  #running(): Standing {
+    if (this.#standing === null || this.#state !== 'running') {
+      throw new BatonError('request.conflict', `the worker is ${this.#state}`)
+    }
+    return this.#standing
+  }
+
+  #refuseWhenStopping(): void {
+    if (this.#stopping === null) return
+    throw new BatonError('backend.worker_draining', 'the worker was stopped while it started')
+  }
+
+  #setState(state: WorkerState): void {
+    this.#state = state
+    this.#observe({ kind: 'state', state })
+  }
+
+  #reportFault(thrown: unknown): void {
+    this.#observe({
+      kind: 'engine-fault',
+      error: BatonError.from(thrown, 'backend.unknown').toValue(),
+    })
+  }
+
+  #observe(event: WorkerEvent): void {
+    this.#options.observe?.(event)
+  }
+}
