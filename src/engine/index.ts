@@ -3,3 +3,30 @@ export type { Engine, EngineObserver } from './engine.ts'
 export { RequestContext } from './generate-context.ts'
 export type { GenerateContext } from './generate-context.ts'
 export type { KvBlockSource, KvPin } from './kv-block-source.ts'
+export type { BlockPool } from './sim/block-pool.ts'
+export { createSchedulerConfig } from './sim/scheduler-config.ts'
+export type { SchedulerConfig, SchedulerOptions } from './sim/scheduler-config.ts'
+export type { BlockHasher } from './sim/sequence-blocks.ts'
+export { SimEngine } from './sim/sim-engine.ts'
+export type { SimEngineOptions, SimFault } from './sim/sim-options.ts'
+export { SimScheduler } from './sim/sim-scheduler.ts'
+export type { SimStep } from './sim/sim-scheduler.ts'
+export type { SimSequence, SimSequenceState, SimSubmit } from './sim/sim-sequence.ts'
+export { createSimTiming } from './sim/sim-timing.ts'
+export type {
+  Curve,
+  DecodeBatch,
+  Grid,
+  Polynomial,
+  PrefillBatch,
+  SimTiming,
+  SimTimingOptions,
+} from './sim/sim-timing.ts'
+export type { TokenChoice } from './sim/sim-tokens.ts'
+export {
+  brokenStreamRule,
+  STREAM_RULES,
+  StreamValidator,
+  validateStream,
+} from './validate-stream.ts'
+export type { StreamRule, ValidateOptions } from './validate-stream.ts'

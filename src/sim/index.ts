@@ -1,2 +1,2 @@
-/** Room `sim`. */
-export {}
+/** Room `sim`: the same core under a virtual clock. */
+export { VirtualClock } from './virtual-clock.ts'

@@ -1,0 +1,68 @@
+/**
+ * Collects what happened to the cached blocks during one engine step as the fewest KV events that say it in order.
+ *
+ * A run of stored blocks, each the child of the one before, becomes one event; so does a run of removed ones.
+ */
+import type { KvEvent } from '../../kv/index.ts'
+
+const NO_LOCAL_HASHES = new Uint32Array(0)
+
+export class BlockEvents {
+  #events: KvEvent[] = []
+  #kind: 'stored' | 'removed' | null = null
+  #hashes: number[] = []
+  #parent: readonly [number, number] | null = null
+
+  stored(low: number, high: number, parent: readonly [number, number] | null): void {
+    if (!this.#continues(parent)) {
+      this.#close()
+      this.#kind = 'stored'
+      this.#parent = parent === null ? null : [parent[0], parent[1]]
+    }
+    this.#hashes.push(low, high)
+  }
+
+  removed(low: number, high: number): void {
+    if (this.#kind !== 'removed') {
+      this.#close()
+      this.#kind = 'removed'
+    }
+    this.#hashes.push(low, high)
+  }
+
+  cleared(): void {
+    this.#close()
+    this.#events.push({ kind: 'cleared' })
+  }
+
+  /** The events since the last call. */
+  take(): readonly KvEvent[] {
+    this.#close()
+    const events = this.#events
+    if (events.length > 0) this.#events = []
+    return events
+  }
+
+  #continues(parent: readonly [number, number] | null): boolean {
+    if (this.#kind !== 'stored' || parent === null) return false
+    const hashes = this.#hashes
+    return parent[0] === hashes.at(-2) && parent[1] === hashes.at(-1)
+  }
+
+  #close(): void {
+    if (this.#kind === null) return
+    const hashes = Uint32Array.from(this.#hashes)
+    if (this.#kind === 'removed') this.#events.push({ kind: 'removed', hashes, tier: 'device' })
+    else {
+      this.#events.push({
+        kind: 'stored',
+        parent: this.#parent,
+        hashes,
+        localHashes: NO_LOCAL_HASHES,
+        tier: 'device',
+      })
+    }
+    this.#kind = null
+    this.#hashes = []
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * What the simulated scheduler needs to know, finished and checked; see `sim-options.ts` for what a user writes.
+ */
+import { BatonError } from '../../base/index.ts'
+import { createSimTiming } from './sim-timing.ts'
+import type { SimTiming, SimTimingOptions } from './sim-timing.ts'
+
+export interface SchedulerConfig {
+  readonly blockCount: number
+  readonly blockTokens: number
+  /** Prompt and output together; Infinity: no limit. */
+  readonly maxModelLength: number
+  readonly maxSequences: number
+  /** Tokens per step, prompt and output together. */
+  readonly tokenBudget: number
+  readonly prefixCaching: boolean
+  readonly chunkedPrefill: boolean
+  /** Whom a running sequence without a block pushes out: the newest or the oldest. */
+  readonly preemption: 'lifo' | 'fifo'
+  /** Admission reserves room for the whole output, so that nothing is ever preempted. */
+  readonly reserveOutput: boolean
+  readonly waitingOrder: 'arrival' | 'longest-prefix'
+  readonly timing: SimTiming
+  /** Infinity: takes no time. */
+  readonly prefillSpeedup: number
+  readonly decodeSpeedup: number
+  /** What it costs to take KV over from a prefill worker; null: nothing. */
+  readonly transfer: { readonly msPerToken: number; readonly onlyMissing: boolean } | null
+}
+
+export interface SchedulerOptions {
+  readonly engineType?: 'vllm' | 'sglang' | 'trtllm'
+  /** Default 16384. */
+  readonly blockCount?: number
+  /** Default 64 (vllm), 1 (sglang), 32 (trtllm). */
+  readonly blockTokens?: number
+  readonly maxModelLength?: number
+  /** Default 256; null: no limit. */
+  readonly maxSequences?: number | null
+  /** Default 8192; null: no limit. */
+  readonly tokenBudget?: number | null
+  readonly prefixCaching?: boolean
+  readonly chunkedPrefill?: boolean
+  readonly preemption?: 'lifo' | 'fifo'
+  readonly waitingOrder?: 'arrival' | 'longest-prefix'
+  readonly timing?: SimTimingOptions
+  /** Divides every duration; 'instantaneous': nothing takes time. */
+  readonly speedupRatio?: number | 'instantaneous'
+  readonly decodeSpeedupRatio?: number
+  readonly kvBytesPerToken?: number
+  /** In GB/s (1e9 bytes); absent or 0: the transfer takes no time. */
+  readonly kvTransferBandwidth?: number
+  readonly kvTransferTiming?: 'full-prompt' | 'destination-missing'
+}
+
+const BLOCK_TOKENS = { vllm: 64, sglang: 1, trtllm: 32 } as const
+
+export function createSchedulerConfig(options: SchedulerOptions = {}): SchedulerConfig {
+  const engineType = options.engineType ?? 'vllm'
+  const speedup = options.speedupRatio === 'instantaneous' ? Infinity : (options.speedupRatio ?? 1)
+  const prefillSpeedup = atLeast('speedupRatio', speedup, 0)
+  const decodeRatio = atLeast('decodeSpeedupRatio', options.decodeSpeedupRatio ?? 1, 0)
+  const decodeSpeedup = prefillSpeedup * decodeRatio
+  return {
+    blockCount: whole('blockCount', options.blockCount ?? 16384),
+    blockTokens: whole('blockTokens', options.blockTokens ?? BLOCK_TOKENS[engineType]),
+    maxModelLength: orUnlimited('maxModelLength', options.maxModelLength ?? null),
+    maxSequences: orUnlimited('maxSequences', options.maxSequences, 256),
+    tokenBudget: orUnlimited('tokenBudget', options.tokenBudget, 8192),
+    prefixCaching: options.prefixCaching ?? true,
+    chunkedPrefill: options.chunkedPrefill ?? true,
+    preemption: options.preemption ?? 'lifo',
+    reserveOutput: engineType === 'trtllm',
+    waitingOrder: options.waitingOrder ?? 'arrival',
+    timing: createSimTiming(options.timing),
+    // A ratio of 0 leaves the time as it is.
+    prefillSpeedup: prefillSpeedup > 0 ? prefillSpeedup : 1,
+    decodeSpeedup: decodeSpeedup > 0 ? decodeSpeedup : 1,
+    transfer: transferOf(options),
+  }
+}
+
+function transferOf(options: SchedulerOptions): SchedulerConfig['transfer'] {
+  const bandwidth = atLeast('kvTransferBandwidth', options.kvTransferBandwidth ?? 0, 0)
+  const bytes = atLeast('kvBytesPerToken', options.kvBytesPerToken ?? 0, 0)
+  if (bandwidth === 0 || bytes === 0) return null
+  const onlyMissing = options.kvTransferTiming === 'destination-missing'
+  return { msPerToken: bytes / (bandwidth * 1e6), onlyMissing }
+}
+
+function refuse(name: string, value: unknown, wanted: string): never {
+  throw new BatonError('config.invalid', `${name} must be ${wanted}, got ${String(value)}`, {
+    data: { option: name },
+  })
+}
+
+function whole(name: string, value: number): number {
+  return Number.isSafeInteger(value) && value >= 1
+    ? value
+    : refuse(name, value, 'a whole number ≥ 1')
+}
+
+function orUnlimited(name: string, value: number | null | undefined, byDefault?: number): number {
+  if (value === undefined && byDefault !== undefined) return byDefault
+  return value === null || value === undefined ? Infinity : whole(name, value)
+}
+
+function atLeast(name: string, value: number, least: number): number {
+  return value >= least ? value : refuse(name, value, `a number ≥ ${least}`)
+}

@@ -1,0 +1,227 @@
+/**
+ * The simulated engine as an `Engine`: the same scheduler that the simulator steps, driven by a live clock.
+ *
+ * Roles: aggregated and decode workers generate; a prefill worker ends after the prompt and hands out a result that
+ * lets a decode worker skip it. A decode worker without such a result computes the prompt itself.
+ */
+import { BatonError, sleep } from '../../base/index.ts'
+import type { Clock, WorkerId } from '../../base/index.ts'
+import type { EngineConfig, GenerateRequest } from '../../request/index.ts'
+import type { Engine, EngineObserver } from '../engine.ts'
+import type { GenerateContext } from '../generate-context.ts'
+import { hashBlockOfOutput, hashPrompt } from './block-hashing.ts'
+import { createSimEngineConfig, faultOf } from './sim-options.ts'
+import type { SimEngineConfig, SimEngineOptions } from './sim-options.ts'
+import { SimRank } from './sim-rank.ts'
+import type { SimSequence } from './sim-sequence.ts'
+import { SimStream } from './sim-stream.ts'
+import type { SimStreamHost } from './sim-stream.ts'
+import { SimTokens } from './sim-tokens.ts'
+
+const DEFAULT_TOKENS = [1000, 2000] as const
+const NO_HASHES = new Uint32Array(0)
+
+export class SimEngine implements Engine, SimStreamHost {
+  readonly config: SimEngineConfig
+  readonly controls: NonNullable<Engine['controls']>
+  readonly #options: SimEngineOptions
+  readonly #clock: Clock
+  readonly #tokens: SimTokens
+  readonly #ranks: readonly SimRank<SimStream>[]
+  readonly #live = new Set<SimStream>()
+  #state: 'new' | 'running' | 'closed' = 'new'
+  #nextRank = 0
+  #onIdle: (() => void) | null = null
+
+  constructor(options: SimEngineOptions) {
+    this.#options = options
+    this.#clock = options.clock
+    this.config = createSimEngineConfig(options)
+    this.#tokens = new SimTokens(options.seed ?? 0, options.tokenRange ?? DEFAULT_TOKENS)
+    const { dataParallelSize, scheduler } = this.config
+    const hasher = (sequence: SimSequence<SimStream>, block: number): void =>
+      this.#hashBlock(sequence, block)
+    this.#ranks = Array.from(
+      { length: dataParallelSize },
+      (_, rank) => new SimRank(rank, options.clock, scheduler, hasher),
+    )
+    this.controls = {
+      clear_kv_blocks: async () => {
+        for (const rank of this.#ranks) rank.clearCache()
+        return { status: 'ok' }
+      },
+    }
+  }
+
+  async start(_workerId: WorkerId): Promise<EngineConfig> {
+    if (this.#state !== 'new')
+      throw new BatonError('backend.engine_shutdown', 'the engine was already started or closed')
+    const { startupMs, failStart } = this.#options
+    if (startupMs !== undefined && startupMs > 0) await sleep(this.#clock, startupMs)
+    if (failStart !== undefined) throw new BatonError(failStart, 'start failed as ordered')
+    this.#state = 'running'
+    return this.#describe()
+  }
+
+  generate(request: GenerateRequest, context: GenerateContext): SimStream {
+    return new SimStream(request, context, this, this.#tokens)
+  }
+
+  abort(requestId: string): void {
+    for (const stream of this.#live) {
+      if (stream.request.requestId !== requestId) continue
+      if (stream.sequence !== null) this.#ranks[stream.opened!.rankIndex]!.cancel(stream.sequence)
+    }
+  }
+
+  async drain(): Promise<void> {
+    const { drainMs } = this.#options
+    if (drainMs !== undefined && drainMs > 0) await sleep(this.#clock, drainMs)
+    if (this.#live.size === 0) return
+    await new Promise<void>((resolve) => {
+      this.#onIdle = resolve
+    })
+  }
+
+  isQuiescent(): boolean {
+    return this.#live.size === 0
+  }
+
+  cleanup(): Promise<void> {
+    this.#state = 'closed'
+    const error = new BatonError('backend.engine_shutdown', 'the engine has been shut down')
+    for (const stream of this.#live) stream.fail(error)
+    for (const rank of this.#ranks) rank.close()
+    return Promise.resolve()
+  }
+
+  healthCheckPayload(): GenerateRequest {
+    return {
+      requestId: 'health',
+      model: this.#options.model,
+      tokenIds: Uint32Array.of(1),
+      sampling: { temperature: 0 },
+      stop: { maxTokens: 1, ignoreEos: true },
+      output: {},
+      eosTokenIds: [],
+      routing: {},
+      isProbe: true,
+    }
+  }
+
+  observe(observer: EngineObserver): void {
+    const isDecode = this.config.mode === 'decode'
+    for (const rank of this.#ranks) {
+      rank.observe({
+        kvEvents: (dpRank, events) => {
+          // What a decode worker caches is of no use to the router.
+          if (!isDecode) observer.kvEvents(dpRank, events)
+        },
+        load: (report) => observer.load(report),
+      })
+    }
+  }
+
+  open(stream: SimStream): void {
+    if (this.#state !== 'running')
+      throw new BatonError('backend.engine_shutdown', 'the engine is not running')
+    const { request } = stream
+    const isPrefillOnly = this.config.mode === 'prefill'
+    const promptTokens = request.tokenIds.length
+    if (promptTokens === 0)
+      throw new BatonError('backend.invalid_argument', 'the prompt has no tokens')
+    const wanted = request.stop.maxTokens ?? this.config.defaultOutputTokens
+    const room = this.config.contextLength - promptTokens
+    const lengthMax = Math.min(wanted, room)
+    const outputTokens = isPrefillOnly ? 0 : lengthMax
+    if (!isPrefillOnly && room < 1) this.#refuse('context', promptTokens)
+    const rankIndex = this.#rankOf(request)
+    const rank = this.#ranks[rankIndex]!
+    const refusal = rank.scheduler.refusal(promptTokens, outputTokens)
+    if (refusal !== null) this.#refuse(refusal, promptTokens)
+
+    const tokenStream = this.#tokens.streamOf(request)
+    const plan = this.#tokens.plan(request, tokenStream, lengthMax)
+    const ends = request.stop.maxTokens === undefined && wanted <= room && plan.finish === 'length'
+    const fault = faultOf(this.#options, request)
+    stream.opened = {
+      rankIndex,
+      tokenStream,
+      plan: ends ? { ...plan, finish: 'eos' } : plan,
+      fault,
+      isPrefillOnly,
+    }
+    this.#live.add(stream)
+    const { prefixCaching, blockTokens } = this.config.scheduler
+    stream.sequence = rank.submit({
+      owner: stream,
+      promptTokens,
+      promptHashes: prefixCaching ? hashPrompt(request, blockTokens) : NO_HASHES,
+      outputTokens: isPrefillOnly ? 0 : plan.outputTokens,
+      isTransferred: this.config.mode === 'decode' && request.prefillResult !== undefined,
+      ...(request.routing.priority === undefined ? {} : { priority: request.routing.priority }),
+      ...(fault?.kind === 'slow' ? { restMs: fault.restMs } : {}),
+    })
+  }
+
+  release(stream: SimStream): void {
+    if (!this.#live.delete(stream)) return
+    const { sequence, opened } = stream
+    if (sequence !== null && opened !== null && sequence.state !== 'ended')
+      this.#ranks[opened.rankIndex]!.cancel(sequence)
+    if (this.#live.size === 0) this.#onIdle?.()
+  }
+
+  #rankOf(request: GenerateRequest): number {
+    const count = this.#ranks.length
+    const { routing } = request
+    const asked =
+      this.config.mode === 'prefill' ? (routing.prefillDpRank ?? routing.dpRank) : routing.dpRank
+    if (asked === undefined) {
+      this.#nextRank = (this.#nextRank + 1) % count
+      return this.#nextRank
+    }
+    if (asked >= 0 && asked < count) return asked
+    throw new BatonError('backend.invalid_argument', `there is no data-parallel rank ${asked}`)
+  }
+
+  #refuse(why: 'context' | 'pool' | 'budget', promptTokens: number): never {
+    const { contextLength, scheduler } = this.config
+    const limits = {
+      context: `the context holds ${contextLength} tokens`,
+      pool: `the KV cache holds ${scheduler.blockCount * scheduler.blockTokens} tokens`,
+      budget: `a step holds ${scheduler.tokenBudget} tokens and chunked prefill is off`,
+    }
+    throw new BatonError(
+      'request.context_length_exceeded',
+      `the prompt of ${promptTokens} tokens does not fit: ${limits[why]}`,
+      { data: { promptTokens, contextLength } },
+    )
+  }
+
+  #hashBlock(sequence: SimSequence<SimStream>, block: number): void {
+    const { request, opened } = sequence.owner
+    const from = request.resumedTokens ?? 0
+    hashBlockOfOutput(sequence.hashes, request, this.config.scheduler.blockTokens, block, (index) =>
+      this.#tokens.tokenAt(opened!.tokenStream, from + index),
+    )
+  }
+
+  #describe(): EngineConfig {
+    const { contextLength, dataParallelSize, scheduler } = this.config
+    const { model, servedModelName, modelPath } = this.#options
+    return {
+      model,
+      ...(servedModelName === undefined ? {} : { servedModelName }),
+      ...(modelPath === undefined ? {} : { modelPath }),
+      contextLength,
+      kvCacheBlockSize: scheduler.blockTokens,
+      totalKvBlocks: scheduler.blockCount,
+      ...(scheduler.maxSequences === Infinity ? {} : { maxNumSeqs: scheduler.maxSequences }),
+      ...(scheduler.tokenBudget === Infinity ? {} : { maxNumBatchedTokens: scheduler.tokenBudget }),
+      dataParallelSize,
+      dataParallelStartRank: 0,
+      features: ['logprobs', 'seed'],
+    }
+  }
+}

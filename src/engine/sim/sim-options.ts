@@ -1,0 +1,76 @@
+/**
+ * What a user writes to get a simulated engine, and its finished form.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, ErrorCode } from '../../base/index.ts'
+import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts'
+import { createSchedulerConfig } from './scheduler-config.ts'
+import type { SchedulerConfig, SchedulerOptions } from './scheduler-config.ts'
+import type { TokenChoice } from './sim-tokens.ts'
+
+/** What goes wrong with one request, for tests. `atToken` counts the tokens given out before. */
+export type SimFault =
+  | {
+      readonly kind: 'fail'
+      readonly atToken: number
+      readonly code: ErrorCode
+      readonly message?: string
+    }
+  | { readonly kind: 'hang'; readonly atToken: number }
+  | { readonly kind: 'slow'; readonly restMs: number }
+
+export interface SimEngineOptions extends SchedulerOptions {
+  readonly clock: Clock
+  readonly model: string
+  readonly mode?: DisaggregationMode
+  readonly servedModelName?: string
+  readonly modelPath?: string
+  /** Prompt and output together. Default 8192. */
+  readonly contextLength?: number
+  readonly dataParallelSize?: number
+  /** Of the output tokens. Default 0. */
+  readonly seed?: number
+  /** Which ids may come out. Default [1000, 2000). */
+  readonly tokenRange?: TokenChoice
+  /** Output of a request that sets no maximum; it then ends with `eos`. Default 128. */
+  readonly defaultOutputTokens?: number
+  readonly startupMs?: number
+  /** Drain takes at least this long. */
+  readonly drainMs?: number
+  readonly failStart?: ErrorCode
+  readonly faultFor?: (request: GenerateRequest) => SimFault | undefined
+  /** `request.extra.simFault` may order a fault; only for tests. */
+  readonly allowRequestFaults?: boolean
+}
+
+export interface SimEngineConfig {
+  readonly mode: DisaggregationMode
+  readonly contextLength: number
+  readonly dataParallelSize: number
+  readonly defaultOutputTokens: number
+  readonly scheduler: SchedulerConfig
+}
+
+export function createSimEngineConfig(options: SimEngineOptions): SimEngineConfig {
+  const contextLength = options.contextLength ?? options.maxModelLength ?? 8192
+  const config = {
+    mode: options.mode ?? 'agg',
+    contextLength,
+    dataParallelSize: options.dataParallelSize ?? 1,
+    defaultOutputTokens: options.defaultOutputTokens ?? 128,
+    scheduler: createSchedulerConfig({ ...options, maxModelLength: contextLength }),
+  }
+  if (options.model === '') throw new BatonError('config.invalid', 'the model needs a name')
+  for (const name of ['dataParallelSize', 'defaultOutputTokens'] as const) {
+    if (!Number.isSafeInteger(config[name]) || config[name] < 1)
+      throw new BatonError('config.invalid', `${name} must be a whole number ≥ 1`)
+  }
+  return config
+}
+
+/** The fault of a request, if it has one. */
+export function faultOf(options: SimEngineOptions, request: GenerateRequest): SimFault | undefined {
+  const fault = options.faultFor?.(request)
+  if (fault !== undefined || options.allowRequestFaults !== true) return fault
+  return request.extra?.simFault as SimFault | undefined
+}

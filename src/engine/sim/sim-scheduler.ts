@@ -1,0 +1,395 @@
+/**
+ * The core of the simulated engine: continuous batching over a block pool, in steps, without a clock.
+ *
+ * A driver calls `step(nowMs)` when the engine is free; the answer says when the step ends and what it brings. Between
+ * the two the driver waits, really or virtually, and may submit and cancel. Order within a step: running sequences
+ * first (prompt chunks and one token per decoding sequence share the token budget), then waiting ones, head first.
+ * Running sequences that lack a block preempt others; waiting ones never do.
+ *
+ * Owns: admission, chunking, preemption, block accounting, duration. Does not own: tokens, text, timers.
+ */
+import type { KvEvent, LoadReport } from '../../kv/index.ts'
+import { BlockEvents } from './block-events.ts'
+import { BlockPool } from './block-pool.ts'
+import type { SchedulerConfig } from './scheduler-config.ts'
+import { SequenceBlocks } from './sequence-blocks.ts'
+import type { BlockHasher } from './sequence-blocks.ts'
+import { SimSequence } from './sim-sequence.ts'
+import type { SimSubmit } from './sim-sequence.ts'
+import { WaitingQueue } from './waiting-queue.ts'
+
+/** One step. The arrays belong to the scheduler and are good until the next step. */
+export interface SimStep<Owner> {
+  readonly startMs: number
+  readonly endMs: number
+  readonly prefillMs: number
+  readonly decodeMs: number
+  /** Each has one token more than before, in this order. */
+  readonly emitted: readonly SimSequence<Owner>[]
+  /** Those that this step ended, a part of `emitted` but for prefill workers. */
+  readonly completed: readonly SimSequence<Owner>[]
+  /** Those that began or began again. */
+  readonly admitted: readonly SimSequence<Owner>[]
+  readonly preempted: readonly SimSequence<Owner>[]
+  /** Prompt tokens computed. */
+  readonly promptTokens: number
+  readonly kvEvents: readonly KvEvent[]
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+type Outcome = 'scheduled' | 'blocked' | 'preempted-itself'
+
+export class SimScheduler<Owner> {
+  readonly config: SchedulerConfig
+  readonly #pool: BlockPool
+  readonly #events: BlockEvents | null
+  readonly #blocks: SequenceBlocks<Owner>
+  readonly #waiting = new WaitingQueue<Owner>()
+  readonly #transferring: SimSequence<Owner>[] = []
+  readonly #running: SimSequence<Owner>[] = []
+  readonly #emitted: SimSequence<Owner>[] = []
+  readonly #completed: SimSequence<Owner>[] = []
+  readonly #admitted: SimSequence<Owner>[] = []
+  readonly #preempted: SimSequence<Owner>[] = []
+  readonly #result: Mutable<SimStep<Owner>>
+  #budget = 0
+  #busyUntilMs = -Infinity
+  /** The last step found nothing that could run; only a transfer, a rest, a submit or a cancel changes that. */
+  #isStalled = false
+
+  constructor(config: SchedulerConfig, hasher: BlockHasher<Owner> | null = null) {
+    this.config = config
+    this.#events = config.prefixCaching ? new BlockEvents() : null
+    this.#pool = new BlockPool(config.blockCount, this.#events)
+    this.#blocks = new SequenceBlocks(this.#pool, config.blockTokens, config.prefixCaching, hasher)
+    this.#result = {
+      startMs: 0,
+      endMs: 0,
+      prefillMs: 0,
+      decodeMs: 0,
+      emitted: this.#emitted,
+      completed: this.#completed,
+      admitted: this.#admitted,
+      preempted: this.#preempted,
+      promptTokens: 0,
+      kvEvents: [],
+    }
+  }
+
+  get pool(): BlockPool {
+    return this.#pool
+  }
+
+  get runningCount(): number {
+    return this.#running.length
+  }
+
+  get queuedCount(): number {
+    return this.#waiting.length + this.#transferring.length
+  }
+
+  get isIdle(): boolean {
+    return this.runningCount + this.queuedCount === 0
+  }
+
+  /** Why such a request can never run here, or null. */
+  refusal(promptTokens: number, outputTokens: number): 'context' | 'pool' | 'budget' | null {
+    const { maxModelLength, blockTokens, blockCount, tokenBudget, chunkedPrefill } = this.config
+    const total = promptTokens + outputTokens
+    if (total > maxModelLength) return 'context'
+    // The KV of the last token is never computed.
+    if (Math.ceil(Math.max(promptTokens, total - 1) / blockTokens) > blockCount) return 'pool'
+    return !chunkedPrefill && promptTokens > tokenBudget ? 'budget' : null
+  }
+
+  submit(request: SimSubmit<Owner>, nowMs: number): SimSequence<Owner> {
+    const sequence = new SimSequence(request)
+    this.#isStalled = false
+    if (sequence.isTransferred) {
+      sequence.notBeforeMs = nowMs + this.#transferMs(sequence)
+      sequence.state = 'transferring'
+      this.#transferring.push(sequence)
+    } else this.#waiting.push(sequence)
+    return sequence
+  }
+
+  /** Frees everything that the sequence holds, at once and in any state. Idempotent. */
+  cancel(sequence: SimSequence<Owner>): void {
+    if (sequence.state === 'ended') return
+    if (sequence.state === 'running') removeFrom(this.#running, sequence)
+    else if (sequence.state === 'transferring') removeFrom(this.#transferring, sequence)
+    else this.#waiting.remove(sequence)
+    sequence.state = 'ended'
+    this.#isStalled = false
+    this.#blocks.releaseAll(sequence)
+  }
+
+  /** Events since the last step (cancelling and clearing make some). */
+  takeKvEvents(): readonly KvEvent[] {
+    return this.#events?.take() ?? []
+  }
+
+  /** Drops the cached blocks that no running sequence uses. */
+  clearCache(): void {
+    this.#pool.evictInactive()
+    if (this.#pool.activeCount > 0 || this.#events === null) return
+    this.#events.take()
+    this.#events.cleared()
+  }
+
+  /** When `step` can next do something: at the end of the step under way, or of a transfer or rest; null: never. */
+  nextWakeMs(nowMs: number): number | null {
+    let wakeMs = Infinity
+    if (this.#waiting.length > 0 && !this.#isStalled) wakeMs = nowMs
+    for (const sequence of this.#running) wakeMs = Math.min(wakeMs, sequence.notBeforeMs)
+    for (const sequence of this.#transferring) wakeMs = Math.min(wakeMs, sequence.notBeforeMs)
+    return wakeMs === Infinity ? null : Math.max(wakeMs, this.#busyUntilMs, nowMs)
+  }
+
+  load(dpRank: number): LoadReport {
+    let prefillTokensInFlight = 0
+    for (const sequence of this.#running) {
+      prefillTokensInFlight += Math.max(0, sequence.promptTokens - sequence.computedTokens)
+    }
+    for (const sequence of this.#waiting) prefillTokensInFlight += sequence.promptTokens
+    return {
+      dpRank,
+      activeBlocks: this.#pool.activeCount,
+      totalBlocks: this.#pool.blockCount,
+      runningRequests: this.#running.length,
+      queuedRequests: this.queuedCount,
+      prefillTokensInFlight,
+    }
+  }
+
+  /** Null when there is nothing to do now. Not to be called before the end of the last step. */
+  step(nowMs: number): SimStep<Owner> | null {
+    this.#clearStep()
+    this.#endTransfers(nowMs)
+    this.#budget = this.config.tokenBudget
+    this.#scheduleRunning(nowMs)
+    if (this.#preempted.length === 0) this.#admitWaiting()
+    return this.#finishStep(nowMs)
+  }
+
+  #clearStep(): void {
+    this.#emitted.length = 0
+    this.#completed.length = 0
+    this.#admitted.length = 0
+    this.#preempted.length = 0
+  }
+
+  #endTransfers(nowMs: number): void {
+    const transferring = this.#transferring
+    let kept = 0
+    for (const sequence of transferring) {
+      if (sequence.notBeforeMs > nowMs) transferring[kept++] = sequence
+      else {
+        sequence.state = 'waiting'
+        this.#waiting.push(sequence)
+      }
+    }
+    transferring.length = kept
+  }
+
+  #scheduleRunning(nowMs: number): void {
+    const running = this.#running
+    let i = 0
+    while (i < running.length && this.#budget > 0) {
+      const sequence = running[i]!
+      if (sequence.notBeforeMs > nowMs) {
+        i += 1
+        continue
+      }
+      if (this.#scheduleOne(sequence) === 'blocked') return
+      // Victims before this one (oldest first) have moved it down. It may be gone itself: then it was the last one
+      // (newest first), or the first after all before it had gone.
+      const at = running.indexOf(sequence)
+      if (at >= 0) i = at + 1
+      else i = this.config.preemption === 'lifo' ? running.length : 0
+    }
+  }
+
+  #scheduleOne(sequence: SimSequence<Owner>): Outcome {
+    const take = Math.min(sequence.length - sequence.computedTokens, this.#budget)
+    if (take <= 0) return 'blocked'
+    const target = sequence.computedTokens + take
+    while (!this.#blocks.growTo(sequence, target)) {
+      const victim = this.config.preemption === 'lifo' ? this.#running.at(-1)! : this.#running[0]!
+      this.#preempt(victim)
+      if (victim === sequence) return 'preempted-itself'
+    }
+    this.#record(sequence, sequence.computedTokens, take)
+    return 'scheduled'
+  }
+
+  #preempt(victim: SimSequence<Owner>): void {
+    this.#budget += victim.stepTokens
+    victim.clearStep()
+    removeFrom(this.#running, victim)
+    this.#blocks.releaseAll(victim)
+    victim.computedTokens = 0
+    victim.kvArrived = false
+    victim.state = 'preempted'
+    this.#waiting.pushFront(victim)
+    this.#preempted.push(victim)
+  }
+
+  #admitWaiting(): void {
+    const { maxSequences, waitingOrder } = this.config
+    while (this.#waiting.length > 0 && this.#running.length < maxSequences) {
+      if (waitingOrder === 'longest-prefix' && this.#waiting.length <= 128)
+        this.#waiting.promoteBest((sequence) => this.#blocks.cachedPrefix(sequence))
+      const sequence = this.#waiting.first!
+      if (!this.#admit(sequence)) return
+      this.#waiting.shift()
+      sequence.state = 'running'
+      sequence.admissions += 1
+      this.#running.push(sequence)
+      this.#admitted.push(sequence)
+    }
+  }
+
+  #admit(sequence: SimSequence<Owner>): boolean {
+    const { chunkedPrefill, blockTokens, reserveOutput } = this.config
+    const hits = this.#blocks.cachedPrefix(sequence)
+    const base = sequence.kvArrived ? sequence.length - 1 : hits * blockTokens
+    const remaining = sequence.length - base
+    if (!chunkedPrefill && remaining > this.#budget) return false
+    const take = Math.min(remaining, this.#budget)
+    if (take <= 0) return false
+    const footprint = reserveOutput ? this.#blocksAtEnd(sequence) : this.#blocksFor(sequence.length)
+    const available = this.#blocks.availableBeside(sequence, hits) - this.#reservedBlocks()
+    if (footprint - hits > available) return false
+    this.#blocks.reusePrefix(sequence, hits)
+    sequence.cachedTokens = Math.min(hits * blockTokens, sequence.promptTokens)
+    sequence.computedTokens = base
+    this.#blocks.growTo(sequence, base + take)
+    this.#record(sequence, base, take)
+    return true
+  }
+
+  #record(sequence: SimSequence<Owner>, base: number, take: number): void {
+    const prefix = Math.min(base, sequence.promptTokens)
+    sequence.stepTokens = take
+    sequence.stepPrefixTokens = prefix
+    sequence.stepPromptTokens = Math.min(base + take, sequence.promptTokens) - prefix
+    this.#budget -= take
+  }
+
+  #finishStep(nowMs: number): SimStep<Owner> | null {
+    let requests = 0
+    let prompt = 0
+    let prefix = 0
+    let scheduled = 0
+    let decoding = 0
+    let contextTokens = 0
+    for (const sequence of this.#running) {
+      if (sequence.stepTokens === 0) continue
+      scheduled += 1
+      if (sequence.stepPromptTokens > 0 && !sequence.kvArrived) {
+        requests += 1
+        prompt += sequence.stepPrefixTokens + sequence.stepPromptTokens
+        prefix += sequence.stepPrefixTokens
+      }
+      const ends = sequence.computedTokens + sequence.stepTokens >= sequence.length
+      if (ends && (sequence.generatedTokens > 0 || sequence.kvArrived)) {
+        decoding += 1
+        contextTokens += sequence.length
+      }
+    }
+    this.#isStalled = scheduled === 0
+    if (this.#isStalled) return null
+    const result = this.#result
+    result.startMs = nowMs
+    result.promptTokens = prompt - prefix
+    this.#setDuration(requests, prompt, prefix, decoding, contextTokens)
+    this.#busyUntilMs = result.endMs
+    this.#applyStep(result.endMs)
+    result.kvEvents = this.takeKvEvents()
+    return result
+  }
+
+  #setDuration(
+    requests: number,
+    prompt: number,
+    prefix: number,
+    decoding: number,
+    contextTokens: number,
+  ): void {
+    const { timing, prefillSpeedup, decodeSpeedup, blockCount, blockTokens } = this.config
+    const result = this.#result
+    const prefillMs =
+      requests === 0 || prefillSpeedup === Infinity
+        ? 0
+        : timing.prefillMs({
+            requests,
+            meanPromptTokens: Math.floor(prompt / requests),
+            meanPrefixTokens: Math.floor(prefix / requests),
+          }) / prefillSpeedup
+    const capacityTokens = blockCount * blockTokens
+    const decodeMs =
+      decoding === 0 || decodeSpeedup === Infinity
+        ? 0
+        : timing.decodeMs({ requests: decoding, contextTokens, capacityTokens }) / decodeSpeedup
+    result.prefillMs = prefillMs
+    result.decodeMs = decodeMs
+    // Whole nanoseconds, so that the sums do not depend on how they were added up.
+    result.endMs = result.startMs + Math.round((prefillMs + decodeMs) * 1e6) / 1e6
+  }
+
+  #applyStep(endMs: number): void {
+    const running = this.#running
+    let kept = 0
+    for (const sequence of running) {
+      if (sequence.stepTokens > 0) this.#advance(sequence, endMs)
+      if (sequence.state === 'running') running[kept++] = sequence
+    }
+    running.length = kept
+  }
+
+  #advance(sequence: SimSequence<Owner>, endMs: number): void {
+    sequence.computedTokens += sequence.stepTokens
+    sequence.clearStep()
+    this.#blocks.publishComputed(sequence)
+    if (sequence.computedTokens < sequence.length) return
+    if (!sequence.isComplete) {
+      sequence.generatedTokens += 1
+      this.#emitted.push(sequence)
+    }
+    if (sequence.isComplete) {
+      sequence.state = 'ended'
+      this.#blocks.releaseAll(sequence)
+      this.#completed.push(sequence)
+    } else if (sequence.restMs > 0) sequence.notBeforeMs = endMs + sequence.restMs
+  }
+
+  #blocksFor(tokens: number): number {
+    return Math.ceil(tokens / this.config.blockTokens)
+  }
+
+  #blocksAtEnd(sequence: SimSequence<Owner>): number {
+    return this.#blocksFor(sequence.promptTokens + Math.max(0, sequence.outputTokens - 1))
+  }
+
+  #reservedBlocks(): number {
+    if (!this.config.reserveOutput) return 0
+    let reserved = 0
+    for (const sequence of this.#running) {
+      reserved += this.#blocksAtEnd(sequence) - sequence.blocks.length
+    }
+    return reserved
+  }
+
+  #transferMs(sequence: SimSequence<Owner>): number {
+    const { transfer, blockTokens } = this.config
+    if (transfer === null) return 0
+    const cached = transfer.onlyMissing ? this.#blocks.cachedPrefix(sequence) * blockTokens : 0
+    return (sequence.promptTokens - cached) * transfer.msPerToken
+  }
+}
+
+function removeFrom<T>(list: T[], item: T): void {
+  const at = list.indexOf(item)
+  if (at >= 0) list.splice(at, 1)
+}

@@ -1,0 +1,191 @@
+/**
+ * The reply of one request: an iterator over what is ready, with at most one reader waiting.
+ *
+ * Tokens are a function of their index, so nothing is queued: the stream knows how many are ready and how many were
+ * taken. It ends once: complete, cancelled, failed or dropped; each way frees the sequence.
+ */
+import { BatonError } from '../../base/index.ts'
+import { finishChunk, tokenChunk, usageOf } from '../../request/index.ts'
+import type { Chunk, GenerateRequest } from '../../request/index.ts'
+import type { GenerateContext } from '../generate-context.ts'
+import type { SimFault } from './sim-options.ts'
+import type { SimOwner } from './sim-rank.ts'
+import type { SimSequence } from './sim-sequence.ts'
+import type { OutputPlan, SimTokens } from './sim-tokens.ts'
+
+/** What the engine does for a stream. */
+export interface SimStreamHost {
+  /** Begins the request; throws a BatonError when it cannot. Called at the first read. */
+  open(stream: SimStream): void
+  /** Exactly once after `open` was called: the sequence is freed if it still runs. */
+  release(stream: SimStream): void
+}
+
+/** Set by `open`. */
+export interface OpenRequest {
+  readonly rankIndex: number
+  readonly tokenStream: number
+  readonly plan: OutputPlan
+  readonly fault: SimFault | undefined
+  readonly isPrefillOnly: boolean
+}
+
+type Reader = {
+  readonly resolve: (result: IteratorResult<Chunk>) => void
+  readonly reject: (error: unknown) => void
+}
+
+const DONE: IteratorResult<Chunk> = { done: true, value: undefined }
+
+export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner {
+  readonly request: GenerateRequest
+  readonly context: GenerateContext
+  opened: OpenRequest | null = null
+  sequence: SimSequence<SimStream> | null = null
+  readonly #host: SimStreamHost
+  readonly #tokens: SimTokens
+  #state: 'new' | 'open' | 'ended' = 'new'
+  #ready = 0
+  #taken = 0
+  #isComplete = false
+  #failure: BatonError | null = null
+  #reader: Reader | null = null
+  readonly #onAbort = (): void => {
+    this.#wakeReader()
+  }
+
+  constructor(
+    request: GenerateRequest,
+    context: GenerateContext,
+    host: SimStreamHost,
+    tokens: SimTokens,
+  ) {
+    this.request = request
+    this.context = context
+    this.#host = host
+    this.#tokens = tokens
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  next(): Promise<IteratorResult<Chunk>> {
+    try {
+      if (this.#state === 'new') this.#open()
+      const chunk = this.#take()
+      if (chunk !== null) return Promise.resolve({ done: false, value: chunk })
+      if (this.#state === 'ended') return Promise.resolve(DONE)
+    } catch (error) {
+      this.#end()
+      return Promise.reject(error)
+    }
+    return new Promise((resolve, reject) => {
+      this.#reader = { resolve, reject }
+    })
+  }
+
+  return(): Promise<IteratorResult<Chunk>> {
+    this.#end()
+    this.#reader?.resolve(DONE)
+    this.#reader = null
+    return Promise.resolve(DONE)
+  }
+
+  advanceTo(generatedTokens: number): void {
+    this.#ready = generatedTokens
+    if (this.#reader !== null) this.#wakeReader()
+  }
+
+  complete(): void {
+    this.#isComplete = true
+    if (this.#reader !== null) this.#wakeReader()
+  }
+
+  fail(error: BatonError): void {
+    this.#failure = error
+    this.#host.release(this)
+    this.#wakeReader()
+  }
+
+  #open(): void {
+    this.#state = 'open'
+    if (this.context.isStopped) return
+    this.#host.open(this)
+    this.context.signal.addEventListener('abort', this.#onAbort)
+  }
+
+  #wakeReader(): void {
+    if (this.context.isStopped) this.#host.release(this)
+    const reader = this.#reader
+    if (reader === null) return
+    try {
+      const chunk = this.#take()
+      if (chunk === null) return
+      this.#reader = null
+      reader.resolve({ done: false, value: chunk })
+    } catch (error) {
+      this.#reader = null
+      this.#end()
+      reader.reject(error)
+    }
+  }
+
+  /** The next item, or null when there is none yet (or none any more). */
+  #take(): Chunk | null {
+    if (this.#state === 'ended') return null
+    if (this.context.isStopped) return this.#terminal('cancelled', [])
+    if (this.#failure !== null) throw this.#failure
+    const { plan, fault, isPrefillOnly } = this.opened!
+    if (fault !== undefined && fault.kind !== 'slow' && this.#taken >= fault.atToken) {
+      if (fault.kind === 'hang') return null
+      if (this.#ready > this.#taken || this.#isComplete)
+        throw new BatonError(fault.code, fault.message ?? 'the simulated engine failed as ordered')
+    }
+    if (isPrefillOnly) return this.#isComplete ? this.#terminal('length', []) : null
+    const isLast = this.#taken + 1 >= plan.outputTokens
+    // The last token waits for the end of its sequence, which comes in the same step.
+    if (this.#taken >= this.#ready || (isLast && !this.#isComplete)) return null
+    const tokenId = this.#tokenAt(this.#taken)
+    if (!isLast) {
+      this.#taken += 1
+      return this.#withLogprobs(tokenChunk(tokenId))
+    }
+    const isHidden = plan.stopTokenId !== undefined && !plan.showStop
+    if (!isHidden) this.#taken += 1
+    return this.#withLogprobs(this.#terminal(plan.finish, isHidden ? [] : [tokenId]))
+  }
+
+  #terminal(finish: OutputPlan['finish'], tokenIds: readonly number[]): Chunk {
+    const { request, sequence, opened } = this
+    const cachedTokens = sequence?.cachedTokens ?? 0
+    this.#end()
+    const usage = usageOf(request.tokenIds.length, this.#taken, cachedTokens)
+    const isStop = finish !== 'cancelled' && opened?.plan.stopTokenId !== undefined
+    return finishChunk(finish, {
+      tokenIds,
+      usage,
+      ...(isStop ? { stopReason: opened.plan.stopTokenId } : {}),
+      ...(opened?.isPrefillOnly === true && finish !== 'cancelled'
+        ? { prefillResult: { engineParams: { simPrefill: request.requestId }, cachedTokens } }
+        : {}),
+    })
+  }
+
+  #tokenAt(index: number): number {
+    return this.#tokens.tokenAt(this.opened!.tokenStream, (this.request.resumedTokens ?? 0) + index)
+  }
+
+  #withLogprobs(chunk: Chunk): Chunk {
+    const count = this.request.output.logprobs
+    if (count === undefined || chunk.tokenIds.length === 0) return chunk
+    return { ...chunk, logprobs: chunk.tokenIds.map((id) => this.#tokens.logprobsOf(id, count)) }
+  }
+
+  #end(): void {
+    if (this.#state === 'ended') return
+    this.#state = 'ended'
+    this.context.signal.removeEventListener('abort', this.#onAbort)
+    this.#host.release(this)
+  }
+}
