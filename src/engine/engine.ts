@@ -41,7 +41,7 @@ export interface Engine {
   observe?(observer: EngineObserver): void
 
   /** KV that can be handed over block by block; absent: the engine moves its KV itself or not at all. */
-  readonly kvBlocks?: KvBlockSource
+  readonly kvBlocks?: KvBlockSource | undefined
 
   /** Named operations of an administrator, for example `clear_kv_blocks`. */
   readonly controls?: Readonly<Record<string, (body: unknown) => Promise<unknown>>>

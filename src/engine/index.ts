@@ -30,3 +30,8 @@ export {
   validateStream,
 } from './validate-stream.ts'
 export type { StreamRule, ValidateOptions } from './validate-stream.ts'
+export { drawSeed } from './draw-seed.ts'
+export { KvBlockStore } from './kv-block-store.ts'
+export type { KvBlockStoreOptions } from './kv-block-store.ts'
+export { promptBlocks, tokensOfBlock } from './prompt-blocks.ts'
+export type { PromptBlocks } from './prompt-blocks.ts'

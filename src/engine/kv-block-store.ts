@@ -1,0 +1,178 @@
+/**
+ * Computed KV blocks in host memory: bounded, least recently used out first, pinned ones never.
+ *
+ * Owns: the blocks' bytes, their pins, and which of them the outside was told about. Blocks of a chain are touched
+ * from the last to the first, so that a chain is evicted from its end and what is left of it can still be found.
+ */
+import { BatonError } from '../base/index.ts'
+import type { KvBlockSource, KvPin } from './kv-block-source.ts'
+import { promptBlocks } from './prompt-blocks.ts'
+
+export interface KvBlockStoreOptions {
+  readonly fingerprint: string
+  readonly blockTokens: number
+  readonly bytesPerToken: number
+  readonly capacityBytes: number
+  /** A full block has left the store. */
+  readonly onRemoved?: (keyLow: number, keyHigh: number) => void
+}
+
+interface Entry {
+  readonly low: number
+  readonly high: number
+  readonly tokenCount: number
+  readonly bytes: Uint8Array
+  pins: number
+}
+
+export class KvBlockStore implements KvBlockSource {
+  readonly fingerprint: string
+  readonly blockTokens: number
+  readonly #options: KvBlockStoreOptions
+  /** In order of use, the oldest first. */
+  readonly #entries = new Map<number, Entry>()
+  #heldBytes = 0
+  #pinnedBytes = 0
+
+  constructor(options: KvBlockStoreOptions) {
+    this.#options = options
+    this.fingerprint = options.fingerprint
+    this.blockTokens = options.blockTokens
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
+  get pinnedBytes(): number {
+    return this.#pinnedBytes
+  }
+
+  get blockCount(): number {
+    return this.#entries.size
+  }
+
+  has(keyLow: number, keyHigh: number): boolean {
+    return this.#find(keyLow, keyHigh) !== undefined
+  }
+
+  get(keyLow: number, keyHigh: number): Uint8Array | undefined {
+    return this.#find(keyLow, keyHigh)?.bytes
+  }
+
+  /** How many of the keys, from the first on, are held; those become the most recently used. */
+  heldPrefix(blockKeys: Uint32Array): number {
+    const held = this.#prefix(blockKeys)
+    for (const entry of held.toReversed()) this.#touch(entry)
+    return held.length
+  }
+
+  missing(blockKeys: Uint32Array): number[] {
+    const indexes: number[] = []
+    for (let i = 0; 2 * i + 1 < blockKeys.length; i++) {
+      if (!this.has(blockKeys[2 * i] ?? 0, blockKeys[2 * i + 1] ?? 0)) indexes.push(i)
+    }
+    return indexes
+  }
+
+  pin(tokenIds: Uint32Array, salt?: string): KvPin {
+    const count = Math.max(0, tokenIds.length - 1)
+    const { keys } = promptBlocks(tokenIds, count, this.blockTokens, salt)
+    const held = this.#prefix(keys)
+    let tokenCount = 0
+    let kvBytes = 0
+    for (const entry of held.toReversed()) {
+      this.#touch(entry)
+      if (entry.pins++ === 0) this.#pinnedBytes += entry.bytes.length
+      tokenCount += entry.tokenCount
+      kvBytes += entry.bytes.length
+    }
+    let released = false
+    const release = (): void => {
+      if (released) return
+      released = true
+      for (const entry of held) {
+        if (--entry.pins === 0) this.#pinnedBytes -= entry.bytes.length
+      }
+    }
+    return { tokenCount, blockKeys: keys.slice(0, held.length * 2), kvBytes, release }
+  }
+
+  put(keyLow: number, keyHigh: number, tokenCount: number, bytes: Uint8Array): boolean {
+    this.#check(tokenCount, bytes)
+    const known = this.#find(keyLow, keyHigh)
+    if (known !== undefined) {
+      this.#touch(known)
+      return true
+    }
+    if (!this.#makeRoom(bytes.length)) return false
+    const id = mapKey(keyLow, keyHigh)
+    // Two keys that share 53 bits: the newer one wins, as long as nobody needs the older.
+    const rival = this.#entries.get(id)
+    if (rival !== undefined) {
+      if (rival.pins > 0) return false
+      this.#remove(rival)
+    }
+    this.#entries.set(id, { low: keyLow, high: keyHigh, tokenCount, bytes, pins: 0 })
+    this.#heldBytes += bytes.length
+    return true
+  }
+
+  /** Forgets everything that is not pinned. */
+  clear(): void {
+    for (const entry of [...this.#entries.values()]) if (entry.pins === 0) this.#remove(entry)
+  }
+
+  #check(tokenCount: number, bytes: Uint8Array): void {
+    const { bytesPerToken, blockTokens } = this.#options
+    const isCount = Number.isInteger(tokenCount) && tokenCount >= 1 && tokenCount <= blockTokens
+    if (isCount && bytes.length === tokenCount * bytesPerToken) return
+    throw new BatonError(
+      'kv.block_refused',
+      `a KV block of ${tokenCount} tokens with ${bytes.length} bytes does not fit this model: ` +
+        `blocks have 1 to ${blockTokens} tokens of ${bytesPerToken} bytes`,
+    )
+  }
+
+  #makeRoom(bytes: number): boolean {
+    const limit = this.#options.capacityBytes
+    if (bytes > limit - this.#pinnedBytes) return false
+    for (const entry of this.#entries.values()) {
+      if (this.#heldBytes + bytes <= limit) break
+      if (entry.pins === 0) this.#remove(entry)
+    }
+    return this.#heldBytes + bytes <= limit
+  }
+
+  #remove(entry: Entry): void {
+    this.#entries.delete(mapKey(entry.low, entry.high))
+    this.#heldBytes -= entry.bytes.length
+    if (entry.tokenCount === this.blockTokens) this.#options.onRemoved?.(entry.low, entry.high)
+  }
+
+  #prefix(blockKeys: Uint32Array): Entry[] {
+    const held: Entry[] = []
+    for (let i = 0; i + 1 < blockKeys.length; i += 2) {
+      const entry = this.#find(blockKeys[i] ?? 0, blockKeys[i + 1] ?? 0)
+      if (entry === undefined) break
+      held.push(entry)
+    }
+    return held
+  }
+
+  #find(low: number, high: number): Entry | undefined {
+    const entry = this.#entries.get(mapKey(low, high))
+    return entry !== undefined && entry.low === low && entry.high === high ? entry : undefined
+  }
+
+  #touch(entry: Entry): void {
+    const id = mapKey(entry.low, entry.high)
+    this.#entries.delete(id)
+    this.#entries.set(id, entry)
+  }
+}
+
+/** 53 of the 64 bits, which a number holds exactly; the entry has all of them for the comparison. */
+function mapKey(low: number, high: number): number {
+  return (high & 0x1fffff) * 0x1_0000_0000 + low
+}
