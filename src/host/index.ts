@@ -6,4 +6,15 @@ export type { LoadedModelText } from './model-files.ts'
 export { osClock } from './os-clock.ts'
 export { osRandom } from './os-random.ts'
 export { WorkerSupervisor } from './worker-supervisor.ts'
-export type { SupervisorEvent, WorkerProcess, WorkerReport, WorkerSpec } from './worker-supervisor.ts'
+export type {
+  SupervisorEvent,
+  WorkerProcess,
+  WorkerReport,
+  WorkerSpec,
+} from './worker-supervisor.ts'
+export { LocalRequestPlane } from './planes/local-request-plane.ts'
+export type { FleetReports } from './planes/plane-reports.ts'
+export { TcpRequestPlane } from './planes/tcp-request-plane.ts'
+export type { TcpRequestPlaneOptions } from './planes/tcp-request-plane.ts'
+export { TcpWorkerServer } from './planes/tcp-worker-server.ts'
+export type { TcpWorkerServerOptions } from './planes/tcp-worker-server.ts'

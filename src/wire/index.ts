@@ -1,4 +1,20 @@
 /** Room `wire`: frames, messages and versions; what crosses between processes. */
+export { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
+export { FrameDecoder, readU32 } from './frame-decoder.ts'
+export type { FrameHandler } from './frame-decoder.ts'
+export { batonLimits, boostrLimits } from './frame-limits.ts'
+export type { FrameLimits } from './frame-limits.ts'
+export { FrameWriter } from './frame-writer.ts'
+export { Handshake } from './handshake.ts'
+export type { HandshakeOptions, HandshakeSide } from './handshake.ts'
+export {
+  NONCE_BYTES,
+  WIRE_VERSION,
+  WIRE_VERSION_OLDEST,
+  decodeHello,
+  encodeHello,
+} from './hello.ts'
+export type { Hello, HelloBody, WireRole } from './hello.ts'
 export type {
   KvBlockReader,
   KvClient,
@@ -9,4 +25,23 @@ export type {
   KvServer,
   KvServerStats,
 } from './kv-transport.ts'
+export { PayloadReader } from './payload-reader.ts'
+export { decodePlain, decodeRecord, encodePlain } from './plain-value.ts'
+export { protocolError } from './protocol-error.ts'
+export type { ProtocolFault } from './protocol-error.ts'
+export {
+  decodeCancel,
+  decodeChunk,
+  decodeError,
+  encodeCancel,
+  encodeChunk,
+  encodeCredit,
+  encodeError,
+  forEachPair,
+} from './reply-message.ts'
+export type { CancelKind, CancelMessage, ChunkMessage, ErrorMessage } from './reply-message.ts'
 export type { ReplyPort, WorkerHandler, WorkerUplink } from './reply-port.ts'
+export { decodeRequest, encodeRequest, isKvOffer } from './request-message.ts'
+export type { RequestMessage } from './request-message.ts'
+export { SKIPPABLE, TAG, tagName } from './tag.ts'
+export type { TagName } from './tag.ts'

@@ -1,0 +1,217 @@
+/**
+ * One frontend that is connected to a worker: its requests, and what the worker tells it.
+ *
+ * All tokens of one turn of the event loop (an engine step) go into one TOKENS frame and one write.
+ */
+import type { Socket } from 'node:net'
+
+import { BatonError } from '../../base/index.ts'
+import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
+import type { Chunk } from '../../request/index.ts'
+import {
+  SKIPPABLE,
+  TAG,
+  decodeCancel,
+  decodeRequest,
+  encodeChunk,
+  encodeError,
+  encodeKvEvents,
+  encodeLoad,
+  forEachPair,
+  protocolError,
+  tagName,
+} from '../../wire/index.ts'
+import type { Hello, WorkerHandler } from '../../wire/index.ts'
+import { ReplyStream } from './reply-stream.ts'
+import type { StreamOutlet } from './reply-stream.ts'
+import { WireSocket } from './wire-socket.ts'
+import type { WireSocketOptions } from './wire-socket.ts'
+
+/** A TOKENS frame is closed at this size; its limit on the other side is 1 MiB. */
+const TOKENS_BYTES_MAX = 512 * 1024
+/** What a frontend that says nothing else takes per stream before it gives credit. */
+const WINDOW_ITEMS_DEFAULT = 1_024
+
+export interface FrontendConnectionOptions {
+  readonly socket: WireSocketOptions
+  readonly handler: WorkerHandler
+  readonly streamsMax: number
+  /** Over so many unsent bytes KV events are left out and made good by a snapshot later. */
+  readonly unsentBytesMax: number
+  readonly isDraining: () => boolean
+  readonly onClosed: (reason: BatonError) => void
+}
+
+export class FrontendConnection implements StreamOutlet {
+  readonly #options: FrontendConnectionOptions
+  readonly #wire: WireSocket
+  readonly #streams = new Map<number, ReplyStream>()
+  #windowItems = WINDOW_ITEMS_DEFAULT
+  #wantsEvents = false
+  #missedEvents = false
+  #isTokensOpen = false
+
+  constructor(socket: Socket, options: FrontendConnectionOptions) {
+    this.#options = options
+    this.#wire = new WireSocket(socket, options.socket, {
+      onReady: (peer) => this.#onReady(peer),
+      onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
+      onDrain: () => this.#onDrain(),
+      onClosed: (reason) => this.#onClosed(reason),
+    })
+    this.#wire.beforeFlush = () => this.#closeTokens()
+  }
+
+  get streamCount(): number {
+    return this.#streams.size
+  }
+
+  get isReady(): boolean {
+    return this.#wire.isReady
+  }
+
+  close(reason: BatonError): void {
+    this.#wire.close(reason)
+  }
+
+  flush(): void {
+    this.#wire.flush()
+  }
+
+  writeToken(streamId: number, tokenId: number): void {
+    const { writer } = this.#wire
+    if (!this.#isTokensOpen || writer.openBytes >= TOKENS_BYTES_MAX) {
+      this.#closeTokens()
+      writer.begin(TAG.TOKENS)
+      this.#isTokensOpen = true
+      this.#wire.flushSoon()
+    }
+    writer.u32(streamId).u32(tokenId)
+  }
+
+  writeChunk(streamId: number, chunk: Chunk): void {
+    this.#closeTokens()
+    encodeChunk(this.#wire.writer, streamId, chunk)
+    this.#wire.flushSoon()
+  }
+
+  writeError(streamId: number, error: BatonError): void {
+    this.#closeTokens()
+    encodeError(this.#wire.writer, streamId, error)
+    this.#wire.flushSoon()
+  }
+
+  streamEnded(streamId: number): void {
+    this.#streams.delete(streamId)
+  }
+
+  sendKvEvents(batch: KvEventBatch): void {
+    if (!this.#wantsEvents || !this.isReady) return
+    if (this.#missedEvents || this.#wire.unsentBytes > this.#options.unsentBytesMax) {
+      this.#missedEvents = true
+      return
+    }
+    this.#closeTokens()
+    encodeKvEvents(this.#wire.writer, batch)
+    this.#wire.flushSoon()
+  }
+
+  sendLoad(report: LoadReport): void {
+    if (!this.#wantsEvents || !this.isReady) return
+    this.#closeTokens()
+    encodeLoad(this.#wire.writer, report)
+    this.#wire.flushSoon()
+  }
+
+  sendDraining(): void {
+    if (!this.isReady) return
+    this.#closeTokens()
+    this.#wire.writer.begin((TAG.DRAINING | SKIPPABLE) >>> 0).end()
+    this.#wire.flushSoon()
+  }
+
+  #closeTokens(): void {
+    if (!this.#isTokensOpen) return
+    this.#isTokensOpen = false
+    this.#wire.writer.end()
+  }
+
+  #onReady(peer: Hello): void {
+    if (peer.role !== 'frontend') {
+      throw protocolError('message.unexpected', `a ${peer.role} has no business at a worker`)
+    }
+    this.#windowItems = Math.max(1, peer.limits['streamWindowItems'] ?? WINDOW_ITEMS_DEFAULT)
+    this.#wantsEvents = peer.capabilities.includes('kv-events')
+    this.#sendSnapshot()
+    if (this.#options.isDraining()) this.sendDraining()
+  }
+
+  #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
+    switch (tag) {
+      case TAG.REQUEST:
+        this.#onRequest(bytes, start, end)
+        break
+      case TAG.CANCEL: {
+        const { streamId, kind } = decodeCancel(bytes, start, end)
+        this.#streams.get(streamId)?.cancel(kind)
+        break
+      }
+      case TAG.CREDIT:
+        forEachPair(bytes, start, end, (streamId, items) => {
+          this.#streams.get(streamId)?.give(items)
+        })
+        break
+      case TAG.KV_SNAPSHOT:
+        this.#sendSnapshot()
+        break
+      default:
+        throw protocolError('message.unexpected', `a frontend does not send ${tagName(tag)}`)
+    }
+  }
+
+  #onRequest(bytes: Uint8Array, start: number, end: number): void {
+    const { streamId, request } = decodeRequest(bytes, start, end)
+    if (this.#streams.has(streamId)) {
+      throw protocolError('message.unexpected', `stream ${streamId} is already in use`)
+    }
+    const refusal = this.#refusal()
+    if (refusal) {
+      this.writeError(streamId, refusal)
+      return
+    }
+    const credit = this.#windowItems
+    const stream = new ReplyStream(this, { streamId, credit, backlogMax: 4 * credit })
+    this.#streams.set(streamId, stream)
+    stream.handle = this.#options.handler.serve(request, stream)
+  }
+
+  #refusal(): BatonError | null {
+    const { streamsMax, isDraining } = this.#options
+    if (isDraining()) {
+      return new BatonError('backend.worker_draining', 'this worker is leaving')
+    }
+    if (this.#streams.size < streamsMax) return null
+    const text = `this worker takes ${streamsMax} requests of one frontend at once`
+    return new BatonError('capacity.worker_overloaded', text, { data: { streamsMax } })
+  }
+
+  #sendSnapshot(): void {
+    if (!this.#wantsEvents) return
+    this.#missedEvents = false
+    const batches = this.#options.handler.kvSnapshot?.() ?? []
+    this.#closeTokens()
+    for (const batch of batches) encodeKvEvents(this.#wire.writer, batch)
+    this.#wire.flushSoon()
+  }
+
+  #onDrain(): void {
+    if (this.#missedEvents) this.#sendSnapshot()
+  }
+
+  #onClosed(reason: BatonError): void {
+    const streams = [...this.#streams.values()]
+    this.#streams.clear()
+    for (const stream of streams) stream.cancel('kill')
+    this.#options.onClosed(reason)
+  }
+}

@@ -1,0 +1,24 @@
+/**
+ * `listen` as a promise, with an error that says what to do when the address cannot be had.
+ */
+import type { Server } from 'node:net'
+
+import { BatonError } from '../../base/index.ts'
+
+export function listenOn(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: NodeJS.ErrnoException): void => {
+      const text =
+        error.code === 'EADDRINUSE'
+          ? `port ${port} on ${host} is taken: choose another, or 0 for any free one`
+          : `cannot listen on ${host}:${port}: ${error.message}`
+      const code = error.code === 'EADDRINUSE' ? 'host.address_in_use' : 'config.invalid'
+      reject(new BatonError(code, text, { cause: error, data: { host, port } }))
+    }
+    server.once('error', onError)
+    server.listen(port, host, () => {
+      server.off('error', onError)
+      resolve()
+    })
+  })
+}

@@ -1,0 +1,101 @@
+/**
+ * Requests to workers over TCP: one connection per worker, kept up for as long as the worker is known.
+ *
+ * Discovery says who is there (`workerJoined`, `workerLeft`); this class connects, comes back, and gives up only when
+ * the worker has left.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+import type {
+  GenerateRequest,
+  ReplySink,
+  RequestHandle,
+  RequestPlane,
+  WorkerCard,
+} from '../../request/index.ts'
+import type { FleetReports } from './plane-reports.ts'
+import { WorkerLink } from './worker-link.ts'
+import type { WireTiming } from './wire-socket.ts'
+
+export interface TcpRequestPlaneOptions extends FleetReports {
+  readonly software?: string
+  readonly secret?: string
+  readonly timing?: WireTiming
+  readonly connectTimeoutMs?: number
+  readonly backoffMsMin?: number
+  readonly backoffMsMax?: number
+  /** Tokens and chunks per stream that a worker may send before we say that we took them. */
+  readonly streamWindowItems?: number
+  readonly unsentBytesMax?: number
+}
+
+const DEFAULTS = {
+  software: '',
+  connectTimeoutMs: 5_000,
+  backoffMsMin: 50,
+  backoffMsMax: 2_000,
+  streamWindowItems: 4_096,
+  unsentBytesMax: 256 * 1024 * 1024,
+} as const
+
+export class TcpRequestPlane implements RequestPlane {
+  readonly #options: TcpRequestPlaneOptions
+  readonly #links = new Map<WorkerId, WorkerLink>()
+
+  constructor(options: TcpRequestPlaneOptions = {}) {
+    this.#options = options
+  }
+
+  /** Also for the changed card of a known worker: a new address means a new connection. */
+  workerJoined(card: Pick<WorkerCard, 'workerId' | 'host' | 'port'>): void {
+    const { workerId, host, port } = card
+    const known = this.#links.get(workerId)
+    if (known && known.host === host && known.port === port) return
+    known?.close(new BatonError('transport.disconnected', 'the worker has moved'))
+    const { secret, timing } = this.#options
+    this.#links.set(
+      workerId,
+      new WorkerLink({
+        ...DEFAULTS,
+        ...this.#options,
+        workerId,
+        host,
+        port,
+        secret,
+        timing,
+        reports: this.#options,
+      }),
+    )
+  }
+
+  workerLeft(workerId: WorkerId, reason: string): void {
+    const link = this.#links.get(workerId)
+    this.#links.delete(workerId)
+    link?.close(new BatonError('transport.disconnected', `worker ${workerId} has left: ${reason}`))
+  }
+
+  /** True when a request to it would go out at once. */
+  isConnected(workerId: WorkerId): boolean {
+    return this.#links.get(workerId)?.state === 'ready'
+  }
+
+  /** Replies under way at a worker. */
+  streamCount(workerId: WorkerId): number {
+    return this.#links.get(workerId)?.streamCount ?? 0
+  }
+
+  send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle {
+    const link = this.#links.get(workerId)
+    if (link) return link.send(request, sink)
+    const text = `worker ${workerId} is not known here`
+    sink.onError(new BatonError('backend.worker_unavailable', text, { data: { workerId } }))
+    return { cancel: () => undefined }
+  }
+
+  async close(): Promise<void> {
+    const reason = new BatonError('transport.disconnected', 'this frontend is closing')
+    for (const link of this.#links.values()) link.close(reason)
+    this.#links.clear()
+    await Promise.resolve()
+  }
+}

@@ -1,0 +1,345 @@
+/**
+ * The frontend's one connection to one worker: connects, comes back after a loss, carries requests and their replies.
+ *
+ *   connecting ──▶ ready ──▶ waiting (back-off) ──▶ connecting …        close ▶ closed, from anywhere
+ *
+ * A request that is sent while connecting waits for it (bounded by the connect timeout); while waiting for the next
+ * attempt it fails at once, so that migration can look elsewhere. A lost connection fails every live reply.
+ */
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+
+import { BatonError } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import type { Chunk, GenerateRequest, ReplySink, RequestHandle } from '../../request/index.ts'
+import {
+  TAG,
+  decodeChunk,
+  decodeError,
+  decodeKvEvents,
+  decodeLoad,
+  encodeCancel,
+  encodeCredit,
+  encodeRequest,
+  protocolError,
+  readU32,
+  tagName,
+} from '../../wire/index.ts'
+import type { CancelKind, Hello } from '../../wire/index.ts'
+import { KvEventGaps } from './kv-event-gaps.ts'
+import type { FleetReports } from './plane-reports.ts'
+import { StreamTable } from './stream-table.ts'
+import type { StreamEntry } from './stream-table.ts'
+import { WireSocket } from './wire-socket.ts'
+import type { WireTiming } from './wire-socket.ts'
+
+export interface WorkerLinkOptions {
+  readonly workerId: WorkerId
+  readonly host: string
+  readonly port: number
+  readonly software: string
+  readonly secret?: string | undefined
+  readonly timing?: WireTiming | undefined
+  readonly connectTimeoutMs: number
+  readonly backoffMsMin: number
+  readonly backoffMsMax: number
+  readonly streamWindowItems: number
+  /** Requests that wait in our memory for a worker that does not read. */
+  readonly unsentBytesMax: number
+  readonly reports: FleetReports
+}
+
+type LinkState = 'connecting' | 'ready' | 'waiting' | 'closed'
+
+const NO_HANDLE: RequestHandle = { cancel: () => undefined }
+
+export class WorkerLink {
+  readonly #options: WorkerLinkOptions
+  readonly #streams = new StreamTable()
+  readonly #gaps: KvEventGaps
+  #state: LinkState = 'connecting'
+  #wire: WireSocket | null = null
+  #socket: Socket | null = null
+  #timer: NodeJS.Timeout | null = null
+  #backoffMs: number
+  #isDraining = false
+  /** Written once the handshake is over. */
+  #waitingRequests: { entry: StreamEntry; request: GenerateRequest }[] = []
+  #lastFailure = new BatonError('transport.cannot_connect', 'not connected yet')
+
+  constructor(options: WorkerLinkOptions) {
+    this.#options = options
+    this.#backoffMs = options.backoffMsMin
+    this.#gaps = new KvEventGaps({
+      deliver: (batch) => options.reports.onKvEvents?.(options.workerId, batch),
+      askSnapshot: () => {
+        this.#wire?.writer.begin(TAG.KV_SNAPSHOT).end()
+        this.#wire?.flushSoon()
+      },
+    })
+    this.#connect()
+  }
+
+  get state(): LinkState {
+    return this.#state
+  }
+
+  get host(): string {
+    return this.#options.host
+  }
+
+  get port(): number {
+    return this.#options.port
+  }
+
+  get streamCount(): number {
+    return this.#streams.size
+  }
+
+  send(request: GenerateRequest, sink: ReplySink): RequestHandle {
+    const refusal = this.#refusal()
+    const entry = refusal ? undefined : this.#streams.add(sink)
+    if (entry === undefined) {
+      const full = new BatonError('capacity.exhausted', 'too many requests to one worker')
+      sink.onError(refusal ?? full)
+      return NO_HANDLE
+    }
+    if (this.#state === 'connecting') this.#waitingRequests.push({ entry, request })
+    else this.#write(entry, request)
+    return { cancel: (kind) => this.#cancel(entry, kind) }
+  }
+
+  /** Idempotent. Live replies end with `reason`. */
+  close(reason: BatonError): void {
+    if (this.#state === 'closed') return
+    this.#state = 'closed'
+    if (this.#timer) clearTimeout(this.#timer)
+    if (this.#wire) this.#wire.close(reason)
+    else this.#socket?.destroy()
+    this.#failAll(reason)
+  }
+
+  #refusal(): BatonError | undefined {
+    if (this.#state === 'waiting' || this.#state === 'closed') return this.#lastFailure
+    if (this.#isDraining) {
+      return new BatonError('backend.worker_draining', 'the worker is leaving')
+    }
+    if ((this.#wire?.unsentBytes ?? 0) <= this.#options.unsentBytesMax) return undefined
+    return new BatonError('capacity.worker_overloaded', 'the worker does not read its requests')
+  }
+
+  #write(entry: StreamEntry, request: GenerateRequest): void {
+    try {
+      if (this.#wire === null) return
+      encodeRequest(this.#wire.writer, entry.streamId, request)
+      this.#wire.flushSoon()
+    } catch (error) {
+      this.#end(entry, (sink) => sink.onError(BatonError.from(error)))
+    }
+  }
+
+  #cancel(entry: StreamEntry, kind: CancelKind): void {
+    if (this.#streams.get(entry.streamId) !== entry) return
+    const position = this.#waitingRequests.findIndex((waiting) => waiting.entry === entry)
+    if (position !== -1) this.#waitingRequests.splice(position, 1)
+    else if (this.#wire) {
+      encodeCancel(this.#wire.writer, entry.streamId, kind)
+      this.#wire.flushSoon()
+    }
+    // A killed reply ends here and now; one that is stopped ends when the worker says so.
+    if (kind === 'kill' || position !== -1) {
+      this.#end(entry, (sink) => sink.onChunk(finishChunk('cancelled')))
+    }
+  }
+
+  #connect(): void {
+    const { host, port, connectTimeoutMs } = this.#options
+    this.#state = 'connecting'
+    const socket = connect({ host, port, noDelay: true })
+    this.#socket = socket
+    const fail = (error: BatonError): void => {
+      socket.destroy()
+      this.#onLost(error)
+    }
+    this.#timer = setTimeout(() => {
+      const text = `no connection to ${host}:${port} within ${connectTimeoutMs} ms`
+      fail(new BatonError('transport.connection_timeout', text, { data: { connectTimeoutMs } }))
+    }, connectTimeoutMs)
+    const onError = (error: Error): void => {
+      fail(new BatonError('transport.cannot_connect', error.message, { cause: error }))
+    }
+    socket.once('error', onError)
+    socket.once('connect', () => {
+      socket.off('error', onError)
+      this.#wire = this.#createWire(socket)
+    })
+  }
+
+  #createWire(socket: Socket): WireSocket {
+    const { software, secret, timing, streamWindowItems } = this.#options
+    return new WireSocket(
+      socket,
+      {
+        side: 'initiator',
+        self: {
+          role: 'frontend',
+          software,
+          capabilities: ['kv-events'],
+          limits: { streamWindowItems },
+        },
+        secret,
+        timing,
+      },
+      {
+        onReady: (peer) => this.#onReady(peer),
+        onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
+        onClosed: (reason) => this.#onLost(reason),
+      },
+    )
+  }
+
+  #onReady(peer: Hello): void {
+    const { workerId, backoffMsMin, reports } = this.#options
+    if (peer.role !== 'worker' || (peer.workerId ?? workerId) !== workerId) {
+      const text = `expected worker ${workerId}, but ${peer.workerId ?? `a ${peer.role}`} answers`
+      throw new BatonError('transport.cannot_connect', text)
+    }
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#state = 'ready'
+    this.#backoffMs = backoffMsMin
+    this.#isDraining = false
+    this.#gaps.reset()
+    const waiting = this.#waitingRequests
+    this.#waitingRequests = []
+    for (const { entry, request } of waiting) this.#write(entry, request)
+    reports.onConnected?.(workerId)
+  }
+
+  #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
+    const { workerId, reports } = this.#options
+    switch (tag) {
+      case TAG.TOKENS:
+        this.#onTokens(bytes, start, end)
+        break
+      case TAG.CHUNK:
+      case TAG.FINISH: {
+        const { streamId, chunk } = decodeChunk(tag, bytes, start, end)
+        const entry = this.#streams.get(streamId)
+        if (entry) this.#onChunk(entry, chunk)
+        break
+      }
+      case TAG.ERROR: {
+        const { streamId, error } = decodeError(bytes, start, end)
+        const entry = this.#streams.get(streamId)
+        if (entry) this.#end(entry, (sink) => sink.onError(error))
+        break
+      }
+      case TAG.KV_EVENTS:
+        this.#gaps.take(decodeKvEvents(bytes, start, end))
+        break
+      case TAG.LOAD:
+        reports.onLoad?.(workerId, decodeLoad(bytes, start, end))
+        break
+      case TAG.DRAINING:
+        this.#isDraining = true
+        reports.onDraining?.(workerId)
+        break
+      default:
+        throw protocolError('message.unexpected', `a worker does not send ${tagName(tag)}`)
+    }
+  }
+
+  /** The hot path: no allocation per token. */
+  #onTokens(bytes: Uint8Array, start: number, end: number): void {
+    if ((end - start) % 8 !== 0) {
+      throw protocolError('message.malformed', 'TOKENS is not made of whole pairs')
+    }
+    for (let at = start; at < end; at += 8) {
+      const streamId = readU32(bytes, at)
+      const entry = this.#streams.get(streamId)
+      if (entry === undefined) continue
+      this.#count(entry)
+      try {
+        entry.sink.onToken(readU32(bytes, at + 4))
+      } catch (error) {
+        this.#onSinkFault(entry, error)
+      }
+    }
+  }
+
+  #onChunk(entry: StreamEntry, chunk: Chunk): void {
+    if (chunk.finish !== undefined) {
+      this.#end(entry, (sink) => sink.onChunk(chunk))
+      return
+    }
+    this.#count(entry)
+    try {
+      entry.sink.onChunk(chunk)
+    } catch (error) {
+      this.#onSinkFault(entry, error)
+    }
+  }
+
+  /** Gives credit again when half of the window is used. */
+  #count(entry: StreamEntry): void {
+    entry.taken += 1
+    if (entry.taken < this.#options.streamWindowItems / 2 || this.#wire === null) return
+    encodeCredit(this.#wire.writer, entry.streamId, entry.taken)
+    this.#wire.flushSoon()
+    entry.taken = 0
+  }
+
+  /** One reader's fault must not cost the others their connection. */
+  #onSinkFault(entry: StreamEntry, error: unknown): void {
+    if (this.#streams.get(entry.streamId) !== entry) return
+    if (this.#wire) {
+      encodeCancel(this.#wire.writer, entry.streamId, 'kill')
+      this.#wire.flushSoon()
+    }
+    this.#end(entry, (sink) => sink.onError(BatonError.from(error)))
+  }
+
+  #end(entry: StreamEntry, tell: (sink: ReplySink) => void): void {
+    this.#streams.delete(entry)
+    try {
+      tell(entry.sink)
+    } catch (error) {
+      this.#options.reports.onFault?.(error)
+    }
+  }
+
+  #failAll(reason: BatonError): void {
+    this.#waitingRequests = []
+    for (const { sink } of this.#streams.clear()) {
+      try {
+        sink.onError(reason)
+      } catch (error) {
+        this.#options.reports.onFault?.(error)
+      }
+    }
+  }
+
+  #onLost(reason: BatonError): void {
+    if (this.#state === 'closed' || this.#state === 'waiting') return
+    const { workerId, reports, backoffMsMax } = this.#options
+    const wasReady = this.#state === 'ready'
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#wire = null
+    this.#state = 'waiting'
+    this.#lastFailure = wasReady
+      ? reason
+      : new BatonError(asConnectFailure(reason), `worker ${workerId}: ${reason.message}`, {
+          cause: reason,
+        })
+    this.#timer = setTimeout(() => this.#connect(), this.#backoffMs)
+    this.#timer.unref()
+    this.#backoffMs = Math.min(backoffMsMax, this.#backoffMs * 2)
+    this.#failAll(this.#lastFailure)
+    if (wasReady) reports.onDisconnected?.(workerId, reason)
+  }
+}
+
+function asConnectFailure(reason: BatonError): BatonError['code'] {
+  return reason.code === 'transport.disconnected' ? 'transport.cannot_connect' : reason.code
+}

@@ -1,0 +1,124 @@
+/**
+ * Frames into pooled memory: many small frames become one buffer and one write to the socket.
+ *
+ * A slab is filled from the front and never written twice, so what `take` gave away stays untouched while a socket
+ * still holds it; a full slab is left to the collector. No allocation per frame or per token.
+ */
+const SLAB_BYTES = 64 * 1024
+const HEADER_BYTES = 8
+const U32 = 4294967296
+
+export class FrameWriter {
+  readonly #slabBytes: number
+  #slab: Uint8Array
+  #view: DataView
+  #end = 0
+  #taken = 0
+  #frame = -1
+
+  constructor(slabBytes = SLAB_BYTES) {
+    this.#slabBytes = slabBytes
+    this.#slab = new Uint8Array(0)
+    this.#view = new DataView(this.#slab.buffer)
+  }
+
+  /** Bytes of finished frames that nobody has taken. */
+  get pendingBytes(): number {
+    return (this.#frame === -1 ? this.#end : this.#frame) - this.#taken
+  }
+
+  /** Payload bytes of the frame that is open; 0 when none is. */
+  get openBytes(): number {
+    return this.#frame === -1 ? 0 : this.#end - this.#frame - HEADER_BYTES
+  }
+
+  begin(tag: number): this {
+    this.#reserve(HEADER_BYTES)
+    this.#frame = this.#end
+    this.#view.setUint32(this.#end + 4, tag, true)
+    this.#end += HEADER_BYTES
+    return this
+  }
+
+  /** `following`: payload bytes that the caller sends itself, right after this buffer. */
+  end(following = 0): this {
+    this.#view.setUint32(this.#frame, this.#end - this.#frame - HEADER_BYTES + following, true)
+    this.#frame = -1
+    return this
+  }
+
+  u8(value: number): this {
+    this.#reserve(1)
+    this.#slab[this.#end] = value
+    this.#end += 1
+    return this
+  }
+
+  u16(value: number): this {
+    this.#reserve(2)
+    this.#view.setUint16(this.#end, value, true)
+    this.#end += 2
+    return this
+  }
+
+  u32(value: number): this {
+    this.#reserve(4)
+    this.#view.setUint32(this.#end, value, true)
+    this.#end += 4
+    return this
+  }
+
+  /** A safe integer, not negative. */
+  u64(value: number): this {
+    return this.u32(value % U32).u32(Math.floor(value / U32))
+  }
+
+  bigU64(value: bigint): this {
+    this.#reserve(8)
+    this.#view.setBigUint64(this.#end, value, true)
+    this.#end += 8
+    return this
+  }
+
+  bigI64(value: bigint): this {
+    this.#reserve(8)
+    this.#view.setBigInt64(this.#end, value, true)
+    this.#end += 8
+    return this
+  }
+
+  f64(value: number): this {
+    this.#reserve(8)
+    this.#view.setFloat64(this.#end, value, true)
+    this.#end += 8
+    return this
+  }
+
+  bytes(value: Uint8Array): this {
+    this.#reserve(value.length)
+    this.#slab.set(value, this.#end)
+    this.#end += value.length
+    return this
+  }
+
+  /** Finished frames since the last call; undefined when there are none. The caller may keep the view. */
+  take(): Uint8Array | undefined {
+    const end = this.#frame === -1 ? this.#end : this.#frame
+    if (end === this.#taken) return undefined
+    const taken = this.#slab.subarray(this.#taken, end)
+    this.#taken = end
+    return taken
+  }
+
+  #reserve(count: number): void {
+    if (this.#end + count <= this.#slab.length) return
+    const kept = this.#end - this.#taken
+    const slab = new Uint8Array(Math.max(this.#slabBytes, (kept + count) * 2))
+    slab.set(this.#slab.subarray(this.#taken, this.#end))
+    if (this.#frame !== -1) this.#frame -= this.#taken
+    this.#end = kept
+    this.#taken = 0
+    this.#slab = slab
+    this.#view = new DataView(slab.buffer)
+  }
+}

@@ -1,0 +1,107 @@
+/**
+ * HELLO: `[magic u32][version u16][oldest version u16][nonce 16 bytes][who, msgpack]`. The first frame of each side.
+ *
+ * The head never changes, whatever the version, so that two peers of any age can at least say why they part.
+ */
+import { BatonError } from '../base/index.ts'
+import type { FrameWriter } from './frame-writer.ts'
+import { PayloadReader } from './payload-reader.ts'
+import { decodeRecord, encodePlain } from './plain-value.ts'
+import { protocolError } from './protocol-error.ts'
+import { TAG } from './tag.ts'
+
+export const WIRE_VERSION = 1
+export const WIRE_VERSION_OLDEST = 1
+export const NONCE_BYTES = 16
+/** "BATN". */
+const MAGIC = 0x4e544142
+const HEAD_BYTES = 8 + NONCE_BYTES
+
+export type WireRole = 'frontend' | 'worker' | 'kv-server' | 'kv-client'
+
+/** What a side says of itself. */
+export interface HelloBody {
+  readonly role: WireRole
+  /** Version of the program, for people. */
+  readonly software: string
+  /** What this side can or wants beyond the version's core, by name; unknown names are ignored. */
+  readonly capabilities: readonly string[]
+  /** Bounds that the other side must keep, by name. */
+  readonly limits: Readonly<Record<string, number>>
+  /** Which worker this is, when it is one. */
+  readonly workerId?: string
+  /** This side ends the connection unless the other proves that it knows the secret. */
+  readonly authRequired: boolean
+}
+
+export interface Hello extends HelloBody {
+  readonly version: number
+  readonly versionOldest: number
+  readonly nonce: Uint8Array
+}
+
+export function encodeHello(writer: FrameWriter, hello: Hello): void {
+  const { version, versionOldest, nonce, ...body } = hello
+  writer.begin(TAG.HELLO).u32(MAGIC).u16(version).u16(versionOldest).bytes(nonce)
+  writer.bytes(encodePlain(body, 'HELLO')).end()
+}
+
+/** Throws `transport.protocol`, or `transport.version_mismatch` before anything but the head is read. */
+export function decodeHello(bytes: Uint8Array, start: number, end: number): Hello {
+  const reader = new PayloadReader(bytes, start, end)
+  if (reader.u32() !== MAGIC) {
+    throw protocolError('hello.bad_magic', 'the peer does not speak the Baton wire protocol')
+  }
+  const version = reader.u16()
+  const versionOldest = reader.u16()
+  const nonce = reader.bytes(NONCE_BYTES).slice()
+  expectCommonVersion(version, versionOldest)
+  const body = decodeRecord(bytes, start + HEAD_BYTES, end, 'HELLO')
+  const { role, software, capabilities, limits, workerId, authRequired } = body
+  const isWhole =
+    isRole(role) &&
+    typeof software === 'string' &&
+    isTextList(capabilities) &&
+    isNumberRecord(limits) &&
+    (workerId === undefined || typeof workerId === 'string')
+  if (!isWhole) throw protocolError('message.malformed', 'HELLO lacks a field')
+  return {
+    version,
+    versionOldest,
+    nonce,
+    role,
+    software,
+    capabilities,
+    limits,
+    authRequired: authRequired === true,
+    ...(workerId === undefined ? {} : { workerId }),
+  }
+}
+
+/** The version that two sides speak: the newest that both know. Says which side must be upgraded when none is. */
+function expectCommonVersion(version: number, versionOldest: number): void {
+  const peerIsOlder = version < WIRE_VERSION_OLDEST
+  const peerIsNewer = versionOldest > WIRE_VERSION
+  if (!peerIsOlder && !peerIsNewer && versionOldest <= version) return
+  throw new BatonError(
+    'transport.version_mismatch',
+    `the peer speaks wire versions ${versionOldest} to ${version}, this process ` +
+      `${WIRE_VERSION_OLDEST} to ${WIRE_VERSION}: upgrade ${peerIsOlder ? 'the peer' : 'this process'}`,
+    { data: { peerVersion: version, peerVersionOldest: versionOldest, version: WIRE_VERSION } },
+  )
+}
+
+function isRole(value: unknown): value is WireRole {
+  return (
+    value === 'frontend' || value === 'worker' || value === 'kv-server' || value === 'kv-client'
+  )
+}
+
+function isTextList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((item) => typeof item === 'string')
+}
+
+function isNumberRecord(value: unknown): value is Readonly<Record<string, number>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  return Object.values(value).every((item) => typeof item === 'number')
+}

@@ -1,0 +1,169 @@
+/**
+ * Plain values (records, lists, texts, numbers, typed arrays) as msgpack, safe against a hostile peer.
+ *
+ * Bytes are walked by `checkMsgpack` before the library sees them: nesting, every length against the bytes that are
+ * really there, and only the types we send. So a length can never make the library allocate, and no extension of it
+ * is reachable but typed arrays. What we write is walked too: a value that cannot cross must fail here and not at
+ * the peer, where it would cost the whole connection.
+ */
+import { Packr } from 'msgpackr'
+
+import { BatonError } from '../base/index.ts'
+import { readU32 } from './frame-decoder.ts'
+import { protocolError } from './protocol-error.ts'
+
+const DEPTH_MAX = 64
+/** The extension by which msgpackr carries typed arrays. */
+const EXT_TYPED_ARRAY = 0x74
+
+const OPTIONS = {
+  useRecords: false,
+  moreTypes: true,
+  mapsAsObjects: true,
+  variableMapSize: true,
+  copyBuffers: true,
+  int64AsType: 'number' as const,
+  skipValues: [undefined],
+}
+const packr = new Packr(OPTIONS)
+
+/** The bytes of a plain value. Throws `request.invalid_argument` for what cannot cross. */
+export function encodePlain(value: unknown, what: string): Uint8Array {
+  try {
+    const bytes: Uint8Array = packr.pack(value)
+    checkMsgpack(bytes, 0, bytes.length)
+    return bytes
+  } catch (error) {
+    throw new BatonError('request.invalid_argument', `${what} holds what cannot cross the wire`, {
+      cause: error,
+    })
+  }
+}
+
+/** Throws `transport.protocol`. Nothing of the result points into `bytes`. */
+export function decodePlain(bytes: Uint8Array, start: number, end: number, what: string): unknown {
+  checkMsgpack(bytes, start, end)
+  try {
+    const value: unknown = packr.unpack(bytes.subarray(start, end))
+    return value
+  } catch (error) {
+    throw protocolError('message.malformed', `${what} is not readable`, {}, error)
+  }
+}
+
+/** As `decodePlain`, for messages that must be a record. */
+export function decodeRecord(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  what: string,
+): Record<string, unknown> {
+  const value = decodePlain(bytes, start, end, what)
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    if (!ArrayBuffer.isView(value)) return value as Record<string, unknown>
+  }
+  throw protocolError('message.malformed', `${what} is not a record`)
+}
+
+/** One item's head: how long it is with its own bytes, and how many items it contains. */
+interface Head {
+  size: number
+  items: number
+}
+
+/** Exactly one value in `bytes[start, end)`, made of allowed types, with lengths that can be true. */
+export function checkMsgpack(bytes: Uint8Array, start: number, end: number): void {
+  const head: Head = { size: 0, items: 0 }
+  const open: number[] = [1]
+  let at = start
+  while (open.length > 0) {
+    const left = open[open.length - 1] ?? 0
+    if (left === 0) {
+      open.pop()
+      continue
+    }
+    open[open.length - 1] = left - 1
+    if (at >= end) throw protocolError('message.truncated', 'a packed value ends early')
+    readHead(bytes, at, end, head)
+    at += head.size
+    // Each contained item takes one byte at least, so more items than bytes cannot be true.
+    if (at > end || head.items > end - at) {
+      throw protocolError('message.truncated', 'a packed value is shorter than it says')
+    }
+    if (head.items > 0) open.push(head.items)
+    if (open.length > DEPTH_MAX) throw protocolError('message.malformed', 'nested too deeply')
+  }
+  if (at !== end) throw protocolError('message.malformed', `${end - at} bytes after the value`)
+}
+
+function readHead(bytes: Uint8Array, at: number, end: number, head: Head): void {
+  const type = bytes[at] ?? 0
+  head.items = 0
+  if (type <= 0x7f || type >= 0xe0) head.size = 1
+  else if (type <= 0x8f) container(head, 1, (type & 0x0f) * 2)
+  else if (type <= 0x9f) container(head, 1, type & 0x0f)
+  else if (type <= 0xbf) head.size = 1 + (type & 0x1f)
+  else readLongHead(type, bytes, at, end, head)
+}
+
+function readLongHead(type: number, bytes: Uint8Array, at: number, end: number, head: Head): void {
+  const count = (width: number): number => {
+    if (at + 1 + width > end) throw protocolError('message.truncated', 'a length is cut')
+    if (width === 1) return bytes[at + 1] ?? 0
+    // Big-endian, as msgpack has it.
+    if (width === 2) return ((bytes[at + 1] ?? 0) << 8) | (bytes[at + 2] ?? 0)
+    const swapped = readU32(bytes, at + 1)
+    return (
+      (((swapped & 0xff) << 24) |
+        ((swapped & 0xff00) << 8) |
+        ((swapped >>> 8) & 0xff00) |
+        (swapped >>> 24)) >>>
+      0
+    )
+  }
+  if (type === 0xc0 || type === 0xc2 || type === 0xc3) head.size = 1
+  else if (type >= 0xc4 && type <= 0xc6) head.size = sized(count, 1 << (type - 0xc4))
+  else if (type >= 0xd9 && type <= 0xdb) head.size = sized(count, 1 << (type - 0xd9))
+  else if (type >= 0xcc && type <= 0xcf) head.size = 1 + (1 << (type - 0xcc))
+  else if (type >= 0xd0 && type <= 0xd3) head.size = 1 + (1 << (type - 0xd0))
+  else if (type === 0xca) head.size = 5
+  else if (type === 0xcb) head.size = 9
+  else if (type === 0xdc) container(head, 3, count(2))
+  else if (type === 0xdd) container(head, 5, count(4))
+  else if (type === 0xde) container(head, 3, count(2) * 2)
+  else if (type === 0xdf) container(head, 5, count(4) * 2)
+  else if (type >= 0xc7 && type <= 0xc9) readExtension(type, count, bytes, at, head)
+  else if (type >= 0xd4 && type <= 0xd8) readFixedExtension(type, bytes, at, head)
+  else throw protocolError('message.malformed', `packed type ${type} is not allowed`)
+}
+
+function container(head: Head, size: number, items: number): void {
+  head.size = size
+  head.items = items
+}
+
+function sized(count: (width: number) => number, width: number): number {
+  return 1 + width + count(width)
+}
+
+function readExtension(
+  type: number,
+  count: (width: number) => number,
+  bytes: Uint8Array,
+  at: number,
+  head: Head,
+): void {
+  const width = 1 << (type - 0xc7)
+  head.size = 2 + width + count(width)
+  expectTypedArray(bytes[at + 1 + width])
+}
+
+function readFixedExtension(type: number, bytes: Uint8Array, at: number, head: Head): void {
+  head.size = 2 + (1 << (type - 0xd4))
+  expectTypedArray(bytes[at + 1])
+}
+
+function expectTypedArray(extension: number | undefined): void {
+  if (extension === EXT_TYPED_ARRAY) return
+  throw protocolError('message.malformed', `packed extension ${extension ?? 'cut'} is not allowed`)
+}

@@ -1,0 +1,29 @@
+/**
+ * The peer broke the protocol: one error code, and a reason that a person and a counter can tell apart.
+ */
+import { BatonError } from '../base/index.ts'
+import type { ErrorData } from '../base/index.ts'
+
+export type ProtocolFault =
+  | 'frame.too_long'
+  | 'frame.unknown_tag'
+  | 'frame.after_end'
+  | 'message.truncated'
+  | 'message.malformed'
+  | 'message.unexpected'
+  | 'message.out_of_range'
+  | 'hello.bad_magic'
+  | 'hello.expected'
+  | 'hello.unauthenticated'
+
+export function protocolError(
+  reason: ProtocolFault,
+  message: string,
+  data: ErrorData = {},
+  cause?: unknown,
+): BatonError {
+  return new BatonError('transport.protocol', message, {
+    data: { reason, ...data },
+    ...(cause === undefined ? {} : { cause }),
+  })
+}

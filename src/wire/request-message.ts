@@ -1,0 +1,81 @@
+/**
+ * REQUEST: `[stream u64][token count u32][token ids u32 …][the rest of the request, msgpack]`.
+ *
+ * The prompt goes as raw little-endian numbers, because it is what is long; everything else is small and plain.
+ */
+import type { GenerateRequest } from '../request/index.ts'
+import type { FrameWriter } from './frame-writer.ts'
+import { PayloadReader, bytesOfU32s } from './payload-reader.ts'
+import { decodeRecord, encodePlain } from './plain-value.ts'
+import { protocolError } from './protocol-error.ts'
+import { TAG } from './tag.ts'
+
+/** Throws `request.invalid_argument` when the request holds what cannot cross; nothing is written then. */
+export function encodeRequest(
+  writer: FrameWriter,
+  streamId: number,
+  request: GenerateRequest,
+): void {
+  const { tokenIds, ...rest } = request
+  const packed = encodePlain(rest, 'the request')
+  writer.begin(TAG.REQUEST).u64(streamId).u32(tokenIds.length)
+  writer.bytes(bytesOfU32s(tokenIds)).bytes(packed).end()
+}
+
+export interface RequestMessage {
+  readonly streamId: number
+  readonly request: GenerateRequest
+}
+
+/** Throws `transport.protocol`. Copies what it keeps. */
+export function decodeRequest(bytes: Uint8Array, start: number, end: number): RequestMessage {
+  const reader = new PayloadReader(bytes, start, end)
+  const streamId = reader.u64()
+  const tokenIds = reader.u32s(reader.u32())
+  const rest = decodeRecord(bytes, end - reader.remaining, end, 'the request')
+  checkShape(rest)
+  return { streamId, request: { ...rest, tokenIds } }
+}
+
+type RequestRest = Omit<GenerateRequest, 'tokenIds'>
+
+/** What the rest of the program dereferences without looking must be there. */
+function checkShape(
+  rest: Record<string, unknown>,
+): asserts rest is Record<string, unknown> & RequestRest {
+  for (const name of ['requestId', 'model'] as const) {
+    if (typeof rest[name] !== 'string') throw malformed(name)
+  }
+  for (const name of ['sampling', 'stop', 'output', 'routing'] as const) {
+    if (!isRecord(rest[name])) throw malformed(name)
+  }
+  if (!isNumberList(rest['eosTokenIds'])) throw malformed('eosTokenIds')
+  const prefill = rest['prefillResult']
+  if (prefill === undefined) return
+  if (!isRecord(prefill)) throw malformed('prefillResult')
+  const offer = prefill['kvOffer']
+  if (offer !== undefined && !isKvOffer(offer)) throw malformed('prefillResult.kvOffer')
+}
+
+/** An offer as it comes from a peer: every field is used by the pull, so every field is looked at. */
+export function isKvOffer(value: unknown): boolean {
+  if (!isRecord(value)) return false
+  const texts = ['offerId', 'host', 'fingerprint'].every((name) => typeof value[name] === 'string')
+  const numbers = ['port', 'blockTokens', 'tokenCount', 'kvBytes', 'expiresInMs'].every(
+    (name) => typeof value[name] === 'number' && value[name] >= 0,
+  )
+  const keys = value['blockKeys']
+  return texts && numbers && keys instanceof Uint32Array && keys.length % 2 === 0
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isNumberList(value: unknown): boolean {
+  return Array.isArray(value) && value.every((item) => typeof item === 'number')
+}
+
+function malformed(name: string): Error {
+  return protocolError('message.malformed', `the request's '${name}' is missing or of a wrong kind`)
+}

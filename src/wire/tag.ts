@@ -1,0 +1,53 @@
+/**
+ * The numbers that frames begin with, and how much each may carry.
+ *
+ * 10 and 30–36 are the layout-compatible spine (dialect `boostr`); from 40 up they are Baton's own. A sender that
+ * sets the highest bit of a tag says "skip this if you do not know it"; without it an unknown tag ends the
+ * connection. A number that was once given is never given again.
+ */
+export const TAG = {
+  ACTIVATION: 10,
+  PREFILL_REQUEST: 30,
+  PREFILL_DONE: 31,
+  KV_CACHE: 32,
+  KV_CACHE_ACK: 33,
+  DECODE_REQUEST: 34,
+  DECODE_TOKEN: 35,
+  DECODE_DONE: 36,
+  HELLO: 40,
+  AUTH: 41,
+  REQUEST: 42,
+  TOKENS: 43,
+  CHUNK: 44,
+  FINISH: 45,
+  ERROR: 46,
+  CANCEL: 47,
+  CREDIT: 48,
+  KV_OFFER: 50,
+  KV_PULL: 51,
+  KV_CHUNK: 52,
+  KV_RELEASE: 53,
+  KV_PULL_END: 54,
+  KV_PLACED: 55,
+  KV_TAKEN: 56,
+  KV_EVENTS: 60,
+  KV_SNAPSHOT: 61,
+  LOAD: 62,
+  PING: 70,
+  PONG: 71,
+  DRAINING: 72,
+  GOODBYE: 73,
+} as const
+
+export type TagName = keyof typeof TAG
+
+/** Set by the sender in the tag of a frame that a receiver may ignore. */
+export const SKIPPABLE = 0x80000000
+
+const NAMES = new Map<number, TagName>(
+  (Object.entries(TAG) as [TagName, number][]).map(([name, tag]) => [tag, name]),
+)
+
+export function tagName(tag: number): string {
+  return NAMES.get(tag) ?? `tag ${tag}`
+}
