@@ -1,0 +1,40 @@
+/** Refuses, before anything is queued, what llama.cpp could not compute or would end the process over. */
+import { BatonError } from '../../../base/index.ts'
+import type { GenerateRequest } from '../../../request/index.ts'
+
+export interface RequestLimits {
+  readonly contextLength: number
+  readonly vocabSize: number
+}
+
+export function checkRequest(request: GenerateRequest, limits: RequestLimits): void {
+  const { tokenIds, resumedTokens = 0 } = request
+  if (tokenIds.length === 0) throw invalid('the prompt has no tokens')
+  if (tokenIds.length >= limits.contextLength) {
+    throw new BatonError(
+      'request.context_length_exceeded',
+      `the prompt has ${tokenIds.length} tokens; the context of ${limits.contextLength} leaves room for ` +
+        `${limits.contextLength - 1} and one token of output`,
+    )
+  }
+  for (const token of tokenIds) {
+    if (token >= limits.vocabSize)
+      throw invalid(`token ${token} is not in the vocabulary of ${limits.vocabSize}`)
+  }
+  if (resumedTokens < 0 || resumedTokens >= tokenIds.length)
+    throw invalid(`resumedTokens ${resumedTokens} does not leave a prompt`)
+  for (const token of Object.keys(request.sampling.logitBias ?? {})) {
+    if (!(Number(token) < limits.vocabSize))
+      throw invalid(`logit_bias names token ${token}, which is not in the vocabulary`)
+  }
+  if (request.output.promptLogprobs !== undefined) {
+    throw new BatonError(
+      'request.unsupported_parameter',
+      'prompt_logprobs is not supported by the llama.cpp engine',
+    )
+  }
+}
+
+function invalid(message: string): BatonError {
+  return new BatonError('backend.invalid_argument', message)
+}

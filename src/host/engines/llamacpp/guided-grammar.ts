@@ -1,0 +1,36 @@
+/** The grammar (GBNF) that a guided request asks for. */
+import { BatonError } from '../../../base/index.ts'
+import type { GuidedDecoding } from '../../../request/index.ts'
+import { anyJsonGbnf } from './json-gbnf.ts'
+import { jsonSchemaToGbnf } from './json-schema-gbnf.ts'
+
+/** Throws `request.unsupported_parameter` for what cannot be enforced. */
+export function guidedGrammar(guided: GuidedDecoding): string {
+  switch (guided.kind) {
+    case 'json':
+      return anyJsonGbnf()
+    case 'json-schema':
+      return jsonSchemaToGbnf(guided.schema)
+    case 'choice':
+      return `root ::= ${guided.choices.map(gbnfText).join(' | ')}\n`
+    case 'grammar':
+      return guided.gbnf
+    case 'regex':
+      throw new BatonError(
+        'request.unsupported_parameter',
+        'guided decoding by regex is not supported by the llama.cpp engine; use a grammar or a JSON schema',
+      )
+  }
+}
+
+/** A text as a GBNF literal. */
+export function gbnfText(text: string): string {
+  let literal = ''
+  for (const character of text) {
+    const code = character.codePointAt(0) ?? 0
+    if (character === '"' || character === '\\') literal += `\\${character}`
+    else if (code < 0x20 || code === 0x7f) literal += `\\x${code.toString(16).padStart(2, '0')}`
+    else literal += character
+  }
+  return `"${literal}"`
+}

@@ -1,0 +1,3 @@
+/** The llama.cpp engine. */
+export { LlamaCppEngine } from './llamacpp-engine.ts'
+export type { LlamaCppOptions } from './llamacpp-options.ts'

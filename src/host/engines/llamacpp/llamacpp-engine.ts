@@ -1,0 +1,233 @@
+/**
+ * llama.cpp as an engine of Baton: several requests at once, prefix cache in host memory, KV handed over by block.
+ *
+ * Owns: the life (start → generate … → cleanup) and the wiring. The work is in `step-loop.ts`, the shapes of the
+ * batches in `native-session.ts`, the KV in `prefix-cache.ts`.
+ */
+import { randomInt } from 'node:crypto'
+import { basename } from 'node:path'
+import { BatonError } from '../../../base/index.ts'
+import type { WorkerId } from '../../../base/index.ts'
+import { KvBlockStore } from '../../../engine/index.ts'
+import type {
+  Engine,
+  EngineObserver,
+  GenerateContext,
+  KvBlockSource,
+} from '../../../engine/index.ts'
+import type { KvEvent, LoadReport } from '../../../kv/index.ts'
+import type { Chunk, EngineConfig, GenerateRequest } from '../../../request/index.ts'
+import { loadBindings } from './bindings.ts'
+import type { NativeBindings, NativeGrammarState } from './bindings.ts'
+import { checkRequest } from './check-request.ts'
+import { guidedGrammar } from './guided-grammar.ts'
+import { compileLlamaCppOptions } from './llamacpp-options.ts'
+import type { LlamaCppConfig, LlamaCppOptions } from './llamacpp-options.ts'
+import { loadModel } from './load-model.ts'
+import type { LoadedModel } from './load-model.ts'
+import { PrefixCache } from './prefix-cache.ts'
+import { SequenceRun } from './sequence-run.ts'
+import { StepLoop } from './step-loop.ts'
+import { TokenChooser } from './token-chooser.ts'
+
+const SEED_BOUND = 2 ** 32
+
+export class LlamaCppEngine implements Engine {
+  readonly #config: LlamaCppConfig
+  readonly #runs = new Map<string, SequenceRun>()
+  #bindings: NativeBindings | undefined
+  #loaded: LoadedModel | undefined
+  #loop: StepLoop | undefined
+  #store: KvBlockStore | undefined
+  #observer: EngineObserver | undefined
+  #events: KvEvent[] = []
+  #cleaned: Promise<void> | undefined
+  #arrivals = 0
+
+  /** Throws `config.invalid`. */
+  constructor(options: LlamaCppOptions) {
+    this.#config = compileLlamaCppOptions(options)
+  }
+
+  get kvBlocks(): KvBlockSource | undefined {
+    return this.#store
+  }
+
+  async start(_workerId: WorkerId): Promise<EngineConfig> {
+    const config = this.#config
+    this.#bindings = await loadBindings(config.gpu)
+    this.#loaded = await loadModel(this.#bindings, config)
+    const { session, contextLength, endTokens, file } = this.#loaded
+    const { layout } = session
+    if (layout === undefined && config.mode !== 'agg') {
+      throw new BatonError(
+        'model.load_failed',
+        `the KV of this ${file.architecture} model cannot be cut into blocks: run it aggregated`,
+      )
+    }
+    if (layout !== undefined) {
+      this.#store = new KvBlockStore({
+        fingerprint: this.#loaded.fingerprint,
+        blockTokens: config.blockTokens,
+        bytesPerToken: layout.bytesPerToken,
+        capacityBytes: config.kvStoreBytes,
+        onRemoved: (low, high) => {
+          this.#note({ kind: 'removed', hashes: Uint32Array.of(low, high), tier: 'host' })
+        },
+      })
+    }
+    const cache =
+      this.#store === undefined
+        ? undefined
+        : new PrefixCache(session, this.#store, (event) => this.#note(event))
+    const totalBlocks = Math.floor((config.sequences * contextLength) / config.blockTokens)
+    this.#loop = new StepLoop({
+      session,
+      cache,
+      mode: config.mode,
+      sequences: config.sequences,
+      queueMax: config.queueMax,
+      blockTokens: config.blockTokens,
+      totalBlocks,
+      decodesTogether: this.#loaded.decodesTogether,
+      endTokens,
+      onStep: (load) => this.#report(load),
+    })
+    return {
+      model: config.modelName ?? basename(config.modelPath).replace(/\.gguf$/i, ''),
+      contextLength,
+      kvCacheBlockSize: config.blockTokens,
+      totalKvBlocks: totalBlocks,
+      maxNumSeqs: config.sequences,
+      maxNumBatchedTokens: config.prefillChunk,
+      modelPath: config.modelPath,
+      features: ['logprobs', 'guided', 'penalties', 'logit_bias', 'min_p', 'seed'],
+      runtimeData: { architecture: file.architecture, fingerprint: this.#loaded.fingerprint },
+    }
+  }
+
+  async *generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk> {
+    const run = this.#createRun(request, context)
+    this.#loopOrThrow().submit(run)
+    this.#runs.set(request.requestId, run)
+    try {
+      for (;;) {
+        const chunk = await run.next()
+        yield chunk
+        if (chunk.finish !== undefined) return
+      }
+    } finally {
+      run.abandon()
+      if (this.#runs.get(request.requestId) === run) this.#runs.delete(request.requestId)
+    }
+  }
+
+  abort(requestId: string): void {
+    this.#runs.get(requestId)?.abandon()
+  }
+
+  async drain(): Promise<void> {
+    await this.#loop?.drained()
+  }
+
+  isQuiescent(): boolean {
+    return (this.#loop?.isIdle ?? true) && (this.#store?.pinnedBytes ?? 0) === 0
+  }
+
+  cleanup(): Promise<void> {
+    this.#cleaned ??= this.#close()
+    return this.#cleaned
+  }
+
+  healthCheckPayload(): GenerateRequest | null {
+    if (this.#loaded === undefined) return null
+    return {
+      requestId: 'health-check',
+      model: basename(this.#config.modelPath),
+      tokenIds: Uint32Array.of(this.#loaded.probeToken),
+      sampling: { temperature: 0 },
+      stop: { maxTokens: 1 },
+      output: {},
+      eosTokenIds: [],
+      routing: {},
+      isProbe: true,
+    }
+  }
+
+  observe(observer: EngineObserver): void {
+    this.#observer = observer
+  }
+
+  readonly controls = {
+    clear_kv_blocks: (): Promise<unknown> => {
+      const cleared = this.#store?.blockCount ?? 0
+      this.#store?.clear()
+      this.#flushEvents()
+      return Promise.resolve({ cleared: cleared - (this.#store?.blockCount ?? 0) })
+    },
+  }
+
+  #loopOrThrow(): StepLoop {
+    if (this.#loop !== undefined && this.#cleaned === undefined) return this.#loop
+    throw new BatonError('backend.engine_shutdown', 'the llama.cpp engine is not running')
+  }
+
+  #createRun(request: GenerateRequest, context: GenerateContext): SequenceRun {
+    this.#loopOrThrow()
+    const loaded = this.#loaded
+    if (loaded === undefined) throw new BatonError('backend.engine_shutdown', 'no model is loaded')
+    checkRequest(request, { contextLength: loaded.contextLength, vocabSize: loaded.file.vocabSize })
+    const chooser = new TokenChooser({
+      request,
+      seed: request.sampling.seed ?? randomInt(SEED_BOUND),
+      endTokens: loaded.endTokens,
+      contextLength: loaded.contextLength,
+      createSampler: () => loaded.session.createSampler(),
+      grammarState: this.#createGrammar(request, loaded),
+    })
+    return new SequenceRun(request, context, chooser, loaded.contextLength, this.#arrivals++)
+  }
+
+  #createGrammar(request: GenerateRequest, loaded: LoadedModel): NativeGrammarState | undefined {
+    const { guided } = request.sampling
+    const bindings = this.#bindings
+    if (guided === undefined || bindings === undefined || this.#config.mode === 'prefill')
+      return undefined
+    const options = { addonExports: bindings, rootRuleName: 'root' }
+    let state: NativeGrammarState
+    try {
+      const grammar = new bindings.AddonGrammar(guidedGrammar(guided), options)
+      state = new bindings.AddonGrammarEvaluationState(loaded.session.model, grammar)
+    } catch (cause) {
+      if (cause instanceof BatonError) throw cause
+      throw new BatonError('request.invalid_argument', 'the grammar does not parse', { cause })
+    }
+    const resumed = request.tokenIds.length - (request.resumedTokens ?? 0)
+    for (const token of request.tokenIds.subarray(resumed))
+      bindings.AddonSampler.acceptGrammarEvaluationStateToken(state, token)
+    return state
+  }
+
+  #note(event: KvEvent): void {
+    this.#events.push(event)
+  }
+
+  #report(load: LoadReport): void {
+    this.#flushEvents()
+    this.#observer?.load(load)
+  }
+
+  #flushEvents(): void {
+    if (this.#events.length === 0) return
+    const events = this.#events
+    this.#events = []
+    this.#observer?.kvEvents(0, events)
+  }
+
+  async #close(): Promise<void> {
+    await this.#loop?.close(
+      new BatonError('backend.engine_shutdown', 'the engine is shutting down'),
+    )
+    await this.#loaded?.session.close()
+  }
+}
