@@ -20,3 +20,17 @@ export { TcpWorkerServer } from './planes/tcp-worker-server.ts'
 export type { TcpWorkerServerOptions } from './planes/tcp-worker-server.ts'
 export { LlamaCppEngine } from './engines/llamacpp/index.ts'
 export type { LlamaCppOptions } from './engines/llamacpp/index.ts'
+export type {
+  Discovery,
+  DiscoveryObserver,
+  DiscoveryWatch,
+  LeaveReason,
+} from './discovery/discovery.ts'
+export { FileDiscovery } from './discovery/file-discovery.ts'
+export type { FileDiscoveryOptions } from './discovery/file-discovery.ts'
+export { MemoryDiscovery } from './discovery/memory-discovery.ts'
+export { StaticDiscovery } from './discovery/static-discovery.ts'
+export { HostedWorker } from './hosted-worker.ts'
+export type { HostedWorkerOptions, OpenKv, WorkerPlane } from './hosted-worker.ts'
+export { runWorkerProcess } from './worker-process.ts'
+export type { WorkerProcessOptions } from './worker-process.ts'

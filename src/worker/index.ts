@@ -1,7 +1,7 @@
 /** Room `worker`: an engine's life as a member of a fleet. */
 export type { AdminState } from './admin-drain.ts'
 export { KvEventPublisher } from './kv-event-publisher.ts'
-export type { KvFailurePolicy } from './kv-hand-off.ts'
+export type { KvEnds, KvFailurePolicy } from './kv-hand-off.ts'
 export { DEFAULT_SHUTDOWN } from './shutdown-budget.ts'
 export type { ShutdownConfig, ShutdownStage, StageReason, StageReport } from './shutdown-budget.ts'
 export type { ShutdownReport } from './shutdown-sequence.ts'

@@ -20,11 +20,8 @@ export type KvFailurePolicy = 'fail' | 'recompute'
 export interface KvHandOffOptions {
   readonly clock: Clock
   readonly observe: WorkerObserver
-  readonly source: KvBlockSource | undefined
-  /** Of a prefill worker. */
-  readonly server: KvServer | undefined
-  /** Of a decode worker. */
-  readonly client: KvClient | undefined
+  /** Asked when it is needed: an engine knows its KV layout once it has started. */
+  readonly source: () => KvBlockSource | undefined
   readonly leaseMs: number
   readonly pullTimeoutMs: number
   readonly onFailure: KvFailurePolicy
@@ -37,21 +34,34 @@ export interface TakenKv {
   release(): void
 }
 
+/** The ends of a KV transport that a worker has; a prefill worker offers, a decode worker pulls. */
+export interface KvEnds {
+  readonly server?: KvServer
+  readonly client?: KvClient
+}
+
 export class KvHandOff {
   readonly #options: KvHandOffOptions
+  #ends: KvEnds = {}
 
   constructor(options: KvHandOffOptions) {
     this.#options = options
   }
 
+  connect(ends: KvEnds): void {
+    this.#ends = ends
+  }
+
   /** Offers not yet pulled; what a prefill worker waits for before it leaves. */
   get openOffers(): number {
-    return this.#options.server?.offerCount ?? 0
+    return this.#ends.server?.offerCount ?? 0
   }
 
   /** Null when there is nothing that could be handed over block by block. */
   offer(request: GenerateRequest): KvOffer | null {
-    const { source, server, clock, observe, leaseMs } = this.#options
+    const { clock, observe, leaseMs } = this.#options
+    const { server } = this.#ends
+    const source = this.#options.source()
     if (source === undefined || server === undefined) return null
     const pin = source.pin(request.tokenIds, request.routing.cacheSalt)
     if (pin.tokenCount === 0) {
@@ -76,7 +86,7 @@ export class KvHandOff {
   }
 
   withdraw(offerId: string): void {
-    this.#options.server?.withdraw(offerId)
+    this.#ends.server?.withdraw(offerId)
   }
 
   /** Rejects with a typed error, unless the policy is to compute the prompt here. */
@@ -101,7 +111,9 @@ export class KvHandOff {
   }
 
   async #pull(request: GenerateRequest, offer: KvOffer, signal: AbortSignal): Promise<KvPin> {
-    const { source, client, clock, observe } = this.#options
+    const { clock, observe } = this.#options
+    const { client } = this.#ends
+    const source = this.#options.source()
     if (source === undefined || client === undefined) {
       throw new BatonError('kv.transfer_failed', 'this worker cannot take KV blocks over')
     }

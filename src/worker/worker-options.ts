@@ -4,7 +4,6 @@
 import type { Clock, WorkerId } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
 import type { DisaggregationMode, GenerateRequest } from '../request/index.ts'
-import type { KvClient, KvServer } from '../wire/index.ts'
 import type { KvFailurePolicy } from './kv-hand-off.ts'
 import type { ShutdownConfig } from './shutdown-budget.ts'
 import { DEFAULT_SHUTDOWN } from './shutdown-budget.ts'
@@ -22,10 +21,6 @@ export interface WorkerOptions {
   readonly pid?: number
   readonly taints?: readonly string[]
   readonly topology?: Readonly<Record<string, string>>
-  /** Of a prefill worker: how its KV is offered. */
-  readonly kvServer?: KvServer
-  /** Of a decode worker: how KV is pulled. */
-  readonly kvClient?: KvClient
   readonly limits?: Partial<WorkerLimits>
   readonly shutdown?: Partial<ShutdownConfig>
   /** Instead of the engine's own probe; null: no probe. */
@@ -65,6 +60,9 @@ export function limitsOf(options: WorkerOptions): WorkerLimits {
   return Object.freeze({ ...DEFAULT_LIMITS, ...options.limits })
 }
 
-export function shutdownOf(options: WorkerOptions): ShutdownConfig {
-  return Object.freeze({ ...DEFAULT_SHUTDOWN, ...options.shutdown })
+export function shutdownOf(
+  options: WorkerOptions,
+  overrides: Partial<ShutdownConfig> = {},
+): ShutdownConfig {
+  return Object.freeze({ ...DEFAULT_SHUTDOWN, ...options.shutdown, ...overrides })
 }

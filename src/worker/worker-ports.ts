@@ -4,6 +4,7 @@
  */
 import type { EngineConfig, WorkerCard } from '../request/index.ts'
 import type { WorkerUplink } from '../wire/index.ts'
+import type { KvEnds } from './kv-hand-off.ts'
 
 /** Where the request plane of a worker listens. */
 export interface WorkerAddress {
@@ -11,6 +12,8 @@ export interface WorkerAddress {
   readonly port: number
   /** Absent: nobody wants to know about blocks and load. */
   readonly uplink?: WorkerUplink
+  /** Absent: the engine moves its KV itself, or not at all. */
+  readonly kv?: KvEnds
 }
 
 /** A worker's entry in discovery. It disappears by itself when it is no longer renewed. */

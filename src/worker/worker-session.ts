@@ -104,7 +104,7 @@ export class WorkerSession implements RequestHandle {
   async #generate(): Promise<void> {
     const { engine, handOff, mode, reply } = this.#options
     let request = this.#options.request
-    if (mode === 'decode' && request.prefillResult?.kvOffer !== undefined) {
+    if (mode !== 'prefill' && request.prefillResult?.kvOffer !== undefined) {
       this.#taken = await handOff.takeOver(request, this.#context.signal)
       request = this.#taken?.request ?? request
     }

@@ -20,6 +20,7 @@ import { KvEventPublisher } from './kv-event-publisher.ts'
 import { KvHandOff } from './kv-hand-off.ts'
 import { LoadPublisher } from './load-publisher.ts'
 import { Membership } from './membership.ts'
+import type { ShutdownConfig } from './shutdown-budget.ts'
 import { runShutdown } from './shutdown-sequence.ts'
 import type { ShutdownReport } from './shutdown-sequence.ts'
 import { StallWatch } from './stall-watch.ts'
@@ -87,9 +88,7 @@ export class Worker implements WorkerHandler {
     this.#handOff = new KvHandOff({
       clock: options.clock,
       observe: (event) => this.#observe(event),
-      source: options.engine.kvBlocks,
-      server: options.kvServer,
-      client: options.kvClient,
+      source: () => options.engine.kvBlocks,
       leaseMs: limits.kvLeaseMs,
       pullTimeoutMs: limits.kvPullTimeoutMs,
       onFailure: limits.kvFailure,
@@ -205,8 +204,8 @@ export class Worker implements WorkerHandler {
   }
 
   /** Goes down in order and within one budget. Idempotent; waits for a start that is under way. */
-  stop(): Promise<ShutdownReport> {
-    this.#stopping ??= this.#takeDown()
+  stop(overrides: Partial<ShutdownConfig> = {}): Promise<ShutdownReport> {
+    this.#stopping ??= this.#takeDown(shutdownOf(this.#options, overrides))
     return this.#stopping
   }
 
@@ -217,6 +216,7 @@ export class Worker implements WorkerHandler {
       this.#options.engine.observe?.(this.#engineObserver(config))
       const address = await ports.open(config)
       this.#uplink = address.uplink
+      this.#handOff.connect(address.kv ?? {})
       const standing = this.#standUp(ports, config, workerCardOf(this.#options, config, address))
       this.#standing = standing
       this.#refuseWhenStopping()
@@ -283,7 +283,7 @@ export class Worker implements WorkerHandler {
     }
   }
 
-  async #takeDown(): Promise<ShutdownReport> {
+  async #takeDown(config: ShutdownConfig): Promise<ShutdownReport> {
     const wasInit = this.#state === 'init'
     await this.#starting
     const hasFailed = this.#state === 'start-failed'
@@ -294,7 +294,7 @@ export class Worker implements WorkerHandler {
     const { clock } = this.#options
     const report = await runShutdown(
       clock,
-      shutdownOf(this.#options),
+      config,
       {
         unregister:
           standing?.membership.isMember === true ? () => this.#unregister(standing) : null,

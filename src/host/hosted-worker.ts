@@ -1,0 +1,151 @@
+/**
+ * A worker with everything around it that a process gives: a request plane, a KV transport, a place in discovery.
+ *
+ * The same composition stands behind `baton worker` (TCP) and behind `--in-process` (plain calls). The address is
+ * opened after the engine has started, so that nobody can reach a worker that cannot serve.
+ */
+import { randomBytes } from 'node:crypto'
+import { workerIdOf } from '../base/index.ts'
+import type { WorkerId } from '../base/index.ts'
+import type { Engine } from '../engine/index.ts'
+import type { DisaggregationMode, WorkerCard } from '../request/index.ts'
+import { Worker } from '../worker/index.ts'
+import type {
+  KvEnds,
+  ShutdownConfig,
+  ShutdownReport,
+  WorkerAddress,
+  WorkerLimits,
+  WorkerObserver,
+} from '../worker/index.ts'
+import type { Discovery } from './discovery/discovery.ts'
+import { osClock } from './os-clock.ts'
+import type { LocalRequestPlane } from './planes/local-request-plane.ts'
+import { TcpWorkerServer } from './planes/tcp-worker-server.ts'
+
+/** How requests reach the worker. */
+export type WorkerPlane =
+  | {
+      readonly kind: 'tcp'
+      readonly host: string
+      /** 0: any free port. */
+      readonly port: number
+      readonly secret?: string
+    }
+  | { readonly kind: 'local'; readonly plane: LocalRequestPlane }
+
+/** What a KV transport of the host looks like to a worker: its ends, and their close. */
+export interface OpenKv {
+  readonly ends: KvEnds
+  close(): Promise<void>
+}
+
+export interface HostedWorkerOptions {
+  readonly engine: Engine
+  readonly engineName: string
+  readonly mode: DisaggregationMode
+  readonly plane: WorkerPlane
+  readonly discovery: Discovery
+  readonly version: string
+  /** Absent: a random one. */
+  readonly workerId?: WorkerId
+  /** Absent: KV is not handed over block by block. Called when the engine has started and keeps blocks. */
+  readonly openKv?: (mode: DisaggregationMode) => Promise<OpenKv>
+  readonly limits?: Partial<WorkerLimits>
+  readonly shutdown?: Partial<ShutdownConfig>
+  readonly observe?: WorkerObserver
+  readonly taints?: readonly string[]
+  readonly topology?: Readonly<Record<string, string>>
+}
+
+export class HostedWorker {
+  readonly worker: Worker
+  readonly #options: HostedWorkerOptions
+  #server: TcpWorkerServer | null = null
+  #kv: OpenKv | null = null
+  #closing: Promise<ShutdownReport> | null = null
+
+  constructor(options: HostedWorkerOptions) {
+    const { engine, engineName, mode, version, limits, shutdown, observe, taints, topology } =
+      options
+    this.#options = options
+    this.worker = new Worker({
+      engine,
+      engineName,
+      mode,
+      version,
+      workerId: options.workerId ?? randomWorkerId(),
+      clock: osClock,
+      pid: process.pid,
+      ...(limits === undefined ? {} : { limits }),
+      ...(shutdown === undefined ? {} : { shutdown }),
+      ...(observe === undefined ? {} : { observe }),
+      ...(taints === undefined ? {} : { taints }),
+      ...(topology === undefined ? {} : { topology }),
+    })
+  }
+
+  get workerId(): WorkerId {
+    return this.worker.workerId
+  }
+
+  /** Rejects with the reason, having given everything back. */
+  async start(): Promise<WorkerCard> {
+    try {
+      return await this.worker.start({
+        open: () => this.#open(),
+        register: (card) => this.#options.discovery.register(card),
+      })
+    } catch (error) {
+      await this.#closeEnds()
+      throw error
+    }
+  }
+
+  /** Goes down in order; idempotent. */
+  stop(overrides: Partial<ShutdownConfig> = {}): Promise<ShutdownReport> {
+    this.#closing ??= this.#stop(overrides)
+    return this.#closing
+  }
+
+  async #stop(overrides: Partial<ShutdownConfig>): Promise<ShutdownReport> {
+    const report = await this.worker.stop(overrides)
+    await this.#closeEnds()
+    return report
+  }
+
+  async #open(): Promise<WorkerAddress> {
+    const { engine, mode, plane, openKv, version } = this.#options
+    if (engine.kvBlocks !== undefined && openKv !== undefined && mode !== 'agg') {
+      this.#kv = await openKv(mode)
+    }
+    const kv = this.#kv?.ends ?? {}
+    if (plane.kind === 'local') {
+      const uplink = plane.plane.addWorker(this.workerId, this.worker)
+      return { host: 'in-process', port: 0, uplink, kv }
+    }
+    const { host, port, secret } = plane
+    const server = await TcpWorkerServer.listen({
+      handler: this.worker,
+      host,
+      port,
+      workerId: this.workerId,
+      software: `baton ${version}`,
+      ...(secret === undefined ? {} : { secret }),
+    })
+    this.#server = server
+    return { host, port: server.port, uplink: server, kv }
+  }
+
+  async #closeEnds(): Promise<void> {
+    const { plane } = this.#options
+    if (plane.kind === 'local') plane.plane.removeWorker(this.workerId)
+    await Promise.all([this.#server?.close(), this.#kv?.close()])
+  }
+}
+
+/** Below 2^53, so that no JSON reader loses a digit. */
+function randomWorkerId(): WorkerId {
+  const bytes = randomBytes(8)
+  return workerIdOf(bytes.readBigUInt64LE() & ((1n << 53n) - 1n))
+}

@@ -1,0 +1,132 @@
+/**
+ * The life of a process that is one worker: signals, the parent, the exit code.
+ *
+ * First SIGTERM or SIGINT: drain and exit with 0. Second: exit with 70 at once. The parent's IPC channel closes: the
+ * parent is gone, and so is this process soon. A process that overstays its budget, or whose engine hangs, exits
+ * with 70, so that whoever supervises it starts another.
+ */
+import { BatonError } from '../base/index.ts'
+import type { ShutdownConfig, WorkerEvent } from '../worker/index.ts'
+import { DEFAULT_SHUTDOWN } from '../worker/index.ts'
+import { HostedWorker } from './hosted-worker.ts'
+import type { HostedWorkerOptions } from './hosted-worker.ts'
+import type { WorkerReport } from './worker-supervisor.ts'
+
+export const EXIT_START_FAILED = 1
+export const EXIT_FORCED = 70
+
+export interface WorkerProcessOptions extends Omit<HostedWorkerOptions, 'plane'> {
+  readonly host: string
+  /** 0: any free port. */
+  readonly port: number
+  readonly secret?: string
+  /**
+   * How `ready` or `failed` is said, once. Absent: over the IPC channel when there is one, else as a line of JSON on
+   * standard output.
+   */
+  readonly report?: (report: WorkerReport) => void
+}
+
+/**
+ * Runs until the worker has ended and returns the exit code. The caller exits with it: an engine that hangs may keep
+ * the process alive otherwise. Closes `options.discovery`.
+ */
+export async function runWorkerProcess(options: WorkerProcessOptions): Promise<number> {
+  const life = new WorkerProcessLife(options)
+  return await life.run()
+}
+
+class WorkerProcessLife {
+  readonly #options: WorkerProcessOptions
+  readonly #hosted: HostedWorker
+  readonly #ended: Promise<number>
+  #end: (exitCode: number) => void = () => undefined
+  #isStopping = false
+
+  constructor(options: WorkerProcessOptions) {
+    const { host, port, secret } = options
+    this.#options = options
+    this.#hosted = new HostedWorker({
+      ...options,
+      plane: { kind: 'tcp', host, port, ...(secret === undefined ? {} : { secret }) },
+      observe: (event) => this.#onEvent(event),
+    })
+    this.#ended = new Promise((resolve) => {
+      this.#end = resolve
+    })
+  }
+
+  async run(): Promise<number> {
+    const onSignal = (): void => this.#onSignal()
+    const onParentGone = (): void => this.#stop({ routerGraceMs: 0, kvTransferMs: 0 }, 0)
+    process.on('SIGTERM', onSignal)
+    process.on('SIGINT', onSignal)
+    process.on('disconnect', onParentGone)
+    try {
+      const started = await this.#start()
+      return started === null ? await this.#ended : started
+    } finally {
+      await this.#options.discovery.close()
+      process.off('SIGTERM', onSignal)
+      process.off('SIGINT', onSignal)
+      process.off('disconnect', onParentGone)
+      if (process.connected) process.disconnect()
+    }
+  }
+
+  /** Null: it runs. Otherwise the exit code. */
+  async #start(): Promise<number | null> {
+    try {
+      const { workerId, port } = await this.#hosted.start()
+      await this.#report({ kind: 'ready', workerId, port })
+      return null
+    } catch (thrown) {
+      if (this.#isStopping) return await this.#ended
+      await this.#report({ kind: 'failed', error: BatonError.from(thrown).toValue() })
+      return EXIT_START_FAILED
+    }
+  }
+
+  #onSignal(): void {
+    if (this.#isStopping) process.exit(EXIT_FORCED)
+    this.#stop({}, 0)
+  }
+
+  #onEvent(event: WorkerEvent): void {
+    this.#options.observe?.(event)
+    // A hung engine cannot be waited for, only replaced.
+    if (event.kind === 'engine-stalled') {
+      this.#stop({ routerGraceMs: 0, inflightMs: 0, kvTransferMs: 0 }, EXIT_FORCED)
+    }
+  }
+
+  #stop(overrides: Partial<ShutdownConfig>, exitCode: number): void {
+    if (this.#isStopping) return
+    this.#isStopping = true
+    const { totalMs, forceExitAfterMs } = {
+      ...DEFAULT_SHUTDOWN,
+      ...this.#options.shutdown,
+      ...overrides,
+    }
+    const force = setTimeout(() => process.exit(EXIT_FORCED), totalMs + forceExitAfterMs)
+    this.#hosted
+      .stop(overrides)
+      .then(
+        (report) => this.#end(exitCode === 0 ? report.exitCode : exitCode),
+        () => this.#end(EXIT_FORCED),
+      )
+      .finally(() => clearTimeout(force))
+  }
+
+  /** Resolves when the report has left this process: an exit right after it must not swallow it. */
+  #report(report: WorkerReport): Promise<void> {
+    const { report: tell } = this.#options
+    if (tell !== undefined) return Promise.resolve(tell(report))
+    return new Promise((resolve) => {
+      // A parent that has closed the channel in the meantime is noticed by its 'disconnect'.
+      if (process.send !== undefined && process.connected) {
+        process.send(report, undefined, {}, () => resolve())
+      } else process.stdout.write(`${JSON.stringify(report)}\n`, () => resolve())
+    })
+  }
+}
