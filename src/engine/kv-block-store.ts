@@ -120,7 +120,7 @@ export class KvBlockStore implements KvBlockSource {
 
   /** Forgets everything that is not pinned. */
   clear(): void {
-    for (const entry of [...this.#entries.values()]) if (entry.pins === 0) this.#remove(entry)
+    for (const entry of this.#entries.values()) if (entry.pins === 0) this.#remove(entry)
   }
 
   #check(tokenCount: number, bytes: Uint8Array): void {

@@ -1,0 +1,196 @@
+/**
+ * The promise that hand-over rests on: wherever a request is computed, and with whomever, its output is the same.
+ *
+ * Compared are tokens and log-probabilities, which differ if a single bit of the arithmetic does. The model is the
+ * real one; the blocks are copied from store to store as a transport would do.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { seededRandom, workerIdOf } from '../src/base/index.ts'
+import type { Random } from '../src/base/index.ts'
+import { RequestContext } from '../src/engine/index.ts'
+import { LlamaCppEngine } from '../src/host/index.ts'
+import type { LlamaCppOptions } from '../src/host/index.ts'
+import type { FinishReason, GenerateRequest, Sampling, Usage } from '../src/request/index.ts'
+
+const MODEL = 'models/storyteller/storyteller-q8_0.gguf'
+const VOCABULARY = 2000
+const OUTPUT_TOKENS = 12
+
+interface Output {
+  readonly tokens: number[]
+  readonly logprobs: number[]
+  readonly finish: FinishReason | undefined
+}
+
+interface Run extends Output {
+  readonly usage: Usage | undefined
+}
+
+const engines: LlamaCppEngine[] = []
+
+async function startEngine(options: Partial<LlamaCppOptions> = {}): Promise<LlamaCppEngine> {
+  const engine = new LlamaCppEngine({ modelPath: MODEL, sequences: 4, ...options })
+  engines.push(engine)
+  await engine.start(workerIdOf(engines.length))
+  return engine
+}
+
+afterAll(async () => {
+  await Promise.all(engines.map((engine) => engine.cleanup()))
+})
+
+function promptOf(length: number, random: Random): Uint32Array {
+  return Uint32Array.from({ length }, () => 4 + Math.floor(random.next() * VOCABULARY))
+}
+
+const GREEDY: Sampling = { temperature: 0 }
+const SEEDED: Sampling = { temperature: 0.9, topP: 0.95, topK: 100, seed: 20_250_101 }
+
+let requests = 0
+function requestOf(tokenIds: Uint32Array, sampling: Sampling, rest: Partial<GenerateRequest> = {}) {
+  requests += 1
+  const request: GenerateRequest = {
+    requestId: `request-${requests}`,
+    model: 'storyteller',
+    tokenIds,
+    sampling,
+    stop: { maxTokens: OUTPUT_TOKENS, ignoreEos: true },
+    output: { logprobs: 0 },
+    eosTokenIds: [],
+    routing: {},
+    ...rest,
+  }
+  return request
+}
+
+async function run(engine: LlamaCppEngine, request: GenerateRequest): Promise<Run> {
+  const tokens: number[] = []
+  const logprobs: number[] = []
+  for await (const chunk of engine.generate(request, new RequestContext(request.requestId))) {
+    tokens.push(...chunk.tokenIds)
+    for (const entry of chunk.logprobs ?? []) logprobs.push(entry.logprob)
+    if (chunk.finish !== undefined)
+      return { tokens, logprobs, finish: chunk.finish, usage: chunk.usage }
+  }
+  throw new Error('the stream ended without a terminal chunk')
+}
+
+function output({ tokens, logprobs, finish }: Run): Output {
+  return { tokens, logprobs, finish }
+}
+
+/** Prefill on one engine, hand the blocks over, decode on the other. */
+async function runApart(
+  prefill: LlamaCppEngine,
+  decode: LlamaCppEngine,
+  request: GenerateRequest,
+): Promise<Run> {
+  await run(prefill, request)
+  const [source, target] = [prefill.kvBlocks, decode.kvBlocks]
+  if (source === undefined || target === undefined) throw new Error('an engine has no blocks')
+  expect(target.fingerprint).toBe(source.fingerprint)
+  const pin = source.pin(request.tokenIds, request.routing.cacheSalt)
+  for (const index of target.missing(pin.blockKeys)) {
+    const low = pin.blockKeys[2 * index] ?? 0
+    const high = pin.blockKeys[2 * index + 1] ?? 0
+    const bytes = source.get(low, high)
+    if (bytes === undefined) throw new Error('a pinned block is gone')
+    const tokens = Math.min(source.blockTokens, pin.tokenCount - index * source.blockTokens)
+    expect(target.put(low, high, tokens, Uint8Array.from(bytes))).toBe(true)
+  }
+  pin.release()
+  return run(decode, request)
+}
+
+describe('exactness of the llama.cpp engine', () => {
+  let alone: LlamaCppEngine
+  let prefill: LlamaCppEngine
+  let decode: LlamaCppEngine
+
+  beforeAll(async () => {
+    // The reference has no prefix cache and another size of pieces than those it is compared with.
+    alone = await startEngine({ kvStoreBytes: 0, sequences: 1, prefillChunk: 512 })
+    prefill = await startEngine({ mode: 'prefill', prefillChunk: 96 })
+    decode = await startEngine({ mode: 'decode' })
+  })
+
+  const lengths = [
+    1, 2, 3, 15, 16, 17, 18, 32, 33, 34, 63, 64, 65, 66, 100, 129, 255, 256, 257, 700,
+  ]
+  it.each([
+    ['greedy', GREEDY],
+    ['seeded', SEEDED],
+  ])('prefill and decode apart - the same as together, %s', async (_name, sampling) => {
+    const random = seededRandom(7)
+    for (const length of lengths) {
+      const request = requestOf(promptOf(length, random), sampling)
+      const expected = await run(alone, request)
+      const apart = await runApart(prefill, decode, request)
+      expect(output(apart), `prompt of ${length} tokens`).toEqual(output(expected))
+      expect(apart.usage?.cachedTokens).toBe(length - 1)
+    }
+  })
+
+  it('near the context limit - the same, and the context ends the output', async () => {
+    const random = seededRandom(11)
+    for (const length of [4095, 4090]) {
+      const request = requestOf(promptOf(length, random), SEEDED)
+      const expected = await run(alone, request)
+      expect(output(await runApart(prefill, decode, request))).toEqual(output(expected))
+      expect(expected.finish).toBe('length')
+      expect(expected.tokens).toHaveLength(Math.min(OUTPUT_TOKENS, 4096 - length))
+    }
+  })
+
+  it('prompts that share a beginning - the cached part changes nothing', async () => {
+    const random = seededRandom(13)
+    const shared = promptOf(200, random)
+    for (const [kept, added] of [
+      [200, 1],
+      [200, 40],
+      [199, 3],
+      [160, 90],
+      [17, 5],
+      [200, 300],
+    ] as const) {
+      const rest = promptOf(added, random)
+      const request = requestOf(Uint32Array.of(...shared.subarray(0, kept), ...rest), GREEDY)
+      const expected = await run(alone, request)
+      expect(output(await runApart(prefill, decode, request))).toEqual(output(expected))
+    }
+  })
+
+  it('16 requests in flight - each as if it were alone', async () => {
+    const random = seededRandom(17)
+    const shared = promptOf(50, random)
+    const all = Array.from({ length: 16 }, (_, i) => {
+      const own = promptOf(1 + ((i * 37) % 200), random)
+      const tokens = i % 3 === 0 ? Uint32Array.of(...shared, ...own) : own
+      return requestOf(tokens, i % 2 === 0 ? GREEDY : { ...SEEDED, seed: i })
+    })
+    const expected: Output[] = []
+    for (const request of all) expected.push(output(await run(alone, request)))
+    const together = await startEngine()
+    const aggregated = await Promise.all(all.map((request) => run(together, request)))
+    expect(aggregated.map(output)).toEqual(expected)
+    const apart = await Promise.all(all.map((request) => runApart(prefill, decode, request)))
+    expect(apart.map(output)).toEqual(expected)
+  })
+
+  it('a request resumed elsewhere - goes on with the tokens it would have had', async () => {
+    const random = seededRandom(19)
+    const penalties = { presencePenalty: 0.5, frequencyPenalty: 0.3, repetitionPenalty: 1.1 }
+    for (const sampling of [GREEDY, SEEDED, { ...SEEDED, ...penalties }]) {
+      const tokenIds = promptOf(70, random)
+      const whole = await run(alone, requestOf(tokenIds, sampling))
+      for (const resumedTokens of [1, 5, OUTPUT_TOKENS - 1]) {
+        const soFar = Uint32Array.of(...tokenIds, ...whole.tokens.slice(0, resumedTokens))
+        const stop = { maxTokens: OUTPUT_TOKENS - resumedTokens, ignoreEos: true }
+        const request = requestOf(soFar, sampling, { resumedTokens, stop })
+        const rest = await runApart(prefill, decode, request)
+        expect(rest.tokens).toEqual(whole.tokens.slice(resumedTokens))
+        expect(rest.logprobs).toEqual(whole.logprobs.slice(resumedTokens))
+      }
+    }
+  })
+})
