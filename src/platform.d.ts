@@ -21,16 +21,3 @@ declare class TextDecoder {
   constructor(label?: string, options?: { fatal?: boolean; ignoreBOM?: boolean })
   decode(bytes?: Uint8Array | ArrayBuffer, options?: { stream?: boolean }): string
 }
-declare namespace WebAssembly {
-  class Module {
-    constructor(bytes: Uint8Array<ArrayBuffer>)
-  }
-  class Instance {
-    constructor(module: Module, imports?: Record<string, Record<string, unknown>>)
-    readonly exports: Record<string, unknown>
-  }
-  class Memory {
-    readonly buffer: ArrayBuffer
-    grow(pages: number): number
-  }
-}

@@ -9,22 +9,27 @@ import { XXH3_WASM_BASE64 } from './xxh3-wasm.generated.ts'
 
 interface KernelExports {
   readonly memory: WebAssembly.Memory
-  inputAddress(): number
-  inputBytes(): number
-  blocksMax(): number
-  resultAddress(): number
-  linkAddress(): number
-  localAddress(): number
-  sequenceAddress(): number
-  hashInput(byteCount: number, seedLow: number, seedHigh: number): void
-  hashWindows(
+  readonly inputAddress: () => number
+  readonly inputBytes: () => number
+  readonly blocksMax: () => number
+  readonly resultAddress: () => number
+  readonly linkAddress: () => number
+  readonly localAddress: () => number
+  readonly sequenceAddress: () => number
+  readonly hashInput: (byteCount: number, seedLow: number, seedHigh: number) => void
+  readonly hashWindows: (
     count: number,
     strideBytes: number,
     windowBytes: number,
     seedLow: number,
     seedHigh: number,
-  ): void
-  chainLocals(count: number, hasParent: boolean, seedLow: number, seedHigh: number): void
+  ) => void
+  readonly chainLocals: (
+    count: number,
+    hasParent: boolean,
+    seedLow: number,
+    seedHigh: number,
+  ) => void
 }
 
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'

@@ -1,0 +1,53 @@
+/**
+ * The answer of a prefix index: for each holder how many blocks of the prompt it has, by tier. Reused for every query.
+ *
+ * `device[h]` counts blocks from the first on; `host[h]` counts those that follow without a gap in host memory,
+ * `disk[h]` those that follow after these. Zero where nothing is held. `holders[0 .. count)` names, once each and in
+ * no order, all holders of which one of the three is not zero.
+ */
+export class PrefixMatches {
+  count = 0
+  holders: Int32Array
+  device: Int32Array
+  host: Int32Array
+  disk: Int32Array
+
+  constructor(holderCount = 64) {
+    this.holders = new Int32Array(holderCount)
+    this.device = new Int32Array(holderCount)
+    this.host = new Int32Array(holderCount)
+    this.disk = new Int32Array(holderCount)
+  }
+
+  /** Room for holders 0 .. holderCount-1; keeps what is in it. Read the arrays anew afterwards. */
+  reserve(holderCount: number): void {
+    if (holderCount <= this.device.length) return
+    const length = Math.max(holderCount, 2 * this.device.length)
+    this.holders = grown(this.holders, length)
+    this.device = grown(this.device, length)
+    this.host = grown(this.host, length)
+    this.disk = grown(this.disk, length)
+  }
+
+  clear(): void {
+    const { holders, device, host, disk } = this
+    for (let i = 0; i < this.count; i++) {
+      const holder = holders[i] as number
+      device[holder] = 0
+      host[holder] = 0
+      disk[holder] = 0
+    }
+    this.count = 0
+  }
+
+  /** Names a holder whose three counts were zero. */
+  add(holder: number): void {
+    this.holders[this.count++] = holder
+  }
+}
+
+function grown(old: Int32Array, length: number): Int32Array {
+  const array = new Int32Array(length)
+  array.set(old)
+  return array
+}
