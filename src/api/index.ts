@@ -19,7 +19,7 @@ export { errorEvent, errorObject, errorReply, errorTypeOf } from './error-reply.
 export type { ErrorReply } from './error-reply.ts'
 export type { GenerationOptions } from './generation-fields.ts'
 export { readJsonObject } from './json-body.ts'
-export { asciiJson, escapeJson, quoteJson } from './json-escape.ts'
+export { asciiJson, escapeJson, quoteJson, withRawWorkerIds } from './json-escape.ts'
 export { chatLogprobsEntries, chatLogprobsJson, completionLogprobs } from './logprobs-text.ts'
 export type { TokenFace, TokenFaces } from './logprobs-text.ts'
 export { modelListJson, modelObject } from './model-list.ts'
@@ -42,3 +42,9 @@ export {
   toolCallJson,
 } from './whole-reply.ts'
 export type { ToolCallReply, WholeChoice, WholeReply } from './whole-reply.ts'
+export {
+  parseBusyThreshold,
+  parseDetokenizeRequest,
+  parseTokenizeRequest,
+} from './service-requests.ts'
+export type { BusyThresholdCall, DetokenizeCall, TokenizeCall } from './service-requests.ts'

@@ -38,6 +38,11 @@ export function asciiJson(value: unknown): string {
   return text.replace(/[\u007f-\uffff]/g, (unit) => hexEscape(unit.charCodeAt(0)))
 }
 
+/** Worker ids are u64 kept as decimal text; in JSON they are integers with all their digits. */
+export function withRawWorkerIds(json: string): string {
+  return json.replace(/(?<!\\)"(worker_id|workerId)":"([0-9]{1,20})"/g, '"$1":$2')
+}
+
 function escapeFrom(text: string, start: number): string {
   let out = text.slice(0, start)
   for (let i = start; i < text.length; i++) {

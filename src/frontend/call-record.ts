@@ -1,0 +1,128 @@
+/**
+ * What is known of one call while it runs, and the report of its end: told to the observer exactly once.
+ */
+import type { BatonError, Clock } from '../base/index.ts'
+import { given } from '../api/index.ts'
+import type { GenerationOptions } from '../api/index.ts'
+import type { RoutedEvent, RoutingHints } from '../request/index.ts'
+import type { Usage } from '../request/index.ts'
+import type { Endpoint, FrontendObserver, RequestFacts } from './frontend-observer.ts'
+
+export class CallRecord {
+  readonly receivedMs: number
+  readonly receivedEpochMs: number
+  readonly requestId: string
+  readonly #clock: Clock
+  readonly #observer: FrontendObserver
+  readonly #endpoint: Endpoint
+  readonly #onEnded: () => void
+  #facts: RequestFacts
+  #routing: RoutingHints = {}
+  #targets: { ttftTargetMs?: number; itlTargetMs?: number } = {}
+  #traceparent: string | undefined
+  #preprocessedMs: number | null = null
+  #firstTokenMs: number | null = null
+  #ended = false
+
+  constructor(options: {
+    clock: Clock
+    observer: FrontendObserver
+    endpoint: Endpoint
+    requestId: string
+    traceparent: string | undefined
+    onEnded: () => void
+  }) {
+    this.#clock = options.clock
+    this.#observer = options.observer
+    this.#endpoint = options.endpoint
+    this.#onEnded = options.onEnded
+    this.#traceparent = options.traceparent
+    this.requestId = options.requestId
+    this.receivedMs = options.clock.nowMs()
+    this.receivedEpochMs = Math.floor(options.clock.epochMs())
+    this.#facts = this.#factsOf('', false)
+  }
+
+  /** The request has been understood and its model is known. */
+  started(model: string, call: GenerationOptions, routing: RoutingHints): void {
+    this.#facts = this.#factsOf(model, call.stream)
+    this.#routing = routing
+    this.#targets = given({
+      ttftTargetMs: call.nvext.router?.ttft_target,
+      itlTargetMs: call.nvext.router?.itl_target,
+    })
+    this.#observer.requestStarted?.(this.#facts)
+  }
+
+  preprocessed(): void {
+    this.#preprocessedMs ??= this.#clock.nowMs()
+  }
+
+  routed(event: RoutedEvent): void {
+    const { phase, workerId, queuedMs, overlapBlocks, promptBlocks } = event
+    this.#observer.routed?.({
+      requestId: this.requestId,
+      model: this.#facts.model,
+      phase,
+      workerId,
+      queuedMs,
+      overlapBlocks,
+      promptBlocks,
+    })
+  }
+
+  firstToken(): void {
+    if (this.#firstTokenMs !== null) return
+    this.#firstTokenMs = this.#clock.nowMs()
+    this.#observer.firstToken?.(this.#facts, this.#firstTokenMs - this.receivedMs)
+  }
+
+  /** `status` is what the client reads; `choices` is how many ran beside each other. */
+  ended(end: {
+    status: number
+    error: BatonError | null
+    usage: Usage | null
+    choices: number
+  }): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#onEnded()
+    const now = this.#clock.nowMs()
+    const { error, usage } = end
+    const first = this.#firstTokenMs
+    const tokensPerChoice = (usage?.completionTokens ?? 0) / Math.max(end.choices, 1)
+    const stage = error?.data['stage']
+    this.#observer.requestEnded?.({
+      ...this.#facts,
+      outcome: outcomeOf(error),
+      status: end.status,
+      durationMs: now - this.receivedMs,
+      preprocessMs: (this.#preprocessedMs ?? now) - this.receivedMs,
+      promptTokens: usage?.promptTokens ?? 0,
+      completionTokens: usage?.completionTokens ?? 0,
+      ...this.#targets,
+      ...given({
+        errorCode: error?.code,
+        stage: typeof stage === 'string' ? stage : undefined,
+        ttftMs: first === null ? undefined : first - this.receivedMs,
+        itlMs:
+          first === null || tokensPerChoice <= 1
+            ? undefined
+            : (now - first) / (tokensPerChoice - 1),
+        cachedTokens: usage?.cachedTokens,
+        sessionId: this.#routing.sessionId,
+        tenantId: this.#routing.tenantId,
+        traceparent: this.#traceparent,
+      }),
+    })
+  }
+
+  #factsOf(model: string, streamed: boolean): RequestFacts {
+    return { requestId: this.requestId, model, endpoint: this.#endpoint, streamed }
+  }
+}
+
+function outcomeOf(error: BatonError | null): 'success' | 'error' | 'cancelled' {
+  if (error === null) return 'success'
+  return error.code === 'request.cancelled' ? 'cancelled' : 'error'
+}

@@ -1,0 +1,123 @@
+/**
+ * A reply that is sent when it is whole.
+ */
+import { clientFinishReason, isQueryOnly } from '../api/index.ts'
+import type { ToolCallReply, WholeChoice } from '../api/index.ts'
+import type { TokenLogprobs } from '../request/index.ts'
+import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
+import { nvextOfChoice, promptIndexOf, usageOfChoices } from './reply-context.ts'
+import type { ReplyContext } from './reply-context.ts'
+import type { ReplyPart } from './reply-part.ts'
+import type { ReplyWriter } from './reply-writer.ts'
+
+export class CollectedReply implements ReplyWriter {
+  readonly #context: ReplyContext
+  readonly #choices: ChoiceSink[] = []
+  readonly #outputs: CollectedChoice[] = []
+
+  constructor(context: ReplyContext) {
+    this.#context = context
+  }
+
+  createOutput(index: number): ChoiceOutput {
+    const output = new CollectedChoice(this.#context, index)
+    this.#outputs.push(output)
+    return output
+  }
+
+  addChoice(choice: ChoiceSink): void {
+    this.#choices.push(choice)
+  }
+
+  began(): void {
+    // Nothing is written before the end.
+  }
+
+  completed(): void {
+    // `body` is asked for then.
+  }
+
+  brokeOff(): void {
+    // A reply that is not streamed is decided by its end, so an error is always its status.
+  }
+
+  keepAlive(): void {
+    // There is nothing to write a comment into.
+  }
+
+  body(): string {
+    const context = this.#context
+    const isQuery = isQueryOnly(context.call.nvext)
+    const first = this.#choices[0]
+    const nvext =
+      first === undefined
+        ? undefined
+        : nvextOfChoice(context, first, 0, this.#outputs[0]?.end ?? null)
+    return context.format.whole({
+      head: context.head,
+      choices: isQuery ? [] : this.#outputs.map((output) => output.whole()),
+      usage: usageOfChoices(context, this.#choices),
+      ...(nvext === undefined ? {} : { nvext }),
+    })
+  }
+}
+
+class CollectedChoice implements ChoiceOutput {
+  readonly #context: ReplyContext
+  readonly #index: number
+  #text: string
+  #reasoning = ''
+  readonly #toolCalls: ToolCallReply[] = []
+  readonly #logprobs: TokenLogprobs[] = []
+  end: ChoiceEnd | null = null
+
+  constructor(context: ReplyContext, index: number) {
+    this.#context = context
+    this.#index = index
+    this.#text = context.echoes[promptIndexOf(context, index)] ?? ''
+  }
+
+  text(text: string): void {
+    this.#text += text
+  }
+
+  textWithLogprobs(text: string, logprobs: readonly TokenLogprobs[]): void {
+    this.#text += text
+    this.#logprobs.push(...logprobs)
+  }
+
+  part(part: ReplyPart): void {
+    switch (part.kind) {
+      case 'text':
+        this.#text += part.text
+        return
+      case 'reasoning':
+        this.#reasoning += part.text
+        return
+      case 'tool-call': {
+        const { call } = this.#context
+        const onlyOne = 'parallelToolCalls' in call && call.parallelToolCalls === false
+        if (onlyOne && this.#toolCalls.length > 0) return
+        this.#toolCalls.push({ ...part.call, id: part.call.id ?? this.#context.createToolCallId() })
+      }
+    }
+  }
+
+  finish(end: ChoiceEnd): void {
+    this.end = end
+  }
+
+  whole(): WholeChoice {
+    const { call, faces, format } = this.#context
+    const count = call.output.logprobs
+    return {
+      index: this.#index,
+      text: this.#text,
+      finish:
+        this.#toolCalls.length > 0 ? 'tool_calls' : clientFinishReason(this.end?.finish ?? 'stop'),
+      ...(this.#reasoning === '' ? {} : { reasoning: this.#reasoning }),
+      ...(this.#toolCalls.length === 0 ? {} : { toolCalls: this.#toolCalls }),
+      ...(count === undefined ? {} : { logprobs: format.logprobs(this.#logprobs, count, faces) }),
+    }
+  }
+}

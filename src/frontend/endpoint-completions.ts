@@ -1,0 +1,29 @@
+/**
+ * `POST /v1/completions`: one or several prompts, as text or as token ids.
+ */
+import { parseCompletionRequest, readJsonObject } from '../api/index.ts'
+import type { CallRecord } from './call-record.ts'
+import { generate } from './generation.ts'
+import type { GenerationDeps } from './generation.ts'
+import type { HttpReply, HttpRequest } from './http-exchange.ts'
+import { completionPrompt } from './prompt.ts'
+import { COMPLETION_FORMAT } from './reply-format.ts'
+
+export async function answerCompletions(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> {
+  const call = parseCompletionRequest(readJsonObject(http.body, http.headers['content-type']))
+  return generate(deps, http, record, {
+    call,
+    format: COMPLETION_FORMAT,
+    promptParam: 'prompt',
+    prompts: (text, offLoop) =>
+      Promise.all(call.prompts.map((prompt) => completionPrompt(prompt, call, text, offLoop))),
+    echoes: (prompts, text) =>
+      call.echo
+        ? prompts.map((prompt) => prompt.text ?? text.tokenizer.decode(prompt.tokenIds))
+        : [],
+  })
+}

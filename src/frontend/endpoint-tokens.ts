@@ -1,0 +1,55 @@
+/**
+ * `/tokenize` and `/detokenize`: what the model's tokenizer makes of a text, and back.
+ */
+import { parseDetokenizeRequest, parseTokenizeRequest, readJsonObject } from '../api/index.ts'
+import { encodeChat, renderChat } from '../text/index.ts'
+import type { ModelText } from '../text/index.ts'
+import { BatonError } from '../base/index.ts'
+import type { TokenizeCall } from '../api/index.ts'
+import { jsonReply } from './endpoint-status.ts'
+import type { HttpReply, HttpRequest } from './http-exchange.ts'
+import type { ModelRegistry } from './model-registry.ts'
+
+export async function answerTokenize(
+  registry: ModelRegistry,
+  http: HttpRequest,
+): Promise<HttpReply> {
+  const call = parseTokenizeRequest(readJsonObject(http.body, http.headers['content-type']))
+  const model = registry.known(call.model)
+  const text = await model.text()
+  const tokens = Array.from(tokensOf(call, text))
+  return jsonReply(200, {
+    count: tokens.length,
+    max_model_len: model.contextLength ?? null,
+    tokens,
+    ...(call.withTexts ? { token_strs: tokens.map((id) => text.tokenizer.tokenName(id)) } : {}),
+  })
+}
+
+export async function answerDetokenize(
+  registry: ModelRegistry,
+  http: HttpRequest,
+): Promise<HttpReply> {
+  const call = parseDetokenizeRequest(readJsonObject(http.body, http.headers['content-type']))
+  const { tokenizer } = await registry.known(call.model).text()
+  return jsonReply(200, {
+    prompt: tokenizer.decode(call.tokens, { skipSpecialTokens: false }),
+  })
+}
+
+function tokensOf(call: TokenizeCall, text: ModelText): Uint32Array {
+  if (call.messages === undefined) {
+    return text.tokenizer.encode(call.prompt, {
+      special: true,
+      addBos: call.addSpecialTokens && text.tokenizer.addsBos,
+    })
+  }
+  if (text.template === null) {
+    throw new BatonError('request.invalid_argument', 'the model has no chat template')
+  }
+  const rendered = renderChat(text.template, text.tokenizer, {
+    messages: call.messages.map((message) => ({ ...message })),
+    addGenerationPrompt: call.addGenerationPrompt,
+  })
+  return encodeChat(text.tokenizer, rendered)
+}

@@ -1,0 +1,73 @@
+/**
+ * What the frontend reports while it serves. `host` makes metrics, logs and traces of it; the frontend prints nothing.
+ */
+import type { ErrorCode, WorkerId } from '../base/index.ts'
+import type { Phase } from '../request/index.ts'
+
+export type Endpoint =
+  | 'chat_completions'
+  | 'completions'
+  | 'responses'
+  | 'anthropic_messages'
+  | 'embeddings'
+
+export interface RequestFacts {
+  readonly requestId: string
+  readonly model: string
+  readonly endpoint: Endpoint
+  readonly streamed: boolean
+}
+
+export interface RequestEnd extends RequestFacts {
+  readonly outcome: 'success' | 'error' | 'cancelled'
+  /** The status that the client read; a stream that failed later keeps 200 here and has an `errorCode`. */
+  readonly status: number
+  readonly errorCode?: ErrorCode
+  /** Which part of the request's life failed. */
+  readonly stage?: string
+  readonly durationMs: number
+  /** From arrival to tokens that can be sent to a worker: template and tokenizer. */
+  readonly preprocessMs: number
+  readonly ttftMs?: number
+  /** Mean over the tokens after the first. */
+  readonly itlMs?: number
+  readonly promptTokens: number
+  readonly completionTokens: number
+  readonly cachedTokens?: number
+  /** What the client asked for (`nvext.router`), so that goodput can be counted. */
+  readonly ttftTargetMs?: number
+  readonly itlTargetMs?: number
+  readonly sessionId?: string
+  readonly tenantId?: string
+  readonly traceparent?: string
+}
+
+export interface Migration {
+  readonly requestId: string
+  readonly model: string
+  readonly kind: 'new_request' | 'ongoing_request'
+  readonly attempt: number
+  readonly errorCode: ErrorCode
+  readonly failedWorkerId?: WorkerId
+  readonly resumedTokens: number
+}
+
+export interface RoutedLeg {
+  readonly requestId: string
+  readonly model: string
+  readonly phase: Phase
+  readonly workerId: WorkerId
+  readonly queuedMs: number
+  readonly overlapBlocks: number
+  readonly promptBlocks: number
+}
+
+export interface FrontendObserver {
+  requestStarted?(facts: RequestFacts): void
+  routed?(leg: RoutedLeg): void
+  firstToken?(facts: RequestFacts, ttftMs: number): void
+  migrated?(migration: Migration): void
+  requestEnded?(end: RequestEnd): void
+  /** Something that nobody waits for has failed, for example a speculative prefill. */
+  backgroundFailed?(what: string, errorCode: ErrorCode, message: string): void
+}

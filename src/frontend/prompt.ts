@@ -1,0 +1,100 @@
+/**
+ * From what the client wrote to the tokens that the workers get.
+ */
+import { BatonError } from '../base/index.ts'
+import type { ChatCall, GenerationOptions, Prompt } from '../api/index.ts'
+import { encodeChat, renderChat } from '../text/index.ts'
+import type { EncodeOptions, ModelText } from '../text/index.ts'
+
+export interface PreparedPrompt {
+  readonly tokenIds: Uint32Array
+  /** As it was rendered; undefined when the client sent tokens. */
+  readonly text?: string
+}
+
+/** Encodes a long text elsewhere than on the event loop; undefined: not long. */
+export type OffLoop = (text: string, options: EncodeOptions) => Promise<Uint32Array> | undefined
+
+export async function chatPrompt(
+  call: ChatCall,
+  model: ModelText,
+  offLoop: OffLoop,
+): Promise<PreparedPrompt> {
+  const given = tokenData(call, model)
+  if (given !== undefined) return { tokenIds: given }
+  if (call.nvext.use_raw_prompt === true) {
+    const text = call.messages.map((message) => message.content).join('')
+    return textPrompt(text, model, offLoop)
+  }
+  if (model.template === null) {
+    throw new BatonError(
+      'request.invalid_argument',
+      `the model has no chat template: use /v1/completions`,
+      { data: { param: 'messages' } },
+    )
+  }
+  const offersTools = call.tools.length > 0 && call.toolChoice !== 'none'
+  const rendered = renderChat(model.template, model.tokenizer, {
+    messages: call.messages.map((message) => ({ ...message })),
+    kwargs: call.templateArguments,
+    ...(offersTools ? { tools: call.tools } : {}),
+  })
+  const { literalRanges } = rendered
+  const tokenIds =
+    (await offLoop(rendered.text, { special: true, literalRanges })) ??
+    encodeChat(model.tokenizer, rendered)
+  return { tokenIds: nonEmpty(tokenIds, 'messages'), text: rendered.text }
+}
+
+export async function completionPrompt(
+  prompt: Prompt,
+  call: GenerationOptions,
+  model: ModelText,
+  offLoop: OffLoop,
+): Promise<PreparedPrompt> {
+  const given = tokenData(call, model)
+  if (given !== undefined) return { tokenIds: given }
+  if (typeof prompt === 'string') return textPrompt(prompt, model, offLoop)
+  return { tokenIds: inVocabulary(prompt, model, 'prompt') }
+}
+
+/** What a user typed as a raw prompt: control tokens in it are meant, the client writes its own template. */
+async function textPrompt(
+  text: string,
+  model: ModelText,
+  offLoop: OffLoop,
+): Promise<PreparedPrompt> {
+  const options = { special: true, addBos: model.tokenizer.addsBos }
+  const clean = text.replaceAll('\u0000', '')
+  const tokenIds = (await offLoop(clean, options)) ?? model.tokenizer.encode(clean, options)
+  return { tokenIds: nonEmpty(tokenIds, 'prompt'), text: clean }
+}
+
+function tokenData(call: GenerationOptions, model: ModelText): Uint32Array | undefined {
+  const ids = call.nvext.token_data
+  if (ids === undefined) return undefined
+  return inVocabulary(
+    nonEmpty(Uint32Array.from(ids), 'nvext.token_data'),
+    model,
+    'nvext.token_data',
+  )
+}
+
+function nonEmpty(tokenIds: Uint32Array, param: string): Uint32Array {
+  if (tokenIds.length > 0) return tokenIds
+  throw new BatonError('request.invalid_argument', `\`${param}\`: the prompt has no tokens`, {
+    data: { param },
+  })
+}
+
+/** An id that the model does not have would be a fault in the engine; here it has a name. */
+function inVocabulary(tokenIds: Uint32Array, model: ModelText, param: string): Uint32Array {
+  const { vocabSize } = model.tokenizer
+  const wrong = tokenIds.find((id) => id >= vocabSize)
+  if (wrong === undefined) return tokenIds
+  throw new BatonError(
+    'request.invalid_argument',
+    `\`${param}\`: token id ${wrong} is not in the vocabulary of ${vocabSize} tokens`,
+    { data: { param, tokenId: wrong, vocabSize } },
+  )
+}

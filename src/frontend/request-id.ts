@@ -1,0 +1,29 @@
+/**
+ * Ids that the frontend gives: to requests and to tool calls.
+ */
+import type { Random } from '../base/index.ts'
+
+function hex(random: Random, digits: number): string {
+  let out = ''
+  while (out.length < digits) {
+    out += Math.floor(random.next() * 0x100000000)
+      .toString(16)
+      .padStart(8, '0')
+  }
+  return out.slice(0, digits)
+}
+
+/** A UUID of version 4. */
+export function createRequestId(random: Random): string {
+  const h = hex(random, 32)
+  const variant = '89ab'[Math.floor(random.next() * 4)] ?? '8'
+  return `${h.slice(0, 8)}-${h.slice(8, 12)}-4${h.slice(13, 16)}-${variant}${h.slice(17, 20)}-${h.slice(20)}`
+}
+
+export function isUuid(text: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text)
+}
+
+export function createToolCallId(random: Random): string {
+  return `call_${hex(random, 24)}`
+}

@@ -1,0 +1,185 @@
+/**
+ * A reply as server-sent events, choice by choice as the tokens come.
+ */
+import type { BatonError } from '../base/index.ts'
+import {
+  DONE_EVENT,
+  KEEP_ALIVE_COMMENT,
+  clientFinishReason,
+  errorEvent,
+  isQueryOnly,
+  nvextEvent,
+  toolCallDeltasJson,
+  usageEvent,
+  usageJson,
+} from '../api/index.ts'
+import type { ChoiceChunks } from '../api/index.ts'
+import { usageOf } from '../request/index.ts'
+import type { TokenLogprobs } from '../request/index.ts'
+import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
+import { EventStream } from './event-stream.ts'
+import { nvextOfChoice, promptIndexOf, usageOfChoices } from './reply-context.ts'
+import type { ReplyContext } from './reply-context.ts'
+import type { ReplyPart } from './reply-part.ts'
+import type { ReplyWriter } from './reply-writer.ts'
+
+export class StreamedReply implements ReplyWriter {
+  readonly stream = new EventStream()
+  readonly #context: ReplyContext
+  readonly #choices: ChoiceSink[] = []
+
+  constructor(context: ReplyContext, annotations: readonly string[]) {
+    this.#context = context
+    for (const annotation of annotations) this.stream.write(annotation)
+  }
+
+  createOutput(index: number): ChoiceOutput {
+    return new StreamedChoice(this.#context, index, this.stream, () => this.#choices[index])
+  }
+
+  addChoice(choice: ChoiceSink): void {
+    this.#choices.push(choice)
+  }
+
+  began(): void {
+    this.#context.echoes.forEach((echo, promptIndex) => {
+      if (echo === '') return
+      for (let nth = 0; nth < this.#context.call.choiceCount; nth++) {
+        const index = promptIndex * this.#context.call.choiceCount + nth
+        const chunks = this.#context.format.chunks(this.#context.head, {
+          index,
+          includeUsage: this.#context.call.includeUsage,
+        })
+        this.stream.write(chunks.content(echo))
+      }
+    })
+  }
+
+  completed(): void {
+    const { call, format, head } = this.#context
+    if (isQueryOnly(call.nvext)) this.#answerQuery()
+    if (call.includeUsage) {
+      this.stream.write(
+        usageEvent(head, format.chunkObject, usageOfChoices(this.#context, this.#choices)),
+      )
+    }
+    this.stream.write(DONE_EVENT)
+    this.stream.end()
+  }
+
+  brokeOff(error: BatonError): void {
+    this.stream.write(errorEvent(error) + DONE_EVENT)
+    this.stream.end()
+  }
+
+  keepAlive(): void {
+    this.stream.write(KEEP_ALIVE_COMMENT)
+  }
+
+  #answerQuery(): void {
+    const { format, head } = this.#context
+    this.#choices.forEach((choice, index) => {
+      const nvext = nvextOfChoice(this.#context, choice, index, null)
+      if (nvext !== undefined) this.stream.write(nvextEvent(head, format.chunkObject, nvext))
+    })
+  }
+}
+
+class StreamedChoice implements ChoiceOutput {
+  readonly #context: ReplyContext
+  readonly #index: number
+  readonly #stream: EventStream
+  readonly #chunks: ChoiceChunks
+  readonly #sink: () => ChoiceSink | undefined
+  readonly #plain: boolean
+  #textLength = 0
+  #toolCallCount = 0
+  #nvextSent = false
+
+  constructor(
+    context: ReplyContext,
+    index: number,
+    stream: EventStream,
+    sink: () => ChoiceSink | undefined,
+  ) {
+    const { call, format, head } = context
+    this.#context = context
+    this.#index = index
+    this.#stream = stream
+    this.#sink = sink
+    this.#chunks = format.chunks(head, { index, includeUsage: call.includeUsage })
+    this.#plain = !call.continuousUsage && call.nvext.extra_fields === undefined
+    this.#textLength = context.echoes[promptIndexOf(context, index)]?.length ?? 0
+  }
+
+  text(text: string): void {
+    if (this.#plain) this.#stream.write(this.#chunks.content(text))
+    else this.#stream.write(this.#chunks.contentWith(text, this.#extras()))
+  }
+
+  textWithLogprobs(text: string, tokens: readonly TokenLogprobs[]): void {
+    const { call, faces, format } = this.#context
+    const count = call.output.logprobs ?? 0
+    const logprobs = format.logprobsJson(tokens, count, faces, this.#textLength)
+    this.#textLength += text.length
+    this.#stream.write(this.#chunks.contentWith(text, { ...this.#extras(), logprobs }))
+  }
+
+  part(part: ReplyPart): void {
+    switch (part.kind) {
+      case 'text':
+        this.text(part.text)
+        return
+      case 'reasoning':
+        this.#stream.write(this.#chunks.reasoning(part.text))
+        return
+      case 'tool-call': {
+        const { call } = part
+        if (this.#toolCallCount > 0 && !this.#allowsSeveralCalls()) return
+        const reply = { ...call, id: call.id ?? this.#context.createToolCallId() }
+        const deltas = toolCallDeltasJson([reply], this.#toolCallCount)
+        this.#toolCallCount += 1
+        this.#stream.write(this.#chunks.toolCalls(deltas))
+      }
+    }
+  }
+
+  finish(end: ChoiceEnd): void {
+    if (isQueryOnly(this.#context.call.nvext)) return
+    const sink = this.#sink()
+    const nvext =
+      sink === undefined ? undefined : nvextOfChoice(this.#context, sink, this.#index, end)
+    const reason = this.#toolCallCount > 0 ? 'tool_calls' : clientFinishReason(end.finish)
+    const usage = this.#runningUsage()
+    this.#stream.write(
+      this.#chunks.finish(reason, {
+        ...(nvext === undefined ? {} : { nvext }),
+        ...(usage === undefined ? {} : { usage }),
+      }),
+    )
+  }
+
+  #extras(): { usage?: string; nvext?: string } {
+    const usage = this.#runningUsage()
+    const sink = this.#nvextSent ? undefined : this.#sink()
+    this.#nvextSent = true
+    const nvext =
+      sink === undefined ? undefined : nvextOfChoice(this.#context, sink, this.#index, null)
+    return {
+      ...(usage === undefined ? {} : { usage }),
+      ...(nvext === undefined ? {} : { nvext }),
+    }
+  }
+
+  #runningUsage(): string | undefined {
+    const sink = this.#sink()
+    if (!this.#context.call.continuousUsage || sink === undefined) return undefined
+    const prompt = this.#context.prompts[promptIndexOf(this.#context, this.#index)]
+    return usageJson(usageOf(prompt?.tokenIds.length ?? 0, sink.tokenCount, sink.cachedTokens))
+  }
+
+  #allowsSeveralCalls(): boolean {
+    const { call } = this.#context
+    return !('parallelToolCalls' in call) || call.parallelToolCalls !== false
+  }
+}
