@@ -71,7 +71,7 @@ function readVocabulary(values: ReadonlyMap<string, GgufValue>): Vocabulary {
   const addedTokens: AddedToken[] = []
   names.forEach((text, id) => {
     const type = ArrayBuffer.isView(types) ? types[id] : undefined
-    if (type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown) {
+    if (type === TOKEN_TYPE.control || type === TOKEN_TYPE.unknown || TURN_ENDS.has(text)) {
       addedTokens.push({ id, text, control: true })
       return
     }
@@ -93,16 +93,16 @@ function readVocabulary(values: ReadonlyMap<string, GgufValue>): Vocabulary {
   }
 }
 
-/** Control tokens that end a turn in one of the usual chat formats, also when the file does not say so. */
-const TURN_ENDS = new Set([
-  '<|eot_id|>',
-  '<|im_end|>',
-  '<|end|>',
-  '<end_of_turn>',
-  '<|endoftext|>',
-  '<|eom_id|>',
-  '<EOT>',
-])
+/**
+ * Tokens that end a turn in one of the usual chat formats. Conversions forget to say so, and even that they are
+ * control tokens; llama.cpp goes by the name as well.
+ */
+const TURN_ENDS: ReadonlySet<string> = new Set(
+  (
+    '<|eot_id|> <|im_end|> <|end|> <|return|> <|call|> <end_of_turn> <|endoftext|> </s> <|eom_id|> <EOT> ' +
+    '[EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <｜end▁of▁sentence｜>'
+  ).split(' '),
+)
 
 function endIds(
   values: ReadonlyMap<string, GgufValue>,
@@ -112,9 +112,12 @@ function endIds(
   const ids = ['eos', 'eot', 'eom']
     .map((role) => idAt(values, `tokenizer.ggml.${role}_token_id`, names.length))
     .filter((id) => id !== null)
-  for (const token of addedTokens)
+  for (const token of addedTokens) {
     if (token.control && TURN_ENDS.has(token.text)) ids.push(token.id)
-  return [...new Set(ids)]
+  }
+  // In the harmony format `<|end|>` ends a message of a turn, not the turn.
+  const isHarmony = addedTokens.some((token) => token.text === '<|return|>')
+  return [...new Set(ids)].filter((id) => !(isHarmony && names[id] === '<|end|>'))
 }
 
 function addsBos(

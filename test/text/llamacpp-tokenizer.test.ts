@@ -1,0 +1,92 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { getLlama, LlamaLogLevel } from 'node-llama-cpp'
+import type { Llama } from 'node-llama-cpp'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { loadModelText, readGgufFile } from '../../src/host/model-files.ts'
+import { tokenizerFromGguf } from '../../src/text/index.ts'
+import type { Tokenizer } from '../../src/text/index.ts'
+import { writeGguf } from '../gguf/gguf-writer.ts'
+import type { GgufEntry } from '../gguf/gguf-writer.ts'
+import { bpeVocabulary, spmVocabulary, trainMerges } from '../gguf/vocabularies.ts'
+import { randomTexts, UNKIND_TEXTS } from './unkind-texts.ts'
+
+const MODELS = new URL('../../models/storyteller/', import.meta.url).pathname
+const SEED = 20251121
+const TEXTS = [...UNKIND_TEXTS, ...randomTexts(SEED, 300)]
+const PRE_TOKENIZERS = [
+  'default gpt-2 qwen2 llama-bpe smollm falcon gpt-4o tekken deepseek-v3 dbrx qwen35 seed-coder',
+].flatMap((names) => names.split(' '))
+
+let llama: Llama
+let folder: string
+let merges: readonly string[]
+
+beforeAll(async () => {
+  llama = await getLlama({
+    gpu: false,
+    build: 'never',
+    skipDownload: true,
+    logLevel: LlamaLogLevel.disabled,
+  })
+  merges = trainMerges(TEXTS)
+  folder = await mkdtemp(path.join(tmpdir(), 'baton-tokenizer-'))
+})
+
+afterAll(async () => {
+  await llama.dispose()
+  await rm(folder, { recursive: true, force: true })
+})
+
+/** Every text, with and without control tokens; the differences, so that all of them show at once. */
+async function differences(tokenizer: Tokenizer, ggufPath: string): Promise<unknown[]> {
+  const model = await llama.loadModel({ modelPath: ggufPath, vocabOnly: true, gpuLayers: 0 })
+  const found: unknown[] = []
+  for (const text of TEXTS) {
+    for (const special of [true, false]) {
+      // The addon replaces lone surrogates itself, but not in every version.
+      const expected = [...model.tokenize(text.toWellFormed(), special)].map(Number)
+      const actual = [...tokenizer.encode(text, { special })]
+      if (actual.join() !== expected.join()) found.push({ text, special, actual, expected })
+    }
+  }
+  await model.dispose()
+  return found
+}
+
+async function written(
+  name: string,
+  entries: Readonly<Record<string, GgufEntry>>,
+): Promise<{ readonly ggufPath: string; readonly tokenizer: Tokenizer }> {
+  const ggufPath = path.join(folder, `${name}.gguf`)
+  await writeFile(ggufPath, writeGguf(entries))
+  return { ggufPath, tokenizer: tokenizerFromGguf(await readGgufFile(ggufPath)) }
+}
+
+describe(`tokenizers against llama.cpp's own, ${TEXTS.length} texts (seed ${SEED})`, () => {
+  it.each(['storyteller-q8_0.gguf', 'storyteller-f16.gguf'])('%s - same ids', async (name) => {
+    const tokenizer = tokenizerFromGguf(await readGgufFile(MODELS + name))
+    expect(await differences(tokenizer, MODELS + name)).toEqual([])
+  })
+
+  it('tokenizer.json of storyteller - same ids', async () => {
+    const { tokenizer } = await loadModelText(MODELS)
+    expect(await differences(tokenizer, `${MODELS}storyteller-q8_0.gguf`)).toEqual([])
+  })
+
+  it.each(PRE_TOKENIZERS)('GGUF with a BPE vocabulary cut as %s - same ids', async (pre) => {
+    const { ggufPath, tokenizer } = await written(pre, bpeVocabulary(pre, merges))
+    expect(await differences(tokenizer, ggufPath)).toEqual([])
+  })
+
+  it.each([
+    { addSpacePrefix: true, acrossWords: false },
+    { addSpacePrefix: false, acrossWords: false },
+    { addSpacePrefix: true, acrossWords: true },
+  ])('GGUF with an SPM vocabulary, %o - same ids', async (options) => {
+    const name = `spm-${Number(options.addSpacePrefix)}-${Number(options.acrossWords)}`
+    const { ggufPath, tokenizer } = await written(name, spmVocabulary(TEXTS, options))
+    expect(await differences(tokenizer, ggufPath)).toEqual([])
+  })
+})
