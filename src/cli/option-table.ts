@@ -279,6 +279,14 @@ export const OPTION_TABLE: readonly OptionSpec[] = [
   ),
   spec(
     'operation',
+    'graceSeconds',
+    '<s>',
+    amount(0, 86_400),
+    5,
+    'how long a worker that was told to end still takes requests, while frontends learn that it leaves',
+  ),
+  spec(
+    'operation',
     'logLevel',
     '<level>',
     z.enum(['silent', 'error', 'warn', 'info', 'debug'], {

@@ -36,6 +36,7 @@ export interface ServeConfig {
   readonly simSpeedup: number
   readonly simSeed: number
   readonly drainSeconds: number
+  readonly graceSeconds: number
   readonly logLevel: 'silent' | 'error' | 'warn' | 'info' | 'debug'
 }
 

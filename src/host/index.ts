@@ -1,4 +1,7 @@
 /** Room `host`. */
+export { FrontendMetrics } from './frontend-metrics.ts'
+export { createLogger, FrontendLog, observeWithAll } from './frontend-log.ts'
+export type { LogLevel } from './frontend-log.ts'
 export { HttpServer } from './http-server.ts'
 export type { HttpServerOptions } from './http-server.ts'
 export { loadModelText, readGgufFile } from './model-files.ts'

@@ -1,0 +1,31 @@
+/**
+ * `baton frontend`: a frontend for workers that are started elsewhere.
+ */
+import { FrontendStack } from './frontend-stack.ts'
+import { openDiscovery } from './open-discovery.ts'
+import type { ResolvedOption } from './resolve-config.ts'
+import { serveConfig } from './serve-config.ts'
+import { watchShutdownSignals } from './shutdown-signals.ts'
+import { BATON_VERSION } from './version.ts'
+
+export async function runFrontendOnly(options: readonly ResolvedOption[]): Promise<number> {
+  const config = serveConfig(options)
+  const discovery = openDiscovery(config)
+  const stack = new FrontendStack({ config, discovery, plane: 'tcp' })
+  const signals = watchShutdownSignals(() => undefined)
+  try {
+    const port = await stack.listen()
+    await stack.watch()
+    console.log(
+      `Baton ${BATON_VERSION} frontend at http://${config.host}:${port}, workers from ${config.discoveryDir ?? ''}`,
+    )
+    const signal = await signals.first
+    console.log(`\n${signal}: draining (again to end at once)`)
+    await stack.drain(config.drainSeconds * 1000)
+    return 0
+  } finally {
+    signals.close()
+    await stack.close()
+    await discovery.close()
+  }
+}

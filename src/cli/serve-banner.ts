@@ -1,0 +1,56 @@
+/**
+ * What `baton serve` prints when it is up: what runs, and a line to try.
+ */
+import { basename } from 'node:path'
+import { servedModelNames } from '../request/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+import type { ServeConfig } from './serve-config.ts'
+import { BATON_VERSION } from './version.ts'
+
+const QUESTION = 'Tell me a story about a brave fox named Mira who lives in the forest.'
+const MODE_NAMES = { agg: 'aggregated', prefill: 'prefill', decode: 'decode' } as const
+
+export function serveBanner(
+  config: ServeConfig,
+  port: number,
+  cards: readonly WorkerCard[],
+): string {
+  const url = `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
+  const [first] = cards
+  const model = first === undefined ? '' : (servedModelNames(first.engine)[0] ?? '')
+  const body = JSON.stringify({
+    model,
+    messages: [{ role: 'user', content: QUESTION }],
+    stream: true,
+  })
+  return [
+    `Baton ${BATON_VERSION} serves ${model} (${basename(config.model)}, ${config.engine})`,
+    '',
+    `  frontend  ${url}  pid ${process.pid}`,
+    ...workerLines(cards),
+    `  KV        ${kvLine(config, cards)}`,
+    '',
+    'Try it:',
+    `  curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`,
+    `or talk:  npm run -s baton -- chat${port === 8000 ? '' : ` --url ${url}`}`,
+    'Ctrl-C drains and ends.',
+  ].join('\n')
+}
+
+function workerLines(cards: readonly WorkerCard[]): string[] {
+  const order = ['prefill', 'decode', 'agg']
+  return [...cards]
+    .sort((a, b) => order.indexOf(a.mode) - order.indexOf(b.mode))
+    .map(({ mode, pid, host, port, workerId }) => {
+      const where = host === 'in-process' ? 'in this process' : `${host}:${port}`
+      return `  worker    ${MODE_NAMES[mode].padEnd(10)}  pid ${pid ?? '-'}  ${where}  id ${workerId}`
+    })
+}
+
+function kvLine(config: ServeConfig, cards: readonly WorkerCard[]): string {
+  if (!cards.some(({ mode }) => mode === 'prefill'))
+    return 'stays where it is computed: no prefill worker'
+  if (config.engine === 'sim') return 'is simulated: a delay between prefill and decode'
+  const way = config.kvTransport === 'shm' ? 'shared memory' : 'TCP on this machine'
+  return `travels from prefill to decode in blocks over ${way}`
+}

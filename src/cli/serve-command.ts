@@ -1,0 +1,196 @@
+/**
+ * `baton serve`: frontend and workers on this machine, up together and down in order.
+ *
+ * Up: port, workers, discovery, banner. Down: the frontend lets its requests end, then the workers drain.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { BatonError } from '../base/index.ts'
+import { FileDiscovery, HostedWorker, MemoryDiscovery, WorkerSupervisor } from '../host/index.ts'
+import type { Discovery, SupervisorEvent } from '../host/index.ts'
+import type { DisaggregationMode } from '../request/index.ts'
+import { createEngine } from './create-engine.ts'
+import { FrontendStack } from './frontend-stack.ts'
+import { kvOpener } from './open-kv.ts'
+import { flagOf } from './option-table.ts'
+import type { ResolvedOption } from './resolve-config.ts'
+import { serveBanner } from './serve-banner.ts'
+import { serveConfig } from './serve-config.ts'
+import type { ServeConfig } from './serve-config.ts'
+import { watchShutdownSignals } from './shutdown-signals.ts'
+import { BATON_VERSION } from './version.ts'
+
+const START_DEADLINE_MS = 120_000
+const MAIN = fileURLToPath(new URL('./main.js', import.meta.url))
+
+/** What runs beside the frontend, in whichever way. */
+interface Fleet {
+  readonly workers: number
+  start(): Promise<void>
+  stop(deadlineMs: number): Promise<void>
+  kill(): void
+}
+
+export async function runServe(options: readonly ResolvedOption[]): Promise<number> {
+  const config = serveConfig(options)
+  const ownFolder = config.discoveryDir === null ? await mkdtemp(join(tmpdir(), 'baton-')) : null
+  const folder = config.discoveryDir ?? ownFolder ?? ''
+  const discovery = config.inProcess ? new MemoryDiscovery() : new FileDiscovery({ folder })
+  const stack = new FrontendStack({ config, discovery, plane: config.inProcess ? 'local' : 'tcp' })
+  const fleet = config.inProcess
+    ? localFleet(config, stack, discovery)
+    : processFleet(config, options, folder)
+  const signals = watchShutdownSignals(() => fleet.kill())
+  try {
+    const port = await stack.listen()
+    const started = start(config, stack, fleet, port)
+    const ended = await Promise.race([signals.first, started.then(() => signals.first)])
+    return await stop(config, stack, fleet, ended)
+  } catch (error) {
+    fleet.kill()
+    throw error
+  } finally {
+    signals.close()
+    await stack.close()
+    await discovery.close()
+    if (ownFolder !== null) await rm(ownFolder, { recursive: true, force: true })
+  }
+}
+
+async function start(
+  config: ServeConfig,
+  stack: FrontendStack,
+  fleet: Fleet,
+  port: number,
+): Promise<void> {
+  await stack.watch()
+  await fleet.start()
+  const cards = await stack.untilConnected(fleet.workers, START_DEADLINE_MS)
+  console.log(serveBanner(config, port, cards))
+}
+
+async function stop(
+  config: ServeConfig,
+  stack: FrontendStack,
+  fleet: Fleet,
+  signal: string,
+): Promise<number> {
+  console.log(`\n${signal}: draining (again to end at once)`)
+  const budgetMs = config.drainSeconds * 1000
+  const cutOff = await stack.drain(budgetMs)
+  await fleet.stop(budgetMs + 5_000)
+  if (cutOff > 0) console.log(`${cutOff} request(s) cut off after ${config.drainSeconds} s`)
+  console.log('ended')
+  return 0
+}
+
+function roles(
+  config: ServeConfig,
+): { readonly name: string; readonly mode: DisaggregationMode }[] {
+  const of = (mode: DisaggregationMode, name: string, count: number) =>
+    Array.from({ length: count }, (_, index) => ({ mode, name: `${name} ${index + 1}` }))
+  return [
+    ...of('prefill', 'prefill', config.prefill),
+    ...of('decode', 'decode', config.decode),
+    ...of('agg', 'aggregated', config.aggregated),
+  ]
+}
+
+function processFleet(
+  config: ServeConfig,
+  options: readonly ResolvedOption[],
+  folder: string,
+): Fleet {
+  const supervisor = new WorkerSupervisor({
+    script: MAIN,
+    startDeadlineMs: START_DEADLINE_MS,
+    restartsPerMinuteMax: 5,
+    onEvent: (event) => tellEvent(event),
+  })
+  const specs = roles(config).map(({ name, mode }) => ({
+    name,
+    args: workerArgs(options, mode, folder),
+  }))
+  return {
+    workers: specs.length,
+    start: async () => {
+      await supervisor.startAll(specs)
+    },
+    stop: async (deadlineMs) => {
+      const killed = await supervisor.stop(deadlineMs)
+      if (killed.length > 0) console.log(`had to be killed: ${killed.join(', ')}`)
+    },
+    kill: () => supervisor.kill(),
+  }
+}
+
+/** The same options as the parent's, as flags, so that a child needs neither its environment nor its config file. */
+function workerArgs(
+  options: readonly ResolvedOption[],
+  mode: DisaggregationMode,
+  folder: string,
+): string[] {
+  const groups = new Set(['model', 'engine', 'simulated engine', 'operation'])
+  const passed = options
+    .filter(
+      ({ option, source }) =>
+        groups.has(option.group) && source !== 'default' && option.key !== 'graceSeconds',
+    )
+    .flatMap(({ option, value }) => [flagOf(option), String(value)])
+  const topology = options
+    .filter(({ option }) => option.key === 'workerHost' || option.key === 'kvTransport')
+    .flatMap(({ option, value }) => [flagOf(option), String(value)])
+  return [
+    'worker',
+    '--mode',
+    mode,
+    '--discovery-dir',
+    folder,
+    '--grace-seconds',
+    '0',
+    ...passed,
+    ...topology,
+  ]
+}
+
+function tellEvent(event: SupervisorEvent): void {
+  if (event.kind === 'died') {
+    console.error(
+      `baton: worker ${event.name} (pid ${event.pid}) died: ${event.how}; starting another`,
+    )
+  } else if (event.kind === 'gave-up') {
+    console.error(`baton: worker ${event.name} stays down: ${event.reason}`)
+  }
+}
+
+function localFleet(config: ServeConfig, stack: FrontendStack, discovery: Discovery): Fleet {
+  const started: HostedWorker[] = []
+  const { localPlane } = stack
+  if (localPlane === null) throw new BatonError('runtime.internal', 'no local plane')
+  const planned = roles(config)
+  return {
+    workers: planned.length,
+    start: async () => {
+      for (const { mode } of planned) {
+        const worker = new HostedWorker({
+          engine: await createEngine(config, mode),
+          engineName: config.engine,
+          mode,
+          version: BATON_VERSION,
+          plane: { kind: 'local', plane: localPlane },
+          discovery,
+          openKv: kvOpener(config),
+          shutdown: { totalMs: config.drainSeconds * 1000, routerGraceMs: 0 },
+        })
+        started.push(worker)
+        await worker.start()
+      }
+    },
+    stop: async () => {
+      await Promise.all(started.map((worker) => worker.stop()))
+    },
+    kill: () => undefined,
+  }
+}
