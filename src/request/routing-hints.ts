@@ -34,7 +34,10 @@ export interface RoutingHints {
 
 /** Per-request overrides of the router's configuration. */
 export interface RouterOverrides {
+  /** Older name: sets `prefillLoadScale`, and 0 also takes the overlap credit away. */
   readonly overlapScoreWeight?: number
+  readonly overlapScoreCredit?: number
+  readonly prefillLoadScale?: number
   readonly temperature?: number
   readonly assumeKvReuse?: boolean
   readonly trackPrefillTokens?: boolean

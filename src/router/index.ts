@@ -16,10 +16,15 @@ export type {
   ExclusionRecord,
 } from './decision-record.ts'
 export type { FleetObserver } from './fleet-observer.ts'
+export { KvRouter } from './kv-router.ts'
+export type { KvRouterOptions } from './kv-router.ts'
+export { createModelRouter } from './model-router.ts'
 export type { ModelRouter, ModelRouterOptions } from './model-router.ts'
 export { QUEUE_POLICIES } from './policy-class.ts'
 export type { PolicyClass, PolicyClassOptions, QueuePolicy } from './policy-class.ts'
 export type { Candidate, Filter, Picker, Scorer } from './policy-part.ts'
+export { PrefillRouter } from './prefill-router.ts'
+export type { PrefillRouterOptions } from './prefill-router.ts'
 export { completeRouterConfig, ROUTER_MODES } from './router-config.ts'
 export type {
   CostWeights,
@@ -37,3 +42,5 @@ export type {
   RouterStatus,
 } from './router-status.ts'
 export type { TopologyPolicy } from './topology.ts'
+export { WorkerRouter } from './worker-router.ts'
+export type { WorkerRouterOptions } from './worker-router.ts'

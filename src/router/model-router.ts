@@ -6,10 +6,18 @@
 import type { Clock, Random } from '../base/index.ts'
 import type { RequestPlane, RequestService } from '../request/index.ts'
 import type { BusyThresholds } from './busy-threshold.ts'
+import { DecisionRing } from './decision-record.ts'
 import type { DecisionRecord } from './decision-record.ts'
+import { FleetSplit } from './fleet-split.ts'
 import type { FleetObserver } from './fleet-observer.ts'
+import { KvRouter } from './kv-router.ts'
+import { PrefillRouter } from './prefill-router.ts'
+import { PromptHasher } from './prompt-hasher.ts'
+import { completeRouterConfig } from './router-config.ts'
 import type { RouterOptions } from './router-config.ts'
 import type { RouterStatus } from './router-status.ts'
+import { selfCheck } from './self-check.ts'
+import { WorkerRouter } from './worker-router.ts'
 
 export interface ModelRouterOptions {
   readonly plane: RequestPlane
@@ -31,4 +39,42 @@ export interface ModelRouter {
   setBusyThresholds(update: BusyThresholds): BusyThresholds
   /** Ends what waits in the queues with `backend.worker_unavailable`; requests under way go on. */
   close(): void
+}
+
+export function createModelRouter(options: ModelRouterOptions): ModelRouter {
+  const { plane, clock, random } = options
+  const config = completeRouterConfig(options.config)
+  const ring = new DecisionRing(config.explainRecords)
+  const hasher = new PromptHasher()
+  const createPool = (): WorkerRouter =>
+    new WorkerRouter({
+      router: new KvRouter({ config, clock, random, hasher, ring }),
+      plane,
+      clock,
+    })
+  const prefill = createPool()
+  const decode = createPool()
+  const service = new PrefillRouter({ prefill, decode, clock, random, config })
+  return {
+    service,
+    fleet: new FleetSplit(prefill.router, decode.router),
+    canServeRequests: () => service.canServeRequests(),
+    explain: (requestId) => ring.get(requestId),
+    status: () =>
+      selfCheck({
+        prefill: prefill.status(),
+        decode: decode.status(),
+        disaggregation: service.status(),
+        sessions: 0,
+      }),
+    busyThresholds: () => decode.router.busy,
+    setBusyThresholds: (update) => {
+      prefill.router.setBusy(update)
+      return decode.router.setBusy(update)
+    },
+    close: () => {
+      prefill.close()
+      decode.close()
+    },
+  }
 }

@@ -1,0 +1,199 @@
+/**
+ * The prompt blocks of all active requests of a pool: which rank holds which prefix, each block counted once per rank.
+ *
+ * A radix tree over sequence hashes. A node is a run of blocks; its holders are the ranks (slots) with an active request
+ * that goes through the whole run, with the number of such requests. A request always ends at the end of a node (runs
+ * are split for it), so a holder of a node holds every node above it too.
+ *
+ * Weights: blocks of a request whose output is nearly done count less (`weigh`), but only those that it holds alone.
+ */
+export class ActivePrefixNode {
+  parent: ActivePrefixNode | null
+  /** Pairs of u32 of this run only. */
+  hashes: Uint32Array
+  readonly children = new Map<number, ActivePrefixNode[]>()
+  readonly slots: number[] = []
+  readonly refs: number[] = []
+  readonly weights: number[] = []
+  #places: Map<number, number> | null = null
+
+  constructor(parent: ActivePrefixNode | null, hashes: Uint32Array) {
+    this.parent = parent
+    this.hashes = hashes
+  }
+
+  get blockCount(): number {
+    return this.hashes.length / 2
+  }
+
+  placeOf(slot: number): number {
+    if (this.#places === null) return this.slots.indexOf(slot)
+    return this.#places.get(slot) ?? -1
+  }
+
+  addHolder(slot: number, refs: number, weight: number): void {
+    this.slots.push(slot)
+    this.refs.push(refs)
+    this.weights.push(weight)
+    if (this.#places !== null) this.#places.set(slot, this.slots.length - 1)
+    else if (this.slots.length > INDEXED_ABOVE) {
+      this.#places = new Map(this.slots.map((held, place) => [held, place]))
+    }
+  }
+
+  removeHolder(place: number): void {
+    const slot = this.slots[place] as number
+    const last = this.slots.length - 1
+    const moved = this.slots[last] as number
+    this.slots[place] = moved
+    this.refs[place] = this.refs[last] as number
+    this.weights[place] = this.weights[last] as number
+    this.slots.pop()
+    this.refs.pop()
+    this.weights.pop()
+    if (this.#places === null) return
+    this.#places.set(moved, place)
+    this.#places.delete(slot)
+  }
+}
+
+/** Below this many holders a scan is quicker than a map. */
+const INDEXED_ABOVE = 16
+
+export class ActivePrefixTree {
+  readonly #root = new ActivePrefixNode(null, new Uint32Array(0))
+
+  /** Adds one request of `slot`. `added` blocks are new for that slot. The node is what `remove` and `weigh` want. */
+  insert(hashes: Uint32Array, slot: number): { node: ActivePrefixNode; added: number } {
+    let node = this.#root
+    let added = 0
+    let at = 0
+    while (at < hashes.length) {
+      const child = findChild(node, hashes, at)
+      if (child === null) {
+        const tail = new ActivePrefixNode(node, hashes.slice(at))
+        addChild(node, tail)
+        tail.addHolder(slot, 1, 1)
+        return { node: tail, added: added + tail.blockCount }
+      }
+      const matched = matchedBlocks(child, hashes, at)
+      node = matched < child.blockCount ? splitNode(child, matched) : child
+      added += hold(node, slot)
+      at += 2 * matched
+    }
+    return { node, added }
+  }
+
+  /** Takes back one request that ends at `node`; returns the blocks that the slot no longer counts (weighted). */
+  remove(node: ActivePrefixNode, slot: number): number {
+    let freed = 0
+    let at: ActivePrefixNode = node
+    while (at.parent !== null) {
+      const place = at.placeOf(slot)
+      const refs = (at.refs[place] as number) - 1
+      const { parent } = at
+      if (refs > 0) at.refs[place] = refs
+      else {
+        freed += at.blockCount * (at.weights[place] as number)
+        at.removeHolder(place)
+        if (at.slots.length === 0) removeChild(parent, at)
+      }
+      at = parent
+    }
+    return freed
+  }
+
+  /** Gives the suffix that only this request of the slot holds the weight; returns by how much its count changes. */
+  weigh(node: ActivePrefixNode, slot: number, weight: number): number {
+    let change = 0
+    for (let at: ActivePrefixNode = node; at.parent !== null; at = at.parent) {
+      const place = at.placeOf(slot)
+      if (at.refs[place] !== 1) break
+      change += at.blockCount * (weight - (at.weights[place] as number))
+      at.weights[place] = weight
+    }
+    return change
+  }
+
+  /** Writes, for every slot that shares a prefix with `hashes`, how many blocks; other entries are left alone. */
+  depths(hashes: Uint32Array, out: Int32Array): void {
+    let node = this.#root
+    let at = 0
+    while (at < hashes.length) {
+      const child = findChild(node, hashes, at)
+      if (child === null) return
+      const matched = matchedBlocks(child, hashes, at)
+      at += 2 * matched
+      const depth = at / 2
+      const { slots } = child
+      for (let i = 0; i < slots.length; i++) out[slots[i] as number] = depth
+      if (matched < child.blockCount) return
+      node = child
+    }
+  }
+
+  get isEmpty(): boolean {
+    return this.#root.children.size === 0
+  }
+}
+
+const keyAt = (hashes: Uint32Array, at: number): number => (hashes[at] as number) | 0
+
+function findChild(node: ActivePrefixNode, hashes: Uint32Array, at: number) {
+  const bucket = node.children.get(keyAt(hashes, at))
+  if (bucket === undefined) return null
+  for (const child of bucket) {
+    if (child.hashes[0] === hashes[at] && child.hashes[1] === hashes[at + 1]) return child
+  }
+  return null
+}
+
+function addChild(node: ActivePrefixNode, child: ActivePrefixNode): void {
+  const key = keyAt(child.hashes, 0)
+  const bucket = node.children.get(key)
+  if (bucket === undefined) node.children.set(key, [child])
+  else bucket.push(child)
+}
+
+function removeChild(node: ActivePrefixNode, child: ActivePrefixNode): void {
+  const key = keyAt(child.hashes, 0)
+  const rest = (node.children.get(key) ?? []).filter((other) => other !== child)
+  if (rest.length === 0) node.children.delete(key)
+  else node.children.set(key, rest)
+}
+
+function matchedBlocks(node: ActivePrefixNode, hashes: Uint32Array, at: number): number {
+  const own = node.hashes
+  const words = Math.min(own.length, hashes.length - at)
+  let i = 0
+  while (i < words && own[i] === hashes[at + i]) i++
+  return i >> 1
+}
+
+/** Cuts a run in two and returns the upper half; the lower half stays the same object, so ends of requests hold. */
+function splitNode(node: ActivePrefixNode, blocks: number): ActivePrefixNode {
+  const parent = node.parent as ActivePrefixNode
+  const upper = new ActivePrefixNode(parent, node.hashes.slice(0, 2 * blocks))
+  for (let i = 0; i < node.slots.length; i++) {
+    upper.addHolder(node.slots[i] as number, node.refs[i] as number, node.weights[i] as number)
+  }
+  removeChild(parent, node)
+  addChild(parent, upper)
+  node.parent = upper
+  node.hashes = node.hashes.slice(2 * blocks)
+  addChild(upper, node)
+  return upper
+}
+
+/** One more request of the slot on a node; returns by how much the slot's count grows. */
+function hold(node: ActivePrefixNode, slot: number): number {
+  const place = node.placeOf(slot)
+  if (place === -1) {
+    node.addHolder(slot, 1, 1)
+    return node.blockCount
+  }
+  node.refs[place] = (node.refs[place] as number) + 1
+  const change = node.blockCount * (1 - (node.weights[place] as number))
+  node.weights[place] = 1
+  return change
+}

@@ -1,0 +1,175 @@
+/**
+ * What the router itself has put on each rank: active requests, their prompt and output blocks, their prefill.
+ *
+ * Owns: bookings. A booking is freed exactly once whatever ends the request, and frees everything that it added.
+ * The sums are kept in the rank table's columns as they change.
+ */
+import { ActivePrefixTree } from './active-prefix-tree.ts'
+import type { ActivePrefixNode } from './active-prefix-tree.ts'
+import { PrefillLoad } from './prefill-load.ts'
+import type { RankTable } from './rank-table.ts'
+
+export interface BookingOptions {
+  readonly slot: number
+  /** Sequence hashes of the complete prompt blocks (pairs of u32); null: not tracked by hash. */
+  readonly hashes: Uint32Array | null
+  /** Blocks that nobody can share, counted when there are no hashes. */
+  readonly privateBlocks?: number
+  readonly promptTokens: number
+  /** Prompt tokens to compute; 0 or null: prefill is not tracked. */
+  readonly prefillTokens: number | null
+  readonly prefillDurationMs?: number | null
+  readonly expectedOutputTokens?: number | null
+}
+
+export class Booking {
+  readonly slot: number
+  readonly promptTokens: number
+  readonly expectedOutputTokens: number | null
+  node: ActivePrefixNode | null = null
+  privateBlocks = 0
+  privateWeight = 1
+  outputBlocks = 0
+  outputWeight = 1
+  outputTokens = 0
+  /** Output tokens at which the next block begins. */
+  nextBlockAt = 0
+  prefillOpen = false
+  freed = false
+
+  constructor(options: BookingOptions) {
+    this.slot = options.slot
+    this.promptTokens = options.promptTokens
+    this.expectedOutputTokens = options.expectedOutputTokens ?? null
+  }
+}
+
+export class ActiveSequences {
+  readonly #table: RankTable
+  readonly #tree = new ActivePrefixTree()
+  readonly #prefills: (PrefillLoad | undefined)[] = []
+  readonly #bookings: (Set<Booking> | undefined)[] = []
+  /** Ranks whose prefill load changes by itself. */
+  readonly #wearing = new Set<number>()
+  readonly #blockSize: () => number
+
+  constructor(table: RankTable, blockSize: () => number) {
+    this.#table = table
+    this.#blockSize = blockSize
+  }
+
+  add(options: BookingOptions, nowMs: number): Booking {
+    const { slot } = options
+    const table = this.#table
+    const booking = new Booking(options)
+    const bookings = (this.#bookings[slot] ??= new Set())
+    bookings.add(booking)
+    table.activeRequests[slot] = (table.activeRequests[slot] as number) + 1
+    if (options.hashes !== null && options.hashes.length > 0) {
+      const { node, added } = this.#tree.insert(options.hashes, slot)
+      booking.node = node
+      this.#addBlocks(slot, added)
+    }
+    booking.privateBlocks = options.privateBlocks ?? 0
+    this.#addBlocks(slot, booking.privateBlocks)
+    const blockSize = this.#blockSize()
+    const promptBlocks = Math.ceil(options.promptTokens / blockSize)
+    booking.nextBlockAt = promptBlocks * blockSize - options.promptTokens + 1
+    if (options.prefillTokens !== null && options.prefillTokens > 0) {
+      const prefill = (this.#prefills[slot] ??= new PrefillLoad())
+      booking.prefillOpen = true
+      prefill.add(booking, options.prefillTokens, options.prefillDurationMs ?? null, nowMs)
+      this.#refreshPrefill(slot, nowMs)
+    }
+    return booking
+  }
+
+  /** Idempotent; returns whether anything changed. */
+  prefillDone(booking: Booking, nowMs: number): boolean {
+    if (!booking.prefillOpen) return false
+    booking.prefillOpen = false
+    this.#prefills[booking.slot]?.remove(booking, nowMs)
+    this.#refreshPrefill(booking.slot, nowMs)
+    return true
+  }
+
+  /** One block of output has begun. The nearer the expected end, the less the request's own blocks weigh. */
+  addOutputBlock(booking: Booking, decayFraction?: number): void {
+    if (booking.freed) return
+    const { slot } = booking
+    booking.outputBlocks++
+    this.#addBlocks(slot, booking.outputWeight)
+    if (decayFraction === undefined) return
+    this.#addBlocks(slot, booking.outputBlocks * (decayFraction - booking.outputWeight))
+    booking.outputWeight = decayFraction
+    this.#addBlocks(slot, booking.privateBlocks * (decayFraction - booking.privateWeight))
+    booking.privateWeight = decayFraction
+    if (booking.node !== null) {
+      this.#addBlocks(slot, this.#tree.weigh(booking.node, slot, decayFraction))
+    }
+  }
+
+  /** Counts output; adds a block when one begins. Cheap enough to be called per token. */
+  addOutput(booking: Booking, tokens: number): void {
+    booking.outputTokens += tokens
+    if (booking.outputTokens < booking.nextBlockAt) return
+    booking.nextBlockAt += this.#blockSize()
+    const expected = booking.expectedOutputTokens
+    if (expected === null) this.addOutputBlock(booking)
+    else this.addOutputBlock(booking, Math.max(0, 1 - booking.outputTokens / Math.max(expected, 1)))
+  }
+
+  /** Idempotent; implies that prefill is done. Returns whether anything changed. */
+  free(booking: Booking, nowMs: number): boolean {
+    if (booking.freed) return false
+    booking.freed = true
+    const { slot } = booking
+    const table = this.#table
+    this.prefillDone(booking, nowMs)
+    if (booking.node !== null) this.#addBlocks(slot, -this.#tree.remove(booking.node, slot))
+    this.#addBlocks(slot, -booking.outputBlocks * booking.outputWeight)
+    this.#addBlocks(slot, -booking.privateBlocks * booking.privateWeight)
+    const left = (table.activeRequests[slot] as number) - 1
+    table.activeRequests[slot] = left
+    // Weights are fractions: what rounding leaves behind goes with the last request.
+    if (left === 0) table.activeDecodeBlocks[slot] = 0
+    this.#bookings[slot]?.delete(booking)
+    return true
+  }
+
+  /** The rank is gone: every booking on it ends. */
+  dropSlot(slot: number, nowMs: number): void {
+    for (const booking of this.#bookings[slot] ?? []) this.free(booking, nowMs)
+    this.#bookings[slot] = undefined
+    this.#prefills[slot] = undefined
+    this.#wearing.delete(slot)
+  }
+
+  /** Brings the columns up to date with the clock; nothing to do unless prefills have expected durations. */
+  refresh(nowMs: number): void {
+    for (const slot of this.#wearing) this.#refreshPrefill(slot, nowMs)
+  }
+
+  /** Blocks of `hashes` from the first on that are active on each slot; `out` is cleared first. */
+  depths(hashes: Uint32Array, out: Int32Array): void {
+    out.fill(0)
+    this.#tree.depths(hashes, out)
+  }
+
+  get isEmpty(): boolean {
+    return this.#tree.isEmpty
+  }
+
+  #addBlocks(slot: number, blocks: number): void {
+    const column = this.#table.activeDecodeBlocks
+    column[slot] = (column[slot] as number) + blocks
+  }
+
+  #refreshPrefill(slot: number, nowMs: number): void {
+    const prefill = this.#prefills[slot]
+    if (prefill === undefined) return
+    this.#table.activePrefillTokens[slot] = prefill.tokensAt(nowMs)
+    if (prefill.wearsOff) this.#wearing.add(slot)
+    else this.#wearing.delete(slot)
+  }
+}

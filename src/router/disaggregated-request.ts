@@ -1,0 +1,375 @@
+/**
+ * One request over two legs, from the choice of a prefill worker to the single end that the client sees.
+ *
+ *   place prefill → prefill ──(completed: result in hand)──→ place decode → decode → end
+ *                     └─(bootstrap: both legs at once)───────↗
+ *
+ * Owns: which leg runs, the first failure ending the other leg, the retry of a prefill that failed before decode began.
+ * Invariants: the sink gets exactly one end; a hand-over that exists is told to a decode worker even when the client has
+ * left, and that decode is then stopped, so that no block waits for nobody.
+ */
+import { BatonError } from '../base/index.ts'
+import type { Clock, Random, WorkerId } from '../base/index.ts'
+import { finishChunk } from '../request/index.ts'
+import type {
+  Chunk,
+  GenerateRequest,
+  PrefillResult,
+  ReplySink,
+  RequestHandle,
+} from '../request/index.ts'
+import {
+  bootstrapFromResult,
+  bootstrapOf,
+  decodeRequest,
+  placedPrefillRequest,
+  prefillRequest,
+} from './leg-requests.ts'
+import type { HandOver } from './leg-requests.ts'
+import type { Leg } from './leg.ts'
+import type { Placement } from './placement.ts'
+import type { RouterConfig } from './router-config.ts'
+import { mergeTopology } from './topology.ts'
+import type { WorkerRouter } from './worker-router.ts'
+
+export interface DisaggregatedParts {
+  readonly prefill: WorkerRouter
+  readonly decode: WorkerRouter
+  readonly clock: Clock
+  readonly random: Random
+  readonly config: RouterConfig
+  readonly note: string
+  /** The prefill leg could not be had; the request may go on aggregated. Counts the reason. */
+  onFallback(reason: string): void
+  onRetry(): void
+  /** Both legs were taken. */
+  onDisaggregated(): void
+}
+
+export class DisaggregatedRequest implements RequestHandle {
+  readonly #parts: DisaggregatedParts
+  readonly #request: GenerateRequest
+  readonly #sink: ReplySink
+  readonly #failedPrefills: WorkerId[] = []
+  #stopWaiting: (() => void) | null = null
+  #prefillLeg: Leg | null = null
+  #decode: RequestHandle | null = null
+  #cancelled: 'stop' | 'kill' | null = null
+  /** KV is handed over or will be: decode has to be told whatever happens. */
+  #isHandedOver = false
+  #ended = false
+
+  constructor(parts: DisaggregatedParts, request: GenerateRequest, sink: ReplySink) {
+    this.#parts = parts
+    this.#request = request
+    this.#sink = sink
+  }
+
+  start(): void {
+    this.#placePrefill()
+  }
+
+  cancel(kind: 'stop' | 'kill'): void {
+    if (this.#cancelled === 'kill' || this.#cancelled === kind) return
+    this.#cancelled = kind
+    if (this.#decode !== null) {
+      this.#decode.cancel(kind)
+      this.#prefillLeg?.cancel('stop')
+      return
+    }
+    // A hand-over under way goes on until a decode worker was told; see #placeDecode.
+    if (!this.#isHandedOver) {
+      if (this.#prefillLeg === null) this.#stopWaiting?.()
+      // Orderly even for a kill: only an orderly end gives the KV back.
+      else this.#prefillLeg.cancel('stop')
+    }
+    if (kind === 'kill' || (this.#prefillLeg === null && !this.#isHandedOver)) this.#endCancelled()
+  }
+
+  // Prefill
+
+  #placePrefill(): void {
+    const wanted = prefillRequest(this.#excludingFailed())
+    this.#stopWaiting = this.#parts.prefill.acquire(
+      wanted,
+      'prefill',
+      {
+        onPlaced: (placement) => this.#prefillPlaced(wanted, placement),
+        onRefused: (error) => this.#prefillRefused(error),
+      },
+      this.#parts.note,
+    )
+  }
+
+  #excludingFailed(): GenerateRequest {
+    if (this.#failedPrefills.length === 0) return this.#request
+    const { routing } = this.#request
+    const excludedWorkerIds = [...(routing.excludedWorkerIds ?? []), ...this.#failedPrefills]
+    return { ...this.#request, routing: { ...routing, excludedWorkerIds } }
+  }
+
+  #prefillPlaced(wanted: GenerateRequest, placement: Placement): void {
+    const { selection } = placement
+    let handOver: HandOver
+    try {
+      handOver = this.#prepare(placement)
+    } catch (thrown) {
+      placement.release()
+      this.#fail(BatonError.from(thrown))
+      return
+    }
+    const bootstrap = handOver.bootstrap ?? null
+    const request = placedPrefillRequest(wanted, selection, bootstrap)
+    if (bootstrap === null) {
+      const sink = new PrefillSink({
+        routed: this.#sink,
+        onDone: (chunk, result) => this.#prefillDone(chunk, result, handOver),
+        onError: (error) => this.#prefillFailed(error, selection.workerId),
+      })
+      const leg = placement.dispatch(request, sink)
+      if (!sink.isDone) this.#prefillLeg = leg
+      return
+    }
+    this.#isHandedOver = true
+    const sink = new PrefillSink({
+      routed: this.#sink,
+      onDone: () => {
+        this.#prefillLeg = null
+        if (!this.#ended) this.#sink.onPrefillDone?.(this.#parts.clock.nowMs())
+      },
+      onError: (error) => {
+        this.#prefillLeg = null
+        this.#endWith(error)
+      },
+    })
+    const leg = placement.dispatch(request, sink)
+    if (!sink.isDone) this.#prefillLeg = leg
+    if (!this.#ended) this.#placeDecode(handOver)
+  }
+
+  /** Before anything runs: constraints that decode must meet, and whether anybody can. Throws. */
+  #prepare(placement: Placement): HandOver {
+    const { config, random, decode } = this.#parts
+    const { card, dpRank, workerId } = placement.selection
+    const before = this.#request.routing
+    const merged = mergeTopology(before, card, config.topology)
+    const routing = { ...merged, prefillWorkerId: workerId, prefillDpRank: dpRank }
+    if (merged.requiredTaints !== before.requiredTaints) {
+      const answer = decode.peek({ ...this.#request, routing }, 'decode')
+      if (answer.kind === 'refused' && !answer.overloaded) throw answer.error
+    }
+    const bootstrap = bootstrapOf(card, dpRank, random)
+    return bootstrap === null ? { routing } : { routing, bootstrap }
+  }
+
+  #prefillRefused(error: BatonError): void {
+    const last = this.#failedPrefills.at(-1)
+    const isGone = error.code === 'backend.worker_unavailable'
+    if (!isGone || this.#request.routing.prefillWorkerId !== undefined) this.#fail(error)
+    else {
+      this.#fallBack(
+        last === undefined ? 'no eligible prefill worker' : 'prefill failed on every worker',
+        error,
+      )
+    }
+  }
+
+  #prefillFailed(error: BatonError, workerId: WorkerId): void {
+    this.#prefillLeg = null
+    if (this.#cancelled !== null) {
+      this.#endCancelled()
+      return
+    }
+    const isPinned = this.#request.routing.prefillWorkerId !== undefined
+    if (!error.row.migratable || isPinned) {
+      this.#fail(error)
+      return
+    }
+    this.#failedPrefills.push(workerId)
+    if (this.#failedPrefills.length > this.#parts.config.prefillRetries) {
+      this.#fallBack('prefill failed', error)
+      return
+    }
+    this.#parts.onRetry()
+    this.#placePrefill()
+  }
+
+  #prefillDone(chunk: Chunk, result: PrefillResult | null, handOver: HandOver): void {
+    this.#prefillLeg = null
+    if (chunk.finish === 'cancelled') {
+      this.#prefillCancelled()
+      return
+    }
+    if (!this.#ended) this.#sink.onPrefillDone?.(this.#parts.clock.nowMs())
+    if (chunk.finish !== 'length') {
+      this.#endWithPrefill(chunk)
+      return
+    }
+    if (result === null) {
+      const message = 'the prefill worker ended without a hand-over'
+      this.#fallBack(
+        'prefill gave no hand-over',
+        new BatonError('kv.transfer_failed', message, { data: { stage: 'prefill' } }),
+      )
+      return
+    }
+    this.#isHandedOver = true
+    const bootstrap = bootstrapFromResult(result)
+    this.#placeDecode(
+      bootstrap === null
+        ? { ...handOver, prefillResult: result }
+        : { ...handOver, prefillResult: result, bootstrap },
+    )
+  }
+
+  #prefillCancelled(): void {
+    if (this.#cancelled !== null) this.#endCancelled()
+    else {
+      this.#fail(
+        new BatonError('backend.cancelled', 'the prefill worker cancelled the request', {
+          data: { stage: 'prefill' },
+        }),
+      )
+    }
+  }
+
+  /** The prefill's one token was the end (eos, a stop token): it is the answer. */
+  #endWithPrefill(chunk: Chunk): void {
+    const { prefillResult: _handOver, ...answer } = chunk
+    if (this.#ended) return
+    this.#ended = true
+    this.#sink.onChunk(answer)
+  }
+
+  #fallBack(reason: string, error: BatonError): void {
+    if (this.#cancelled !== null) {
+      this.#endCancelled()
+      return
+    }
+    if (this.#parts.config.enforceDisaggregation) {
+      this.#fail(error)
+      return
+    }
+    this.#parts.onFallback(reason)
+    this.#decode = this.#parts.decode.serve(
+      this.#request,
+      'aggregated',
+      this.#sink,
+      `aggregated: ${reason}`,
+    )
+  }
+
+  // Decode
+
+  #placeDecode(handOver: HandOver): void {
+    const { config, decode, onDisaggregated } = this.#parts
+    onDisaggregated()
+    const request = decodeRequest(this.#request, handOver, config.conditional.enabled)
+    this.#stopWaiting = decode.acquire(
+      request,
+      'decode',
+      {
+        onPlaced: (placement) => {
+          if (this.#ended && this.#cancelled === null) {
+            placement.release()
+            return
+          }
+          const leg = placement.dispatch(request, this.#decodeSink())
+          this.#decode = leg
+          if (this.#cancelled === null) return
+          leg.cancel('stop')
+          this.#prefillLeg?.cancel('stop')
+        },
+        onRefused: (error) => this.#endWith(error),
+      },
+      this.#parts.note,
+    )
+  }
+
+  /** The client's own sink; only a failure has to be seen, to end a prefill that still runs. */
+  #decodeSink(): ReplySink {
+    if (this.#prefillLeg === null && this.#cancelled === null) return this.#sink
+    const sink = this.#sink
+    return {
+      onToken: (tokenId) => {
+        if (!this.#ended) sink.onToken(tokenId)
+      },
+      onChunk: (chunk) => {
+        if (this.#ended) return
+        if (chunk.finish !== undefined) this.#ended = true
+        sink.onChunk(chunk)
+      },
+      onError: (error) => this.#endWith(error),
+      onRouted: (event) => {
+        if (!this.#ended) sink.onRouted?.(event)
+      },
+    }
+  }
+
+  // Ends
+
+  /** The first failure ends both legs. */
+  #endWith(error: BatonError): void {
+    this.#prefillLeg?.cancel('stop')
+    this.#prefillLeg = null
+    if (this.#cancelled !== null) {
+      this.#endCancelled()
+      return
+    }
+    const decode = this.#decode
+    this.#fail(error)
+    decode?.cancel('kill')
+    if (decode === null) this.#stopWaiting?.()
+  }
+
+  #fail(error: BatonError): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#sink.onError(error)
+  }
+
+  #endCancelled(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#sink.onChunk(finishChunk('cancelled'))
+  }
+}
+
+interface PrefillSinkParts {
+  readonly routed: ReplySink
+  onDone(chunk: Chunk, result: PrefillResult | null): void
+  onError(error: BatonError): void
+}
+
+/** Reads the prefill leg: its token is dropped, its terminal chunk and hand-over are what counts. */
+class PrefillSink implements ReplySink {
+  readonly #parts: PrefillSinkParts
+  #result: PrefillResult | null = null
+  readonly #tokenIds: number[] = []
+  isDone = false
+
+  constructor(parts: PrefillSinkParts) {
+    this.#parts = parts
+  }
+
+  onRouted(event: Parameters<NonNullable<ReplySink['onRouted']>>[0]): void {
+    this.#parts.routed.onRouted?.(event)
+  }
+
+  onToken(tokenId: number): void {
+    this.#tokenIds.push(tokenId)
+  }
+
+  onChunk(chunk: Chunk): void {
+    this.#tokenIds.push(...chunk.tokenIds)
+    this.#result = chunk.prefillResult ?? this.#result
+    if (chunk.finish === undefined) return
+    this.isDone = true
+    this.#parts.onDone({ ...chunk, tokenIds: this.#tokenIds }, this.#result)
+  }
+
+  onError(error: BatonError): void {
+    this.isDone = true
+    this.#parts.onError(error)
+  }
+}

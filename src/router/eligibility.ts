@@ -1,0 +1,101 @@
+/**
+ * Who may take a request at all, and if not, why: hard rules before any cost.
+ *
+ * Order: allowed ids, excluded ids, role, fence, taints, the user's filters, overload. Overload comes last, so that
+ * "would be eligible but for the load" can be told from "never".
+ */
+import type { WorkerId } from '../base/index.ts'
+import type { Phase, RoutingHints } from '../request/index.ts'
+import type { RankTable } from './rank-table.ts'
+
+export type ExclusionKind =
+  | 'not-allowed'
+  | 'excluded'
+  | 'not-a-decode-worker'
+  | 'fenced'
+  | 'missing-taint'
+  | 'filtered'
+  | 'overloaded'
+
+export interface Exclusion {
+  readonly kind: ExclusionKind
+  readonly detail?: string
+}
+
+/** The part of a request that narrows the candidates. */
+export interface Constraints {
+  readonly allowed: ReadonlySet<WorkerId> | null
+  readonly excluded: ReadonlySet<WorkerId> | null
+  readonly requiredTaints: readonly string[]
+  /** KV is handed to decode workers only; a pool without any has no such rule. */
+  readonly decodeOnly: boolean
+}
+
+const NO_TAINTS: readonly string[] = []
+
+export function constraintsOf(hints: RoutingHints, phase: Phase): Constraints {
+  return {
+    allowed: hints.allowedWorkerIds === undefined ? null : new Set(hints.allowedWorkerIds),
+    excluded:
+      hints.excludedWorkerIds === undefined || hints.excludedWorkerIds.length === 0
+        ? null
+        : new Set(hints.excludedWorkerIds),
+    requiredTaints: hints.requiredTaints ?? NO_TAINTS,
+    decodeOnly: phase === 'decode',
+  }
+}
+
+export function isUnconstrained(constraints: Constraints): boolean {
+  return (
+    constraints.allowed === null &&
+    constraints.excluded === null &&
+    constraints.requiredTaints.length === 0 &&
+    !constraints.decodeOnly
+  )
+}
+
+const NOT_ALLOWED: Exclusion = { kind: 'not-allowed' }
+const EXCLUDED: Exclusion = { kind: 'excluded' }
+const NOT_DECODE: Exclusion = { kind: 'not-a-decode-worker' }
+const FENCED: Exclusion = { kind: 'fenced' }
+const OVERLOADED: Exclusion = { kind: 'overloaded' }
+
+/** The first rule that the rank breaks, or null. */
+export function exclusionOf(
+  table: RankTable,
+  slot: number,
+  constraints: Constraints,
+  nowMs: number,
+): Exclusion | null {
+  const { card, taints } = table.row(slot)
+  const { allowed, excluded } = constraints
+  if (allowed !== null && !allowed.has(card.workerId)) return NOT_ALLOWED
+  if (excluded !== null && excluded.has(card.workerId)) return EXCLUDED
+  if (constraints.decodeOnly && table.decodeModeCount > 0 && card.mode !== 'decode') {
+    return NOT_DECODE
+  }
+  if (isFenced(table, slot, nowMs)) return FENCED
+  for (const taint of constraints.requiredTaints) {
+    if (!taints.has(taint)) return { kind: 'missing-taint', detail: taint }
+  }
+  return isWorkerOverloaded(table, slot) ? OVERLOADED : null
+}
+
+export function describeExclusion(exclusion: Exclusion): string {
+  return exclusion.detail === undefined ? exclusion.kind : `${exclusion.kind}: ${exclusion.detail}`
+}
+
+function isFenced(table: RankTable, slot: number, nowMs: number): boolean {
+  const untilMs = table.fencedUntilMs[slot] as number
+  if (untilMs === 0) return false
+  if (untilMs > nowMs) return true
+  table.unfence(slot)
+  return false
+}
+
+/** A worker is overloaded only when all of its ranks are. */
+function isWorkerOverloaded(table: RankTable, slot: number): boolean {
+  if (table.overloaded[slot] !== 1) return false
+  const ranks = table.slotsOf(table.row(slot).card.workerId)
+  return ranks.every((rank) => table.overloaded[rank] === 1)
+}

@@ -1,0 +1,279 @@
+/**
+ * The decisions of one pool of workers: who is there, what they hold, what they carry, and who gets the next request.
+ *
+ * Owns: the pool's state, kept as it changes. `select` decides and changes nothing but the round-robin cursor, `book`
+ * puts a selection on the books, the booking is freed exactly once. Pure: the clock and randomness are arguments.
+ */
+import type { Clock, Random, WorkerId } from '../base/index.ts'
+import type { KvEventBatch, LoadReport } from '../kv/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+import { ActiveSequences } from './active-sequences.ts'
+import type { Booking } from './active-sequences.ts'
+import { hasBusyThresholds, mergeBusyThresholds } from './busy-threshold.ts'
+import type { BusyThresholds } from './busy-threshold.ts'
+import { DecisionRing } from './decision-record.ts'
+import type { FleetObserver } from './fleet-observer.ts'
+import { MapOverlapIndex } from './map-overlap-index.ts'
+import type { OverlapIndex } from './overlap-index.ts'
+import { PromptHasher } from './prompt-hasher.ts'
+import { RankTable } from './rank-table.ts'
+import type { RouterConfig } from './router-config.ts'
+import type { PoolStatus, RankStatus } from './router-status.ts'
+import type { Refusal, Selection, SelectionQuery } from './selection.ts'
+import { Selector } from './selector.ts'
+
+export interface KvRouterOptions {
+  readonly config: RouterConfig
+  readonly clock: Clock
+  readonly random: Random
+  /** Shared between pools, so that a prompt is hashed once. */
+  readonly hasher?: PromptHasher
+  /** Shared between pools, so that a request's decisions are found together. */
+  readonly ring?: DecisionRing
+}
+
+export class KvRouter implements FleetObserver {
+  readonly config: RouterConfig
+  readonly #clock: Clock
+  readonly #table = new RankTable()
+  readonly #sequences: ActiveSequences
+  readonly #index: OverlapIndex
+  readonly #selector: Selector
+  readonly #ring: DecisionRing
+  readonly #freed: (() => void)[] = []
+  #busy: BusyThresholds
+  #blockSize: number
+  #decisions = 0
+  #refusals = 0
+  #eventGaps = 0
+  #eventErrors = 0
+
+  constructor(options: KvRouterOptions) {
+    const { config, clock, random } = options
+    this.config = config
+    this.#clock = clock
+    this.#busy = config.busy
+    this.#blockSize = config.blockSize
+    this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
+    this.#sequences = new ActiveSequences(this.#table, () => this.#blockSize)
+    const predictedSeconds = config.useKvEvents
+      ? config.predictedTtlSeconds
+      : config.approximateTtlSeconds
+    this.#index = new MapOverlapIndex(1000 * predictedSeconds)
+    this.#selector = new Selector({
+      config,
+      clock,
+      random,
+      table: this.#table,
+      sequences: this.#sequences,
+      index: this.#index,
+      hasher: options.hasher ?? new PromptHasher(),
+      blockSize: () => this.#blockSize,
+    })
+  }
+
+  // The fleet
+
+  workerJoined(card: WorkerCard): void {
+    if (this.#table.workerCount === 0) {
+      this.#blockSize = card.engine.kvCacheBlockSize ?? this.config.blockSize
+    }
+    for (const slot of this.#table.join(card)) this.#dropSlot(slot)
+    this.#changed()
+  }
+
+  workerLeft(workerId: WorkerId, _reason: string): void {
+    for (const slot of this.#table.leave(workerId)) this.#dropSlot(slot)
+    this.#changed()
+  }
+
+  kvEvents(workerId: WorkerId, batch: KvEventBatch): void {
+    const slot = this.#table.slotOf(workerId, batch.dpRank)
+    if (slot === -1 || !this.config.useKvEvents) return
+    const row = this.#table.row(slot)
+    if (row.lastSequence !== null && batch.sequence > row.lastSequence + 1) this.#eventGaps++
+    row.lastSequence = batch.sequence
+    row.kvEventsSeen += batch.events.length
+    this.#eventErrors += this.#index.apply(slot, batch.events)
+  }
+
+  load(workerId: WorkerId, report: LoadReport): void {
+    const slot = this.#table.slotOf(workerId, report.dpRank)
+    if (slot === -1) return
+    this.#table.report(slot, report)
+    this.#judge(slot)
+  }
+
+  // Decisions
+
+  select(query: SelectionQuery): Selection | Refusal {
+    const answer = this.#selector.select(query)
+    this.#ring.add(answer.record)
+    if (answer.kind === 'selected') this.#decisions++
+    else this.#refusals++
+    return answer
+  }
+
+  /** A decision that leaves no trace: no record, no cursor, no booking. */
+  peek(query: SelectionQuery): Selection | Refusal {
+    return this.#selector.select(query, true)
+  }
+
+  /** Slots that the request could go to now. */
+  eligible(query: SelectionQuery): readonly number[] {
+    return this.#selector.eligible(query)
+  }
+
+  book(selection: Selection): Booking {
+    const nowMs = this.#clock.nowMs()
+    const { slot, hashes, promptTokens } = selection
+    const isTracked = this.config.trackActiveBlocks && hashes !== null
+    const byHash = isTracked && selection.assumeKvReuse
+    const booking = this.#sequences.add(
+      {
+        slot,
+        hashes: byHash ? hashes.sequence : null,
+        privateBlocks: isTracked && !byHash ? hashes.sequence.length / 2 : 0,
+        promptTokens,
+        prefillTokens: selection.trackPrefill ? selection.effectivePrefillTokens : null,
+        expectedOutputTokens: selection.expectedOutputTokens,
+      },
+      nowMs,
+    )
+    if (hashes !== null && selection.phase !== 'decode') this.#index.predict(slot, hashes, nowMs)
+    this.#judge(slot)
+    return booking
+  }
+
+  prefillDone(booking: Booking): void {
+    if (!this.#sequences.prefillDone(booking, this.#clock.nowMs())) return
+    this.#judge(booking.slot)
+    this.#changed()
+  }
+
+  /** Per token; a few field writes unless a block of output begins. */
+  output(booking: Booking, tokens: number): void {
+    if (this.config.trackOutputBlocks) this.#sequences.addOutput(booking, tokens)
+  }
+
+  /** Idempotent. */
+  free(booking: Booking): void {
+    if (!this.#sequences.free(booking, this.#clock.nowMs())) return
+    this.#judge(booking.slot)
+    this.#changed()
+  }
+
+  /** The worker did not answer: leave it out until it is heard of, or for so long. */
+  fence(workerId: WorkerId, forMs: number): void {
+    const untilMs = this.#clock.nowMs() + forMs
+    for (const slot of this.#table.slotsOf(workerId)) this.#table.fence(slot, untilMs)
+  }
+
+  // What others read
+
+  /** Called whenever load went down or the fleet changed: a queue may go on. */
+  onRoom(listener: () => void): void {
+    this.#freed.push(listener)
+  }
+
+  get workerCount(): number {
+    return this.#table.workerCount
+  }
+
+  get decodeModeCount(): number {
+    return this.#table.decodeModeCount
+  }
+
+  get blockSize(): number {
+    return this.#blockSize
+  }
+
+  get busy(): BusyThresholds {
+    return this.#busy
+  }
+
+  setBusy(update: BusyThresholds): BusyThresholds {
+    this.#busy = mergeBusyThresholds(this.#busy, update)
+    for (const slot of this.#table.live) this.#judge(slot)
+    this.#changed()
+    return this.#busy
+  }
+
+  cardOf(workerId: WorkerId): WorkerCard | null {
+    return this.#table.cardOf(workerId)
+  }
+
+  /** Booked load of one rank, up to date with the clock. */
+  loadOf(slot: number): {
+    prefillTokens: number
+    maxBatchedTokens: number
+    totalBlocks: number
+    requests: number
+  } {
+    this.#sequences.refresh(this.#clock.nowMs())
+    const table = this.#table
+    return {
+      prefillTokens: table.activePrefillTokens[slot] as number,
+      maxBatchedTokens: table.maxBatchedTokens[slot] as number,
+      totalBlocks: table.totalBlocks[slot] as number,
+      requests: table.activeRequests[slot] as number,
+    }
+  }
+
+  status(queue: { requests: number; promptTokens: number }): PoolStatus {
+    this.#sequences.refresh(this.#clock.nowMs())
+    const ranks = this.#table.live.map((slot) => this.#rankStatus(slot))
+    const seen = new Set(ranks.filter((rank) => rank.kvEventsSeen > 0).map((r) => r.workerId))
+    const expected = [...this.#table.workerIds].filter(
+      (workerId) => this.cardOf(workerId)?.publishesKvEvents === true,
+    )
+    return {
+      mode: this.config.mode,
+      blockSize: this.#blockSize,
+      workers: this.#table.workerCount,
+      ranks,
+      queuedRequests: queue.requests,
+      queuedPromptTokens: queue.promptTokens,
+      activeRequests: ranks.reduce((sum, rank) => sum + rank.activeRequests, 0),
+      decisions: this.#decisions,
+      refusals: this.#refusals,
+      kvEventWorkers: seen.size,
+      kvEventWorkersExpected: expected.length,
+      kvEventGaps: this.#eventGaps,
+      kvEventErrors: this.#eventErrors,
+      busy: this.#busy,
+    }
+  }
+
+  #rankStatus(slot: number): RankStatus {
+    const table = this.#table
+    const row = table.row(slot)
+    return {
+      workerId: row.card.workerId,
+      dpRank: row.dpRank,
+      activePrefillTokens: table.activePrefillTokens[slot] as number,
+      activeDecodeBlocks: Math.round(table.activeDecodeBlocks[slot] as number),
+      activeRequests: table.activeRequests[slot] as number,
+      reportedBlocks: row.reportedBlocks,
+      totalBlocks: (table.totalBlocks[slot] as number) || null,
+      overloaded: table.overloaded[slot] === 1,
+      kvEventsSeen: row.kvEventsSeen,
+    }
+  }
+
+  #dropSlot(slot: number): void {
+    this.#sequences.dropSlot(slot, this.#clock.nowMs())
+    this.#index.removeSlot(slot)
+    this.#table.release(slot)
+  }
+
+  #judge(slot: number): void {
+    if (!hasBusyThresholds(this.#busy) && this.#table.overloaded[slot] === 0) return
+    const tokens = this.#table.activePrefillTokens[slot] as number
+    this.#table.judgeOverload(slot, this.#busy, tokens)
+  }
+
+  #changed(): void {
+    for (const listener of this.#freed) listener()
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * A booked place on a worker, not used yet: it is either dispatched once or released.
+ */
+import type { GenerateRequest, ReplySink } from '../request/index.ts'
+import { Leg } from './leg.ts'
+import type { LegParts } from './leg.ts'
+import type { Selection } from './selection.ts'
+
+export interface PlacementParts extends LegParts {
+  readonly queuedMs: number
+}
+
+export class Placement {
+  readonly #parts: PlacementParts
+  #used = false
+
+  constructor(parts: PlacementParts) {
+    this.#parts = parts
+  }
+
+  get selection(): Selection {
+    return this.#parts.selection
+  }
+
+  /** The request carries the rank that was chosen. */
+  dispatch(request: GenerateRequest, sink: ReplySink): Leg {
+    this.#used = true
+    const { selection, queuedMs, clock } = this.#parts
+    const { phase, workerId, dpRank, overlapBlocks, promptBlocks } = selection
+    const atMs = clock.nowMs()
+    const leg = new Leg(this.#parts, sink)
+    sink.onRouted?.({ phase, workerId, dpRank, overlapBlocks, promptBlocks, queuedMs, atMs })
+    const ranks = selection.card.engine.dataParallelSize ?? 1
+    leg.start(ranks > 1 ? { ...request, routing: { ...request.routing, dpRank } } : request)
+    return leg
+  }
+
+  /** Gives the place back. Of no effect after dispatch. */
+  release(): void {
+    if (this.#used) return
+    this.#used = true
+    this.#parts.router.free(this.#parts.booking)
+    this.#parts.onEnd?.(null)
+  }
+}

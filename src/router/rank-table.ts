@@ -1,0 +1,201 @@
+/**
+ * The ranks of one pool in columns: a rank (one data-parallel rank of one worker) is a small number, its slot.
+ *
+ * Owns: cards, capacity, booked and reported load, fences. Slots of workers that have left are used again.
+ * A decision reads columns only; they are changed when something happens, never gathered.
+ */
+import type { WorkerId } from '../base/index.ts'
+import type { LoadReport } from '../kv/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+import { decodeLatch, DEFAULT_MAX_BATCHED_TOKENS, isPrefillOverloaded } from './busy-threshold.ts'
+import type { BusyThresholds } from './busy-threshold.ts'
+import { topologyTaints } from './topology.ts'
+
+export interface RankRow {
+  card: WorkerCard
+  dpRank: number
+  taints: ReadonlySet<string>
+  reportedBlocks: number | null
+  kvEventsSeen: number
+  lastSequence: number | null
+}
+
+const MIN_CAPACITY = 16
+
+export class RankTable {
+  /** Slots in use, in no order; the loop of a decision runs over it. */
+  readonly live: number[] = []
+  activePrefillTokens = new Float64Array(MIN_CAPACITY)
+  activeDecodeBlocks = new Float64Array(MIN_CAPACITY)
+  activeRequests = new Int32Array(MIN_CAPACITY)
+  overloaded = new Uint8Array(MIN_CAPACITY)
+  fencedUntilMs = new Float64Array(MIN_CAPACITY)
+  maxBatchedTokens = new Float64Array(MIN_CAPACITY)
+  totalBlocks = new Float64Array(MIN_CAPACITY)
+  readonly #rows: (RankRow | undefined)[] = []
+  readonly #slotsOf = new Map<WorkerId, readonly number[]>()
+  readonly #free: number[] = []
+  #decodeModeCount = 0
+  #overloadedCount = 0
+  #fenced = 0
+
+  get capacity(): number {
+    return this.activeRequests.length
+  }
+
+  get workerCount(): number {
+    return this.#slotsOf.size
+  }
+
+  get workerIds(): IterableIterator<WorkerId> {
+    return this.#slotsOf.keys()
+  }
+
+  /** Workers that say `decode`; a pool of plain aggregated workers has none. */
+  get decodeModeCount(): number {
+    return this.#decodeModeCount
+  }
+
+  /** Some rank may be overloaded or fenced: decisions have to look. */
+  get hasExclusions(): boolean {
+    return this.#overloadedCount > 0 || this.#fenced > 0
+  }
+
+  slotsOf(workerId: WorkerId): readonly number[] {
+    return this.#slotsOf.get(workerId) ?? []
+  }
+
+  slotOf(workerId: WorkerId, dpRank: number): number {
+    for (const slot of this.slotsOf(workerId)) if (this.#rows[slot]?.dpRank === dpRank) return slot
+    return -1
+  }
+
+  row(slot: number): RankRow {
+    const row = this.#rows[slot]
+    if (row === undefined) throw new Error(`broken invariant: slot ${slot} is not in use`)
+    return row
+  }
+
+  cardOf(workerId: WorkerId): WorkerCard | null {
+    const slot = this.slotsOf(workerId)[0]
+    return slot === undefined ? null : this.row(slot).card
+  }
+
+  /** New ranks of a worker, or the changed card of a known one. Returns the slots of ranks that are gone. */
+  join(card: WorkerCard): readonly number[] {
+    const before = this.slotsOf(card.workerId)
+    const start = card.engine.dataParallelStartRank ?? 0
+    const size = Math.max(card.engine.dataParallelSize ?? 1, 1)
+    const taints = new Set([...(card.taints ?? []), ...topologyTaints(card)])
+    if (before.length > 0) this.#decodeModeCount -= this.#isDecode(before) ? 1 : 0
+    const gone = before.filter((slot) => {
+      const { dpRank } = this.row(slot)
+      return dpRank < start || dpRank >= start + size
+    })
+    const slots: number[] = []
+    for (let dpRank = start; dpRank < start + size; dpRank++) {
+      const known = before.find((slot) => this.row(slot).dpRank === dpRank)
+      const slot = known ?? this.#take()
+      const row = known === undefined ? newRow(card, dpRank, taints) : this.row(known)
+      row.card = card
+      row.taints = taints
+      this.#rows[slot] = row
+      this.maxBatchedTokens[slot] = card.engine.maxNumBatchedTokens ?? DEFAULT_MAX_BATCHED_TOKENS
+      this.totalBlocks[slot] = card.engine.totalKvBlocks ?? 0
+      this.unfence(slot)
+      slots.push(slot)
+    }
+    this.#slotsOf.set(card.workerId, slots)
+    if (card.mode === 'decode') this.#decodeModeCount++
+    return gone
+  }
+
+  /** Forgets the worker; `release` the slots when nothing refers to them any more. */
+  leave(workerId: WorkerId): readonly number[] {
+    const slots = this.slotsOf(workerId)
+    if (this.#isDecode(slots)) this.#decodeModeCount--
+    this.#slotsOf.delete(workerId)
+    return slots
+  }
+
+  release(slot: number): void {
+    this.unfence(slot)
+    this.#setOverloaded(slot, false)
+    this.#rows[slot] = undefined
+    this.live.splice(this.live.indexOf(slot), 1)
+    this.#free.push(slot)
+  }
+
+  report(slot: number, report: LoadReport): void {
+    const row = this.row(slot)
+    row.reportedBlocks = report.activeBlocks
+    if (report.totalBlocks > 0) this.totalBlocks[slot] = report.totalBlocks
+    this.unfence(slot)
+  }
+
+  /** Looks at one rank's load again, after it has changed. */
+  judgeOverload(slot: number, thresholds: BusyThresholds, prefillTokens: number): void {
+    const decode = decodeLatch(thresholds, this.overloaded[slot] === 1, {
+      bookedBlocks: this.activeDecodeBlocks[slot] as number,
+      reportedBlocks: this.row(slot).reportedBlocks ?? 0,
+      totalBlocks: this.totalBlocks[slot] as number,
+    })
+    const batched = this.maxBatchedTokens[slot] as number
+    this.#setOverloaded(slot, decode || isPrefillOverloaded(thresholds, prefillTokens, batched))
+  }
+
+  /** Left out of the candidates until then, or until the worker is heard of. */
+  fence(slot: number, untilMs: number): void {
+    if (this.fencedUntilMs[slot] === 0) this.#fenced++
+    this.fencedUntilMs[slot] = untilMs
+  }
+
+  unfence(slot: number): void {
+    if (this.fencedUntilMs[slot] === 0) return
+    this.fencedUntilMs[slot] = 0
+    this.#fenced--
+  }
+
+  #isDecode(slots: readonly number[]): boolean {
+    return slots[0] !== undefined && this.row(slots[0]).card.mode === 'decode'
+  }
+
+  #setOverloaded(slot: number, overloaded: boolean): void {
+    const now = overloaded ? 1 : 0
+    this.#overloadedCount += now - (this.overloaded[slot] as number)
+    this.overloaded[slot] = now
+  }
+
+  #take(): number {
+    const slot = this.#free.pop() ?? this.#rows.length
+    if (slot >= this.capacity) this.#grow()
+    this.activePrefillTokens[slot] = 0
+    this.activeDecodeBlocks[slot] = 0
+    this.activeRequests[slot] = 0
+    this.overloaded[slot] = 0
+    this.fencedUntilMs[slot] = 0
+    this.#rows[slot] = undefined
+    this.live.push(slot)
+    return slot
+  }
+
+  #grow(): void {
+    const size = this.capacity * 2
+    this.activePrefillTokens = grown(this.activePrefillTokens, new Float64Array(size))
+    this.activeDecodeBlocks = grown(this.activeDecodeBlocks, new Float64Array(size))
+    this.activeRequests = grown(this.activeRequests, new Int32Array(size))
+    this.overloaded = grown(this.overloaded, new Uint8Array(size))
+    this.fencedUntilMs = grown(this.fencedUntilMs, new Float64Array(size))
+    this.maxBatchedTokens = grown(this.maxBatchedTokens, new Float64Array(size))
+    this.totalBlocks = grown(this.totalBlocks, new Float64Array(size))
+  }
+}
+
+function newRow(card: WorkerCard, dpRank: number, taints: ReadonlySet<string>): RankRow {
+  return { card, dpRank, taints, reportedBlocks: null, kvEventsSeen: 0, lastSequence: null }
+}
+
+function grown<T extends { set(from: T): void }>(from: T, to: T): T {
+  to.set(from)
+  return to
+}
