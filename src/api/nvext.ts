@@ -17,7 +17,7 @@ const workerId = z
     context.addIssue({ code: 'custom', message: 'must be an unsigned 64-bit integer' })
     return z.NEVER
   })
-  .meta({ type: 'integer', minimum: 0, maximum: 18446744073709551615 })
+  .meta({ type: 'integer', minimum: 0, description: 'unsigned 64-bit integer' })
 
 const agentHints = z.strictObject({
   priority: z.int().min(-2147483648).max(2147483647).optional(),

@@ -5,8 +5,8 @@
  * with the generated tokens; text that was sent is never sent again. Not migrated: what a grammar holds to a shape, what
  * the client pinned to a worker, and what has been cancelled.
  */
-import { BatonError, parseWorkerId } from '../base/index.ts'
-import type { WorkerId } from '../base/index.ts'
+import { parseWorkerId } from '../base/index.ts'
+import type { BatonError, WorkerId } from '../base/index.ts'
 import { finishChunk } from '../request/index.ts'
 import type {
   Chunk,

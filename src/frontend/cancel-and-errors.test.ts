@@ -1,0 +1,273 @@
+import { describe, expect, it } from 'vitest'
+import { ERROR_CODES } from '../base/index.ts'
+import type { ErrorCode } from '../base/index.ts'
+import { card, ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
+import type { Answer, ScriptedOptions, ScriptRun } from '../../test/frontend/scripted-frontend.ts'
+
+const CHAT = JSON.stringify({
+  model: 'storyteller',
+  messages: [{ role: 'user', content: 'hi' }],
+  stream: true,
+})
+
+/** A stream that stands where the test has put it. */
+async function startStream(
+  options: ScriptedOptions = {},
+  opening: (run: ScriptRun) => void = (run) => void run.routed().says('one'),
+): Promise<{ it_: ScriptedFrontend; reply: Answer; run: ScriptRun; leave: () => void }> {
+  const it_ = new ScriptedFrontend({ ...options, script: opening })
+  const client = new AbortController()
+  const reply = await it_.send('POST', '/v1/chat/completions', {
+    body: CHAT,
+    signal: client.signal,
+  })
+  const [run] = it_.runs
+  if (run === undefined) throw new Error('nothing was sent')
+  return { it_, reply, run, leave: () => client.abort() }
+}
+
+describe('errors before the first token', () => {
+  for (const stream of [false, true]) {
+    it(`become a status - stream: ${stream}`, async () => {
+      for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
+        const it_ = new ScriptedFrontend({
+          script: (run) => void run.routed().fails(code),
+          limits: { migrationLimit: 0 },
+        })
+        const reply = await it_.chat({ stream })
+        expect([code, reply.status]).toEqual([code, ERROR_CODES[code].httpStatus])
+        expect(reply.json.error.message).toBe('it broke')
+        expect(reply.json.error.stage).toBe('prefill')
+        expect(it_.ends).toHaveLength(1)
+        expect(it_.ends[0]).toMatchObject({ status: reply.status, errorCode: code })
+        expect(it_.frontend.requestsInFlight).toBe(0)
+      }
+    })
+  }
+
+  it('a prompt longer than the context - 400 with both numbers, no worker asked', async () => {
+    const it_ = new ScriptedFrontend({ engine: { contextLength: 20 } })
+    const reply = await it_.chat({
+      stream: true,
+      messages: [{ role: 'user', content: 'word '.repeat(40) }],
+    })
+    expect(reply.status).toBe(400)
+    expect(reply.json.error.code).toBe('context_length_exceeded')
+    expect(reply.json.error.message).toMatch(/20 tokens.*resulted in \d+ tokens/)
+    expect(it_.runs).toHaveLength(0)
+  })
+
+  it('context - one token of room is enough, none is not', async () => {
+    const [prompt = []] = [storyteller().tokenizer.encode('hi', { special: false })]
+    const room = (contextLength: number) =>
+      new ScriptedFrontend({ engine: { contextLength } }).completion({ prompt: [...prompt] })
+    expect((await room(prompt.length)).status).toBe(400)
+    expect((await room(prompt.length + 1)).status).toBe(200)
+  })
+
+  it('max_tokens - by default what the context leaves, and never more', async () => {
+    const it_ = new ScriptedFrontend({ engine: { contextLength: 100 } })
+    await it_.completion({})
+    await it_.completion({ max_tokens: 5 })
+    await it_.completion({ max_tokens: 1000 })
+    const length = it_.requests[0]?.tokenIds.length ?? 0
+    expect(it_.requests.map((request) => request.stop.maxTokens)).toEqual([
+      100 - length,
+      5,
+      100 - length,
+    ])
+  })
+
+  it('the text side cannot be loaded - 500, and the next request tries again', async () => {
+    let tries = 0
+    const it_ = new ScriptedFrontend({
+      options: {
+        loadText: () =>
+          ++tries === 1
+            ? Promise.reject(new Error('tokenizer.json is damaged'))
+            : Promise.resolve(storyteller()),
+      },
+    })
+    expect((await it_.chat()).json.error).toMatchObject({
+      message: 'tokenizer.json is damaged',
+      code: 'model.load_failed',
+    })
+    expect((await it_.chat()).status).toBe(200)
+  })
+
+  it('too many in flight - 529, and free again after the end', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.says('a'),
+      limits: { requestsMax: 1 },
+    })
+    const first = await it_.chat({ stream: true })
+    expect((await it_.chat()).status).toBe(529)
+    it_.runs[0]?.ends()
+    expect(first.ended).toBe(true)
+    it_.script = (run) => void run.ends()
+    expect((await it_.chat()).status).toBe(200)
+  })
+})
+
+describe('errors in a stream', () => {
+  it('are an event that names the stage, then [DONE]', async () => {
+    const { it_, reply, run } = await startStream({ limits: { migrationLimit: 0 } })
+    run.fails('transport.disconnected', 'worker gone')
+    expect(reply.status).toBe(200)
+    expect(reply.ended).toBe(true)
+    expect(reply.events.at(-2)).toEqual({
+      error: {
+        message: 'worker gone',
+        type: 'service_unavailable',
+        param: null,
+        code: 'transport.disconnected',
+        stage: 'decode',
+      },
+    })
+    expect(reply.events.at(-1)).toBe('[DONE]')
+    expect(it_.ends[0]).toMatchObject({ outcome: 'error', status: 200, stage: 'decode' })
+  })
+
+  it('of one choice end the others', async () => {
+    const it_ = new ScriptedFrontend({
+      limits: { migrationLimit: 0 },
+      script: (run) => void run.says('x'),
+    })
+    const reply = await it_.chat({ stream: true, n: 2, temperature: 1 })
+    it_.runs[1]?.fails('backend.unknown')
+    expect(reply.ended).toBe(true)
+    expect(it_.runs[0]?.cancels).toEqual(['stop'])
+    it_.runs[0]?.says('late')
+    expect(reply.text(0)).toBe('x')
+  })
+})
+
+describe('a client that leaves', () => {
+  it('in mid-stream - one kill, nothing written afterwards', async () => {
+    const { it_, reply, run, leave } = await startStream()
+    const before = reply.sse
+    leave()
+    leave()
+    run.says('more').ends('cancelled')
+    expect(run.cancels).toEqual(['kill'])
+    expect(reply.sse).toBe(before)
+    expect(it_.ends).toHaveLength(1)
+    expect(it_.ends[0]).toMatchObject({ outcome: 'cancelled', completionTokens: 1 })
+    expect(it_.frontend.requestsInFlight).toBe(0)
+  })
+
+  it('while it waits for the first token - one kill', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.routed() })
+    const client = new AbortController()
+    const pending = it_.send('POST', '/v1/chat/completions', { body: CHAT, signal: client.signal })
+    await it_.clock.run(1)
+    client.abort()
+    expect((await pending).status).toBe(499)
+    expect(it_.runs[0]?.cancels).toEqual(['kill'])
+  })
+
+  it('before anything was sent - nothing is sent', async () => {
+    const it_ = new ScriptedFrontend()
+    const client = new AbortController()
+    client.abort()
+    const reply = await it_.send('POST', '/v1/chat/completions', {
+      body: CHAT,
+      signal: client.signal,
+    })
+    expect(reply.status).toBe(499)
+    expect(it_.runs).toHaveLength(0)
+  })
+
+  it('after the end - nothing happens', async () => {
+    const { it_, run, leave } = await startStream({}, (run) => void run.says('one').ends())
+    leave()
+    expect(run.cancels).toEqual([])
+    expect(it_.ends).toHaveLength(1)
+  })
+})
+
+describe('time', () => {
+  it('a silent stream - is kept alive by comments, then ended by its deadline', async () => {
+    const { it_, reply, run } = await startStream({ limits: { keepAliveMs: 10, silenceMs: 35 } })
+    await it_.clock.run(29)
+    expect(reply.sse.match(/^: keep-alive$/gm)).toHaveLength(2)
+    await it_.clock.run(100)
+    expect(reply.events.at(-2).error.code).toBe('request.deadline_exceeded')
+    expect(reply.events.at(-2).error.stage).toBe('decode')
+    expect(run.cancels).toEqual(['kill'])
+  })
+
+  it('a stream with tokens - no comments', async () => {
+    const { it_, reply, run } = await startStream({ limits: { keepAliveMs: 10 } })
+    for (let ms = 5; ms < 60; ms += 5) {
+      await it_.clock.run(ms)
+      run.says('x')
+    }
+    expect(reply.sse).not.toContain('keep-alive')
+  })
+
+  it('no first token - 504 for a whole reply, naming the stage', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.routed(),
+      limits: { firstItemMs: 50 },
+    })
+    const pending = it_.chat()
+    await it_.clock.run(60)
+    const reply = await pending
+    expect([reply.status, reply.json.error.stage]).toEqual([504, 'prefill'])
+  })
+
+  it('a stream that waits long for its first token - begins with a comment', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.routed(),
+      limits: { commitAfterMs: 50, keepAliveMs: 20, firstItemMs: 1000 },
+    })
+    const pending = it_.chat({ stream: true })
+    await it_.clock.run(50)
+    const reply = await pending
+    expect(reply.sse).toBe(': keep-alive\n\n')
+    it_.runs[0]?.says('late').ends()
+    expect(reply.text()).toBe('late')
+    expect(it_.clock.nextMs).toBeNull()
+  })
+
+  it('preprocessing that does not end - 504', async () => {
+    const it_ = new ScriptedFrontend({
+      options: { loadText: () => new Promise(() => {}) },
+      limits: { preprocessMs: 50 },
+    })
+    const pending = it_.chat()
+    await it_.clock.run(50)
+    const reply = await pending
+    expect([reply.status, reply.json.error.stage]).toEqual([504, 'preprocess'])
+  })
+
+  it('every end - leaves no timer behind', async () => {
+    const it_ = new ScriptedFrontend()
+    await it_.chat()
+    await it_.chat({ stream: true })
+    await it_.chat({ temperature: 9 })
+    expect(it_.clock.nextMs).toBeNull()
+  })
+})
+
+describe('features of the engine', () => {
+  it('fields that it does not have - refused by name; those that change nothing are not', async () => {
+    const it_ = new ScriptedFrontend()
+    it_.frontend.registry.workerJoined(card({ features: ['logprobs'] }))
+    const wanted = {
+      seed: 1,
+      min_p: 0.1,
+      presence_penalty: 1,
+      frequency_penalty: 1,
+      repetition_penalty: 1.1,
+      logit_bias: { 5: 1 },
+      response_format: { type: 'json_object' },
+    }
+    for (const [name, value] of Object.entries(wanted)) {
+      const reply = await it_.chat({ [name]: value })
+      expect([name, reply.status, reply.json.error.param]).toEqual([name, 400, name])
+    }
+    expect((await it_.chat({ logprobs: true, min_p: 0, repetition_penalty: 1 })).status).toBe(200)
+  })
+})
