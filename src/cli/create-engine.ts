@@ -10,23 +10,24 @@ import type { Tokenizer } from '../text/index.ts'
 import type { ServeConfig } from './serve-config.ts'
 
 export async function createEngine(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
-  return config.engine === 'sim' ? await createSim(config, mode) : createLlamaCpp(config, mode)
+  return config.engine === 'sim'
+    ? await createSim(config, mode)
+    : await createLlamaCpp(config, mode)
 }
 
-function createLlamaCpp(config: ServeConfig, mode: DisaggregationMode): Engine {
-  if (!config.model.toLowerCase().endsWith('.gguf')) {
+async function createLlamaCpp(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
+  const { model, engine, contextLength, batchSize, gpu, ...rest } = config
+  const { ggufPath, name } = await loadModelText(model)
+  if (ggufPath === null) {
     throw new BatonError(
       'config.invalid',
-      `--model ${config.model}: llama.cpp reads GGUF files; give one, or use --engine sim for a Hugging Face folder`,
+      `--model ${model}: ${engine} reads GGUF files and finds none there; give one, or use --engine sim`,
     )
   }
-  const { modelPath, servedModelName, contextLength, batchSize, ...rest } = {
-    ...config,
-    modelPath: config.model,
-  }
-  const { sequences, threads, gpuLayers, kvStoreBytes, gpu } = rest
+  const { sequences, threads, gpuLayers, kvStoreBytes, servedModelName } = rest
   return new LlamaCppEngine({
-    modelPath,
+    modelPath: ggufPath,
+    modelName: servedModelName ?? name,
     mode,
     sequences,
     threads,
@@ -34,7 +35,6 @@ function createLlamaCpp(config: ServeConfig, mode: DisaggregationMode): Engine {
     kvStoreBytes,
     gpu: gpu === 'off' ? false : gpu,
     prefillChunk: batchSize,
-    ...(servedModelName === null ? {} : { modelName: servedModelName }),
     ...(contextLength === null ? {} : { contextSize: contextLength }),
   })
 }
