@@ -1,4 +1,8 @@
-/** Room `engine`: the contract, what checks it, and the simulated engine. */
+/** Room `engine`: the contract, what checks it, and the simulated engine; all that an author of an engine needs. */
+export { BatonError } from '../base/index.ts'
+export type { Clock, ErrorCode, WorkerId } from '../base/index.ts'
+export { finishChunk, tokenChunk, usageOf } from '../request/index.ts'
+export type { Chunk, EngineConfig, FinishReason, GenerateRequest } from '../request/index.ts'
 export type { Engine, EngineObserver } from './engine.ts'
 export { RequestContext } from './generate-context.ts'
 export type { GenerateContext } from './generate-context.ts'

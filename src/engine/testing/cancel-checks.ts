@@ -1,0 +1,125 @@
+/**
+ * Checks of everything that ends a stream early: stop before the first item, stop and kill in the middle, some of many
+ * at once, and a reader that just leaves.
+ */
+import type { Chunk } from '../../request/index.ts'
+import { RequestContext } from '../generate-context.ts'
+import type { ConformanceRule } from './conformance-rules.ts'
+import { messageOf } from './conformance-subject.ts'
+import type { ConformanceSubject, StreamOutcome } from './conformance-subject.ts'
+
+export async function checkStopBeforeFirst(subject: ConformanceSubject): Promise<void> {
+  const request = subject.request(subject.longOutput)
+  const context = new RequestContext(request.requestId)
+  context.stop()
+  const outcome = await subject.read(request, { context, deadlineMs: subject.cancelDeadlineMs })
+  judgeStopped(subject, outcome, 'cancellation-not-observed')
+}
+
+export async function checkStopInMiddle(subject: ConformanceSubject): Promise<void> {
+  if (skipsLong(subject, 'stop-in-middle')) return
+  for (const kind of ['stop', 'kill'] as const) {
+    const request = subject.request(subject.longOutput)
+    const context = new RequestContext(request.requestId)
+    const end = (): void => {
+      if (kind === 'stop') context.stop()
+      else context.kill()
+      // A second one changes nothing.
+      context.stop()
+    }
+    const outcome = await subject.read(request, {
+      context,
+      onItem: (count) => (count === 2 ? end() : undefined),
+    })
+    if (!context.isStopped) {
+      subject.judgePlain(outcome)
+      subject.report.skip('stop-in-middle', 'the output ended before it could be stopped')
+      return
+    }
+    const late = kind === 'stop' ? 'cancellation-not-observed' : 'kill-not-observed'
+    judgeStopped(subject, outcome, late)
+  }
+}
+
+/** Half of eight are stopped at once; the others must not notice. */
+export async function checkConcurrentStop(subject: ConformanceSubject): Promise<void> {
+  if (skipsLong(subject, 'concurrent-stop')) return
+  const stopped: RequestContext[] = []
+  const streams = Array.from({ length: 8 }, (_, i) => {
+    const isStopped = i % 2 === 0
+    const request = subject.request(isStopped ? subject.longOutput : 8)
+    const context = new RequestContext(request.requestId)
+    if (!isStopped) return subject.read(request, { context })
+    stopped.push(context)
+    const onItem = (count: number): void => {
+      if (count === 1) for (const each of stopped) each.stop()
+    }
+    return subject.read(request, { context, onItem })
+  })
+  const outcomes = await Promise.all(streams)
+  for (const [i, outcome] of outcomes.entries()) {
+    if (i % 2 === 0) {
+      if (stopped[i / 2]!.isStopped) judgeStopped(subject, outcome, 'cancellation-not-observed')
+    } else if (outcome.end !== 'finish' || outcome.chunks.at(-1)?.finish === 'cancelled') {
+      const why = outcome.error === undefined ? outcome.end : messageOf(outcome.error)
+      subject.report.fail('cancel-hurts-others', `a stream beside stopped ones: ${why}`)
+    }
+  }
+}
+
+/** More streams than the engine has places are dropped after their first item; then a request must still get one. */
+export async function checkDrop(subject: ConformanceSubject): Promise<void> {
+  if (skipsLong(subject, 'drop')) return
+  const count = Math.min(64, (subject.config.maxNumSeqs ?? 16) + 4)
+  for (let i = 0; i < count; i++) {
+    if (!(await dropOne(subject))) return
+  }
+  const { end } = await subject.read(subject.request(8))
+  if (end !== 'finish')
+    subject.report.fail('drop-not-released', `after ${count} dropped streams: ${end}`)
+}
+
+async function dropOne(subject: ConformanceSubject): Promise<boolean> {
+  const request = subject.request(subject.longOutput)
+  const context = new RequestContext(request.requestId)
+  const stream = subject.engine.generate(request, context)
+  const iterator: AsyncIterator<Chunk> = stream[Symbol.asyncIterator]()
+  const first = await subject.within(iterator.next())
+  if (first === undefined) {
+    subject.report.fail('drop-not-released', 'after dropped streams a new one gets no item')
+    return false
+  }
+  const closing = iterator.return?.()
+  if (closing === undefined) return true
+  const closed = await subject.within(
+    closing.then(() => true),
+    subject.cancelDeadlineMs,
+  )
+  if (closed === true) return true
+  subject.report.fail('drop-not-observed', `not closed within ${subject.cancelDeadlineMs} ms`)
+  return false
+}
+
+function skipsLong(subject: ConformanceSubject, check: string): boolean {
+  if (!subject.isPrefill) return false
+  subject.report.skip(check, 'a prefill worker has one item only')
+  return true
+}
+
+function judgeStopped(
+  subject: ConformanceSubject,
+  outcome: StreamOutcome,
+  late: ConformanceRule,
+): void {
+  const { end, chunks, error, brokenRule } = outcome
+  const { report } = subject
+  if (brokenRule === 'missing-terminal' && chunks.length === 0)
+    report.fail('no-chunks', 'a stopped stream ended without any item')
+  else if (brokenRule !== undefined) report.fail(brokenRule, messageOf(error))
+  else if (end === 'deadline') report.fail(late, 'the stopped stream did not end in time')
+  else if (end === 'error') {
+    report.fail('stream-error', `a stopped stream ended in ${messageOf(error)}`)
+    subject.judgeError(error)
+  } else if (chunks.at(-1)?.finish !== 'cancelled')
+    report.fail('cancel-ignored', `a stopped stream ended with '${chunks.at(-1)?.finish}'`)
+}

@@ -1,0 +1,40 @@
+/**
+ * What the conformance kit can find wrong with an engine, by name. The rules of single items are those of the
+ * stream validator; here are the ones that need a whole engine.
+ */
+import { STREAM_RULES } from '../validate-stream.ts'
+
+export const CONFORMANCE_RULES = {
+  ...STREAM_RULES,
+  'start-failed': '`start` resolves.',
+  'model-empty': 'The engine config names a model.',
+  'config-invalid': 'Numbers of the engine config are whole and positive.',
+  'generate-failed': 'A plain request is answered by a stream, not by a throw.',
+  'no-chunks': 'A stream has at least one item.',
+  'stream-error': 'A plain request does not end in an error.',
+  'stream-not-closed': 'After the terminal item the iterator is done.',
+  'response-timeout': 'A plain request is answered within the deadline.',
+  'finish-wrong': 'A request that nobody stopped does not end with `cancelled`.',
+  'concurrent-generate-failed': 'Eight requests at once are all answered.',
+  'prefill-result-missing': 'A prefill worker ends with a `prefillResult`.',
+  'seed-not-repeatable': 'An engine with feature `seed` repeats itself under the same seed.',
+  'cancellation-not-observed': 'A stopped stream ends within the deadline, also before its first item.',
+  'kill-not-observed': 'A killed stream ends within the deadline.',
+  'cancel-hurts-others': 'Streams beside stopped ones go on unharmed.',
+  'drop-not-observed': 'Closing a stream that is not at its end returns within the deadline.',
+  'drop-not-released': 'A dropped stream gives back what it held.',
+  'generate-before-start': 'An engine that was not started refuses requests.',
+  'abort-failed': '`abort` of a request that is gone or unknown does no harm.',
+  'health-check-failed': 'The health check request is answered.',
+  'kv-event-malformed': 'Hashes of KV events come in pairs of u32.',
+  'kv-event-parent-unknown': 'A stored block follows one that is stored.',
+  'kv-event-removed-unknown': 'Only what was stored is removed.',
+  'load-report-invalid': 'Load reports hold whole numbers and not more active blocks than there are.',
+  'drain-failed': '`drain` of an idle engine resolves within the deadline.',
+  'cleanup-failed': '`cleanup` resolves within the deadline.',
+  'cleanup-leaves-streams': '`cleanup` ends the streams that are live.',
+  'second-cleanup-failed': '`cleanup` can be called again.',
+  'cleanup-without-start-failed': '`cleanup` works on an engine that was never started.',
+} as const
+
+export type ConformanceRule = keyof typeof CONFORMANCE_RULES

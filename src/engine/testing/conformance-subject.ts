@@ -1,0 +1,206 @@
+/**
+ * The engine under test with all that the checks need: requests, deadlines, and a reader that misses nothing.
+ */
+import { BatonError, workerIdOf } from '../../base/index.ts'
+import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.ts'
+import type { Engine } from '../engine.ts'
+import { RequestContext } from '../generate-context.ts'
+import { brokenStreamRule, StreamValidator } from '../validate-stream.ts'
+import type { StreamRule } from '../validate-stream.ts'
+import type { ConformanceOptions } from './conformance-options.ts'
+import type { ReportBuilder } from './conformance-report.ts'
+
+export const WORKER_ID = workerIdOf(1)
+
+/** How a stream ended: with a terminal chunk, an error, without either, or not at all. */
+export interface StreamOutcome {
+  readonly end: 'finish' | 'error' | 'missing' | 'deadline' | 'broken'
+  readonly chunks: readonly Chunk[]
+  readonly error?: unknown
+  readonly brokenRule?: StreamRule
+  /** The iterator did not say `done` after the terminal item. */
+  readonly notClosed?: boolean
+}
+
+export interface ReadOptions {
+  readonly context?: RequestContext
+  readonly deadlineMs?: number
+  /** Called after each item, with how many there were. */
+  readonly onItem?: (count: number) => void
+}
+
+const EXPIRED = Symbol('expired')
+
+export class ConformanceSubject {
+  readonly engine: Engine
+  readonly options: ConformanceOptions
+  readonly report: ReportBuilder
+  config: EngineConfig = { model: '' }
+  #requests = 0
+
+  constructor(engine: Engine, options: ConformanceOptions, report: ReportBuilder) {
+    this.engine = engine
+    this.options = options
+    this.report = report
+  }
+
+  get deadlineMs(): number {
+    return this.options.deadlineMs ?? 30_000
+  }
+
+  get cancelDeadlineMs(): number {
+    return this.options.cancelDeadlineMs ?? 2000
+  }
+
+  get isPrefill(): boolean {
+    return this.options.mode === 'prefill'
+  }
+
+  /** As long an output as the context allows, at most 10,000. */
+  get longOutput(): number {
+    const room = (this.config.contextLength ?? Infinity) - this.#prompt.length - 1
+    return Math.max(1, Math.min(10_000, room))
+  }
+
+  request(maxTokens: number, change: Partial<GenerateRequest> = {}): GenerateRequest {
+    this.#requests += 1
+    const request: GenerateRequest = {
+      requestId: `conformance-${this.#requests}`,
+      model: this.config.model,
+      tokenIds: Uint32Array.from(this.#prompt),
+      sampling: {},
+      stop: { maxTokens, ignoreEos: maxTokens > 8 },
+      output: {},
+      eosTokenIds: [],
+      routing: {},
+      ...change,
+    }
+    return this.options.prepareRequest?.(request) ?? request
+  }
+
+  get #prompt(): readonly number[] {
+    return this.options.promptTokenIds ?? [1, 2, 3]
+  }
+
+  /** The value, or undefined when the deadline passed first. */
+  async within<T>(promise: Promise<T>, deadlineMs = this.deadlineMs): Promise<T | undefined> {
+    const { clock } = this.options
+    if (clock === undefined) return promise
+    const expired = new Promise<typeof EXPIRED>((resolve) => {
+      const timer = clock.after(deadlineMs, () => resolve(EXPIRED))
+      const cancel = (): void => timer.cancel()
+      promise.then(cancel, cancel)
+    })
+    const result = await Promise.race([promise, expired])
+    return result === EXPIRED ? undefined : result
+  }
+
+  /** Resolves with true, or says why not. */
+  async succeeds(action: () => Promise<unknown> | undefined | void): Promise<true | string> {
+    try {
+      const done = Promise.resolve(action()).then(() => true as const)
+      return (await this.within(done)) ?? `nothing within ${this.deadlineMs} ms`
+    } catch (error) {
+      return messageOf(error)
+    }
+  }
+
+  /** Reads a stream to its very end (and one item beyond the terminal one). */
+  async read(request: GenerateRequest, options: ReadOptions = {}): Promise<StreamOutcome> {
+    const context = options.context ?? new RequestContext(request.requestId)
+    const chunks: Chunk[] = []
+    let iterator: AsyncIterator<Chunk>
+    try {
+      iterator = this.engine.generate(request, context)[Symbol.asyncIterator]()
+    } catch (error) {
+      return { end: 'error', chunks, error }
+    }
+    const outcome = await this.#readItems(iterator, request, context, chunks, options)
+    const closed = outcome.end === 'deadline' ? undefined : iterator.return?.()
+    if (closed !== undefined) await this.within(closed.then(() => true)).catch(() => false)
+    return outcome
+  }
+
+  async #readItems(
+    iterator: AsyncIterator<Chunk>,
+    request: GenerateRequest,
+    context: RequestContext,
+    chunks: Chunk[],
+    { deadlineMs, onItem }: ReadOptions,
+  ): Promise<StreamOutcome> {
+    const validator = new StreamValidator({ request, context })
+    try {
+      for (;;) {
+        validator.pull()
+        const item = await this.#next(iterator, validator, deadlineMs)
+        if (item === undefined)
+          return { end: 'deadline', chunks, ...(validator.hasEnded ? { notClosed: true } : {}) }
+        if (item.done === true) {
+          validator.end()
+          return { end: 'finish', chunks }
+        }
+        validator.chunk(item.value)
+        chunks.push(item.value)
+        onItem?.(chunks.length)
+      }
+    } catch (error) {
+      const brokenRule = brokenStreamRule(error)
+      if (brokenRule === null) return await this.#afterError(iterator, { end: 'error', chunks, error })
+      return { end: brokenRule === 'missing-terminal' ? 'missing' : 'broken', chunks, error, brokenRule }
+    }
+  }
+
+  /** An error is terminal as well: the iterator must be done now. */
+  async #afterError(
+    iterator: AsyncIterator<Chunk>,
+    outcome: StreamOutcome,
+  ): Promise<StreamOutcome> {
+    const ended = { done: true, value: undefined } as const
+    const next = await this.within(iterator.next().catch(() => ended))
+    if (next === undefined) return { ...outcome, notClosed: true }
+    if (next.done === true) return outcome
+    const brokenRule = 'item-after-terminal'
+    return { ...outcome, end: 'broken', brokenRule, error: new Error('an item after an error') }
+  }
+
+  async #next(
+    iterator: AsyncIterator<Chunk>,
+    validator: StreamValidator,
+    deadlineMs: number | undefined,
+  ): Promise<IteratorResult<Chunk> | undefined> {
+    try {
+      return await this.within(iterator.next(), deadlineMs)
+    } catch (thrown) {
+      // An error after the terminal item is one item too many; any other is judged as it was thrown.
+      throw validator.hasEnded ? validator.failure(thrown) : thrown
+    }
+  }
+
+  /** Says what is wrong with a stream that nobody stopped. True when nothing is. */
+  judgePlain(outcome: StreamOutcome): boolean {
+    const { end, chunks, error, brokenRule, notClosed } = outcome
+    if (brokenRule === 'missing-terminal' && chunks.length === 0)
+      this.report.fail('no-chunks', 'the stream ended without any item')
+    else if (brokenRule !== undefined) this.report.fail(brokenRule, messageOf(error))
+    else if (notClosed === true)
+      this.report.fail('stream-not-closed', 'the iterator waits after the terminal item')
+    else if (end === 'deadline')
+      this.report.fail('response-timeout', `nothing within ${this.deadlineMs} ms`)
+    else if (end === 'error') {
+      this.report.fail(chunks.length === 0 ? 'generate-failed' : 'stream-error', messageOf(error))
+      this.judgeError(error)
+    } else if (chunks.at(-1)?.finish === 'cancelled')
+      this.report.fail('finish-wrong', 'nobody stopped the request, but it ended with `cancelled`')
+    else return true
+    return false
+  }
+
+  judgeError(error: unknown): void {
+    if (error instanceof BatonError) return
+    this.report.fail('error-untyped', `thrown was ${messageOf(error)}`)
+  }
+}
+
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown)
+}

@@ -1,0 +1,80 @@
+/**
+ * Checks of plain requests: one, eight at once, under a seed, and those that must fail in the right way.
+ */
+import { RequestContext } from '../generate-context.ts'
+import { messageOf } from './conformance-subject.ts'
+import type { ConformanceSubject } from './conformance-subject.ts'
+
+export async function checkSingle(subject: ConformanceSubject): Promise<void> {
+  const outcome = await subject.read(subject.request(8))
+  if (!subject.judgePlain(outcome)) return
+  if (subject.isPrefill && outcome.chunks.at(-1)?.prefillResult === undefined)
+    subject.report.fail('prefill-result-missing', 'the terminal chunk has none')
+}
+
+export async function checkConcurrent(subject: ConformanceSubject): Promise<void> {
+  const outcomes = await Promise.all(
+    Array.from({ length: 8 }, () => subject.read(subject.request(8))),
+  )
+  const answered = outcomes.filter(({ end, chunks }) => end === 'finish' && chunks.length > 0)
+  if (answered.length < outcomes.length) {
+    const other = outcomes.find((outcome) => !answered.includes(outcome))
+    const why = other?.error === undefined ? (other?.end ?? '') : messageOf(other.error)
+    subject.report.fail('concurrent-generate-failed', `${answered.length} of 8 answered (${why})`)
+  }
+}
+
+export async function checkLogprobs(subject: ConformanceSubject): Promise<void> {
+  if (subject.config.features?.includes('logprobs') !== true || subject.isPrefill) {
+    subject.report.skip('logprobs', 'not a feature of this engine')
+    return
+  }
+  subject.judgePlain(await subject.read(subject.request(4, { output: { logprobs: 1 } })))
+}
+
+export async function checkSeed(subject: ConformanceSubject): Promise<void> {
+  if (subject.config.features?.includes('seed') !== true || subject.isPrefill) {
+    subject.report.skip('seed', 'not a feature of this engine')
+    return
+  }
+  const tokens: string[] = []
+  for (let run = 0; run < 2; run++) {
+    const request = subject.request(8, { sampling: { temperature: 1, seed: 7 } })
+    const outcome = await subject.read(request)
+    if (!subject.judgePlain(outcome)) return
+    tokens.push(outcome.chunks.flatMap((chunk) => [...chunk.tokenIds]).join(' '))
+  }
+  if (tokens[0] !== tokens[1])
+    subject.report.fail('seed-not-repeatable', `first ${tokens[0]}, then ${tokens[1]}`)
+}
+
+/** What an engine refuses, it refuses with a typed error. */
+export async function checkErrors(subject: ConformanceSubject): Promise<void> {
+  const empty = await subject.read(subject.request(8, { tokenIds: new Uint32Array(0) }))
+  if (empty.end === 'error') subject.judgeError(empty.error)
+  else subject.judgePlain(empty)
+  const { failingRequest } = subject.options
+  if (failingRequest === undefined) return
+  const outcome = await subject.read(failingRequest)
+  if (outcome.end === 'error') subject.judgeError(outcome.error)
+  else subject.report.fail('error-untyped', 'the failing request did not end in an error')
+}
+
+export async function checkHealth(subject: ConformanceSubject): Promise<void> {
+  const request = subject.engine.healthCheckPayload?.() ?? null
+  if (request === null) {
+    subject.report.skip('health', 'the engine has no health check request')
+    return
+  }
+  const { end, error } = await subject.read(request)
+  if (end !== 'finish')
+    subject.report.fail('health-check-failed', error === undefined ? end : messageOf(error))
+}
+
+/** On an engine that was never started. */
+export async function checkBeforeStart(subject: ConformanceSubject): Promise<void> {
+  const context = new RequestContext('before-start')
+  const outcome = await subject.read(subject.request(8), { context })
+  if (outcome.end === 'error') subject.judgeError(outcome.error)
+  else subject.report.fail('generate-before-start', `the stream ended in '${outcome.end}'`)
+}
