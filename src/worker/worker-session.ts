@@ -9,7 +9,7 @@
 import { BatonError } from '../base/index.ts'
 import type { Clock, ErrorCode, Timer } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
-import { RequestContext } from '../engine/index.ts'
+import { RequestContext, StreamValidator } from '../engine/index.ts'
 import { finishChunk, usageOf } from '../request/index.ts'
 import type { Chunk, DisaggregationMode, GenerateRequest, RequestHandle } from '../request/index.ts'
 import type { ReplyPort } from '../wire/index.ts'
@@ -110,9 +110,11 @@ export class WorkerSession implements RequestHandle {
     }
     if (this.#context.isStopped) return this.#endCancelled()
 
+    const validator = new StreamValidator({ request, context: this.#context })
     for await (const chunk of engine.generate(request, this.#context)) {
       this.#itemCount++
       if (this.#ended) break
+      validator.chunk(chunk)
       if (chunk.finish !== undefined) return this.#endWithChunk(chunk)
       const tokenIds = chunk.tokenIds
       if (tokenIds.length > 0) {
@@ -122,13 +124,9 @@ export class WorkerSession implements RequestHandle {
       if (tokenIds.length === 1 && isBareToken(chunk)) reply.token(tokenIds[0] as number)
       else reply.chunk(chunk)
       if (!reply.isWritable) await reply.drained()
+      validator.pull()
     }
-    if (this.#ended) return
-    if (this.#context.isStopped) return this.#endCancelled()
-    throw new BatonError(
-      'backend.stream_incomplete',
-      'the engine ended the stream without a terminal item',
-    )
+    if (!this.#ended) validator.end()
   }
 
   #onFirstToken(): void {

@@ -1,0 +1,67 @@
+/**
+ * A reply that keeps what it was given, for tests of whatever serves requests. It counts what came after the end
+ * instead of ignoring it.
+ */
+import type { BatonError } from '../base/index.ts'
+import type { Chunk } from '../request/index.ts'
+import type { ReplyPort } from '../wire/index.ts'
+
+export class RecordedReply implements ReplyPort {
+  readonly tokens: number[] = []
+  readonly chunks: Chunk[] = []
+  /** Resolves at the terminal item, whichever it is. */
+  readonly ended: Promise<void>
+  failure: BatonError | null = null
+  terminal: Chunk | null = null
+  itemsAfterEnd = 0
+  isWritable = true
+  #end: () => void = () => undefined
+  #onDrained: (() => void)[] = []
+
+  constructor() {
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve
+    })
+  }
+
+  get hasEnded(): boolean {
+    return this.failure !== null || this.terminal !== null
+  }
+
+  token(tokenId: number): void {
+    this.#countLate()
+    this.tokens.push(tokenId)
+  }
+
+  chunk(chunk: Chunk): void {
+    this.#countLate()
+    this.chunks.push(chunk)
+    this.tokens.push(...chunk.tokenIds)
+    if (chunk.finish === undefined) return
+    this.terminal = chunk
+    this.#end()
+  }
+
+  error(error: BatonError): void {
+    this.#countLate()
+    this.failure = error
+    this.#end()
+  }
+
+  drained(): Promise<void> {
+    if (this.isWritable) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#onDrained.push(resolve)
+    })
+  }
+
+  /** The reader has room again. */
+  drain(): void {
+    this.isWritable = true
+    for (const resolve of this.#onDrained.splice(0)) resolve()
+  }
+
+  #countLate(): void {
+    if (this.hasEnded) this.itemsAfterEnd++
+  }
+}
