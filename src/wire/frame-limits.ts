@@ -28,6 +28,8 @@ const BATON_LIMITS: readonly (readonly [number, number])[] = [
   [TAG.KV_PULL_END, 64 * KIB],
   [TAG.KV_PLACED, KIB],
   [TAG.KV_TAKEN, KIB],
+  [TAG.KV_ARENA, 4 * KIB],
+  [TAG.KV_ARENA_READY, KIB],
   [TAG.KV_EVENTS, 64 * MIB],
   [TAG.KV_SNAPSHOT, 64],
   [TAG.LOAD, KIB],

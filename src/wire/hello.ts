@@ -54,7 +54,7 @@ export function decodeHello(bytes: Uint8Array, start: number, end: number): Hell
   }
   const version = reader.u16()
   const versionOldest = reader.u16()
-  const nonce = reader.bytes(NONCE_BYTES).slice()
+  const nonce = reader.copy(NONCE_BYTES)
   expectCommonVersion(version, versionOldest)
   const body = decodeRecord(bytes, start + HEAD_BYTES, end, 'HELLO')
   const { role, software, capabilities, limits, workerId, authRequired } = body

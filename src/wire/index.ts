@@ -15,6 +15,36 @@ export {
   encodeHello,
 } from './hello.ts'
 export type { Hello, HelloBody, WireRole } from './hello.ts'
+export {
+  KV_CHUNK_HEAD_BYTES,
+  PULL_BY_SHM,
+  decodeKvArena,
+  decodeKvChunkHead,
+  decodeKvPlaced,
+  decodeKvPull,
+  decodeKvPullEnd,
+  decodeKvRelease,
+  decodeNumber,
+  encodeKvArena,
+  encodeKvArenaReady,
+  encodeKvChunkHead,
+  encodeKvPlaced,
+  encodeKvPull,
+  encodeKvPullEnd,
+  encodeKvRelease,
+  encodeKvTaken,
+} from './kv-message.ts'
+export type {
+  KvArenaMessage,
+  KvChunkHead,
+  KvPlacedMessage,
+  KvPullEndMessage,
+  KvPullMessage,
+  KvReleaseKind,
+  KvReleaseMessage,
+} from './kv-message.ts'
+export { KvOfferBook } from './kv-offer-book.ts'
+export type { HeldOffer, KvOfferBookOptions } from './kv-offer-book.ts'
 export type {
   KvBlockReader,
   KvClient,

@@ -55,6 +55,11 @@ export class PayloadReader {
     return this.#bytes.subarray(at, at + count)
   }
 
+  /** Bytes to keep. (`slice` would not copy when the host's bytes are a Buffer.) */
+  copy(count: number): Uint8Array {
+    return new Uint8Array(this.bytes(count))
+  }
+
   /** `count` numbers, copied. */
   u32s(count: number): Uint32Array {
     return u32sOf(this.bytes(count * 4))

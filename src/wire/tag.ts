@@ -23,6 +23,7 @@ export const TAG = {
   ERROR: 46,
   CANCEL: 47,
   CREDIT: 48,
+  /** Reserved: an offer travels inside the reply of the prefill leg (`PrefillResult`). */
   KV_OFFER: 50,
   KV_PULL: 51,
   KV_CHUNK: 52,
@@ -30,6 +31,8 @@ export const TAG = {
   KV_PULL_END: 54,
   KV_PLACED: 55,
   KV_TAKEN: 56,
+  KV_ARENA: 57,
+  KV_ARENA_READY: 58,
   KV_EVENTS: 60,
   KV_SNAPSHOT: 61,
   LOAD: 62,

@@ -163,7 +163,7 @@ export class WireSocket {
   #attach(): void {
     const socket = this.#socket
     socket.setNoDelay(true)
-    socket.on('data', (piece: Buffer) => this.#onData(piece))
+    socket.on('data', (piece: Buffer) => this.receive(piece))
     socket.on('drain', () => this.#handler.onDrain?.())
     socket.on('error', (error) => {
       this.#fail(new BatonError('transport.disconnected', error.message, { cause: error }))
@@ -176,7 +176,8 @@ export class WireSocket {
     })
   }
 
-  #onData(piece: Uint8Array): void {
+  /** Bytes of a socket that was made with its own read buffer (`onread`) and so has no 'data' events. */
+  receive(piece: Uint8Array): void {
     if (this.#isClosed) return
     this.#heardAtMs = performance.now()
     try {

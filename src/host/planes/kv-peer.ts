@@ -1,0 +1,282 @@
+/**
+ * The decode side's bulk connection to one prefill worker: made when first needed, shared by all pulls from it, made
+ * again when it breaks under a pull, closed when it has been idle.
+ *
+ * A pull goes on with what is still lacking after a break, at most `RESUMES_MAX` times; a pull without progress for
+ * `stallMs` fails. Chunk bytes go from the read buffer to their block directly: one copy, no gathering.
+ */
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+
+import { BatonError } from '../../base/index.ts'
+import {
+  KV_CHUNK_HEAD_BYTES,
+  TAG,
+  decodeKvChunkHead,
+  decodeKvPullEnd,
+  encodeKvPull,
+  encodeKvRelease,
+  protocolError,
+  tagName,
+} from '../../wire/index.ts'
+import type { Hello, KvChunkHead, KvReleaseKind } from '../../wire/index.ts'
+import type { KvPull } from './kv-pull.ts'
+import { WireSocket } from './wire-socket.ts'
+import type { WireTiming } from './wire-socket.ts'
+
+export interface KvPeerOptions {
+  readonly host: string
+  readonly port: number
+  readonly software: string
+  readonly secret?: string | undefined
+  readonly timing?: WireTiming | undefined
+  readonly connectTimeoutMs: number
+  readonly stallMs: number
+  readonly idleMs: number
+  readonly onIdle: () => void
+}
+
+interface Running {
+  readonly pull: KvPull
+  readonly settle: (error?: BatonError) => void
+}
+
+const RESUMES_MAX = 3
+const READ_BYTES = 1024 * 1024
+
+export class KvPeer {
+  readonly #options: KvPeerOptions
+  readonly #running = new Map<number, Running>()
+  readonly #watch: NodeJS.Timeout
+  #releases: { kind: KvReleaseKind; offerId: string }[] = []
+  #wire: WireSocket | null = null
+  #socket: Socket | null = null
+  #isReady = false
+  #isClosed = false
+  #connectingSinceMs = 0
+  #usedAtMs = performance.now()
+  /** Of the KV_CHUNK that is coming in. */
+  readonly #headBytes = new Uint8Array(KV_CHUNK_HEAD_BYTES)
+  #head: KvChunkHead | null = null
+  #place: Uint8Array | null = null
+
+  constructor(options: KvPeerOptions) {
+    this.#options = options
+    this.#watch = setInterval(() => this.#onWatch(), Math.min(500, options.stallMs / 2))
+    this.#watch.unref()
+  }
+
+  /** Resolves when every block has been taken, and acknowledges then. */
+  async run(pull: KvPull, signal: AbortSignal | undefined): Promise<void> {
+    const finished = new Promise<void>((resolve, reject) => {
+      this.#running.set(pull.pullId, {
+        pull,
+        settle: (error) => (error ? reject(error) : resolve()),
+      })
+    })
+    const onAbort = (): void => {
+      this.#fail(pull, new BatonError('request.cancelled', 'the KV pull was cancelled'))
+    }
+    signal?.addEventListener('abort', onAbort, { once: true })
+    try {
+      if (signal?.aborted) onAbort()
+      else if (this.#isReady) this.#ask(pull)
+      else this.#connect()
+      await finished
+      this.release('acknowledged', pull.offer.offerId)
+    } catch (error) {
+      const isLost = error instanceof BatonError && error.code === 'kv.offer_gone'
+      if (!isLost) this.release('abandoned', pull.offer.offerId)
+      throw error
+    } finally {
+      signal?.removeEventListener('abort', onAbort)
+      this.#running.delete(pull.pullId)
+    }
+  }
+
+  /** Best effort: when the peer cannot be told, its lease ends by itself. */
+  release(kind: KvReleaseKind, offerId: string): void {
+    if (this.#isClosed) return
+    this.#usedAtMs = performance.now()
+    if (this.#isReady && this.#wire) {
+      encodeKvRelease(this.#wire.writer, { kind, offerId })
+      this.#wire.flush()
+      return
+    }
+    this.#releases.push({ kind, offerId })
+    this.#connect()
+  }
+
+  close(reason: BatonError): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    clearInterval(this.#watch)
+    for (const { settle } of this.#running.values()) settle(reason)
+    this.#running.clear()
+    if (this.#wire) this.#wire.close(reason)
+    else this.#socket?.destroy()
+  }
+
+  #connect(): void {
+    if (this.#socket || this.#isClosed) return
+    const { host, port } = this.#options
+    this.#connectingSinceMs = performance.now()
+    const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
+    const onread = {
+      buffer,
+      callback: (count: number): boolean => {
+        this.#wire?.receive(buffer.subarray(0, count))
+        return true
+      },
+    }
+    const socket = connect({ host, port, noDelay: true, onread })
+    this.#socket = socket
+    const onError = (error: Error): void => this.#onLost(error.message)
+    socket.once('error', onError)
+    socket.once('connect', () => {
+      socket.off('error', onError)
+      this.#wire = this.#createWire(socket)
+    })
+  }
+
+  #createWire(socket: Socket): WireSocket {
+    const { software, secret, timing } = this.#options
+    return new WireSocket(
+      socket,
+      {
+        side: 'initiator',
+        self: { role: 'kv-client', software, capabilities: [], limits: {} },
+        secret,
+        timing,
+        streamedTag: TAG.KV_CHUNK,
+      },
+      {
+        onReady: (peer) => this.#onReady(peer),
+        onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
+        onPart: (_tag, length, offset, bytes, start, end) => {
+          this.#onChunkPart(length, offset, bytes, start, end)
+        },
+        onClosed: (reason) => this.#onLost(reason.message, reason),
+      },
+    )
+  }
+
+  #onReady(peer: Hello): void {
+    if (peer.role !== 'kv-server') {
+      throw protocolError('message.unexpected', `a ${peer.role} answers where KV was offered`)
+    }
+    this.#isReady = true
+    for (const { kind, offerId } of this.#releases.splice(0)) this.release(kind, offerId)
+    for (const { pull } of this.#running.values()) this.#ask(pull)
+  }
+
+  #ask(pull: KvPull): void {
+    if (!this.#wire) return
+    this.#usedAtMs = performance.now()
+    const { pullId, missing: indexes, offer } = pull
+    encodeKvPull(this.#wire.writer, { pullId, flags: 0, indexes, offerId: offer.offerId })
+    this.#wire.flush()
+  }
+
+  #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
+    if (tag !== TAG.KV_PULL_END) {
+      throw protocolError('message.unexpected', `a KV server does not send ${tagName(tag)}`)
+    }
+    const { pullId, error } = decodeKvPullEnd(bytes, start, end)
+    const running = this.#running.get(pullId)
+    if (!running) return
+    const { pull, settle } = running
+    this.#running.delete(pullId)
+    if (error || pull.isComplete) settle(error)
+    else settle(new BatonError('kv.transfer_failed', 'the peer ended before it had sent all'))
+  }
+
+  /** A piece of a KV_CHUNK payload: first its head, then bytes that go to their block. */
+  #onChunkPart(length: number, at: number, bytes: Uint8Array, start: number, end: number): void {
+    let from = start
+    if (at < KV_CHUNK_HEAD_BYTES) {
+      const count = Math.min(end - start, KV_CHUNK_HEAD_BYTES - at)
+      this.#headBytes.set(bytes.subarray(start, start + count), at)
+      from += count
+      if (at + count < KV_CHUNK_HEAD_BYTES) {
+        if (length < KV_CHUNK_HEAD_BYTES) throw protocolError('message.truncated', 'KV_CHUNK')
+        return
+      }
+      this.#head = decodeKvChunkHead(this.#headBytes)
+      this.#place = this.#placeOf(this.#head, length - KV_CHUNK_HEAD_BYTES)
+    }
+    const offset = at + (from - start) - KV_CHUNK_HEAD_BYTES
+    const isWhole = offset + (end - from) === length - KV_CHUNK_HEAD_BYTES
+    if (this.#head === null || this.#place === null) return
+    this.#place.set(bytes.subarray(from, end), offset)
+    if (isWhole) this.#takeChunk(this.#head, this.#place)
+  }
+
+  /** Null for a pull that has ended here: its bytes are let pass. */
+  #placeOf(head: KvChunkHead, length: number): Uint8Array | null {
+    const running = this.#running.get(head.pullId)
+    if (!running) return null
+    try {
+      return running.pull.place(head, length)
+    } catch (error) {
+      this.#fail(running.pull, BatonError.from(error))
+      return null
+    }
+  }
+
+  #takeChunk(head: KvChunkHead, chunk: Uint8Array): void {
+    const running = this.#running.get(head.pullId)
+    if (!running) return
+    this.#usedAtMs = performance.now()
+    try {
+      running.pull.take(head, chunk)
+    } catch (error) {
+      this.#fail(running.pull, BatonError.from(error, 'kv.transfer_failed'))
+    }
+  }
+
+  #fail(pull: KvPull, error: BatonError): void {
+    const running = this.#running.get(pull.pullId)
+    if (!running) return
+    this.#running.delete(pull.pullId)
+    running.settle(error)
+  }
+
+  #onLost(message: string, cause?: BatonError): void {
+    this.#wire = null
+    this.#socket?.destroy()
+    this.#socket = null
+    this.#isReady = false
+    this.#head = null
+    this.#place = null
+    for (const { pull } of this.#running.values()) {
+      if (pull.resumed < RESUMES_MAX && !this.#isClosed) {
+        pull.restart()
+      } else {
+        const { host, port } = this.#options
+        const text = `the KV connection to ${host}:${port} broke: ${message}`
+        this.#fail(pull, new BatonError('kv.transfer_failed', text, { cause }))
+      }
+    }
+    if (this.#running.size > 0) setTimeout(() => this.#connect(), 50)
+    else this.#releases = []
+  }
+
+  #onWatch(): void {
+    const { connectTimeoutMs, stallMs, idleMs, onIdle } = this.#options
+    const now = performance.now()
+    if (this.#socket && !this.#isReady && now - this.#connectingSinceMs > connectTimeoutMs) {
+      if (this.#wire) {
+        this.#wire.close(new BatonError('transport.connection_timeout', 'no handshake in time'))
+      } else this.#onLost('no connection in time')
+    }
+    for (const { pull } of this.#running.values()) {
+      if (now - pull.progressAtMs <= stallMs) continue
+      this.#fail(pull, new BatonError('kv.transfer_failed', `no KV came for ${stallMs} ms`))
+    }
+    if (this.#running.size === 0 && now - this.#usedAtMs > idleMs) {
+      this.close(new BatonError('transport.disconnected', 'idle'))
+      onIdle()
+    }
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * KV offers of a prefill worker, served over TCP on a port of their own, so that bulk never stands before a token.
+ */
+import { randomBytes } from 'node:crypto'
+import { createServer } from 'node:net'
+import type { AddressInfo, Server, Socket } from 'node:net'
+
+import { BatonError } from '../../base/index.ts'
+import type { KvOffer } from '../../request/index.ts'
+import { KvOfferBook } from '../../wire/index.ts'
+import type {
+  KvBlockReader,
+  KvHold,
+  KvOfferOptions,
+  KvServer,
+  KvServerStats,
+} from '../../wire/index.ts'
+import { osClock } from '../os-clock.ts'
+import { KvPullerConnection } from './kv-puller-connection.ts'
+import { listenOn } from './listen-on.ts'
+import type { WireTiming } from './wire-socket.ts'
+
+export interface KvTcpServerOptions {
+  /** Default 127.0.0.1. */
+  readonly host?: string
+  /** Default 0: any free port. */
+  readonly port?: number
+  /** What offers say instead of `host`, when other machines reach this one by another name. */
+  readonly advertisedHost?: string
+  readonly secret?: string
+  readonly software?: string
+  readonly leaseMs?: number
+  readonly graceMs?: number
+  readonly offersMax?: number
+  readonly connectionsMax?: number
+  readonly chunkBytes?: number
+  readonly timing?: WireTiming
+}
+
+const DEFAULTS = {
+  leaseMs: 30_000,
+  graceMs: 3_000,
+  offersMax: 4_096,
+  connectionsMax: 256,
+  chunkBytes: 512 * 1024,
+} as const
+/** What waits in one socket: enough to keep the kernel busy, little enough to hold for a slow peer. */
+const SOCKET_BYTES = 4 * 1024 * 1024
+const PULLS_MAX = 1_024
+
+export class KvTcpServer implements KvServer {
+  readonly host: string
+  readonly port: number
+  readonly #server: Server
+  readonly #options: KvTcpServerOptions
+  readonly #book: KvOfferBook
+  readonly #connections = new Set<KvPullerConnection>()
+  #closing: Promise<void> | null = null
+
+  private constructor(server: Server, options: KvTcpServerOptions) {
+    const address = server.address() as AddressInfo
+    this.host = options.advertisedHost ?? address.address
+    this.port = address.port
+    this.#server = server
+    this.#options = options
+    const { leaseMs, graceMs, offersMax } = { ...DEFAULTS, ...options }
+    this.#book = new KvOfferBook({
+      clock: osClock,
+      createOfferId: () => randomBytes(16).toString('hex'),
+      leaseMs,
+      graceMs,
+      offersMax,
+    })
+    server.on('connection', (socket: Socket) => this.#onConnection(socket))
+  }
+
+  /** Rejects with `host.address_in_use` when the port is taken. */
+  static async listen(options: KvTcpServerOptions = {}): Promise<KvTcpServer> {
+    const server = createServer({ noDelay: true, highWaterMark: SOCKET_BYTES })
+    await listenOn(server, options.host ?? '127.0.0.1', options.port ?? 0)
+    return new KvTcpServer(server, options)
+  }
+
+  get heldBytes(): number {
+    return this.#book.heldBytes
+  }
+
+  get offerCount(): number {
+    return this.#book.count
+  }
+
+  get stats(): KvServerStats {
+    return this.#book.stats
+  }
+
+  offer(pin: KvHold, source: KvBlockReader, options?: KvOfferOptions): KvOffer {
+    return this.#book.offer({ host: this.host, port: this.port }, pin, source, options)
+  }
+
+  withdraw(offerId: string): void {
+    this.#book.release(offerId, 'withdrawn')
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  #onConnection(socket: Socket): void {
+    const { connectionsMax, chunkBytes, secret, software, timing } = {
+      ...DEFAULTS,
+      ...this.#options,
+    }
+    if (this.#connections.size >= connectionsMax) {
+      socket.destroy()
+      return
+    }
+    const connection = new KvPullerConnection(socket, {
+      socket: {
+        side: 'acceptor',
+        self: { role: 'kv-server', software: software ?? '', capabilities: [], limits: {} },
+        secret,
+        timing,
+      },
+      book: this.#book,
+      chunkBytes,
+      pullsMax: PULLS_MAX,
+      onClosed: () => this.#connections.delete(connection),
+    })
+    this.#connections.add(connection)
+  }
+
+  async #close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    this.#book.releaseAll('closed')
+    const reason = new BatonError('backend.engine_shutdown', 'this worker has stopped')
+    for (const connection of this.#connections) connection.close(reason)
+    await closed
+  }
+}
