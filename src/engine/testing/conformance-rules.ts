@@ -18,7 +18,8 @@ export const CONFORMANCE_RULES = {
   'concurrent-generate-failed': 'Eight requests at once are all answered.',
   'prefill-result-missing': 'A prefill worker ends with a `prefillResult`.',
   'seed-not-repeatable': 'An engine with feature `seed` repeats itself under the same seed.',
-  'cancellation-not-observed': 'A stopped stream ends within the deadline, also before its first item.',
+  'cancellation-not-observed':
+    'A stopped stream ends within the deadline, also before its first item.',
   'kill-not-observed': 'A killed stream ends within the deadline.',
   'cancel-hurts-others': 'Streams beside stopped ones go on unharmed.',
   'drop-not-observed': 'Closing a stream that is not at its end returns within the deadline.',
@@ -29,7 +30,8 @@ export const CONFORMANCE_RULES = {
   'kv-event-malformed': 'Hashes of KV events come in pairs of u32.',
   'kv-event-parent-unknown': 'A stored block follows one that is stored.',
   'kv-event-removed-unknown': 'Only what was stored is removed.',
-  'load-report-invalid': 'Load reports hold whole numbers and not more active blocks than there are.',
+  'load-report-invalid':
+    'Load reports hold whole numbers and not more active blocks than there are.',
   'drain-failed': '`drain` of an idle engine resolves within the deadline.',
   'cleanup-failed': '`cleanup` resolves within the deadline.',
   'cleanup-leaves-streams': '`cleanup` ends the streams that are live.',

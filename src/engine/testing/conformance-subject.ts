@@ -145,8 +145,14 @@ export class ConformanceSubject {
       }
     } catch (error) {
       const brokenRule = brokenStreamRule(error)
-      if (brokenRule === null) return await this.#afterError(iterator, { end: 'error', chunks, error })
-      return { end: brokenRule === 'missing-terminal' ? 'missing' : 'broken', chunks, error, brokenRule }
+      if (brokenRule === null)
+        return await this.#afterError(iterator, { end: 'error', chunks, error })
+      return {
+        end: brokenRule === 'missing-terminal' ? 'missing' : 'broken',
+        chunks,
+        error,
+        brokenRule,
+      }
     }
   }
 

@@ -1,0 +1,430 @@
+import { describe, expect, it } from 'vitest'
+import { BatonError } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
+import type { KvEvent } from '../../kv/index.ts'
+import { finishChunk, tokenChunk, usageOf } from '../../request/index.ts'
+import type { Chunk, EngineConfig, FinishReason, GenerateRequest } from '../../request/index.ts'
+import { VirtualClock } from '../../sim/index.ts'
+import type { Engine, EngineObserver } from '../engine.ts'
+import type { GenerateContext } from '../generate-context.ts'
+import type { ConformanceOptions } from './conformance-options.ts'
+import { describeFailures } from './conformance-report.ts'
+import { CONFORMANCE_RULES } from './conformance-rules.ts'
+import type { ConformanceRule } from './conformance-rules.ts'
+import { runConformance } from './run-conformance.ts'
+
+const never = (): Promise<never> => new Promise(() => undefined)
+
+/** Keeps the contract; each broken engine overrides the one thing that it does wrong. */
+class SoundEngine implements Engine {
+  readonly clock: Clock
+  isRunning = false
+  live = 0
+
+  constructor(clock: Clock) {
+    this.clock = clock
+  }
+
+  async start(): Promise<EngineConfig> {
+    this.isRunning = true
+    return { model: 'sound', contextLength: 200, maxNumSeqs: 8, features: ['logprobs', 'seed'] }
+  }
+
+  pause(): Promise<void> {
+    return new Promise((resolve) => {
+      this.clock.after(1, resolve)
+    })
+  }
+
+  async *generate(request: GenerateRequest, context: GenerateContext): AsyncGenerator<Chunk> {
+    this.live += 1
+    try {
+      yield* this.items(request, context)
+    } finally {
+      this.live -= 1
+    }
+  }
+
+  async *items(request: GenerateRequest, context: GenerateContext): AsyncGenerator<Chunk> {
+    const tokensMax = request.stop.maxTokens ?? 4
+    for (let count = 0; ; count++) {
+      await this.pause()
+      if (context.isStopped) return yield this.end('cancelled', request, count)
+      if (!this.isRunning) throw new BatonError('backend.engine_shutdown', 'not running')
+      if (count === tokensMax) return yield this.end('length', request, count)
+      yield this.token(request, count)
+    }
+  }
+
+  token(request: GenerateRequest, count: number): Chunk {
+    const chunk = tokenChunk(10 + count)
+    if (request.output.logprobs === undefined) return chunk
+    return { ...chunk, logprobs: [{ tokenId: 10 + count, logprob: -1, top: [] }] }
+  }
+
+  end(finish: FinishReason, request: GenerateRequest, count: number): Chunk {
+    const usage = usageOf(request.tokenIds.length, count)
+    return finishChunk(finish, { usage, prefillResult: { engineParams: 1 } })
+  }
+
+  abort(): void {}
+
+  async drain(): Promise<void> {}
+
+  async cleanup(): Promise<void> {
+    this.isRunning = false
+  }
+}
+
+type Make = (clock: Clock) => Engine
+interface Broken {
+  readonly make: Make
+  readonly options?: ConformanceOptions
+}
+
+const make = (build: (Base: typeof SoundEngine) => new (clock: Clock) => Engine): Broken => {
+  const Built = build(SoundEngine)
+  return { make: (clock) => new Built(clock) }
+}
+
+/** Wrong chunks of a plain request. */
+const chunks = (change: (chunk: Chunk) => Chunk): Broken =>
+  make(
+    (Base) =>
+      class extends Base {
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          for await (const chunk of super.items(request, context)) yield change(chunk)
+        }
+      },
+  )
+
+/** What happens at the first look after a stop. */
+const afterStop = (
+  react: (engine: SoundEngine, context: GenerateContext) => AsyncGenerator<Chunk>,
+): Broken =>
+  make(
+    (Base) =>
+      class extends Base {
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          for await (const chunk of super.items(request, context)) {
+            if (chunk.finish === 'cancelled') yield* react(this, context)
+            yield chunk
+          }
+        }
+      },
+  )
+
+const replaced = (generate: (engine: SoundEngine) => AsyncIterable<Chunk>): Broken => ({
+  make: (clock) => {
+    const engine: Engine = new SoundEngine(clock)
+    engine.generate = () => generate(engine as SoundEngine)
+    return engine
+  },
+})
+
+const life = (change: Partial<Engine>): Broken => ({
+  make: (clock) => Object.assign(new SoundEngine(clock), change) as Engine,
+})
+
+const events = (...list: KvEvent[]): Broken =>
+  life({ observe: (observer: EngineObserver) => observer.kvEvents(0, list) })
+
+const block = Uint32Array.of(1, 2)
+const noLocals = new Uint32Array(0)
+
+const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
+  'item-after-terminal': make(
+    (Base) =>
+      class extends Base {
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          yield* super.items(request, context)
+          yield tokenChunk(1)
+        }
+      },
+  ),
+  'missing-terminal': replaced(async function* () {
+    yield tokenChunk(1)
+  }),
+  'error-untyped': make(
+    (Base) =>
+      class extends Base {
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          if (request.tokenIds.length === 0) throw new Error('empty')
+          yield* super.items(request, context)
+        }
+      },
+  ),
+  'finish-unknown': chunks((chunk) =>
+    chunk.finish === undefined ? chunk : { ...chunk, finish: 'tired' as FinishReason },
+  ),
+  'token-invalid': chunks((chunk) =>
+    chunk.finish === undefined ? { ...chunk, tokenIds: [-1] } : chunk,
+  ),
+  'tokens-over-max': chunks((chunk) =>
+    chunk.finish === undefined ? { ...chunk, tokenIds: [1, 1] } : chunk,
+  ),
+  'usage-mismatch': chunks((chunk) =>
+    chunk.usage === undefined
+      ? chunk
+      : { ...chunk, usage: usageOf(chunk.usage.promptTokens, chunk.usage.completionTokens + 1) },
+  ),
+  'usage-total-mismatch': chunks((chunk) =>
+    chunk.usage === undefined ? chunk : { ...chunk, usage: { ...chunk.usage, totalTokens: 0 } },
+  ),
+  'logprobs-mismatch': chunks((chunk) =>
+    chunk.logprobs === undefined ? chunk : { ...chunk, logprobs: [] },
+  ),
+  'logprobs-missing': chunks(({ logprobs: _logprobs, ...chunk }) => chunk),
+  'tokens-after-cancel': afterStop(async function* () {
+    yield tokenChunk(1)
+  }),
+  'cancel-ignored': chunks((chunk) =>
+    chunk.finish === 'cancelled' ? { ...chunk, finish: 'stop' } : chunk,
+  ),
+  'start-failed': life({ start: () => Promise.reject(new Error('no')) }),
+  'model-empty': life({ start: async () => ({ model: '' }) }),
+  'config-invalid': make(
+    (Base) =>
+      class extends Base {
+        override async start(): Promise<EngineConfig> {
+          return { ...(await super.start()), kvCacheBlockSize: 0 }
+        }
+      },
+  ),
+  'generate-failed': replaced(() => {
+    throw new BatonError('backend.unknown', 'no')
+  }),
+  'no-chunks': replaced(async function* () {}),
+  'stream-error': replaced(async function* () {
+    yield tokenChunk(1)
+    throw new BatonError('backend.unknown', 'no')
+  }),
+  'stream-not-closed': make(
+    (Base) =>
+      class extends Base {
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          yield* super.items(request, context)
+          await never()
+        }
+      },
+  ),
+  'response-timeout': replaced(async function* () {
+    yield await never()
+  }),
+  'finish-wrong': chunks((chunk) =>
+    chunk.finish === undefined ? chunk : { ...chunk, finish: 'cancelled' },
+  ),
+  'concurrent-generate-failed': make(
+    (Base) =>
+      class extends Base {
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          if (this.live > 4) throw new BatonError('capacity.worker_overloaded', 'too many')
+          yield* super.items(request, context)
+        }
+      },
+  ),
+  'prefill-result-missing': {
+    ...chunks(({ prefillResult: _prefillResult, ...chunk }) => chunk),
+    options: { mode: 'prefill' },
+  },
+  'seed-not-repeatable': make((Base) => {
+    let next = 0
+    return class extends Base {
+      override token(request: GenerateRequest, count: number): Chunk {
+        return request.sampling.seed === undefined
+          ? super.token(request, count)
+          : tokenChunk(next++)
+      }
+    }
+  }),
+  'cancellation-not-observed': afterStop(async function* () {
+    yield await never()
+  }),
+  'kill-not-observed': afterStop(async function* (_engine, context) {
+    if (context.isKilled) yield await never()
+  }),
+  'cancel-hurts-others': make(
+    (Base) =>
+      class extends Base {
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          for await (const chunk of super.items(request, context)) {
+            if (chunk.finish === 'cancelled' && this.live > 1) this.isRunning = false
+            yield chunk
+          }
+          if (this.live === 1) this.isRunning = true
+        }
+      },
+  ),
+  'drop-not-observed': make(
+    (Base) =>
+      class extends Base {
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          let hasEnded = false
+          try {
+            for await (const chunk of super.items(request, context)) {
+              hasEnded = chunk.finish !== undefined
+              yield chunk
+            }
+          } finally {
+            if (!hasEnded) await never()
+          }
+        }
+      },
+  ),
+  'drop-not-released': make(
+    (Base) =>
+      class extends Base {
+        #places = 8
+
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          while (this.#places === 0 && !context.isStopped) await this.pause()
+          this.#places -= 1
+          // Not in `finally`: a reader that leaves keeps its place.
+          for await (const chunk of super.items(request, context)) {
+            if (chunk.finish !== undefined) this.#places += 1
+            yield chunk
+          }
+        }
+      },
+  ),
+  'generate-before-start': make(
+    (Base) =>
+      class extends Base {
+        override isRunning = true
+      },
+  ),
+  'abort-failed': life({ abort: () => Promise.reject(new Error('unknown request')) }),
+  'health-check-failed': make(
+    (Base) =>
+      class extends Base {
+        healthCheckPayload(): GenerateRequest {
+          return { ...REQUEST, requestId: 'canary' }
+        }
+
+        override async *items(
+          request: GenerateRequest,
+          context: GenerateContext,
+        ): AsyncGenerator<Chunk> {
+          if (request.requestId === 'canary') throw new BatonError('backend.unknown', 'ill')
+          yield* super.items(request, context)
+        }
+      },
+  ),
+  'kv-event-malformed': events({ kind: 'removed', hashes: Uint32Array.of(1), tier: 'device' }),
+  'kv-event-parent-unknown': events({
+    kind: 'stored',
+    parent: [9, 9],
+    hashes: block,
+    localHashes: noLocals,
+    tier: 'device',
+  }),
+  'kv-event-removed-unknown': events({ kind: 'removed', hashes: block, tier: 'device' }),
+  'load-report-invalid': life({
+    observe: (observer: EngineObserver) =>
+      observer.load({
+        dpRank: 0,
+        activeBlocks: 9,
+        totalBlocks: 8,
+        runningRequests: 0,
+        queuedRequests: 0,
+        prefillTokensInFlight: 0,
+      }),
+  }),
+  'drain-failed': life({ drain: never }),
+  'cleanup-failed': life({ cleanup: never }),
+  'cleanup-leaves-streams': make(
+    (Base) =>
+      class extends Base {
+        override async pause(): Promise<void> {
+          await super.pause()
+          if (!this.isRunning && this.live > 1) await never()
+        }
+      },
+  ),
+  'second-cleanup-failed': make(
+    (Base) =>
+      class extends Base {
+        #isDone = false
+
+        override async cleanup(): Promise<void> {
+          if (this.#isDone) throw new BatonError('runtime.internal', 'already cleaned up')
+          this.#isDone = true
+          await super.cleanup()
+        }
+      },
+  ),
+  'cleanup-without-start-failed': make(
+    (Base) =>
+      class extends Base {
+        override async cleanup(): Promise<void> {
+          if (!this.#wasStarted) throw new BatonError('runtime.internal', 'nothing to clean up')
+          await super.cleanup()
+        }
+
+        #wasStarted = false
+
+        override start(): Promise<EngineConfig> {
+          this.#wasStarted = true
+          return super.start()
+        }
+      },
+  ),
+}
+
+const REQUEST: GenerateRequest = {
+  requestId: 'r',
+  model: 'sound',
+  tokenIds: Uint32Array.of(1),
+  sampling: {},
+  stop: { maxTokens: 1 },
+  output: {},
+  eosTokenIds: [],
+  routing: {},
+}
+
+function check(broken: Broken) {
+  const clock = new VirtualClock({ settle: () => new Promise(setImmediate) })
+  const options = { clock, ...broken.options }
+  return clock.runUntil(runConformance(() => broken.make(clock), options))
+}
+
+describe('runConformance - broken engines', () => {
+  it('a sound engine passes', async () => {
+    const report = await check({ make: (clock) => new SoundEngine(clock) })
+    expect(describeFailures(report)).toBe('')
+  })
+
+  it.each(Object.keys(CONFORMANCE_RULES) as ConformanceRule[])('%s is named', async (rule) => {
+    const report = await check(BROKEN[rule])
+    expect(report.passed).toBe(false)
+    expect(report.failures.map((failure) => failure.rule)).toContain(rule)
+    expect(report.failures[0]!.rule).toBe(rule)
+  })
+})
