@@ -11,7 +11,6 @@ import type { Engine } from '../engine/index.ts'
 import type { DisaggregationMode, WorkerCard } from '../request/index.ts'
 import { Worker } from '../worker/index.ts'
 import type {
-  KvEnds,
   ShutdownConfig,
   ShutdownReport,
   WorkerAddress,
@@ -20,6 +19,8 @@ import type {
 } from '../worker/index.ts'
 import type { Discovery } from './discovery/discovery.ts'
 import { osClock } from './os-clock.ts'
+import { openKvTcp } from './open-kv.ts'
+import type { OpenKv } from './open-kv.ts'
 import type { LocalRequestPlane } from './planes/local-request-plane.ts'
 import { TcpWorkerServer } from './planes/tcp-worker-server.ts'
 
@@ -34,12 +35,6 @@ export type WorkerPlane =
     }
   | { readonly kind: 'local'; readonly plane: LocalRequestPlane }
 
-/** What a KV transport of the host looks like to a worker: its ends, and their close. */
-export interface OpenKv {
-  readonly ends: KvEnds
-  close(): Promise<void>
-}
-
 export interface HostedWorkerOptions {
   readonly engine: Engine
   readonly engineName: string
@@ -49,7 +44,7 @@ export interface HostedWorkerOptions {
   readonly version: string
   /** Absent: a random one. */
   readonly workerId?: WorkerId
-  /** Absent: KV is not handed over block by block. Called when the engine has started and keeps blocks. */
+  /** Absent: over TCP, on the address of the plane. Called when the engine has started and keeps blocks. */
   readonly openKv?: (mode: DisaggregationMode) => Promise<OpenKv>
   readonly limits?: Partial<WorkerLimits>
   readonly shutdown?: Partial<ShutdownConfig>
@@ -115,10 +110,8 @@ export class HostedWorker {
   }
 
   async #open(): Promise<WorkerAddress> {
-    const { engine, mode, plane, openKv, version } = this.#options
-    if (engine.kvBlocks !== undefined && openKv !== undefined && mode !== 'agg') {
-      this.#kv = await openKv(mode)
-    }
+    const { engine, mode, plane, version } = this.#options
+    if (engine.kvBlocks !== undefined && mode !== 'agg') this.#kv = await this.#openKv()
     const kv = this.#kv?.ends ?? {}
     if (plane.kind === 'local') {
       const uplink = plane.plane.addWorker(this.workerId, this.worker)
@@ -135,6 +128,14 @@ export class HostedWorker {
     })
     this.#server = server
     return { host, port: server.port, uplink: server, kv }
+  }
+
+  #openKv(): Promise<OpenKv> {
+    const { mode, plane, openKv } = this.#options
+    if (openKv !== undefined) return openKv(mode)
+    if (plane.kind === 'local') return openKvTcp(mode, { host: '127.0.0.1' })
+    const { host, secret } = plane
+    return openKvTcp(mode, { host, ...(secret === undefined ? {} : { secret }) })
   }
 
   async #closeEnds(): Promise<void> {

@@ -1,0 +1,35 @@
+/**
+ * The ends of the KV transport that a worker of a mode needs: a prefill worker offers, a decode worker pulls.
+ */
+import type { DisaggregationMode } from '../request/index.ts'
+import type { KvEnds } from '../worker/index.ts'
+import { KvTcpClient } from './planes/kv-tcp-client.ts'
+import { KvTcpServer } from './planes/kv-tcp-server.ts'
+
+export interface OpenKv {
+  readonly ends: KvEnds
+  /** Idempotent. */
+  close(): Promise<void>
+}
+
+export interface KvTcpEndsOptions {
+  readonly host: string
+  /** What other machines call this one, when that is not `host`. */
+  readonly advertisedHost?: string
+  /** 0: any free port. */
+  readonly port?: number
+  readonly secret?: string
+}
+
+export async function openKvTcp(
+  mode: DisaggregationMode,
+  options: KvTcpEndsOptions,
+): Promise<OpenKv> {
+  if (mode === 'prefill') {
+    const server = await KvTcpServer.listen(options)
+    return { ends: { server }, close: () => server.close() }
+  }
+  const { secret } = options
+  const client = new KvTcpClient(secret === undefined ? {} : { secret })
+  return { ends: { client }, close: () => client.close() }
+}
