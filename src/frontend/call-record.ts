@@ -22,6 +22,7 @@ export class CallRecord {
   #traceparent: string | undefined
   #preprocessedMs: number | null = null
   #firstTokenMs: number | null = null
+  #started = false
   #ended = false
 
   constructor(options: {
@@ -51,6 +52,7 @@ export class CallRecord {
       ttftTargetMs: call.nvext.router?.ttft_target,
       itlTargetMs: call.nvext.router?.itl_target,
     })
+    this.#started = true
     this.#observer.requestStarted?.(this.#facts)
   }
 
@@ -87,6 +89,8 @@ export class CallRecord {
     if (this.#ended) return
     this.#ended = true
     this.#onEnded()
+    // Every end has a start, also of a call that was refused before its model was known.
+    if (!this.#started) this.#observer.requestStarted?.(this.#facts)
     const now = this.#clock.nowMs()
     const { error, usage } = end
     const first = this.#firstTokenMs

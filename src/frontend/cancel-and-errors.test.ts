@@ -58,7 +58,7 @@ describe('errors before the first token', () => {
   })
 
   it('context - one token of room is enough, none is not', async () => {
-    const [prompt = []] = [storyteller().tokenizer.encode('hi', { special: false })]
+    const prompt = storyteller().tokenizer.encode('hi', { special: false })
     const room = (contextLength: number) =>
       new ScriptedFrontend({ engine: { contextLength } }).completion({ prompt: [...prompt] })
     expect((await room(prompt.length)).status).toBe(400)

@@ -62,6 +62,7 @@ export interface RoutedLeg {
   readonly promptBlocks: number
 }
 
+/** Every `requestEnded` has had its `requestStarted`. */
 export interface FrontendObserver {
   requestStarted?(facts: RequestFacts): void
   routed?(leg: RoutedLeg): void

@@ -1,0 +1,321 @@
+import { describe, expect, it } from 'vitest'
+import {
+  PREFILL_WORKER,
+  ScriptedFrontend,
+  storyteller,
+  WORKER,
+} from '../../test/frontend/scripted-frontend.ts'
+
+const BIG = '18446744073709551615'
+
+async function routed(nvext: Record<string, unknown>, headers: Record<string, string> = {}) {
+  const it_ = new ScriptedFrontend()
+  const reply = await it_.chat({ nvext }, headers)
+  expect([reply.status, reply.body]).toEqual([200, reply.body])
+  const [request] = it_.requests
+  if (request === undefined) throw new Error('nothing was sent')
+  return { request, routing: request.routing }
+}
+
+describe('nvext of a request', () => {
+  it('greed_sampling - temperature is 0', async () => {
+    const { request } = await routed({ greed_sampling: true })
+    expect(request.sampling.temperature).toBe(0)
+  })
+
+  it('use_raw_prompt - no template', async () => {
+    const { request } = await routed({ use_raw_prompt: true })
+    expect(request.tokenIds).toEqual(storyteller().tokenizer.encode('hi', { special: true }))
+  })
+
+  it('token_data - the tokens as they are', async () => {
+    const { request } = await routed({ token_data: [5, 6, 7] })
+    expect(Array.from(request.tokenIds)).toEqual([5, 6, 7])
+  })
+
+  it('max_thinking_tokens - reaches the worker', async () => {
+    expect((await routed({ max_thinking_tokens: 9 })).request.stop.maxThinkingTokens).toBe(9)
+  })
+
+  it('worker ids and ranks - pins, with all 64 bits', async () => {
+    const it_ = new ScriptedFrontend()
+    const body = `{"messages":[{"role":"user","content":"hi"}],"nvext":{"backend_instance_id":${BIG},
+      "prefill_worker_id": 9007199254740993 ,"decode_worker_id":7,"dp_rank":2,"prefill_dp_rank":3}}`
+    expect((await it_.post('/v1/chat/completions', body)).status).toBe(200)
+    expect(it_.requests[0]?.routing).toMatchObject({
+      backendWorkerId: BIG,
+      prefillWorkerId: '9007199254740993',
+      decodeWorkerId: '7',
+      dpRank: 2,
+      prefillDpRank: 3,
+    })
+  })
+
+  it('an id over 64 bits, or with a fraction - refused', async () => {
+    const it_ = new ScriptedFrontend()
+    for (const id of ['18446744073709551616', '1.5', '-1', 'true']) {
+      const body = `{"messages":[{"role":"user","content":"hi"}],"nvext":{"decode_worker_id":${id}}}`
+      expect([id, (await it_.post('/v1/chat/completions', body)).status]).toEqual([id, 400])
+    }
+  })
+
+  it('agent_hints - priority, strict priority, expected length; latency sensitivity stands in', async () => {
+    const hints = { priority: 5, strict_priority: 2, osl: 77, latency_sensitivity: 1.5 }
+    expect((await routed({ agent_hints: hints })).routing).toMatchObject({
+      priority: 5,
+      strictPriority: 2,
+      expectedOutputTokens: 77,
+    })
+    expect((await routed({ agent_hints: { priority: -3 } })).routing.priority).toBe(0)
+    expect((await routed({ agent_hints: { latency_sensitivity: 1.5 } })).routing.priority).toBe(1.5)
+  })
+
+  it('request_timestamp_ms - reaches the worker', async () => {
+    expect((await routed({ request_timestamp_ms: 12.5 })).request.requestTimestampMs).toBe(12.5)
+  })
+
+  it('session_control - session, action and timeout with its default', async () => {
+    const { routing } = await routed({ session_control: { session_id: 's', action: 'open' } })
+    expect(routing).toMatchObject({
+      sessionId: 's',
+      sessionAction: 'open',
+      sessionTimeoutSeconds: 300,
+    })
+  })
+
+  it('routing_constraints - taints', async () => {
+    const { routing } = await routed({
+      routing_constraints: { required_taints: ['gpu'], preferred_taints: { near: 2 } },
+    })
+    expect(routing).toMatchObject({ requiredTaints: ['gpu'], preferredTaints: { near: 2 } })
+  })
+
+  it('cache_salt - part of every hash; it beats the one at the root; empty is absent', async () => {
+    expect((await routed({ cache_salt: 'a' })).routing.cacheSalt).toBe('a')
+    const it_ = new ScriptedFrontend()
+    await it_.chat({ cache_salt: 'root', nvext: { cache_salt: 'a' } })
+    await it_.chat({ cache_salt: 'root', nvext: { cache_salt: '' } })
+    await it_.chat({ nvext: { cache_salt: '' } })
+    expect(it_.requests.map((request) => request.routing.cacheSalt)).toEqual([
+      'a',
+      'root',
+      undefined,
+    ])
+  })
+
+  it('router - overrides of this request, targets to the observer', async () => {
+    const it_ = new ScriptedFrontend()
+    await it_.chat({
+      nvext: {
+        router: {
+          ttft_target: 100,
+          itl_target: 10,
+          overlap_score_weight: 0,
+          temperature: 0.5,
+          assume_kv_reuse: false,
+          track_prefill_tokens: false,
+        },
+      },
+    })
+    expect(it_.requests[0]?.routing.overrides).toEqual({
+      overlapScoreWeight: 0,
+      temperature: 0.5,
+      assumeKvReuse: false,
+      trackPrefillTokens: false,
+    })
+    expect(it_.ends[0]).toMatchObject({ ttftTargetMs: 100, itlTargetMs: 10 })
+  })
+
+  it('unknown keys - refused by name, also inside', async () => {
+    const it_ = new ScriptedFrontend()
+    for (const [nvext, name] of [
+      [{ speed: 1 }, 'nvext.speed'],
+      [{ agent_hints: { mood: 1 } }, 'nvext.agent_hints.mood'],
+      [{ router: { x: 1 } }, 'nvext.router.x'],
+      [{ metadata_upload: { url: 'x' } }, 'nvext.metadata_upload'],
+    ] as const) {
+      const reply = await it_.chat({ nvext })
+      expect([reply.status, reply.json.error.param]).toEqual([400, name])
+      expect(reply.json.error.message).toContain(`\`${name}\``)
+    }
+  })
+})
+
+describe('headers', () => {
+  it('beat the body; the prefixed name beats the other', async () => {
+    const { routing } = await routed(
+      { backend_instance_id: 1, dp_rank: 1, agent_hints: { priority: 1, osl: 4 } },
+      {
+        'x-worker-instance-id': '2',
+        'x-dynamo-worker-instance-id': BIG,
+        'x-prefill-instance-id': '4',
+        'x-dp-rank': '5',
+        'x-prefill-dp-rank': '6',
+        'x-dynamo-request-priority': '7',
+        'x-dynamo-request-strict-priority': '8',
+        'x-tenant-id': 'acme',
+      },
+    )
+    expect(routing).toMatchObject({
+      backendWorkerId: BIG,
+      decodeWorkerId: BIG,
+      prefillWorkerId: '4',
+      dpRank: 5,
+      prefillDpRank: 6,
+      priority: 7,
+      strictPriority: 8,
+      expectedOutputTokens: 4,
+      cacheSalt: 'acme',
+      tenantId: 'acme',
+    })
+  })
+
+  it('unparsable - ignored; none - nvext as it was', async () => {
+    const body = { backend_instance_id: 1, dp_rank: 3 }
+    const { routing } = await routed(body, {
+      'x-worker-instance-id': 'abc',
+      'x-dp-rank': '-4',
+      'x-dynamo-request-priority': '1e9',
+    })
+    expect(routing).toEqual({ backendWorkerId: '1', dpRank: 3 })
+    expect((await routed(body)).routing).toEqual({ backendWorkerId: '1', dpRank: 3 })
+  })
+
+  it('rank 4294967295 - unset', async () => {
+    const { routing } = await routed(
+      { prefill_dp_rank: 2 },
+      { 'x-prefill-dp-rank': '4294967295', 'x-data-parallel-rank': '4294967295' },
+    )
+    expect(routing).toEqual({})
+  })
+
+  it('sessions - our own, Claude Code, Codex, OpenCode', async () => {
+    const session = async (headers: Record<string, string>) =>
+      (await routed({}, headers)).routing.sessionId
+    expect(await session({ 'x-dynamo-session-id': ' a ', 'session-id': 'b' })).toBe('a')
+    expect(await session({ 'x-claude-code-session-id': 'root' })).toBe('root')
+    expect(
+      await session({ 'x-claude-code-session-id': 'root', 'x-claude-code-agent-id': 'child' }),
+    ).toBe('child')
+    expect(await session({ 'session-id': 'codex' })).toBe('codex')
+    expect(await session({ 'x-session-id': 'open' })).toBe('open')
+    const { routing } = await routed(
+      {},
+      { 'x-dynamo-session-id': 'a', 'x-dynamo-session-final': 'TRUE' },
+    )
+    expect(routing.sessionAction).toBe('close')
+  })
+
+  it('traceparent - reaches the worker when it is well formed', async () => {
+    const good = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    expect((await routed({}, { traceparent: good })).request.traceparent).toBe(good)
+    expect((await routed({}, { traceparent: '00-0-0-0' })).request.traceparent).toBeUndefined()
+  })
+
+  it('transfer fields of a client - never reach a worker', async () => {
+    const it_ = new ScriptedFrontend()
+    const reply = await it_.chat({
+      kv_transfer_params: { host: 'evil' },
+      bootstrap_host: 'evil',
+      bootstrap_port: 1,
+      bootstrap_room: 1,
+      disaggregated_params: {},
+    })
+    expect(reply.status).toBe(200)
+    expect(JSON.stringify(it_.requests[0])).not.toContain('evil')
+    expect(it_.requests[0]).not.toHaveProperty('bootstrap')
+  })
+})
+
+describe('nvext of a reply', () => {
+  const extra = (...extra_fields: string[]) => ({ nvext: { extra_fields } })
+
+  it('worker_id - of both legs, as integers with all digits', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) =>
+        void run.routed(PREFILL_WORKER, 'prefill').routed(WORKER, 'decode').says('a').ends(),
+    })
+    const reply = await it_.chat(extra('worker_id'))
+    expect(reply.body).toContain(
+      `"nvext":{"worker_id":{"prefill_worker_id":${PREFILL_WORKER},"prefill_dp_rank":0,"decode_worker_id":${WORKER},"decode_dp_rank":0}}`,
+    )
+    const stream = await it_.chat({ ...extra('worker_id'), stream: true })
+    expect(stream.sse.match(new RegExp(`"decode_worker_id":${WORKER}`, 'g'))).toHaveLength(2)
+  })
+
+  it('timing - at the end only', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.routed().says('a').ends() })
+    const { nvext } = (await it_.chat(extra('timing'))).json
+    expect(nvext.timing).toMatchObject({ kv_hit_rate: 0.25, ttft_ms: 0, total_time_ms: 0 })
+    const { events } = await it_.chat({ ...extra('timing'), stream: true })
+    expect(events.map((event) => event.nvext?.timing !== undefined)).toEqual([false, true, false])
+  })
+
+  it('token_ids, completion_token_ids, stop_reason, engine_data, routed_experts', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) =>
+        void run
+          .tokens([5, 6])
+          .ends('stop', { stopReason: 9, engineData: { routed_experts: [[1]], more: 2 } }),
+    })
+    const fields = [
+      'token_ids',
+      'completion_token_ids',
+      'stop_reason',
+      'engine_data',
+      'routed_experts',
+    ]
+    const reply = await it_.completion({ prompt: [3, 4], ...extra(...fields, 'unheard_of') })
+    expect(reply.json.nvext).toEqual({
+      token_ids: [3, 4],
+      completion_token_ids: [5, 6],
+      stop_reason: 9,
+      engine_data: { routed_experts: [[1]], more: 2 },
+      routed_experts: [[1]],
+    })
+    expect((await it_.completion({ prompt: [3, 4] })).json.nvext).toBeUndefined()
+  })
+
+  it('completion_token_ids with several choices, prompt_logprobs - refused by name', async () => {
+    const it_ = new ScriptedFrontend()
+    expect((await it_.chat({ n: 2, ...extra('completion_token_ids') })).status).toBe(400)
+    const reply = await it_.chat(extra('prompt_logprobs'))
+    expect(reply.json.error.message).toContain('prompt_logprobs')
+  })
+})
+
+describe('annotations', () => {
+  it('request_id, formatted_prompt, token_ids - events before the chunks', async () => {
+    const it_ = new ScriptedFrontend()
+    const annotations = ['request_id', 'formatted_prompt', 'token_ids', 'unheard_of']
+    const reply = await it_.chat({ stream: true, nvext: { annotations } })
+    const [request] = it_.requests
+    const [first, second, third, fourth] = reply.sse.split('\n\n')
+    expect(first).toBe(`event: request_id\n: "${request?.requestId}"`)
+    expect(second).toContain('event: formatted_prompt\n: "<|im_start|>user\\nhi')
+    expect(third).toBe(`event: token_ids\n: ${JSON.stringify(Array.from(request?.tokenIds ?? []))}`)
+    expect(fourth).toContain('"role":"assistant"')
+  })
+
+  it('query_instance_id - where it would run and with which tokens, nothing is generated', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.routed().ends('stop') })
+    const nvext = { annotations: ['query_instance_id:'] }
+    const reply = await it_.completion({ prompt: [3, 4], stream: true, nvext })
+    expect(it_.requests[0]?.routing.queryOnly).toBe(true)
+    expect(reply.sse).toContain(`"decode_worker_id":${WORKER}`)
+    expect(reply.events).toHaveLength(2)
+    expect(reply.events[0]).toMatchObject({ choices: [], nvext: { token_ids: [3, 4] } })
+    const whole = await it_.completion({ prompt: [3, 4], nvext })
+    expect(whole.json).toMatchObject({ choices: [], nvext: { token_ids: [3, 4] } })
+  })
+
+  it('continuous_usage_stats - running usage on every chunk', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.tokens([40, 41]).ends() })
+    const reply = await it_.chat({
+      stream: true,
+      stream_options: { include_usage: true, continuous_usage_stats: true },
+    })
+    const counts = reply.events.slice(0, -1).map((event) => event.usage?.completion_tokens)
+    expect(counts).toEqual([1, 2, 2, 2])
+  })
+})
