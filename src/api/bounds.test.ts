@@ -1,0 +1,219 @@
+import { describe, expect, it } from 'vitest'
+import { BatonError } from '../base/index.ts'
+import { parseChatRequest } from './chat-request.ts'
+import { parseCompletionRequest } from './completion-request.ts'
+
+const chat = (fields: Record<string, unknown>) =>
+  parseChatRequest({ messages: [{ role: 'user', content: 'hi' }], ...fields })
+const completion = (fields: Record<string, unknown>) =>
+  parseCompletionRequest({ prompt: 'hi', ...fields })
+
+function refusal(run: () => unknown): BatonError | null {
+  try {
+    run()
+    return null
+  } catch (thrown) {
+    if (thrown instanceof BatonError) return thrown
+    throw thrown
+  }
+}
+
+const EPS = 1e-6
+const many = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value)
+const tool = (name: string) => ({ type: 'function', function: { name } })
+const tokenIds = (count: number): number[] => many(count, 1)
+
+/** field, values that are accepted (the bounds themselves), values that are not (just beyond). */
+const BOUNDS: readonly (readonly [string, readonly unknown[], readonly unknown[]])[] = [
+  ['temperature', [0, 2], [-EPS, 2 + EPS, '1']],
+  ['top_p', [0, 1], [-EPS, 1 + EPS]],
+  ['top_k', [-1, 0, 1], [-2, 1.5]],
+  ['min_p', [0, 1], [-EPS, 1 + EPS]],
+  ['frequency_penalty', [-2, 2], [-2 - EPS, 2 + EPS]],
+  ['presence_penalty', [-2, 2], [-2 - EPS, 2 + EPS]],
+  ['repetition_penalty', [EPS, 2], [0, 2 + EPS]],
+  ['n', [1, 128], [0, 129, 1.5]],
+  ['seed', [-5, 9007199254740991], [9007199254740992, 0.5]],
+  ['logit_bias', [{ 1: -100, 2: 100 }], [{ 1: -101 }, { 1: 101 }, { x: 1 }]],
+  ['max_tokens', [0, 1], [-1, 0.5]],
+  ['max_completion_tokens', [0, 1], [-1]],
+  ['min_tokens', [0, 1], [-1]],
+  ['stop', ['a', many(32, 'a'), tokenIds(32)], ['', [''], many(33, 'a'), tokenIds(33), [-1]]],
+  ['stop_token_ids', [[], tokenIds(32)], [tokenIds(33), [-1]]],
+  ['tools', [many(1536, tool('f'))], [many(1537, tool('f')), [tool('')], [tool('x'.repeat(97))]]],
+  ['model', ['m'], ['', '  ', 4]],
+  ['user', ['u'], ['', ' ']],
+  ['messages', [], [[], 'hi', [{ role: 'king', content: 'x' }]]],
+  ['stream', [true, false], ['yes', 1]],
+]
+
+describe('bounds of chat requests', () => {
+  for (const [field, good, bad] of BOUNDS) {
+    it(`${field} - accepted at the bound, refused beyond, by name`, () => {
+      for (const value of good) expect(refusal(() => chat({ [field]: value }))).toBeNull()
+      for (const value of bad) {
+        const error = refusal(() => chat({ [field]: value }))
+        expect([value, error?.code]).toEqual([value, 'request.invalid_argument'])
+        expect(error?.message).toContain(`\`${field}`)
+      }
+    })
+  }
+
+  it('top_logprobs - 0 to 20, and only with logprobs', () => {
+    for (const top of [0, 20]) {
+      expect(chat({ logprobs: true, top_logprobs: top }).output.logprobs).toBe(top)
+    }
+    expect(refusal(() => chat({ logprobs: true, top_logprobs: 21 }))).not.toBeNull()
+    expect(refusal(() => chat({ top_logprobs: 1 }))?.message).toContain('`logprobs: true`')
+  })
+
+  it('n with temperature 0 - refused', () => {
+    expect(refusal(() => chat({ n: 2, temperature: 0 }))?.message).toContain('`n`')
+    expect(refusal(() => chat({ n: 2 }))).toBeNull()
+  })
+
+  it('stream_options - only with stream', () => {
+    expect(refusal(() => chat({ stream_options: {} }))?.message).toContain('stream_options')
+    expect(refusal(() => chat({ stream: true, stream_options: {} }))).toBeNull()
+  })
+
+  it('fields that nobody knows or honours - refused by name', () => {
+    for (const field of [
+      'speed',
+      'length_penalty',
+      'use_beam_search',
+      'allowed_token_ids',
+      'bad_words_token_ids',
+      'audio',
+      'prediction',
+      'web_search_options',
+      'mm_processor_kwargs',
+      'chat_template',
+      'prompt',
+    ]) {
+      const error = refusal(() => chat({ [field]: 1 }))
+      expect([field, error?.code]).toEqual([field, 'request.unsupported_parameter'])
+      expect(error?.data['param']).toBe(field)
+    }
+  })
+
+  it('function_call and functions - 501', () => {
+    expect(refusal(() => chat({ functions: [] }))?.row.httpStatus).toBe(501)
+    expect(refusal(() => chat({ function_call: 'auto' }))?.row.httpStatus).toBe(501)
+  })
+
+  it('null - the same as not given', () => {
+    const nulls = { temperature: null, stop: null, stream_options: null, tools: null, nvext: null }
+    expect(chat(nulls)).toEqual(chat({}))
+  })
+})
+
+describe('bounds of completion requests', () => {
+  it('logprobs 0..5, best_of only as n, suffix refused', () => {
+    expect(completion({ logprobs: 5 }).output.logprobs).toBe(5)
+    expect(refusal(() => completion({ logprobs: 6 }))).not.toBeNull()
+    expect(refusal(() => completion({ best_of: 2 }))?.message).toContain('`best_of`')
+    expect(refusal(() => completion({ best_of: 2, n: 2 }))).toBeNull()
+    expect(refusal(() => completion({ best_of: 21, n: 21 }))).not.toBeNull()
+    expect(refusal(() => completion({ suffix: 'x' }))?.data['param']).toBe('suffix')
+    expect(refusal(() => completion({ suffix: null }))).toBeNull()
+  })
+
+  it('prompts × n - at most 128', () => {
+    const prompts = many(64, 'a')
+    expect(refusal(() => completion({ prompt: prompts, n: 2 }))).toBeNull()
+    expect(refusal(() => completion({ prompt: [...prompts, 'a'], n: 2 }))?.message).toContain('130')
+  })
+
+  it('prompt - text, texts, ids, lists of ids', () => {
+    const ids = Uint32Array.of(1, 2)
+    expect(completion({ prompt: 'a' }).prompts).toEqual(['a'])
+    expect(completion({ prompt: ['a', 'b'] }).prompts).toEqual(['a', 'b'])
+    expect(completion({ prompt: [1, 2] }).prompts).toEqual([ids])
+    expect(
+      completion({
+        prompt: [
+          [1, 2],
+          [1, 2],
+        ],
+      }).prompts,
+    ).toEqual([ids, ids])
+    for (const bad of [[], [[]], [-1], [1.5], { a: 1 }, 5, ['a', 1]]) {
+      expect([bad, refusal(() => completion({ prompt: bad }))?.code]).toEqual([
+        bad,
+        'request.invalid_argument',
+      ])
+    }
+  })
+})
+
+describe('shape of the output', () => {
+  const schema = { type: 'object' }
+
+  it('response_format and guided_* - become the one thing that the engine knows', () => {
+    const guided = (fields: Record<string, unknown>) => chat(fields).sampling.guided
+    expect(guided({ response_format: { type: 'text' } })).toBeUndefined()
+    expect(guided({ response_format: { type: 'json_object' } })).toEqual({ kind: 'json' })
+    const json_schema = { name: 's', schema }
+    expect(guided({ response_format: { type: 'json_schema', json_schema } })).toEqual({
+      kind: 'json-schema',
+      schema,
+    })
+    expect(guided({ guided_json: schema })).toEqual({ kind: 'json-schema', schema })
+    expect(guided({ guided_json: '{"type":"object"}' })).toEqual({ kind: 'json-schema', schema })
+    expect(guided({ guided_regex: 'a+' })).toEqual({ kind: 'regex', pattern: 'a+' })
+    expect(guided({ guided_choice: ['a', 'b'] })).toEqual({ kind: 'choice', choices: ['a', 'b'] })
+    expect(guided({ guided_grammar: 'root ::= "a"' })).toEqual({
+      kind: 'grammar',
+      gbnf: 'root ::= "a"',
+    })
+  })
+
+  it('a schema without name, false as schema, two shapes at once, deep grammar - refused', () => {
+    for (const json_schema of [
+      { schema },
+      { name: '', schema },
+      { name: 's' },
+      { name: 's', schema: false },
+    ]) {
+      expect(
+        refusal(() => chat({ response_format: { type: 'json_schema', json_schema } })),
+      ).not.toBeNull()
+    }
+    expect(
+      refusal(() => chat({ guided_regex: 'a', response_format: { type: 'json_object' } })),
+    ).not.toBeNull()
+    const nested = (depth: number) => ({
+      guided_grammar: `${'('.repeat(depth)}a${')'.repeat(depth)}`,
+    })
+    expect(refusal(() => chat(nested(500)))).toBeNull()
+    expect(refusal(() => chat(nested(501)))).not.toBeNull()
+  })
+
+  it('tool_choice - forced calls are a schema; a tool that is not there is refused', () => {
+    const parameters = { type: 'object', properties: { x: { type: 'integer' } } }
+    const tools = [{ type: 'function', function: { name: 'f', parameters } }]
+    expect(chat({ tools }).toolChoice).toBe('auto')
+    expect(chat({}).toolChoice).toBe('none')
+    const named = chat({ tools, tool_choice: { type: 'function', function: { name: 'f' } } })
+    expect(named.sampling.guided).toMatchObject({
+      kind: 'json-schema',
+      schema: { properties: { name: { const: 'f' }, arguments: parameters } },
+    })
+    expect(refusal(() => chat({ tool_choice: 'required' }))).not.toBeNull()
+    expect(
+      refusal(() => chat({ tools, tool_choice: { type: 'function', function: { name: 'g' } } })),
+    ).not.toBeNull()
+  })
+
+  it('content parts - text is joined, anything else refused by its place', () => {
+    const parts = [
+      { type: 'text', text: 'a' },
+      { type: 'text', text: 'b' },
+    ]
+    expect(chat({ messages: [{ role: 'user', content: parts }] }).messages[0]?.content).toBe('a\nb')
+    const image = [{ type: 'image_url', image_url: { url: 'x' } }]
+    const error = refusal(() => chat({ messages: [{ role: 'user', content: image }] }))
+    expect(error?.data['param']).toBe('messages[0].content[0]')
+  })
+})

@@ -1,0 +1,178 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { BatonError } from '../base/index.ts'
+import { ChatChoiceChunks, CompletionChoiceChunks, usageEvent } from './chunk-text.ts'
+import { errorReply } from './error-reply.ts'
+import { readJsonObject } from './json-body.ts'
+import { asciiJson, escapeJson, quoteJson, withRawWorkerIds } from './json-escape.ts'
+import { traceparentOf } from './routing-headers.ts'
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
+const HEAD = { id: 'chatcmpl-1', created: 7, model: 'mödel "x"' }
+const anyText = fc.string({ unit: 'binary', maxLength: 40 })
+
+/** Every UTF-16 unit, so also halves of surrogate pairs. */
+const anyUnits = fc
+  .array(fc.nat({ max: 0xffff }), { maxLength: 40 })
+  .map((units) => String.fromCharCode(...units))
+
+describe('escape', () => {
+  it('any text - is ASCII and comes back through JSON', () => {
+    fc.assert(
+      fc.property(fc.oneof(anyText, anyUnits), (text) => {
+        const quoted = quoteJson(text)
+        // oxlint-disable-next-line no-control-regex -- control characters must be escaped
+        expect(quoted).toMatch(/^[\u0020-\u007e]*$/)
+        expect(JSON.parse(quoted)).toBe(text)
+        expect(JSON.parse(asciiJson({ [text]: [text] }))).toEqual({ [text]: [text] })
+      }),
+    )
+  })
+
+  it('plain text - is the same text', () => {
+    expect(escapeJson(' plain text!')).toBe(' plain text!')
+  })
+
+  it('worker ids - raw integers, but not in what a user wrote', () => {
+    const json = asciiJson({ worker_id: '18446744073709551615', name: '"worker_id":"12"' })
+    expect(withRawWorkerIds(json)).toBe(
+      '{"worker_id":18446744073709551615,"name":"\\"worker_id\\":\\"12\\""}',
+    )
+  })
+})
+
+describe('chunks', () => {
+  const data = (event: string) => JSON.parse(event.slice('data: '.length))
+
+  it('chat - any text in any pieces is the same text again', () => {
+    fc.assert(
+      fc.property(fc.array(anyText), fc.boolean(), (pieces, includeUsage) => {
+        const chunks = new ChatChoiceChunks(HEAD, { index: 3, includeUsage })
+        const events = pieces.map((piece) => data(chunks.content(piece)))
+        expect(events.map((event) => event.choices[0].delta.content)).toEqual(pieces)
+        expect(events.map((event) => event.choices[0].delta.role)).toEqual(
+          pieces.map((_, i) => (i === 0 ? 'assistant' : undefined)),
+        )
+        for (const event of events) {
+          expect(event).toMatchObject({ ...HEAD, object: 'chat.completion.chunk' })
+          expect('usage' in event).toBe(includeUsage)
+        }
+      }),
+    )
+  })
+
+  it('both ways to build a chunk - give the same bytes', () => {
+    const options = { index: 0, includeUsage: true }
+    const completion = new CompletionChoiceChunks(HEAD, options)
+    expect(completion.content('é\n')).toBe(completion.contentWith('é\n', {}))
+    const chat = new ChatChoiceChunks(HEAD, options)
+    chat.content('first')
+    expect(chat.content('é\n')).toBe(chat.contentWith('é\n', {}))
+  })
+
+  it('finish without a text - has the role', () => {
+    const event = data(new ChatChoiceChunks(HEAD, { index: 0, includeUsage: false }).finish('stop'))
+    expect(event.choices[0]).toEqual({
+      index: 0,
+      delta: { role: 'assistant' },
+      logprobs: null,
+      finish_reason: 'stop',
+    })
+  })
+
+  it('usage - no choices, with details only when they are known', () => {
+    const usage = { promptTokens: 2, completionTokens: 3, totalTokens: 5 }
+    expect(data(usageEvent(HEAD, 'text_completion', usage))).toEqual({
+      ...HEAD,
+      object: 'text_completion',
+      choices: [],
+      usage: { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 },
+    })
+  })
+})
+
+describe('bodies', () => {
+  const read = (body: string | Uint8Array, type?: string) =>
+    readJsonObject(typeof body === 'string' ? bytes(body) : body, type)
+
+  it('content type - JSON in its forms, others 415', () => {
+    for (const type of [
+      undefined,
+      '',
+      'application/json',
+      'Application/JSON; charset=utf-8',
+      'application/x+json',
+    ]) {
+      expect(read('{}', type)).toEqual({})
+    }
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'application/jsonx']) {
+      expect(() => read('{}', type)).toThrow(
+        expect.objectContaining({ code: 'request.unsupported_media' }),
+      )
+    }
+  })
+
+  it('raw control characters and broken UTF-8 inside strings - accepted', () => {
+    expect(read('{"a":"x\ny\tz\u0001"}')).toEqual({ a: 'x\ny\tz\u0001' })
+    const broken = Uint8Array.from([...bytes('{"a":"'), 0xff, 0xc3, ...bytes('"}')])
+    expect(read(broken)).toEqual({ a: '\ufffd\ufffd' })
+  })
+
+  it('no JSON, no object - 400', () => {
+    for (const body of ['', '{', '{"a":}', '[]', '1', 'null', '"x"', '{"a":"\\u12"}']) {
+      expect(() => read(body)).toThrow(
+        expect.objectContaining({ code: 'request.invalid_argument' }),
+      )
+    }
+  })
+
+  it('ids in user text - are left alone', () => {
+    const content = 'say "backend_instance_id": 18446744073709551615, please'
+    expect(read(JSON.stringify({ content }))).toEqual({ content })
+  })
+
+  it('random bytes - never anything but a BatonError', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (body) => {
+        try {
+          read(body)
+        } catch (thrown) {
+          expect(thrown).toBeInstanceOf(BatonError)
+        }
+      }),
+    )
+  })
+})
+
+describe('errors', () => {
+  it('body - message, type, param, code; retry-after when it makes sense', () => {
+    const error = new BatonError('capacity.exhausted', 'full é', { data: { param: 'x' } })
+    const reply = errorReply(error)
+    expect(reply.status).toBe(529)
+    expect(reply.headers['retry-after']).toBe('1')
+    expect(JSON.parse(reply.body)).toEqual({
+      error: {
+        message: 'full é',
+        type: 'overloaded_error',
+        param: 'x',
+        code: 'capacity.exhausted',
+      },
+    })
+    expect(reply.body).toContain('\\u00e9')
+  })
+})
+
+describe('trace context', () => {
+  it('malformed or zero - not taken', () => {
+    const good = '00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    expect(traceparentOf({ traceparent: good })).toBe(good.toLowerCase())
+    for (const bad of [
+      '',
+      'x',
+      `00-${'0'.repeat(32)}-b7ad6b7169203331-01`,
+      good.replace('00-', 'ff-'),
+    ]) {
+      expect(traceparentOf({ traceparent: bad })).toBeUndefined()
+    }
+  })
+})
