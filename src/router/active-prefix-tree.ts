@@ -185,7 +185,7 @@ function splitNode(node: ActivePrefixNode, blocks: number): ActivePrefixNode {
   return upper
 }
 
-/** One more request of the slot on a node; returns by how much the slot's count grows. */
+/** One more request of the slot on a node; returns by how much the slot's count grows. A weight once given stays. */
 function hold(node: ActivePrefixNode, slot: number): number {
   const place = node.placeOf(slot)
   if (place === -1) {
@@ -193,7 +193,5 @@ function hold(node: ActivePrefixNode, slot: number): number {
     return node.blockCount
   }
   node.refs[place] = (node.refs[place] as number) + 1
-  const change = node.blockCount * (1 - (node.weights[place] as number))
-  node.weights[place] = 1
-  return change
+  return 0
 }

@@ -29,6 +29,8 @@ export interface Constraints {
   readonly requiredTaints: readonly string[]
   /** KV is handed to decode workers only; a pool without any has no such rule. */
   readonly decodeOnly: boolean
+  /** A fence is a suspicion; when nobody else is left, a suspect is better than nobody. */
+  readonly ignoresFences?: boolean
 }
 
 const NO_TAINTS: readonly string[] = []
@@ -74,7 +76,7 @@ export function exclusionOf(
   if (constraints.decodeOnly && table.decodeModeCount > 0 && card.mode !== 'decode') {
     return NOT_DECODE
   }
-  if (isFenced(table, slot, nowMs)) return FENCED
+  if (constraints.ignoresFences !== true && isFenced(table, slot, nowMs)) return FENCED
   for (const taint of constraints.requiredTaints) {
     if (!taints.has(taint)) return { kind: 'missing-taint', detail: taint }
   }

@@ -13,8 +13,7 @@ import { hasBusyThresholds, mergeBusyThresholds } from './busy-threshold.ts'
 import type { BusyThresholds } from './busy-threshold.ts'
 import { DecisionRing } from './decision-record.ts'
 import type { FleetObserver } from './fleet-observer.ts'
-import { MapOverlapIndex } from './map-overlap-index.ts'
-import type { OverlapIndex } from './overlap-index.ts'
+import { OverlapIndex } from './overlap-index.ts'
 import { PromptHasher } from './prompt-hasher.ts'
 import { RankTable } from './rank-table.ts'
 import type { RouterConfig } from './router-config.ts'
@@ -59,7 +58,11 @@ export class KvRouter implements FleetObserver {
     const predictedSeconds = config.useKvEvents
       ? config.predictedTtlSeconds
       : config.approximateTtlSeconds
-    this.#index = new MapOverlapIndex(1000 * predictedSeconds)
+    this.#index = new OverlapIndex({
+      useKvEvents: config.useKvEvents,
+      predictedTtlMs: 1000 * predictedSeconds,
+      maxBlocks: config.maxIndexBlocks,
+    })
     this.#selector = new Selector({
       config,
       clock,
@@ -156,6 +159,11 @@ export class KvRouter implements FleetObserver {
     if (this.config.trackOutputBlocks) this.#sequences.addOutput(booking, tokens)
   }
 
+  /** What `output` does by itself when a block begins. */
+  addOutputBlock(booking: Booking, decayFraction?: number): void {
+    this.#sequences.addOutputBlock(booking, decayFraction)
+  }
+
   /** Idempotent. */
   free(booking: Booking): void {
     if (!this.#sequences.free(booking, this.#clock.nowMs())) return
@@ -220,7 +228,7 @@ export class KvRouter implements FleetObserver {
     }
   }
 
-  status(queue: { requests: number; promptTokens: number }): PoolStatus {
+  status(queue = { requests: 0, promptTokens: 0 }): PoolStatus {
     this.#sequences.refresh(this.#clock.nowMs())
     const ranks = this.#table.live.map((slot) => this.#rankStatus(slot))
     const seen = new Set(ranks.filter((rank) => rank.kvEventsSeen > 0).map((r) => r.workerId))

@@ -21,7 +21,7 @@ import { recordCandidates, refusalError } from './decision-notes.ts'
 import type { ChoiceReason, DecisionRecord, ExclusionRecord } from './decision-record.ts'
 import { constraintsOf, describeExclusion, exclusionOf, isUnconstrained } from './eligibility.ts'
 import type { Constraints, Exclusion } from './eligibility.ts'
-import type { OverlapIndex, OverlapScores } from './overlap-index.ts'
+import type { OverlapIndex } from './overlap-index.ts'
 import { pickAtTemperature, pickOfTwo } from './pick.ts'
 import { missingPin, pinnedSlot, pinOf } from './pin.ts'
 import type { Candidate } from './policy-part.ts'
@@ -45,7 +45,7 @@ export interface SelectorParts {
 interface Scope {
   readonly query: SelectionQuery
   readonly nowMs: number
-  readonly constraints: Constraints
+  constraints: Constraints
   readonly hashes: BlockHashes | null
   readonly promptBlocks: number
   readonly cost: CostRequest
@@ -61,7 +61,6 @@ const EXCLUSIONS_KEPT = 16
 
 export class Selector {
   readonly #parts: SelectorParts
-  #scores: OverlapScores = newScores(0)
   #depths = new Int32Array(0)
   #candidates = new Int32Array(0)
   #costs = new Float64Array(0)
@@ -125,11 +124,8 @@ export class Selector {
     const assumeKvReuse = overrides?.assumeKvReuse ?? config.assumeKvReuse
     const hashes = config.mode === 'kv' ? hasher.hash(request, size) : null
     sequences.refresh(nowMs)
-    if (hashes === null) clearScores(this.#scores)
-    else {
-      index.expire(nowMs)
-      index.find(hashes, this.#scores)
-    }
+    if (hashes === null) index.matches.clear()
+    else index.find(hashes, nowMs)
     const track = config.trackActiveBlocks && hashes !== null
     if (track && assumeKvReuse) sequences.depths(hashes.sequence, this.#depths)
     else this.#depths.fill(0)
@@ -173,10 +169,9 @@ export class Selector {
         if (exclusion.kind === 'fenced') (fenced ??= []).push(slot)
       }
     }
-    // A fence is a suspicion. When nobody else is left, a suspect is better than nobody.
     if (count > 0 || fenced === null || scope.overloadedCount > 0) return count
+    scope.constraints = { ...scope.constraints, ignoresFences: true }
     for (const slot of fenced) {
-      table.unfence(slot)
       if (this.#exclusion(scope, slot) === null) this.#candidates[count++] = slot
     }
     return count
@@ -295,24 +290,16 @@ export class Selector {
   #look(scope: Scope, slot: number): void {
     const { table } = this.#parts
     const view = this.#view
-    const scores = this.#scores
-    const device = scores.device[slot] as number
+    const { matches } = this.#parts.index
+    const device = matches.device[slot] as number
+    const host = matches.host[slot] as number
+    const disk = matches.disk[slot] as number
     view.deviceBlocks = device
-    let effective = device
-    if (scores.hasLowerTiers) {
-      view.hostBlocks = scores.host[slot] as number
-      view.diskBlocks = scores.disk[slot] as number
-      effective = effectiveOverlapBlocks(
-        scope.cost.weights,
-        device,
-        view.hostBlocks,
-        view.diskBlocks,
-      )
-    } else {
-      view.hostBlocks = 0
-      view.diskBlocks = 0
-    }
-    view.cachedTokens = effective === 0 ? 0 : cachedTokensOf(effective, scope.cost.blockSize)
+    view.hostBlocks = host
+    view.diskBlocks = disk
+    const { weights, blockSize } = scope.cost
+    const effective = effectiveOverlapBlocks(weights, device, host, disk)
+    view.cachedTokens = effective === 0 ? 0 : cachedTokensOf(effective, blockSize)
     view.activePrefillTokens = table.activePrefillTokens[slot] as number
     view.activeDecodeBlocks = Math.round(table.activeDecodeBlocks[slot] as number)
     view.activeRequests = table.activeRequests[slot] as number
@@ -337,7 +324,7 @@ export class Selector {
       activePrefillTokens: table.activePrefillTokens[slot] as number,
       activeDecodeBlocks: table.activeDecodeBlocks[slot] as number,
       activeRequests: table.activeRequests[slot] as number,
-      overlapBlocks: this.#scores.device[slot] as number,
+      overlapBlocks: this.#parts.index.matches.device[slot] as number,
       promptBlocks: scope.promptBlocks,
     }
   }
@@ -441,25 +428,9 @@ export class Selector {
   #fit(): void {
     const { capacity } = this.#parts.table
     if (this.#depths.length >= capacity) return
-    this.#scores = newScores(capacity)
+    this.#parts.index.reserve(capacity)
     this.#depths = new Int32Array(capacity)
     this.#candidates = new Int32Array(capacity)
     this.#costs = new Float64Array(capacity)
   }
-}
-
-function newScores(capacity: number): OverlapScores {
-  return {
-    device: new Int32Array(capacity),
-    host: new Int32Array(capacity),
-    disk: new Int32Array(capacity),
-    hasLowerTiers: false,
-  }
-}
-
-function clearScores(scores: OverlapScores): void {
-  scores.device.fill(0)
-  scores.host.fill(0)
-  scores.disk.fill(0)
-  scores.hasLowerTiers = false
 }

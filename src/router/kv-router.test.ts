@@ -1,0 +1,403 @@
+import { readFileSync } from 'node:fs'
+
+import { describe, expect, it } from 'vitest'
+
+import { ManualClock } from '../../test/router/manual-clock.ts'
+import { card, request } from '../../test/router/scripted-plane.ts'
+import { seededRandom, workerIdOf } from '../base/index.ts'
+import { hashBlocks } from '../kv/index.ts'
+import type { RouterOverrides, RoutingHints } from '../request/index.ts'
+import type { Booking } from './active-sequences.ts'
+import { KvRouter } from './kv-router.ts'
+import { completeRouterConfig } from './router-config.ts'
+import type { RouterOptions } from './router-config.ts'
+import type { Selection } from './selection.ts'
+
+function build(config: RouterOptions = {}) {
+  const clock = new ManualClock()
+  const router = new KvRouter({
+    config: completeRouterConfig(config),
+    clock,
+    random: seededRandom(7),
+  })
+  return { clock, router }
+}
+
+function stored(router: KvRouter, worker: number, tokens: readonly number[], dpRank = 0): void {
+  const hashes = hashBlocks(Uint32Array.from(tokens), 4)
+  router.kvEvents(workerIdOf(worker), {
+    sequence: 0,
+    dpRank,
+    events: [
+      {
+        kind: 'stored',
+        parent: null,
+        hashes: hashes.sequence,
+        localHashes: hashes.local,
+        tier: 'device',
+      },
+    ],
+  })
+}
+
+function select(router: KvRouter, tokens: readonly number[] | number, routing: RoutingHints = {}) {
+  return router.select({ request: request(tokens, routing), phase: 'aggregated', queuedMs: 0 })
+}
+
+function selected(...args: Parameters<typeof select>): Selection {
+  const answer = select(...args)
+  if (answer.kind === 'refused') throw answer.error
+  return answer
+}
+
+interface Step {
+  op: string
+  id?: string
+  selection_id?: string
+  worker?: number
+  worker_id?: number
+  tokens?: number[]
+  token_ids?: number[]
+  effective_prefill_tokens?: number
+  allowed?: number[] | null
+  override?: Record<string, number | boolean> | null
+  osl?: number | null
+  cached?: number
+  effective?: number
+  potential?: number
+  logit?: number | null
+  decay?: number | null
+  loads?: Record<string, [number, number, number]>
+}
+
+const file = new URL('../../test/vectors/router-selection-service.json', import.meta.url)
+const { rows } = JSON.parse(readFileSync(file, 'utf8')) as {
+  rows: { scenario: string; env: Record<string, string>; steps: Step[] }[]
+}
+
+const ENV: Record<string, string> = {
+  DYN_ROUTER_KV_OVERLAP_SCORE_CREDIT: 'overlapScoreCredit',
+  DYN_ROUTER_KV_OVERLAP_SCORE_CREDIT_DECAY: 'overlapScoreCreditDecay',
+  DYN_ROUTER_ASSUME_KV_REUSE: 'assumeKvReuse',
+  DYN_ROUTER_TRACK_PREFILL_TOKENS: 'trackPrefillTokens',
+  DYN_ROUTER_PREFILL_LOAD_SCALE: 'prefillLoadScale',
+  DYN_ROUTER_TEMPERATURE: 'temperature',
+}
+
+describe('KvRouter: recorded selection service', () => {
+  it.each(rows.map((row) => [`${row.scenario} ${JSON.stringify(row.env)}`, row] as const))(
+    '%s - costs, overlaps and loads',
+    (_, { env, steps }) => {
+      const config = Object.fromEntries(
+        Object.entries(env).map(([name, value]) => [ENV[name], JSON.parse(value) as unknown]),
+      )
+      const { router } = build(config as RouterOptions)
+      const bookings = new Map<string, Booking>()
+      const pending = new Map<string, Selection>()
+      steps.forEach((step, index) => {
+        const where = `step ${index} ${step.op}`
+        const booking = bookings.get(step.id ?? '') as Booking
+        switch (step.op) {
+          case 'join':
+            router.workerJoined(card(step.worker as number))
+            break
+          case 'stored':
+            stored(router, step.worker as number, step.tokens ?? [])
+            break
+          case 'select':
+          case 'reserve': {
+            const free = asDecode(router, step, hints(step))
+            // Recorded choices between equal costs are random: what must hold is the cost of the chosen one.
+            const only = { ...hints(step), allowedWorkerIds: [workerIdOf(step.worker as number)] }
+            const isSame = free.workerId === String(step.worker)
+            const answer = isSame ? free : asDecode(router, step, only)
+            expect(free.cost, where).toBe(answer.cost)
+            expect(answer.effectivePrefillTokens, where).toBe(step.effective)
+            expect(answer.cachedTokens, where).toBe(step.cached)
+            expect(answer.potentialDecodeBlocks, where).toBe(step.potential)
+            if (step.logit !== null) expect(answer.cost, where).toBeCloseTo(step.logit as number, 6)
+            if (step.op === 'reserve') bookings.set(step.id as string, router.book(answer))
+            else if (step.id) pending.set(step.id, answer)
+            break
+          }
+          case 'create_reservation': {
+            const before = pending.get(step.selection_id as string)
+            const answer =
+              before ??
+              selected(router, step.token_ids ?? [], {
+                allowedWorkerIds: [workerIdOf(step.worker_id as number)],
+              })
+            const tokens = step.effective_prefill_tokens ?? answer.effectivePrefillTokens
+            const trackPrefill = answer.trackPrefill || step.effective_prefill_tokens !== undefined
+            const chosen = { ...answer, effectivePrefillTokens: tokens, trackPrefill }
+            bookings.set(step.selection_id as string, router.book(chosen))
+            break
+          }
+          case 'prefill_complete':
+            router.prefillDone(booking)
+            break
+          case 'add_output_block':
+            router.addOutputBlock(booking, step.decay ?? undefined)
+            break
+          case 'free_reservation':
+            router.free(booking)
+            break
+          case 'loads':
+            for (const rank of router.status().ranks) {
+              expect(
+                [rank.activePrefillTokens, rank.activeDecodeBlocks, rank.activeRequests],
+                `${where} of ${rank.workerId}`,
+              ).toEqual(step.loads?.[rank.workerId])
+            }
+            break
+          default:
+            throw new Error(`step ${step.op} is not known`)
+        }
+      })
+
+      function asDecode(pool: KvRouter, step: Step, routing: RoutingHints): Selection {
+        const query = { request: request(step.tokens ?? [], routing), phase: 'decode' } as const
+        const answer = pool.select({ ...query, queuedMs: 0 })
+        if (answer.kind === 'refused') throw answer.error
+        return answer
+      }
+
+      function hints(step: Step): RoutingHints {
+        // That version takes only these two from a request; Baton honours all, so the others are left out here.
+        const { assume_kv_reuse: reuse, track_prefill_tokens: track } = step.override ?? {}
+        const overrides: RouterOverrides = {
+          ...(reuse === undefined ? {} : { assumeKvReuse: Boolean(reuse) }),
+          ...(track === undefined ? {} : { trackPrefillTokens: Boolean(track) }),
+        }
+        return {
+          ...(step.allowed ? { allowedWorkerIds: step.allowed.map(workerIdOf) } : {}),
+          ...(step.osl ? { expectedOutputTokens: step.osl } : {}),
+          overrides,
+        }
+      }
+    },
+  )
+})
+
+describe('KvRouter: eligibility', () => {
+  it('typed reasons - every exclusion is named', () => {
+    const { router } = build({
+      filters: [({ card: { workerId } }) => (workerId === '4' ? 'too far' : null)],
+    })
+    for (const id of [1, 2, 3, 4]) router.workerJoined(card(id))
+    router.fence(workerIdOf(3), 1000)
+    const answer = select(router, 16, {
+      excludedWorkerIds: [workerIdOf(1)],
+      requiredTaints: ['gold'],
+    })
+    expect(answer.kind).toBe('refused')
+    expect(answer.record.excluded.map(({ reason }) => reason)).toEqual([
+      'excluded',
+      'missing-taint: gold',
+      'fenced',
+      'missing-taint: gold',
+    ])
+    const open = select(router, 16, { excludedWorkerIds: [workerIdOf(1)] })
+    expect(open.record.excluded.map(({ reason }) => reason)).toEqual([
+      'excluded',
+      'fenced',
+      'filtered: too far',
+    ])
+  })
+
+  it('fence - a suspect is better than nobody', () => {
+    const { router } = build()
+    router.workerJoined(card(1))
+    router.fence(workerIdOf(1), 1000)
+    expect(selected(router, 16).workerId).toBe('1')
+  })
+
+  it('all overloaded - a capacity refusal with limit, current and retry time', () => {
+    const { router } = build({ busy: { activePrefillTokens: 10 } })
+    router.workerJoined(card(1))
+    const booking = router.book(selected(router, 16))
+    const answer = select(router, 16)
+    if (answer.kind !== 'refused') throw new Error('was not refused')
+    expect(answer.error.code).toBe('capacity.pool_exhausted')
+    expect(answer.error.data).toMatchObject({ limit: 1, current: 1, retryAfterMs: 1000 })
+    router.free(booking)
+    expect(selected(router, 16).workerId).toBe('1')
+  })
+
+  it('ranks - a worker is overloaded only when all of its ranks are', () => {
+    const { router } = build({ busy: { activePrefillTokens: 10 } })
+    router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
+    const first = selected(router, 16)
+    router.book(first)
+    expect(router.status().ranks.filter(({ overloaded }) => overloaded)).toHaveLength(1)
+    const second = selected(router, 16)
+    expect(second.kind).toBe('selected')
+    router.book({ ...second, slot: 1 - first.slot })
+    expect(select(router, 16).kind).toBe('refused')
+  })
+
+  it('decode latch - set by either signal, cleared only when both are low', () => {
+    const { router } = build({ busy: { activeDecodeBlocks: 0.5 } })
+    router.workerJoined(card(1, 'agg', { engine: { totalKvBlocks: 10 } }))
+    const report = {
+      dpRank: 0,
+      totalBlocks: 10,
+      runningRequests: 0,
+      queuedRequests: 0,
+      prefillTokensInFlight: 0,
+    }
+    const booking = router.book(selected(router, 24))
+    router.load(workerIdOf(1), { ...report, activeBlocks: 9 })
+    expect(select(router, 16).kind).toBe('refused')
+    router.load(workerIdOf(1), { ...report, activeBlocks: 1 })
+    expect(select(router, 16).kind).toBe('refused')
+    router.free(booking)
+    expect(select(router, 16).kind).toBe('selected')
+  })
+})
+
+describe('KvRouter: pins and ranks', () => {
+  it('pinned worker - exactly that one, past the cost', () => {
+    const { router } = build()
+    router.workerJoined(card(1))
+    router.workerJoined(card(2))
+    router.book(selected(router, 64, { backendWorkerId: workerIdOf(2) }))
+    expect(selected(router, 64, { backendWorkerId: workerIdOf(2) }).workerId).toBe('2')
+  })
+
+  it('missing rank - is the only one, or an error that asks for it', () => {
+    const { router } = build()
+    router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
+    const answer = select(router, 16, { backendWorkerId: workerIdOf(1) })
+    if (answer.kind !== 'refused') throw new Error('was not refused')
+    expect(answer.error.message).toContain('dp_rank')
+    expect(selected(router, 16, { backendWorkerId: workerIdOf(1), dpRank: 1 }).dpRank).toBe(1)
+  })
+
+  it('ranks - each has its own holdings and load', () => {
+    const { router } = build()
+    router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
+    stored(router, 1, [0, 1, 2, 3, 4, 5, 6, 7], 1)
+    const answer = selected(router, 16)
+    expect([answer.dpRank, answer.overlapBlocks]).toEqual([1, 2])
+  })
+
+  it('direct mode - without an id the error names the header', () => {
+    const { router } = build({ mode: 'direct' })
+    router.workerJoined(card(1))
+    const answer = select(router, 16)
+    if (answer.kind !== 'refused') throw new Error('was not refused')
+    expect(answer.error.message).toContain('x-dynamo-worker-instance-id')
+    expect(selected(router, 16, { backendWorkerId: workerIdOf(1) }).workerId).toBe('1')
+  })
+})
+
+describe('KvRouter: modes', () => {
+  const pick = (mode: RouterOptions['mode'], count: number): string[] => {
+    const { router } = build(mode === undefined ? {} : { mode })
+    for (const id of [1, 2, 3]) router.workerJoined(card(id))
+    return Array.from({ length: count }, () => {
+      const answer = selected(router, 16)
+      router.book(answer)
+      return answer.workerId
+    })
+  }
+
+  it('round-robin - each in turn', () => {
+    expect(pick('round-robin', 6)).toEqual(['1', '2', '3', '1', '2', '3'])
+  })
+
+  it.each(['least-loaded', 'kv'] as const)('%s - evens out', (mode) => {
+    const counts = countBy(pick(mode, 30))
+    expect(Object.values(counts)).toEqual([10, 10, 10])
+  })
+
+  it('power-of-two - nobody is far ahead', () => {
+    const counts = Object.values(countBy(pick('power-of-two', 60)))
+    expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(4)
+  })
+
+  it('random - everybody has a turn', () => {
+    expect(Object.keys(countBy(pick('random', 60)))).toHaveLength(3)
+  })
+
+  it('peek - moves neither cursor nor load', () => {
+    const { router } = build({ mode: 'round-robin' })
+    for (const id of [1, 2]) router.workerJoined(card(id))
+    const query = { request: request(16), phase: 'aggregated', queuedMs: 0 } as const
+    for (let i = 0; i < 3; i++) router.peek(query)
+    expect(selected(router, 16).workerId).toBe('1')
+    expect(router.status().activeRequests).toBe(0)
+  })
+})
+
+describe('KvRouter: holdings', () => {
+  it('predict on route - siblings of a burst go to the same worker', () => {
+    const { router, clock } = build({ predictedTtlSeconds: 5 })
+    for (const id of [1, 2, 3]) router.workerJoined(card(id))
+    const first = selected(router, 400)
+    router.free(router.book(first))
+    expect(selected(router, 400).workerId).toBe(first.workerId)
+    expect(selected(router, 400).overlapBlocks).toBe(100)
+    clock.advance(6000)
+    expect(selected(router, 400).overlapBlocks).toBe(0)
+  })
+
+  it('approximate mode - decisions are the only source', () => {
+    const { router } = build({ useKvEvents: false })
+    router.workerJoined(card(1))
+    stored(router, 1, [0, 1, 2, 3])
+    expect(selected(router, 16).overlapBlocks).toBe(0)
+    router.book(selected(router, 16))
+    expect(selected(router, 16).overlapBlocks).toBe(4)
+  })
+
+  it('worker left - its blocks, load and bookings go with it', () => {
+    const { router } = build()
+    router.workerJoined(card(1))
+    router.workerJoined(card(2))
+    stored(
+      router,
+      1,
+      Array.from({ length: 16 }, (_, i) => i),
+    )
+    const booking = router.book(selected(router, 16))
+    router.workerLeft(workerIdOf(1), 'gone')
+    router.workerJoined(card(3))
+    router.free(booking)
+    for (const rank of router.status().ranks) expect(rank.activeRequests).toBe(0)
+    expect(selected(router, 16).overlapBlocks).toBe(0)
+  })
+
+  it('event gap - is counted', () => {
+    const { router } = build()
+    router.workerJoined(card(1))
+    for (const sequence of [1, 2, 5]) {
+      router.kvEvents(workerIdOf(1), { sequence, dpRank: 0, events: [] })
+    }
+    expect(router.status().kvEventGaps).toBe(1)
+  })
+})
+
+describe("KvRouter: the user's parts", () => {
+  it('scorer and picker - change the choice, and the record says so', () => {
+    const { router } = build({
+      scorers: [{ name: 'away from 1', score: ({ card: c }) => (c.workerId === '1' ? 50 : 0) }],
+    })
+    router.workerJoined(card(1))
+    router.workerJoined(card(2))
+    const answer = selected(router, 16)
+    expect(answer.workerId).toBe('2')
+    expect(answer.record.candidates.map(({ extra }) => extra)).toEqual([0, 50])
+    const last = build({ picker: (_, count) => count - 1 })
+    last.router.workerJoined(card(1))
+    last.router.workerJoined(card(2))
+    expect(selected(last.router, 16).record.outcome).toMatchObject({ reason: 'custom picker' })
+  })
+})
+
+function countBy(values: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const value of values) counts[value] = (counts[value] ?? 0) + 1
+  return counts
+}
