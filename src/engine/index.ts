@@ -13,6 +13,7 @@ export type { SchedulerConfig, SchedulerOptions } from './sim/scheduler-config.t
 export type { BlockHasher } from './sim/sequence-blocks.ts'
 export { SimEngine } from './sim/sim-engine.ts'
 export type { SimEngineOptions, SimFault } from './sim/sim-options.ts'
+export type { SimReasoning } from './sim/sim-output.ts'
 export { SimScheduler } from './sim/sim-scheduler.ts'
 export type { SimStep } from './sim/sim-scheduler.ts'
 export type { SimSequence, SimSequenceState, SimSubmit } from './sim/sim-sequence.ts'

@@ -117,6 +117,25 @@ describe('SimEngine - generation', () => {
     expect(tokensOf(on)).toEqual(whole)
   })
 
+  it('says a script word for word, and thinks before it speaks', async () => {
+    const clock = new VirtualClock()
+    const scripted = await started(clock, {
+      speedupRatio: 'instantaneous',
+      scriptFor: () => [7, 8, 9],
+    })
+    const said = await collect(scripted, requestOf('a', 10, 20))
+    expect(tokensOf(said)).toEqual([7, 8, 9])
+    expect(said.at(-1)?.finish).toBe('eos')
+    expect(tokensOf(await collect(scripted, requestOf('b', 10, 2)))).toEqual([7, 8])
+    const stop = { maxTokens: 20, stopTokenIds: [8] }
+    expect(tokensOf(await collect(scripted, requestOf('c', 10, 20, { stop })))).toEqual([7])
+
+    const reasoning = { startTokenId: 5, endTokenId: 6, ratio: 0.5 }
+    const thinking = await started(clock, { speedupRatio: 'instantaneous', reasoning })
+    const tokens = tokensOf(await collect(thinking, requestOf('a', 10, 8)))
+    expect([tokens.indexOf(5), tokens.indexOf(6), tokens.length]).toEqual([0, 3, 8])
+  })
+
   it('reports logprobs for each token when asked', async () => {
     const clock = new VirtualClock()
     const engine = await started(clock, { speedupRatio: 'instantaneous' })

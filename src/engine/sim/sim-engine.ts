@@ -12,6 +12,7 @@ import type { GenerateContext } from '../generate-context.ts'
 import { hashBlockOfOutput, hashPrompt } from './block-hashing.ts'
 import { createSimEngineConfig, faultOf } from './sim-options.ts'
 import type { SimEngineConfig, SimEngineOptions } from './sim-options.ts'
+import { SimOutput } from './sim-output.ts'
 import { SimRank } from './sim-rank.ts'
 import type { SimSequence } from './sim-sequence.ts'
 import { SimStream } from './sim-stream.ts'
@@ -140,24 +141,23 @@ export class SimEngine implements Engine, SimStreamHost {
     const refusal = rank.scheduler.refusal(promptTokens, outputTokens)
     if (refusal !== null) this.#refuse(refusal, promptTokens)
 
-    const tokenStream = this.#tokens.streamOf(request)
-    const plan = this.#tokens.plan(request, tokenStream, lengthMax)
-    const ends = request.stop.maxTokens === undefined && wanted <= room && plan.finish === 'length'
+    const output = new SimOutput({
+      tokens: this.#tokens,
+      request,
+      lengthMax,
+      endsByItself: request.stop.maxTokens === undefined && wanted <= room,
+      script: this.#options.scriptFor?.(request),
+      reasoning: this.#options.reasoning,
+    })
     const fault = faultOf(this.#options, request)
-    stream.opened = {
-      rankIndex,
-      tokenStream,
-      plan: ends ? { ...plan, finish: 'eos' } : plan,
-      fault,
-      isPrefillOnly,
-    }
+    stream.opened = { rankIndex, output, fault, isPrefillOnly }
     this.#live.add(stream)
     const { prefixCaching, blockTokens } = this.config.scheduler
     stream.sequence = rank.submit({
       owner: stream,
       promptTokens,
       promptHashes: prefixCaching ? hashPrompt(request, blockTokens) : NO_HASHES,
-      outputTokens: isPrefillOnly ? 0 : plan.outputTokens,
+      outputTokens: isPrefillOnly ? 0 : output.outputTokens,
       isTransferred: this.config.mode === 'decode' && request.prefillResult !== undefined,
       ...(request.routing.priority === undefined ? {} : { priority: request.routing.priority }),
       ...(fault?.kind === 'slow' ? { restMs: fault.restMs } : {}),
@@ -201,9 +201,8 @@ export class SimEngine implements Engine, SimStreamHost {
 
   #hashBlock(sequence: SimSequence<SimStream>, block: number): void {
     const { request, opened } = sequence.owner
-    const from = request.resumedTokens ?? 0
-    hashBlockOfOutput(sequence.hashes, request, this.config.scheduler.blockTokens, block, (index) =>
-      this.#tokens.tokenAt(opened!.tokenStream, from + index),
+    hashBlockOfOutput(sequence.hashes, request, this.config.scheduler.blockTokens, block, (k) =>
+      opened!.output.tokenAt(k),
     )
   }
 

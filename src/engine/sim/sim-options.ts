@@ -6,6 +6,7 @@ import type { Clock, ErrorCode } from '../../base/index.ts'
 import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts'
 import { createSchedulerConfig } from './scheduler-config.ts'
 import type { SchedulerConfig, SchedulerOptions } from './scheduler-config.ts'
+import type { SimReasoning } from './sim-output.ts'
 import type { TokenChoice } from './sim-tokens.ts'
 
 /** What goes wrong with one request, for tests. `atToken` counts the tokens given out before. */
@@ -34,6 +35,9 @@ export interface SimEngineOptions extends SchedulerOptions {
   readonly tokenRange?: TokenChoice
   /** Output of a request that sets no maximum; it then ends with `eos`. Default 128. */
   readonly defaultOutputTokens?: number
+  /** Exactly these tokens come out; undefined: pseudo-random ones. */
+  readonly scriptFor?: (request: GenerateRequest) => ArrayLike<number> | undefined
+  readonly reasoning?: SimReasoning
   readonly startupMs?: number
   /** Drain takes at least this long. */
   readonly drainMs?: number

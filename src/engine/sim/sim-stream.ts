@@ -6,12 +6,13 @@
  */
 import { BatonError } from '../../base/index.ts'
 import { finishChunk, tokenChunk, usageOf } from '../../request/index.ts'
-import type { Chunk, GenerateRequest } from '../../request/index.ts'
+import type { Chunk, FinishReason, GenerateRequest } from '../../request/index.ts'
 import type { GenerateContext } from '../generate-context.ts'
 import type { SimFault } from './sim-options.ts'
+import type { SimOutput } from './sim-output.ts'
 import type { SimOwner } from './sim-rank.ts'
 import type { SimSequence } from './sim-sequence.ts'
-import type { OutputPlan, SimTokens } from './sim-tokens.ts'
+import type { SimTokens } from './sim-tokens.ts'
 
 /** What the engine does for a stream. */
 export interface SimStreamHost {
@@ -24,8 +25,7 @@ export interface SimStreamHost {
 /** Set by `open`. */
 export interface OpenRequest {
   readonly rankIndex: number
-  readonly tokenStream: number
-  readonly plan: OutputPlan
+  readonly output: SimOutput
   readonly fault: SimFault | undefined
   readonly isPrefillOnly: boolean
 }
@@ -136,44 +136,40 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner {
     if (this.#state === 'ended') return null
     if (this.context.isStopped) return this.#terminal('cancelled', [])
     if (this.#failure !== null) throw this.#failure
-    const { plan, fault, isPrefillOnly } = this.opened!
+    const { output, fault, isPrefillOnly } = this.opened!
     if (fault !== undefined && fault.kind !== 'slow' && this.#taken >= fault.atToken) {
       if (fault.kind === 'hang') return null
       if (this.#ready > this.#taken || this.#isComplete)
         throw new BatonError(fault.code, fault.message ?? 'the simulated engine failed as ordered')
     }
     if (isPrefillOnly) return this.#isComplete ? this.#terminal('length', []) : null
-    const isLast = this.#taken + 1 >= plan.outputTokens
+    const isLast = this.#taken + 1 >= output.outputTokens
     // The last token waits for the end of its sequence, which comes in the same step.
     if (this.#taken >= this.#ready || (isLast && !this.#isComplete)) return null
-    const tokenId = this.#tokenAt(this.#taken)
+    const tokenId = output.tokenAt(this.#taken)
     if (!isLast) {
       this.#taken += 1
       return this.#withLogprobs(tokenChunk(tokenId))
     }
-    const isHidden = plan.stopTokenId !== undefined && !plan.showStop
+    const isHidden = output.stopTokenId !== undefined && !output.showsStop
     if (!isHidden) this.#taken += 1
-    return this.#withLogprobs(this.#terminal(plan.finish, isHidden ? [] : [tokenId]))
+    return this.#withLogprobs(this.#terminal(output.finish, isHidden ? [] : [tokenId]))
   }
 
-  #terminal(finish: OutputPlan['finish'], tokenIds: readonly number[]): Chunk {
+  #terminal(finish: FinishReason, tokenIds: readonly number[]): Chunk {
     const { request, sequence, opened } = this
     const cachedTokens = sequence?.cachedTokens ?? 0
     this.#end()
     const usage = usageOf(request.tokenIds.length, this.#taken, cachedTokens)
-    const isStop = finish !== 'cancelled' && opened?.plan.stopTokenId !== undefined
+    const isStop = finish !== 'cancelled' && opened?.output.stopTokenId !== undefined
     return finishChunk(finish, {
       tokenIds,
       usage,
-      ...(isStop ? { stopReason: opened.plan.stopTokenId } : {}),
+      ...(isStop ? { stopReason: opened.output.stopTokenId } : {}),
       ...(opened?.isPrefillOnly === true && finish !== 'cancelled'
         ? { prefillResult: { engineParams: { simPrefill: request.requestId }, cachedTokens } }
         : {}),
     })
-  }
-
-  #tokenAt(index: number): number {
-    return this.#tokens.tokenAt(this.opened!.tokenStream, (this.request.resumedTokens ?? 0) + index)
   }
 
   #withLogprobs(chunk: Chunk): Chunk {

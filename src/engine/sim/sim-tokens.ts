@@ -5,19 +5,10 @@
  * goes on with the same sequence.
  */
 import { BatonError } from '../../base/index.ts'
-import type { FinishReason, GenerateRequest, TokenLogprobs } from '../../request/index.ts'
+import type { GenerateRequest, TokenLogprobs } from '../../request/index.ts'
 
 /** `[first, end)`, or the list of ids to choose from. */
 export type TokenChoice = readonly [first: number, end: number] | Uint32Array
-
-export interface OutputPlan {
-  /** Tokens that will be generated here, including one that stops the output. */
-  readonly outputTokens: number
-  readonly finish: FinishReason
-  /** The id that ends the output and whether it is shown. */
-  readonly stopTokenId?: number
-  readonly showStop: boolean
-}
 
 const LOGPROBS_MAX = 20
 
@@ -59,24 +50,6 @@ export class SimTokens {
     return this.#choice instanceof Uint32Array ? this.#choice[draw]! : this.#first + draw
   }
 
-  /** When and why the output will end. */
-  plan(request: GenerateRequest, stream: number, lengthMax: number): OutputPlan {
-    const { stop, eosTokenIds, resumedTokens } = request
-    const from = resumedTokens ?? 0
-    const stops = (stop.stopTokenIds ?? []).filter((id) => this.#canSay(id))
-    const ends = stop.ignoreEos === true ? [] : eosTokenIds.filter((id) => this.#canSay(id))
-    const showStop = stop.includeStopInOutput === true
-    if (stops.length + ends.length > 0) {
-      for (let k = Math.max(0, (stop.minTokens ?? 0) - from); k < lengthMax; k++) {
-        const id = this.tokenAt(stream, from + k)
-        const finish = stops.includes(id) ? 'stop' : 'eos'
-        if (finish === 'stop' || ends.includes(id))
-          return { outputTokens: k + 1, finish, stopTokenId: id, showStop }
-      }
-    }
-    return { outputTokens: lengthMax, finish: 'length', showStop }
-  }
-
   logprobsOf(tokenId: number, topCount: number): TokenLogprobs {
     const logprob = -0.1 * (tokenId % 10)
     const count = Math.min(topCount, LOGPROBS_MAX)
@@ -87,7 +60,8 @@ export class SimTokens {
     return { tokenId, logprob, top }
   }
 
-  #canSay(id: number): boolean {
+  /** Whether the id can come out at all. */
+  canSay(id: number): boolean {
     return this.#choice instanceof Uint32Array
       ? this.#choice.includes(id)
       : id >= this.#first && id < this.#first + this.#count

@@ -1,0 +1,120 @@
+import { describe, expect, it } from 'vitest'
+import { BatonError } from '../base/index.ts'
+import { finishChunk, tokenChunk, usageOf } from '../request/index.ts'
+import type { Chunk, GenerateRequest } from '../request/index.ts'
+import { RequestContext } from './generate-context.ts'
+import { brokenStreamRule, StreamValidator, validateStream } from './validate-stream.ts'
+import type { StreamRule, ValidateOptions } from './validate-stream.ts'
+
+const request: GenerateRequest = {
+  requestId: 'r',
+  model: 'm',
+  tokenIds: Uint32Array.of(1, 2, 3),
+  sampling: {},
+  stop: { maxTokens: 3 },
+  output: {},
+  eosTokenIds: [],
+  routing: {},
+}
+
+async function* streamOf(items: readonly (Chunk | Error)[]): AsyncGenerator<Chunk> {
+  for (const item of items) {
+    if (item instanceof Error) throw item
+    yield item
+  }
+}
+
+async function outcomeOf(
+  items: readonly (Chunk | Error)[],
+  options: ValidateOptions = { request },
+): Promise<{ chunks: Chunk[]; error?: unknown }> {
+  const chunks: Chunk[] = []
+  try {
+    for await (const chunk of validateStream(streamOf(items), options)) chunks.push(chunk)
+    return { chunks }
+  } catch (error) {
+    return { chunks, error }
+  }
+}
+
+const end = finishChunk('length', { usage: usageOf(3, 1) })
+
+describe('validateStream - what keeps the contract', () => {
+  it('is handed on unchanged', async () => {
+    const items = [tokenChunk(5), { tokenIds: [] }, end]
+    expect(await outcomeOf(items)).toEqual({ chunks: items })
+  })
+
+  it('a typed error is terminal and keeps its code', async () => {
+    const error = new BatonError('backend.worker_unavailable', 'gone')
+    expect(await outcomeOf([tokenChunk(5), error])).toEqual({ chunks: [tokenChunk(5)], error })
+  })
+
+  it('an untyped error becomes backend.unknown with its cause', async () => {
+    const cause = new Error('segfault')
+    const { error } = await outcomeOf([cause])
+    expect(error).toMatchObject({ code: 'backend.unknown', cause })
+  })
+
+  it("closes the engine's iterator when the reader leaves", async () => {
+    let isReleased = false
+    async function* engine(): AsyncGenerator<Chunk> {
+      try {
+        for (;;) yield tokenChunk(1)
+      } finally {
+        isReleased = true
+      }
+    }
+    for await (const chunk of validateStream(engine())) if (chunk.tokenIds.length > 0) break
+    expect(isReleased).toBe(true)
+  })
+})
+
+describe('validateStream - broken rules by name', () => {
+  const logprob = { tokenId: 5, logprob: -1, top: [] }
+  const cases: [StreamRule, readonly (Chunk | Error)[], ValidateOptions?][] = [
+    ['missing-terminal', [tokenChunk(1)]],
+    ['missing-terminal', []],
+    ['item-after-terminal', [tokenChunk(1), end, end]],
+    ['item-after-terminal', [tokenChunk(1), end, new Error('late')]],
+    ['finish-unknown', [{ tokenIds: [], finish: 'weary' as 'stop' }]],
+    ['token-invalid', [tokenChunk(-1)]],
+    ['token-invalid', [tokenChunk(1.5)]],
+    ['tokens-over-max', [{ tokenIds: [1, 2, 3, 4] }]],
+    ['usage-mismatch', [finishChunk('stop', { usage: usageOf(3, 2) })]],
+    [
+      'usage-total-mismatch',
+      [finishChunk('stop', { usage: { promptTokens: 3, completionTokens: 0, totalTokens: 4 } })],
+    ],
+    ['logprobs-mismatch', [{ tokenIds: [5], logprobs: [logprob, logprob] }]],
+    ['logprobs-mismatch', [{ tokenIds: [6], logprobs: [logprob] }]],
+    ['logprobs-missing', [tokenChunk(5)], { request: { ...request, output: { logprobs: 0 } } }],
+  ]
+  it.each(cases)('%s', async (rule, items, options) => {
+    const { error } = await outcomeOf(items, options)
+    expect(brokenStreamRule(error)).toBe(rule)
+    const code =
+      rule === 'missing-terminal' ? 'backend.stream_incomplete' : 'backend.contract_violation'
+    expect(error).toMatchObject({ code, data: { rule } })
+  })
+
+  it('after a stop only a cancelled end is welcome, but what was under way may still come', () => {
+    const context = new RequestContext('r')
+    const check = (chunk: Chunk, isUnderWay: boolean): StreamRule | null => {
+      const validator = new StreamValidator({ context })
+      try {
+        if (!isUnderWay) validator.pull()
+        validator.chunk(chunk)
+        return null
+      } catch (error) {
+        return brokenStreamRule(error)
+      }
+    }
+    context.stop()
+    expect(check(tokenChunk(1), false)).toBe('tokens-after-cancel')
+    expect(check(finishChunk('stop'), false)).toBe('cancel-ignored')
+    expect(check({ tokenIds: [] }, false)).toBe('cancel-ignored')
+    expect(check(finishChunk('cancelled'), false)).toBeNull()
+    expect(check(tokenChunk(1), true)).toBeNull()
+  })
+})
