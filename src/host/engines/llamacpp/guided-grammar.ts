@@ -1,7 +1,7 @@
 /** The grammar (GBNF) that a guided request asks for. */
 import { BatonError } from '../../../base/index.ts'
 import type { GuidedDecoding } from '../../../request/index.ts'
-import { anyJsonGbnf } from './json-gbnf.ts'
+import { anyJsonGbnf, gbnfText } from './json-gbnf.ts'
 import { jsonSchemaToGbnf } from './json-schema-gbnf.ts'
 
 /** Throws `request.unsupported_parameter` for what cannot be enforced. */
@@ -21,16 +21,4 @@ export function guidedGrammar(guided: GuidedDecoding): string {
         'guided decoding by regex is not supported by the llama.cpp engine; use a grammar or a JSON schema',
       )
   }
-}
-
-/** A text as a GBNF literal. */
-export function gbnfText(text: string): string {
-  let literal = ''
-  for (const character of text) {
-    const code = character.codePointAt(0) ?? 0
-    if (character === '"' || character === '\\') literal += `\\${character}`
-    else if (code < 0x20 || code === 0x7f) literal += `\\x${code.toString(16).padStart(2, '0')}`
-    else literal += character
-  }
-  return `"${literal}"`
 }

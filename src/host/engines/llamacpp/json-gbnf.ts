@@ -1,24 +1,15 @@
-/** GBNF rules of JSON values; the base of every schema's grammar. */
-
-/** Names of the rules that `jsonRules` defines. */
-export type JsonRule =
-  | 'value'
-  | 'object'
-  | 'array'
-  | 'string'
-  | 'number'
-  | 'integer'
-  | 'boolean'
-  | 'null'
-
-const RULES = `ws ::= [ \\t\\n]{0,8}
+/** GBNF rules of plain JSON values; the base of every schema's grammar. Blanks and digits are bounded: a model that
+ * is not sure would go on with them for ever. */
+const RULES = String.raw`ws ::= [ \t\n]{0,8}
 value ::= object | array | string | number | boolean | null
 object ::= "{" ws ( string ":" ws value ( "," ws string ":" ws value )* )? "}" ws
 array ::= "[" ws ( value ( "," ws value )* )? "]" ws
-char ::= [^"\\\\\\x00-\\x1f\\x7f] | "\\\\" ( ["\\\\/bfnrt] | "u" [0-9a-fA-F]{4} )
-string ::= "\\"" char* "\\"" ws
-integer ::= "-"? ( "0" | [1-9] [0-9]{0,15} ) ws
-number ::= "-"? ( "0" | [1-9] [0-9]{0,15} ) ( "." [0-9]{1,16} )? ( [eE] [-+]? [0-9]{1,3} )? ws
+char ::= [^"\\\x00-\x1f\x7f] | "\\" ( ["\\/bfnrt] | "u" [0-9a-fA-F]{4} )
+string ::= "\"" char* "\"" ws
+natural ::= ( "0" | [1-9] [0-9]{0,14} )
+decimals ::= ( "." [0-9]{1,15} )? ( [eE] [-+]? [0-9]{1,2} )?
+integer ::= "-"? natural ws
+number ::= "-"? natural decimals ws
 boolean ::= ( "true" | "false" ) ws
 null ::= "null" ws
 `
@@ -30,4 +21,16 @@ export function jsonRules(): string {
 /** An object, as the JSON mode of chat completions promises. */
 export function anyJsonGbnf(): string {
   return `root ::= object\n${RULES}`
+}
+
+/** A text as a GBNF literal. */
+export function gbnfText(text: string): string {
+  let literal = ''
+  for (const character of text) {
+    const code = character.codePointAt(0) ?? 0
+    if (character === '"' || character === '\\') literal += `\\${character}`
+    else if (code < 0x20 || code === 0x7f) literal += `\\x${code.toString(16).padStart(2, '0')}`
+    else literal += character
+  }
+  return `"${literal}"`
 }

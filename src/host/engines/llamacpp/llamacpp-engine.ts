@@ -208,8 +208,9 @@ export class LlamaCppEngine implements Engine {
     return state
   }
 
+  /** Decode workers tell nothing: what they hold came from others. */
   #note(event: KvEvent): void {
-    this.#events.push(event)
+    if (this.#config.mode !== 'decode') this.#events.push(event)
   }
 
   #report(load: LoadReport): void {

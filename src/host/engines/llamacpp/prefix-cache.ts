@@ -52,14 +52,16 @@ export class PrefixCache {
     const missing = this.store.missing(keys)
     if (missing.length === 0) return
     const state = await this.#session.saveState(run.slot)
-    const stored: number[] = []
-    for (const i of missing) {
+    // From the last to the first: the store drops the end of a chain before its beginning.
+    for (const i of missing.toReversed()) {
       const from = i * blocks.blockTokens
       const tokenCount = tokensOfBlock(blocks, i)
       const bytes = cutBlock(state, from, from + tokenCount)
       if (!this.store.put(keys[2 * i] ?? 0, keys[2 * i + 1] ?? 0, tokenCount, bytes)) break
-      if (i < blocks.fullBlocks) stored.push(i)
     }
+    const stored = missing.filter(
+      (i) => i < blocks.fullBlocks && this.store.has(keys[2 * i] ?? 0, keys[2 * i + 1] ?? 0),
+    )
     this.#noteStored(keys, stored)
   }
 

@@ -6,7 +6,7 @@
 import type { BatonError } from '../../../base/index.ts'
 import type { GenerateContext, PromptBlocks } from '../../../engine/index.ts'
 import { finishChunk, usageOf } from '../../../request/index.ts'
-import type { Chunk, FinishReason, GenerateRequest } from '../../../request/index.ts'
+import type { Chunk, FinishReason, GenerateRequest, Usage } from '../../../request/index.ts'
 import type { TokenChooser } from './token-chooser.ts'
 
 export type RunState = 'waiting' | 'prefill' | 'decode' | 'ended'
@@ -33,6 +33,8 @@ export class SequenceRun {
   #error: BatonError | undefined
   #wake: (() => void) | undefined
   #isAbandoned = false
+  #deliveredTokens = 0
+  readonly #onStop = (): void => this.#wake?.()
 
   constructor(
     request: GenerateRequest,
@@ -52,6 +54,7 @@ export class SequenceRun {
     this.tokens.set(request.tokenIds)
     this.tokenCount = promptTokens
     this.prefillTokens = Math.max(0, promptTokens - (request.resumedTokens ?? 0) - 1)
+    context.signal.addEventListener('abort', this.#onStop, { once: true })
   }
 
   get outputTokens(): number {
@@ -74,9 +77,7 @@ export class SequenceRun {
   }
 
   end(finish: FinishReason, rest: Partial<Chunk> = {}): void {
-    const cached = this.request.prefillResult?.cachedTokens ?? this.cachedTokens
-    const usage = usageOf(this.request.tokenIds.length, this.outputTokens, cached)
-    this.push(finishChunk(finish, { ...rest, usage }))
+    this.push(finishChunk(finish, { ...rest, usage: this.#usage(this.outputTokens) }))
     this.state = 'ended'
   }
 
@@ -90,18 +91,36 @@ export class SequenceRun {
   /** Nobody reads any more. */
   abandon(): void {
     this.#isAbandoned = true
+    this.context.signal.removeEventListener('abort', this.#onStop)
   }
 
-  /** The next chunk in order; throws the error that ended the run. */
+  /**
+   * The next chunk in order; throws the error that ended the run. After a stop it is the end at once, without tokens,
+   * whatever the loop has computed in the meantime; the loop frees the slot at its next step.
+   */
   async next(): Promise<Chunk> {
     for (;;) {
+      if (this.context.isStopped) return this.#cancelled()
       const chunk = this.#chunks.shift()
-      if (chunk !== undefined) return chunk
+      if (chunk !== undefined) {
+        this.#deliveredTokens += chunk.tokenIds.length
+        return chunk
+      }
       if (this.#error !== undefined) throw this.#error
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })
       this.#wake = undefined
     }
+  }
+
+  #cancelled(): Chunk {
+    this.state = 'ended'
+    return finishChunk('cancelled', { usage: this.#usage(this.#deliveredTokens) })
+  }
+
+  #usage(outputTokens: number): Usage {
+    const cached = this.request.prefillResult?.cachedTokens ?? this.cachedTokens
+    return usageOf(this.request.tokenIds.length, outputTokens, cached)
   }
 }

@@ -119,6 +119,7 @@ export class StepLoop {
       const slot = this.#slots.indexOf(undefined)
       const run = slot === -1 ? undefined : this.#waiting.shift()
       if (run === undefined) return
+      if (run.state === 'ended') continue
       this.#slots[slot] = run
       run.slot = slot
       run.state = 'prefill'
@@ -140,7 +141,9 @@ export class StepLoop {
 
   #finishPrefill(run: SequenceRun): void {
     if (run.state === 'ended') return
-    if (this.#options.mode === 'prefill' || run.maxTokens === 0) run.end('length')
+    if (this.#options.mode === 'prefill') {
+      run.end('length', { prefillResult: { cachedTokens: run.cachedTokens } })
+    } else if (run.maxTokens === 0) run.end('length')
     else run.state = 'decode'
   }
 

@@ -1,0 +1,147 @@
+import { describe, expect, it } from 'vitest'
+import { BatonError } from '../base/index.ts'
+import { KvBlockStore } from './kv-block-store.ts'
+import { promptBlocks, tokensOfBlock } from './prompt-blocks.ts'
+
+const BLOCK = 4
+const BYTES = 8
+
+function tokensOf(count: number, first = 1): Uint32Array {
+  return Uint32Array.from({ length: count }, (_, i) => first + i)
+}
+
+function createStore(capacityBlocks = 100) {
+  const removed: number[] = []
+  const store = new KvBlockStore({
+    fingerprint: 'f',
+    blockTokens: BLOCK,
+    bytesPerToken: BYTES,
+    capacityBytes: capacityBlocks * BLOCK * BYTES,
+    onRemoved: (low) => removed.push(low),
+  })
+  return { store, removed }
+}
+
+/** Stores all blocks that cover a prompt without its last token; returns their keys. */
+function fill(store: KvBlockStore, tokenIds: Uint32Array, salt?: string): Uint32Array {
+  const blocks = promptBlocks(tokenIds, tokenIds.length - 1, BLOCK, salt)
+  for (let i = 0; i < blocks.blockCount; i++) {
+    const count = tokensOfBlock(blocks, i)
+    const bytes = new Uint8Array(count * BYTES).fill(i)
+    store.put(blocks.keys[2 * i] ?? 0, blocks.keys[2 * i + 1] ?? 0, count, bytes)
+  }
+  return blocks.keys
+}
+
+function codeOf(action: () => unknown): string | undefined {
+  try {
+    action()
+    return undefined
+  } catch (error) {
+    return error instanceof BatonError ? error.code : String(error)
+  }
+}
+
+describe('KvBlockStore', () => {
+  it('pin - covers the prompt without its last token, with a partial block at the end', () => {
+    const { store } = createStore()
+    const keys = fill(store, tokensOf(11))
+    const pin = store.pin(tokensOf(11))
+    expect(pin.tokenCount).toBe(10)
+    expect(pin.blockKeys).toEqual(keys)
+    expect(pin.kvBytes).toBe(10 * BYTES)
+    expect(store.pinnedBytes).toBe(10 * BYTES)
+    pin.release()
+    pin.release()
+    expect(store.pinnedBytes).toBe(0)
+  })
+
+  it('pin - stops at the first block that is not held; another salt holds nothing', () => {
+    const { store } = createStore()
+    fill(store, tokensOf(9))
+    const longer = store.pin(Uint32Array.of(...tokensOf(8), 70, 71, 72, 73, 74))
+    expect(longer.tokenCount).toBe(8)
+    expect(store.pin(tokensOf(9), 'tenant').tokenCount).toBe(0)
+    expect(store.pin(new Uint32Array(0)).tokenCount).toBe(0)
+    expect(store.pin(tokensOf(1)).blockKeys).toHaveLength(0)
+  })
+
+  it('missing - indexes of keys that are not held', () => {
+    const { store } = createStore()
+    const keys = fill(store, tokensOf(9))
+    expect(store.missing(Uint32Array.of(1, 2, ...keys, 3, 4))).toEqual([0, 3])
+  })
+
+  it('put over the limit - the least recently used chain loses its end first', () => {
+    const { store, removed } = createStore(4)
+    const first = fill(store, tokensOf(9))
+    store.heldPrefix(first)
+    const second = fill(store, tokensOf(9, 100))
+    store.heldPrefix(second)
+    fill(store, tokensOf(5, 200))
+    expect(store.heldBytes).toBe(4 * BLOCK * BYTES)
+    expect(removed).toEqual([first[2]])
+    expect(store.heldPrefix(first)).toBe(1)
+    fill(store, tokensOf(5, 300))
+    expect(removed).toEqual([first[2], second[2]])
+  })
+
+  it('pinned blocks - are never evicted; a store full of them takes no more', () => {
+    const { store } = createStore(2)
+    const keys = fill(store, tokensOf(9))
+    const pins = [store.pin(tokensOf(9)), store.pin(tokensOf(9))]
+    expect(store.put(1, 2, BLOCK, new Uint8Array(BLOCK * BYTES))).toBe(false)
+    store.clear()
+    expect(store.heldPrefix(keys)).toBe(2)
+    pins[0]?.release()
+    expect(store.put(1, 2, BLOCK, new Uint8Array(BLOCK * BYTES))).toBe(false)
+    pins[1]?.release()
+    expect(store.put(1, 2, BLOCK, new Uint8Array(BLOCK * BYTES))).toBe(true)
+    expect(store.heldBytes).toBeLessThanOrEqual(2 * BLOCK * BYTES)
+  })
+
+  it.each([
+    ['too short', BLOCK, BLOCK * BYTES - 1],
+    ['too long', BLOCK, BLOCK * BYTES + 1],
+    ['empty', 0, 0],
+    ['more tokens than a block has', BLOCK + 1, (BLOCK + 1) * BYTES],
+    ['a broken count', 1.5, 12],
+    ['no number', Number.NaN, 0],
+  ])('put of a hostile block - refused: %s', (_what, tokens, bytes) => {
+    const { store } = createStore()
+    expect(codeOf(() => store.put(1, 2, tokens, new Uint8Array(bytes)))).toBe('kv.block_refused')
+    expect(store.heldBytes).toBe(0)
+  })
+
+  it('put twice - held once, the first bytes stay', () => {
+    const { store } = createStore()
+    const bytes = new Uint8Array(BLOCK * BYTES).fill(1)
+    store.put(1, 2, BLOCK, bytes)
+    store.put(1, 2, BLOCK, new Uint8Array(BLOCK * BYTES).fill(2))
+    expect(store.get(1, 2)).toBe(bytes)
+    expect(store.heldBytes).toBe(BLOCK * BYTES)
+  })
+
+  it('keys that share 53 bits - are told apart', () => {
+    const { store } = createStore()
+    const size = BLOCK * BYTES
+    store.put(1, 0x1, BLOCK, new Uint8Array(size).fill(1))
+    expect(store.get(1, 0x80000001)).toBeUndefined()
+    store.put(1, 0x80000001, BLOCK, new Uint8Array(size).fill(2))
+    expect(store.get(1, 0x1)).toBeUndefined()
+    expect(store.heldBytes).toBe(size)
+  })
+})
+
+describe('promptBlocks', () => {
+  it('a longer prompt - has the same keys for its full blocks, another for the partial one', () => {
+    const short = promptBlocks(tokensOf(11), 10, BLOCK)
+    const long = promptBlocks(tokensOf(13), 12, BLOCK)
+    expect(short.fullBlocks).toBe(2)
+    expect(short.blockCount).toBe(3)
+    expect(long.keys.subarray(0, 4)).toEqual(short.keys.subarray(0, 4))
+    expect(long.keys.subarray(4)).not.toEqual(short.keys.subarray(4))
+    expect(tokensOfBlock(short, 1)).toBe(4)
+    expect(tokensOfBlock(short, 2)).toBe(2)
+  })
+})
