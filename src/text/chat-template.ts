@@ -5,6 +5,7 @@
 import { Template } from '@huggingface/jinja'
 import { BatonError } from '../base/index.ts'
 import { ControlTextGuard, controlTextPatternOf } from './control-text-guard.ts'
+import { isRecord } from './json-value.ts'
 import type { Tokenizer } from './tokenizer.ts'
 
 export interface ChatMessage {
@@ -46,12 +47,15 @@ export interface ChatTemplateOptions {
 
 export class ChatTemplate {
   readonly source: string
+  /** Writes the arguments of earlier calls from values, not from the JSON text that clients send. */
+  readonly takesParsedArguments: boolean
   readonly #template: Template
   readonly #constants: Readonly<Record<string, unknown>>
 
   /** Throws `model.load_failed` when the template cannot be parsed. */
   constructor(source: string, options: ChatTemplateOptions = {}) {
     this.source = source
+    this.takesParsedArguments = /arguments\s*\|\s*(?:tojson|items)|arguments\.items/.test(source)
     this.#constants = { bos_token: options.bosToken ?? '', eos_token: options.eosToken ?? '' }
     try {
       this.#template = new Template(source)
@@ -86,6 +90,11 @@ export function renderChat(
   const messages = input.messages.map((message) => ({
     ...message,
     content: flattenContent(message.content),
+    ...(message.tool_calls !== undefined && {
+      tool_calls: template.takesParsedArguments
+        ? message.tool_calls.map(parseArguments)
+        : message.tool_calls,
+    }),
   }))
   const { tools, kwargs = {} } = input
   const user = { messages, ...(tools !== undefined && { tools }), kwargs }
@@ -125,6 +134,20 @@ export function flattenContent(content: ChatMessage['content']): string | null {
       )
     })
     .join('')
+}
+
+/** A call of the OpenAI form with its arguments as a value; anything else as it is. */
+function parseArguments(call: unknown): unknown {
+  if (!isRecord(call) || !isRecord(call['function'])) return call
+  const text = call['function']['arguments']
+  if (typeof text !== 'string') return call
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? { ...call, function: { ...call['function'], arguments: value } } : call
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError) return call
+    throw thrown
+  }
 }
 
 function* textsIn(value: unknown): Generator<string> {

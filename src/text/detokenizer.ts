@@ -10,6 +10,8 @@ import { completeLength } from './utf8-tail.ts'
 export interface DetokenizerOptions {
   /** Control tokens are left out of the text. Absent: true. */
   readonly skipSpecialTokens?: boolean
+  /** Names of control tokens that are text nevertheless, for a parser that looks for them. */
+  readonly keepTokens?: readonly string[]
 }
 
 const NOTHING = new Uint8Array(0)
@@ -18,12 +20,14 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 export class Detokenizer {
   readonly #pieces: TokenPieces
   readonly #skipsControl: boolean
+  readonly #kept: ReadonlySet<number>
   #held: Uint8Array = NOTHING
   #isAscii = true
 
   constructor(tokenizer: Tokenizer, options: DetokenizerOptions = {}) {
     this.#pieces = tokenPiecesOf(tokenizer)
     this.#skipsControl = options.skipSpecialTokens ?? true
+    this.#kept = this.#pieces.controlIds(options.keepTokens ?? [])
   }
 
   /** The text of the last `push` or `flush` was ASCII only. `false` may also mean that nobody looked. */
@@ -39,8 +43,10 @@ export class Detokenizer {
       return this.#pieces.text(id)
     }
     this.#isAscii = false
-    if (kind === PIECE.control)
-      return this.#skipsControl ? '' : this.flush() + this.#pieces.text(id)
+    if (kind === PIECE.control) {
+      if (this.#skipsControl && !this.#kept.has(id)) return ''
+      return this.flush() + this.#pieces.text(id)
+    }
     if (kind === PIECE.text && this.#held.length === 0) return this.#pieces.text(id)
     return this.#join(this.#pieces.bytes(id))
   }

@@ -15,12 +15,14 @@ export const PIECE = Object.freeze({
   control: 4,
 })
 
+const NO_IDS: ReadonlySet<number> = new Set()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
 export class TokenPieces {
   readonly #tokenizer: Tokenizer
   readonly #kinds: Uint8Array
   readonly #texts: (string | undefined)[] = []
+  #controlByName: ReadonlyMap<string, number> | null = null
 
   constructor(tokenizer: Tokenizer) {
     this.#tokenizer = tokenizer
@@ -37,6 +39,18 @@ export class TokenPieces {
   /** The text of a complete piece, the name of a control token. */
   text(id: number): string {
     return this.#texts[id] ?? ''
+  }
+
+  /** Ids of the control tokens of these names; names that are none are left out. */
+  controlIds(names: readonly string[]): ReadonlySet<number> {
+    if (names.length === 0) return NO_IDS
+    this.#controlByName ??= new Map(
+      this.#tokenizer.addedTokens
+        .filter((token) => token.control)
+        .map(({ text, id }) => [text, id]),
+    )
+    const byName = this.#controlByName
+    return new Set(names.map((name) => byName.get(name)).filter((id) => id !== undefined))
   }
 
   bytes(id: number): Uint8Array {

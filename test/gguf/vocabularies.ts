@@ -66,7 +66,12 @@ export function spmVocabulary(
   }
   const scores = tokens.map(() => 0)
   // llama.cpp reads a token of the file up to its first NUL, so none has one.
-  const escaped = texts.map((text) => text.toWellFormed().replace(/\0/g, '').replaceAll(' ', '▁'))
+  const escaped = texts.map((text) =>
+    text
+      .replace(/\p{Surrogate}/gu, '\uFFFD')
+      .replaceAll('\0', '')
+      .replaceAll(' ', '▁'),
+  )
   // Of each second character only: the others become bytes.
   const characters = [...new Set(escaped.join(''))].filter((_, i) => i % 2 === 0)
   let words: string[][] = escaped

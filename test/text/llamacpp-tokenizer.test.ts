@@ -45,8 +45,7 @@ async function differences(tokenizer: Tokenizer, ggufPath: string): Promise<unkn
   const found: unknown[] = []
   for (const text of TEXTS) {
     for (const special of [true, false]) {
-      // The addon replaces lone surrogates itself, but not in every version.
-      const expected = [...model.tokenize(text.toWellFormed(), special)].map(Number)
+      const expected = [...model.tokenize(text, special)].map(Number)
       const actual = [...tokenizer.encode(text, { special })]
       if (actual.join() !== expected.join()) found.push({ text, special, actual, expected })
     }

@@ -43,7 +43,9 @@ export const UNKIND_TEXTS: readonly string[] = [
 ]
 
 const ALPHABET = [
-  ...'abcXYZ 012 .,!?\'"<|>[]{}()/\\_-=+\n\r\t  éöß你好世界🎉👩‍👧\u0301\u0308\u00a0\u3000٣४',
+  ...Array.from(
+    'abcXYZ 012 .,!?\'"<|>[]{}()/\\_-=+\n\r\t  éöß你好世界🎉👩‍👧\u0301\u0308\u00a0\u3000٣४',
+  ),
   'ing',
   ' the',
   "'s",

@@ -1,0 +1,85 @@
+/**
+ * The harmony format of gpt-oss: messages with a header, of which the channel says what they are: `analysis` is
+ * reasoning, `final` is text, `commentary to=functions.name` is a call whose arguments stream, other commentary is text.
+ *
+ *     <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
+ */
+import { MarkerScanner } from './marker-scanner.ts'
+import type { OutputEvent, OutputParser } from './output-event.ts'
+
+const START = '<|start|>'
+const CHANNEL = '<|channel|>'
+const CONSTRAIN = '<|constrain|>'
+const MESSAGE = '<|message|>'
+const MARKERS = [START, CHANNEL, CONSTRAIN, MESSAGE, '<|end|>', '<|return|>', '<|call|>']
+
+export class HarmonyParser implements OutputParser {
+  readonly markers = MARKERS
+  readonly #scanner = new MarkerScanner(MARKERS)
+  /** `body`: inside a message, or before any header, which is plain text. */
+  #place: 'header' | 'body' = 'body'
+  #kind: 'text' | 'reasoning' | 'tool' = 'text'
+  #header = ''
+  #held = ''
+  #callIndex = -1
+
+  push(text: string): readonly OutputEvent[] {
+    const events: OutputEvent[] = []
+    let rest = this.#held + text
+    for (;;) {
+      const scan = this.#scanner.scan(rest)
+      if (scan.kind === 'text') {
+        this.#take(scan.text, events)
+        this.#held = scan.held
+        return events
+      }
+      this.#take(scan.before, events)
+      this.#mark(scan.marker, events)
+      rest = scan.after
+    }
+  }
+
+  flush(): readonly OutputEvent[] {
+    const events: OutputEvent[] = []
+    this.#take(this.#held, events)
+    this.#held = ''
+    this.#endMessage(events)
+    return events
+  }
+
+  #take(text: string, events: OutputEvent[]): void {
+    if (text === '') return
+    if (this.#place === 'header') this.#header += text
+    else if (this.#kind === 'tool') {
+      events.push({ kind: 'tool-call-arguments', index: this.#callIndex, text })
+    } else events.push({ kind: this.#kind, text })
+  }
+
+  #mark(marker: string, events: OutputEvent[]): void {
+    if (marker === MESSAGE) {
+      this.#place = 'body'
+      this.#beginMessage(events)
+    } else if (marker === START || (marker === CHANNEL && this.#place === 'body')) {
+      this.#endMessage(events)
+      this.#place = 'header'
+      this.#header = marker
+    } else if (this.#place === 'header') this.#header += marker
+    else this.#endMessage(events)
+  }
+
+  #beginMessage(events: OutputEvent[]): void {
+    const recipient = /\bto=functions\.([^\s<]+)/.exec(this.#header)?.[1]
+    const channel = /<\|channel\|>\s*(\w+)/.exec(this.#header)?.[1]
+    this.#header = ''
+    if (recipient !== undefined) {
+      this.#kind = 'tool'
+      this.#callIndex++
+      events.push({ kind: 'tool-call-start', index: this.#callIndex, name: recipient })
+    } else this.#kind = channel === 'analysis' ? 'reasoning' : 'text'
+  }
+
+  #endMessage(events: OutputEvent[]): void {
+    if (this.#kind === 'tool') events.push({ kind: 'tool-call-end', index: this.#callIndex })
+    this.#kind = 'text'
+  }
+}

@@ -1,0 +1,66 @@
+/** One parser for a stream: reasoning is taken out first, then what is left is searched for calls of tools. */
+import type { ModelText } from '../model-text.ts'
+import { HarmonyParser } from './harmony-parser.ts'
+import type { OfferedTool, OutputEvent, OutputParser } from './output-event.ts'
+import { createReasoningParser, detectReasoningParser } from './reasoning-formats.ts'
+import { createToolCallParser, detectToolCallParser } from './tool-formats.ts'
+
+export interface OutputFormat {
+  /** Names of the parsers, or null for none. */
+  readonly reasoning: string | null
+  readonly toolCalls: string | null
+}
+
+export interface ModelOutputOptions extends OutputFormat {
+  readonly tools?: readonly OfferedTool[]
+  /** The rendered prompt, whose end says whether the output begins with reasoning. */
+  readonly promptText?: string
+}
+
+/** What the model's chat template shows that it speaks. */
+export function detectOutputFormat(model: ModelText): OutputFormat {
+  const source = model.template?.source ?? ''
+  return { reasoning: detectReasoningParser(source), toolCalls: detectToolCallParser(source) }
+}
+
+/** Null: nothing to look for, the text is the output. Unknown names are null as well; check them at the start. */
+export function createOutputParser(options: ModelOutputOptions): OutputParser | null {
+  const { promptText, tools } = options
+  const reasoning =
+    options.reasoning === null
+      ? null
+      : createReasoningParser(options.reasoning, promptText === undefined ? {} : { promptText })
+  const toolCalls =
+    options.toolCalls === null ? null : createToolCallParser(options.toolCalls, tools)
+  // Harmony has both in one format; reading it twice would find nothing the second time.
+  if (reasoning instanceof HarmonyParser) return reasoning
+  if (toolCalls instanceof HarmonyParser) return toolCalls
+  if (reasoning === null || toolCalls === null) return reasoning ?? toolCalls
+  return new ChainedParser(reasoning, toolCalls)
+}
+
+class ChainedParser implements OutputParser {
+  readonly markers: readonly string[]
+  readonly #first: OutputParser
+  readonly #second: OutputParser
+
+  constructor(first: OutputParser, second: OutputParser) {
+    this.#first = first
+    this.#second = second
+    this.markers = [...first.markers, ...second.markers]
+  }
+
+  push(text: string): readonly OutputEvent[] {
+    return this.#pass(this.#first.push(text))
+  }
+
+  flush(): readonly OutputEvent[] {
+    return [...this.#pass(this.#first.flush()), ...this.#second.flush()]
+  }
+
+  #pass(events: readonly OutputEvent[]): readonly OutputEvent[] {
+    return events.flatMap((event) =>
+      event.kind === 'text' ? this.#second.push(event.text) : [event],
+    )
+  }
+}
