@@ -65,7 +65,7 @@ export class LlamaCppEngine implements Engine {
         `the KV of this ${file.architecture} model cannot be cut into blocks: run it aggregated`,
       )
     }
-    if (layout !== undefined) {
+    if (layout !== undefined && config.kvStoreBytes > 0) {
       this.#store = new KvBlockStore({
         fingerprint: this.#loaded.fingerprint,
         blockTokens: config.blockTokens,

@@ -54,6 +54,8 @@ export function compileLlamaCppOptions(options: LlamaCppOptions): LlamaCppConfig
   within('kvStoreBytes', config.kvStoreBytes, 0, Number.MAX_SAFE_INTEGER)
   within('gpuLayers', config.gpuLayers, 0, 100_000)
   if (config.contextSize !== undefined) within('contextSize', config.contextSize, 2, 10_000_000)
+  if (config.mode !== 'agg' && config.kvStoreBytes === 0)
+    throw new BatonError('config.invalid', `kvStoreBytes must not be 0 for a ${config.mode} worker`)
   return Object.freeze(config)
 }
 

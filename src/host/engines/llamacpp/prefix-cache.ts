@@ -39,9 +39,26 @@ export class PrefixCache {
       parts.push({ bytes, tokenCount: tokensOfBlock(blocks, i) })
       tokenCount += tokensOfBlock(blocks, i)
     }
-    await this.#session.loadBlocks(run.slot, parts)
-    run.computedTokens = tokenCount
-    run.cachedTokens = tokenCount
+    try {
+      await this.#session.loadBlocks(run.slot, parts)
+      run.computedTokens = tokenCount
+      run.cachedTokens = tokenCount
+    } catch {
+      // No room for the file: the prompt is computed, which usage shows as fewer cached tokens.
+      this.#session.clearSequence(run.slot)
+    }
+    run.hold(undefined)
+  }
+
+  /** What was handed over for this run stays until it is loaded, however long the run waits. */
+  holdOffered(run: SequenceRun): void {
+    const { tokenIds, routing, prefillResult } = run.request
+    if (prefillResult?.kvOffer !== undefined) run.hold(this.store.pin(tokenIds, routing.cacheSalt))
+  }
+
+  /** The blocks of a finished prefill stay until its reader has had the time to pin them. */
+  holdComputed(run: SequenceRun): void {
+    run.hold(this.store.pin(run.request.tokenIds, run.request.routing.cacheSalt))
   }
 
   /** Takes the blocks that the run has computed out of its slot, which holds its prefill and nothing more. */

@@ -4,7 +4,7 @@
  * States: waiting → prefill → decode → ended; any state → ended. `end` and `fail` work once.
  */
 import type { BatonError } from '../../../base/index.ts'
-import type { GenerateContext, PromptBlocks } from '../../../engine/index.ts'
+import type { GenerateContext, KvPin, PromptBlocks } from '../../../engine/index.ts'
 import { finishChunk, usageOf } from '../../../request/index.ts'
 import type { Chunk, FinishReason, GenerateRequest, Usage } from '../../../request/index.ts'
 import type { TokenChooser } from './token-chooser.ts'
@@ -33,6 +33,7 @@ export class SequenceRun {
   #error: BatonError | undefined
   #wake: (() => void) | undefined
   #isAbandoned = false
+  #pin: KvPin | undefined
   #deliveredTokens = 0
   readonly #onStop = (): void => this.#wake?.()
 
@@ -88,9 +89,17 @@ export class SequenceRun {
     this.#wake?.()
   }
 
+  /** Keeps blocks in the store until the run is let go, or until others take their place. */
+  hold(pin: KvPin | undefined): void {
+    this.#pin?.release()
+    this.#pin = this.#isAbandoned ? undefined : pin
+    if (this.#isAbandoned) pin?.release()
+  }
+
   /** Nobody reads any more. */
   abandon(): void {
     this.#isAbandoned = true
+    this.hold(undefined)
     this.context.signal.removeEventListener('abort', this.#onStop)
   }
 

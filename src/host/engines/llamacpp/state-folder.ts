@@ -2,53 +2,57 @@
  * The folder through which states go to and from llama.cpp, which knows files only. In memory where the system has
  * such a folder. A file lives for one call; the folder goes with the engine.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
-import { statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 const SHARED_MEMORY = '/dev/shm'
 
 export class StateFolder {
-  readonly #folder: string
+  /** The first that has room is taken: memory may be as small as 64 MB in a container. */
+  readonly #folders: readonly string[]
   #next = 0
 
   constructor() {
-    this.#folder = mkdtempSync(
-      join(hasFolder(SHARED_MEMORY) ? SHARED_MEMORY : tmpdir(), 'baton-kv-'),
-    )
+    const parents = hasFolder(SHARED_MEMORY) ? [SHARED_MEMORY, tmpdir()] : [tmpdir()]
+    this.#folders = parents.map((parent) => mkdtempSync(join(parent, 'baton-kv-')))
   }
 
   /** Lets `save` write a file and returns its bytes. */
-  async collect(save: (path: string) => Promise<unknown>): Promise<Uint8Array> {
-    const path = this.#path()
-    try {
+  collect(save: (path: string) => Promise<unknown>): Promise<Uint8Array> {
+    return this.#withFile(async (path) => {
       await save(path)
-      return await readFile(path)
-    } finally {
-      await rm(path, { force: true })
-    }
+      return readFile(path)
+    })
   }
 
   /** Lets `load` read a file of these bytes. */
-  async offer(bytes: Uint8Array, load: (path: string) => Promise<unknown>): Promise<void> {
-    const path = this.#path()
-    try {
+  offer(bytes: Uint8Array, load: (path: string) => Promise<unknown>): Promise<void> {
+    return this.#withFile(async (path) => {
       await writeFile(path, bytes, { mode: 0o600 })
       await load(path)
-    } finally {
-      await rm(path, { force: true })
-    }
+    })
   }
 
   remove(): void {
-    rmSync(this.#folder, { recursive: true, force: true })
+    for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true })
   }
 
-  #path(): string {
+  async #withFile<T>(use: (path: string) => Promise<T>): Promise<T> {
     this.#next += 1
-    return join(this.#folder, `state-${this.#next}`)
+    let failure: unknown
+    for (const folder of this.#folders) {
+      const path = join(folder, `state-${this.#next}`)
+      try {
+        return await use(path)
+      } catch (error) {
+        failure = error
+      } finally {
+        await rm(path, { force: true })
+      }
+    }
+    throw failure
   }
 }
 

@@ -54,6 +54,7 @@ export class StepLoop {
       )
     }
     this.#waiting.push(run)
+    this.#options.cache?.holdOffered(run)
     this.#running ??= this.#work()
   }
 
@@ -74,13 +75,14 @@ export class StepLoop {
     await Promise.resolve()
     try {
       while (this.#release()) {
-        try {
-          await this.#step()
-        } catch (error) {
-          this.#failAll(error)
-        }
+        await this.#step().catch((error: unknown) => this.#failActive(error))
         this.#options.onStep(this.#load())
       }
+    } catch (error) {
+      // Not even a slot can be freed: this engine is at its end, and says so to everyone.
+      this.#closed = BatonError.from(error, 'backend.engine_shutdown')
+      for (const run of this.#waiting.splice(0)) run.fail(this.#closed)
+      this.#failActive(error)
     } finally {
       this.#running = undefined
     }
@@ -142,6 +144,7 @@ export class StepLoop {
   #finishPrefill(run: SequenceRun): void {
     if (run.state === 'ended') return
     if (this.#options.mode === 'prefill') {
+      this.#options.cache?.holdComputed(run)
       run.end('length', { prefillResult: { cachedTokens: run.cachedTokens } })
     } else if (run.maxTokens === 0) run.end('length')
     else run.state = 'decode'
@@ -169,7 +172,7 @@ export class StepLoop {
     )
   }
 
-  #failAll(thrown: unknown): void {
+  #failActive(thrown: unknown): void {
     const error = BatonError.from(thrown, 'backend.unknown')
     for (const run of this.#active()) run.fail(error)
   }
