@@ -13,8 +13,8 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import type { LoadResult, LoadSpec } from './load/load-client.ts'
 import { cpuMicros, rssMegabytes } from './load/process-cpu.ts'
-import { startServer } from './load/running-server.ts'
-import type { RunningServer } from './load/running-server.ts'
+import { startServer } from '../test/running-server.ts'
+import type { RunningServer } from '../test/running-server.ts'
 import { WORKLOADS } from './load/workloads.ts'
 import type { Workload } from './load/workloads.ts'
 
@@ -106,9 +106,10 @@ const LOAD_CLIENT = fileURLToPath(new URL('./load/load-client.ts', import.meta.u
 
 function load(spec: LoadSpec): Promise<LoadResult> {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, ['--import', 'tsx', LOAD_CLIENT, JSON.stringify(spec)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+    const child = spawn(process.execPath, ['--import', 'tsx', LOAD_CLIENT], {
+      stdio: ['pipe', 'pipe', 'inherit'],
     })
+    child.stdin.end(JSON.stringify(spec))
     let printed = ''
     child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()))
     child.once('exit', (code) => {

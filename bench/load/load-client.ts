@@ -1,7 +1,7 @@
 /**
  * A load generator in a process of its own: raw sockets with keep-alive, so that it costs little beside the server.
  *
- * Argument: a JSON `LoadSpec`. Prints one JSON `LoadResult`. Loops are bounded by seconds and by count.
+ * Reads a JSON `LoadSpec` from standard input. Prints one JSON `LoadResult`. Loops are bounded by seconds and by count.
  */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -180,7 +180,9 @@ export function summary(values: readonly number[]): Summary {
   }
 }
 
-const specText = process.argv[2]
-if (specText !== undefined && process.argv[1]?.includes('load-client') === true) {
-  process.stdout.write(JSON.stringify(await run(JSON.parse(specText) as LoadSpec)))
+if (process.argv[1]?.includes('load-client') === true) {
+  const parts: Buffer[] = []
+  for await (const part of process.stdin) parts.push(part as Buffer)
+  const spec = JSON.parse(Buffer.concat(parts).toString()) as LoadSpec
+  process.stdout.write(JSON.stringify(await run(spec)))
 }

@@ -138,6 +138,7 @@ export class FrontendStack {
 
   async close(): Promise<void> {
     this.#watch?.close()
+    await this.#http?.close(0)
     this.#frontend.close()
     await this.#plane.close()
     this.#metrics.close()

@@ -2,6 +2,7 @@
  * `baton worker`: one engine as a member of a fleet, in a process of its own.
  */
 import { BatonError } from '../base/index.ts'
+import type { Engine } from '../engine/index.ts'
 import { runWorkerProcess } from '../host/index.ts'
 import { parseDisaggregationMode } from '../request/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
@@ -19,8 +20,10 @@ export async function runWorker(
 ): Promise<number> {
   const config = serveConfig(options)
   const mode = modeOf(modeText)
+  const engine = await engineOrReport(config, mode)
+  if (engine === null) return 1
   const exitCode = await runWorkerProcess({
-    engine: await engineOrReport(config, mode),
+    engine,
     engineName: config.engine,
     mode,
     version: BATON_VERSION,
@@ -37,12 +40,21 @@ export async function runWorker(
   process.exit(exitCode)
 }
 
-async function engineOrReport(config: ServeConfig, mode: DisaggregationMode) {
+/** A worker that somebody started tells its parent what is wrong, and only the parent prints it. */
+async function engineOrReport(
+  config: ServeConfig,
+  mode: DisaggregationMode,
+): Promise<Engine | null> {
   try {
     return await createEngine(config, mode)
-  } catch (error) {
-    process.send?.({ kind: 'failed', error: BatonError.from(error).toValue() })
-    throw error
+  } catch (thrown) {
+    const error = BatonError.from(thrown)
+    if (process.send === undefined) throw error
+    await new Promise((resolve) => {
+      process.send?.({ kind: 'failed', error: error.toValue() }, resolve)
+    })
+    process.disconnect()
+    return null
   }
 }
 

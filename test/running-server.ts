@@ -1,0 +1,103 @@
+/**
+ * A real `baton` in processes of its own, for tests and benchmarks.
+ */
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+
+export interface RunningServer {
+  readonly url: string
+  readonly port: number
+  readonly frontendPid: number
+  readonly workerPids: readonly number[]
+  readonly process: ChildProcess
+  /** All that it has printed so far, on both streams. */
+  printed(): string
+  /** SIGTERM; resolves with the exit code. */
+  stop(): Promise<number | null>
+}
+
+export interface Ended {
+  readonly exitCode: number | null
+  readonly printed: string
+}
+
+function spawnBaton(args: readonly string[], environment: NodeJS.ProcessEnv): ChildProcess {
+  return spawn(process.execPath, [MAIN, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...environment },
+  })
+}
+
+/** Runs `baton` to its end. */
+export function runBaton(
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv = {},
+): Promise<Ended> {
+  const child = spawnBaton(args, environment)
+  const printed = collect(child)
+  return new Promise((resolve) => {
+    child.once('close', (exitCode) => resolve({ exitCode, printed: printed() }))
+  })
+}
+
+/** `baton serve` on a free port; throws with what it printed when it does not come up. */
+export async function startServer(
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv = {},
+): Promise<RunningServer> {
+  const child = spawnBaton(['serve', '--port', '0', ...args], environment)
+  const printed = collect(child)
+  const ended = new Promise<number | null>((resolve) => {
+    child.once('close', (code) => resolve(code))
+  })
+  await untilReady(child, printed)
+  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(printed())?.[1])
+  const workerPids = [...printed().matchAll(/worker .*?pid (\d+)/g)].map((match) =>
+    Number(match[1]),
+  )
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    frontendPid: child.pid ?? 0,
+    workerPids: workerPids.filter((pid) => pid !== child.pid),
+    process: child,
+    printed,
+    stop: () => {
+      child.kill('SIGTERM')
+      return ended
+    },
+  }
+}
+
+function collect(child: ChildProcess): () => string {
+  let text = ''
+  const take = (bytes: Buffer): void => {
+    text += bytes.toString()
+  }
+  child.stdout?.on('data', take)
+  child.stderr?.on('data', take)
+  return () => text
+}
+
+function untilReady(child: ChildProcess, printed: () => string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const look = (): void => {
+      if (printed().includes('Ctrl-C drains')) resolve()
+    }
+    child.stdout?.on('data', look)
+    child.once('close', (code) => reject(new Error(`baton serve ended with ${code}: ${printed()}`)))
+  })
+}
+
+/** Whether a process with this id is there. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
