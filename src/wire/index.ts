@@ -2,6 +2,15 @@
 export { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
 export { FrameDecoder, readU32 } from './frame-decoder.ts'
 export type { FrameHandler } from './frame-decoder.ts'
+export {
+  TOKEN_END,
+  TOKEN_EOS,
+  decodeBoostr,
+  decodeKvCacheHeader,
+  encodeBoostr,
+  encodeKvCache,
+} from './boostr-message.ts'
+export type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
 export { batonLimits, boostrLimits } from './frame-limits.ts'
 export type { FrameLimits } from './frame-limits.ts'
 export { FrameWriter } from './frame-writer.ts'

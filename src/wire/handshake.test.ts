@@ -1,0 +1,154 @@
+import { createHmac } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+
+import { BatonError } from '../base/index.ts'
+import { FrameDecoder } from './frame-decoder.ts'
+import { batonLimits } from './frame-limits.ts'
+import { FrameWriter } from './frame-writer.ts'
+import { Handshake } from './handshake.ts'
+import { encodeHello } from './hello.ts'
+import type { Hello } from './hello.ts'
+
+class Side {
+  readonly writer = new FrameWriter()
+  readonly handshake: Handshake
+  readonly decoder: FrameDecoder
+
+  constructor(side: 'initiator' | 'acceptor', secret: string | null, nonce = side.length) {
+    this.handshake = new Handshake({
+      side,
+      self: {
+        role: side === 'initiator' ? 'frontend' : 'worker',
+        software: '1.2.3',
+        capabilities: ['kv-events'],
+        limits: { streamsMax: 5 },
+        workerId: '7',
+      },
+      nonce: new Uint8Array(16).fill(nonce),
+      ...(secret === null
+        ? {}
+        : { prove: (text) => createHmac('sha256', secret).update(text).digest() }),
+    })
+    this.decoder = new FrameDecoder(batonLimits(), {
+      onFrame: (tag, bytes, start, end) => {
+        this.handshake.onFrame(tag, bytes, start, end, this.writer)
+      },
+    })
+    this.handshake.begin(this.writer)
+  }
+
+  take(): Uint8Array {
+    return this.writer.take() ?? new Uint8Array(0)
+  }
+}
+
+function shake(left: Side, right: Side): void {
+  for (let round = 0; round < 3; round++) {
+    const [fromLeft, fromRight] = [left.take(), right.take()]
+    right.decoder.push(fromLeft)
+    left.decoder.push(fromRight)
+  }
+}
+
+function messageOf(run: () => void): string {
+  try {
+    run()
+    return 'none'
+  } catch (error) {
+    return error instanceof BatonError ? `${error.code}: ${error.message}` : String(error)
+  }
+}
+
+const HELLO: Hello = {
+  version: 1,
+  versionOldest: 1,
+  nonce: new Uint8Array(16),
+  role: 'worker',
+  software: '',
+  capabilities: [],
+  limits: {},
+  authRequired: false,
+}
+
+function sendHello(change: Partial<Hello>): string {
+  const writer = new FrameWriter()
+  encodeHello(writer, { ...HELLO, ...change })
+  return messageOf(() => new Side('initiator', null).decoder.push(writer.take()!))
+}
+
+describe('handshake', () => {
+  it('both sides - ready with and without a secret, and know each other', () => {
+    for (const secret of [null, 's']) {
+      const [left, right] = [new Side('initiator', secret), new Side('acceptor', secret)]
+      shake(left, right)
+      expect([left.handshake.isReady, right.handshake.isReady]).toEqual([true, true])
+      expect(left.handshake.peer.role).toBe('worker')
+      expect(right.handshake.peer).toMatchObject({
+        role: 'frontend',
+        workerId: '7',
+        limits: { streamsMax: 5 },
+      })
+    }
+  })
+
+  it('a wrong secret - is refused, a lacking one says what to do', () => {
+    expect(messageOf(() => shake(new Side('initiator', 'a'), new Side('acceptor', 'b')))).toMatch(
+      /does not know the shared secret/,
+    )
+    expect(messageOf(() => shake(new Side('initiator', null), new Side('acceptor', 'b')))).toMatch(
+      /give both the same/,
+    )
+    expect(messageOf(() => shake(new Side('initiator', 'a'), new Side('acceptor', null)))).toMatch(
+      /give both the same/,
+    )
+  })
+
+  it('a reflected handshake - does not authenticate', () => {
+    const side = new Side('initiator', 's')
+    expect(
+      messageOf(() => {
+        side.decoder.push(side.take())
+        side.decoder.push(side.take())
+      }),
+    ).toMatch(/does not know/)
+  })
+
+  it('a proof of an earlier connection - is of no use', () => {
+    const [left, right] = [new Side('initiator', 's', 1), new Side('acceptor', 's', 2)]
+    const hello = left.take()
+    right.decoder.push(hello)
+    left.decoder.push(right.take())
+    const auth = left.take()
+    const later = new Side('acceptor', 's', 3)
+    later.decoder.push(hello)
+    expect(messageOf(() => later.decoder.push(auth))).toMatch(/does not know/)
+  })
+
+  it('another version - the message says which side to upgrade', () => {
+    expect(sendHello({ version: 3, versionOldest: 2 })).toMatch(
+      /version_mismatch.*upgrade this process/,
+    )
+    expect(sendHello({ version: 0, versionOldest: 0 })).toMatch(
+      /version_mismatch.*upgrade the peer/,
+    )
+    expect(sendHello({ version: 9, versionOldest: 1 })).toBe('none')
+  })
+
+  it('anything before HELLO, or a second HELLO - is refused', () => {
+    const ping = new FrameWriter().begin(70).end().take()!
+    expect(messageOf(() => new Side('acceptor', null).decoder.push(ping))).toMatch(/HELLO was due/)
+    const twice = new FrameWriter()
+    encodeHello(twice, HELLO)
+    encodeHello(twice, HELLO)
+    const side = new Side('acceptor', null)
+    expect(messageOf(() => side.decoder.push(twice.take()!))).toMatch(/AUTH was due/)
+  })
+
+  it('another protocol - is told apart by its first bytes', () => {
+    const writer = new FrameWriter().begin(40).bytes(new Uint8Array(30)).end()
+    const side = new Side('acceptor', null)
+    expect(messageOf(() => side.decoder.push(writer.take()!))).toMatch(/does not speak/)
+    const http = new TextEncoder().encode('GET / HTTP/1.1\r\n\r\n')
+    expect(messageOf(() => new Side('acceptor', null).decoder.push(http))).toMatch(/protocol/)
+  })
+})

@@ -1,0 +1,224 @@
+import { describe, expect, it } from 'vitest'
+
+import { BatonError } from '../base/index.ts'
+import type { KvEventBatch } from '../kv/index.ts'
+import type { GenerateRequest } from '../request/index.ts'
+import { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
+import { FrameWriter } from './frame-writer.ts'
+import {
+  decodeKvArena,
+  decodeKvChunkHead,
+  decodeKvPlaced,
+  decodeKvPull,
+  decodeKvPullEnd,
+  decodeKvRelease,
+  encodeKvArena,
+  encodeKvChunkHead,
+  encodeKvPlaced,
+  encodeKvPull,
+  encodeKvPullEnd,
+  encodeKvRelease,
+} from './kv-message.ts'
+import { decodePlain, encodePlain } from './plain-value.ts'
+import {
+  decodeCancel,
+  decodeChunk,
+  decodeError,
+  encodeCancel,
+  encodeChunk,
+  encodeError,
+} from './reply-message.ts'
+import { decodeRequest, encodeRequest } from './request-message.ts'
+import { TAG } from './tag.ts'
+
+/** The payload of the one frame in a writer, as a Buffer at an odd place of a larger one, as sockets give it. */
+function payloadOf(write: (writer: FrameWriter) => void): Buffer {
+  const writer = new FrameWriter()
+  write(writer)
+  const bytes = writer.take() ?? new Uint8Array(0)
+  return Buffer.concat([Buffer.of(9), bytes]).subarray(9)
+}
+
+const REQUEST: GenerateRequest = {
+  requestId: 'r-1',
+  model: 'm',
+  tokenIds: Uint32Array.of(1, 2, 0xffffffff),
+  sampling: { temperature: 0.7, seed: 2 ** 50, logitBias: { 12: -3.5 } },
+  stop: { maxTokens: 5, stop: ['ä', '\u{1f600}'] },
+  output: { logprobs: 2 },
+  eosTokenIds: [2],
+  routing: { allowedWorkerIds: [], preferredTaints: { gpu: 1 } },
+  prefillResult: {
+    kvOffer: {
+      offerId: 'o',
+      host: 'h',
+      port: 1,
+      fingerprint: 'f',
+      blockTokens: 16,
+      tokenCount: 20,
+      blockKeys: Uint32Array.of(1, 2, 3, 0xfffffffe),
+      kvBytes: 1e10,
+      expiresInMs: 30_000,
+    },
+    engineParams: { any: [null, true, 1.5, 'x', { deep: -1 }] },
+  },
+}
+
+describe('messages', () => {
+  it('REQUEST - comes back as it was, also with numbers over 32 bits and an offer', () => {
+    const payload = payloadOf((writer) => encodeRequest(writer, 77, REQUEST))
+    const decoded = decodeRequest(payload, 0, payload.length)
+    expect(decoded).toEqual({ streamId: 77, request: REQUEST })
+    payload.fill(0)
+    expect(decoded.request).toEqual(REQUEST)
+  })
+
+  it('REQUEST - cut anywhere it is refused as broken protocol', () => {
+    const payload = payloadOf((writer) => encodeRequest(writer, 77, REQUEST))
+    for (let end = 0; end < payload.length; end++) {
+      expect(() => decodeRequest(payload, 0, end)).toThrow(BatonError)
+    }
+  })
+
+  it('REQUEST - a missing field or a wrong offer is refused by name', () => {
+    const broken = (change: object): void => {
+      const request = { ...REQUEST, ...change } as GenerateRequest
+      const payload = payloadOf((writer) => encodeRequest(writer, 1, request))
+      decodeRequest(payload, 0, payload.length)
+    }
+    expect(() => broken({ sampling: undefined })).toThrow(/'sampling'/)
+    expect(() => broken({ requestId: 5 })).toThrow(/'requestId'/)
+    expect(() => broken({ prefillResult: { kvOffer: { offerId: 'x' } } })).toThrow(/kvOffer/)
+  })
+
+  it('plain values - what cannot cross fails at the sender', () => {
+    for (const value of [new Set([1]), new Error('x'), new Date(0), /x/]) {
+      expect(() => encodePlain({ value }, 'it')).toThrow(/cannot cross/)
+    }
+    const round = Array<number>(0) as unknown[]
+    let nested: unknown[] = round
+    for (let i = 0; i < 100; i++) nested.push((nested = []))
+    expect(() => encodePlain(round, 'it')).toThrow(/cannot cross/)
+  })
+
+  it('plain values - a length that cannot be true is refused, not allocated', () => {
+    for (const hex of ['ddffffffff', 'dfffffffff', 'c6ffffffff00', 'dc7fff01', '9f', 'd9ff']) {
+      const bytes = Buffer.from(hex, 'hex')
+      expect(() => decodePlain(bytes, 0, bytes.length, 'it')).toThrow(/early|shorter|cut/)
+    }
+    const nested = Buffer.concat([Buffer.alloc(100, 0x91), Buffer.of(1)])
+    expect(() => decodePlain(nested, 0, nested.length, 'it')).toThrow(/deeply/)
+    for (const hex of ['c1', 'd40001', 'd6ff00000000', 'c7017201']) {
+      const bytes = Buffer.from(hex, 'hex')
+      expect(() => decodePlain(bytes, 0, bytes.length, 'it')).toThrow(/not allowed/)
+    }
+  })
+
+  it('plain values - typed arrays keep kind and numbers', () => {
+    const value = { u: Uint32Array.of(1, 2 ** 31), b: Uint8Array.of(7), f: Float32Array.of(0.5) }
+    const bytes = encodePlain(value, 'it')
+    const back = decodePlain(bytes, 0, bytes.length, 'it') as typeof value
+    expect([...back.u, ...back.b, ...back.f]).toEqual([1, 2 ** 31, 7, 0.5])
+  })
+
+  it('CHUNK and FINISH - the tag says whether it is terminal', () => {
+    const finish = { tokenIds: [], finish: 'stop' as const, usage: undefined }
+    const payload = payloadOf((writer) => encodeChunk(writer, 3, finish as never))
+    expect(decodeChunk(TAG.FINISH, payload, 0, payload.length)).toEqual({
+      streamId: 3,
+      chunk: { tokenIds: [], finish: 'stop' },
+    })
+    expect(() => decodeChunk(TAG.CHUNK, payload, 0, payload.length)).toThrow(/finish/)
+  })
+
+  it('ERROR - keeps code, message and data; an unknown code becomes backend.unknown', () => {
+    const error = new BatonError('kv.offer_gone', 'x', { data: { a: 1, b: null } })
+    const payload = payloadOf((writer) => encodeError(writer, 5, error))
+    const { error: back } = decodeError(payload, 0, payload.length)
+    expect(back.toValue()).toEqual(error.toValue())
+    const odd = payloadOf((writer) => {
+      writer
+        .begin(TAG.ERROR)
+        .u64(5)
+        .bytes(encodePlain({ code: 'new.code', message: 'm' }, 'e'))
+        .end()
+    })
+    expect(decodeError(odd, 0, odd.length).error.code).toBe('backend.unknown')
+  })
+
+  it('CANCEL - both kinds, and no other', () => {
+    for (const kind of ['stop', 'kill'] as const) {
+      const payload = payloadOf((writer) => encodeCancel(writer, 9, kind))
+      expect(decodeCancel(payload, 0, payload.length)).toEqual({ streamId: 9, kind })
+      payload[8] = 3
+      expect(() => decodeCancel(payload, 0, payload.length)).toThrow(/kind/)
+    }
+  })
+
+  it('KV_EVENTS - every kind comes back, and a cut batch is refused', () => {
+    const batch: KvEventBatch = {
+      sequence: 2 ** 40,
+      dpRank: 3,
+      events: [
+        { kind: 'cleared' },
+        {
+          kind: 'stored',
+          parent: [1, 0xffffffff],
+          hashes: Uint32Array.of(1, 2, 3, 4),
+          localHashes: Uint32Array.of(5, 6, 7, 8),
+          tier: 'host',
+        },
+        {
+          kind: 'stored',
+          parent: null,
+          hashes: Uint32Array.of(1, 2),
+          localHashes: new Uint32Array(0),
+          tier: 'device',
+        },
+        { kind: 'removed', hashes: Uint32Array.of(9, 9), tier: 'disk' },
+      ],
+    }
+    const payload = payloadOf((writer) => encodeKvEvents(writer, batch))
+    expect(decodeKvEvents(payload, 0, payload.length)).toEqual(batch)
+    for (let end = 0; end < payload.length; end++) {
+      expect(() => decodeKvEvents(payload, 0, end)).toThrow(BatonError)
+    }
+  })
+
+  it('LOAD - comes back; what a newer peer adds is ignored', () => {
+    const report = {
+      dpRank: 1,
+      activeBlocks: 2,
+      totalBlocks: 3,
+      runningRequests: 4,
+      queuedRequests: 5,
+      prefillTokensInFlight: 6,
+    }
+    const payload = payloadOf((writer) => encodeLoad(writer, report))
+    const longer = Buffer.concat([payload, Buffer.alloc(8)])
+    expect(decodeLoad(longer, 0, longer.length)).toEqual(report)
+  })
+
+  it('KV messages - come back as they were', () => {
+    const head = { pullId: 1, index: 2, blockBytes: 3, offset: 4, crc: 0xffffffff }
+    const pull = { pullId: 1, flags: 1, indexes: Uint32Array.of(3, 1), offerId: 'ö' }
+    const placed = { ...head, slot: 5, length: 6 }
+    const end = { pullId: 4, error: new BatonError('kv.offer_gone', 'gone') }
+    const arena = { bytes: 1, slotBytes: 2, nonce: new Uint8Array(16).fill(7), path: '/x' }
+    const of = payloadOf
+    let bytes = of((writer) => encodeKvPull(writer, pull))
+    expect(decodeKvPull(bytes, 0, bytes.length)).toEqual(pull)
+    bytes = of((writer) => encodeKvChunkHead(writer, head, 0))
+    expect(decodeKvChunkHead(bytes)).toEqual(head)
+    bytes = of((writer) => encodeKvPlaced(writer, placed))
+    expect(decodeKvPlaced(bytes, 0, bytes.length)).toEqual(placed)
+    bytes = of((writer) => encodeKvPullEnd(writer, end))
+    expect(decodeKvPullEnd(bytes, 0, bytes.length).error?.toValue()).toEqual(end.error.toValue())
+    bytes = of((writer) => encodeKvPullEnd(writer, { pullId: 4 }))
+    expect(decodeKvPullEnd(bytes, 0, bytes.length)).toEqual({ pullId: 4 })
+    bytes = of((writer) => encodeKvRelease(writer, { kind: 'abandoned', offerId: 'o' }))
+    expect(decodeKvRelease(bytes, 0, bytes.length)).toEqual({ kind: 'abandoned', offerId: 'o' })
+    bytes = of((writer) => encodeKvArena(writer, arena))
+    expect(decodeKvArena(bytes, 0, bytes.length)).toEqual(arena)
+  })
+})
