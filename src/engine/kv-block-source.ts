@@ -18,6 +18,12 @@ export interface KvBlockSource {
    */
   pin(tokenIds: Uint32Array, salt?: string): KvPin
 
+  /**
+   * The keys that the first `tokenCount` tokens of this prompt have here. With it, an offer of other keys is refused
+   * before anything is pulled: nobody can put blocks under the keys of somebody else's prompt.
+   */
+  keysOf?(tokenIds: Uint32Array, tokenCount: number, salt?: string): Uint32Array
+
   /** Of the given keys, the indexes that are not held here; nothing is pinned. */
   missing(blockKeys: Uint32Array): number[]
 

@@ -67,6 +67,10 @@ export class KvBlockStore implements KvBlockSource {
     return held.length
   }
 
+  keysOf(tokenIds: Uint32Array, tokenCount: number, salt?: string): Uint32Array {
+    return promptBlocks(tokenIds, tokenCount, this.blockTokens, salt).keys
+  }
+
   missing(blockKeys: Uint32Array): number[] {
     const indexes: number[] = []
     for (let i = 0; 2 * i + 1 < blockKeys.length; i++) {

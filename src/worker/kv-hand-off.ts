@@ -122,7 +122,7 @@ export class KvHandOff {
     // What is held already stays held while the rest is on its way.
     const before = source.pin(request.tokenIds, salt)
     try {
-      checkOffer(offer, source, request.tokenIds.length)
+      checkOffer(offer, source, request)
       const missing = source.missing(offer.blockKeys)
       const stats = await this.#withinDeadline(signal, (limited) =>
         client.pull(
@@ -190,7 +190,8 @@ export class KvHandOff {
 }
 
 /** Nothing of a foreign or impossible offer is even asked for. */
-function checkOffer(offer: KvOffer, source: KvBlockSource, promptTokens: number): void {
+function checkOffer(offer: KvOffer, source: KvBlockSource, request: GenerateRequest): void {
+  const promptTokens = request.tokenIds.length
   const { fingerprint, blockTokens, tokenCount, blockKeys } = offer
   const refuse = (message: string, data: Record<string, string | number>): never => {
     throw new BatonError('kv.block_refused', message, { data })
@@ -214,6 +215,10 @@ function checkOffer(offer: KvOffer, source: KvBlockSource, promptTokens: number)
       promptTokens,
       blockCount: blockKeys.length / 2,
     })
+  }
+  const expected = source.keysOf?.(request.tokenIds, tokenCount, request.routing.cacheSalt)
+  if (expected !== undefined && !blockKeys.every((half, i) => half === expected[i])) {
+    refuse('the offered blocks are not of this prompt', { tokenCount })
   }
 }
 

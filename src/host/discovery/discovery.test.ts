@@ -171,7 +171,7 @@ describe('FileDiscovery - what others write', () => {
     fc.assert(
       fc.property(card, text, (one, machine) => {
         const file = { card: one, machine }
-        expect(decodeCardFile(encodeCardFile(file))).toEqual(file)
+        expect(decodeCardFile(encodeCardFile(file))).toEqual({ format: 1, ...file })
       }),
     )
     fc.assert(

@@ -1,0 +1,367 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { BatonError } from '../base/index.ts'
+import { KvBlockStore } from '../engine/index.ts'
+import type { Engine } from '../engine/index.ts'
+import { finishChunk, tokenChunk, usageOf } from '../request/index.ts'
+import type { Chunk, DisaggregationMode, GenerateRequest, KvOffer } from '../request/index.ts'
+import type { WorkerEvent, WorkerLimits } from '../worker/index.ts'
+import { RecordedReply } from '../worker/recorded-reply.ts'
+import { MemoryDiscovery } from './discovery/memory-discovery.ts'
+import { LlamaCppEngine } from './engines/llamacpp/index.ts'
+import { HostedWorker } from './hosted-worker.ts'
+import { openKvTcp } from './open-kv.ts'
+
+const BLOCK_TOKENS = 4
+const BYTES_PER_TOKEN = 8
+const MODEL = new URL('../../models/storyteller/storyteller-q8_0.gguf', import.meta.url).pathname
+
+const ends: (() => Promise<unknown>)[] = []
+
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end()
+})
+
+/** Computes nothing; keeps one block of bytes per block of tokens, as an engine with a host-memory store does. */
+class BlockEngine implements Engine {
+  readonly kvBlocks: KvBlockStore
+  readonly computed: number[] = []
+
+  constructor(capacityBytes = 1 << 20, fingerprint = 'block-engine') {
+    this.kvBlocks = new KvBlockStore({
+      fingerprint,
+      blockTokens: BLOCK_TOKENS,
+      bytesPerToken: BYTES_PER_TOKEN,
+      capacityBytes,
+    })
+  }
+
+  start(): Promise<{ model: string }> {
+    return Promise.resolve({ model: 'blocks' })
+  }
+
+  async *generate(request: GenerateRequest): AsyncGenerator<Chunk> {
+    const { kvBlocks } = this
+    const prompt = request.tokenIds.length
+    const held = kvBlocks.pin(request.tokenIds, request.routing.cacheSalt)
+    this.computed.push(prompt - 1 - held.tokenCount)
+    for (let count = held.tokenCount; count < prompt - 1;) {
+      const size = Math.min(BLOCK_TOKENS, prompt - 1 - count)
+      putNext(kvBlocks, request, count, size)
+      count += size
+    }
+    held.release()
+    await Promise.resolve()
+    const token = request.tokenIds.reduce((sum, id) => (sum * 31 + id) & 0xffff, 7)
+    if (request.stop.maxTokens !== 1) yield tokenChunk(token)
+    const usage = usageOf(prompt, request.stop.maxTokens === 1 ? 0 : 1)
+    yield finishChunk('length', { usage })
+  }
+
+  cleanup(): Promise<void> {
+    return Promise.resolve()
+  }
+}
+
+function putNext(store: KvBlockStore, request: GenerateRequest, from: number, size: number): void {
+  const { tokenIds, routing } = request
+  const keys = store.keysOf(tokenIds, tokenIds.length - 1, routing.cacheSalt)
+  const index = from / BLOCK_TOKENS
+  const bytes = new Uint8Array(size * BYTES_PER_TOKEN).fill(index + 1)
+  store.put(keys[2 * index] ?? 0, keys[2 * index + 1] ?? 0, size, bytes)
+}
+
+function requestOf(
+  requestId: string,
+  promptTokens: number,
+  change: Partial<GenerateRequest> = {},
+): GenerateRequest {
+  return {
+    requestId,
+    model: 'blocks',
+    tokenIds: Uint32Array.from({ length: promptTokens }, (_, i) => 100 + i),
+    sampling: {},
+    stop: { maxTokens: 4 },
+    output: {},
+    eosTokenIds: [],
+    routing: {},
+    ...change,
+  }
+}
+
+interface Started<E extends Engine> {
+  readonly engine: E
+  readonly hosted: HostedWorker
+  readonly events: WorkerEvent[]
+}
+
+async function startWorker<E extends Engine>(
+  engine: E,
+  mode: DisaggregationMode,
+  limits: Partial<WorkerLimits> = {},
+): Promise<Started<E>> {
+  const events: WorkerEvent[] = []
+  const hosted = new HostedWorker({
+    engine,
+    engineName: 'test',
+    mode,
+    plane: { kind: 'tcp', host: '127.0.0.1', port: 0 },
+    discovery: new MemoryDiscovery(),
+    version: '0.0.0',
+    limits,
+    shutdown: { routerGraceMs: 0, kvTransferMs: 0 },
+    observe: (event) => events.push(event),
+  })
+  ends.push(() => hosted.stop())
+  await hosted.start()
+  return { engine, hosted, events }
+}
+
+async function serve(to: Started<Engine>, request: GenerateRequest): Promise<RecordedReply> {
+  const reply = new RecordedReply()
+  to.hosted.worker.serve(request, reply)
+  await reply.ended
+  return reply
+}
+
+async function prefill(from: Started<Engine>, request: GenerateRequest): Promise<KvOffer> {
+  const reply = await serve(from, { ...request, stop: { maxTokens: 1 } })
+  const offer = reply.terminal?.prefillResult?.kvOffer
+  if (offer === undefined) throw new Error(`no offer: ${reply.failure?.message}`)
+  return offer
+}
+
+const decodeOf = (request: GenerateRequest, kvOffer: KvOffer): GenerateRequest => ({
+  ...request,
+  prefillResult: { kvOffer },
+})
+
+async function until(what: string, isTrue: () => boolean): Promise<void> {
+  const endMs = Date.now() + 10_000
+  while (!isTrue()) {
+    if (Date.now() > endMs) throw new Error(`never: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+const only = <K extends WorkerEvent['kind']>(events: WorkerEvent[], kind: K) =>
+  events.filter((event): event is Extract<WorkerEvent, { kind: K }> => event.kind === kind)
+
+describe('KV hand-over - two workers over sockets', () => {
+  it('a prompt - is computed once, pulled, and released when it was acknowledged', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode')
+    const request = requestOf('a', 18)
+    const offer = await prefill(from, request)
+    expect(offer).toMatchObject({ tokenCount: 17, blockTokens: 4, kvBytes: 17 * 8 })
+    expect(from.engine.kvBlocks.pinnedBytes).toBe(17 * 8)
+
+    const reply = await serve(to, decodeOf(request, offer))
+    expect(reply.terminal?.finish).toBe('length')
+    expect(to.engine.computed).toEqual([0])
+    expect(only(to.events, 'kv-taken')[0]).toMatchObject({ blocksPulled: 5, blocksHeld: 0 })
+    await until('released', () => from.engine.kvBlocks.pinnedBytes === 0)
+    expect(only(from.events, 'kv-released')[0]?.reason).toBe('acknowledged')
+    expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
+  })
+
+  it('a prompt that shares its beginning - pulls only the blocks that are lacking', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode')
+    const short = requestOf('a', 13)
+    await serve(to, decodeOf(short, await prefill(from, short)))
+    const long = requestOf('b', 25)
+    await serve(to, decodeOf(long, await prefill(from, long)))
+    expect(only(to.events, 'kv-taken').map((event) => event.blocksPulled)).toEqual([3, 3])
+    expect(to.engine.computed).toEqual([0, 0])
+    await serve(to, decodeOf(long, await prefill(from, long)))
+    expect(only(to.events, 'kv-taken')[2]).toMatchObject({ blocksPulled: 0, bytesPulled: 0 })
+    await until('all released', () => from.hosted.worker.health().openOffers === 0)
+  })
+
+  it('tenants with different salts - share nothing', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode')
+    for (const cacheSalt of ['one', 'two']) {
+      const request = requestOf(cacheSalt, 13, { routing: { cacheSalt } })
+      await serve(to, decodeOf(request, await prefill(from, request)))
+    }
+    expect(only(to.events, 'kv-taken').map((event) => event.blocksPulled)).toEqual([3, 3])
+  })
+
+  it('a prompt of one token - has nothing to hand over, and decode computes it', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const request = requestOf('a', 1, { stop: { maxTokens: 1 } })
+    const reply = await serve(from, request)
+    expect(reply.terminal?.finish).toBe('length')
+    expect(reply.terminal?.prefillResult).toEqual({})
+  })
+
+  it('a request cancelled after its prefill - takes the offer back', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const reply = new RecordedReply()
+    const request = requestOf('a', 18, { stop: { maxTokens: 1 } })
+    const handle = from.hosted.worker.serve(request, reply)
+    await reply.ended
+    handle.cancel('stop')
+    expect(from.engine.kvBlocks.pinnedBytes).toBe(0)
+    expect(only(from.events, 'kv-released')[0]?.reason).toBe('withdrawn')
+  })
+
+  it('an offer that nobody pulls - ends with its lease', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill', { kvLeaseMs: 50 })
+    await prefill(from, requestOf('a', 18))
+    await until('lease ended', () => from.engine.kvBlocks.pinnedBytes === 0)
+    expect(only(from.events, 'kv-released')[0]?.reason).toBe('lease-ended')
+  })
+})
+
+describe('KV hand-over - what goes wrong', () => {
+  it('the prefill worker is gone - a typed error, and nothing stays pinned', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode')
+    const request = requestOf('a', 18)
+    const offer = await prefill(from, request)
+    await from.hosted.stop()
+    const reply = await serve(to, decodeOf(request, offer))
+    expect(['kv.transfer_failed', 'kv.offer_gone']).toContain(reply.failure?.code)
+    expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
+    expect(to.engine.computed).toEqual([])
+  })
+
+  it('the prefill worker is gone, policy recompute - the prompt is computed here, and said so', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode', { kvFailure: 'recompute' })
+    const request = requestOf('a', 18)
+    const offer = await prefill(from, request)
+    await from.hosted.stop()
+    const reply = await serve(to, decodeOf(request, offer))
+    expect(reply.terminal?.finish).toBe('length')
+    expect(to.engine.computed).toEqual([17])
+    expect(only(to.events, 'kv-recomputed')).toHaveLength(1)
+  })
+
+  const foreign: readonly [string, (offer: KvOffer) => KvOffer][] = [
+    ['another model', (offer) => ({ ...offer, fingerprint: 'other' })],
+    ['another block size', (offer) => ({ ...offer, blockTokens: 8 })],
+    ['more tokens than the prompt', (offer) => ({ ...offer, tokenCount: 18 })],
+    ['no tokens', (offer) => ({ ...offer, tokenCount: 0 })],
+    ['half a token', (offer) => ({ ...offer, tokenCount: 16.5 })],
+    ['fewer keys than blocks', (offer) => ({ ...offer, blockKeys: offer.blockKeys.slice(2) })],
+    [
+      'keys of another prompt',
+      (offer) => ({ ...offer, blockKeys: offer.blockKeys.map((k) => k ^ 1) }),
+    ],
+  ]
+  it.each(foreign)('an offer of %s - is refused before the engine', async (_, change) => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode')
+    const request = requestOf('a', 18)
+    const reply = await serve(to, decodeOf(request, change(await prefill(from, request))))
+    expect(['kv.block_refused', 'kv.transfer_failed', 'kv.offer_gone']).toContain(
+      reply.failure?.code,
+    )
+    expect(to.engine.computed).toEqual([])
+    expect(to.engine.kvBlocks.heldBytes).toBe(0)
+    await until('not held for ever', () => from.engine.kvBlocks.pinnedBytes === 0)
+  })
+
+  it('blocks of a wrong length - are refused by the store, nothing is loaded', async () => {
+    // A server that tells the truth about everything but the bytes.
+    const hostile = await openKvTcp('prefill', { host: '127.0.0.1' })
+    ends.push(() => hostile.close())
+    const to = await startWorker(new BlockEngine(), 'decode')
+    const request = requestOf('a', 18)
+    const blockKeys = to.engine.kvBlocks.keysOf(request.tokenIds, 17)
+    for (const length of [0, 1, 31, 33, 4096]) {
+      let released = false
+      const pin = {
+        tokenCount: 17,
+        blockKeys,
+        kvBytes: 5 * length,
+        release: () => (released = true),
+      }
+      const source = {
+        fingerprint: 'block-engine',
+        blockTokens: 4,
+        get: () => new Uint8Array(length),
+      }
+      const offer = hostile.ends.server?.offer(pin, source)
+      if (offer === undefined) throw new Error('no server')
+      const reply = await serve(to, decodeOf(request, offer))
+      expect(['kv.block_refused', 'kv.transfer_failed']).toContain(reply.failure?.code)
+      await until('released', () => released)
+    }
+    expect(to.engine.computed).toEqual([])
+    expect(to.engine.kvBlocks.heldBytes).toBe(0)
+  })
+
+  it('a store that is too small for the prompt - a typed error', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(64), 'decode')
+    const request = requestOf('a', 18)
+    const reply = await serve(to, decodeOf(request, await prefill(from, request)))
+    expect(reply.failure).toBeInstanceOf(BatonError)
+    expect(reply.failure?.code).toMatch(/^kv\./)
+    expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
+  })
+
+  it('cancelled in the middle of the pull - ends with cancelled, the offer is given up', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode')
+    const request = requestOf('a', 18)
+    const offer = await prefill(from, request)
+    const reply = new RecordedReply()
+    to.hosted.worker.serve(decodeOf(request, offer), reply).cancel('stop')
+    await reply.ended
+    expect(reply.terminal?.finish).toBe('cancelled')
+    expect(to.engine.computed).toEqual([])
+    await until('released', () => from.engine.kvBlocks.pinnedBytes === 0)
+  })
+
+  it('many at once - nothing stays pinned on either side', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode')
+    const replies = await Promise.all(
+      Array.from({ length: 40 }, async (_, i) => {
+        const request = requestOf(`r${i}`, 2 + ((i * 7) % 60))
+        return serve(to, decodeOf(request, await prefill(from, request)))
+      }),
+    )
+    expect(replies.every((reply) => reply.terminal?.finish === 'length')).toBe(true)
+    await until('all released', () => from.engine.kvBlocks.pinnedBytes === 0)
+    expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
+  })
+})
+
+describe('KV hand-over - llama.cpp', () => {
+  it('greedy output over two workers - equals that of one, and decode computes no prompt', async () => {
+    const options = { modelPath: MODEL, sequences: 2, contextSize: 512 }
+    const one = await startWorker(new LlamaCppEngine({ ...options, mode: 'agg' }), 'agg')
+    const from = await startWorker(new LlamaCppEngine({ ...options, mode: 'prefill' }), 'prefill')
+    const to = await startWorker(new LlamaCppEngine({ ...options, mode: 'decode' }), 'decode')
+    for (const promptTokens of [1, 2, 16, 17, 18, 120]) {
+      const request: GenerateRequest = {
+        requestId: `p${promptTokens}`,
+        model: 'storyteller',
+        tokenIds: Uint32Array.from({ length: promptTokens }, (_, i) => 5 + ((i * 37) % 200)),
+        sampling: { temperature: 0 },
+        stop: { maxTokens: 12, ignoreEos: true },
+        output: {},
+        eosTokenIds: [],
+        routing: {},
+      }
+      const alone = await serve(one, request)
+      const prefilled = await serve(from, { ...request, stop: { maxTokens: 1 } })
+      expect(prefilled.failure).toBeNull()
+      const prefillResult = prefilled.terminal?.prefillResult ?? {}
+      expect(prefillResult.kvOffer?.tokenCount).toBe(
+        promptTokens > 1 ? promptTokens - 1 : undefined,
+      )
+      const decoded = await serve(to, { ...request, prefillResult })
+      expect(decoded.tokens).toEqual(alone.tokens)
+      expect(decoded.tokens).toHaveLength(12)
+    }
+    expect(only(to.events, 'kv-taken')).toHaveLength(5)
+    await until('all released', () => from.hosted.worker.health().openOffers === 0)
+  })
+})
