@@ -8,12 +8,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { BatonError } from '../base/index.ts'
-import { FileDiscovery, HostedWorker, MemoryDiscovery, WorkerSupervisor } from '../host/index.ts'
+import {
+  FileDiscovery,
+  HostedWorker,
+  MemoryDiscovery,
+  openKvTcp,
+  WorkerSupervisor,
+} from '../host/index.ts'
 import type { Discovery, SupervisorEvent } from '../host/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
 import { createEngine } from './create-engine.ts'
 import { FrontendStack } from './frontend-stack.ts'
-import { kvOpener } from './open-kv.ts'
 import { flagOf } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 import { serveBanner } from './serve-banner.ts'
@@ -181,7 +186,7 @@ function localFleet(config: ServeConfig, stack: FrontendStack, discovery: Discov
           version: BATON_VERSION,
           plane: { kind: 'local', plane: localPlane },
           discovery,
-          openKv: kvOpener(config),
+          openKv: (role) => openKvTcp(role, { host: config.workerHost }),
           shutdown: { totalMs: config.drainSeconds * 1000, routerGraceMs: 0 },
         })
         started.push(worker)

@@ -3,12 +3,11 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
-import { runWorkerProcess } from '../host/index.ts'
+import { openKvTcp, runWorkerProcess } from '../host/index.ts'
 import { parseDisaggregationMode } from '../request/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
 import { createEngine } from './create-engine.ts'
 import { openDiscovery } from './open-discovery.ts'
-import { kvOpener } from './open-kv.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 import { serveConfig } from './serve-config.ts'
 import type { ServeConfig } from './serve-config.ts'
@@ -30,7 +29,7 @@ export async function runWorker(
     host: config.workerHost,
     port: 0,
     discovery: openDiscovery(config),
-    openKv: kvOpener(config),
+    openKv: (role) => openKvTcp(role, { host: config.workerHost }),
     shutdown: {
       totalMs: (config.graceSeconds + config.drainSeconds) * 1000,
       routerGraceMs: config.graceSeconds * 1000,
