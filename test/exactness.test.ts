@@ -122,7 +122,8 @@ describe('exactness of the llama.cpp engine', () => {
     ['seeded', SEEDED],
   ])('prefill and decode apart - the same as together, %s', async (_name, sampling) => {
     const random = seededRandom(7)
-    for (const length of lengths) {
+    const others = Array.from({ length: 20 }, () => 1 + Math.floor(random.next() * 900))
+    for (const length of [...lengths, ...others]) {
       const request = requestOf(promptOf(length, random), sampling)
       const expected = await run(alone, request)
       const apart = await runApart(prefill, decode, request)
@@ -181,7 +182,7 @@ describe('exactness of the llama.cpp engine', () => {
     const random = seededRandom(19)
     const penalties = { presencePenalty: 0.5, frequencyPenalty: 0.3, repetitionPenalty: 1.1 }
     for (const sampling of [GREEDY, SEEDED, { ...SEEDED, ...penalties }]) {
-      const tokenIds = promptOf(70, random)
+      const tokenIds = promptOf(21, random)
       const whole = await run(alone, requestOf(tokenIds, sampling))
       for (const resumedTokens of [1, 5, OUTPUT_TOKENS - 1]) {
         const soFar = Uint32Array.of(...tokenIds, ...whole.tokens.slice(0, resumedTokens))
@@ -192,5 +193,37 @@ describe('exactness of the llama.cpp engine', () => {
         expect(rest.logprobs).toEqual(whole.logprobs.slice(resumedTokens))
       }
     }
+  })
+
+  it('a grammar - is followed in the same way after hand-over and resumption', async () => {
+    const random = seededRandom(23)
+    const gbnf = 'root ::= "{" [a-z]{1,6} ":" [0-9]{4,20} "}"'
+    const sampling: Sampling = { ...SEEDED, guided: { kind: 'grammar', gbnf } }
+    const tokenIds = promptOf(30, random)
+    const stop = { maxTokens: OUTPUT_TOKENS }
+    const whole = await run(alone, requestOf(tokenIds, sampling, { stop }))
+    expect(
+      output(await runApart(prefill, decode, requestOf(tokenIds, sampling, { stop }))),
+    ).toEqual(output(whole))
+    const soFar = Uint32Array.of(...tokenIds, ...whole.tokens.slice(0, 3))
+    const rest = await run(
+      decode,
+      requestOf(soFar, sampling, { resumedTokens: 3, stop: { maxTokens: OUTPUT_TOKENS - 3 } }),
+    )
+    expect(rest.tokens).toEqual(whole.tokens.slice(3))
+  })
+
+  it('weights whose batches are not exact - are decoded one by one, and so are exact', async () => {
+    const random = seededRandom(29)
+    const modelPath = MODEL.replace('q8_0', 'f16')
+    const one = await startEngine({ modelPath, sequences: 1, kvStoreBytes: 0 })
+    const many = await startEngine({ modelPath })
+    const all = Array.from({ length: 6 }, (_, i) =>
+      requestOf(promptOf(1 + i * 30, random), i % 2 === 0 ? GREEDY : SEEDED),
+    )
+    const expected: Output[] = []
+    for (const request of all) expected.push(output(await run(one, request)))
+    const together = await Promise.all(all.map((request) => run(many, request)))
+    expect(together.map(output)).toEqual(expected)
   })
 })
