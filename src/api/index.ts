@@ -48,3 +48,28 @@ export {
   parseTokenizeRequest,
 } from './service-requests.ts'
 export type { BusyThresholdCall, DetokenizeCall, TokenizeCall } from './service-requests.ts'
+export {
+  anthropicErrorEvent,
+  anthropicErrorReply,
+  anthropicEvent,
+  anthropicMessage,
+  messageDelta,
+  textDelta,
+  textDeltaOpening,
+  toolUseBlock,
+} from './anthropic-reply.ts'
+export type { AnthropicEnd } from './anthropic-reply.ts'
+export { parseAnthropicCount, parseAnthropicMessages } from './anthropic-request.ts'
+export { parseEmbeddingRequest } from './embedding-request.ts'
+export {
+  functionCallItem,
+  messageItem,
+  reasoningItem,
+  responseDeltaEvent,
+  responseEvent,
+  responseObject,
+  textPart,
+} from './responses-reply.ts'
+export type { ResponseParts, ResponseStatus } from './responses-reply.ts'
+export { parseResponsesRequest } from './responses-request.ts'
+export type { ResponsesCall } from './responses-request.ts'

@@ -2,8 +2,12 @@
  * `/openapi.json`, made from the same schemas that check the requests.
  */
 import { z } from 'zod'
+import { anthropicCountSchema, anthropicMessagesSchema } from './anthropic-request.ts'
 import { chatRequestSchema } from './chat-request.ts'
 import { completionRequestSchema } from './completion-request.ts'
+import { embeddingRequestSchema } from './embedding-request.ts'
+import { responsesRequestSchema } from './responses-request.ts'
+import { busyThresholdSchema, detokenizeSchema, tokenizeSchema } from './service-requests.ts'
 
 interface Operation {
   readonly method: 'get' | 'post'
@@ -24,6 +28,44 @@ const OPERATIONS: readonly Operation[] = [
     path: '/v1/completions',
     summary: 'Text completion, whole or streamed',
     schema: completionRequestSchema,
+  },
+  {
+    method: 'post',
+    path: '/v1/responses',
+    summary: 'Response, whole or streamed',
+    schema: responsesRequestSchema,
+  },
+  {
+    method: 'post',
+    path: '/v1/messages',
+    summary: 'Anthropic message, whole or streamed',
+    schema: anthropicMessagesSchema,
+  },
+  {
+    method: 'post',
+    path: '/v1/messages/count_tokens',
+    summary: 'Tokens of an Anthropic message',
+    schema: anthropicCountSchema,
+  },
+  {
+    method: 'post',
+    path: '/v1/embeddings',
+    summary: 'Embeddings, where the engine has them',
+    schema: embeddingRequestSchema,
+  },
+  { method: 'post', path: '/tokenize', summary: 'Text to token ids', schema: tokenizeSchema },
+  { method: 'post', path: '/detokenize', summary: 'Token ids to text', schema: detokenizeSchema },
+  { method: 'get', path: '/busy_threshold', summary: 'When workers count as busy' },
+  {
+    method: 'post',
+    path: '/busy_threshold',
+    summary: 'Change when workers count as busy',
+    schema: busyThresholdSchema,
+  },
+  {
+    method: 'get',
+    path: '/debug/requests/{id}',
+    summary: 'Why a request ran where it ran',
   },
   { method: 'get', path: '/v1/models', summary: 'Models that are served' },
   { method: 'get', path: '/v1/models/{id}', summary: 'One model' },

@@ -5,22 +5,30 @@ import { clientFinishReason, isQueryOnly } from '../api/index.ts'
 import type { ToolCallReply, WholeChoice } from '../api/index.ts'
 import type { TokenLogprobs } from '../request/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
-import { nvextOfChoice, promptIndexOf, usageOfChoices } from './reply-context.ts'
+import {
+  allowsSeveralCalls,
+  nvextOfChoice,
+  promptIndexOf,
+  usageOfChoices,
+} from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
+import type { ReplyFormat } from './reply-format.ts'
 import type { ReplyPart } from './reply-part.ts'
-import type { ReplyWriter } from './reply-writer.ts'
+import type { WholeWriter } from './reply-writer.ts'
 
-export class CollectedReply implements ReplyWriter {
+export class CollectedReply implements WholeWriter {
   readonly #context: ReplyContext
+  readonly #format: ReplyFormat
   readonly #choices: ChoiceSink[] = []
   readonly #outputs: CollectedChoice[] = []
 
-  constructor(context: ReplyContext) {
+  constructor(context: ReplyContext, format: ReplyFormat) {
     this.#context = context
+    this.#format = format
   }
 
   createOutput(index: number): ChoiceOutput {
-    const output = new CollectedChoice(this.#context, index)
+    const output = new CollectedChoice(this.#context, this.#format, index)
     this.#outputs.push(output)
     return output
   }
@@ -53,7 +61,7 @@ export class CollectedReply implements ReplyWriter {
       first === undefined
         ? undefined
         : nvextOfChoice(context, first, 0, this.#outputs[0]?.end ?? null)
-    return context.format.whole({
+    return this.#format.whole({
       head: context.head,
       choices: isQuery ? [] : this.#outputs.map((output) => output.whole()),
       usage: usageOfChoices(context, this.#choices),
@@ -64,6 +72,7 @@ export class CollectedReply implements ReplyWriter {
 
 class CollectedChoice implements ChoiceOutput {
   readonly #context: ReplyContext
+  readonly #format: ReplyFormat
   readonly #index: number
   #text: string
   #reasoning = ''
@@ -71,8 +80,9 @@ class CollectedChoice implements ChoiceOutput {
   readonly #logprobs: TokenLogprobs[] = []
   end: ChoiceEnd | null = null
 
-  constructor(context: ReplyContext, index: number) {
+  constructor(context: ReplyContext, format: ReplyFormat, index: number) {
     this.#context = context
+    this.#format = format
     this.#index = index
     this.#text = context.echoes[promptIndexOf(context, index)] ?? ''
   }
@@ -95,9 +105,7 @@ class CollectedChoice implements ChoiceOutput {
         this.#reasoning += part.text
         return
       case 'tool-call': {
-        const { call } = this.#context
-        const onlyOne = 'parallelToolCalls' in call && call.parallelToolCalls === false
-        if (onlyOne && this.#toolCalls.length > 0) return
+        if (this.#toolCalls.length > 0 && !allowsSeveralCalls(this.#context.call)) return
         this.#toolCalls.push({ ...part.call, id: part.call.id ?? this.#context.createToolCallId() })
       }
     }
@@ -108,7 +116,7 @@ class CollectedChoice implements ChoiceOutput {
   }
 
   whole(): WholeChoice {
-    const { call, faces, format } = this.#context
+    const { call, faces } = this.#context
     const count = call.output.logprobs
     return {
       index: this.#index,
@@ -117,7 +125,9 @@ class CollectedChoice implements ChoiceOutput {
         this.#toolCalls.length > 0 ? 'tool_calls' : clientFinishReason(this.end?.finish ?? 'stop'),
       ...(this.#reasoning === '' ? {} : { reasoning: this.#reasoning }),
       ...(this.#toolCalls.length === 0 ? {} : { toolCalls: this.#toolCalls }),
-      ...(count === undefined ? {} : { logprobs: format.logprobs(this.#logprobs, count, faces) }),
+      ...(count === undefined
+        ? {}
+        : { logprobs: this.#format.logprobs(this.#logprobs, count, faces) }),
     }
   }
 }

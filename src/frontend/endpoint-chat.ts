@@ -8,12 +8,12 @@ import { generate } from './generation.ts'
 import type { GenerationDeps, GenerationJob } from './generation.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { chatPrompt } from './prompt.ts'
-import { CHAT_FORMAT } from './reply-format.ts'
+import { CHAT_WRITERS } from './reply-format.ts'
 
 export function chatJob(call: ChatCall): GenerationJob<ChatCall> {
   return {
     call,
-    format: CHAT_FORMAT,
+    writers: CHAT_WRITERS,
     promptParam: 'messages',
     prompts: async (text, offLoop) => [await chatPrompt(call, text, offLoop)],
   }

@@ -7,7 +7,7 @@ import { generate } from './generation.ts'
 import type { GenerationDeps } from './generation.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { completionPrompt } from './prompt.ts'
-import { COMPLETION_FORMAT } from './reply-format.ts'
+import { COMPLETION_WRITERS } from './reply-format.ts'
 
 export async function answerCompletions(
   deps: GenerationDeps,
@@ -17,7 +17,7 @@ export async function answerCompletions(
   const call = parseCompletionRequest(readJsonObject(http.body, http.headers['content-type']))
   return generate(deps, http, record, {
     call,
-    format: COMPLETION_FORMAT,
+    writers: COMPLETION_WRITERS,
     promptParam: 'prompt',
     prompts: (text, offLoop) =>
       Promise.all(call.prompts.map((prompt) => completionPrompt(prompt, call, text, offLoop))),

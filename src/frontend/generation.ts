@@ -3,6 +3,7 @@
  *
  * The endpoints differ in how they read a request and how they show text; what lies between is here, once.
  */
+import { assert } from '../base/index.ts'
 import {
   annotationEvent,
   applyRoutingHeaders,
@@ -19,7 +20,6 @@ import type { GenerateRequest, RequestService } from '../request/index.ts'
 import type { EncodeOptions, ModelText } from '../text/index.ts'
 import type { CallRecord } from './call-record.ts'
 import { ChoiceSink } from './choice-sink.ts'
-import { CollectedReply } from './collected-reply.ts'
 import { Exchange } from './exchange.ts'
 import type { FrontendLimits, FrontendOptions } from './frontend-options.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
@@ -29,14 +29,12 @@ import { withinPreprocess } from './preprocess-deadline.ts'
 import type { OffLoop, PreparedPrompt } from './prompt.ts'
 import { usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
-import type { ReplyFormat } from './reply-format.ts'
 import type { ReplyParser } from './reply-part.ts'
 import { ReplyText } from './reply-text.ts'
 import { ReplyTrail } from './reply-trail.ts'
-import type { ReplyWriter } from './reply-writer.ts'
+import type { ReplyWriters } from './reply-writer.ts'
 import { createToolCallId } from './request-id.ts'
 import type { ServedModel } from './served-model.ts'
-import { StreamedReply } from './streamed-reply.ts'
 import { tokenFaces } from './token-face.ts'
 import { workerRequests } from './worker-requests.ts'
 
@@ -48,7 +46,7 @@ export interface GenerationDeps extends FrontendOptions {
 /** What an endpoint brings. */
 export interface GenerationJob<Call extends GenerationOptions> {
   readonly call: Call
-  readonly format: ReplyFormat
+  readonly writers: ReplyWriters
   readonly promptParam: 'messages' | 'prompt' | 'input'
   prompts(text: ModelText, offLoop: OffLoop): Promise<PreparedPrompt[]>
   /** Text that precedes the generated one, per prompt. */
@@ -123,11 +121,10 @@ function replyContext<Call extends GenerationOptions>(
 ): ReplyContext {
   return {
     head: {
-      id: job.format.idPrefix + record.requestId,
+      id: job.writers.idPrefix + record.requestId,
       created: Math.floor(record.receivedEpochMs / 1000),
       model: model.name,
     },
-    format: job.format,
     call: job.call,
     prompts,
     faces: tokenFaces(text.tokenizer, job.call.tokensAsIds),
@@ -148,10 +145,11 @@ async function answer<Call extends GenerationOptions>(
   const { context, requests, text } = prepared
   const { stream } = job.call
   const streamed = stream
-    ? new StreamedReply(context, annotationEvents(record, job, context))
+    ? job.writers.streamed(context, annotationEvents(record, job, context))
     : null
-  const collected = stream ? null : new CollectedReply(context)
-  const writer: ReplyWriter = streamed ?? collected ?? new CollectedReply(context)
+  const whole = streamed === null ? job.writers.whole(context) : null
+  const writer = streamed ?? whole
+  assert(writer !== null, 'a reply has a writer')
   const choices: ChoiceSink[] = []
   const exchange = new Exchange({
     clock: deps.clock,
@@ -195,7 +193,7 @@ async function answer<Call extends GenerationOptions>(
   if (streamed !== null) {
     return { status: 200, headers: STREAM_HEADERS, body: streamed.stream }
   }
-  return { status: 200, headers: JSON_HEADERS, body: collected?.body() ?? '' }
+  return { status: 200, headers: JSON_HEADERS, body: whole?.body() ?? '' }
 }
 
 export const JSON_HEADERS = { 'content-type': 'application/json' }

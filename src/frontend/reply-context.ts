@@ -7,11 +7,9 @@ import { usageOf } from '../request/index.ts'
 import type { Usage } from '../request/index.ts'
 import type { ChoiceEnd, ChoiceSink } from './choice-sink.ts'
 import type { PreparedPrompt } from './prompt.ts'
-import type { ReplyFormat } from './reply-format.ts'
 
 export interface ReplyContext {
   readonly head: ReplyHead
-  readonly format: ReplyFormat
   readonly call: GenerationOptions
   readonly prompts: readonly PreparedPrompt[]
   readonly faces: TokenFaces
@@ -81,4 +79,9 @@ export function nvextOfChoice(
 
 function hasRoutedExperts(data: unknown): data is { readonly routed_experts: unknown } {
   return typeof data === 'object' && data !== null && 'routed_experts' in data
+}
+
+/** `parallel_tool_calls: false`: only the first call is shown. */
+export function allowsSeveralCalls(call: GenerationOptions): boolean {
+  return !('parallelToolCalls' in call) || call.parallelToolCalls !== false
 }

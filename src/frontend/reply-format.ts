@@ -13,9 +13,11 @@ import {
 } from '../api/index.ts'
 import type { ChoiceChunks, ReplyHead, TokenFaces, WholeReply } from '../api/index.ts'
 import type { TokenLogprobs } from '../request/index.ts'
+import { CollectedReply } from './collected-reply.ts'
+import type { ReplyWriters } from './reply-writer.ts'
+import { StreamedReply } from './streamed-reply.ts'
 
 export interface ReplyFormat {
-  readonly idPrefix: string
   readonly chunkObject: 'chat.completion.chunk' | 'text_completion'
   chunks(head: ReplyHead, options: { index: number; includeUsage: boolean }): ChoiceChunks
   /** JSON text for one chunk. `offset`: characters of the choice's text before it. */
@@ -30,8 +32,7 @@ export interface ReplyFormat {
   whole(reply: WholeReply): string
 }
 
-export const CHAT_FORMAT: ReplyFormat = {
-  idPrefix: 'chatcmpl-',
+const CHAT_FORMAT: ReplyFormat = {
   chunkObject: 'chat.completion.chunk',
   chunks: (head, options) => new ChatChoiceChunks(head, options),
   logprobsJson: (tokens, count, faces) => chatLogprobsJson(tokens, count, faces),
@@ -42,8 +43,7 @@ export const CHAT_FORMAT: ReplyFormat = {
   whole: chatReplyJson,
 }
 
-export const COMPLETION_FORMAT: ReplyFormat = {
-  idPrefix: 'cmpl-',
+const COMPLETION_FORMAT: ReplyFormat = {
   chunkObject: 'text_completion',
   chunks: (head, options) => new CompletionChoiceChunks(head, options),
   logprobsJson: (tokens, count, faces, offset) =>
@@ -51,3 +51,14 @@ export const COMPLETION_FORMAT: ReplyFormat = {
   logprobs: (tokens, count, faces) => completionLogprobs(tokens, count, faces, 0),
   whole: completionReplyJson,
 }
+
+function writersOf(idPrefix: string, format: ReplyFormat): ReplyWriters {
+  return {
+    idPrefix,
+    streamed: (context, annotations) => new StreamedReply(context, format, annotations),
+    whole: (context) => new CollectedReply(context, format),
+  }
+}
+
+export const CHAT_WRITERS = writersOf('chatcmpl-', CHAT_FORMAT)
+export const COMPLETION_WRITERS = writersOf('cmpl-', COMPLETION_FORMAT)

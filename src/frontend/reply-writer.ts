@@ -3,6 +3,8 @@
  */
 import type { BatonError } from '../base/index.ts'
 import type { ChoiceOutput, ChoiceSink } from './choice-sink.ts'
+import type { EventStream } from './event-stream.ts'
+import type { ReplyContext } from './reply-context.ts'
 
 export interface ReplyWriter {
   createOutput(index: number): ChoiceOutput
@@ -12,4 +14,20 @@ export interface ReplyWriter {
   completed(): void
   brokeOff(error: BatonError): void
   keepAlive(): void
+}
+
+export interface StreamedWriter extends ReplyWriter {
+  readonly stream: EventStream
+}
+
+export interface WholeWriter extends ReplyWriter {
+  /** JSON text; to be asked for after `completed`. */
+  body(): string
+}
+
+/** How one API shows replies. */
+export interface ReplyWriters {
+  readonly idPrefix: string
+  streamed(context: ReplyContext, annotations: readonly string[]): StreamedWriter
+  whole(context: ReplyContext): WholeWriter
 }

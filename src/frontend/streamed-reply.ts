@@ -18,23 +18,37 @@ import { usageOf } from '../request/index.ts'
 import type { TokenLogprobs } from '../request/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
-import { nvextOfChoice, promptIndexOf, usageOfChoices } from './reply-context.ts'
+import {
+  allowsSeveralCalls,
+  nvextOfChoice,
+  promptIndexOf,
+  usageOfChoices,
+} from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
+import type { ReplyFormat } from './reply-format.ts'
 import type { ReplyPart } from './reply-part.ts'
-import type { ReplyWriter } from './reply-writer.ts'
+import type { StreamedWriter } from './reply-writer.ts'
 
-export class StreamedReply implements ReplyWriter {
+export class StreamedReply implements StreamedWriter {
   readonly stream = new EventStream()
   readonly #context: ReplyContext
+  readonly #format: ReplyFormat
   readonly #choices: ChoiceSink[] = []
 
-  constructor(context: ReplyContext, annotations: readonly string[]) {
+  constructor(context: ReplyContext, format: ReplyFormat, annotations: readonly string[]) {
     this.#context = context
+    this.#format = format
     for (const annotation of annotations) this.stream.write(annotation)
   }
 
   createOutput(index: number): ChoiceOutput {
-    return new StreamedChoice(this.#context, index, this.stream, () => this.#choices[index])
+    return new StreamedChoice(
+      this.#context,
+      this.#format,
+      index,
+      this.stream,
+      () => this.#choices[index],
+    )
   }
 
   addChoice(choice: ChoiceSink): void {
@@ -46,7 +60,7 @@ export class StreamedReply implements ReplyWriter {
       if (echo === '') return
       for (let nth = 0; nth < this.#context.call.choiceCount; nth++) {
         const index = promptIndex * this.#context.call.choiceCount + nth
-        const chunks = this.#context.format.chunks(this.#context.head, {
+        const chunks = this.#format.chunks(this.#context.head, {
           index,
           includeUsage: this.#context.call.includeUsage,
         })
@@ -56,7 +70,8 @@ export class StreamedReply implements ReplyWriter {
   }
 
   completed(): void {
-    const { call, format, head } = this.#context
+    const { call, head } = this.#context
+    const format = this.#format
     if (isQueryOnly(call.nvext)) this.#answerQuery()
     if (call.includeUsage) {
       this.stream.write(
@@ -77,7 +92,8 @@ export class StreamedReply implements ReplyWriter {
   }
 
   #answerQuery(): void {
-    const { format, head } = this.#context
+    const { head } = this.#context
+    const format = this.#format
     this.#choices.forEach((choice, index) => {
       const nvext = nvextOfChoice(this.#context, choice, index, null)
       if (nvext !== undefined) this.stream.write(nvextEvent(head, format.chunkObject, nvext))
@@ -87,6 +103,7 @@ export class StreamedReply implements ReplyWriter {
 
 class StreamedChoice implements ChoiceOutput {
   readonly #context: ReplyContext
+  readonly #format: ReplyFormat
   readonly #index: number
   readonly #stream: EventStream
   readonly #chunks: ChoiceChunks
@@ -98,12 +115,14 @@ class StreamedChoice implements ChoiceOutput {
 
   constructor(
     context: ReplyContext,
+    format: ReplyFormat,
     index: number,
     stream: EventStream,
     sink: () => ChoiceSink | undefined,
   ) {
-    const { call, format, head } = context
+    const { call, head } = context
     this.#context = context
+    this.#format = format
     this.#index = index
     this.#stream = stream
     this.#sink = sink
@@ -118,9 +137,9 @@ class StreamedChoice implements ChoiceOutput {
   }
 
   textWithLogprobs(text: string, tokens: readonly TokenLogprobs[]): void {
-    const { call, faces, format } = this.#context
+    const { call, faces } = this.#context
     const count = call.output.logprobs ?? 0
-    const logprobs = format.logprobsJson(tokens, count, faces, this.#textLength)
+    const logprobs = this.#format.logprobsJson(tokens, count, faces, this.#textLength)
     this.#textLength += text.length
     this.#stream.write(this.#chunks.contentWith(text, { ...this.#extras(), logprobs }))
   }
@@ -135,7 +154,7 @@ class StreamedChoice implements ChoiceOutput {
         return
       case 'tool-call': {
         const { call } = part
-        if (this.#toolCallCount > 0 && !this.#allowsSeveralCalls()) return
+        if (this.#toolCallCount > 0 && !allowsSeveralCalls(this.#context.call)) return
         const reply = { ...call, id: call.id ?? this.#context.createToolCallId() }
         const deltas = toolCallDeltasJson([reply], this.#toolCallCount)
         this.#toolCallCount += 1
@@ -176,10 +195,5 @@ class StreamedChoice implements ChoiceOutput {
     if (!this.#context.call.continuousUsage || sink === undefined) return undefined
     const prompt = this.#context.prompts[promptIndexOf(this.#context, this.#index)]
     return usageJson(usageOf(prompt?.tokenIds.length ?? 0, sink.tokenCount, sink.cachedTokens))
-  }
-
-  #allowsSeveralCalls(): boolean {
-    const { call } = this.#context
-    return !('parallelToolCalls' in call) || call.parallelToolCalls !== false
   }
 }
