@@ -16,6 +16,7 @@ import { SequenceBlocks } from './sequence-blocks.ts'
 import type { BlockHasher } from './sequence-blocks.ts'
 import { SimSequence } from './sim-sequence.ts'
 import type { SimSubmit } from './sim-sequence.ts'
+import { durationOf, measureStep } from './step-work.ts'
 import { WaitingQueue } from './waiting-queue.ts'
 
 /** One step. The arrays belong to the scheduler and are good until the next step. */
@@ -278,64 +279,21 @@ export class SimScheduler<Owner> {
   }
 
   #finishStep(nowMs: number): SimStep<Owner> | null {
-    let requests = 0
-    let prompt = 0
-    let prefix = 0
-    let scheduled = 0
-    let decoding = 0
-    let contextTokens = 0
-    for (const sequence of this.#running) {
-      if (sequence.stepTokens === 0) continue
-      scheduled += 1
-      if (sequence.stepPromptTokens > 0 && !sequence.kvArrived) {
-        requests += 1
-        prompt += sequence.stepPrefixTokens + sequence.stepPromptTokens
-        prefix += sequence.stepPrefixTokens
-      }
-      const ends = sequence.computedTokens + sequence.stepTokens >= sequence.length
-      if (ends && (sequence.generatedTokens > 0 || sequence.kvArrived)) {
-        decoding += 1
-        contextTokens += sequence.length
-      }
-    }
-    this.#isStalled = scheduled === 0
+    const work = measureStep(this.#running)
+    this.#isStalled = work.scheduled === 0
     if (this.#isStalled) return null
     const result = this.#result
+    const { prefillMs, decodeMs } = durationOf(work, this.config)
     result.startMs = nowMs
-    result.promptTokens = prompt - prefix
-    this.#setDuration(requests, prompt, prefix, decoding, contextTokens)
+    result.promptTokens = work.promptTokens - work.prefixTokens
+    result.prefillMs = prefillMs
+    result.decodeMs = decodeMs
+    // Whole nanoseconds, so that the sums do not depend on how they were added up.
+    result.endMs = nowMs + Math.round((prefillMs + decodeMs) * 1e6) / 1e6
     this.#busyUntilMs = result.endMs
     this.#applyStep(result.endMs)
     result.kvEvents = this.takeKvEvents()
     return result
-  }
-
-  #setDuration(
-    requests: number,
-    prompt: number,
-    prefix: number,
-    decoding: number,
-    contextTokens: number,
-  ): void {
-    const { timing, prefillSpeedup, decodeSpeedup, blockCount, blockTokens } = this.config
-    const result = this.#result
-    const prefillMs =
-      requests === 0 || prefillSpeedup === Infinity
-        ? 0
-        : timing.prefillMs({
-            requests,
-            meanPromptTokens: Math.floor(prompt / requests),
-            meanPrefixTokens: Math.floor(prefix / requests),
-          }) / prefillSpeedup
-    const capacityTokens = blockCount * blockTokens
-    const decodeMs =
-      decoding === 0 || decodeSpeedup === Infinity
-        ? 0
-        : timing.decodeMs({ requests: decoding, contextTokens, capacityTokens }) / decodeSpeedup
-    result.prefillMs = prefillMs
-    result.decodeMs = decodeMs
-    // Whole nanoseconds, so that the sums do not depend on how they were added up.
-    result.endMs = result.startMs + Math.round((prefillMs + decodeMs) * 1e6) / 1e6
   }
 
   #applyStep(endMs: number): void {

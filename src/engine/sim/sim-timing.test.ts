@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest'
+import { createSimTiming } from './sim-timing.ts'
+
+const prefill = (tokens: number, prefix = 0) => ({
+  requests: 1,
+  meanPromptTokens: tokens,
+  meanPrefixTokens: prefix,
+})
+
+describe('createSimTiming - polynomial', () => {
+  it('has the built-in curves', () => {
+    const timing = createSimTiming()
+    expect(timing.prefillMs(prefill(8192))).toBeCloseTo(169.1369184, 6)
+    expect(timing.prefillMs(prefill(100, 100))).toBe(0)
+    const decode = { requests: 1, contextTokens: 500, capacityTokens: 1000 }
+    expect(timing.decodeMs(decode)).toBeCloseTo(5.74 + 27.005 - 6.435, 9)
+    expect(timing.decodeMs({ ...decode, requests: 0 })).toBe(0)
+    expect(timing.decodeMs({ ...decode, capacityTokens: 0 })).toBeCloseTo(34.01, 9)
+  })
+
+  it('takes other coefficients, and a decode step takes at least 1 ms', () => {
+    const timing = createSimTiming({ kind: 'polynomial', prefill: [1, 2], decode: [0] })
+    expect(timing.prefillMs(prefill(10, 4))).toBe(13)
+    expect(timing.decodeMs({ requests: 1, contextTokens: 1, capacityTokens: 2 })).toBe(1)
+    expect(() => createSimTiming({ kind: 'polynomial', prefill: [NaN] })).toThrow('coefficients')
+  })
+})
+
+describe('createSimTiming - table', () => {
+  const table = {
+    kind: 'table',
+    prefill: { x: [100, 200], y: [10, 30] },
+    decode: {
+      rows: [0, 1000],
+      columns: [0, 100],
+      values: [
+        [5, 10],
+        [15, 20],
+      ],
+    },
+  } as const
+
+  it('interpolates between the points and goes on beyond them', () => {
+    const timing = createSimTiming(table)
+    expect(timing.prefillMs(prefill(150))).toBe(20)
+    expect(timing.prefillMs(prefill(300))).toBe(50)
+    expect(timing.prefillMs(prefill(10))).toBe(0)
+    // 10 requests of 50 tokens: half way in both directions.
+    expect(timing.decodeMs({ requests: 10, contextTokens: 500, capacityTokens: 1 })).toBe(12.5)
+  })
+
+  it('refuses axes that do not rise or do not fit', () => {
+    expect(() => createSimTiming({ ...table, prefill: { x: [2, 1], y: [1, 2] } })).toThrow('rise')
+    expect(() => createSimTiming({ ...table, prefill: { x: [1, 2], y: [1] } })).toThrow('value')
+  })
+})

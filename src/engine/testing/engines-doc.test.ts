@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { CONFORMANCE_RULES } from './conformance-rules.ts'
+
+const read = (path: string): string =>
+  readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8')
+
+describe('docs/engines.md', () => {
+  const doc = read('docs/engines.md')
+
+  it('shows the example as it is', () => {
+    expect(doc).toContain(read('examples/engine-in-30-lines.ts'))
+  })
+
+  it('lists every rule with its words', () => {
+    for (const [rule, meaning] of Object.entries(CONFORMANCE_RULES))
+      expect(doc).toContain(`| \`${rule}\` | ${meaning} |`)
+  })
+})
