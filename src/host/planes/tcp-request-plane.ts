@@ -41,6 +41,8 @@ const DEFAULTS = {
 export class TcpRequestPlane implements RequestPlane {
   readonly #options: TcpRequestPlaneOptions
   readonly #links = new Map<WorkerId, WorkerLink>()
+  /** Of workers that have signed off and still answer what they were asked before. */
+  readonly #retired = new Set<WorkerLink>()
 
   constructor(options: TcpRequestPlaneOptions = {}) {
     this.#options = options
@@ -68,10 +70,24 @@ export class TcpRequestPlane implements RequestPlane {
     )
   }
 
+  /**
+   * Reason `closed`: the worker has signed off and finishes what it has; its live replies go on. Any other reason
+   * means that it is dead, and they end now.
+   */
   workerLeft(workerId: WorkerId, reason: string): void {
     const link = this.#links.get(workerId)
+    if (link === undefined) return
     this.#links.delete(workerId)
-    link?.close(new BatonError('transport.disconnected', `worker ${workerId} has left: ${reason}`))
+    const text = `worker ${workerId} has left: ${reason}`
+    if (reason !== 'closed') {
+      link.close(new BatonError('transport.disconnected', text))
+      return
+    }
+    link.retire(new BatonError('backend.worker_draining', text))
+    if (link.state === 'closed') return
+    for (const retired of this.#retired)
+      if (retired.state === 'closed') this.#retired.delete(retired)
+    this.#retired.add(link)
   }
 
   /** True when a request to it would go out at once. */
@@ -94,8 +110,9 @@ export class TcpRequestPlane implements RequestPlane {
 
   async close(): Promise<void> {
     const reason = new BatonError('transport.disconnected', 'this frontend is closing')
-    for (const link of this.#links.values()) link.close(reason)
+    for (const link of [...this.#links.values(), ...this.#retired]) link.close(reason)
     this.#links.clear()
+    this.#retired.clear()
     await Promise.resolve()
   }
 }

@@ -64,6 +64,8 @@ export class WorkerLink {
   #timer: NodeJS.Timeout | null = null
   #backoffMs: number
   #isDraining = false
+  /** The worker has left discovery in order: what runs may end, the connection is not made again. */
+  #isRetired = false
   /** Written once the handshake is over. */
   #waitingRequests: { entry: StreamEntry; request: GenerateRequest }[] = []
   #lastFailure = new BatonError('transport.cannot_connect', 'not connected yet')
@@ -110,6 +112,13 @@ export class WorkerLink {
     return { cancel: (kind) => this.#cancel(entry, kind) }
   }
 
+  /** Nothing new is sent, live replies end by themselves, then the link closes. Idempotent. */
+  retire(reason: BatonError): void {
+    this.#isRetired = true
+    this.#lastFailure = reason
+    if (this.#streams.size === 0 || this.#state === 'waiting') this.close(reason)
+  }
+
   /** Idempotent. Live replies end with `reason`. */
   close(reason: BatonError): void {
     if (this.#state === 'closed') return
@@ -122,7 +131,7 @@ export class WorkerLink {
 
   #refusal(): BatonError | undefined {
     if (this.#state === 'waiting' || this.#state === 'closed') return this.#lastFailure
-    if (this.#isDraining) {
+    if (this.#isDraining || this.#isRetired) {
       return new BatonError('backend.worker_draining', 'the worker is leaving')
     }
     if ((this.#wire?.unsentBytes ?? 0) <= this.#options.unsentBytesMax) return undefined
@@ -236,10 +245,10 @@ export class WorkerLink {
         break
       }
       case TAG.KV_EVENTS:
-        this.#gaps.take(decodeKvEvents(bytes, start, end))
+        if (!this.#isRetired) this.#gaps.take(decodeKvEvents(bytes, start, end))
         break
       case TAG.LOAD:
-        reports.onLoad?.(workerId, decodeLoad(bytes, start, end))
+        if (!this.#isRetired) reports.onLoad?.(workerId, decodeLoad(bytes, start, end))
         break
       case TAG.DRAINING:
         this.#isDraining = true
@@ -307,6 +316,7 @@ export class WorkerLink {
     } catch (error) {
       this.#options.reports.onFault?.(error)
     }
+    if (this.#isRetired && this.#streams.size === 0) this.close(this.#lastFailure)
   }
 
   #failAll(reason: BatonError): void {
@@ -326,6 +336,10 @@ export class WorkerLink {
     const wasReady = this.#state === 'ready'
     if (this.#timer) clearTimeout(this.#timer)
     this.#wire = null
+    if (this.#isRetired) {
+      this.close(reason)
+      return
+    }
     this.#state = 'waiting'
     this.#lastFailure = wasReady
       ? reason
