@@ -16,8 +16,8 @@ const MARKERS = [START, CHANNEL, CONSTRAIN, MESSAGE, '<|end|>', '<|return|>', '<
 export class HarmonyParser implements OutputParser {
   readonly markers = MARKERS
   readonly #scanner = new MarkerScanner(MARKERS)
-  /** `body`: inside a message, or before any header, which is plain text. */
-  #place: 'header' | 'body' = 'body'
+  /** `begin`: the prompt has written `<|start|>assistant`, so a recipient may come first, or text without a header. */
+  #place: 'begin' | 'header' | 'body' = 'begin'
   #kind: 'text' | 'reasoning' | 'tool' = 'text'
   #header = ''
   #held = ''
@@ -43,28 +43,51 @@ export class HarmonyParser implements OutputParser {
     const events: OutputEvent[] = []
     this.#take(this.#held, events)
     this.#held = ''
+    this.#giveUpHeader(events)
     this.#endMessage(events)
     return events
   }
 
   #take(text: string, events: OutputEvent[]): void {
     if (text === '') return
-    if (this.#place === 'header') this.#header += text
-    else if (this.#kind === 'tool') {
+    if (this.#place === 'body') this.#emit(text, events)
+    else {
+      this.#header += text
+      if (this.#place === 'begin' && !mayBeRecipient(this.#header)) this.#giveUpHeader(events)
+    }
+  }
+
+  #mark(marker: string, events: OutputEvent[]): void {
+    const isInHeader = marker === CHANNEL || marker === CONSTRAIN
+    if (marker === MESSAGE) {
+      this.#place = 'body'
+      this.#beginMessage(events)
+    } else if (isInHeader && this.#place !== 'body') {
+      this.#place = 'header'
+      this.#header += marker
+    } else if (isInHeader || marker === START) {
+      this.#endMessage(events)
+      this.#place = 'header'
+      this.#header = isInHeader ? marker : ''
+    } else {
+      this.#giveUpHeader(events)
+      this.#endMessage(events)
+    }
+  }
+
+  #emit(text: string, events: OutputEvent[]): void {
+    if (text === '') return
+    if (this.#kind === 'tool') {
       events.push({ kind: 'tool-call-arguments', index: this.#callIndex, text })
     } else events.push({ kind: this.#kind, text })
   }
 
-  #mark(marker: string, events: OutputEvent[]): void {
-    if (marker === MESSAGE) {
-      this.#place = 'body'
-      this.#beginMessage(events)
-    } else if (marker === START || (marker === CHANNEL && this.#place === 'body')) {
-      this.#endMessage(events)
-      this.#place = 'header'
-      this.#header = marker
-    } else if (this.#place === 'header') this.#header += marker
-    else this.#endMessage(events)
+  /** What was taken for the begin of a header is text; a header that broke off is not. */
+  #giveUpHeader(events: OutputEvent[]): void {
+    const text = this.#place === 'begin' ? this.#header : ''
+    this.#place = 'body'
+    this.#header = ''
+    this.#emit(text, events)
   }
 
   #beginMessage(events: OutputEvent[]): void {
@@ -82,4 +105,9 @@ export class HarmonyParser implements OutputParser {
     if (this.#kind === 'tool') events.push({ kind: 'tool-call-end', index: this.#callIndex })
     this.#kind = 'text'
   }
+}
+
+function mayBeRecipient(header: string): boolean {
+  const begin = header.trimStart()
+  return 'to='.startsWith(begin) || begin.startsWith('to=')
 }

@@ -36,6 +36,7 @@ export class ToolCallParser implements OutputParser {
   readonly #openings: MarkerScanner
   #place: Place
   #held = ''
+  #searchFrom = 0
   /** Blanks that are emitted only if text follows. */
   #blanks = ''
   /** Since the last call, or at the beginning: blanks wait. */
@@ -102,16 +103,22 @@ export class ToolCallParser implements OutputParser {
     const close = this.#format.sections.find(({ open }) => open === scan.marker)?.close ?? null
     this.#place = { kind: 'section', open: scan.marker, close }
     this.#held = scan.after
+    this.#searchFrom = 0
     return true
   }
 
   #scanSection(open: string, close: string | null, events: OutputEvent[]): boolean {
     if (close === null) return false
-    let end = this.#held.indexOf(close)
+    let end = this.#held.indexOf(close, this.#searchFrom)
     while (end >= 0 && this.#format.endsInsideValue?.(this.#held.slice(0, end)) === true) {
       end = this.#held.indexOf(close, end + 1)
     }
-    if (end < 0) return false
+    if (end < 0) {
+      // What was searched is not searched again with each token of long arguments.
+      this.#searchFrom = Math.max(0, this.#held.length - close.length + 1)
+      return false
+    }
+    this.#searchFrom = 0
     const body = this.#held.slice(0, end)
     this.#held = this.#held.slice(end + close.length)
     this.#place = { kind: 'text' }

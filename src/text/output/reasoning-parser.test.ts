@@ -1,0 +1,86 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import type { OutputParser } from './output-event.ts'
+import {
+  createReasoningParser,
+  detectReasoningParser,
+  REASONING_PARSER_NAMES,
+} from './reasoning-formats.ts'
+
+const vectors = JSON.parse(
+  readFileSync(new URL('../../../test/vectors/text-stream.json', import.meta.url), 'utf8'),
+) as {
+  reasoningSamples: Record<string, string>
+  reasoning: { parser: string; sample: string; text: string; reasoning: string }[]
+}
+
+interface Outcome {
+  readonly text: string
+  readonly reasoning: string
+}
+
+function run(parser: OutputParser | null, pieces: readonly string[]): Outcome {
+  if (parser === null) throw new Error('no such parser')
+  const outcome = { text: '', reasoning: '' }
+  for (const event of [...pieces.flatMap((piece) => parser.push(piece)), ...parser.flush()]) {
+    if (event.kind === 'text' || event.kind === 'reasoning') outcome[event.kind] += event.text
+  }
+  return outcome
+}
+
+/** In one piece, cut in two at every place, and one UTF-16 unit at a time. */
+function everyCut(text: string): string[][] {
+  const cuts = Array.from({ length: text.length + 1 }, (_, at) => [
+    text.slice(0, at),
+    text.slice(at),
+  ])
+  return [[text], text.split(''), ...cuts]
+}
+
+describe('reasoning parsers', () => {
+  it.each(vectors.reasoning)('recorded $parser of "$sample" - same, however cut', (row) => {
+    const { parser, sample, text, reasoning } = row
+    for (const pieces of everyCut(vectors.reasoningSamples[sample] ?? '')) {
+      expect(run(createReasoningParser(parser), pieces)).toEqual({ text, reasoning })
+    }
+  })
+
+  it.each([
+    ['kimi', 'a ◁think▷b◁/think▷ c', 'a  c', 'b'],
+    ['mistral', 'b[/THINK]c', 'c', 'b'],
+    ['mistral', ' [THINK]b[/THINK]c', 'c', 'b'],
+    ['granite', 'Here is my thought process: a Here is my response: b', ' b', ' a '],
+    [
+      'gpt-oss',
+      '<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b',
+      'b',
+      'a',
+    ],
+    ['gpt_oss', 'no header at all', 'no header at all', ''],
+    ['deepseek-r1', '\n\n<think>\na</think>b', 'b', '\na'],
+  ])('%s of %j - text and reasoning, however cut', (name, output, text, reasoning) => {
+    for (const pieces of everyCut(output)) {
+      expect(run(createReasoningParser(name), pieces)).toEqual({ text, reasoning })
+    }
+  })
+
+  it('prompt that ends in the opening tag - the output begins inside', () => {
+    const inside = createReasoningParser('qwen3', {
+      promptText: '<|im_start|>assistant\n<think>\n',
+    })
+    expect(run(inside, ['a</think>b'])).toEqual({ text: 'b', reasoning: 'a' })
+    const closed = createReasoningParser('deepseek_r1', { promptText: 'x<think>\n\n</think>\n\n' })
+    expect(run(closed, ['b'])).toEqual({ text: 'b', reasoning: '' })
+  })
+
+  it('names - every listed one exists, others do not', () => {
+    for (const name of REASONING_PARSER_NAMES) expect(createReasoningParser(name)).not.toBeNull()
+    expect(createReasoningParser('nobody')).toBeNull()
+  })
+
+  it('templates - the format is recognised', () => {
+    expect(detectReasoningParser("{{ '<think>' }}")).toBe('basic')
+    expect(detectReasoningParser('[THINK]')).toBe('mistral')
+    expect(detectReasoningParser('{{ messages }}')).toBeNull()
+  })
+})

@@ -1,0 +1,275 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { createOutputParser } from './model-output-parser.ts'
+import type { OfferedTool, OutputParser } from './output-event.ts'
+import {
+  createToolCallParser,
+  detectToolCallParser,
+  TOOL_CALL_PARSER_NAMES,
+} from './tool-formats.ts'
+
+const TOOLS: readonly OfferedTool[] = [
+  {
+    name: 'get_weather',
+    parameters: {
+      type: 'object',
+      properties: { city: { type: 'string' }, days: { type: 'integer' } },
+    },
+  },
+  { name: 'get_time', parameters: { type: 'object', properties: {} } },
+]
+const PARIS = '{"city":"Paris"}'
+const CALL = `{"name":"get_weather","arguments":${PARIS}}`
+const WEATHER = ['get_weather', { city: 'Paris' }] as const
+const THREE_DAYS = ['get_weather', { city: 'Paris', days: 3 }] as const
+const TIME = ['get_time', {}] as const
+
+interface Outcome {
+  text: string
+  reasoning: string
+  calls: (readonly [string, unknown])[]
+}
+
+function run(parser: OutputParser | null, pieces: readonly string[]): Outcome {
+  if (parser === null) throw new Error('no such parser')
+  const outcome: Outcome = { text: '', reasoning: '', calls: [] }
+  const open: { name: string; json: string }[] = []
+  for (const event of [...pieces.flatMap((piece) => parser.push(piece)), ...parser.flush()]) {
+    if (event.kind === 'text') outcome.text += event.text
+    else if (event.kind === 'reasoning') outcome.reasoning += event.text
+    else if (event.kind === 'tool-call-start') open[event.index] = { name: event.name, json: '' }
+    else if (event.kind === 'tool-call-arguments') open[event.index]!.json += event.text
+    else {
+      const { name, json } = open[event.index]!
+      outcome.calls.push([name, JSON.parse(json)])
+    }
+  }
+  expect(outcome.calls.length).toBe(open.length)
+  return outcome
+}
+
+function everyCut(text: string): string[][] {
+  const cuts = Array.from({ length: text.length + 1 }, (_, at) => [
+    text.slice(0, at),
+    text.slice(at),
+  ])
+  return [[text], text.split(''), ...cuts]
+}
+
+type Row = [parser: string, output: string, text: string, calls: (readonly [string, unknown])[]]
+
+const ROWS: Row[] = [
+  ['hermes', `<tool_call>\n${CALL}\n</tool_call>`, '', [WEATHER]],
+  [
+    'hermes',
+    `Let me see. <tool_call>${CALL}</tool_call>\n<tool_call>{"name":"get_time","arguments":{}}</tool_call>`,
+    'Let me see. ',
+    [WEATHER, TIME],
+  ],
+  ['hermes', `\n\n<tool_call>${CALL}</tool_call> done`, ' done', [WEATHER]],
+  // Cut short before the closing tag: the call is whole.
+  ['hermes', `<tool_call>\n${CALL}`, '', [WEATHER]],
+  // Cut short inside: what there is of it is shown.
+  ['hermes', '<tool_call>\n{"name":"get_we', '<tool_call>\n{"name":"get_we', []],
+  ['hermes', '<tool_call>{"name": oops</tool_call>', '<tool_call>{"name": oops</tool_call>', []],
+  ['hermes', '{"answer": [1, 2]}', '{"answer": [1, 2]}', []],
+  [
+    'hermes',
+    '<tool_call>{"name":"get_weather","arguments":{"city":"</tool_call> \\" é🎉"}}</tool_call>',
+    '',
+    [['get_weather', { city: '</tool_call> " é🎉' }]],
+  ],
+  [
+    'hermes',
+    '<tool_call>{"name":"f","arguments":"{\\"a\\":1}"}</tool_call>',
+    '',
+    [['f', { a: 1 }]],
+  ],
+  ['hermes', '<tool_call>{"arguments":null,"name":"f"}</tool_call>', '', [['f', {}]]],
+  ['qwen25', `<tool_call>${CALL}</tool_call>`, '', [WEATHER]],
+  ['nemotron_deci', `<TOOLCALL>[${CALL}]</TOOLCALL>`, '', [WEATHER]],
+  ['jamba', `<tool_calls>[${CALL}, {"name":"get_time"}]</tool_calls>`, '', [WEATHER, TIME]],
+  ['phi4', `functools[${CALL}]`, '', [WEATHER]],
+  ['phi4', 'The functools module', 'The functools module', []],
+  ['llama3_json', `<|python_tag|>{"name":"get_weather","parameters":${PARIS}}`, '', [WEATHER]],
+  ['llama3_json', `{"name":"get_weather","parameters":${PARIS}}`, '', [WEATHER]],
+  [
+    'llama3_json',
+    `{"name":"get_weather","parameters":${PARIS}}; {"name":"get_time"}`,
+    '',
+    [WEATHER, TIME],
+  ],
+  ['llama3_json', '{"type":"function","function":{"name":"get_time","parameters":{}}}', '', [TIME]],
+  // Not one of the tools, or not a call: text.
+  ['llama3_json', '{"name":"Mira","age":7}', '{"name":"Mira","age":7}', []],
+  ['llama3_json', '{"city":"Paris"}', '{"city":"Paris"}', []],
+  ['mistral', `[TOOL_CALLS][${CALL}]`, '', [WEATHER]],
+  [
+    'mistral',
+    `[TOOL_CALLS]get_weather[ARGS]${PARIS}[TOOL_CALLS]get_time[ARGS]{}`,
+    '',
+    [WEATHER, TIME],
+  ],
+  ['mistral', `[${CALL}]`, '', [WEATHER]],
+  ['pythonic', '[get_weather(city="Paris", days=3), get_time()]', '', [THREE_DAYS, TIME]],
+  ['pythonic', '<|python_start|>[get_time()]<|python_end|>', '', [TIME]],
+  [
+    'pythonic',
+    "[get_weather(city='it\\'s', days={'a': [1.5, -2, True, None, (1,)]})]",
+    '',
+    [['get_weather', { city: "it's", days: { a: [1.5, -2, true, null, [1]] } }]],
+  ],
+  ['pythonic', '[1, 2, 3]', '[1, 2, 3]', []],
+  ['pythonic', '[get_time(', '[get_time(', []],
+  [
+    'deepseek_v3',
+    `<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n\`\`\`json\n${PARIS}\n\`\`\`<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+    '',
+    [WEATHER],
+  ],
+  [
+    'deepseek_v3_1',
+    `ok<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>${PARIS}<｜tool▁call▁end｜><｜tool▁call▁begin｜>get_time<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>`,
+    'ok',
+    [WEATHER, TIME],
+  ],
+  [
+    'deepseek_v3_2',
+    '<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>\n<｜DSML｜parameter name="days" string="false">3</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
+    '',
+    [THREE_DAYS],
+  ],
+  [
+    'qwen3_coder',
+    '<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>',
+    '',
+    [THREE_DAYS],
+  ],
+  [
+    'minimax_m2',
+    '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\n</invoke>\n</minimax:tool_call>',
+    '',
+    [WEATHER],
+  ],
+  [
+    'glm47',
+    '<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_key>days</arg_key><arg_value>3</arg_value></tool_call>',
+    '',
+    [THREE_DAYS],
+  ],
+  [
+    'kimi_k2',
+    `<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>${PARIS}<|tool_call_end|><|tool_calls_section_end|>`,
+    '',
+    [WEATHER],
+  ],
+  ['default', `<tool_call>${CALL}</tool_call>`, '', [WEATHER]],
+  ['default', `[TOOL_CALLS][${CALL}]`, '', [WEATHER]],
+  ['default', CALL, '', [WEATHER]],
+  [
+    'harmony',
+    `<|channel|>commentary<|message|>Looking.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>${PARIS}<|call|>`,
+    'Looking.',
+    [WEATHER],
+  ],
+  ['harmony', ' to=functions.get_time<|channel|>commentary json<|message|>{}<|call|>', '', [TIME]],
+  ['harmony', ' to= or not to=', ' to= or not to=', []],
+]
+
+describe('tool-call parsers', () => {
+  it.each(ROWS)('%s of %j - text and calls, however cut', (name, output, text, calls) => {
+    for (const pieces of everyCut(output)) {
+      const outcome = run(createToolCallParser(name, TOOLS), pieces)
+      expect({ text: outcome.text, calls: outcome.calls }).toEqual({ text, calls })
+    }
+  })
+
+  it.each(TOOL_CALL_PARSER_NAMES)('%s - plain text passes unchanged', (name) => {
+    for (const text of ['It is 5 < 6 and {not json} [ok].', '', '  ', ' a <tool_cal b', 'x\n\n']) {
+      for (const pieces of everyCut(text)) {
+        expect(run(createToolCallParser(name, TOOLS), pieces).text).toBe(text)
+      }
+    }
+  })
+
+  it('any text in any pieces - the same outcome as in one piece', () => {
+    const part = fc.constantFrom(
+      '<tool_call>',
+      '</tool_call>',
+      CALL,
+      '[TOOL_CALLS]',
+      '<',
+      'tool',
+      ' ',
+      '\n',
+      '[',
+      ']',
+      '{"',
+      '<|python_tag|>',
+      '<think>',
+      '</think>',
+      '<function=f>',
+      '</function>',
+      '<|channel|>',
+      '<|message|>',
+      'final',
+      '<|end|>',
+    )
+    const name = fc.constantFrom(...TOOL_CALL_PARSER_NAMES)
+    fc.assert(
+      fc.property(name, fc.array(part, { maxLength: 12 }), fc.nat(), (parser, parts, cut) => {
+        const text = parts.join('')
+        const at = text.length === 0 ? 0 : cut % text.length
+        const make = (): OutputParser | null =>
+          createOutputParser({ reasoning: 'qwen3', toolCalls: parser, tools: TOOLS })
+        expect(kinds(make(), [text.slice(0, at), text.slice(at)])).toEqual(kinds(make(), [text]))
+      }),
+    )
+  })
+
+  it('names and templates - what is listed exists, what is written is recognised', () => {
+    for (const name of TOOL_CALL_PARSER_NAMES) expect(createToolCallParser(name)).not.toBeNull()
+    expect(createToolCallParser('nobody')).toBeNull()
+    expect(detectToolCallParser('… <tool_call>{"name": …')).toBe('hermes')
+    expect(detectToolCallParser('… <tool_call><function=name> …')).toBe('qwen3_coder')
+    expect(detectToolCallParser('{{ messages }}')).toBeNull()
+  })
+
+  it('text before a call - handed on at once, not when the call is decided', () => {
+    const parser = createToolCallParser('hermes', TOOLS)
+    expect(parser?.push('Let me see. <tool')).toEqual([{ kind: 'text', text: 'Let me see. ' }])
+    expect(parser?.push('box')).toEqual([{ kind: 'text', text: '<toolbox' }])
+  })
+})
+
+describe('createOutputParser', () => {
+  it('reasoning, text and a call in one output - each where it belongs, however cut', () => {
+    const output = `<think>\nI need <tool_call>{}</tool_call> it.\n</think>\n\nOne moment.<tool_call>${CALL}</tool_call>`
+    for (const pieces of everyCut(output)) {
+      const parser = createOutputParser({ reasoning: 'qwen3', toolCalls: 'hermes', tools: TOOLS })
+      expect(run(parser, pieces)).toEqual({
+        text: '\n\nOne moment.',
+        reasoning: '\nI need <tool_call>{}</tool_call> it.\n',
+        calls: [WEATHER],
+      })
+    }
+  })
+
+  it('nothing to look for - no parser', () => {
+    expect(createOutputParser({ reasoning: null, toolCalls: null })).toBeNull()
+  })
+})
+
+/** Events with neighbours of one kind joined: what a cut must not change. */
+function kinds(parser: OutputParser | null, pieces: readonly string[]): string[] {
+  if (parser === null) throw new Error('no such parser')
+  const joined: { key: string; text: string }[] = []
+  for (const event of [...pieces.flatMap((piece) => parser.push(piece)), ...parser.flush()]) {
+    const key = 'index' in event ? `${event.kind} ${event.index}` : event.kind
+    const text = 'text' in event ? event.text : 'name' in event ? event.name : ''
+    const last = joined.at(-1)
+    if (last?.key === key) last.text += text
+    else joined.push({ key, text })
+  }
+  return joined.map(({ key, text }) => `${key} ${text}`)
+}
