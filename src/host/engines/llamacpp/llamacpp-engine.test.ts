@@ -4,6 +4,7 @@ import { RequestContext } from '../../../engine/index.ts'
 import { describeFailures, runConformance } from '../../../engine/testing/index.ts'
 import type { KvEvent, LoadReport } from '../../../kv/index.ts'
 import type { Chunk, GenerateRequest } from '../../../request/index.ts'
+import { loadModelText } from '../../model-files.ts'
 import { osClock } from '../../os-clock.ts'
 import { LlamaCppEngine } from './llamacpp-engine.ts'
 import type { LlamaCppOptions } from './llamacpp-options.ts'
@@ -98,7 +99,9 @@ describe('LlamaCppEngine', () => {
     const salted = await collect(engine, requestOf({ routing: { cacheSalt: 'tenant' } }))
     expect(salted.last?.usage?.cachedTokens).toBe(0)
     expect(await engine.controls.clear_kv_blocks()).toEqual({ cleared: 6 })
-    expect(events.filter((event) => event.kind === 'removed')).toHaveLength(4)
+    expect(
+      events.filter((event) => event.kind === 'removed').map((event) => event.hashes.length),
+    ).toEqual([8])
   })
 
   it('a small store - stays within its bytes and tells what left', async () => {
@@ -237,6 +240,50 @@ describe('LlamaCppEngine', () => {
     expect(await codeOf(collect(engine, requestOf({ sampling: { guided: regex } })))).toBe(
       'request.unsupported_parameter',
     )
+  })
+
+  it('a JSON schema - every output is JSON of that schema', async () => {
+    const { engine } = await startEngine()
+    const { tokenizer } = await loadModelText(MODEL)
+    const schema = {
+      type: 'object',
+      properties: {
+        name: { type: 'string', maxLength: 12 },
+        age: { type: 'integer', minimum: 0, maximum: 130 },
+        pets: { type: 'array', items: { enum: ['fox', 'owl "Zed"'] }, maxItems: 2 },
+        next: { anyOf: [{ type: 'null' }, { $ref: '#/$defs/point' }] },
+      },
+      required: ['name', 'age'],
+      additionalProperties: false,
+      $defs: { point: { type: 'object', properties: { x: { type: 'number' } }, required: ['x'] } },
+    }
+    for (let seed = 0; seed < 6; seed++) {
+      const sampling = { temperature: 1.3, seed, guided: { kind: 'json-schema', schema } } as const
+      const reply = await collect(engine, requestOf({ sampling, stop: { maxTokens: 400 } }))
+      expect(reply.last?.finish).toBe('eos')
+      const value = JSON.parse(tokenizer.decode(reply.tokens)) as Record<string, unknown>
+      const keys = Object.keys(value)
+      expect(keys.slice(0, 2)).toEqual(['name', 'age'])
+      expect(keys.every((key) => key in schema.properties)).toBe(true)
+      expect(value['age']).toBeLessThanOrEqual(130)
+      expect(String(value['name']).length).toBeLessThanOrEqual(12)
+    }
+  })
+
+  it('cleanup while it starts - ends the start', async () => {
+    const engine = new LlamaCppEngine({ modelPath: MODEL })
+    const starting = codeOf(engine.start(workerIdOf(1)))
+    await engine.cleanup()
+    expect(await starting).toBe('backend.engine_shutdown')
+  })
+
+  it.each([
+    { sequences: 0 },
+    { threads: 1.5 },
+    { contextSize: -1 },
+    { mode: 'decode', kvStoreBytes: 0 },
+  ] as const)('a wrong option - is refused by name: %j', (options) => {
+    expect(() => new LlamaCppEngine({ modelPath: MODEL, ...options })).toThrowError(BatonError)
   })
 
   it.each([

@@ -15,7 +15,7 @@ import type {
   GenerateContext,
   KvBlockSource,
 } from '../../../engine/index.ts'
-import type { KvEvent, LoadReport } from '../../../kv/index.ts'
+import type { LoadReport } from '../../../kv/index.ts'
 import type { Chunk, EngineConfig, GenerateRequest } from '../../../request/index.ts'
 import { loadBindings } from './bindings.ts'
 import type { NativeBindings, NativeGrammarState } from './bindings.ts'
@@ -23,6 +23,7 @@ import { checkRequest } from './check-request.ts'
 import { guidedGrammar } from './guided-grammar.ts'
 import { compileLlamaCppOptions } from './llamacpp-options.ts'
 import type { LlamaCppConfig, LlamaCppOptions } from './llamacpp-options.ts'
+import { KvEventLog } from './kv-event-log.ts'
 import { loadModel } from './load-model.ts'
 import type { LoadedModel } from './load-model.ts'
 import { PrefixCache } from './prefix-cache.ts'
@@ -34,13 +35,13 @@ const SEED_BOUND = 2 ** 32
 
 export class LlamaCppEngine implements Engine {
   readonly #config: LlamaCppConfig
+  readonly #events = new KvEventLog()
   readonly #runs = new Map<string, SequenceRun>()
   #bindings: NativeBindings | undefined
   #loaded: LoadedModel | undefined
   #loop: StepLoop | undefined
   #store: KvBlockStore | undefined
   #observer: EngineObserver | undefined
-  #events: KvEvent[] = []
   #cleaned: Promise<void> | undefined
   #arrivals = 0
 
@@ -56,8 +57,13 @@ export class LlamaCppEngine implements Engine {
   async start(_workerId: WorkerId): Promise<EngineConfig> {
     const config = this.#config
     this.#bindings = await loadBindings(config.gpu)
-    this.#loaded = await loadModel(this.#bindings, config)
-    const { session, contextLength, endTokens, file } = this.#loaded
+    const loaded = await loadModel(this.#bindings, config)
+    if (this.#cleaned !== undefined) {
+      await loaded.session.close()
+      throw new BatonError('backend.engine_shutdown', 'the engine was cleaned up while it started')
+    }
+    this.#loaded = loaded
+    const { session, contextLength, endTokens, file } = loaded
     const { layout } = session
     if (layout === undefined && config.mode !== 'agg') {
       throw new BatonError(
@@ -67,19 +73,15 @@ export class LlamaCppEngine implements Engine {
     }
     if (layout !== undefined && config.kvStoreBytes > 0) {
       this.#store = new KvBlockStore({
-        fingerprint: this.#loaded.fingerprint,
+        fingerprint: loaded.fingerprint,
         blockTokens: config.blockTokens,
         bytesPerToken: layout.bytesPerToken,
         capacityBytes: config.kvStoreBytes,
-        onRemoved: (low, high) => {
-          this.#note({ kind: 'removed', hashes: Uint32Array.of(low, high), tier: 'host' })
-        },
+        onRemoved: (low, high) => this.#events.removed(low, high),
       })
     }
     const cache =
-      this.#store === undefined
-        ? undefined
-        : new PrefixCache(session, this.#store, (event) => this.#note(event))
+      this.#store === undefined ? undefined : new PrefixCache(session, this.#store, this.#events)
     const totalBlocks = Math.floor((config.sequences * contextLength) / config.blockTokens)
     this.#loop = new StepLoop({
       session,
@@ -89,7 +91,7 @@ export class LlamaCppEngine implements Engine {
       queueMax: config.queueMax,
       blockTokens: config.blockTokens,
       totalBlocks,
-      decodesTogether: this.#loaded.decodesTogether,
+      decodesTogether: loaded.decodesTogether,
       endTokens,
       onStep: (load) => this.#report(load),
     })
@@ -102,7 +104,7 @@ export class LlamaCppEngine implements Engine {
       maxNumBatchedTokens: config.prefillChunk,
       modelPath: config.modelPath,
       features: ['logprobs', 'guided', 'penalties', 'logit_bias', 'min_p', 'seed'],
-      runtimeData: { architecture: file.architecture, fingerprint: this.#loaded.fingerprint },
+      runtimeData: { architecture: file.architecture, fingerprint: loaded.fingerprint },
     }
   }
 
@@ -208,21 +210,15 @@ export class LlamaCppEngine implements Engine {
     return state
   }
 
-  /** Decode workers tell nothing: what they hold came from others. */
-  #note(event: KvEvent): void {
-    if (this.#config.mode !== 'decode') this.#events.push(event)
-  }
-
   #report(load: LoadReport): void {
     this.#flushEvents()
     this.#observer?.load(load)
   }
 
+  /** Decode workers tell nothing: what they hold came from others. */
   #flushEvents(): void {
-    if (this.#events.length === 0) return
-    const events = this.#events
-    this.#events = []
-    this.#observer?.kvEvents(0, events)
+    const events = this.#events.take()
+    if (events.length > 0 && this.#config.mode !== 'decode') this.#observer?.kvEvents(0, events)
   }
 
   async #close(): Promise<void> {

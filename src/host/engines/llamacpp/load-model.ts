@@ -29,11 +29,11 @@ export async function loadModel(
 ): Promise<LoadedModel> {
   const file = inspectModelFile(config.modelPath)
   const model = await openModel(bindings, config)
+  const contextLength =
+    config.contextSize ?? Math.min(model.getTrainContextSize(), CONTEXT_DEFAULT_MAX)
+  const isExact = config.batching === 'exact'
+  const session = await NativeSession.open(bindings, model, { ...config, contextLength, isExact })
   try {
-    const trained = model.getTrainContextSize()
-    const contextLength = config.contextSize ?? Math.min(trained, CONTEXT_DEFAULT_MAX)
-    const isExact = config.batching === 'exact'
-    const session = await NativeSession.open(bindings, model, { ...config, contextLength, isExact })
     const endTokens = new Set<number>()
     for (let token = 0; token < file.vocabSize; token++) {
       if (model.isEogToken(token)) endTokens.add(token)
@@ -51,7 +51,7 @@ export async function loadModel(
       decodesTogether: !isExact || (await decodesAlikeTogether(session, config, probeToken)),
     }
   } catch (error) {
-    await model.dispose()
+    await session.close()
     throw error
   }
 }

@@ -59,6 +59,7 @@ export class NativeSession {
     this.#options = options
   }
 
+  /** Takes the model over: it goes with the session, also when that cannot be opened. */
   static async open(
     bindings: NativeBindings,
     model: NativeModel,
@@ -76,6 +77,7 @@ export class NativeSession {
       threads,
     })
     if (!(await context.init())) {
+      await model.dispose()
       throw new BatonError(
         'model.load_failed',
         `no memory for ${sequences} sequences of ${contextLength} tokens: use fewer sequences or a smaller context`,

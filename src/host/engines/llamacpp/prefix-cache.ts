@@ -6,7 +6,7 @@
  */
 import { promptBlocks, tokensOfBlock } from '../../../engine/index.ts'
 import type { KvBlockStore } from '../../../engine/index.ts'
-import type { KvEvent } from '../../../kv/index.ts'
+import type { KvEventLog } from './kv-event-log.ts'
 import type { NativeSession } from './native-session.ts'
 import type { SequenceRun } from './sequence-run.ts'
 import { cutBlock } from './state-codec.ts'
@@ -15,12 +15,12 @@ import type { StateBlock } from './state-codec.ts'
 export class PrefixCache {
   readonly store: KvBlockStore
   readonly #session: NativeSession
-  readonly #note: (event: KvEvent) => void
+  readonly #events: KvEventLog
 
-  constructor(session: NativeSession, store: KvBlockStore, note: (event: KvEvent) => void) {
+  constructor(session: NativeSession, store: KvBlockStore, events: KvEventLog) {
     this.#session = session
     this.store = store
-    this.#note = note
+    this.#events = events
   }
 
   /** Fills the run's empty slot with the longest held prefix of its prompt. */
@@ -88,13 +88,8 @@ export class PrefixCache {
       const first = indexes[at] ?? 0
       let count = 1
       while (indexes[at + count] === first + count) count++
-      this.#note({
-        kind: 'stored',
-        parent: first === 0 ? null : [keys[2 * first - 2] ?? 0, keys[2 * first - 1] ?? 0],
-        hashes: keys.slice(2 * first, 2 * (first + count)),
-        localHashes: new Uint32Array(0),
-        tier: 'host',
-      })
+      const parent = [keys[2 * first - 2] ?? 0, keys[2 * first - 1] ?? 0] as const
+      this.#events.stored(first === 0 ? null : parent, keys.slice(2 * first, 2 * (first + count)))
       at += count
     }
   }
