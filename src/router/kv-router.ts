@@ -127,6 +127,11 @@ export class KvRouter implements FleetObserver {
     return this.#selector.eligible(query)
   }
 
+  /** The most prompt tokens that any rank holds for the request. */
+  bestCachedTokens(query: SelectionQuery): number {
+    return this.#selector.bestCachedTokens(query)
+  }
+
   book(selection: Selection): Booking {
     const nowMs = this.#clock.nowMs()
     const { slot, hashes, promptTokens } = selection

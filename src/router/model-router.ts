@@ -65,7 +65,7 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
         prefill: prefill.status(),
         decode: decode.status(),
         disaggregation: service.status(),
-        sessions: 0,
+        sessions: prefill.sessionCount + decode.sessionCount,
       }),
     busyThresholds: () => decode.router.busy,
     setBusyThresholds: (update) => {

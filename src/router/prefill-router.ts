@@ -7,10 +7,15 @@
 import { BatonError } from '../base/index.ts'
 import type { Clock, Random } from '../base/index.ts'
 import type { GenerateRequest, ReplySink, RequestHandle, RequestService } from '../request/index.ts'
+import { bypassRequest, considerBypass } from './conditional-bypass.ts'
 import { DisaggregatedRequest } from './disaggregated-request.ts'
 import type { DisaggregatedParts } from './disaggregated-request.ts'
+import { decodeRequest, prefillRequest } from './leg-requests.ts'
+import { answerQuery, routedEventOf } from './query-only.ts'
 import type { RouterConfig } from './router-config.ts'
 import type { DisaggregationStatus, PrefillState } from './router-status.ts'
+import type { Refusal, Selection } from './selection.ts'
+import { mergeTopology } from './topology.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 export interface PrefillRouterOptions {
@@ -53,22 +58,30 @@ export class PrefillRouter implements RequestService {
   }
 
   send(request: GenerateRequest, sink: ReplySink): RequestHandle {
-    this.#requests++
-    const { config, decode } = this.#options
-    const reason = this.#whyNot() ?? this.#whyNotThis(request)
-    if (reason === null) return this.#disaggregate(request, sink)
-    if (config.enforceDisaggregation && reason !== 'pinned to one worker') {
-      sink.onError(
-        new BatonError(
-          'backend.worker_unavailable',
-          `disaggregated serving is enforced, but ${reason}`,
-          { data: { stage: 'prefill', reason } },
-        ),
-      )
+    if (request.routing.queryOnly === true) {
+      this.#answerQuery(request, sink)
       return NO_HANDLE
     }
-    this.#countAggregated(reason)
-    return decode.serve(request, 'aggregated', sink, `aggregated: ${reason}`)
+    this.#requests++
+    const { decode } = this.#options
+    const pinned = this.#whyOneWorker(request)
+    if (pinned !== null) return this.#aggregate(request, sink, pinned)
+    const reason = this.#whyNot()
+    if (reason !== null) {
+      if (!this.#options.config.enforceDisaggregation) {
+        return this.#aggregate(request, sink, reason)
+      }
+      sink.onError(enforcedError(reason))
+      return NO_HANDLE
+    }
+    const bypass = considerBypass(this.#options, request)
+    if (bypass === null) return this.#disaggregate(request, sink, 'disaggregated')
+    if (!bypass.bypass) {
+      return this.#disaggregate(request, sink, `disaggregated: ${bypass.reason}`)
+    }
+    this.#countAggregated(`conditional (${this.#options.config.conditional.policy})`)
+    const note = `aggregated: ${bypass.reason}`
+    return decode.serve(bypassRequest(request, bypass), 'aggregated', sink, note)
   }
 
   status(): DisaggregationStatus {
@@ -97,7 +110,8 @@ export class PrefillRouter implements RequestService {
     }
   }
 
-  #whyNotThis(request: GenerateRequest): string | null {
+  /** The client wants one worker for all of it. That is no fall-back, so `enforce` has nothing against it. */
+  #whyOneWorker(request: GenerateRequest): string | null {
     const { backendWorkerId, prefillWorkerId, decodeWorkerId } = request.routing
     const isOne = backendWorkerId !== undefined
     return isOne && prefillWorkerId === undefined && decodeWorkerId === undefined
@@ -105,10 +119,39 @@ export class PrefillRouter implements RequestService {
       : null
   }
 
-  #disaggregate(request: GenerateRequest, sink: ReplySink): RequestHandle {
+  #aggregate(request: GenerateRequest, sink: ReplySink, reason: string): RequestHandle {
+    this.#countAggregated(reason)
+    return this.#options.decode.serve(request, 'aggregated', sink, `aggregated: ${reason}`)
+  }
+
+  /** Where both legs would go; nothing is booked and no engine is called. */
+  #answerQuery(request: GenerateRequest, sink: ReplySink): void {
+    const { prefill, decode, config, clock } = this.#options
+    const reason = this.#whyOneWorker(request) ?? this.#whyNot()
+    const selections: Selection[] = []
+    try {
+      if (reason === null) {
+        const first = must(prefill.peek(prefillRequest(request), 'prefill'))
+        const routing = mergeTopology(request.routing, first.card, config.topology)
+        const second = decodeRequest(request, { routing }, config.conditional.enabled)
+        selections.push(first, must(decode.peek(second, 'decode')))
+      } else if (config.enforceDisaggregation && reason !== 'pinned to one worker') {
+        throw enforcedError(reason)
+      } else selections.push(must(decode.peek(request, 'aggregated')))
+    } catch (thrown) {
+      sink.onError(BatonError.from(thrown))
+      return
+    }
+    for (const selection of selections) {
+      sink.onRouted?.(routedEventOf(selection, clock.nowMs()))
+    }
+    sink.onChunk(answerQuery(selections, request))
+  }
+
+  #disaggregate(request: GenerateRequest, sink: ReplySink, note: string): RequestHandle {
     const parts: DisaggregatedParts = {
       ...this.#options,
-      note: 'disaggregated',
+      note,
       onFallback: (reason) => this.#countAggregated(reason),
       onRetry: () => {
         this.#retries++
@@ -125,4 +168,17 @@ export class PrefillRouter implements RequestService {
   #countAggregated(reason: string): void {
     this.#aggregatedBy.set(reason, (this.#aggregatedBy.get(reason) ?? 0) + 1)
   }
+}
+
+function enforcedError(reason: string): BatonError {
+  return new BatonError(
+    'backend.worker_unavailable',
+    `disaggregated serving is enforced, but ${reason}`,
+    { data: { stage: 'prefill', reason } },
+  )
+}
+
+function must(answer: Selection | Refusal): Selection {
+  if (answer.kind === 'refused') throw answer.error
+  return answer
 }

@@ -24,6 +24,7 @@ import type { Constraints, Exclusion } from './eligibility.ts'
 import type { OverlapIndex } from './overlap-index.ts'
 import { pickAtTemperature, pickOfTwo } from './pick.ts'
 import { missingPin, pinnedSlot, pinOf } from './pin.ts'
+import type { Pin } from './pin.ts'
 import type { Candidate } from './policy-part.ts'
 import type { PromptHasher } from './prompt-hasher.ts'
 import type { RankTable } from './rank-table.ts'
@@ -79,7 +80,7 @@ export class Selector {
     const { request, phase } = query
     const pin = pinOf(request.routing, phase)
     if (pin !== null) {
-      const slot = pinnedSlot(table, pin, phase)
+      const slot = pinnedSlot(table, withKnownRank(pin, query), phase)
       return slot instanceof BatonError
         ? this.#refuse(scope, slot, 0)
         : this.#takeExactly(scope, slot, 'pinned by the request')
@@ -102,27 +103,38 @@ export class Selector {
     return this.#pick(scope, count, peek)
   }
 
-  /** Slots that could take the request, with or without regard to load; for the queue. */
+  /** Slots that could take the request now; for the queue. */
   eligible(query: SelectionQuery): readonly number[] {
     this.#fit()
-    const scope = this.#scopeOf(query)
+    const scope = this.#scopeOf(query, this.#parts.config.filters.length > 0)
     const { table } = this.#parts
-    const pin = pinOf(query.request.routing, query.phase)
-    if (pin !== null) {
-      const slot = pinnedSlot(table, pin, query.phase)
-      return slot instanceof BatonError ? [] : [slot]
-    }
-    return table.live.filter((slot) => this.#exclusion(scope, slot) === null)
+    const pin = pinOf(query.request.routing, query.phase) ?? hardTarget(query)
+    if (pin === null) return table.live.filter((slot) => this.#exclusion(scope, slot) === null)
+    const slot = pinnedSlot(table, pin, query.phase)
+    return slot instanceof BatonError || this.#exclusion(scope, slot) !== null ? [] : [slot]
   }
 
-  #scopeOf(query: SelectionQuery): Scope {
+  bestCachedTokens(query: SelectionQuery): number {
+    this.#fit()
+    const scope = this.#scopeOf(query)
+    const { matches } = this.#parts.index
+    let best = 0
+    for (let i = 0; i < matches.count; i++) {
+      this.#look(scope, matches.holders[i] as number)
+      best = Math.max(best, this.#view.cachedTokens)
+    }
+    return best
+  }
+
+  /** Without `withOverlap` nothing is looked up; only eligibility may be asked then. */
+  #scopeOf(query: SelectionQuery, withOverlap = true): Scope {
     const { config, clock, hasher, blockSize, sequences, index } = this.#parts
     const { request, phase } = query
     const nowMs = clock.nowMs()
     const overrides = request.routing.overrides
     const size = blockSize()
     const assumeKvReuse = overrides?.assumeKvReuse ?? config.assumeKvReuse
-    const hashes = config.mode === 'kv' ? hasher.hash(request, size) : null
+    const hashes = withOverlap && config.mode === 'kv' ? hasher.hash(request, size) : null
     sequences.refresh(nowMs)
     if (hashes === null) index.matches.clear()
     else index.find(hashes, nowMs)
@@ -433,4 +445,14 @@ export class Selector {
     this.#candidates = new Int32Array(capacity)
     this.#costs = new Float64Array(capacity)
   }
+}
+
+function hardTarget({ affinity }: SelectionQuery): Pin | null {
+  return affinity === null || affinity === undefined || affinity.soft ? null : affinity.target
+}
+
+/** A binding to the same worker may know the rank that the request does not name. */
+function withKnownRank(pin: Pin, { affinity }: SelectionQuery): Pin {
+  const target = affinity?.target
+  return pin.dpRank === null && target?.workerId === pin.workerId ? target : pin
 }

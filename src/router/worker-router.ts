@@ -1,5 +1,5 @@
 /**
- * A pool of workers as a request service: select, book, maybe wait, send, count, free.
+ * A pool of workers as a request service: wait if need be, select, book, send, count, free.
  *
  * `acquire` and `Placement.dispatch` are the two halves, for whoever has something to do in between (the prefill
  * router); `send` is both.
@@ -14,11 +14,15 @@ import type {
   RequestPlane,
   RequestService,
 } from '../request/index.ts'
+import { Admission } from './admission.ts'
 import type { KvRouter } from './kv-router.ts'
-import { Leg } from './leg.ts'
+import type { Leg } from './leg.ts'
+import { pinOf } from './pin.ts'
 import { Placement } from './placement.ts'
+import { answerQuery, routedEventOf } from './query-only.ts'
 import type { PoolStatus } from './router-status.ts'
-import type { Refusal, Selection } from './selection.ts'
+import type { Refusal, Selection, SelectionQuery } from './selection.ts'
+import { SessionAffinity } from './session-affinity.ts'
 
 export interface WorkerRouterOptions {
   readonly router: KvRouter
@@ -32,23 +36,34 @@ export interface PlacementWaiter {
   onRefused(error: BatonError): void
 }
 
+const NO_HANDLE: RequestHandle = { cancel: () => undefined }
+
 export class WorkerRouter implements RequestService {
   readonly router: KvRouter
   readonly #plane: RequestPlane
   readonly #clock: Clock
+  readonly #admission: Admission
+  readonly #sessions: SessionAffinity
 
   constructor(options: WorkerRouterOptions) {
-    this.router = options.router
-    this.#plane = options.plane
-    this.#clock = options.clock
+    const { router, plane, clock } = options
+    this.router = router
+    this.#plane = plane
+    this.#clock = clock
+    this.#admission = new Admission(router, clock)
+    this.#sessions = new SessionAffinity(router.config.session)
   }
 
   send(request: GenerateRequest, sink: ReplySink): RequestHandle {
     return this.serve(request, 'aggregated', sink)
   }
 
-  /** Both halves: place and dispatch. */
+  /** Both halves: place and dispatch. A query is answered with the ids and goes nowhere. */
   serve(request: GenerateRequest, phase: Phase, sink: ReplySink, note?: string): RequestHandle {
+    if (request.routing.queryOnly === true) {
+      this.#answer(request, phase, sink)
+      return NO_HANDLE
+    }
     let leg: Leg | null = null
     let ended = false
     const stopWaiting = this.acquire(
@@ -77,44 +92,87 @@ export class WorkerRouter implements RequestService {
     }
   }
 
-  /** Selects and books. Returns how to stop waiting; of no effect once the waiter was called. */
+  /** Selects and books, maybe after a wait. Returns how to stop waiting; of no effect once the waiter was called. */
   acquire(
     request: GenerateRequest,
     phase: Phase,
     waiter: PlacementWaiter,
     note?: string,
   ): () => void {
-    const answer = this.router.select({
-      request,
-      phase,
-      queuedMs: 0,
-      ...(note === undefined ? {} : { note }),
+    const query = this.#queryOf(request, phase, note)
+    return this.#admission.enter(query, {
+      onGo: (queuedMs) => {
+        const answer = this.#select({ ...query, queuedMs })
+        if (answer.kind === 'refused') waiter.onRefused(answer.error)
+        else waiter.onPlaced(this.#place(answer, request, queuedMs))
+      },
+      onRefused: (error) => waiter.onRefused(error),
     })
-    if (answer.kind === 'refused') waiter.onRefused(answer.error)
-    else waiter.onPlaced(this.#place(answer, 0))
-    return () => undefined
   }
 
-  /** What would be chosen now; nothing is booked or recorded. */
+  /** What would be chosen now; nothing is booked, bound or recorded. */
   peek(request: GenerateRequest, phase: Phase): Selection | Refusal {
-    return this.router.peek({ request, phase, queuedMs: 0 })
+    return this.router.peek(this.#queryOf(request, phase))
   }
 
   status(): PoolStatus {
-    return this.router.status({ requests: 0, promptTokens: 0 })
+    return this.router.status(this.#admission.waiting)
+  }
+
+  get sessionCount(): number {
+    return this.#sessions.size
   }
 
   /** Ends what waits. */
-  close(): void {}
+  close(): void {
+    this.#admission.close()
+  }
 
-  #place(selection: Selection, queuedMs: number): Placement {
+  #queryOf(request: GenerateRequest, phase: Phase, note?: string): SelectionQuery {
+    const base = { request, phase, queuedMs: 0 }
+    const noted = note === undefined ? base : { ...base, note }
+    const target = this.#sessions.targetOf(request.routing, this.#clock.nowMs())
+    if (target === null) return noted
+    const pin = pinOf(request.routing, phase)
+    // A worker that the request names itself wins; the binding may still know its rank.
+    if (pin !== null && (pin.workerId !== target.workerId || pin.dpRank !== null)) return noted
+    const { soft } = this.router.config.session
+    return { ...noted, affinity: { target, soft: soft && pin === null } }
+  }
+
+  /** A binding whose worker can never take the request is dropped, and the request chooses anew. */
+  #select(query: SelectionQuery): Selection | Refusal {
+    const answer = this.router.select(query)
+    const { sessionId } = query.request.routing
+    if (answer.kind === 'selected' || answer.overloaded || sessionId === undefined) return answer
+    if (query.affinity === undefined || query.affinity === null) return answer
+    this.#sessions.drop(sessionId)
+    return this.router.select({ ...query, affinity: null })
+  }
+
+  #place(selection: Selection, request: GenerateRequest, queuedMs: number): Placement {
+    const { workerId, dpRank } = selection
+    const clock = this.#clock
+    const lease = this.#sessions.lease(request.routing, { workerId, dpRank }, clock.nowMs())
     return new Placement({
       router: this.router,
       plane: this.#plane,
-      clock: this.#clock,
+      clock,
       selection,
       queuedMs,
       booking: this.router.book(selection),
+      ...(lease === null
+        ? {}
+        : { onEnd: (error: BatonError | null) => lease.end(error !== null, clock.nowMs()) }),
     })
+  }
+
+  #answer(request: GenerateRequest, phase: Phase, sink: ReplySink): void {
+    const answer = this.peek(request, phase)
+    if (answer.kind === 'refused') sink.onError(answer.error)
+    else {
+      sink.onRouted?.(routedEventOf(answer, this.#clock.nowMs()))
+      sink.onChunk(answerQuery([answer], request))
+    }
   }
 }

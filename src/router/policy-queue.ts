@@ -1,0 +1,139 @@
+/**
+ * The queue of a pool: classes with their bounds, and deficit round robin between them.
+ *
+ * Each class in turn may send as many uncached prompt tokens as its quantum allows; what is left over is carried while
+ * the class still waits. Every bound is a typed refusal, checked before anything is added.
+ */
+import { BatonError } from '../base/index.ts'
+import { ClassQueue } from './class-queue.ts'
+import type { QueueEntry } from './class-queue.ts'
+import { DEFAULT_CLASS } from './policy-class.ts'
+import type { PolicyClass } from './policy-class.ts'
+
+export class PolicyQueue {
+  readonly #classes: readonly ClassQueue[]
+  readonly #byName: ReadonlyMap<string, ClassQueue>
+  readonly #maxRequests: number
+  #cursor = 0
+  #carried: ClassQueue | null = null
+
+  constructor(classes: readonly PolicyClass[], maxRequests: number) {
+    this.#classes = classes.map((policyClass) => new ClassQueue(policyClass))
+    this.#byName = new Map(this.#classes.map((queue) => [queue.policyClass.name, queue]))
+    this.#maxRequests = maxRequests
+  }
+
+  /** The named class, or `default`. */
+  classOf(name: string | undefined): ClassQueue {
+    const named = name === undefined ? undefined : this.#byName.get(name)
+    return named ?? (this.#byName.get(DEFAULT_CLASS) as ClassQueue)
+  }
+
+  get requests(): number {
+    return this.#classes.reduce((sum, queue) => sum + queue.requests, 0)
+  }
+
+  get promptTokens(): number {
+    return this.#classes.reduce((sum, queue) => sum + queue.promptTokens, 0)
+  }
+
+  /** Adds, or says which bound is reached. */
+  add(
+    queue: ClassQueue,
+    entry: QueueEntry,
+    scope: { workers: number; retryAfterMs: number },
+  ): BatonError | null {
+    const refusal = this.#refusal(queue, scope)
+    if (refusal === null) queue.add(entry)
+    return refusal
+  }
+
+  remove(queue: ClassQueue, entry: QueueEntry): boolean {
+    return queue.remove(entry, false)
+  }
+
+  /** Takes out the next one that can go, or null. */
+  pop(): QueueEntry | null {
+    const carried = this.#carried
+    if (carried !== null && carried.requests > 0) {
+      const head = carried.head()
+      if (head !== null && head.cost <= carried.deficit) return this.#serve(carried, head)
+    }
+    const turn = this.#turn()
+    for (const { queue, head } of turn) {
+      if (head.cost <= queue.deficit) return this.#serve(queue, head)
+      queue.deficit += queue.policyClass.quantum
+      if (head.cost <= queue.deficit) return this.#serve(queue, head)
+    }
+    if (turn.length === 0) return null
+    // Nobody can pay yet: as many whole rounds at once as the first one needs.
+    const rounds = Math.min(
+      ...turn.map(({ queue, head }) =>
+        Math.ceil((head.cost - queue.deficit) / queue.policyClass.quantum),
+      ),
+    )
+    for (const { queue } of turn) queue.deficit += rounds * queue.policyClass.quantum
+    const next = turn.find(({ queue, head }) => head.cost <= queue.deficit)
+    return next === undefined ? null : this.#serve(next.queue, next.head)
+  }
+
+  entries(): QueueEntry[] {
+    return this.#classes.flatMap((queue) => queue.entries())
+  }
+
+  /** Classes that have something that can go, from the cursor on. */
+  #turn(): { queue: ClassQueue; head: QueueEntry }[] {
+    const turn: { queue: ClassQueue; head: QueueEntry }[] = []
+    for (let i = 0; i < this.#classes.length; i++) {
+      const queue = this.#classes[(this.#cursor + i) % this.#classes.length] as ClassQueue
+      if (queue.requests === 0) continue
+      const head = queue.head()
+      if (head !== null) turn.push({ queue, head })
+    }
+    return turn
+  }
+
+  #serve(queue: ClassQueue, head: QueueEntry): QueueEntry {
+    this.#cursor = (this.#classes.indexOf(queue) + 1) % this.#classes.length
+    queue.deficit -= head.cost
+    queue.remove(head, true)
+    this.#carried = queue.deficit > 0 && queue.requests > 0 ? queue : null
+    return head
+  }
+
+  #refusal(queue: ClassQueue, scope: { workers: number; retryAfterMs: number }): BatonError | null {
+    const { workers, retryAfterMs } = scope
+    const { policyClass } = queue
+    const bounds = [
+      ['requests', policyClass.requestLimitPerWorker, queue.requests],
+      ['prompt tokens', policyClass.promptTokenLimitPerWorker, queue.promptTokens],
+      ['cached tokens', policyClass.cachedTokenLimitPerWorker, queue.cachedTokens],
+    ] as const
+    for (const [kind, perWorker, current] of bounds) {
+      if (perWorker === null) continue
+      const limit = perWorker * workers
+      if (current < limit) continue
+      return new BatonError(
+        'capacity.pool_exhausted',
+        `the queue of class '${policyClass.name}' is full: ${current} of ${limit} ${kind}`,
+        {
+          data: {
+            stage: 'queue',
+            policyClass: policyClass.name,
+            kind,
+            limit,
+            current,
+            retryAfterMs,
+          },
+        },
+      )
+    }
+    const current = this.requests
+    if (current < this.#maxRequests) return null
+    return new BatonError(
+      'capacity.exhausted',
+      `the queue is full: ${current} of ${this.#maxRequests} requests`,
+      { data: { stage: 'queue', limit: this.#maxRequests, current, retryAfterMs } },
+    )
+  }
+}
