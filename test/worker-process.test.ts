@@ -1,0 +1,253 @@
+import { spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { BatonError } from '../src/base/index.ts'
+import { FileDiscovery, TcpRequestPlane } from '../src/host/index.ts'
+import type { WorkerReport } from '../src/host/index.ts'
+import type { Chunk, GenerateRequest, WorkerCard } from '../src/request/index.ts'
+
+const FIXTURE = new URL('./fixtures/worker-process.ts', import.meta.url).pathname
+
+const ends: (() => unknown)[] = []
+
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end()
+})
+
+interface Started {
+  readonly child: ChildProcess
+  readonly report: Promise<WorkerReport>
+  /** Exit code, or the signal that ended it. */
+  readonly ended: Promise<number | string>
+}
+
+async function fleetFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'baton-worker-'))
+  ends.push(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+function startWorker(
+  folder: string,
+  options: object = {},
+  channel: 'ipc' | 'stdout' = 'ipc',
+): Started {
+  const args = ['--import', 'tsx', FIXTURE, JSON.stringify({ folder, ...options })]
+  const stdio = ['ignore', 'pipe', 'inherit', ...(channel === 'ipc' ? ['ipc' as const] : [])]
+  const child = spawn(process.execPath, args, { stdio: stdio as 'pipe'[] })
+  ends.push(() => child.kill('SIGKILL'))
+  const ended = new Promise<number | string>((resolve) => {
+    child.once('exit', (code, signal) => resolve(code ?? signal ?? 'unknown'))
+  })
+  const report = new Promise<WorkerReport>((resolve, reject) => {
+    void ended.then((how) => reject(new Error(`the worker ended before it said anything: ${how}`)))
+    child.once('message', (message) => resolve(message as WorkerReport))
+    child.stdout?.once('data', (bytes: Buffer) =>
+      resolve(JSON.parse(String(bytes)) as WorkerReport),
+    )
+  })
+  return { child, report, ended }
+}
+
+/** A frontend's view: workers come and go, requests are sent. */
+class View {
+  readonly cards = new Map<string, WorkerCard>()
+  readonly left: string[] = []
+  readonly plane = new TcpRequestPlane()
+
+  static async open(folder: string): Promise<View> {
+    const view = new View()
+    const discovery = new FileDiscovery({ folder, ttlMs: 3_000, pollMs: 50 })
+    ends.push(async () => {
+      await view.plane.close()
+      await discovery.close()
+    })
+    await discovery.watch({
+      joined: (card) => {
+        view.cards.set(card.workerId, card)
+        view.plane.workerJoined(card)
+      },
+      left: (workerId, reason) => {
+        view.left.push(reason)
+        view.plane.workerLeft(workerId, reason)
+      },
+    })
+    return view
+  }
+
+  send(card: WorkerCard, change: Partial<GenerateRequest> = {}): Sent {
+    const sent = new Sent()
+    this.plane.send(card.workerId, { ...REQUEST, ...change }, sent)
+    return sent
+  }
+}
+
+const REQUEST: GenerateRequest = {
+  requestId: 'a',
+  model: 'sim',
+  tokenIds: Uint32Array.of(10, 11, 12),
+  sampling: {},
+  stop: { maxTokens: 20 },
+  output: {},
+  eosTokenIds: [],
+  routing: {},
+}
+
+class Sent {
+  tokens = 0
+  outcome = ''
+  readonly ended: Promise<string>
+  readonly firstToken: Promise<void>
+  #end: (outcome: string) => void = () => undefined
+  #onFirst: () => void = () => undefined
+
+  constructor() {
+    this.ended = new Promise((resolve) => (this.#end = resolve))
+    this.firstToken = new Promise((resolve) => (this.#onFirst = resolve))
+  }
+
+  onToken(): void {
+    this.tokens++
+    this.#onFirst()
+  }
+
+  onChunk(chunk: Chunk): void {
+    this.tokens += chunk.tokenIds.length
+    this.#onFirst()
+    if (chunk.finish !== undefined) this.#finish(chunk.finish)
+  }
+
+  onError(error: BatonError): void {
+    this.#finish(error.code)
+  }
+
+  #finish(outcome: string): void {
+    this.outcome = outcome
+    this.#end(outcome)
+  }
+}
+
+async function until(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  const endMs = Date.now() + 20_000
+  while (!(await isTrue())) {
+    if (Date.now() > endMs) throw new Error(`never: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+/** One worker and a view of it, connected. */
+async function scene(
+  options: object = {},
+): Promise<{ worker: Started; view: View; card: WorkerCard }> {
+  const folder = await fleetFolder()
+  const worker = startWorker(folder, options)
+  const view = await View.open(folder)
+  await worker.report
+  await until('joined', () => view.cards.size === 1)
+  const card = [...view.cards.values()][0]
+  if (card === undefined) throw new Error('no card')
+  return { worker, view, card }
+}
+
+const hang = { simFault: { kind: 'hang', atToken: 1 } }
+const slow = { simFault: { kind: 'slow', restMs: 100 } }
+
+describe('worker process - coming up', () => {
+  it('ready - is said over IPC, the worker serves, SIGTERM ends it with 0 and leaves no entry', async () => {
+    const folder = await fleetFolder()
+    const worker = startWorker(folder, { worker: { shutdown: { routerGraceMs: 100 } } })
+    const view = await View.open(folder)
+    const report = await worker.report
+    if (report.kind !== 'ready') throw new Error(JSON.stringify(report))
+    await until('joined', () => view.cards.has(report.workerId))
+    const card = view.cards.get(report.workerId)
+    if (card === undefined) throw new Error('no card')
+    expect(card).toMatchObject({ port: report.port, pid: worker.child.pid })
+    const sent = view.send(card)
+    expect(await sent.ended).toBe('length')
+    expect(sent.tokens).toBe(20)
+    worker.child.kill('SIGTERM')
+    expect(await worker.ended).toBe(0)
+    expect(await readdir(folder)).toEqual([])
+    await until('left', () => view.left.length === 1)
+  })
+
+  it('an engine that does not start - is told to the parent with its code, exit code 1', async () => {
+    const folder = await fleetFolder()
+    const worker = startWorker(folder, { sim: { failStart: 'model.load_failed' } })
+    expect(await worker.report).toMatchObject({
+      kind: 'failed',
+      error: { code: 'model.load_failed' },
+    })
+    expect(await worker.ended).toBe(1)
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('without a parent - says it as a line of JSON', async () => {
+    const worker = startWorker(await fleetFolder(), {}, 'stdout')
+    expect(await worker.report).toMatchObject({ kind: 'ready' })
+  })
+})
+
+describe('worker process - going down', () => {
+  it('SIGINT with requests in flight - they are finished, although discovery has forgotten the worker', async () => {
+    const { worker, view, card } = await scene({ worker: { shutdown: { routerGraceMs: 200 } } })
+    const sent = view.send(card, { extra: slow, stop: { maxTokens: 10 } })
+    await sent.firstToken
+    worker.child.kill('SIGINT')
+    await until('left', () => view.left.length === 1)
+    expect(view.left).toEqual(['closed'])
+    expect(sent.outcome).toBe('')
+    expect(await sent.ended).toBe('length')
+    expect(sent.tokens).toBe(10)
+    expect(await worker.ended).toBe(0)
+  })
+
+  it('a worker that does not get done - ends its requests with engine_shutdown within its budget', async () => {
+    const shutdown = { totalMs: 500, routerGraceMs: 50 }
+    const { worker, view, card } = await scene({ worker: { shutdown } })
+    const sent = view.send(card, { extra: hang })
+    await sent.firstToken
+    worker.child.kill('SIGTERM')
+    expect(await sent.ended).toBe('backend.engine_shutdown')
+    expect(await worker.ended).toBe(0)
+  })
+
+  it('a second signal - exits with 70 at once', async () => {
+    const { worker, view, card } = await scene()
+    const sent = view.send(card, { extra: hang })
+    await sent.firstToken
+    worker.child.kill('SIGTERM')
+    await until('draining', () => view.left.length === 1)
+    worker.child.kill('SIGTERM')
+    expect(await worker.ended).toBe(70)
+    expect(await sent.ended).toMatch(/^transport\./)
+  })
+
+  it('the parent is gone - so is the worker', async () => {
+    const { worker } = await scene()
+    worker.child.disconnect()
+    expect(await worker.ended).toBe(0)
+  })
+
+  it('killed - its requests end with a transport error, and its entry goes', async () => {
+    const { worker, view, card } = await scene()
+    const sent = view.send(card, { extra: hang })
+    await sent.firstToken
+    worker.child.kill('SIGKILL')
+    expect(await sent.ended).toBe('transport.disconnected')
+    await until('left', () => view.left.length === 1)
+    expect(view.left).toEqual(['process-died'])
+  })
+
+  it('a hung engine - its requests end with response_timeout, the process exits with 70', async () => {
+    const { worker, view, card } = await scene({ worker: { limits: { stallTimeoutMs: 400 } } })
+    const sent = view.send(card, { extra: hang })
+    expect(await sent.ended).toBe('backend.response_timeout')
+    expect(await worker.ended).toBe(70)
+    await until('left', () => view.left.length === 1)
+  })
+})
