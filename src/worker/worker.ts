@@ -11,54 +11,23 @@ import { assert, BatonError } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
 import type { KvEventBatch } from '../kv/index.ts'
 import type { EngineConfig, GenerateRequest, RequestHandle, WorkerCard } from '../request/index.ts'
-import type { ReplyPort, WorkerHandler, WorkerUplink } from '../wire/index.ts'
-import { AdminDrain } from './admin-drain.ts'
-import type { AdminState } from './admin-drain.ts'
+import type { ReplyPort, WorkerHandler } from '../wire/index.ts'
 import { Admission } from './admission.ts'
-import { Canary } from './canary.ts'
-import { KvEventPublisher } from './kv-event-publisher.ts'
+import { EngineReports } from './engine-reports.ts'
 import { KvHandOff } from './kv-hand-off.ts'
-import { LoadPublisher } from './load-publisher.ts'
-import { Membership } from './membership.ts'
 import type { ShutdownConfig } from './shutdown-budget.ts'
 import { runShutdown } from './shutdown-sequence.ts'
 import type { ShutdownReport } from './shutdown-sequence.ts'
 import { StallWatch } from './stall-watch.ts'
-import { publishesKvEvents, workerCardOf } from './worker-card.ts'
-import { WorkerControls } from './worker-controls.ts'
+import { createStanding } from './standing.ts'
+import type { Standing } from './standing.ts'
+import { publishesKvEvents } from './worker-card.ts'
 import type { WorkerEvent, WorkerState } from './worker-event.ts'
+import type { WorkerHealth, WorkerStatus } from './worker-health.ts'
 import { limitsOf, shutdownOf } from './worker-options.ts'
 import type { WorkerLimits, WorkerOptions } from './worker-options.ts'
-import type { WorkerPorts } from './worker-ports.ts'
+import type { WorkerAddress, WorkerPorts } from './worker-ports.ts'
 import { WorkerSession } from './worker-session.ts'
-
-export interface WorkerHealth {
-  /** The process is worth keeping. */
-  readonly live: boolean
-  /** Requests are welcome. */
-  readonly ready: boolean
-  readonly state: WorkerState
-  readonly inFlight: number
-  /** KV offers that nobody has pulled yet. */
-  readonly openOffers: number
-  readonly reason?: string
-}
-
-export interface WorkerStatus {
-  readonly state: AdminState | 'starting'
-  readonly inFlightRequests: number
-  readonly isRegistered: boolean
-  readonly lastError?: string
-}
-
-/** What exists only once the engine has started. */
-interface Standing {
-  readonly card: WorkerCard
-  readonly membership: Membership
-  readonly admin: AdminDrain
-  readonly controls: WorkerControls
-  readonly canary: Canary | null
-}
 
 const INERT: RequestHandle = { cancel: () => undefined }
 
@@ -68,13 +37,11 @@ export class Worker implements WorkerHandler {
   readonly #admission: Admission
   readonly #sessions = new Set<WorkerSession>()
   readonly #handOff: KvHandOff
-  readonly #kvEvents: KvEventPublisher
-  readonly #load: LoadPublisher
+  readonly #reports: EngineReports
   readonly #stallWatch: StallWatch
   #state: WorkerState = 'init'
   #unhealthy: string | null = null
-  #signsOfLife = 0
-  #uplink: WorkerUplink | undefined
+  #itemsFreed = 0
   #standing: Standing | null = null
   #starting: Promise<unknown> = Promise.resolve()
   #stopping: Promise<ShutdownReport> | null = null
@@ -93,10 +60,7 @@ export class Worker implements WorkerHandler {
       pullTimeoutMs: limits.kvPullTimeoutMs,
       onFailure: limits.kvFailure,
     })
-    this.#kvEvents = new KvEventPublisher((batch) => this.#uplink?.publishKvEvents(batch))
-    this.#load = new LoadPublisher(options.clock, limits.loadIntervalMs, (report) =>
-      this.#uplink?.publishLoad(report),
-    )
+    this.#reports = new EngineReports(options.clock, limits.loadIntervalMs)
     this.#stallWatch = new StallWatch({
       clock: options.clock,
       stallTimeoutMs: limits.stallTimeoutMs,
@@ -157,7 +121,7 @@ export class Worker implements WorkerHandler {
   }
 
   kvSnapshot(): readonly KvEventBatch[] {
-    return this.#kvEvents.snapshot()
+    return this.#reports.snapshot()
   }
 
   health(): WorkerHealth {
@@ -213,11 +177,12 @@ export class Worker implements WorkerHandler {
     try {
       const config = await this.#options.engine.start(this.workerId)
       this.#refuseWhenStopping()
-      this.#options.engine.observe?.(this.#engineObserver(config))
+      const withKvEvents = publishesKvEvents(this.#options, config)
+      this.#options.engine.observe?.(this.#reports.observer(withKvEvents))
       const address = await ports.open(config)
-      this.#uplink = address.uplink
+      this.#reports.connect(address.uplink)
       this.#handOff.connect(address.kv ?? {})
-      const standing = this.#standUp(ports, config, workerCardOf(this.#options, config, address))
+      const standing = this.#standUp(ports, config, address)
       this.#standing = standing
       this.#refuseWhenStopping()
       // Open before anybody can know the address: no request that is routed here is turned away.
@@ -237,50 +202,25 @@ export class Worker implements WorkerHandler {
     }
   }
 
-  #standUp(ports: WorkerPorts, config: EngineConfig, card: WorkerCard): Standing {
-    assert(config.model !== '', 'an engine names its model')
-    const { clock, engine } = this.#options
-    const membership = new Membership((own) => ports.register(own), card)
-    const graceMs = shutdownOf(this.#options).routerGraceMs
-    const admin = new AdminDrain({ clock, admission: this.#admission, membership, graceMs })
-    const controls = new WorkerControls(engine, membership, () => this.#state === 'running')
-    return { card, membership, admin, controls, canary: this.#createCanary() }
-  }
-
-  #createCanary(): Canary | null {
-    const { clock, engine, canary } = this.#options
-    const request = canary === undefined ? engine.healthCheckPayload?.() : canary
-    if (request === undefined || request === null) return null
-    return new Canary({
-      clock,
-      engine,
-      request,
-      idleMs: this.#limits.canaryIdleMs,
-      timeoutMs: this.#limits.canaryTimeoutMs,
-      isBusy: () => this.#sessions.size > 0,
-      onResult: (error) => {
-        this.#unhealthy = error === null ? null : `the engine failed its probe: ${error.message}`
-        this.#observe(
-          error === null
-            ? { kind: 'canary', healthy: true }
-            : { kind: 'canary', healthy: false, error: error.toValue() },
-        )
-      },
+  #standUp(ports: WorkerPorts, config: EngineConfig, address: WorkerAddress): Standing {
+    return createStanding({
+      worker: this.#options,
+      ports,
+      config,
+      address,
+      admission: this.#admission,
+      isRunning: () => this.#state === 'running',
+      onCanary: (error) => this.#onCanary(error),
     })
   }
 
-  #engineObserver(config: EngineConfig) {
-    const isPublishing = publishesKvEvents(this.#options, config)
-    return {
-      kvEvents: (dpRank: number, events: Parameters<KvEventPublisher['publish']>[1]): void => {
-        this.#signsOfLife++
-        if (isPublishing) this.#kvEvents.publish(dpRank, events)
-      },
-      load: (report: Parameters<LoadPublisher['publish']>[0]): void => {
-        this.#signsOfLife++
-        this.#load.publish(report)
-      },
-    }
+  #onCanary(error: BatonError | null): void {
+    this.#unhealthy = error === null ? null : `the engine failed its probe: ${error.message}`
+    this.#observe(
+      error === null
+        ? { kind: 'canary', healthy: true }
+        : { kind: 'canary', healthy: false, error: error.toValue() },
+    )
   }
 
   async #takeDown(config: ShutdownConfig): Promise<ShutdownReport> {
@@ -308,7 +248,7 @@ export class Worker implements WorkerHandler {
       (stage) => this.#observe({ kind: 'stage', ...stage }),
     )
     this.#stallWatch.close()
-    this.#load.close()
+    this.#reports.close()
     this.#setState('stopped')
     return report
   }
@@ -324,7 +264,7 @@ export class Worker implements WorkerHandler {
 
   async #stopAdmission(): Promise<void> {
     this.#admission.close()
-    this.#uplink?.drain()
+    this.#reports.drain()
     // The engine is told, not waited for: what is in flight is the next stage's matter.
     this.#options.engine.drain?.().catch((error: unknown) => this.#reportFault(error))
     await Promise.resolve()
@@ -339,13 +279,13 @@ export class Worker implements WorkerHandler {
   }
 
   #onFreed(session: WorkerSession): void {
-    this.#signsOfLife += 1 + session.itemCount
+    this.#itemsFreed += 1 + session.itemCount
     this.#sessions.delete(session)
     this.#admission.leave()
   }
 
   #progress(): number {
-    let count = this.#signsOfLife
+    let count = this.#itemsFreed + this.#reports.count
     for (const session of this.#sessions) count += session.itemCount
     return count
   }
