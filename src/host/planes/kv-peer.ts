@@ -10,16 +10,26 @@ import type { Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
 import {
-  KV_CHUNK_HEAD_BYTES,
   TAG,
-  decodeKvChunkHead,
+  decodeKvArena,
+  decodeKvPlaced,
   decodeKvPullEnd,
+  encodeKvArenaReady,
   encodeKvPull,
   encodeKvRelease,
+  encodeKvTaken,
   protocolError,
   tagName,
 } from '../../wire/index.ts'
-import type { Hello, KvChunkHead, KvReleaseKind } from '../../wire/index.ts'
+import type {
+  Hello,
+  KvArenaMessage,
+  KvChunkHead,
+  KvPlacedMessage,
+  KvReleaseKind,
+} from '../../wire/index.ts'
+import { KvArenaReader, machineCapability } from './kv-arena.ts'
+import { KvChunkInlet } from './kv-chunk-inlet.ts'
 import type { KvPull } from './kv-pull.ts'
 import { WireSocket } from './wire-socket.ts'
 import type { WireTiming } from './wire-socket.ts'
@@ -33,6 +43,7 @@ export interface KvPeerOptions {
   readonly connectTimeoutMs: number
   readonly stallMs: number
   readonly idleMs: number
+  readonly shmDir?: string | undefined
   readonly onIdle: () => void
 }
 
@@ -55,10 +66,11 @@ export class KvPeer {
   #isClosed = false
   #connectingSinceMs = 0
   #usedAtMs = performance.now()
-  /** Of the KV_CHUNK that is coming in. */
-  readonly #headBytes = new Uint8Array(KV_CHUNK_HEAD_BYTES)
-  #head: KvChunkHead | null = null
-  #place: Uint8Array | null = null
+  readonly #inlet = new KvChunkInlet({
+    placeOf: (head, length) => this.#placeOf(head, length),
+    onChunk: (head, chunk) => this.#takeChunk(head, chunk),
+  })
+  #arena: KvArenaReader | null = null
 
   constructor(options: KvPeerOptions) {
     this.#options = options
@@ -140,12 +152,18 @@ export class KvPeer {
   }
 
   #createWire(socket: Socket): WireSocket {
-    const { software, secret, timing } = this.#options
+    const { software, secret, timing, shmDir } = this.#options
+    const capability = machineCapability(shmDir)
     return new WireSocket(
       socket,
       {
         side: 'initiator',
-        self: { role: 'kv-client', software, capabilities: [], limits: {} },
+        self: {
+          role: 'kv-client',
+          software,
+          capabilities: capability === null ? [] : [capability],
+          limits: {},
+        },
         secret,
         timing,
         streamedTag: TAG.KV_CHUNK,
@@ -154,7 +172,7 @@ export class KvPeer {
         onReady: (peer) => this.#onReady(peer),
         onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
         onPart: (_tag, length, offset, bytes, start, end) => {
-          this.#onChunkPart(length, offset, bytes, start, end)
+          this.#inlet.onPart(length, offset, bytes, start, end)
         },
         onClosed: (reason) => this.#onLost(reason.message, reason),
       },
@@ -179,9 +197,35 @@ export class KvPeer {
   }
 
   #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
-    if (tag !== TAG.KV_PULL_END) {
-      throw protocolError('message.unexpected', `a KV server does not send ${tagName(tag)}`)
+    if (tag === TAG.KV_PULL_END) this.#onPullEnd(bytes, start, end)
+    else if (tag === TAG.KV_ARENA) this.#onArena(decodeKvArena(bytes, start, end))
+    else if (tag === TAG.KV_PLACED) this.#onPlaced(decodeKvPlaced(bytes, start, end))
+    else throw protocolError('message.unexpected', `a KV server does not send ${tagName(tag)}`)
+  }
+
+  #onArena(message: KvArenaMessage): void {
+    this.#arena?.close()
+    this.#arena = KvArenaReader.open(this.#options.shmDir ?? '', message)
+    if (!this.#wire) return
+    encodeKvArenaReady(this.#wire.writer, this.#arena !== null)
+    this.#wire.flush()
+  }
+
+  /** As a KV_CHUNK, but the bytes are read from shared memory into their block. */
+  #onPlaced(message: KvPlacedMessage): void {
+    const place = this.#placeOf(message, message.length)
+    const running = this.#running.get(message.pullId)
+    if (place && running) {
+      running.pull.isByShm = true
+      if (this.#arena?.read(message.slot, place)) this.#takeChunk(message, place)
+      else this.#fail(running.pull, new BatonError('kv.transfer_failed', 'no such shared memory'))
     }
+    if (!this.#wire) return
+    encodeKvTaken(this.#wire.writer, message.slot)
+    this.#wire.flush()
+  }
+
+  #onPullEnd(bytes: Uint8Array, start: number, end: number): void {
     const { pullId, error } = decodeKvPullEnd(bytes, start, end)
     const running = this.#running.get(pullId)
     if (!running) return
@@ -189,27 +233,6 @@ export class KvPeer {
     this.#running.delete(pullId)
     if (error || pull.isComplete) settle(error)
     else settle(new BatonError('kv.transfer_failed', 'the peer ended before it had sent all'))
-  }
-
-  /** A piece of a KV_CHUNK payload: first its head, then bytes that go to their block. */
-  #onChunkPart(length: number, at: number, bytes: Uint8Array, start: number, end: number): void {
-    let from = start
-    if (at < KV_CHUNK_HEAD_BYTES) {
-      const count = Math.min(end - start, KV_CHUNK_HEAD_BYTES - at)
-      this.#headBytes.set(bytes.subarray(start, start + count), at)
-      from += count
-      if (at + count < KV_CHUNK_HEAD_BYTES) {
-        if (length < KV_CHUNK_HEAD_BYTES) throw protocolError('message.truncated', 'KV_CHUNK')
-        return
-      }
-      this.#head = decodeKvChunkHead(this.#headBytes)
-      this.#place = this.#placeOf(this.#head, length - KV_CHUNK_HEAD_BYTES)
-    }
-    const offset = at + (from - start) - KV_CHUNK_HEAD_BYTES
-    const isWhole = offset + (end - from) === length - KV_CHUNK_HEAD_BYTES
-    if (this.#head === null || this.#place === null) return
-    this.#place.set(bytes.subarray(from, end), offset)
-    if (isWhole) this.#takeChunk(this.#head, this.#place)
   }
 
   /** Null for a pull that has ended here: its bytes are let pass. */
@@ -247,8 +270,9 @@ export class KvPeer {
     this.#socket?.destroy()
     this.#socket = null
     this.#isReady = false
-    this.#head = null
-    this.#place = null
+    this.#inlet.reset()
+    this.#arena?.close()
+    this.#arena = null
     for (const { pull } of this.#running.values()) {
       if (pull.resumed < RESUMES_MAX && !this.#isClosed) {
         pull.restart()

@@ -27,6 +27,8 @@ export class KvPull {
   #bytes = 0
   #blocks = 0
   resumed = 0
+  /** Its bytes came through shared memory. */
+  isByShm = false
   /** When something was taken last, on the clock of `performance.now`. */
   progressAtMs = performance.now()
 

@@ -3,6 +3,7 @@
  *
  * Several pulls share the connection chunk by chunk in turn. Block bytes go from the engine's store to the socket
  * uncopied; the socket's buffer is the back-pressure: when it is full, nothing is read from the store until it drains.
+ * To a puller of the same machine they go through shared memory, and the free slots are the back-pressure.
  */
 import { crc32 } from 'node:zlib'
 import type { Socket } from 'node:net'
@@ -12,12 +13,16 @@ import {
   TAG,
   decodeKvPull,
   decodeKvRelease,
+  decodeNumber,
+  encodeKvArena,
   encodeKvChunkHead,
+  encodeKvPlaced,
   encodeKvPullEnd,
   protocolError,
   tagName,
 } from '../../wire/index.ts'
-import type { HeldOffer, Hello, KvOfferBook } from '../../wire/index.ts'
+import type { HeldOffer, Hello, KvChunkHead, KvOfferBook } from '../../wire/index.ts'
+import { KvArenaWriter, machineCapability } from './kv-arena.ts'
 import { WireSocket } from './wire-socket.ts'
 import type { WireSocketOptions } from './wire-socket.ts'
 
@@ -26,8 +31,13 @@ export interface KvPullerConnectionOptions {
   readonly book: KvOfferBook
   readonly chunkBytes: number
   readonly pullsMax: number
+  /** Where shared memory is made for pullers of this machine; absent: bytes go through the socket. */
+  readonly shmDir?: string | undefined
   readonly onClosed: () => void
 }
+
+/** Slots of shared memory per puller, of one chunk each. */
+const ARENA_SLOTS = 16
 
 interface Pull {
   readonly pullId: number
@@ -44,6 +54,9 @@ export class KvPullerConnection {
   readonly #wire: WireSocket
   #pulls: Pull[] = []
   #isBlocked = false
+  #arena: KvArenaWriter | null = null
+  /** The puller has opened it. */
+  #isArenaOpen = false
 
   constructor(socket: Socket, options: KvPullerConnectionOptions) {
     this.#options = options
@@ -51,6 +64,7 @@ export class KvPullerConnection {
       onReady: (peer) => this.#onReady(peer),
       onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
       onDrain: () => {
+        if (this.#arena) return
         this.#isBlocked = false
         this.#pump()
       },
@@ -63,14 +77,47 @@ export class KvPullerConnection {
   }
 
   #onReady(peer: Hello): void {
-    if (peer.role === 'kv-client') return
-    throw protocolError('message.unexpected', `a ${peer.role} has no business at a KV server`)
+    if (peer.role !== 'kv-client') {
+      throw protocolError('message.unexpected', `a ${peer.role} has no business at a KV server`)
+    }
+    const { shmDir, chunkBytes } = this.#options
+    const capability = machineCapability(shmDir)
+    if (shmDir === undefined || capability === null) return
+    if (!peer.capabilities.includes(capability)) return
+    this.#arena = new KvArenaWriter(shmDir, chunkBytes, ARENA_SLOTS)
+    encodeKvArena(this.#wire.writer, this.#arena.message)
+    this.#wire.flush()
+    // Nothing is sent until the puller has said whether it could open it.
+    this.#isBlocked = true
   }
 
   #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
     if (tag === TAG.KV_PULL) this.#onPull(bytes, start, end)
     else if (tag === TAG.KV_RELEASE) this.#onRelease(bytes, start, end)
+    else if (tag === TAG.KV_TAKEN) this.#onTaken(decodeNumber(bytes, start, end))
+    else if (tag === TAG.KV_ARENA_READY) this.#onArena(decodeNumber(bytes, start, end) === 1)
     else throw protocolError('message.unexpected', `a puller does not send ${tagName(tag)}`)
+  }
+
+  #onArena(isOpen: boolean): void {
+    if (this.#isArenaOpen || !this.#arena) {
+      throw protocolError('message.unexpected', 'no shared memory was offered')
+    }
+    this.#isArenaOpen = isOpen
+    if (isOpen) this.#arena.unlink()
+    else {
+      this.#arena.close()
+      this.#arena = null
+    }
+    this.#isBlocked = false
+    this.#pump()
+  }
+
+  #onTaken(slot: number): void {
+    this.#arena?.free(slot)
+    if (!this.#isArenaOpen) return
+    this.#isBlocked = false
+    this.#pump()
   }
 
   #onPull(bytes: Uint8Array, start: number, end: number): void {
@@ -139,7 +186,14 @@ export class KvPullerConnection {
     return true
   }
 
-  #send(head: Parameters<typeof encodeKvChunkHead>[1], chunk: Uint8Array): void {
+  #send(head: KvChunkHead, chunk: Uint8Array): void {
+    if (this.#arena) {
+      const slot = this.#arena.write(chunk) ?? 0
+      encodeKvPlaced(this.#wire.writer, { ...head, slot, length: chunk.length })
+      this.#wire.flush()
+      this.#isBlocked = !this.#arena.hasRoom
+      return
+    }
     this.#wire.cork()
     encodeKvChunkHead(this.#wire.writer, head, chunk.length)
     this.#wire.flush()
@@ -163,6 +217,7 @@ export class KvPullerConnection {
     for (const pull of this.#pulls) this.#options.book.pullerLost(pull.offer.offerId)
     this.#pulls = []
     this.#isBlocked = true
+    this.#arena?.close()
     this.#options.onClosed()
   }
 }

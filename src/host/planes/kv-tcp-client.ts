@@ -20,6 +20,8 @@ export interface KvTcpClientOptions {
   readonly idleMs?: number
   /** Larger offers are refused before anything is asked for. */
   readonly kvBytesMax?: number
+  /** A memory file system (`/dev/shm`): bytes of a server of the same machine are read there. */
+  readonly shmDir?: string
 }
 
 const DEFAULTS = {
@@ -63,7 +65,7 @@ export class KvTcpClient implements KvClient {
       bytes: pull.bytes,
       elapsedMs: performance.now() - startedAtMs,
       resumed: pull.resumed,
-      via: 'tcp',
+      via: pull.isByShm ? 'shm' : 'tcp',
     }
   }
 
@@ -84,13 +86,14 @@ export class KvTcpClient implements KvClient {
     const address = `${host}:${port}`
     const known = this.#peers.get(address)
     if (known) return known
-    const { secret, timing } = this.#options
+    const { secret, shmDir, timing } = this.#options
     const peer = new KvPeer({
       ...DEFAULTS,
       ...this.#options,
       host,
       port,
       secret,
+      shmDir,
       timing,
       onIdle: () => this.#peers.delete(address),
     })

@@ -16,6 +16,7 @@ import type {
   KvServerStats,
 } from '../../wire/index.ts'
 import { osClock } from '../os-clock.ts'
+import { machineCapability, sweepArenas } from './kv-arena.ts'
 import { KvPullerConnection } from './kv-puller-connection.ts'
 import { listenOn } from './listen-on.ts'
 import type { WireTiming } from './wire-socket.ts'
@@ -34,6 +35,8 @@ export interface KvTcpServerOptions {
   readonly offersMax?: number
   readonly connectionsMax?: number
   readonly chunkBytes?: number
+  /** A memory file system (`/dev/shm`): pullers of the same machine get their bytes there. */
+  readonly shmDir?: string
   readonly timing?: WireTiming
 }
 
@@ -76,6 +79,7 @@ export class KvTcpServer implements KvServer {
 
   /** Rejects with `host.address_in_use` when the port is taken. */
   static async listen(options: KvTcpServerOptions = {}): Promise<KvTcpServer> {
+    if (machineCapability(options.shmDir) !== null) sweepArenas(options.shmDir ?? '')
     const server = createServer({ noDelay: true, highWaterMark: SOCKET_BYTES })
     await listenOn(server, options.host ?? '127.0.0.1', options.port ?? 0)
     return new KvTcpServer(server, options)
@@ -107,7 +111,7 @@ export class KvTcpServer implements KvServer {
   }
 
   #onConnection(socket: Socket): void {
-    const { connectionsMax, chunkBytes, secret, software, timing } = {
+    const { connectionsMax, chunkBytes, secret, shmDir, software, timing } = {
       ...DEFAULTS,
       ...this.#options,
     }
@@ -125,6 +129,7 @@ export class KvTcpServer implements KvServer {
       book: this.#book,
       chunkBytes,
       pullsMax: PULLS_MAX,
+      shmDir,
       onClosed: () => this.#connections.delete(connection),
     })
     this.#connections.add(connection)

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { describe, it } from 'vitest'
 
 import { KvTcpClient } from './kv-tcp-client.ts'
@@ -11,7 +12,19 @@ const tcp: KvTransportFactory = async (settings) => {
   return { server, client: createClient(), createClient }
 }
 
-for (const [name, factory] of Object.entries({ tcp })) {
+const SHM_DIR = '/dev/shm'
+
+const shm: KvTransportFactory = async (settings) => {
+  const options = { secret: 's3cret', shmDir: SHM_DIR }
+  const server = await KvTcpServer.listen({ ...settings, ...options })
+  const createClient = (): KvTcpClient => new KvTcpClient(options)
+  return { server, client: createClient(), createClient }
+}
+
+/** Shared memory is of Linux; elsewhere the transport is tcp and says so. */
+const transports = existsSync(SHM_DIR) ? { tcp, shm } : { tcp }
+
+for (const [name, factory] of Object.entries(transports)) {
   describe(`KV transport ${name}`, () => {
     for (const transportCase of KV_TRANSPORT_CASES) {
       it(`transport - ${transportCase.name}`, () => transportCase.run(factory))

@@ -1,0 +1,49 @@
+/**
+ * KV_CHUNK payloads as they come off the socket: a head that may be cut, then bytes that are copied once, from the read
+ * buffer to their block.
+ */
+import { KV_CHUNK_HEAD_BYTES, decodeKvChunkHead, protocolError } from '../../wire/index.ts'
+import type { KvChunkHead } from '../../wire/index.ts'
+
+export interface KvChunkInletOptions {
+  /** Where the chunk's bytes belong; null lets them pass. */
+  readonly placeOf: (head: KvChunkHead, length: number) => Uint8Array | null
+  /** All bytes of the chunk are in their place. */
+  readonly onChunk: (head: KvChunkHead, chunk: Uint8Array) => void
+}
+
+export class KvChunkInlet {
+  readonly #options: KvChunkInletOptions
+  readonly #headBytes = new Uint8Array(KV_CHUNK_HEAD_BYTES)
+  #head: KvChunkHead | null = null
+  #place: Uint8Array | null = null
+
+  constructor(options: KvChunkInletOptions) {
+    this.#options = options
+  }
+
+  /** The connection is gone: what was cut does not go on. */
+  reset(): void {
+    this.#head = null
+    this.#place = null
+  }
+
+  /** A part of a payload of `length` bytes that lies at `at` in it. */
+  onPart(length: number, at: number, bytes: Uint8Array, start: number, end: number): void {
+    if (length < KV_CHUNK_HEAD_BYTES) throw protocolError('message.truncated', 'KV_CHUNK')
+    let from = start
+    if (at < KV_CHUNK_HEAD_BYTES) {
+      const count = Math.min(end - start, KV_CHUNK_HEAD_BYTES - at)
+      this.#headBytes.set(bytes.subarray(start, start + count), at)
+      from += count
+      if (at + count < KV_CHUNK_HEAD_BYTES) return
+      this.#head = decodeKvChunkHead(this.#headBytes)
+      this.#place = this.#options.placeOf(this.#head, length - KV_CHUNK_HEAD_BYTES)
+    }
+    if (this.#head === null || this.#place === null) return
+    const offset = at + (from - start) - KV_CHUNK_HEAD_BYTES
+    this.#place.set(bytes.subarray(from, end), offset)
+    if (offset + (end - from) < length - KV_CHUNK_HEAD_BYTES) return
+    this.#options.onChunk(this.#head, this.#place)
+  }
+}

@@ -1,0 +1,230 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+
+import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
+import type { KvOffer } from '../../request/index.ts'
+import { KvArenaReader, KvArenaWriter, machineCapability, sweepArenas } from './kv-arena.ts'
+import { KvTcpClient } from './kv-tcp-client.ts'
+import { KvTcpServer } from './kv-tcp-server.ts'
+import { KitBlocks, KitTarget, until } from './kv-transport-kit.ts'
+
+const cleanups: (() => unknown)[] = []
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup()
+})
+
+async function listen(options = {}): Promise<KvTcpServer> {
+  const server = await KvTcpServer.listen({ chunkBytes: 10_000, graceMs: 2_000, ...options })
+  cleanups.push(() => server.close())
+  return server
+}
+
+function client(options = {}): KvTcpClient {
+  const made = new KvTcpClient(options)
+  cleanups.push(() => made.close())
+  return made
+}
+
+/** A path to the server on which a test can do harm: `meddle` sees every piece that flows to the puller. */
+async function proxyTo(
+  offer: KvOffer,
+  meddle: (piece: Buffer, toPuller: Socket) => void,
+): Promise<KvOffer> {
+  const server = createServer((near) => {
+    const far = connect(offer.port, offer.host)
+    near.on('error', () => far.destroy()).on('close', () => far.destroy())
+    far.on('error', () => near.destroy()).on('close', () => near.destroy())
+    near.pipe(far)
+    far.on('data', (piece: Buffer) => meddle(piece, near))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  cleanups.push(() => server.close())
+  return { ...offer, port: (server.address() as AddressInfo).port }
+}
+
+async function failureOf(promise: Promise<unknown>): Promise<string> {
+  try {
+    await promise
+    return 'none'
+  } catch (error) {
+    return error instanceof BatonError ? error.code : String(error)
+  }
+}
+
+const sizes = (count: number, size: number): number[] => Array<number>(count).fill(size)
+
+describe('KV over TCP', () => {
+  it('a connection that breaks - the pull goes on with what is still lacking', async () => {
+    const server = await listen()
+    const blocks = new KitBlocks(sizes(40, 50_000))
+    const through = new Map<Socket, number>()
+    const offer = await proxyTo(server.offer(blocks.pin(), blocks), (piece, toPuller) => {
+      const before = through.get(toPuller) ?? 0
+      through.set(toPuller, before + piece.length)
+      // What has come through is enough for some blocks, and the next connection is cut in its turn.
+      if (through.size > 2 || before < 400_000) toPuller.write(piece)
+      else toPuller.destroySoon()
+    })
+    const target = new KitTarget()
+    const stats = await client().pull(offer, [...blocks.blocks.keys()], target.into)
+    expect([stats.resumed, stats.blocks, stats.bytes]).toEqual([2, 40, 2_000_000])
+    for (const [index, bytes] of blocks.blocks) {
+      expect(Buffer.compare(bytes, target.taken.get(index)!)).toBe(0)
+    }
+    expect(server.stats.bytesSent).toBeLessThan(3 * 2_000_000)
+    await until('release', () => blocks.openPins === 0)
+  })
+
+  it('a connection that always breaks - the pull fails, the offer is freed', async () => {
+    const server = await listen({ graceMs: 20 })
+    const blocks = new KitBlocks(sizes(4, 500_000))
+    const offer = await proxyTo(server.offer(blocks.pin(), blocks), (piece, toPuller) => {
+      if (piece.length > 5_000) toPuller.destroy()
+      else toPuller.write(piece)
+    })
+    const failure = await failureOf(client().pull(offer, [0, 1, 2, 3], new KitTarget().into))
+    expect(['kv.transfer_failed', 'kv.offer_gone']).toContain(failure)
+    await until('release', () => blocks.openPins === 0)
+  })
+
+  it('a flipped bit - is refused before the block is handed on', async () => {
+    const server = await listen()
+    const blocks = new KitBlocks([200_000])
+    let seen = 0
+    const offer = await proxyTo(server.offer(blocks.pin(), blocks), (piece, toPuller) => {
+      seen += piece.length
+      if (seen > 50_000 && piece.length > 1_000) piece[500] = (piece[500] ?? 0) ^ 1
+      toPuller.write(piece)
+    })
+    const target = new KitTarget()
+    expect(await failureOf(client().pull(offer, [0], target.into))).toBe('kv.block_refused')
+    expect(target.taken.size).toBe(0)
+  })
+
+  it('more bytes than were offered - are refused before memory is taken', async () => {
+    const server = await listen()
+    const blocks = new KitBlocks([200_000])
+    const offer = server.offer(blocks.pin(), blocks)
+    const lying = { ...offer, kvBytes: 1_000 }
+    expect(await failureOf(client().pull(lying, [0], new KitTarget().into))).toBe(
+      'kv.block_refused',
+    )
+    const huge = { ...offer, kvBytes: 2 ** 50 }
+    expect(await failureOf(client().pull(huge, [0], new KitTarget().into))).toBe(
+      'kv.transfer_failed',
+    )
+  })
+
+  it('a silent server - the pull fails after its deadline', async () => {
+    const silent = createServer(() => undefined)
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+    cleanups.push(() => silent.close())
+    const server = await listen()
+    const blocks = new KitBlocks([100])
+    const { port } = silent.address() as AddressInfo
+    const offer = { ...server.offer(blocks.pin(), blocks), port }
+    const puller = client({ stallMs: 100, connectTimeoutMs: 5_000 })
+    expect(await failureOf(puller.pull(offer, [0], new KitTarget().into))).toBe(
+      'kv.transfer_failed',
+    )
+  })
+
+  it('a wrong secret - nothing is given', async () => {
+    const server = await listen({ secret: 'a' })
+    const blocks = new KitBlocks([100])
+    const offer = server.offer(blocks.pin(), blocks)
+    const pulled = client({ secret: 'b' }).pull(offer, [0], new KitTarget().into)
+    expect(await failureOf(pulled)).toBe('kv.transfer_failed')
+    expect(server.stats.bytesSent).toBe(0)
+  })
+
+  it('200 transfers with random deaths - no pin is left', async () => {
+    const seed = Date.now() % 1e9
+    const random = seededRandom(seed)
+    const server = await listen({ graceMs: 20, leaseMs: 300 })
+    const jobs = Array.from({ length: 200 }, async (_, i) => {
+      const blocks = new KitBlocks(sizes(1 + randomInt(random, 5), randomInt(random, 60_000)))
+      const puller = client()
+      const target = new KitTarget()
+      const controller = new AbortController()
+      const fate = randomInt(random, 5)
+      target.onTake = () => {
+        if (fate === 1) void puller.close()
+        if (fate === 2) controller.abort()
+        return fate !== 3
+      }
+      const offer = server.offer(blocks.pin(), blocks)
+      if (fate === 4) server.withdraw(i % 2 ? offer.offerId : 'other')
+      const all = [...blocks.blocks.keys()]
+      await failureOf(puller.pull(offer, all, target.into, controller.signal))
+      await until(`release of ${i} (seed ${seed}, fate ${fate})`, () => blocks.openPins === 0)
+      expect(blocks.doubleReleases).toBe(0)
+      await puller.close()
+    })
+    await Promise.all(jobs)
+    expect([server.heldBytes, server.offerCount]).toEqual([0, 0])
+  })
+})
+
+const SHM_DIR = '/dev/shm'
+const arenasOf = (pid: number): string[] =>
+  readdirSync(SHM_DIR).filter((name) => name.startsWith(`baton-kv-${pid}-`))
+
+describe.skipIf(!existsSync(SHM_DIR))('KV over shared memory', () => {
+  it('bytes - come by shared memory between two of one machine, and no file is left', async () => {
+    const server = await listen({ shmDir: SHM_DIR })
+    const blocks = new KitBlocks(sizes(50, 30_000))
+    const target = new KitTarget()
+    const offer = server.offer(blocks.pin(), blocks)
+    const stats = await client({ shmDir: SHM_DIR }).pull(
+      offer,
+      [...blocks.blocks.keys()],
+      target.into,
+    )
+    expect([stats.via, stats.bytes]).toEqual(['shm', 1_500_000])
+    expect(arenasOf(process.pid)).toEqual([])
+    const plain = await client().pull(server.offer(blocks.pin(), blocks), [0], target.into)
+    expect(plain.via).toBe('tcp')
+  })
+
+  it('an arena - is opened only in its folder, as a file, with its nonce', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'arena-'))
+    cleanups.push(() => rmSync(folder, { recursive: true }))
+    const writer = new KvArenaWriter(folder, 100, 2)
+    cleanups.push(() => writer.close())
+    const { message } = writer
+    expect(KvArenaReader.open('/elsewhere', message)).toBeNull()
+    expect(KvArenaReader.open(folder, { ...message, path: '/etc/hostname' })).toBeNull()
+    expect(KvArenaReader.open(folder, { ...message, nonce: new Uint8Array(16) })).toBeNull()
+    expect(KvArenaReader.open(folder, { ...message, bytes: 10 ** 9 })).toBeNull()
+    const link = join(folder, 'baton-kv-link')
+    symlinkSync(message.path, link)
+    expect(KvArenaReader.open(folder, { ...message, path: link })).toBeNull()
+    const reader = KvArenaReader.open(folder, message)!
+    cleanups.push(() => reader.close())
+    expect(writer.write(Uint8Array.of(1, 2, 3))).toBe(0)
+    expect(writer.write(Uint8Array.of(4))).toBe(1)
+    expect([writer.hasRoom, writer.write(Uint8Array.of(5))]).toEqual([false, undefined])
+    const into = new Uint8Array(3)
+    expect([reader.read(0, into), [...into]]).toEqual([true, [1, 2, 3]])
+    expect([reader.read(2, into), reader.read(0, new Uint8Array(101))]).toEqual([false, false])
+    writer.free(1)
+    writer.free(1)
+    writer.free(7)
+    expect([writer.write(Uint8Array.of(6)), writer.write(Uint8Array.of(7))]).toEqual([1, undefined])
+  })
+
+  it('an arena of a dead process - is swept; others stay', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'arena-'))
+    cleanups.push(() => rmSync(folder, { recursive: true }))
+    for (const pid of [2 ** 30, process.pid]) writeFileSync(join(folder, `baton-kv-${pid}-x`), '')
+    writeFileSync(join(folder, 'other'), '')
+    sweepArenas(folder)
+    expect(readdirSync(folder).sort()).toEqual([`baton-kv-${process.pid}-x`, 'other'])
+    expect(machineCapability('/no/such/folder')).toBeNull()
+  })
+})
