@@ -262,8 +262,8 @@ export class DisaggregatedRequest implements RequestHandle {
   // Decode
 
   #placeDecode(handOver: HandOver): void {
-    const { config, decode, onDisaggregated } = this.#parts
-    onDisaggregated()
+    const { config, decode } = this.#parts
+    this.#parts.onDisaggregated()
     const request = decodeRequest(this.#request, handOver, config.conditional.enabled)
     this.#stopWaiting = decode.acquire(
       request,

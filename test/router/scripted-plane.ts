@@ -110,7 +110,7 @@ export class RecordingSink implements ReplySink {
 export function card(
   id: number,
   mode: DisaggregationMode = 'agg',
-  more: Partial<WorkerCard> & { engine?: Partial<EngineConfig> } = {},
+  more: Partial<Omit<WorkerCard, 'engine'>> & { engine?: Partial<EngineConfig> } = {},
 ): WorkerCard {
   return {
     workerId: workerIdOf(id),

@@ -1,0 +1,148 @@
+import { describe, expect, it } from 'vitest'
+
+import { buildModel, PD, stored } from '../../test/router/model-fixture.ts'
+import { card } from '../../test/router/scripted-plane.ts'
+import { workerIdOf } from '../base/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+
+describe('PrefillRouter: topology', () => {
+  const rack = (id: number, mode: 'prefill' | 'decode', value?: string): WorkerCard =>
+    card(id, mode, value === undefined ? {} : { topology: { rack: value } })
+  const required = { topology: { domain: 'rack', enforcement: 'required' } } as const
+
+  it('required - decode stays in the domain of the chosen prefill worker', () => {
+    const { plane, send } = buildModel(
+      [rack(1, 'prefill', 'b'), rack(2, 'decode', 'a'), rack(3, 'decode', 'b')],
+      required,
+    )
+    for (let i = 0; i < 3; i++) {
+      send()
+      plane.calls.at(-1)?.prefilled()
+      expect(plane.calls.at(-1)?.workerId).toBe('3')
+    }
+  })
+
+  it('required, prefill worker without a place - fails closed before prefill runs', () => {
+    const { plane, send, load } = buildModel([rack(1, 'prefill'), rack(2, 'decode', 'a')], required)
+    const { sink } = send()
+    expect(plane.calls).toHaveLength(0)
+    expect(sink.errors[0]?.data).toMatchObject({ stage: 'prefill', domain: 'rack' })
+    expect(load()).toBe(0)
+  })
+
+  it('required, no decode worker in the domain - fails closed before prefill runs', () => {
+    const { plane, send } = buildModel([rack(1, 'prefill', 'b'), rack(2, 'decode', 'a')], required)
+    expect(send().sink.errors).toHaveLength(1)
+    expect(plane.calls).toHaveLength(0)
+  })
+
+  it('preferred - cheaper in the domain, elsewhere if need be', () => {
+    const { plane, send } = buildModel(
+      [rack(1, 'prefill', 'b'), rack(2, 'decode', 'a'), rack(3, 'decode', 'b')],
+      { topology: { domain: 'rack', enforcement: 'preferred', preferredWeight: 5 } },
+    )
+    send()
+    plane.calls.at(-1)?.prefilled()
+    expect(plane.calls.at(-1)?.workerId).toBe('3')
+    expect(plane.calls.at(-1)?.request.routing.preferredTaints).toEqual({
+      'dynamo.topology/rack=b': 5,
+    })
+  })
+})
+
+describe('PrefillRouter: query only', () => {
+  it('both ids - nothing is booked and no engine is called', () => {
+    const { plane, send, load, router } = buildModel(PD)
+    const { sink } = send({ queryOnly: true })
+    expect(plane.calls).toHaveLength(0)
+    expect(load()).toBe(0)
+    expect(sink.chunks[0]?.engineData).toMatchObject({
+      worker_id: { prefill_worker_id: '1', decode_worker_id: '2' },
+    })
+    expect(sink.routed.map(({ phase }) => phase)).toEqual(['prefill', 'decode'])
+    expect(router.status().prefill.decisions).toBe(0)
+  })
+
+  it('not active - the one worker is both', () => {
+    const { send } = buildModel([card(2)])
+    expect(send({ queryOnly: true }).sink.chunks[0]?.engineData).toMatchObject({
+      worker_id: { prefill_worker_id: '2', decode_worker_id: '2' },
+    })
+  })
+})
+
+describe('PrefillRouter: conditional disaggregation', () => {
+  const conditional = { enabled: true, effectiveIslThreshold: 32 }
+
+  it('short prompt - stays on the decode worker, and the record says why', () => {
+    const { plane, send, router } = buildModel(PD, {
+      conditional: { ...conditional, effectiveIslRatioThreshold: 1 },
+      overlapScoreCredit: 1,
+    })
+    router.fleet.kvEvents(workerIdOf(2), stored(8))
+    const { sent, sink } = send({}, 16)
+    expect(plane.call(0).workerId).toBe('2')
+    expect(sink.routed[0]?.phase).toBe('aggregated')
+    expect(router.explain(sent.requestId)?.[0]?.disaggregation).toBe(
+      'aggregated: short: 8 of 16 prompt tokens are uncached',
+    )
+    expect(router.status().disaggregation.aggregatedBy).toEqual({ 'conditional (isl_bounding)': 1 })
+  })
+
+  it('long prompt - takes both legs, and keeps the overlap credit for decode', () => {
+    const { plane, send } = buildModel(PD, { conditional })
+    send({}, 64)
+    expect(plane.call(0).workerId).toBe('1')
+    plane.call(0).prefilled()
+    expect(plane.call(1).request.routing.overrides).not.toHaveProperty('overlapScoreCredit')
+  })
+
+  it('predicted cost - compares both ways', () => {
+    const { plane, send } = buildModel(PD, {
+      conditional: { enabled: true, policy: 'predicted_cost', transferTokensFixed: 100 },
+    })
+    send({}, 64)
+    expect(plane.call(0).workerId).toBe('2')
+    for (let i = 0; i < 3; i++) send({}, 64)
+    expect(plane.calls.map(({ workerId }) => workerId)).toContain('1')
+  })
+})
+
+describe('PrefillRouter: self-check', () => {
+  it('in words - events from k of n workers, share of disaggregated requests with reasons', () => {
+    const { plane, send, router } = buildModel([...PD, card(3, 'prefill')])
+    router.fleet.kvEvents(workerIdOf(1), stored(8))
+    send()
+    plane.call(0).prefilled()
+    send({ backendWorkerId: workerIdOf(2) })
+    expect(router.status().selfCheck).toEqual([
+      'prefill: KV events from 1 of 2 workers',
+      'decode: KV events from 0 of 0 workers',
+      'disaggregation (active) taken in 50 % of 2 requests; aggregated: pinned to one worker (1)',
+    ])
+    expect(router.status().warnings).toEqual([
+      'KV routing of the prefill pool sees no events from 1 of 2 workers',
+    ])
+  })
+
+  it('no decode worker - an aggregated pool is not handed KV, and the reason is told', () => {
+    const { send, router } = buildModel([card(1, 'prefill'), card(2, 'agg')])
+    expect(send().sink.routed[0]?.phase).toBe('aggregated')
+    expect(router.status().warnings.join()).toContain('no decode worker is there')
+  })
+
+  it('explain - every decision of a request, with every term', () => {
+    const { plane, send, router } = buildModel(PD)
+    const { sent } = send()
+    plane.call(0).prefilled()
+    const records = router.explain(sent.requestId) ?? []
+    expect(records.map(({ phase }) => phase)).toEqual(['prefill', 'decode'])
+    expect(records[0]?.candidates[0]).toMatchObject({
+      workerId: '1',
+      cost: 8,
+      prefillBlocks: 4,
+      decodeBlocks: 4,
+    })
+    expect(router.explain('nobody')).toBeNull()
+  })
+})

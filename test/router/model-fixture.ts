@@ -1,0 +1,52 @@
+/** A model's router over a scripted plane, for tests of what crosses its parts. */
+import { seededRandom } from '../../src/base/index.ts'
+import { hashBlocks } from '../../src/kv/index.ts'
+import type { KvEventBatch } from '../../src/kv/index.ts'
+import type { RoutingHints, WorkerCard } from '../../src/request/index.ts'
+import { createModelRouter } from '../../src/router/index.ts'
+import type { RouterOptions } from '../../src/router/index.ts'
+import { ManualClock } from './manual-clock.ts'
+import { card, RecordingSink, request, ScriptedPlane } from './scripted-plane.ts'
+
+export function buildModel(cards: readonly WorkerCard[], config: RouterOptions = {}) {
+  const plane = new ScriptedPlane()
+  const clock = new ManualClock()
+  const router = createModelRouter({ plane, clock, random: seededRandom(1), config })
+  for (const worker of cards) router.fleet.workerJoined(worker)
+  const send = (routing: RoutingHints = {}, tokens = 16) => {
+    const sink = new RecordingSink()
+    const sent = request(tokens, routing)
+    const handle = router.service.send(sent, sink)
+    return { sink, sent, handle }
+  }
+  const load = () => {
+    const { prefill, decode } = router.status()
+    return [...prefill.ranks, ...decode.ranks].reduce(
+      (sum, rank) => sum + rank.activeRequests + rank.activeDecodeBlocks + rank.activePrefillTokens,
+      0,
+    )
+  }
+  return { plane, clock, router, send, load }
+}
+
+export const PD = [card(1, 'prefill'), card(2, 'decode')]
+export const BOOTSTRAP = card(1, 'prefill', { engine: { bootstrapHost: 'p', bootstrapPort: 9 } })
+
+/** A device event that stores the blocks of tokens 0, 1, 2 … */
+export function stored(tokens: number): KvEventBatch {
+  const ids = Uint32Array.from({ length: tokens }, (_, i) => i)
+  const hashes = hashBlocks(ids, 4)
+  return {
+    sequence: 0,
+    dpRank: 0,
+    events: [
+      {
+        kind: 'stored',
+        parent: null,
+        hashes: hashes.sequence,
+        localHashes: hashes.local,
+        tier: 'device',
+      },
+    ],
+  }
+}
