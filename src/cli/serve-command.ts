@@ -165,7 +165,9 @@ function tellEvent(event: SupervisorEvent): void {
     console.error(
       `baton: worker ${event.name} (pid ${event.pid}) died: ${event.how}; starting another`,
     )
-  } else if (event.kind === 'gave-up') {
+  } else if (event.kind === 'restarted') {
+    console.error(`baton: worker ${event.worker.name} started again (pid ${event.worker.pid})`)
+  } else {
     console.error(`baton: worker ${event.name} stays down: ${event.reason}`)
   }
 }

@@ -38,7 +38,7 @@ export interface SupervisorOptions {
 }
 
 export type SupervisorEvent =
-  | { readonly kind: 'started'; readonly worker: WorkerProcess }
+  | { readonly kind: 'restarted'; readonly worker: WorkerProcess }
   | { readonly kind: 'died'; readonly name: string; readonly pid: number; readonly how: string }
   | { readonly kind: 'gave-up'; readonly name: string; readonly reason: string }
 
@@ -109,7 +109,6 @@ export class WorkerSupervisor {
     const { workerId, port } = report
     const worker = { name: spec.name, pid: child.pid ?? 0, workerId, port }
     exited.then((how) => this.#onDeath(worker, spec, how)).catch(() => this.kill())
-    this.#options.onEvent({ kind: 'started', worker })
     return worker
   }
 
@@ -152,7 +151,7 @@ export class WorkerSupervisor {
     }
     this.#restarts.set(spec.name, [...recent, now])
     try {
-      await this.#start(spec)
+      this.#options.onEvent({ kind: 'restarted', worker: await this.#start(spec) })
     } catch (error) {
       if (this.#stopping) return
       this.#options.onEvent({
