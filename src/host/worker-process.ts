@@ -62,6 +62,8 @@ class WorkerProcessLife {
     process.on('SIGTERM', onSignal)
     process.on('SIGINT', onSignal)
     process.on('disconnect', onParentGone)
+    // It may have gone while the model's file was looked at.
+    if (process.send !== undefined && !process.connected) onParentGone()
     try {
       const started = await this.#start()
       return started === null ? await this.#ended : started
