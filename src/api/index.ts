@@ -38,8 +38,9 @@ export { routingOf } from './routing-of-nvext.ts'
 export {
   chatReplyJson,
   completionReplyJson,
-  toolCallDeltasJson,
+  toolCallArgumentsJson,
   toolCallJson,
+  toolCallStartJson,
 } from './whole-reply.ts'
 export type { ToolCallReply, WholeChoice, WholeReply } from './whole-reply.ts'
 export {

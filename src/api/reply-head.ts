@@ -13,7 +13,8 @@ export interface ReplyHead {
 
 export type ClientFinishReason = 'stop' | 'length' | 'content_filter' | 'tool_calls'
 
-export function clientFinishReason(finish: FinishReason): ClientFinishReason {
+/** An output that was cut off is cut off, also when a tool call was in it. */
+export function clientFinishReason(finish: FinishReason, calledTools = false): ClientFinishReason {
   switch (finish) {
     case 'length':
     case 'content_filter':
@@ -21,7 +22,7 @@ export function clientFinishReason(finish: FinishReason): ClientFinishReason {
     case 'stop':
     case 'eos':
     case 'cancelled':
-      return 'stop'
+      return calledTools ? 'tool_calls' : 'stop'
   }
 }
 

@@ -2,7 +2,7 @@
  * Replies that are not streamed, as JSON text.
  */
 import type { Usage } from '../request/index.ts'
-import { asciiJson } from './json-escape.ts'
+import { asciiJson, quoteJson } from './json-escape.ts'
 import { usageJson } from './reply-head.ts'
 import type { ClientFinishReason, ReplyHead } from './reply-head.ts'
 
@@ -65,9 +65,14 @@ export function toolCallJson(call: ToolCallReply): Record<string, unknown> {
   }
 }
 
-/** Deltas of complete tool calls; `firstIndex` counts on over the stream. */
-export function toolCallDeltasJson(calls: readonly ToolCallReply[], firstIndex: number): string {
-  return asciiJson(calls.map((call, i) => ({ index: firstIndex + i, ...toolCallJson(call) })))
+/** The first delta of a tool call: its id and name. As JSON text of the array of deltas. */
+export function toolCallStartJson(index: number, id: string, name: string): string {
+  return asciiJson([{ index, id, type: 'function', function: { name, arguments: '' } }])
+}
+
+/** A further piece of its arguments. */
+export function toolCallArgumentsJson(index: number, text: string): string {
+  return `[{"index":${index},"function":{"arguments":${quoteJson(text)}}}]`
 }
 
 function envelope(object: string, reply: WholeReply, choices: readonly unknown[]): string {

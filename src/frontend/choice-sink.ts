@@ -13,14 +13,14 @@ import type {
   RoutedEvent,
   TokenLogprobs,
 } from '../request/index.ts'
+import type { OutputEvent, OutputParser } from '../text/index.ts'
 import type { ReplyTrail } from './reply-trail.ts'
-import type { ReplyParser, ReplyPart } from './reply-part.ts'
 import type { ReplyText } from './reply-text.ts'
 
 /** Where the text of a choice goes: into a stream, or into a reply that is sent when it is whole. */
 export interface ChoiceOutput {
   text(text: string): void
-  part(part: ReplyPart): void
+  part(event: OutputEvent): void
   /** Instead of `text`, when log-probabilities were asked for. */
   textWithLogprobs(text: string, logprobs: readonly TokenLogprobs[]): void
   finish(end: ChoiceEnd): void
@@ -48,7 +48,7 @@ export interface ChoiceSinkOptions {
   readonly owner: ChoiceOwner
   readonly output: ChoiceOutput
   readonly text: ReplyText
-  readonly parser: ReplyParser | undefined
+  readonly parser: OutputParser | undefined
   readonly trail: ReplyTrail
   /** Ids of the tokens are wanted at the end. */
   readonly keepTokenIds: boolean
@@ -59,7 +59,7 @@ export class ChoiceSink implements ReplySink {
   readonly #owner: ChoiceOwner
   readonly #output: ChoiceOutput
   readonly #text: ReplyText
-  readonly #parser: ReplyParser | undefined
+  readonly #parser: OutputParser | undefined
   readonly #tokenIds: number[] | null
   #handle: RequestHandle | null = null
   #cancelKind: 'stop' | 'kill' | null = null
@@ -167,7 +167,7 @@ export class ChoiceSink implements ReplySink {
       this.#output.text(piece)
       return
     }
-    for (const part of this.#parser.push(piece)) this.#output.part(part)
+    for (const event of this.#parser.push(piece)) this.#output.part(event)
   }
 
   #stopByText(): void {
@@ -189,7 +189,7 @@ export class ChoiceSink implements ReplySink {
     const stopHit = this.#text.stopHit
     const reason = stopHit ?? stopReason
     if (this.#parser !== undefined) {
-      for (const part of this.#parser.end()) this.#output.part(part)
+      for (const event of this.#parser.flush()) this.#output.part(event)
     }
     this.#ended = true
     this.#output.finish({

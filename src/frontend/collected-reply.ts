@@ -2,8 +2,9 @@
  * A reply that is sent when it is whole.
  */
 import { clientFinishReason, isQueryOnly } from '../api/index.ts'
-import type { ToolCallReply, WholeChoice } from '../api/index.ts'
+import type { WholeChoice } from '../api/index.ts'
 import type { TokenLogprobs } from '../request/index.ts'
+import type { OutputEvent } from '../text/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import {
   allowsSeveralCalls,
@@ -13,8 +14,8 @@ import {
 } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
 import type { ReplyFormat } from './reply-format.ts'
-import type { ReplyPart } from './reply-part.ts'
 import type { WholeWriter } from './reply-writer.ts'
+import { ToolCallCollector } from './tool-call-collector.ts'
 
 export class CollectedReply implements WholeWriter {
   readonly #context: ReplyContext
@@ -76,7 +77,7 @@ class CollectedChoice implements ChoiceOutput {
   readonly #index: number
   #text: string
   #reasoning = ''
-  readonly #toolCalls: ToolCallReply[] = []
+  readonly #toolCalls = new ToolCallCollector()
   readonly #logprobs: TokenLogprobs[] = []
   end: ChoiceEnd | null = null
 
@@ -96,19 +97,10 @@ class CollectedChoice implements ChoiceOutput {
     this.#logprobs.push(...logprobs)
   }
 
-  part(part: ReplyPart): void {
-    switch (part.kind) {
-      case 'text':
-        this.#text += part.text
-        return
-      case 'reasoning':
-        this.#reasoning += part.text
-        return
-      case 'tool-call': {
-        if (this.#toolCalls.length > 0 && !allowsSeveralCalls(this.#context.call)) return
-        this.#toolCalls.push({ ...part.call, id: part.call.id ?? this.#context.createToolCallId() })
-      }
-    }
+  part(event: OutputEvent): void {
+    if (event.kind === 'text') this.#text += event.text
+    else if (event.kind === 'reasoning') this.#reasoning += event.text
+    else this.#toolCalls.take(event, () => this.#context.createToolCallId())
   }
 
   finish(end: ChoiceEnd): void {
@@ -118,13 +110,13 @@ class CollectedChoice implements ChoiceOutput {
   whole(): WholeChoice {
     const { call, faces } = this.#context
     const count = call.output.logprobs
+    const toolCalls = this.#toolCalls.calls(allowsSeveralCalls(call))
     return {
       index: this.#index,
       text: this.#text,
-      finish:
-        this.#toolCalls.length > 0 ? 'tool_calls' : clientFinishReason(this.end?.finish ?? 'stop'),
+      finish: clientFinishReason(this.end?.finish ?? 'stop', toolCalls.length > 0),
       ...(this.#reasoning === '' ? {} : { reasoning: this.#reasoning }),
-      ...(this.#toolCalls.length === 0 ? {} : { toolCalls: this.#toolCalls }),
+      ...(toolCalls.length === 0 ? {} : { toolCalls }),
       ...(count === undefined
         ? {}
         : { logprobs: this.#format.logprobs(this.#logprobs, count, faces) }),

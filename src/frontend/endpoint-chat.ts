@@ -4,17 +4,24 @@
 import { parseChatRequest, readJsonObject } from '../api/index.ts'
 import type { ChatCall } from '../api/index.ts'
 import type { CallRecord } from './call-record.ts'
+import { chatParser } from './chat-parser.ts'
 import { generate } from './generation.ts'
 import type { GenerationDeps, GenerationJob } from './generation.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { chatPrompt } from './prompt.ts'
+import type { ReplyWriters } from './reply-writer.ts'
 import { CHAT_WRITERS } from './reply-format.ts'
 
-export function chatJob(call: ChatCall): GenerationJob<ChatCall> {
+/** A chat call, shown as the given API shows it. */
+export function chatJob(
+  call: ChatCall,
+  writers: ReplyWriters = CHAT_WRITERS,
+): GenerationJob<ChatCall> {
   return {
     call,
-    writers: CHAT_WRITERS,
+    writers,
     promptParam: 'messages',
+    parser: (text, model, prompt) => chatParser(call, text, model, prompt),
     prompts: async (text, offLoop) => [await chatPrompt(call, text, offLoop)],
   }
 }

@@ -5,10 +5,13 @@
  * throws: what goes wrong is a status with a JSON body.
  */
 import { BatonError } from '../base/index.ts'
-import { errorReply, openApiDocument, traceparentOf } from '../api/index.ts'
+import { anthropicErrorReply, errorReply, openApiDocument, traceparentOf } from '../api/index.ts'
 import { CallRecord } from './call-record.ts'
+import { answerMessages, countMessageTokens } from './endpoint-anthropic.ts'
 import { answerChat } from './endpoint-chat.ts'
 import { answerCompletions } from './endpoint-completions.ts'
+import { answerEmbeddings } from './endpoint-embeddings.ts'
+import { answerResponses, countResponseTokens } from './endpoint-responses.ts'
 import {
   explainReply,
   healthReply,
@@ -87,7 +90,8 @@ export class Frontend {
       if (handler === undefined) return methodNotAllowed(http, Object.keys(methods))
       return await handler(http, requestId)
     } catch (thrown) {
-      return errorReply(BatonError.from(thrown))
+      const error = BatonError.from(thrown)
+      return isAnthropic(http.path) ? anthropicErrorReply(error) : errorReply(error)
     }
   }
 
@@ -97,6 +101,11 @@ export class Frontend {
     return {
       '/v1/chat/completions': { POST: chat },
       '/v1/completions': { POST: this.#generating('completions', answerCompletions) },
+      '/v1/responses': { POST: this.#generating('responses', answerResponses) },
+      '/v1/responses/input_tokens': { POST: (http) => countResponseTokens(this.#deps, http) },
+      '/v1/messages': { POST: this.#generating('anthropic_messages', answerMessages) },
+      '/v1/messages/count_tokens': { POST: (http) => countMessageTokens(this.#deps, http) },
+      '/v1/embeddings': { POST: this.#generating('embeddings', answerEmbeddings) },
       '/v1/models': { GET: () => modelsReply(registry) },
       '/health': { GET: () => healthReply(registry, this.#draining) },
       '/live': { GET: liveReply },
@@ -178,6 +187,10 @@ export class Frontend {
     this.#openApi ??= openApiDocument(this.#deps.version ?? '0.0.0')
     return this.#openApi
   }
+}
+
+function isAnthropic(path: string): boolean {
+  return path === '/v1/messages' || path.startsWith('/v1/messages/')
 }
 
 function nameBehind(path: string, prefix: string): string | undefined {

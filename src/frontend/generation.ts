@@ -17,7 +17,7 @@ import {
 import type { GenerationOptions } from '../api/index.ts'
 import { finishChunk } from '../request/index.ts'
 import type { GenerateRequest, RequestService } from '../request/index.ts'
-import type { EncodeOptions, ModelText } from '../text/index.ts'
+import type { EncodeOptions, ModelText, OutputParser } from '../text/index.ts'
 import type { CallRecord } from './call-record.ts'
 import { ChoiceSink } from './choice-sink.ts'
 import { Exchange } from './exchange.ts'
@@ -29,7 +29,6 @@ import { withinPreprocess } from './preprocess-deadline.ts'
 import type { OffLoop, PreparedPrompt } from './prompt.ts'
 import { usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
-import type { ReplyParser } from './reply-part.ts'
 import { ReplyText } from './reply-text.ts'
 import { ReplyTrail } from './reply-trail.ts'
 import type { ReplyWriters } from './reply-writer.ts'
@@ -52,7 +51,7 @@ export interface GenerationJob<Call extends GenerationOptions> {
   /** Text that precedes the generated one, per prompt. */
   echoes?(prompts: readonly PreparedPrompt[], text: ModelText): readonly string[]
   /** Called once per choice. */
-  parser?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): ReplyParser | undefined
+  parser?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): OutputParser | null
 }
 
 interface Prepared {
@@ -178,11 +177,15 @@ async function answer<Call extends GenerationOptions>(
   })
   requests.forEach((_, index) => {
     const prompt = context.prompts[Math.floor(index / job.call.choiceCount)]
+    const parser = prompt === undefined ? null : (job.parser?.(text, model, prompt) ?? null)
     const choice = new ChoiceSink({
       owner: exchange,
       output: writer.createOutput(index),
-      text: new ReplyText(text.tokenizer, job.call.stop, job.call.output.skipSpecialTokens ?? true),
-      parser: prompt === undefined ? undefined : job.parser?.(text, model, prompt),
+      text: new ReplyText(text.tokenizer, job.call.stop, {
+        skipSpecialTokens: job.call.output.skipSpecialTokens ?? true,
+        markers: parser?.markers ?? [],
+      }),
+      parser: parser ?? undefined,
       trail: new ReplyTrail(record.receivedMs, record.receivedEpochMs),
       keepTokenIds: job.call.nvext.extra_fields?.includes('completion_token_ids') ?? false,
     })

@@ -10,8 +10,16 @@ export class ReplyText {
   readonly #stops: StopStrings | null
   #stopHit: string | null = null
 
-  constructor(tokenizer: Tokenizer, stop: StopConditions, skipSpecialTokens: boolean) {
-    this.#detokenizer = new Detokenizer(tokenizer, { skipSpecialTokens })
+  /** `markers`: control tokens that a parser of the output must see as text. */
+  constructor(
+    tokenizer: Tokenizer,
+    stop: StopConditions,
+    options: { readonly skipSpecialTokens: boolean; readonly markers?: readonly string[] },
+  ) {
+    this.#detokenizer = new Detokenizer(tokenizer, {
+      skipSpecialTokens: options.skipSpecialTokens,
+      keepTokens: options.markers ?? [],
+    })
     const texts = stop.ignoreEos === true ? [] : (stop.stop ?? [])
     this.#stops =
       texts.length === 0

@@ -9,13 +9,15 @@ import {
   errorEvent,
   isQueryOnly,
   nvextEvent,
-  toolCallDeltasJson,
+  toolCallArgumentsJson,
+  toolCallStartJson,
   usageEvent,
   usageJson,
 } from '../api/index.ts'
 import type { ChoiceChunks } from '../api/index.ts'
 import { usageOf } from '../request/index.ts'
 import type { TokenLogprobs } from '../request/index.ts'
+import type { OutputEvent } from '../text/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
 import {
@@ -26,7 +28,6 @@ import {
 } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
 import type { ReplyFormat } from './reply-format.ts'
-import type { ReplyPart } from './reply-part.ts'
 import type { StreamedWriter } from './reply-writer.ts'
 
 export class StreamedReply implements StreamedWriter {
@@ -144,22 +145,29 @@ class StreamedChoice implements ChoiceOutput {
     this.#stream.write(this.#chunks.contentWith(text, { ...this.#extras(), logprobs }))
   }
 
-  part(part: ReplyPart): void {
-    switch (part.kind) {
+  part(event: OutputEvent): void {
+    switch (event.kind) {
       case 'text':
-        this.text(part.text)
+        this.text(event.text)
         return
       case 'reasoning':
-        this.#stream.write(this.#chunks.reasoning(part.text))
+        this.#stream.write(this.#chunks.reasoning(event.text))
         return
-      case 'tool-call': {
-        const { call } = part
-        if (this.#toolCallCount > 0 && !allowsSeveralCalls(this.#context.call)) return
-        const reply = { ...call, id: call.id ?? this.#context.createToolCallId() }
-        const deltas = toolCallDeltasJson([reply], this.#toolCallCount)
+      case 'tool-call-start': {
         this.#toolCallCount += 1
-        this.#stream.write(this.#chunks.toolCalls(deltas))
+        const id = this.#context.createToolCallId()
+        if (this.#shows(event.index)) {
+          this.#stream.write(this.#chunks.toolCalls(toolCallStartJson(event.index, id, event.name)))
+        }
+        return
       }
+      case 'tool-call-arguments':
+        if (this.#shows(event.index)) {
+          this.#stream.write(this.#chunks.toolCalls(toolCallArgumentsJson(event.index, event.text)))
+        }
+        return
+      case 'tool-call-end':
+        return
     }
   }
 
@@ -168,7 +176,7 @@ class StreamedChoice implements ChoiceOutput {
     const sink = this.#sink()
     const nvext =
       sink === undefined ? undefined : nvextOfChoice(this.#context, sink, this.#index, end)
-    const reason = this.#toolCallCount > 0 ? 'tool_calls' : clientFinishReason(end.finish)
+    const reason = clientFinishReason(end.finish, this.#toolCallCount > 0)
     const usage = this.#runningUsage()
     this.#stream.write(
       this.#chunks.finish(reason, {
@@ -195,5 +203,9 @@ class StreamedChoice implements ChoiceOutput {
     if (!this.#context.call.continuousUsage || sink === undefined) return undefined
     const prompt = this.#context.prompts[promptIndexOf(this.#context, this.#index)]
     return usageJson(usageOf(prompt?.tokenIds.length ?? 0, sink.tokenCount, sink.cachedTokens))
+  }
+
+  #shows(callIndex: number): boolean {
+    return callIndex === 0 || allowsSeveralCalls(this.#context.call)
   }
 }

@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest'
+import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
+import type { ScriptedOptions } from '../../test/frontend/scripted-frontend.ts'
+
+const SAYS = 'Once upon a time – 🦊'
+const CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+const TOOLS = [
+  { name: 'weather', input_schema: { type: 'object', properties: { city: { type: 'string' } } } },
+]
+
+function start(options: ScriptedOptions = {}) {
+  const it_ = new ScriptedFrontend({
+    script: (run) => void run.routed().says(SAYS).ends('eos'),
+    ...options,
+  })
+  const messages = (fields: Record<string, unknown> = {}) =>
+    it_.post('/v1/messages', {
+      model: 'storyteller',
+      max_tokens: 50,
+      messages: [{ role: 'user', content: 'hi' }],
+      ...fields,
+    })
+  return { it_, messages }
+}
+
+describe('anthropic messages', () => {
+  it('whole - content, stop reason, usage', async () => {
+    const { it_, messages } = start()
+    const { json } = await messages({ system: 'be brief', top_k: 5 })
+    expect(json).toMatchObject({
+      type: 'message',
+      role: 'assistant',
+      model: 'storyteller',
+      content: [{ type: 'text', text: SAYS }],
+      stop_reason: 'end_turn',
+      stop_sequence: null,
+    })
+    expect(json.id).toMatch(/^msg_/)
+    expect(json.usage.input_tokens).toBe(it_.requests[0]?.tokenIds.length)
+    expect(it_.requests[0]).toMatchObject({ sampling: { topK: 5 }, stop: { maxTokens: 50 } })
+  })
+
+  it('stream - events in their order, text whole again', async () => {
+    const { messages } = start()
+    const reply = await messages({ stream: true })
+    const names = [...reply.sse.matchAll(/^event: (.*)$/gm)].map((match) => match[1])
+    expect(names.filter((name) => name !== 'content_block_delta')).toEqual([
+      'message_start',
+      'ping',
+      'content_block_start',
+      'content_block_stop',
+      'message_delta',
+      'message_stop',
+    ])
+    const deltas = reply.events.filter((event) => event.type === 'content_block_delta')
+    expect(deltas.map((event) => event.delta.text).join('')).toBe(SAYS)
+    expect(reply.events.at(-2)).toMatchObject({ delta: { stop_reason: 'end_turn' } })
+    expect(reply.ended).toBe(true)
+  })
+
+  it('stop sequence, length - named', async () => {
+    const { it_, messages } = start({ script: (run) => void run.says('a STOP b') })
+    expect((await messages({ stop_sequences: ['STOP'] })).json).toMatchObject({
+      content: [{ text: 'a ' }],
+      stop_reason: 'stop_sequence',
+      stop_sequence: 'STOP',
+    })
+    it_.script = (run) => void run.says('a').ends('length')
+    expect((await messages()).json.stop_reason).toBe('max_tokens')
+  })
+
+  it('tools - used, and their results taken back', async () => {
+    const { it_, messages } = start({ script: (run) => void run.says(CALL).ends('eos') })
+    const { json } = await messages({ tools: TOOLS })
+    expect(json.stop_reason).toBe('tool_use')
+    expect(json.content.at(-1)).toMatchObject({
+      type: 'tool_use',
+      name: 'weather',
+      input: { city: 'Oslo' },
+    })
+    const streamed = await messages({ tools: TOOLS, stream: true })
+    const parts = streamed.events
+      .filter((event) => event.delta?.type === 'input_json_delta')
+      .map((event) => event.delta.partial_json)
+    expect(JSON.parse(parts.join(''))).toEqual({ city: 'Oslo' })
+
+    const turn = [
+      { role: 'user', content: 'weather?' },
+      { role: 'assistant', content: json.content },
+      {
+        role: 'user',
+        content: [{ type: 'tool_result', tool_use_id: json.content.at(-1).id, content: 'rain' }],
+      },
+    ]
+    it_.script = (run) => void run.says('It rains.').ends('eos')
+    expect((await messages({ tools: TOOLS, messages: turn })).json.content[0].text).toBe(
+      'It rains.',
+    )
+  })
+
+  it('forced tool - the output is held to its schema and shown as a call', async () => {
+    const { it_, messages } = start({
+      script: (run) => void run.says('{"name":"weather","arguments":{"city":"Oslo"}}').ends('eos'),
+    })
+    const { json } = await messages({ tools: TOOLS, tool_choice: { type: 'any' } })
+    expect(it_.requests[0]?.sampling.guided?.kind).toBe('json-schema')
+    expect(json.content).toMatchObject([{ type: 'tool_use', input: { city: 'Oslo' } }])
+  })
+
+  it('refusals - in the words of this API', async () => {
+    const { messages } = start()
+    for (const [fields, status, type] of [
+      [{ messages: [] }, 400, 'invalid_request_error'],
+      [{ max_tokens: 0 }, 400, 'invalid_request_error'],
+      [{ messages: [{ role: 'user', content: [] }] }, 400, 'invalid_request_error'],
+      [
+        { messages: [{ role: 'user', content: [{ type: 'image' }] }] },
+        400,
+        'invalid_request_error',
+      ],
+      [{ tools: [{ name: 'x' }] }, 400, 'invalid_request_error'],
+      [
+        { tools: [{ type: 'web_search_20250305', name: 'x', input_schema: {} }] },
+        400,
+        'invalid_request_error',
+      ],
+      [{ model: 'nope' }, 404, 'not_found_error'],
+    ] as const) {
+      const reply = await messages(fields)
+      expect([fields, reply.status, reply.json.type, reply.json.error.type]).toEqual([
+        fields,
+        status,
+        'error',
+        type,
+      ])
+    }
+  })
+
+  it('an error in mid-stream - is an error event and the end', async () => {
+    const { messages } = start({ script: (run) => void run.says('a').fails('backend.unknown') })
+    const reply = await messages({ stream: true })
+    expect(reply.events.at(-1)).toMatchObject({ type: 'error', error: { type: 'api_error' } })
+    expect(reply.ended).toBe(true)
+  })
+
+  it('count_tokens - the same number as the message costs', async () => {
+    const { it_, messages } = start()
+    const fields = { system: 'be brief', tools: TOOLS }
+    const whole = await messages(fields)
+    const count = await it_.post('/v1/messages/count_tokens', {
+      model: 'storyteller',
+      messages: [{ role: 'user', content: 'hi' }],
+      ...fields,
+    })
+    expect(count.json.input_tokens).toBe(whole.json.usage.input_tokens)
+  })
+})
+
+describe('embeddings', () => {
+  it('refused by name, after the body was checked', async () => {
+    const it_ = new ScriptedFrontend()
+    const reply = await it_.post('/v1/embeddings', { model: 'storyteller', input: 'hi' })
+    expect([reply.status, reply.json.error.code]).toEqual([400, 'unsupported_parameter'])
+    expect((await it_.post('/v1/embeddings', { input: [] })).json.error.param).toBe('input')
+  })
+})
