@@ -1,3 +1,13 @@
 /** Room `sim`: the same core under a virtual clock. */
+export { Distribution } from './distribution.ts'
+export type { DistributionSummary } from './distribution.ts'
+export { formatFleetReport } from './fleet-report.ts'
+export type { FleetGoal, FleetReport, FleetWorkerReport } from './fleet-report.ts'
+export { runFleet } from './run-fleet.ts'
+export type { FleetConfig, FleetGroup } from './run-fleet.ts'
+export { idealReuse, parseTrace, promptTokens, TRACE_BLOCK_TOKENS } from './trace-reader.ts'
+export type { TraceOptions, TraceRequest } from './trace-reader.ts'
+export { sharedPrefixWorkload } from './workload.ts'
+export type { SharedPrefixOptions } from './workload.ts'
 export { VirtualClock } from './virtual-clock.ts'
 export type { VirtualClockOptions } from './virtual-clock.ts'

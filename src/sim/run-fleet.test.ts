@@ -1,0 +1,89 @@
+import { describe, expect, it } from 'vitest'
+import { Distribution } from './distribution.ts'
+import { formatFleetReport } from './fleet-report.ts'
+import { runFleet } from './run-fleet.ts'
+import type { FleetConfig } from './run-fleet.ts'
+import { sharedPrefixWorkload } from './workload.ts'
+
+const trace = sharedPrefixWorkload({
+  requests: 120,
+  groups: 12,
+  prefixBlocks: 8,
+  questionTokens: 200,
+  outputTokens: 40,
+  requestsPerSecond: 25,
+  seed: 1,
+})
+
+const fleet = (change: Partial<FleetConfig> = {}): FleetConfig => ({
+  workers: [{ mode: 'agg', count: 4 }],
+  trace,
+  ...change,
+})
+
+describe('runFleet', () => {
+  it('serves every request, the same way each time', () => {
+    const report = runFleet(fleet())
+    expect(report).toMatchObject({ requests: 120, completed: 120, failed: {}, disaggregated: 0 })
+    expect(report.outputTokens).toBe(120 * 40)
+    expect(report.itlMs.count).toBe(120 * 39)
+    expect(report.workers.reduce((sum, worker) => sum + worker.requests, 0)).toBe(120)
+    expect(runFleet(fleet())).toEqual(report)
+    expect(formatFleetReport(report)).toContain('completed 120')
+  })
+
+  it('finds more in the caches with KV-aware routing than in turn', () => {
+    // Each worker can keep a third of the groups.
+    const workers = [{ mode: 'agg', count: 4, engine: { blockCount: 400 } }] as const
+    const kv = runFleet(fleet({ workers, router: { mode: 'kv' } }))
+    const turn = runFleet(fleet({ workers, router: { mode: 'round-robin' } }))
+    expect(kv.reuse).toBeGreaterThan(turn.reuse + 0.1)
+    expect(kv.ttftMs.mean).toBeLessThan(turn.ttftMs.mean)
+    expect(kv.promptTokens).toBe(turn.promptTokens)
+  })
+
+  it('decodes without the bumps of other prompts when prefill is elsewhere', () => {
+    const engine = { kvBytesPerToken: 131_072, kvTransferBandwidth: 50 }
+    const split = runFleet(
+      fleet({
+        workers: [
+          { mode: 'prefill', count: 2, engine },
+          { mode: 'decode', count: 2, engine },
+        ],
+      }),
+    )
+    expect(split).toMatchObject({ completed: 120, disaggregated: 120 })
+    expect(split.itlMs.max).toBeLessThan(runFleet(fleet()).itlMs.max / 3)
+  })
+
+  it('goes on when a worker dies, and counts what was lost', () => {
+    const report = runFleet(fleet({ deaths: [{ worker: 0, atMs: 3000 }] }))
+    const lost = report.failed['transport.disconnected'] ?? 0
+    expect(lost).toBeGreaterThan(0)
+    expect(report.completed + lost).toBe(120)
+    expect(() => runFleet(fleet({ deaths: [{ worker: 9, atMs: 1 }] }))).toThrow('deaths')
+  })
+
+  it('refuses what no worker can hold', () => {
+    const report = runFleet(
+      fleet({ workers: [{ mode: 'agg', count: 1, engine: { blockCount: 8 } }] }),
+    )
+    expect(report.failed).toEqual({ 'request.context_length_exceeded': 120 })
+  })
+})
+
+describe('Distribution', () => {
+  it('knows mean and percentiles by nearest rank', () => {
+    const values = new Distribution()
+    for (let i = 3000; i > 0; i--) values.add(i)
+    expect(values.summary()).toEqual({
+      count: 3000,
+      mean: 1500.5,
+      p50: 1500,
+      p90: 2700,
+      p99: 2970,
+      max: 3000,
+    })
+    expect(new Distribution().summary().p99).toBe(0)
+  })
+})
