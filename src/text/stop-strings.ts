@@ -4,6 +4,8 @@
  * The answer does not depend on how the text is cut into pushes: of several stop strings the one that ends first
  * counts, and among those that end together the longest.
  */
+import { UnitSet } from './unit-set.ts'
+
 export interface StopStringsOptions {
   /** The stop string itself is part of the output. */
   readonly includeInOutput?: boolean
@@ -25,7 +27,8 @@ export class StopStrings {
   readonly #minTokens: number
   readonly #heldMax: number
   /** Every UTF-16 unit with which a withheld text can end: most texts end in none of them. */
-  readonly #openUnits = new Set<number>()
+  readonly #openUnits = new UnitSet()
+  readonly #firstUnits = new UnitSet()
   #held = NOTHING_HELD
   #tokens = 0
   /** Reused for the common answer, so that a token costs no object: valid until the next call. */
@@ -37,6 +40,7 @@ export class StopStrings {
     this.#minTokens = options.minTokens ?? 0
     this.#heldMax = Math.max(0, ...this.#stops.map((stop) => stop.length - 1))
     for (const stop of this.#stops) {
+      this.#firstUnits.add(stop.charCodeAt(0))
       for (let i = 0; i + 1 < stop.length; i++) this.#openUnits.add(stop.charCodeAt(i))
     }
   }
@@ -49,6 +53,9 @@ export class StopStrings {
   /** The text of one token (or of `tokens` of them). The result is valid until the next call. */
   push(text: string, tokens = 1): StopResult {
     this.#tokens += tokens
+    if (this.#held === NOTHING_HELD && !this.#firstUnits.occursIn(text)) {
+      return this.#answer(text, NOTHING_HELD, null)
+    }
     const all = this.#held + text
     // While stops do not count yet nothing is withheld, so none can begin before that border.
     if (this.#tokens <= this.#minTokens) return this.#answer(all, NOTHING_HELD, null)

@@ -2,6 +2,8 @@
  * Finds the first of several markers in a stream of text and withholds an end of the text that may become one. No
  * marker may be the beginning of another.
  */
+import { UnitSet } from '../unit-set.ts'
+
 export type Scan =
   | {
       readonly kind: 'marker'
@@ -14,13 +16,18 @@ export type Scan =
 
 export class MarkerScanner {
   readonly #markers: readonly string[]
-  readonly #firstUnits = new Set<number>()
+  readonly #firstUnits = new UnitSet()
   readonly #lengthMax: number
 
   constructor(markers: readonly string[]) {
     this.#markers = markers
     for (const marker of markers) this.#firstUnits.add(marker.charCodeAt(0))
     this.#lengthMax = Math.max(0, ...markers.map((marker) => marker.length))
+  }
+
+  /** Nothing in the text has to do with a marker: the common case, and cheap to know. */
+  passes(text: string): boolean {
+    return !this.#firstUnits.occursIn(text)
   }
 
   scan(text: string): Scan {

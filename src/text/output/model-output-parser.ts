@@ -59,6 +59,10 @@ class ChainedParser implements OutputParser {
   }
 
   #pass(events: readonly OutputEvent[]): readonly OutputEvent[] {
+    const [only] = events
+    if (only !== undefined && events.length === 1) {
+      return only.kind === 'text' ? this.#second.push(only.text) : events
+    }
     return events.flatMap((event) =>
       event.kind === 'text' ? this.#second.push(event.text) : [event],
     )

@@ -30,6 +30,10 @@ export class ReasoningParser implements OutputParser {
   }
 
   push(text: string): readonly OutputEvent[] {
+    if (this.#held === '' && !this.#mayOpenAgain && text !== '') {
+      const scanner = this.#isInside ? this.#inside : this.#outside
+      if (scanner.passes(text)) return [{ kind: this.#isInside ? 'reasoning' : 'text', text }]
+    }
     const events: OutputEvent[] = []
     let rest = this.#held + text
     if (this.#mayOpenAgain) {

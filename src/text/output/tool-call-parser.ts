@@ -55,6 +55,9 @@ export class ToolCallParser implements OutputParser {
   }
 
   push(text: string): readonly OutputEvent[] {
+    if (this.#isPassing && this.#held === '' && text !== '' && this.#openings.passes(text)) {
+      return [{ kind: 'text', text }]
+    }
     const events: OutputEvent[] = []
     this.#held += text
     while (this.#step(events)) continue
@@ -71,6 +74,11 @@ export class ToolCallParser implements OutputParser {
       events.push({ kind: 'text', text: this.#blanks })
     this.#blanks = ''
     return events
+  }
+
+  /** In the midst of plain text. */
+  get #isPassing(): boolean {
+    return this.#place.kind === 'text' && !this.#waitsForText
   }
 
   /** One step on what is held; false when more text is needed. */
