@@ -59,7 +59,6 @@ export class KvRouter implements FleetObserver {
       ? config.predictedTtlSeconds
       : config.approximateTtlSeconds
     this.#index = new OverlapIndex({
-      useKvEvents: config.useKvEvents,
       predictedTtlMs: 1000 * predictedSeconds,
       maxBlocks: config.maxIndexBlocks,
     })

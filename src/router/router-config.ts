@@ -119,7 +119,7 @@ const DEFAULTS = {
   trackPrefillTokens: true,
   predictedTtlSeconds: 0,
   approximateTtlSeconds: 120,
-  maxIndexBlocks: 1 << 20,
+  maxIndexBlocks: 1 << 22,
   enforceDisaggregation: false,
   disaggregation: true,
   prefillRetries: 2,
