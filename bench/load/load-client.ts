@@ -5,6 +5,8 @@
  */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
+import { summary } from './summary.ts'
+import type { Summary } from './summary.ts'
 
 export interface LoadSpec {
   readonly port: number
@@ -26,12 +28,6 @@ export interface LoadResult {
   readonly ttftMs: Summary
   readonly itlMs: Summary
   readonly totalMs: Summary
-}
-
-export interface Summary {
-  readonly p50: number
-  readonly p99: number
-  readonly mean: number
 }
 
 interface Tally {
@@ -167,17 +163,6 @@ function exchange(
       `POST ${spec.path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
     )
   })
-}
-
-export function summary(values: readonly number[]): Summary {
-  const sorted = [...values].sort((a, b) => a - b)
-  const at = (share: number): number =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
-  return {
-    p50: at(0.5),
-    p99: at(0.99),
-    mean: values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length),
-  }
 }
 
 if (process.argv[1]?.includes('load-client') === true) {

@@ -1,0 +1,312 @@
+/**
+ * How fast KV and tokens move between two processes of this machine, each beside a bare baseline of the same run.
+ *
+ *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5]
+ *
+ * KV: pulls of 1 MB … 1 GB in blocks of 1 MB by `tcp` and by `shm`, against a bare socket that moves the same bytes in
+ * the same pieces (read into one buffer and counted), and against memcpy. Latency is that of one pull, the best of the
+ * rounds; GB/s from the same. Tokens: TOKENS frames of 64 streams from worker to sink, against the same bytes through a
+ * bare socket.
+ */
+import { spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { connect, createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+
+import { workerIdOf } from '../src/base/index.ts'
+import { KvTcpClient, KvTcpServer, TcpRequestPlane, TcpWorkerServer } from '../src/host/index.ts'
+import { finishChunk } from '../src/request/index.ts'
+import type { KvOffer } from '../src/request/index.ts'
+import type { ReplyPort } from '../src/wire/index.ts'
+
+const MB = 1024 * 1024
+const SIZES = [1, 16, 128, 1024].map((count) => count * MB)
+const BLOCK = MB
+const PIECE = 512 * 1024
+const STREAMS = 64
+const STEPS = 20_000
+const SHM_DIR = '/dev/shm'
+
+const { values } = parseArgs({
+  options: {
+    json: { type: 'string' },
+    rounds: { type: 'string', default: '5' },
+    sender: { type: 'boolean', default: false },
+  },
+})
+
+interface SenderAddress {
+  readonly barePort: number
+  readonly workerPort: number
+  readonly controlPort: number
+}
+
+/** The sending process: a bare socket, two KV servers, a worker that answers as fast as it can. */
+async function runSender(): Promise<void> {
+  const block = new Uint8Array(BLOCK).map((_, i) => (i * 7) & 0xff)
+  const source = { fingerprint: 'bench', blockTokens: 16, get: () => block }
+  const servers = {
+    tcp: await KvTcpServer.listen({ leaseMs: 600_000 }),
+    shm: await KvTcpServer.listen({ leaseMs: 600_000, shmDir: SHM_DIR }),
+  }
+  // Asked for `kind bytes`, answers with one line of JSON.
+  const control = createServer((socket) => {
+    createInterface({ input: socket }).on('line', (line) => {
+      const [kind, bytes] = line.split(' ')
+      const count = Number(bytes) / BLOCK
+      const blockKeys = new Uint32Array(2 * count)
+      const pin = { tokenCount: 16 * count, blockKeys, kvBytes: Number(bytes), release: () => {} }
+      const offer = servers[kind === 'shm' ? 'shm' : 'tcp'].offer(pin, source)
+      socket.write(`${JSON.stringify({ ...offer, blockKeys: count })}\n`)
+    })
+  }).listen(0, '127.0.0.1')
+  // Asked for `bytes piece`, sends so many bytes in pieces of that size.
+  const bare = createServer({ noDelay: true, highWaterMark: 4 * MB }, (socket) => {
+    createInterface({ input: socket }).on('line', (line) => {
+      const [bytes, piece] = line.split(' ').map(Number)
+      let left = bytes ?? 0
+      const pump = (): void => {
+        while (left > 0) {
+          const count = Math.min(left, piece ?? PIECE)
+          left -= count
+          if (!socket.write(block.subarray(0, count))) {
+            socket.once('drain', pump)
+            return
+          }
+        }
+      }
+      pump()
+    })
+  }).listen(0, '127.0.0.1')
+  const worker = await TcpWorkerServer.listen({ handler: { serve: serveSteps() } })
+  const address: SenderAddress = {
+    barePort: (bare.address() as AddressInfo).port,
+    workerPort: worker.port,
+    controlPort: (control.address() as AddressInfo).port,
+  }
+  console.log(JSON.stringify(address))
+}
+
+/** When all streams are there, every engine step gives each a token. */
+function serveSteps() {
+  let replies: ReplyPort[] = []
+  const runStep = (steps: readonly ReplyPort[], left: number): void => {
+    for (const reply of steps) {
+      if (left > 0) reply.token(left)
+      else reply.chunk(finishChunk('length'))
+    }
+    if (left > 0) setImmediate(() => runStep(steps, left - 1))
+  }
+  return (_request: unknown, reply: ReplyPort) => {
+    replies.push(reply)
+    if (replies.length === STREAMS) {
+      const steps = replies
+      replies = []
+      setImmediate(() => runStep(steps, STEPS))
+    }
+    return { cancel: () => undefined }
+  }
+}
+
+async function askOffer(address: SenderAddress, kind: string, bytes: number): Promise<KvOffer> {
+  const socket = connect(address.controlPort, '127.0.0.1')
+  socket.write(`${kind} ${bytes}\n`)
+  for await (const line of createInterface({ input: socket })) {
+    socket.destroy()
+    const offer = JSON.parse(line) as Omit<KvOffer, 'blockKeys'> & { blockKeys: number }
+    return { ...offer, blockKeys: new Uint32Array(2 * offer.blockKeys) }
+  }
+  throw new Error('the sender gave no offer')
+}
+
+/** Seconds for so many bytes in pieces of that size through a bare socket. */
+class BareReader {
+  readonly #socket
+  readonly #buffer = Buffer.allocUnsafeSlow(MB)
+  #left = 0
+  #onDone: () => void = () => undefined
+
+  constructor(address: SenderAddress) {
+    const callback = (count: number): boolean => {
+      this.#left -= count
+      if (this.#left === 0) this.#onDone()
+      return true
+    }
+    this.#socket = connect({
+      port: address.barePort,
+      host: '127.0.0.1',
+      noDelay: true,
+      onread: { buffer: this.#buffer, callback },
+    })
+  }
+
+  async read(bytes: number, piece: number): Promise<number> {
+    this.#left = bytes
+    const done = new Promise<void>((resolve) => {
+      this.#onDone = resolve
+    })
+    const startedAt = performance.now()
+    this.#socket.write(`${bytes} ${piece}\n`)
+    await done
+    return (performance.now() - startedAt) / 1_000
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+}
+
+function memcpySeconds(bytes: number): number {
+  const from = new Uint8Array(BLOCK).fill(1)
+  const startedAt = performance.now()
+  for (let done = 0; done < bytes; done += BLOCK) Buffer.allocUnsafeSlow(BLOCK).set(from)
+  return (performance.now() - startedAt) / 1_000
+}
+
+async function pullSeconds(
+  address: SenderAddress,
+  client: KvTcpClient,
+  kind: 'tcp' | 'shm',
+  bytes: number,
+): Promise<number> {
+  const offer = await askOffer(address, kind, bytes)
+  const all = Array.from({ length: bytes / BLOCK }, (_, i) => i)
+  let taken = 0
+  const stats = await client.pull(offer, all, (_index, block) => (taken += block.length) > 0)
+  if (taken !== bytes || stats.via !== kind) throw new Error(`${taken} bytes by ${stats.via}`)
+  return stats.elapsedMs / 1_000
+}
+
+interface TransferRow {
+  readonly size: string
+  readonly bareGBs: number
+  readonly tcpGBs: number
+  readonly tcpToBare: number
+  readonly tcpMs: number
+  readonly shmGBs: number
+  readonly shmMs: number
+  readonly memcpyGBs: number
+  readonly shmToMemcpy: number
+}
+
+const rounded = (value: number): number => Number(value.toPrecision(3))
+
+async function measureTransfers(address: SenderAddress): Promise<TransferRow[]> {
+  const bare = new BareReader(address)
+  const clients = { tcp: new KvTcpClient(), shm: new KvTcpClient({ shmDir: SHM_DIR }) }
+  const rows: TransferRow[] = []
+  for (const bytes of SIZES) {
+    // Kinds take turns, so that what else the machine does falls on all alike.
+    const best = { bare: Infinity, tcp: Infinity, shm: Infinity, memcpy: Infinity }
+    const rounds = bytes >= 1024 * MB ? Math.min(3, Number(values.rounds)) : Number(values.rounds)
+    for (let round = 0; round < rounds; round++) {
+      best.bare = Math.min(best.bare, await bare.read(bytes, PIECE))
+      for (const kind of ['tcp', 'shm'] as const) {
+        const seconds = await pullSeconds(address, clients[kind], kind, bytes)
+        best[kind] = Math.min(best[kind], seconds)
+      }
+      best.memcpy = Math.min(best.memcpy, memcpySeconds(bytes))
+    }
+    const speed = (seconds: number): number => bytes / 1e9 / seconds
+    rows.push({
+      size: `${bytes / MB} MB`,
+      bareGBs: rounded(speed(best.bare)),
+      tcpGBs: rounded(speed(best.tcp)),
+      tcpToBare: rounded(best.bare / best.tcp),
+      tcpMs: rounded(best.tcp * 1_000),
+      shmGBs: rounded(speed(best.shm)),
+      shmMs: rounded(best.shm * 1_000),
+      memcpyGBs: rounded(speed(best.memcpy)),
+      shmToMemcpy: rounded(best.memcpy / best.shm),
+    })
+  }
+  bare.close()
+  await clients.tcp.close()
+  await clients.shm.close()
+  return rows
+}
+
+interface TokenRow {
+  readonly frames: number
+  readonly tokensPerFrame: number
+  readonly framesPerSecond: number
+  readonly microsPerFrame: number
+  readonly bareMicrosPerFrame: number
+  readonly ratio: number
+}
+
+async function measureTokens(address: SenderAddress): Promise<TokenRow> {
+  const worker = workerIdOf(1)
+  const plane = new TcpRequestPlane()
+  plane.workerJoined({ workerId: worker, host: '127.0.0.1', port: address.workerPort })
+  const run = async (): Promise<number> => {
+    let tokens = 0
+    let firstAt = 0
+    const onToken = (): void => {
+      if (tokens === 0) firstAt = performance.now()
+      tokens += 1
+    }
+    const ends = Array.from({ length: STREAMS }, (_, i) => {
+      const request = {
+        requestId: `r${i}`,
+        model: 'bench',
+        tokenIds: new Uint32Array(4),
+        sampling: {},
+        stop: {},
+        output: {},
+        eosTokenIds: [],
+        routing: {},
+      }
+      return new Promise<void>((onChunk, onError) => {
+        plane.send(worker, request, { onToken, onChunk: () => onChunk(), onError })
+      })
+    })
+    await Promise.all(ends)
+    if (tokens !== STREAMS * STEPS) throw new Error(`${tokens} tokens`)
+    return (performance.now() - firstAt) / 1_000
+  }
+  const frameBytes = 8 + 8 * STREAMS
+  const bare = new BareReader(address)
+  let [best, bareBest] = [Infinity, Infinity]
+  for (let round = 0; round < Number(values.rounds); round++) {
+    best = Math.min(best, await run())
+    bareBest = Math.min(bareBest, await bare.read(STEPS * frameBytes, frameBytes))
+  }
+  bare.close()
+  await plane.close()
+  return {
+    frames: STEPS,
+    tokensPerFrame: STREAMS,
+    framesPerSecond: Math.round(STEPS / best),
+    microsPerFrame: rounded((best / STEPS) * 1e6),
+    bareMicrosPerFrame: rounded((bareBest / STEPS) * 1e6),
+    ratio: rounded(best / bareBest),
+  }
+}
+
+async function main(): Promise<void> {
+  const file = fileURLToPath(import.meta.url)
+  const sender = spawn(process.execPath, ['--import', 'tsx', file, '--sender'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  try {
+    let address: SenderAddress | null = null
+    for await (const line of createInterface({ input: sender.stdout })) {
+      address = JSON.parse(line) as SenderAddress
+      break
+    }
+    if (address === null) throw new Error('the sender did not start')
+    const transfers = await measureTransfers(address)
+    const tokens = await measureTokens(address)
+    console.table(transfers)
+    console.table([tokens])
+    if (values.json) writeFileSync(values.json, JSON.stringify({ transfers, tokens }, null, 2))
+  } finally {
+    sender.kill()
+  }
+}
+
+await (values.sender ? runSender() : main())
