@@ -103,7 +103,11 @@ class WorkerProcessLife {
   }
 
   #stop(overrides: Partial<ShutdownConfig>, exitCode: number): void {
-    if (this.#isStopping) return
+    if (this.#isStopping) {
+      // The parent left or the engine hung while this process was draining: nobody waits for it any more.
+      this.#hosted.worker.hurry()
+      return
+    }
     this.#isStopping = true
     const { totalMs, forceExitAfterMs } = {
       ...DEFAULT_SHUTDOWN,

@@ -7,25 +7,43 @@ import type { Clock } from '../base/index.ts'
 export type DeadlineOutcome<T> =
   | { readonly kind: 'done'; readonly value: T }
   | { readonly kind: 'timed_out' }
+  | { readonly kind: 'cancelled' }
 
-/** `timeoutMs` of Infinity waits for ever; a rejection of `work` before the deadline is passed on. */
+/**
+ * `timeoutMs` of Infinity waits for ever; a rejection of `work` before the deadline is passed on. `cancelled` ends the
+ * wait early.
+ */
 export function withDeadline<T>(
   clock: Clock,
   timeoutMs: number,
   work: Promise<T>,
+  cancelled?: AbortSignal,
 ): Promise<DeadlineOutcome<T>> {
-  if (timeoutMs === Infinity) return work.then((value) => ({ kind: 'done', value }))
   return new Promise((resolve, reject) => {
-    const timer = clock.after(Math.max(0, timeoutMs), () => resolve({ kind: 'timed_out' }))
+    const end = (): void => {
+      timer?.cancel()
+      cancelled?.removeEventListener('abort', onCancelled)
+    }
+    const onCancelled = (): void => {
+      end()
+      resolve({ kind: 'cancelled' })
+    }
+    const onTimeout = (): void => {
+      end()
+      resolve({ kind: 'timed_out' })
+    }
+    const timer = timeoutMs === Infinity ? null : clock.after(Math.max(0, timeoutMs), onTimeout)
+    cancelled?.addEventListener('abort', onCancelled, { once: true })
     work.then(
       (value) => {
-        timer.cancel()
+        end()
         resolve({ kind: 'done', value })
       },
       (error: unknown) => {
-        timer.cancel()
+        end()
         reject(error instanceof Error ? error : new Error(String(error)))
       },
     )
+    if (cancelled?.aborted === true) onCancelled()
   })
 }

@@ -15,6 +15,8 @@ export interface ShutdownWork {
   readonly unregister: (() => Promise<void>) | null
   /** False when it never admitted anybody. */
   readonly wasServing: boolean
+  /** Aborted when there is no time to wait any more: what is waited for then counts as `cancelled`. */
+  readonly hurried: AbortSignal
   stopAdmission(): Promise<void>
   whenIdle(): Promise<void>
   /** The in-flight time is over: ends what is left with `backend.engine_shutdown`. */
@@ -48,8 +50,9 @@ export async function runShutdown(
     onStage(report)
   }
   const bounded = async (stage: ShutdownStage, promise: Promise<void>): Promise<StageOutcome> => {
-    const { kind } = await withDeadline(clock, budget.allowanceMs(stage), promise)
-    return { reason: kind === 'done' ? 'completed' : 'timed_out' }
+    const hurried = stage === 'cleanup' ? undefined : work.hurried
+    const { kind } = await withDeadline(clock, budget.allowanceMs(stage), promise, hurried)
+    return { reason: kind === 'done' ? 'completed' : kind }
   }
 
   await run('unregister', async () =>
@@ -58,8 +61,8 @@ export async function runShutdown(
   await run('router_grace', async () => {
     const graceMs = budget.allowanceMs('router_grace')
     if (!work.wasServing || graceMs === 0) return SKIPPED
-    await sleep(clock, graceMs)
-    return { reason: 'completed' }
+    const { kind } = await withDeadline(clock, graceMs, NEVER, work.hurried)
+    return { reason: kind === 'cancelled' ? kind : 'completed' }
   })
   await run('stop_admission', async () =>
     work.wasServing ? await bounded('stop_admission', work.stopAdmission()) : SKIPPED,
@@ -67,7 +70,7 @@ export async function runShutdown(
   await run('inflight', async () => {
     if (!work.wasServing) return SKIPPED
     const outcome = await bounded('inflight', work.whenIdle())
-    if (outcome.reason === 'timed_out') work.failInFlight()
+    if (outcome.reason !== 'completed') work.failInFlight()
     return outcome
   })
   await run('kv_transfer', () => waitForKv(clock, budget, work))
@@ -81,6 +84,8 @@ interface StageOutcome {
   readonly reason: StageReason
   readonly note?: string
 }
+
+const NEVER = new Promise<never>(() => undefined)
 
 const SKIPPED: StageOutcome = { reason: 'skipped' }
 
@@ -104,6 +109,7 @@ async function waitForKv(
     const isQuiescent = work.isKvQuiescent()
     if (isQuiescent === 'skip') return SKIPPED
     if (isQuiescent === true) return { reason: 'completed' }
+    if (work.hurried.aborted) return { reason: 'cancelled' }
     if (isQuiescent === false) couldTell = true
     const leftMs = endMs - clock.nowMs()
     if (leftMs <= 0) return { reason: couldTell ? 'timed_out' : 'unsupported' }

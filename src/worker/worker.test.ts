@@ -342,6 +342,27 @@ describe('Worker - going down', () => {
     expect(scene.clock.nowMs()).toBe(2_000)
   })
 
+  it('hurried - waits for nothing more, but cleans up', async () => {
+    const scene = new Scene()
+    await scene.start()
+    const { reply } = scene.serve(requestOf('a', { extra: { simFault: hangAt(1) } }))
+    const stopped = scene.worker.stop()
+    await scene.clock.run(1_000)
+    scene.worker.hurry()
+    const report = await scene.clock.runUntil(stopped)
+    expect(reply.failure?.code).toBe('backend.engine_shutdown')
+    expect(scene.stages()).toEqual([
+      'unregister completed',
+      'router_grace cancelled',
+      'stop_admission cancelled',
+      'inflight cancelled',
+      'kv_transfer skipped',
+      'cleanup completed',
+    ])
+    expect(report.exitCode).toBe(0)
+    expect(scene.clock.nowMs()).toBe(1_000)
+  })
+
   it('stop twice - is one way down', async () => {
     const scene = new Scene()
     await scene.start()

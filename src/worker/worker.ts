@@ -46,6 +46,7 @@ export class Worker implements WorkerHandler {
   #starting: Promise<unknown> = Promise.resolve()
   #stopping: Promise<ShutdownReport> | null = null
   #cleanup: Promise<void> | null = null
+  readonly #hurried = new AbortController()
 
   constructor(options: WorkerOptions) {
     const limits = limitsOf(options)
@@ -173,6 +174,11 @@ export class Worker implements WorkerHandler {
     return this.#stopping
   }
 
+  /** A stop that is under way waits for nothing more; cleanup still gets its time. Before `stop`: does nothing. */
+  hurry(): void {
+    if (this.#stopping !== null) this.#hurried.abort()
+  }
+
   async #bringUp(ports: WorkerPorts): Promise<WorkerCard> {
     try {
       const config = await this.#options.engine.start(this.workerId)
@@ -238,6 +244,7 @@ export class Worker implements WorkerHandler {
       {
         unregister:
           standing?.membership.isMember === true ? () => this.#unregister(standing) : null,
+        hurried: this.#hurried.signal,
         wasServing: standing !== null && !hasFailed,
         stopAdmission: () => this.#stopAdmission(),
         whenIdle: () => this.#admission.whenEmpty(),
