@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { EventPrefixIndex } from './event-prefix-index.ts'
 import { NaivePrefixIndex } from './naive-prefix-index.ts'
+import { checkRuns } from './run-invariants.ts'
 import { runScript, SCRIPT_HOLDERS } from './prefix-index-suite.ts'
 import type { Script } from './prefix-index-suite.ts'
 
@@ -44,13 +45,13 @@ const script: fc.Arbitrary<Script> = fc.record({
 describe('EventPrefixIndex', () => {
   it('EventPrefixIndex - agrees with the oracle after any sequence of events', () => {
     fc.assert(
-      fc.property(script, (s) => {
+      fc.property(script, fc.constantFrom(-1e9, 1 << 18), (s, scanFreeBlocks) => {
         runScript(s, () => {
-          const index = new EventPrefixIndex({ blocksMax: 1 << 14 })
-          return { index, check: () => index.device.verify() }
+          const index = new EventPrefixIndex({ blocksMax: 1 << 14, scanFreeBlocks })
+          return { index, check: () => checkRuns(index.device) }
         })
       }),
-      { numRuns: Number(process.env['BATON_FUZZ_RUNS'] ?? 150) },
+      { numRuns: Number(process.env['BATON_FUZZ_RUNS'] ?? 400) },
     )
   })
 

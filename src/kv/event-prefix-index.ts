@@ -18,6 +18,8 @@ type Removed = Extract<KvEvent, { kind: 'removed' }>
 export interface EventPrefixIndexOptions {
   /** Different blocks of each tier; 8 bytes are reserved (not used) for each. */
   readonly blocksMax?: number
+  /** See `RunIndexOptions`. */
+  readonly scanFreeBlocks?: number
 }
 
 const BLOCKS_MAX_DEFAULT = 1 << 23
@@ -35,7 +37,12 @@ export class EventPrefixIndex implements PrefixIndex {
 
   constructor(options: EventPrefixIndexOptions = {}) {
     this.#blocksMax = options.blocksMax ?? BLOCKS_MAX_DEFAULT
-    this.#device = new RunIndex({ blocksMax: this.#blocksMax, hasOrphans: false })
+    const { scanFreeBlocks } = options
+    this.#device = new RunIndex({
+      blocksMax: this.#blocksMax,
+      hasOrphans: false,
+      ...(scanFreeBlocks === undefined ? {} : { scanFreeBlocks }),
+    })
   }
 
   /** The device tier, for figures. */

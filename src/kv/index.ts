@@ -3,6 +3,8 @@ export { chainSequence, countBlocks, hashBlocks, hashPartial } from './block-has
 export type { BlockHashes, BlockHashOptions } from './block-hash.ts'
 export { hashesFromBigints, hashesToBigints, hashPairOf, hashToBigint } from './hash-pair.ts'
 export type { HashPair } from './hash-pair.ts'
+export { EventPrefixIndex } from './event-prefix-index.ts'
+export type { EventPrefixIndexOptions } from './event-prefix-index.ts'
 export { HolderTable } from './holder-table.ts'
 export type { KvEvent, KvEventBatch, KvTier } from './kv-event.ts'
 export type { LoadReport } from './load-report.ts'

@@ -71,6 +71,12 @@ export class RunStore {
     this.#live -= 1
   }
 
+  /** Blocks from its first to its last one. */
+  length(run: number): number {
+    const at = run * RUN_STRIDE
+    return (this.records[at + END] as number) - (this.records[at + START] as number)
+  }
+
   isFree(run: number): boolean {
     return this.records[run * RUN_STRIDE + DENSE] === -1
   }
