@@ -22,6 +22,13 @@ export function chatJob(
     writers,
     promptParam: 'messages',
     parser: (text, model, prompt) => chatParser(call, text, model, prompt),
+    nextTurn: (answer, text, offLoop) =>
+      chatPrompt(
+        { ...call, messages: [...call.messages, { role: 'assistant', content: answer }] },
+        text,
+        offLoop,
+        { addGenerationPrompt: false },
+      ),
     prompts: async (text, offLoop) => [await chatPrompt(call, text, offLoop)],
   }
 }

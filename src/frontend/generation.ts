@@ -34,6 +34,7 @@ import { ReplyTrail } from './reply-trail.ts'
 import type { ReplyWriters } from './reply-writer.ts'
 import { createToolCallId } from './request-id.ts'
 import type { ServedModel } from './served-model.ts'
+import { AnswerKeeper, prefillNextTurn } from './speculative-prefill.ts'
 import { tokenFaces } from './token-face.ts'
 import { workerRequests } from './worker-requests.ts'
 
@@ -50,6 +51,8 @@ export interface GenerationJob<Call extends GenerationOptions> {
   prompts(text: ModelText, offLoop: OffLoop): Promise<PreparedPrompt[]>
   /** Text that precedes the generated one, per prompt. */
   echoes?(prompts: readonly PreparedPrompt[], text: ModelText): readonly string[]
+  /** The prompt of the next turn as far as it is known, when this one was answered so. */
+  nextTurn?(answer: string, text: ModelText, offLoop: OffLoop): Promise<PreparedPrompt>
   /** Called once per choice. */
   parser?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): OutputParser | null
 }
@@ -150,6 +153,8 @@ async function answer<Call extends GenerationOptions>(
   const writer = streamed ?? whole
   assert(writer !== null, 'a reply has a writer')
   const choices: ChoiceSink[] = []
+  const { speculative_prefill: speculates = false } = job.call.nvext.agent_hints ?? {}
+  const keepers: AnswerKeeper[] = []
   const exchange = new Exchange({
     clock: deps.clock,
     limits: deps.bounds,
@@ -172,15 +177,26 @@ async function answer<Call extends GenerationOptions>(
           usage: usageOfChoices(context, choices),
           choices: choices.length,
         })
+        const [request] = requests
+        const [keeper] = keepers
+        if (error !== null || keeper === undefined || request === undefined) return
+        const next = job.nextTurn?.(keeper.answer, text, offLoopOf(deps, model))
+        if (next !== undefined) prefillNextTurn(deps, model, request, next)
       },
     },
   })
   requests.forEach((_, index) => {
     const prompt = context.prompts[Math.floor(index / job.call.choiceCount)]
     const parser = prompt === undefined ? null : (job.parser?.(text, model, prompt) ?? null)
+    let output = writer.createOutput(index)
+    if (speculates && requests.length === 1) {
+      const keeper = new AnswerKeeper(output)
+      keepers.push(keeper)
+      output = keeper
+    }
     const choice = new ChoiceSink({
       owner: exchange,
-      output: writer.createOutput(index),
+      output,
       text: new ReplyText(text.tokenizer, job.call.stop, {
         skipSpecialTokens: job.call.output.skipSpecialTokens ?? true,
         markers: parser?.markers ?? [],

@@ -70,6 +70,30 @@ describe('nvext of a request', () => {
     expect((await routed({ agent_hints: { latency_sensitivity: 1.5 } })).routing.priority).toBe(1.5)
   })
 
+  it('speculative_prefill - the next turn is prefilled when the answer is there', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.says('Once.').ends() })
+    await it_.chat({ nvext: { agent_hints: { speculative_prefill: true }, cache_salt: 's' } })
+    await it_.clock.run(1)
+    const [first, next] = it_.requests
+    const { tokenizer } = storyteller()
+    const words = (tokenIds = new Uint32Array()) =>
+      tokenizer.decode(tokenIds, { skipSpecialTokens: false })
+    expect(words(next?.tokenIds)).toContain(`${words(first?.tokenIds)}Once.`)
+    expect(next).toMatchObject({ stop: { maxTokens: 1 }, routing: { cacheSalt: 's' } })
+    expect(it_.ends).toHaveLength(1)
+  })
+
+  it('speculative_prefill that fails - is told to the observer and to nobody else', async () => {
+    const failures: string[] = []
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) => void (nth === 0 ? run.says('a').ends() : run.fails('backend.unknown')),
+      options: { observer: { backgroundFailed: (what) => void failures.push(what) } },
+    })
+    await it_.chat({ nvext: { agent_hints: { speculative_prefill: true } } })
+    await it_.clock.run(1)
+    expect(failures).toEqual(['speculative prefill'])
+  })
+
   it('request_timestamp_ms - reaches the worker', async () => {
     expect((await routed({ request_timestamp_ms: 12.5 })).request.requestTimestampMs).toBe(12.5)
   })

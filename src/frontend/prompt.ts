@@ -19,6 +19,7 @@ export async function chatPrompt(
   call: ChatCall,
   model: ModelText,
   offLoop: OffLoop,
+  options: { readonly addGenerationPrompt?: boolean } = {},
 ): Promise<PreparedPrompt> {
   const given = tokenData(call, model)
   if (given !== undefined) return { tokenIds: given }
@@ -37,6 +38,7 @@ export async function chatPrompt(
   const rendered = renderChat(model.template, model.tokenizer, {
     messages: call.messages.map((message) => ({ ...message })),
     kwargs: call.templateArguments,
+    addGenerationPrompt: options.addGenerationPrompt ?? true,
     ...(offersTools ? { tools: call.tools } : {}),
   })
   const { literalRanges } = rendered
