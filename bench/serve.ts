@@ -153,8 +153,41 @@ function print(row: Row): void {
   )
 }
 
+/** The floor: a bare node:http server that writes the same bytes, for the workloads where that means something. */
+async function startBare(): Promise<RunningServer> {
+  const child = spawn(process.execPath, ['--import', 'tsx', BARE_SERVER, '6'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const port = await new Promise<number>((resolve) => {
+    child.stdout.once('data', (bytes: Buffer) => resolve(Number(bytes.toString())))
+  })
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    frontendPid: child.pid ?? 0,
+    workerPids: [],
+    process: child,
+    printed: () => '',
+    stop: async () => {
+      child.kill('SIGKILL')
+      return await Promise.resolve(0)
+    },
+  }
+}
+
+const BARE_SERVER = fileURLToPath(new URL('./load/bare-server.ts', import.meta.url))
+const BARE_WORKLOADS = ['n16', 's16x1', 'p64']
+
 const chosen = values.only?.split(',')
 const rows: Row[] = []
+const bare = await startBare()
+for (const workload of WORKLOADS.filter(({ name }) => BARE_WORKLOADS.includes(name))) {
+  const row = await measure('bare', bare, workload)
+  rows.push(row)
+  print(row)
+}
+await bare.stop()
+perToken(rows, 'bare')
 for (const topology of Object.keys(TOPOLOGIES)) {
   for (const paced of [false, true]) {
     const workloads = WORKLOADS.filter(
