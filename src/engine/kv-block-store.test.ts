@@ -49,6 +49,7 @@ describe('KvBlockStore', () => {
     const pin = store.pin(tokensOf(11))
     expect(pin.tokenCount).toBe(10)
     expect(pin.blockKeys).toEqual(keys)
+    expect(store.keysOf(tokensOf(11), 10)).toEqual(keys)
     expect(pin.kvBytes).toBe(10 * BYTES)
     expect(store.pinnedBytes).toBe(10 * BYTES)
     pin.release()
