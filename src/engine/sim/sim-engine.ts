@@ -32,7 +32,7 @@ export class SimEngine implements Engine, SimStreamHost {
   readonly #live = new Set<SimStream>()
   #state: 'new' | 'running' | 'closed' = 'new'
   #nextRank = 0
-  #onIdle: (() => void) | null = null
+  readonly #onIdle: (() => void)[] = []
 
   constructor(options: SimEngineOptions) {
     this.#options = options
@@ -80,7 +80,7 @@ export class SimEngine implements Engine, SimStreamHost {
     if (drainMs !== undefined && drainMs > 0) await sleep(this.#clock, drainMs)
     if (this.#live.size === 0) return
     await new Promise<void>((resolve) => {
-      this.#onIdle = resolve
+      this.#onIdle.push(resolve)
     })
   }
 
@@ -169,7 +169,8 @@ export class SimEngine implements Engine, SimStreamHost {
     const { sequence, opened } = stream
     if (sequence !== null && opened !== null && sequence.state !== 'ended')
       this.#ranks[opened.rankIndex]!.cancel(sequence)
-    if (this.#live.size === 0) this.#onIdle?.()
+    if (this.#live.size > 0) return
+    for (const resolve of this.#onIdle.splice(0)) resolve()
   }
 
   #rankOf(request: GenerateRequest): number {

@@ -91,6 +91,8 @@ export class SimRank<Owner extends SimOwner> {
       const nowMs = this.#startOfStep()
       const step = this.scheduler.step(nowMs)
       if (step === null) {
+        // Idle: what comes next begins when it comes.
+        this.#timelineMs = -Infinity
         this.#report()
         this.#sleepUntilWake(nowMs)
         return

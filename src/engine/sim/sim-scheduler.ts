@@ -37,6 +37,9 @@ export interface SimStep<Owner> {
   readonly kvEvents: readonly KvEvent[]
 }
 
+/** Less than this is nothing: `now + (then - now)` need not be `then`. */
+const EPSILON_MS = 1e-6
+
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 type Outcome = 'scheduled' | 'blocked' | 'preempted-itself'
 
@@ -184,7 +187,7 @@ export class SimScheduler<Owner> {
     const transferring = this.#transferring
     let kept = 0
     for (const sequence of transferring) {
-      if (sequence.notBeforeMs > nowMs) transferring[kept++] = sequence
+      if (sequence.notBeforeMs > nowMs + EPSILON_MS) transferring[kept++] = sequence
       else {
         sequence.state = 'waiting'
         this.#waiting.push(sequence)
@@ -198,7 +201,7 @@ export class SimScheduler<Owner> {
     let i = 0
     while (i < running.length && this.#budget > 0) {
       const sequence = running[i]!
-      if (sequence.notBeforeMs > nowMs) {
+      if (sequence.notBeforeMs > nowMs + EPSILON_MS) {
         i += 1
         continue
       }
