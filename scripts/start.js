@@ -6,7 +6,9 @@ import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
 const main = new URL('../dist/cli/main.js', import.meta.url)
-const compiler = createRequire(import.meta.url).resolve('typescript/package.json').replace(/package\.json$/, 'bin/tsc')
+const compiler = createRequire(import.meta.url)
+  .resolve('typescript/package.json')
+  .replace(/package\.json$/, 'bin/tsc')
 const root = fileURLToPath(new URL('..', import.meta.url))
 const built = spawnSync(process.execPath, [compiler, '-b', root], { stdio: 'inherit' })
 if (built.status !== 0) process.exit(1)

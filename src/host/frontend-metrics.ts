@@ -13,6 +13,13 @@ export interface FrontendMetricsOptions {
   readonly routers: () => readonly (readonly [model: string, status: RouterStatus])[]
 }
 
+export interface MetricDescription {
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly string[]
+  readonly type: string
+}
+
 /** `count` bounds spaced evenly on a log scale, two significant figures. */
 function logBuckets(min: number, max: number, count: number): number[] {
   const step = (max / min) ** (1 / (count - 1))
@@ -114,6 +121,14 @@ export class FrontendMetrics implements FrontendObserver {
 
   async text(): Promise<string> {
     return await this.#registry.metrics()
+  }
+
+  /** Every metric with its labels, for docs/metrics.md. */
+  describe(): readonly MetricDescription[] {
+    return this.#registry.getMetricsAsArray().map((metric) => {
+      const { name, help, labelNames } = metric as unknown as MetricDescription
+      return { name, help, labelNames, type: metric.constructor.name.toLowerCase() }
+    })
   }
 
   close(): void {

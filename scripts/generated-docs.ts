@@ -1,0 +1,71 @@
+/**
+ * The pages of docs/ that are made from the code: `npx tsx scripts/write-docs.ts` writes them, a test compares them.
+ */
+import { OPTION_TABLE, flagOf, variableOf } from '../src/cli/option-table.ts'
+import { FrontendMetrics } from '../src/host/index.ts'
+
+export function configurationPage(): string {
+  const groups = [...new Set(OPTION_TABLE.map(({ group }) => group))]
+  return [
+    '# Configuration',
+    '',
+    'Every option is a flag, an environment variable and a key of the config file, with the order',
+    'flag > environment > file > default. The file is `baton.yaml` of the working folder, or what `--config` (or `BATON_CONFIG`)',
+    'names: one `option: value` per line. An unknown key, an unknown `BATON_…` variable or a value that does not work ends in',
+    'one line and exit code 2. `baton config` prints what is in force and where each value came from (`--json` for programs).',
+    '',
+    'Sizes are written as `512MiB`, `2GB` or plain bytes.',
+    '',
+    '```yaml',
+    '# baton.yaml',
+    'model: models/my-model.gguf',
+    'prefill: 2',
+    'decode: 2',
+    'kvStoreBytes: 2GiB',
+    '```',
+    ...groups.flatMap((group) => [
+      '',
+      `## ${group}`,
+      '',
+      '| flag | variable | key | default | |',
+      '|---|---|---|---|---|',
+      ...optionRows(group),
+    ]),
+    '',
+    '## What contradicts itself',
+    '',
+    '`--aggregated n` and `--prefill`/`--decode` exclude each other; prefill workers need a decode worker. A decode worker computes',
+    'prompts itself when no prefill worker is there, so `--prefill 0 --decode 2` serves.',
+    '',
+  ].join('\n')
+}
+
+function optionRows(group: string): string[] {
+  return OPTION_TABLE.filter((option) => option.group === group).map((option) => {
+    const fallback = option.default === null ? '' : `\`${String(option.default)}\``
+    return `| \`${flagOf(option)}${option.value === '' ? '' : ` ${option.value}`}\` | \`${variableOf(option)}\` | \`${option.key}\` | ${fallback} | ${option.help} |`
+  })
+}
+
+export function metricsPage(): string {
+  const metrics = new FrontendMetrics({ routers: () => [] })
+  const all = metrics.describe()
+  metrics.close()
+  const own = all.filter(({ name }) => !/_(nodejs|process)_/.test(name))
+  return [
+    '# Metrics',
+    '',
+    '`GET /metrics` of the frontend, as Prometheus text. Everything is counted once per request, nothing per token. Besides these,',
+    'the usual process and Node.js metrics are there, with the prefix `baton_frontend_`.',
+    '',
+    '| name | type | labels | meaning |',
+    '|---|---|---|---|',
+    ...own.map(
+      ({ name, type, labelNames, help }) =>
+        `| \`${name}\` | ${type} | ${labelNames.join(', ')} | ${help} |`,
+    ),
+    '',
+    '`error_type` is the code of docs/errors.md, empty for a success.',
+    '',
+  ].join('\n')
+}
