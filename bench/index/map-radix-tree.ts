@@ -19,10 +19,11 @@ export class MapRadixTree {
 
   store(worker: number, parent: bigint | null, hashes: readonly bigint[]): void {
     const lookup = this.#lookup[worker] as Map<bigint, Node>
-    let node = parent === null ? this.#root : lookup.get(parent)
-    if (node === undefined) throw new Error('parent not found')
+    const first = parent === null ? this.#root : lookup.get(parent)
+    if (first === undefined) throw new Error('parent not found')
+    let node: Node = first
     for (const hash of hashes) {
-      let child = node.children.get(hash)
+      let child: Node | undefined = node.children.get(hash)
       if (child === undefined) {
         child = { children: new Map(), workers: new Set(), parent: node, hash }
         node.children.set(hash, child)

@@ -47,7 +47,7 @@ export function readTrace(path: string): Trace {
   const parents: number[] = []
   const requests = lists.map((list) => {
     let parent = -1
-    return Int32Array.from(list, (id) => {
+    return Int32Array.from(list, (id: number) => {
       const key = `${parent}/${id}`
       let group = groupOf.get(key)
       if (group === undefined) {

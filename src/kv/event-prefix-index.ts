@@ -171,9 +171,8 @@ export class EventPrefixIndex implements PrefixIndex {
 
 function includes(hashes: Uint32Array, hash: HashPair): boolean {
   const low = hash[0] >>> 0
-  const high = hash[1] >>> 0
   for (let i = 0; i < hashes.length; i += 2) {
-    if (hashes[i] === low && hashes[i + 1] === high) return true
+    if (hashes[i] === low && hashes[i + 1] === hash[1] >>> 0) return true
   }
   return false
 }

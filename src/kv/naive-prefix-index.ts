@@ -112,6 +112,7 @@ export class NaivePrefixIndex implements PrefixIndex {
 
   find(sequenceHashes: Uint32Array, matches: PrefixMatches): void {
     matches.clear()
+    matches.hasLower = true
     const keys = keysOf(sequenceHashes)
     for (const [holder, holding] of this.#holdings) {
       matches.reserve(holder + 1)

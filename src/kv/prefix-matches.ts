@@ -7,6 +7,8 @@
  */
 export class PrefixMatches {
   count = 0
+  /** Whether `host` or `disk` may be other than zero; set by whoever writes there. */
+  hasLower = false
   holders: Int32Array
   device: Int32Array
   host: Int32Array
@@ -30,13 +32,13 @@ export class PrefixMatches {
   }
 
   clear(): void {
-    const { holders, device, host, disk } = this
-    for (let i = 0; i < this.count; i++) {
-      const holder = holders[i] as number
-      device[holder] = 0
-      host[holder] = 0
-      disk[holder] = 0
+    const { count, holders, device, host, disk } = this
+    for (let i = 0; i < count; i++) device[holders[i] as number] = 0
+    for (let i = 0; this.hasLower && i < count; i++) {
+      host[holders[i] as number] = 0
+      disk[holders[i] as number] = 0
     }
+    this.hasLower = false
     this.count = 0
   }
 

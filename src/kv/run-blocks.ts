@@ -47,6 +47,19 @@ export class RunBlocks {
     return this.starts.mayHave(low) ? this.anchors.lookup(low, hashes[2 * i + 1] as number) : -1
   }
 
+  /** The first hash from `i` on that begins a run, or their number. The hot loop of a store: hence written out. */
+  nextStart(hashes: Uint32Array, i: number): number {
+    const { words } = this.starts
+    const mask = words.length - 1
+    const last = hashes.length
+    for (let at = 2 * i; at < last; at += 2) {
+      const low = hashes[at] as number
+      if (((words[(low >>> 5) & mask] as number) & (1 << (low & 31))) === 0) continue
+      if (this.anchors.lookup(low, hashes[at + 1] as number) >= 0) return at >> 1
+    }
+    return last >> 1
+  }
+
   /** How many of `limit` blocks from a place of a run on equal the hashes from `i` on. */
   match(page: number, at: number, limit: number, hashes: Uint32Array, i: number): number {
     const { hashes: blocks, pages } = this.arena

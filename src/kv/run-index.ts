@@ -126,8 +126,7 @@ export class RunIndex {
         continue
       }
       // New blocks, up to where a run begins that has lost its head.
-      let stop = i + 1
-      while (stop < count && this.#blocks.startingWith(hashes, stop) < 0) stop += 1
+      const stop = this.#blocks.nextStart(hashes, i + 1)
       const isNew = run < 0 || at < end
       if (isNew) {
         run = runs.create(this.#hasOrphans)
@@ -259,6 +258,7 @@ export class RunIndex {
     upper: Int32Array | null,
   ): void {
     if (this.entries === 0) return
+    matches.hasLower = true
     const { anchors, arena, runs } = this.#blocks
     const count = hashes.length >> 1
     const { device } = matches
