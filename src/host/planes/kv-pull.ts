@@ -12,6 +12,17 @@ import type { KvChunkHead } from '../../wire/index.ts'
 
 export type TakeBlock = (index: number, bytes: Uint8Array) => boolean
 
+/** Memory for a block that whoever takes it may keep. */
+export type AllocateBlock = (byteLength: number) => Uint8Array
+
+export interface KvPullOptions {
+  readonly pullId: number
+  readonly offer: KvOffer
+  readonly missing: readonly number[]
+  readonly into: TakeBlock
+  readonly allocate: AllocateBlock
+}
+
 interface BlockUnderWay {
   readonly index: number
   readonly bytes: Uint8Array
@@ -22,6 +33,7 @@ export class KvPull {
   readonly pullId: number
   readonly offer: KvOffer
   readonly #into: TakeBlock
+  readonly #allocate: AllocateBlock
   readonly #missing: Set<number>
   #block: BlockUnderWay | null = null
   #bytes = 0
@@ -32,11 +44,12 @@ export class KvPull {
   /** When something was taken last, on the clock of `performance.now`. */
   progressAtMs = performance.now()
 
-  constructor(pullId: number, offer: KvOffer, missing: readonly number[], into: TakeBlock) {
-    this.pullId = pullId
-    this.offer = offer
-    this.#missing = new Set(missing)
-    this.#into = into
+  constructor(options: KvPullOptions) {
+    this.pullId = options.pullId
+    this.offer = options.offer
+    this.#missing = new Set(options.missing)
+    this.#into = options.into
+    this.#allocate = options.allocate
   }
 
   get missing(): Uint32Array {
@@ -105,8 +118,11 @@ export class KvPull {
       throw this.#refused(`more bytes than the ${this.offer.kvBytes} offered`)
     }
     this.#bytes += blockBytes
-    // Its own memory, not the pool's: whoever takes the block keeps it.
-    this.#block = { index, bytes: Buffer.allocUnsafeSlow(blockBytes), filled: 0 }
+    const bytes = this.#allocate(blockBytes)
+    if (bytes.length !== blockBytes) {
+      throw new BatonError('kv.transfer_failed', 'no memory for the pulled KV')
+    }
+    this.#block = { index, bytes, filled: 0 }
   }
 
   #refused(message: string): BatonError {

@@ -6,7 +6,7 @@ import type { KvOffer } from '../../request/index.ts'
 import type { KvClient, KvPullStats } from '../../wire/index.ts'
 import { KvPeer } from './kv-peer.ts'
 import { KvPull } from './kv-pull.ts'
-import type { TakeBlock } from './kv-pull.ts'
+import type { AllocateBlock, TakeBlock } from './kv-pull.ts'
 import type { WireTiming } from './wire-socket.ts'
 
 export interface KvTcpClientOptions {
@@ -22,6 +22,11 @@ export interface KvTcpClientOptions {
   readonly kvBytesMax?: number
   /** A memory file system (`/dev/shm`): bytes of a server of the same machine are read there. */
   readonly shmDir?: string
+  /**
+   * Where blocks are put together. Default: fresh memory. A store that gives memory of evicted blocks again saves the
+   * page faults, which cost more than the transfer (bench/transfer.ts).
+   */
+  readonly allocate?: AllocateBlock
 }
 
 const DEFAULTS = {
@@ -30,6 +35,8 @@ const DEFAULTS = {
   stallMs: 10_000,
   idleMs: 60_000,
   kvBytesMax: 64 * 1024 * 1024 * 1024,
+  // Not from Node's pool, which whoever keeps a block would keep whole.
+  allocate: (byteLength: number): Uint8Array => Buffer.allocUnsafeSlow(byteLength),
 } as const
 
 export class KvTcpClient implements KvClient {
@@ -50,14 +57,15 @@ export class KvTcpClient implements KvClient {
   ): Promise<KvPullStats> {
     const startedAtMs = performance.now()
     const peer = this.#peerOf(offer)
-    const kvBytesMax = this.#options.kvBytesMax ?? DEFAULTS.kvBytesMax
+    const { kvBytesMax, allocate } = { ...DEFAULTS, ...this.#options }
     if (offer.kvBytes > kvBytesMax) {
       peer.release('abandoned', offer.offerId)
       const text = `the offered KV of ${offer.kvBytes} bytes is over the limit of ${kvBytesMax}`
       throw new BatonError('kv.transfer_failed', text, { data: { kvBytesMax } })
     }
     this.#pullIdLast = (this.#pullIdLast + 1) >>> 0
-    const pull = new KvPull(this.#pullIdLast, offer, missingIndexes, into)
+    const pullId = this.#pullIdLast
+    const pull = new KvPull({ pullId, offer, missing: missingIndexes, into, allocate })
     if (pull.isComplete) peer.release('acknowledged', offer.offerId)
     else await peer.run(pull, signal)
     return {

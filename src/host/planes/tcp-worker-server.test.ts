@@ -2,7 +2,8 @@ import { createServer, connect } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 
-import { BatonError, workerIdOf } from '../../base/index.ts'
+import { workerIdOf } from '../../base/index.ts'
+import type { BatonError } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import { finishChunk } from '../../request/index.ts'
 import {
