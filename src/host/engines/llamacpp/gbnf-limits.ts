@@ -1,0 +1,44 @@
+/**
+ * Limits of a grammar that came from outside. llama.cpp's parser calls itself for every parenthesis and ends the
+ * process when its stack does; very many alternatives take it seconds.
+ */
+import { BatonError } from '../../../base/index.ts'
+
+const LENGTH_MAX = 64 * 1024
+const DEPTH_MAX = 64
+const ALTERNATIVES_MAX = 5000
+
+/** Throws `request.invalid_argument`. */
+export function checkGbnf(gbnf: string): void {
+  if (gbnf.length > LENGTH_MAX) throw tooMuch(`${gbnf.length} characters`, LENGTH_MAX)
+  let depth = 0
+  let alternatives = 0
+  for (let at = 0; at < gbnf.length; at++) {
+    const character = gbnf[at]
+    if (character === '"') at = endOf(gbnf, at, '"')
+    else if (character === '[') at = endOf(gbnf, at, ']')
+    else if (character === '#') at = endOf(gbnf, at, '\n')
+    else if (character === '(') depth += 1
+    else if (character === ')') depth -= 1
+    else if (character === '|') alternatives += 1
+    if (depth > DEPTH_MAX) throw tooMuch('nested groups', DEPTH_MAX)
+  }
+  if (alternatives > ALTERNATIVES_MAX)
+    throw tooMuch(`${alternatives} alternatives`, ALTERNATIVES_MAX)
+}
+
+/** Where a literal, a set or a comment ends that begins at `from`. */
+function endOf(gbnf: string, from: number, end: string): number {
+  for (let at = from + 1; at < gbnf.length; at++) {
+    if (gbnf[at] === '\\' && end !== '\n') at += 1
+    else if (gbnf[at] === end) return at
+  }
+  return gbnf.length
+}
+
+function tooMuch(what: string, limit: number): BatonError {
+  return new BatonError(
+    'request.invalid_argument',
+    `the grammar is too large: ${what}, the limit is ${limit}`,
+  )
+}
