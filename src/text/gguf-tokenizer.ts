@@ -8,6 +8,7 @@ import { ggufPreTokenizer } from './gguf-pre-tokenizers.ts'
 import { readMerges } from './merge-table.ts'
 import { patternPreTokenizer } from './pre-tokenizer.ts'
 import { SpmTokenizer } from './spm-tokenizer.ts'
+import { ScorePairs } from './symbol-pairs.ts'
 import type { AddedToken, Tokenizer } from './tokenizer.ts'
 
 /** Kinds of tokens in `tokenizer.ggml.token_type`. */
@@ -53,10 +54,15 @@ function byteLevelBpe(
 
 function spm(values: ReadonlyMap<string, GgufValue>, vocabulary: Vocabulary): SpmTokenizer {
   const scores = values.get('tokenizer.ggml.scores')
+  const takesBlank = ggufFlag(values, 'tokenizer.ggml.add_space_prefix') ?? true
   return new SpmTokenizer({
     ...vocabulary,
-    scores: ArrayBuffer.isView(scores) ? scores : [],
-    addsSpacePrefix: ggufFlag(values, 'tokenizer.ggml.add_space_prefix') ?? true,
+    pairs: new ScorePairs(
+      vocabulary.names,
+      vocabulary.ids,
+      ArrayBuffer.isView(scores) ? scores : [],
+    ),
+    blankPrefix: { where: takesBlank ? 'stretch' : 'never', evenBeforeBlank: true },
     unknownTokenId: idAt(values, 'tokenizer.ggml.unknown_token_id', vocabulary.names.length),
     addsBos: addsBos(values, vocabulary, true),
   })

@@ -6,7 +6,7 @@ import { AddedTokenFinder } from './added-token-finder.ts'
 import { decodeTokens, wellFormed } from './decode-tokens.ts'
 import { libraryPipeline } from './hugging-face-library.ts'
 import type { LibraryPipeline } from './hugging-face-library.ts'
-import { isRecord } from './json-value.ts'
+import { isRecord, recordOf } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { TokenBuffer } from './token-buffer.ts'
 import type { TokenizerRoles } from './tokenizer-json.ts'
@@ -34,7 +34,10 @@ export class LibraryTokenizer implements Tokenizer {
     addedTokens: readonly AddedToken[],
     roles: TokenizerRoles,
   ) {
-    this.#library = libraryPipeline(json, isRecord(config) ? config : {})
+    this.#library = libraryPipeline(
+      hideControlTokens(json, addedTokens),
+      isRecord(config) ? config : {},
+    )
     this.addedTokens = addedTokens
     this.bosTokenId = roles.bosTokenId
     this.eosTokenIds = roles.eosTokenIds
@@ -42,6 +45,7 @@ export class LibraryTokenizer implements Tokenizer {
     this.#finder = new AddedTokenFinder(addedTokens)
     for (const token of addedTokens) this.#addedById.set(token.id, token)
     for (const [name, id] of this.#library.get_vocab()) this.#names[id] = name
+    for (const { id, text } of addedTokens) this.#names[id] = text
     for (let id = 0; id < this.#names.length; id++) this.#names[id] ??= ''
     this.vocabSize = this.#names.length
     this.#prefixesBlank =
@@ -104,4 +108,24 @@ export class LibraryTokenizer implements Tokenizer {
       .map((name) => model.tokens_to_ids.get(name) ?? unknown)
       .filter((id): id is number => typeof id === 'number')
   }
+}
+
+/**
+ * The same file in which control tokens have names that no text has: the models look pieces of text up by name, and
+ * would find `<s>` in what a user typed.
+ */
+function hideControlTokens(json: JsonRecord, addedTokens: readonly AddedToken[]): JsonRecord {
+  const hidden = new Map<string, string>()
+  for (const { id, text, control } of addedTokens) if (control) hidden.set(text, `\0${id}`)
+  const rename = (name: unknown): unknown =>
+    typeof name === 'string' ? (hidden.get(name) ?? name) : name
+  const model = recordOf(json['model'], 'model')
+  const vocab = model['vocab']
+  const renamed = Array.isArray(vocab)
+    ? (vocab as unknown[]).map((row) => (Array.isArray(row) ? [rename(row[0]), row[1]] : row))
+    : Object.fromEntries(
+        Object.entries(recordOf(vocab, 'model.vocab')).map(([name, id]) => [rename(name), id]),
+      )
+  const unknown = model['unk_token'] === undefined ? {} : { unk_token: rename(model['unk_token']) }
+  return { ...json, added_tokens: [], model: { ...model, vocab: renamed, ...unknown } }
 }

@@ -1,30 +1,38 @@
 /**
- * SentencePiece vocabularies as a GGUF carries them (`tokenizer.ggml.model` = `llama`): blanks are written `▁`, the
- * neighbouring characters whose joined token has the best score are joined, and what has no token becomes byte
- * tokens. Text is cut before `▁` where no token of the vocabulary can reach over the cut, so that words can be cached.
+ * SentencePiece vocabularies, from a GGUF (`tokenizer.ggml.model` = `llama`, tokens with scores) or a `tokenizer.json`
+ * (BPE with byte fallback, merges with ranks): blanks are written `▁`, the best neighbouring pair is joined, and what
+ * has no token becomes byte tokens. Text is cut before `▁` where no token can reach over the cut, so that words can be
+ * cached.
  */
 import { AddedTokenFinder } from './added-token-finder.ts'
 import { decodeTokens, wellFormed } from './decode-tokens.ts'
 import { mergeSymbols } from './merge-loop.ts'
-import type { PairRanks } from './merge-loop.ts'
 import { PieceCache } from './piece-cache.ts'
+import type { SymbolPairs } from './symbol-pairs.ts'
 import { TokenBuffer } from './token-buffer.ts'
 import type { AddedToken, EncodeOptions, Tokenizer } from './tokenizer.ts'
 
 export interface SpmOptions {
   readonly names: readonly string[]
-  readonly scores: ArrayLike<number>
+  readonly pairs: SymbolPairs
   /** Ids by name that plain text may become: no control tokens, no byte tokens. */
   readonly ids: ReadonlyMap<string, number>
   /** Byte → id of its token. */
   readonly byteIds: ReadonlyMap<number, number>
   readonly addedTokens: readonly AddedToken[]
-  /** Text at the start and after a control token begins with a blank of the tokenizer's own. */
-  readonly addsSpacePrefix: boolean
+  readonly blankPrefix: BlankPrefix
   readonly unknownTokenId: number | null
   readonly bosTokenId: number | null
   readonly eosTokenIds: readonly number[]
   readonly addsBos: boolean
+}
+
+/** Where a text gets a blank of the tokenizer's own in front. */
+export interface BlankPrefix {
+  /** At the start and behind every added token, only at the start, or nowhere. */
+  readonly where: 'stretch' | 'start' | 'never'
+  /** Also before a text that begins with a blank already. */
+  readonly evenBeforeBlank: boolean
 }
 
 const BLANK = '▁'
@@ -42,7 +50,7 @@ export class SpmTokenizer implements Tokenizer {
   readonly #finder: AddedTokenFinder
   readonly #addedById = new Map<number, AddedToken>()
   readonly #byteById = new Map<number, number>()
-  readonly #pairs: ScorePairs
+  readonly #pairs: SymbolPairs
   readonly #cutsWords: boolean
   readonly #cache = new PieceCache()
 
@@ -56,24 +64,24 @@ export class SpmTokenizer implements Tokenizer {
     this.#finder = new AddedTokenFinder(options.addedTokens)
     for (const token of options.addedTokens) this.#addedById.set(token.id, token)
     for (const [byte, id] of options.byteIds) this.#byteById.set(id, byte)
-    this.#pairs = new ScorePairs(options)
+    this.#pairs = options.pairs
     this.#cutsWords = ![...options.ids.keys()].some((name) => CUT_BEFORE_BLANK.test(name))
   }
 
   encode(text: string, options: EncodeOptions): Uint32Array {
     const ids = new TokenBuffer((text.length >> 1) + 8)
     if (options.addBos === true && this.bosTokenId !== null) ids.push(this.bosTokenId)
+    let isStart = true
     let isAfterToken = true
     this.#finder.visit(wellFormed(text), options, {
       onText: (stretch) => {
-        this.#encodePlain(
-          this.#options.addsSpacePrefix && isAfterToken ? ` ${stretch}` : stretch,
-          ids,
-        )
+        this.#encodePlain(stretch, this.#takesBlank(stretch, isStart, isAfterToken), ids)
+        isStart = false
         isAfterToken = false
       },
       onToken: (token) => {
         ids.push(token.id)
+        isStart = false
         isAfterToken = true
       },
     })
@@ -99,11 +107,19 @@ export class SpmTokenizer implements Tokenizer {
   /** The blank that `encode` put in front of the text is taken away again. */
   decode(ids: ArrayLike<number>, options: { readonly skipSpecialTokens?: boolean } = {}): string {
     const text = decodeTokens(this, ids, options.skipSpecialTokens ?? false)
-    return this.#options.addsSpacePrefix && text.startsWith(' ') ? text.slice(1) : text
+    return this.#options.blankPrefix.where !== 'never' && text.startsWith(' ')
+      ? text.slice(1)
+      : text
   }
 
-  #encodePlain(text: string, ids: TokenBuffer): void {
-    const escaped = text.replaceAll(' ', BLANK)
+  #takesBlank(stretch: string, isStart: boolean, isAfterToken: boolean): boolean {
+    const { where, evenBeforeBlank } = this.#options.blankPrefix
+    if (!evenBeforeBlank && /^[ ▁]/.test(stretch)) return false
+    return (where === 'stretch' && isAfterToken) || (where === 'start' && isStart)
+  }
+
+  #encodePlain(text: string, takesBlank: boolean, ids: TokenBuffer): void {
+    const escaped = (takesBlank ? BLANK : '') + text.replaceAll(' ', BLANK)
     for (const piece of this.#cutsWords ? escaped.split(CUT_BEFORE_BLANK) : [escaped]) {
       const known = this.#cache.get(piece)
       if (known !== undefined) ids.pushAll(known)
@@ -135,60 +151,5 @@ export class SpmTokenizer implements Tokenizer {
       const id = this.#options.byteIds.get(byte) ?? this.#options.unknownTokenId
       if (id !== null) ids.push(id)
     }
-  }
-}
-
-/**
- * Pairs are looked up by their joined name. A symbol is a token id, or `vocabSize + n` for the n-th character of the
- * piece that has no token.
- */
-class ScorePairs implements PairRanks {
-  readonly #names: readonly string[]
-  readonly #ids: ReadonlyMap<string, number>
-  /** Token id → rank: the place of its score among all scores, best first; equal scores share it. */
-  readonly #rankOf: Int32Array
-  readonly #unknown: string[] = []
-
-  constructor({ names, scores, ids }: SpmOptions) {
-    this.#names = names
-    this.#ids = ids
-    this.#rankOf = new Int32Array(names.length).fill(-1)
-    const score = (id: number): number => scores[id] ?? 0
-    const sorted = [...ids.values()].sort((a, b) => score(b) - score(a))
-    let rank = -1
-    let last: number | null = null
-    for (const id of sorted) {
-      if (score(id) !== last) rank++
-      last = score(id)
-      this.#rankOf[id] = rank
-    }
-  }
-
-  symbolOf(character: string): number {
-    const id = this.#ids.get(character)
-    if (id !== undefined) return id
-    this.#unknown.push(character)
-    return this.#names.length + this.#unknown.length - 1
-  }
-
-  characterOf(symbol: number): string {
-    return this.#unknown[symbol - this.#names.length] ?? ''
-  }
-
-  forgetCharacters(): void {
-    this.#unknown.length = 0
-  }
-
-  rank(left: number, right: number): number {
-    const id = this.#ids.get(this.#text(left) + this.#text(right))
-    return id === undefined ? -1 : this.#rankOf[id]!
-  }
-
-  merged(_rank: number, left: number, right: number): number {
-    return this.#ids.get(this.#text(left) + this.#text(right)) ?? left
-  }
-
-  #text(symbol: number): string {
-    return symbol < this.#names.length ? this.#names[symbol]! : this.characterOf(symbol)
   }
 }

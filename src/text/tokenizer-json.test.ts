@@ -1,8 +1,11 @@
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { byteFallbackModel } from '../../test/gguf/vocabularies.ts'
 import { randomTexts, UNKIND_TEXTS } from '../../test/text/unkind-texts.ts'
 import { libraryPipeline } from './hugging-face-library.ts'
+import { LibraryTokenizer } from './library-tokenizer.ts'
+import { SpmTokenizer } from './spm-tokenizer.ts'
 import { tokenizerFromJson } from './tokenizer-json.ts'
 import type { Tokenizer } from './tokenizer.ts'
 
@@ -18,60 +21,54 @@ interface LibraryEncode {
   encode(text: string): { readonly ids: readonly number[] }
 }
 
-/** A small vocabulary of the kind that SentencePiece models have in a `tokenizer.json`. */
-const BYTE_FALLBACK = {
-  version: '1.0',
-  added_tokens: [
-    { id: 0, content: '<unk>', special: true },
-    { id: 1, content: '<s>', special: true },
-    { id: 2, content: '</s>', special: true },
-  ],
-  normalizer: {
-    type: 'Sequence',
-    normalizers: [
-      { type: 'Prepend', prepend: '▁' },
-      { type: 'Replace', pattern: { String: ' ' }, content: '▁' },
-    ],
+const CONTROL_TOKENS = ['<unk>', '<s>', '</s>'].map((content, id) => ({
+  id,
+  content,
+  special: true,
+}))
+const BOS_FIRST = {
+  type: 'TemplateProcessing',
+  single: [{ SpecialToken: { id: '<s>', type_id: 0 } }, { Sequence: { id: 'A', type_id: 0 } }],
+  pair: [],
+  special_tokens: { '<s>': { id: '<s>', ids: [1], tokens: ['<s>'] } },
+}
+const ROLES = { bos_token: '<s>', eos_token: '</s>' }
+
+const REPLACE = { type: 'Replace', pattern: { String: ' ' }, content: '▁' }
+const PREPEND = { type: 'Prepend', prepend: '▁' }
+const metaspace = (prepend_scheme: string) => ({
+  normalizer: null,
+  pre_tokenizer: { type: 'Metaspace', replacement: '▁', prepend_scheme, split: false },
+})
+const BLANK_STYLES: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+  'prepend and replace': {
+    normalizer: { type: 'Sequence', normalizers: [PREPEND, REPLACE] },
+    pre_tokenizer: null,
   },
-  pre_tokenizer: null,
-  post_processor: {
-    type: 'TemplateProcessing',
-    single: [{ SpecialToken: { id: '<s>', type_id: 0 } }, { Sequence: { id: 'A', type_id: 0 } }],
-    pair: [],
-    special_tokens: { '<s>': { id: '<s>', ids: [1], tokens: ['<s>'] } },
-  },
-  decoder: {
-    type: 'Sequence',
-    decoders: [
-      { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
-      { type: 'ByteFallback' },
-      { type: 'Fuse' },
-      { type: 'Strip', content: ' ', start: 1, stop: 0 },
-    ],
-  },
+  replace: { normalizer: REPLACE, pre_tokenizer: null },
+  'metaspace first': metaspace('first'),
+  'metaspace always': metaspace('always'),
+  'metaspace never': metaspace('never'),
+}
+
+/** A vocabulary that only the library can do. */
+const UNIGRAM = {
+  added_tokens: CONTROL_TOKENS,
+  ...metaspace('always'),
+  post_processor: BOS_FIRST,
+  decoder: { type: 'Metaspace', replacement: '▁', prepend_scheme: 'always' },
   model: {
-    type: 'BPE',
-    unk_token: '<unk>',
-    byte_fallback: true,
-    fuse_unk: true,
-    vocab: Object.fromEntries(
-      [
-        '<unk>',
-        '<s>',
-        '</s>',
-        ...Array.from(
-          { length: 256 },
-          (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`,
-        ),
-        ...'▁helowrd<>/s'.split(''),
-        '▁h',
-        'el',
-        'lo',
-        '▁hel',
-        '▁hello',
-      ].map((name, id) => [name, id]),
-    ),
-    merges: ['▁ h', 'e l', 'l o', '▁h el', '▁hel lo'],
+    type: 'Unigram',
+    unk_id: 0,
+    vocab: [
+      ['<unk>', 0],
+      ['<s>', 0],
+      ['</s>', 0],
+      ...['▁', ...'helowrd<>/s'.split(''), '▁hello', '▁wor', 'ld'].map((name, i) => [
+        name,
+        -10 + i / 2,
+      ]),
+    ],
   },
 }
 
@@ -138,25 +135,45 @@ describe('tokenizerFromJson, byte-level BPE', () => {
   })
 })
 
-describe('tokenizerFromJson, other kinds', () => {
-  const spm = tokenizerFromJson({
-    json: BYTE_FALLBACK,
-    config: { bos_token: '<s>', eos_token: '</s>' },
+describe('tokenizerFromJson, SentencePiece-like BPE', () => {
+  const texts = [...UNKIND_TEXTS, ...randomTexts(SEED, 200)]
+  const model = byteFallbackModel(texts)
+  const jsonOf = (style: string) => ({
+    added_tokens: CONTROL_TOKENS,
+    post_processor: BOS_FIRST,
+    decoder: null,
+    model,
+    ...BLANK_STYLES[style],
   })
 
-  it('SentencePiece-like BPE - ids, bytes and roles', () => {
-    expect([...spm.encode('hello', { special: false })].map((id) => spm.tokenName(id))).toEqual([
-      '▁hello',
-    ])
-    expect([...spm.encode('hello', { special: false, addBos: true })][0]).toBe(1)
-    expect(spm).toMatchObject({ addsBos: true, bosTokenId: 1, eosTokenIds: [2] })
-  })
-
-  it('texts - come back, control tokens in them stay text', () => {
-    for (const text of ['hello world', 'é 你好 🎉', '<s>hello</s>', 'a\ud800b', '']) {
-      expect(roundTrips(spm, text)).toBe(true)
+  it.each(Object.keys(BLANK_STYLES))('%s - our own code, with the ids of the library', (style) => {
+    const own = tokenizerFromJson({ json: jsonOf(style), config: ROLES })
+    expect(own).toBeInstanceOf(SpmTokenizer)
+    const library = new LibraryTokenizer(jsonOf(style), ROLES, own.addedTokens, own)
+    for (const text of texts) {
+      for (const special of [true, false]) {
+        expect([...own.encode(text, { special })]).toEqual([...library.encode(text, { special })])
+      }
+      // A `▁` that somebody typed is a blank afterwards, as in every such vocabulary.
+      if (!text.includes('▁')) expect(roundTrips(own, text.trimStart())).toBe(true)
     }
-    expect([...spm.encode('<s>x', { special: false })]).not.toContain(1)
+    expect(own).toMatchObject({ addsBos: true, bosTokenId: 1, eosTokenIds: [2] })
+    expect([...own.encode('x', { special: false, addBos: true })][0]).toBe(1)
+  })
+})
+
+describe('tokenizerFromJson, other kinds', () => {
+  const unigram = tokenizerFromJson({ json: UNIGRAM, config: ROLES })
+
+  it('Unigram - the library does it, control tokens in user text stay text', () => {
+    expect(unigram).toBeInstanceOf(LibraryTokenizer)
+    const names = (text: string) =>
+      [...unigram.encode(text, { special: false })].map((id) => unigram.tokenName(id))
+    expect(names('hello world')).toEqual(['▁hello', '▁wor', 'ld'])
+    expect(names('<s>')).not.toContain('<s>')
+    for (const text of ['hello world', '<s>hello</s>', ''])
+      expect(roundTrips(unigram, text)).toBe(true)
+    expect([...unigram.encode('<s>hello', { special: true })][0]).toBe(1)
   })
 })
 

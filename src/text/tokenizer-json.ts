@@ -1,6 +1,6 @@
 /**
- * A `tokenizer.json` (with its `tokenizer_config.json`) as a `Tokenizer`. Byte-level BPE, which most models have,
- * runs on our own code; every other kind is left to the library.
+ * A `tokenizer.json` (with its `tokenizer_config.json`) as a `Tokenizer`. Byte-level BPE and SentencePiece-like BPE,
+ * which most models have, run on our own code; every other kind is left to the library.
  */
 import { BatonError } from '../base/index.ts'
 import { ByteLevelBpe } from './byte-level-bpe.ts'
@@ -8,8 +8,12 @@ import { isRecord, nameOfToken, recordOf, textOf } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { LibraryTokenizer } from './library-tokenizer.ts'
 import { readMerges } from './merge-table.ts'
+import type { MergeTable } from './merge-table.ts'
 import { patternPreTokenizer } from './pre-tokenizer.ts'
 import type { PreTokenize } from './pre-tokenizer.ts'
+import { readBlankPrefix } from './blank-prefix.ts'
+import { SpmTokenizer } from './spm-tokenizer.ts'
+import { MergePairs } from './symbol-pairs.ts'
 import type { AddedToken, Tokenizer } from './tokenizer.ts'
 
 export interface TokenizerJsonOptions {
@@ -20,6 +24,9 @@ export interface TokenizerJsonOptions {
   /** Ids that end the output, from `generation_config.json` or `config.json`; else the configured EOS token. */
   readonly eosTokenIds?: readonly number[]
 }
+
+/** Names are kept in an array, so an absurd id would cost memory. */
+const TOKEN_ID_MAX = 2 ** 24
 
 /** What a tokenizer needs beside its vocabulary. */
 export interface TokenizerRoles {
@@ -40,6 +47,7 @@ export function tokenizerFromJson(options: TokenizerJsonOptions): Tokenizer {
     )
     return (
       byteLevelBpe(json, addedTokens, roles) ??
+      sentencePieceBpe(json, addedTokens, roles) ??
       new LibraryTokenizer(json, options.config ?? {}, addedTokens, roles)
     )
   } catch (thrown) {
@@ -60,28 +68,9 @@ function byteLevelBpe(
   const model = recordOf(json['model'], 'model')
   const preTokenize = readPreTokenizer(json['pre_tokenizer'])
   const normalize = readNormalizer(json['normalizer'])
-  const isPlainBpe =
-    model['type'] === 'BPE' &&
-    !model['byte_fallback'] &&
-    !model['continuing_subword_prefix'] &&
-    !model['end_of_word_suffix'] &&
-    !model['dropout']
-  if (!isPlainBpe || preTokenize === null || normalize === undefined) return null
-  const vocab = recordOf(model['vocab'], 'model.vocab')
-  const ids = new Map<string, number>()
-  const names: string[] = []
-  for (const [name, id] of Object.entries(vocab)) {
-    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0)
-      throw new Error(`bad id of token ${name}`)
-    ids.set(name, id)
-    names[id] = name
-  }
-  const merges = readMerges(model['merges'], ids)
-  for (const token of addedTokens) {
-    names[token.id] = token.text
-    if (token.control) ids.delete(token.text)
-  }
-  for (let id = 0; id < names.length; id++) names[id] ??= ''
+  if (!isPlainBpe(model) || model['byte_fallback'] === true) return null
+  if (preTokenize === null || normalize === undefined) return null
+  const { ids, names, merges } = readBpeVocabulary(model, addedTokens)
   const ignoreMerges = model['ignore_merges'] === true
   return new ByteLevelBpe({
     names,
@@ -95,6 +84,69 @@ function byteLevelBpe(
   })
 }
 
+/** BPE over characters with `▁` for blanks and bytes for what has no token. */
+function sentencePieceBpe(
+  json: JsonRecord,
+  addedTokens: readonly AddedToken[],
+  roles: TokenizerRoles,
+): SpmTokenizer | null {
+  const model = recordOf(json['model'], 'model')
+  const blankPrefix = readBlankPrefix(json['normalizer'], json['pre_tokenizer'])
+  if (!isPlainBpe(model) || model['byte_fallback'] !== true || blankPrefix === null) return null
+  if (model['ignore_merges'] === true) return null
+  const { ids, names, merges } = readBpeVocabulary(model, addedTokens)
+  const byteIds = new Map<number, number>()
+  for (let byte = 0; byte < 256; byte++) {
+    const name = `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`
+    const id = ids.get(name)
+    if (id !== undefined) byteIds.set(byte, id)
+    ids.delete(name)
+  }
+  // Without all bytes an unknown character is one unknown token, which is the library's way.
+  if (byteIds.size < 256) return null
+  return new SpmTokenizer({
+    names,
+    ids,
+    byteIds,
+    addedTokens,
+    blankPrefix,
+    pairs: new MergePairs(names.length, ids, merges),
+    unknownTokenId: null,
+    ...roles,
+  })
+}
+
+function isPlainBpe(model: JsonRecord): boolean {
+  const extras = ['continuing_subword_prefix', 'end_of_word_suffix', 'dropout']
+  return model['type'] === 'BPE' && extras.every((name) => !model[name])
+}
+
+interface BpeVocabulary {
+  /** Without the control tokens. */
+  readonly ids: Map<string, number>
+  readonly names: readonly string[]
+  readonly merges: MergeTable
+}
+
+function readBpeVocabulary(model: JsonRecord, addedTokens: readonly AddedToken[]): BpeVocabulary {
+  const ids = new Map<string, number>()
+  const names: string[] = []
+  for (const [name, id] of Object.entries(recordOf(model['vocab'], 'model.vocab'))) {
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > TOKEN_ID_MAX) {
+      throw new Error(`bad id of token ${name}`)
+    }
+    ids.set(name, id)
+    names[id] = name
+  }
+  const merges = readMerges(model['merges'], ids)
+  for (const token of addedTokens) {
+    names[token.id] = token.text
+    if (token.control) ids.delete(token.text)
+  }
+  for (let id = 0; id < names.length; id++) names[id] ??= ''
+  return { ids, names, merges }
+}
+
 function readAddedTokens(json: JsonRecord): AddedToken[] {
   const list = json['added_tokens']
   if (list === undefined || list === null) return []
@@ -102,7 +154,7 @@ function readAddedTokens(json: JsonRecord): AddedToken[] {
   return list.map((value: unknown) => {
     const token = recordOf(value, 'added token')
     const id = token['id']
-    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0)
+    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > TOKEN_ID_MAX)
       throw new Error('an added token without an id')
     return {
       id,

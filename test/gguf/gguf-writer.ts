@@ -46,7 +46,7 @@ function encode(entry: GgufEntry): Buffer[] {
 }
 
 function list(type: number, items: readonly Buffer[]): Buffer[] {
-  return [u32(TYPE_CODE.array), u32(type), u64(items.length), ...items]
+  return [u32(TYPE_CODE.array), u32(type), u64(items.length), Buffer.concat(items)]
 }
 
 function u32(value: number): Buffer {

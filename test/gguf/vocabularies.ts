@@ -104,6 +104,27 @@ export function spmVocabulary(
   }
 }
 
+/** The same kind of vocabulary as the model of a `tokenizer.json`: merges over characters, bytes as fallback. */
+export function byteFallbackModel(texts: readonly string[]): Readonly<Record<string, unknown>> {
+  const reserved = ['<unk>', '<s>', '</s>']
+  for (let byte = 0; byte < 256; byte++) {
+    reserved.push(`<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`)
+  }
+  const escaped = texts.map((text) => text.replace(/\p{Surrogate}/gu, '').replaceAll(' ', '▁'))
+  let words = escaped.map((text) => Array.from(text))
+  const names = new Set([...reserved, ...words.flat()])
+  const merges: string[][] = []
+  for (let i = 0; i < 300; i++) {
+    const pair = mostFrequentPair(words, reserved)
+    if (pair === null) break
+    merges.push(pair)
+    names.add(pair.join(''))
+    words = words.map((word) => join(word, pair))
+  }
+  const vocab = Object.fromEntries([...names].map((name, id) => [name, id]))
+  return { type: 'BPE', unk_token: '<unk>', fuse_unk: true, byte_fallback: true, vocab, merges }
+}
+
 function typeOf(id: number, plain: number): number {
   if (id < plain) return 1
   return id < plain + CONTROL_TOKENS.length ? 3 : 4
