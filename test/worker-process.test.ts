@@ -243,6 +243,20 @@ describe('worker process - going down', () => {
     expect(view.left).toEqual(['process-died'])
   })
 
+  it('suspended - its entry expires, its requests end; resumed, it is back', async () => {
+    const { worker, view, card } = await scene()
+    const sent = view.send(card, { extra: hang })
+    await sent.firstToken
+    worker.child.kill('SIGSTOP')
+    expect(await sent.ended).toBe('transport.disconnected')
+    await until('left', () => view.left.length === 1)
+    expect(view.left).toEqual(['expired'])
+    view.cards.clear()
+    worker.child.kill('SIGCONT')
+    await until('joined again', () => view.cards.size === 1)
+    expect(await view.send(card).ended).toBe('length')
+  })
+
   it('a hung engine - its requests end with response_timeout, the process exits with 70', async () => {
     const { worker, view, card } = await scene({ worker: { limits: { stallTimeoutMs: 400 } } })
     const sent = view.send(card, { extra: hang })

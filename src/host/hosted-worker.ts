@@ -22,7 +22,10 @@ import { osClock } from './os-clock.ts'
 import { openKvTcp } from './open-kv.ts'
 import type { OpenKv } from './open-kv.ts'
 import type { LocalRequestPlane } from './planes/local-request-plane.ts'
+import type { HttpServer } from './http-server.ts'
 import { TcpWorkerServer } from './planes/tcp-worker-server.ts'
+import { listenWorkerAdmin } from './worker-admin.ts'
+import { WorkerMetrics } from './worker-metrics.ts'
 
 /** How requests reach the worker. */
 export type WorkerPlane =
@@ -49,35 +52,50 @@ export interface HostedWorkerOptions {
   readonly limits?: Partial<WorkerLimits>
   readonly shutdown?: Partial<ShutdownConfig>
   readonly observe?: WorkerObserver
+  /** A fault of ours, to be logged. */
+  readonly onFault?: (error: unknown) => void
   readonly taints?: readonly string[]
   readonly topology?: Readonly<Record<string, string>>
+  /** Health, metrics and commands over HTTP; absent: no such port. */
+  readonly admin?: { readonly host: string; readonly port: number; readonly token?: string }
 }
 
 export class HostedWorker {
   readonly worker: Worker
+  readonly metrics: WorkerMetrics
   readonly #options: HostedWorkerOptions
+  #admin: HttpServer | null = null
   #server: TcpWorkerServer | null = null
   #kv: OpenKv | null = null
   #closing: Promise<ShutdownReport> | null = null
 
   constructor(options: HostedWorkerOptions) {
-    const { engine, engineName, mode, version, limits, shutdown, observe, taints, topology } =
-      options
+    const { engine, engineName, mode, version, limits, shutdown, taints, topology } = options
+    const workerId = options.workerId ?? randomWorkerId()
     this.#options = options
+    this.metrics = new WorkerMetrics(() => this.worker.health(), { worker_id: workerId, mode })
     this.worker = new Worker({
       engine,
       engineName,
       mode,
       version,
-      workerId: options.workerId ?? randomWorkerId(),
+      workerId,
+      observe: (event) => {
+        this.metrics.observe(event)
+        options.observe?.(event)
+      },
       clock: osClock,
       pid: process.pid,
       ...(limits === undefined ? {} : { limits }),
       ...(shutdown === undefined ? {} : { shutdown }),
-      ...(observe === undefined ? {} : { observe }),
       ...(taints === undefined ? {} : { taints }),
       ...(topology === undefined ? {} : { topology }),
     })
+  }
+
+  /** Where the admin port is, once `start` was called. */
+  get adminPort(): number | undefined {
+    return this.#admin?.port
   }
 
   get workerId(): WorkerId {
@@ -87,6 +105,7 @@ export class HostedWorker {
   /** Rejects with the reason, having given everything back. */
   async start(): Promise<WorkerCard> {
     try {
+      await this.#openAdmin()
       return await this.worker.start({
         open: () => this.#open(),
         register: (card) => this.#options.discovery.register(card),
@@ -130,6 +149,18 @@ export class HostedWorker {
     return { host, port: server.port, uplink: server, kv }
   }
 
+  /** Before the engine starts: whoever watches the process wants to know that it lives. */
+  async #openAdmin(): Promise<void> {
+    const { admin } = this.#options
+    if (admin === undefined) return
+    this.#admin = await listenWorkerAdmin({
+      ...admin,
+      worker: this.worker,
+      metrics: () => this.metrics.text(),
+      onFault: (error) => this.#options.onFault?.(error),
+    })
+  }
+
   #openKv(): Promise<OpenKv> {
     const { mode, plane, openKv } = this.#options
     if (openKv !== undefined) return openKv(mode)
@@ -141,7 +172,7 @@ export class HostedWorker {
   async #closeEnds(): Promise<void> {
     const { plane } = this.#options
     if (plane.kind === 'local') plane.plane.removeWorker(this.workerId)
-    await Promise.all([this.#server?.close(), this.#kv?.close()])
+    await Promise.all([this.#server?.close(), this.#kv?.close(), this.#admin?.close(0)])
   }
 }
 

@@ -6,10 +6,13 @@
  * with 70, so that whoever supervises it starts another.
  */
 import { BatonError } from '../base/index.ts'
-import type { ShutdownConfig, WorkerEvent } from '../worker/index.ts'
+import type { ShutdownConfig, WorkerEvent, WorkerObserver } from '../worker/index.ts'
 import { DEFAULT_SHUTDOWN } from '../worker/index.ts'
+import { createLogger } from './frontend-log.ts'
+import type { LogLevel } from './frontend-log.ts'
 import { HostedWorker } from './hosted-worker.ts'
 import type { HostedWorkerOptions } from './hosted-worker.ts'
+import { workerLog } from './worker-log.ts'
 import type { WorkerReport } from './worker-supervisor.ts'
 
 export const EXIT_START_FAILED = 1
@@ -20,6 +23,8 @@ export interface WorkerProcessOptions extends Omit<HostedWorkerOptions, 'plane'>
   /** 0: any free port. */
   readonly port: number
   readonly secret?: string
+  /** Of what the worker reports, on standard error. Absent: `warn`. */
+  readonly logLevel?: LogLevel
   /**
    * How `ready` or `failed` is said, once. Absent: over the IPC channel when there is one, else as a line of JSON on
    * standard output.
@@ -39,17 +44,21 @@ export async function runWorkerProcess(options: WorkerProcessOptions): Promise<n
 class WorkerProcessLife {
   readonly #options: WorkerProcessOptions
   readonly #hosted: HostedWorker
+  readonly #log: WorkerObserver
   readonly #ended: Promise<number>
   #end: (exitCode: number) => void = () => undefined
   #isStopping = false
 
   constructor(options: WorkerProcessOptions) {
     const { host, port, secret } = options
+    const logger = createLogger(options.logLevel ?? 'warn')
+    this.#log = workerLog(logger)
     this.#options = options
     this.#hosted = new HostedWorker({
       ...options,
       plane: { kind: 'tcp', host, port, ...(secret === undefined ? {} : { secret }) },
       observe: (event) => this.#onEvent(event),
+      onFault: (error) => logger.error({ err: error }, 'fault of ours'),
     })
     this.#ended = new Promise((resolve) => {
       this.#end = resolve
@@ -95,6 +104,7 @@ class WorkerProcessLife {
   }
 
   #onEvent(event: WorkerEvent): void {
+    this.#log(event)
     this.#options.observe?.(event)
     // A hung engine cannot be waited for, only replaced.
     if (event.kind === 'engine-stalled') {

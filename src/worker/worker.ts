@@ -160,8 +160,8 @@ export class Worker implements WorkerHandler {
     return this.status()
   }
 
-  control(name: string, body: unknown): Promise<unknown> {
-    return this.#running().controls.run(name, body)
+  async control(name: string, body: unknown): Promise<unknown> {
+    return await this.#running().controls.run(name, body)
   }
 
   get controlNames(): readonly string[] {
