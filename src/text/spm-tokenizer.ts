@@ -37,7 +37,7 @@ export interface BlankPrefix {
 
 const BLANK = '▁'
 const NO_BYTES = new Uint8Array(0)
-const CUT_BEFORE_BLANK = /(?<=[^▁])(?=▁)/u
+const BLANK_INSIDE = /[^▁]▁/u
 const encoder = new TextEncoder()
 
 export class SpmTokenizer implements Tokenizer {
@@ -65,7 +65,7 @@ export class SpmTokenizer implements Tokenizer {
     for (const token of options.addedTokens) this.#addedById.set(token.id, token)
     for (const [byte, id] of options.byteIds) this.#byteById.set(id, byte)
     this.#pairs = options.pairs
-    this.#cutsWords = ![...options.ids.keys()].some((name) => CUT_BEFORE_BLANK.test(name))
+    this.#cutsWords = ![...options.ids.keys()].some((name) => BLANK_INSIDE.test(name))
   }
 
   encode(text: string, options: EncodeOptions): Uint32Array {
@@ -120,7 +120,7 @@ export class SpmTokenizer implements Tokenizer {
 
   #encodePlain(text: string, takesBlank: boolean, ids: TokenBuffer): void {
     const escaped = (takesBlank ? BLANK : '') + text.replaceAll(' ', BLANK)
-    for (const piece of this.#cutsWords ? escaped.split(CUT_BEFORE_BLANK) : [escaped]) {
+    for (const piece of this.#cutsWords ? cutBeforeBlanks(escaped) : [escaped]) {
       const known = this.#cache.get(piece)
       if (known !== undefined) ids.pushAll(known)
       else {
@@ -152,4 +152,17 @@ export class SpmTokenizer implements Tokenizer {
       if (id !== null) ids.push(id)
     }
   }
+}
+
+/** Pieces that begin with all their blanks: `▁the▁▁fox` is `▁the`, `▁▁fox`. */
+function cutBeforeBlanks(text: string): string[] {
+  const pieces: string[] = []
+  let start = 0
+  for (let at = text.indexOf(BLANK, 1); at >= 0; at = text.indexOf(BLANK, at + 1)) {
+    if (text.charAt(at - 1) === BLANK) continue
+    pieces.push(text.slice(start, at))
+    start = at
+  }
+  pieces.push(text.slice(start))
+  return pieces
 }
