@@ -1,46 +1,73 @@
 /**
- * The written side of a decision: the best candidates with every term, and the words of a refusal.
+ * The written side of a decision: the record, the best candidates with every term, and the words of a refusal.
  */
 import { BatonError } from '../base/index.ts'
 import { creditOf, decayOf, prefillBlocksOf, taintFactor } from './cost.ts'
-import type { CostCandidate, CostRequest } from './cost.ts'
-import type { CandidateRecord } from './decision-record.ts'
+import type { CandidateRecord, DecisionRecord } from './decision-record.ts'
+import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import { describeExclusion } from './eligibility.ts'
+import type { Exclusion } from './eligibility.ts'
+import type { Pin } from './pin.ts'
+import type { RankPricing } from './rank-pricing.ts'
 import type { RankTable } from './rank-table.ts'
-import type { SelectionQuery } from './selection.ts'
 
-export interface CandidateNotes {
+export interface PricedRanks {
   readonly count: number
   readonly limit: number
   readonly costs: Float64Array
   readonly slots: Int32Array
   readonly table: RankTable
-  readonly cost: CostRequest
-  readonly preferredTaints: Readonly<Record<string, number>> | undefined
-  look(slot: number): CostCandidate
-  extra(slot: number): number
+  readonly pricing: RankPricing
+}
+
+export function recordDecision(
+  { config, clock, table }: PoolParts,
+  scope: DecisionScope,
+  ranksEligible: number,
+  candidates: readonly CandidateRecord[],
+  outcome: DecisionRecord['outcome'],
+): DecisionRecord {
+  const { request, phase, queuedMs, note } = scope.query
+  const record = {
+    requestId: request.requestId,
+    phase,
+    atMs: scope.nowMs,
+    atEpochMs: clock.epochMs(),
+    mode: config.mode,
+    promptTokens: scope.cost.promptTokens,
+    promptBlocks: scope.promptBlocks,
+    queuedMs,
+    ranksSeen: table.live.length,
+    ranksEligible,
+    candidates,
+    excluded: scope.excluded,
+    outcome,
+  }
+  return note === undefined ? record : { ...record, disaggregation: note }
 }
 
 /** The cheapest `limit` candidates, best first; terms are worked out again for these only. */
-export function recordCandidates(notes: CandidateNotes): CandidateRecord[] {
-  return cheapest(notes.costs, notes.count, notes.limit).map((i) => {
-    const slot = notes.slots[i] as number
-    const { card, dpRank, taints } = notes.table.row(slot)
-    const rank = notes.look(slot)
+export function recordCandidates(scope: DecisionScope, ranks: PricedRanks): CandidateRecord[] {
+  const { cost, query } = scope
+  const preferred = query.request.routing.preferredTaints
+  return cheapest(ranks.costs, ranks.count, ranks.limit).map((i) => {
+    const slot = ranks.slots[i] as number
+    const { card, dpRank, taints } = ranks.table.row(slot)
+    const rank = ranks.pricing.look(scope, slot)
     return {
       workerId: card.workerId,
       dpRank,
-      cost: notes.costs[i] as number,
-      prefillBlocks: prefillBlocksOf(notes.cost, rank),
-      credit: creditOf(notes.cost, rank),
+      cost: ranks.costs[i] as number,
+      prefillBlocks: prefillBlocksOf(cost, rank),
+      credit: creditOf(cost, rank),
       deviceBlocks: rank.deviceBlocks,
       hostBlocks: rank.hostBlocks,
       diskBlocks: rank.diskBlocks,
-      decay: decayOf(notes.cost, rank),
+      decay: decayOf(cost, rank),
       decodeBlocks: rank.activeDecodeBlocks + rank.additionalBlocks,
       activeRequests: rank.activeRequests,
-      taintFactor:
-        notes.preferredTaints === undefined ? 1 : taintFactor(notes.preferredTaints, taints),
-      extra: notes.extra(slot),
+      taintFactor: preferred === undefined ? 1 : taintFactor(preferred, taints),
+      extra: ranks.pricing.extra(scope, slot),
     }
   })
 }
@@ -63,28 +90,47 @@ function cheapest(costs: Float64Array, count: number, limit: number): number[] {
 }
 
 /** Nobody is left: all too busy, or nobody at all. */
-export function refusalError(
-  scope: { query: SelectionQuery; overloadedCount: number; excludedCount: number },
-  summary: string,
-): BatonError {
+export function refusalError(scope: DecisionScope): BatonError {
   const { phase } = scope.query
+  const summary = summaryOf(scope)
   if (scope.overloadedCount > 0) {
-    return new BatonError(
-      'capacity.pool_exhausted',
-      `all ${phase} workers are busy, please retry later (${summary})`,
-      {
-        data: {
-          phase,
-          limit: scope.excludedCount,
-          current: scope.overloadedCount,
-          retryAfterMs: 1000,
-        },
-      },
-    )
+    const data = {
+      phase,
+      limit: scope.excludedCount,
+      current: scope.overloadedCount,
+      retryAfterMs: RETRY_AFTER_MS,
+    }
+    const message = `all ${phase} workers are busy, please retry later (${summary})`
+    return new BatonError('capacity.pool_exhausted', message, { data })
   }
   return new BatonError(
     'backend.worker_unavailable',
     summary === '' ? `no ${phase} worker is there` : `no ${phase} worker may be taken: ${summary}`,
     { data: { phase } },
   )
+}
+
+/** The one worker that was asked for cannot be taken. */
+export function exactRefusal(
+  scope: DecisionScope,
+  { workerId }: Pin,
+  exclusion: Exclusion,
+  why: string,
+): BatonError {
+  const { phase } = scope.query
+  const isBusy = exclusion.kind === 'overloaded'
+  const data = { phase, workerId, reason: exclusion.kind }
+  return new BatonError(
+    isBusy ? 'capacity.worker_overloaded' : 'backend.worker_unavailable',
+    `${phase} worker ${workerId} (${why}) cannot be taken: ${describeExclusion(exclusion)}`,
+    { data: isBusy ? { ...data, limit: 1, current: 1, retryAfterMs: RETRY_AFTER_MS } : data },
+  )
+}
+
+const RETRY_AFTER_MS = 1000
+
+function summaryOf({ excluded }: DecisionScope): string {
+  const counts = new Map<string, number>()
+  for (const { reason } of excluded) counts.set(reason, (counts.get(reason) ?? 0) + 1)
+  return [...counts].map(([reason, count]) => `${count} ${reason}`).join(', ')
 }

@@ -28,6 +28,7 @@ import {
 import type { HandOver } from './leg-requests.ts'
 import type { Leg } from './leg.ts'
 import type { Placement } from './placement.ts'
+import { PrefillSink } from './prefill-sink.ts'
 import type { RouterConfig } from './router-config.ts'
 import { mergeTopology } from './topology.ts'
 import type { WorkerRouter } from './worker-router.ts'
@@ -332,44 +333,5 @@ export class DisaggregatedRequest implements RequestHandle {
     if (this.#ended) return
     this.#ended = true
     this.#sink.onChunk(finishChunk('cancelled'))
-  }
-}
-
-interface PrefillSinkParts {
-  readonly routed: ReplySink
-  onDone(chunk: Chunk, result: PrefillResult | null): void
-  onError(error: BatonError): void
-}
-
-/** Reads the prefill leg: its token is dropped, its terminal chunk and hand-over are what counts. */
-class PrefillSink implements ReplySink {
-  readonly #parts: PrefillSinkParts
-  #result: PrefillResult | null = null
-  readonly #tokenIds: number[] = []
-  isDone = false
-
-  constructor(parts: PrefillSinkParts) {
-    this.#parts = parts
-  }
-
-  onRouted(event: Parameters<NonNullable<ReplySink['onRouted']>>[0]): void {
-    this.#parts.routed.onRouted?.(event)
-  }
-
-  onToken(tokenId: number): void {
-    this.#tokenIds.push(tokenId)
-  }
-
-  onChunk(chunk: Chunk): void {
-    this.#tokenIds.push(...chunk.tokenIds)
-    this.#result = chunk.prefillResult ?? this.#result
-    if (chunk.finish === undefined) return
-    this.isDone = true
-    this.#parts.onDone({ ...chunk, tokenIds: this.#tokenIds }, this.#result)
-  }
-
-  onError(error: BatonError): void {
-    this.isDone = true
-    this.#parts.onError(error)
   }
 }

@@ -47,12 +47,14 @@ export function constraintsOf(hints: RoutingHints, phase: Phase): Constraints {
   }
 }
 
-export function isUnconstrained(constraints: Constraints): boolean {
+/** Everybody in the pool may take the request, as far as its constraints go. */
+export function isUnconstrained(constraints: Constraints, table: RankTable): boolean {
+  const { decodeModeCount, workerCount } = table
   return (
     constraints.allowed === null &&
     constraints.excluded === null &&
     constraints.requiredTaints.length === 0 &&
-    !constraints.decodeOnly
+    (!constraints.decodeOnly || decodeModeCount === 0 || decodeModeCount === workerCount)
   )
 }
 

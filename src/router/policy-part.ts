@@ -2,7 +2,7 @@
  * The small parts that a routing policy is made of: a filter says who may not, a scorer adds to a cost, a picker takes
  * one of the costs. Each is a plain function; `examples/scorer.ts` shows one.
  *
- * A candidate is one rank of one worker. The object is reused for the next candidate: copy what you keep.
+ * A candidate is one rank of one worker.
  */
 import type { Random } from '../base/index.ts'
 import type { GenerateRequest, WorkerCard } from '../request/index.ts'

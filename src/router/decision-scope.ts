@@ -1,0 +1,88 @@
+/**
+ * What one decision knows beside the pool: the request's hashes, constraints and weights, and the notes it takes.
+ */
+import type { Clock, Random } from '../base/index.ts'
+import type { BlockHashes } from '../kv/index.ts'
+import type { ActiveSequences } from './active-sequences.ts'
+import { overrideWeights } from './cost.ts'
+import type { CostRequest } from './cost.ts'
+import type { ExclusionRecord } from './decision-record.ts'
+import { constraintsOf } from './eligibility.ts'
+import type { Constraints } from './eligibility.ts'
+import type { OverlapIndex } from './overlap-index.ts'
+import type { PromptHasher } from './prompt-hasher.ts'
+import type { RankTable } from './rank-table.ts'
+import type { RouterConfig } from './router-config.ts'
+import type { SelectionQuery } from './selection.ts'
+
+/** The state of a pool that decisions read. */
+export interface PoolParts {
+  readonly config: RouterConfig
+  readonly clock: Clock
+  readonly random: Random
+  readonly table: RankTable
+  readonly sequences: ActiveSequences
+  readonly index: OverlapIndex
+  readonly hasher: PromptHasher
+  readonly blockSize: () => number
+}
+
+export interface DecisionScope {
+  readonly query: SelectionQuery
+  readonly nowMs: number
+  constraints: Constraints
+  readonly hashes: BlockHashes | null
+  readonly promptBlocks: number
+  cost: CostRequest
+  readonly assumeKvReuse: boolean
+  /** Blocks that the request adds to a rank which shares none. */
+  readonly trackedBlocks: number
+  readonly excluded: ExclusionRecord[]
+  excludedCount: number
+  overloadedCount: number
+}
+
+/**
+ * Looks the prompt up: overlaps into the index's matches, active prefixes into `depths`. Without `withOverlap` nothing is
+ * looked up, and only eligibility may be asked then.
+ */
+export function openScope(
+  pool: PoolParts,
+  query: SelectionQuery,
+  depths: Int32Array,
+  withOverlap: boolean,
+): DecisionScope {
+  const { config, clock, hasher, sequences, index } = pool
+  const { request, phase } = query
+  const nowMs = clock.nowMs()
+  const { overrides } = request.routing
+  const blockSize = pool.blockSize()
+  const assumeKvReuse = overrides?.assumeKvReuse ?? config.assumeKvReuse
+  const hashes = withOverlap && config.mode === 'kv' ? hasher.hash(request, blockSize) : null
+  sequences.refresh(nowMs)
+  if (hashes === null) index.matches.clear()
+  else index.find(hashes, nowMs)
+  const isTracked = config.trackActiveBlocks && hashes !== null
+  if (isTracked && assumeKvReuse) sequences.depths(hashes.sequence, depths)
+  else depths.fill(0)
+  return {
+    query,
+    nowMs,
+    constraints: constraintsOf(request.routing, phase),
+    hashes,
+    assumeKvReuse,
+    promptBlocks: Math.ceil(request.tokenIds.length / blockSize),
+    trackedBlocks: isTracked ? hashes.sequence.length / 2 : 0,
+    cost: {
+      weights: overrideWeights(config, overrides),
+      blockSize,
+      promptTokens: request.tokenIds.length,
+      trackPrefill: overrides?.trackPrefillTokens ?? config.trackPrefillTokens,
+      isDecode: phase === 'decode',
+      minActivePrefillTokens: 0,
+    },
+    excluded: [],
+    excludedCount: 0,
+    overloadedCount: 0,
+  }
+}

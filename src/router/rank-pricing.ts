@@ -1,0 +1,93 @@
+/**
+ * The price of each rank for one request: the pool's columns, seen through the cost function and the user's scorers.
+ *
+ * The view is one object that is set to rank after rank, so that pricing a thousand ranks allocates nothing.
+ */
+import {
+  cachedTokensOf,
+  costOf,
+  effectiveOverlapBlocks,
+  newCostCandidate,
+  taintFactor,
+} from './cost.ts'
+import type { CostCandidate } from './cost.ts'
+import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import type { Candidate } from './policy-part.ts'
+
+export class RankPricing {
+  readonly #pool: PoolParts
+  readonly #view = newCostCandidate()
+  /** Blocks of the prompt that are active on each slot. */
+  depths = new Int32Array(0)
+
+  constructor(pool: PoolParts) {
+    this.#pool = pool
+  }
+
+  /** Fills `costs` for the first `count` candidates; with a decay it first finds the idlest of them. */
+  price(scope: DecisionScope, candidates: Int32Array, count: number, costs: Float64Array): void {
+    const { config, table } = this.#pool
+    const { weights, trackPrefill } = scope.cost
+    if (weights.overlapScoreCreditDecay > 0 && trackPrefill) {
+      let least = Infinity
+      for (let i = 0; i < count; i++) {
+        least = Math.min(least, table.activePrefillTokens[candidates[i] as number] as number)
+      }
+      scope.cost = { ...scope.cost, minActivePrefillTokens: least }
+    }
+    const { cost } = scope
+    const preferred = scope.query.request.routing.preferredTaints
+    const hasTaints = preferred !== undefined && Object.keys(preferred).length > 0
+    const hasScorers = config.scorers.length > 0
+    for (let i = 0; i < count; i++) {
+      const slot = candidates[i] as number
+      let value = costOf(cost, this.look(scope, slot))
+      if (hasTaints) value *= taintFactor(preferred, table.row(slot).taints)
+      if (hasScorers) value += this.extra(scope, slot)
+      costs[i] = value
+    }
+  }
+
+  /** The view, set to one rank; good until the next call. */
+  look(scope: DecisionScope, slot: number): CostCandidate {
+    const { table, index } = this.#pool
+    const { weights, blockSize } = scope.cost
+    const { matches } = index
+    const view = this.#view
+    const device = matches.device[slot] as number
+    const host = matches.host[slot] as number
+    const disk = matches.disk[slot] as number
+    view.deviceBlocks = device
+    view.hostBlocks = host
+    view.diskBlocks = disk
+    const effective = effectiveOverlapBlocks(weights, device, host, disk)
+    view.cachedTokens = effective === 0 ? 0 : cachedTokensOf(effective, blockSize)
+    view.activePrefillTokens = table.activePrefillTokens[slot] as number
+    view.activeDecodeBlocks = Math.round(table.activeDecodeBlocks[slot] as number)
+    view.activeRequests = table.activeRequests[slot] as number
+    view.additionalBlocks = Math.max(scope.trackedBlocks - (this.depths[slot] as number), 0)
+    return view
+  }
+
+  /** Sum of the user's scorers. */
+  extra(scope: DecisionScope, slot: number): number {
+    const { scorers } = this.#pool.config
+    if (scorers.length === 0) return 0
+    const candidate = this.candidate(scope, slot)
+    return scorers.reduce((sum, one) => sum + one.score(candidate, scope.query.request), 0)
+  }
+
+  candidate(scope: DecisionScope, slot: number): Candidate {
+    const { table, index } = this.#pool
+    const { card, dpRank } = table.row(slot)
+    return {
+      card,
+      dpRank,
+      activePrefillTokens: table.activePrefillTokens[slot] as number,
+      activeDecodeBlocks: table.activeDecodeBlocks[slot] as number,
+      activeRequests: table.activeRequests[slot] as number,
+      overlapBlocks: index.matches.device[slot] as number,
+      promptBlocks: scope.promptBlocks,
+    }
+  }
+}
