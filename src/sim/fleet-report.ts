@@ -43,7 +43,15 @@ export interface FleetReport {
   readonly goodputPerSecond: number
   /** Share of all requests that count as good. */
   readonly good: number
+  /** Requests that the router still believes to be under way when all have ended: must be 0. */
+  readonly leftBookings: number
   readonly workers: readonly FleetWorkerReport[]
+}
+
+export interface FleetRun {
+  readonly requests: number
+  readonly startMs: number
+  readonly leftBookings: number
 }
 
 /** Collects while the fleet runs. */
@@ -90,7 +98,8 @@ export class FleetMeasure {
     this.#disaggregated += 1
   }
 
-  report(requests: number, startMs: number, workers: readonly FleetWorkerReport[]): FleetReport {
+  report(run: FleetRun, workers: readonly FleetWorkerReport[]): FleetReport {
+    const { requests, startMs, leftBookings } = run
     const durationMs = Math.max(0, this.#lastEndMs - startMs)
     const perSecond = (count: number): number =>
       durationMs === 0 ? 0 : (count * 1000) / durationMs
@@ -115,6 +124,7 @@ export class FleetMeasure {
       outputTokensPerSecond: perSecond(this.#outputTokens),
       goodputPerSecond: perSecond(this.#good),
       good: requests === 0 ? 0 : this.#good / requests,
+      leftBookings,
       workers: workers.map((worker) => ({
         ...worker,
         utilisation: durationMs === 0 ? 0 : worker.busyMs / durationMs,

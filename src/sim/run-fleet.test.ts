@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Distribution } from './distribution.ts'
 import { formatFleetReport } from './fleet-report.ts'
@@ -69,6 +70,38 @@ describe('runFleet', () => {
       fleet({ workers: [{ mode: 'agg', count: 1, engine: { blockCount: 8 } }] }),
     )
     expect(report.failed).toEqual({ 'request.context_length_exceeded': 120 })
+  })
+})
+
+describe('runFleet - random deaths', () => {
+  it('every request ends once and the router books nothing for the dead', () => {
+    const death = fc.record({ worker: fc.nat(4), atMs: fc.integer({ min: 1, max: 4000 }) })
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(death, { maxLength: 4, selector: ({ worker }) => worker }),
+        fc.nat(2),
+        fc.constantFrom('kv', 'round-robin', 'least-loaded'),
+        fc.nat(1000),
+        (deaths, prefills, mode, seed) => {
+          const engine = { blockCount: 300, kvBytesPerToken: 131_072, kvTransferBandwidth: 10 }
+          const report = runFleet({
+            workers: [
+              { mode: 'prefill', count: prefills, engine },
+              { mode: prefills === 0 ? 'agg' : 'decode', count: 5 - prefills, engine },
+            ],
+            trace: trace.slice(0, 60),
+            router: { mode },
+            deaths,
+            seed,
+          })
+          const failed = Object.values(report.failed).reduce((sum, count) => sum + count, 0)
+          expect(report.completed + failed).toBe(60)
+          expect(report.leftBookings).toBe(0)
+          if (deaths.length === 0) expect(failed).toBe(0)
+        },
+      ),
+      { numRuns: 25 },
+    )
   })
 })
 

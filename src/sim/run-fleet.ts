@@ -131,12 +131,18 @@ export function runFleet(config: FleetConfig): FleetReport {
   const measure = new FleetMeasure(config.goal ?? { ttftMs: 5000, tpotMs: 50 })
   feed(config.trace, clock, router, measure)
   while (measure.ended < config.trace.length && clock.fireNext());
+  const leftBookings = countBookings(router)
   router.close()
   return measure.report(
-    config.trace.length,
-    config.trace[0]?.atMs ?? 0,
+    { requests: config.trace.length, startMs: config.trace[0]?.atMs ?? 0, leftBookings },
     workers.map(({ workerId, mode, totals }) => ({ workerId, mode, ...totals, utilisation: 0 })),
   )
+}
+
+/** What the router still believes to be under way. */
+function countBookings(router: ModelRouter): number {
+  const { prefill, decode } = router.status()
+  return [prefill, decode].reduce((sum, pool) => sum + pool.activeRequests + pool.queuedRequests, 0)
 }
 
 function createWorkers(

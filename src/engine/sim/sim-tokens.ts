@@ -24,11 +24,13 @@ export class SimTokens {
   readonly #choice: TokenChoice
   readonly #first: number
   readonly #count: number
+  readonly #listed: ReadonlySet<number> | null
 
   constructor(seed: number, choice: TokenChoice) {
     this.#seed = seed
     this.#choice = choice
     const isList = choice instanceof Uint32Array
+    this.#listed = isList ? new Set(choice) : null
     this.#first = isList ? 0 : choice[0]
     this.#count = isList ? choice.length : choice[1] - choice[0]
     if (!Number.isSafeInteger(this.#count) || this.#count < 1 || this.#first < 0)
@@ -62,8 +64,7 @@ export class SimTokens {
 
   /** Whether the id can come out at all. */
   canSay(id: number): boolean {
-    return this.#choice instanceof Uint32Array
-      ? this.#choice.includes(id)
-      : id >= this.#first && id < this.#first + this.#count
+    if (this.#listed !== null) return this.#listed.has(id)
+    return id >= this.#first && id < this.#first + this.#count
   }
 }

@@ -1,0 +1,90 @@
+/**
+ * What do KV-aware routing and disaggregation bring to a fleet? The real router in front of simulated workers, the same
+ * requests for each way of serving, in virtual time.
+ *
+ *   npx tsx bench/fleet.ts [--trace conversation_trace.jsonl] [--limit 2000] [--workers 8] [--speedup 1] [--spread] [--json]
+ *
+ * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids). Without one, a made-up
+ * workload with shared prefixes is used.
+ */
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import {
+  formatFleetReport,
+  idealReuse,
+  parseTrace,
+  runFleet,
+  sharedPrefixWorkload,
+} from '../src/sim/index.ts'
+import type { FleetConfig, TraceRequest } from '../src/sim/index.ts'
+
+const { values } = parseArgs({
+  options: {
+    trace: { type: 'string' },
+    limit: { type: 'string', default: '2000' },
+    workers: { type: 'string', default: '8' },
+    speedup: { type: 'string', default: '1' },
+    spread: { type: 'boolean', default: false },
+    json: { type: 'boolean', default: false },
+  },
+})
+
+function readTrace(): TraceRequest[] {
+  const limit = Number(values.limit)
+  if (values.trace !== undefined) {
+    const text = readFileSync(values.trace, 'utf8')
+    return parseTrace(text, {
+      limit,
+      arrivalSpeedup: Number(values.speedup),
+      spread: values.spread,
+    })
+  }
+  return sharedPrefixWorkload({
+    requests: limit,
+    groups: 64,
+    prefixBlocks: 12,
+    questionTokens: 700,
+    outputTokens: 300,
+    requestsPerSecond: 4 * Number(values.speedup),
+    seed: 1,
+  })
+}
+
+/** KV of an 8B model, over 100 Gbit/s. */
+const TRANSFER = { kvBytesPerToken: 131_072, kvTransferBandwidth: 12.5 }
+const count = Number(values.workers)
+const half = Math.max(1, Math.floor(count / 2))
+
+const WAYS: Readonly<Record<string, Pick<FleetConfig, 'workers' | 'router'>>> = {
+  'aggregated, in turn': {
+    workers: [{ mode: 'agg', count }],
+    router: { mode: 'round-robin' },
+  },
+  'aggregated, least loaded': {
+    workers: [{ mode: 'agg', count }],
+    router: { mode: 'least-loaded' },
+  },
+  'aggregated, KV-aware': { workers: [{ mode: 'agg', count }], router: { mode: 'kv' } },
+  'prefill + decode, KV-aware': {
+    workers: [
+      { mode: 'prefill', count: half, engine: TRANSFER },
+      { mode: 'decode', count: count - half, engine: TRANSFER },
+    ],
+    router: { mode: 'kv' },
+  },
+}
+
+const trace = readTrace()
+if (!values.json) {
+  const ideal = (100 * idealReuse(trace)).toFixed(2)
+  console.log(`${trace.length} requests, ${ideal} % of their blocks seen before\n`)
+}
+const reports: Record<string, unknown> = {}
+for (const [name, way] of Object.entries(WAYS)) {
+  const beganMs = performance.now()
+  const report = runFleet({ ...way, trace, goal: { ttftMs: 2000, tpotMs: 20 } })
+  const seconds = (performance.now() - beganMs) / 1000
+  reports[name] = report
+  if (!values.json) console.log(`${name} (${seconds.toFixed(1)} s)\n${formatFleetReport(report)}\n`)
+}
+if (values.json) console.log(JSON.stringify(reports, null, 2))
