@@ -23,7 +23,7 @@ describe('loadModelText', () => {
       eosTokenIds: [2, 0],
     })
     expect(model.template).not.toBeNull()
-    expect(model.ggufPath).toMatch(/\.gguf$/)
+    expect(model.ggufPath).toBe(GGUF)
   })
 
   it('a GGUF alone - the same ids as with its tokenizer.json', async () => {

@@ -27,16 +27,28 @@ export async function loadModelText(modelPath: string): Promise<LoadedModelText>
   })
   if (entry.isFile()) return loadGguf(modelPath)
   const names = (await readdir(modelPath)).toSorted()
-  const gguf = names.find((name) => name.toLowerCase().endsWith('.gguf'))
+  const gguf = await smallestGguf(modelPath, names)
   if (names.includes('tokenizer.json')) {
     const text = await loadFolder(modelPath)
-    const ggufPath = gguf === undefined ? null : path.join(modelPath, gguf)
-    return { ...text, name: path.basename(path.resolve(modelPath)), kind: 'hugging-face', ggufPath }
+    const name = path.basename(path.resolve(modelPath))
+    return { ...text, name, kind: 'hugging-face', ggufPath: gguf }
   }
-  if (gguf !== undefined) return loadGguf(path.join(modelPath, gguf))
+  if (gguf !== null) return loadGguf(gguf)
   throw failure(
     `the folder ${modelPath} holds neither tokenizer.json nor a .gguf file; give the folder of a Hugging Face model or a GGUF file`,
   )
+}
+
+/** Of several files, which are the same model in different precision, the one that loads first. */
+async function smallestGguf(folder: string, names: readonly string[]): Promise<string | null> {
+  let best: { readonly filePath: string; readonly bytes: number } | null = null
+  for (const name of names) {
+    if (!name.toLowerCase().endsWith('.gguf')) continue
+    const filePath = path.join(folder, name)
+    const { size: bytes } = await stat(filePath)
+    if (best === null || bytes < best.bytes) best = { filePath, bytes }
+  }
+  return best?.filePath ?? null
 }
 
 /** The metadata of a GGUF file, reading no more of it than the header. */

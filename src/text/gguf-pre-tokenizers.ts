@@ -81,6 +81,16 @@ const PRE_TOKENIZERS: ReadonlyMap<string, GgufPreTokenizer> = new Map([
   ],
   ['tekken', { patterns: [cased('\\p{N}', '')], ignoreMerges: true, addsBos: true }],
   ['falcon', { patterns: ['[\\p{P}\\$\\+<=>\\^~\\|`]+', GPT2, '[0-9][0-9][0-9]'] }],
+  ['minicpm5', { patterns: ['\\p{N}{1,3}', words('\\p{N}+')], ignoreMerges: true }],
+  ['ufakzeka', { patterns: [words('\\p{N}').slice(SHORT_FORMS.length + 1)] }],
+  ...named(
+    {
+      patterns: [
+        `'(?:[sSdDmMtT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+`,
+      ],
+    },
+    'bailingmoe bailingmoe2 llada-moe',
+  ),
   [
     'seed-coder',
     {

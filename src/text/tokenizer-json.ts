@@ -227,8 +227,10 @@ function readRoles(
   const bosTokenId = idOf(config['bos_token'])
   const eos = idOf(config['eos_token'])
   const eosTokenIds = options.eosTokenIds ?? (eos === null ? [] : [eos])
+  // Said outright it counts; else the post-processor shows it.
+  const said = config['add_bos_token']
   const addsBos =
-    bosTokenId !== null && (config['add_bos_token'] === true || templateAddsBos(json, bosTokenId))
+    bosTokenId !== null && (typeof said === 'boolean' ? said : templateAddsBos(json, bosTokenId))
   return { bosTokenId, eosTokenIds, addsBos }
 }
 

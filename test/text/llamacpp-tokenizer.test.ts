@@ -17,6 +17,7 @@ const SEED = 20251121
 const TEXTS = [...UNKIND_TEXTS, ...randomTexts(SEED, 300)]
 const PRE_TOKENIZERS = [
   'default gpt-2 qwen2 llama-bpe smollm falcon gpt-4o tekken deepseek-v3 dbrx qwen35 seed-coder',
+  'minicpm5 ufakzeka bailingmoe',
 ].flatMap((names) => names.split(' '))
 
 let llama: Llama
