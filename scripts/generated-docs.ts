@@ -2,7 +2,7 @@
  * The pages of docs/ that are made from the code: `npx tsx scripts/write-docs.ts` writes them, a test compares them.
  */
 import { OPTION_TABLE, flagOf, variableOf } from '../src/cli/option-table.ts'
-import { FrontendMetrics } from '../src/host/index.ts'
+import { FrontendMetrics, WorkerMetrics } from '../src/host/index.ts'
 
 export function configurationPage(): string {
   const groups = [...new Set(OPTION_TABLE.map(({ group }) => group))]
@@ -60,12 +60,28 @@ export function metricsPage(): string {
     '',
     '| name | type | labels | meaning |',
     '|---|---|---|---|',
-    ...own.map(
-      ({ name, type, labelNames, help }) =>
-        `| \`${name}\` | ${type} | ${labelNames.join(', ')} | ${help} |`,
-    ),
+    ...own.map(metricRow),
     '',
     '`error_type` is the code of docs/errors.md, empty for a success.',
     '',
+    '## A worker',
+    '',
+    '`GET /metrics` of its admin port (docs/lifecycles.md). Every line also has the labels `worker_id` and `mode`.',
+    '',
+    '| name | type | labels | meaning |',
+    '|---|---|---|---|',
+    ...workerMetrics().map(metricRow),
+    '',
   ].join('\n')
+}
+
+type Metric = ReturnType<FrontendMetrics['describe']>[number]
+
+function metricRow({ name, type, labelNames, help }: Metric): string {
+  return `| \`${name}\` | ${type} | ${labelNames.join(', ')} | ${help} |`
+}
+
+function workerMetrics(): readonly Metric[] {
+  const idle = { live: true, ready: true, state: 'running', inFlight: 0, openOffers: 0 } as const
+  return new WorkerMetrics(() => idle).describe()
 }

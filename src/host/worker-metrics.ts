@@ -5,6 +5,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { unreachable } from '../base/index.ts'
 import type { WorkerEvent, WorkerHealth } from '../worker/index.ts'
+import type { MetricDescription } from './frontend-metrics.ts'
 
 const SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 
@@ -102,6 +103,14 @@ export class WorkerMetrics {
 
   text(): Promise<string> {
     return this.#registry.metrics()
+  }
+
+  /** Every metric with its labels, for docs/metrics.md. */
+  describe(): readonly MetricDescription[] {
+    return this.#registry.getMetricsAsArray().map((metric) => {
+      const { name, help, labelNames } = metric as unknown as MetricDescription
+      return { name, help, labelNames, type: metric.constructor.name.toLowerCase() }
+    })
   }
 
   #counter(name: string, help: string, labelNames: string[]): Counter {
