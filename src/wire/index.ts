@@ -9,8 +9,21 @@ export {
   decodeKvCacheHeader,
   encodeBoostr,
   encodeKvCache,
-} from './boostr-message.ts'
-export type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
+} from './boostr/boostr-message.ts'
+export type { BoostrFrame, BoostrMessage } from './boostr/boostr-message.ts'
+export { BoostrDecodeWorker } from './boostr/boostr-decode-worker.ts'
+export type { BoostrDecodeOptions, DecodeStepFunction } from './boostr/boostr-decode-worker.ts'
+export type { BoostrLink, BoostrNode, BoostrPeers } from './boostr/boostr-link.ts'
+export { BoostrPrefillWorker } from './boostr/boostr-prefill-worker.ts'
+export type { BoostrPrefillOptions, PrefillFunction } from './boostr/boostr-prefill-worker.ts'
+export { BoostrRouter } from './boostr/boostr-router.ts'
+export type { BoostrReply, BoostrRoute, BoostrRouterOptions } from './boostr/boostr-router.ts'
+export { createDisaggConfig } from './boostr/disagg-config.ts'
+export type { DisaggConfig } from './boostr/disagg-config.ts'
+export { unwrapKv, wrapKv } from './boostr/kv-envelope.ts'
+export type { KvEnvelope, UnwrappedKv } from './boostr/kv-envelope.ts'
+export { decodeKvF32, encodeKvF32 } from './boostr/kv-f32.ts'
+export type { KvCacheF32, KvLayerF32 } from './boostr/kv-f32.ts'
 export { batonLimits, boostrLimits } from './frame-limits.ts'
 export type { FrameLimits } from './frame-limits.ts'
 export { FrameWriter } from './frame-writer.ts'

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 
 import { BatonError, randomInt, seededRandom } from '../base/index.ts'
 import type { Random } from '../base/index.ts'
-import { decodeBoostr, decodeKvCacheHeader, encodeBoostr } from './boostr-message.ts'
+import { decodeBoostr, decodeKvCacheHeader, encodeBoostr } from './boostr/boostr-message.ts'
 import { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
 import { FrameDecoder } from './frame-decoder.ts'
 import { batonLimits, boostrLimits } from './frame-limits.ts'

@@ -12,8 +12,8 @@
  *
  * Request ids and token ids are 64 bits and stay bigint here: −1 and −2^63 have meanings of their own.
  */
-import { protocolError } from './protocol-error.ts'
-import { TAG, tagName } from './tag.ts'
+import { protocolError } from '../protocol-error.ts'
+import { TAG, tagName } from '../tag.ts'
 
 /** On tag 35: nothing comes after this. */
 export const TOKEN_END = -1n
