@@ -184,9 +184,24 @@ describe('SimEngine - roles', () => {
       collect(decode, { ...request, prefillResult: end!.prefillResult! }),
     )
     expect(tokensOf(chunks)).toEqual(expected)
+    expect(chunks.at(-1)?.usage?.cachedTokens).toBe(0)
     // 128 ms of transfer, then five decode steps and no prefill.
     expect(clock.nowMs() - beganMs).toBeGreaterThan(128 + 5 * 5.74)
     expect(clock.nowMs() - beganMs).toBeLessThan(128 + 5 * 5.8)
+  })
+
+  it('the cache of the prefill worker is what counts as cached', async () => {
+    const clock = new VirtualClock()
+    const prefill = await started(clock, { mode: 'prefill', speedupRatio: 'instantaneous' })
+    const decode = await started(clock, { mode: 'decode', speedupRatio: 'instantaneous' })
+    const seen: (number | undefined)[] = []
+    for (const id of ['a', 'b']) {
+      const request = requestOf(id, 200, 3)
+      const [end] = await collect(prefill, request)
+      const chunks = await collect(decode, { ...request, prefillResult: end!.prefillResult! })
+      seen.push(chunks.at(-1)?.usage?.cachedTokens)
+    }
+    expect(seen).toEqual([0, 192])
   })
 
   it('decode without a prefill result computes the prompt itself', async () => {

@@ -158,7 +158,11 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner {
 
   #terminal(finish: FinishReason, tokenIds: readonly number[]): Chunk {
     const { request, sequence, opened } = this
-    const cachedTokens = sequence?.cachedTokens ?? 0
+    // After a hand-over it was the prefill worker that had a cache or not.
+    const isHandedOver = sequence?.isTransferred === true
+    const cachedTokens = isHandedOver
+      ? (request.prefillResult?.cachedTokens ?? 0)
+      : (sequence?.cachedTokens ?? 0)
     this.#end()
     const usage = usageOf(request.tokenIds.length, this.#taken, cachedTokens)
     const isStop = finish !== 'cancelled' && opened?.output.stopTokenId !== undefined
