@@ -51,7 +51,7 @@ describe('EventPrefixIndex', () => {
           return { index, check: () => checkRuns(index.device) }
         })
       }),
-      { numRuns: Number(process.env['BATON_FUZZ_RUNS'] ?? 400) },
+      { numRuns: Number(process.env['BATON_FUZZ_RUNS'] ?? 250) },
     )
   })
 

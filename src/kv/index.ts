@@ -1,4 +1,6 @@
 /** Room `kv`: block hashes, indexes over them, and what is told about blocks. */
+export { ApproximateIndex } from './approximate-index.ts'
+export type { ApproximateIndexOptions } from './approximate-index.ts'
 export { chainSequence, countBlocks, hashBlocks, hashPartial } from './block-hash.ts'
 export type { BlockHashes, BlockHashOptions } from './block-hash.ts'
 export { hashesFromBigints, hashesToBigints, hashPairOf, hashToBigint } from './hash-pair.ts'

@@ -42,6 +42,26 @@ export class PrefixMatches {
     this.count = 0
   }
 
+  /**
+   * Takes over a prediction: where `side` has more blocks on the device, that many count, and what the lower tiers
+   * have beyond them.
+   */
+  raise(side: PrefixMatches): void {
+    for (let i = 0; i < side.count; i++) {
+      const holder = side.holders[i] as number
+      this.reserve(holder + 1)
+      const predicted = side.device[holder] as number
+      const device = this.device[holder] as number
+      if (predicted <= device) continue
+      const withHost = device + (this.host[holder] as number)
+      const withDisk = withHost + (this.disk[holder] as number)
+      if (withDisk === 0) this.add(holder)
+      this.device[holder] = predicted
+      this.host[holder] = Math.max(0, withHost - predicted)
+      this.disk[holder] = Math.max(0, withDisk - Math.max(withHost, predicted))
+    }
+  }
+
   /** Names a holder whose three counts were zero. */
   add(holder: number): void {
     this.holders[this.count++] = holder

@@ -176,9 +176,10 @@ export class RunBlocks {
     const available = this.arena.pagesAvailable
     const full = Math.ceil(count / PAGE_BLOCKS)
     if (available >= full + count) return true
-    let pieces = 1
-    for (let i = 0; i < count; i++) if (this.starts.mayHave(hashes[2 * i] as number)) pieces += 1
-    return available >= full + pieces
+    // Every run that begins within the event may break a page in two.
+    let breaks = 0
+    for (let i = 0; i < count; i++) if (this.starts.mayHave(hashes[2 * i] as number)) breaks += 1
+    return available >= full + breaks
   }
 
   /** Adds blocks at the end of a run; the caller has checked that there is room, and calls `addStart` for a new run. */
