@@ -13,6 +13,7 @@ import {
 import type { CostCandidate } from './cost.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 import type { Candidate } from './policy-part.ts'
+import type { CostWeights } from './router-config.ts'
 
 export class RankPricing {
   readonly #pool: PoolParts
@@ -39,9 +40,12 @@ export class RankPricing {
     const preferred = scope.query.request.routing.preferredTaints
     const hasTaints = preferred !== undefined && Object.keys(preferred).length > 0
     const hasScorers = config.scorers.length > 0
+    const columns = this.#columns(scope)
+    const view = this.#view
     for (let i = 0; i < count; i++) {
       const slot = candidates[i] as number
-      let value = costOf(cost, this.look(scope, slot))
+      setView(view, columns, slot)
+      let value = costOf(cost, view)
       if (hasTaints) value *= taintFactor(preferred, table.row(slot).taints)
       if (hasScorers) value += this.extra(scope, slot)
       costs[i] = value
@@ -50,23 +54,27 @@ export class RankPricing {
 
   /** The view, set to one rank; good until the next call. */
   look(scope: DecisionScope, slot: number): CostCandidate {
+    setView(this.#view, this.#columns(scope), slot)
+    return this.#view
+  }
+
+  #columns({ cost, trackedBlocks }: DecisionScope): Columns {
     const { table, index } = this.#pool
-    const { weights, blockSize } = scope.cost
-    const { matches } = index
-    const view = this.#view
-    const device = matches.device[slot] as number
-    const host = matches.host[slot] as number
-    const disk = matches.disk[slot] as number
-    view.deviceBlocks = device
-    view.hostBlocks = host
-    view.diskBlocks = disk
-    const effective = effectiveOverlapBlocks(weights, device, host, disk)
-    view.cachedTokens = effective === 0 ? 0 : cachedTokensOf(effective, blockSize)
-    view.activePrefillTokens = table.activePrefillTokens[slot] as number
-    view.activeDecodeBlocks = Math.round(table.activeDecodeBlocks[slot] as number)
-    view.activeRequests = table.activeRequests[slot] as number
-    view.additionalBlocks = Math.max(scope.trackedBlocks - (this.depths[slot] as number), 0)
-    return view
+    const { device, host, disk } = index.matches
+    const { activePrefillTokens, activeDecodeBlocks, activeRequests } = table
+    const { depths } = this
+    return {
+      device,
+      host,
+      disk,
+      activePrefillTokens,
+      activeDecodeBlocks,
+      activeRequests,
+      depths,
+      trackedBlocks,
+      weights: cost.weights,
+      blockSize: cost.blockSize,
+    }
   }
 
   /** Sum of the user's scorers. */
@@ -90,4 +98,33 @@ export class RankPricing {
       promptBlocks: scope.promptBlocks,
     }
   }
+}
+
+/** The columns of a decision at hand, so that the loop reads arrays and nothing else. */
+interface Columns {
+  readonly device: Int32Array
+  readonly host: Int32Array
+  readonly disk: Int32Array
+  readonly activePrefillTokens: Float64Array
+  readonly activeDecodeBlocks: Float64Array
+  readonly activeRequests: Int32Array
+  readonly depths: Int32Array
+  readonly trackedBlocks: number
+  readonly weights: CostWeights
+  readonly blockSize: number
+}
+
+function setView(view: CostCandidate, columns: Columns, slot: number): void {
+  const device = columns.device[slot] as number
+  const host = columns.host[slot] as number
+  const disk = columns.disk[slot] as number
+  view.deviceBlocks = device
+  view.hostBlocks = host
+  view.diskBlocks = disk
+  const effective = effectiveOverlapBlocks(columns.weights, device, host, disk)
+  view.cachedTokens = effective === 0 ? 0 : cachedTokensOf(effective, columns.blockSize)
+  view.activePrefillTokens = columns.activePrefillTokens[slot] as number
+  view.activeDecodeBlocks = Math.round(columns.activeDecodeBlocks[slot] as number)
+  view.activeRequests = columns.activeRequests[slot] as number
+  view.additionalBlocks = Math.max(columns.trackedBlocks - (columns.depths[slot] as number), 0)
 }

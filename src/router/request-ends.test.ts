@@ -1,0 +1,113 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+
+import { buildModel } from '../../test/router/model-fixture.ts'
+import { card, RecordingSink, request } from '../../test/router/scripted-plane.ts'
+import type { ScriptedCall } from '../../test/router/scripted-plane.ts'
+import { workerIdOf } from '../base/index.ts'
+import type { RequestHandle } from '../request/index.ts'
+
+const bootstrap = { engine: { bootstrapHost: 'h', bootstrapPort: 1 } }
+const CARDS = [
+  card(1, 'prefill'),
+  card(2, 'prefill', bootstrap),
+  card(3, 'decode'),
+  card(4, 'decode'),
+]
+
+const action = fc.oneof(
+  fc.record({
+    kind: fc.constant('send' as const),
+    tokens: fc.integer({ min: 1, max: 40 }),
+    session: fc.option(fc.constantFrom('a', 'b'), { nil: undefined }),
+  }),
+  fc.record({
+    kind: fc.constantFrom(
+      'token',
+      'token',
+      'finish',
+      'prefilled',
+      'prefilled',
+      'length',
+      'unreachable',
+      'fault',
+      'stop',
+      'kill',
+    ),
+    which: fc.nat(30),
+  }),
+  fc.record({ kind: fc.constant('time' as const), ms: fc.integer({ min: 1, max: 400 }) }),
+  fc.record({
+    kind: fc.constantFrom('leave' as const, 'join' as const),
+    worker: fc.integer({ min: 1, max: 4 }),
+  }),
+)
+
+describe('requests over a whole model router', () => {
+  it('any interleaving of ends - each sink ends once, load, queue and timers return to zero', () => {
+    fc.assert(
+      fc.property(fc.array(action, { maxLength: 60 }), fc.boolean(), (actions, enforce) => {
+        const { plane, clock, router, load } = buildModel(CARDS, {
+          enforceDisaggregation: enforce,
+          queueThreshold: 0.02,
+          trackOutputBlocks: true,
+          session: { ttlSeconds: 5 },
+          deadlines: {
+            queueMs: 300,
+            prefillMs: 500,
+            firstTokenMs: 500,
+            streamIdleMs: 500,
+            cancelMs: 100,
+          },
+        })
+        const open: { sink: RecordingSink; handle: RequestHandle }[] = []
+        for (const step of actions) {
+          switch (step.kind) {
+            case 'send': {
+              const sink = new RecordingSink()
+              const routing = step.session === undefined ? {} : { sessionId: step.session }
+              const handle = router.service.send(request(step.tokens, routing), sink)
+              open.push({ sink, handle })
+              break
+            }
+            case 'time':
+              clock.advance(step.ms)
+              break
+            case 'leave':
+              router.fleet.workerLeft(workerIdOf(step.worker), 'test')
+              break
+            case 'join':
+              router.fleet.workerJoined(CARDS[step.worker - 1] ?? card(1))
+              break
+            case 'stop':
+            case 'kill':
+              open[step.which % Math.max(open.length, 1)]?.handle.cancel(step.kind)
+              break
+            default: {
+              const call = plane.calls[step.which % Math.max(plane.calls.length, 1)]
+              if (call !== undefined) play(call, step.kind)
+            }
+          }
+          for (const { sink } of open) expect(sink.ends).toBeLessThanOrEqual(1)
+        }
+        // A worker that never says anything again is what the deadlines are for.
+        clock.advance(10_000)
+        for (const { sink } of open) expect(sink.ends).toBe(1)
+        expect(load()).toBe(0)
+        const { prefill, decode } = router.status()
+        expect(prefill.queuedRequests + decode.queuedRequests).toBe(0)
+        expect(clock.timerCount).toBe(0)
+      }),
+      { numRuns: 300 },
+    )
+  })
+})
+
+function play(call: ScriptedCall, kind: string): void {
+  if (kind === 'token') call.token()
+  else if (kind === 'finish') call.finish()
+  else if (kind === 'prefilled') call.prefilled()
+  else if (kind === 'length') call.finish('length')
+  else if (kind === 'unreachable') call.fail('transport.disconnected')
+  else call.fail('backend.unknown')
+}
