@@ -22,7 +22,7 @@ export function chatParser(
   prompt: PreparedPrompt,
 ): OutputParser | null {
   if (isForcedCall(call)) return new ForcedCallParser()
-  const format = formatOf(text, model)
+  const format = outputFormatOf(text, model)
   const looksForCalls = call.tools.length > 0 && call.toolChoice !== 'none'
   if (format.reasoning === null && !looksForCalls) return null
   return createOutputParser({
@@ -37,7 +37,7 @@ function isForcedCall(call: ChatCall): boolean {
   return call.tools.length > 0 && call.toolChoice !== 'none' && call.toolChoice !== 'auto'
 }
 
-function formatOf(text: ModelText, model: ServedModel): OutputFormat {
+export function outputFormatOf(text: ModelText, model: ServedModel): OutputFormat {
   let format = formats.get(text)
   if (format === undefined) formats.set(text, (format = chosenFormat(text, model)))
   return format

@@ -5,8 +5,9 @@ import { parseChatRequest, readJsonObject } from '../api/index.ts'
 import type { ChatCall } from '../api/index.ts'
 import type { CallRecord } from './call-record.ts'
 import { chatParser } from './chat-parser.ts'
+import { chatThinkingLimit } from './chat-thinking.ts'
 import { generate } from './generation.ts'
-import type { GenerationDeps, GenerationJob } from './generation.ts'
+import type { GenerationDeps, GenerationJob } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { chatPrompt } from './prompt.ts'
 import type { ReplyWriters } from './reply-writer.ts'
@@ -22,6 +23,7 @@ export function chatJob(
     writers,
     promptParam: 'messages',
     parser: (text, model, prompt) => chatParser(call, text, model, prompt),
+    thinkingLimit: (text, model, prompt) => chatThinkingLimit(call, text, model, prompt),
     nextTurn: (answer, text, offLoop) =>
       chatPrompt(
         { ...call, messages: [...call.messages, { role: 'assistant', content: answer }] },

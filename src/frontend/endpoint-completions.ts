@@ -4,7 +4,7 @@
 import { parseCompletionRequest, readJsonObject } from '../api/index.ts'
 import type { CallRecord } from './call-record.ts'
 import { generate } from './generation.ts'
-import type { GenerationDeps } from './generation.ts'
+import type { GenerationDeps } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { completionPrompt } from './prompt.ts'
 import { COMPLETION_WRITERS } from './reply-format.ts'

@@ -3,7 +3,7 @@
  */
 import { BatonError } from '../base/index.ts'
 import { parseEmbeddingRequest, readJsonObject } from '../api/index.ts'
-import type { GenerationDeps } from './generation.ts'
+import type { GenerationDeps } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 
 export function answerEmbeddings(deps: GenerationDeps, http: HttpRequest): Promise<HttpReply> {

@@ -56,7 +56,7 @@ export class Exchange implements ChoiceOwner {
 
   /** Resolves when the reply's status is decided; rejects with what is to be the status instead. */
   run(
-    service: RequestService,
+    serviceOf: (choiceIndex: number) => RequestService,
     requests: readonly GenerateRequest[],
     choices: readonly ChoiceSink[],
   ): Promise<void> {
@@ -75,8 +75,8 @@ export class Exchange implements ChoiceOwner {
     this.#watchFirstItem()
     requests.forEach((request, i) => {
       const choice = choices[i]
-      if (this.#state !== 'done' && choice !== undefined)
-        choice.attach(service.send(request, choice))
+      if (this.#state === 'done' || choice === undefined) return
+      choice.attach(serviceOf(i).send(request, choice))
     })
     return decided
   }

@@ -17,6 +17,7 @@ import type {
   RoutedEvent,
 } from '../request/index.ts'
 import type { Migration } from './frontend-observer.ts'
+import { resumedRequest } from './resumed-request.ts'
 
 export interface MigrationOptions {
   /** Further attempts after the first one. 0: none. */
@@ -141,22 +142,9 @@ class MigratingReply implements RequestHandle {
 
   /** Null when everything that was asked for has been generated, and only the end was lost. */
   #resumed(): GenerateRequest | null {
-    const origin = this.#request
-    const tokenIds = new Uint32Array(origin.tokenIds.length + this.tokens.length)
-    tokenIds.set(origin.tokenIds)
-    tokenIds.set(this.tokens, origin.tokenIds.length)
-    const { maxTokens } = origin.stop
-    if (maxTokens !== undefined && this.tokens.length >= maxTokens) return null
-    return {
-      ...origin,
-      tokenIds,
-      stop:
-        maxTokens === undefined
-          ? origin.stop
-          : { ...origin.stop, maxTokens: maxTokens - this.tokens.length },
-      routing: { ...origin.routing, excludedWorkerIds: [...this.#excluded] },
-      resumedTokens: (origin.resumedTokens ?? 0) + this.tokens.length,
-    }
+    const next = resumedRequest(this.#request, this.tokens)
+    if (next === null) return null
+    return { ...next, routing: { ...next.routing, excludedWorkerIds: [...this.#excluded] } }
   }
 }
 

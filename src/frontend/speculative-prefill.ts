@@ -8,7 +8,7 @@ import { BatonError } from '../base/index.ts'
 import type { GenerateRequest, ReplySink, TokenLogprobs } from '../request/index.ts'
 import type { OutputEvent } from '../text/index.ts'
 import type { ChoiceEnd, ChoiceOutput } from './choice-sink.ts'
-import type { GenerationDeps } from './generation.ts'
+import type { GenerationDeps } from './generation-job.ts'
 import type { PreparedPrompt } from './prompt.ts'
 import type { ServedModel } from './served-model.ts'
 

@@ -1,0 +1,132 @@
+import { describe, expect, it } from 'vitest'
+import { ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
+import type { Script } from '../../test/frontend/scripted-frontend.ts'
+
+const TOOLS = [
+  {
+    type: 'function',
+    function: { name: 'weather', parameters: { type: 'object', properties: {} } },
+  },
+]
+const CALL = (city: string) =>
+  `<tool_call>\n{"name": "weather", "arguments": {"city": "${city}"}}\n</tool_call>`
+
+function start(script: Script) {
+  return new ScriptedFrontend({
+    script,
+    engine: { runtimeData: { reasoning_parser: 'qwen3', tool_call_parser: 'hermes' } },
+  })
+}
+
+const says =
+  (words: string): Script =>
+  (run) =>
+    void run.says(words).ends('eos')
+
+/** Deltas of a stream, joined per field. */
+// oxlint-disable-next-line typescript/no-explicit-any -- JSON of any shape
+function joined(events: any[], field: string): string {
+  return events
+    .filter((event) => event !== '[DONE]')
+    .map((event) => event.choices[0]?.delta[field] ?? '')
+    .join('')
+}
+
+describe('reasoning', () => {
+  it('is reasoning_content, whole and streamed', async () => {
+    const it_ = start(says('<think>Hm, well.</think>Yes.'))
+    const { message } = (await it_.chat()).json.choices[0]
+    expect(message).toMatchObject({ content: 'Yes.', reasoning_content: 'Hm, well.' })
+    const { events } = await it_.chat({ stream: true })
+    expect(joined(events, 'reasoning_content')).toBe('Hm, well.')
+    expect(joined(events, 'content')).toBe('Yes.')
+  })
+
+  it('max_thinking_tokens - the thought is closed, and the answer follows', async () => {
+    const thought = 'one two three four five six seven eight'
+    const it_ = start((run, nth) => {
+      if (nth === 0) run.says(`<think>${thought}`)
+      else run.says('Yes.').ends('eos')
+    })
+    const limit = 8
+    const pending = it_.chat({ max_tokens: 100, nvext: { max_thinking_tokens: limit } })
+    await it_.clock.run(1)
+    expect(it_.runs[0]?.cancels).toEqual(['stop'])
+    it_.runs[0]?.says('late').ends('cancelled')
+    const { json } = await pending
+    expect(json.choices[0].message.content.trim()).toBe('Yes.')
+    expect(`<think>${thought}`).toContain(json.choices[0].message.reasoning_content.trim())
+    const [first, second] = it_.requests
+    const { tokenizer } = storyteller()
+    const added = second?.tokenIds.subarray(first?.tokenIds.length ?? 0) ?? new Uint32Array()
+    expect(tokenizer.decode(added)).toMatch(/^<think>[\s\S]*\n<\/think>\n\n$/)
+    expect(second?.resumedTokens).toBe(added.length)
+    expect(second?.stop.maxTokens).toBe(100 - added.length)
+    expect(json.usage.completion_tokens).toBeGreaterThan(added.length)
+  })
+
+  it('max_thinking_tokens - a model that does not think, or closes in time, is left alone', async () => {
+    for (const words of [
+      'No thoughts at all, only a long text.',
+      '<think>a</think>then a long text',
+    ]) {
+      const it_ = start(says(words))
+      await it_.chat({ nvext: { max_thinking_tokens: 12 } })
+      expect(it_.runs).toHaveLength(1)
+      expect(it_.runs[0]?.cancels).toEqual([])
+    }
+  })
+})
+
+describe('tools', () => {
+  it('calls stream as deltas: id and name, then arguments', async () => {
+    const it_ = start(says(`${CALL('Oslo')}\n${CALL('Rome')}`))
+    const { events } = await it_.chat({ tools: TOOLS, stream: true })
+    const calls: { id?: string; name: string; arguments: string }[] = []
+    for (const event of events.slice(0, -1)) {
+      for (const delta of event.choices[0].delta.tool_calls ?? []) {
+        const call = (calls[delta.index] ??= { name: '', arguments: '' })
+        if (delta.id !== undefined) call.id = delta.id
+        call.name += delta.function.name ?? ''
+        call.arguments += delta.function.arguments
+      }
+    }
+    expect(calls.map((call) => [call.name, JSON.parse(call.arguments)])).toEqual([
+      ['weather', { city: 'Oslo' }],
+      ['weather', { city: 'Rome' }],
+    ])
+    expect(new Set(calls.map((call) => call.id)).size).toBe(2)
+    expect(events.at(-2).choices[0].finish_reason).toBe('tool_calls')
+  })
+
+  it('parallel_tool_calls false - only the first one', async () => {
+    const it_ = start(says(`${CALL('Oslo')}\n${CALL('Rome')}`))
+    const fields = { tools: TOOLS, parallel_tool_calls: false }
+    expect((await it_.chat(fields)).json.choices[0].message.tool_calls).toHaveLength(1)
+    expect((await it_.chat({ ...fields, stream: true })).sse).not.toContain('Rome')
+  })
+
+  it('tool_choice none - the text stays text, and the template gets no tools', async () => {
+    const it_ = start(says(CALL('Oslo')))
+    const { json } = await it_.chat({ tools: TOOLS, tool_choice: 'none' })
+    expect(json.choices[0].message.content).toBe(CALL('Oslo'))
+    const prompt = storyteller().tokenizer.decode(it_.requests[0]?.tokenIds ?? [])
+    expect(prompt).not.toContain('weather')
+  })
+
+  it('tool_choice required - schema for the engine, call for the client', async () => {
+    const it_ = start(says('{"name":"weather","arguments":{"city":"Oslo"}}'))
+    const { json } = await it_.chat({ tools: TOOLS, tool_choice: 'required' })
+    expect(it_.requests[0]?.sampling.guided?.kind).toBe('json-schema')
+    expect(json.choices[0].message.tool_calls[0].function).toEqual({
+      name: 'weather',
+      arguments: '{"city":"Oslo"}',
+    })
+  })
+
+  it('a call that was cut off by max_tokens - finish is length', async () => {
+    const it_ = start((run) => void run.says('{"name":"weather","argu').ends('length'))
+    const { json } = await it_.chat({ tools: TOOLS, tool_choice: 'required' })
+    expect(json.choices[0].finish_reason).toBe('length')
+  })
+})

@@ -1,0 +1,183 @@
+/**
+ * A prepared call on its way: choices, exchange, writer, and the layers under them, put together and let run.
+ */
+import { assert } from '../base/index.ts'
+import type { BatonError } from '../base/index.ts'
+import type { GenerationOptions } from '../api/index.ts'
+import { finishChunk } from '../request/index.ts'
+import type { GenerateRequest, RequestService } from '../request/index.ts'
+import type { ModelText } from '../text/index.ts'
+import { annotationEvents } from './annotation-events.ts'
+import type { CallRecord } from './call-record.ts'
+import { ChoiceSink } from './choice-sink.ts'
+import type { ChoiceOutput } from './choice-sink.ts'
+import { Exchange } from './exchange.ts'
+import type { ExchangeListener } from './exchange.ts'
+import { offLoopOf } from './generation-job.ts'
+import type { GenerationDeps, GenerationJob } from './generation-job.ts'
+import type { HttpReply, HttpRequest } from './http-exchange.ts'
+import { createMigratingService } from './migration.ts'
+import type { PreparedPrompt } from './prompt.ts'
+import { promptIndexOf, usageOfChoices } from './reply-context.ts'
+import type { ReplyContext } from './reply-context.ts'
+import { ReplyText } from './reply-text.ts'
+import { ReplyTrail } from './reply-trail.ts'
+import type { ReplyWriter, StreamedWriter, WholeWriter } from './reply-writer.ts'
+import type { ServedModel } from './served-model.ts'
+import { AnswerKeeper, prefillNextTurn } from './speculative-prefill.ts'
+import { createThinkingLimitedService } from './thinking-limit.ts'
+
+export interface ReplyRunOptions<Call extends GenerationOptions> {
+  readonly deps: GenerationDeps
+  readonly http: HttpRequest
+  readonly record: CallRecord
+  readonly model: ServedModel
+  readonly job: GenerationJob<Call>
+  readonly context: ReplyContext
+  readonly requests: readonly GenerateRequest[]
+  readonly text: ModelText
+}
+
+const JSON_HEADERS = { 'content-type': 'application/json' }
+
+const STREAM_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  // Reverse proxies that collect replies would undo the streaming.
+  'x-accel-buffering': 'no',
+}
+
+export class ReplyRun<Call extends GenerationOptions> {
+  readonly #options: ReplyRunOptions<Call>
+  readonly #streamed: StreamedWriter | null
+  readonly #whole: WholeWriter | null
+  readonly #writer: ReplyWriter
+  readonly #exchange: Exchange
+  readonly #choices: ChoiceSink[] = []
+  #keeper: AnswerKeeper | null = null
+
+  constructor(options: ReplyRunOptions<Call>) {
+    const { context, deps, http, job, record } = options
+    const { stream } = job.call
+    this.#options = options
+    this.#streamed = stream
+      ? job.writers.streamed(context, annotationEvents(record.requestId, context))
+      : null
+    this.#whole = stream ? null : job.writers.whole(context)
+    const writer = this.#streamed ?? this.#whole
+    assert(writer !== null, 'a reply has a writer')
+    this.#writer = writer
+    this.#exchange = new Exchange({
+      clock: deps.clock,
+      limits: deps.bounds,
+      signal: http.signal,
+      streamed: stream,
+      listener: this.#listener(),
+    })
+  }
+
+  /** Resolves when the status is decided; rejects with the error that is the reply instead. */
+  async answer(): Promise<HttpReply> {
+    const { requests } = this.#options
+    requests.forEach((_, index) => this.#createChoice(index))
+    const migrating = this.#migratingService()
+    await this.#exchange.run((index) => this.#serviceOf(index, migrating), requests, this.#choices)
+    return this.#streamed === null
+      ? { status: 200, headers: JSON_HEADERS, body: this.#whole?.body() ?? '' }
+      : { status: 200, headers: STREAM_HEADERS, body: this.#streamed.stream }
+  }
+
+  #listener(): ExchangeListener {
+    const { record } = this.#options
+    return {
+      began: () => {
+        record.firstToken()
+        this.#writer.began()
+      },
+      routed: (_, event) => record.routed(event),
+      completed: () => this.#writer.completed(),
+      brokeOff: (error) => this.#writer.brokeOff(error),
+      keepAlive: () => this.#writer.keepAlive(),
+      ended: (error) => this.#ended(error),
+    }
+  }
+
+  #ended(error: BatonError | null): void {
+    const { context, record } = this.#options
+    if (error !== null) this.#streamed?.stream.abandon()
+    record.ended({
+      status: error !== null && !this.#exchange.isDecided ? error.row.httpStatus : 200,
+      error,
+      usage: usageOfChoices(context, this.#choices),
+      choices: this.#choices.length,
+    })
+    if (error === null) this.#speculate()
+  }
+
+  #promptOf(choiceIndex: number): PreparedPrompt | undefined {
+    const { context } = this.#options
+    return context.prompts[promptIndexOf(context, choiceIndex)]
+  }
+
+  #createChoice(index: number): void {
+    const { job, model, record, text } = this.#options
+    const { call } = job
+    const prompt = this.#promptOf(index)
+    const parser = prompt === undefined ? null : (job.parser?.(text, model, prompt) ?? null)
+    const choice = new ChoiceSink({
+      owner: this.#exchange,
+      output: this.#keeping(this.#writer.createOutput(index)),
+      text: new ReplyText(text.tokenizer, call.stop, {
+        skipSpecialTokens: call.output.skipSpecialTokens ?? true,
+        markers: parser?.markers ?? [],
+      }),
+      parser: parser ?? undefined,
+      trail: new ReplyTrail(record.receivedMs, record.receivedEpochMs),
+      keepTokenIds: call.nvext.extra_fields?.includes('completion_token_ids') ?? false,
+    })
+    this.#choices.push(choice)
+    this.#writer.addChoice(choice)
+  }
+
+  /** The answer's text is kept only when the next turn is to be prefilled. */
+  #keeping(output: ChoiceOutput): ChoiceOutput {
+    const { job, requests } = this.#options
+    if (job.call.nvext.agent_hints?.speculative_prefill !== true) return output
+    if (requests.length !== 1 || job.nextTurn === undefined) return output
+    this.#keeper = new AnswerKeeper(output)
+    return this.#keeper
+  }
+
+  #speculate(): void {
+    const { deps, job, model, requests, text } = this.#options
+    const [request] = requests
+    if (this.#keeper === null || request === undefined) return
+    const next = job.nextTurn?.(this.#keeper.answer, text, offLoopOf(deps, model))
+    if (next !== undefined) prefillNextTurn(deps, model, request, next)
+  }
+
+  #migratingService(): RequestService {
+    const { deps, model } = this.#options
+    return createMigratingService(model.router.service, {
+      limit: deps.bounds.migrationLimit,
+      maxSequenceTokens: deps.bounds.migrationMaxSequenceTokens,
+      onMigrated: (migration) => deps.observer?.migrated?.(migration),
+    })
+  }
+
+  /** Thinking limit over migration over the router; a request for no token at all never leaves the frontend. */
+  #serviceOf(index: number, migrating: RequestService): RequestService {
+    const { job, model, requests, text } = this.#options
+    if (requests[index]?.stop.maxTokens === 0) return NOTHING_TO_GENERATE
+    const prompt = this.#promptOf(index)
+    const limit = prompt === undefined ? null : job.thinkingLimit?.(text, model, prompt)
+    return limit == null ? migrating : createThinkingLimitedService(migrating, limit)
+  }
+}
+
+const NOTHING_TO_GENERATE: RequestService = {
+  send(_, sink) {
+    sink.onChunk(finishChunk('length'))
+    return { cancel: () => {} }
+  },
+}
