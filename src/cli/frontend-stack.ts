@@ -3,7 +3,6 @@
  */
 import type { WorkerId } from '../base/index.ts'
 import { Frontend } from '../frontend/index.ts'
-import type { EncodeOffLoop } from '../frontend/index.ts'
 import {
   createLogger,
   FrontendLog,
@@ -15,6 +14,7 @@ import {
   osClock,
   osRandom,
   TcpRequestPlane,
+  TokenizerThread,
 } from '../host/index.ts'
 import type { Discovery, DiscoveryWatch, FleetReports } from '../host/index.ts'
 import { BatonError } from '../base/index.ts'
@@ -30,7 +30,6 @@ export interface FrontendStackOptions {
   readonly discovery: Discovery
   /** Workers of this process are reached by plain calls, others over TCP. */
   readonly plane: 'tcp' | 'local'
-  readonly encodeOffLoop?: EncodeOffLoop
 }
 
 export class FrontendStack {
@@ -40,6 +39,7 @@ export class FrontendStack {
   readonly #plane: RequestPlane
   readonly #tcpPlane: TcpRequestPlane | null
   readonly #metrics: FrontendMetrics
+  readonly #tokenizerThread = new TokenizerThread()
   readonly #connected = new Set<WorkerId>()
   readonly #discovery: Discovery
   readonly #onFault: (error: unknown) => void
@@ -78,8 +78,9 @@ export class FrontendStack {
       loadText: textLoader(config),
       observer: observeWithAll([this.#metrics, new FrontendLog(logger)]),
       metrics: () => this.#metrics.text(),
+      encodeOffLoop: (card, text, options) =>
+        this.#tokenizerThread.encode(card.engine.modelPath ?? config.model, text, options),
       limits: { migrationLimit: config.migrationLimit },
-      ...(options.encodeOffLoop === undefined ? {} : { encodeOffLoop: options.encodeOffLoop }),
     })
   }
 
@@ -142,6 +143,7 @@ export class FrontendStack {
     this.#frontend.close()
     await this.#plane.close()
     this.#metrics.close()
+    await this.#tokenizerThread.close()
   }
 
   #reports(): FleetReports {

@@ -1,0 +1,88 @@
+import { spawn } from 'node:child_process'
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it, onTestFinished } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  exports: Record<string, unknown>
+  dependencies: Record<string, string>
+}
+
+function run(
+  folder: string,
+  args: readonly string[],
+  untilText?: string,
+): Promise<{ code: number | null; printed: string }> {
+  const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+  let printed = ''
+  const take = (bytes: Buffer): void => {
+    printed += bytes.toString()
+    if (untilText === undefined || child.killed || !printed.includes(untilText)) return
+    child.kill('SIGTERM')
+  }
+  child.stdout.on('data', take)
+  child.stderr.on('data', take)
+  return new Promise((resolve) => {
+    child.once('close', (code) => resolve({ code, printed }))
+  })
+}
+
+/** The package as it is installed where the optional engine is not. */
+function withoutLlamaCpp(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'baton-package-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  for (const name of ['dist', 'models', 'package.json'])
+    cpSync(join(ROOT, name), join(folder, name), { recursive: true })
+  const modules = join(folder, 'node_modules')
+  mkdirSync(modules)
+  for (const name of readdirSync(join(ROOT, 'node_modules'))) {
+    if (name.includes('llama')) continue
+    symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+  }
+  return folder
+}
+
+describe('the package', () => {
+  it.each(Object.keys(manifest.exports).filter((door) => !door.endsWith('.json')))(
+    'door %s - can be imported by its name and has types',
+    async (door) => {
+      const name = `baton-llm${door.slice(1)}`
+      const script = `const m = await import(${JSON.stringify(name)}); console.log(Object.keys(m).length)`
+      const { code, printed } = await run(ROOT, ['--input-type=module', '-e', script])
+      expect(printed).toMatch(/^[1-9]\d*\n$/)
+      expect(code).toBe(0)
+      const { types } = manifest.exports[door] as { types: string }
+      expect(readFileSync(join(ROOT, types), 'utf8')).toContain('export')
+    },
+  )
+
+  it('dependencies - each has its line of reason', () => {
+    const page = readFileSync(join(ROOT, 'docs/dependencies.md'), 'utf8')
+    for (const name of Object.keys(manifest.dependencies)) expect(page).toContain(`\`${name}\``)
+  })
+
+  it('without node-llama-cpp - the simulated engine serves, llama.cpp says what to install', async () => {
+    const folder = withoutLlamaCpp()
+    const main = join(folder, 'dist/cli/main.js')
+    const sim = await run(
+      folder,
+      [main, 'serve', '--engine', 'sim', '--port', '0'],
+      'Ctrl-C drains',
+    )
+    expect(sim).toMatchObject({ code: 0, printed: expect.stringContaining('serves storyteller') })
+    const llama = await run(folder, [main, 'serve', '--port', '0', '--aggregated', '1'])
+    expect(llama.code).toBe(1)
+    expect(llama.printed).toMatch(/^baton: .*npm i(nstall)? node-llama-cpp/)
+  })
+})
