@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { BatonError } from '../base/index.ts'
+import { BatonError, randomInt, seededRandom } from '../base/index.ts'
 import { KvBlockStore } from '../engine/index.ts'
 import type { Engine } from '../engine/index.ts'
 import { finishChunk, tokenChunk, usageOf } from '../request/index.ts'
@@ -295,6 +295,41 @@ describe('KV hand-over - what goes wrong', () => {
     expect(to.engine.kvBlocks.heldBytes).toBe(0)
   })
 
+  it.each(['fail', 'recompute'] as const)(
+    'the prefill worker dies in the middle of the pull, policy %s - nothing hangs, nothing half is loaded',
+    async (kvFailure) => {
+      const dying = await openKvTcp('prefill', { host: '127.0.0.1' })
+      ends.push(() => dying.close())
+      const to = await startWorker(new BlockEngine(), 'decode', { kvFailure })
+      const request = requestOf('a', 18)
+      const truth = new BlockEngine()
+      let reads = 0
+      const offer = dying.ends.server?.offer(
+        {
+          tokenCount: 17,
+          blockKeys: truth.kvBlocks.keysOf(request.tokenIds, 17),
+          kvBytes: 17 * BYTES_PER_TOKEN,
+          release: () => undefined,
+        },
+        {
+          fingerprint: truth.kvBlocks.fingerprint,
+          blockTokens: BLOCK_TOKENS,
+          get: () => {
+            // The third block is asked for, and the process is gone.
+            if (++reads === 3) void dying.close()
+            return new Uint8Array(BLOCK_TOKENS * BYTES_PER_TOKEN)
+          },
+        },
+      )
+      if (offer === undefined) throw new Error('no server')
+      const reply = await serve(to, decodeOf(request, offer))
+      if (kvFailure === 'fail') expect(reply.failure?.code).toMatch(/^kv\./)
+      else expect(reply.terminal?.finish).toBe('length')
+      expect(only(to.events, 'kv-recomputed')).toHaveLength(kvFailure === 'fail' ? 0 : 1)
+      expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
+    },
+  )
+
   it('a store that is too small for the prompt - a typed error', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(64), 'decode')
@@ -330,6 +365,46 @@ describe('KV hand-over - what goes wrong', () => {
     expect(replies.every((reply) => reply.terminal?.finish === 'length')).toBe(true)
     await until('all released', () => from.engine.kvBlocks.pinnedBytes === 0)
     expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
+  })
+})
+
+describe('KV hand-over - whoever leaves, whenever', () => {
+  it('60 requests, ended at random moments on either side - nothing stays pinned or inside', async () => {
+    const seed = Date.now() & 0xffff
+    const random = seededRandom(seed)
+    const from = await startWorker(new BlockEngine(), 'prefill', { kvLeaseMs: 300 })
+    const to = await startWorker(new BlockEngine(), 'decode')
+    const one = async (i: number): Promise<void> => {
+      const request = requestOf(`r${i}`, 2 + randomInt(random, 80), {
+        routing: { cacheSalt: String(randomInt(random, 20)) },
+      })
+      const prefilled = new RecordedReply()
+      const first = from.hosted.worker.serve({ ...request, stop: { maxTokens: 1 } }, prefilled)
+      if (randomInt(random, 6) === 0) first.cancel(randomInt(random, 2) === 0 ? 'stop' : 'kill')
+      await prefilled.ended
+      const offer = prefilled.terminal?.prefillResult?.kvOffer
+      if (offer === undefined) return
+      // Nobody comes for it; its lease has to end.
+      if (randomInt(random, 6) === 0) return
+      if (randomInt(random, 6) === 0) first.cancel('stop')
+      const decoded = new RecordedReply()
+      const second = to.hosted.worker.serve(decodeOf(request, offer), decoded)
+      if (randomInt(random, 3) === 0) {
+        const leaveMs = randomInt(random, 4)
+        setTimeout(() => second.cancel(leaveMs % 2 === 0 ? 'stop' : 'kill'), leaveMs)
+      }
+      await decoded.ended
+      expect(decoded.itemsAfterEnd).toBe(0)
+    }
+    await Promise.all(Array.from({ length: 60 }, (_, i) => one(i)))
+    await until(`seed ${seed}: no pin at prefill`, () => from.engine.kvBlocks.pinnedBytes === 0)
+    await until(`seed ${seed}: no pin at decode`, () => to.engine.kvBlocks.pinnedBytes === 0)
+    for (const { hosted } of [from, to]) {
+      await until(`seed ${seed}: nobody inside`, () => hosted.worker.health().inFlight === 0)
+      expect(hosted.worker.health().openOffers).toBe(0)
+    }
+    const offered = only(from.events, 'kv-offered').length
+    expect(only(from.events, 'kv-released'), `seed ${seed}`).toHaveLength(offered)
   })
 })
 
