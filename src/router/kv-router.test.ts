@@ -256,6 +256,29 @@ describe('KvRouter: eligibility', () => {
   })
 })
 
+describe('KvRouter: load', () => {
+  it('known prefill speed - the load wears off while the prefill runs', () => {
+    const { router, clock } = build({ prefillTokensPerSecond: 100 })
+    router.workerJoined(card(1))
+    router.book(selected(router, 100))
+    const tokens = () => router.status().ranks[0]?.activePrefillTokens
+    expect(tokens()).toBe(100)
+    clock.advance(400)
+    expect(tokens()).toBe(60)
+    clock.advance(1000)
+    expect(tokens()).toBe(0)
+  })
+
+  it('no reuse assumed - each request counts for itself', () => {
+    const { router } = build({ assumeKvReuse: false })
+    router.workerJoined(card(1))
+    const bookings = [1, 2].map(() => router.book(selected(router, 16)))
+    expect(router.status().ranks[0]?.activeDecodeBlocks).toBe(8)
+    for (const booking of bookings) router.free(booking)
+    expect(router.status().ranks[0]?.activeDecodeBlocks).toBe(0)
+  })
+})
+
 describe('KvRouter: pins and ranks', () => {
   it('pinned worker - exactly that one, past the cost', () => {
     const { router } = build()

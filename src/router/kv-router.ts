@@ -136,13 +136,16 @@ export class KvRouter implements FleetObserver {
     const { slot, hashes, promptTokens } = selection
     const isTracked = this.config.trackActiveBlocks && hashes !== null
     const byHash = isTracked && selection.assumeKvReuse
+    const speed = this.config.prefillTokensPerSecond
+    const tokens = selection.trackPrefill ? selection.effectivePrefillTokens : null
     const booking = this.#sequences.add(
       {
         slot,
         hashes: byHash ? hashes.sequence : null,
         privateBlocks: isTracked && !byHash ? hashes.sequence.length / 2 : 0,
         promptTokens,
-        prefillTokens: selection.trackPrefill ? selection.effectivePrefillTokens : null,
+        prefillTokens: tokens,
+        prefillDurationMs: speed === null || tokens === null ? null : (1000 * tokens) / speed,
         expectedOutputTokens: selection.expectedOutputTokens,
       },
       nowMs,

@@ -65,6 +65,8 @@ export interface RouterConfig extends CostWeights {
   readonly trackActiveBlocks: boolean
   readonly trackOutputBlocks: boolean
   readonly trackPrefillTokens: boolean
+  /** Speed of a prefill, so that its load wears off while it runs; null: it stays until the first token. */
+  readonly prefillTokensPerSecond: number | null
   /** Life of a predicted holding after a decision; 0: none. Without KV events it is the only index. */
   readonly predictedTtlSeconds: number
   readonly approximateTtlSeconds: number
@@ -117,6 +119,7 @@ const DEFAULTS = {
   trackActiveBlocks: true,
   trackOutputBlocks: false,
   trackPrefillTokens: true,
+  prefillTokensPerSecond: null,
   predictedTtlSeconds: 0,
   approximateTtlSeconds: 120,
   maxIndexBlocks: 1 << 22,
@@ -202,6 +205,10 @@ function checkRouterConfig(config: RouterConfig): void {
   }
   if (config.queueThreshold !== null && !(config.queueThreshold >= 0)) {
     throw invalid('queueThreshold', config.queueThreshold, 'null or at least 0')
+  }
+  const speed = config.prefillTokensPerSecond
+  if (speed !== null && !(speed > 0)) {
+    throw invalid('prefillTokensPerSecond', speed, 'null or above 0')
   }
   if (config.trackOutputBlocks && !config.trackActiveBlocks) {
     throw invalid('trackOutputBlocks', true, 'false unless trackActiveBlocks is on')

@@ -1,0 +1,57 @@
+/**
+ * Your own routing rule in ten lines: a scorer that keeps work off workers whose rack draws too much power, and a filter
+ * for one that is being looked at. The decision's record shows what they did. Run: npx tsx examples/scorer.ts
+ *
+ * In a project of your own the import is `baton-llm/router`.
+ */
+import { seededRandom, workerIdOf } from '../src/base/index.ts'
+import { completeRouterConfig, KvRouter } from '../src/router/index.ts'
+import type { Filter, Scorer } from '../src/router/index.ts'
+
+/** Kilowatts by rack, from wherever you measure them. Costs are in KV blocks; lower wins. */
+const power: Readonly<Record<string, number>> = { north: 38, south: 21 }
+const sparePower: Scorer = {
+  name: 'spare power',
+  score: ({ card }) => ((power[card.topology?.['rack'] ?? ''] ?? 0) > 30 ? 25 : 0),
+}
+const notUnderRepair: Filter = ({ card }) =>
+  card.taints?.includes('repair') ? 'under repair' : null
+
+const clock = { nowMs: () => 0, epochMs: () => 0, after: () => ({ cancel: () => undefined }) }
+const config = completeRouterConfig({ scorers: [sparePower], filters: [notUnderRepair] })
+const router = new KvRouter({ config, clock, random: seededRandom(1) })
+for (const [id, rack, taints] of [
+  [1, 'north', []],
+  [2, 'south', []],
+  [3, 'south', ['repair']],
+] as const) {
+  router.workerJoined({
+    workerId: workerIdOf(id),
+    mode: 'agg',
+    host: 'localhost',
+    port: 1,
+    engine: { model: 'm', kvCacheBlockSize: 16 },
+    engineName: 'example',
+    publishesKvEvents: false,
+    topology: { rack },
+    taints,
+    version: '0',
+  })
+}
+
+const request = {
+  requestId: 'example-1',
+  model: 'm',
+  tokenIds: Uint32Array.from({ length: 160 }, (_, i) => i),
+  sampling: {},
+  stop: {},
+  output: {},
+  eosTokenIds: [],
+  routing: {},
+}
+const { record } = router.select({ request, phase: 'aggregated', queuedMs: 0 })
+for (const { workerId, cost, extra } of record.candidates) {
+  console.log(`worker ${workerId}: cost ${cost} blocks, of which ${extra} for power`)
+}
+for (const { workerId, reason } of record.excluded) console.log(`worker ${workerId}: ${reason}`)
+console.log(record.outcome)
