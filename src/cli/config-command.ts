@@ -6,7 +6,9 @@ import type { ResolvedOption } from './resolve-config.ts'
 import { serveConfig } from './serve-config.ts'
 
 export function printConfig(options: readonly ResolvedOption[], asJson: boolean): void {
-  const config: Readonly<Record<string, unknown>> = { ...serveConfig(options) }
+  const config: Readonly<Record<string, string | number | boolean | null>> = {
+    ...serveConfig(options),
+  }
   const rows = options.map(({ option, source, writtenAs }) => ({
     option: option.key,
     flag: flagOf(option),

@@ -127,7 +127,7 @@ export class FrontendStack {
       }
       this.#whenConnected()
     })
-    await Promise.all(this.#frontend.registry.models.map((model) => model.text()))
+    await Promise.all(this.#frontend.registry.models.map(async (model) => await model.text()))
     return [...(this.#watch?.cards.values() ?? [])]
   }
 

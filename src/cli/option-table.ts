@@ -21,7 +21,7 @@ export interface OptionSpec {
   /** Placeholder in the help, for example `<n>`; empty for a switch. */
   readonly value: string
   readonly schema: z.ZodType
-  readonly default: unknown
+  readonly default: string | number | boolean | null
   readonly help: string
 }
 
@@ -63,7 +63,7 @@ const spec = (
   key: string,
   value: string,
   schema: z.ZodType,
-  fallback: unknown,
+  fallback: OptionSpec['default'],
   help: string,
 ): OptionSpec => ({ group, key, value, schema, default: fallback, help })
 

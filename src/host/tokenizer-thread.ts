@@ -81,8 +81,8 @@ export class TokenizerThread {
   }
 
   #refuseAll(reason: string): void {
-    for (const { reject } of this.#waiting.values())
-      reject(new BatonError('runtime.internal', reason))
+    const error = new BatonError('runtime.internal', reason)
+    for (const waiting of this.#waiting.values()) waiting.reject(error)
     this.#waiting.clear()
   }
 }
