@@ -13,7 +13,10 @@ export interface StallWatchOptions {
   readonly stallTimeoutMs: number
   /** Grows when the engine does anything. */
   readonly progress: () => number
+  /** There are requests; without any the watch sleeps until `wake`. */
   readonly isBusy: () => boolean
+  /** The engine owes something: not every request waits for its reader, or for KV of another worker. */
+  readonly isEngineDue: () => boolean
   readonly onStalled: (stalledMs: number) => void
 }
 
@@ -54,7 +57,8 @@ export class StallWatch {
     this.#timer = null
     const progress = this.#options.progress()
     if (progress !== this.#progressSeen) this.#isStalled = false
-    this.#stillMs = progress === this.#progressSeen ? this.#stillMs + elapsedMs : 0
+    const isStill = progress === this.#progressSeen && this.#options.isEngineDue()
+    this.#stillMs = isStill ? this.#stillMs + elapsedMs : 0
     this.#progressSeen = progress
     if (!this.#options.isBusy()) return
     this.#arm()

@@ -37,6 +37,7 @@ export class WorkerSession implements RequestHandle {
   #ended = false
   #aborted = false
   #finished = false
+  #isAtEngine = false
   #itemCount = 0
   #tokenCount = 0
   #taken: TakenKv | null = null
@@ -58,9 +59,9 @@ export class WorkerSession implements RequestHandle {
     return this.#itemCount
   }
 
-  /** The reply has ended; the engine may still hold the request. */
-  get isReplyEnded(): boolean {
-    return this.#ended
+  /** The engine owes the next item: neither the reader nor another worker's KV is waited for. */
+  get isAtEngine(): boolean {
+    return this.#isAtEngine
   }
 
   /** Never rejects. Resolves when the engine has let go of the request. */
@@ -110,6 +111,7 @@ export class WorkerSession implements RequestHandle {
     }
     if (this.#context.isStopped) return this.#endCancelled()
 
+    this.#isAtEngine = true
     const validator = new StreamValidator({ request, context: this.#context })
     for await (const chunk of engine.generate(request, this.#context)) {
       this.#itemCount++
@@ -123,7 +125,11 @@ export class WorkerSession implements RequestHandle {
       }
       if (tokenIds.length === 1 && isBareToken(chunk)) reply.token(tokenIds[0] as number)
       else reply.chunk(chunk)
-      if (!reply.isWritable) await reply.drained()
+      if (!reply.isWritable) {
+        this.#isAtEngine = false
+        await reply.drained()
+        this.#isAtEngine = true
+      }
       validator.pull()
     }
     if (!this.#ended) validator.end()

@@ -264,6 +264,18 @@ describe('Worker - a hung engine', () => {
     expect(scene.kinds()).toContain('engine-stalled')
   })
 
+  it('a reader that does not read - is no fault of the engine', async () => {
+    const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
+    await scene.start()
+    const { reply } = scene.serve(requestOf('a'))
+    reply.isWritable = false
+    await scene.clock.run(60_000)
+    expect(scene.worker.health().live).toBe(true)
+    reply.drain()
+    await scene.clock.runUntil(reply.ended)
+    expect(reply.terminal?.finish).toBe('length')
+  })
+
   it('an engine that is only slow - is left alone', async () => {
     const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })
     await scene.start()

@@ -67,6 +67,7 @@ export class Worker implements WorkerHandler {
       stallTimeoutMs: limits.stallTimeoutMs,
       progress: () => this.#progress(),
       isBusy: () => this.#sessions.size > 0,
+      isEngineDue: () => [...this.#sessions].some((session) => session.isAtEngine),
       onStalled: (stalledMs) => this.#onStalled(stalledMs),
     })
   }
