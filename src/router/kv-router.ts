@@ -18,6 +18,7 @@ import { PromptHasher } from './prompt-hasher.ts'
 import { RankTable } from './rank-table.ts'
 import type { RouterConfig } from './router-config.ts'
 import type { PoolStatus, RankStatus } from './router-status.ts'
+import { eventFacts } from './self-check.ts'
 import type { Refusal, Selection, SelectionQuery } from './selection.ts'
 import { Selector } from './selector.ts'
 
@@ -150,7 +151,10 @@ export class KvRouter implements FleetObserver {
       },
       nowMs,
     )
-    if (hashes !== null && selection.phase !== 'decode') this.#index.predict(slot, hashes, nowMs)
+    if (hashes !== null && selection.phase !== 'decode') {
+      this.#index.predict(slot, hashes, nowMs)
+      if (hashes.sequence.length > 0) this.#table.row(slot).promptsPlaced++
+    }
     this.#judge(slot)
     return booking
   }
@@ -238,10 +242,7 @@ export class KvRouter implements FleetObserver {
   status(queue = { requests: 0, promptTokens: 0 }): PoolStatus {
     this.#sequences.refresh(this.#clock.nowMs())
     const ranks = this.#table.live.map((slot) => this.#rankStatus(slot))
-    const seen = new Set(ranks.filter((rank) => rank.kvEventsSeen > 0).map((r) => r.workerId))
-    const expected = [...this.#table.workerIds].filter(
-      (workerId) => this.cardOf(workerId)?.publishesKvEvents === true,
-    )
+    const events = eventFacts(ranks, (workerId) => this.cardOf(workerId))
     return {
       mode: this.config.mode,
       blockSize: this.#blockSize,
@@ -252,8 +253,7 @@ export class KvRouter implements FleetObserver {
       activeRequests: ranks.reduce((sum, rank) => sum + rank.activeRequests, 0),
       decisions: this.#decisions,
       refusals: this.#refusals,
-      kvEventWorkers: seen.size,
-      kvEventWorkersExpected: expected.length,
+      ...events,
       kvEventGaps: this.#eventGaps,
       kvEventErrors: this.#eventErrors,
       busy: this.#busy,
@@ -273,6 +273,7 @@ export class KvRouter implements FleetObserver {
       totalBlocks: (table.totalBlocks[slot] as number) || null,
       overloaded: table.overloaded[slot] === 1,
       kvEventsSeen: row.kvEventsSeen,
+      promptsPlaced: row.promptsPlaced,
     }
   }
 

@@ -120,9 +120,20 @@ describe('PrefillRouter: self-check', () => {
       'decode: KV events from 0 of 0 workers',
       'disaggregation (active) taken in 50 % of 2 requests; aggregated: pinned to one worker (1)',
     ])
+    expect(router.status().warnings).toEqual([])
+  })
+
+  it('silent worker - is named once it has had prompts enough', () => {
+    const { plane, send, router } = buildModel(PD)
+    for (let i = 0; i < 8; i++) {
+      send()
+      plane.calls.at(-1)?.prefilled()
+    }
     expect(router.status().warnings).toEqual([
-      'KV routing of the prefill pool sees no events from 1 of 2 workers',
+      'KV routing of the prefill pool hears nothing from 1 of 1 workers that had prompts',
     ])
+    router.fleet.kvEvents(workerIdOf(1), stored(8))
+    expect(router.status().warnings).toEqual([])
   })
 
   it('no decode worker - an aggregated pool is not handed KV, and the reason is told', () => {

@@ -17,6 +17,8 @@ export interface RankRow {
   taints: ReadonlySet<string>
   reportedBlocks: number | null
   kvEventsSeen: number
+  /** Prompts that were given to the rank; each should lead to events sooner or later. */
+  promptsPlaced: number
   lastSequence: number | null
 }
 
@@ -192,7 +194,15 @@ export class RankTable {
 }
 
 function newRow(card: WorkerCard, dpRank: number, taints: ReadonlySet<string>): RankRow {
-  return { card, dpRank, taints, reportedBlocks: null, kvEventsSeen: 0, lastSequence: null }
+  return {
+    card,
+    dpRank,
+    taints,
+    reportedBlocks: null,
+    kvEventsSeen: 0,
+    promptsPlaced: 0,
+    lastSequence: null,
+  }
 }
 
 function grown<T extends { set(from: T): void }>(from: T, to: T): T {

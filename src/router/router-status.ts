@@ -16,6 +16,7 @@ export interface RankStatus {
   readonly totalBlocks: number | null
   readonly overloaded: boolean
   readonly kvEventsSeen: number
+  readonly promptsPlaced: number
 }
 
 export interface PoolStatus {
@@ -31,6 +32,8 @@ export interface PoolStatus {
   /** Workers whose KV events have been seen, of those that promise any. */
   readonly kvEventWorkers: number
   readonly kvEventWorkersExpected: number
+  /** Workers that promise events and had prompts enough to send some, but sent none. */
+  readonly kvEventWorkersSilent: number
   readonly kvEventGaps: number
   readonly kvEventErrors: number
   readonly busy: BusyThresholds

@@ -1,7 +1,9 @@
 /**
  * Says in words whether what is configured also happens: KV events arrive, disaggregation is taken, and if not, why.
  */
-import type { DisaggregationStatus, PoolStatus, RouterStatus } from './router-status.ts'
+import type { WorkerId } from '../base/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+import type { DisaggregationStatus, PoolStatus, RankStatus, RouterStatus } from './router-status.ts'
 
 export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): RouterStatus {
   const warnings: string[] = []
@@ -12,13 +14,37 @@ export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): 
   return { ...facts, warnings, selfCheck: lines }
 }
 
+/** A prompt may be cached whole or still be computed; after so many, silence means that events do not arrive. */
+const PROMPTS_BEFORE_SILENCE = 8
+
+/** Who promises KV events, who has sent some, and who keeps silent although it should have by now. */
+export function eventFacts(
+  ranks: readonly RankStatus[],
+  cardOf: (workerId: WorkerId) => WorkerCard | null,
+): Pick<PoolStatus, 'kvEventWorkers' | 'kvEventWorkersExpected' | 'kvEventWorkersSilent'> {
+  const heard = new Map<WorkerId, number>()
+  const placed = new Map<WorkerId, number>()
+  for (const { workerId, kvEventsSeen, promptsPlaced } of ranks) {
+    heard.set(workerId, (heard.get(workerId) ?? 0) + kvEventsSeen)
+    placed.set(workerId, (placed.get(workerId) ?? 0) + promptsPlaced)
+  }
+  const expected = [...heard.keys()].filter((id) => cardOf(id)?.publishesKvEvents === true)
+  const isHeard = (id: WorkerId): boolean => (heard.get(id) ?? 0) > 0
+  const isDue = (id: WorkerId): boolean => (placed.get(id) ?? 0) >= PROMPTS_BEFORE_SILENCE
+  return {
+    kvEventWorkers: [...heard.keys()].filter(isHeard).length,
+    kvEventWorkersExpected: expected.length,
+    kvEventWorkersSilent: expected.filter((id) => !isHeard(id) && isDue(id)).length,
+  }
+}
+
 function checkEvents(name: string, pool: PoolStatus, lines: string[], warnings: string[]): void {
   if (pool.mode !== 'kv' || pool.workers === 0) return
   const { kvEventWorkers: seen, kvEventWorkersExpected: expected } = pool
   lines.push(`${name}: KV events from ${seen} of ${expected} workers`)
-  if (pool.decisions > 0 && seen < expected) {
+  if (pool.kvEventWorkersSilent > 0) {
     warnings.push(
-      `KV routing of the ${name} pool sees no events from ${expected - seen} of ${expected} workers`,
+      `KV routing of the ${name} pool hears nothing from ${pool.kvEventWorkersSilent} of ${expected} workers that had prompts`,
     )
   }
   if (pool.kvEventGaps > 0) {
