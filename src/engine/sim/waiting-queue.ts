@@ -40,8 +40,9 @@ export class WaitingQueue<Owner> implements Iterable<SimSequence<Owner>> {
     }
   }
 
-  /** Moves the sequence that `score` likes best to the front (the earliest of equals). */
+  /** Moves the sequence that `score` likes best to the front (the earliest of equals); preempted ones stay first. */
   promoteBest(score: (sequence: SimSequence<Owner>) => number): void {
+    if (this.first?.state === 'preempted') return
     let best = this.#head
     let bestScore = -Infinity
     for (let i = this.#head; i < this.#items.length; i++) {
