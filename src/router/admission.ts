@@ -33,6 +33,7 @@ export class Admission {
   readonly #router: KvRouter
   readonly #clock: Clock
   readonly #queue: PolicyQueue
+  readonly #plainAnswers = new Map<ClassQueue, { version: number; nowMs: number; canGo: boolean }>()
   #draining = false
   #recheck: Timer | null = null
   #lastGoMs: number | null = null
@@ -113,11 +114,29 @@ export class Admission {
       tenant: routing.tenantId ?? '',
       pinned: pinOf(routing, phase)?.workerId ?? '',
       arrivedMs: this.#clock.nowMs(),
-      canGo: () => {
-        const eligible = this.#router.eligible(query)
-        return eligible.length === 0 || eligible.some((slot) => !this.#isBusy(queue, slot))
-      },
+      canGo:
+        this.#router.config.filters.length === 0 && isPlain(query)
+          ? () => this.#plainCanGo(queue, query)
+          : () => this.#hasRoom(queue, query),
     }
+  }
+
+  #hasRoom(queue: ClassQueue, query: SelectionQuery): boolean {
+    const eligible = this.#router.eligible(query)
+    return eligible.length === 0 || eligible.some((slot) => !this.#isBusy(queue, slot))
+  }
+
+  /** Requests without wishes have the same answer until something changes: with a long queue that is most of them. */
+  #plainCanGo(queue: ClassQueue, query: SelectionQuery): boolean {
+    const { version } = this.#router
+    const nowMs = this.#clock.nowMs()
+    const known = this.#plainAnswers.get(queue)
+    if (known !== undefined && known.version === version && known.nowMs === nowMs) {
+      return known.canGo
+    }
+    const canGo = this.#hasRoom(queue, query)
+    this.#plainAnswers.set(queue, { version, nowMs, canGo })
+    return canGo
   }
 
   #startClock(entry: Waiting): void {
@@ -189,4 +208,16 @@ export class Admission {
     const wait = Math.ceil(this.#msPerGo * (this.#queue.requests + 1))
     return Math.min(Math.max(wait, 100), RETRY_MS_MAX)
   }
+}
+
+/** Nothing in the request narrows the candidates. */
+function isPlain({ request, phase, affinity }: SelectionQuery): boolean {
+  const { routing } = request
+  return (
+    pinOf(routing, phase) === null &&
+    (affinity === null || affinity === undefined) &&
+    routing.allowedWorkerIds === undefined &&
+    routing.excludedWorkerIds === undefined &&
+    routing.requiredTaints === undefined
+  )
 }

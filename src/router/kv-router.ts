@@ -47,6 +47,7 @@ export class KvRouter implements FleetObserver {
   #refusals = 0
   #eventGaps = 0
   #eventErrors = 0
+  #version = 0
 
   constructor(options: KvRouterOptions) {
     const { config, clock, random } = options
@@ -156,6 +157,7 @@ export class KvRouter implements FleetObserver {
       if (hashes.sequence.length > 0) this.#table.row(slot).promptsPlaced++
     }
     this.#judge(slot)
+    this.#version++
     return booking
   }
 
@@ -193,6 +195,11 @@ export class KvRouter implements FleetObserver {
   /** Called whenever load went down or the fleet changed: a queue may go on. */
   onRoom(listener: () => void): void {
     this.#freed.push(listener)
+  }
+
+  /** Another number whenever load or fleet have changed. */
+  get version(): number {
+    return this.#version
   }
 
   get workerCount(): number {
@@ -290,6 +297,7 @@ export class KvRouter implements FleetObserver {
   }
 
   #changed(): void {
+    this.#version++
     for (const listener of this.#freed) listener()
   }
 }
