@@ -17,6 +17,8 @@ export interface RestoredText {
 
 const PRIVATE_USE_FIRST = 0xe000
 const PRIVATE_USE_LAST = 0xf8ff
+/** A private-use character, or what a template that writes JSON in ASCII makes of it. */
+const MARK = /[\uE000-\uF8FF]|\\u[ef][0-9a-f]{3}/gi
 const PUNCTUATION = /^[^\p{L}\p{N}\s]/u
 
 /** What the guard looks for; made once per tokenizer. */
@@ -93,13 +95,13 @@ export class ControlTextGuard {
     const literalRanges: number[] = []
     let text = ''
     let from = 0
-    for (let i = 0; i < rendered.length; i++) {
-      const character = this.#characterByMark.get(rendered.charAt(i))
+    for (const match of rendered.matchAll(MARK)) {
+      const character = this.#characterByMark.get(markIn(match[0]))
       if (character === undefined) continue
-      text += rendered.slice(from, i)
+      text += rendered.slice(from, match.index)
       literalRanges.push(text.length, text.length + character.length)
       text += character
-      from = i + 1
+      from = match.index + match[0].length
     }
     return { text: text + rendered.slice(from), literalRanges }
   }
@@ -124,7 +126,12 @@ export class ControlTextGuard {
 function privateUseIn(texts: Iterable<string>): ReadonlySet<number> {
   const found = new Set<number>()
   for (const text of texts) {
-    for (const match of text.matchAll(/[\uE000-\uF8FF]/g)) found.add(match[0].charCodeAt(0))
+    for (const match of text.matchAll(MARK)) found.add(markIn(match[0]).charCodeAt(0))
   }
   return found
+}
+
+/** A mark that was found, from either of its two forms. */
+function markIn(found: string): string {
+  return found.length === 1 ? found : String.fromCharCode(Number.parseInt(found.slice(2), 16))
 }

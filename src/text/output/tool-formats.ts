@@ -131,7 +131,11 @@ const DETECTABLE: readonly (readonly [string, string])[] = [
 
 /** Which format a chat template speaks, or null. */
 export function detectToolCallParser(template: string): string | null {
-  return DETECTABLE.find(([marker]) => template.includes(marker))?.[1] ?? null
+  const found = DETECTABLE.find(([marker]) => template.includes(marker))?.[1]
+  if (found !== undefined) return found
+  // The small Llamas write calls without a marker.
+  const isLlama3 = template.includes('<|start_header_id|>') && template.includes('"parameters"')
+  return isLlama3 ? 'llama3_json' : null
 }
 
 /** Newer Mistral models: `name[ARGS]{…}`, once per marker. */

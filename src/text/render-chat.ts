@@ -1,0 +1,94 @@
+/**
+ * Messages to text to tokens, so that only the template itself can write control tokens.
+ */
+import { BatonError } from '../base/index.ts'
+import type { ChatTemplate } from './chat-template.ts'
+import { ControlTextGuard, controlTextPatternOf } from './control-text-guard.ts'
+import { formsToTry, shapeMessages } from './message-form.ts'
+import type { ChatMessage, MessageForm } from './message-form.ts'
+import type { Tokenizer } from './tokenizer.ts'
+
+export interface ChatInput {
+  readonly messages: readonly ChatMessage[]
+  readonly tools?: readonly unknown[]
+  /** Absent: true. */
+  readonly addGenerationPrompt?: boolean
+  /** `chat_template_kwargs` of the request: `enable_thinking` and whatever else the template knows. */
+  readonly kwargs?: Readonly<Record<string, unknown>>
+}
+
+export interface RenderedChat {
+  readonly text: string
+  /** Where user text would have become a control token; see `EncodeOptions`. */
+  readonly literalRanges: readonly number[]
+}
+
+export function renderChat(
+  template: ChatTemplate,
+  tokenizer: Tokenizer,
+  input: ChatInput,
+): RenderedChat {
+  let refusal: BatonError | null = null
+  const forms = formsToTry(template.form, input.messages, input.tools !== undefined)
+  for (const form of forms) {
+    try {
+      const rendered = renderForm(template, tokenizer, input, form)
+      if (form !== template.form) template.acceptsForm(form)
+      return rendered
+    } catch (thrown) {
+      if (!(thrown instanceof BatonError) || thrown.code !== 'request.invalid_argument')
+        throw thrown
+      refusal ??= thrown
+    }
+  }
+  throw refusal ?? new BatonError('runtime.internal', 'no form of the messages was tried')
+}
+
+/** Ids of a rendered chat. The template writes BOS itself if the model wants one. */
+export function encodeChat(tokenizer: Tokenizer, rendered: RenderedChat): Uint32Array {
+  return tokenizer.encode(rendered.text, { special: true, literalRanges: rendered.literalRanges })
+}
+
+function renderForm(
+  template: ChatTemplate,
+  tokenizer: Tokenizer,
+  input: ChatInput,
+  form: MessageForm,
+): RenderedChat {
+  const { tools, kwargs = {} } = input
+  const user = {
+    ...kwargs,
+    messages: shapeMessages(input.messages, form),
+    tools: tools ?? (form.emptyTools ? [] : null),
+  }
+  const constants = { add_generation_prompt: input.addGenerationPrompt ?? true }
+  const pattern = controlTextPatternOf(tokenizer.addedTokens)
+  const texts = [...textsIn(user)]
+  // Hardly any request has a control token in its text: nothing to mark, nothing to put back.
+  if (!texts.some((text) => pattern.occursIn(text))) {
+    return { text: template.render({ ...constants, ...user }), literalRanges: [] }
+  }
+  const guard = new ControlTextGuard(pattern, [...texts, template.source])
+  const marked = mapTexts(user, (text) => guard.protect(text)) as typeof user
+  return guard.restore(template.render({ ...constants, ...marked }))
+}
+
+function* textsIn(value: unknown): Generator<string> {
+  if (typeof value === 'string') yield value
+  else if (Array.isArray(value)) for (const item of value as unknown[]) yield* textsIn(item)
+  else if (typeof value === 'object' && value !== null) {
+    for (const [key, item] of Object.entries(value)) {
+      yield key
+      yield* textsIn(item)
+    }
+  }
+}
+
+function mapTexts(value: unknown, map: (text: string) => string): unknown {
+  if (typeof value === 'string') return map(value)
+  if (Array.isArray(value)) return value.map((item: unknown) => mapTexts(item, map))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [map(key), mapTexts(item, map)]),
+  )
+}
