@@ -5,7 +5,8 @@
  *     [--event-blocks N] [--removal descending|ascending|random] [--no-find] [--no-map] [--verify] [--repeat N] [--best]
  *
  * TRACE: lines of `{"hash_ids": [...]}`; each id is 32 blocks. block-ops = blocks queried + stored + removed.
- * `--best` prints the best round of each figure instead of the median: for a machine that others use as well.
+ * `--best` takes for every single request its fastest round, instead of the median of whole rounds: for a machine
+ *   that others use as well.
  * `--verify` prints the digest of all decisions and the checksum of all scores (slow).
  */
 import { performance } from 'node:perf_hooks'
@@ -160,10 +161,11 @@ function shuffle(pairs: Uint32Array): void {
 }
 
 interface Figures {
-  findNs: Float64Array
-  findMs: number
-  storeMs: number
-  removeMs: number
+  /** For each request, in ms: its query, all its stores, all its removals. */
+  readonly findMs: Float64Array
+  readonly storeMs: Float64Array
+  readonly removeMs: Float64Array
+  readonly readMs: Float64Array
   stallMs: number
   queried: number
   stored: number
@@ -173,24 +175,22 @@ interface Figures {
 function replay(subject: Subject, requests: readonly Request[], chains: Chains): Figures {
   const eventBlocks = Number(flags['event-blocks'])
   const query = new Stretch()
-  const findNs = new Float64Array(requests.length)
-  const sum: Figures = {
-    findNs,
-    findMs: 0,
-    storeMs: 0,
-    removeMs: 0,
+  const f: Figures = {
+    findMs: new Float64Array(requests.length),
+    storeMs: new Float64Array(requests.length),
+    removeMs: new Float64Array(requests.length),
+    readMs: new Float64Array(requests.length),
     stallMs: 0,
     queried: 0,
     stored: 0,
     removed: 0,
   }
-  const timed = (field: 'findMs' | 'storeMs' | 'removeMs', run: () => void): number => {
+  const timed = (field: Float64Array, number: number, run: () => void): void => {
     const begin = performance.now()
     run()
     const ms = performance.now() - begin
-    sum[field] += ms
-    if (ms > sum.stallMs) sum.stallMs = ms
-    return ms
+    field[number] = (field[number] as number) + ms
+    if (ms > f.stallMs) f.stallMs = ms
   }
   const pieces = (hashes: Uint32Array): Uint32Array[] => {
     if (eventBlocks === 0) return hashes.length === 0 ? [] : [hashes]
@@ -205,18 +205,18 @@ function replay(subject: Subject, requests: readonly Request[], chains: Chains):
     const hashes = query.of(chains, groups, 'forward')
     if (!flags['no-find']) {
       subject.prepare?.(hashes)
-      findNs[number] = 1e6 * timed('findMs', () => subject.find(hashes))
+      timed(f.findMs, number, () => subject.find(hashes))
       if (subject.best() !== bestGroups * GROUP_BLOCKS) throw new Error(`wrong best at ${number}`)
-      sum.queried += hashes.length >> 1
+      f.queried += hashes.length >> 1
     }
     const cut = 2 * GROUP_BLOCKS * cachedGroups
     let parent: [number, number] | null =
       cut === 0 ? null : [hashes[cut - 2] as number, hashes[cut - 1] as number]
     for (const piece of pieces(hashes.subarray(cut))) {
       subject.prepare?.(piece)
-      timed('storeMs', () => subject.store(worker, parent, piece))
+      timed(f.storeMs, number, () => subject.store(worker, parent, piece))
       parent = [piece[piece.length - 2] as number, piece[piece.length - 1] as number]
-      sum.stored += piece.length >> 1
+      f.stored += piece.length >> 1
     }
     const gone =
       flags.removal === 'descending'
@@ -226,24 +226,52 @@ function replay(subject: Subject, requests: readonly Request[], chains: Chains):
           : query.of(chains, request.removed.toReversed(), 'forward')
     for (const piece of pieces(gone)) {
       subject.prepare?.(piece)
-      timed('removeMs', () => subject.remove(worker, piece))
-      sum.removed += piece.length >> 1
+      timed(f.removeMs, number, () => subject.remove(worker, piece))
+      f.removed += piece.length >> 1
     }
   })
-  return sum
-}
-
-function readOnly(subject: Subject, requests: readonly Request[], chains: Chains): number {
-  const query = new Stretch()
-  let total = 0
-  for (const { groups } of requests) {
+  requests.forEach(({ groups }, number) => {
     const hashes = query.of(chains, groups, 'forward')
     subject.prepare?.(hashes)
     const begin = performance.now()
     subject.find(hashes)
-    total += performance.now() - begin
+    f.readMs[number] = performance.now() - begin
+  })
+  return f
+}
+
+/** The fastest round of every request. */
+function fastest(rounds: readonly Figures[]): Figures {
+  const least = (field: 'findMs' | 'storeMs' | 'removeMs' | 'readMs'): Float64Array =>
+    (rounds[0] as Figures)[field].map((_, i) =>
+      Math.min(...rounds.map((round) => round[field][i] as number)),
+    )
+  return {
+    ...(rounds[0] as Figures),
+    findMs: least('findMs'),
+    storeMs: least('storeMs'),
+    removeMs: least('removeMs'),
+    readMs: least('readMs'),
+    stallMs: Math.min(...rounds.map((round) => round.stallMs)),
   }
-  return (1e6 * total) / requests.length
+}
+
+function rowOf(f: Figures, bytesPerEntry: number): Record<string, number> {
+  const sum = (list: Float64Array): number => list.reduce((total, ms) => total + ms, 0)
+  const sorted = f.findMs.toSorted()
+  const at = (quantile: number): number => 1e6 * (sorted[Math.floor(sorted.length * quantile)] ?? 0)
+  const [findMs, storeMs, removeMs] = [sum(f.findMs), sum(f.storeMs), sum(f.removeMs)]
+  return {
+    'M block-ops/s': (f.queried + f.stored + f.removed) / (findMs + storeMs + removeMs) / 1000,
+    'find p50 ns': at(0.5),
+    'find p99 ns': at(0.99),
+    'find mean ns': (1e6 * findMs) / sorted.length,
+    'ns/stored': (1e6 * storeMs) / f.stored,
+    'ns/removed': (1e6 * removeMs) / f.removed,
+    'r/o find ns': (1e6 * sum(f.readMs)) / sorted.length,
+    'B/entry': bytesPerEntry,
+    'stall ms': f.stallMs,
+  }
 }
 
 function checksum(subject: Subject, requests: readonly Request[], chains: Chains): string {
@@ -268,8 +296,8 @@ function heapBytes(): number {
 }
 
 function measure(create: () => Subject, requests: readonly Request[], chains: Chains): void {
-  const rounds: Record<string, number>[] = []
-  let name = ''
+  const rounds: Figures[] = []
+  const bytesPerEntry: number[] = []
   let last: Subject | undefined
   // Replayed on a scratch index first, so that the figures are those of a process that has run for a while.
   replay(create(), requests.slice(0, 2000), chains)
@@ -277,32 +305,19 @@ function measure(create: () => Subject, requests: readonly Request[], chains: Ch
     last = undefined
     const before = heapBytes()
     const subject = create()
-    const f = replay(subject, requests, chains)
-    const after = heapBytes()
-    const sorted = f.findNs.toSorted()
-    const totalMs = f.findMs + f.storeMs + f.removeMs
-    const bytes = subject.bytes() ?? after - before
-    rounds.push({
-      'M block-ops/s': (f.queried + f.stored + f.removed) / totalMs / 1000,
-      'find p50 ns': sorted[sorted.length >> 1] as number,
-      'find p99 ns': sorted[Math.floor(sorted.length * 0.99)] as number,
-      'find mean ns': (1e6 * f.findMs) / requests.length,
-      'ns/stored': (1e6 * f.storeMs) / f.stored,
-      'ns/removed': (1e6 * f.removeMs) / f.removed,
-      'r/o find ns': readOnly(subject, requests, chains),
-      'B/entry': bytes / subject.entries(),
-      'stall ms': f.stallMs,
-    })
-    name = subject.name
+    rounds.push(replay(subject, requests, chains))
+    bytesPerEntry.push((subject.bytes() ?? heapBytes() - before) / subject.entries())
     last = subject
   }
-  const cells = Object.keys(rounds[0] ?? {}).map((key) => {
-    const figures = rounds.map((row) => row[key] as number)
-    const best = key.startsWith('M ') ? Math.max(...figures) : Math.min(...figures)
-    const value = flags.best ? best : median(figures)
+  const bytes = median(bytesPerEntry)
+  const rows = flags.best
+    ? [rowOf(fastest(rounds), bytes)]
+    : rounds.map((round) => rowOf(round, bytes))
+  const cells = Object.keys(rows[0] ?? {}).map((key) => {
+    const value = median(rows.map((row) => row[key] as number))
     return `${key} ${value.toFixed(value < 100 ? 1 : 0)}`
   })
-  console.log(`  ${name.padEnd(17)} ${cells.join(' | ')}`)
+  console.log(`  ${(last?.name ?? '').padEnd(17)} ${cells.join(' | ')}`)
   if (last !== undefined && 'index' in last) {
     const { device } = (last as ReturnType<typeof typedArrays>).index
     const { runs, anchors } = device.parts.blocks

@@ -5,7 +5,6 @@
  * that grow one at a time, at different loads, so that no single insertion has to move millions of slots.
  * Invariant: a slot names a position exactly when the arena marks that block as anchored.
  */
-import { ANCHORED, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
 
 const SEGMENT_BITS = 7
@@ -56,38 +55,39 @@ export class AnchorTable {
 
   /** Anchors the block at a position; a no-op when it is. */
   add(position: number): void {
-    const { pages } = this.#arena
-    const record = (position >> PAGE_BITS) * PAGE_STRIDE + ANCHORED
-    const bit = 1 << (position & PAGE_MASK)
-    const bits = pages[record] as number
+    const { anchored } = this.#arena
+    const bits = anchored[position >> 5] as number
+    const bit = 1 << (position & 31)
     if ((bits & bit) !== 0) return
-    pages[record] = bits | bit
+    anchored[position >> 5] = bits | bit
     this.#insert(position)
   }
 
   /** Forgets the anchor of the block at a position; a no-op when there is none. */
   drop(position: number): void {
-    const { pages } = this.#arena
-    const record = (position >> PAGE_BITS) * PAGE_STRIDE + ANCHORED
-    const bit = 1 << (position & PAGE_MASK)
-    const bits = pages[record] as number
+    const { anchored } = this.#arena
+    const bits = anchored[position >> 5] as number
+    const bit = 1 << (position & 31)
     if ((bits & bit) === 0) return
-    pages[record] = bits & ~bit
+    anchored[position >> 5] = bits & ~bit
     this.#delete(position)
   }
 
-  /** Forgets the anchors of the slots [from, to) of a page. */
-  dropSlots(page: number, from: number, to: number): void {
-    const { pages } = this.#arena
-    const record = page * PAGE_STRIDE + ANCHORED
-    const range = to - from === 32 ? -1 : ((1 << (to - from)) - 1) << from
-    let bits = (pages[record] as number) & range
-    if (bits === 0) return
-    pages[record] = (pages[record] as number) & ~range
-    while (bits !== 0) {
-      const slot = 31 - Math.clz32(bits & -bits)
-      this.#delete((page << PAGE_BITS) + slot)
-      bits &= bits - 1
+  /** Forgets the anchors of the positions [from, to). */
+  dropRange(from: number, to: number): void {
+    const { anchored } = this.#arena
+    while (from < to) {
+      const word = from >> 5
+      const stop = Math.min(to, (word + 1) << 5)
+      const range = stop - from === 32 ? -1 : ((1 << (stop - from)) - 1) << (from & 31)
+      const bits = anchored[word] as number
+      if ((bits & range) !== 0) {
+        anchored[word] = bits & ~range
+        for (let left = bits & range; left !== 0; left &= left - 1) {
+          this.#delete((word << 5) + 31 - Math.clz32(left & -left))
+        }
+      }
+      from = stop
     }
   }
 

@@ -161,10 +161,10 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
 
 describe('EventPrefixIndex', () => {
   it('capacity - checked before anything changes, and given back', () => {
-    const index = new EventPrefixIndex({ blocksMax: 128 })
-    const long = new Chain(index, 100)
-    expect(long.store(0, 0, 100)).toBe('applied')
-    const other = chain(...Array.from({ length: 40 }, (_, i) => 1000 + i))
+    const index = new EventPrefixIndex({ blocksMax: 256 })
+    const long = new Chain(index, 200)
+    expect(long.store(0, 0, 200)).toBe('applied')
+    const other = chain(...Array.from({ length: 70 }, (_, i) => 1000 + i))
     const event = {
       kind: 'stored',
       parent: null,
@@ -173,9 +173,9 @@ describe('EventPrefixIndex', () => {
       tier: 'device',
     } as const
     expect(index.apply(1, event)).toBe('capacity-exhausted')
-    expect(index.stats()).toMatchObject({ entries: 100, blocks: 100, refused: 1 })
+    expect(index.stats()).toMatchObject({ entries: 200, blocks: 200, refused: 1 })
     checkRuns(index.device)
-    long.remove(0, 60, 100)
+    long.remove(0, 100, 200)
     expect(index.apply(1, event)).toBe('applied')
     index.removeHolder(0)
     index.removeHolder(1)

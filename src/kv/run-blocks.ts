@@ -285,7 +285,8 @@ export class RunBlocks {
     while (at > end) {
       const begin = (this.arena.pages[page * PAGE_STRIDE + INDEX] as number) << PAGE_BITS
       const stop = Math.max(begin, end, start)
-      this.anchors.dropSlots(page, stop - begin, at - begin)
+      const first = (page << PAGE_BITS) - begin
+      this.anchors.dropRange(first + stop, first + at)
       at = stop
       if (stop === begin || stop === start) {
         const previous = this.arena.pages[page * PAGE_STRIDE + PREVIOUS] as number
@@ -309,7 +310,8 @@ export class RunBlocks {
     while (at < start) {
       const begin = (this.arena.pages[page * PAGE_STRIDE + INDEX] as number) << PAGE_BITS
       const stop = Math.min(begin + PAGE_BLOCKS, start)
-      this.anchors.dropSlots(page, at - begin, stop - begin)
+      const first = (page << PAGE_BITS) - begin
+      this.anchors.dropRange(first + at, first + stop)
       at = stop
       if (stop === begin + PAGE_BLOCKS) {
         const next = this.arena.pages[page * PAGE_STRIDE + NEXT] as number
