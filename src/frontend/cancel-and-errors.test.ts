@@ -36,8 +36,10 @@ describe('errors before the first token', () => {
         })
         const reply = await it_.chat({ stream })
         expect([code, reply.status]).toEqual([code, ERROR_CODES[code].httpStatus])
-        expect(reply.json.error.message).toBe('it broke')
-        expect(reply.json.error.stage).toBe('prefill')
+        // The text of a fault of ours is for the log only.
+        if (code !== 'runtime.internal') {
+          expect(reply.json.error).toMatchObject({ message: 'it broke', stage: 'prefill' })
+        }
         expect(it_.ends).toHaveLength(1)
         expect(it_.ends[0]).toMatchObject({ status: reply.status, errorCode: code })
         expect(it_.frontend.requestsInFlight).toBe(0)
@@ -93,6 +95,24 @@ describe('errors before the first token', () => {
       code: 'model.load_failed',
     })
     expect((await it_.chat()).status).toBe(200)
+  })
+
+  it('a fault of ours - 500 without its text, told to the observer; the worker is freed', async () => {
+    const faults: unknown[] = []
+    const it_ = new ScriptedFrontend({
+      options: { observer: { faulted: (_, error) => void faults.push(error) } },
+      limits: { migrationLimit: 0 },
+      script: (run) => void run.chunk({ tokenIds: null as never }),
+    })
+    const reply = await it_.chat()
+    expect([reply.status, reply.json.error.code]).toEqual([500, 'runtime.internal'])
+    expect(reply.json.error.message).toMatch(/^internal error/)
+    it_.script = (run) => void run.says('a').chunk({ tokenIds: null as never })
+    const late = await it_.chat({ stream: true })
+    expect(late.events.at(-2).error.message).toMatch(/^internal error/)
+    expect(it_.runs.map((run) => run.cancels)).toEqual([['kill'], ['kill']])
+    expect(faults).toHaveLength(2)
+    expect(it_.frontend.requestsInFlight).toBe(0)
   })
 
   it('too many in flight - 529, and free again after the end', async () => {

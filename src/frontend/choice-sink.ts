@@ -4,7 +4,7 @@
  * Owns: the count of tokens, stop strings, the cancel of this choice (at most once, and never after its end).
  * Ends exactly once; what comes later from below is ignored.
  */
-import type { BatonError } from '../base/index.ts'
+import { BatonError } from '../base/index.ts'
 import type {
   Chunk,
   FinishReason,
@@ -104,22 +104,24 @@ export class ChoiceSink implements ReplySink {
 
   onToken(tokenId: number): void {
     if (this.#ended) return
-    this.#count(tokenId)
-    const piece = this.#text.push(tokenId)
-    this.#owner.itemArrived()
-    if (piece !== '') this.#emit(piece)
-    if (this.#text.stopHit !== null) this.#stopByText()
+    try {
+      this.#count(tokenId)
+      const piece = this.#text.push(tokenId)
+      this.#owner.itemArrived()
+      if (piece !== '') this.#emit(piece)
+      if (this.#text.stopHit !== null) this.#stopByText()
+    } catch (thrown) {
+      this.#broke(thrown)
+    }
   }
 
   onChunk(chunk: Chunk): void {
     if (this.#ended) return
-    this.#cachedTokens =
-      chunk.usage?.cachedTokens ?? chunk.prefillResult?.cachedTokens ?? this.#cachedTokens
-    if (chunk.engineData !== undefined) this.#engineData = chunk.engineData
-    this.#owner.itemArrived()
-    this.#pushAll(chunk)
-    if (this.#text.stopHit !== null) this.#stopByText()
-    else if (chunk.finish !== undefined) this.#end(chunk.finish, chunk.stopReason, true)
+    try {
+      this.#take(chunk)
+    } catch (thrown) {
+      this.#broke(thrown)
+    }
   }
 
   onError(error: BatonError): void {
@@ -132,6 +134,24 @@ export class ChoiceSink implements ReplySink {
     if (this.#ended) return
     this.trail.routed(event)
     this.#owner.choiceRouted(this, event)
+  }
+
+  #take(chunk: Chunk): void {
+    const cached = chunk.usage?.cachedTokens ?? chunk.prefillResult?.cachedTokens
+    if (cached !== undefined) this.#cachedTokens = cached
+    if (chunk.engineData !== undefined) this.#engineData = chunk.engineData
+    this.#owner.itemArrived()
+    this.#pushAll(chunk)
+    if (this.#text.stopHit !== null) this.#stopByText()
+    else if (chunk.finish !== undefined) this.#end(chunk.finish, chunk.stopReason, true)
+  }
+
+  /** A fault of ours must not reach the layer that called: other requests are served by it. */
+  #broke(thrown: unknown): void {
+    this.#cancelBelow('kill')
+    this.onError(
+      new BatonError('runtime.internal', 'internal error, see the log', { cause: thrown }),
+    )
   }
 
   #pushAll(chunk: Chunk): void {

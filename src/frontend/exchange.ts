@@ -7,7 +7,8 @@
  *   waiting ── first item ──▶ running ── last choice ends ──▶ done
  *      └────────── error, client gone, deadline ─────────────▶ done
  */
-import type { BatonError, Clock, Timer } from '../base/index.ts'
+import { BatonError } from '../base/index.ts'
+import type { Clock, Timer } from '../base/index.ts'
 import type { GenerateRequest, RequestService, RoutedEvent } from '../request/index.ts'
 import type { ChoiceOwner, ChoiceSink } from './choice-sink.ts'
 import type { FrontendLimits } from './frontend-options.ts'
@@ -76,7 +77,12 @@ export class Exchange implements ChoiceOwner {
     requests.forEach((request, i) => {
       const choice = choices[i]
       if (this.#state === 'done' || choice === undefined) return
-      choice.attach(serviceOf(i).send(request, choice))
+      try {
+        choice.attach(serviceOf(i).send(request, choice))
+      } catch (thrown) {
+        // Services never throw; a fault of ours in one of them must not leave the exchange open.
+        this.#fail(BatonError.from(thrown), 'kill')
+      }
     })
     return decided
   }

@@ -69,6 +69,8 @@ export interface FrontendObserver {
   firstToken?(facts: RequestFacts, ttftMs: number): void
   migrated?(migration: Migration): void
   requestEnded?(end: RequestEnd): void
+  /** A fault of ours: the client reads only that there was one. */
+  faulted?(requestId: string, error: unknown): void
   /** Something that nobody waits for has failed, for example a speculative prefill. */
   backgroundFailed?(what: string, errorCode: ErrorCode, message: string): void
 }

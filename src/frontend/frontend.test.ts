@@ -249,6 +249,13 @@ describe('status', () => {
     expect(chat.schema.properties.nvext.properties.agent_hints.properties.osl.type).toBe('integer')
   })
 
+  it('docs - a page with every route', async () => {
+    const it_ = new ScriptedFrontend()
+    const page = await it_.get('/docs')
+    const { json } = await it_.get('/openapi.json')
+    for (const path of Object.keys(json.paths)) expect(page.body).toContain(`<code>${path}</code>`)
+  })
+
   it('busy thresholds - read, set in part, unknown model 404', async () => {
     const it_ = new ScriptedFrontend()
     const set = await it_.post('/busy_threshold', {

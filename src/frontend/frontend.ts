@@ -7,6 +7,7 @@
 import { BatonError } from '../base/index.ts'
 import { anthropicErrorReply, errorReply, openApiDocument, traceparentOf } from '../api/index.ts'
 import { CallRecord } from './call-record.ts'
+import { docsPage } from './docs-page.ts'
 import { answerMessages, countMessageTokens } from './endpoint-anthropic.ts'
 import { answerChat } from './endpoint-chat.ts'
 import { answerCompletions } from './endpoint-completions.ts'
@@ -35,6 +36,7 @@ type Handler = (http: HttpRequest, requestId: string) => HttpReply | Promise<Htt
 type Methods = Partial<Record<string, Handler>>
 type Generator = (deps: GenerationDeps, http: HttpRequest, record: CallRecord) => Promise<HttpReply>
 
+const HTML = { 'content-type': 'text/html; charset=utf-8' }
 const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 export class Frontend {
@@ -90,9 +92,16 @@ export class Frontend {
       if (handler === undefined) return methodNotAllowed(http, Object.keys(methods))
       return await handler(http, requestId)
     } catch (thrown) {
-      const error = BatonError.from(thrown)
+      const error = this.#shown(thrown, requestId)
       return isAnthropic(http.path) ? anthropicErrorReply(error) : errorReply(error)
     }
+  }
+
+  /** What is not a BatonError is a fault of ours; its text may hold anything and is for the log only. */
+  #shown(thrown: unknown, requestId: string): BatonError {
+    if (thrown instanceof BatonError && thrown.code !== 'runtime.internal') return thrown
+    this.#observer.faulted?.(requestId, thrown)
+    return new BatonError('runtime.internal', `internal error, see the log for ${requestId}`)
   }
 
   #routeTable(): Record<string, Methods> {
@@ -112,6 +121,9 @@ export class Frontend {
       '/ready': { GET: () => readyReply(registry, this.#draining) },
       '/metrics': { GET: () => this.#metrics() },
       '/openapi.json': { GET: () => jsonReply(200, this.#openApiDocument()) },
+      '/docs': {
+        GET: () => ({ status: 200, headers: HTML, body: docsPage(this.#openApiDocument()) }),
+      },
       '/busy_threshold': {
         GET: () => listThresholds(registry),
         POST: (http) => setThresholds(registry, http),

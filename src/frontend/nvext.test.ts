@@ -76,7 +76,7 @@ describe('nvext of a request', () => {
     await it_.clock.run(1)
     const [first, next] = it_.requests
     const { tokenizer } = storyteller()
-    const words = (tokenIds = new Uint32Array()) =>
+    const words = (tokenIds: Uint32Array = new Uint32Array()) =>
       tokenizer.decode(tokenIds, { skipSpecialTokens: false })
     expect(words(next?.tokenIds)).toContain(`${words(first?.tokenIds)}Once.`)
     expect(next).toMatchObject({ stop: { maxTokens: 1 }, routing: { cacheSalt: 's' } })

@@ -103,8 +103,12 @@ export class ReplyRun<Call extends GenerationOptions> {
   }
 
   #ended(error: BatonError | null): void {
-    const { context, record } = this.#options
+    const { context, deps, record } = this.#options
     if (error !== null) this.#streamed?.stream.abandon()
+    // Until the status is decided the fault comes out of `answer`.
+    if (error?.code === 'runtime.internal' && this.#exchange.isDecided) {
+      deps.observer?.faulted?.(record.requestId, error)
+    }
     record.ended({
       status: error !== null && !this.#exchange.isDecided ? error.row.httpStatus : 200,
       error,
