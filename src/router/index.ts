@@ -35,6 +35,7 @@ export type {
   SessionConfig,
   StageDeadlines,
 } from './router-config.ts'
+export { parseRouterOptions } from './router-options-json.ts'
 export type {
   DisaggregationStatus,
   PoolStatus,
@@ -42,6 +43,7 @@ export type {
   RankStatus,
   RouterStatus,
 } from './router-status.ts'
+export type { Refusal, Selection, SelectionQuery } from './selection.ts'
 export type { TopologyPolicy } from './topology.ts'
 export { WorkerRouter } from './worker-router.ts'
 export type { WorkerRouterOptions } from './worker-router.ts'
