@@ -4,6 +4,7 @@
  * Flags, `BATON_…` variables, `baton.yaml`, `--help`, `baton config` and docs/configuration.md all come from here.
  */
 import { z } from 'zod'
+import { REASONING_PARSER_NAMES, TOOL_CALL_PARSER_NAMES } from '../text/index.ts'
 
 export type OptionGroup =
   | 'model'
@@ -30,6 +31,8 @@ const count = (min: number, max: number) =>
 const amount = (min: number, max: number) =>
   z.coerce.number({ error: 'must be a number' }).min(min).max(max)
 const text = z.string().min(1, 'must not be empty')
+const oneOf = (names: readonly string[]) =>
+  z.enum(names, { error: `must be one of ${names.join(', ')}` })
 const flag = z.union([
   z.boolean(),
   z.enum(['true', '1', 'yes', 'false', '0', 'no']).transform((word) => /^(true|1|yes)$/.test(word)),
@@ -96,7 +99,7 @@ export const OPTION_TABLE: readonly OptionSpec[] = [
     'model',
     'reasoningParser',
     '<name>',
-    text,
+    oneOf(['none', ...REASONING_PARSER_NAMES]),
     null,
     'how thinking is told from the answer (default: found from the chat template; none turns it off)',
   ),
@@ -104,7 +107,7 @@ export const OPTION_TABLE: readonly OptionSpec[] = [
     'model',
     'toolCallParser',
     '<name>',
-    text,
+    oneOf(['none', ...TOOL_CALL_PARSER_NAMES]),
     null,
     'how tool calls are read (default: found from the chat template; none turns it off)',
   ),

@@ -9,15 +9,17 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { BatonError } from '../base/index.ts'
 import {
+  createLogger,
   FileDiscovery,
   HostedWorker,
   MemoryDiscovery,
-  openKvTcp,
+  workerLog,
   WorkerSupervisor,
 } from '../host/index.ts'
 import type { Discovery, SupervisorEvent } from '../host/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
 import { createEngine } from './create-engine.ts'
+import { hostedOptions } from './hosted-options.ts'
 import { FrontendStack } from './frontend-stack.ts'
 import { flagOf } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
@@ -25,7 +27,6 @@ import { serveBanner } from './serve-banner.ts'
 import { serveConfig } from './serve-config.ts'
 import type { ServeConfig } from './serve-config.ts'
 import { watchShutdownSignals } from './shutdown-signals.ts'
-import { BATON_VERSION } from './version.ts'
 
 const START_DEADLINE_MS = 120_000
 const MAIN = fileURLToPath(new URL('./main.js', import.meta.url))
@@ -131,6 +132,8 @@ function processFleet(
   }
 }
 
+const PASSED_TOPOLOGY = new Set(['workerHost', 'kvTransport', 'kvFailure'])
+
 /** The same options as the parent's, as flags, so that a child needs neither its environment nor its config file. */
 function workerArgs(
   options: readonly ResolvedOption[],
@@ -145,7 +148,7 @@ function workerArgs(
     )
     .flatMap(({ option, value }) => [flagOf(option), String(value)])
   const topology = options
-    .filter(({ option }) => option.key === 'workerHost' || option.key === 'kvTransport')
+    .filter(({ option }) => PASSED_TOPOLOGY.has(option.key))
     .flatMap(({ option, value }) => [flagOf(option), String(value)])
   return [
     'worker',
@@ -182,14 +185,12 @@ function localFleet(config: ServeConfig, stack: FrontendStack, discovery: Discov
     start: async () => {
       for (const { mode } of planned) {
         const worker = new HostedWorker({
+          ...hostedOptions({ ...config, graceSeconds: 0 }),
           engine: await createEngine(config, mode),
-          engineName: config.engine,
           mode,
-          version: BATON_VERSION,
           plane: { kind: 'local', plane: localPlane },
           discovery,
-          openKv: (role) => openKvTcp(role, { host: config.workerHost }),
-          shutdown: { totalMs: config.drainSeconds * 1000, routerGraceMs: 0 },
+          observe: workerLog(createLogger(config.logLevel)),
         })
         started.push(worker)
         await worker.start()

@@ -24,6 +24,9 @@ export interface ServeConfig {
   readonly inProcess: boolean
   readonly discoveryDir: string | null
   readonly workerHost: string
+  readonly kvFailure: 'recompute' | 'fail'
+  readonly adminPort: number | null
+  readonly adminToken: string | null
   readonly kvTransport: 'auto' | 'tcp' | 'shm'
   readonly host: string
   readonly port: number

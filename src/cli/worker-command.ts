@@ -3,15 +3,16 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
-import { openKvTcp, runWorkerProcess } from '../host/index.ts'
+import { runWorkerProcess } from '../host/index.ts'
+import type { HostedWorkerOptions } from '../host/index.ts'
 import { parseDisaggregationMode } from '../request/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
 import { createEngine } from './create-engine.ts'
+import { hostedOptions } from './hosted-options.ts'
 import { openDiscovery } from './open-discovery.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 import { serveConfig } from './serve-config.ts'
 import type { ServeConfig } from './serve-config.ts'
-import { BATON_VERSION } from './version.ts'
 
 export async function runWorker(
   options: readonly ResolvedOption[],
@@ -22,18 +23,14 @@ export async function runWorker(
   const engine = await engineOrReport(config, mode)
   if (engine === null) return 1
   const exitCode = await runWorkerProcess({
+    ...hostedOptions(config),
     engine,
-    engineName: config.engine,
     mode,
-    version: BATON_VERSION,
     host: config.workerHost,
     port: 0,
     discovery: openDiscovery(config),
-    openKv: (role) => openKvTcp(role, { host: config.workerHost }),
-    shutdown: {
-      totalMs: (config.graceSeconds + config.drainSeconds) * 1000,
-      routerGraceMs: config.graceSeconds * 1000,
-    },
+    logLevel: config.logLevel,
+    ...adminOf(config),
   })
   // An engine that hangs would keep the process alive.
   process.exit(exitCode)
@@ -55,6 +52,12 @@ async function engineOrReport(
     process.disconnect()
     return null
   }
+}
+
+function adminOf(config: ServeConfig): Pick<HostedWorkerOptions, 'admin'> {
+  const { workerHost: host, adminPort: port, adminToken: token } = config
+  if (port === null) return {}
+  return { admin: { host, port, ...(token === null ? {} : { token }) } }
 }
 
 function modeOf(text: string): DisaggregationMode {

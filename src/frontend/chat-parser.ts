@@ -50,15 +50,23 @@ function chosenFormat(text: ModelText, model: ServedModel): OutputFormat {
   const reasoning = data?.['reasoning_parser']
   const toolCalls = data?.['tool_call_parser']
   return {
-    reasoning:
-      typeof reasoning === 'string' && createReasoningParser(reasoning) !== null
-        ? reasoning
-        : detected.reasoning,
-    toolCalls:
-      typeof toolCalls === 'string' && createToolCallParser(toolCalls) !== null
-        ? toolCalls
-        : detected.toolCalls,
+    reasoning: nameOr(
+      detected.reasoning,
+      reasoning,
+      (name) => createReasoningParser(name) !== null,
+    ),
+    toolCalls: nameOr(detected.toolCalls, toolCalls, (name) => createToolCallParser(name) !== null),
   }
+}
+
+/** What was chosen by name; `none` turns the parser off. */
+function nameOr(
+  detected: string | null,
+  chosen: unknown,
+  isKnown: (name: string) => boolean,
+): string | null {
+  if (chosen === 'none') return null
+  return typeof chosen === 'string' && isKnown(chosen) ? chosen : detected
 }
 
 /** `tool_choice` required or named: the engine is held to `{"name":…,"arguments":…}`, and all of the output is that. */

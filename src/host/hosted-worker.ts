@@ -56,6 +56,8 @@ export interface HostedWorkerOptions {
   readonly onFault?: (error: unknown) => void
   readonly taints?: readonly string[]
   readonly topology?: Readonly<Record<string, string>>
+  /** Added to what the engine says of itself in the worker's card. */
+  readonly runtimeData?: Readonly<Record<string, unknown>>
   /** Health, metrics and commands over HTTP; absent: no such port. */
   readonly admin?: { readonly host: string; readonly port: number; readonly token?: string }
 }
@@ -90,6 +92,7 @@ export class HostedWorker {
       ...(shutdown === undefined ? {} : { shutdown }),
       ...(taints === undefined ? {} : { taints }),
       ...(topology === undefined ? {} : { topology }),
+      ...(options.runtimeData === undefined ? {} : { runtimeData: options.runtimeData }),
     })
   }
 

@@ -19,13 +19,16 @@ export function workerCardOf(
   engine: EngineConfig,
   address: WorkerAddress,
 ): WorkerCard {
-  const { workerId, mode, engineName, version, clock, pid, taints, topology } = options
+  const { workerId, mode, engineName, version, clock, pid, taints, topology, runtimeData } = options
   return {
     workerId,
     mode,
     host: address.host,
     port: address.port,
-    engine,
+    engine:
+      runtimeData === undefined
+        ? engine
+        : { ...engine, runtimeData: { ...engine.runtimeData, ...runtimeData } },
     engineName,
     version,
     publishesKvEvents: publishesKvEvents(options, engine),

@@ -21,6 +21,8 @@ export interface WorkerOptions {
   readonly pid?: number
   readonly taints?: readonly string[]
   readonly topology?: Readonly<Record<string, string>>
+  /** Added to what the engine says of itself, for example which parsers read its output. */
+  readonly runtimeData?: Readonly<Record<string, unknown>>
   readonly limits?: Partial<WorkerLimits>
   readonly shutdown?: Partial<ShutdownConfig>
   /** Instead of the engine's own probe; null: no probe. */

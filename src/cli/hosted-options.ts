@@ -1,0 +1,30 @@
+/**
+ * What a hosted worker is told, in a process of its own and in the frontend's process alike.
+ */
+import { openKvTcp } from '../host/index.ts'
+import type { HostedWorkerOptions } from '../host/index.ts'
+import type { ServeConfig } from './serve-config.ts'
+import { BATON_VERSION } from './version.ts'
+
+export function hostedOptions(
+  config: ServeConfig,
+): Pick<
+  HostedWorkerOptions,
+  'engineName' | 'version' | 'openKv' | 'limits' | 'runtimeData' | 'shutdown'
+> {
+  const { reasoningParser, toolCallParser } = config
+  return {
+    engineName: config.engine,
+    version: BATON_VERSION,
+    openKv: (mode) => openKvTcp(mode, { host: config.workerHost }),
+    limits: { kvFailure: config.kvFailure },
+    shutdown: {
+      totalMs: (config.graceSeconds + config.drainSeconds) * 1000,
+      routerGraceMs: config.graceSeconds * 1000,
+    },
+    runtimeData: {
+      ...(reasoningParser === null ? {} : { reasoning_parser: reasoningParser }),
+      ...(toolCallParser === null ? {} : { tool_call_parser: toolCallParser }),
+    },
+  }
+}
