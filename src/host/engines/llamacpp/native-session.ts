@@ -168,7 +168,6 @@ export class NativeSession {
   }
 
   async close(): Promise<void> {
-    this.#folder.remove()
     await this.#context.dispose()
     await this.model.dispose()
   }

@@ -1,9 +1,10 @@
 /**
- * The folder through which states go to and from llama.cpp, which knows files only. In memory where the system has
- * such a folder. A file lives for one call; the folder goes with the engine.
+ * The files through which states go to and from llama.cpp, which knows files only. In memory where the system has such
+ * a folder. Each lives for one call, in a folder of its own that nobody else may enter: a worker that is killed leaves
+ * at most the one that was in use.
  */
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { statSync } from 'node:fs'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -11,12 +12,10 @@ const SHARED_MEMORY = '/dev/shm'
 
 export class StateFolder {
   /** The first that has room is taken: memory may be as small as 64 MB in a container. */
-  readonly #folders: readonly string[]
-  #next = 0
+  readonly #parents: readonly string[]
 
   constructor() {
-    const parents = hasFolder(SHARED_MEMORY) ? [SHARED_MEMORY, tmpdir()] : [tmpdir()]
-    this.#folders = parents.map((parent) => mkdtempSync(join(parent, 'baton-kv-')))
+    this.#parents = hasFolder(SHARED_MEMORY) ? [SHARED_MEMORY, tmpdir()] : [tmpdir()]
   }
 
   /** Lets `save` write a file and returns its bytes. */
@@ -30,26 +29,21 @@ export class StateFolder {
   /** Lets `load` read a file of these bytes. */
   offer(bytes: Uint8Array, load: (path: string) => Promise<unknown>): Promise<void> {
     return this.#withFile(async (path) => {
-      await writeFile(path, bytes, { mode: 0o600 })
+      await writeFile(path, bytes)
       await load(path)
     })
   }
 
-  remove(): void {
-    for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true })
-  }
-
   async #withFile<T>(use: (path: string) => Promise<T>): Promise<T> {
-    this.#next += 1
     let failure: unknown
-    for (const folder of this.#folders) {
-      const path = join(folder, `state-${this.#next}`)
+    for (const parent of this.#parents) {
+      const folder = await mkdtemp(join(parent, 'baton-kv-'))
       try {
-        return await use(path)
+        return await use(join(folder, 'state'))
       } catch (error) {
         failure = error
       } finally {
-        await rm(path, { force: true })
+        await rm(folder, { recursive: true, force: true })
       }
     }
     throw failure
