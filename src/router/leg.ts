@@ -10,12 +10,14 @@ import { finishChunk } from '../request/index.ts'
 import type {
   Chunk,
   GenerateRequest,
+  Phase,
   ReplySink,
   RequestHandle,
   RequestPlane,
 } from '../request/index.ts'
 import type { Booking } from './active-sequences.ts'
 import type { KvRouter } from './kv-router.ts'
+import type { StageDeadlines } from './router-config.ts'
 import type { Selection } from './selection.ts'
 
 /** After these a worker is left out for a while: it did not answer, or said that it is leaving. */
@@ -57,9 +59,11 @@ export class Leg implements ReplySink, RequestHandle {
 
   start(request: GenerateRequest): void {
     const { plane, selection, router } = this.#parts
-    const { prefillMs, firstTokenMs } = router.config.deadlines
     const isPrefill = selection.phase === 'prefill'
-    this.#arm(isPrefill ? prefillMs : firstTokenMs, isPrefill ? 'prefill' : 'first token')
+    this.#arm(
+      startDeadlineMs(router.config.deadlines, selection.phase),
+      isPrefill ? 'prefill' : 'first token',
+    )
     this.#handle = plane.send(selection.workerId, request, this)
     if (this.#cancelled !== null && !this.#ended) this.#handle.cancel(this.#cancelled)
   }
@@ -160,4 +164,11 @@ export class Leg implements ReplySink, RequestHandle {
     this.#parts.router.free(this.#parts.booking)
     this.#parts.onEnd?.(error)
   }
+}
+
+/** The first token of an aggregated leg has a whole prefill before it. */
+function startDeadlineMs({ prefillMs, firstTokenMs }: StageDeadlines, phase: Phase): number {
+  if (phase === 'prefill') return prefillMs
+  if (phase === 'decode') return firstTokenMs
+  return prefillMs === 0 || firstTokenMs === 0 ? 0 : prefillMs + firstTokenMs
 }

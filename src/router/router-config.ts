@@ -40,7 +40,7 @@ export interface StageDeadlines {
   readonly queueMs: number
   /** From the dispatch of the prefill leg to its result. */
   readonly prefillMs: number
-  /** From the dispatch of the leg that answers to its first token; KV transfer is part of it. */
+  /** From the dispatch of decode to its first token, KV transfer included; an aggregated leg has both times. */
   readonly firstTokenMs: number
   /** Between two tokens. */
   readonly streamIdleMs: number
@@ -142,7 +142,7 @@ const SESSION_DEFAULTS: SessionConfig = { ttlSeconds: 0, soft: false, maxSession
 
 const DEADLINE_DEFAULTS: StageDeadlines = {
   queueMs: 30_000,
-  prefillMs: 120_000,
+  prefillMs: 150_000,
   firstTokenMs: 120_000,
   streamIdleMs: 120_000,
   cancelMs: 5_000,
