@@ -23,6 +23,8 @@ export class BlockArena {
   readonly pages: Int32Array
   /** One bit for each position: whether the anchor table names that block. */
   readonly anchored: Int32Array
+  /** One bit for each position: whether a run begins after that block, elsewhere. */
+  readonly branched: Int32Array
   readonly #pageCapacity: number
   #pageTop = 0
   #pageFree = -1
@@ -33,6 +35,7 @@ export class BlockArena {
     this.hashes = new Uint32Array(2 * PAGE_BLOCKS * this.#pageCapacity)
     this.pages = new Int32Array(PAGE_STRIDE * this.#pageCapacity)
     this.anchored = new Int32Array((PAGE_BLOCKS * this.#pageCapacity) >> 5)
+    this.branched = new Int32Array((PAGE_BLOCKS * this.#pageCapacity) >> 5)
   }
 
   get pagesAvailable(): number {
@@ -45,7 +48,7 @@ export class BlockArena {
 
   /** Memory that has been touched. */
   get bytes(): number {
-    return this.#pageTop * (8 * PAGE_BLOCKS + PAGE_BLOCKS / 8 + 4 * PAGE_STRIDE)
+    return this.#pageTop * (8 * PAGE_BLOCKS + PAGE_BLOCKS / 4 + 4 * PAGE_STRIDE)
   }
 
   /** A page for `run`; the caller has checked `pagesAvailable`. */

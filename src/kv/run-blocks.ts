@@ -1,14 +1,14 @@
 /**
  * Runs and their blocks: adding at the end, taking away at both ends, comparing, and finding by hash.
  *
- * Owns: arena, anchors, run records and the filter of starts, kept in step with each other. Does not know what a
+ * Owns: arena, anchors, run records and branches, kept in step with each other. Does not know what a
  * holder is for; a run must have intervals (`RunHoldings`) whenever control leaves the index.
  */
 import { AnchorTable } from './anchor-table.ts'
 import { BlockArena, INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from './block-arena.ts'
 import { PAGE_STRIDE, PREVIOUS, RUN } from './block-arena.ts'
+import { RunBranches } from './run-branches.ts'
 import { DENSE, END, FIRST_PAGE, LAST_PAGE, RunStore, RUN_STRIDE, START } from './run-store.ts'
-import { StartFilter } from './start-filter.ts'
 
 /** From this length on a native copy beats a loop. */
 const COPY_MIN = 64
@@ -17,7 +17,7 @@ export class RunBlocks {
   readonly arena: BlockArena
   readonly anchors: AnchorTable
   readonly runs = new RunStore()
-  readonly starts = new StartFilter()
+  readonly branches: RunBranches
   /** Blocks that are kept, and blocks that were ever added. */
   count = 0
   added = 0
@@ -27,10 +27,11 @@ export class RunBlocks {
   constructor(blocksMax: number) {
     this.arena = new BlockArena(blocksMax)
     this.anchors = new AnchorTable(this.arena)
+    this.branches = new RunBranches(this.arena, this.runs)
   }
 
   get bytes(): number {
-    return this.arena.bytes + this.anchors.bytes + this.runs.bytes + this.starts.bytes
+    return this.arena.bytes + this.anchors.bytes + this.runs.bytes
   }
 
   runOf(position: number): number {
@@ -41,23 +42,17 @@ export class RunBlocks {
     return this.runs.records[run * RUN_STRIDE + DENSE] === 0
   }
 
-  /** Position of the run that begins with hash `i`, or -1. */
-  startingWith(hashes: Uint32Array, i: number): number {
-    const low = hashes[2 * i] as number
-    return this.starts.mayHave(low) ? this.anchors.lookup(low, hashes[2 * i + 1] as number) : -1
-  }
-
-  /** The first hash from `i` on that begins a run, or their number. The hot loop of a store: hence written out. */
+  /** The first hash from `i` on that begins a run which has lost its predecessor, or the number of hashes. */
   nextStart(hashes: Uint32Array, i: number): number {
-    const { words } = this.starts
-    const mask = words.length - 1
-    const last = hashes.length
-    for (let at = 2 * i; at < last; at += 2) {
-      const low = hashes[at] as number
-      if (((words[(low >>> 5) & mask] as number) & (1 << (low & 31))) === 0) continue
-      if (this.anchors.lookup(low, hashes[at + 1] as number) >= 0) return at >> 1
+    const count = hashes.length >> 1
+    if (this.branches.detached === 0) return count
+    while (
+      i < count &&
+      this.anchors.lookup(hashes[2 * i] as number, hashes[2 * i + 1] as number) < 0
+    ) {
+      i += 1
     }
-    return last >> 1
+    return i
   }
 
   /** How many of `limit` blocks from a place of a run on equal the hashes from `i` on. */
@@ -177,12 +172,10 @@ export class RunBlocks {
     const full = Math.ceil(count / PAGE_BLOCKS)
     if (available >= full + count) return true
     // Every run that begins within the event may break a page in two.
-    let breaks = 0
-    for (let i = 0; i < count; i++) if (this.starts.mayHave(hashes[2 * i] as number)) breaks += 1
-    return available >= full + breaks
+    return available >= full + Math.min(count, this.branches.detached)
   }
 
-  /** Adds blocks at the end of a run; the caller has checked that there is room, and calls `addStart` for a new run. */
+  /** Adds blocks at the end of a run that the caller has checked there is room for. A new run's start is anchored. */
   append(run: number, hashes: Uint32Array, from: number, count: number): void {
     const { pages } = this.arena
     const { records } = this.runs
@@ -219,6 +212,7 @@ export class RunBlocks {
     records[record + LAST_PAGE] = page
     this.count += count
     this.added += count
+    if (begin === 0) this.anchors.add(this.startOf(run))
     if (records[record + DENSE] === 1) this.#anchorFrom(run, begin)
   }
 
@@ -253,24 +247,26 @@ export class RunBlocks {
     }
   }
 
-  /** Makes the first block of a run known. */
-  addStart(run: number): void {
-    const position = this.#startOf(run)
-    this.anchors.add(position)
-    this.starts.add(this.arena.hashes[2 * position] as number)
-    if (!this.starts.isWorn) return
-    this.starts.reset(this.runs.live)
-    for (let other = 0; other < this.runs.top; other++) {
-      if (this.runs.isFree(other)) continue
-      this.starts.add(this.arena.hashes[2 * this.#startOf(other)] as number)
-    }
-  }
-
-  #startOf(run: number): number {
+  /** Position of the first block of a run. */
+  startOf(run: number): number {
     const page = this.runs.records[run * RUN_STRIDE + FIRST_PAGE] as number
     return (
       (page << PAGE_BITS) + ((this.runs.records[run * RUN_STRIDE + START] as number) & PAGE_MASK)
     )
+  }
+
+  /** Position of the last block of a run. */
+  lastOf(run: number): number {
+    const page = this.runs.records[run * RUN_STRIDE + LAST_PAGE] as number
+    return (
+      (page << PAGE_BITS) +
+      (((this.runs.records[run * RUN_STRIDE + END] as number) - 1) & PAGE_MASK)
+    )
+  }
+
+  #dropRange(from: number, to: number): void {
+    this.anchors.dropRange(from, to)
+    this.branches.drop(from, to)
   }
 
   /** Drops the blocks from an offset on. */
@@ -286,7 +282,7 @@ export class RunBlocks {
       const begin = (this.arena.pages[page * PAGE_STRIDE + INDEX] as number) << PAGE_BITS
       const stop = Math.max(begin, end, start)
       const first = (page << PAGE_BITS) - begin
-      this.anchors.dropRange(first + stop, first + at)
+      this.#dropRange(first + stop, first + at)
       at = stop
       if (stop === begin || stop === start) {
         const previous = this.arena.pages[page * PAGE_STRIDE + PREVIOUS] as number
@@ -311,7 +307,7 @@ export class RunBlocks {
       const begin = (this.arena.pages[page * PAGE_STRIDE + INDEX] as number) << PAGE_BITS
       const stop = Math.min(begin + PAGE_BLOCKS, start)
       const first = (page << PAGE_BITS) - begin
-      this.anchors.dropRange(first + at, first + stop)
+      this.#dropRange(first + at, first + stop)
       at = stop
       if (stop === begin + PAGE_BLOCKS) {
         const next = this.arena.pages[page * PAGE_STRIDE + NEXT] as number
@@ -322,12 +318,14 @@ export class RunBlocks {
     records[record + START] = start
     records[record + FIRST_PAGE] = page
     this.arena.pages[page * PAGE_STRIDE + PREVIOUS] = -1
-    this.addStart(run)
+    this.anchors.add(this.startOf(run))
+    this.branches.detach(run)
   }
 
   /** Drops all blocks and the run. */
   free(run: number): void {
     this.trimTail(run, this.runs.records[run * RUN_STRIDE + START] as number)
+    this.branches.leave(run)
     this.runs.free(run)
   }
 }

@@ -13,7 +13,7 @@ import type { ApplyOutcome } from './prefix-index.ts'
 import type { PrefixMatches } from './prefix-matches.ts'
 import { RunBlocks } from './run-blocks.ts'
 import { RunHoldings } from './run-holdings.ts'
-import { COUNT, END, INTERVAL, LAST_PAGE, RUN_STRIDE } from './run-store.ts'
+import { COUNT, END, INTERVAL, RUN_STRIDE } from './run-store.ts'
 
 export interface RunIndexOptions {
   /** Different blocks that the tier can hold, rounded up to pages. */
@@ -25,6 +25,15 @@ export interface RunIndexOptions {
   readonly hasOrphans: boolean
   /** Blocks that may be looked through before runs are made dense, besides 16 for each stored block. */
   readonly scanFreeBlocks?: number
+}
+
+/** After which block, at which offset of which run, a store goes on; -1 where there is none. */
+interface Place {
+  readonly run: number
+  readonly at: number
+  readonly position: number
+  /** There is a block before, but it is not known. */
+  readonly isOrphan: boolean
 }
 
 const SCAN_FREE_DEFAULT = 1 << 18
@@ -96,54 +105,53 @@ export class RunIndex {
     }
     if (hashes.length === 0) return 'applied'
     if (!this.#blocks.hasRoom(hashes)) return 'capacity-exhausted'
-    this.#place(holder, hashes, run, at, position)
+    this.#place(holder, hashes, { run, at, position, isOrphan: parent !== null && position < 0 })
     return 'applied'
   }
 
-  /** Walks and adds the blocks, from offset `at` of a run on, which follows the parent's; -1: from nowhere. */
-  #place(holder: number, hashes: Uint32Array, run: number, at: number, parent: number): void {
-    const { anchors, arena, runs } = this.#blocks
+  /** Walks and adds the blocks from a place on. */
+  #place(holder: number, hashes: Uint32Array, place: Place): void {
+    const { anchors, arena, branches, runs } = this.#blocks
     const count = hashes.length >> 1
-    let page = parent >> PAGE_BITS
+    let { run, at, position: before } = place
+    let page = before >> PAGE_BITS
     if (run >= 0 && (at & PAGE_MASK) === 0) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
-    for (let i = 0; ;) {
+    for (let i = 0; i < count;) {
       const end = run < 0 ? 0 : (runs.records[run * RUN_STRIDE + END] as number)
       if (run >= 0 && at < end) {
         const equal = this.#blocks.match(page, at, Math.min(end - at, count - i), hashes, i)
-        if (equal > 0) this.#holdings.cover(run, holder, at, at + equal)
-        i += equal
-        at += equal
-        if (i === count) {
-          anchors.add((this.#blocks.matchedPage << PAGE_BITS) + ((at - 1) & PAGE_MASK))
-          return
+        if (equal > 0) {
+          this.#holdings.cover(run, holder, at, at + equal)
+          i += equal
+          at += equal
+          before = (this.#blocks.matchedPage << PAGE_BITS) + ((at - 1) & PAGE_MASK)
+          continue
         }
       }
-      const start = this.#blocks.startingWith(hashes, i)
+      const start = anchors.lookup(hashes[2 * i] as number, hashes[2 * i + 1] as number)
       if (start >= 0) {
         run = this.#blocks.runOf(start)
         at = arena.offsetOf(start)
         page = start >> PAGE_BITS
+        if (before >= 0 && branches.isDetached(run)) branches.attach(run, before)
         continue
       }
-      // New blocks, up to where a run begins that has lost its head.
       const stop = this.#blocks.nextStart(hashes, i + 1)
       const isNew = run < 0 || at < end
       if (isNew) {
         run = runs.create(this.#hasOrphans)
         at = 0
+        if (before >= 0) branches.attach(run, before)
+        else if (place.isOrphan) branches.detach(run)
       }
       this.#blocks.append(run, hashes, i, stop - i)
-      if (isNew) this.#blocks.addStart(run)
       this.#holdings.cover(run, holder, at, at + stop - i)
-      if (!isNew && i === 0) this.#holdings.dropEnd(run, at, parent)
+      if (!isNew && i === 0) this.#holdings.dropEnd(run, at, before)
       at += stop - i
       i = stop
-      if (i === count) {
-        const last = runs.records[run * RUN_STRIDE + LAST_PAGE] as number
-        anchors.add((last << PAGE_BITS) + ((at - 1) & PAGE_MASK))
-        return
-      }
+      before = this.#blocks.lastOf(run)
     }
+    anchors.add(before)
   }
 
   /** 'block-not-found' when some hash was not held; the others are removed all the same. */

@@ -5,7 +5,7 @@ import { assert } from '../base/index.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunIndex } from './run-index.ts'
-import { COUNT, END, FIRST_PAGE, INTERVAL, RUN_STRIDE, START } from './run-store.ts'
+import { COUNT, END, FIRST_PAGE, INTERVAL, PARENT, RUN_STRIDE, START } from './run-store.ts'
 
 /** Throws when one does not hold. */
 export function checkRuns(index: RunIndex): void {
@@ -13,6 +13,7 @@ export function checkRuns(index: RunIndex): void {
   const { runs } = blocks
   let blockCount = 0
   let entries = 0
+  let detached = 0
   for (let run = 0; run < runs.top; run++) {
     if (runs.isFree(run)) continue
     assert(runs.lowest(run) === runs.records[run * RUN_STRIDE + START], 'the first block is held')
@@ -22,16 +23,20 @@ export function checkRuns(index: RunIndex): void {
     const last = k + INTERVAL * (runs.records[run * RUN_STRIDE + COUNT] as number)
     for (; k < last; k += INTERVAL) entries += (list[k + 2] as number) - (list[k + 1] as number)
     blockCount += runs.length(run)
+    const parent = runs.records[run * RUN_STRIDE + PARENT] as number
+    if (parent < 0) detached += 1
+    if (parent > 0) assert(blocks.runOf(parent - 1) >= 0, `run ${run} follows a live block`)
     checkBlocks(blocks, run)
   }
   assert(blockCount === blocks.count, `${blockCount} blocks, counted ${blocks.count}`)
   assert(entries === holdings.entries, `${entries} entries, counted ${holdings.entries}`)
+  assert(detached === blocks.branches.detached, `${detached} runs are detached`)
   if (blockCount > 0) return
   assert(blocks.arena.pagesLive === 0 && blocks.anchors.count === 0, 'an empty index keeps nothing')
 }
 
 function checkBlocks(blocks: RunBlocks, run: number): void {
-  const { anchors, arena, runs, starts } = blocks
+  const { anchors, arena, runs } = blocks
   const record = run * RUN_STRIDE
   const start = runs.records[record + START] as number
   const end = runs.records[record + END] as number
@@ -44,7 +49,6 @@ function checkBlocks(blocks: RunBlocks, run: number): void {
     const found = anchors.lookup(low, arena.hashes[2 * position + 1] as number)
     assert(found < 0 || found === position, `block ${position} is in one run only`)
     if (at === start || !blocks.isSparse(run)) assert(found >= 0, `block ${position} is anchored`)
-    if (at === start) assert(starts.mayHave(low), `start ${position} is in the filter`)
     if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
   }
 }

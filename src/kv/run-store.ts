@@ -18,6 +18,8 @@ const POOL_AT = 6
 /** -1: free; 0: only some blocks are anchored; 1: all are. */
 export const DENSE = 7
 const INLINE = 8
+/** Position + 1 of the block before the first one; 0: there is none; -1: it is not in the index. */
+export const PARENT = 14
 const INLINE_MAX = 2
 
 export const INTERVAL = 3
