@@ -52,7 +52,8 @@ export class Admission {
 
   /** Calls the waiter once, now or later, unless the returned function is called first. */
   enter(query: SelectionQuery, waiter: AdmissionWaiter): () => void {
-    const queue = this.#queue.classOf(query.request.routing.policyClass)
+    const { policyClass } = query.request.routing
+    const queue = this.#queue.classOf(policyClass, () => this.#uncachedTokens(query))
     if (!this.#mustWait(queue, query)) {
       waiter.onGo(0)
       return () => undefined
@@ -100,15 +101,15 @@ export class Admission {
     const { request, phase } = query
     const { routing } = request
     const promptTokens = request.tokenIds.length
-    const cachedTokens = Math.min(this.#router.bestCachedTokens(query), promptTokens)
+    const uncachedTokens = this.#uncachedTokens(query)
     return {
       queue,
       waiter,
       deadline: null,
       requestId: request.requestId,
       promptTokens,
-      cachedTokens,
-      cost: Math.max(promptTokens - cachedTokens, 1),
+      cachedTokens: promptTokens - uncachedTokens,
+      cost: Math.max(uncachedTokens, 1),
       strictPriority: routing.strictPriority ?? 0,
       priority: routing.priority ?? 0,
       tenant: routing.tenantId ?? '',
@@ -119,6 +120,11 @@ export class Admission {
           ? () => this.#plainCanGo(queue, query)
           : () => this.#hasRoom(queue, query),
     }
+  }
+
+  #uncachedTokens(query: SelectionQuery): number {
+    const promptTokens = query.request.tokenIds.length
+    return Math.max(promptTokens - this.#router.bestCachedTokens(query), 0)
   }
 
   #hasRoom(queue: ClassQueue, query: SelectionQuery): boolean {

@@ -8,6 +8,10 @@ export type QueuePolicy = (typeof QUEUE_POLICIES)[number]
 
 export interface PolicyClass {
   readonly name: string
+  /** Classes of one family share its name as a request's class; which of them it is, its uncached length decides. */
+  readonly family: string | null
+  /** Least uncached prompt tokens of a request of this class, inside its family. */
+  readonly minUncachedTokens: number
   readonly queuePolicy: QueuePolicy
   /** Tokens of uncached prompt that the class may send per round (deficit round robin). */
   readonly quantum: number
@@ -42,6 +46,8 @@ export function completePolicyClasses(
   const names = new Set<string>()
   return given.map((option) => {
     const policyClass: PolicyClass = {
+      family: null,
+      minUncachedTokens: 0,
       queuePolicy: fallback.queuePolicy,
       quantum: DEFAULT_QUANTUM,
       prefillBusyThreshold: null,

@@ -23,10 +23,26 @@ export class PolicyQueue {
     this.#maxRequests = maxRequests
   }
 
-  /** The named class, or `default`. */
-  classOf(name: string | undefined): ClassQueue {
+  /**
+   * The class of that name; else, of the family of that name (without a name: the family `default`), the one with the
+   * highest floor that the uncached length reaches; else the class `default`.
+   */
+  classOf(name: string | undefined, uncachedTokens: () => number): ClassQueue {
     const named = name === undefined ? undefined : this.#byName.get(name)
-    return named ?? (this.#byName.get(DEFAULT_CLASS) as ClassQueue)
+    if (named !== undefined) return named
+    return this.#inFamily(name, uncachedTokens) ?? (this.#byName.get(DEFAULT_CLASS) as ClassQueue)
+  }
+
+  #inFamily(name: string | undefined, uncachedTokens: () => number): ClassQueue | undefined {
+    const of = (family: string): ClassQueue[] =>
+      this.#classes.filter(({ policyClass }) => policyClass.family === family)
+    const own = name === undefined ? [] : of(name)
+    const family = own.length > 0 ? own : of(DEFAULT_CLASS)
+    if (family.length === 0) return undefined
+    const uncached = uncachedTokens()
+    return family
+      .filter(({ policyClass }) => policyClass.minUncachedTokens <= uncached)
+      .sort((a, b) => b.policyClass.minUncachedTokens - a.policyClass.minUncachedTokens)[0]
   }
 
   get requests(): number {

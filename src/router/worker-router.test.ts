@@ -151,6 +151,20 @@ describe('WorkerRouter: queue', () => {
     expect(classes.slice(0, 9).filter((name) => name === 'a')).toHaveLength(6)
   })
 
+  it('families - the uncached length decides between the classes of one', () => {
+    const { send, service } = build({
+      policyClasses: [
+        { name: 'short', family: 'default', prefillBusyThreshold: 0, requestLimitPerWorker: 1 },
+        { name: 'long', family: 'default', minUncachedTokens: 32, prefillBusyThreshold: 0 },
+      ],
+    })
+    send()
+    for (const tokens of [16, 40, 40]) expect(send({}, tokens).sink.errors).toHaveLength(0)
+    expect(send({}, 16).sink.errors[0]?.data['policyClass']).toBe('short')
+    expect(send({ policyClass: 'long' }, 16).sink.errors).toHaveLength(0)
+    expect(service.status().queuedRequests).toBe(4)
+  })
+
   it('a pinned request - waits for its own worker only', () => {
     const { plane, send } = build(FULL, 2)
     send({ backendWorkerId: workerIdOf(1) })
