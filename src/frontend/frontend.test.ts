@@ -110,13 +110,15 @@ describe('chat completions', () => {
     expect(reply.json.usage).toMatchObject({ prompt_tokens: it_.requests[0]?.tokenIds.length })
   })
 
-  it('x-request-id - echoed, and the id of the request when it is a UUID', async () => {
+  it('x-request-id - echoed, and the id of the request when it is a harmless name', async () => {
     const it_ = new ScriptedFrontend()
     const uuid = '0b9d2d3c-6a43-4d4c-9e0c-1f6a6c7d8e9f'
     expect((await it_.chat({}, { 'x-request-id': uuid })).headers['x-request-id']).toBe(uuid)
     expect((await it_.chat({}, { 'x-request-id': 'mine' })).headers['x-request-id']).toBe('mine')
     expect(it_.requests[0]?.requestId).toBe(uuid)
-    expect(it_.requests[1]?.requestId).not.toBe('mine')
+    expect(it_.requests[1]?.requestId).toBe('mine')
+    await it_.chat({}, { 'x-request-id': 'not one/name' })
+    expect(it_.requests[2]?.requestId).not.toBe('not one/name')
   })
 })
 

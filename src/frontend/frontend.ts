@@ -30,7 +30,7 @@ import type { FrontendOptions } from './frontend-options.ts'
 import type { GenerationDeps } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { ModelRegistry } from './model-registry.ts'
-import { createRequestId, isUuid } from './request-id.ts'
+import { createRequestId, isRequestId } from './request-id.ts'
 
 type Handler = (http: HttpRequest, requestId: string) => HttpReply | Promise<HttpReply>
 type Methods = Partial<Record<string, Handler>>
@@ -140,7 +140,9 @@ export class Frontend {
     const model = nameBehind(path, '/v1/models/')
     if (model !== undefined) return { GET: () => modelReply(this.registry, model) }
     const requestId = nameBehind(path, '/debug/requests/')
-    if (requestId !== undefined) return { GET: () => explainReply(this.registry, requestId) }
+    if (requestId !== undefined) {
+      return { GET: () => explainReply(this.registry, withoutReplyPrefix(requestId)) }
+    }
     return undefined
   }
 
@@ -186,7 +188,7 @@ export class Frontend {
   /** A client may choose the id, if it is a UUID that nobody uses at this moment. */
   #requestIdOf(http: HttpRequest): string {
     const asked = http.headers['x-dynamo-request-id'] ?? http.headers['x-request-id']
-    if (asked !== undefined && isUuid(asked) && !this.#idsInFlight.has(asked)) return asked
+    if (asked !== undefined && isRequestId(asked) && !this.#idsInFlight.has(asked)) return asked
     return createRequestId(this.#deps.random)
   }
 
@@ -199,6 +201,11 @@ export class Frontend {
     this.#openApi ??= openApiDocument(this.#deps.version ?? '0.0.0')
     return this.#openApi
   }
+}
+
+/** The id of a reply names its request as well: `chatcmpl-<request id>`. */
+function withoutReplyPrefix(id: string): string {
+  return id.replace(/^(chatcmpl|cmpl|resp|msg)[-_]/, '')
 }
 
 function isAnthropic(path: string): boolean {

@@ -20,8 +20,9 @@ export function createRequestId(random: Random): string {
   return `${h.slice(0, 8)}-${h.slice(8, 12)}-4${h.slice(13, 16)}-${variant}${h.slice(17, 20)}-${h.slice(20)}`
 }
 
-export function isUuid(text: string): boolean {
-  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(text)
+/** Whether a client's own id can serve as the request's: short, and harmless in a log, a path and a header. */
+export function isRequestId(text: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text)
 }
 
 export function createToolCallId(random: Random): string {

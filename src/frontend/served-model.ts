@@ -44,15 +44,15 @@ export class ServedModel {
     return this.router.canServeRequests()
   }
 
-  /** The shortest of all workers: the request may run on any of them. */
+  /** The shortest of all workers, as the request may run on any of them; the model's own when no worker says. */
   get contextLength(): number | undefined {
-    let shortest = this.#loaded?.contextLength ?? undefined
+    let shortest: number | undefined
     for (const { engine } of this.#cards.values()) {
       const { contextLength } = engine
       if (contextLength === undefined) continue
       shortest = shortest === undefined ? contextLength : Math.min(shortest, contextLength)
     }
-    return shortest
+    return shortest ?? this.#loaded?.contextLength ?? undefined
   }
 
   /** What all workers honour; undefined when none of them says. */

@@ -30,6 +30,10 @@ export class FrontendLog implements FrontendObserver {
     this.#logger.warn(migration, 'request goes on at another worker')
   }
 
+  faulted: NonNullable<FrontendObserver['faulted']> = (requestId, error) => {
+    this.#logger.error({ requestId, err: error }, 'fault of ours')
+  }
+
   backgroundFailed: NonNullable<FrontendObserver['backgroundFailed']> = (what, code, message) => {
     this.#logger.warn({ what, code, message }, 'background work failed')
   }
@@ -52,6 +56,9 @@ export function observeWithAll(observers: readonly FrontendObserver[]): Frontend
     },
     requestEnded: (end) => {
       for (const observer of observers) observer.requestEnded?.(end)
+    },
+    faulted: (requestId, error) => {
+      for (const observer of observers) observer.faulted?.(requestId, error)
     },
     backgroundFailed: (what, code, message) => {
       for (const observer of observers) observer.backgroundFailed?.(what, code, message)
