@@ -5,22 +5,23 @@ import { randomInt } from '../base/index.ts'
 import type { Random } from '../base/index.ts'
 import type { Picker } from './policy-part.ts'
 
-/** Index of the lowest cost; of equal ones each is as likely (reservoir sampling, one draw per tie). */
+/** Index of the lowest cost; of equal ones each is as likely. One draw at most, and none without a tie. */
 export const pickLowest: Picker = (costs, count, random) => {
   let best = 0
-  let lowest = costs[0] ?? 0
-  let ties = 1
-  for (let i = 1; i < count; i++) {
+  let lowest = Infinity
+  let ties = 0
+  for (let i = 0; i < count; i++) {
     const cost = costs[i] as number
-    if (cost > lowest) continue
     if (cost < lowest) {
       best = i
       lowest = cost
       ties = 1
-      continue
-    }
-    ties++
-    if (randomInt(random, ties) === 0) best = i
+    } else if (cost === lowest) ties++
+  }
+  if (ties <= 1) return best
+  let skip = randomInt(random, ties)
+  for (let i = best; i < count; i++) {
+    if (costs[i] === lowest && skip-- === 0) return i
   }
   return best
 }
