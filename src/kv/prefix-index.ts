@@ -8,7 +8,7 @@
  * sequence hash agree in all before it. Engines with hashes of their own send local hashes as well; the index then
  * works out the chain and remembers the engine's name for each block of that holder.
  *
- * Irregular events (docs/decisions/0003-kv-event-semantics.md):
+ * Irregular events (docs/decisions/kv-event-semantics.md):
  * - device store after a parent that the holder does not hold on the device: refused, nothing changes;
  * - host or disk store after an unknown parent: taken, because offloading need not go in order;
  * - store of a block that is its own parent: refused;
