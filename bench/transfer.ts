@@ -39,6 +39,8 @@ const { values } = parseArgs({
   },
 })
 
+type Kind = 'tcp' | 'unchecked' | 'shm' | 'shmUnchecked'
+
 interface SenderAddress {
   readonly barePort: number
   readonly workerPort: number
@@ -51,7 +53,13 @@ async function runSender(): Promise<void> {
   const source = { fingerprint: 'bench', blockTokens: 16, get: () => block }
   const servers = {
     tcp: await KvTcpServer.listen({ leaseMs: 600_000 }),
+    unchecked: await KvTcpServer.listen({ leaseMs: 600_000, checksum: false }),
     shm: await KvTcpServer.listen({ leaseMs: 600_000, shmDir: SHM_DIR }),
+    shmUnchecked: await KvTcpServer.listen({
+      leaseMs: 600_000,
+      shmDir: SHM_DIR,
+      checksum: false,
+    }),
   }
   // Asked for `kind bytes`, answers with one line of JSON.
   const control = createServer((socket) => {
@@ -60,7 +68,8 @@ async function runSender(): Promise<void> {
       const count = Number(bytes) / BLOCK
       const blockKeys = new Uint32Array(2 * count)
       const pin = { tokenCount: 16 * count, blockKeys, kvBytes: Number(bytes), release: () => {} }
-      const offer = servers[kind === 'shm' ? 'shm' : 'tcp'].offer(pin, source)
+      const server = Object.hasOwn(servers, kind ?? '') ? servers[kind as Kind] : servers.tcp
+      const offer = server.offer(pin, source)
       socket.write(`${JSON.stringify({ ...offer, blockKeys: count })}\n`)
     })
   }).listen(0, '127.0.0.1')
@@ -179,14 +188,14 @@ function memcpySeconds(bytes: number): number {
 async function pullSeconds(
   address: SenderAddress,
   client: KvTcpClient,
-  kind: 'tcp' | 'tcpFresh' | 'shm',
+  kind: Kind | 'tcpFresh',
   bytes: number,
 ): Promise<number> {
   const offer = await askOffer(address, kind, bytes)
   const all = Array.from({ length: bytes / BLOCK }, (_, i) => i)
   let taken = 0
   const stats = await client.pull(offer, all, (_index, block) => (taken += block.length) > 0)
-  if (taken !== bytes || stats.via !== (kind === 'shm' ? 'shm' : 'tcp'))
+  if (taken !== bytes || stats.via !== (kind.startsWith('shm') ? 'shm' : 'tcp'))
     throw new Error(`${taken} bytes by ${stats.via}`)
   return stats.elapsedMs / 1_000
 }
@@ -196,11 +205,15 @@ interface TransferRow {
   readonly bareGBs: number
   readonly tcpGBs: number
   readonly tcpToBare: number
+  /** Without checksums. */
+  readonly uncheckedGBs: number
+  readonly uncheckedToBare: number
   /** Into memory that the process has not touched before. */
   readonly tcpFreshGBs: number
   readonly tcpMs: number
   readonly shmGBs: number
   readonly shmMs: number
+  readonly shmUncheckedGBs: number
   readonly memcpyGBs: number
   readonly shmToMemcpy: number
 }
@@ -213,8 +226,11 @@ async function measureTransfers(address: SenderAddress): Promise<TransferRow[]> 
   const clients = {
     tcp: new KvTcpClient({ allocate }),
     tcpFresh: new KvTcpClient(),
+    unchecked: new KvTcpClient({ allocate }),
     shm: new KvTcpClient({ allocate, shmDir: SHM_DIR }),
+    shmUnchecked: new KvTcpClient({ allocate, shmDir: SHM_DIR }),
   }
+  const kinds = ['tcp', 'tcpFresh', 'unchecked', 'shm', 'shmUnchecked'] as const
   const rows: TransferRow[] = []
   for (const bytes of SIZES) {
     // Kinds take turns, so that what else the machine does falls on all alike.
@@ -222,13 +238,15 @@ async function measureTransfers(address: SenderAddress): Promise<TransferRow[]> 
       bare: Infinity,
       tcp: Infinity,
       tcpFresh: Infinity,
+      unchecked: Infinity,
       shm: Infinity,
+      shmUnchecked: Infinity,
       memcpy: Infinity,
     }
     const rounds = bytes >= 1024 * MB ? Math.min(3, Number(values.rounds)) : Number(values.rounds)
     for (let round = 0; round < rounds; round++) {
       best.bare = Math.min(best.bare, await bare.read(bytes, PIECE))
-      for (const kind of ['tcp', 'tcpFresh', 'shm'] as const) {
+      for (const kind of kinds) {
         const seconds = await pullSeconds(address, clients[kind], kind, bytes)
         best[kind] = Math.min(best[kind], seconds)
       }
@@ -240,17 +258,19 @@ async function measureTransfers(address: SenderAddress): Promise<TransferRow[]> 
       bareGBs: rounded(speed(best.bare)),
       tcpGBs: rounded(speed(best.tcp)),
       tcpToBare: rounded(best.bare / best.tcp),
+      uncheckedGBs: rounded(speed(best.unchecked)),
+      uncheckedToBare: rounded(best.bare / best.unchecked),
       tcpFreshGBs: rounded(speed(best.tcpFresh)),
       tcpMs: rounded(best.tcp * 1_000),
       shmGBs: rounded(speed(best.shm)),
       shmMs: rounded(best.shm * 1_000),
+      shmUncheckedGBs: rounded(speed(best.shmUnchecked)),
       memcpyGBs: rounded(speed(best.memcpy)),
       shmToMemcpy: rounded(best.memcpy / best.shm),
     })
   }
   bare.close()
-  await clients.tcp.close()
-  await clients.shm.close()
+  for (const client of Object.values(clients)) await client.close()
   return rows
 }
 

@@ -39,6 +39,7 @@ export {
 export type { Hello, HelloBody, WireRole } from './hello.ts'
 export {
   KV_CHUNK_HEAD_BYTES,
+  KV_UNCHECKED,
   PULL_BY_SHM,
   decodeKvArena,
   decodeKvChunkHead,

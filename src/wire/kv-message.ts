@@ -20,6 +20,8 @@ import { TAG } from './tag.ts'
 
 /** Bytes before the block's own in a KV_CHUNK. */
 export const KV_CHUNK_HEAD_BYTES = 20
+/** Capability of a KV server that sends no checksums: its chunks are not checked. */
+export const KV_UNCHECKED = 'kv-unchecked'
 /** In the flags of KV_PULL: the puller can read shared memory of this machine. */
 export const PULL_BY_SHM = 1
 const NONCE_BYTES = 16

@@ -10,6 +10,7 @@ import type { Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
 import {
+  KV_UNCHECKED,
   TAG,
   decodeKvArena,
   decodeKvPlaced,
@@ -63,6 +64,7 @@ export class KvPeer {
   #wire: WireSocket | null = null
   #socket: Socket | null = null
   #isReady = false
+  #isChecked = true
   #isClosed = false
   #connectingSinceMs = 0
   #usedAtMs = performance.now()
@@ -184,6 +186,7 @@ export class KvPeer {
       throw protocolError('message.unexpected', `a ${peer.role} answers where KV was offered`)
     }
     this.#isReady = true
+    this.#isChecked = !peer.capabilities.includes(KV_UNCHECKED)
     for (const { kind, offerId } of this.#releases.splice(0)) this.release(kind, offerId)
     for (const { pull } of this.#running.values()) this.#ask(pull)
   }
@@ -252,7 +255,7 @@ export class KvPeer {
     if (!running) return
     this.#usedAtMs = performance.now()
     try {
-      running.pull.take(head, chunk)
+      running.pull.take(head, chunk, this.#isChecked)
     } catch (error) {
       this.#fail(running.pull, BatonError.from(error, 'kv.transfer_failed'))
     }

@@ -31,6 +31,7 @@ export interface KvPullerConnectionOptions {
   readonly book: KvOfferBook
   readonly chunkBytes: number
   readonly pullsMax: number
+  readonly checksum: boolean
   /** Where shared memory is made for pullers of this machine; absent: bytes go through the socket. */
   readonly shmDir?: string | undefined
   readonly onClosed: () => void
@@ -157,7 +158,7 @@ export class KvPullerConnection {
 
   /** Sends one chunk; false when the pull is over. */
   #sendChunk(pull: Pull): boolean {
-    const { book, chunkBytes } = this.#options
+    const { book, chunkBytes, checksum } = this.#options
     const { offer, pullId } = pull
     if (book.get(offer.offerId) !== offer) return this.#fail(pull, 'the lease of this KV has ended')
     if (pull.block === null) {
@@ -175,7 +176,8 @@ export class KvPullerConnection {
     const { block, offset } = pull
     const chunk = block.subarray(offset, offset + chunkBytes)
     const index = pull.indexes[pull.next] ?? 0
-    this.#send({ pullId, index, blockBytes: block.length, offset, crc: crc32(chunk) }, chunk)
+    const crc = checksum ? crc32(chunk) : 0
+    this.#send({ pullId, index, blockBytes: block.length, offset, crc }, chunk)
     pull.offset += chunk.length
     const isBlockDone = pull.offset >= block.length
     book.touch(offer.offerId, chunk.length, isBlockDone ? 1 : 0)

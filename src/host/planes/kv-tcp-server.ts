@@ -7,7 +7,7 @@ import type { AddressInfo, Server, Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
 import type { KvOffer } from '../../request/index.ts'
-import { KvOfferBook } from '../../wire/index.ts'
+import { KV_UNCHECKED, KvOfferBook } from '../../wire/index.ts'
 import type {
   KvBlockReader,
   KvHold,
@@ -35,6 +35,11 @@ export interface KvTcpServerOptions {
   readonly offersMax?: number
   readonly connectionsMax?: number
   readonly chunkBytes?: number
+  /**
+   * Default true: every chunk has a crc32, which costs each side about as much as moving it. False where the way is
+   * trusted (one machine) and the engine checks its blocks itself.
+   */
+  readonly checksum?: boolean
   /** A memory file system (`/dev/shm`): pullers of the same machine get their bytes there. */
   readonly shmDir?: string
   readonly timing?: WireTiming
@@ -46,6 +51,7 @@ const DEFAULTS = {
   offersMax: 4_096,
   connectionsMax: 256,
   chunkBytes: 512 * 1024,
+  checksum: true,
 } as const
 /** What waits in one socket: enough to keep the kernel busy, little enough to hold for a slow peer. */
 const SOCKET_BYTES = 4 * 1024 * 1024
@@ -111,7 +117,7 @@ export class KvTcpServer implements KvServer {
   }
 
   #onConnection(socket: Socket): void {
-    const { connectionsMax, chunkBytes, secret, shmDir, software, timing } = {
+    const { connectionsMax, checksum, chunkBytes, secret, shmDir, software, timing } = {
       ...DEFAULTS,
       ...this.#options,
     }
@@ -122,12 +128,18 @@ export class KvTcpServer implements KvServer {
     const connection = new KvPullerConnection(socket, {
       socket: {
         side: 'acceptor',
-        self: { role: 'kv-server', software: software ?? '', capabilities: [], limits: {} },
+        self: {
+          role: 'kv-server',
+          software: software ?? '',
+          capabilities: checksum ? [] : [KV_UNCHECKED],
+          limits: {},
+        },
         secret,
         timing,
       },
       book: this.#book,
       chunkBytes,
+      checksum,
       pullsMax: PULLS_MAX,
       shmDir,
       onClosed: () => this.#connections.delete(connection),
