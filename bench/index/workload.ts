@@ -147,6 +147,8 @@ export function digestOf(requests: readonly Request[], chains: Chains): string {
     }
     add(BigInt(removed.length * 32))
     add(pairs[GROUP_BLOCKS * last + GROUP_BLOCKS - 1] as bigint)
+  }
+  for (const { removed } of requests) {
     for (const group of removed) {
       for (let j = GROUP_BLOCKS - 1; j >= 0; j--) add(pairs[GROUP_BLOCKS * group + j] as bigint)
     }
