@@ -11,13 +11,17 @@ export type FrameLimits = ReadonlyMap<number, number>
 const KIB = 1024
 const MIB = 1024 * KIB
 
+/** What a sender checks itself, since at the peer a longer frame costs the whole connection. */
+export const REQUEST_BYTES_MAX = 64 * MIB
+export const CHUNK_BYTES_MAX = 16 * MIB
+
 const BATON_LIMITS: readonly (readonly [number, number])[] = [
   [TAG.HELLO, 64 * KIB],
   [TAG.AUTH, KIB],
-  [TAG.REQUEST, 64 * MIB],
+  [TAG.REQUEST, REQUEST_BYTES_MAX],
   [TAG.TOKENS, MIB],
-  [TAG.CHUNK, 16 * MIB],
-  [TAG.FINISH, 16 * MIB],
+  [TAG.CHUNK, CHUNK_BYTES_MAX],
+  [TAG.FINISH, CHUNK_BYTES_MAX],
   [TAG.ERROR, 256 * KIB],
   [TAG.CANCEL, 64],
   [TAG.CREDIT, MIB],

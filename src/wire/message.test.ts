@@ -73,6 +73,15 @@ describe('messages', () => {
     expect(decoded.request).toEqual(REQUEST)
   })
 
+  it('REQUEST and CHUNK - too long for a frame they fail at the sender, and nothing is written', () => {
+    const writer = new FrameWriter()
+    const tokenIds = new Uint32Array(17 * 1024 * 1024)
+    expect(() => encodeRequest(writer, 1, { ...REQUEST, tokenIds })).toThrow(/limit/)
+    const engineData = new Uint8Array(17 * 1024 * 1024)
+    expect(() => encodeChunk(writer, 1, { tokenIds: [], engineData })).toThrow(/limit/)
+    expect(writer.take()).toBeUndefined()
+  })
+
   it('REQUEST - cut anywhere it is refused as broken protocol', () => {
     const payload = payloadOf((writer) => encodeRequest(writer, 77, REQUEST))
     for (let end = 0; end < payload.length; end++) {

@@ -13,6 +13,7 @@
 import { BatonError } from '../base/index.ts'
 import type { ErrorData } from '../base/index.ts'
 import type { Chunk } from '../request/index.ts'
+import { CHUNK_BYTES_MAX } from './frame-limits.ts'
 import { readU32 } from './frame-decoder.ts'
 import type { FrameWriter } from './frame-writer.ts'
 import { PayloadReader } from './payload-reader.ts'
@@ -25,6 +26,10 @@ const FINISH_REASONS: readonly string[] = ['stop', 'eos', 'length', 'cancelled',
 
 export function encodeChunk(writer: FrameWriter, streamId: number, chunk: Chunk): void {
   const packed = encodePlain(chunk, 'a chunk')
+  if (8 + packed.length > CHUNK_BYTES_MAX) {
+    const text = `a chunk of ${packed.length} bytes is over the wire's limit`
+    throw new BatonError('request.payload_too_large', text, { data: { length: packed.length } })
+  }
   const tag = chunk.finish === undefined ? TAG.CHUNK : TAG.FINISH
   writer.begin(tag).u64(streamId).bytes(packed).end()
 }

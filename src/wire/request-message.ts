@@ -3,14 +3,16 @@
  *
  * The prompt goes as raw little-endian numbers, because it is what is long; everything else is small and plain.
  */
+import { BatonError } from '../base/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
+import { REQUEST_BYTES_MAX } from './frame-limits.ts'
 import type { FrameWriter } from './frame-writer.ts'
 import { PayloadReader, bytesOfU32s } from './payload-reader.ts'
 import { decodeRecord, encodePlain } from './plain-value.ts'
 import { protocolError } from './protocol-error.ts'
 import { TAG } from './tag.ts'
 
-/** Throws `request.invalid_argument` when the request holds what cannot cross; nothing is written then. */
+/** Throws `request.invalid_argument` or `request.payload_too_large` for what cannot cross; nothing is written then. */
 export function encodeRequest(
   writer: FrameWriter,
   streamId: number,
@@ -18,6 +20,11 @@ export function encodeRequest(
 ): void {
   const { tokenIds, ...rest } = request
   const packed = encodePlain(rest, 'the request')
+  const length = 12 + tokenIds.byteLength + packed.length
+  if (length > REQUEST_BYTES_MAX) {
+    const text = `a request of ${length} bytes is over the wire's limit of ${REQUEST_BYTES_MAX}`
+    throw new BatonError('request.payload_too_large', text, { data: { length } })
+  }
   writer.begin(TAG.REQUEST).u64(streamId).u32(tokenIds.length)
   writer.bytes(bytesOfU32s(tokenIds)).bytes(packed).end()
 }
