@@ -301,7 +301,7 @@ describe('worker server over TCP', () => {
     await new Promise((resolve) => silent.once('listening', resolve))
     cleanups.push(() => silent.close())
     const { port } = silent.address() as AddressInfo
-    const plane = new TcpRequestPlane({ connectTimeoutMs: 100 })
+    const plane = new TcpRequestPlane({ connectTimeoutMs: 700 })
     cleanups.push(() => plane.close())
     plane.workerJoined({ workerId: WORKER, host: '127.0.0.1', port })
     plane.workerJoined({ workerId: workerIdOf(8), host: '127.0.0.1', port: 1 })
@@ -313,7 +313,7 @@ describe('worker server over TCP', () => {
   })
 
   it('a peer that falls silent - is given up after the deadline', async () => {
-    const timing = { pingEveryMs: 20, silenceMs: 80, handshakeMs: 1_000 }
+    const timing = { pingEveryMs: 50, silenceMs: 400, handshakeMs: 5_000 }
     const gone: string[] = []
     const server = await listen({ timing, onPeerGone: (reason) => gone.push(reason.message) })
     const bare = new BareFrontend(server)
