@@ -1,5 +1,6 @@
 /**
- * `npm start`: builds what is not built, then serves. One process, so that Ctrl-C and SIGTERM reach the server.
+ * `npm start`: builds what is not built, then serves. One process, started with `exec` in place of npm's shell, so that
+ * Ctrl-C and SIGTERM reach the server and its exit code reaches npm.
  */
 import { spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
