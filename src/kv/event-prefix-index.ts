@@ -99,15 +99,18 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   #tier(tier: KvTier): RunIndex {
-    const lower = (): RunIndex => new RunIndex({ blocksMax: this.#blocksMax, hasOrphans: true })
     switch (tier) {
       case 'device':
         return this.#device
       case 'host':
-        return (this.#host ??= lower())
+        return (this.#host ??= this.#lowerTier())
       case 'disk':
-        return (this.#disk ??= lower())
+        return (this.#disk ??= this.#lowerTier())
     }
+  }
+
+  #lowerTier(): RunIndex {
+    return new RunIndex({ blocksMax: this.#blocksMax, hasOrphans: true })
   }
 
   #store(holder: number, event: Stored): ApplyOutcome {
