@@ -1,6 +1,8 @@
 /**
  * What a hosted worker is told, in a process of its own and in the frontend's process alike.
  */
+import { existsSync } from 'node:fs'
+import { BatonError } from '../base/index.ts'
 import { openKvTcp } from '../host/index.ts'
 import type { HostedWorkerOptions } from '../host/index.ts'
 import type { ServeConfig } from './serve-config.ts'
@@ -16,7 +18,7 @@ export function hostedOptions(
   return {
     engineName: config.engine,
     version: BATON_VERSION,
-    openKv: (mode) => openKvTcp(mode, { host: config.workerHost }),
+    openKv: (mode) => openKvTcp(mode, { host: config.workerHost, ...shmOf(config) }),
     limits: { kvFailure: config.kvFailure },
     shutdown: {
       totalMs: (config.graceSeconds + config.drainSeconds) * 1000,
@@ -27,4 +29,17 @@ export function hostedOptions(
       ...(toolCallParser === null ? {} : { tool_call_parser: toolCallParser }),
     },
   }
+}
+
+const SHM_DIR = '/dev/shm'
+
+/** Both ends must see the same folder; they check that, and fall back to the socket when they do not. */
+export function shmOf(config: ServeConfig): { readonly shmDir?: string } {
+  if (config.kvTransport === 'tcp') return {}
+  if (existsSync(SHM_DIR)) return { shmDir: SHM_DIR }
+  if (config.kvTransport === 'auto') return {}
+  throw new BatonError(
+    'config.invalid',
+    `--kv-transport shm: this machine has no ${SHM_DIR}; use tcp`,
+  )
 }

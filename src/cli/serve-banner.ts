@@ -5,6 +5,7 @@ import { basename } from 'node:path'
 import { servedModelNames } from '../request/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { ServeConfig } from './serve-config.ts'
+import { shmOf } from './hosted-options.ts'
 import { BATON_VERSION } from './version.ts'
 
 const QUESTION = 'Tell me a story about a brave fox named Mira who lives in the forest.'
@@ -51,6 +52,6 @@ function kvLine(config: ServeConfig, cards: readonly WorkerCard[]): string {
   if (!cards.some(({ mode }) => mode === 'prefill'))
     return 'stays where it is computed: no prefill worker'
   if (config.engine === 'sim') return 'is simulated: a delay between prefill and decode'
-  const way = config.kvTransport === 'shm' ? 'shared memory' : 'TCP on this machine'
+  const way = shmOf(config).shmDir === undefined ? 'TCP on this machine' : 'shared memory'
   return `travels from prefill to decode in blocks over ${way}`
 }

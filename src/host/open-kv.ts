@@ -19,6 +19,8 @@ export interface KvTcpEndsOptions {
   /** 0: any free port. */
   readonly port?: number
   readonly secret?: string
+  /** Folder of shared memory through which workers of one machine pass blocks; absent: everything over the socket. */
+  readonly shmDir?: string
 }
 
 export async function openKvTcp(
@@ -29,7 +31,10 @@ export async function openKvTcp(
     const server = await KvTcpServer.listen(options)
     return { ends: { server }, close: () => server.close() }
   }
-  const { secret } = options
-  const client = new KvTcpClient(secret === undefined ? {} : { secret })
+  const { secret, shmDir } = options
+  const client = new KvTcpClient({
+    ...(secret === undefined ? {} : { secret }),
+    ...(shmDir === undefined ? {} : { shmDir }),
+  })
   return { ends: { client }, close: () => client.close() }
 }
