@@ -27,6 +27,12 @@ export class RunBranches {
     return this.#runs.records[run * RUN_STRIDE + PARENT] === DETACHED
   }
 
+  /** Whether a run may begin with a block that follows the one at a position (-1: that begins a chain). */
+  mayFollow(position: number): boolean {
+    if (position < 0 || this.detached > 0) return true
+    return ((this.#arena.branched[position >> 5] as number) & (1 << (position & 31))) !== 0
+  }
+
   /** The block before the run is at a position. */
   attach(run: number, position: number): void {
     this.leave(run)

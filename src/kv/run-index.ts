@@ -128,7 +128,9 @@ export class RunIndex {
           continue
         }
       }
-      const start = anchors.lookup(hashes[2 * i] as number, hashes[2 * i + 1] as number)
+      const start = branches.mayFollow(before)
+        ? anchors.lookup(hashes[2 * i] as number, hashes[2 * i + 1] as number)
+        : -1
       if (start >= 0) {
         run = this.#blocks.runOf(start)
         at = arena.offsetOf(start)
