@@ -73,9 +73,11 @@ export function modelReply(registry: ModelRegistry, id: string): HttpReply {
     if (!exact.isReady) throw exact.notReady()
     return jsonReply(200, modelObject(entryOf(id, exact)))
   }
-  const model = id.endsWith('/ready') ? registry.find(id.slice(0, -'/ready'.length)) : undefined
+  const asksReady = id.endsWith('/ready')
+  const name = asksReady ? id.slice(0, -'/ready'.length) : id
+  const model = asksReady ? registry.find(name) : undefined
   if (model === undefined) {
-    registry.known(id)
+    registry.known(name)
     throw new BatonError('request.not_found', `no model is called ${id}`)
   }
   const ready = model.isReady

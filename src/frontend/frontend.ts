@@ -81,7 +81,15 @@ export class Frontend {
     const requestId = this.#requestIdOf(http)
     const reply = await this.#answer(http, requestId)
     const echoed = http.headers['x-request-id'] ?? requestId
-    return { ...reply, headers: { ...reply.headers, 'x-request-id': echoed } }
+    return {
+      ...reply,
+      headers: {
+        ...reply.headers,
+        'x-request-id': echoed,
+        // Clients of the Anthropic API look here.
+        ...(isAnthropic(http.path) ? { 'request-id': echoed } : {}),
+      },
+    }
   }
 
   async #answer(http: HttpRequest, requestId: string): Promise<HttpReply> {
