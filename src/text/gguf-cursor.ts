@@ -65,11 +65,21 @@ export class GgufCursor {
     return this.#view.getUint32(this.#take(4), true)
   }
 
+  /** Where the next value begins. */
+  get at(): number {
+    return this.#at
+  }
+
   /** A u64 that counts something in the file. */
   length(): number {
-    const value = this.#u64()
+    const value = this.u64()
     if (value > this.#bytesMax) throw new Error(`a length of ${value} at byte ${this.#at - 8}`)
     return value
+  }
+
+  u64(): number {
+    const at = this.#take(8)
+    return this.#view.getUint32(at, true) + this.#view.getUint32(at + 4, true) * 4294967296
   }
 
   string(): string {
@@ -101,7 +111,7 @@ export class GgufCursor {
       case TYPE.array:
         return this.#array(depth)
       case TYPE.u64:
-        return this.#u64()
+        return this.u64()
       case TYPE.i64:
         return Number(this.#view.getBigInt64(this.#take(8), true))
       case TYPE.f64:
@@ -126,11 +136,6 @@ export class GgufCursor {
     const numbers = numbersOf(type, count)
     for (let i = 0; i < count; i++) numbers[i] = this.value(type) as number
     return numbers
-  }
-
-  #u64(): number {
-    const at = this.#take(8)
-    return this.#view.getUint32(at, true) + this.#view.getUint32(at + 4, true) * 4294967296
   }
 
   /** Most tokens are a few ASCII letters, for which a decoder call costs more than a loop. */

@@ -1,20 +1,9 @@
-/**
- * The metadata of a GGUF file (versions 2 and 3, little-endian) from the first bytes of the file. The host reads the
- * bytes; when they do not suffice this says how many are needed. No length is trusted: it is compared with what can
- * be there before anything is allocated.
- */
-import { BatonError } from '../base/index.ts'
-import { GgufCursor, NeedsMoreBytes } from './gguf-cursor.ts'
+/** What the metadata of a GGUF file says of the model, by name. Nothing behind the metadata is read. */
 import type { GgufValue } from './gguf-cursor.ts'
+import { readGguf, readGgufPreamble } from './gguf-header.ts'
+import type { NeedsMore } from './gguf-header.ts'
 
-export type GgufRead =
-  | { readonly kind: 'metadata'; readonly metadata: GgufMetadata }
-  /** Read at least so many bytes from the beginning of the file and ask again. */
-  | { readonly kind: 'more'; readonly bytesNeeded: number }
-
-/** A header with a vocabulary of 300,000 tokens has about 20 MB. */
-const HEADER_BYTES_MAX = 512 * 2 ** 20
-const MAGIC = 0x46554747
+export type GgufRead = { readonly kind: 'metadata'; readonly metadata: GgufMetadata } | NeedsMore
 
 export interface GgufMetadata {
   readonly version: number
@@ -32,34 +21,12 @@ export interface GgufMetadata {
 }
 
 /** `fileBytes`: the size of the file; a length that points past it is damage, not a reason to read on. */
-export function readGgufMetadata(bytes: Uint8Array, fileBytes = HEADER_BYTES_MAX): GgufRead {
-  const cursor = new GgufCursor(bytes, Math.min(fileBytes, HEADER_BYTES_MAX))
-  try {
-    if (cursor.u32() !== MAGIC) throw new Error('it does not begin with "GGUF"')
-    const version = cursor.u32()
-    if (version !== 2 && version !== 3) throw new Error(describeVersion(version))
-    const tensorCount = cursor.length()
-    const valueCount = cursor.length()
-    const values = new Map<string, GgufValue>()
-    for (let i = 0; i < valueCount; i++) {
-      const key = cursor.string()
-      if (values.has(key)) throw new Error(`the key ${key} is there twice`)
-      values.set(key, cursor.value(cursor.u32()))
-    }
-    return { kind: 'metadata', metadata: describe(version, tensorCount, values) }
-  } catch (thrown) {
-    if (thrown instanceof NeedsMoreBytes) return { kind: 'more', bytesNeeded: thrown.bytesNeeded }
-    throw new BatonError(
-      'model.load_failed',
-      `not a usable GGUF file: ${thrown instanceof Error ? thrown.message : String(thrown)}; download it again or convert the model anew`,
-      { cause: thrown },
-    )
-  }
-}
-
-function describeVersion(version: number): string {
-  if (version === 0x02000000 || version === 0x03000000) return 'it is big-endian'
-  return `its version is ${version}, and only 2 and 3 are known`
+export function readGgufMetadata(bytes: Uint8Array, fileBytes?: number): GgufRead {
+  const read = readGguf(bytes, fileBytes, (cursor) => {
+    const { version, tensorCount, values } = readGgufPreamble(cursor)
+    return describe(version, tensorCount, values)
+  })
+  return read.kind === 'more' ? read : { kind: 'metadata', metadata: read.value }
 }
 
 function describe(

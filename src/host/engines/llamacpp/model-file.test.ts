@@ -56,14 +56,14 @@ describe('inspectModelFile', () => {
   })
 
   it.each([
-    ['an empty file', new Uint8Array(0), 'is not a GGUF file'],
-    ['a text', 'not a model at all', 'is not a GGUF file'],
-    ['the magic alone', 'GGUF', 'is not a GGUF file'],
-    ['another version', Buffer.from('GGUF\u0009\0\0\0', 'latin1'), 'has GGUF version 9'],
+    ['an empty file', new Uint8Array(0), 'is not a usable GGUF file'],
+    ['a text', 'not a model at all', 'is not a usable GGUF file'],
+    ['the magic alone', 'GGUF', 'is not a usable GGUF file'],
+    ['another version', Buffer.from('GGUF\u0009\0\0\0', 'latin1'), 'its version is 9'],
     [
       'absurd counts',
       Buffer.from(`GGUF\u0003\0\0\0${'\u00ff'.repeat(16)}`, 'latin1'),
-      'is damaged',
+      'a length of',
     ],
     ['no tensors', Buffer.from(`GGUF\u0003\0\0\0${'\0'.repeat(16)}`, 'latin1'), 'holds no model'],
   ])('%s - one clear line', (_what, bytes, message) => {

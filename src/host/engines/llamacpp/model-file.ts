@@ -7,7 +7,8 @@
 import { createHash } from 'node:crypto'
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { BatonError } from '../../../base/index.ts'
-import { GgufReader } from './gguf-reader.ts'
+import { readGgufHeader } from '../../../text/index.ts'
+import type { GgufHeader } from '../../../text/index.ts'
 import { tensorBytes } from './gguf-tensor-size.ts'
 
 export interface ModelFile {
@@ -21,7 +22,7 @@ export interface ModelFile {
 }
 
 const HEADER_BYTES_FIRST = 4 * 1024 * 1024
-const HEADER_BYTES_MAX = 512 * 1024 * 1024
+const ALIGNMENT = 32
 const SAMPLES = 64
 const SAMPLE_BYTES = 64 * 1024
 
@@ -43,44 +44,60 @@ export function inspectModelFile(path: string): ModelFile {
 }
 
 function inspect(path: string, file: number, fileBytes: number): ModelFile {
-  for (let size = HEADER_BYTES_FIRST; ; size *= 4) {
-    const header = readAt(file, 0, Math.min(size, fileBytes))
-    const isWhole = header.length === fileBytes || size >= HEADER_BYTES_MAX
-    try {
-      return describe(path, file, fileBytes, header)
-    } catch (error) {
-      const isShort = error instanceof RangeError
-      if (isShort && !isWhole) continue
-      if (isShort) throw broken(path, `is cut off (${error.message})`, error)
-      throw error
-    }
+  let wanted = Math.min(HEADER_BYTES_FIRST, fileBytes)
+  for (;;) {
+    const bytes = readAt(file, 0, wanted)
+    const read = readHeader(path, bytes, fileBytes)
+    if (read.kind === 'header') return describe(path, file, fileBytes, bytes, read.header)
+    if (bytes.length < wanted) throw broken(path, 'became shorter while it was read')
+    // Asking byte by byte would read the header again for each string.
+    wanted = Math.min(fileBytes, Math.max(read.bytesNeeded, wanted * 4))
   }
 }
 
-function describe(path: string, file: number, fileBytes: number, header: Buffer): ModelFile {
-  const reader = new GgufReader(header, (what) => broken(path, what))
-  const { metadata, tensors, headerBytes, alignment } = reader.read()
+function readHeader(
+  path: string,
+  bytes: Buffer,
+  fileBytes: number,
+): ReturnType<typeof readGgufHeader> {
+  try {
+    return readGgufHeader(bytes, fileBytes)
+  } catch (error) {
+    throw broken(path, `is ${BatonError.from(error).message}`, error)
+  }
+}
+
+function describe(
+  path: string,
+  file: number,
+  fileBytes: number,
+  bytes: Buffer,
+  { values, tensors, headerBytes }: GgufHeader,
+): ModelFile {
+  const stated = values.get('general.alignment')
+  const alignment = typeof stated === 'number' && stated > 0 ? stated : ALIGNMENT
   const dataStart = Math.ceil(headerBytes / alignment) * alignment
   for (const tensor of tensors) {
-    const bytes = tensorBytes(tensor.type, tensor.dimensions)
-    const end = dataStart + tensor.offset + (bytes ?? 0)
+    const size = tensorBytes(tensor.type, tensor.dimensions) ?? 0
+    const end = dataStart + tensor.offset + size
     if (end > fileBytes)
       throw broken(
         path,
         `is cut off: tensor '${tensor.name}' ends at byte ${end}, the file at ${fileBytes}`,
       )
   }
-  const architecture = metadata.get('general.architecture')
+  const architecture = values.get('general.architecture')
   if (typeof architecture !== 'string' || tensors.length === 0)
     throw broken(path, 'holds no model (no architecture or no tensors)')
-  const name = metadata.get('general.name')
+  const name = values.get('general.name')
+  const tokens = values.get('tokenizer.ggml.tokens')
   return {
     path,
     fileBytes,
     architecture,
     name: typeof name === 'string' ? name : undefined,
-    vocabSize: reader.arrayLength('tokenizer.ggml.tokens'),
-    identity: identityOf(file, fileBytes, header.subarray(0, headerBytes)),
+    vocabSize: Array.isArray(tokens) ? tokens.length : 0,
+    identity: identityOf(file, fileBytes, bytes.subarray(0, headerBytes)),
   }
 }
 
