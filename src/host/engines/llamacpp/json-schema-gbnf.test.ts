@@ -46,8 +46,31 @@ describe('JSON schema to grammar', () => {
     [{ type: 'integer', minimum: 3, maximum: 2 }, 'request.unsupported_parameter'],
     ['text', 'request.invalid_argument'],
     [{ enum: [] }, 'request.invalid_argument'],
+    [{ enum: [1], type: 'string' }, 'request.invalid_argument'],
+    [{ anyOf: [{ type: 'null' }], minItems: 1 }, "'anyOf' together with 'minItems'"],
+    [{ anyOf: [{ type: 'null' }], type: 'array' }, "'anyOf' together with another 'type'"],
+    [{ $ref: '#/$defs/a', minimum: 1, $defs: { a: {} } }, "'$ref' together with 'minimum'"],
   ])('what cannot be enforced - is refused by name: %j', (schema, message) => {
     expect(codeOf(schema)).toContain(message)
+  })
+
+  it('named properties - leave no room for others, which could have their names', () => {
+    const properties = { a: { type: 'null' } }
+    const closed = { type: 'object', properties, additionalProperties: false }
+    expect(jsonSchemaToGbnf({ ...closed, additionalProperties: true })).toBe(
+      jsonSchemaToGbnf(closed),
+    )
+  })
+
+  it('keywords without type - mean their type; type leaves what it allows of an enum', () => {
+    const typed = { type: 'string', minLength: 2 }
+    expect(jsonSchemaToGbnf({ minLength: 2 })).toBe(jsonSchemaToGbnf(typed))
+    expect(jsonSchemaToGbnf({ type: 'string', enum: ['a', 1] })).toBe(
+      jsonSchemaToGbnf({ const: 'a' }),
+    )
+    expect(jsonSchemaToGbnf({ type: 'string', anyOf: [{ minLength: 2 }] })).toBe(
+      jsonSchemaToGbnf({ anyOf: [typed] }),
+    )
   })
 
   it('nesting without end - is refused, not followed', () => {

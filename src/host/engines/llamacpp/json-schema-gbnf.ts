@@ -1,13 +1,14 @@
 /**
  * A JSON schema as a GBNF grammar whose every output is valid for the schema.
  *
- * The grammar may be narrower than the schema (properties come in the schema's order, and none that it does not
- * name unless it says so), never wider: a keyword that cannot be enforced is refused by name. Words that only
- * describe (`title`, `description`, `format`, …) are passed over, as the standard has it.
+ * The grammar may be narrower than the schema (properties come in the schema's order, and where it names some there
+ * are no others), never wider: a keyword that cannot be enforced is refused by name. The one exception is `oneOf`,
+ * which is read as `anyOf`. Words that only describe (`title`, `format`, …) are passed over, as the standard has it.
  */
 import { BatonError } from '../../../base/index.ts'
 import { gbnfText, jsonRules } from './json-gbnf.ts'
 import { integerGbnf, numberGbnf } from './json-number-gbnf.ts'
+import { typesOf, valuesOfTypes } from './json-schema-types.ts'
 
 type Schema = Readonly<Record<string, unknown>>
 
@@ -49,28 +50,32 @@ class SchemaWriter {
     for (const keyword of Object.keys(schema)) {
       if (!ENFORCED.has(keyword) && !DESCRIBING.has(keyword)) throw unsupported(keyword)
     }
-    if (typeof schema['$ref'] === 'string') return this.#reference(schema['$ref'], depth)
-    if ('const' in schema) return literals([schema['const']])
-    if (Array.isArray(schema['enum'])) return literals(schema['enum'])
-    const options = schema['anyOf'] ?? schema['oneOf']
-    if (Array.isArray(options)) {
-      return group(options.map((option: unknown) => this.expression(option, depth + 1)))
+    if (typeof schema['$ref'] === 'string') {
+      refuseBeside(schema, '$ref')
+      return this.#reference(schema['$ref'], depth)
     }
-    if (Array.isArray(schema['allOf'])) {
-      if (schema['allOf'].length !== 1) throw unsupported('allOf')
-      return this.expression(schema['allOf'][0], depth + 1)
+    for (const keyword of ['const', 'enum']) {
+      const value = schema[keyword]
+      if (keyword === 'const' ? !('const' in schema) : !Array.isArray(value)) continue
+      refuseBeside(schema, keyword, 'type')
+      return literals(valuesOfTypes(keyword === 'const' ? [value] : (value as unknown[]), schema))
     }
-    const { type } = schema
-    if (Array.isArray(type)) {
-      return group(type.map((one: unknown) => this.#typed({ ...schema, type: one }, depth)))
+    for (const keyword of ['anyOf', 'oneOf', 'allOf']) {
+      const options = schema[keyword]
+      if (!Array.isArray(options)) continue
+      refuseBeside(schema, keyword, 'type')
+      if (keyword === 'allOf' && options.length !== 1) throw unsupported('allOf')
+      const typed = options.map((option: unknown) => withType(option, schema['type'], keyword))
+      return group(typed.map((option) => this.expression(option, depth + 1)))
     }
-    return this.#typed(schema, depth)
+    const types = typesOf(schema)
+    if (types.length === 0) return 'value'
+    if (types.length === 1) return this.#typed({ ...schema, type: types[0] }, depth)
+    return group(types.map((type) => this.#typed({ ...schema, type }, depth)))
   }
 
   #typed(schema: Schema, depth: number): string {
-    switch (schema['type'] ?? ('properties' in schema ? 'object' : undefined)) {
-      case undefined:
-        return 'value'
+    switch (schema['type']) {
       case 'object':
         return this.#object(schema, depth)
       case 'array':
@@ -99,13 +104,12 @@ class SchemaWriter {
     }
     const entries = Object.entries(properties)
     const extra = schema['additionalProperties']
-    const takesAny = entries.length === 0 && extra === undefined
     let first = '""'
     let more = '""'
-    if (takesAny || extra === true || isSchema(extra)) {
-      const value = isSchema(extra) ? this.expression(extra, depth + 1) : 'value'
+    // Beside named properties there are no others: one could have the name of those, with a value that is not valid.
+    if (entries.length === 0 && extra !== false) {
+      const value = this.expression(extra ?? true, depth + 1)
       first = this.#rule(`( string ":" ws ${value} ( "," ws string ":" ws ${value} )* )?`)
-      more = this.#rule(`( "," ws string ":" ws ${value} )*`)
     }
     // From the last property to the first: what may follow when nothing, or something, stands before it.
     for (const [key, property] of entries.toReversed()) {
@@ -145,6 +149,19 @@ class SchemaWriter {
     this.rules.push(`${name} ::= ${body}\n`)
     return name
   }
+}
+
+/** Two keywords that both restrict would have to hold at once, which a grammar cannot say. */
+function refuseBeside(schema: Schema, keyword: string, ...allowed: string[]): void {
+  const fine = new Set([keyword, '$defs', 'definitions', ...allowed])
+  const other = Object.keys(schema).find((key) => ENFORCED.has(key) && !fine.has(key))
+  if (other !== undefined) throw unsupported(keyword, ` together with '${other}'`)
+}
+
+function withType(option: unknown, type: unknown, keyword: string): unknown {
+  if (type === undefined || !isSchema(option) || option['type'] === type) return option
+  if (option['type'] !== undefined) throw unsupported(keyword, " together with another 'type'")
+  return { ...option, type }
 }
 
 function stringGbnf(schema: Schema): string {
@@ -191,9 +208,9 @@ function invalid(what: string): BatonError {
   return new BatonError('request.invalid_argument', `the JSON schema cannot be used: ${what}`)
 }
 
-function unsupported(keyword: string): BatonError {
+function unsupported(keyword: string, how = ''): BatonError {
   return new BatonError(
     'request.unsupported_parameter',
-    `the JSON schema uses '${keyword}', which the llama.cpp engine cannot enforce`,
+    `the JSON schema uses '${keyword}'${how}, which the llama.cpp engine cannot enforce`,
   )
 }
