@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest'
+import { BatonError } from './baton-error.ts'
+import { ERROR_CODES } from './error-codes.ts'
+import type { ErrorCode } from './error-codes.ts'
+
+const CODES = Object.keys(ERROR_CODES) as ErrorCode[]
+
+describe('BatonError - as plain data', () => {
+  it('every code - comes back from JSON with its message, its data and its row', () => {
+    const data = { param: 'top_p', limit: 1.5, isLate: true, stage: null }
+    for (const code of CODES) {
+      const error = new BatonError(code, `what “${code}” says\n`, { data })
+      const copy = BatonError.fromValue(JSON.parse(JSON.stringify(error.toValue())))
+      expect(copy).toBeInstanceOf(BatonError)
+      expect(copy.toValue()).toEqual(error.toValue())
+      expect(copy.row).toBe(ERROR_CODES[code])
+    }
+  })
+
+  it('the value - has neither stack nor cause, and no data when there are none', () => {
+    const error = new BatonError('kv.offer_gone', 'late', { cause: new Error('/secret/path') })
+    expect(error.toValue()).toEqual({ code: 'kv.offer_gone', message: 'late' })
+  })
+
+  it.each(['no.such', '', 'constructor', '__proto__', 'toString'])(
+    'the unknown code %j - is backend.unknown, the message stays',
+    (code) => {
+      const error = BatonError.fromValue({ code, message: 'm', data: { a: 1 } })
+      expect(error.toValue()).toEqual({ code: 'backend.unknown', message: 'm', data: { a: 1 } })
+    },
+  )
+})
+
+describe('BatonError.from', () => {
+  it('a BatonError - is the same one, whatever the fallback', () => {
+    const error = new BatonError('request.conflict', 'm')
+    expect(BatonError.from(error, 'backend.unknown')).toBe(error)
+  })
+
+  it('another error - gets the fallback and is the cause', () => {
+    const thrown = new TypeError('x is not a function')
+    const error = BatonError.from(thrown, 'backend.unknown')
+    expect(error).toMatchObject({ code: 'backend.unknown', message: thrown.message, cause: thrown })
+    expect(BatonError.from(thrown).code).toBe('runtime.internal')
+  })
+
+  it.each([['a text'], [undefined], [null], [42]])('%j - is an error, too', (thrown) => {
+    expect(BatonError.from(thrown).message).toBe(String(thrown))
+  })
+})
