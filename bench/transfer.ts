@@ -4,9 +4,10 @@
  *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5]
  *
  * KV: pulls of 1 MB … 1 GB in blocks of 1 MB by `tcp` and by `shm`, against a bare socket that moves the same bytes in
- * the same pieces (read into one buffer and counted), and against memcpy. Latency is that of one pull, the best of the
- * rounds; GB/s from the same. Blocks go into memory that is used again, as a bounded store has it; `tcpFresh` shows
- * what memory costs that the process has never touched. Tokens: TOKENS frames of 64 streams from worker to sink, against the same bytes through a
+ * the same pieces and reads them straight into memory of the same kind, and against memcpy. Latency is that of one pull,
+ * the best of the rounds; GB/s from the same. Blocks go into memory that is used again, as a bounded store has it;
+ * `Fresh` is with memory that the process has never touched; `checked` has the crc32 that is made between machines.
+ * Tokens: TOKENS frames of 64 streams from worker to sink, against the same bytes through a
  * bare socket.
  */
 import { spawn } from 'node:child_process'
@@ -39,7 +40,7 @@ const { values } = parseArgs({
   },
 })
 
-type Kind = 'tcp' | 'unchecked' | 'shm' | 'shmUnchecked'
+type Kind = 'tcp' | 'checked' | 'shm' | 'shmChecked'
 
 interface SenderAddress {
   readonly barePort: number
@@ -53,13 +54,9 @@ async function runSender(): Promise<void> {
   const source = { fingerprint: 'bench', blockTokens: 16, get: () => block }
   const servers = {
     tcp: await KvTcpServer.listen({ leaseMs: 600_000 }),
-    unchecked: await KvTcpServer.listen({ leaseMs: 600_000, checksum: false }),
+    checked: await KvTcpServer.listen({ leaseMs: 600_000, checksum: true }),
     shm: await KvTcpServer.listen({ leaseMs: 600_000, shmDir: SHM_DIR }),
-    shmUnchecked: await KvTcpServer.listen({
-      leaseMs: 600_000,
-      shmDir: SHM_DIR,
-      checksum: false,
-    }),
+    shmChecked: await KvTcpServer.listen({ leaseMs: 600_000, shmDir: SHM_DIR, checksum: true }),
   }
   // Asked for `kind bytes`, answers with one line of JSON.
   const control = createServer((socket) => {
@@ -137,11 +134,17 @@ class BareReader {
   readonly #socket
   readonly #buffer = Buffer.allocUnsafeSlow(MB)
   #left = 0
+  #allocate: ((byteLength: number) => Uint8Array) | null = null
+  #block: Uint8Array | null = null
   #onDone: () => void = () => undefined
 
   constructor(address: SenderAddress) {
+    // As the KV client does: the kernel writes where the bytes belong.
+    const buffer = (): Uint8Array => this.#block ?? this.#buffer
     const callback = (count: number): boolean => {
       this.#left -= count
+      if (this.#block !== null) this.#block = this.#block.subarray(count)
+      if (this.#block?.length === 0) this.#block = this.#left > 0 ? this.#nextBlock() : null
       if (this.#left === 0) this.#onDone()
       return true
     }
@@ -149,12 +152,19 @@ class BareReader {
       port: address.barePort,
       host: '127.0.0.1',
       noDelay: true,
-      onread: { buffer: this.#buffer, callback },
+      onread: { buffer, callback },
     })
   }
 
-  async read(bytes: number, piece: number): Promise<number> {
+  /** Without `allocate` the bytes are read into one buffer and counted. */
+  async read(
+    bytes: number,
+    piece: number,
+    allocate: ((byteLength: number) => Uint8Array) | null = null,
+  ): Promise<number> {
     this.#left = bytes
+    this.#allocate = allocate
+    this.#block = this.#nextBlock()
     const done = new Promise<void>((resolve) => {
       this.#onDone = resolve
     })
@@ -162,6 +172,10 @@ class BareReader {
     this.#socket.write(`${bytes} ${piece}\n`)
     await done
     return (performance.now() - startedAt) / 1_000
+  }
+
+  #nextBlock(): Uint8Array | null {
+    return this.#allocate?.(BLOCK) ?? null
   }
 
   close(): void {
@@ -205,20 +219,24 @@ interface TransferRow {
   readonly bareGBs: number
   readonly tcpGBs: number
   readonly tcpToBare: number
-  /** Without checksums. */
-  readonly uncheckedGBs: number
-  readonly uncheckedToBare: number
-  /** Into memory that the process has not touched before. */
-  readonly tcpFreshGBs: number
   readonly tcpMs: number
+  /** With checksums, as between machines. */
+  readonly checkedGBs: number
+  readonly checkedToBare: number
+  /** Both into memory that the process has not touched before. */
+  readonly bareFreshGBs: number
+  readonly tcpFreshGBs: number
+  readonly tcpToBareFresh: number
   readonly shmGBs: number
+  readonly shmToBare: number
   readonly shmMs: number
-  readonly shmUncheckedGBs: number
+  readonly shmCheckedGBs: number
   readonly memcpyGBs: number
   readonly shmToMemcpy: number
 }
 
 const rounded = (value: number): number => Number(value.toPrecision(3))
+const freshMemory = (byteLength: number): Uint8Array => Buffer.allocUnsafeSlow(byteLength)
 
 async function measureTransfers(address: SenderAddress): Promise<TransferRow[]> {
   const bare = new BareReader(address)
@@ -226,47 +244,48 @@ async function measureTransfers(address: SenderAddress): Promise<TransferRow[]> 
   const clients = {
     tcp: new KvTcpClient({ allocate }),
     tcpFresh: new KvTcpClient(),
-    unchecked: new KvTcpClient({ allocate }),
+    checked: new KvTcpClient({ allocate }),
     shm: new KvTcpClient({ allocate, shmDir: SHM_DIR }),
-    shmUnchecked: new KvTcpClient({ allocate, shmDir: SHM_DIR }),
+    shmChecked: new KvTcpClient({ allocate, shmDir: SHM_DIR }),
   }
-  const kinds = ['tcp', 'tcpFresh', 'unchecked', 'shm', 'shmUnchecked'] as const
+  const kinds = ['tcp', 'tcpFresh', 'checked', 'shm', 'shmChecked'] as const
+  const measures = {
+    bare: (bytes: number) => bare.read(bytes, PIECE, allocate),
+    bareFresh: (bytes: number) => bare.read(bytes, PIECE, freshMemory),
+    memcpy: async (bytes: number) => await Promise.resolve(memcpySeconds(bytes)),
+  }
   const rows: TransferRow[] = []
   for (const bytes of SIZES) {
-    // Kinds take turns, so that what else the machine does falls on all alike.
-    const best = {
-      bare: Infinity,
-      tcp: Infinity,
-      tcpFresh: Infinity,
-      unchecked: Infinity,
-      shm: Infinity,
-      shmUnchecked: Infinity,
-      memcpy: Infinity,
+    const best = new Map<string, number>()
+    const note = (name: string, seconds: number): void => {
+      best.set(name, Math.min(best.get(name) ?? Infinity, seconds))
     }
+    // Kinds take turns, so that what else the machine does falls on all alike.
     const rounds = bytes >= 1024 * MB ? Math.min(3, Number(values.rounds)) : Number(values.rounds)
     for (let round = 0; round < rounds; round++) {
-      best.bare = Math.min(best.bare, await bare.read(bytes, PIECE))
-      for (const kind of kinds) {
-        const seconds = await pullSeconds(address, clients[kind], kind, bytes)
-        best[kind] = Math.min(best[kind], seconds)
-      }
-      best.memcpy = Math.min(best.memcpy, memcpySeconds(bytes))
+      for (const [name, measure] of Object.entries(measures)) note(name, await measure(bytes))
+      for (const kind of kinds) note(kind, await pullSeconds(address, clients[kind], kind, bytes))
     }
-    const speed = (seconds: number): number => bytes / 1e9 / seconds
+    const seconds = (name: string): number => best.get(name) ?? Infinity
+    const speed = (name: string): number => rounded(bytes / 1e9 / seconds(name))
+    const ratio = (base: string, name: string): number => rounded(seconds(base) / seconds(name))
     rows.push({
       size: `${bytes / MB} MB`,
-      bareGBs: rounded(speed(best.bare)),
-      tcpGBs: rounded(speed(best.tcp)),
-      tcpToBare: rounded(best.bare / best.tcp),
-      uncheckedGBs: rounded(speed(best.unchecked)),
-      uncheckedToBare: rounded(best.bare / best.unchecked),
-      tcpFreshGBs: rounded(speed(best.tcpFresh)),
-      tcpMs: rounded(best.tcp * 1_000),
-      shmGBs: rounded(speed(best.shm)),
-      shmMs: rounded(best.shm * 1_000),
-      shmUncheckedGBs: rounded(speed(best.shmUnchecked)),
-      memcpyGBs: rounded(speed(best.memcpy)),
-      shmToMemcpy: rounded(best.memcpy / best.shm),
+      bareGBs: speed('bare'),
+      tcpGBs: speed('tcp'),
+      tcpToBare: ratio('bare', 'tcp'),
+      tcpMs: rounded(seconds('tcp') * 1_000),
+      checkedGBs: speed('checked'),
+      checkedToBare: ratio('bare', 'checked'),
+      bareFreshGBs: speed('bareFresh'),
+      tcpFreshGBs: speed('tcpFresh'),
+      tcpToBareFresh: ratio('bareFresh', 'tcpFresh'),
+      shmGBs: speed('shm'),
+      shmToBare: ratio('bare', 'shm'),
+      shmMs: rounded(seconds('shm') * 1_000),
+      shmCheckedGBs: speed('shmChecked'),
+      memcpyGBs: speed('memcpy'),
+      shmToMemcpy: ratio('memcpy', 'shm'),
     })
   }
   bare.close()

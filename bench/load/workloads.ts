@@ -55,4 +55,5 @@ export const WORKLOADS: readonly Workload[] = [
   workload('s16x512', 16, 100, 512),
   workload('l8k', 4, 8000, 8),
   workload('p64', 64, 100, 256, { paced: true }),
+  workload('p200', 200, 100, 256, { paced: true }),
 ]

@@ -1,0 +1,154 @@
+/**
+ * How good are the router's decisions? One trace, every way of choosing a worker, with room for all of its KV and with
+ * far too little: the real router in front of simulated workers, in virtual time. Prints one table.
+ *
+ *   npx tsx bench/quality.ts conversation_trace.jsonl [--limit 1500] [--workers 8] [--speedup 1] [--ample 262144]
+ *     [--scarce 8192] [--modes kv,round-robin,random,least-loaded,power-of-two] [--options '{"prefillLoadScale":1}'] [--json]
+ *
+ * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids); without one a made-up
+ * workload is used. Requests of one timestamp are spread up to the next one. `--limit 0` takes all requests.
+ *
+ * Reuse counts blocks of 512 tokens, a block by the share of its tokens that was found; "ideal" is what one endless
+ * cache finds, "one cache" what a single LRU cache finds that is as large as all workers together.
+ */
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import {
+  idealReuse,
+  parseTrace,
+  runFleet,
+  sharedPrefixWorkload,
+  TRACE_BLOCK_TOKENS,
+} from '../src/sim/index.ts'
+import type { FleetReport, TraceRequest } from '../src/sim/index.ts'
+import type { RouterOptions } from '../src/router/index.ts'
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    limit: { type: 'string', default: '1500' },
+    workers: { type: 'string', default: '8' },
+    speedup: { type: 'string', default: '1' },
+    ample: { type: 'string', default: '262144' },
+    scarce: { type: 'string', default: '8192' },
+    modes: { type: 'string', default: 'kv,round-robin,random,least-loaded,power-of-two' },
+    options: { type: 'string', default: '{}' },
+    json: { type: 'boolean', default: false },
+  },
+})
+
+/** TTFT and mean ITL of a good request. */
+const GOAL = { ttftMs: 2000, tpotMs: 25 }
+const BLOCK_TOKENS = 64
+/** The capacity for which the built-in decode time was fitted; see `timingOf`. */
+const FITTED_BLOCKS = 16_384
+
+function readTrace(): TraceRequest[] {
+  const limit = Number(values.limit) || Infinity
+  const [path] = positionals
+  if (path !== undefined) {
+    const options = { limit, arrivalSpeedup: Number(values.speedup), spread: true }
+    return parseTrace(readFileSync(path, 'utf8'), options)
+  }
+  return sharedPrefixWorkload({
+    requests: Math.min(limit, 10_000),
+    groups: 64,
+    prefixBlocks: 12,
+    questionTokens: 700,
+    outputTokens: 300,
+    requestsPerSecond: 4 * Number(values.speedup),
+    seed: 1,
+  })
+}
+
+/**
+ * The built-in decode time is a function of the share of the memory that contexts fill. Here the same contexts take the
+ * same time whatever the memory, so that only the cache differs between the halves of the table.
+ */
+function timingOf(blockCount: number): { kind: 'polynomial'; decode: number[] } {
+  const scale = blockCount / FITTED_BLOCKS
+  return { kind: 'polynomial', decode: [5.74, 54.01 * scale, -25.74 * scale * scale] }
+}
+
+/** Reuse of one LRU cache of so many blocks of the trace. */
+function reuseOfOneCache(trace: readonly TraceRequest[], capacity: number): number {
+  const cached = new Set<number>()
+  let [hits, total] = [0, 0]
+  for (const { hashIds } of trace) {
+    let isPrefix = true
+    for (const id of hashIds) {
+      isPrefix &&= cached.has(id)
+      if (isPrefix) hits += 1
+    }
+    total += hashIds.length
+    // Heads of prompts are the last to go.
+    for (const id of hashIds.toReversed()) {
+      cached.delete(id)
+      cached.add(id)
+    }
+    for (const id of cached) {
+      if (cached.size <= capacity) break
+      cached.delete(id)
+    }
+  }
+  return total === 0 ? 0 : hits / total
+}
+
+const percent = (share: number, digits = 2): string => (100 * share).toFixed(digits)
+
+function row(mode: string, report: FleetReport, ideal: number): string {
+  const { ttftMs, itlMs } = report
+  const cells = [
+    mode,
+    percent(report.blockReuse),
+    percent(report.blockReuse / ideal, 1),
+    [ttftMs.mean, ttftMs.p50, ttftMs.p99].map((ms) => ms.toFixed(0)).join(' / '),
+    [itlMs.mean, itlMs.p50, itlMs.p99].map((ms) => ms.toFixed(2)).join(' / '),
+    report.e2eMs.mean.toFixed(0),
+    `${report.goodputPerSecond.toFixed(3)} (${percent(report.good)})`,
+  ]
+  return `| ${cells.join(' | ')} |`
+}
+
+const trace = readTrace()
+const workers = Number(values.workers)
+const ideal = idealReuse(trace)
+const extra = JSON.parse(values.options) as RouterOptions
+const beganMs = performance.now()
+const all: Record<string, FleetReport> = {}
+const print = (line: string): void => {
+  if (!values.json) console.log(line)
+}
+
+print(`${trace.length} requests on ${workers} workers, ideal reuse ${percent(ideal)} % of blocks;`)
+print(`good: TTFT <= ${GOAL.ttftMs} ms and mean ITL <= ${GOAL.tpotMs} ms; router ${values.options}`)
+for (const memory of ['ample', 'scarce'] as const) {
+  const blockCount = Number(values[memory])
+  const inTrace = (workers * blockCount * BLOCK_TOKENS) / TRACE_BLOCK_TOKENS
+  const bound = percent(reuseOfOneCache(trace, inTrace))
+  print(
+    `\nmemory ${memory}: ${blockCount} blocks of ${BLOCK_TOKENS} per worker; one cache: ${bound} %\n`,
+  )
+  print(
+    '| mode | reuse % | of ideal % | TTFT mean / p50 / p99 ms | ITL mean / p50 / p99 ms | E2E mean ms | good/s (%) |',
+  )
+  print('|---|---|---|---|---|---|---|')
+  for (const mode of values.modes.split(',')) {
+    const report = runFleet({
+      workers: [
+        {
+          mode: 'agg',
+          count: workers,
+          engine: { blockCount, blockTokens: BLOCK_TOKENS, timing: timingOf(blockCount) },
+        },
+      ],
+      trace,
+      router: { ...extra, mode: mode as NonNullable<RouterOptions['mode']> },
+      goal: GOAL,
+    })
+    all[`${memory} ${mode}`] = report
+    print(row(mode, report, ideal))
+  }
+}
+print(`\n${((performance.now() - beganMs) / 1000).toFixed(1)} s`)
+if (values.json) console.log(JSON.stringify(all, null, 2))
