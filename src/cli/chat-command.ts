@@ -57,6 +57,11 @@ async function talk(options: ChatOptions): Promise<void> {
     if (stopAnswer === null) terminal.close()
     else stopAnswer.abort()
   })
+  // The end of the input closes the terminal while lines are still to be answered.
+  let isOpen = true
+  terminal.once('close', () => {
+    isOpen = false
+  })
   terminal.prompt()
   for await (const line of terminal) {
     const words = line.trim()
@@ -76,7 +81,7 @@ async function talk(options: ChatOptions): Promise<void> {
       }
       stopAnswer = null
     }
-    terminal.prompt()
+    if (isOpen) terminal.prompt()
   }
   terminal.close()
 }
