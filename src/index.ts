@@ -1,5 +1,85 @@
-/** The main door of the package: what an application that embeds Baton needs. */
-export { BatonError, ERROR_CODES } from './base/index.ts'
-export type { ErrorCode } from './base/index.ts'
-export type { Chunk, GenerateRequest, WorkerCard } from './request/index.ts'
-export type { Engine } from './engine/index.ts'
+/**
+ * The main door of the package: what an application that embeds Baton puts together. `examples/embedded.ts` does it.
+ *
+ * Authors of engines, routing rules, tools on the wire and plans of fleets have doors of their own: `/engine`, `/router`,
+ * `/wire`, `/sim`.
+ */
+export { BatonError, ERROR_CODES, seededRandom, workerIdOf } from './base/index.ts'
+export type { Clock, ErrorCode, Random, WorkerId } from './base/index.ts'
+export { SimEngine } from './engine/index.ts'
+export type { Engine, SimEngineOptions } from './engine/index.ts'
+export { Frontend } from './frontend/index.ts'
+export type {
+  FrontendLimits,
+  FrontendObserver,
+  FrontendOptions,
+  HttpReply,
+  HttpRequest,
+  HttpStream,
+  StreamWriter,
+} from './frontend/index.ts'
+export {
+  createLogger,
+  FileDiscovery,
+  FrontendLog,
+  FrontendMetrics,
+  HostedWorker,
+  HttpServer,
+  KvTcpClient,
+  KvTcpServer,
+  LlamaCppEngine,
+  loadModelText,
+  LocalRequestPlane,
+  MemoryDiscovery,
+  observeWithAll,
+  openKvTcp,
+  osClock,
+  osRandom,
+  StaticDiscovery,
+  TcpRequestPlane,
+  TcpWorkerServer,
+  TokenizerThread,
+  WorkerMetrics,
+} from './host/index.ts'
+export type {
+  Discovery,
+  DiscoveryObserver,
+  DiscoveryWatch,
+  FileDiscoveryOptions,
+  FleetReports,
+  HostedWorkerOptions,
+  HttpServerOptions,
+  KvTcpClientOptions,
+  KvTcpServerOptions,
+  LeaveReason,
+  LlamaCppOptions,
+  LoadedModelText,
+  OpenKv,
+  TcpRequestPlaneOptions,
+  TcpWorkerServerOptions,
+  WorkerPlane,
+} from './host/index.ts'
+export type {
+  Chunk,
+  DisaggregationMode,
+  EngineConfig,
+  GenerateRequest,
+  ReplySink,
+  RequestHandle,
+  RequestPlane,
+  RequestService,
+  WorkerCard,
+} from './request/index.ts'
+export { createModelRouter } from './router/index.ts'
+export type { ModelRouter, ModelRouterOptions, RouterOptions } from './router/index.ts'
+export { modelTextFromGguf, modelTextFromHuggingFace } from './text/index.ts'
+export type { ModelText, Tokenizer } from './text/index.ts'
+export { Worker } from './worker/index.ts'
+export type {
+  ShutdownConfig,
+  ShutdownReport,
+  WorkerHealth,
+  WorkerLimits,
+  WorkerObserver,
+  WorkerOptions,
+} from './worker/index.ts'

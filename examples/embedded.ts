@@ -1,0 +1,77 @@
+/**
+ * Baton inside a program of your own: a frontend, a prefill and a decode worker in one process, and one request.
+ * Run: npx tsx examples/embedded.ts
+ *
+ * In a project of your own the import is `baton-llm`. Workers elsewhere: `FileDiscovery` and `TcpRequestPlane` take the
+ * places of `MemoryDiscovery` and `LocalRequestPlane`. A real model: `LlamaCppEngine` takes that of `SimEngine`.
+ */
+import {
+  createModelRouter,
+  Frontend,
+  HostedWorker,
+  HttpServer,
+  loadModelText,
+  LocalRequestPlane,
+  MemoryDiscovery,
+  osClock,
+  osRandom,
+  SimEngine,
+} from '../src/index.ts'
+
+const model = 'models/storyteller'
+const onFault = (error: unknown): void => console.error(error)
+
+const plane: LocalRequestPlane = new LocalRequestPlane({
+  onKvEvents: (workerId, batch) => frontend.registry.kvEvents(workerId, batch),
+  onLoad: (workerId, report) => frontend.registry.load(workerId, report),
+  onFault,
+})
+const frontend = new Frontend({
+  clock: osClock,
+  random: osRandom,
+  createRouter: () => createModelRouter({ plane, clock: osClock, random: osRandom }),
+  loadText: (card) => loadModelText(card.engine.modelPath ?? model),
+})
+const discovery = new MemoryDiscovery()
+const watch = await discovery.watch({
+  joined: (card) => frontend.registry.workerJoined(card),
+  left: (workerId, reason) => frontend.registry.workerLeft(workerId, reason),
+})
+const workers = (['prefill', 'decode'] as const).map(
+  (mode) =>
+    new HostedWorker({
+      engine: new SimEngine({ clock: osClock, mode, model: 'story', modelPath: model }),
+      engineName: 'sim',
+      mode,
+      version: '1',
+      plane: { kind: 'local', plane },
+      discovery,
+      shutdown: { routerGraceMs: 0 },
+    }),
+)
+await Promise.all(workers.map((worker) => worker.start()))
+
+const http = await HttpServer.listen({
+  host: '127.0.0.1',
+  port: 0,
+  handle: (request) => frontend.handle(request),
+  onFault,
+})
+const reply = await fetch(`http://127.0.0.1:${http.port}/v1/chat/completions`, {
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify({
+    model: 'story',
+    messages: [{ role: 'user', content: 'Tell me a story about a brave fox named Mira.' }],
+    max_tokens: 16,
+    nvext: { extra_fields: ['worker_id'] },
+  }),
+})
+console.log(reply.status, await reply.text())
+
+await http.close(1000)
+await Promise.all(workers.map((worker) => worker.stop()))
+watch.close()
+frontend.close()
+await plane.close()
+await discovery.close()
