@@ -8,6 +8,7 @@ import type { BatonError } from '../src/base/index.ts'
 import { FileDiscovery, TcpRequestPlane } from '../src/host/index.ts'
 import type { WorkerReport } from '../src/host/index.ts'
 import type { Chunk, GenerateRequest, WorkerCard } from '../src/request/index.ts'
+import { until } from './until.ts'
 
 const FIXTURE = new URL('./fixtures/worker-process.ts', import.meta.url).pathname
 
@@ -127,14 +128,6 @@ class Sent {
   #finish(outcome: string): void {
     this.outcome = outcome
     this.#end(outcome)
-  }
-}
-
-async function until(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + 20_000
-  while (!(await isTrue())) {
-    if (Date.now() > endMs) throw new Error(`never: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
   }
 }
 

@@ -10,6 +10,7 @@ import type { WorkerPlane } from './hosted-worker.ts'
 import { osClock } from './os-clock.ts'
 import { LocalRequestPlane } from './planes/local-request-plane.ts'
 import { TcpRequestPlane } from './planes/tcp-request-plane.ts'
+import { until } from '../../test/until.ts'
 
 const ends: (() => Promise<unknown>)[] = []
 
@@ -72,14 +73,6 @@ async function startWorker(
   })
   ends.push(() => hosted.stop())
   return { hosted, card: await hosted.start() }
-}
-
-async function until(what: string, isTrue: () => boolean): Promise<void> {
-  const endMs = Date.now() + 10_000
-  while (!isTrue()) {
-    if (Date.now() > endMs) throw new Error(`never: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }
 
 describe('HostedWorker - blocks and load reach the routers', () => {

@@ -10,6 +10,7 @@ import { MemoryDiscovery } from './discovery/memory-discovery.ts'
 import { LlamaCppEngine } from './engines/llamacpp/index.ts'
 import { HostedWorker } from './hosted-worker.ts'
 import { openKvTcp } from './open-kv.ts'
+import { until } from '../../test/until.ts'
 
 const BLOCK_TOKENS = 4
 const BYTES_PER_TOKEN = 8
@@ -134,14 +135,6 @@ const decodeOf = (request: GenerateRequest, kvOffer: KvOffer): GenerateRequest =
   ...request,
   prefillResult: { kvOffer },
 })
-
-async function until(what: string, isTrue: () => boolean): Promise<void> {
-  const endMs = Date.now() + 10_000
-  while (!isTrue()) {
-    if (Date.now() > endMs) throw new Error(`never: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}
 
 const only = <K extends WorkerEvent['kind']>(events: WorkerEvent[], kind: K) =>
   events.filter((event): event is Extract<WorkerEvent, { kind: K }> => event.kind === kind)

@@ -1,0 +1,11 @@
+/** Waits for what other processes or sockets bring about; says what did not come. */
+const PATIENCE_MS = 20_000
+const PAUSE_MS = 5
+
+export async function until(what: string, isTrue: () => boolean | Promise<boolean>): Promise<void> {
+  const endMs = Date.now() + PATIENCE_MS
+  while (!(await isTrue())) {
+    if (Date.now() > endMs) throw new Error(`never: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+  }
+}
