@@ -16,6 +16,9 @@ export type {
   HttpReply,
   HttpRequest,
   HttpStream,
+  Migration,
+  RequestEnd,
+  RequestFacts,
   StreamWriter,
 } from './frontend/index.ts'
 export {
