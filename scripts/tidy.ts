@@ -84,6 +84,33 @@ function* brokenDoors(code: string, path: string, room: string): Generator<strin
   }
 }
 
+/** Files that import each other in a circle, type imports included. */
+function findCircles(all: readonly Source[]): string[] {
+  const targets = new Map(
+    all
+      .filter(({ isTest }) => !isTest)
+      .map(({ path, text }) => [
+        path,
+        [...withoutComments(text).matchAll(/from '(\.[^']+)'/g)].map((match) =>
+          join(path, '..', match[1] ?? '')
+            .split(sep)
+            .join('/'),
+        ),
+      ]),
+  )
+  const done = new Set<string>()
+  const circles: string[] = []
+  const walk = (path: string, trail: readonly string[]): void => {
+    const seenAt = trail.indexOf(path)
+    if (seenAt >= 0) circles.push([...trail.slice(seenAt), path].join(' -> '))
+    if (seenAt >= 0 || done.has(path)) return
+    for (const target of targets.get(path) ?? []) walk(target, [...trail, path])
+    done.add(path)
+  }
+  for (const path of targets.keys()) walk(path, [])
+  return circles
+}
+
 const sources = readSources()
 let broken = 0
 for (const source of sources) {
@@ -91,6 +118,10 @@ for (const source of sources) {
     console.error(`${source.path}: ${rule}`)
     broken += 1
   }
+}
+for (const circle of findCircles(sources)) {
+  console.error(`circle: ${circle}`)
+  broken += 1
 }
 if (broken > 0) {
   console.error(`tidy: ${broken} broken rule(s) in ${sources.length} files`)

@@ -11,7 +11,7 @@ import type { GenerationDeps, GenerationJob } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { chatPrompt } from './prompt.ts'
 import type { ReplyWriters } from './reply-writer.ts'
-import { CHAT_WRITERS } from './reply-format.ts'
+import { CHAT_WRITERS } from './openai-writers.ts'
 
 /** A chat call, shown as the given API shows it. */
 export function chatJob(

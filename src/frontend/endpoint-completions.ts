@@ -7,7 +7,7 @@ import { generate } from './generation.ts'
 import type { GenerationDeps } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { completionPrompt } from './prompt.ts'
-import { COMPLETION_WRITERS } from './reply-format.ts'
+import { COMPLETION_WRITERS } from './openai-writers.ts'
 
 export async function answerCompletions(
   deps: GenerationDeps,

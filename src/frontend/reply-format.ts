@@ -1,21 +1,8 @@
 /**
- * The two ways to show generated text: as a chat message, or as a completion.
+ * How generated text is shown: what differs between a chat message and a completion.
  */
-import {
-  ChatChoiceChunks,
-  CompletionChoiceChunks,
-  asciiJson,
-  chatLogprobsEntries,
-  chatLogprobsJson,
-  chatReplyJson,
-  completionLogprobs,
-  completionReplyJson,
-} from '../api/index.ts'
 import type { ChoiceChunks, ReplyHead, TokenFaces, WholeReply } from '../api/index.ts'
 import type { TokenLogprobs } from '../request/index.ts'
-import { CollectedReply } from './collected-reply.ts'
-import type { ReplyWriters } from './reply-writer.ts'
-import { StreamedReply } from './streamed-reply.ts'
 
 export interface ReplyFormat {
   readonly chunkObject: 'chat.completion.chunk' | 'text_completion'
@@ -31,34 +18,3 @@ export interface ReplyFormat {
   logprobs(tokens: readonly TokenLogprobs[], count: number, faces: TokenFaces): unknown
   whole(reply: WholeReply): string
 }
-
-const CHAT_FORMAT: ReplyFormat = {
-  chunkObject: 'chat.completion.chunk',
-  chunks: (head, options) => new ChatChoiceChunks(head, options),
-  logprobsJson: (tokens, count, faces) => chatLogprobsJson(tokens, count, faces),
-  logprobs: (tokens, count, faces) => ({
-    content: chatLogprobsEntries(tokens, count, faces),
-    refusal: null,
-  }),
-  whole: chatReplyJson,
-}
-
-const COMPLETION_FORMAT: ReplyFormat = {
-  chunkObject: 'text_completion',
-  chunks: (head, options) => new CompletionChoiceChunks(head, options),
-  logprobsJson: (tokens, count, faces, offset) =>
-    asciiJson(completionLogprobs(tokens, count, faces, offset)),
-  logprobs: (tokens, count, faces) => completionLogprobs(tokens, count, faces, 0),
-  whole: completionReplyJson,
-}
-
-function writersOf(idPrefix: string, format: ReplyFormat): ReplyWriters {
-  return {
-    idPrefix,
-    streamed: (context, annotations) => new StreamedReply(context, format, annotations),
-    whole: (context) => new CollectedReply(context, format),
-  }
-}
-
-export const CHAT_WRITERS = writersOf('chatcmpl-', CHAT_FORMAT)
-export const COMPLETION_WRITERS = writersOf('cmpl-', COMPLETION_FORMAT)

@@ -9,7 +9,7 @@ import type { LibraryPipeline } from './hugging-face-library.ts'
 import { isRecord, recordOf } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { TokenBuffer } from './token-buffer.ts'
-import type { TokenizerRoles } from './tokenizer-json.ts'
+import type { TokenizerRoles } from './tokenizer-roles.ts'
 import type { AddedToken, EncodeOptions, Tokenizer } from './tokenizer.ts'
 
 const NO_BYTES = new Uint8Array(0)

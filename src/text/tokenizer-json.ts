@@ -7,6 +7,7 @@ import { ByteLevelBpe } from './byte-level-bpe.ts'
 import { isRecord, nameOfToken, recordOf, textOf } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { LibraryTokenizer } from './library-tokenizer.ts'
+import type { TokenizerRoles } from './tokenizer-roles.ts'
 import { readMerges } from './merge-table.ts'
 import type { MergeTable } from './merge-table.ts'
 import { patternPreTokenizer } from './pre-tokenizer.ts'
@@ -16,7 +17,7 @@ import { SpmTokenizer } from './spm-tokenizer.ts'
 import { MergePairs } from './symbol-pairs.ts'
 import type { AddedToken, Tokenizer } from './tokenizer.ts'
 
-export interface TokenizerJsonOptions {
+interface TokenizerJsonOptions {
   /** Parsed `tokenizer.json`. */
   readonly json: unknown
   /** Parsed `tokenizer_config.json`, if there is one. */
@@ -27,13 +28,6 @@ export interface TokenizerJsonOptions {
 
 /** Names are kept in an array, so an absurd id would cost memory. */
 const TOKEN_ID_MAX = 2 ** 24
-
-/** What a tokenizer needs beside its vocabulary. */
-export interface TokenizerRoles {
-  readonly bosTokenId: number | null
-  readonly eosTokenIds: readonly number[]
-  readonly addsBos: boolean
-}
 
 export function tokenizerFromJson(options: TokenizerJsonOptions): Tokenizer {
   try {
