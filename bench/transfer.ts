@@ -238,6 +238,14 @@ interface TransferRow {
 const rounded = (value: number): number => Number(value.toPrecision(3))
 const freshMemory = (byteLength: number): Uint8Array => Buffer.allocUnsafeSlow(byteLength)
 
+/** What takes little time is disturbed more easily, and can be tried more often. */
+function roundsFor(bytes: number): number {
+  const rounds = Number(values.rounds)
+  if (bytes >= 1024 * MB) return Math.min(3, rounds)
+  if (bytes <= MB) return 50 * rounds
+  return bytes <= 16 * MB ? 10 * rounds : rounds
+}
+
 async function measureTransfers(address: SenderAddress): Promise<TransferRow[]> {
   const bare = new BareReader(address)
   const allocate = recycledMemory()
@@ -261,7 +269,7 @@ async function measureTransfers(address: SenderAddress): Promise<TransferRow[]> 
       best.set(name, Math.min(best.get(name) ?? Infinity, seconds))
     }
     // Kinds take turns, so that what else the machine does falls on all alike.
-    const rounds = bytes >= 1024 * MB ? Math.min(3, Number(values.rounds)) : Number(values.rounds)
+    const rounds = roundsFor(bytes)
     for (let round = 0; round < rounds; round++) {
       for (const [name, measure] of Object.entries(measures)) note(name, await measure(bytes))
       for (const kind of kinds) note(kind, await pullSeconds(address, clients[kind], kind, bytes))

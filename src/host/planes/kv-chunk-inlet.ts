@@ -1,6 +1,6 @@
 /**
  * KV_CHUNK payloads as they come off the socket: a head that may be cut, then bytes that are copied once, from the read
- * buffer to their block.
+ * buffer to their block, or not at all when the socket has read them into `rest`.
  */
 import { KV_CHUNK_HEAD_BYTES, decodeKvChunkHead, protocolError } from '../../wire/index.ts'
 import type { KvChunkHead } from '../../wire/index.ts'
@@ -17,9 +17,16 @@ export class KvChunkInlet {
   readonly #headBytes = new Uint8Array(KV_CHUNK_HEAD_BYTES)
   #head: KvChunkHead | null = null
   #place: Uint8Array | null = null
+  /** Bytes of the chunk that are in their place. */
+  #filled = 0
 
   constructor(options: KvChunkInletOptions) {
     this.#options = options
+  }
+
+  /** Where the next bytes of the chunk under way belong: a read into it needs no copy. Null between chunks. */
+  get rest(): Uint8Array | null {
+    return this.#place?.subarray(this.#filled) ?? null
   }
 
   /** The connection is gone: what was cut does not go on. */
@@ -42,8 +49,18 @@ export class KvChunkInlet {
     }
     if (this.#head === null || this.#place === null) return
     const offset = at + (from - start) - KV_CHUNK_HEAD_BYTES
-    this.#place.set(bytes.subarray(from, end), offset)
-    if (offset + (end - from) < length - KV_CHUNK_HEAD_BYTES) return
-    this.#options.onChunk(this.#head, this.#place)
+    if (!isAt(this.#place, offset, bytes, from)) {
+      this.#place.set(bytes.subarray(from, end), offset)
+    }
+    this.#filled = offset + (end - from)
+    if (this.#filled < length - KV_CHUNK_HEAD_BYTES) return
+    const place = this.#place
+    this.#place = null
+    this.#options.onChunk(this.#head, place)
   }
+}
+
+/** True when `bytes` from `from` on is the very memory of `place` from `offset` on. */
+function isAt(place: Uint8Array, offset: number, bytes: Uint8Array, from: number): boolean {
+  return place.buffer === bytes.buffer && place.byteOffset + offset === bytes.byteOffset + from
 }

@@ -3,7 +3,8 @@
  * again when it breaks under a pull, closed when it has been idle.
  *
  * A pull goes on with what is still lacking after a break, at most `RESUMES_MAX` times; a pull without progress for
- * `stallMs` fails. Chunk bytes go from the read buffer to their block directly: one copy, no gathering.
+ * `stallMs` fails. The socket reads the bytes of a chunk straight into their block; only what comes together with the
+ * head of a chunk is copied.
  */
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
@@ -54,7 +55,8 @@ interface Running {
 }
 
 const RESUMES_MAX = 3
-const READ_BYTES = 1024 * 1024
+/** For frames and the heads of chunks. Small, since what follows a head in it must be copied. */
+const READ_BYTES = 64 * 1024
 
 export class KvPeer {
   readonly #options: KvPeerOptions
@@ -137,9 +139,13 @@ export class KvPeer {
     this.#connectingSinceMs = performance.now()
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
     const onread = {
-      buffer,
-      callback: (count: number): boolean => {
-        this.#wire?.receive(buffer.subarray(0, count))
+      // Asked before every read: inside a chunk the kernel writes where the bytes belong.
+      buffer: (): Uint8Array => {
+        const rest = this.#wire ? this.#inlet.rest : null
+        return rest !== null && rest.length > 0 ? rest : buffer
+      },
+      callback: (count: number, into: Uint8Array): boolean => {
+        this.#wire?.receive(into.subarray(0, count))
         return true
       },
     }

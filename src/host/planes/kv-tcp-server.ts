@@ -36,10 +36,11 @@ export interface KvTcpServerOptions {
   readonly connectionsMax?: number
   readonly chunkBytes?: number
   /**
-   * Default true: every chunk has a crc32, which costs each side about as much as moving it. False where the way is
-   * trusted (one machine) and the engine checks its blocks itself.
+   * Whether chunks have a crc32, which costs each side about as much as moving them. Default: between machines only.
+   * Within one machine the bytes go from memory to memory through the kernel and nothing on the way can damage them that
+   * could not damage the checksum too; there length and order are checked, and in shared memory its nonce.
    */
-  readonly checksum?: boolean
+  readonly checksum?: boolean | 'between-machines'
   /** A memory file system (`/dev/shm`): pullers of the same machine get their bytes there. */
   readonly shmDir?: string
   readonly timing?: WireTiming
@@ -51,7 +52,7 @@ const DEFAULTS = {
   offersMax: 4_096,
   connectionsMax: 256,
   chunkBytes: 512 * 1024,
-  checksum: true,
+  checksum: 'between-machines',
 } as const
 /** What waits in one socket: enough to keep the kernel busy, little enough to hold for a slow peer. */
 const SOCKET_BYTES = 4 * 1024 * 1024
@@ -121,6 +122,7 @@ export class KvTcpServer implements KvServer {
       ...DEFAULTS,
       ...this.#options,
     }
+    const isChecked = checksum === 'between-machines' ? !isOfThisMachine(socket) : checksum
     if (this.#connections.size >= connectionsMax) {
       socket.destroy()
       return
@@ -131,7 +133,7 @@ export class KvTcpServer implements KvServer {
         self: {
           role: 'kv-server',
           software: software ?? '',
-          capabilities: checksum ? [] : [KV_UNCHECKED],
+          capabilities: isChecked ? [] : [KV_UNCHECKED],
           limits: {},
         },
         secret,
@@ -139,7 +141,7 @@ export class KvTcpServer implements KvServer {
       },
       book: this.#book,
       chunkBytes,
-      checksum,
+      checksum: isChecked,
       pullsMax: PULLS_MAX,
       shmDir,
       onClosed: () => this.#connections.delete(connection),
@@ -154,4 +156,9 @@ export class KvTcpServer implements KvServer {
     for (const connection of this.#connections) connection.close(reason)
     await closed
   }
+}
+
+/** A connection whose two ends have one address never leaves the kernel. */
+function isOfThisMachine({ localAddress, remoteAddress }: Socket): boolean {
+  return localAddress !== undefined && localAddress === remoteAddress
 }

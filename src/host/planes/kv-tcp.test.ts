@@ -92,7 +92,7 @@ describe('KV over TCP', () => {
   })
 
   it('a flipped bit - is refused before the block is handed on', async () => {
-    const server = await listen()
+    const server = await listen({ checksum: true })
     const blocks = new KitBlocks([200_000])
     let seen = 0
     const offer = await proxyTo(server.offer(blocks.pin(), blocks), (piece, toPuller) => {

@@ -7,7 +7,7 @@ import { KV_TRANSPORT_CASES } from './kv-transport-kit.ts'
 import type { KvTransportFactory } from './kv-transport-kit.ts'
 
 const tcp: KvTransportFactory = async (settings) => {
-  const server = await KvTcpServer.listen({ ...settings, secret: 's3cret' })
+  const server = await KvTcpServer.listen({ ...settings, secret: 's3cret', checksum: true })
   const createClient = (): KvTcpClient => new KvTcpClient({ secret: 's3cret' })
   return { server, client: createClient(), createClient }
 }
@@ -16,13 +16,13 @@ const SHM_DIR = '/dev/shm'
 
 const shm: KvTransportFactory = async (settings) => {
   const options = { secret: 's3cret', shmDir: SHM_DIR }
-  const server = await KvTcpServer.listen({ ...settings, ...options })
+  const server = await KvTcpServer.listen({ ...settings, ...options, checksum: true })
   const createClient = (): KvTcpClient => new KvTcpClient(options)
   return { server, client: createClient(), createClient }
 }
 
 const unchecked: KvTransportFactory = async (settings) => {
-  const server = await KvTcpServer.listen({ ...settings, checksum: false })
+  const server = await KvTcpServer.listen(settings)
   const createClient = (): KvTcpClient => new KvTcpClient()
   return { server, client: createClient(), createClient }
 }
