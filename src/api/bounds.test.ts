@@ -25,22 +25,48 @@ const tokenIds = (count: number): number[] => many(count, 1)
 
 /** field, values that are accepted (the bounds themselves), values that are not (just beyond). */
 const BOUNDS: readonly (readonly [string, readonly unknown[], readonly unknown[]])[] = [
-  ['temperature', [0, 2], [-EPS, 2 + EPS, '1']],
-  ['top_p', [0, 1], [-EPS, 1 + EPS]],
-  ['top_k', [-1, 0, 1], [-2, 1.5]],
-  ['min_p', [0, 1], [-EPS, 1 + EPS]],
-  ['frequency_penalty', [-2, 2], [-2 - EPS, 2 + EPS]],
-  ['presence_penalty', [-2, 2], [-2 - EPS, 2 + EPS]],
-  ['repetition_penalty', [EPS, 2], [0, 2 + EPS]],
-  ['n', [1, 128], [0, 129, 1.5]],
-  ['seed', [-5, 9007199254740991], [9007199254740992, 0.5]],
-  ['logit_bias', [{ 1: -100, 2: 100 }], [{ 1: -101 }, { 1: 101 }, { x: 1 }]],
-  ['max_tokens', [0, 1], [-1, 0.5]],
-  ['max_completion_tokens', [0, 1], [-1]],
-  ['min_tokens', [0, 1], [-1]],
-  ['stop', ['a', many(32, 'a'), tokenIds(32)], ['', [''], many(33, 'a'), tokenIds(33), [-1]]],
-  ['stop_token_ids', [[], tokenIds(32)], [tokenIds(33), [-1]]],
-  ['tools', [many(1536, tool('f'))], [many(1537, tool('f')), [tool('')], [tool('x'.repeat(97))]]],
+  ['temperature', [0, EPS, 1, 2 - EPS, 2], [-EPS, 2 + EPS, '1']],
+  ['top_p', [0, EPS, 1 - EPS, 1], [-EPS, 1 + EPS]],
+  ['top_k', [-1, 0, 1, 4294967295], [-2, 1.5, 4294967296]],
+  ['min_p', [0, EPS, 1 - EPS, 1], [-EPS, 1 + EPS]],
+  ['frequency_penalty', [-2, 2 - EPS, 0, 2], [-2 - EPS, 2 + EPS]],
+  ['presence_penalty', [-2, EPS - 2, 0, 2], [-2 - EPS, 2 + EPS]],
+  ['repetition_penalty', [EPS, 1, 2], [-EPS, 0, 2 + EPS]],
+  ['n', [1, 2, 127, 128], [0, 129, 1.5]],
+  [
+    'seed',
+    [-9007199254740991, -5, 0, 9007199254740991],
+    [-9007199254740992, 9007199254740992, 0.5],
+  ],
+  [
+    'logit_bias',
+    [{}, { 1: -100, 2: 100, 3: 0 }],
+    [{ 1: -100 - EPS }, { 1: 100 + EPS }, { x: 1 }, { '-1': 1 }],
+  ],
+  ['max_tokens', [0, 1, 4294967295], [-1, 0.5, 4294967296]],
+  ['max_completion_tokens', [0, 1, 4294967295], [-1, 4294967296]],
+  ['min_tokens', [0, 1, 4294967295], [-1, 4294967296]],
+  [
+    'stop',
+    ['a', [], many(31, 'a'), many(32, 'a'), tokenIds(31), tokenIds(32)],
+    ['', [''], many(33, 'a'), tokenIds(33), [-1], ['a', 1]],
+  ],
+  [
+    'stop_token_ids',
+    [[], tokenIds(31), tokenIds(32), [4294967295]],
+    [tokenIds(33), [-1], [4294967296]],
+  ],
+  [
+    'tools',
+    [
+      many(1535, tool('f')),
+      many(1536, tool('f')),
+      [tool('x')],
+      [tool('x'.repeat(95))],
+      [tool('x'.repeat(96))],
+    ],
+    [many(1537, tool('f')), [tool('')], [tool('x'.repeat(97))]],
+  ],
   ['model', ['m'], ['', '  ', 4]],
   ['user', ['u'], ['', ' ']],
   ['messages', [], [[], 'hi', [{ role: 'king', content: 'x' }]]],
@@ -60,10 +86,14 @@ describe('bounds of chat requests', () => {
   }
 
   it('top_logprobs - 0 to 20, and only with logprobs', () => {
-    for (const top of [0, 20]) {
+    for (const top of [0, 1, 19, 20]) {
       expect(chat({ logprobs: true, top_logprobs: top }).output.logprobs).toBe(top)
     }
-    expect(refusal(() => chat({ logprobs: true, top_logprobs: 21 }))).not.toBeNull()
+    for (const top of [-1, 21, 0.5]) {
+      expect(refusal(() => chat({ logprobs: true, top_logprobs: top }))?.message).toContain(
+        '`top_logprobs`',
+      )
+    }
     expect(refusal(() => chat({ top_logprobs: 1 }))?.message).toContain('`logprobs: true`')
   })
 
@@ -110,18 +140,29 @@ describe('bounds of chat requests', () => {
 
 describe('bounds of completion requests', () => {
   it('logprobs 0..5, best_of only as n, suffix refused', () => {
-    expect(completion({ logprobs: 5 }).output.logprobs).toBe(5)
-    expect(refusal(() => completion({ logprobs: 6 }))).not.toBeNull()
+    for (const logprobs of [0, 1, 4, 5]) {
+      expect(completion({ logprobs }).output.logprobs).toBe(logprobs)
+    }
+    for (const logprobs of [-1, 6]) {
+      expect(refusal(() => completion({ logprobs }))?.message).toContain('`logprobs`')
+    }
+    for (const best of [0, 1, 19, 20]) {
+      expect(refusal(() => completion({ best_of: best, n: Math.max(best, 1) }))).toBeNull()
+    }
+    for (const best of [-1, 21]) {
+      expect(refusal(() => completion({ best_of: best, n: 21 }))?.message).toContain('`best_of`')
+    }
     expect(refusal(() => completion({ best_of: 2 }))?.message).toContain('`best_of`')
-    expect(refusal(() => completion({ best_of: 2, n: 2 }))).toBeNull()
-    expect(refusal(() => completion({ best_of: 21, n: 21 }))).not.toBeNull()
     expect(refusal(() => completion({ suffix: 'x' }))?.data['param']).toBe('suffix')
     expect(refusal(() => completion({ suffix: null }))).toBeNull()
   })
 
   it('prompts × n - at most 128', () => {
     const prompts = many(64, 'a')
+    expect(refusal(() => completion({ prompt: prompts.slice(1), n: 2 }))).toBeNull()
     expect(refusal(() => completion({ prompt: prompts, n: 2 }))).toBeNull()
+    expect(refusal(() => completion({ prompt: many(128, 'a') }))).toBeNull()
+    expect(refusal(() => completion({ prompt: many(129, 'a') }))?.message).toContain('129')
     expect(refusal(() => completion({ prompt: [...prompts, 'a'], n: 2 }))?.message).toContain('130')
   })
 
@@ -186,6 +227,7 @@ describe('shape of the output', () => {
     const nested = (depth: number) => ({
       guided_grammar: `${'('.repeat(depth)}a${')'.repeat(depth)}`,
     })
+    expect(refusal(() => chat(nested(499)))).toBeNull()
     expect(refusal(() => chat(nested(500)))).toBeNull()
     expect(refusal(() => chat(nested(501)))).not.toBeNull()
   })
