@@ -19,7 +19,7 @@ export interface RunningServer {
   stop(): Promise<number | null>
 }
 
-export interface Ended {
+interface Ended {
   readonly exitCode: number | null
   readonly printed: string
 }

@@ -33,7 +33,7 @@ export function splitmix64(value: bigint): bigint {
   return z ^ (z >> 31n)
 }
 
-export interface Trace {
+interface Trace {
   readonly requests: readonly Int32Array[]
   readonly chains: Chains
 }
@@ -77,7 +77,7 @@ export function readTrace(path: string): Trace {
   return { requests, chains: { sequence } }
 }
 
-export interface WorkloadOptions {
+interface WorkloadOptions {
   readonly workers: number
   readonly workerBlocks: number
   readonly isSticky: boolean

@@ -1,7 +1,7 @@
 /**
  * The picture of `bench/interference.ts`: for each topology, which share of tokens came later than so many milliseconds.
  */
-export interface Series {
+interface Series {
   readonly name: string
   readonly itlMs: readonly number[]
 }

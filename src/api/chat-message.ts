@@ -29,7 +29,7 @@ export const messageSchema = z.looseObject({
   reasoning_content: z.string().nullish(),
 })
 
-export const toolSchema = z.looseObject({
+const toolSchema = z.looseObject({
   type: z.literal('function'),
   function: z.looseObject({
     name: z.string().min(1).max(FUNCTION_NAME_MAX),
@@ -49,7 +49,7 @@ export const toolChoiceSchema = z.union([
   }),
 ])
 
-export interface ToolCallMessage {
+interface ToolCallMessage {
   readonly id?: string
   readonly type: 'function'
   readonly function: { readonly name: string; readonly arguments: unknown }

@@ -39,7 +39,7 @@ export const chatRequestSchema = z.strictObject({
   chat_template_args: z.record(z.string(), z.unknown()).optional(),
 })
 
-export type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string }
+type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string }
 
 export interface ChatCall extends GenerationOptions {
   readonly messages: readonly ChatMessage[]

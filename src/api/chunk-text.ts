@@ -11,7 +11,7 @@ export const DONE_EVENT = 'data: [DONE]\n\n'
 export const KEEP_ALIVE_COMMENT = ': keep-alive\n\n'
 
 /** JSON texts that ride on a chunk beside its text. */
-export interface ChunkExtras {
+interface ChunkExtras {
   readonly logprobs?: string
   readonly usage?: string
   readonly nvext?: string
@@ -27,7 +27,7 @@ export interface ChoiceChunks {
   finish(reason: ClientFinishReason, extras?: ChunkExtras): string
 }
 
-export interface ChunkOptions {
+interface ChunkOptions {
   readonly index: number
   /** With `include_usage` every chunk but the last says `usage: null`. */
   readonly includeUsage: boolean

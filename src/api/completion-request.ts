@@ -30,7 +30,7 @@ export const completionRequestSchema = z.strictObject({
 
 export type Prompt = string | Uint32Array
 
-export interface CompletionCall extends GenerationOptions {
+interface CompletionCall extends GenerationOptions {
   readonly prompts: readonly Prompt[]
   readonly echo: boolean
 }

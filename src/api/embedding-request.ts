@@ -16,7 +16,7 @@ export const embeddingRequestSchema = z.strictObject({
   nvext: z.strictObject({ annotations: z.array(z.string()).optional() }).optional(),
 })
 
-export type EmbeddingCall = z.infer<typeof embeddingRequestSchema>
+type EmbeddingCall = z.infer<typeof embeddingRequestSchema>
 
 export function parseEmbeddingRequest(body: Record<string, unknown>): EmbeddingCall {
   return checked(embeddingRequestSchema, withoutNulls(body))

@@ -73,7 +73,7 @@ export const generationFields = {
 } as const
 
 const generationObject = z.object(generationFields)
-export type GenerationFields = z.infer<typeof generationObject>
+type GenerationFields = z.infer<typeof generationObject>
 
 /** What every generating call says, in the words of room `request`. */
 export interface GenerationOptions {

@@ -1,7 +1,6 @@
 /** Room `api`: the client's JSON and headers to request values, and replies to text. */
-export type { ChatMessage, ChatTool, ToolCallMessage } from './chat-message.ts'
 export { parseChatRequest } from './chat-request.ts'
-export type { ChatCall, ToolChoice } from './chat-request.ts'
+export type { ChatCall } from './chat-request.ts'
 export {
   annotationEvent,
   ChatChoiceChunks,
@@ -11,35 +10,30 @@ export {
   nvextEvent,
   usageEvent,
 } from './chunk-text.ts'
-export type { ChoiceChunks, ChunkExtras } from './chunk-text.ts'
+export type { ChoiceChunks } from './chunk-text.ts'
 export { parseCompletionRequest } from './completion-request.ts'
-export type { CompletionCall, Prompt } from './completion-request.ts'
+export type { Prompt } from './completion-request.ts'
 export { refuseMissingFeatures } from './engine-features.ts'
-export { errorEvent, errorObject, errorReply, errorTypeOf } from './error-reply.ts'
-export type { ErrorReply } from './error-reply.ts'
+export { errorEvent, errorReply, errorTypeOf } from './error-reply.ts'
 export type { GenerationOptions } from './generation-fields.ts'
 export { readJsonObject } from './json-body.ts'
-export { asciiJson, escapeJson, quoteJson, withRawWorkerIds } from './json-escape.ts'
+export { asciiJson, quoteJson, withRawWorkerIds } from './json-escape.ts'
 export { chatLogprobsEntries, chatLogprobsJson, completionLogprobs } from './logprobs-text.ts'
-export type { TokenFace, TokenFaces } from './logprobs-text.ts'
+export type { TokenFaces } from './logprobs-text.ts'
 export { modelListJson, modelObject } from './model-list.ts'
-export type { ModelEntry } from './model-list.ts'
-export { annotationValue, isQueryOnly } from './nvext.ts'
-export type { NvExt } from './nvext.ts'
+export { isQueryOnly } from './nvext.ts'
 export { nvextJson } from './nvext-reply.ts'
-export type { NvExtReply, WorkerSlots } from './nvext-reply.ts'
+export type { WorkerSlots } from './nvext-reply.ts'
 export { openApiDocument } from './openapi.ts'
 export { given, isPlainObject } from './plain-fields.ts'
 export { clientFinishReason, usageJson } from './reply-head.ts'
-export type { ClientFinishReason, ReplyHead } from './reply-head.ts'
+export type { ReplyHead } from './reply-head.ts'
 export { applyRoutingHeaders, sessionOf, traceparentOf } from './routing-headers.ts'
-export type { Headers, SessionIdentity } from './routing-headers.ts'
 export { routingOf } from './routing-of-nvext.ts'
 export {
   chatReplyJson,
   completionReplyJson,
   toolCallArgumentsJson,
-  toolCallJson,
   toolCallStartJson,
 } from './whole-reply.ts'
 export type { ToolCallReply, WholeChoice, WholeReply } from './whole-reply.ts'
@@ -48,7 +42,7 @@ export {
   parseDetokenizeRequest,
   parseTokenizeRequest,
 } from './service-requests.ts'
-export type { BusyThresholdCall, DetokenizeCall, TokenizeCall } from './service-requests.ts'
+export type { TokenizeCall } from './service-requests.ts'
 export {
   anthropicErrorEvent,
   anthropicErrorReply,
@@ -71,6 +65,5 @@ export {
   responseObject,
   textPart,
 } from './responses-reply.ts'
-export type { ResponseParts, ResponseStatus } from './responses-reply.ts'
+export type { ResponseStatus } from './responses-reply.ts'
 export { parseResponsesRequest } from './responses-request.ts'
-export type { ResponsesCall } from './responses-request.ts'

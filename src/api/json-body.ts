@@ -26,7 +26,7 @@ export function readJsonObject(
 }
 
 /** A missing content type is taken as JSON: that is what it is when a body comes here. */
-export function isJsonMediaType(contentType: string | undefined): boolean {
+function isJsonMediaType(contentType: string | undefined): boolean {
   if (contentType === undefined) return true
   const type = (contentType.split(';')[0] ?? '').trim().toLowerCase()
   return type === '' || type === 'application/json' || /^application\/[^/]+\+json$/.test(type)

@@ -5,7 +5,7 @@ import type { TokenLogprob, TokenLogprobs } from '../request/index.ts'
 import { asciiJson } from './json-escape.ts'
 
 /** How a token is shown. */
-export interface TokenFace {
+interface TokenFace {
   readonly text: string
   readonly bytes: readonly number[]
 }

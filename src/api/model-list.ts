@@ -3,7 +3,7 @@
  */
 import { asciiJson } from './json-escape.ts'
 
-export interface ModelEntry {
+interface ModelEntry {
   readonly name: string
   readonly createdSeconds: number
   readonly contextLength?: number

@@ -11,7 +11,7 @@ export interface WorkerSlots {
   decodeDpRank?: number
 }
 
-export interface NvExtReply {
+interface NvExtReply {
   readonly workerId?: WorkerSlots
   readonly timing?: Readonly<Record<string, number>>
   readonly tokenIds?: ArrayLike<number>

@@ -70,7 +70,7 @@ export const nvextSchema = z.strictObject({
 export type NvExt = z.infer<typeof nvextSchema>
 
 /** Annotations of the form `key:value`; the value of the first one with that key. */
-export function annotationValue(nvext: NvExt, key: string): string | undefined {
+function annotationValue(nvext: NvExt, key: string): string | undefined {
   const entry = nvext.annotations?.find((text) => text.startsWith(`${key}:`))
   return entry?.slice(key.length + 1)
 }

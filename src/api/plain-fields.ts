@@ -2,7 +2,7 @@
  * Objects without the keys that are not there. JSON's `null` means "not given" in this protocol, and the values of
  * room `request` never carry `undefined`.
  */
-export type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
+type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
 
 /** The same fields without those that are undefined. */
 export function given<T extends object>(fields: T): Given<T> {

@@ -89,7 +89,7 @@ export const responsesRequestSchema = z.strictObject({
 
 type ResponsesFields = z.infer<typeof responsesRequestSchema>
 
-export interface ResponsesCall {
+interface ResponsesCall {
   readonly chat: ChatCall
   /** What the response object repeats. */
   readonly echo: Readonly<Record<string, unknown>>

@@ -15,7 +15,7 @@ export const busyThresholdSchema = z.strictObject({
   active_prefill_tokens_threshold_frac: z.number().min(0).optional(),
 })
 
-export interface BusyThresholdCall {
+interface BusyThresholdCall {
   readonly model: string
   /** Only what was named; null leaves a value as it is. */
   readonly update: {
@@ -74,7 +74,7 @@ export const detokenizeSchema = z.strictObject({
   tokens: z.array(z.int().min(0).max(0xffffffff)),
 })
 
-export interface DetokenizeCall {
+interface DetokenizeCall {
   readonly model?: string
   readonly tokens: readonly number[]
 }

@@ -57,7 +57,7 @@ export function completionReplyJson(reply: WholeReply): string {
   return envelope('text_completion', reply, choices)
 }
 
-export function toolCallJson(call: ToolCallReply): Record<string, unknown> {
+function toolCallJson(call: ToolCallReply): Record<string, unknown> {
   return {
     id: call.id,
     type: 'function',

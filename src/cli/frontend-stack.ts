@@ -25,7 +25,7 @@ import type { ModelText } from '../text/index.ts'
 import type { ServeConfig } from './serve-config.ts'
 import { BATON_VERSION } from './version.ts'
 
-export interface FrontendStackOptions {
+interface FrontendStackOptions {
   readonly config: ServeConfig
   readonly discovery: Discovery
   /** Workers of this process are reached by plain calls, others over TCP. */

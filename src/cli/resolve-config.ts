@@ -9,7 +9,7 @@ import { BatonError } from '../base/index.ts'
 import { OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
 import type { OptionSpec } from './option-table.ts'
 
-export type ValueSource = 'flag' | 'environment' | 'file' | 'default'
+type ValueSource = 'flag' | 'environment' | 'file' | 'default'
 
 export interface ResolvedOption {
   readonly option: OptionSpec

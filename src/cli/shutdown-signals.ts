@@ -1,13 +1,13 @@
 /**
  * Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends the process at once.
  */
-export interface ShutdownSignals {
+interface ShutdownSignals {
   /** Resolves with the first signal. */
   readonly first: Promise<NodeJS.Signals>
   close(): void
 }
 
-export const EXIT_IN_HASTE = 70
+const EXIT_IN_HASTE = 70
 
 /** `onSecond` ends what would be left running; then the process exits. */
 export function watchShutdownSignals(onSecond: () => void): ShutdownSignals {

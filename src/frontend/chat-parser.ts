@@ -70,7 +70,7 @@ function nameOr(
 }
 
 /** `tool_choice` required or named: the engine is held to `{"name":…,"arguments":…}`, and all of the output is that. */
-export class ForcedCallParser implements OutputParser {
+class ForcedCallParser implements OutputParser {
   readonly markers: readonly string[] = []
   #text = ''
 

@@ -44,7 +44,7 @@ export interface ChoiceOwner {
   nowMs(): number
 }
 
-export interface ChoiceSinkOptions {
+interface ChoiceSinkOptions {
   readonly owner: ChoiceOwner
   readonly output: ChoiceOutput
   readonly text: ReplyText

@@ -29,7 +29,7 @@ export interface ExchangeListener {
   ended(error: BatonError | null): void
 }
 
-export interface ExchangeOptions {
+interface ExchangeOptions {
   readonly clock: Clock
   readonly limits: FrontendLimits
   readonly signal: AbortSignal

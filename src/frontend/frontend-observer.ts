@@ -52,7 +52,7 @@ export interface Migration {
   readonly resumedTokens: number
 }
 
-export interface RoutedLeg {
+interface RoutedLeg {
   readonly requestId: string
   readonly model: string
   readonly phase: Phase

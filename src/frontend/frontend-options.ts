@@ -7,7 +7,7 @@ import type { ModelRouter } from '../router/index.ts'
 import type { EncodeOptions, ModelText } from '../text/index.ts'
 import type { FrontendObserver } from './frontend-observer.ts'
 
-export type EncodeOffLoop = (
+type EncodeOffLoop = (
   card: WorkerCard,
   text: string,
   options: EncodeOptions,

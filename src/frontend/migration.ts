@@ -19,7 +19,7 @@ import type {
 import type { Migration } from './frontend-observer.ts'
 import { resumedRequest } from './resumed-request.ts'
 
-export interface MigrationOptions {
+interface MigrationOptions {
   /** Further attempts after the first one. 0: none. */
   readonly limit: number
   /** A sequence longer than this is not carried on. */

@@ -10,7 +10,7 @@ import type { FleetObserver, ModelRouter } from '../router/index.ts'
 import type { ModelText } from '../text/index.ts'
 import { ServedModel } from './served-model.ts'
 
-export interface ModelRegistryOptions {
+interface ModelRegistryOptions {
   readonly clock: Clock
   readonly createRouter: (model: string) => ModelRouter
   readonly loadText: (card: WorkerCard) => Promise<ModelText>

@@ -27,7 +27,7 @@ import type { ServedModel } from './served-model.ts'
 import { AnswerKeeper, prefillNextTurn } from './speculative-prefill.ts'
 import { createThinkingLimitedService } from './thinking-limit.ts'
 
-export interface ReplyRunOptions<Call extends GenerationOptions> {
+interface ReplyRunOptions<Call extends GenerationOptions> {
   readonly deps: GenerationDeps
   readonly http: HttpRequest
   readonly record: CallRecord

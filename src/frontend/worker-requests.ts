@@ -8,7 +8,7 @@ import type { ModelText } from '../text/index.ts'
 import { outputBudget } from './context-window.ts'
 import type { PreparedPrompt } from './prompt.ts'
 
-export interface WorkerRequestsOptions {
+interface WorkerRequestsOptions {
   readonly requestId: string
   readonly model: string
   readonly call: GenerationOptions

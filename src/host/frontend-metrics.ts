@@ -8,7 +8,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../frontend/index.ts'
 import type { RouterStatus } from '../router/index.ts'
 
-export interface FrontendMetricsOptions {
+interface FrontendMetricsOptions {
   /** Asked at each scrape: the router's own view of every model. */
   readonly routers: () => readonly (readonly [model: string, status: RouterStatus])[]
 }

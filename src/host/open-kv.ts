@@ -12,7 +12,7 @@ export interface OpenKv {
   close(): Promise<void>
 }
 
-export interface KvTcpEndsOptions {
+interface KvTcpEndsOptions {
   readonly host: string
   /** What other machines call this one, when that is not `host`. */
   readonly advertisedHost?: string

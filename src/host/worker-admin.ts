@@ -14,7 +14,7 @@ import type { HttpReply, HttpRequest } from '../frontend/index.ts'
 import type { Worker } from '../worker/index.ts'
 import { HttpServer } from './http-server.ts'
 
-export interface WorkerAdminOptions {
+interface WorkerAdminOptions {
   readonly worker: Worker
   readonly host: string
   /** 0: any free port. */

@@ -39,10 +39,3 @@ function levelOf(event: WorkerEvent): 'debug' | 'info' | 'warn' | 'error' {
       return 'debug'
   }
 }
-
-/** Several observers as one. */
-export function observeWorkerWithAll(observers: readonly WorkerObserver[]): WorkerObserver {
-  return (event) => {
-    for (const observe of observers) observe(event)
-  }
-}

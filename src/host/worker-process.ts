@@ -15,8 +15,8 @@ import type { HostedWorkerOptions } from './hosted-worker.ts'
 import { workerLog } from './worker-log.ts'
 import type { WorkerReport } from './worker-supervisor.ts'
 
-export const EXIT_START_FAILED = 1
-export const EXIT_FORCED = 70
+const EXIT_START_FAILED = 1
+const EXIT_FORCED = 70
 
 export interface WorkerProcessOptions extends Omit<HostedWorkerOptions, 'plane'> {
   readonly host: string

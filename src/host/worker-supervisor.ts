@@ -15,20 +15,20 @@ export type WorkerReport =
   | { readonly kind: 'ready'; readonly workerId: string; readonly port: number }
   | { readonly kind: 'failed'; readonly error: ErrorValue }
 
-export interface WorkerSpec {
+interface WorkerSpec {
   /** What the user calls it: `prefill 1`. */
   readonly name: string
   readonly args: readonly string[]
 }
 
-export interface WorkerProcess {
+interface WorkerProcess {
   readonly name: string
   readonly pid: number
   readonly workerId: string
   readonly port: number
 }
 
-export interface SupervisorOptions {
+interface SupervisorOptions {
   /** The script that a child runs. */
   readonly script: string
   readonly startDeadlineMs: number

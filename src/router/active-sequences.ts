@@ -9,7 +9,7 @@ import type { ActivePrefixNode } from './active-prefix-tree.ts'
 import { PrefillLoad } from './prefill-load.ts'
 import type { RankTable } from './rank-table.ts'
 
-export interface BookingOptions {
+interface BookingOptions {
   readonly slot: number
   /** Sequence hashes of the complete prompt blocks (pairs of u32); null: not tracked by hash. */
   readonly hashes: Uint32Array | null

@@ -13,7 +13,7 @@ import { isQueueing } from './policy-class.ts'
 import { PolicyQueue } from './policy-queue.ts'
 import type { SelectionQuery } from './selection.ts'
 
-export interface AdmissionWaiter {
+interface AdmissionWaiter {
   onGo(queuedMs: number): void
   onRefused(error: BatonError): void
 }

@@ -36,7 +36,7 @@ interface Tenant {
 }
 
 /** Higher goes first; seconds for fcfs and lcfs, so that one priority point is one second of earlier arrival. */
-export function queueScore(policyClass: PolicyClass, entry: QueueEntry): number {
+function queueScore(policyClass: PolicyClass, entry: QueueEntry): number {
   const jump = Math.max(entry.priority, 0)
   const seconds = entry.arrivedMs / 1000
   switch (policyClass.queuePolicy) {

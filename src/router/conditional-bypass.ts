@@ -9,13 +9,13 @@ import type { RouterConfig } from './router-config.ts'
 import type { Selection } from './selection.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
-export interface BypassPools {
+interface BypassPools {
   readonly prefill: WorkerRouter
   readonly decode: WorkerRouter
   readonly config: RouterConfig
 }
 
-export interface Bypass extends ConditionalVerdict {
+interface Bypass extends ConditionalVerdict {
   /** The decode worker that was looked at; the request is pinned to it when the verdict is to bypass. */
   readonly selection: Selection
 }

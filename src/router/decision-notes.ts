@@ -11,7 +11,7 @@ import type { Pin } from './pin.ts'
 import type { RankPricing } from './rank-pricing.ts'
 import type { RankTable } from './rank-table.ts'
 
-export interface PricedRanks {
+interface PricedRanks {
   readonly count: number
   readonly limit: number
   readonly costs: Float64Array

@@ -8,7 +8,7 @@ import type { WorkerId } from '../base/index.ts'
 import type { Phase, RoutingHints } from '../request/index.ts'
 import type { RankTable } from './rank-table.ts'
 
-export type ExclusionKind =
+type ExclusionKind =
   | 'not-allowed'
   | 'excluded'
   | 'not-a-decode-worker'

@@ -8,7 +8,7 @@ import { EventPrefixIndex, PrefixMatches } from '../kv/index.ts'
 import type { BlockHashes, KvEvent, PrefixIndex } from '../kv/index.ts'
 import { PredictedHoldings } from './predicted-holdings.ts'
 
-export interface OverlapIndexOptions {
+interface OverlapIndexOptions {
   /** Life of a prediction; 0: none are made. */
   readonly predictedTtlMs: number
   readonly maxBlocks: number

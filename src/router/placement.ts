@@ -6,7 +6,7 @@ import { Leg } from './leg.ts'
 import type { LegParts } from './leg.ts'
 import type { Selection } from './selection.ts'
 
-export interface PlacementParts extends LegParts {
+interface PlacementParts extends LegParts {
   readonly queuedMs: number
 }
 

@@ -17,7 +17,7 @@ interface Binding {
 }
 
 /** Held by a running request; `end` exactly once counts. */
-export interface SessionLease {
+interface SessionLease {
   end(failed: boolean, nowMs: number): void
 }
 

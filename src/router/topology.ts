@@ -20,12 +20,12 @@ export function topologyTaints(card: WorkerCard): readonly string[] {
   return Object.entries(card.topology ?? {}).map(([domain, value]) => topologyTaint(domain, value))
 }
 
-export function topologyTaint(domain: string, value: string): string {
+function topologyTaint(domain: string, value: string): string {
   return `${TAINT_PREFIX}${domain}=${value}`
 }
 
 /** A card's own policy (in `runtimeData`) goes before the router's. */
-export function topologyPolicyOf(card: WorkerCard, fallback: TopologyPolicy | null) {
+function topologyPolicyOf(card: WorkerCard, fallback: TopologyPolicy | null) {
   const data = card.engine.runtimeData ?? {}
   const domain = data['kv_transfer_domain']
   if (typeof domain !== 'string' || domain === '') return fallback

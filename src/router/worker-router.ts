@@ -31,7 +31,7 @@ export interface WorkerRouterOptions {
 }
 
 /** Called exactly once, at once or later, unless the wait is cancelled first. */
-export interface PlacementWaiter {
+interface PlacementWaiter {
   onPlaced(placement: Placement): void
   onRefused(error: BatonError): void
 }

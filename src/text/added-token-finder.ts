@@ -6,7 +6,7 @@
 import type { AddedToken, EncodeOptions } from './tokenizer.ts'
 
 /** A text in order: plain stretches and the added tokens between them. */
-export interface AddedTokenVisitor {
+interface AddedTokenVisitor {
   onText(text: string): void
   onToken(token: AddedToken): void
 }

@@ -12,7 +12,7 @@ import type { PreTokenize } from './pre-tokenizer.ts'
 import { TokenBuffer } from './token-buffer.ts'
 import type { AddedToken, EncodeOptions, Tokenizer } from './tokenizer.ts'
 
-export interface ByteLevelBpeOptions {
+interface ByteLevelBpeOptions {
   /** Name of each id; a hole is an empty name. Added tokens included. */
   readonly names: readonly string[]
   /** Ids by name, without the control tokens: plain text must never become one. */

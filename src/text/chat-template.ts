@@ -7,7 +7,7 @@ import { BatonError } from '../base/index.ts'
 import { suggestedForm } from './message-form.ts'
 import type { MessageForm } from './message-form.ts'
 
-export interface ChatTemplateOptions {
+interface ChatTemplateOptions {
   readonly bosToken?: string
   readonly eosToken?: string
 }

@@ -9,7 +9,7 @@
 import { BatonError } from '../base/index.ts'
 import type { AddedToken } from './tokenizer.ts'
 
-export interface RestoredText {
+interface RestoredText {
   readonly text: string
   /** Ascending pairs [start, end): characters that cannot be part of a control token. */
   readonly literalRanges: readonly number[]
@@ -22,7 +22,7 @@ const MARK = /[\uE000-\uF8FF]|\\u[ef][0-9a-f]{3}/gi
 const PUNCTUATION = /^[^\p{L}\p{N}\s]/u
 
 /** What the guard looks for; made once per tokenizer. */
-export class ControlTextPattern {
+class ControlTextPattern {
   /** Matches one character that may begin a control token; null when there are no control tokens. */
   readonly #begins: RegExp | null
 

@@ -7,7 +7,7 @@ import { PIECE, tokenPiecesOf } from './token-pieces.ts'
 import type { TokenPieces } from './token-pieces.ts'
 import { completeLength } from './utf8-tail.ts'
 
-export interface DetokenizerOptions {
+interface DetokenizerOptions {
   /** Control tokens are left out of the text. Absent: true. */
   readonly skipSpecialTokens?: boolean
   /** Names of control tokens that are text nevertheless, for a parser that looks for them. */

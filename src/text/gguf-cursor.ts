@@ -1,5 +1,5 @@
 /** Reads the typed values of a GGUF header one after the other, within the bytes that are there. */
-export type GgufNumbers =
+type GgufNumbers =
   | Uint8Array
   | Int8Array
   | Uint16Array

@@ -13,7 +13,7 @@ export interface NeedsMore {
   readonly bytesNeeded: number
 }
 
-export interface GgufTensor {
+interface GgufTensor {
   readonly name: string
   readonly dimensions: readonly number[]
   readonly type: number

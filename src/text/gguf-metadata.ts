@@ -3,7 +3,7 @@ import type { GgufValue } from './gguf-cursor.ts'
 import { readGguf, readGgufPreamble } from './gguf-header.ts'
 import type { NeedsMore } from './gguf-header.ts'
 
-export type GgufRead = { readonly kind: 'metadata'; readonly metadata: GgufMetadata } | NeedsMore
+type GgufRead = { readonly kind: 'metadata'; readonly metadata: GgufMetadata } | NeedsMore
 
 export interface GgufMetadata {
   readonly version: number

@@ -2,7 +2,7 @@
  * The cuts that a GGUF file names in `tokenizer.ggml.pre`. The names are llama.cpp's; a name that is not here means
  * that ids could differ from the engine's, and is refused.
  */
-export interface GgufPreTokenizer {
+interface GgufPreTokenizer {
   /** Applied one after the other. */
   readonly patterns: readonly string[]
   /** A piece that is a token as a whole is not built by merges. */

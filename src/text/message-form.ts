@@ -16,7 +16,7 @@ export interface ChatMessage {
   readonly [field: string]: unknown
 }
 
-export interface ChatContentPart {
+interface ChatContentPart {
   readonly type: string
   readonly text?: string
   readonly [field: string]: unknown
@@ -92,7 +92,7 @@ function shortId(id: string): string {
 }
 
 /** Text parts joined; a part that is not text cannot be honoured by a text model. */
-export function flattenContent(content: ChatMessage['content']): string | null {
+function flattenContent(content: ChatMessage['content']): string | null {
   if (content === undefined || content === null) return null
   if (typeof content === 'string') return content
   return content

@@ -21,7 +21,7 @@ export interface ModelText {
 }
 
 /** The parsed JSON files of a Hugging Face folder; only the first is needed. */
-export interface HuggingFaceFiles {
+interface HuggingFaceFiles {
   readonly tokenizer: unknown
   readonly tokenizerConfig?: unknown
   readonly config?: unknown

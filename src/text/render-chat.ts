@@ -17,7 +17,7 @@ export interface ChatInput {
   readonly kwargs?: Readonly<Record<string, unknown>>
 }
 
-export interface RenderedChat {
+interface RenderedChat {
   readonly text: string
   /** Where user text would have become a control token; see `EncodeOptions`. */
   readonly literalRanges: readonly number[]

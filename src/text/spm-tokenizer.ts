@@ -12,7 +12,7 @@ import type { SymbolPairs } from './symbol-pairs.ts'
 import { TokenBuffer } from './token-buffer.ts'
 import type { AddedToken, EncodeOptions, Tokenizer } from './tokenizer.ts'
 
-export interface SpmOptions {
+interface SpmOptions {
   readonly names: readonly string[]
   readonly pairs: SymbolPairs
   /** Ids by name that plain text may become: no control tokens, no byte tokens. */

@@ -13,7 +13,7 @@ export interface StopStringsOptions {
   readonly minTokens?: number
 }
 
-export interface StopResult {
+interface StopResult {
   readonly emit: string
   /** The stop string that was found; nothing more may be pushed then. */
   readonly stopped: string | null

@@ -13,7 +13,7 @@ import type { Membership } from './membership.ts'
 
 export type AdminState = 'serving' | 'draining' | 'drained' | 'stopping'
 
-export interface AdminDrainOptions {
+interface AdminDrainOptions {
   readonly clock: Clock
   readonly admission: Admission
   readonly membership: Membership

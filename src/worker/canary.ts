@@ -8,7 +8,7 @@ import type { Engine } from '../engine/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
 import { withDeadline } from './deadline.ts'
 
-export interface CanaryOptions {
+interface CanaryOptions {
   readonly clock: Clock
   readonly engine: Engine
   readonly request: GenerateRequest

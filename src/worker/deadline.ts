@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../base/index.ts'
 
-export type DeadlineOutcome<T> =
+type DeadlineOutcome<T> =
   | { readonly kind: 'done'; readonly value: T }
   | { readonly kind: 'timed_out' }
   | { readonly kind: 'cancelled' }

@@ -17,7 +17,7 @@ const HAS_PARENT = 1
 const HAS_LOCAL = 2
 
 /** A chain of blocks as a `stored` event names it. */
-export interface BlockRun {
+interface BlockRun {
   readonly parent: readonly [number, number] | null
   readonly hashes: Uint32Array
   readonly localHashes: Uint32Array

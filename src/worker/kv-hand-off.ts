@@ -17,7 +17,7 @@ import type { WorkerObserver } from './worker-event.ts'
 /** What a decode worker does when the offered KV cannot be had: end the request, or compute the prompt itself. */
 export type KvFailurePolicy = 'fail' | 'recompute'
 
-export interface KvHandOffOptions {
+interface KvHandOffOptions {
   readonly clock: Clock
   readonly observe: WorkerObserver
   /** Asked when it is needed: an engine knows its KV layout once it has started. */

@@ -10,7 +10,7 @@ import { withDeadline } from './deadline.ts'
 import { ShutdownBudget } from './shutdown-budget.ts'
 import type { ShutdownConfig, ShutdownStage, StageReason, StageReport } from './shutdown-budget.ts'
 
-export interface ShutdownWork {
+interface ShutdownWork {
   /** Null when the worker was never registered. */
   readonly unregister: (() => Promise<void>) | null
   /** False when it never admitted anybody. */

@@ -8,7 +8,7 @@ import type { Clock, Timer } from '../base/index.ts'
 
 const CHECKS_PER_TIMEOUT = 4
 
-export interface StallWatchOptions {
+interface StallWatchOptions {
   readonly clock: Clock
   readonly stallTimeoutMs: number
   /** Grows when the engine does anything. */

@@ -23,7 +23,7 @@ export interface Standing {
   readonly canary: Canary | null
 }
 
-export interface StandingOptions {
+interface StandingOptions {
   readonly worker: WorkerOptions
   readonly ports: WorkerPorts
   readonly config: EngineConfig

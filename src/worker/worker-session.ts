@@ -16,7 +16,7 @@ import type { ReplyPort } from '../wire/index.ts'
 import type { KvHandOff, TakenKv } from './kv-hand-off.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
-export interface SessionOptions {
+interface SessionOptions {
   readonly request: GenerateRequest
   readonly reply: ReplyPort
   readonly engine: Engine

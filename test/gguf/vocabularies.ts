@@ -16,8 +16,8 @@ const MODEL: Readonly<Record<string, GgufEntry>> = {
   'llama.attention.layer_norm_rms_epsilon': { type: 'f32', value: 1e-5 },
 }
 
-export const CONTROL_TOKENS = ['<|begin|>', '<|end|>', '<s>', '</s>'] as const
-export const USER_DEFINED_TOKENS = ['<think>', '</think>', '  '] as const
+const CONTROL_TOKENS = ['<|begin|>', '<|end|>', '<s>', '</s>'] as const
+const USER_DEFINED_TOKENS = ['<think>', '</think>', '  '] as const
 
 /** Merges over whole texts, in order; the same for every pre-tokenizer. */
 export function trainMerges(texts: readonly string[]): readonly string[] {

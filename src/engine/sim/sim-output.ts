@@ -14,7 +14,7 @@ export interface SimReasoning {
   readonly ratio: number
 }
 
-export interface SimOutputOptions {
+interface SimOutputOptions {
   readonly tokens: SimTokens
   readonly request: GenerateRequest
   /** No more tokens than this. */

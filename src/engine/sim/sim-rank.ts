@@ -19,7 +19,7 @@ export interface SimOwner {
   complete(): void
 }
 
-export interface SimRankObserver {
+interface SimRankObserver {
   kvEvents(dpRank: number, events: readonly KvEvent[]): void
   load(report: LoadReport): void
 }

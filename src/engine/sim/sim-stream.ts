@@ -23,7 +23,7 @@ export interface SimStreamHost {
 }
 
 /** Set by `open`. */
-export interface OpenRequest {
+interface OpenRequest {
   readonly rankIndex: number
   readonly output: SimOutput
   readonly fault: SimFault | undefined

@@ -4,7 +4,7 @@
 import type { SchedulerConfig } from './scheduler-config.ts'
 import type { SimSequence } from './sim-sequence.ts'
 
-export interface StepWork {
+interface StepWork {
   /** Sequences with something to do. */
   readonly scheduled: number
   /** Of them, those that compute prompt tokens. */

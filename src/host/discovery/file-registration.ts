@@ -9,7 +9,7 @@ import type { WorkerCard } from '../../request/index.ts'
 import type { Registration } from '../../worker/index.ts'
 import { encodeCardFile } from './card-file.ts'
 
-export interface FileRegistrationOptions {
+interface FileRegistrationOptions {
   readonly folder: string
   readonly machine: string
   readonly ttlMs: number

@@ -18,7 +18,7 @@ import type { DiscoveryObserver, DiscoveryWatch, LeaveReason } from './discovery
 import { FleetDiff } from './fleet-diff.ts'
 import { isProcessAlive } from './process-alive.ts'
 
-export interface FileWatchOptions {
+interface FileWatchOptions {
   readonly folder: string
   readonly machine: string
   readonly ttlMs: number

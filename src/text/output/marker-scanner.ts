@@ -4,7 +4,7 @@
  */
 import { UnitSet } from '../unit-set.ts'
 
-export type Scan =
+type Scan =
   | {
       readonly kind: 'marker'
       readonly before: string

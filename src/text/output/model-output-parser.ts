@@ -11,7 +11,7 @@ export interface OutputFormat {
   readonly toolCalls: string | null
 }
 
-export interface ModelOutputOptions extends OutputFormat {
+interface ModelOutputOptions extends OutputFormat {
   readonly tools?: readonly OfferedTool[]
   /** The rendered prompt, whose end says whether the output begins with reasoning. */
   readonly promptText?: string

@@ -41,7 +41,7 @@ export const REASONING_PARSER_NAMES: readonly string[] = [
   'minimax_append_think',
 ]
 
-export interface ReasoningParserOptions {
+interface ReasoningParserOptions {
   /** The end of the rendered prompt: a template that has already written the opening tag begins inside. */
   readonly promptText?: string
 }

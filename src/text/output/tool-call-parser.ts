@@ -7,7 +7,7 @@
 import { MarkerScanner } from './marker-scanner.ts'
 import type { OfferedTool, OutputEvent, OutputParser, ToolCall } from './output-event.ts'
 
-export interface ToolSection {
+interface ToolSection {
   readonly open: string
   /** Null: the section goes on to the end of the output. */
   readonly close: string | null

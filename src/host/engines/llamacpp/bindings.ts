@@ -79,7 +79,7 @@ export interface NativeSampler {
 }
 
 declare const grammarBrand: unique symbol
-export interface NativeGrammar {
+interface NativeGrammar {
   readonly [grammarBrand]: 'grammar'
 }
 export interface NativeGrammarState {
@@ -121,7 +121,7 @@ export interface NativeBindings {
   init(): Promise<void>
 }
 
-export type NativeLog = (message: string) => void
+type NativeLog = (message: string) => void
 
 /** Level of the addon's logger that lets errors through and nothing below. */
 const LOG_ERRORS = 2

@@ -2,7 +2,7 @@
 import { BatonError } from '../../../base/index.ts'
 import type { GenerateRequest } from '../../../request/index.ts'
 
-export interface RequestLimits {
+interface RequestLimits {
   readonly contextLength: number
   readonly vocabSize: number
 }

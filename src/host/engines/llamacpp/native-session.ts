@@ -15,9 +15,9 @@ import { StateFolder } from './state-folder.ts'
 import type { KvLayout } from './state-layout.ts'
 
 /** The least number of tokens for which llama.cpp's CPU attention takes its path for many tokens. */
-export const EXACT_TOKENS_MIN = 64
+const EXACT_TOKENS_MIN = 64
 
-export interface NativeSessionOptions {
+interface NativeSessionOptions {
   readonly sequences: number
   /** Tokens that one sequence may hold. */
   readonly contextLength: number

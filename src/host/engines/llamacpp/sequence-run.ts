@@ -9,7 +9,7 @@ import { finishChunk, usageOf } from '../../../request/index.ts'
 import type { Chunk, FinishReason, GenerateRequest, Usage } from '../../../request/index.ts'
 import type { TokenChooser } from './token-chooser.ts'
 
-export type RunState = 'waiting' | 'prefill' | 'decode' | 'ended'
+type RunState = 'waiting' | 'prefill' | 'decode' | 'ended'
 
 export class SequenceRun {
   readonly request: GenerateRequest

@@ -13,7 +13,7 @@ import type { NativeSession } from './native-session.ts'
 import type { PrefixCache } from './prefix-cache.ts'
 import type { SequenceRun } from './sequence-run.ts'
 
-export interface StepLoopOptions {
+interface StepLoopOptions {
   readonly session: NativeSession
   readonly cache: PrefixCache | undefined
   readonly mode: DisaggregationMode

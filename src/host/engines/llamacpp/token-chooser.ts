@@ -14,7 +14,7 @@ import type {
   SamplerSettings,
 } from './bindings.ts'
 
-export interface ChooserOptions {
+interface ChooserOptions {
   readonly request: GenerateRequest
   readonly seed: number
   /** Ids that end an output by the model's own account. */
