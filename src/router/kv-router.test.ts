@@ -13,10 +13,13 @@ import { completeRouterConfig } from './router-config.ts'
 import type { RouterOptions } from './router-config.ts'
 import type { Selection } from './selection.ts'
 
+/** The defaults of the reference, with which the recorded costs were made; ours differ. */
+const RECORDED_WEIGHTS = { prefillLoadScale: 1, decodeActiveRequestWeight: 0 } as const
+
 function build(config: RouterOptions = {}) {
   const clock = new ManualClock()
   const router = new KvRouter({
-    config: completeRouterConfig(config),
+    config: completeRouterConfig({ ...RECORDED_WEIGHTS, ...config }),
     clock,
     random: seededRandom(7),
   })

@@ -150,7 +150,7 @@ describe('PrefillRouter: self-check', () => {
     expect(records.map(({ phase }) => phase)).toEqual(['prefill', 'decode'])
     expect(records[0]?.candidates[0]).toMatchObject({
       workerId: '1',
-      cost: 8,
+      cost: 16 * 4 + 4,
       prefillBlocks: 4,
       decodeBlocks: 4,
     })

@@ -5,12 +5,13 @@ import { completeRouterConfig } from './router-config.ts'
 import type { RouterOptions } from './router-config.ts'
 
 describe('completeRouterConfig', () => {
-  it('defaults - those of the field', () => {
+  it('defaults - those of the field, but for two weights', () => {
     expect(completeRouterConfig()).toMatchObject({
       mode: 'kv',
       overlapScoreCredit: 1,
       overlapScoreCreditDecay: 0,
-      prefillLoadScale: 1,
+      prefillLoadScale: 16,
+      decodeActiveRequestWeight: 64,
       hostCacheHitWeight: 0.75,
       diskCacheHitWeight: 0.25,
       temperature: 0,

@@ -103,13 +103,18 @@ export type RouterOptions = Partial<
   readonly policyClasses?: readonly PolicyClassOptions[]
 }
 
+/**
+ * `prefillLoadScale` and `decodeActiveRequestWeight` are ours (Dynamo: 1 and 0): at 1 the active blocks of a worker
+ * outweigh the prefix that it holds, and a fifth of the possible reuse is lost; the second keeps a hot prefix, whose
+ * blocks count once, from herding everything onto one worker. docs/performance.md has the figures.
+ */
 const DEFAULTS = {
   mode: 'kv',
   blockSize: 16,
   overlapScoreCredit: 1,
   overlapScoreCreditDecay: 0,
-  prefillLoadScale: 1,
-  decodeActiveRequestWeight: 0,
+  prefillLoadScale: 16,
+  decodeActiveRequestWeight: 64,
   hostCacheHitWeight: 0.75,
   diskCacheHitWeight: 0.25,
   sharedCacheMultiplier: 0,
