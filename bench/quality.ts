@@ -2,7 +2,7 @@
  * How good are the router's decisions? One trace, every way of choosing a worker, with room for all of its KV and with
  * far too little: the real router in front of simulated workers, in virtual time. Prints one table.
  *
- *   npx tsx bench/quality.ts conversation_trace.jsonl [--limit 1500] [--workers 8] [--speedup 1] [--ample 262144]
+ *   npx tsx bench/quality.ts conversation_trace.jsonl [--limit 3000] [--workers 8] [--speedup 1] [--ample 262144]
  *     [--scarce 8192] [--modes kv,round-robin,random,least-loaded,power-of-two] [--options '{"prefillLoadScale":1}'] [--json]
  *
  * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids); without one a made-up
@@ -26,7 +26,7 @@ import type { RouterOptions } from '../src/router/index.ts'
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    limit: { type: 'string', default: '1500' },
+    limit: { type: 'string', default: '3000' },
     workers: { type: 'string', default: '8' },
     speedup: { type: 'string', default: '1' },
     ample: { type: 'string', default: '262144' },

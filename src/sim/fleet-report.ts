@@ -35,6 +35,8 @@ export interface FleetReport {
   /** Prompt tokens that were found in the caches of the workers that computed the prompts. */
   readonly cachedTokens: number
   readonly reuse: number
+  /** The same in blocks of 512 tokens, comparable with `idealReuse`. */
+  readonly blockReuse: number
   readonly ttftMs: DistributionSummary
   readonly itlMs: DistributionSummary
   readonly e2eMs: DistributionSummary
@@ -107,6 +109,8 @@ export class FleetMeasure {
       workers.reduce((total, worker) => total + pick(worker), 0)
     const promptTokens = sum((worker) => worker.promptTokens)
     const cachedTokens = sum((worker) => worker.cachedTokens)
+    const promptBlocks = sum((worker) => worker.promptBlocks)
+    const cachedBlocks = sum((worker) => worker.cachedBlocks)
     return {
       requests,
       completed: this.#completed,
@@ -117,6 +121,7 @@ export class FleetMeasure {
       outputTokens: this.#outputTokens,
       cachedTokens,
       reuse: promptTokens === 0 ? 0 : cachedTokens / promptTokens,
+      blockReuse: promptBlocks === 0 ? 0 : cachedBlocks / promptBlocks,
       ttftMs: this.#ttft.summary(),
       itlMs: this.#itl.summary(),
       e2eMs: this.#e2e.summary(),

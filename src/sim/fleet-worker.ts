@@ -19,6 +19,7 @@ import type {
   WorkerCard,
 } from '../request/index.ts'
 import type { FleetObserver } from '../router/index.ts'
+import { traceBlocksIn } from './trace-reader.ts'
 
 export interface FleetWorkerOptions {
   readonly workerId: WorkerId
@@ -34,6 +35,9 @@ export interface FleetWorkerTotals {
   requests: number
   promptTokens: number
   cachedTokens: number
+  /** Of 512 tokens, as traces count. */
+  promptBlocks: number
+  cachedBlocks: number
   outputTokens: number
   busyMs: number
   preemptions: number
@@ -67,6 +71,8 @@ export class FleetWorker {
     requests: 0,
     promptTokens: 0,
     cachedTokens: 0,
+    promptBlocks: 0,
+    cachedBlocks: 0,
     outputTokens: 0,
     busyMs: 0,
     preemptions: 0,
@@ -202,6 +208,8 @@ export class FleetWorker {
       if (admissions > 1 || isTransferred) continue
       totals.promptTokens += promptTokens
       totals.cachedTokens += cachedTokens
+      totals.promptBlocks += traceBlocksIn(promptTokens, promptTokens)
+      totals.cachedBlocks += traceBlocksIn(cachedTokens, promptTokens)
     }
   }
 

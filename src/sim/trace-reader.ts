@@ -121,3 +121,11 @@ export function idealReuse(requests: readonly TraceRequest[]): number {
   }
   return total === 0 ? 0 : hits / total
 }
+
+/** Blocks of a prompt that its first tokens fill; a block that is filled in part counts by that part. */
+export function traceBlocksIn(tokens: number, promptTokens: number): number {
+  const whole = Math.floor(tokens / TRACE_BLOCK_TOKENS)
+  const rest = tokens - whole * TRACE_BLOCK_TOKENS
+  if (rest === 0) return whole
+  return whole + rest / Math.min(TRACE_BLOCK_TOKENS, promptTokens - whole * TRACE_BLOCK_TOKENS)
+}

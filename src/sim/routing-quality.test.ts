@@ -1,0 +1,93 @@
+/** What routing has to bring, held by small runs in virtual time; bench/quality.ts shows it on a real trace. */
+import { describe, expect, it } from 'vitest'
+import type { RouterMode } from '../router/index.ts'
+import { runFleet } from './run-fleet.ts'
+import type { FleetReport } from './fleet-report.ts'
+import { idealReuse } from './trace-reader.ts'
+import type { TraceRequest } from './trace-reader.ts'
+import { sharedPrefixWorkload } from './workload.ts'
+
+const BLIND = ['round-robin', 'random', 'least-loaded', 'power-of-two'] as const
+
+/** Groups with a common prefix, blocks of 64 tokens; the prefixes of all groups are 5,120 blocks. */
+const trace = sharedPrefixWorkload({
+  requests: 600,
+  groups: 40,
+  prefixBlocks: 16,
+  questionTokens: 300,
+  outputTokens: 60,
+  requestsPerSecond: 12,
+  seed: 5,
+})
+const ideal = idealReuse(trace)
+
+function run(mode: RouterMode, blockCount: number, requests = trace): FleetReport {
+  return runFleet({
+    workers: [{ mode: 'agg', count: 6, engine: { blockCount } }],
+    trace: requests,
+    router: { mode },
+  })
+}
+
+describe('routing quality', () => {
+  it('kv - with room for everything nearly all reuse there can be, more than any blind mode', () => {
+    const kv = run('kv', 16_384)
+    expect(kv.blockReuse).toBeGreaterThanOrEqual(0.95 * ideal)
+    expect(kv.blockReuse).toBeLessThanOrEqual(ideal)
+    expect(run('kv', 16_384)).toEqual(kv)
+    for (const mode of BLIND) {
+      const blind = run(mode, 16_384)
+      expect(blind.blockReuse, mode).toBeLessThan(kv.blockReuse - 0.1)
+      expect(blind.ttftMs.mean, mode).toBeGreaterThan(kv.ttftMs.mean)
+    }
+  })
+
+  it('kv - with a third of the room far ahead of every blind mode', () => {
+    const kv = run('kv', 1600)
+    for (const mode of BLIND) {
+      const blind = run(mode, 1600)
+      expect(kv.blockReuse, mode).toBeGreaterThan(1.25 * blind.blockReuse)
+      expect(kv.ttftMs.mean, mode).toBeLessThan(blind.ttftMs.mean)
+    }
+  })
+
+  it('kv - one hot prefix does not herd all requests onto one worker', () => {
+    const hot = sharedPrefixWorkload({
+      requests: 400,
+      groups: 2,
+      prefixBlocks: 16,
+      questionTokens: 100,
+      outputTokens: 200,
+      requestsPerSecond: 20,
+      seed: 3,
+    })
+    const counts = run('kv', 8192, hot).workers.map(({ requests }) => requests)
+    expect(Math.max(...counts)).toBeLessThan(2.5 * (400 / 6))
+    expect(Math.min(...counts)).toBeGreaterThan(0)
+  })
+
+  it('kv - a conversation stays where its earlier turns are', () => {
+    const turns = conversations(40, 6)
+    const kv = run('kv', 16_384, turns)
+    expect(kv.blockReuse).toBeGreaterThanOrEqual(0.95 * idealReuse(turns))
+    expect(run('round-robin', 16_384, turns).blockReuse).toBeLessThan(0.6 * kv.blockReuse)
+  })
+})
+
+/** Each turn's prompt is the one before with three more blocks, 20 s later. */
+function conversations(count: number, turns: number): TraceRequest[] {
+  const requests: TraceRequest[] = []
+  for (let turn = 0; turn < turns; turn++) {
+    for (let i = 0; i < count; i++) {
+      const blocks = 4 + 3 * turn
+      requests.push({
+        // Not always in the same order, else taking turns would find its way by chance.
+        atMs: turn * 20_000 + ((i * (7 + 2 * turn)) % count) * 400 + i,
+        inputTokens: blocks * 512,
+        outputTokens: 80,
+        hashIds: Array.from({ length: blocks }, (_, j) => i * 1000 + j),
+      })
+    }
+  }
+  return requests.toSorted((a, b) => a.atMs - b.atMs)
+}
