@@ -205,6 +205,11 @@ describe('status', () => {
     ])
     expect((await it_.get('/v1/models/org%2Falias')).json.id).toBe('org/alias')
     expect((await it_.get('/v1/models/storyteller/ready')).json.ready).toBe(true)
+    const unknown = await it_.get('/v1/models/org/nope/ready')
+    expect([unknown.status, unknown.json.error.message]).toEqual([
+      404,
+      'The model `org/nope` does not exist.',
+    ])
     const missing = await it_.get('/v1/models/other')
     expect([missing.status, missing.json.error.code]).toEqual([404, 'model_not_found'])
   })

@@ -8,6 +8,7 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { BatonError } from '../base/index.ts'
+import type { ErrorCode } from '../base/index.ts'
 import type { HttpReply, HttpRequest } from '../frontend/index.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
 import type { StreamLimits } from './socket-stream-writer.ts'
@@ -119,7 +120,7 @@ export class HttpServer {
       })
     } catch (error) {
       this.#options.onFault(error)
-      return errorReply(500, 'internal_server_error', 'Internal server error')
+      return errorReply(500, 'internal_server_error', 'Internal server error', 'runtime.internal')
     }
   }
 }
@@ -138,17 +139,19 @@ function listenError(error: NodeJS.ErrnoException, options: HttpServerOptions): 
   })
 }
 
-function errorReply(status: number, type: string, message: string): HttpReply {
+function errorReply(status: number, type: string, message: string, code: ErrorCode): HttpReply {
   return {
     status,
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ error: { message, type, param: null, code: null } }),
+    body: JSON.stringify({ error: { message, type, param: null, code } }),
   }
 }
 
 function refuseBody(res: ServerResponse): void {
   res.setHeader('connection', 'close')
-  send(res, errorReply(413, 'invalid_request_error', 'Request body is over the limit'), undefined)
+  const message = 'Request body is over the limit'
+  const reply = errorReply(413, 'invalid_request_error', message, 'request.payload_too_large')
+  send(res, reply, undefined)
 }
 
 /** The whole body, or null when it is over the limit (what is over it is not kept). */
