@@ -24,8 +24,12 @@ interface Ended {
   readonly printed: string
 }
 
-function spawnBaton(args: readonly string[], environment: NodeJS.ProcessEnv): ChildProcess {
-  return spawn(process.execPath, [MAIN, ...args], {
+function spawnBaton(
+  args: readonly string[],
+  environment: NodeJS.ProcessEnv,
+  nodeArgs: readonly string[] = [],
+): ChildProcess {
+  return spawn(process.execPath, [...nodeArgs, MAIN, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, ...environment },
   })
@@ -47,8 +51,9 @@ export function runBaton(
 export async function startServer(
   args: readonly string[],
   environment: NodeJS.ProcessEnv = {},
+  nodeArgs: readonly string[] = [],
 ): Promise<RunningServer> {
-  const child = spawnBaton(['serve', '--port', '0', ...args], environment)
+  const child = spawnBaton(['serve', '--port', '0', ...args], environment, nodeArgs)
   const printed = collect(child)
   const ended = new Promise<number | null>((resolve) => {
     child.once('close', (code) => resolve(code))
