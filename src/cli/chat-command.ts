@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline/promises'
 import { createParser } from 'eventsource-parser'
 import { request } from 'undici'
 import { BatonError } from '../base/index.ts'
+import { noServer } from './no-server.ts'
 
 interface Message {
   readonly role: 'system' | 'user' | 'assistant'
@@ -111,7 +112,7 @@ async function ask(
     signal,
     bodyTimeout: 0,
   }).catch((error: unknown) => {
-    throw connectError(options.url, error)
+    throw noServer(options.url, error)
   })
   if (reply.statusCode !== 200) {
     const body = (await reply.body.json()) as { error?: { message?: string } }
@@ -164,19 +165,11 @@ async function readAnswer(body: AsyncIterable<Uint8Array>, signal: AbortSignal):
 
 async function firstModel(url: string): Promise<string> {
   const reply = await request(new URL('/v1/models', url)).catch((error: unknown) => {
-    throw connectError(url, error)
+    throw noServer(url, error)
   })
   const { data } = (await reply.body.json()) as { data?: readonly { id: string }[] }
   const first = data?.[0]?.id
   if (first === undefined)
     throw new BatonError('request.not_found', `the server at ${url} has no model yet`)
   return first
-}
-
-function connectError(url: string, cause: unknown): BatonError {
-  return new BatonError(
-    'transport.cannot_connect',
-    `no server at ${url}: start one with 'baton serve', or name it with --url`,
-    { cause },
-  )
 }

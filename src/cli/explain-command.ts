@@ -2,7 +2,7 @@
  * `baton explain <id>`: asks a running server why a request ran where it ran.
  */
 import { request } from 'undici'
-import { BatonError } from '../base/index.ts'
+import { noServer } from './no-server.ts'
 
 export const EXPLAIN_HELP = `
 The id is the x-request-id of a reply (or the id of its chat completion).`
@@ -10,11 +10,7 @@ The id is the x-request-id of a reply (or the id of its chat completion).`
 export async function runExplain(requestId: string, url: string): Promise<number> {
   const target = new URL(`/debug/requests/${encodeURIComponent(requestId)}`, url)
   const reply = await request(target).catch((error: unknown) => {
-    throw new BatonError(
-      'transport.cannot_connect',
-      `no server at ${url}: start one with 'baton serve'`,
-      { cause: error },
-    )
+    throw noServer(url, error)
   })
   const body = (await reply.body.json()) as { error?: { message?: string } }
   if (reply.statusCode !== 200) {
