@@ -1,14 +1,14 @@
 /**
  * How fast KV and tokens move between two processes of this machine, each beside a bare baseline of the same run.
  *
- *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5]
+ *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5] [--only hand-over]
  *
  * KV: pulls of 1 MB … 1 GB in blocks of 1 MB by `tcp` and by `shm`, against a bare socket that moves the same bytes in
  * the same pieces and reads them straight into memory of the same kind, and against memcpy. Latency is that of one pull,
  * the best of the rounds; GB/s from the same. Blocks go into memory that is used again, as a bounded store has it;
  * `Fresh` is with memory that the process has never touched; `checked` has the crc32 that is made between machines.
  * Tokens: TOKENS frames of 64 streams from worker to sink, against the same bytes through a
- * bare socket.
+ * bare socket. And on the real engine what lies between the end of the prefill and the first token of the decode worker.
  */
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -23,6 +23,7 @@ import { KvTcpClient, KvTcpServer, TcpRequestPlane, TcpWorkerServer } from '../s
 import { finishChunk } from '../src/request/index.ts'
 import type { KvOffer } from '../src/request/index.ts'
 import type { ReplyPort } from '../src/wire/index.ts'
+import { measureHandOver, runHandOverWorker } from './transfer/hand-over.ts'
 
 const MB = 1024 * 1024
 const SIZES = [1, 16, 128, 1024].map((count) => count * MB)
@@ -37,6 +38,9 @@ const { values } = parseArgs({
     json: { type: 'string' },
     rounds: { type: 'string', default: '5' },
     sender: { type: 'boolean', default: false },
+    worker: { type: 'string' },
+    shm: { type: 'string', default: '' },
+    only: { type: 'string', default: '' },
   },
 })
 
@@ -373,12 +377,23 @@ async function main(): Promise<void> {
     if (address === null) throw new Error('the sender did not start')
     const transfers = await measureTransfers(address)
     const tokens = await measureTokens(address)
+    const handOvers = await measureHandOvers()
     console.table(transfers)
     console.table([tokens])
-    if (values.json) writeFileSync(values.json, JSON.stringify({ transfers, tokens }, null, 2))
+    console.table(handOvers)
+    const all = { transfers, tokens, handOvers }
+    if (values.json) writeFileSync(values.json, JSON.stringify(all, null, 2))
   } finally {
     sender.kill()
   }
 }
 
-await (values.sender ? runSender() : main())
+async function measureHandOvers() {
+  const rounds = Number(values.rounds)
+  return [...(await measureHandOver(rounds, '')), ...(await measureHandOver(rounds, SHM_DIR))]
+}
+
+if (values.worker === 'prefill' || values.worker === 'decode') {
+  await runHandOverWorker(values.worker, values.shm)
+} else if (values.only === 'hand-over') console.table(await measureHandOvers())
+else await (values.sender ? runSender() : main())
