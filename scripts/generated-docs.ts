@@ -72,6 +72,8 @@ export function metricsPage(): string {
     '|---|---|---|---|',
     ...workerMetrics().map(metricRow),
     '',
+    'What the engine tells of itself (`metrics()` of docs/engines.md) stands beside these, as `baton_engine_<name>`.',
+    '',
   ].join('\n')
 }
 

@@ -8,6 +8,7 @@
 import type { WorkerId } from '../base/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
 import type { Chunk, EngineConfig, GenerateRequest } from '../request/index.ts'
+import type { EngineMetric } from './engine-metric.ts'
 import type { GenerateContext } from './generate-context.ts'
 import type { KvBlockSource } from './kv-block-source.ts'
 
@@ -42,6 +43,9 @@ export interface Engine {
 
   /** KV that can be handed over block by block; absent: the engine moves its KV itself or not at all. */
   readonly kvBlocks?: KvBlockSource | undefined
+
+  /** What the engine counts, read at each scrape of the worker's metrics; must be quick and must not wait. */
+  metrics?(): readonly EngineMetric[]
 
   /** Named operations of an administrator, for example `clear_kv_blocks`. */
   readonly controls?: Readonly<Record<string, (body: unknown) => Promise<unknown>>>

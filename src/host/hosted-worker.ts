@@ -75,7 +75,11 @@ export class HostedWorker {
     const { engine, engineName, mode, version, limits, shutdown, taints, topology } = options
     const workerId = options.workerId ?? randomWorkerId()
     this.#options = options
-    this.metrics = new WorkerMetrics(() => this.worker.health(), { worker_id: workerId, mode })
+    this.metrics = new WorkerMetrics(
+      () => this.worker.health(),
+      { worker_id: workerId, mode },
+      () => engine.metrics?.() ?? [],
+    )
     this.worker = new Worker({
       engine,
       engineName,

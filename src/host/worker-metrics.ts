@@ -4,13 +4,17 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { unreachable } from '../base/index.ts'
+import type { EngineMetric } from '../engine/index.ts'
 import type { WorkerEvent, WorkerHealth } from '../worker/index.ts'
+import { engineMetricsText } from './engine-metrics-text.ts'
 import type { MetricDescription } from './frontend-metrics.ts'
 
 const SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 
 export class WorkerMetrics {
   readonly #registry = new Registry()
+  readonly #labels: Readonly<Record<string, string>>
+  readonly #ofEngine: () => readonly EngineMetric[]
   readonly #requests
   readonly #refused
   readonly #tokens
@@ -25,8 +29,14 @@ export class WorkerMetrics {
   readonly #kvRecomputed
   readonly #faults
 
-  /** `health` is asked at each scrape. */
-  constructor(health: () => WorkerHealth, labels: Readonly<Record<string, string>> = {}) {
+  /** `health` and `ofEngine` are asked at each scrape. */
+  constructor(
+    health: () => WorkerHealth,
+    labels: Readonly<Record<string, string>> = {},
+    ofEngine: () => readonly EngineMetric[] = () => [],
+  ) {
+    this.#labels = labels
+    this.#ofEngine = ofEngine
     this.#registry.setDefaultLabels(labels)
     this.#requests = this.#counter('requests_total', 'Requests ended', ['outcome'])
     this.#refused = this.#counter('requests_refused_total', 'Requests not admitted', ['code'])
@@ -101,8 +111,15 @@ export class WorkerMetrics {
     }
   }
 
-  text(): Promise<string> {
-    return this.#registry.metrics()
+  /** An engine that fails to tell its numbers is counted as a fault; the worker's own are there nevertheless. */
+  async text(): Promise<string> {
+    let ofEngine = ''
+    try {
+      ofEngine = engineMetricsText(this.#ofEngine(), this.#labels)
+    } catch {
+      this.#faults.inc({ kind: 'metrics' })
+    }
+    return (await this.#registry.metrics()) + ofEngine
   }
 
   /** Every metric with its labels, for docs/metrics.md. */

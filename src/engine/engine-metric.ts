@@ -1,0 +1,13 @@
+/**
+ * One number that an engine tells of itself, in the words of Prometheus. The worker adds its own labels.
+ */
+export interface EngineMetric {
+  /** Letters, digits and `_`; shown as `baton_engine_<name>`. A counter's name ends in `_total`. */
+  readonly name: string
+  readonly help: string
+  /** A counter only grows; a gauge is what is so now. */
+  readonly kind: 'counter' | 'gauge'
+  readonly value: number
+  /** Metrics of one name have the same label names, and other values. */
+  readonly labels?: Readonly<Record<string, string>>
+}
