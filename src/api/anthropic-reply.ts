@@ -3,6 +3,7 @@
  */
 import type { BatonError, ErrorClass } from '../base/index.ts'
 import type { FinishReason, Usage } from '../request/index.ts'
+import { clientMessage } from './client-message.ts'
 import { asciiJson, quoteJson } from './json-escape.ts'
 import type { ErrorReply } from './error-reply.ts'
 import { errorReply } from './error-reply.ts'
@@ -106,7 +107,7 @@ export function anthropicError(error: BatonError): Record<string, unknown> {
     type: 'error',
     error: {
       type: TYPE_OF_CLASS[error.row.class] ?? 'api_error',
-      message: error.message,
+      message: clientMessage(error),
       code: error.code,
     },
   }

@@ -4,6 +4,7 @@
  * Owns the map from error class to `type` and from our codes to those that OpenAI clients know.
  */
 import type { BatonError, ErrorClass, ErrorCode } from '../base/index.ts'
+import { clientMessage } from './client-message.ts'
 import { asciiJson } from './json-escape.ts'
 
 export interface ErrorReply {
@@ -47,7 +48,7 @@ export function errorTypeOf(error: BatonError): string {
 export function errorObject(error: BatonError): Record<string, unknown> {
   const { param, stage, clientCode } = error.data
   return {
-    message: error.message,
+    message: clientMessage(error),
     type: errorTypeOf(error),
     param: typeof param === 'string' ? param : null,
     code: typeof clientCode === 'string' ? clientCode : (KNOWN_CODES[error.code] ?? error.code),

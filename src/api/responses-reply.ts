@@ -3,6 +3,7 @@
  */
 import type { BatonError } from '../base/index.ts'
 import type { Usage } from '../request/index.ts'
+import { clientMessage } from './client-message.ts'
 import { asciiJson, quoteJson } from './json-escape.ts'
 import type { ReplyHead } from './reply-head.ts'
 import type { ToolCallReply } from './whole-reply.ts'
@@ -26,7 +27,7 @@ export function responseObject(parts: ResponseParts): Record<string, unknown> {
     created_at: head.created,
     status,
     background: false,
-    error: error === undefined ? null : { code: failureCode(error), message: error.message },
+    error: error === undefined ? null : { code: failureCode(error), message: clientMessage(error) },
     incomplete_details: status === 'incomplete' ? { reason: 'max_output_tokens' } : null,
     model: head.model,
     ...parts.echo,

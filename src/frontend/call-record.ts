@@ -107,6 +107,7 @@ export class CallRecord {
       ...this.#targets,
       ...given({
         errorCode: error?.code,
+        errorMessage: error?.message,
         stage: typeof stage === 'string' ? stage : undefined,
         ttftMs: first === null ? undefined : first - this.receivedMs,
         itlMs:

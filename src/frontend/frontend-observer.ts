@@ -23,6 +23,8 @@ export interface RequestEnd extends RequestFacts {
   /** The status that the client read; a stream that failed later keeps 200 here and has an `errorCode`. */
   readonly status: number
   readonly errorCode?: ErrorCode
+  /** The whole message; what the client reads is without paths. */
+  readonly errorMessage?: string
   /** Which part of the request's life failed. */
   readonly stage?: string
   readonly durationMs: number
