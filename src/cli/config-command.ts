@@ -12,7 +12,7 @@ export function printConfig(options: readonly ResolvedOption[], asJson: boolean)
   const rows = options.map(({ option, source, writtenAs }) => ({
     option: option.key,
     flag: flagOf(option),
-    value: config[option.key] ?? null,
+    value: option.isSecret === true ? hidden(config[option.key]) : (config[option.key] ?? null),
     source,
     from: source === 'default' ? 'default' : writtenAs,
   }))
@@ -31,4 +31,8 @@ export function printConfig(options: readonly ResolvedOption[], asJson: boolean)
   for (const [flag = '', value = '', from = ''] of shown) {
     console.log(`${flag.padEnd(flagWidth)}  ${value.padEnd(valueWidth)}  ${from}`)
   }
+}
+
+function hidden(value: unknown): string | null {
+  return value === null || value === undefined ? null : '(set)'
 }

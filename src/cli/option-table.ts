@@ -24,6 +24,8 @@ export interface OptionSpec {
   readonly schema: z.ZodType
   readonly default: string | number | boolean | null
   readonly help: string
+  /** `baton config` does not show the value. */
+  readonly isSecret?: boolean
 }
 
 const count = (min: number, max: number) =>
@@ -204,6 +206,33 @@ export const OPTION_TABLE: readonly OptionSpec[] = [
     'auto',
     'how KV travels: tcp, shm (one machine), or auto',
   ),
+  spec(
+    'topology',
+    'kvFailure',
+    '<policy>',
+    oneOf(['recompute', 'fail']),
+    'recompute',
+    'when KV cannot be handed over: recompute the prompt on the decode worker, or fail the request',
+  ),
+  spec(
+    'topology',
+    'adminPort',
+    '<port>',
+    count(0, 65_535),
+    null,
+    'of baton worker: port for health, metrics and commands of an administrator (default: none; 0 takes a free one)',
+  ),
+  {
+    ...spec(
+      'topology',
+      'adminToken',
+      '<token>',
+      text,
+      null,
+      'bearer token of the administrator; needed when workers do not listen on the loopback address',
+    ),
+    isSecret: true,
+  },
   spec('http', 'host', '<address>', text, '127.0.0.1', 'address of the HTTP frontend'),
   spec(
     'http',

@@ -89,7 +89,13 @@ class WorkerProcessLife {
   async #start(): Promise<number | null> {
     try {
       const { workerId, port } = await this.#hosted.start()
-      await this.#report({ kind: 'ready', workerId, port })
+      const { adminPort } = this.#hosted
+      await this.#report({
+        kind: 'ready',
+        workerId,
+        port,
+        ...(adminPort === undefined ? {} : { adminPort }),
+      })
       return null
     } catch (thrown) {
       if (this.#isStopping) return await this.#ended

@@ -12,7 +12,12 @@ import type { ErrorValue } from '../base/index.ts'
 
 /** What a worker process tells its parent, once. */
 export type WorkerReport =
-  | { readonly kind: 'ready'; readonly workerId: string; readonly port: number }
+  | {
+      readonly kind: 'ready'
+      readonly workerId: string
+      readonly port: number
+      readonly adminPort?: number
+    }
   | { readonly kind: 'failed'; readonly error: ErrorValue }
 
 interface WorkerSpec {
