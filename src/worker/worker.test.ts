@@ -354,6 +354,21 @@ describe('Worker - going down', () => {
     expect(scene.clock.nowMs()).toBe(2_000)
   })
 
+  it('a prefill engine that fails to tell - is waited for like one that cannot, told of once', async () => {
+    const scene = new Scene(
+      {},
+      { mode: 'prefill', shutdown: { routerGraceMs: 0, kvTransferMs: 2_000 } },
+    )
+    scene.engine.isQuiescent = () => {
+      throw new Error('no idea')
+    }
+    await scene.start()
+    await scene.clock.runUntil(scene.worker.stop())
+    expect(scene.stages()).toContain('kv_transfer unsupported')
+    expect(scene.clock.nowMs()).toBe(2_000)
+    expect(scene.kinds().filter((kind) => kind === 'engine-fault')).toHaveLength(1)
+  })
+
   it('hurried - waits for nothing more, but cleans up', async () => {
     const scene = new Scene()
     await scene.start()

@@ -46,6 +46,7 @@ export class Worker implements WorkerHandler {
   #starting: Promise<unknown> = Promise.resolve()
   #stopping: Promise<ShutdownReport> | null = null
   #cleanup: Promise<void> | null = null
+  #quiescenceFailed = false
   readonly #hurried = new AbortController()
 
   constructor(options: WorkerOptions) {
@@ -283,7 +284,14 @@ export class Worker implements WorkerHandler {
     if (mode !== 'prefill' || this.#standing === null) return 'skip'
     if (this.#handOff.openOffers > 0) return false
     if (engine.isQuiescent === undefined) return true
-    return engine.isQuiescent()
+    try {
+      return engine.isQuiescent()
+    } catch (thrown) {
+      // An engine that fails to tell cannot tell; KV may still be in transfer.
+      if (!this.#quiescenceFailed) this.#reportFault(thrown)
+      this.#quiescenceFailed = true
+      return null
+    }
   }
 
   #onFreed(session: WorkerSession): void {

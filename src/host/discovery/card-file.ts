@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { BatonError, parseWorkerId } from '../../base/index.ts'
+import { disaggregationModeToJson, parseDisaggregationMode } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 
 const count = z.number().int().nonnegative()
@@ -25,7 +26,9 @@ const engineSchema = z.looseObject({
 
 const cardSchema = z.looseObject({
   workerId: z.string().refine((text) => parseWorkerId(text) === text),
-  mode: z.enum(['agg', 'prefill', 'decode']),
+  mode: z
+    .enum(['aggregated', 'agg', 'prefill', 'decode'])
+    .transform((mode) => parseDisaggregationMode(mode)),
   host: z.string().min(1),
   port: count.max(65_535),
   pid: count.optional(),
@@ -48,7 +51,8 @@ export interface CardFile {
 const fileSchema = z.object({ format: z.literal(1), machine: z.string(), card: cardSchema })
 
 export function encodeCardFile(file: CardFile): string {
-  return `${JSON.stringify({ format: 1, ...file }, null, 2)}\n`
+  const card = { ...file.card, mode: disaggregationModeToJson(file.card.mode) }
+  return `${JSON.stringify({ format: 1, ...file, card }, null, 2)}\n`
 }
 
 /** Throws `transport.protocol` and names what is wrong. */

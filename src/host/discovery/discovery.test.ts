@@ -154,6 +154,14 @@ describe('FileDiscovery - what others write', () => {
     expect(record.told.filter((line) => line.startsWith('joined'))).toEqual(['joined 1'])
   })
 
+  it('mode of an entry - is written as its JSON form; the short form is read, too', () => {
+    const text = encodeCardFile({ card: sampleCard(1, { mode: 'agg' }), machine: 'm' })
+    expect(JSON.parse(text)).toMatchObject({ card: { mode: 'aggregated' } })
+    expect(decodeCardFile(text).card.mode).toBe('agg')
+    expect(decodeCardFile(text.replace('aggregated', 'agg')).card.mode).toBe('agg')
+    expect(() => decodeCardFile(text.replace('aggregated', 'encode'))).toThrow('mode')
+  })
+
   it('any card - survives being written and read; any other text is refused by a typed error', () => {
     const text = fc.string()
     const card = fc
