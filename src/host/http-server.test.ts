@@ -71,6 +71,24 @@ describe('http server', () => {
     expect(calls).toBe(2)
   })
 
+  it('body - a client that sends all of it before it reads gets its 413', async () => {
+    const trial = await serve(async () => text('ok'), { bodyBytesMax: 20_000_000 })
+    const reply = await fetch(url(trial), { method: 'POST', body: new Uint8Array(30_000_000) })
+    expect([reply.status, await reply.text()]).toEqual([
+      413,
+      expect.stringContaining('request.payload_too_large'),
+    ])
+  })
+
+  it('body - one without end is cut off', async () => {
+    const trial = await serve(async () => text('ok'), { bodyBytesMax: 100 })
+    const answer = await rawExchange(
+      trial.server.port,
+      `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n${'x'.repeat(1000)}`,
+    )
+    expect(answer).toMatch(/^HTTP\/1\.1 413/)
+  })
+
   it('body - chunked and over the limit is 413 as well', async () => {
     const trial = await serve(async () => text('ok'), { bodyBytesMax: 100 })
     const answer = await rawExchange(

@@ -98,8 +98,12 @@ export class HttpServer {
       if (this.#requestsActive === 0) this.#whenIdle?.()
     })
     if (this.#closing) res.setHeader('connection', 'close')
-    const body = await readBody(req, this.#options.bodyBytesMax ?? BODY_BYTES_MAX)
-    if (body === null) return refuseBody(res)
+    const bodyBytesMax = this.#options.bodyBytesMax ?? BODY_BYTES_MAX
+    const body = await readBody(req, bodyBytesMax)
+    if (body === null) {
+      await untilSent(req, bodyBytesMax)
+      return refuseBody(res)
+    }
     const reply = await this.#reply(req, body, gone.signal)
     if (res.destroyed) return
     send(res, reply, this.#options.streamLimits)
@@ -180,6 +184,30 @@ async function readBody(req: IncomingMessage, bytesMax: number): Promise<Uint8Ar
   })
 }
 
+/**
+ * Lets the client send on for a while, to nowhere: most read no answer before they have sent all, and a connection that
+ * is closed earlier would be an error of the network to them.
+ */
+function untilSent(req: IncomingMessage, bytesMax: number): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, REFUSED_BODY_MS)
+    const done = (): void => {
+      clearTimeout(timer)
+      resolve()
+    }
+    if (req.complete || req.destroyed) return done()
+    let bytes = 0
+    req.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > bytesMax * 2) done()
+    })
+    req.once('end', done)
+    req.once('error', done)
+    req.once('close', done)
+  })
+}
+
+const REFUSED_BODY_MS = 10_000
 const EMPTY = new Uint8Array(0)
 
 function send(res: ServerResponse, reply: HttpReply, limits: StreamLimits | undefined): void {

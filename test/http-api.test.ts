@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from './running-server.ts'
+import type { RunningServer } from './running-server.ts'
+
+const BODY_LIMIT = 45 * 1024 * 1024
+
+interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+}
+
+/** Everything here goes through the sockets of a real server; what the fields mean is held beside the source. */
+describe('the HTTP API of a running server', () => {
+  let server: RunningServer
+  let prefillId = ''
+  let decodeId = ''
+  beforeAll(async () => {
+    server = await startServer([])
+    const ids = [...server.printed().matchAll(/worker .* id (\d+)$/gm)].map((match) => match[1])
+    prefillId = ids[0] ?? ''
+    decodeId = ids[1] ?? ''
+  })
+  afterAll(async () => {
+    await server.stop()
+  })
+
+  async function post(
+    path: string,
+    body: Record<string, unknown> | Uint8Array<ArrayBuffer>,
+    headers: Record<string, string> = {},
+  ): Promise<Reply> {
+    const reply = await fetch(`${server.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: body instanceof Uint8Array ? body : JSON.stringify(body),
+    })
+    return { status: reply.status, headers: reply.headers, text: await reply.text() }
+  }
+  const hello = {
+    model: 'storyteller',
+    messages: [{ role: 'user', content: 'Hello' }],
+    temperature: 0,
+    max_tokens: 3,
+  }
+  const chat = (fields: Record<string, unknown>, headers: Record<string, string> = {}) =>
+    post('/v1/chat/completions', { ...hello, ...fields }, headers)
+  const completion = (fields: Record<string, unknown>) =>
+    post('/v1/completions', { model: 'storyteller', temperature: 0, max_tokens: 3, ...fields })
+  const json = (reply: Reply): unknown => JSON.parse(reply.text)
+
+  it('annotations - events with comment lines, before the chunks', async () => {
+    const annotations = ['request_id', 'formatted_prompt', 'token_ids']
+    const { text, headers } = await chat({ stream: true, nvext: { annotations } })
+    const [id, prompt, tokens, chunk] = text.split('\n\n')
+    expect(id).toBe(`event: request_id\n: "${headers.get('x-request-id')}"`)
+    expect(prompt).toMatch(/^event: formatted_prompt\n: ".*Hello.*"$/)
+    expect(tokens).toMatch(/^event: token_ids\n: \[\d+(,\d+)*\]$/)
+    expect(chunk).toMatch(/^data: \{.*"role":"assistant"/)
+  })
+
+  it('continuous_usage_stats - on every chunk, growing', async () => {
+    const { text } = await chat({ stream: true, stream_options: { continuous_usage_stats: true } })
+    const counts = [...text.matchAll(/"completion_tokens":(\d+)/g)].map((match) => Number(match[1]))
+    expect(counts).toEqual([1, 2, 3, 3])
+  })
+
+  it.each(['x-worker-instance-id', 'x-dynamo-worker-instance-id'])(
+    '%s - both legs run there',
+    async (name) => {
+      const nvext = { extra_fields: ['worker_id'] }
+      const { text } = await chat({ nvext }, { [name]: decodeId })
+      expect(text).toContain(`"prefill_worker_id":${decodeId},`)
+      expect(text).toContain(`"decode_worker_id":${decodeId},`)
+    },
+  )
+
+  it.each(['x-prefill-instance-id', 'x-dynamo-prefill-instance-id'])(
+    '%s - the prefill runs there, and beats the body',
+    async (name) => {
+      const nvext = { extra_fields: ['worker_id'], prefill_worker_id: 77 }
+      const { text } = await chat({ nvext }, { [name]: prefillId })
+      expect(text).toContain(`"prefill_worker_id":${prefillId},`)
+      const lost = await chat({}, { [name]: '18446744073709551615' })
+      expect([lost.status, lost.text]).toEqual([
+        503,
+        expect.stringContaining('18446744073709551615'),
+      ])
+      expect((await chat({}, { [name]: 'not-a-number' })).status).toBe(200)
+    },
+  )
+
+  it('ranks - 4294967295 is unset, a rank that a named worker does not have is refused', async () => {
+    for (const [name, rank, pin] of [
+      ['x-dp-rank', decodeId, 'x-worker-instance-id'],
+      ['x-dynamo-prefill-dp-rank', prefillId, 'x-prefill-instance-id'],
+    ] as const) {
+      expect((await chat({}, { [name]: '4294967295', [pin]: rank })).status).toBe(200)
+      const refused = await chat({}, { [name]: '3', [pin]: rank })
+      expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('rank 3')])
+    }
+  })
+
+  it('x-request-id - echoed, on errors and streams as well, and known to /debug', async () => {
+    const id = { 'x-request-id': 'my-request-1' }
+    for (const fields of [{}, { stream: true }, { temperature: 9 }]) {
+      expect((await chat(fields, id)).headers.get('x-request-id')).toBe('my-request-1')
+    }
+    expect((await fetch(`${server.url}/debug/requests/my-request-1`)).status).toBe(200)
+  })
+
+  it('x-tenant-id - another tenant does not see what is cached', async () => {
+    const content = 'Ben has a green lamp and lives in the tower. '.repeat(20)
+    const cached = async (tenant: string) => {
+      const { text } = await chat(
+        { messages: [{ role: 'user', content }] },
+        { 'x-tenant-id': tenant },
+      )
+      return Number(/"cached_tokens":(\d+)/.exec(text)?.[1])
+    }
+    await cached('a')
+    expect(await cached('a')).toBeGreaterThan(100)
+    expect(await cached('b')).toBe(0)
+  })
+
+  it('completions - echo, token ids, lists of ids; suffix and echo with logprobs are refused', async () => {
+    expect((await completion({ prompt: 'Once', echo: true })).text).toContain('"text":"Once ')
+    const tokens = (await post('/tokenize', { model: 'storyteller', prompt: 'Once upon' })).text
+    const ids = (JSON.parse(tokens) as { tokens: number[] }).tokens
+    const [ofText, ofIds] = [
+      await completion({ prompt: 'Once upon' }),
+      await completion({ prompt: [ids, ids] }),
+    ]
+    const texts = (reply: Reply) =>
+      (json(reply) as { choices: { text: string }[] }).choices.map((choice) => choice.text)
+    expect(texts(ofIds)).toEqual([...texts(ofText), ...texts(ofText)])
+    for (const [fields, named] of [
+      [{ suffix: 'x' }, 'suffix'],
+      [{ echo: true, logprobs: 1 }, 'echo'],
+    ] as const) {
+      const refused = await completion({ prompt: 'Once', ...fields })
+      expect(json(refused)).toMatchObject({
+        error: { param: named, code: 'unsupported_parameter' },
+      })
+    }
+  })
+
+  it('tokenize and detokenize - there and back', async () => {
+    const prompt = 'Once upon a time – ünïcode 🦊'
+    const { tokens } = json(await post('/tokenize', { model: 'storyteller', prompt })) as {
+      tokens: number[]
+    }
+    expect(json(await post('/detokenize', { model: 'storyteller', tokens }))).toEqual({ prompt })
+  })
+
+  it('models - one, ready with its workers, 404 by name', async () => {
+    const get = async (path: string) => {
+      const reply = await fetch(`${server.url}/v1/models/${path}`)
+      return [reply.status, await reply.json()]
+    }
+    expect(await get('storyteller/ready')).toEqual([
+      200,
+      { model: 'storyteller', ready: true, worker_types: { prefill: 1, decode: 1 } },
+    ])
+    expect(await get('nope/ready')).toMatchObject([404, { error: { code: 'model_not_found' } }])
+  })
+
+  it('bodies - control characters and broken UTF-8 are read; 45 MiB is the limit', async () => {
+    const raw = Buffer.from(
+      '{"max_tokens":1,"messages":[{"role":"user","content":"a\tb\xff\n"}]}',
+      'latin1',
+    )
+    expect((await post('/v1/chat/completions', Uint8Array.from(raw))).status).toBe(200)
+    // What is at the limit is read, and found to be no JSON.
+    expect((await post('/v1/chat/completions', new Uint8Array(BODY_LIMIT))).status).toBe(400)
+    const over = await post('/v1/chat/completions', new Uint8Array(BODY_LIMIT + 1))
+    expect([over.status, json(over)]).toMatchObject([
+      413,
+      { error: { code: 'request.payload_too_large' } },
+    ])
+  })
+
+  it('embeddings - refused by name', async () => {
+    const refused = await post('/v1/embeddings', { model: 'storyteller', input: 'hi' })
+    expect([refused.status, json(refused)]).toMatchObject([
+      400,
+      { error: { code: 'unsupported_parameter', message: expect.stringContaining('embeddings') } },
+    ])
+  })
+})
