@@ -1,6 +1,7 @@
 /**
  * Waits for template and tokenizer, but not longer than allowed and not for a client that has left.
  */
+import { withDeadline } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
 import { clientGone, deadlineError } from './stage-error.ts'
 
@@ -9,20 +10,13 @@ export async function withinPreprocess<T>(
   options: { readonly clock: Clock; readonly limitMs: number; readonly signal: AbortSignal },
 ): Promise<T> {
   const { clock, limitMs, signal } = options
-  let release = (): void => {}
-  const ended = new Promise<never>((_, reject) => {
-    const onAbort = (): void => reject(clientGone('preprocess'))
-    const timer = clock.after(limitMs, () => reject(deadlineError('preprocess', limitMs)))
-    release = () => {
-      timer.cancel()
-      signal.removeEventListener('abort', onAbort)
-    }
-    signal.addEventListener('abort', onAbort)
-    if (signal.aborted) onAbort()
-  })
-  try {
-    return await Promise.race([work, ended])
-  } finally {
-    release()
+  const outcome = await withDeadline(clock, limitMs, work, signal)
+  switch (outcome.kind) {
+    case 'done':
+      return outcome.value
+    case 'timed_out':
+      throw deadlineError('preprocess', limitMs)
+    case 'cancelled':
+      throw clientGone('preprocess')
   }
 }

@@ -1,12 +1,11 @@
 /**
  * Asks an idle engine a small question now and then, so that a dead one is noticed before a user meets it.
  */
-import type { BatonError, Clock, Timer } from '../base/index.ts'
-import { BatonError as TypedError } from '../base/index.ts'
+import type { Clock, Timer } from '../base/index.ts'
+import { BatonError, withDeadline } from '../base/index.ts'
 import { RequestContext } from '../engine/index.ts'
 import type { Engine } from '../engine/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
-import { withDeadline } from './deadline.ts'
 
 interface CanaryOptions {
   readonly clock: Clock
@@ -46,17 +45,17 @@ export class Canary {
     const firstItem = async (): Promise<void> => {
       for await (const _ of engine.generate({ ...request, requestId, isProbe: true }, context))
         return
-      throw new TypedError('backend.stream_incomplete', 'the engine answered a probe with nothing')
+      throw new BatonError('backend.stream_incomplete', 'the engine answered a probe with nothing')
     }
     try {
       const outcome = await withDeadline(clock, timeoutMs, firstItem())
       if (outcome.kind === 'done') return null
-      return new TypedError(
+      return new BatonError(
         'backend.response_timeout',
         `the engine did not answer a probe within ${timeoutMs} ms`,
       )
     } catch (thrown) {
-      return TypedError.from(thrown, 'backend.unknown')
+      return BatonError.from(thrown, 'backend.unknown')
     } finally {
       context.kill()
     }

@@ -4,9 +4,8 @@
  * Owns: the order, who may take how long, and the report. Does not own: what each stage does (`ShutdownWork`).
  * No stage can make another one not happen; what fails is reported and the next one begins.
  */
-import { BatonError, sleep } from '../base/index.ts'
+import { BatonError, sleep, withDeadline } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
-import { withDeadline } from './deadline.ts'
 import { ShutdownBudget } from './shutdown-budget.ts'
 import type { ShutdownConfig, ShutdownStage, StageReason, StageReport } from './shutdown-budget.ts'
 

@@ -2,7 +2,7 @@
  * A deadline around something awaited. The work itself is not stopped (only its owner can do that); its late
  * outcome is dropped.
  */
-import type { Clock } from '../base/index.ts'
+import type { Clock } from './clock.ts'
 
 type DeadlineOutcome<T> =
   | { readonly kind: 'done'; readonly value: T }
