@@ -42,7 +42,7 @@ export class ByteLevelBpe implements Tokenizer {
   readonly #options: ByteLevelBpeOptions
   readonly #finder: AddedTokenFinder
   readonly #addedById = new Map<number, AddedToken>()
-  readonly #cache = new PieceCache()
+  readonly #cache = new PieceCache((piece) => this.#encodePiece(piece))
   readonly #byteIds = new Int32Array(256)
   #symbols = new Int32Array(1024)
 
@@ -91,15 +91,7 @@ export class ByteLevelBpe implements Tokenizer {
 
   #encodePlain(text: string, ids: TokenBuffer): void {
     const { normalize, preTokenize } = this.#options
-    for (const piece of preTokenize(normalize === null ? text : normalize(text))) {
-      const known = this.#cache.get(piece)
-      if (known !== undefined) ids.pushAll(known)
-      else {
-        const fresh = this.#encodePiece(piece)
-        this.#cache.set(piece, fresh)
-        ids.pushAll(fresh)
-      }
-    }
+    this.#cache.encodeAll(preTokenize(normalize === null ? text : normalize(text)), ids)
   }
 
   #encodePiece(piece: string): Uint32Array {

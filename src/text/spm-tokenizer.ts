@@ -52,7 +52,7 @@ export class SpmTokenizer implements Tokenizer {
   readonly #byteById = new Map<number, number>()
   readonly #pairs: SymbolPairs
   readonly #cutsWords: boolean
-  readonly #cache = new PieceCache()
+  readonly #cache = new PieceCache((piece) => this.#encodePiece(piece))
 
   constructor(options: SpmOptions) {
     this.#options = options
@@ -120,15 +120,7 @@ export class SpmTokenizer implements Tokenizer {
 
   #encodePlain(text: string, takesBlank: boolean, ids: TokenBuffer): void {
     const escaped = (takesBlank ? BLANK : '') + text.replaceAll(' ', BLANK)
-    for (const piece of this.#cutsWords ? cutBeforeBlanks(escaped) : [escaped]) {
-      const known = this.#cache.get(piece)
-      if (known !== undefined) ids.pushAll(known)
-      else {
-        const fresh = this.#encodePiece(piece)
-        this.#cache.set(piece, fresh)
-        ids.pushAll(fresh)
-      }
-    }
+    this.#cache.encodeAll(this.#cutsWords ? cutBeforeBlanks(escaped) : [escaped], ids)
   }
 
   #encodePiece(piece: string): Uint32Array {

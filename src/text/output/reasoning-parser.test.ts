@@ -6,6 +6,7 @@ import {
   detectReasoningParser,
   REASONING_PARSER_NAMES,
 } from './reasoning-formats.ts'
+import { everyCut } from '../../../test/text/every-cut.ts'
 
 const vectors = JSON.parse(
   readFileSync(new URL('../../../test/vectors/text-stream.json', import.meta.url), 'utf8'),
@@ -26,15 +27,6 @@ function run(parser: OutputParser | null, pieces: readonly string[]): Outcome {
     if (event.kind === 'text' || event.kind === 'reasoning') outcome[event.kind] += event.text
   }
   return outcome
-}
-
-/** In one piece, cut in two at every place, and one UTF-16 unit at a time. */
-function everyCut(text: string): string[][] {
-  const cuts = Array.from({ length: text.length + 1 }, (_, at) => [
-    text.slice(0, at),
-    text.slice(at),
-  ])
-  return [[text], text.split(''), ...cuts]
 }
 
 describe('reasoning parsers', () => {

@@ -7,6 +7,7 @@ import {
   detectToolCallParser,
   TOOL_CALL_PARSER_NAMES,
 } from './tool-formats.ts'
+import { everyCut } from '../../../test/text/every-cut.ts'
 
 const TOOLS: readonly OfferedTool[] = [
   {
@@ -46,14 +47,6 @@ function run(parser: OutputParser | null, pieces: readonly string[]): Outcome {
   }
   expect(outcome.calls.length).toBe(open.length)
   return outcome
-}
-
-function everyCut(text: string): string[][] {
-  const cuts = Array.from({ length: text.length + 1 }, (_, at) => [
-    text.slice(0, at),
-    text.slice(at),
-  ])
-  return [[text], text.split(''), ...cuts]
 }
 
 type Row = [parser: string, output: string, text: string, calls: (readonly [string, unknown])[]]
