@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { SimEngine } from '../engine/index.ts'
-import { RecordedReply } from '../worker/recorded-reply.ts'
+import { RecordedReply } from '../../test/worker/recorded-reply.ts'
 import { MemoryDiscovery } from './discovery/memory-discovery.ts'
 import { HostedWorker } from './hosted-worker.ts'
 import { osClock } from './os-clock.ts'
@@ -84,6 +84,7 @@ describe('worker admin - health', () => {
       /baton_worker_requests_total\{outcome="length",worker_id="\d+",mode="agg"\} 1/,
     )
     expect(body).toMatch(/baton_worker_ready\{.*\} 1/)
+    expect(body).toMatch(/^baton_engine_kv_blocks\{dp_rank="0",worker_id="\d+",mode="agg"\} \d+$/m)
   })
 })
 

@@ -2,9 +2,9 @@
  * A reply that keeps what it was given, for tests of whatever serves requests. It counts what came after the end
  * instead of ignoring it.
  */
-import type { BatonError } from '../base/index.ts'
-import type { Chunk } from '../request/index.ts'
-import type { ReplyPort } from '../wire/index.ts'
+import type { BatonError } from '../../src/base/index.ts'
+import type { Chunk } from '../../src/request/index.ts'
+import type { ReplyPort } from '../../src/wire/index.ts'
 
 export class RecordedReply implements ReplyPort {
   readonly tokens: number[] = []
