@@ -17,7 +17,7 @@ export const NONCE_BYTES = 16
 const MAGIC = 0x4e544142
 const HEAD_BYTES = 8 + NONCE_BYTES
 
-export type WireRole = 'frontend' | 'worker' | 'kv-server' | 'kv-client'
+export type WireRole = 'frontend' | 'worker' | 'kv-server' | 'kv-client' | 'boostr'
 
 /** What a side says of itself. */
 export interface HelloBody {
@@ -91,10 +91,10 @@ function expectCommonVersion(version: number, versionOldest: number): void {
   )
 }
 
+const ROLES: readonly unknown[] = ['frontend', 'worker', 'kv-server', 'kv-client', 'boostr']
+
 function isRole(value: unknown): value is WireRole {
-  return (
-    value === 'frontend' || value === 'worker' || value === 'kv-server' || value === 'kv-client'
-  )
+  return ROLES.includes(value)
 }
 
 function isTextList(value: unknown): value is readonly string[] {
