@@ -15,9 +15,9 @@ export type OptionGroup =
   | 'simulated engine'
   | 'operation'
 
-export interface OptionSpec {
+export interface OptionSpec<Key extends string = string> {
   /** camelCase; also the key in the config file. */
-  readonly key: string
+  readonly key: Key
   readonly group: OptionGroup
   /** Placeholder in the help, for example `<n>`; empty for a switch. */
   readonly value: string
@@ -63,16 +63,16 @@ const byteSize = z.union([z.number(), z.string()]).transform((value, context) =>
   return Math.floor(Number(match[1]) * unit)
 })
 
-const spec = (
+const spec = <Key extends string>(
   group: OptionGroup,
-  key: string,
+  key: Key,
   value: string,
   schema: z.ZodType,
   fallback: OptionSpec['default'],
   help: string,
-): OptionSpec => ({ group, key, value, schema, default: fallback, help })
+): OptionSpec<Key> => ({ group, key, value, schema, default: fallback, help })
 
-export const OPTION_TABLE: readonly OptionSpec[] = [
+const TABLE = [
   spec(
     'model',
     'model',
@@ -328,6 +328,9 @@ export const OPTION_TABLE: readonly OptionSpec[] = [
     'silent, error, warn, info or debug',
   ),
 ]
+
+export type OptionKey = (typeof TABLE)[number]['key']
+export const OPTION_TABLE: readonly OptionSpec[] = TABLE
 
 export const flagOf = (option: OptionSpec): string => `--${kebab(option.key)}`
 export const variableOf = (option: OptionSpec): string =>

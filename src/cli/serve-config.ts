@@ -3,6 +3,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import { BatonError } from '../base/index.ts'
+import type { OptionKey } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 
 export interface ServeConfig {
@@ -51,7 +52,8 @@ const SHIPPED_MODEL = fileURLToPath(
 export function serveConfig(options: readonly ResolvedOption[]): ServeConfig {
   const values = Object.fromEntries(options.map(({ option, value }) => [option.key, value]))
   return {
-    ...(values as unknown as ServeConfig),
+    // The values have passed their schemas; a field without an option does not compile.
+    ...(values as Record<OptionKey, never>),
     model: (values['model'] as string | null) ?? SHIPPED_MODEL,
     ...topologyOf(options),
   }
