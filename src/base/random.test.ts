@@ -25,7 +25,7 @@ describe('seededRandom', () => {
   })
 
   it('10,000 numbers - are in [0, 1) and spread evenly', () => {
-    const counts = new Array<number>(10).fill(0)
+    const counts = Array.from({ length: 10 }, () => 0)
     for (const value of draws(5, 10_000)) {
       expect(value >= 0 && value < 1).toBe(true)
       counts[Math.floor(value * 10)]!++
@@ -38,7 +38,7 @@ describe('randomInt', () => {
   it('is whole, within its bound, and reaches every value', () => {
     const random = seededRandom(9)
     const seen = new Set(Array.from({ length: 200 }, () => randomInt(random, 5)))
-    expect([...seen].sort()).toEqual([0, 1, 2, 3, 4])
+    expect([...seen].toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4])
     expect(randomInt(random, 1)).toBe(0)
   })
 

@@ -11,3 +11,16 @@ export interface EngineMetric {
   /** Metrics of one name have the same label names, and other values. */
   readonly labels?: Readonly<Record<string, string>>
 }
+
+const NAME = /^[a-z_][a-z0-9_]*$/i
+const LABEL = /^(?!__)[a-z_][a-z0-9_]*$/i
+
+/** Whether it can be shown; an engine is foreign code. */
+export function isEngineMetric({ name, kind, value, labels }: EngineMetric): boolean {
+  return (
+    NAME.test(name) &&
+    (kind === 'gauge' || (kind === 'counter' && name.endsWith('_total') && value >= 0)) &&
+    typeof value === 'number' &&
+    Object.keys(labels ?? {}).every((label) => LABEL.test(label))
+  )
+}

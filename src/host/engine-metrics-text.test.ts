@@ -45,10 +45,12 @@ describe('engineMetricsText', () => {
     ['a name with a blank', { name: 'a b' }],
     ['a name with a line', { name: 'a 1\nbaton_worker_ready' }],
     ['a label that is none', { labels: { 'a-b': 'x' } }],
+    ['a counter without _total', { name: 'odd' }],
+    ['a counter below zero', { value: -1 }],
     ['an unknown kind', { kind: 'histogram' }],
     ['a value that is no number', { value: '1\nx 2' }],
   ])('%s - is left out, the rest stays', (_what, change) => {
-    const odd = { ...hits, name: 'odd', ...change } as EngineMetric
+    const odd = { ...hits, name: 'odd_total', ...change } as EngineMetric
     expect(engineMetricsText([odd, hits])).toBe(engineMetricsText([hits]))
   })
 

@@ -3,10 +3,9 @@
  *
  * An engine is foreign code: a metric that does not fit the format is left out, so that it cannot spoil the rest.
  */
+import { isEngineMetric } from '../engine/index.ts'
 import type { EngineMetric } from '../engine/index.ts'
 
-const NAME = /^[a-z_][a-z0-9_]*$/i
-const LABEL = /^(?!__)[a-z_][a-z0-9_]*$/i
 const PREFIX = 'baton_engine_'
 
 /** `labels` are the worker's and win over the engine's. */
@@ -16,7 +15,7 @@ export function engineMetricsText(
 ): string {
   const families = new Map<string, EngineMetric[]>()
   for (const metric of metrics) {
-    if (!fitsFormat(metric)) continue
+    if (!isEngineMetric(metric)) continue
     const family = families.get(metric.name) ?? []
     // The first one decides what kind of family it is.
     if (family[0] !== undefined && family[0].kind !== metric.kind) continue
@@ -24,15 +23,6 @@ export function engineMetricsText(
     families.set(metric.name, family)
   }
   return [...families].map(([name, family]) => familyText(PREFIX + name, family, labels)).join('')
-}
-
-function fitsFormat({ name, kind, value, labels }: EngineMetric): boolean {
-  return (
-    NAME.test(name) &&
-    (kind === 'counter' || kind === 'gauge') &&
-    typeof value === 'number' &&
-    Object.keys(labels ?? {}).every((label) => LABEL.test(label))
-  )
 }
 
 function familyText(

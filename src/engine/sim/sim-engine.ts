@@ -8,7 +8,9 @@ import { BatonError, sleep } from '../../base/index.ts'
 import type { Clock, WorkerId } from '../../base/index.ts'
 import type { EngineConfig, GenerateRequest } from '../../request/index.ts'
 import type { Engine, EngineObserver } from '../engine.ts'
+import type { EngineMetric } from '../engine-metric.ts'
 import type { GenerateContext } from '../generate-context.ts'
+import { metricsOfLoad } from '../load-metrics.ts'
 import { hashBlockOfOutput, hashPrompt } from './block-hashing.ts'
 import { createSimEngineConfig, faultOf } from './sim-options.ts'
 import type { SimEngineConfig, SimEngineOptions } from './sim-options.ts'
@@ -108,6 +110,10 @@ export class SimEngine implements Engine, SimStreamHost {
       routing: {},
       isProbe: true,
     }
+  }
+
+  metrics(): readonly EngineMetric[] {
+    return this.#ranks.flatMap(({ scheduler }, rank) => metricsOfLoad(scheduler.load(rank)))
   }
 
   observe(observer: EngineObserver): void {

@@ -357,6 +357,13 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
         prefillTokensInFlight: 0,
       }),
   }),
+  'metrics-failed': life({
+    metrics: () => {
+      throw new Error('no numbers today')
+    },
+  }),
+  'metrics-invalid': life({ metrics: () => [{ ...hits, name: 'hits per second' }] }),
+  'metrics-unstable': life({ metrics: () => [{ ...hits, name: `hits${scrapes++}_total` }] }),
   'drain-failed': life({ drain: never }),
   'cleanup-failed': life({ cleanup: never }),
   'cleanup-leaves-streams': make(
@@ -408,6 +415,9 @@ const REQUEST: GenerateRequest = {
   eosTokenIds: [],
   routing: {},
 }
+
+const hits = { name: 'hits_total', help: 'Hits', kind: 'counter', value: 1 } as const
+let scrapes = 0
 
 function check(broken: Broken) {
   const clock = new VirtualClock({ settle: () => new Promise(setImmediate) })

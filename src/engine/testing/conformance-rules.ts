@@ -32,6 +32,10 @@ export const CONFORMANCE_RULES = {
   'kv-event-removed-unknown': 'Only what was stored is removed.',
   'load-report-invalid':
     'Load reports hold whole numbers and not more active blocks than there are.',
+  'metrics-failed': '`metrics` does not throw.',
+  'metrics-invalid':
+    'Metrics have a name, a kind and a number that can be shown; counters end in `_total`.',
+  'metrics-unstable': 'Two readings of an idle engine have the same metrics.',
   'drain-failed': '`drain` of an idle engine resolves within the deadline.',
   'cleanup-failed': '`cleanup` resolves within the deadline.',
   'cleanup-leaves-streams': '`cleanup` ends the streams that are live.',

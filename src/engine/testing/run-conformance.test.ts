@@ -33,6 +33,7 @@ describe('runConformance - engines that keep the contract', () => {
       'logprobs',
       'seed',
       'health',
+      'metrics',
       'abort',
       'drain',
     ])

@@ -30,6 +30,7 @@ import {
   checkDrain,
   checkStart,
 } from './life-checks.ts'
+import { checkMetrics } from './metrics-check.ts'
 import { ObserverCheck } from './observer-checks.ts'
 
 type Check = readonly [name: string, run: (subject: ConformanceSubject) => Promise<void>]
@@ -42,6 +43,7 @@ const CHECKS: readonly Check[] = [
   ['seed', checkSeed],
   ['errors', checkErrors],
   ['health', checkHealth],
+  ['metrics', checkMetrics],
   ['stop-before-first', checkStopBeforeFirst],
   ['stop-in-middle', checkStopInMiddle],
   ['concurrent-stop', checkConcurrentStop],

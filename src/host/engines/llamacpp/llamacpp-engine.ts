@@ -8,9 +8,10 @@ import { randomInt } from 'node:crypto'
 import { basename } from 'node:path'
 import { BatonError } from '../../../base/index.ts'
 import type { WorkerId } from '../../../base/index.ts'
-import { KvBlockStore } from '../../../engine/index.ts'
+import { KvBlockStore, metricsOfLoad } from '../../../engine/index.ts'
 import type {
   Engine,
+  EngineMetric,
   EngineObserver,
   GenerateContext,
   KvBlockSource,
@@ -38,6 +39,7 @@ export class LlamaCppEngine implements Engine {
   readonly #events = new KvEventLog()
   readonly #runs = new Map<string, SequenceRun>()
   #bindings: NativeBindings | undefined
+  #load: LoadReport | undefined
   #loaded: LoadedModel | undefined
   #loop: StepLoop | undefined
   #store: KvBlockStore | undefined
@@ -141,6 +143,11 @@ export class LlamaCppEngine implements Engine {
     return this.#cleaned
   }
 
+  /** Nothing before the first step. */
+  metrics(): readonly EngineMetric[] {
+    return this.#load === undefined ? [] : metricsOfLoad(this.#load)
+  }
+
   healthCheckPayload(): GenerateRequest | null {
     if (this.#loaded === undefined) return null
     return {
@@ -211,6 +218,7 @@ export class LlamaCppEngine implements Engine {
   }
 
   #report(load: LoadReport): void {
+    this.#load = load
     this.#flushEvents()
     this.#observer?.load(load)
   }

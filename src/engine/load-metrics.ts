@@ -1,0 +1,23 @@
+/**
+ * The load of a rank as metrics, for engines that report load anyway.
+ */
+import type { LoadReport } from '../kv/index.ts'
+import type { EngineMetric } from './engine-metric.ts'
+
+export function metricsOfLoad(load: LoadReport): readonly EngineMetric[] {
+  const labels = { dp_rank: String(load.dpRank) }
+  const gauge = (name: string, help: string, value: number): EngineMetric => ({
+    name,
+    help,
+    kind: 'gauge',
+    value,
+    labels,
+  })
+  return [
+    gauge('kv_blocks_active', 'Blocks of KV that requests hold', load.activeBlocks),
+    gauge('kv_blocks', 'Blocks of KV that there are', load.totalBlocks),
+    gauge('requests_running', 'Requests in the batch', load.runningRequests),
+    gauge('requests_queued', 'Requests that wait for the batch', load.queuedRequests),
+    gauge('prefill_tokens', 'Prompt tokens still to be computed', load.prefillTokensInFlight),
+  ]
+}
