@@ -180,6 +180,23 @@ describe('the HTTP API of a running server', () => {
     ])
   })
 
+  it('reasoning - is told from the answer, and bounded by max_thinking_tokens', async () => {
+    const messages = [
+      { role: 'user', content: 'Simon has a pink rope. What does Simon have? /think' },
+    ]
+    const reply = await chat({ messages, max_tokens: 80 })
+    const said = (of: Reply) =>
+      (json(of) as { choices: { message: { content: string; reasoning_content: string } }[] })
+        .choices[0]?.message
+    expect(said(reply)?.reasoning_content).toContain('What does Simon have?')
+    expect(said(reply)?.content).toContain('Simon has a pink rope.')
+    const short = await chat({ messages, max_tokens: 80, nvext: { max_thinking_tokens: 4 } })
+    const thought = said(short)?.reasoning_content ?? ''
+    expect(thought).not.toBe('')
+    expect(thought.length).toBeLessThan((said(reply)?.reasoning_content ?? '').length)
+    expect(said(short)?.content).not.toContain('think>')
+  })
+
   it('embeddings - refused by name', async () => {
     const refused = await post('/v1/embeddings', { model: 'storyteller', input: 'hi' })
     expect([refused.status, json(refused)]).toMatchObject([

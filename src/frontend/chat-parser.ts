@@ -22,6 +22,8 @@ export function chatParser(
   prompt: PreparedPrompt,
 ): OutputParser | null {
   if (isForcedCall(call)) return new ForcedCallParser()
+  // All of it is the answer then, and a tag inside of it is text.
+  if (call.sampling.guided !== undefined) return null
   const format = outputFormatOf(text, model)
   const looksForCalls = call.tools.length > 0 && call.toolChoice !== 'none'
   if (format.reasoning === null && !looksForCalls) return null

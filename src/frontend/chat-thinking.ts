@@ -19,7 +19,8 @@ export function chatThinkingLimit(
 ): ThinkingLimit | null {
   const limit = call.nvext.max_thinking_tokens
   const name = outputFormatOf(text, model).reasoning
-  if (limit === undefined || name === null) return null
+  // Guided output has no thought in it.
+  if (limit === undefined || name === null || call.sampling.guided !== undefined) return null
   const options = prompt.text === undefined ? {} : { promptText: prompt.text }
   const createParser = () => createReasoningParser(name, options)
   const first = createParser()

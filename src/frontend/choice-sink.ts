@@ -172,7 +172,14 @@ export class ChoiceSink implements ReplySink {
       this.#output.textWithLogprobs(piece, logprobs)
       return
     }
-    if (piece !== '') this.#emit(piece)
+    const events = piece === '' ? [] : this.#parser.push(piece)
+    const [only] = events
+    // Most often the parser lets a piece through as it is; else the logprobs follow in a chunk of their own.
+    if (events.length === 1 && only?.kind === 'text') {
+      this.#output.textWithLogprobs(only.text, logprobs)
+      return
+    }
+    for (const event of events) this.#output.part(event)
     this.#output.textWithLogprobs('', logprobs)
   }
 

@@ -42,6 +42,20 @@ describe('reasoning', () => {
     expect(joined(events, 'content')).toBe('Yes.')
   })
 
+  it('is found without a flag where the vocabulary has the tags', async () => {
+    const it_ = new ScriptedFrontend({ script: says('<think>Hm, well.</think>Yes.') })
+    const { message } = (await it_.chat()).json.choices[0]
+    expect(message).toMatchObject({ content: 'Yes.', reasoning_content: 'Hm, well.' })
+  })
+
+  it('inside of guided output - tags are text', async () => {
+    const text = '{"a": "<think>b</think><tool_call>"}'
+    const it_ = start(says(text))
+    const response_format = { type: 'json_object' }
+    const { message } = (await it_.chat({ response_format, tools: TOOLS })).json.choices[0]
+    expect(message.content).toBe(text)
+  })
+
   it('max_thinking_tokens - the thought is closed, and the answer follows', async () => {
     const thought = 'one two three four five six seven eight'
     const it_ = start((run, nth) => {

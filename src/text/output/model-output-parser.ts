@@ -17,10 +17,15 @@ interface ModelOutputOptions extends OutputFormat {
   readonly promptText?: string
 }
 
-/** What the model's chat template shows that it speaks. */
+/** What the model's chat template shows that it speaks; a vocabulary that has the tags as tokens shows it as well. */
 export function detectOutputFormat(model: ModelText): OutputFormat {
   const source = model.template?.source ?? ''
-  return { reasoning: detectReasoningParser(source), toolCalls: detectToolCallParser(source) }
+  const added = new Set(model.tokenizer.addedTokens.map((token) => token.text))
+  const hasTags = added.has('<think>') && added.has('</think>')
+  return {
+    reasoning: detectReasoningParser(source) ?? (hasTags ? 'basic' : null),
+    toolCalls: detectToolCallParser(source),
+  }
 }
 
 /** Null: nothing to look for, the text is the output. Unknown names are null as well; check them at the start. */
