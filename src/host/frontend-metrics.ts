@@ -7,17 +7,12 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../frontend/index.ts'
 import type { RouterStatus } from '../router/index.ts'
+import { describeMetrics } from './metric-description.ts'
+import type { MetricDescription } from './metric-description.ts'
 
 interface FrontendMetricsOptions {
   /** Asked at each scrape: the router's own view of every model. */
   readonly routers: () => readonly (readonly [model: string, status: RouterStatus])[]
-}
-
-export interface MetricDescription {
-  readonly name: string
-  readonly help: string
-  readonly labelNames: readonly string[]
-  readonly type: string
 }
 
 /** `count` bounds spaced evenly on a log scale, two significant figures. */
@@ -125,10 +120,7 @@ export class FrontendMetrics implements FrontendObserver {
 
   /** Every metric with its labels, for docs/metrics.md. */
   describe(): readonly MetricDescription[] {
-    return this.#registry.getMetricsAsArray().map((metric) => {
-      const { name, help, labelNames } = metric as unknown as MetricDescription
-      return { name, help, labelNames, type: metric.constructor.name.toLowerCase() }
-    })
+    return describeMetrics(this.#registry)
   }
 
   close(): void {

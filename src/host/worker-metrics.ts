@@ -7,7 +7,8 @@ import { unreachable } from '../base/index.ts'
 import type { EngineMetric } from '../engine/index.ts'
 import type { WorkerEvent, WorkerHealth } from '../worker/index.ts'
 import { engineMetricsText } from './engine-metrics-text.ts'
-import type { MetricDescription } from './frontend-metrics.ts'
+import { describeMetrics } from './metric-description.ts'
+import type { MetricDescription } from './metric-description.ts'
 
 const SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 
@@ -124,10 +125,7 @@ export class WorkerMetrics {
 
   /** Every metric with its labels, for docs/metrics.md. */
   describe(): readonly MetricDescription[] {
-    return this.#registry.getMetricsAsArray().map((metric) => {
-      const { name, help, labelNames } = metric as unknown as MetricDescription
-      return { name, help, labelNames, type: metric.constructor.name.toLowerCase() }
-    })
+    return describeMetrics(this.#registry)
   }
 
   #counter(name: string, help: string, labelNames: string[]): Counter {
