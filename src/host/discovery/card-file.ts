@@ -25,7 +25,12 @@ const engineSchema = z.looseObject({
 })
 
 const cardSchema = z.looseObject({
-  workerId: z.string().refine((text) => parseWorkerId(text) === text),
+  workerId: z.string().transform((text, context) => {
+    const workerId = parseWorkerId(text)
+    if (workerId === text) return workerId
+    context.addIssue({ code: 'custom', message: 'not a worker id' })
+    return z.NEVER
+  }),
   mode: z
     .enum(['aggregated', 'agg', 'prefill', 'decode'])
     .transform((mode) => parseDisaggregationMode(mode)),
@@ -69,5 +74,5 @@ export function decodeCardFile(text: string): CardFile {
     const where = issue === undefined ? '' : ` at ${issue.path.join('.')}: ${issue.message}`
     throw new BatonError('transport.protocol', `the entry is not a worker card${where}`)
   }
-  return result.data as unknown as CardFile
+  return result.data as CardFile
 }
