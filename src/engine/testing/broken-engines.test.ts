@@ -87,38 +87,40 @@ const make = (build: (Base: typeof SoundEngine) => new (clock: Clock) => Engine)
   return { make: (clock) => new Built(clock) }
 }
 
+type Items = (
+  sound: () => AsyncGenerator<Chunk>,
+  request: GenerateRequest,
+  context: GenerateContext,
+  engine: SoundEngine,
+) => AsyncGenerator<Chunk>
+
+/** A reply that is made of the sound one. */
+const items = (change: Items): Broken => ({
+  make: (clock) => {
+    const engine = new SoundEngine(clock)
+    const sound = engine.items.bind(engine)
+    engine.items = (request, context) =>
+      change(() => sound(request, context), request, context, engine)
+    return engine
+  },
+})
+
 /** Wrong chunks of a plain request. */
 const chunks = (change: (chunk: Chunk) => Chunk): Broken =>
-  make(
-    (Base) =>
-      class extends Base {
-        override async *items(
-          request: GenerateRequest,
-          context: GenerateContext,
-        ): AsyncGenerator<Chunk> {
-          for await (const chunk of super.items(request, context)) yield change(chunk)
-        }
-      },
-  )
+  items(async function* (sound) {
+    for await (const chunk of sound()) yield change(chunk)
+  })
 
 /** What happens at the first look after a stop. */
 const afterStop = (
   react: (engine: SoundEngine, context: GenerateContext) => AsyncGenerator<Chunk>,
 ): Broken =>
-  make(
-    (Base) =>
-      class extends Base {
-        override async *items(
-          request: GenerateRequest,
-          context: GenerateContext,
-        ): AsyncGenerator<Chunk> {
-          for await (const chunk of super.items(request, context)) {
-            if (chunk.finish === 'cancelled') yield* react(this, context)
-            yield chunk
-          }
-        }
-      },
-  )
+  items(async function* (sound, _request, context, engine) {
+    for await (const chunk of sound()) {
+      if (chunk.finish === 'cancelled') yield* react(engine, context)
+      yield chunk
+    }
+  })
 
 const replaced = (generate: (engine: SoundEngine) => AsyncIterable<Chunk>): Broken => ({
   make: (clock) => {
@@ -139,33 +141,17 @@ const block = Uint32Array.of(1, 2)
 const noLocals = new Uint32Array(0)
 
 const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
-  'item-after-terminal': make(
-    (Base) =>
-      class extends Base {
-        override async *items(
-          request: GenerateRequest,
-          context: GenerateContext,
-        ): AsyncGenerator<Chunk> {
-          yield* super.items(request, context)
-          yield tokenChunk(1)
-        }
-      },
-  ),
+  'item-after-terminal': items(async function* (sound) {
+    yield* sound()
+    yield tokenChunk(1)
+  }),
   'missing-terminal': replaced(async function* () {
     yield tokenChunk(1)
   }),
-  'error-untyped': make(
-    (Base) =>
-      class extends Base {
-        override async *items(
-          request: GenerateRequest,
-          context: GenerateContext,
-        ): AsyncGenerator<Chunk> {
-          if (request.tokenIds.length === 0) throw new Error('empty')
-          yield* super.items(request, context)
-        }
-      },
-  ),
+  'error-untyped': items(async function* (sound, request) {
+    if (request.tokenIds.length === 0) throw new Error('empty')
+    yield* sound()
+  }),
   'finish-unknown': chunks((chunk) =>
     chunk.finish === undefined ? chunk : { ...chunk, finish: 'tired' as FinishReason },
   ),
@@ -211,36 +197,20 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
     yield tokenChunk(1)
     throw new BatonError('backend.unknown', 'no')
   }),
-  'stream-not-closed': make(
-    (Base) =>
-      class extends Base {
-        override async *items(
-          request: GenerateRequest,
-          context: GenerateContext,
-        ): AsyncGenerator<Chunk> {
-          yield* super.items(request, context)
-          await never()
-        }
-      },
-  ),
+  'stream-not-closed': items(async function* (sound) {
+    yield* sound()
+    await never()
+  }),
   'response-timeout': replaced(async function* () {
     yield await never()
   }),
   'finish-wrong': chunks((chunk) =>
     chunk.finish === undefined ? chunk : { ...chunk, finish: 'cancelled' },
   ),
-  'concurrent-generate-failed': make(
-    (Base) =>
-      class extends Base {
-        override async *items(
-          request: GenerateRequest,
-          context: GenerateContext,
-        ): AsyncGenerator<Chunk> {
-          if (this.live > 4) throw new BatonError('capacity.worker_overloaded', 'too many')
-          yield* super.items(request, context)
-        }
-      },
-  ),
+  'concurrent-generate-failed': items(async function* (sound, _request, _context, engine) {
+    if (engine.live > 4) throw new BatonError('capacity.worker_overloaded', 'too many')
+    yield* sound()
+  }),
   'prefill-result-missing': {
     ...chunks(({ prefillResult: _prefillResult, ...chunk }) => chunk),
     options: { mode: 'prefill' },
@@ -261,40 +231,24 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   'kill-not-observed': afterStop(async function* (_engine, context) {
     if (context.isKilled) yield await never()
   }),
-  'cancel-hurts-others': make(
-    (Base) =>
-      class extends Base {
-        override async *items(
-          request: GenerateRequest,
-          context: GenerateContext,
-        ): AsyncGenerator<Chunk> {
-          for await (const chunk of super.items(request, context)) {
-            if (chunk.finish === 'cancelled' && this.live > 1) this.isRunning = false
-            yield chunk
-          }
-          if (this.live === 1) this.isRunning = true
-        }
-      },
-  ),
-  'drop-not-observed': make(
-    (Base) =>
-      class extends Base {
-        override async *items(
-          request: GenerateRequest,
-          context: GenerateContext,
-        ): AsyncGenerator<Chunk> {
-          let hasEnded = false
-          try {
-            for await (const chunk of super.items(request, context)) {
-              hasEnded = chunk.finish !== undefined
-              yield chunk
-            }
-          } finally {
-            if (!hasEnded) await never()
-          }
-        }
-      },
-  ),
+  'cancel-hurts-others': items(async function* (sound, _request, _context, engine) {
+    for await (const chunk of sound()) {
+      if (chunk.finish === 'cancelled' && engine.live > 1) engine.isRunning = false
+      yield chunk
+    }
+    if (engine.live === 1) engine.isRunning = true
+  }),
+  'drop-not-observed': items(async function* (sound) {
+    let hasEnded = false
+    try {
+      for await (const chunk of sound()) {
+        hasEnded = chunk.finish !== undefined
+        yield chunk
+      }
+    } finally {
+      if (!hasEnded) await never()
+    }
+  }),
   'drop-not-released': make(
     (Base) =>
       class extends Base {
