@@ -189,6 +189,21 @@ describe('the Anthropic client', () => {
     expect(message.content.every((block) => block.type === 'text')).toBe(true)
   })
 
+  it('thinking - a block of its own before the text, whole and streamed', async () => {
+    const request = {
+      ...base,
+      max_tokens: 80,
+      messages: user('Simon has a pink rope. What does Simon have? /think'),
+    }
+    const whole = await client.messages.create(request)
+    expect(whole.content).toMatchObject([
+      { type: 'thinking', thinking: expect.stringContaining('What does Simon have?') },
+      { type: 'text', text: expect.stringContaining('Simon has a pink rope.') },
+    ])
+    const streamed = await client.messages.stream(request).finalMessage()
+    expect(streamed.content).toEqual(whole.content)
+  })
+
   it('usage - what came from the cache is counted apart', async () => {
     const request = {
       ...base,

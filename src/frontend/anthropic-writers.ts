@@ -138,7 +138,7 @@ class AnthropicReply implements StreamedWriter, WholeWriter, ChoiceOutput {
 
   #openProse(kind: 'text' | 'thinking'): Block {
     const block: Block = { kind, text: '' }
-    this.#start(block, kind === 'text' ? { type: kind, text: '' } : { type: kind, thinking: '' })
+    this.#start(block, blockObject(block))
     const index = this.#blocks.length - 1
     this.#deltaOpening = textDeltaOpening(index, kind === 'text' ? 'text_delta' : 'thinking_delta')
     return block
