@@ -1,6 +1,9 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -179,6 +182,28 @@ describe('worker process - coming up', () => {
     expect(await readdir(folder)).toEqual([])
   })
 
+  it('a port that is taken - is told to the parent, exit code 1', async () => {
+    const other = createServer().listen(0, '127.0.0.1')
+    ends.push(() => other.close())
+    await once(other, 'listening')
+    const { port } = other.address() as AddressInfo
+    const worker = startWorker(await fleetFolder(), { worker: { port } })
+    expect(await worker.report).toMatchObject({
+      kind: 'failed',
+      error: { code: 'host.address_in_use' },
+    })
+    expect(await worker.ended).toBe(1)
+  })
+
+  it('a signal while the engine starts - the start is let finish, then it ends with 0, never registered', async () => {
+    const folder = await fleetFolder()
+    const worker = startWorker(folder, { sim: { startupMs: 300 }, tellsOfStart: true })
+    expect(await worker.report).toEqual({ kind: 'starting' })
+    worker.child.kill('SIGTERM')
+    expect(await worker.ended).toBe(0)
+    expect(await readdir(folder)).toEqual([])
+  })
+
   it('without a parent - says it as a line of JSON', async () => {
     const worker = startWorker(await fleetFolder(), {}, 'stdout')
     expect(await worker.report).toMatchObject({ kind: 'ready' })
@@ -218,6 +243,14 @@ describe('worker process - going down', () => {
     worker.child.kill('SIGTERM')
     expect(await worker.ended).toBe(70)
     expect(await sent.ended).toMatch(/^transport\./)
+  })
+
+  it('a process that overstays its budget - exits with 70', async () => {
+    const shutdown = { totalMs: 200, routerGraceMs: 0, forceExitAfterMs: 200 }
+    const { worker, view } = await scene({ worker: { shutdown }, hangsInCleanup: true })
+    worker.child.kill('SIGTERM')
+    expect(await worker.ended).toBe(70)
+    await until('left', () => view.left.length === 1)
   })
 
   it('the parent is gone - so is the worker', async () => {

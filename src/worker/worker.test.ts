@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BatonError, workerIdOf } from '../base/index.ts'
+import { BatonError, sleep, workerIdOf } from '../base/index.ts'
 import { SimEngine } from '../engine/index.ts'
 import type { Engine, SimEngineOptions, SimFault } from '../engine/index.ts'
 import type { GenerateRequest, RequestHandle, WorkerCard } from '../request/index.ts'
@@ -229,6 +229,61 @@ describe('Worker - serving', () => {
     await scene.clock.runUntil(reply.ended)
     expect(reply.terminal?.finish).toBe('cancelled')
     expect(scene.calls).not.toContain('abort a')
+  })
+
+  it('a decode request stopped before its first token - is aborted with that token, if it comes', async () => {
+    const scene = new Scene({}, { mode: 'decode' })
+    const { clock } = scene
+    scene.engine.generate = async function* () {
+      await sleep(clock, 100)
+      yield { tokenIds: [7] }
+      await sleep(clock, 100)
+      yield { tokenIds: [], finish: 'cancelled' }
+    } as unknown as SimEngine['generate']
+    await scene.start()
+    const { reply, handle } = scene.serve(requestOf('a'))
+    await clock.run(50)
+    handle.cancel('stop')
+    await clock.run(90)
+    expect(scene.calls).not.toContain('abort a')
+    await clock.run(110)
+    expect(scene.calls.filter((call) => call === 'abort a')).toHaveLength(1)
+    await clock.runUntil(reply.ended)
+    expect(reply.terminal?.finish).toBe('cancelled')
+  })
+
+  it.each([
+    ['ends without a terminal item', [{ tokenIds: [7] }], 'backend.stream_incomplete'],
+    ['ends at once', [], 'backend.stream_incomplete'],
+    ['breaks the contract', [{ tokenIds: [-1] }, { tokenIds: [7] }], 'backend.contract_violation'],
+    ['throws what is not typed', [new TypeError('no')], 'backend.unknown'],
+    [
+      'throws a typed error',
+      [{ tokenIds: [7] }, new BatonError('backend.invalid_argument', 'no')],
+      'backend.invalid_argument',
+    ],
+  ])('an engine that %s - one typed error, iterator closed, no abort', async (_, items, code) => {
+    const scene = new Scene()
+    let closed = 0
+    scene.engine.generate = async function* () {
+      try {
+        for (const item of items) {
+          if (item instanceof Error) throw item
+          yield item
+        }
+      } finally {
+        closed++
+      }
+    } as unknown as SimEngine['generate']
+    await scene.start()
+    const { reply } = scene.serve(requestOf('a'))
+    await scene.clock.runUntil(reply.ended)
+    await scene.clock.settle()
+    expect(reply.failure?.code).toBe(code)
+    expect(reply.itemsAfterEnd).toBe(0)
+    expect(closed).toBe(1)
+    expect(scene.calls).not.toContain('abort a')
+    expect(scene.worker.health().inFlight).toBe(0)
   })
 
   it('a slow reader - holds the engine back and loses nothing', async () => {
