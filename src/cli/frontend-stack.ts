@@ -24,6 +24,7 @@ import type { RouterOptions } from '../router/index.ts'
 import type { ModelText } from '../text/index.ts'
 import type { ServeConfig } from './serve-config.ts'
 import { BATON_VERSION } from './version.ts'
+import { wireSecurity } from './wire-security.ts'
 
 interface FrontendStackOptions {
   readonly config: ServeConfig
@@ -56,7 +57,11 @@ export class FrontendStack {
     const reports = this.#reports()
     this.#tcpPlane =
       options.plane === 'tcp'
-        ? new TcpRequestPlane({ ...reports, software: `baton ${BATON_VERSION}` })
+        ? new TcpRequestPlane({
+            ...reports,
+            ...wireSecurity(config),
+            software: `baton ${BATON_VERSION}`,
+          })
         : null
     this.localPlane = options.plane === 'local' ? new LocalRequestPlane(reports) : null
     this.#plane = (this.#tcpPlane ?? this.localPlane) as RequestPlane

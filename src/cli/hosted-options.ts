@@ -7,6 +7,7 @@ import { openKvTcp } from '../host/index.ts'
 import type { HostedWorkerOptions } from '../host/index.ts'
 import type { ServeConfig } from './serve-config.ts'
 import { BATON_VERSION } from './version.ts'
+import { wireSecurity } from './wire-security.ts'
 
 export function hostedOptions(
   config: ServeConfig,
@@ -15,10 +16,11 @@ export function hostedOptions(
   'engineName' | 'version' | 'openKv' | 'limits' | 'runtimeData' | 'shutdown'
 > {
   const { reasoningParser, toolCallParser } = config
+  const security = wireSecurity(config)
   return {
     engineName: config.engine,
     version: BATON_VERSION,
-    openKv: (mode) => openKvTcp(mode, { host: config.workerHost, ...shmOf(config) }),
+    openKv: (mode) => openKvTcp(mode, { host: config.workerHost, ...security, ...shmOf(config) }),
     limits: { kvFailure: config.kvFailure },
     shutdown: {
       totalMs: (config.graceSeconds + config.drainSeconds) * 1000,

@@ -103,7 +103,7 @@ const TABLE = [
     '<name>',
     oneOf(['none', ...REASONING_PARSER_NAMES]),
     null,
-    'how thinking is told from the answer (default: found from the chat template; none turns it off)',
+    'how thinking is told from the answer (default: found from the chat template and the vocabulary; none turns it off)',
   ),
   spec(
     'model',
@@ -111,7 +111,7 @@ const TABLE = [
     '<name>',
     oneOf(['none', ...TOOL_CALL_PARSER_NAMES]),
     null,
-    'how tool calls are read (default: found from the chat template; none turns it off)',
+    'how tool calls are read (default: found from the chat template and the vocabulary; none turns it off)',
   ),
   spec(
     'engine',
@@ -233,6 +233,34 @@ const TABLE = [
     ),
     isSecret: true,
   },
+  {
+    ...spec(
+      'topology',
+      'wireSecret',
+      '<text>',
+      text,
+      null,
+      'shared secret of the fleet: frontends and workers that do not know it are turned away (better in BATON_WIRE_SECRET than as a flag, which others on the machine can see)',
+    ),
+    isSecret: true,
+  },
+  spec(
+    'topology',
+    'tlsCert',
+    '<path>',
+    text,
+    null,
+    "PEM certificate of this process for TLS between the fleet's processes; with --tls-key and --tls-ca",
+  ),
+  spec('topology', 'tlsKey', '<path>', text, null, 'PEM private key of --tls-cert'),
+  spec(
+    'topology',
+    'tlsCa',
+    '<path>',
+    text,
+    null,
+    "PEM certificate of the fleet's own authority, which has signed the certificates of all its processes",
+  ),
   spec('http', 'host', '<address>', text, '127.0.0.1', 'address of the HTTP frontend'),
   spec(
     'http',

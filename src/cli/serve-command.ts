@@ -118,6 +118,10 @@ function processFleet(
   const specs = roles(config).map(({ name, mode }) => ({
     name,
     args: workerArgs(options, mode, folder),
+    // Not as a flag, which others on this machine could see.
+    ...(config.wireSecret === null
+      ? {}
+      : { environment: { BATON_WIRE_SECRET: config.wireSecret } }),
   }))
   return {
     workers: specs.length,
@@ -132,7 +136,14 @@ function processFleet(
   }
 }
 
-const PASSED_TOPOLOGY = new Set(['workerHost', 'kvTransport', 'kvFailure'])
+const PASSED_TOPOLOGY = new Set([
+  'workerHost',
+  'kvTransport',
+  'kvFailure',
+  'tlsCert',
+  'tlsKey',
+  'tlsCa',
+])
 
 /** The same options as the parent's, as flags, so that a child needs neither its environment nor its config file. */
 function workerArgs(
@@ -148,7 +159,7 @@ function workerArgs(
     )
     .flatMap(({ option, value }) => [flagOf(option), String(value)])
   const topology = options
-    .filter(({ option }) => PASSED_TOPOLOGY.has(option.key))
+    .filter(({ option, value }) => PASSED_TOPOLOGY.has(option.key) && value !== null)
     .flatMap(({ option, value }) => [flagOf(option), String(value)])
   return [
     'worker',

@@ -28,6 +28,10 @@ export interface ServeConfig {
   readonly kvFailure: 'recompute' | 'fail'
   readonly adminPort: number | null
   readonly adminToken: string | null
+  readonly wireSecret: string | null
+  readonly tlsCert: string | null
+  readonly tlsKey: string | null
+  readonly tlsCa: string | null
   readonly kvTransport: 'auto' | 'tcp' | 'shm'
   readonly host: string
   readonly port: number

@@ -13,6 +13,7 @@ import { openDiscovery } from './open-discovery.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 import { serveConfig } from './serve-config.ts'
 import type { ServeConfig } from './serve-config.ts'
+import { wireSecurity } from './wire-security.ts'
 
 export async function runWorker(
   options: readonly ResolvedOption[],
@@ -26,6 +27,7 @@ export async function runWorker(
     ...hostedOptions(config),
     engine,
     mode,
+    ...wireSecurity(config),
     host: config.workerHost,
     port: 0,
     discovery: openDiscovery(config),

@@ -1,0 +1,43 @@
+/**
+ * What guards the connections between the processes of a fleet: a shared secret, TLS, both, or on one machine nothing.
+ */
+import { readFileSync } from 'node:fs'
+import { BatonError } from '../base/index.ts'
+import type { WireTls } from '../host/index.ts'
+import type { ServeConfig } from './serve-config.ts'
+
+export interface WireSecurity {
+  readonly secret?: string
+  readonly tls?: WireTls
+}
+
+/** Throws `config.invalid` that names the option that is missing or whose file cannot be read. */
+export function wireSecurity(
+  config: Pick<ServeConfig, 'wireSecret' | 'tlsCert' | 'tlsKey' | 'tlsCa'>,
+): WireSecurity {
+  const { wireSecret, tlsCert, tlsKey, tlsCa } = config
+  const secret = wireSecret === null ? {} : { secret: wireSecret }
+  if (tlsCert === null && tlsKey === null && tlsCa === null) return secret
+  const tls = {
+    cert: pemOf('--tls-cert', tlsCert),
+    key: pemOf('--tls-key', tlsKey),
+    ca: pemOf('--tls-ca', tlsCa),
+  }
+  return { ...secret, tls }
+}
+
+function pemOf(flag: string, path: string | null): string {
+  if (path === null) {
+    const text = `${flag} is missing: TLS between processes needs --tls-cert, --tls-key and --tls-ca`
+    throw new BatonError('config.invalid', text)
+  }
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    const { message } = BatonError.from(error)
+    throw new BatonError('config.invalid', `${flag}: ${message}`, { cause: error })
+  }
+  if (text.includes('-----BEGIN ')) return text
+  throw new BatonError('config.invalid', `${flag}: ${path} is no PEM file`)
+}
