@@ -14,50 +14,36 @@ export interface SymbolPairs extends PairRanks {
   forgetCharacters(): void
 }
 
-/** Characters of one piece that have no token, numbered behind the vocabulary. */
-class UnknownCharacters {
+/** Symbols of the characters of one piece; those without a token are numbered behind the vocabulary. */
+class PieceSymbols {
   readonly #vocabSize: number
-  readonly #characters: string[] = []
-
-  constructor(vocabSize: number) {
-    this.#vocabSize = vocabSize
-  }
-
-  add(character: string): number {
-    this.#characters.push(character)
-    return this.#vocabSize + this.#characters.length - 1
-  }
-
-  get(symbol: number): string {
-    return this.#characters[symbol - this.#vocabSize] ?? ''
-  }
-
-  clear(): void {
-    this.#characters.length = 0
-  }
-}
-
-export class MergePairs implements SymbolPairs {
   readonly #ids: ReadonlyMap<string, number>
-  readonly #merges: MergeTable
-  readonly #unknown: UnknownCharacters
+  readonly #unknown: string[] = []
 
-  constructor(vocabSize: number, ids: ReadonlyMap<string, number>, merges: MergeTable) {
+  constructor(vocabSize: number, ids: ReadonlyMap<string, number>) {
+    this.#vocabSize = vocabSize
     this.#ids = ids
-    this.#merges = merges
-    this.#unknown = new UnknownCharacters(vocabSize)
   }
 
   symbolOf(character: string): number {
-    return this.#ids.get(character) ?? this.#unknown.add(character)
+    return this.#ids.get(character) ?? this.#vocabSize + this.#unknown.push(character) - 1
   }
 
   characterOf(symbol: number): string {
-    return this.#unknown.get(symbol)
+    return this.#unknown[symbol - this.#vocabSize] ?? ''
   }
 
   forgetCharacters(): void {
-    this.#unknown.clear()
+    this.#unknown.length = 0
+  }
+}
+
+export class MergePairs extends PieceSymbols implements SymbolPairs {
+  readonly #merges: MergeTable
+
+  constructor(vocabSize: number, ids: ReadonlyMap<string, number>, merges: MergeTable) {
+    super(vocabSize, ids)
+    this.#merges = merges
   }
 
   rank(left: number, right: number): number {
@@ -69,21 +55,20 @@ export class MergePairs implements SymbolPairs {
   }
 }
 
-export class ScorePairs implements SymbolPairs {
+export class ScorePairs extends PieceSymbols implements SymbolPairs {
   readonly #names: readonly string[]
   readonly #ids: ReadonlyMap<string, number>
   /** Token id → rank: the place of its score among all scores, best first; equal scores share it. */
   readonly #rankOf: Int32Array
-  readonly #unknown: UnknownCharacters
 
   constructor(
     names: readonly string[],
     ids: ReadonlyMap<string, number>,
     scores: ArrayLike<number>,
   ) {
+    super(names.length, ids)
     this.#names = names
     this.#ids = ids
-    this.#unknown = new UnknownCharacters(names.length)
     this.#rankOf = new Int32Array(names.length).fill(-1)
     const score = (id: number): number => scores[id] ?? 0
     const sorted = [...ids.values()].sort((a, b) => score(b) - score(a))
@@ -96,18 +81,6 @@ export class ScorePairs implements SymbolPairs {
     }
   }
 
-  symbolOf(character: string): number {
-    return this.#ids.get(character) ?? this.#unknown.add(character)
-  }
-
-  characterOf(symbol: number): string {
-    return this.#unknown.get(symbol)
-  }
-
-  forgetCharacters(): void {
-    this.#unknown.clear()
-  }
-
   rank(left: number, right: number): number {
     const id = this.#ids.get(this.#text(left) + this.#text(right))
     return id === undefined ? -1 : this.#rankOf[id]!
@@ -118,6 +91,6 @@ export class ScorePairs implements SymbolPairs {
   }
 
   #text(symbol: number): string {
-    return symbol < this.#names.length ? this.#names[symbol]! : this.#unknown.get(symbol)
+    return symbol < this.#names.length ? this.#names[symbol]! : this.characterOf(symbol)
   }
 }
