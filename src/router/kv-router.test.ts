@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 
 import { ManualClock } from '../../test/router/manual-clock.ts'
+import { storedTokens } from '../../test/router/model-fixture.ts'
 import { card, request } from '../../test/router/scripted-plane.ts'
 import { seededRandom, workerIdOf } from '../base/index.ts'
-import { hashBlocks } from '../kv/index.ts'
 import type { RouterOverrides, RoutingHints } from '../request/index.ts'
 import type { Booking } from './active-sequences.ts'
 import { KvRouter } from './kv-router.ts'
@@ -27,20 +27,7 @@ function build(config: RouterOptions = {}) {
 }
 
 function stored(router: KvRouter, worker: number, tokens: readonly number[], dpRank = 0): void {
-  const hashes = hashBlocks(Uint32Array.from(tokens), 4)
-  router.kvEvents(workerIdOf(worker), {
-    sequence: 0,
-    dpRank,
-    events: [
-      {
-        kind: 'stored',
-        parent: null,
-        hashes: hashes.sequence,
-        localHashes: hashes.local,
-        tier: 'device',
-      },
-    ],
-  })
+  router.kvEvents(workerIdOf(worker), storedTokens(tokens, dpRank))
 }
 
 function select(router: KvRouter, tokens: readonly number[] | number, routing: RoutingHints = {}) {

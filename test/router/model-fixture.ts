@@ -34,11 +34,14 @@ export const BOOTSTRAP = card(1, 'prefill', { engine: { bootstrapHost: 'p', boot
 
 /** A device event that stores the blocks of tokens 0, 1, 2 … */
 export function stored(tokens: number): KvEventBatch {
-  const ids = Uint32Array.from({ length: tokens }, (_, i) => i)
-  const hashes = hashBlocks(ids, 4)
+  return storedTokens(Array.from({ length: tokens }, (_, i) => i))
+}
+
+export function storedTokens(tokens: readonly number[], dpRank = 0): KvEventBatch {
+  const hashes = hashBlocks(Uint32Array.from(tokens), 4)
   return {
     sequence: 0,
-    dpRank: 0,
+    dpRank,
     events: [
       {
         kind: 'stored',
