@@ -22,7 +22,7 @@ export interface StreamOutcome {
   readonly notClosed?: boolean
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   readonly context?: RequestContext
   readonly deadlineMs?: number
   /** Called after each item, with how many there were. */
