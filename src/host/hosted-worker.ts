@@ -24,6 +24,7 @@ import type { OpenKv } from './open-kv.ts'
 import type { LocalRequestPlane } from './planes/local-request-plane.ts'
 import type { HttpServer } from './http-server.ts'
 import { TcpWorkerServer } from './planes/tcp-worker-server.ts'
+import type { WireTls } from './planes/wire-tls.ts'
 import { listenWorkerAdmin } from './worker-admin.ts'
 import { WorkerMetrics } from './worker-metrics.ts'
 
@@ -35,6 +36,7 @@ export type WorkerPlane =
       /** 0: any free port. */
       readonly port: number
       readonly secret?: string
+      readonly tls?: WireTls
     }
   | { readonly kind: 'local'; readonly plane: LocalRequestPlane }
 
@@ -143,7 +145,7 @@ export class HostedWorker {
       const uplink = plane.plane.addWorker(this.workerId, this.worker)
       return { host: 'in-process', port: 0, uplink, kv }
     }
-    const { host, port, secret } = plane
+    const { host, port, secret, tls } = plane
     const server = await TcpWorkerServer.listen({
       handler: this.worker,
       host,
@@ -151,6 +153,7 @@ export class HostedWorker {
       workerId: this.workerId,
       software: `baton ${version}`,
       ...(secret === undefined ? {} : { secret }),
+      ...(tls === undefined ? {} : { tls }),
     })
     this.#server = server
     return { host, port: server.port, uplink: server, kv }
@@ -172,8 +175,12 @@ export class HostedWorker {
     const { mode, plane, openKv } = this.#options
     if (openKv !== undefined) return openKv(mode)
     if (plane.kind === 'local') return openKvTcp(mode, { host: '127.0.0.1' })
-    const { host, secret } = plane
-    return openKvTcp(mode, { host, ...(secret === undefined ? {} : { secret }) })
+    const { host, secret, tls } = plane
+    return openKvTcp(mode, {
+      host,
+      ...(secret === undefined ? {} : { secret }),
+      ...(tls === undefined ? {} : { tls }),
+    })
   }
 
   async #closeEnds(): Promise<void> {

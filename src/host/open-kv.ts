@@ -5,6 +5,7 @@ import type { DisaggregationMode } from '../request/index.ts'
 import type { KvEnds } from '../worker/index.ts'
 import { KvTcpClient } from './planes/kv-tcp-client.ts'
 import { KvTcpServer } from './planes/kv-tcp-server.ts'
+import type { WireTls } from './planes/wire-tls.ts'
 
 export interface OpenKv {
   readonly ends: KvEnds
@@ -19,6 +20,7 @@ interface KvTcpEndsOptions {
   /** 0: any free port. */
   readonly port?: number
   readonly secret?: string
+  readonly tls?: WireTls
   /** Folder of shared memory through which workers of one machine pass blocks; absent: everything over the socket. */
   readonly shmDir?: string
 }
@@ -31,9 +33,10 @@ export async function openKvTcp(
     const server = await KvTcpServer.listen(options)
     return { ends: { server }, close: () => server.close() }
   }
-  const { secret, shmDir } = options
+  const { secret, shmDir, tls } = options
   const client = new KvTcpClient({
     ...(secret === undefined ? {} : { secret }),
+    ...(tls === undefined ? {} : { tls }),
     ...(shmDir === undefined ? {} : { shmDir }),
   })
   return { ends: { client }, close: () => client.close() }

@@ -14,6 +14,7 @@ import { HostedWorker } from './hosted-worker.ts'
 import type { HostedWorkerOptions } from './hosted-worker.ts'
 import { workerLog } from './worker-log.ts'
 import type { WorkerReport } from './worker-supervisor.ts'
+import type { WireTls } from './planes/wire-tls.ts'
 
 const EXIT_START_FAILED = 1
 const EXIT_FORCED = 70
@@ -23,6 +24,7 @@ export interface WorkerProcessOptions extends Omit<HostedWorkerOptions, 'plane'>
   /** 0: any free port. */
   readonly port: number
   readonly secret?: string
+  readonly tls?: WireTls
   /** Of what the worker reports, on standard error. Absent: `warn`. */
   readonly logLevel?: LogLevel
   /**
@@ -50,13 +52,19 @@ class WorkerProcessLife {
   #isStopping = false
 
   constructor(options: WorkerProcessOptions) {
-    const { host, port, secret } = options
+    const { host, port, secret, tls } = options
     const logger = createLogger(options.logLevel ?? 'warn')
     this.#log = workerLog(logger)
     this.#options = options
     this.#hosted = new HostedWorker({
       ...options,
-      plane: { kind: 'tcp', host, port, ...(secret === undefined ? {} : { secret }) },
+      plane: {
+        kind: 'tcp',
+        host,
+        port,
+        ...(secret === undefined ? {} : { secret }),
+        ...(tls === undefined ? {} : { tls }),
+      },
       observe: (event) => this.#onEvent(event),
       onFault: (error) => logger.error({ err: error }, 'fault of ours'),
     })

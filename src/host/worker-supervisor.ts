@@ -24,6 +24,8 @@ interface WorkerSpec {
   /** What the user calls it: `prefill 1`. */
   readonly name: string
   readonly args: readonly string[]
+  /** Added to this process's own. */
+  readonly environment?: Readonly<Record<string, string>>
 }
 
 interface WorkerProcess {
@@ -102,6 +104,7 @@ export class WorkerSupervisor {
   async #start(spec: WorkerSpec): Promise<WorkerProcess> {
     const child = fork(this.#options.script, [...spec.args], {
       detached: true,
+      env: { ...process.env, ...spec.environment },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     const exited = new Promise<string>((resolve) => {

@@ -8,7 +8,6 @@
  * secret; after that only tags 10 and 30–36 (and PING, PONG, GOODBYE) are known. A lost connection is reported as
  * `peerGone` and dialled again; what was sent meanwhile is lost, which the deadlines of the roles are for.
  */
-import { connect, createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
@@ -17,6 +16,8 @@ import type { BoostrFrame, BoostrLink, BoostrNode } from '../../wire/index.ts'
 import { listenOn } from './listen-on.ts'
 import { WireSocket } from './wire-socket.ts'
 import type { WireSocketOptions, WireTiming } from './wire-socket.ts'
+import { createWireServer, dialWire } from './wire-tls.ts'
+import type { WireTls } from './wire-tls.ts'
 
 /** A node that wants to know when a rank can be reached (again). */
 export type BoostrMeshNode = BoostrNode & { peerBack?(rank: number): void }
@@ -31,6 +32,7 @@ export interface BoostrMeshOptions {
   /** Default 0: any free port. */
   readonly port?: number
   readonly secret?: string
+  readonly tls?: WireTls
   readonly software?: string
   readonly timing?: WireTiming
   readonly redialMs?: number
@@ -69,14 +71,17 @@ export class BoostrMesh implements BoostrLink {
     this.#server = server
     this.#options = options
     this.#node = options.createNode(this)
-    server.on('connection', (socket: Socket) => this.#attach(socket, 'acceptor', null))
   }
 
   /** Rejects with `host.address_in_use` when the port is taken. */
   static async listen(options: BoostrMeshOptions): Promise<BoostrMesh> {
-    const server = createServer({ noDelay: true })
+    let mesh: BoostrMesh | undefined
+    const server = createWireServer(options.tls, { noDelay: true }, (socket) => {
+      if (mesh !== undefined) mesh.#attach(socket, 'acceptor', null)
+    })
     await listenOn(server, options.host ?? '127.0.0.1', options.port ?? 0)
-    return new BoostrMesh(server, options)
+    mesh = new BoostrMesh(server, options)
+    return mesh
   }
 
   /** Ranks that can be reached now. */
@@ -123,14 +128,13 @@ export class BoostrMesh implements BoostrLink {
 
   #connect(dialled: Dialled): void {
     const { host, port } = dialled
-    const socket = connect({ host, port, noDelay: true })
-    dialled.socket = socket
-    const onError = (): void => this.#redial(dialled)
-    socket.once('error', onError)
-    socket.once('connect', () => {
+    const socket = dialWire(this.#options.tls, { host, port, noDelay: true }, () => {
       socket.off('error', onError)
       this.#attach(socket, 'initiator', dialled)
     })
+    dialled.socket = socket
+    const onError = (): void => this.#redial(dialled)
+    socket.once('error', onError)
   }
 
   #redial(dialled: Dialled): void {

@@ -6,7 +6,6 @@
  * `stallMs` fails. The socket reads the bytes of a chunk straight into their block; only what comes together with the
  * head of a chunk is copied.
  */
-import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
@@ -35,12 +34,15 @@ import { KvChunkInlet } from './kv-chunk-inlet.ts'
 import type { KvPull } from './kv-pull.ts'
 import { WireSocket } from './wire-socket.ts'
 import type { WireTiming } from './wire-socket.ts'
+import { dialWire } from './wire-tls.ts'
+import type { WireTls } from './wire-tls.ts'
 
 export interface KvPeerOptions {
   readonly host: string
   readonly port: number
   readonly software: string
   readonly secret?: string | undefined
+  readonly tls?: WireTls | undefined
   readonly timing?: WireTiming | undefined
   readonly connectTimeoutMs: number
   readonly stallMs: number
@@ -135,7 +137,7 @@ export class KvPeer {
 
   #connect(): void {
     if (this.#socket || this.#isClosed) return
-    const { host, port } = this.#options
+    const { host, port, tls } = this.#options
     this.#connectingSinceMs = performance.now()
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
     const onread = {
@@ -149,14 +151,13 @@ export class KvPeer {
         return true
       },
     }
-    const socket = connect({ host, port, noDelay: true, onread })
-    this.#socket = socket
-    const onError = (error: Error): void => this.#onLost(error.message)
-    socket.once('error', onError)
-    socket.once('connect', () => {
+    const socket = dialWire(tls, { host, port, noDelay: true, onread }, () => {
       socket.off('error', onError)
       this.#wire = this.#createWire(socket)
     })
+    this.#socket = socket
+    const onError = (error: Error): void => this.#onLost(error.message)
+    socket.once('error', onError)
   }
 
   #createWire(socket: Socket): WireSocket {

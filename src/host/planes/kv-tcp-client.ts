@@ -8,9 +8,11 @@ import { KvPeer } from './kv-peer.ts'
 import { KvPull } from './kv-pull.ts'
 import type { AllocateBlock, TakeBlock } from './kv-pull.ts'
 import type { WireTiming } from './wire-socket.ts'
+import type { WireTls } from './wire-tls.ts'
 
 export interface KvTcpClientOptions {
   readonly secret?: string
+  readonly tls?: WireTls
   readonly software?: string
   readonly timing?: WireTiming
   readonly connectTimeoutMs?: number
@@ -94,13 +96,14 @@ export class KvTcpClient implements KvClient {
     const address = `${host}:${port}`
     const known = this.#peers.get(address)
     if (known) return known
-    const { secret, shmDir, timing } = this.#options
+    const { secret, shmDir, timing, tls } = this.#options
     const peer = new KvPeer({
       ...DEFAULTS,
       ...this.#options,
       host,
       port,
       secret,
+      tls,
       shmDir,
       timing,
       onIdle: () => this.#peers.delete(address),

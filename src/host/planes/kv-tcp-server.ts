@@ -2,7 +2,6 @@
  * KV offers of a prefill worker, served over TCP on a port of their own, so that bulk never stands before a token.
  */
 import { randomBytes } from 'node:crypto'
-import { createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
@@ -20,6 +19,8 @@ import { machineCapability, sweepArenas } from './kv-arena.ts'
 import { KvPullerConnection } from './kv-puller-connection.ts'
 import { listenOn } from './listen-on.ts'
 import type { WireTiming } from './wire-socket.ts'
+import { createWireServer } from './wire-tls.ts'
+import type { WireTls } from './wire-tls.ts'
 
 export interface KvTcpServerOptions {
   /** Default 127.0.0.1. */
@@ -29,6 +30,7 @@ export interface KvTcpServerOptions {
   /** What offers say instead of `host`, when other machines reach this one by another name. */
   readonly advertisedHost?: string
   readonly secret?: string
+  readonly tls?: WireTls
   readonly software?: string
   readonly leaseMs?: number
   readonly graceMs?: number
@@ -38,7 +40,8 @@ export interface KvTcpServerOptions {
   /**
    * Whether chunks have a crc32, which costs each side about as much as moving them. Default: between machines only.
    * Within one machine the bytes go from memory to memory through the kernel and nothing on the way can damage them that
-   * could not damage the checksum too; there length and order are checked, and in shared memory its nonce.
+   * could not damage the checksum too; there length and order are checked, and in shared memory its nonce. TLS has
+   * checks of its own.
    */
   readonly checksum?: boolean | 'between-machines'
   /** A memory file system (`/dev/shm`): pullers of the same machine get their bytes there. */
@@ -81,15 +84,22 @@ export class KvTcpServer implements KvServer {
       graceMs,
       offersMax,
     })
-    server.on('connection', (socket: Socket) => this.#onConnection(socket))
   }
 
   /** Rejects with `host.address_in_use` when the port is taken. */
   static async listen(options: KvTcpServerOptions = {}): Promise<KvTcpServer> {
     if (machineCapability(options.shmDir) !== null) sweepArenas(options.shmDir ?? '')
-    const server = createServer({ noDelay: true, highWaterMark: SOCKET_BYTES })
+    let listening: KvTcpServer | undefined
+    const server = createWireServer(
+      options.tls,
+      { noDelay: true, highWaterMark: SOCKET_BYTES },
+      (socket) => {
+        if (listening !== undefined) listening.#onConnection(socket)
+      },
+    )
     await listenOn(server, options.host ?? '127.0.0.1', options.port ?? 0)
-    return new KvTcpServer(server, options)
+    listening = new KvTcpServer(server, options)
+    return listening
   }
 
   get heldBytes(): number {
@@ -118,11 +128,12 @@ export class KvTcpServer implements KvServer {
   }
 
   #onConnection(socket: Socket): void {
-    const { connectionsMax, checksum, chunkBytes, secret, shmDir, software, timing } = {
+    const { connectionsMax, checksum, chunkBytes, secret, shmDir, software, timing, tls } = {
       ...DEFAULTS,
       ...this.#options,
     }
-    const isChecked = checksum === 'between-machines' ? !isOfThisMachine(socket) : checksum
+    const isChecked =
+      checksum === 'between-machines' ? tls === undefined && !isOfThisMachine(socket) : checksum
     if (this.#connections.size >= connectionsMax) {
       socket.destroy()
       return

@@ -16,10 +16,12 @@ import type {
 import type { FleetReports } from './plane-reports.ts'
 import { WorkerLink } from './worker-link.ts'
 import type { WireTiming } from './wire-socket.ts'
+import type { WireTls } from './wire-tls.ts'
 
 export interface TcpRequestPlaneOptions extends FleetReports {
   readonly software?: string
   readonly secret?: string
+  readonly tls?: WireTls
   readonly timing?: WireTiming
   readonly connectTimeoutMs?: number
   readonly backoffMsMin?: number
@@ -54,7 +56,7 @@ export class TcpRequestPlane implements RequestPlane {
     const known = this.#links.get(workerId)
     if (known && known.host === host && known.port === port) return
     known?.close(new BatonError('transport.disconnected', 'the worker has moved'))
-    const { secret, timing } = this.#options
+    const { secret, timing, tls } = this.#options
     this.#links.set(
       workerId,
       new WorkerLink({
@@ -64,6 +66,7 @@ export class TcpRequestPlane implements RequestPlane {
         host,
         port,
         secret,
+        tls,
         timing,
         reports: this.#options,
       }),

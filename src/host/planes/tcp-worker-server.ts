@@ -3,7 +3,6 @@
  *
  * Life: `listen` → serving → `drain` (refuses what is new) → `close` (idempotent; what still runs is killed).
  */
-import { createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
@@ -12,6 +11,8 @@ import type { WorkerHandler, WorkerUplink } from '../../wire/index.ts'
 import { FrontendConnection } from './frontend-connection.ts'
 import { listenOn } from './listen-on.ts'
 import type { WireTiming } from './wire-socket.ts'
+import { createWireServer } from './wire-tls.ts'
+import type { WireTls } from './wire-tls.ts'
 
 export interface TcpWorkerServerOptions {
   readonly handler: WorkerHandler
@@ -24,6 +25,7 @@ export interface TcpWorkerServerOptions {
   readonly software?: string
   /** Frontends must prove that they know it. */
   readonly secret?: string
+  readonly tls?: WireTls
   readonly connectionsMax?: number
   /** Requests of one frontend at once. */
   readonly streamsMax?: number
@@ -56,14 +58,17 @@ export class TcpWorkerServer implements WorkerUplink {
     this.port = address.port
     this.#server = server
     this.#options = options
-    server.on('connection', (socket: Socket) => this.#onConnection(socket))
   }
 
   /** Rejects with `host.address_in_use` when the port is taken. */
   static async listen(options: TcpWorkerServerOptions): Promise<TcpWorkerServer> {
-    const server = createServer({ noDelay: true })
+    let listening: TcpWorkerServer | undefined
+    const server = createWireServer(options.tls, { noDelay: true }, (socket) => {
+      if (listening !== undefined) listening.#onConnection(socket)
+    })
     await listenOn(server, options.host ?? '127.0.0.1', options.port ?? 0)
-    return new TcpWorkerServer(server, options)
+    listening = new TcpWorkerServer(server, options)
+    return listening
   }
 
   get connectionCount(): number {

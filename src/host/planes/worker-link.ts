@@ -6,7 +6,6 @@
  * A request that is sent while connecting waits for it (bounded by the connect timeout); while waiting for the next
  * attempt it fails at once, so that migration can look elsewhere. A lost connection fails every live reply.
  */
-import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
@@ -33,6 +32,8 @@ import { StreamTable } from './stream-table.ts'
 import type { StreamEntry } from './stream-table.ts'
 import { WireSocket } from './wire-socket.ts'
 import type { WireTiming } from './wire-socket.ts'
+import { dialWire } from './wire-tls.ts'
+import type { WireTls } from './wire-tls.ts'
 
 export interface WorkerLinkOptions {
   readonly workerId: WorkerId
@@ -40,6 +41,7 @@ export interface WorkerLinkOptions {
   readonly port: number
   readonly software: string
   readonly secret?: string | undefined
+  readonly tls?: WireTls | undefined
   readonly timing?: WireTiming | undefined
   readonly connectTimeoutMs: number
   readonly backoffMsMin: number
@@ -163,9 +165,12 @@ export class WorkerLink {
   }
 
   #connect(): void {
-    const { host, port, connectTimeoutMs } = this.#options
+    const { host, port, connectTimeoutMs, tls } = this.#options
     this.#state = 'connecting'
-    const socket = connect({ host, port, noDelay: true })
+    const socket = dialWire(tls, { host, port, noDelay: true }, () => {
+      socket.off('error', onError)
+      this.#wire = this.#createWire(socket)
+    })
     this.#socket = socket
     const fail = (error: BatonError): void => {
       socket.destroy()
@@ -179,10 +184,6 @@ export class WorkerLink {
       fail(new BatonError('transport.cannot_connect', error.message, { cause: error }))
     }
     socket.once('error', onError)
-    socket.once('connect', () => {
-      socket.off('error', onError)
-      this.#wire = this.#createWire(socket)
-    })
   }
 
   #createWire(socket: Socket): WireSocket {
