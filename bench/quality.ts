@@ -3,7 +3,8 @@
  * far too little: the real router in front of simulated workers, in virtual time. Prints one table.
  *
  *   npx tsx bench/quality.ts conversation_trace.jsonl [--limit 3000] [--workers 8] [--speedup 1] [--ample 262144]
- *     [--scarce 8192] [--modes kv,round-robin,random,least-loaded,power-of-two] [--options '{"prefillLoadScale":1}'] [--json]
+ *     [--scarce 8192] [--modes kv,round-robin,random,least-loaded,power-of-two]
+ *     [--options '{"prefillLoadScale":1}'] [--event-delay 1] [--json]
  *
  * A trace has one JSON object per line (timestamp, input_length, output_length, hash_ids); without one a made-up
  * workload is used. Requests of one timestamp are spread up to the next one. `--limit 0` takes all requests.
@@ -33,6 +34,7 @@ const { values, positionals } = parseArgs({
     scarce: { type: 'string', default: '8192' },
     modes: { type: 'string', default: 'kv,round-robin,random,least-loaded,power-of-two' },
     options: { type: 'string', default: '{}' },
+    'event-delay': { type: 'string', default: '1' },
     json: { type: 'boolean', default: false },
   },
 })
@@ -145,6 +147,7 @@ for (const memory of ['ample', 'scarce'] as const) {
       trace,
       router: { ...extra, mode: mode as NonNullable<RouterOptions['mode']> },
       goal: GOAL,
+      eventDelayMs: Number(values['event-delay']),
     })
     all[`${memory} ${mode}`] = report
     print(row(mode, report, ideal))

@@ -11,7 +11,7 @@ describe('completeRouterConfig', () => {
       overlapScoreCredit: 1,
       overlapScoreCreditDecay: 0,
       prefillLoadScale: 16,
-      decodeActiveRequestWeight: 64,
+      decodeActiveRequestWeight: 128,
       hostCacheHitWeight: 0.75,
       diskCacheHitWeight: 0.25,
       temperature: 0,

@@ -114,7 +114,7 @@ const DEFAULTS = {
   overlapScoreCredit: 1,
   overlapScoreCreditDecay: 0,
   prefillLoadScale: 16,
-  decodeActiveRequestWeight: 64,
+  decodeActiveRequestWeight: 128,
   hostCacheHitWeight: 0.75,
   diskCacheHitWeight: 0.25,
   sharedCacheMultiplier: 0,
