@@ -36,7 +36,7 @@ describe('baton chat', () => {
 
   it('talk - streams the answer, names the workers, leaves with /quit', async () => {
     const { code, printed } = await chat(
-      ['--url', server.url],
+      ['--url', server.url, '--temperature', '0'],
       ['Repeat after me: lamp zafi tiger', '/worker', '/quit', 'never asked'],
     )
     expect(code).toBe(0)

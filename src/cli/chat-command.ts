@@ -17,6 +17,8 @@ interface ChatOptions {
   readonly model: string
   readonly system: string | null
   readonly maxTokens: number
+  /** Null: the server's own. */
+  readonly temperature: number | null
 }
 
 interface Answer {
@@ -35,12 +37,17 @@ export async function runChat(flags: Readonly<Record<string, unknown>>): Promise
     model: typeof flags['model'] === 'string' ? flags['model'] : await firstModel(url),
     system: typeof flags['system'] === 'string' ? flags['system'] : null,
     maxTokens: Number(flags['maxTokens']),
+    temperature: flags['temperature'] === undefined ? null : Number(flags['temperature']),
   }
   if (!Number.isInteger(options.maxTokens) || options.maxTokens < 1) {
     throw new BatonError(
       'config.invalid',
       `--max-tokens: ${String(flags['maxTokens'])} must be a whole number above 0`,
     )
+  }
+  if (Number.isNaN(options.temperature)) {
+    const given = String(flags['temperature'])
+    throw new BatonError('config.invalid', `--temperature: ${given} must be a number`)
   }
   console.log(`Talking to ${options.model} at ${url}. /help lists the commands.`)
   await talk(options)
@@ -107,6 +114,7 @@ async function ask(
       messages,
       stream: true,
       max_tokens: options.maxTokens,
+      ...(options.temperature === null ? {} : { temperature: options.temperature }),
       nvext: { extra_fields: ['worker_id'] },
     }),
     signal,

@@ -113,6 +113,7 @@ function program(exit: (code: number) => void): Command {
     .option('--model <name>', 'model name (default: the first that the server lists)')
     .option('--system <text>', 'system message')
     .option('--max-tokens <n>', 'tokens per answer', '512')
+    .option('--temperature <x>', "0 answers the same each time (default: the server's)")
     .action(async (flags: Flags) => exit(await runChat(flags)))
   root
     .command('explain <requestId>')
