@@ -58,7 +58,7 @@ interface Running {
 
 const RESUMES_MAX = 3
 /** For frames and the heads of chunks. Small, since what follows a head in it must be copied. */
-const READ_BYTES = 64 * 1024
+const READ_BYTES = 4 * 1024
 
 export class KvPeer {
   readonly #options: KvPeerOptions

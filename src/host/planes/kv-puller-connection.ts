@@ -55,6 +55,8 @@ export class KvPullerConnection {
   readonly #wire: WireSocket
   #pulls: Pull[] = []
   #isBlocked = false
+  /** Written since the socket was corked. */
+  #corkedBytes = 0
   #arena: KvArenaWriter | null = null
   /** The puller has opened it. */
   #isArenaOpen = false
@@ -147,13 +149,21 @@ export class KvPullerConnection {
     this.#options.book.release(offerId, kind)
   }
 
+  /** Small blocks go out together, in writes of about one chunk. */
   #pump(): void {
+    this.#wire.cork()
+    this.#corkedBytes = 0
     while (!this.#isBlocked) {
       const pull = this.#pulls.shift()
-      if (!pull) return
+      if (!pull) break
       const isMore = this.#sendChunk(pull)
       if (isMore) this.#pulls.push(pull)
+      if (this.#corkedBytes < this.#options.chunkBytes) continue
+      this.#wire.uncork()
+      this.#wire.cork()
+      this.#corkedBytes = 0
     }
+    this.#wire.uncork()
   }
 
   /** Sends one chunk; false when the pull is over. */
@@ -189,6 +199,7 @@ export class KvPullerConnection {
   }
 
   #send(head: KvChunkHead, chunk: Uint8Array): void {
+    this.#corkedBytes += chunk.length
     if (this.#arena) {
       const slot = this.#arena.write(chunk) ?? 0
       encodeKvPlaced(this.#wire.writer, { ...head, slot, length: chunk.length })
@@ -196,11 +207,9 @@ export class KvPullerConnection {
       this.#isBlocked = !this.#arena.hasRoom
       return
     }
-    this.#wire.cork()
     encodeKvChunkHead(this.#wire.writer, head, chunk.length)
     this.#wire.flush()
     this.#isBlocked = !this.#wire.writeRaw(chunk)
-    this.#wire.uncork()
   }
 
   #fail(pull: Pull, message: string): false {
