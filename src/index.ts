@@ -22,10 +22,14 @@ export type {
   StreamWriter,
 } from './frontend/index.ts'
 export {
+  BoostrMesh,
   createLogger,
   FileDiscovery,
   FrontendLog,
   FrontendMetrics,
+  hostBoostrDecode,
+  hostBoostrPrefill,
+  hostBoostrRouter,
   HostedWorker,
   HttpServer,
   KvTcpClient,
@@ -45,11 +49,14 @@ export {
   WorkerMetrics,
 } from './host/index.ts'
 export type {
+  BoostrMeshNode,
+  BoostrMeshOptions,
   Discovery,
   DiscoveryObserver,
   DiscoveryWatch,
   FileDiscoveryOptions,
   FleetReports,
+  HostedBoostr,
   HostedWorkerOptions,
   HttpServerOptions,
   KvTcpClientOptions,
