@@ -27,6 +27,7 @@ export interface KvTcpClientOptions {
   /**
    * Where blocks are put together. Default: fresh memory. A store that gives memory of evicted blocks again saves the
    * page faults, which cost more than the transfer (bench/transfer.ts).
+   * Memory of a block that did not come whole stays with the socket until it is collected: it must not be given twice.
    */
   readonly allocate?: AllocateBlock
 }
