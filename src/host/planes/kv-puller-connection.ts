@@ -195,7 +195,10 @@ export class KvPullerConnection {
       pull.block = null
       pull.next += 1
     }
-    return true
+    if (pull.next < pull.indexes.length) return true
+    // Together with its last chunk, so that the puller is woken once.
+    this.#finish(pullId)
+    return false
   }
 
   #send(head: KvChunkHead, chunk: Uint8Array): void {
