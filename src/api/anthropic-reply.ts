@@ -27,7 +27,7 @@ function stopFields(end: AnthropicEnd): { stop_reason: string; stop_sequence: st
 }
 
 /** What was read from the cache is counted apart. */
-export function anthropicUsage(usage: Usage): Record<string, number> {
+function anthropicUsage(usage: Usage): Record<string, number> {
   const cached = usage.cachedTokens ?? 0
   return {
     input_tokens: usage.promptTokens - cached,
@@ -102,7 +102,7 @@ const TYPE_OF_CLASS: Partial<Record<ErrorClass, string>> = {
   DeadlineExceeded: 'timeout_error',
 }
 
-export function anthropicError(error: BatonError): Record<string, unknown> {
+function anthropicError(error: BatonError): Record<string, unknown> {
   return {
     type: 'error',
     error: {

@@ -45,7 +45,7 @@ export function errorTypeOf(error: BatonError): string {
 }
 
 /** The part that a stream's error event and a reply's body have in common. */
-export function errorObject(error: BatonError): Record<string, unknown> {
+function errorObject(error: BatonError): Record<string, unknown> {
   const { param, stage, clientCode } = error.data
   return {
     message: clientMessage(error),

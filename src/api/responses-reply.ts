@@ -10,7 +10,7 @@ import type { ToolCallReply } from './whole-reply.ts'
 
 export type ResponseStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed'
 
-export interface ResponseParts {
+interface ResponseParts {
   readonly head: ReplyHead
   readonly echo: Readonly<Record<string, unknown>>
   readonly status: ResponseStatus
