@@ -31,7 +31,7 @@ export async function measure(
   workload: Workload,
   seconds: number,
 ): Promise<Row> {
-  await load({ ...specOf(server.port, workload), seconds: 1.5, requestsMax: 2_000 })
+  await load({ ...specOf(server.port, workload), seconds: 5, requestsMax: 20_000 })
   const pids = [server.frontendPid, ...server.workerPids]
   const before = pids.map(cpuMicros)
   const result = await load({ ...specOf(server.port, workload), seconds })
