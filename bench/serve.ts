@@ -71,8 +71,9 @@ for (const topology of ['bare', ...Object.keys(TOPOLOGIES)]) {
   for (const workload of chosen.filter(({ tokens }) => tokens >= 256)) {
     const micros = microsPerToken(rows, topology, workload)
     if (micros === null) continue
+    const system = microsPerToken(rows, topology, workload, 'frontendSystemMicrosPerRequest') ?? 0
     console.log(
-      `${topology}: frontend ${micros.toFixed(1)} µs per streamed token (${workload.name} against s16x1)`,
+      `${topology}: frontend ${micros.toFixed(1)} µs per streamed token (${workload.name} against s16x1), of which ${system.toFixed(1)} in the kernel`,
     )
   }
 }

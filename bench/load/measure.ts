@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { RunningServer } from '../../test/running-server.ts'
 import type { LoadResult, LoadSpec } from './load-client.ts'
-import { cpuMicros, rssMegabytes } from './process-cpu.ts'
+import { cpuMicros, cpuTimes, rssMegabytes } from './process-cpu.ts'
 import type { Workload } from './workloads.ts'
 
 export interface Row {
@@ -14,6 +14,8 @@ export interface Row {
   readonly requestsPerSecond: number
   readonly tokensPerSecond: number
   readonly frontendMicrosPerRequest: number
+  /** The part of it that the kernel took. */
+  readonly frontendSystemMicrosPerRequest: number
   readonly workersMicrosPerRequest: number
   readonly ttftMsP50: number
   readonly ttftMsP99: number
@@ -34,8 +36,10 @@ export async function measure(
   await load({ ...specOf(server.port, workload), seconds: 5, requestsMax: 20_000 })
   const pids = [server.frontendPid, ...server.workerPids]
   const before = pids.map(cpuMicros)
+  const systemBefore = cpuTimes(server.frontendPid).systemMicros
   const result = await load({ ...specOf(server.port, workload), seconds })
   const spent = pids.map((pid, index) => cpuMicros(pid) - (before[index] ?? 0))
+  const system = cpuTimes(server.frontendPid).systemMicros - systemBefore
   const requests = Math.max(1, result.requests)
   return {
     topology,
@@ -43,6 +47,7 @@ export async function measure(
     requestsPerSecond: (result.requests / result.elapsedMs) * 1000,
     tokensPerSecond: ((result.requests * workload.tokens) / result.elapsedMs) * 1000,
     frontendMicrosPerRequest: (spent[0] ?? 0) / requests,
+    frontendSystemMicrosPerRequest: system / requests,
     workersMicrosPerRequest: spent.slice(1).reduce((sum, micros) => sum + micros, 0) / requests,
     ttftMsP50: result.ttftMs.p50,
     ttftMsP99: result.ttftMs.p99,
@@ -59,9 +64,10 @@ export function microsPerToken(
   rows: readonly Row[],
   topology: string,
   workload: Workload,
+  part: 'frontendMicrosPerRequest' | 'frontendSystemMicrosPerRequest' = 'frontendMicrosPerRequest',
 ): number | null {
   const cost = (name: string): number | undefined =>
-    rows.find((row) => row.topology === topology && row.workload === name)?.frontendMicrosPerRequest
+    rows.find((row) => row.topology === topology && row.workload === name)?.[part]
   const [one, many] = [cost('s16x1'), cost(workload.name)]
   return one === undefined || many === undefined ? null : (many - one) / (workload.tokens - 1)
 }
