@@ -19,7 +19,13 @@ import {
   decodeRecord,
   encodePlain,
 } from '../../wire/index.ts'
-import type { FrameLimits, HandshakeSide, Hello, HelloBody } from '../../wire/index.ts'
+import type {
+  FrameHandler,
+  FrameLimits,
+  HandshakeSide,
+  Hello,
+  HelloBody,
+} from '../../wire/index.ts'
 
 export interface WireTiming {
   /** A PING is sent after so long. */
@@ -41,17 +47,8 @@ export interface WireSocketOptions {
   readonly streamedTag?: number
 }
 
-export interface WireSocketHandler {
+export interface WireSocketHandler extends FrameHandler {
   onReady(peer: Hello): void
-  onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void
-  onPart?(
-    tag: number,
-    length: number,
-    offset: number,
-    bytes: Uint8Array,
-    start: number,
-    end: number,
-  ): void
   /** The socket's buffer is empty again after a write that did not fit. */
   onDrain?(): void
   onClosed(reason: BatonError): void
