@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -121,6 +121,8 @@ describe('baton serve - life', () => {
       const reply = await chat(server, { ...hello, stream: true, max_tokens: 20 })
       const ended = new Promise((resolve) => server.process.once('close', resolve))
       server.process.kill(signal)
+      // What npm forwards is the same wish, not a second one.
+      server.process.kill(signal === 'SIGINT' ? 'SIGTERM' : 'SIGINT')
       expect(await reply.text()).toContain('data: [DONE]')
       expect(await ended).toBe(0)
       await expect.poll(() => server.workerPids.filter(isAlive)).toEqual([])
@@ -136,14 +138,17 @@ describe('baton serve - life', () => {
       '--drain-seconds',
       '60',
     ])
+    const folderPrefix = `baton-fleet-${server.frontendPid}-`
     const reply = await chat(server, { ...hello, stream: true, max_tokens: 1000 })
     const ended = new Promise((resolve) => server.process.once('close', resolve))
     server.process.kill('SIGINT')
     await expect.poll(() => server.printed()).toContain('draining')
+    await new Promise((resolve) => setTimeout(resolve, 600))
     server.process.kill('SIGINT')
     expect(await ended).toBe(70)
     await reply.body?.cancel().catch(() => undefined)
     await expect.poll(() => server.workerPids.filter(isAlive), { timeout: 10_000 }).toEqual([])
+    expect(readdirSync(tmpdir()).filter((name) => name.startsWith(folderPrefix))).toEqual([])
   })
 
   it('a killed parent - takes its workers with it', async () => {

@@ -239,7 +239,11 @@ describe('worker process - going down', () => {
     const sent = view.send(card, { extra: hang })
     await sent.firstToken
     worker.child.kill('SIGTERM')
+    // Right behind the first it is the same wish: npm forwards what the terminal sends, too.
+    worker.child.kill('SIGINT')
     await until('draining', () => view.left.length === 1)
+    await new Promise((resolve) => setTimeout(resolve, 600))
+    expect(worker.child.exitCode).toBeNull()
     worker.child.kill('SIGTERM')
     expect(await worker.ended).toBe(70)
     expect(await sent.ended).toMatch(/^transport\./)

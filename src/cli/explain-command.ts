@@ -2,6 +2,7 @@
  * `baton explain <id>`: asks a running server why a request ran where it ran.
  */
 import { request } from 'undici'
+import { EXIT_FAILED } from '../host/index.ts'
 import { noServer } from './no-server.ts'
 
 export const EXPLAIN_HELP = `
@@ -15,7 +16,7 @@ export async function runExplain(requestId: string, url: string): Promise<number
   const body = (await reply.body.json()) as { error?: { message?: string } }
   if (reply.statusCode !== 200) {
     console.error(`baton: ${body.error?.message ?? `the server answered ${reply.statusCode}`}`)
-    return 1
+    return EXIT_FAILED
   }
   console.log(JSON.stringify(body, null, 2))
   return 0

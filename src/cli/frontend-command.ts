@@ -1,18 +1,19 @@
 /**
  * `baton frontend`: a frontend for workers that are started elsewhere.
  */
+import { watchShutdownSignals } from '../host/index.ts'
+import { endFrontend } from './end-frontend.ts'
 import { FrontendStack } from './frontend-stack.ts'
 import { openDiscovery } from './open-discovery.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 import { serveConfig } from './serve-config.ts'
-import { watchShutdownSignals } from './shutdown-signals.ts'
 import { BATON_VERSION } from './version.ts'
 
 export async function runFrontendOnly(options: readonly ResolvedOption[]): Promise<number> {
   const config = serveConfig(options)
   const discovery = openDiscovery(config)
   const stack = new FrontendStack({ config, discovery, plane: 'tcp' })
-  const signals = watchShutdownSignals(() => undefined)
+  const signals = watchShutdownSignals({})
   try {
     const port = await stack.listen()
     await stack.watch()
@@ -20,8 +21,8 @@ export async function runFrontendOnly(options: readonly ResolvedOption[]): Promi
       `Baton ${BATON_VERSION} frontend at http://${config.host}:${port}, workers from ${config.discoveryDir ?? ''}`,
     )
     const signal = await signals.first
-    console.log(`\n${signal}: draining (again to end at once)`)
-    await stack.drain(config.drainSeconds * 1000)
+    await endFrontend(stack, config, signal)
+    console.log('ended')
     return 0
   } finally {
     signals.close()

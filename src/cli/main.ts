@@ -6,6 +6,7 @@
  */
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
+import { EXIT_FAILED, EXIT_MISUSED } from '../host/index.ts'
 import { runChat } from './chat-command.ts'
 import { printConfig } from './config-command.ts'
 import { EXPLAIN_HELP, runExplain } from './explain-command.ts'
@@ -134,11 +135,13 @@ async function main(): Promise<number> {
     }).parseAsync(process.argv)
     return exitCode
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_MISUSED
     const failure = BatonError.from(error)
     console.error(`baton: ${failure.message}`)
     if (failure.code === 'runtime.internal') console.error(failure.cause ?? failure)
-    return failure.code === 'config.invalid' || failure.code === 'request.invalid_argument' ? 2 : 1
+    const isMisused =
+      failure.code === 'config.invalid' || failure.code === 'request.invalid_argument'
+    return isMisused ? EXIT_MISUSED : EXIT_FAILED
   }
 }
 

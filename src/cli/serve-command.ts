@@ -3,9 +3,6 @@
  *
  * Up: port, workers, discovery, banner. Down: the frontend lets its requests end, then the workers drain.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { BatonError } from '../base/index.ts'
 import {
@@ -13,12 +10,15 @@ import {
   FileDiscovery,
   HostedWorker,
   MemoryDiscovery,
+  openFleetFolder,
+  watchShutdownSignals,
   workerLog,
   WorkerSupervisor,
 } from '../host/index.ts'
-import type { Discovery, SupervisorEvent } from '../host/index.ts'
+import type { Discovery, FleetFolder, SupervisorEvent } from '../host/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
 import { createEngine } from './create-engine.ts'
+import { endFrontend } from './end-frontend.ts'
 import { hostedOptions } from './hosted-options.ts'
 import { FrontendStack } from './frontend-stack.ts'
 import { flagOf } from './option-table.ts'
@@ -26,7 +26,6 @@ import type { ResolvedOption } from './resolve-config.ts'
 import { serveBanner } from './serve-banner.ts'
 import { serveConfig } from './serve-config.ts'
 import type { ServeConfig } from './serve-config.ts'
-import { watchShutdownSignals } from './shutdown-signals.ts'
 
 const START_DEADLINE_MS = 120_000
 const MAIN = fileURLToPath(new URL('./main.js', import.meta.url))
@@ -41,14 +40,32 @@ interface Fleet {
 
 export async function runServe(options: readonly ResolvedOption[]): Promise<number> {
   const config = serveConfig(options)
-  const ownFolder = config.discoveryDir === null ? await mkdtemp(join(tmpdir(), 'baton-')) : null
-  const folder = config.discoveryDir ?? ownFolder ?? ''
-  const discovery = config.inProcess ? new MemoryDiscovery() : new FileDiscovery({ folder })
+  const folder = openFleetFolder(config.discoveryDir)
+  try {
+    return await serve(config, options, folder)
+  } finally {
+    folder.remove()
+  }
+}
+
+async function serve(
+  config: ServeConfig,
+  options: readonly ResolvedOption[],
+  folder: FleetFolder,
+): Promise<number> {
+  const discovery = config.inProcess
+    ? new MemoryDiscovery()
+    : new FileDiscovery({ folder: folder.path })
   const stack = new FrontendStack({ config, discovery, plane: config.inProcess ? 'local' : 'tcp' })
   const fleet = config.inProcess
     ? localFleet(config, stack, discovery)
-    : processFleet(config, options, folder)
-  const signals = watchShutdownSignals(() => fleet.kill())
+    : processFleet(config, options, folder.path)
+  const signals = watchShutdownSignals({
+    onSecond: () => {
+      fleet.kill()
+      folder.remove()
+    },
+  })
   try {
     const port = await stack.listen()
     const started = start(config, stack, fleet, port)
@@ -61,7 +78,6 @@ export async function runServe(options: readonly ResolvedOption[]): Promise<numb
     signals.close()
     await stack.close()
     await discovery.close()
-    if (ownFolder !== null) await rm(ownFolder, { recursive: true, force: true })
   }
 }
 
@@ -83,11 +99,8 @@ async function stop(
   fleet: Fleet,
   signal: string,
 ): Promise<number> {
-  console.log(`\n${signal}: draining (again to end at once)`)
-  const budgetMs = config.drainSeconds * 1000
-  const cutOff = await stack.drain(budgetMs)
-  await fleet.stop(budgetMs + 5_000)
-  if (cutOff > 0) console.log(`${cutOff} request(s) cut off after ${config.drainSeconds} s`)
+  await endFrontend(stack, config, signal)
+  await fleet.stop(config.drainSeconds * 1000 + 5_000)
   console.log('ended')
   return 0
 }

@@ -3,7 +3,7 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
-import { runWorkerProcess } from '../host/index.ts'
+import { EXIT_FAILED, runWorkerProcess } from '../host/index.ts'
 import type { HostedWorkerOptions } from '../host/index.ts'
 import { parseDisaggregationMode } from '../request/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
@@ -22,7 +22,7 @@ export async function runWorker(
   const config = serveConfig(options)
   const mode = modeOf(modeText)
   const engine = await engineOrReport(config, mode)
-  if (engine === null) return 1
+  if (engine === null) return EXIT_FAILED
   const exitCode = await runWorkerProcess({
     ...hostedOptions(config),
     engine,

@@ -8,6 +8,8 @@ export type { LoadedModelText } from './model-files.ts'
 export { osClock } from './os-clock.ts'
 export { osRandom } from './os-random.ts'
 export { TokenizerThread } from './tokenizer-thread.ts'
+export { EXIT_FAILED, EXIT_MISUSED } from './exit-codes.ts'
+export { watchShutdownSignals } from './shutdown-signals.ts'
 export { WorkerSupervisor } from './worker-supervisor.ts'
 export type { SupervisorEvent, WorkerReport } from './worker-supervisor.ts'
 export { LocalRequestPlane } from './planes/local-request-plane.ts'
@@ -24,6 +26,8 @@ export type {
   DiscoveryWatch,
   LeaveReason,
 } from './discovery/discovery.ts'
+export { openFleetFolder } from './discovery/fleet-folder.ts'
+export type { FleetFolder } from './discovery/fleet-folder.ts'
 export { FileDiscovery } from './discovery/file-discovery.ts'
 export type { FileDiscoveryOptions } from './discovery/file-discovery.ts'
 export { MemoryDiscovery } from './discovery/memory-discovery.ts'

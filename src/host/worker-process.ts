@@ -8,16 +8,15 @@
 import { BatonError } from '../base/index.ts'
 import type { ShutdownConfig, WorkerEvent, WorkerObserver } from '../worker/index.ts'
 import { DEFAULT_SHUTDOWN } from '../worker/index.ts'
+import { EXIT_FAILED, EXIT_IN_HASTE } from './exit-codes.ts'
 import { createLogger } from './frontend-log.ts'
 import type { LogLevel } from './frontend-log.ts'
 import { HostedWorker } from './hosted-worker.ts'
 import type { HostedWorkerOptions } from './hosted-worker.ts'
+import { watchShutdownSignals } from './shutdown-signals.ts'
 import { workerLog } from './worker-log.ts'
 import type { WorkerReport } from './worker-supervisor.ts'
 import type { WireTls } from './planes/wire-tls.ts'
-
-const EXIT_START_FAILED = 1
-const EXIT_FORCED = 70
 
 export interface WorkerProcessOptions extends Omit<HostedWorkerOptions, 'plane'> {
   readonly host: string
@@ -74,10 +73,8 @@ class WorkerProcessLife {
   }
 
   async run(): Promise<number> {
-    const onSignal = (): void => this.#onSignal()
+    const signals = watchShutdownSignals({ onFirst: () => this.#onSignal() })
     const onParentGone = (): void => this.#stop({ routerGraceMs: 0, kvTransferMs: 0 }, 0)
-    process.on('SIGTERM', onSignal)
-    process.on('SIGINT', onSignal)
     process.on('disconnect', onParentGone)
     // It may have gone while the model's file was looked at.
     if (process.send !== undefined && !process.connected) onParentGone()
@@ -86,8 +83,7 @@ class WorkerProcessLife {
       return started === null ? await this.#ended : started
     } finally {
       await this.#options.discovery.close()
-      process.off('SIGTERM', onSignal)
-      process.off('SIGINT', onSignal)
+      signals.close()
       process.off('disconnect', onParentGone)
       if (process.connected) process.disconnect()
     }
@@ -108,12 +104,12 @@ class WorkerProcessLife {
     } catch (thrown) {
       if (this.#isStopping) return await this.#ended
       await this.#report({ kind: 'failed', error: BatonError.from(thrown).toValue() })
-      return EXIT_START_FAILED
+      return EXIT_FAILED
     }
   }
 
   #onSignal(): void {
-    if (this.#isStopping) process.exit(EXIT_FORCED)
+    if (this.#isStopping) process.exit(EXIT_IN_HASTE)
     this.#stop({}, 0)
   }
 
@@ -122,7 +118,7 @@ class WorkerProcessLife {
     this.#options.observe?.(event)
     // A hung engine cannot be waited for, only replaced.
     if (event.kind === 'engine-stalled') {
-      this.#stop({ routerGraceMs: 0, inflightMs: 0, kvTransferMs: 0 }, EXIT_FORCED)
+      this.#stop({ routerGraceMs: 0, inflightMs: 0, kvTransferMs: 0 }, EXIT_IN_HASTE)
     }
   }
 
@@ -138,12 +134,12 @@ class WorkerProcessLife {
       ...this.#options.shutdown,
       ...overrides,
     }
-    const force = setTimeout(() => process.exit(EXIT_FORCED), totalMs + forceExitAfterMs)
+    const force = setTimeout(() => process.exit(EXIT_IN_HASTE), totalMs + forceExitAfterMs)
     this.#hosted
       .stop(overrides)
       .then(
         (report) => this.#end(exitCode === 0 ? report.exitCode : exitCode),
-        () => this.#end(EXIT_FORCED),
+        () => this.#end(EXIT_IN_HASTE),
       )
       .finally(() => clearTimeout(force))
   }

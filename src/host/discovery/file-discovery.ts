@@ -12,6 +12,8 @@ import { decodeCardFile } from './card-file.ts'
 import type { Discovery, DiscoveryObserver, DiscoveryWatch } from './discovery.ts'
 import { entryPath, FileRegistration } from './file-registration.ts'
 import { FileWatch } from './file-watch.ts'
+import { leaseOf } from './lease.ts'
+import type { Lease } from './lease.ts'
 import { isProcessAlive } from './process-alive.ts'
 
 export interface FileDiscoveryOptions {
@@ -23,12 +25,9 @@ export interface FileDiscoveryOptions {
   readonly onRenewFailed?: (error: unknown) => void
 }
 
-const DEFAULT_TTL_MS = 6_000
-
 export class FileDiscovery implements Discovery {
   readonly #folder: string
-  readonly #ttlMs: number
-  readonly #pollMs: number
+  readonly #lease: Lease
   readonly #onRenewFailed: (error: unknown) => void
   readonly #machine = hostname()
   readonly #registrations = new Set<FileRegistration>()
@@ -36,8 +35,7 @@ export class FileDiscovery implements Discovery {
 
   constructor(options: FileDiscoveryOptions) {
     this.#folder = options.folder
-    this.#ttlMs = options.ttlMs ?? DEFAULT_TTL_MS
-    this.#pollMs = options.pollMs ?? Math.min(1_000, this.#ttlMs / 3)
+    this.#lease = leaseOf(options.ttlMs, options.pollMs)
     this.#onRenewFailed = options.onRenewFailed ?? (() => undefined)
   }
 
@@ -50,7 +48,7 @@ export class FileDiscovery implements Discovery {
       {
         folder: this.#folder,
         machine: this.#machine,
-        ttlMs: this.#ttlMs,
+        renewMs: this.#lease.renewMs,
         onRenewFailed: this.#onRenewFailed,
       },
       card,
@@ -65,8 +63,8 @@ export class FileDiscovery implements Discovery {
       {
         folder: this.#folder,
         machine: this.#machine,
-        ttlMs: this.#ttlMs,
-        pollMs: this.#pollMs,
+        ttlMs: this.#lease.ttlMs,
+        pollMs: this.#lease.pollMs,
       },
       observer,
     )
@@ -92,7 +90,7 @@ export class FileDiscovery implements Discovery {
     const path = entryPath(this.#folder, card.workerId)
     try {
       const [{ mtimeMs }, text] = await Promise.all([stat(path), readFile(path, 'utf8')])
-      if (Date.now() - mtimeMs > this.#ttlMs) return false
+      if (Date.now() - mtimeMs > this.#lease.ttlMs) return false
       const { card: other, machine } = decodeCardFile(text)
       if (machine !== this.#machine || other.pid === undefined) return true
       return isProcessAlive(other.pid)

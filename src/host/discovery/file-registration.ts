@@ -12,7 +12,7 @@ import { encodeCardFile } from './card-file.ts'
 interface FileRegistrationOptions {
   readonly folder: string
   readonly machine: string
-  readonly ttlMs: number
+  readonly renewMs: number
   /** The entry could not be renewed; it is tried again at the next beat. */
   readonly onRenewFailed: (error: unknown) => void
 }
@@ -36,7 +36,7 @@ export class FileRegistration implements Registration {
   ): Promise<FileRegistration> {
     const registration = new FileRegistration(options, card)
     await registration.#write()
-    registration.#beat = setInterval(() => registration.#renew(), options.ttlMs / 3)
+    registration.#beat = setInterval(() => registration.#renew(), options.renewMs)
     registration.#beat.unref()
     return registration
   }
