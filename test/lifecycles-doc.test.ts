@@ -3,6 +3,10 @@ import { describe, expect, it } from 'vitest'
 import { DEFAULT_LIMITS, DEFAULT_SHUTDOWN } from '../src/worker/index.ts'
 import type { ShutdownStage, StageReason, WorkerState } from '../src/worker/index.ts'
 import type { KvReleaseReason } from '../src/wire/index.ts'
+import type { LeaveReason } from '../src/host/discovery/discovery.ts'
+import { leaseOf } from '../src/host/discovery/lease.ts'
+import { CLEANUP_FLOOR_MS } from '../src/worker/shutdown-budget.ts'
+import type { AdminState } from '../src/worker/admin-drain.ts'
 
 const doc = readFileSync(new URL('../docs/lifecycles.md', import.meta.url), 'utf8')
 
@@ -39,6 +43,18 @@ const releases: Record<KvReleaseReason, true> = {
   closed: true,
 }
 
+const adminStates: Record<AdminState, true> = {
+  serving: true,
+  draining: true,
+  drained: true,
+  stopping: true,
+}
+const leaveReasons: Record<LeaveReason, true> = {
+  closed: true,
+  expired: true,
+  'process-died': true,
+}
+
 describe('docs/lifecycles.md - says what the code does', () => {
   it.each([
     ['states', states],
@@ -49,21 +65,19 @@ describe('docs/lifecycles.md - says what the code does', () => {
     for (const name of Object.keys(members)) expect(doc).toContain(`\n| \`${name}\` |`)
   })
 
+  it('states of a drain, reasons to leave discovery - each is named', () => {
+    for (const name of Object.keys(adminStates)) expect(doc).toMatch(new RegExp(`\\b${name}\\b`))
+    for (const name of Object.keys(leaveReasons)) expect(doc).toContain(`\`left\` with \`${name}\``)
+  })
+
   it('numbers - are those in force', () => {
-    const { totalMs, routerGraceMs, kvTransferMs, cleanupMs, forceExitAfterMs } = DEFAULT_SHUTDOWN
-    const { stallTimeoutMs, kvLeaseMs, kvPullTimeoutMs, cancelTimeoutMs } = DEFAULT_LIMITS
-    const numbers = {
-      totalMs,
-      routerGraceMs,
-      kvTransferMs,
-      cleanupMs,
-      forceExitAfterMs,
-      stallTimeoutMs,
-      kvLeaseMs,
-      kvPullTimeoutMs,
-      cancelTimeoutMs,
-    }
+    const { inflightMs, ...shutdown } = DEFAULT_SHUTDOWN
+    const { kvFailure, ...limits } = DEFAULT_LIMITS
+    const numbers = { ...shutdown, ...limits, ...leaseOf(), CLEANUP_FLOOR_MS }
     for (const [name, value] of Object.entries(numbers))
-      expect(doc).toContain(`\`${name}\` ${value}`)
+      expect(doc).toMatch(new RegExp(`\`${name}\` ${value}\\b`))
+    expect(inflightMs).toBe(Infinity)
+    expect(doc).toMatch(/\| `inflight` \|.*\| what is left \|/)
+    expect(doc).toContain(`(policy \`${kvFailure}\`, the default)`)
   })
 })

@@ -93,7 +93,7 @@ export {
   forEachPair,
 } from './reply-message.ts'
 export type { CancelKind, CancelMessage, ChunkMessage, ErrorMessage } from './reply-message.ts'
-export type { ReplyPort, WorkerHandler, WorkerUplink } from './reply-port.ts'
+export type { ReplyPort, ServedRequest, WorkerHandler, WorkerUplink } from './reply-port.ts'
 export { decodeRequest, encodeRequest, isKvOffer } from './request-message.ts'
 export type { RequestMessage } from './request-message.ts'
 export { SKIPPABLE, TAG, tagName } from './tag.ts'

@@ -22,15 +22,23 @@ export interface ReplyPort {
   drained(): Promise<void>
 }
 
+/** A request that a worker serves, for whoever asked. */
+export interface ServedRequest extends RequestHandle {
+  /** The reader is lost and has not said a word: what the request holds is given back. Absent: as a kill. */
+  drop?(): void
+}
+
 /** What a worker hands to the plane. */
 export interface WorkerHandler {
-  /** Never throws. The handle's `cancel` is called when the frontend asks for it and when its connection is lost. */
-  serve(request: GenerateRequest, reply: ReplyPort): RequestHandle
+  /** Never throws. `cancel` is called when the frontend asks for it, `drop` when its connection is lost. */
+  serve(request: GenerateRequest, reply: ReplyPort): ServedRequest
   /**
    * The whole truth of the KV cache for a subscriber that comes late or has missed something: per rank one batch
    * that begins with `cleared` and carries the number of the last batch published.
    */
   kvSnapshot?(): readonly KvEventBatch[]
+  /** The newest load report of every rank, for a subscriber that comes late: what does not change is not told again. */
+  loadSnapshot?(): readonly LoadReport[]
 }
 
 /** What a worker tells all frontends that are connected. */

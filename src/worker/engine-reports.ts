@@ -3,9 +3,8 @@
  *
  * Before the worker has an address nobody listens: blocks are counted all the same, so that the first snapshot has them.
  */
-import type { Clock } from '../base/index.ts'
 import type { EngineObserver } from '../engine/index.ts'
-import type { KvEventBatch } from '../kv/index.ts'
+import type { KvEventBatch, LoadReport } from '../kv/index.ts'
 import type { WorkerUplink } from '../wire/index.ts'
 import { KvEventPublisher } from './kv-event-publisher.ts'
 import { LoadPublisher } from './load-publisher.ts'
@@ -16,11 +15,9 @@ export class EngineReports {
   #uplink: WorkerUplink | undefined
   #count = 0
 
-  constructor(clock: Clock, loadIntervalMs: number) {
+  constructor() {
     this.#kvEvents = new KvEventPublisher((batch) => this.#uplink?.publishKvEvents(batch))
-    this.#load = new LoadPublisher(clock, loadIntervalMs, (report) =>
-      this.#uplink?.publishLoad(report),
-    )
+    this.#load = new LoadPublisher((report) => this.#uplink?.publishLoad(report))
   }
 
   /** How often the engine has said anything: a sign of life. */
@@ -50,11 +47,15 @@ export class EngineReports {
     return this.#kvEvents.snapshot()
   }
 
+  loadSnapshot(): readonly LoadReport[] {
+    return this.#load.current()
+  }
+
   drain(): void {
     this.#uplink?.drain()
   }
 
   close(): void {
-    this.#load.close()
+    this.#uplink = undefined
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { Scene, requestOf } from '../../test/worker/worker-scene.ts'
 import type { LoadReport } from '../kv/index.ts'
-import { VirtualClock } from '../sim/index.ts'
 import { LoadPublisher } from './load-publisher.ts'
 
 const report = (runningRequests: number, dpRank = 0): LoadReport => ({
@@ -12,46 +12,70 @@ const report = (runningRequests: number, dpRank = 0): LoadReport => ({
   prefillTokensInFlight: 0,
 })
 
-function publisher(): { clock: VirtualClock; sent: LoadReport[]; load: LoadPublisher } {
-  const clock = new VirtualClock()
+function publisher(): { sent: LoadReport[]; load: LoadPublisher } {
   const sent: LoadReport[] = []
-  return { clock, sent, load: new LoadPublisher(clock, 10, (one) => sent.push(one)) }
+  return { sent, load: new LoadPublisher((one) => sent.push(one)) }
 }
 
-describe('LoadPublisher - thinning out', () => {
-  it('the first report of a rank - goes at once', () => {
+describe('LoadPublisher - a report per step that changed something', () => {
+  it('each change of each rank - is told, in order and at once', () => {
     const { sent, load } = publisher()
-    load.publish(report(1))
-    load.publish(report(1, 1))
-    expect(sent).toEqual([report(1), report(1, 1)])
+    const steps = [report(1), report(1, 1), report(2), report(1), report(2, 1)]
+    for (const step of steps) load.publish(step)
+    expect(sent).toEqual(steps)
+    expect(load.current()).toEqual([report(1), report(2, 1)])
   })
 
-  it('many within an interval - only the newest goes, at its end', async () => {
-    const { clock, sent, load } = publisher()
-    for (const count of [1, 2, 3, 4]) load.publish(report(count))
-    expect(sent).toEqual([report(1)])
-    await clock.run()
-    expect(sent).toEqual([report(1), report(4)])
-    expect(clock.nowMs()).toBe(10)
+  it.each([
+    'activeBlocks',
+    'totalBlocks',
+    'runningRequests',
+    'queuedRequests',
+    'prefillTokensInFlight',
+  ])('a step that changes %s - is told, the same step again is not', (name) => {
+    const { sent, load } = publisher()
+    const changed = { ...report(1), [name]: 7 }
+    for (const step of [report(1), report(1), changed, { ...changed }]) load.publish(step)
+    expect(sent).toEqual([report(1), changed])
   })
 
-  it('nothing new - is not repeated, and what changes next goes at once', async () => {
-    const { clock, sent, load } = publisher()
-    load.publish(report(1))
-    load.publish(report(2))
-    load.publish(report(1))
-    await clock.run(50)
-    expect(sent).toEqual([report(1)])
-    load.publish(report(2))
-    expect(sent).toEqual([report(1), report(2)])
+  it('an engine that fills the same object again - is understood', () => {
+    const { sent, load } = publisher()
+    const step = { ...report(1) }
+    load.publish(step)
+    step.queuedRequests = 3
+    load.publish(step)
+    expect(sent.map(({ queuedRequests }) => queuedRequests)).toEqual([0, 3])
   })
+})
 
-  it('close - sends nothing more', async () => {
-    const { clock, sent, load } = publisher()
-    load.publish(report(1))
-    load.publish(report(2))
-    load.close()
-    await clock.run()
-    expect(sent).toEqual([report(1)])
+describe('Worker - load', () => {
+  it('the simulated engine - what it reports is the truth of each step, idle at the end', async () => {
+    const loads: LoadReport[] = []
+    const scene = new Scene({ blockTokens: 4, tokenBudget: 16, maxSequences: 1 })
+    const { ports } = scene
+    const uplink = {
+      publishLoad: (load: LoadReport) => void loads.push(load),
+      publishKvEvents: () => undefined,
+      flush: () => undefined,
+      drain: () => undefined,
+    }
+    const open = (): Promise<{ host: string; port: number; uplink: typeof uplink }> =>
+      Promise.resolve({ host: '127.0.0.1', port: 4711, uplink })
+    await scene.clock.runUntil(scene.worker.start({ ...ports, open }))
+    const served = ['a', 'b'].map((id) => scene.serve(requestOf(id)).reply.ended)
+    await scene.clock.runUntil(Promise.all(served))
+    await scene.clock.settle()
+    // 40 prompt tokens in chunks of 16: what is left to compute falls with each step, and the second request waits.
+    const ofFirst = loads.filter(({ queuedRequests }) => queuedRequests === 1)
+    expect(ofFirst.map((load) => load.prefillTokensInFlight - 40).slice(0, 3)).toEqual([24, 8, 0])
+    expect(ofFirst.slice(0, 3).map((load) => load.activeBlocks)).toEqual([4, 8, 10])
+    expect(loads.at(-1)).toMatchObject({
+      activeBlocks: 0,
+      runningRequests: 0,
+      queuedRequests: 0,
+      prefillTokensInFlight: 0,
+    })
+    expect(scene.worker.loadSnapshot()).toEqual([loads.at(-1)])
   })
 })

@@ -1,61 +1,32 @@
 /**
- * Load reports, thinned out: of a rank at most one per interval, the newest, and none that says nothing new.
+ * Load reports on their way to the routers: one for every engine step that changed something, none that says nothing
+ * new.
+ *
+ * They are not thinned out by time: a report leaves in the same write as the tokens of its step, and of several steps
+ * in one turn of the event loop the uplink sends the newest only. A step that changes nothing costs a comparison.
  */
-import type { Clock, Timer } from '../base/index.ts'
 import type { LoadReport } from '../kv/index.ts'
 
-interface RankLoad {
-  sent: LoadReport
-  waiting: LoadReport | null
-  timer: Timer | null
-  sentMs: number
-}
-
 export class LoadPublisher {
-  readonly #clock: Clock
-  readonly #intervalMs: number
   readonly #emit: (report: LoadReport) => void
-  readonly #ranks = new Map<number, RankLoad>()
+  readonly #sent = new Map<number, LoadReport>()
 
-  constructor(clock: Clock, intervalMs: number, emit: (report: LoadReport) => void) {
-    this.#clock = clock
-    this.#intervalMs = intervalMs
+  constructor(emit: (report: LoadReport) => void) {
     this.#emit = emit
   }
 
   publish(report: LoadReport): void {
-    const nowMs = this.#clock.nowMs()
-    const rank = this.#ranks.get(report.dpRank)
-    if (rank === undefined) {
-      this.#ranks.set(report.dpRank, { sent: report, waiting: null, timer: null, sentMs: nowMs })
-      this.#emit(report)
-      return
-    }
-    rank.waiting = report
-    const waitMs = rank.sentMs + this.#intervalMs - nowMs
-    if (waitMs <= 0) this.#send(rank)
-    else rank.timer ??= this.#clock.after(waitMs, () => this.#send(rank))
+    const sent = this.#sent.get(report.dpRank)
+    if (sent !== undefined && isSameLoad(report, sent)) return
+    // A copy: an engine may fill the same object again.
+    const copy = { ...report }
+    this.#sent.set(report.dpRank, copy)
+    this.#emit(copy)
   }
 
   /** The newest report of every rank, for a router that has just connected. */
   current(): readonly LoadReport[] {
-    return [...this.#ranks.values()].map((rank) => rank.waiting ?? rank.sent)
-  }
-
-  close(): void {
-    for (const rank of this.#ranks.values()) rank.timer?.cancel()
-    this.#ranks.clear()
-  }
-
-  #send(rank: RankLoad): void {
-    rank.timer?.cancel()
-    rank.timer = null
-    const report = rank.waiting
-    rank.waiting = null
-    if (report === null || isSameLoad(report, rank.sent)) return
-    rank.sent = report
-    rank.sentMs = this.#clock.nowMs()
-    this.#emit(report)
+    return [...this.#sent.values()]
   }
 }
 

@@ -44,7 +44,7 @@ export const DEFAULT_SHUTDOWN: ShutdownConfig = Object.freeze({
   forceExitAfterMs: 5_000,
 })
 
-const CLEANUP_FLOOR_MS = 5_000
+export const CLEANUP_FLOOR_MS = 5_000
 
 export class ShutdownBudget {
   readonly #clock: Clock

@@ -39,8 +39,6 @@ export interface WorkerLimits {
   readonly kvLeaseMs: number
   readonly kvPullTimeoutMs: number
   readonly kvFailure: KvFailurePolicy
-  /** Least time between two load reports of a rank. */
-  readonly loadIntervalMs: number
   /** An idle worker is probed so often; Infinity: never. */
   readonly canaryIdleMs: number
   readonly canaryTimeoutMs: number
@@ -53,7 +51,6 @@ export const DEFAULT_LIMITS: WorkerLimits = Object.freeze({
   kvLeaseMs: 60_000,
   kvPullTimeoutMs: 30_000,
   kvFailure: 'fail',
-  loadIntervalMs: 10,
   canaryIdleMs: 30_000,
   canaryTimeoutMs: 10_000,
 })

@@ -11,8 +11,8 @@ import type { Clock, ErrorCode, Timer } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
 import { RequestContext, StreamValidator } from '../engine/index.ts'
 import { finishChunk, usageOf } from '../request/index.ts'
-import type { Chunk, DisaggregationMode, GenerateRequest, RequestHandle } from '../request/index.ts'
-import type { ReplyPort } from '../wire/index.ts'
+import type { Chunk, DisaggregationMode, GenerateRequest } from '../request/index.ts'
+import type { ReplyPort, ServedRequest } from '../wire/index.ts'
 import type { KvHandOff, TakenKv } from './kv-hand-off.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
@@ -30,12 +30,13 @@ interface SessionOptions {
   readonly onFreed: (session: WorkerSession) => void
 }
 
-export class WorkerSession implements RequestHandle {
+export class WorkerSession implements ServedRequest {
   readonly #options: SessionOptions
   readonly #context: RequestContext
   readonly #startMs: number
   #ended = false
   #aborted = false
+  #isDropped = false
   #finished = false
   #isAtEngine = false
   #itemCount = 0
@@ -90,8 +91,17 @@ export class WorkerSession implements RequestHandle {
         this.cancel('kill'),
       )
     }
-    // A decode engine may be in the middle of taking over KV: it is aborted when it has a token, or not at all.
-    if (this.#options.mode !== 'decode' || this.#context.hasFirstToken) this.#abortEngine()
+    this.#abortEngine()
+  }
+
+  /** The reader is lost: the engine's iterator is closed, which gives everything back. Nobody asked for an `abort`. */
+  drop(): void {
+    if (this.#offerId !== null) this.#options.handOff.withdraw(this.#offerId)
+    if (this.#finished || this.#context.isStopped) return
+    this.#isDropped = true
+    // What the engine waits for need not be waited for; its next item, or its end, closes it.
+    this.#context.stop()
+    this.#endCancelled()
   }
 
   /** Ends the reply with an error now and asks the engine to let go: a stalled engine, a worker that goes down. */
@@ -137,7 +147,7 @@ export class WorkerSession implements RequestHandle {
 
   #onFirstToken(): void {
     this.#taken?.release()
-    if (this.#context.isStopped) this.#abortEngine()
+    if (this.#context.isStopped && !this.#isDropped) this.#abortEngine()
   }
 
   #abortEngine(): void {
@@ -162,6 +172,8 @@ export class WorkerSession implements RequestHandle {
       this.#options.mode === 'prefill' &&
       chunk.finish !== 'cancelled' &&
       this.#options.request.isProbe !== true
+    // A decode engine may be in the middle of taking over KV: it is aborted when it has a token, or not at all.
+    if (this.#options.mode === 'decode' && !this.#context.hasFirstToken) return
     this.#end(isPrefillDone ? this.#withOffer(chunk) : chunk)
   }
 

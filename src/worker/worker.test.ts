@@ -114,6 +114,52 @@ describe('Worker - serving', () => {
     expect(reply.terminal?.finish).toBe('cancelled')
   })
 
+  it.each(['agg', 'decode'] as const)(
+    'a reader that is lost (%s) - what the request holds is given back, abort is never called',
+    async (mode) => {
+      const scene = new Scene({}, { mode })
+      await scene.start()
+      const { reply, handle } = scene.serve(requestOf('a', { stop: { maxTokens: 1_000 } }))
+      await scene.clock.run(100)
+      const held = (): number | undefined =>
+        scene.engine.metrics().find(({ name }) => name === 'kv_blocks_active')?.value
+      expect(held()).toBe(1)
+      const tokensBefore = reply.tokens.length
+      handle.drop?.()
+      await scene.clock.settle()
+      expect([held(), scene.worker.health().inFlight]).toEqual([0, 0])
+      handle.drop?.()
+      handle.cancel('kill')
+      await scene.clock.run(10_000)
+      expect(scene.calls).not.toContain('abort a')
+      expect(reply.tokens).toHaveLength(tokensBefore)
+    },
+  )
+
+  it('a reader that is lost, of an engine that looks at nothing - its iterator is closed at the next item', async () => {
+    const scene = new Scene({}, { mode: 'decode' })
+    const { clock } = scene
+    let closed = 0
+    scene.engine.generate = async function* () {
+      try {
+        for (;;) {
+          await sleep(clock, 100)
+          yield { tokenIds: [7] }
+        }
+      } finally {
+        closed++
+      }
+    } as unknown as SimEngine['generate']
+    await scene.start()
+    const { handle } = scene.serve(requestOf('a'))
+    await clock.run(50)
+    handle.drop?.()
+    expect(scene.worker.health().inFlight).toBe(1)
+    await clock.run(110)
+    expect([closed, scene.worker.health().inFlight]).toEqual([1, 0])
+    expect(scene.calls).not.toContain('abort a')
+  })
+
   it('a decode request stopped before its first token - never aborts an engine that ends without one', async () => {
     const scene = new Scene({}, { mode: 'decode' })
     await scene.start()

@@ -9,9 +9,9 @@
  */
 import { assert, BatonError } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
-import type { KvEventBatch } from '../kv/index.ts'
-import type { EngineConfig, GenerateRequest, RequestHandle, WorkerCard } from '../request/index.ts'
-import type { ReplyPort, WorkerHandler } from '../wire/index.ts'
+import type { KvEventBatch, LoadReport } from '../kv/index.ts'
+import type { EngineConfig, GenerateRequest, WorkerCard } from '../request/index.ts'
+import type { ReplyPort, ServedRequest, WorkerHandler } from '../wire/index.ts'
 import { Admission } from './admission.ts'
 import { EngineReports } from './engine-reports.ts'
 import { KvHandOff } from './kv-hand-off.ts'
@@ -29,7 +29,7 @@ import type { WorkerLimits, WorkerOptions } from './worker-options.ts'
 import type { WorkerAddress, WorkerPorts } from './worker-ports.ts'
 import { WorkerSession } from './worker-session.ts'
 
-const INERT: RequestHandle = { cancel: () => undefined }
+const INERT: ServedRequest = { cancel: () => undefined }
 
 export class Worker implements WorkerHandler {
   readonly #options: WorkerOptions
@@ -37,7 +37,7 @@ export class Worker implements WorkerHandler {
   readonly #admission: Admission
   readonly #sessions = new Set<WorkerSession>()
   readonly #handOff: KvHandOff
-  readonly #reports: EngineReports
+  readonly #reports = new EngineReports()
   readonly #stallWatch: StallWatch
   #state: WorkerState = 'init'
   #unhealthy: string | null = null
@@ -62,7 +62,6 @@ export class Worker implements WorkerHandler {
       pullTimeoutMs: limits.kvPullTimeoutMs,
       onFailure: limits.kvFailure,
     })
-    this.#reports = new EngineReports(options.clock, limits.loadIntervalMs)
     this.#stallWatch = new StallWatch({
       clock: options.clock,
       stallTimeoutMs: limits.stallTimeoutMs,
@@ -98,7 +97,7 @@ export class Worker implements WorkerHandler {
     return started
   }
 
-  serve(request: GenerateRequest, reply: ReplyPort): RequestHandle {
+  serve(request: GenerateRequest, reply: ReplyPort): ServedRequest {
     const refusal = this.#admission.enter()
     if (refusal !== null) {
       reply.error(refusal)
@@ -125,6 +124,10 @@ export class Worker implements WorkerHandler {
 
   kvSnapshot(): readonly KvEventBatch[] {
     return this.#reports.snapshot()
+  }
+
+  loadSnapshot(): readonly LoadReport[] {
+    return this.#reports.loadSnapshot()
   }
 
   health(): WorkerHealth {

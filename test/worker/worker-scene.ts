@@ -3,12 +3,13 @@ import { workerIdOf } from '../../src/base/index.ts'
 import type { BatonError } from '../../src/base/index.ts'
 import { SimEngine } from '../../src/engine/index.ts'
 import type { Engine, SimEngineOptions } from '../../src/engine/index.ts'
-import type { GenerateRequest, RequestHandle, WorkerCard } from '../../src/request/index.ts'
+import type { GenerateRequest, WorkerCard } from '../../src/request/index.ts'
 import { VirtualClock } from '../../src/sim/index.ts'
 import { Worker } from '../../src/worker/worker.ts'
 import type { WorkerEvent } from '../../src/worker/worker-event.ts'
 import type { WorkerOptions } from '../../src/worker/worker-options.ts'
 import type { WorkerPorts } from '../../src/worker/worker-ports.ts'
+import type { ServedRequest } from '../../src/wire/index.ts'
 import { RecordedReply } from './recorded-reply.ts'
 
 export function requestOf(
@@ -82,7 +83,7 @@ export class Scene {
     return this.clock.runUntil(this.worker.start(this.ports))
   }
 
-  serve(request: GenerateRequest): { reply: RecordedReply; handle: RequestHandle } {
+  serve(request: GenerateRequest): { reply: RecordedReply; handle: ServedRequest } {
     const reply = new RecordedReply()
     return { reply, handle: this.worker.serve(request, reply) }
   }

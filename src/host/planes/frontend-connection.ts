@@ -1,7 +1,8 @@
 /**
  * One frontend that is connected to a worker: its requests, and what the worker tells it.
  *
- * All tokens of one turn of the event loop (an engine step) go into one TOKENS frame and one write.
+ * All tokens of one turn of the event loop (an engine step) go into one TOKENS frame, and with the newest load report
+ * of each rank into one write.
  */
 import type { Socket } from 'node:net'
 
@@ -50,6 +51,7 @@ export class FrontendConnection implements StreamOutlet {
   #wantsEvents = false
   #missedEvents = false
   #isTokensOpen = false
+  readonly #loads = new Map<number, LoadReport>()
 
   constructor(socket: Socket, options: FrontendConnectionOptions) {
     this.#options = options
@@ -59,7 +61,7 @@ export class FrontendConnection implements StreamOutlet {
       onDrain: () => this.#onDrain(),
       onClosed: (reason) => this.#onClosed(reason),
     })
-    this.#wire.beforeFlush = () => this.#closeTokens()
+    this.#wire.beforeFlush = () => this.#writeRest()
   }
 
   get streamCount(): number {
@@ -118,8 +120,7 @@ export class FrontendConnection implements StreamOutlet {
 
   sendLoad(report: LoadReport): void {
     if (!this.#wantsEvents || !this.isReady) return
-    this.#closeTokens()
-    encodeLoad(this.#wire.writer, report)
+    this.#loads.set(report.dpRank, report)
     this.#wire.flushSoon()
   }
 
@@ -128,6 +129,13 @@ export class FrontendConnection implements StreamOutlet {
     this.#closeTokens()
     this.#wire.writer.begin((TAG.DRAINING | SKIPPABLE) >>> 0).end()
     this.#wire.flushSoon()
+  }
+
+  #writeRest(): void {
+    this.#closeTokens()
+    if (this.#loads.size === 0) return
+    for (const report of this.#loads.values()) encodeLoad(this.#wire.writer, report)
+    this.#loads.clear()
   }
 
   #closeTokens(): void {
@@ -143,6 +151,7 @@ export class FrontendConnection implements StreamOutlet {
     this.#windowItems = Math.max(1, peer.limits['streamWindowItems'] ?? WINDOW_ITEMS_DEFAULT)
     this.#wantsEvents = peer.capabilities.includes('kv-events')
     this.#sendSnapshot()
+    for (const report of this.#options.handler.loadSnapshot?.() ?? []) this.sendLoad(report)
     if (this.#options.isDraining()) this.sendDraining()
   }
 
@@ -211,7 +220,7 @@ export class FrontendConnection implements StreamOutlet {
   #onClosed(reason: BatonError): void {
     const streams = [...this.#streams.values()]
     this.#streams.clear()
-    for (const stream of streams) stream.cancel('kill')
+    for (const stream of streams) stream.drop()
     this.#options.onClosed(reason)
   }
 }

@@ -33,6 +33,7 @@ export class LocalRequestPlane implements RequestPlane {
     const worker: LocalWorker = { handler, replies: new Set(), isDraining: false }
     this.#workers.set(workerId, worker)
     for (const batch of handler.kvSnapshot?.() ?? []) this.#reports.onKvEvents?.(workerId, batch)
+    for (const report of handler.loadSnapshot?.() ?? []) this.#reports.onLoad?.(workerId, report)
     this.#reports.onConnected?.(workerId)
     return {
       publishKvEvents: (batch: KvEventBatch) => this.#reports.onKvEvents?.(workerId, batch),

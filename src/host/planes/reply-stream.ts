@@ -5,8 +5,8 @@
  * over the bound the reply ends with an error, so a reader that has stopped costs a bounded amount of memory.
  */
 import { BatonError } from '../../base/index.ts'
-import type { Chunk, RequestHandle } from '../../request/index.ts'
-import type { CancelKind, ReplyPort } from '../../wire/index.ts'
+import type { Chunk } from '../../request/index.ts'
+import type { CancelKind, ReplyPort, ServedRequest } from '../../wire/index.ts'
 
 /** What a stream writes to: its connection. */
 export interface StreamOutlet {
@@ -32,7 +32,7 @@ export class ReplyStream implements ReplyPort {
   #credit: number
   #backlog: (number | Chunk | BatonError)[] = []
   #hasEnded = false
-  #handle: RequestHandle | null = null
+  #handle: ServedRequest | null = null
   #cancelled: CancelKind | null = null
   #waiters: (() => void)[] = []
 
@@ -48,7 +48,7 @@ export class ReplyStream implements ReplyPort {
   }
 
   /** Set when `serve` has returned; a cancel that came before is handed on. */
-  set handle(handle: RequestHandle) {
+  set handle(handle: ServedRequest) {
     this.#handle = handle
     if (this.#cancelled) handle.cancel(this.#cancelled)
   }
@@ -101,6 +101,15 @@ export class ReplyStream implements ReplyPort {
     }
     this.#cancelled = kind
     this.#handle?.cancel(kind)
+  }
+
+  /** The connection is lost; it takes nothing any more. */
+  drop(): void {
+    this.#hasEnded = true
+    this.#end()
+    const handle = this.#handle
+    if (handle?.drop === undefined) handle?.cancel('kill')
+    else handle.drop()
   }
 
   #wait(item: number | Chunk): void {

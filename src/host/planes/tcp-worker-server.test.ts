@@ -97,7 +97,7 @@ function openHandler(): WorkerHandler & { replies: ReplyPort[]; cancels: string[
     cancels,
     serve: (_request, reply) => {
       replies.push(reply)
-      return { cancel: (kind) => void cancels.push(kind) }
+      return { cancel: (kind) => void cancels.push(kind), drop: () => void cancels.push('drop') }
     },
   }
 }
@@ -187,11 +187,11 @@ describe('worker server over TCP', () => {
     const handler = { ...countingHandler, kvSnapshot: () => [snapshot] }
     const server = await listen({ handler })
     const seen: number[][] = [[], []]
-    const loads: LoadReport[] = []
-    for (const events of seen) {
+    const loads: LoadReport[][] = [[], []]
+    for (const [i, events] of seen.entries()) {
       planeTo(server, {
         onKvEvents: (_id, batch) => events.push(batch.sequence),
-        onLoad: (_id, report) => loads.push(report),
+        onLoad: (_id, report) => loads[i]?.push(report),
       })
     }
     await until('snapshots', () => seen.every((events) => events.length === 1))
@@ -199,12 +199,25 @@ describe('worker server over TCP', () => {
     server.publishKvEvents(stored(4))
     server.publishLoad({ ...LOAD, queuedRequests: 9 })
     server.publishLoad(LOAD)
-    await until('events', () => seen.every((events) => events.length === 3) && loads.length === 2)
+    server.publishLoad({ ...LOAD, dpRank: 1 })
+    await until('all', () => [...seen, ...loads].every((all, i) => all.length === (i < 2 ? 3 : 2)))
     expect(seen).toEqual([
       [2, 3, 4],
       [2, 3, 4],
     ])
-    expect(loads).toEqual([LOAD, LOAD])
+    const other = { ...LOAD, dpRank: 1 }
+    expect(loads).toEqual([
+      [LOAD, other],
+      [LOAD, other],
+    ])
+  })
+
+  it('load - a late frontend hears the newest report although it does not change any more', async () => {
+    const server = await listen({ handler: { ...countingHandler, loadSnapshot: () => [LOAD] } })
+    const loads: LoadReport[] = []
+    planeTo(server, { onKvEvents: () => undefined, onLoad: (_id, report) => loads.push(report) })
+    await until('load', () => loads.length === 1)
+    expect(loads).toEqual([LOAD])
   })
 
   it('KV events - after a gap nothing is delivered until a snapshot tells all', async () => {
@@ -223,7 +236,7 @@ describe('worker server over TCP', () => {
     expect(seen).toEqual(['0 cleared', '1 stored', '3 cleared'])
   })
 
-  it('a frontend that vanishes - its requests are killed, and no other', async () => {
+  it('a frontend that vanishes - its requests are dropped, not killed, and no other', async () => {
     const handler = openHandler()
     const gone: BatonError[] = []
     const server = await listen({ handler, onPeerGone: (reason) => gone.push(reason) })
@@ -233,8 +246,8 @@ describe('worker server over TCP', () => {
     other.send(WORKER, planeRequest('b', [1]), sink)
     await until('served', () => handler.replies.length === 2)
     await mortal.close()
-    await until('killed', () => handler.cancels.length === 1)
-    expect([handler.cancels, server.streamCount, gone.length]).toEqual([['kill'], 1, 1])
+    await until('dropped', () => handler.cancels.length === 1)
+    expect([handler.cancels, server.streamCount, gone.length]).toEqual([['drop'], 1, 1])
     for (const reply of handler.replies) reply.chunk(finishChunk('stop'))
     expect(await sink.ended).toBe('stop')
     expect(server.streamCount).toBe(0)

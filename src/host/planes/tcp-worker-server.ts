@@ -1,7 +1,7 @@
 /**
  * The door of a worker: frontends connect here, send requests and hear of KV and load.
  *
- * Life: `listen` → serving → `drain` (refuses what is new) → `close` (idempotent; what still runs is killed).
+ * Life: `listen` → serving → `drain` (refuses what is new) → `close` (idempotent; what still runs is dropped).
  */
 import type { AddressInfo, Server, Socket } from 'node:net'
 
@@ -31,7 +31,7 @@ export interface TcpWorkerServerOptions {
   readonly streamsMax?: number
   readonly unsentBytesMax?: number
   readonly timing?: WireTiming
-  /** A frontend's connection has ended; its requests have been killed already. */
+  /** A frontend's connection has ended; its requests have been dropped already. */
   readonly onPeerGone?: (reason: BatonError) => void
 }
 
@@ -47,8 +47,6 @@ export class TcpWorkerServer implements WorkerUplink {
   readonly #server: Server
   readonly #options: TcpWorkerServerOptions
   readonly #connections = new Set<FrontendConnection>()
-  readonly #loads = new Map<number, LoadReport>()
-  #isLoadDue = false
   #isDraining = false
   #closing: Promise<void> | null = null
 
@@ -87,14 +85,10 @@ export class TcpWorkerServer implements WorkerUplink {
   }
 
   publishLoad(report: LoadReport): void {
-    this.#loads.set(report.dpRank, report)
-    if (this.#isLoadDue) return
-    this.#isLoadDue = true
-    setImmediate(() => this.#sendLoads())
+    for (const connection of this.#connections) connection.sendLoad(report)
   }
 
   flush(): void {
-    this.#sendLoads()
     for (const connection of this.#connections) connection.flush()
   }
 
@@ -107,15 +101,6 @@ export class TcpWorkerServer implements WorkerUplink {
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing
-  }
-
-  #sendLoads(): void {
-    if (!this.#isLoadDue) return
-    this.#isLoadDue = false
-    for (const report of this.#loads.values()) {
-      for (const connection of this.#connections) connection.sendLoad(report)
-    }
-    this.#loads.clear()
   }
 
   #onConnection(socket: Socket): void {
