@@ -53,6 +53,20 @@ describe('ApproximateIndex', () => {
     expect(depths(index, prompt(20, 21, 22), 3)).toEqual({ 0: 3 })
   })
 
+  it('ApproximateIndex - a holder has no more than it has room for, the longest unrouted goes first', () => {
+    const index = new ApproximateIndex({ ttlMs: 1e9, entriesMax: 1000 })
+    index.record(0, prompt(1, 2, 3, 4), 0, 8)
+    index.record(0, prompt(5, 6, 7, 8), 1, 8)
+    index.record(1, prompt(1, 2, 3, 4), 1, 4)
+    expect(index.stats().entries).toBe(12)
+    index.record(0, prompt(1, 2), 2, 8)
+    index.record(0, prompt(9), 3, 8)
+    expect(depths(index, prompt(1, 2, 3, 4), 3)).toEqual({ 0: 2, 1: 4 })
+    expect(depths(index, prompt(5, 6, 7, 8), 3)).toEqual({ 0: 4 })
+    index.record(1, prompt(1, 2, 3, 4, 5), 4, 4)
+    expect(depths(index, prompt(1, 2, 3, 4, 5), 4)).toEqual({ 0: 2, 1: 5 })
+  })
+
   it('ApproximateIndex - a holder that leaves is forgotten, and its old leases do not touch a new one', () => {
     const index = new ApproximateIndex({ ttlMs: 100, entriesMax: 1000 })
     index.record(0, prompt(1, 2), 0)

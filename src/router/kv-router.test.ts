@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 
 import { ManualClock } from '../../test/router/manual-clock.ts'
-import { storedTokens } from '../../test/router/model-fixture.ts'
+import { storedTokens, tokensFrom } from '../../test/router/model-fixture.ts'
 import { card, request } from '../../test/router/scripted-plane.ts'
 import { seededRandom, workerIdOf } from '../base/index.ts'
 import type { RouterOverrides, RoutingHints } from '../request/index.ts'
@@ -321,8 +321,8 @@ describe('KvRouter: modes', () => {
   })
 
   it.each(['least-loaded', 'kv'] as const)('%s - evens out', (mode) => {
-    const counts = countBy(pick(mode, 30))
-    expect(Object.values(counts)).toEqual([10, 10, 10])
+    const counts = countBy(pick(mode, 24))
+    expect(Object.values(counts)).toEqual([8, 8, 8])
   })
 
   it('power-of-two - nobody is far ahead', () => {
@@ -356,13 +356,59 @@ describe('KvRouter: holdings', () => {
     expect(selected(router, 400).overlapBlocks).toBe(0)
   })
 
-  it('approximate mode - decisions are the only source', () => {
+  it('events off - decisions are the only source', () => {
     const { router } = build({ useKvEvents: false })
     router.workerJoined(card(1))
     stored(router, 1, [0, 1, 2, 3])
     expect(selected(router, 16).overlapBlocks).toBe(0)
     router.book(selected(router, 16))
     expect(selected(router, 16).overlapBlocks).toBe(4)
+  })
+
+  it('no events promised - a worker is believed to hold what it was sent, and a burst stays together', () => {
+    const { router } = build()
+    for (const id of [1, 2, 3]) router.workerJoined(card(id, 'agg', { publishesKvEvents: false }))
+    const first = selected(router, 400)
+    router.prefillDone(router.book(first))
+    for (let i = 0; i < 3; i++) expect(selected(router, 400).workerId).toBe(first.workerId)
+    expect(selected(router, 400).overlapBlocks).toBe(100)
+  })
+
+  it('no events, known room - what was sent longest ago goes when the room is used, not by time', () => {
+    const { router, clock } = build()
+    const engine = { totalKvBlocks: 20 }
+    router.workerJoined(card(1, 'agg', { publishesKvEvents: false, engine }))
+    const prompt = (first: number) => tokensFrom(first, 40)
+    for (const first of [0, 1000]) router.free(router.book(selected(router, prompt(first))))
+    clock.advance(600_000)
+    expect([0, 1000].map((at) => selected(router, prompt(at)).overlapBlocks)).toEqual([10, 10])
+    router.free(router.book(selected(router, prompt(2000))))
+    const held = [0, 1000, 2000].map((at) => selected(router, prompt(at)).overlapBlocks)
+    expect(held).toEqual([0, 10, 10])
+  })
+
+  it('no events, room not known - what was sent counts for its time', () => {
+    const { router, clock } = build({ approximateTtlSeconds: 120 })
+    const engine = { totalKvBlocks: 0 }
+    router.workerJoined(card(1, 'agg', { publishesKvEvents: false, engine }))
+    router.free(router.book(selected(router, 40)))
+    clock.advance(119_000)
+    expect(selected(router, 40).overlapBlocks).toBe(10)
+    clock.advance(1000)
+    expect(selected(router, 40).overlapBlocks).toBe(0)
+  })
+
+  it('events promised, none come - believed after some prompts, until the first event', () => {
+    const { router } = build()
+    router.workerJoined(card(1))
+    for (let i = 0; i < 8; i++) {
+      expect(selected(router, 16).overlapBlocks).toBe(0)
+      router.book(selected(router, 16))
+    }
+    router.book(selected(router, 16))
+    expect(selected(router, 16).overlapBlocks).toBe(4)
+    stored(router, 1, tokensFrom(1000, 8))
+    expect(selected(router, 16).overlapBlocks).toBe(0)
   })
 
   it('worker left - its blocks, load and bookings go with it', () => {

@@ -16,9 +16,10 @@ import type { FleetObserver } from './fleet-observer.ts'
 import { OverlapIndex } from './overlap-index.ts'
 import { PromptHasher } from './prompt-hasher.ts'
 import { RankTable } from './rank-table.ts'
+import type { RankRow } from './rank-table.ts'
 import type { RouterConfig } from './router-config.ts'
 import type { PoolStatus, RankStatus } from './router-status.ts'
-import { eventFacts } from './self-check.ts'
+import { eventFacts, PROMPTS_BEFORE_SILENCE } from './self-check.ts'
 import type { Refusal, Selection, SelectionQuery } from './selection.ts'
 import { Selector } from './selector.ts'
 
@@ -57,11 +58,9 @@ export class KvRouter implements FleetObserver {
     this.#blockSize = config.blockSize
     this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
     this.#sequences = new ActiveSequences(this.#table, () => this.#blockSize)
-    const predictedSeconds = config.useKvEvents
-      ? config.predictedTtlSeconds
-      : config.approximateTtlSeconds
     this.#index = new OverlapIndex({
-      predictedTtlMs: 1000 * predictedSeconds,
+      approximateTtlMs: 1000 * config.approximateTtlSeconds,
+      predictedTtlMs: 1000 * config.predictedTtlSeconds,
       maxBlocks: config.maxIndexBlocks,
     })
     this.#selector = new Selector({
@@ -97,6 +96,7 @@ export class KvRouter implements FleetObserver {
     const row = this.#table.row(slot)
     if (row.lastSequence !== null && batch.sequence > row.lastSequence + 1) this.#eventGaps++
     row.lastSequence = batch.sequence
+    if (row.kvEventsSeen === 0 && batch.events.length > 0) this.#index.hasBegunEvents(slot)
     row.kvEventsSeen += batch.events.length
     this.#eventErrors += this.#index.apply(slot, batch.events)
   }
@@ -152,9 +152,13 @@ export class KvRouter implements FleetObserver {
       },
       nowMs,
     )
-    if (hashes !== null && selection.phase !== 'decode') {
-      this.#index.predict(slot, hashes, nowMs)
-      if (hashes.sequence.length > 0) this.#table.row(slot).promptsPlaced++
+    // What decode takes over it holds as well; only conditional disaggregation asks for that.
+    if (hashes !== null && (selection.phase !== 'decode' || this.config.conditional.enabled)) {
+      const row = this.#table.row(slot)
+      const hasEvents = this.config.useKvEvents && !isSilent(row)
+      const capacity = (this.#table.totalBlocks[slot] as number) || null
+      this.#index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
+      if (hashes.sequence.length > 0) row.promptsPlaced++
     }
     this.#judge(slot)
     this.#version++
@@ -260,6 +264,7 @@ export class KvRouter implements FleetObserver {
       activeRequests: ranks.reduce((sum, rank) => sum + rank.activeRequests, 0),
       decisions: this.#decisions,
       refusals: this.#refusals,
+      usesKvEvents: this.config.useKvEvents,
       ...events,
       kvEventGaps: this.#eventGaps,
       kvEventErrors: this.#eventErrors,
@@ -300,4 +305,10 @@ export class KvRouter implements FleetObserver {
     this.#version++
     for (const listener of this.#freed) listener()
   }
+}
+
+/** No events come from the rank: it promises none, or it keeps silent although it has had prompts enough. */
+function isSilent({ card, kvEventsSeen, promptsPlaced }: RankRow): boolean {
+  if (kvEventsSeen > 0) return false
+  return !card.publishesKvEvents || promptsPlaced >= PROMPTS_BEFORE_SILENCE
 }

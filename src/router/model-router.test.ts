@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 
-import { buildModel, PD, stored } from '../../test/router/model-fixture.ts'
+import { buildModel, PD, stored, tokensFrom } from '../../test/router/model-fixture.ts'
 import { card } from '../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
@@ -103,8 +103,24 @@ describe('PrefillRouter: conditional disaggregation', () => {
     })
     send({}, 64)
     expect(plane.call(0).workerId).toBe('2')
-    for (let i = 0; i < 3; i++) send({}, 64)
+    for (let i = 1; i < 4; i++) send({}, tokensFrom(1000 * i, 64))
     expect(plane.calls.map(({ workerId }) => workerId)).toContain('1')
+  })
+})
+
+describe('PrefillRouter: conversations', () => {
+  it('conditional - a follow-up stays where decode took the KV over, and that worker keeps it', () => {
+    const { plane, send } = buildModel([...PD, card(3, 'decode')], {
+      conditional: { enabled: true, effectiveIslThreshold: 32 },
+    })
+    send({}, 64)
+    plane.call(0).prefilled()
+    plane.call(1).finish()
+    const { sink } = send({}, 80)
+    expect(sink.routed.map(({ phase, workerId }) => [phase, workerId])).toEqual([
+      ['aggregated', plane.call(1).workerId],
+    ])
+    expect(sink.routed[0]?.overlapBlocks).toBe(16)
   })
 })
 
@@ -117,7 +133,7 @@ describe('PrefillRouter: self-check', () => {
     send({ backendWorkerId: workerIdOf(2) })
     expect(router.status().selfCheck).toEqual([
       'prefill: KV events from 1 of 2 workers',
-      'decode: KV events from 0 of 0 workers',
+      'decode: KV events from 0 of 0 workers; 1 send none, these workers are believed to hold what they were sent',
       'disaggregation (active) taken in 50 % of 2 requests; aggregated: pinned to one worker (1)',
     ])
     expect(router.status().warnings).toEqual([])
@@ -134,6 +150,32 @@ describe('PrefillRouter: self-check', () => {
     ])
     router.fleet.kvEvents(workerIdOf(1), stored(8))
     expect(router.status().warnings).toEqual([])
+  })
+
+  it('events off - no worker is called silent, and the line says what routing goes by', () => {
+    const { plane, send, router } = buildModel(PD, { useKvEvents: false })
+    for (let i = 0; i < 9; i++) {
+      send()
+      plane.calls.at(-1)?.prefilled()
+    }
+    expect(router.status().selfCheck[0]).toBe(
+      'prefill: KV events from 0 of 1 workers; events are off, workers are believed to hold what they were sent',
+    )
+    expect(router.status().warnings).toEqual([])
+  })
+
+  it('refused events - are told, blocks are missing in the index', () => {
+    const { router } = buildModel(PD)
+    const [event] = stored(8).events
+    if (event?.kind !== 'stored') throw new Error('no store')
+    router.fleet.kvEvents(workerIdOf(1), {
+      sequence: 1,
+      dpRank: 0,
+      events: [{ ...event, parent: [1, 2] }],
+    })
+    expect(router.status().warnings).toEqual([
+      'prefill: 1 KV events were refused; blocks are missing in the index',
+    ])
   })
 
   it('no decode worker - an aggregated pool is not handed KV, and the reason is told', () => {

@@ -11,7 +11,7 @@ import { decodeLatch, DEFAULT_MAX_BATCHED_TOKENS, isPrefillOverloaded } from './
 import type { BusyThresholds } from './busy-threshold.ts'
 import { topologyTaints } from './topology.ts'
 
-interface RankRow {
+export interface RankRow {
   card: WorkerCard
   dpRank: number
   taints: ReadonlySet<string>

@@ -29,6 +29,8 @@ export interface PoolStatus {
   readonly activeRequests: number
   readonly decisions: number
   readonly refusals: number
+  /** False: what workers hold is believed from what they were sent, whatever they say. */
+  readonly usesKvEvents: boolean
   /** Workers whose KV events have been seen, of those that promise any. */
   readonly kvEventWorkers: number
   readonly kvEventWorkersExpected: number

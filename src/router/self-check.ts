@@ -15,7 +15,7 @@ export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): 
 }
 
 /** A prompt may be cached whole or still be computed; after so many, silence means that events do not arrive. */
-const PROMPTS_BEFORE_SILENCE = 8
+export const PROMPTS_BEFORE_SILENCE = 8
 
 /** Who promises KV events, who has sent some, and who keeps silent although it should have by now. */
 export function eventFacts(
@@ -40,16 +40,31 @@ export function eventFacts(
 
 function checkEvents(name: string, pool: PoolStatus, lines: string[], warnings: string[]): void {
   if (pool.mode !== 'kv' || pool.workers === 0) return
-  const { kvEventWorkers: seen, kvEventWorkersExpected: expected } = pool
-  lines.push(`${name}: KV events from ${seen} of ${expected} workers`)
-  if (pool.kvEventWorkersSilent > 0) {
+  const { kvEventWorkers: seen, kvEventWorkersExpected: expected, kvEventWorkersSilent } = pool
+  const reason = whyNoEvents(pool)
+  lines.push(
+    `${name}: KV events from ${seen} of ${expected} workers${reason === null ? '' : `; ${reason}`}`,
+  )
+  if (!pool.usesKvEvents) return
+  if (kvEventWorkersSilent > 0) {
     warnings.push(
-      `KV routing of the ${name} pool hears nothing from ${pool.kvEventWorkersSilent} of ${expected} workers that had prompts`,
+      `KV routing of the ${name} pool hears nothing from ${kvEventWorkersSilent} of ${expected} workers that had prompts`,
     )
   }
-  if (pool.kvEventGaps > 0) {
-    warnings.push(`${name}: ${pool.kvEventGaps} gaps in the KV events; the index may lag behind`)
+  if (pool.kvEventErrors > 0) {
+    warnings.push(
+      `${name}: ${pool.kvEventErrors} KV events were refused; blocks are missing in the index`,
+    )
   }
+}
+
+/** What routing goes by where no events come from. */
+function whyNoEvents(pool: PoolStatus): string | null {
+  const believed = 'workers are believed to hold what they were sent'
+  if (!pool.usesKvEvents) return `events are off, ${believed}`
+  const silent = pool.workers - pool.kvEventWorkersExpected
+  if (silent === 0) return pool.kvEventWorkers === 0 ? 'none has come yet' : null
+  return `${silent} send none, these ${believed}`
 }
 
 function checkDisaggregation(

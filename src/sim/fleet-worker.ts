@@ -27,8 +27,8 @@ export interface FleetWorkerOptions {
   readonly config: SchedulerConfig
   readonly clock: Clock
   readonly fleet: FleetObserver
-  /** KV events reach the router so much later. */
-  readonly eventDelayMs: number
+  /** KV events reach the router so much later; null: the engine sends none. */
+  readonly eventDelayMs: number | null
 }
 
 export interface FleetWorkerTotals {
@@ -112,7 +112,7 @@ export class FleetWorker {
         ...(tokenBudget === Infinity ? {} : { maxNumBatchedTokens: tokenBudget }),
       },
       engineName: 'sim',
-      publishesKvEvents: this.mode !== 'decode',
+      publishesKvEvents: this.mode !== 'decode' && this.#options.eventDelayMs !== null,
       version: 'sim',
     }
   }
@@ -239,7 +239,7 @@ export class FleetWorker {
   #tell(events: readonly KvEvent[]): void {
     const { fleet, clock, eventDelayMs } = this.#options
     fleet.load(this.workerId, this.#scheduler.load(0))
-    if (events.length === 0 || this.mode === 'decode') return
+    if (events.length === 0 || this.mode === 'decode' || eventDelayMs === null) return
     this.#eventSequence += 1
     const batch = { sequence: this.#eventSequence, dpRank: 0, events }
     if (eventDelayMs === 0) fleet.kvEvents(this.workerId, batch)

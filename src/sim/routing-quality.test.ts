@@ -51,6 +51,17 @@ describe('routing quality', () => {
     }
   })
 
+  it('no events - what workers were sent tells nearly as much, with room and without', () => {
+    const silent = (blockCount: number): FleetReport =>
+      runFleet({
+        workers: [{ mode: 'agg', count: 6, engine: { blockCount } }],
+        trace,
+        eventDelayMs: null,
+      })
+    expect(silent(16_384).blockReuse).toBeGreaterThanOrEqual(0.95 * ideal)
+    expect(silent(1600).blockReuse).toBeGreaterThan(0.9 * run('kv', 1600).blockReuse)
+  })
+
   it('kv - one hot prefix does not herd all requests onto one worker', () => {
     const hot = sharedPrefixWorkload({
       requests: 400,

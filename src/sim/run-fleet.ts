@@ -40,8 +40,8 @@ export interface FleetConfig {
   readonly goal?: FleetGoal
   /** Of the router's random choices. Default 0. */
   readonly seed?: number
-  /** How late the router hears of KV events. Default 1. */
-  readonly eventDelayMs?: number
+  /** How late the router hears of KV events; null: the engines send none. Default 1. */
+  readonly eventDelayMs?: number | null
   /** Workers that die: index in the order of `workers`, moment of the virtual time. */
   readonly deaths?: readonly { readonly worker: number; readonly atMs: number }[]
 }
@@ -161,7 +161,7 @@ function createWorkers(
           config: scheduler,
           clock,
           fleet: router.fleet,
-          eventDelayMs: config.eventDelayMs ?? 1,
+          eventDelayMs: config.eventDelayMs === undefined ? 1 : config.eventDelayMs,
         }),
       )
     }

@@ -13,7 +13,7 @@ export function buildModel(cards: readonly WorkerCard[], config: RouterOptions =
   const clock = new ManualClock()
   const router = createModelRouter({ plane, clock, random: seededRandom(1), config })
   for (const worker of cards) router.fleet.workerJoined(worker)
-  const send = (routing: RoutingHints = {}, tokens = 16) => {
+  const send = (routing: RoutingHints = {}, tokens: readonly number[] | number = 16) => {
     const sink = new RecordingSink()
     const sent = request(tokens, routing)
     const handle = router.service.send(sent, sink)
@@ -35,6 +35,11 @@ export const BOOTSTRAP = card(1, 'prefill', { engine: { bootstrapHost: 'p', boot
 /** A device event that stores the blocks of tokens 0, 1, 2 … */
 export function stored(tokens: number): KvEventBatch {
   return storedTokens(Array.from({ length: tokens }, (_, i) => i))
+}
+
+/** A prompt that begins with a number of its own. */
+export function tokensFrom(first: number, count: number): number[] {
+  return Array.from({ length: count }, (_, i) => first + i)
 }
 
 export function storedTokens(tokens: readonly number[], dpRank = 0): KvEventBatch {

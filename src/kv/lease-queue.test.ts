@@ -1,0 +1,42 @@
+import { describe, expect, it } from 'vitest'
+import { LeaseQueue } from './lease-queue.ts'
+import type { Lease } from './lease-queue.ts'
+
+const lease = (holder: number): Lease => ({
+  holder,
+  expiresMs: holder,
+  hashes: Uint32Array.of(1, 2),
+})
+
+describe('LeaseQueue', () => {
+  it('order - the oldest that is not over, whichever end first', () => {
+    const queue = new LeaseQueue()
+    const leases = Array.from({ length: 100 }, (_, i) => lease(i))
+    for (const one of leases) queue.push(one)
+    const end = (i: number): void => {
+      leases[i]!.hashes = new Uint32Array(0)
+      queue.ended()
+    }
+    for (let i = 50; i < 100; i++) end(i)
+    expect(queue.oldest()?.holder).toBe(0)
+    for (let i = 0; i < 49; i++) end(i)
+    expect(queue.oldest()?.holder).toBe(49)
+    end(49)
+    expect(queue.oldest()).toBeNull()
+    queue.push(lease(7))
+    expect(queue.oldest()?.holder).toBe(7)
+  })
+
+  it('memory - what is over goes, although the oldest lives on', () => {
+    const queue = new LeaseQueue()
+    queue.push(lease(0))
+    for (let i = 1; i < 1000; i++) {
+      const one = lease(i)
+      queue.push(one)
+      one.hashes = new Uint32Array(0)
+      queue.ended()
+    }
+    expect(queue.oldest()?.holder).toBe(0)
+    expect(queue.length).toBeLessThanOrEqual(16)
+  })
+})

@@ -1,0 +1,44 @@
+/**
+ * Leases on blocks, oldest first: who was sent which prompt, until when it counts.
+ *
+ * A lease stands in two queues, its holder's and everybody's, and may end in either order: both are told, step over it,
+ * and let go of what is over once that is the greater part.
+ */
+export interface Lease {
+  readonly holder: number
+  readonly expiresMs: number
+  /** Empty once the lease is over. */
+  hashes: Uint32Array
+}
+
+const SMALL = 16
+
+export class LeaseQueue {
+  #leases: Lease[] = []
+  #first = 0
+  #over = 0
+
+  /** Leases that are kept, those that are over too. */
+  get length(): number {
+    return this.#leases.length
+  }
+
+  push(lease: Lease): void {
+    this.#leases.push(lease)
+  }
+
+  /** The oldest that is not over, or null. */
+  oldest(): Lease | null {
+    while (this.#leases[this.#first]?.hashes.length === 0) this.#first += 1
+    return this.#leases[this.#first] ?? null
+  }
+
+  /** One of the leases is over; its hashes are gone already. */
+  ended(): void {
+    this.#over += 1
+    if (this.#leases.length < SMALL || 2 * this.#over <= this.#leases.length) return
+    this.#leases = this.#leases.filter(({ hashes }) => hashes.length > 0)
+    this.#first = 0
+    this.#over = 0
+  }
+}
