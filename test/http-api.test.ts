@@ -197,11 +197,14 @@ describe('the HTTP API of a running server', () => {
     expect(said(short)?.content).not.toContain('think>')
   })
 
-  it('embeddings - refused by name', async () => {
-    const refused = await post('/v1/embeddings', { model: 'storyteller', input: 'hi' })
-    expect([refused.status, json(refused)]).toMatchObject([
-      400,
-      { error: { code: 'unsupported_parameter', message: expect.stringContaining('embeddings') } },
-    ])
+  it('embeddings - by the prefill worker, and by the one that a header names', async () => {
+    const workerOf = async (headers: Record<string, string>) => {
+      const reply = await post('/v1/embeddings', { input: 'hi' }, headers)
+      expect([reply.status, json(reply)]).toMatchObject([200, { usage: { prompt_tokens: 1 } }])
+      const id = reply.headers.get('x-request-id')
+      return await (await fetch(`${server.url}/debug/requests/${id}`)).text()
+    }
+    expect(await workerOf({})).toContain(prefillId)
+    expect(await workerOf({ 'x-worker-instance-id': decodeId })).toContain(decodeId)
   })
 })

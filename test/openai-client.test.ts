@@ -137,6 +137,25 @@ describe('the openai client', () => {
     expect(reply.choices.every(({ text }) => text.length > 0)).toBe(true)
   })
 
+  it('embeddings - several texts, as numbers and as base64 (what the client asks for itself)', async () => {
+    const input = ['The cat sits in the garden.', 'Repeat after me: lamp zafi tiger']
+    const [coded, plain] = await Promise.all([
+      client.embeddings.create({ model: 'storyteller', input }),
+      client.embeddings.create({ model: 'storyteller', input, encoding_format: 'float' }),
+    ])
+    expect(plain.data.map(({ index, embedding }) => [index, embedding.length])).toEqual([
+      [0, 192],
+      [1, 192],
+    ])
+    expect(coded.data.map(({ embedding }) => [...embedding])).toEqual(
+      plain.data.map(({ embedding }) => embedding),
+    )
+    expect(plain.data[0]?.embedding).not.toEqual(plain.data[1]?.embedding)
+    expect(plain.usage.total_tokens).toBe(plain.usage.prompt_tokens)
+    const refused = client.embeddings.create({ model: 'storyteller', input, dimensions: 64 })
+    await expect(refused).rejects.toMatchObject({ status: 400, param: 'dimensions' })
+  })
+
   it('tools - a call of a tool that the prompt lists', async () => {
     const reply = await client.chat.completions.create({
       model: 'storyteller',

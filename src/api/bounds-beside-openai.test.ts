@@ -76,11 +76,13 @@ describe('bounds of responses', () => {
 
 describe('bounds of embeddings', () => {
   const many = (count: number) => Array.from({ length: count }, () => 1)
+  const texts = (count: number) => Array.from({ length: count }, () => 'a')
   hold(
     [
       ['dimensions', [1, 2], [0, -1, 1.5]],
       ['encoding_format', ['float', 'base64'], ['hex']],
       ['input', ['a', ['a'], many(1), [many(2)], [U32_MAX]], [[], [[]], [-1], [U32_MAX + 1]]],
+      ['input', [texts(2047), texts(2048)], [texts(2049)]],
     ],
     (field, value) => parseEmbeddingRequest({ input: 'hi', [field]: value }),
   )

@@ -55,7 +55,9 @@ export {
 } from './anthropic-reply.ts'
 export type { AnthropicEnd } from './anthropic-reply.ts'
 export { parseAnthropicCount, parseAnthropicMessages } from './anthropic-request.ts'
+export { embeddingReplyJson } from './embedding-reply.ts'
 export { parseEmbeddingRequest } from './embedding-request.ts'
+export type { EmbeddingCall } from './embedding-request.ts'
 export {
   functionCallItem,
   messageItem,

@@ -23,6 +23,13 @@ export interface Engine {
    */
   generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk>
 
+  /**
+   * Optional, for an engine with the feature `embeddings`: one finite vector of the prompt, `embeddingLength` numbers.
+   * Called for requests of kind `embed`, many at once. When `context` is stopped it should end soon; what it returns
+   * or throws is then dropped.
+   */
+  embed?(request: GenerateRequest, context: GenerateContext): Promise<Float32Array>
+
   /** Only on an explicit stop or kill while the stream is live; never for a stream that was merely dropped. */
   abort?(requestId: string): void | Promise<void>
 

@@ -155,12 +155,3 @@ describe('anthropic messages', () => {
     expect(count.json.input_tokens).toBe(whole.json.usage.input_tokens)
   })
 })
-
-describe('embeddings', () => {
-  it('refused by name, after the body was checked', async () => {
-    const it_ = new ScriptedFrontend()
-    const reply = await it_.post('/v1/embeddings', { model: 'storyteller', input: 'hi' })
-    expect([reply.status, reply.json.error.code]).toEqual([400, 'unsupported_parameter'])
-    expect((await it_.post('/v1/embeddings', { input: [] })).json.error.param).toBe('input')
-  })
-})

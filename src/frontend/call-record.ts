@@ -45,7 +45,11 @@ export class CallRecord {
   }
 
   /** The request has been understood and its model is known. */
-  started(model: string, call: GenerationOptions, routing: RoutingHints): void {
+  started(
+    model: string,
+    call: Pick<GenerationOptions, 'stream' | 'nvext'>,
+    routing: RoutingHints,
+  ): void {
     this.#facts = this.#factsOf(model, call.stream)
     this.#routing = routing
     this.#targets = given({

@@ -13,12 +13,22 @@ export function outputBudget(
   if (contextLength === undefined || contextLength === 0) return asked
   const isOnlyEcho = asked === 0 && promptTokens <= contextLength
   if (promptTokens >= contextLength && !isOnlyEcho) {
-    throw new BatonError(
-      'request.context_length_exceeded',
-      `This model's maximum context length is ${contextLength} tokens. However, your ${param} resulted in ${promptTokens} tokens. Please reduce the length of the ${param}.`,
-      { data: { param, contextLength, promptTokens } },
-    )
+    throw tooLong(promptTokens, contextLength, param)
   }
   const room = contextLength - promptTokens
   return asked === undefined ? room : Math.min(asked, room)
+}
+
+/** An embedding needs no room for a token. */
+export function refuseLongInput(promptTokens: number, contextLength: number | undefined): void {
+  if (contextLength === undefined || contextLength === 0 || promptTokens <= contextLength) return
+  throw tooLong(promptTokens, contextLength, 'input')
+}
+
+function tooLong(promptTokens: number, contextLength: number, param: string): BatonError {
+  return new BatonError(
+    'request.context_length_exceeded',
+    `This model's maximum context length is ${contextLength} tokens. However, your ${param} resulted in ${promptTokens} tokens. Please reduce the length of the ${param}.`,
+    { data: { param, contextLength, promptTokens } },
+  )
 }

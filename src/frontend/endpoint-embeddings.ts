@@ -1,21 +1,121 @@
 /**
- * `POST /v1/embeddings`: no engine of this build makes embeddings, and each refusal says so by name.
+ * `POST /v1/embeddings`: one vector per input, where the engine makes them; refused by name where it does not.
  */
 import { BatonError } from '../base/index.ts'
-import { parseEmbeddingRequest, readJsonObject } from '../api/index.ts'
+import {
+  applyRoutingHeaders,
+  embeddingReplyJson,
+  given,
+  parseEmbeddingRequest,
+  readJsonObject,
+  routingOf,
+  sessionOf,
+  traceparentOf,
+} from '../api/index.ts'
+import type { EmbeddingCall } from '../api/index.ts'
+import type { GenerateRequest, RoutingHints } from '../request/index.ts'
+import { usageOf } from '../request/index.ts'
+import type { CallRecord } from './call-record.ts'
+import { refuseLongInput } from './context-window.ts'
+import { EmbeddingRun } from './embedding-run.ts'
+import { offLoopOf } from './generation-job.ts'
 import type { GenerationDeps } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
+import { createMigratingService } from './migration.ts'
+import { withinPreprocess } from './preprocess-deadline.ts'
+import { embeddingPrompt } from './prompt.ts'
+import type { ServedModel } from './served-model.ts'
 
-export function answerEmbeddings(deps: GenerationDeps, http: HttpRequest): Promise<HttpReply> {
+export async function answerEmbeddings(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> {
   const call = parseEmbeddingRequest(readJsonObject(http.body, http.headers['content-type']))
   const model = deps.registry.ready(call.model)
-  const hasFeature = model.features?.includes('embeddings') ?? false
-  const error = new BatonError(
-    hasFeature ? 'runtime.not_implemented' : 'request.unsupported_parameter',
-    hasFeature
-      ? 'embeddings are not carried by this version'
-      : `the engine of model \`${model.name}\` does not make embeddings`,
-    { data: { param: 'model' } },
+  const nvext = applyRoutingHeaders({}, http.headers)
+  const routing = routingOf(nvext, sessionOf(http.headers), http.headers)
+  record.started(model.name, { stream: false, nvext }, routing)
+  refuseWhatIsMissing(call, model)
+  const prompts = await withinPreprocess(tokenised(deps, call, model), {
+    clock: deps.clock,
+    limitMs: deps.bounds.preprocessMs,
+    signal: http.signal,
+  })
+  for (const prompt of prompts) refuseLongInput(prompt.length, model.contextLength)
+  record.preprocessed()
+  const run = new EmbeddingRun({
+    service: createMigratingService(model.router.service, {
+      limit: deps.bounds.migrationLimit,
+      onMigrated: (migration) => deps.observer?.migrated?.(migration),
+    }),
+    requests: requestsOf(prompts, {
+      requestId: record.requestId,
+      model: model.name,
+      routing,
+      ...given({ traceparent: traceparentOf(http.headers) }),
+    }),
+    clock: deps.clock,
+    signal: http.signal,
+    silenceMs: deps.bounds.firstItemMs,
+    onRouted: (event) => record.routed(event),
+  })
+  const vectors = await run.vectors()
+  const promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0)
+  record.ended({ status: 200, error: null, usage: usageOf(promptTokens, 0), choices: 0 })
+  const { encoding } = call
+  return {
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: embeddingReplyJson({ model: model.name, vectors, encoding, promptTokens }),
+  }
+}
+
+/** An engine must say that it makes embeddings; silence means no. */
+function refuseWhatIsMissing(call: EmbeddingCall, model: ServedModel): void {
+  if (model.features?.includes('embeddings') !== true) {
+    throw new BatonError(
+      'request.unsupported_parameter',
+      `the engine of model \`${model.name}\` does not make embeddings`,
+      { data: { param: 'model' } },
+    )
+  }
+  const { dimensions } = call
+  if (dimensions === undefined || dimensions === model.embeddingLength) return
+  throw new BatonError(
+    'request.unsupported_parameter',
+    `\`dimensions\`: an embedding of model \`${model.name}\` has ${model.embeddingLength ?? 'a fixed number of'} dimensions and is not cut`,
+    { data: { param: 'dimensions' } },
   )
-  return Promise.reject(error)
+}
+
+async function tokenised(
+  deps: GenerationDeps,
+  call: EmbeddingCall,
+  model: ServedModel,
+): Promise<Uint32Array[]> {
+  const text = await model.text()
+  const offLoop = offLoopOf(deps, model)
+  return await Promise.all(call.inputs.map((input) => embeddingPrompt(input, text, offLoop)))
+}
+
+function requestsOf(
+  prompts: readonly Uint32Array[],
+  common: {
+    readonly requestId: string
+    readonly model: string
+    readonly routing: RoutingHints
+    readonly traceparent?: string
+  },
+): GenerateRequest[] {
+  return prompts.map((tokenIds, index) => ({
+    ...common,
+    kind: 'embed',
+    requestId: prompts.length === 1 ? common.requestId : `${common.requestId}-${index}`,
+    tokenIds,
+    sampling: {},
+    stop: {},
+    output: {},
+    eosTokenIds: [],
+  }))
 }

@@ -72,6 +72,18 @@ async function textPrompt(
   return { tokenIds: nonEmpty(tokenIds, 'prompt'), text: clean }
 }
 
+/** What is to be embedded is data: control tokens in it are plain text. */
+export async function embeddingPrompt(
+  input: string | Uint32Array,
+  model: ModelText,
+  offLoop: OffLoop,
+): Promise<Uint32Array> {
+  if (typeof input !== 'string') return inVocabulary(input, model, 'input')
+  const options = { special: false, addBos: model.tokenizer.addsBos }
+  const tokenIds = (await offLoop(input, options)) ?? model.tokenizer.encode(input, options)
+  return nonEmpty(tokenIds, 'input')
+}
+
 function tokenData(call: GenerationOptions, model: ModelText): Uint32Array | undefined {
   const ids = call.nvext.token_data
   if (ids === undefined) return undefined

@@ -66,6 +66,14 @@ export class ServedModel {
     return common
   }
 
+  /** Numbers of an embedding, as the first worker that says so has it. */
+  get embeddingLength(): number | undefined {
+    for (const { engine } of this.#cards.values()) {
+      if (engine.embeddingLength !== undefined) return engine.embeddingLength
+    }
+    return undefined
+  }
+
   /** Loaded once; a failure is told to who asked, and the next request tries again. */
   text(): ModelText | Promise<ModelText> {
     if (this.#loaded !== null) return this.#loaded

@@ -38,6 +38,8 @@ export interface Chunk {
   readonly usage?: Usage
   readonly prefillResult?: PrefillResult
   readonly engineData?: unknown
+  /** The whole answer to a request of kind `embed`; on the terminal chunk. */
+  readonly embedding?: Float32Array
 }
 
 const MAX_U32 = 0xffffffff

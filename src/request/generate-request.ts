@@ -6,6 +6,8 @@ import type { RoutingHints } from './routing-hints.ts'
 import type { OutputOptions, Sampling, StopConditions } from './sampling.ts'
 
 export interface GenerateRequest {
+  /** Absent: tokens are wanted. `embed`: one vector of the prompt and no token. */
+  readonly kind?: 'embed'
   /** Unique in the fleet; what logs, headers and explain records call it. */
   readonly requestId: string
   readonly model: string

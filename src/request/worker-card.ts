@@ -21,6 +21,8 @@ export interface EngineConfig {
   readonly bootstrapPort?: number
   /** Where the model's tokenizer and chat template are found: a GGUF file or a Hugging Face folder. */
   readonly modelPath?: string
+  /** Numbers of an embedding, for an engine with the feature `embeddings`. */
+  readonly embeddingLength?: number
   /** Request features that the engine honours; the frontend refuses the others by name. */
   readonly features?: readonly EngineFeature[]
   readonly runtimeData?: Readonly<Record<string, unknown>>

@@ -58,7 +58,9 @@ export function openScope(
   const { overrides } = request.routing
   const blockSize = pool.blockSize()
   const assumeKvReuse = overrides?.assumeKvReuse ?? config.assumeKvReuse
-  const hashes = withOverlap && config.mode === 'kv' ? hasher.hash(request, blockSize) : null
+  // An embedding reads no cached KV and leaves none.
+  const hasKv = config.mode === 'kv' && request.kind !== 'embed'
+  const hashes = withOverlap && hasKv ? hasher.hash(request, blockSize) : null
   sequences.refresh(nowMs)
   if (hashes === null) index.matches.clear()
   else index.find(hashes, nowMs)

@@ -39,6 +39,35 @@ describe('PrefillRouter: states', () => {
   })
 })
 
+describe('PrefillRouter: embeddings', () => {
+  const embed = ({ router }: ReturnType<typeof buildModel>, routing = {}) => {
+    const sink = new RecordingSink()
+    router.service.send({ ...request(16, routing), kind: 'embed' }, sink)
+    return sink
+  }
+
+  it('one leg on a prefill worker - no decode, no KV expected there, the booking freed', () => {
+    const model = buildModel(PD)
+    const sink = embed(model)
+    const call = model.plane.call(0)
+    expect([call.workerId, sink.routed[0]?.phase]).toEqual(['1', 'prefill'])
+    expect(model.load()).toBeGreaterThan(0)
+    call.finish('stop')
+    expect([sink.ends, model.plane.calls.length, model.load()]).toEqual([1, 1, 0])
+    expect(model.router.status().disaggregation.requests).toBe(0)
+    const again = model.send()
+    expect(again.sink.routed[0]?.overlapBlocks).toBe(0)
+  })
+
+  it('without prefill workers, or where the client says - on the other pool', () => {
+    const model = buildModel(PD)
+    embed(model, { backendWorkerId: workerIdOf(2) })
+    model.router.fleet.workerLeft(workerIdOf(1), 'gone')
+    embed(model)
+    expect(model.plane.calls.map((call) => call.workerId)).toEqual(['2', '2'])
+  })
+})
+
 describe('PrefillRouter: completed path', () => {
   it('two legs - prefill makes one token, decode has the own limit and the hand-over', () => {
     const { plane, send, load } = buildModel(PD)

@@ -62,6 +62,7 @@ export class PrefillRouter implements RequestService {
       this.#answerQuery(request, sink)
       return NO_HANDLE
     }
+    if (request.kind === 'embed') return this.#embed(request, sink)
     this.#requests++
     const { decode } = this.#options
     const pinned = this.#whyOneWorker(request)
@@ -122,6 +123,17 @@ export class PrefillRouter implements RequestService {
   #aggregate(request: GenerateRequest, sink: ReplySink, reason: string): RequestHandle {
     this.#countAggregated(reason)
     return this.#options.decode.serve(request, 'aggregated', sink, `aggregated: ${reason}`)
+  }
+
+  /** All prompt and no decode: it belongs to the prefill workers, unless the client names another one. */
+  #embed(request: GenerateRequest, sink: ReplySink): RequestHandle {
+    const { prefill, decode } = this.#options
+    const { backendWorkerId, decodeWorkerId } = request.routing
+    const isPinned = backendWorkerId !== undefined || decodeWorkerId !== undefined
+    if (isPinned || this.state !== 'active') {
+      return decode.serve(request, 'aggregated', sink, 'embedding')
+    }
+    return prefill.serve(request, 'prefill', sink, 'embedding')
   }
 
   /** Where both legs would go; nothing is booked and no engine is called. */

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 
 import { BatonError } from '../base/index.ts'
 import type { KvEventBatch } from '../kv/index.ts'
+import { finishChunk } from '../request/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
 import { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
 import { FrameWriter } from './frame-writer.ts'
@@ -98,6 +99,23 @@ describe('messages', () => {
     expect(() => broken({ sampling: undefined })).toThrow(/'sampling'/)
     expect(() => broken({ requestId: 5 })).toThrow(/'requestId'/)
     expect(() => broken({ prefillResult: { kvOffer: { offerId: 'x' } } })).toThrow(/kvOffer/)
+  })
+
+  it('REQUEST and FINISH of an embedding - the kind and every f32 come back; a wrong kind or vector is refused', () => {
+    const asked = (kind: unknown) => {
+      const request = { ...REQUEST, kind } as GenerateRequest
+      const payload = payloadOf((writer) => encodeRequest(writer, 1, request))
+      return decodeRequest(payload, 0, payload.length).request.kind
+    }
+    expect([asked('embed'), asked(undefined)]).toEqual(['embed', undefined])
+    expect(() => asked('sing')).toThrow(/'kind'/)
+    const answered = (embedding: unknown) => {
+      const chunk = finishChunk('stop', { embedding: embedding as Float32Array })
+      const payload = payloadOf((writer) => encodeChunk(writer, 1, chunk))
+      return decodeChunk(TAG.FINISH, payload, 0, payload.length).chunk.embedding
+    }
+    expect(answered(Float32Array.of(0.1, -2))).toEqual(Float32Array.of(0.1, -2))
+    expect(() => answered([0.1])).toThrow(/f32/)
   })
 
   it('plain values - what cannot cross fails at the sender', () => {
@@ -209,7 +227,7 @@ describe('messages', () => {
   })
 
   it('KV messages - come back as they were', () => {
-    const head = { pullId: 1, index: 2, blockBytes: 3, offset: 4, crc: 0xffffffff }
+    const head = { pullId: 1, index: 2, blockBytes: 3, offset: 4, checksum: 0xffffffff }
     const pull = { pullId: 1, flags: 1, indexes: Uint32Array.of(3, 1), offerId: 'ö' }
     const placed = { ...head, slot: 5, length: 6 }
     const end = { pullId: 4, error: new BatonError('kv.offer_gone', 'gone') }

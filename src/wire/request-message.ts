@@ -56,6 +56,8 @@ function checkShape(
   for (const name of ['sampling', 'stop', 'output', 'routing'] as const) {
     if (!isRecord(rest[name])) throw malformed(name)
   }
+  const { kind } = rest
+  if (kind !== undefined && kind !== 'embed') throw malformed('kind')
   if (!isNumberList(rest['eosTokenIds'])) throw malformed('eosTokenIds')
   const prefill = rest['prefillResult']
   if (prefill === undefined) return

@@ -122,6 +122,7 @@ export class WorkerSession implements ServedRequest {
     if (this.#context.isStopped) return this.#endCancelled()
 
     this.#isAtEngine = true
+    if (request.kind === 'embed') return await this.#embed(request)
     const validator = new StreamValidator({ request, context: this.#context })
     for await (const chunk of engine.generate(request, this.#context)) {
       this.#itemCount++
@@ -145,6 +146,25 @@ export class WorkerSession implements ServedRequest {
     if (!this.#ended) validator.end()
   }
 
+  /** A vector and no token; nothing is handed over, on a prefill worker either. */
+  async #embed(request: GenerateRequest): Promise<void> {
+    const { engine } = this.#options
+    if (engine.embed === undefined) {
+      throw new BatonError(
+        'request.unsupported_parameter',
+        'the engine of this worker does not make embeddings',
+        { data: { param: 'model' } },
+      )
+    }
+    const embedding = await engine.embed(request, this.#context)
+    this.#itemCount++
+    if (this.#context.isStopped) return this.#endCancelled()
+    if (embedding.length === 0 || !embedding.every(Number.isFinite)) {
+      throw new BatonError('backend.contract_violation', 'the embedding is empty or not finite')
+    }
+    this.#end(finishChunk('stop', { embedding, usage: usageOf(request.tokenIds.length, 0) }))
+  }
+
   #onFirstToken(): void {
     this.#taken?.release()
     if (this.#context.isStopped && !this.#isDropped) this.#abortEngine()
@@ -152,6 +172,8 @@ export class WorkerSession implements ServedRequest {
 
   #abortEngine(): void {
     if (this.#aborted) return
+    // A decode engine may be in the middle of taking over KV: it is aborted when it has a token, or not at all.
+    if (this.#options.mode === 'decode' && !this.#context.hasFirstToken) return
     this.#aborted = true
     const { engine, observe } = this.#options
     const report = (thrown: unknown): void => {
@@ -172,8 +194,6 @@ export class WorkerSession implements ServedRequest {
       this.#options.mode === 'prefill' &&
       chunk.finish !== 'cancelled' &&
       this.#options.request.isProbe !== true
-    // A decode engine may be in the middle of taking over KV: it is aborted when it has a token, or not at all.
-    if (this.#options.mode === 'decode' && !this.#context.hasFirstToken) return
     this.#end(isPrefillDone ? this.#withOffer(chunk) : chunk)
   }
 

@@ -297,3 +297,30 @@ describe('SimEngine - KV events', () => {
     await collect(decode, requestOf('a', 100, 3))
   })
 })
+
+describe('SimEngine - embeddings', () => {
+  it('takes the time of the prompt, caches nothing, is the same everywhere; shared tokens are near', async () => {
+    const clock = new VirtualClock()
+    const [engine, other] = [await started(clock), await started(clock, { mode: 'prefill' })]
+    const events: KvEvent[] = []
+    engine.observe({ kvEvents: (_rank, list) => void events.push(...list), load: () => {} })
+    const embed = (of: SimEngine, id: string, tokenIds: number[]) => {
+      const request = requestOf(id, 0, null, {
+        kind: 'embed',
+        tokenIds: Uint32Array.from(tokenIds),
+      })
+      return clock.runUntil(of.embed(request, new RequestContext(id)))
+    }
+    const long = Array.from({ length: 200 }, (_, i) => i)
+    const first = await embed(engine, 'a', long)
+    expect(clock.nowMs()).toBeGreaterThan(0)
+    expect(events).toEqual([])
+    expect(await embed(other, 'b', long)).toEqual(first)
+    const dot = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, i) => sum + x * b[i]!, 0)
+    expect(dot(first, first)).toBeCloseTo(1, 5)
+    const near = await embed(engine, 'c', [...long.slice(0, 190), 900])
+    const far = await embed(engine, 'd', [901, 902, 903])
+    expect(dot(first, near)).toBeGreaterThan(0.9)
+    expect(Math.abs(dot(first, far))).toBeLessThan(0.5)
+  })
+})

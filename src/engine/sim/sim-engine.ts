@@ -14,6 +14,7 @@ import { metricsOfLoad } from '../load-metrics.ts'
 import { hashBlockOfOutput, hashPrompt } from './block-hashing.ts'
 import { createSimEngineConfig, faultOf } from './sim-options.ts'
 import type { SimEngineConfig, SimEngineOptions } from './sim-options.ts'
+import { simEmbedding } from './sim-embedding.ts'
 import { SimOutput } from './sim-output.ts'
 import { SimRank } from './sim-rank.ts'
 import type { SimSequence } from './sim-sequence.ts'
@@ -68,6 +69,14 @@ export class SimEngine implements Engine, SimStreamHost {
 
   generate(request: GenerateRequest, context: GenerateContext): SimStream {
     return new SimStream(request, context, this, this.#tokens)
+  }
+
+  /** Takes as long as the prompt takes. */
+  async embed(request: GenerateRequest, context: GenerateContext): Promise<Float32Array> {
+    for await (const chunk of this.generate(request, context)) {
+      if (chunk.finish !== undefined) break
+    }
+    return simEmbedding(request.tokenIds, this.#options.seed ?? 0, this.config.embeddingLength)
   }
 
   abort(requestId: string): void {
@@ -133,7 +142,8 @@ export class SimEngine implements Engine, SimStreamHost {
     if (this.#state !== 'running')
       throw new BatonError('backend.engine_shutdown', 'the engine is not running')
     const { request } = stream
-    const isPrefillOnly = this.config.mode === 'prefill'
+    const isEmbedding = request.kind === 'embed'
+    const isPrefillOnly = this.config.mode === 'prefill' || isEmbedding
     const promptTokens = request.tokenIds.length
     if (promptTokens === 0)
       throw new BatonError('backend.invalid_argument', 'the prompt has no tokens')
@@ -158,7 +168,8 @@ export class SimEngine implements Engine, SimStreamHost {
     const fault = faultOf(this.#options, request)
     stream.opened = { rankIndex, output, fault, isPrefillOnly }
     this.#live.add(stream)
-    const { prefixCaching, blockTokens } = this.config.scheduler
+    const { blockTokens } = this.config.scheduler
+    const prefixCaching = this.config.scheduler.prefixCaching && !isEmbedding
     stream.sequence = rank.submit({
       owner: stream,
       promptTokens,
@@ -208,6 +219,8 @@ export class SimEngine implements Engine, SimStreamHost {
 
   #hashBlock(sequence: SimSequence<SimStream>, block: number): void {
     const { request, opened } = sequence.owner
+    // Without a hash a block is visible to nobody: an embedding leaves no prefix behind.
+    if (request.kind === 'embed') return
     hashBlockOfOutput(sequence.hashes, request, this.config.scheduler.blockTokens, block, (k) =>
       opened!.output.tokenAt(k),
     )
@@ -227,7 +240,8 @@ export class SimEngine implements Engine, SimStreamHost {
       ...(scheduler.tokenBudget === Infinity ? {} : { maxNumBatchedTokens: scheduler.tokenBudget }),
       dataParallelSize,
       dataParallelStartRank: 0,
-      features: ['logprobs', 'seed'],
+      embeddingLength: this.config.embeddingLength,
+      features: ['logprobs', 'seed', 'embeddings'],
     }
   }
 }

@@ -38,6 +38,8 @@ export interface SimEngineOptions extends SchedulerOptions {
   /** Exactly these tokens come out; undefined: pseudo-random ones. */
   readonly scriptFor?: (request: GenerateRequest) => ArrayLike<number> | undefined
   readonly reasoning?: SimReasoning
+  /** Numbers of an embedding. Default 128. */
+  readonly embeddingLength?: number
   readonly startupMs?: number
   /** Drain takes at least this long. */
   readonly drainMs?: number
@@ -52,6 +54,7 @@ export interface SimEngineConfig {
   readonly contextLength: number
   readonly dataParallelSize: number
   readonly defaultOutputTokens: number
+  readonly embeddingLength: number
   readonly scheduler: SchedulerConfig
 }
 
@@ -62,10 +65,11 @@ export function createSimEngineConfig(options: SimEngineOptions): SimEngineConfi
     contextLength,
     dataParallelSize: options.dataParallelSize ?? 1,
     defaultOutputTokens: options.defaultOutputTokens ?? 128,
+    embeddingLength: options.embeddingLength ?? 128,
     scheduler: createSchedulerConfig({ ...options, maxModelLength: contextLength }),
   }
   if (options.model === '') throw new BatonError('config.invalid', 'the model needs a name')
-  for (const name of ['dataParallelSize', 'defaultOutputTokens'] as const) {
+  for (const name of ['dataParallelSize', 'defaultOutputTokens', 'embeddingLength'] as const) {
     if (!Number.isSafeInteger(config[name]) || config[name] < 1)
       throw new BatonError('config.invalid', `${name} must be a whole number ≥ 1`)
   }

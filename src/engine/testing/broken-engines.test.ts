@@ -225,6 +225,19 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
       }
     }
   }),
+  'embedding-wrong': make(
+    (Base) =>
+      class extends Base {
+        override async start(): Promise<EngineConfig> {
+          await super.start()
+          return { model: 'wrong', features: ['embeddings'], embeddingLength: 3 }
+        }
+
+        embed(): Promise<Float32Array> {
+          return Promise.resolve(Float32Array.of(1, NaN, 3))
+        }
+      },
+  ),
   'cancellation-not-observed': afterStop(async function* () {
     yield await never()
   }),

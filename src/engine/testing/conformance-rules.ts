@@ -18,6 +18,8 @@ export const CONFORMANCE_RULES = {
   'concurrent-generate-failed': 'Eight requests at once are all answered.',
   'prefill-result-missing': 'A prefill worker ends with a `prefillResult`.',
   'seed-not-repeatable': 'An engine with feature `seed` repeats itself under the same seed.',
+  'embedding-wrong':
+    'An engine with feature `embeddings` gives a finite vector of `embeddingLength`, the same for the same tokens.',
   'cancellation-not-observed':
     'A stopped stream ends within the deadline, also before its first item.',
   'kill-not-observed': 'A killed stream ends within the deadline.',

@@ -32,6 +32,7 @@ describe('runConformance - engines that keep the contract', () => {
     expect(report.skips.map((skip) => skip.check)).toEqual([
       'logprobs',
       'seed',
+      'embeddings',
       'health',
       'metrics',
       'abort',

@@ -14,6 +14,7 @@ import type { ConformanceOptions, EngineFactory } from './conformance-options.ts
 import { ReportBuilder } from './conformance-report.ts'
 import type { ConformanceReport } from './conformance-report.ts'
 import { ConformanceSubject, messageOf } from './conformance-subject.ts'
+import { checkEmbeddings } from './embedding-check.ts'
 import {
   checkBeforeStart,
   checkConcurrent,
@@ -41,6 +42,7 @@ const CHECKS: readonly Check[] = [
   ['concurrent', checkConcurrent],
   ['logprobs', checkLogprobs],
   ['seed', checkSeed],
+  ['embeddings', checkEmbeddings],
   ['errors', checkErrors],
   ['health', checkHealth],
   ['metrics', checkMetrics],

@@ -53,6 +53,8 @@ export interface NativeContext {
     ],
     totalWeight: boolean,
   ): Promise<[token: number, _p: undefined, _c: undefined, logits: number[], totalWeight: number]>
+  /** Of the last token that was computed with `embeddings` on, or pooled as the model's file says. */
+  getEmbedding(tokenCount: number): Float64Array
   disposeSequence(sequence: number): void
   removeTokenCellsFromSequence(sequence: number, start: number, end: number): boolean
   saveSequenceStateToFile(path: string, sequence: number, tokens: Uint32Array): Promise<number>
@@ -99,6 +101,7 @@ export interface NativeBindings {
       sequences: number
       flashAttention: boolean
       threads: number
+      embeddings?: boolean
     },
   ) => NativeContext
   readonly AddonSampler: {

@@ -9,7 +9,6 @@ interface RequestLimits {
 
 export function checkRequest(request: GenerateRequest, limits: RequestLimits): void {
   const { tokenIds, resumedTokens = 0 } = request
-  if (tokenIds.length === 0) throw invalid('the prompt has no tokens')
   if (tokenIds.length >= limits.contextLength) {
     throw new BatonError(
       'request.context_length_exceeded',
@@ -17,10 +16,7 @@ export function checkRequest(request: GenerateRequest, limits: RequestLimits): v
         `${limits.contextLength - 1} and one token of output`,
     )
   }
-  for (const token of tokenIds) {
-    if (token >= limits.vocabSize)
-      throw invalid(`token ${token} is not in the vocabulary of ${limits.vocabSize}`)
-  }
+  checkTokens(tokenIds, limits.vocabSize)
   if (resumedTokens < 0 || resumedTokens >= tokenIds.length)
     throw invalid(`resumedTokens ${resumedTokens} does not leave a prompt`)
   for (const token of Object.keys(request.sampling.logitBias ?? {})) {
@@ -32,6 +28,14 @@ export function checkRequest(request: GenerateRequest, limits: RequestLimits): v
       'request.unsupported_parameter',
       'prompt_logprobs is not supported by the llama.cpp engine',
     )
+  }
+}
+
+/** A token that is not there would end the process. */
+export function checkTokens(tokenIds: Uint32Array, vocabSize: number): void {
+  if (tokenIds.length === 0) throw invalid('the prompt has no tokens')
+  for (const token of tokenIds) {
+    if (token >= vocabSize) throw invalid(`token ${token} is not in the vocabulary of ${vocabSize}`)
   }
 }
 

@@ -20,7 +20,8 @@ import type { LoadReport } from '../../../kv/index.ts'
 import type { Chunk, EngineConfig, GenerateRequest } from '../../../request/index.ts'
 import { loadBindings } from './bindings.ts'
 import type { NativeBindings, NativeGrammarState } from './bindings.ts'
-import { checkRequest } from './check-request.ts'
+import { checkRequest, checkTokens } from './check-request.ts'
+import { Embedder } from './embedder.ts'
 import { guidedGrammar } from './guided-grammar.ts'
 import { compileLlamaCppOptions } from './llamacpp-options.ts'
 import type { LlamaCppConfig, LlamaCppOptions } from './llamacpp-options.ts'
@@ -43,6 +44,7 @@ export class LlamaCppEngine implements Engine {
   #loaded: LoadedModel | undefined
   #loop: StepLoop | undefined
   #store: KvBlockStore | undefined
+  #embedder: Embedder | undefined
   #observer: EngineObserver | undefined
   #cleaned: Promise<void> | undefined
   #arrivals = 0
@@ -84,6 +86,11 @@ export class LlamaCppEngine implements Engine {
     }
     const cache =
       this.#store === undefined ? undefined : new PrefixCache(session, this.#store, this.#events)
+    const { embeddingLength } = file
+    if (embeddingLength !== undefined) {
+      this.#embedder = new Embedder(this.#bindings, session.model, { ...config, contextLength })
+    }
+    const embeds = embeddingLength === undefined ? [] : (['embeddings'] as const)
     const totalBlocks = Math.floor((config.sequences * contextLength) / config.blockTokens)
     this.#loop = new StepLoop({
       session,
@@ -105,7 +112,8 @@ export class LlamaCppEngine implements Engine {
       maxNumSeqs: config.sequences,
       maxNumBatchedTokens: config.prefillChunk,
       modelPath: config.modelPath,
-      features: ['logprobs', 'guided', 'penalties', 'logit_bias', 'min_p', 'seed'],
+      features: ['logprobs', 'guided', 'penalties', 'logit_bias', 'min_p', 'seed', ...embeds],
+      ...(embeddingLength === undefined ? {} : { embeddingLength }),
       runtimeData: { architecture: file.architecture, fingerprint: loaded.fingerprint },
     }
   }
@@ -124,6 +132,15 @@ export class LlamaCppEngine implements Engine {
       run.abandon()
       if (this.#runs.get(request.requestId) === run) this.#runs.delete(request.requestId)
     }
+  }
+
+  async embed(request: GenerateRequest, context: GenerateContext): Promise<Float32Array> {
+    const loaded = this.#loadedOrThrow()
+    checkTokens(request.tokenIds, loaded.file.vocabSize)
+    if (this.#embedder === undefined) {
+      throw new BatonError('request.unsupported_parameter', 'this model makes no embeddings')
+    }
+    return await this.#embedder.embed(request.tokenIds, context)
   }
 
   abort(requestId: string): void {
@@ -181,10 +198,14 @@ export class LlamaCppEngine implements Engine {
     throw new BatonError('backend.engine_shutdown', 'the llama.cpp engine is not running')
   }
 
-  #createRun(request: GenerateRequest, context: GenerateContext): SequenceRun {
+  #loadedOrThrow(): LoadedModel {
     this.#loopOrThrow()
-    const loaded = this.#loaded
-    if (loaded === undefined) throw new BatonError('backend.engine_shutdown', 'no model is loaded')
+    if (this.#loaded !== undefined) return this.#loaded
+    throw new BatonError('backend.engine_shutdown', 'no model is loaded')
+  }
+
+  #createRun(request: GenerateRequest, context: GenerateContext): SequenceRun {
+    const loaded = this.#loadedOrThrow()
     checkRequest(request, { contextLength: loaded.contextLength, vocabSize: loaded.file.vocabSize })
     const chooser = new TokenChooser({
       request,
@@ -233,6 +254,7 @@ export class LlamaCppEngine implements Engine {
     await this.#loop?.close(
       new BatonError('backend.engine_shutdown', 'the engine is shutting down'),
     )
+    await this.#embedder?.close()
     await this.#loaded?.session.close()
   }
 }

@@ -17,6 +17,8 @@ export interface ModelFile {
   readonly architecture: string
   readonly name: string | undefined
   readonly vocabSize: number
+  /** Numbers of an embedding; undefined: this engine cannot make one with this model. */
+  readonly embeddingLength: number | undefined
   /** Hex; the same for the same weights wherever the file lies. */
   readonly identity: string
 }
@@ -97,8 +99,20 @@ function describe(
     architecture,
     name: typeof name === 'string' ? name : undefined,
     vocabSize: Array.isArray(tokens) ? tokens.length : 0,
+    embeddingLength: embeddingLengthOf(architecture, values),
     identity: identityOf(file, fileBytes, bytes.subarray(0, headerBytes)),
   }
+}
+
+/** How llama.cpp numbers the poolings that look at one token: none, and the last one. */
+const POOLINGS_OF_ONE_TOKEN: readonly unknown[] = [undefined, 0, 3]
+
+/** A prompt is computed piece by piece, so a mean over all of its tokens cannot be had. */
+function embeddingLengthOf(architecture: string, values: GgufHeader['values']): number | undefined {
+  const length = values.get(`${architecture}.embedding_length`)
+  const pooling = values.get(`${architecture}.pooling_type`)
+  if (typeof length !== 'number' || !POOLINGS_OF_ONE_TOKEN.includes(pooling)) return undefined
+  return length
 }
 
 function identityOf(file: number, fileBytes: number, header: Buffer): string {

@@ -1,0 +1,32 @@
+/**
+ * Asks an engine that says it makes embeddings for the same one twice.
+ */
+import { RequestContext } from '../generate-context.ts'
+import { messageOf } from './conformance-subject.ts'
+import type { ConformanceSubject } from './conformance-subject.ts'
+
+export async function checkEmbeddings(subject: ConformanceSubject): Promise<void> {
+  const { config, engine, report } = subject
+  if (config.features?.includes('embeddings') !== true) {
+    report.skip('embeddings', 'not a feature of this engine')
+    return
+  }
+  const vectors: string[] = []
+  for (let run = 0; run < 2; run++) {
+    const request = subject.request(8, { kind: 'embed', stop: {} })
+    try {
+      const context = new RequestContext(request.requestId)
+      const vector = await subject.within(Promise.resolve(engine.embed?.(request, context)))
+      const length = config.embeddingLength ?? vector?.length
+      if (vector === undefined || vector.length !== length || !vector.every(Number.isFinite)) {
+        report.fail('embedding-wrong', `wanted ${length ?? 'some'} numbers, got ${String(vector)}`)
+        return
+      }
+      vectors.push(vector.join(' '))
+    } catch (error) {
+      report.fail('embedding-wrong', messageOf(error))
+      return
+    }
+  }
+  if (vectors[0] !== vectors[1]) report.fail('embedding-wrong', 'the second time it was another')
+}
