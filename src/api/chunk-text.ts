@@ -44,6 +44,22 @@ function closing(extras: ChunkExtras, includeUsage: boolean): string {
 
 const NO_EXTRAS: ChunkExtras = {}
 
+/**
+ * One flat string. What `+` makes is a tree of its parts, and is walked again with every write: a quarter of the user
+ * time of a token that comes alone. `join` copies.
+ */
+function flat(...parts: readonly string[]): string {
+  return parts.join('')
+}
+
+/** The same strings for all streams, so that they stay in the processor's cache: without and with `usage`. */
+const CONTENT_CLOSE = closings('"},"logprobs":null,"finish_reason":null}')
+const TEXT_CLOSE = closings('","logprobs":null,"finish_reason":null}')
+
+function closings(end: string): readonly [string, string] {
+  return [flat(end, closing(NO_EXTRAS, false)), flat(end, closing(NO_EXTRAS, true))]
+}
+
 export class ChatChoiceChunks implements ChoiceChunks {
   readonly #start: string
   readonly #includeUsage: boolean
@@ -52,10 +68,13 @@ export class ChatChoiceChunks implements ChoiceChunks {
   #roleSent = false
 
   constructor(head: ReplyHead, options: ChunkOptions) {
-    this.#start = `${opening(head, 'chat.completion.chunk')}{"index":${options.index},"delta":{`
+    this.#start = flat(
+      opening(head, 'chat.completion.chunk'),
+      `{"index":${options.index},"delta":{`,
+    )
     this.#includeUsage = options.includeUsage
-    this.#contentOpen = `${this.#start}"content":"`
-    this.#contentClose = `"},"logprobs":null,"finish_reason":null}${closing(NO_EXTRAS, this.#includeUsage)}`
+    this.#contentOpen = flat(this.#start, '"content":"')
+    this.#contentClose = CONTENT_CLOSE[this.#includeUsage ? 1 : 0]
   }
 
   content(text: string): string {
@@ -96,9 +115,9 @@ export class CompletionChoiceChunks implements ChoiceChunks {
   readonly #textClose: string
 
   constructor(head: ReplyHead, options: ChunkOptions) {
-    this.#start = `${opening(head, 'text_completion')}{"index":${options.index},"text":"`
+    this.#start = flat(opening(head, 'text_completion'), `{"index":${options.index},"text":"`)
     this.#includeUsage = options.includeUsage
-    this.#textClose = `","logprobs":null,"finish_reason":null}${closing(NO_EXTRAS, this.#includeUsage)}`
+    this.#textClose = TEXT_CLOSE[this.#includeUsage ? 1 : 0]
   }
 
   content(text: string): string {

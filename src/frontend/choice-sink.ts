@@ -1,8 +1,11 @@
 /**
  * One choice of a reply: tokens in, text out. This is the token's way through the frontend, made of plain calls.
  *
- * Owns: the count of tokens, stop strings, the cancel of this choice (at most once, and never after its end).
- * Ends exactly once; what comes later from below is ignored.
+ * Owns: the count of tokens, the text (detokeniser, then stop strings), the cancel of this choice (at most once, and
+ * never after its end). Ends exactly once; what comes later from below is ignored.
+ *
+ * A token of a slow stream finds nothing of its stream in the processor's cache: what costs is the number of objects
+ * that are touched, so the way has few.
  */
 import { BatonError } from '../base/index.ts'
 import type {
@@ -13,9 +16,8 @@ import type {
   RoutedEvent,
   TokenLogprobs,
 } from '../request/index.ts'
-import type { OutputEvent, OutputParser } from '../text/index.ts'
+import type { Detokenizer, OutputEvent, OutputParser, StopStrings } from '../text/index.ts'
 import type { ReplyTrail } from './reply-trail.ts'
-import type { ReplyText } from './reply-text.ts'
 
 /** Where the text of a choice goes: into a stream, or into a reply that is sent when it is whole. */
 export interface ChoiceOutput {
@@ -36,8 +38,8 @@ export interface ChoiceEnd {
 
 /** The exchange that the choice belongs to. */
 export interface ChoiceOwner {
-  /** Something has come; called for every item before its text is written. */
-  itemArrived(): void
+  /** The first item of this choice has come; its text is not written yet. */
+  choiceBegan(): void
   choiceEnded(choice: ChoiceSink): void
   choiceFailed(choice: ChoiceSink, error: BatonError): void
   choiceRouted(choice: ChoiceSink, event: RoutedEvent): void
@@ -47,7 +49,9 @@ export interface ChoiceOwner {
 interface ChoiceSinkOptions {
   readonly owner: ChoiceOwner
   readonly output: ChoiceOutput
-  readonly text: ReplyText
+  readonly detokenizer: Detokenizer
+  /** Null when there are none to look for. */
+  readonly stops: StopStrings | null
   readonly parser: OutputParser | undefined
   readonly trail: ReplyTrail
   /** Ids of the tokens are wanted at the end. */
@@ -58,13 +62,16 @@ export class ChoiceSink implements ReplySink {
   readonly trail: ReplyTrail
   readonly #owner: ChoiceOwner
   readonly #output: ChoiceOutput
-  readonly #text: ReplyText
+  readonly #detokenizer: Detokenizer
+  readonly #stops: StopStrings | null
   readonly #parser: OutputParser | undefined
   readonly #tokenIds: number[] | null
   #handle: RequestHandle | null = null
   #cancelKind: 'stop' | 'kill' | null = null
   #ended = false
+  #stopHit: string | null = null
   #tokenCount = 0
+  #chunkCount = 0
   #cachedTokens: number | undefined
   #engineData: unknown
 
@@ -72,13 +79,19 @@ export class ChoiceSink implements ReplySink {
     this.trail = options.trail
     this.#owner = options.owner
     this.#output = options.output
-    this.#text = options.text
+    this.#detokenizer = options.detokenizer
+    this.#stops = options.stops
     this.#parser = options.parser
     this.#tokenIds = options.keepTokenIds ? [] : null
   }
 
   get tokenCount(): number {
     return this.#tokenCount
+  }
+
+  /** Goes up with everything that comes: whoever looks now and then sees whether the choice is alive. */
+  get itemCount(): number {
+    return this.#tokenCount + this.#chunkCount
   }
 
   get cachedTokens(): number | undefined {
@@ -105,11 +118,12 @@ export class ChoiceSink implements ReplySink {
   onToken(tokenId: number): void {
     if (this.#ended) return
     try {
-      this.#count(tokenId)
-      const piece = this.#text.push(tokenId)
-      this.#owner.itemArrived()
+      this.#tokenCount += 1
+      if (this.#tokenCount === 1) this.#firstToken()
+      if (this.#tokenIds !== null) this.#tokenIds.push(tokenId)
+      const piece = this.#textOf(tokenId)
       if (piece !== '') this.#emit(piece)
-      if (this.#text.stopHit !== null) this.#stopByText()
+      if (this.#stopHit !== null) this.#stopByText()
     } catch (thrown) {
       this.#broke(thrown)
     }
@@ -140,9 +154,10 @@ export class ChoiceSink implements ReplySink {
     const cached = chunk.usage?.cachedTokens ?? chunk.prefillResult?.cachedTokens
     if (cached !== undefined) this.#cachedTokens = cached
     if (chunk.engineData !== undefined) this.#engineData = chunk.engineData
-    this.#owner.itemArrived()
+    this.#chunkCount += 1
+    if (this.itemCount === 1) this.#owner.choiceBegan()
     this.#pushAll(chunk)
-    if (this.#text.stopHit !== null) this.#stopByText()
+    if (this.#stopHit !== null) this.#stopByText()
     else if (chunk.finish !== undefined) this.#end(chunk.finish, chunk.stopReason, true)
   }
 
@@ -158,10 +173,12 @@ export class ChoiceSink implements ReplySink {
     let piece = ''
     let taken = 0
     for (const tokenId of chunk.tokenIds) {
-      this.#count(tokenId)
+      this.#tokenCount += 1
+      if (this.#tokenCount === 1) this.#firstToken()
+      this.#tokenIds?.push(tokenId)
       taken += 1
-      piece += this.#text.push(tokenId)
-      if (this.#text.stopHit !== null) break
+      piece += this.#textOf(tokenId)
+      if (this.#stopHit !== null) break
     }
     if (chunk.logprobs === undefined || taken === 0) {
       if (piece !== '') this.#emit(piece)
@@ -183,10 +200,30 @@ export class ChoiceSink implements ReplySink {
     this.#output.textWithLogprobs('', logprobs)
   }
 
-  #count(tokenId: number): void {
-    this.#tokenCount += 1
-    if (this.#tokenCount === 1) this.trail.firstToken(this.#owner.nowMs())
-    this.#tokenIds?.push(tokenId)
+  #firstToken(): void {
+    this.trail.firstToken(this.#owner.nowMs())
+    if (this.#chunkCount === 0) this.#owner.choiceBegan()
+  }
+
+  /** New text that is decided; may be empty. */
+  #textOf(tokenId: number): string {
+    const text = this.#detokenizer.push(tokenId)
+    return this.#stops === null ? text : this.#decided(this.#stops, text, 1)
+  }
+
+  /** The end: what was withheld is text after all, unless the last bytes complete a stop string. */
+  #restOfText(): string {
+    const rest = this.#detokenizer.flush()
+    const stops = this.#stops
+    if (stops === null) return rest
+    const emit = this.#decided(stops, rest, 0)
+    return this.#stopHit === null ? emit + stops.flush() : emit
+  }
+
+  #decided(stops: StopStrings, text: string, tokens: number): string {
+    const { emit, stopped } = stops.push(text, tokens)
+    if (stopped !== null) this.#stopHit = stopped
+    return emit
   }
 
   #emit(piece: string): void {
@@ -210,10 +247,10 @@ export class ChoiceSink implements ReplySink {
 
   #end(finish: FinishReason, stopReason: number | string | undefined, flush: boolean): void {
     if (flush) {
-      const rest = this.#text.flush()
+      const rest = this.#restOfText()
       if (rest !== '') this.#emit(rest)
     }
-    const stopHit = this.#text.stopHit
+    const stopHit = this.#stopHit
     const reason = stopHit ?? stopReason
     if (this.#parser !== undefined) {
       for (const event of this.#parser.flush()) this.#output.part(event)

@@ -46,7 +46,6 @@ export class Exchange implements ChoiceOwner {
   #resolve: () => void = () => {}
   #reject: (error: BatonError) => void = () => {}
   #open = 0
-  #itemCount = 0
   #stage: Stage = 'route'
   #watch: Timer | null = null
   readonly #onAbort = (): void => this.#fail(clientGone(this.#stage), 'kill')
@@ -96,8 +95,7 @@ export class Exchange implements ChoiceOwner {
     return this.#options.clock.nowMs()
   }
 
-  itemArrived(): void {
-    this.#itemCount += 1
+  choiceBegan(): void {
     if (this.#state === 'waiting') this.#begin()
   }
 
@@ -168,16 +166,21 @@ export class Exchange implements ChoiceOwner {
     })
   }
 
+  #itemCount(): number {
+    return this.#choices.reduce((sum, choice) => sum + choice.itemCount, 0)
+  }
+
   /** One timer per interval and none per token: it looks whether the count has moved. */
   #watchSilence(limitMs = this.#options.limits.silenceMs, silentBeforeMs = 0): void {
     const { clock, limits, listener, streamed } = this.#options
-    let seen = this.#itemCount
+    let seen = this.#itemCount()
     let silentMs = silentBeforeMs
     const stepMs = Math.min(limits.keepAliveMs, limitMs)
     const look = (): void => {
       if (this.#state === 'done') return
-      silentMs = this.#itemCount === seen ? silentMs + stepMs : 0
-      seen = this.#itemCount
+      const count = this.#itemCount()
+      silentMs = count === seen ? silentMs + stepMs : 0
+      seen = count
       if (silentMs >= limitMs) {
         this.#fail(deadlineError(this.#stage, limitMs), 'kill')
         return

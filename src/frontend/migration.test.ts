@@ -88,18 +88,6 @@ describe('migration', () => {
     expect(it_.runs).toHaveLength(1)
   })
 
-  it('what comes late from the lost worker - goes nowhere', async () => {
-    const it_ = new ScriptedFrontend({ script: (run) => void run.routed(A).says('a') })
-    const reply = await it_.chat({ stream: true })
-    const [lost] = it_.runs
-    lost?.fails('transport.disconnected')
-    lost?.says('late').ends()
-    expect(reply.ended).toBe(false)
-    it_.runs[1]?.ends()
-    expect(reply.text()).toBe('aa')
-    expect(reply.ended).toBe(true)
-  })
-
   it('a client that leaves after a migration - cancels the worker that runs now', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.routed(A).says('a') })
     const client = new AbortController()

@@ -51,14 +51,16 @@ function mayMigrate(request: GenerateRequest): boolean {
   )
 }
 
-class MigratingReply implements RequestHandle {
+/** The sink of every attempt, one after the other: after its end an attempt calls nothing (see `ReplySink`). */
+class MigratingReply implements ReplySink, RequestHandle {
   readonly #below: RequestService
   readonly #request: GenerateRequest
-  readonly sink: ReplySink
+  readonly #sink: ReplySink
   readonly #options: MigrationOptions
   /** Everything generated so far, over all attempts. */
-  readonly tokens: number[] = []
-  #attempt: Attempt | null = null
+  readonly #tokens: number[] = []
+  /** Where the attempt that runs was placed. */
+  #workerId: WorkerId | undefined
   #handle: RequestHandle | null = null
   #attemptCount = 0
   #cancelled: 'stop' | 'kill' | null = null
@@ -72,7 +74,7 @@ class MigratingReply implements RequestHandle {
   ) {
     this.#below = below
     this.#request = request
-    this.sink = sink
+    this.#sink = sink
     this.#options = options
     this.#excluded = [...(request.routing.excludedWorkerIds ?? [])]
   }
@@ -87,40 +89,49 @@ class MigratingReply implements RequestHandle {
     this.#handle?.cancel(kind)
   }
 
-  isCurrent(attempt: Attempt): boolean {
-    return this.#attempt === attempt
+  onToken(tokenId: number): void {
+    this.#tokens.push(tokenId)
+    this.#sink.onToken(tokenId)
   }
 
-  /** Nothing more comes from this attempt. */
-  ended(): void {
-    this.#attempt = null
+  onChunk(chunk: Chunk): void {
+    for (const tokenId of chunk.tokenIds) this.#tokens.push(tokenId)
+    this.#sink.onChunk(chunk)
   }
 
-  failed(attempt: Attempt, error: BatonError): void {
-    this.#attempt = null
+  onRouted(event: RoutedEvent): void {
+    this.#workerId = event.workerId
+    this.#sink.onRouted?.(event)
+  }
+
+  onPrefillDone(atMs: number): void {
+    this.#sink.onPrefillDone?.(atMs)
+  }
+
+  onError(error: BatonError): void {
     if (!this.#mayTryAgain(error)) {
-      this.sink.onError(error)
+      this.#sink.onError(error)
       return
     }
-    const lost = lostWorker(error) ?? attempt.workerId
+    const lost = lostWorker(error) ?? this.#workerId
     if (lost !== undefined && !this.#excluded.includes(lost)) this.#excluded.push(lost)
     this.#options.onMigrated?.({
       requestId: this.#request.requestId,
       model: this.#request.model,
-      kind: this.tokens.length === 0 ? 'new_request' : 'ongoing_request',
+      kind: this.#tokens.length === 0 ? 'new_request' : 'ongoing_request',
       attempt: this.#attemptCount,
       errorCode: error.code,
-      resumedTokens: this.tokens.length,
+      resumedTokens: this.#tokens.length,
       ...(lost === undefined ? {} : { failedWorkerId: lost }),
     })
     const next = this.#resumed()
-    if (next === null) this.sink.onChunk(finishChunk('length'))
+    if (next === null) this.#sink.onChunk(finishChunk('length'))
     else this.#send(next)
   }
 
   #mayTryAgain(error: BatonError): boolean {
     const { limit, maxSequenceTokens } = this.#options
-    const length = this.#request.tokenIds.length + this.tokens.length
+    const length = this.#request.tokenIds.length + this.#tokens.length
     return (
       error.row.migratable &&
       this.#cancelled === null &&
@@ -130,60 +141,21 @@ class MigratingReply implements RequestHandle {
   }
 
   #send(request: GenerateRequest): void {
-    const attempt = new Attempt(this)
-    this.#attempt = attempt
+    this.#workerId = undefined
     this.#attemptCount += 1
-    const handle = this.#below.send(request, attempt)
+    const attempt = this.#attemptCount
+    const handle = this.#below.send(request, this)
     // The attempt may have failed inside `send`; then a later one has set the handle already.
-    if (this.#attempt !== attempt) return
+    if (this.#attemptCount !== attempt) return
     this.#handle = handle
     if (this.#cancelled !== null) handle.cancel(this.#cancelled)
   }
 
   /** Null when everything that was asked for has been generated, and only the end was lost. */
   #resumed(): GenerateRequest | null {
-    const next = resumedRequest(this.#request, this.tokens)
+    const next = resumedRequest(this.#request, this.#tokens)
     if (next === null) return null
     return { ...next, routing: { ...next.routing, excludedWorkerIds: [...this.#excluded] } }
-  }
-}
-
-/** The sink of one attempt; what comes late from an attempt that has ended goes nowhere. */
-class Attempt implements ReplySink {
-  readonly #reply: MigratingReply
-  workerId: WorkerId | undefined
-
-  constructor(reply: MigratingReply) {
-    this.#reply = reply
-  }
-
-  onToken(tokenId: number): void {
-    const reply = this.#reply
-    if (!reply.isCurrent(this)) return
-    reply.tokens.push(tokenId)
-    reply.sink.onToken(tokenId)
-  }
-
-  onChunk(chunk: Chunk): void {
-    const reply = this.#reply
-    if (!reply.isCurrent(this)) return
-    for (const tokenId of chunk.tokenIds) reply.tokens.push(tokenId)
-    if (chunk.finish !== undefined) reply.ended()
-    reply.sink.onChunk(chunk)
-  }
-
-  onError(error: BatonError): void {
-    if (this.#reply.isCurrent(this)) this.#reply.failed(this, error)
-  }
-
-  onRouted(event: RoutedEvent): void {
-    if (!this.#reply.isCurrent(this)) return
-    this.workerId = event.workerId
-    this.#reply.sink.onRouted?.(event)
-  }
-
-  onPrefillDone(atMs: number): void {
-    if (this.#reply.isCurrent(this)) this.#reply.sink.onPrefillDone?.(atMs)
   }
 }
 

@@ -5,7 +5,8 @@ import { assert } from '../base/index.ts'
 import type { BatonError } from '../base/index.ts'
 import type { GenerationOptions } from '../api/index.ts'
 import { finishChunk } from '../request/index.ts'
-import type { GenerateRequest, RequestService } from '../request/index.ts'
+import type { GenerateRequest, RequestService, StopConditions } from '../request/index.ts'
+import { Detokenizer, StopStrings } from '../text/index.ts'
 import type { ModelText } from '../text/index.ts'
 import { annotationEvents } from './annotation-events.ts'
 import type { CallRecord } from './call-record.ts'
@@ -20,7 +21,6 @@ import { createMigratingService } from './migration.ts'
 import type { PreparedPrompt } from './prompt.ts'
 import { promptIndexOf, usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
-import { ReplyText } from './reply-text.ts'
 import { ReplyTrail } from './reply-trail.ts'
 import type { ReplyWriter, StreamedWriter, WholeWriter } from './reply-writer.ts'
 import type { ServedModel } from './served-model.ts'
@@ -131,10 +131,12 @@ export class ReplyRun<Call extends GenerationOptions> {
     const choice = new ChoiceSink({
       owner: this.#exchange,
       output: this.#keeping(this.#writer.createOutput(index)),
-      text: new ReplyText(text.tokenizer, call.stop, {
+      detokenizer: new Detokenizer(text.tokenizer, {
         skipSpecialTokens: call.output.skipSpecialTokens ?? true,
-        markers: parser?.markers ?? [],
+        // Control tokens that the parser must see as text.
+        keepTokens: parser?.markers ?? [],
       }),
+      stops: stopStringsOf(call.stop),
       parser: parser ?? undefined,
       trail: new ReplyTrail(record.receivedMs, record.receivedEpochMs),
       keepTokenIds: call.nvext.extra_fields?.includes('completion_token_ids') ?? false,
@@ -177,6 +179,15 @@ export class ReplyRun<Call extends GenerationOptions> {
     const limit = prompt === undefined ? null : job.thinkingLimit?.(text, model, prompt)
     return limit == null ? migrating : createThinkingLimitedService(migrating, limit)
   }
+}
+
+function stopStringsOf(stop: StopConditions): StopStrings | null {
+  const texts = stop.ignoreEos === true ? [] : (stop.stop ?? [])
+  if (texts.length === 0) return null
+  return new StopStrings(texts, {
+    includeInOutput: stop.includeStopInOutput ?? false,
+    minTokens: stop.minTokens ?? 0,
+  })
 }
 
 const NOTHING_TO_GENERATE: RequestService = {

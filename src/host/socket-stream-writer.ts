@@ -6,6 +6,7 @@
  * tokens meet in one turn and share a write, so that throughput grows instead of latency.
  */
 import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { StreamWriter } from '../frontend/index.ts'
 
 export interface StreamLimits {
@@ -14,6 +15,13 @@ export interface StreamLimits {
 }
 
 const DEFAULT_LIMITS: StreamLimits = { bufferedBytesMax: 4 * 1024 * 1024 }
+
+/** The head of an HTTP chunk by its length: most events are short, and `toString(16)` is a call into the runtime. */
+const CHUNK_HEADS = Array.from({ length: 1024 }, (_, length) => `${length.toString(16)}\r\n`)
+
+function chunkHead(bytes: number): string {
+  return CHUNK_HEADS[bytes] ?? `${bytes.toString(16)}\r\n`
+}
 
 /** Streams with text to write in this turn; one callback flushes them all. */
 let dirty: SocketStreamWriter[] = []
@@ -28,7 +36,9 @@ function flushAll(): void {
 
 export class SocketStreamWriter implements StreamWriter {
   readonly #res: ServerResponse
-  readonly #limits: StreamLimits
+  readonly #bufferedBytesMax: number
+  /** Known once the head has been sent: from then on nothing of the response is needed but its end. */
+  #socket: Socket | null = null
   #pending = ''
   #ascii = true
   #queued = false
@@ -37,7 +47,11 @@ export class SocketStreamWriter implements StreamWriter {
 
   constructor(res: ServerResponse, limits: StreamLimits = DEFAULT_LIMITS) {
     this.#res = res
-    this.#limits = limits
+    this.#bufferedBytesMax = limits.bufferedBytesMax
+    res.once('close', () => {
+      this.#ended = true
+      this.#pending = ''
+    })
   }
 
   write(text: string, ascii: boolean): void {
@@ -56,13 +70,8 @@ export class SocketStreamWriter implements StreamWriter {
   /** Called by the turn's flush only. */
   flush(): void {
     this.#queued = false
-    const res = this.#res
-    if (res.destroyed) {
-      this.#pending = ''
-      return
-    }
     if (this.#pending !== '') this.#send()
-    if (this.#ended) res.end()
+    if (this.#ended && !this.#res.destroyed) this.#res.end()
   }
 
   #schedule(): void {
@@ -79,17 +88,20 @@ export class SocketStreamWriter implements StreamWriter {
     const ascii = this.#ascii
     this.#pending = ''
     this.#ascii = true
-    const res = this.#res
-    const socket = res.socket
-    if (!this.#headSent || socket === null || !res.chunkedEncoding) {
-      // The first write goes with the head, in one segment.
+    const socket = (this.#socket ??= this.#framedSocket())
+    if (socket === null) {
       this.#headSent = true
-      res.write(text, ascii ? 'latin1' : 'utf8')
-    } else if (ascii) {
-      socket.write(`${text.length.toString(16)}\r\n${text}\r\n`, 'latin1')
-    } else {
-      socket.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`, 'utf8')
-    }
-    if (socket !== null && socket.writableLength > this.#limits.bufferedBytesMax) res.destroy()
+      this.#res.write(text, ascii ? 'latin1' : 'utf8')
+    } else if (ascii) socket.write(`${chunkHead(text.length)}${text}\r\n`, 'latin1')
+    else socket.write(`${chunkHead(Buffer.byteLength(text))}${text}\r\n`, 'utf8')
+    if ((socket ?? this.#res).writableLength > this.#bufferedBytesMax) this.#res.destroy()
+  }
+
+  /**
+   * Null: the text goes through the response. The first does, with the head in one segment; and all do where the
+   * framing is not ours to make, or where others of a pipeline have the socket.
+   */
+  #framedSocket(): Socket | null {
+    return this.#headSent && this.#res.chunkedEncoding ? this.#res.socket : null
   }
 }

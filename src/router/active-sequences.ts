@@ -109,14 +109,11 @@ export class ActiveSequences {
     }
   }
 
-  /** Counts output; adds a block when one begins. Cheap enough to be called per token. */
-  addOutput(booking: Booking, tokens: number): void {
+  /** Counts output; adds a block when one begins. Returns how many tokens there are until the next one begins. */
+  addOutput(booking: Booking, tokens: number): number {
     booking.outputTokens += tokens
-    if (booking.outputTokens < booking.nextBlockAt) return
-    booking.nextBlockAt += this.#blockSize()
-    const expected = booking.expectedOutputTokens
-    if (expected === null) this.addOutputBlock(booking)
-    else this.addOutputBlock(booking, Math.max(0, 1 - booking.outputTokens / Math.max(expected, 1)))
+    while (booking.outputTokens >= booking.nextBlockAt) this.#beginOutputBlock(booking)
+    return booking.nextBlockAt - booking.outputTokens
   }
 
   /** Idempotent; implies that prefill is done. Returns whether anything changed. */
@@ -158,6 +155,13 @@ export class ActiveSequences {
 
   get isEmpty(): boolean {
     return this.#tree.isEmpty
+  }
+
+  #beginOutputBlock(booking: Booking): void {
+    booking.nextBlockAt += Math.max(1, this.#blockSize())
+    const expected = booking.expectedOutputTokens
+    if (expected === null) this.addOutputBlock(booking)
+    else this.addOutputBlock(booking, Math.max(0, 1 - booking.outputTokens / Math.max(expected, 1)))
   }
 
   #addBlocks(slot: number, blocks: number): void {

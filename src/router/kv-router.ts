@@ -171,9 +171,9 @@ export class KvRouter implements FleetObserver {
     this.#changed()
   }
 
-  /** Per token; a few field writes unless a block of output begins. */
-  output(booking: Booking, tokens: number): void {
-    if (this.config.trackOutputBlocks) this.#sequences.addOutput(booking, tokens)
+  /** So many more tokens of output. Returns after how many further ones it has to hear again. */
+  output(booking: Booking, tokens: number): number {
+    return this.config.trackOutputBlocks ? this.#sequences.addOutput(booking, tokens) : Infinity
   }
 
   /** What `output` does by itself when a block begins. */

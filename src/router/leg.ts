@@ -2,7 +2,8 @@
  * One leg of a request on one worker: from dispatch to its single end.
  *
  * Owns: the booking's life (prefill done at the first token, output counted, freed exactly once before the end is told)
- * and the deadlines of the leg. Per token it writes a few fields and passes the token on: no promise, no allocation.
+ * and the deadlines of the leg. Per token it counts and passes the token on: no promise, no allocation, no other object;
+ * the booking hears of output when a block begins.
  */
 import { BatonError } from '../base/index.ts'
 import type { Clock, ErrorCode, Timer } from '../base/index.ts'
@@ -48,6 +49,9 @@ export class Leg implements ReplySink, RequestHandle {
   #cancelled: 'stop' | 'kill' | null = null
   #timer: Timer | null = null
   #tokens = 0
+  /** Tokens that the booking knows of, and the count at which it has to hear again. */
+  #tokensTold = 0
+  #tellAt = 1
   #tokensSeen = 0
   #started = false
   #ended = false
@@ -72,7 +76,7 @@ export class Leg implements ReplySink, RequestHandle {
     if (this.#ended) return
     if (!this.#started) this.#firstItem()
     this.#tokens++
-    this.#parts.router.output(this.#parts.booking, 1)
+    if (this.#tokens >= this.#tellAt) this.#tellOutput()
     this.#sink.onToken(tokenId)
   }
 
@@ -82,7 +86,7 @@ export class Leg implements ReplySink, RequestHandle {
     if (count > 0) {
       if (!this.#started) this.#firstItem()
       this.#tokens += count
-      this.#parts.router.output(this.#parts.booking, count)
+      if (this.#tokens >= this.#tellAt) this.#tellOutput()
     }
     if (chunk.finish !== undefined) this.#end(null)
     this.#sink.onChunk(chunk)
@@ -109,6 +113,13 @@ export class Leg implements ReplySink, RequestHandle {
     router.prefillDone(booking)
     if (selection.phase === 'prefill' || this.#cancelled !== null) return
     this.#arm(router.config.deadlines.streamIdleMs, 'stream')
+  }
+
+  #tellOutput(): void {
+    const { router, booking } = this.#parts
+    const untilNext = router.output(booking, this.#tokens - this.#tokensTold)
+    this.#tokensTold = this.#tokens
+    this.#tellAt = this.#tokens + untilNext
   }
 
   #arm(delayMs: number, stage: string): void {

@@ -91,16 +91,6 @@ describe('Detokenizer', () => {
     expect(text({ keepTokens: ['<|call|>', '<|unknown|>'] })).toBe('a<|call|>b')
   })
 
-  it('isAscii - true exactly for texts that a Latin-1 write may carry', () => {
-    const detokenizer = new Detokenizer(tokenizerOf([Buffer.from('plain'), Buffer.from('é')]))
-    detokenizer.push(0)
-    expect(detokenizer.isAscii).toBe(true)
-    detokenizer.push(1)
-    expect(detokenizer.isAscii).toBe(false)
-    detokenizer.push(0)
-    expect(detokenizer.isAscii).toBe(true)
-  })
-
   it('ids outside the vocabulary - no text and no error', () => {
     const detokenizer = new Detokenizer(tokenizerOf([Buffer.from('a')]))
     expect([5, 2 ** 31, -1].map((id) => detokenizer.push(id)).join('')).toBe('')

@@ -22,7 +22,6 @@ export class Detokenizer {
   readonly #skipsControl: boolean
   readonly #kept: ReadonlySet<number>
   #held: Uint8Array = NOTHING
-  #isAscii = true
 
   constructor(tokenizer: Tokenizer, options: DetokenizerOptions = {}) {
     this.#pieces = tokenPiecesOf(tokenizer)
@@ -30,36 +29,22 @@ export class Detokenizer {
     this.#kept = this.#pieces.controlIds(options.keepTokens ?? [])
   }
 
-  /** The text of the last `push` or `flush` was ASCII only. `false` may also mean that nobody looked. */
-  get isAscii(): boolean {
-    return this.#isAscii
-  }
-
   /** What became certain with this token; often empty for a token that is part of a character. */
   push(id: number): string {
     const kind = this.#pieces.kind(id)
-    if (kind === PIECE.ascii && this.#held.length === 0) {
-      this.#isAscii = true
-      return this.#pieces.text(id)
-    }
-    this.#isAscii = false
+    if (kind === PIECE.text && this.#held === NOTHING) return this.#pieces.text(id)
     if (kind === PIECE.control) {
       if (this.#skipsControl && !this.#kept.has(id)) return ''
       return this.flush() + this.#pieces.text(id)
     }
-    if (kind === PIECE.text && this.#held.length === 0) return this.#pieces.text(id)
     return this.#join(this.#pieces.bytes(id))
   }
 
   /** The end of the stream: what is still held is a character that never came to its end. */
   flush(): string {
-    if (this.#held.length === 0) {
-      this.#isAscii = true
-      return ''
-    }
+    if (this.#held === NOTHING) return ''
     const text = decoder.decode(this.#held)
     this.#held = NOTHING
-    this.#isAscii = false
     return text
   }
 

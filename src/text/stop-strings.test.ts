@@ -79,8 +79,7 @@ describe('StopStrings', () => {
     })
   })
 
-  it('no stop strings, or empty ones - idle', () => {
-    expect(new StopStrings(['']).isIdle).toBe(true)
+  it('no stop strings, or empty ones - all of the text', () => {
     expect(run([''], ['abc'])).toEqual({ text: 'abc', stopped: null })
   })
 })

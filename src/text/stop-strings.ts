@@ -45,11 +45,6 @@ export class StopStrings {
     }
   }
 
-  /** Nothing to look for: the caller may pass text on without asking. */
-  get isIdle(): boolean {
-    return this.#stops.length === 0
-  }
-
   /** The text of one token (or of `tokens` of them). The result is valid until the next call. */
   push(text: string, tokens = 1): StopResult {
     this.#tokens += tokens

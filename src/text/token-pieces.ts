@@ -6,13 +6,11 @@ import type { Tokenizer } from './tokenizer.ts'
 
 /** What is known of a token; 0 is "not looked at yet". */
 export const PIECE = Object.freeze({
-  /** Complete and ASCII only. */
-  ascii: 1,
-  /** Complete UTF-8 with more than ASCII. */
-  text: 2,
+  /** Complete UTF-8. */
+  text: 1,
   /** Begins or ends inside a character, or is not UTF-8 at all: only bytes can be joined. */
-  bytes: 3,
-  control: 4,
+  bytes: 2,
+  control: 3,
 })
 
 const NO_IDS: ReadonlySet<number> = new Set()
@@ -21,18 +19,20 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 export class TokenPieces {
   readonly #tokenizer: Tokenizer
   readonly #kinds: Uint8Array
-  readonly #texts: (string | undefined)[] = []
+  /** Made at its full length: an array that is filled in any order would become a hash table. */
+  readonly #texts: (string | undefined)[]
   #controlByName: ReadonlyMap<string, number> | null = null
 
   constructor(tokenizer: Tokenizer) {
     this.#tokenizer = tokenizer
     this.#kinds = new Uint8Array(tokenizer.vocabSize)
+    this.#texts = new Array<string | undefined>(tokenizer.vocabSize).fill(undefined)
   }
 
-  /** One of `PIECE`. An id outside the vocabulary is an empty ASCII piece. */
+  /** One of `PIECE`. An id outside the vocabulary is an empty text. */
   kind(id: number): number {
     const kind = this.#kinds[id]
-    if (kind === undefined) return PIECE.ascii
+    if (kind === undefined) return PIECE.text
     return kind === 0 ? this.#learn(id) : kind
   }
 
@@ -72,7 +72,6 @@ export class TokenPieces {
 }
 
 function kindOf(bytes: Uint8Array): number {
-  if (bytes.every((byte) => byte < 0x80)) return PIECE.ascii
   // Valid UTF-8 comes back unchanged; what was replaced does not.
   const back = encoder.encode(decoder.decode(bytes))
   const isSame = back.length === bytes.length && back.every((byte, i) => byte === bytes[i])

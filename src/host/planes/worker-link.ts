@@ -29,7 +29,6 @@ import type { CancelKind, Hello } from '../../wire/index.ts'
 import { KvEventGaps } from './kv-event-gaps.ts'
 import type { FleetReports } from './plane-reports.ts'
 import { StreamTable } from './stream-table.ts'
-import type { StreamEntry } from './stream-table.ts'
 import { WireSocket } from './wire-socket.ts'
 import type { WireTiming } from './wire-socket.ts'
 import { dialWire } from './wire-tls.ts'
@@ -59,6 +58,7 @@ const NO_HANDLE: RequestHandle = { cancel: () => undefined }
 export class WorkerLink {
   readonly #options: WorkerLinkOptions
   readonly #streams = new StreamTable()
+  readonly #creditAt: number
   readonly #gaps: KvEventGaps
   #state: LinkState = 'connecting'
   #wire: WireSocket | null = null
@@ -69,12 +69,13 @@ export class WorkerLink {
   /** The worker has left discovery in order: what runs may end, the connection is not made again. */
   #isRetired = false
   /** Written once the handshake is over. */
-  #waitingRequests: { entry: StreamEntry; request: GenerateRequest }[] = []
+  #waitingRequests: { streamId: number; request: GenerateRequest }[] = []
   #lastFailure = new BatonError('transport.cannot_connect', 'not connected yet')
 
   constructor(options: WorkerLinkOptions) {
     this.#options = options
     this.#backoffMs = options.backoffMsMin
+    this.#creditAt = options.streamWindowItems / 2
     this.#gaps = new KvEventGaps({
       deliver: (batch) => options.reports.onKvEvents?.(options.workerId, batch),
       askSnapshot: () => {
@@ -103,15 +104,15 @@ export class WorkerLink {
 
   send(request: GenerateRequest, sink: ReplySink): RequestHandle {
     const refusal = this.#refusal()
-    const entry = refusal ? undefined : this.#streams.add(sink)
-    if (entry === undefined) {
+    const streamId = refusal ? undefined : this.#streams.add(sink)
+    if (streamId === undefined) {
       const full = new BatonError('capacity.exhausted', 'too many requests to one worker')
       sink.onError(refusal ?? full)
       return NO_HANDLE
     }
-    if (this.#state === 'connecting') this.#waitingRequests.push({ entry, request })
-    else this.#write(entry, request)
-    return { cancel: (kind) => this.#cancel(entry, kind) }
+    if (this.#state === 'connecting') this.#waitingRequests.push({ streamId, request })
+    else this.#write(streamId, request)
+    return { cancel: (kind) => this.#cancel(streamId, kind) }
   }
 
   /** Nothing new is sent, live replies end by themselves, then the link closes. Idempotent. */
@@ -140,27 +141,27 @@ export class WorkerLink {
     return new BatonError('capacity.worker_overloaded', 'the worker does not read its requests')
   }
 
-  #write(entry: StreamEntry, request: GenerateRequest): void {
+  #write(streamId: number, request: GenerateRequest): void {
     try {
       if (this.#wire === null) return
-      encodeRequest(this.#wire.writer, entry.streamId, request)
+      encodeRequest(this.#wire.writer, streamId, request)
       this.#wire.flushSoon()
     } catch (error) {
-      this.#end(entry, (sink) => sink.onError(BatonError.from(error)))
+      this.#end(streamId, (sink) => sink.onError(BatonError.from(error)))
     }
   }
 
-  #cancel(entry: StreamEntry, kind: CancelKind): void {
-    if (this.#streams.get(entry.streamId) !== entry) return
-    const position = this.#waitingRequests.findIndex((waiting) => waiting.entry === entry)
+  #cancel(streamId: number, kind: CancelKind): void {
+    if (!this.#streams.has(streamId)) return
+    const position = this.#waitingRequests.findIndex((waiting) => waiting.streamId === streamId)
     if (position !== -1) this.#waitingRequests.splice(position, 1)
     else if (this.#wire) {
-      encodeCancel(this.#wire.writer, entry.streamId, kind)
+      encodeCancel(this.#wire.writer, streamId, kind)
       this.#wire.flushSoon()
     }
     // A killed reply ends here and now; one that is stopped ends when the worker says so.
     if (kind === 'kill' || position !== -1) {
-      this.#end(entry, (sink) => sink.onChunk(finishChunk('cancelled')))
+      this.#end(streamId, (sink) => sink.onChunk(finishChunk('cancelled')))
     }
   }
 
@@ -222,7 +223,7 @@ export class WorkerLink {
     this.#gaps.reset()
     const waiting = this.#waitingRequests
     this.#waitingRequests = []
-    for (const { entry, request } of waiting) this.#write(entry, request)
+    for (const { streamId, request } of waiting) this.#write(streamId, request)
     reports.onConnected?.(workerId)
   }
 
@@ -235,14 +236,12 @@ export class WorkerLink {
       case TAG.CHUNK:
       case TAG.FINISH: {
         const { streamId, chunk } = decodeChunk(tag, bytes, start, end)
-        const entry = this.#streams.get(streamId)
-        if (entry) this.#onChunk(entry, chunk)
+        this.#onChunk(streamId, chunk)
         break
       }
       case TAG.ERROR: {
         const { streamId, error } = decodeError(bytes, start, end)
-        const entry = this.#streams.get(streamId)
-        if (entry) this.#end(entry, (sink) => sink.onError(error))
+        this.#end(streamId, (sink) => sink.onError(error))
         break
       }
       case TAG.KV_EVENTS:
@@ -267,53 +266,56 @@ export class WorkerLink {
     }
     for (let at = start; at < end; at += 8) {
       const streamId = readU32(bytes, at)
-      const entry = this.#streams.get(streamId)
-      if (entry === undefined) continue
-      this.#count(entry)
+      const sink = this.#streams.get(streamId)
+      if (sink === undefined) continue
+      this.#count(streamId)
       try {
-        entry.sink.onToken(readU32(bytes, at + 4))
+        sink.onToken(readU32(bytes, at + 4))
       } catch (error) {
-        this.#onSinkFault(entry, error)
+        this.#onSinkFault(streamId, error)
       }
     }
   }
 
-  #onChunk(entry: StreamEntry, chunk: Chunk): void {
+  #onChunk(streamId: number, chunk: Chunk): void {
     if (chunk.finish !== undefined) {
-      this.#end(entry, (sink) => sink.onChunk(chunk))
+      this.#end(streamId, (sink) => sink.onChunk(chunk))
       return
     }
-    this.#count(entry)
+    const sink = this.#streams.get(streamId)
+    if (sink === undefined) return
+    this.#count(streamId)
     try {
-      entry.sink.onChunk(chunk)
+      sink.onChunk(chunk)
     } catch (error) {
-      this.#onSinkFault(entry, error)
+      this.#onSinkFault(streamId, error)
     }
   }
 
   /** Gives credit again when half of the window is used. */
-  #count(entry: StreamEntry): void {
-    entry.taken += 1
-    if (entry.taken < this.#options.streamWindowItems / 2 || this.#wire === null) return
-    encodeCredit(this.#wire.writer, entry.streamId, entry.taken)
+  #count(streamId: number): void {
+    const taken = this.#streams.count(streamId)
+    if (taken < this.#creditAt || this.#wire === null) return
+    encodeCredit(this.#wire.writer, streamId, taken)
     this.#wire.flushSoon()
-    entry.taken = 0
+    this.#streams.resetCount(streamId)
   }
 
   /** One reader's fault must not cost the others their connection. */
-  #onSinkFault(entry: StreamEntry, error: unknown): void {
-    if (this.#streams.get(entry.streamId) !== entry) return
+  #onSinkFault(streamId: number, error: unknown): void {
+    if (!this.#streams.has(streamId)) return
     if (this.#wire) {
-      encodeCancel(this.#wire.writer, entry.streamId, 'kill')
+      encodeCancel(this.#wire.writer, streamId, 'kill')
       this.#wire.flushSoon()
     }
-    this.#end(entry, (sink) => sink.onError(BatonError.from(error)))
+    this.#end(streamId, (sink) => sink.onError(BatonError.from(error)))
   }
 
-  #end(entry: StreamEntry, tell: (sink: ReplySink) => void): void {
-    this.#streams.delete(entry)
+  #end(streamId: number, tell: (sink: ReplySink) => void): void {
+    const sink = this.#streams.delete(streamId)
+    if (sink === undefined) return
     try {
-      tell(entry.sink)
+      tell(sink)
     } catch (error) {
       this.#options.reports.onFault?.(error)
     }
@@ -322,7 +324,7 @@ export class WorkerLink {
 
   #failAll(reason: BatonError): void {
     this.#waitingRequests = []
-    for (const { sink } of this.#streams.clear()) {
+    for (const sink of this.#streams.clear()) {
       try {
         sink.onError(reason)
       } catch (error) {
