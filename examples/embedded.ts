@@ -55,6 +55,7 @@ const http = await HttpServer.listen({
   host: '127.0.0.1',
   port: 0,
   handle: (request) => frontend.handle(request),
+  refuse: (request, error) => frontend.refuse(request, error),
   onFault,
 })
 const reply = await fetch(`http://127.0.0.1:${http.port}/v1/chat/completions`, {

@@ -176,7 +176,14 @@ describe('the HTTP API of a running server', () => {
     const over = await post('/v1/chat/completions', new Uint8Array(BODY_LIMIT + 1))
     expect([over.status, json(over)]).toMatchObject([
       413,
-      { error: { code: 'request.payload_too_large' } },
+      { error: { code: 'request.payload_too_large', type: 'invalid_request_error' } },
+    ])
+    const id = { 'x-request-id': 'too-big' }
+    const anthropic = await post('/v1/messages', new Uint8Array(BODY_LIMIT + 1), id)
+    expect([anthropic.status, anthropic.headers.get('request-id'), json(anthropic)]).toMatchObject([
+      413,
+      'too-big',
+      { type: 'error', error: { type: 'request_too_large' } },
     ])
   })
 
@@ -200,7 +207,7 @@ describe('the HTTP API of a running server', () => {
   it('embeddings - by the prefill worker, and by the one that a header names', async () => {
     const workerOf = async (headers: Record<string, string>) => {
       const reply = await post('/v1/embeddings', { input: 'hi' }, headers)
-      expect([reply.status, json(reply)]).toMatchObject([200, { usage: { prompt_tokens: 1 } }])
+      expect([reply.status, json(reply)]).toMatchObject([200, { usage: { prompt_tokens: 2 } }])
       const id = reply.headers.get('x-request-id')
       return await (await fetch(`${server.url}/debug/requests/${id}`)).text()
     }

@@ -16,6 +16,7 @@ interface ResponseParts {
   readonly status: ResponseStatus
   readonly output: readonly unknown[]
   readonly usage?: Usage
+  readonly reasoningTokens?: number
   readonly error?: BatonError
 }
 
@@ -32,7 +33,7 @@ export function responseObject(parts: ResponseParts): Record<string, unknown> {
     model: head.model,
     ...parts.echo,
     output: parts.output,
-    usage: usage === undefined ? null : usageObject(usage),
+    usage: usage === undefined ? null : usageObject(usage, parts.reasoningTokens ?? 0),
   }
 }
 
@@ -43,12 +44,12 @@ function failureCode(error: BatonError): string {
   return httpStatus < 500 ? 'invalid_prompt' : 'server_error'
 }
 
-function usageObject(usage: Usage): Record<string, unknown> {
+function usageObject(usage: Usage, reasoningTokens: number): Record<string, unknown> {
   return {
     input_tokens: usage.promptTokens,
     input_tokens_details: { cached_tokens: usage.cachedTokens ?? 0 },
     output_tokens: usage.completionTokens,
-    output_tokens_details: { reasoning_tokens: 0 },
+    output_tokens_details: { reasoning_tokens: reasoningTokens },
     total_tokens: usage.totalTokens,
   }
 }

@@ -96,6 +96,7 @@ export class FrontendStack {
       host,
       port,
       handle: (request) => this.#frontend.handle(request),
+      refuse: (request, error) => this.#frontend.refuse(request, error),
       onFault: this.#onFault,
       bodyBytesMax: bodyLimit,
     })

@@ -79,17 +79,12 @@ export class Frontend {
   /** Never rejects. */
   async handle(http: HttpRequest): Promise<HttpReply> {
     const requestId = this.#requestIdOf(http)
-    const reply = await this.#answer(http, requestId)
-    const echoed = http.headers['x-request-id'] ?? requestId
-    return {
-      ...reply,
-      headers: {
-        ...reply.headers,
-        'x-request-id': echoed,
-        // Clients of the Anthropic API look here.
-        ...(isAnthropic(http.path) ? { 'request-id': echoed } : {}),
-      },
-    }
+    return withRequestId(await this.#answer(http, requestId), http, requestId)
+  }
+
+  /** The reply to a request that `host` could not read: the error in the words of the API that was asked. */
+  refuse(http: HttpRequest, error: BatonError): HttpReply {
+    return withRequestId(refusalOf(http, error), http, this.#requestIdOf(http))
   }
 
   async #answer(http: HttpRequest, requestId: string): Promise<HttpReply> {
@@ -100,8 +95,7 @@ export class Frontend {
       if (handler === undefined) return methodNotAllowed(http, Object.keys(methods))
       return await handler(http, requestId)
     } catch (thrown) {
-      const error = this.#shown(thrown, requestId)
-      return isAnthropic(http.path) ? anthropicErrorReply(error) : errorReply(error)
+      return refusalOf(http, this.#shown(thrown, requestId))
     }
   }
 
@@ -214,6 +208,23 @@ export class Frontend {
 /** The id of a reply names its request as well: `chatcmpl-<request id>`. */
 function withoutReplyPrefix(id: string): string {
   return id.replace(/^(chatcmpl|cmpl|resp|msg)[-_]/, '')
+}
+
+function refusalOf(http: HttpRequest, error: BatonError): HttpReply {
+  return isAnthropic(http.path) ? anthropicErrorReply(error) : errorReply(error)
+}
+
+function withRequestId(reply: HttpReply, http: HttpRequest, requestId: string): HttpReply {
+  const echoed = http.headers['x-request-id'] ?? requestId
+  return {
+    ...reply,
+    headers: {
+      ...reply.headers,
+      'x-request-id': echoed,
+      // Clients of the Anthropic API look here.
+      ...(isAnthropic(http.path) ? { 'request-id': echoed } : {}),
+    },
+  }
 }
 
 function isAnthropic(path: string): boolean {

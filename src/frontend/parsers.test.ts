@@ -48,6 +48,26 @@ describe('reasoning', () => {
     expect(message).toMatchObject({ content: 'Yes.', reasoning_content: 'Hm, well.' })
   })
 
+  it('responses - an item of its own, and its tokens are counted, whole and streamed', async () => {
+    const [thought, answer] = ['<think>Hm, well, let me see.', '</think>Yes, of course.']
+    const { tokenizer } = storyteller()
+    const count = (words: string) => tokenizer.encode(words, { special: true }).length
+    const it_ = start((run) => void run.says(thought).says(answer).ends('eos'))
+    const ask = (fields: object) => it_.post('/v1/responses', { input: 'hi', ...fields })
+    const { json } = await ask({})
+    const { events } = await ask({ stream: true })
+    const done = events.find((event) => event.type === 'response.completed')
+    for (const { output, usage } of [json, done.response]) {
+      expect(output.map((item: { type: string }) => item.type)).toEqual(['reasoning', 'message'])
+      expect(usage).toMatchObject({
+        output_tokens: count(thought) + count(answer),
+        output_tokens_details: { reasoning_tokens: count(thought) },
+      })
+    }
+    it_.script = says('No thought.')
+    expect((await ask({})).json.usage.output_tokens_details.reasoning_tokens).toBe(0)
+  })
+
   it('inside of guided output - tags are text', async () => {
     const text = '{"a": "<think>b</think><tool_call>"}'
     const it_ = start(says(text))

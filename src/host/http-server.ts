@@ -20,6 +20,8 @@ export interface HttpServerOptions {
   /** A fault of ours while answering: reported, and the client gets a bare 500. */
   readonly onFault: (error: unknown) => void
   readonly bodyBytesMax?: number
+  /** The reply to a request whose body was not read; absent: the form of the OpenAI API. */
+  readonly refuse?: (request: HttpRequest, error: BatonError) => HttpReply
   readonly streamLimits?: StreamLimits
 }
 
@@ -102,30 +104,37 @@ export class HttpServer {
     const body = await readBody(req, bodyBytesMax)
     if (body === null) {
       await untilSent(req, bodyBytesMax)
-      return refuseBody(res)
+      res.setHeader('connection', 'close')
+      const request = requestValue(req, EMPTY, gone.signal)
+      const error = bodyTooLarge(bodyBytesMax)
+      return send(res, this.#options.refuse?.(request, error) ?? openAiRefusal(error), undefined)
     }
-    const reply = await this.#reply(req, body, gone.signal)
+    const reply = await this.#reply(requestValue(req, body, gone.signal))
     if (res.destroyed) return
     send(res, reply, this.#options.streamLimits)
   }
 
-  async #reply(req: IncomingMessage, body: Uint8Array, signal: AbortSignal): Promise<HttpReply> {
-    const url = req.url ?? '/'
-    const queryStart = url.indexOf('?')
+  async #reply(request: HttpRequest): Promise<HttpReply> {
     try {
-      return await this.#options.handle({
-        method: req.method ?? 'GET',
-        path: queryStart < 0 ? url : url.slice(0, queryStart),
-        query: queryStart < 0 ? '' : url.slice(queryStart + 1),
-        // Node joins repeated headers; only `set-cookie` stays a list, and that is none of a request's.
-        headers: req.headers as Record<string, string>,
-        body,
-        signal,
-      })
+      return await this.#options.handle(request)
     } catch (error) {
       this.#options.onFault(error)
       return errorReply(500, 'internal_server_error', 'Internal server error', 'runtime.internal')
     }
+  }
+}
+
+function requestValue(req: IncomingMessage, body: Uint8Array, signal: AbortSignal): HttpRequest {
+  const url = req.url ?? '/'
+  const queryStart = url.indexOf('?')
+  return {
+    method: req.method ?? 'GET',
+    path: queryStart < 0 ? url : url.slice(0, queryStart),
+    query: queryStart < 0 ? '' : url.slice(queryStart + 1),
+    // Node joins repeated headers; only `set-cookie` stays a list, and that is none of a request's.
+    headers: req.headers as Record<string, string>,
+    body,
+    signal,
   }
 }
 
@@ -151,11 +160,16 @@ function errorReply(status: number, type: string, message: string, code: ErrorCo
   }
 }
 
-function refuseBody(res: ServerResponse): void {
-  res.setHeader('connection', 'close')
-  const message = 'Request body is over the limit'
-  const reply = errorReply(413, 'invalid_request_error', message, 'request.payload_too_large')
-  send(res, reply, undefined)
+function bodyTooLarge(bytesMax: number): BatonError {
+  return new BatonError(
+    'request.payload_too_large',
+    `the body of the request is over the limit of ${bytesMax} bytes`,
+    { data: { limit: bytesMax } },
+  )
+}
+
+function openAiRefusal({ row, code, message }: BatonError): HttpReply {
+  return errorReply(row.httpStatus, 'invalid_request_error', message, code)
 }
 
 /** The whole body, or null when it is over the limit (what is over it is not kept). */
