@@ -1,20 +1,22 @@
 /** The reasoning formats by the names that people already use for them. */
 import { HarmonyParser } from './harmony-parser.ts'
 import type { OutputEvent, OutputParser } from './output-event.ts'
-import { ReasoningParser } from './reasoning-parser.ts'
-import type { ReasoningTags } from './reasoning-parser.ts'
+import { ReasoningParser, ReasoningTags } from './reasoning-parser.ts'
 
-const think = { open: '<think>', close: '</think>', startsInside: false }
-const thinkFromStart = { ...think, startsInside: true }
-const kimi = { open: '◁think▷', close: '◁/think▷', startsInside: false }
-const mistral = { open: '[THINK]', close: '[/THINK]', startsInside: true }
-const granite = {
-  open: 'Here is my thought process:',
-  close: 'Here is my response:',
-  startsInside: false,
+interface ReasoningFormat {
+  readonly tags: ReasoningTags
+  /** What the model usually does: its template writes the opening tag, or it leaves it out. */
+  readonly startsInside: boolean
 }
 
-const TAGS: Readonly<Record<string, ReasoningTags>> = {
+const thinkTags = new ReasoningTags('<think>', '</think>')
+const kimiTags = new ReasoningTags('◁think▷', '◁/think▷')
+const mistralTags = new ReasoningTags('[THINK]', '[/THINK]')
+const graniteTags = new ReasoningTags('Here is my thought process:', 'Here is my response:')
+const think: ReasoningFormat = { tags: thinkTags, startsInside: false }
+const thinkFromStart: ReasoningFormat = { tags: thinkTags, startsInside: true }
+
+const FORMATS: Readonly<Record<string, ReasoningFormat>> = {
   basic: think,
   qwen3: think,
   nemotron_deci: think,
@@ -30,13 +32,13 @@ const TAGS: Readonly<Record<string, ReasoningTags>> = {
   nemotron_nano: thinkFromStart,
   nemotron3: thinkFromStart,
   kimi_k25: thinkFromStart,
-  kimi,
-  mistral,
-  granite,
+  kimi: { tags: kimiTags, startsInside: false },
+  mistral: { tags: mistralTags, startsInside: true },
+  granite: { tags: graniteTags, startsInside: false },
 }
 
 export const REASONING_PARSER_NAMES: readonly string[] = [
-  ...Object.keys(TAGS),
+  ...Object.keys(FORMATS),
   'gpt_oss',
   'minimax_append_think',
 ]
@@ -54,25 +56,26 @@ export function createReasoningParser(
   const key = name.toLowerCase().replaceAll('-', '_')
   if (key === 'gpt_oss') return new HarmonyParser()
   if (key === 'minimax_append_think') return new PrefixParser('<think>')
-  const tags = TAGS[key]
-  if (tags === undefined) return null
-  return new ReasoningParser({ ...tags, startsInside: beginsInside(tags, options.promptText) })
+  const format = FORMATS[key]
+  if (format === undefined) return null
+  return new ReasoningParser(format.tags, beginsInside(format, options.promptText))
 }
 
 /** What the prompt ends with counts for more than what the model usually does. */
-function beginsInside(tags: ReasoningTags, promptText: string | undefined): boolean {
+function beginsInside(format: ReasoningFormat, promptText: string | undefined): boolean {
+  const { tags, startsInside } = format
   const end = promptText?.trimEnd()
-  if (end === undefined) return tags.startsInside
+  if (end === undefined) return startsInside
   if (end.endsWith(tags.open)) return true
-  return end.endsWith(tags.close) ? false : tags.startsInside
+  return end.endsWith(tags.close) ? false : startsInside
 }
 
 /** Which format a chat template speaks, or null. */
 export function detectReasoningParser(template: string): string | null {
   if (template.includes('<|channel|>')) return 'gpt_oss'
-  if (template.includes(kimi.open)) return 'kimi'
-  if (template.includes(mistral.open)) return 'mistral'
-  if (template.includes(think.open) || template.includes(think.close)) return 'basic'
+  if (template.includes(kimiTags.open)) return 'kimi'
+  if (template.includes(mistralTags.open)) return 'mistral'
+  if (template.includes(thinkTags.open) || template.includes(thinkTags.close)) return 'basic'
   return null
 }
 

@@ -2,58 +2,63 @@
 import { MarkerScanner } from './marker-scanner.ts'
 import type { OutputEvent, OutputParser } from './output-event.ts'
 
-export interface ReasoningTags {
+/** The tags of a format. Shared by all streams that speak it: a scanner has no state, and so stays in the cache. */
+export class ReasoningTags {
   readonly open: string
   readonly close: string
-  /** The output begins inside: the template has already written the opening tag, or the model leaves it out. */
-  readonly startsInside: boolean
+  /** A closing tag without an opening one is dropped as well. */
+  readonly outside: MarkerScanner
+  readonly inside: MarkerScanner
+
+  constructor(open: string, close: string) {
+    this.open = open
+    this.close = close
+    this.outside = new MarkerScanner([open, close])
+    this.inside = new MarkerScanner([close])
+  }
 }
 
 export class ReasoningParser implements OutputParser {
   readonly markers: readonly string[]
-  readonly #open: string
-  readonly #outside: MarkerScanner
-  readonly #inside: MarkerScanner
+  readonly #tags: ReasoningTags
   #isInside: boolean
   /** Inside from the start, and only blanks so far: an opening tag may still follow, and says nothing new. */
   #mayOpenAgain: boolean
   #held = ''
 
-  constructor(tags: ReasoningTags) {
+  /** `startsInside`: the template has already written the opening tag, or the model leaves it out. */
+  constructor(tags: ReasoningTags, startsInside: boolean) {
     this.markers = [tags.open, tags.close]
-    this.#open = tags.open
-    // A closing tag without an opening one is dropped as well.
-    this.#outside = new MarkerScanner([tags.open, tags.close])
-    this.#inside = new MarkerScanner([tags.close])
-    this.#isInside = tags.startsInside
-    this.#mayOpenAgain = tags.startsInside
+    this.#tags = tags
+    this.#isInside = startsInside
+    this.#mayOpenAgain = startsInside
   }
 
   push(text: string): readonly OutputEvent[] {
     if (this.#held === '' && !this.#mayOpenAgain && text !== '') {
-      const scanner = this.#isInside ? this.#inside : this.#outside
-      if (scanner.passes(text)) return [{ kind: this.#isInside ? 'reasoning' : 'text', text }]
+      if (this.#scanner().passes(text))
+        return [{ kind: this.#isInside ? 'reasoning' : 'text', text }]
     }
     const events: OutputEvent[] = []
     let rest = this.#held + text
     if (this.#mayOpenAgain) {
       const begin = rest.trimStart()
-      if (this.#open.startsWith(begin)) {
+      if (this.#tags.open.startsWith(begin)) {
         this.#held = rest
-        if (begin !== this.#open) return events
+        if (begin !== this.#tags.open) return events
       }
       this.#mayOpenAgain = false
-      if (begin.startsWith(this.#open)) rest = begin.slice(this.#open.length)
+      if (begin.startsWith(this.#tags.open)) rest = begin.slice(this.#tags.open.length)
     }
     for (;;) {
-      const scan = (this.#isInside ? this.#inside : this.#outside).scan(rest)
+      const scan = this.#scanner().scan(rest)
       if (scan.kind === 'text') {
         this.#emit(scan.text, events)
         this.#held = scan.held
         return events
       }
       this.#emit(scan.before, events)
-      this.#isInside = scan.marker === this.#open
+      this.#isInside = scan.marker === this.#tags.open
       rest = scan.after
     }
   }
@@ -63,6 +68,10 @@ export class ReasoningParser implements OutputParser {
     this.#emit(this.#held, events)
     this.#held = ''
     return events
+  }
+
+  #scanner(): MarkerScanner {
+    return this.#isInside ? this.#tags.inside : this.#tags.outside
   }
 
   #emit(text: string, events: OutputEvent[]): void {
