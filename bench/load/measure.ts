@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import type { RunningServer } from '../../test/running-server.ts'
 import type { LoadResult, LoadSpec } from './load-client.ts'
 import { cpuMicros, cpuTimes, rssMegabytes } from './process-cpu.ts'
+import { WARM_UP } from './workloads.ts'
 import type { Workload } from './workloads.ts'
 
 export interface Row {
@@ -26,13 +27,21 @@ export interface Row {
   readonly firstFailure: string | null
 }
 
-/** A short warm-up, then `seconds` that count. */
+/**
+ * Warm-up, then `seconds` that count.
+ *
+ * A paced workload has few requests per second: without many short ones before it, the measurement would be of a
+ * process whose code is still being compiled, and a server is that only in its first minute.
+ */
 export async function measure(
   topology: string,
   server: RunningServer,
   workload: Workload,
   seconds: number,
 ): Promise<Row> {
+  if (workload.paced) {
+    await load({ ...specOf(server.port, WARM_UP), seconds: 15, requestsMax: 20_000 })
+  }
   await load({ ...specOf(server.port, workload), seconds: 5, requestsMax: 20_000 })
   const pids = [server.frontendPid, ...server.workerPids]
   const before = pids.map(cpuMicros)

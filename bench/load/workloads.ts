@@ -46,12 +46,14 @@ function workload(
   return { name, concurrency, tokens, paced, bodies }
 }
 
+export const WARM_UP = workload('s16x1', 16, 100, 1)
+
 export const WORKLOADS: readonly Workload[] = [
   workload('s1', 1, 100, 64),
   workload('s16', 16, 100, 64),
   workload('s128', 128, 100, 64),
   workload('n16', 16, 100, 1, { stream: false }),
-  workload('s16x1', 16, 100, 1),
+  WARM_UP,
   workload('s16x512', 16, 100, 512),
   workload('l8k', 4, 8000, 8),
   workload('p64', 64, 100, 256, { paced: true }),
