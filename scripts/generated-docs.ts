@@ -3,6 +3,12 @@
  */
 import { OPTION_TABLE, flagOf, variableOf } from '../src/cli/option-table.ts'
 import { FrontendMetrics, WorkerMetrics } from '../src/host/index.ts'
+import {
+  completeRouterConfig,
+  expectedOf,
+  listRouterOptions,
+  ROUTER_OPTION_TABLE,
+} from '../src/router/index.ts'
 
 export function configurationPage(): string {
   const groups = [...new Set(OPTION_TABLE.map(({ group }) => group))]
@@ -32,12 +38,37 @@ export function configurationPage(): string {
       ...optionRows(group),
     ]),
     '',
+    '## Router file',
+    '',
+    'What the router can be told beyond its flags: a YAML or JSON file, named by `--router-config`',
+    '([example](../examples/router.yaml)). A flag, a variable or a key of the config file goes before it. The names of',
+    "Dynamo's `KvRouterConfig` (`overlap_score_credit`, `router_temperature` …) are understood, too. An unknown name or a value",
+    'that does not work ends in one line with the file and the path, for example `policyClasses[1].quantum`.',
+    '',
+    '| option | may be | default | |',
+    '|---|---|---|---|',
+    ...routerRows(),
+    '',
     '## What contradicts itself',
     '',
     '`--aggregated n` and `--prefill`/`--decode` exclude each other; prefill workers need a decode worker. A decode worker computes',
     'prompts itself when no prefill worker is there, so `--prefill 0 --decode 2` serves.',
     '',
   ].join('\n')
+}
+
+function routerRows(): string[] {
+  const defaults = new Map(
+    listRouterOptions(completeRouterConfig()).map(({ path, value }) => [
+      path.replace('[0]', '[]'),
+      value,
+    ]),
+  )
+  return ROUTER_OPTION_TABLE.map((row) => {
+    const fallback = defaults.get(row.path)
+    const shown = fallback === undefined ? '' : `\`${String(fallback)}\``
+    return `| \`${row.path}\` | ${expectedOf(row)} | ${shown} | ${row.help} |`
+  })
 }
 
 function optionRows(group: string): string[] {

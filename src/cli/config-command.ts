@@ -3,33 +3,54 @@
  */
 import { flagOf } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
+import { routerSettings } from './router-settings.ts'
 import { serveConfig } from './serve-config.ts'
 
-export function printConfig(options: readonly ResolvedOption[], asJson: boolean): void {
-  const config: Readonly<Record<string, string | number | boolean | null>> = {
-    ...serveConfig(options),
-  }
-  const rows = options.map(({ option, source, writtenAs }) => ({
+interface Row {
+  readonly option: string
+  readonly flag: string | null
+  readonly value: string | number | boolean | null
+  readonly source: string
+  readonly from: string
+}
+
+export function printConfig(given: readonly ResolvedOption[], asJson: boolean): void {
+  const { options, rows: router } = routerSettings(given)
+  const config: Readonly<Record<string, Row['value']>> = { ...serveConfig(options) }
+  const rows: readonly Row[] = options.map(({ option, source, writtenAs }) => ({
     option: option.key,
     flag: flagOf(option),
     value: option.isSecret === true ? hidden(config[option.key]) : (config[option.key] ?? null),
     source,
     from: source === 'default' ? 'default' : writtenAs,
   }))
+  const others: readonly Row[] = router.map(({ path, value, from }) => ({
+    option: `router.${path}`,
+    flag: null,
+    value,
+    source: from === 'default' ? 'default' : 'file',
+    from,
+  }))
   if (asJson) {
-    console.log(JSON.stringify(rows, null, 2))
+    console.log(JSON.stringify([...rows, ...others], null, 2))
     return
   }
-  const shown = rows.map((row) => [
-    row.flag,
-    row.value === null ? '-' : String(row.value),
-    row.from,
+  printRows(rows)
+  console.log('\nother options of the router, from the file of --router-config:\n')
+  printRows(others)
+}
+
+function printRows(rows: readonly Row[]): void {
+  const shown = rows.map(({ flag, option, value, from }) => [
+    flag ?? option.replace('router.', ''),
+    value === null ? '-' : String(value),
+    from,
   ])
   const width = (column: number): number =>
     Math.max(...shown.map((row) => row[column]?.length ?? 0))
-  const [flagWidth, valueWidth] = [width(0), Math.min(width(1), 60)]
-  for (const [flag = '', value = '', from = ''] of shown) {
-    console.log(`${flag.padEnd(flagWidth)}  ${value.padEnd(valueWidth)}  ${from}`)
+  const [nameWidth, valueWidth] = [width(0), Math.min(width(1), 60)]
+  for (const [name = '', value = '', from = ''] of shown) {
+    console.log(`${name.padEnd(nameWidth)}  ${value.padEnd(valueWidth)}  ${from}`)
   }
 }
 

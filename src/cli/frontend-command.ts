@@ -6,13 +6,15 @@ import { endFrontend } from './end-frontend.ts'
 import { FrontendStack } from './frontend-stack.ts'
 import { openDiscovery } from './open-discovery.ts'
 import type { ResolvedOption } from './resolve-config.ts'
+import { routerSettings } from './router-settings.ts'
 import { serveConfig } from './serve-config.ts'
 import { BATON_VERSION } from './version.ts'
 
 export async function runFrontendOnly(options: readonly ResolvedOption[]): Promise<number> {
   const config = serveConfig(options)
+  const { router } = routerSettings(options)
   const discovery = openDiscovery(config)
-  const stack = new FrontendStack({ config, discovery, plane: 'tcp' })
+  const stack = new FrontendStack({ config, router, discovery, plane: 'tcp' })
   const signals = watchShutdownSignals({})
   try {
     const port = await stack.listen()

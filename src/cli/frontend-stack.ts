@@ -28,6 +28,7 @@ import { wireSecurity } from './wire-security.ts'
 
 interface FrontendStackOptions {
   readonly config: ServeConfig
+  readonly router: RouterOptions
   readonly discovery: Discovery
   /** Workers of this process are reached by plain calls, others over TCP. */
   readonly plane: 'tcp' | 'local'
@@ -49,7 +50,7 @@ export class FrontendStack {
   #whenConnected: (() => void) | null = null
 
   constructor(options: FrontendStackOptions) {
-    const { config, discovery } = options
+    const { config, discovery, router } = options
     const logger = createLogger(config.logLevel)
     this.#config = config
     this.#discovery = discovery
@@ -78,7 +79,7 @@ export class FrontendStack {
           plane: this.#plane,
           clock: osClock,
           random: osRandom,
-          config: routerOptions(config),
+          config: router,
         }),
       loadText: textLoader(config),
       observer: observeWithAll([this.#metrics, new FrontendLog(logger)]),
@@ -163,15 +164,6 @@ export class FrontendStack {
       onDisconnected: (workerId) => this.#connected.delete(workerId),
       onFault: (error) => this.#onFault(error),
     }
-  }
-}
-
-function routerOptions(config: ServeConfig): RouterOptions {
-  return {
-    mode: config.routerMode,
-    overlapScoreCredit: config.overlapWeight,
-    temperature: config.routerTemperature,
-    enforceDisaggregation: config.enforceDisagg,
   }
 }
 

@@ -283,6 +283,22 @@ const TABLE = [
   ),
   spec(
     'router',
+    'routerConfig',
+    '<path>',
+    text,
+    null,
+    'file with all other router options, as YAML or JSON; a flag, a variable or a key of the config file goes before it',
+  ),
+  spec(
+    'router',
+    'routerKvEvents',
+    '<bool>',
+    flag,
+    true,
+    'false: workers are believed to hold what they were sent, whatever they say of their blocks',
+  ),
+  spec(
+    'router',
     'enforceDisagg',
     '',
     flag,

@@ -3,6 +3,7 @@
  */
 import { fileURLToPath } from 'node:url'
 import { BatonError } from '../base/index.ts'
+import { refuseContradictions } from './contradictions.ts'
 import type { OptionKey } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 
@@ -36,11 +37,7 @@ export interface ServeConfig {
   readonly host: string
   readonly port: number
   readonly bodyLimit: number
-  readonly routerMode: 'kv' | 'round-robin' | 'random' | 'least-loaded' | 'power-of-two' | 'direct'
-  readonly enforceDisagg: boolean
   readonly migrationLimit: number
-  readonly overlapWeight: number
-  readonly routerTemperature: number
   readonly simSpeedup: number
   readonly simSeed: number
   readonly drainSeconds: number
@@ -54,6 +51,7 @@ const SHIPPED_MODEL = fileURLToPath(
 
 /** Throws `config.invalid` in one line that names the options that contradict each other. */
 export function serveConfig(options: readonly ResolvedOption[]): ServeConfig {
+  refuseContradictions(options)
   const values = Object.fromEntries(options.map(({ option, value }) => [option.key, value]))
   return {
     // The values have passed their schemas; a field without an option does not compile.

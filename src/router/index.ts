@@ -26,7 +26,7 @@ export type { Candidate, Filter, Picker, Scorer } from './policy-part.ts'
 export { pickAtTemperature, pickLowest } from './pick.ts'
 export { PrefillRouter } from './prefill-router.ts'
 export type { PrefillRouterOptions } from './prefill-router.ts'
-export { completeRouterConfig, ROUTER_MODES } from './router-config.ts'
+export { completeRouterConfig, listRouterOptions } from './router-config.ts'
 export type {
   CostWeights,
   RouterConfig,
@@ -35,6 +35,8 @@ export type {
   SessionConfig,
   StageDeadlines,
 } from './router-config.ts'
+export { expectedOf, ROUTER_MODES, ROUTER_OPTION_TABLE } from './router-option-table.ts'
+export type { RouterOptionRow } from './router-option-table.ts'
 export { parseRouterOptions } from './router-options-json.ts'
 export type {
   DisaggregationStatus,

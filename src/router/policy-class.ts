@@ -59,10 +59,6 @@ export function completePolicyClasses(
     }
     if (names.has(policyClass.name)) throw invalid(policyClass.name, 'is named twice')
     names.add(policyClass.name)
-    if (!QUEUE_POLICIES.includes(policyClass.queuePolicy)) {
-      throw invalid(policyClass.name, `has no queue policy '${policyClass.queuePolicy}'`)
-    }
-    if (!(policyClass.quantum > 0)) throw invalid(policyClass.name, 'needs a quantum above 0')
     return Object.freeze(policyClass)
   })
 }

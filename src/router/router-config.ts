@@ -11,16 +11,10 @@ import type { ConditionalConfig, ConditionalOptions } from './conditional-policy
 import { completePolicyClasses } from './policy-class.ts'
 import type { PolicyClass, PolicyClassOptions, QueuePolicy } from './policy-class.ts'
 import type { Filter, Picker, Scorer } from './policy-part.ts'
+import { objectionTo, ROUTER_OPTION_TABLE } from './router-option-table.ts'
+import type { ROUTER_MODES } from './router-option-table.ts'
 import type { TopologyPolicy } from './topology.ts'
 
-export const ROUTER_MODES = [
-  'kv',
-  'round-robin',
-  'random',
-  'least-loaded',
-  'power-of-two',
-  'direct',
-] as const
 export type RouterMode = (typeof ROUTER_MODES)[number]
 
 /** The weights of the cost function; see `cost.ts`. */
@@ -153,27 +147,6 @@ const DEADLINE_DEFAULTS: StageDeadlines = {
   cancelMs: 5_000,
 }
 
-const NOT_NEGATIVE = [
-  'overlapScoreCredit',
-  'overlapScoreCreditDecay',
-  'prefillLoadScale',
-  'decodeActiveRequestWeight',
-  'hostCacheHitWeight',
-  'diskCacheHitWeight',
-  'sharedCacheMultiplier',
-  'temperature',
-  'predictedTtlSeconds',
-  'approximateTtlSeconds',
-  'prefillRetries',
-] as const
-
-const POSITIVE_INTEGER = [
-  'blockSize',
-  'maxIndexBlocks',
-  'maxQueuedRequests',
-  'explainRecords',
-] as const
-
 export function completeRouterConfig(options: RouterOptions = {}): RouterConfig {
   const given = { ...DEFAULTS, ...options }
   const queuePolicy = given.queuePolicy
@@ -192,28 +165,10 @@ export function completeRouterConfig(options: RouterOptions = {}): RouterConfig 
 }
 
 function checkRouterConfig(config: RouterConfig): void {
-  if (!ROUTER_MODES.includes(config.mode)) {
-    throw invalid('mode', config.mode, `one of ${ROUTER_MODES.join(', ')}`)
-  }
-  for (const name of NOT_NEGATIVE) {
-    const value = config[name]
-    if (!Number.isFinite(value) || value < 0) throw invalid(name, value, 'a number of at least 0')
-  }
-  for (const name of POSITIVE_INTEGER) {
-    const value = config[name]
-    if (!Number.isSafeInteger(value) || value < 1)
-      throw invalid(name, value, 'a whole number above 0')
-  }
-  for (const [name, value] of Object.entries(config.deadlines)) {
-    if (!Number.isFinite(value) || value < 0)
-      throw invalid(`deadlines.${name}`, value, 'at least 0')
-  }
-  if (config.queueThreshold !== null && !(config.queueThreshold >= 0)) {
-    throw invalid('queueThreshold', config.queueThreshold, 'null or at least 0')
-  }
-  const speed = config.prefillTokensPerSecond
-  if (speed !== null && !(speed > 0)) {
-    throw invalid('prefillTokensPerSecond', speed, 'null or above 0')
+  for (const { path, value } of listRouterOptions(config)) {
+    const row = ROUTER_OPTION_TABLE.find((one) => one.path === path.replace(/\[[0-9]+\]/, '[]'))
+    const objection = row === undefined ? null : objectionTo(row, value)
+    if (objection !== null) throw invalid(path, value, objection)
   }
   if (config.trackOutputBlocks && !config.trackActiveBlocks) {
     throw invalid('trackOutputBlocks', true, 'false unless trackActiveBlocks is on')
@@ -222,6 +177,31 @@ function checkRouterConfig(config: RouterConfig): void {
     throw invalid('enforceDisaggregation', true, 'false when disaggregation is off')
   }
 }
+
+/** Every option that can be said in a file, by its path, with its value; absent ones are left out. */
+export function listRouterOptions(
+  options: RouterOptions,
+): readonly { readonly path: string; readonly value: RouterOptionValue }[] {
+  const heads = new Set(ROUTER_OPTION_TABLE.map(({ path }) => path.replace(/[.[].*/, '')))
+  return [...heads].flatMap((head) => {
+    const own = (options as Readonly<Record<string, unknown>>)[head]
+    const members = Array.isArray(own) ? own : [own]
+    return members.flatMap((member: unknown, i) =>
+      ROUTER_OPTION_TABLE.filter(({ path }) => path.replace(/[.[].*/, '') === head).flatMap(
+        ({ path }) => {
+          const field = path.split('.')[1]
+          const value = field === undefined ? member : (member as Fields)?.[field]
+          return value === undefined
+            ? []
+            : [{ path: path.replace('[]', `[${i}]`), value: value as RouterOptionValue }]
+        },
+      ),
+    )
+  })
+}
+
+type RouterOptionValue = string | number | boolean | null
+type Fields = Readonly<Record<string, unknown>> | null | undefined
 
 function invalid(option: string, value: unknown, expected: string): BatonError {
   return new BatonError(

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 
-import { completeRouterConfig } from './router-config.ts'
+import { completeRouterConfig, listRouterOptions } from './router-config.ts'
+import { ROUTER_OPTION_TABLE } from './router-option-table.ts'
 import { parseRouterOptions } from './router-options-json.ts'
 
 describe('parseRouterOptions', () => {
@@ -40,15 +41,51 @@ describe('parseRouterOptions', () => {
     })
   })
 
+  it('groups - a name of the field that leads into one stands beside our own', () => {
+    expect(parseRouterOptions({ session_affinity_soft: true, session: { ttlSeconds: 9 } })).toEqual(
+      { session: { soft: true, ttlSeconds: 9 } },
+    )
+    expect(parseRouterOptions({ topology: null })).toEqual({ topology: null })
+  })
+
+  it('table - every default passes its own check, and every option of a configuration is in it', () => {
+    const config = completeRouterConfig({
+      topology: { domain: 'rack', enforcement: 'preferred', preferredWeight: 1 },
+      busy: { activeDecodeBlocks: 0.9, activePrefillTokens: 1, activePrefillTokensShare: 1 },
+    })
+    const given = listRouterOptions(config)
+    expect(given.map(({ path }) => path.replace('[0]', '[]'))).toEqual(
+      ROUTER_OPTION_TABLE.map(({ path }) => path),
+    )
+    const { filters: _f, scorers: _s, picker: _p, ...file } = config
+    expect(parseRouterOptions(JSON.parse(JSON.stringify(file)))).toEqual(file)
+  })
+
   it.each([
-    [[], 'JSON object'],
-    [{ router_speed: 1 }, "'router_speed' is not known"],
-    [{ constructor: 1 }, "'constructor' is not known"],
-    [{ 'session.soft': true }, "'session.soft' is not known"],
-    [{ mode: 5 }, "'mode' must be a string"],
-    [{ use_kv_events: 'yes' }, "'use_kv_events' must be a boolean"],
-    [{ policyClasses: {} }, "'policyClasses' must be a list"],
-  ])('%j - is refused and the option named', (json, message) => {
-    expect(() => parseRouterOptions(json)).toThrow(message)
+    [[], 'names with values', undefined],
+    [{ router_speed: 1 }, "'router_speed' is not known", 'router_speed'],
+    [{ constructor: 1 }, "'constructor' is not known", 'constructor'],
+    [{ 'session.soft': true }, "'session.soft' is not known; there are: mode", 'session.soft'],
+    [{ mode: 5 }, "'mode' must be one of kv, round-robin", 'mode'],
+    [{ use_kv_events: 'yes' }, "'use_kv_events' must be true or false", 'use_kv_events'],
+    [{ overlap_score_weight: -1 }, "'overlap_score_weight' must be", 'overlap_score_weight'],
+    [{ policyClasses: {} }, "'policyClasses' must be a list", 'policyClasses'],
+    [{ policyClasses: ['a'] }, "'policyClasses[0]' must be a group", 'policyClasses[0]'],
+    [
+      { policyClasses: [{ name: 'a' }, { name: 'b', quantum: 0 }] },
+      "'policyClasses[1].quantum' must be a number above 0, got 0",
+      'policyClasses[1].quantum',
+    ],
+    [{ busy: { blocks: 1 } }, "'busy.blocks' is not known; there are: activeDec", 'busy.blocks'],
+    [{ busy: { activeDecodeBlocks: 1.1 } }, 'between 0 and 1', 'busy.activeDecodeBlocks'],
+    [{ session: null }, "'session' must be a group", 'session'],
+    [{ topology: { enforcement: 'hard' } }, 'required, preferred', 'topology.enforcement'],
+    [{ queueThreshold: -1 }, 'null or a number of at least 0', 'queueThreshold'],
+    [{ explainRecords: 1.5 }, 'a whole number above 0, got 1.5', 'explainRecords'],
+  ])('%j - is refused by its path', (json, message, option) => {
+    const parse = (): unknown => parseRouterOptions(json)
+    expect(parse).toThrow(message)
+    const data = option === undefined ? {} : { option }
+    expect(parse).toThrow(expect.objectContaining({ code: 'config.invalid', data }))
   })
 })

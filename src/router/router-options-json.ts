@@ -1,54 +1,10 @@
 /**
- * Router options from a JSON file: Baton's own names, and the names of Dynamo's `KvRouterConfig` for whoever has such a
- * file already. An unknown name is an error that names it; the values are checked when the config is completed.
+ * Router options from a file: Baton's own names, and the names of Dynamo's `KvRouterConfig` for whoever has such a file
+ * already. An unknown name or a value that does not work is `config.invalid` and named by its path in the file.
  */
 import { BatonError } from '../base/index.ts'
+import { objectionTo, ROUTER_OPTION_TABLE } from './router-option-table.ts'
 import type { RouterOptions } from './router-config.ts'
-
-type Kind =
-  | 'number'
-  | 'boolean'
-  | 'string'
-  | 'number or null'
-  | 'list'
-  | 'object'
-  | 'object or null'
-
-const OWN: Readonly<Record<string, Kind>> = {
-  mode: 'string',
-  blockSize: 'number',
-  overlapScoreCredit: 'number',
-  overlapScoreCreditDecay: 'number',
-  prefillLoadScale: 'number',
-  decodeActiveRequestWeight: 'number',
-  hostCacheHitWeight: 'number',
-  diskCacheHitWeight: 'number',
-  sharedCacheMultiplier: 'number',
-  temperature: 'number',
-  useKvEvents: 'boolean',
-  assumeKvReuse: 'boolean',
-  trackActiveBlocks: 'boolean',
-  trackOutputBlocks: 'boolean',
-  trackPrefillTokens: 'boolean',
-  prefillTokensPerSecond: 'number or null',
-  predictedTtlSeconds: 'number',
-  approximateTtlSeconds: 'number',
-  maxIndexBlocks: 'number',
-  enforceDisaggregation: 'boolean',
-  disaggregation: 'boolean',
-  prefillRetries: 'number',
-  queueThreshold: 'number or null',
-  queuePolicy: 'string',
-  maxQueuedRequests: 'number',
-  policyClasses: 'list',
-  busy: 'object',
-  session: 'object',
-  conditional: 'object',
-  topology: 'object or null',
-  deadlines: 'object',
-  explainRecords: 'number',
-  explainCandidates: 'number',
-}
 
 /** Dynamo's name → ours; a dot leads into a group. */
 const FOREIGN: Readonly<Record<string, string>> = {
@@ -79,58 +35,89 @@ const FOREIGN: Readonly<Record<string, string>> = {
   conditional_disagg_decode_busy_threshold: 'conditional.decodeBusyThreshold',
 }
 
+const ROWS = new Map(ROUTER_OPTION_TABLE.map((row) => [row.path, row]))
+/** Options that are null or a group. */
+const NULLABLE_GROUPS: ReadonlySet<string> = new Set(['topology'])
+
 /** Throws `config.invalid`, naming the option. */
 export function parseRouterOptions(json: unknown): RouterOptions {
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw new BatonError('config.invalid', 'router options must be a JSON object')
+  if (!isObject(json)) {
+    throw new BatonError('config.invalid', 'router options must be names with values')
   }
   const options: Record<string, unknown> = {}
   for (const [name, value] of Object.entries(json)) {
     if (name === 'overlap_score_weight') applyOlderWeight(options, value)
-    else place(options, name, value)
+    else if (name.includes('.')) throw unknown('', name)
+    else if (Object.hasOwn(FOREIGN, name)) placeForeign(options, name, value)
+    else options[name] = merged(options[name], checked(name, name, value))
   }
   return options as RouterOptions
 }
 
-function place(options: Record<string, unknown>, name: string, value: unknown): void {
-  const foreign = Object.hasOwn(FOREIGN, name) ? FOREIGN[name] : undefined
-  const own = foreign ?? name
-  const [group, field] = foreign?.split('.') ?? []
-  if (field !== undefined && group !== undefined) {
-    // An absent value of the field is null there and simply absent here.
-    if (value === null && !own.endsWith('Threshold')) return
-    options[group] = { ...(options[group] as object | undefined), [field]: value }
-    return
-  }
-  const kind = Object.hasOwn(OWN, own) ? OWN[own] : undefined
-  if (kind === undefined) {
-    throw new BatonError('config.invalid', `router option '${name}' is not known`, {
-      data: { option: name },
-    })
-  }
-  if (value === null && name !== own && !kind.endsWith('null')) return
-  if (!isKind(value, kind)) {
-    throw new BatonError(
-      'config.invalid',
-      `router option '${name}' must be a ${kind}, got ${JSON.stringify(value)}`,
-      { data: { option: name } },
-    )
-  }
-  options[own] = isGroup(kind, value)
-    ? { ...(options[own] as object | undefined), ...(value as object) }
-    : value
+/** An absent value is null there and simply absent here, unless null means something here too. */
+function placeForeign(options: Record<string, unknown>, name: string, value: unknown): void {
+  const path = FOREIGN[name] as string
+  if (value === null && ROWS.get(path)?.isNullable !== true) return
+  checked(path, name, value)
+  const [group = '', field] = path.split('.')
+  if (field === undefined) options[group] = value
+  else options[group] = { ...(options[group] as object | undefined), [field]: value }
 }
 
 /** The oldest name: it scaled prefill, and 0 meant that overlap counts for nothing. It goes before the newer names. */
 function applyOlderWeight(options: Record<string, unknown>, value: unknown): void {
-  place(options, 'prefill_load_scale', value)
-  if (value === 0) place(options, 'overlap_score_credit', 0)
+  checked('prefillLoadScale', 'overlap_score_weight', value)
+  options['prefillLoadScale'] = value
+  if (value === 0) options['overlapScoreCredit'] = 0
 }
 
-function isKind(value: unknown, kind: Kind): boolean {
-  if (value === null) return kind.endsWith('null')
-  if (kind === 'list') return Array.isArray(value)
-  return typeof value === kind.split(' ')[0] && !Array.isArray(value)
+/** `path` is the option's place in the table, `name` what the file calls it. Returns the value. */
+function checked(path: string, name: string, value: unknown): unknown {
+  const row = ROWS.get(path)
+  if (row !== undefined) {
+    const objection = objectionTo(row, value)
+    if (objection === null) return value
+    throw invalid(name, `must be ${objection}, got ${JSON.stringify(value)}`)
+  }
+  if (hasUnder(`${path}[].`)) {
+    if (!Array.isArray(value)) throw invalid(name, 'must be a list')
+    value.forEach((member, i) => checkGroup(`${path}[].`, `${name}[${i}]`, member))
+    return value
+  }
+  if (!hasUnder(`${path}.`)) throw unknown(path, name)
+  if (value !== null || !NULLABLE_GROUPS.has(path)) checkGroup(`${path}.`, name, value)
+  return value
 }
 
-const isGroup = (kind: Kind, value: unknown): boolean => kind.startsWith('object') && value !== null
+function checkGroup(prefix: string, name: string, value: unknown): void {
+  if (!isObject(value)) throw invalid(name, 'must be a group of options')
+  for (const [key, inner] of Object.entries(value)) {
+    checked(`${prefix}${key}`, `${name}.${key}`, inner)
+  }
+}
+
+const hasUnder = (prefix: string): boolean =>
+  ROUTER_OPTION_TABLE.some(({ path }) => path.startsWith(prefix))
+
+function unknown(path: string, name: string): BatonError {
+  const prefix = path.slice(0, path.lastIndexOf('.') + 1)
+  const names = ROUTER_OPTION_TABLE.filter((row) => row.path.startsWith(prefix)).map((row) =>
+    row.path.slice(prefix.length).replace(/[.[].*/, ''),
+  )
+  return invalid(name, `is not known; there are: ${[...new Set(names)].join(', ')}`)
+}
+
+function invalid(name: string, what: string): BatonError {
+  return new BatonError('config.invalid', `router option '${name}' ${what}`, {
+    data: { option: name },
+  })
+}
+
+/** A group may stand beside names of the field that lead into it. */
+function merged(before: unknown, value: unknown): unknown {
+  return isObject(before) && isObject(value) ? { ...before, ...value } : value
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
