@@ -50,21 +50,25 @@ class NaivePool {
 /** What a listener to the events believes is resident. */
 class Listener {
   readonly resident = new Set<string>()
+  /** Of the memory behind the device. */
+  readonly host = new Set<string>()
+  readonly disk = new Set<string>()
 
   hear(events: readonly KvEvent[]): void {
     for (const event of events) {
       if (event.kind === 'cleared') {
-        this.resident.clear()
+        for (const each of [this.resident, this.host, this.disk]) each.clear()
         continue
       }
+      const resident = event.tier === 'device' ? this.resident : this[event.tier]
       if (event.kind === 'stored' && event.parent !== null)
-        expect(this.resident.has(event.parent.join(':'))).toBe(true)
+        expect(resident.has(event.parent.join(':'))).toBe(true)
       for (let i = 0; i < event.hashes.length; i += 2) {
         const key = `${event.hashes[i]}:${event.hashes[i + 1]}`
         if (event.kind === 'stored') {
-          expect(this.resident.has(key)).toBe(false)
-          this.resident.add(key)
-        } else expect(this.resident.delete(key)).toBe(true)
+          expect(resident.has(key)).toBe(false)
+          resident.add(key)
+        } else expect(resident.delete(key)).toBe(true)
       }
     }
   }
@@ -164,13 +168,26 @@ const jobOf = fc.record({
 })
 
 const configOf = fc.record({
-  engineType: fc.constantFrom('vllm', 'trtllm'),
+  engineType: fc.constantFrom('vllm', 'trtllm', 'sglang'),
   maxSequences: fc.constantFrom(1, 3, null),
   tokenBudget: fc.constantFrom(64, 7, null),
   prefixCaching: fc.boolean(),
   chunkedPrefill: fc.boolean(),
   preemption: fc.constantFrom('lifo', 'fifo'),
   waitingOrder: fc.constantFrom('arrival', 'longest-prefix'),
+  offload: fc.option(
+    fc.record({
+      hostBlocks: fc.integer({ min: 1, max: 30 }),
+      diskBlocks: fc.nat(30),
+      batchBlocks: fc.constantFrom(1, 3, Infinity),
+      bandwidth: fc.record({
+        deviceToHost: fc.constantFrom(0, 0.1, 100),
+        hostToDevice: fc.constantFrom(0, 0.1, 100),
+        hostToDisk: fc.constantFrom(0, 0.1),
+        diskToHost: fc.constantFrom(0, 0.1),
+      }),
+    }),
+  ),
 })
 
 function hashesOf(job: Job, index: number): Uint32Array {
@@ -202,8 +219,11 @@ describe('SimScheduler - block accounting under random workloads', () => {
   it('uses exactly the blocks of its sequences, tells them, and gives all back', () => {
     fc.assert(
       fc.property(fc.array(jobOf, { minLength: 1, maxLength: 12 }), configOf, (jobs, options) => {
+        const { offload, ...rest } = options
+        const withTiers = options.prefixCaching && offload !== null
         const config = createSchedulerConfig({
-          ...options,
+          ...rest,
+          ...(withTiers ? { offload } : {}),
           blockCount: BLOCKS,
           blockTokens: BLOCK,
           kvBytesPerToken: 1e6,
@@ -243,7 +263,8 @@ describe('SimScheduler - block accounting under random workloads', () => {
           listener.hear(step?.kvEvents ?? scheduler.takeKvEvents())
           if (step === null) {
             const wakeMs = scheduler.nextWakeMs(nowMs)
-            expect(wakeMs === null).toBe(live.length === 0)
+            if (live.length > 0 || scheduler.tiers === null)
+              expect(wakeMs === null).toBe(live.length === 0)
             nowMs = wakeMs ?? nowMs
           } else {
             // Recomputing output tokens after a preemption is not charged for, so a step may take no time.
@@ -260,6 +281,10 @@ describe('SimScheduler - block accounting under random workloads', () => {
           }
           checkBlocks(scheduler, live)
           expect(scheduler.pool.cachedHashCount).toBe(listener.resident.size)
+          const { hostCount = 0, diskCount = 0 } = scheduler.tiers ?? {}
+          expect([hostCount, diskCount]).toEqual([listener.host.size, listener.disk.size])
+          expect(hostCount).toBeLessThanOrEqual(offload?.hostBlocks ?? 0)
+          expect(diskCount).toBeLessThanOrEqual(offload?.diskBlocks ?? 0)
         }
         for (const { job, tokens } of done) expect(tokens).toBe(job.outputTokens)
         expect(scheduler.pool.activeCount).toBe(0)

@@ -3,7 +3,7 @@
  *
  * A run of stored blocks, each the child of the one before, becomes one event; so does a run of removed ones.
  */
-import type { KvEvent } from '../../kv/index.ts'
+import type { KvEvent, KvTier } from '../../kv/index.ts'
 
 const NO_LOCAL_HASHES = new Uint32Array(0)
 
@@ -12,20 +12,28 @@ export class BlockEvents {
   #kind: 'stored' | 'removed' | null = null
   #hashes: number[] = []
   #parent: readonly [number, number] | null = null
+  #tier: KvTier = 'device'
 
-  stored(low: number, high: number, parent: readonly [number, number] | null): void {
-    if (!this.#continues(parent)) {
+  stored(
+    low: number,
+    high: number,
+    parent: readonly [number, number] | null,
+    tier: KvTier = 'device',
+  ): void {
+    if (this.#tier !== tier || !this.#continues(parent)) {
       this.#close()
       this.#kind = 'stored'
       this.#parent = parent === null ? null : [parent[0], parent[1]]
+      this.#tier = tier
     }
     this.#hashes.push(low, high)
   }
 
-  removed(low: number, high: number): void {
-    if (this.#kind !== 'removed') {
+  removed(low: number, high: number, tier: KvTier = 'device'): void {
+    if (this.#kind !== 'removed' || this.#tier !== tier) {
       this.#close()
       this.#kind = 'removed'
+      this.#tier = tier
     }
     this.#hashes.push(low, high)
   }
@@ -52,14 +60,15 @@ export class BlockEvents {
   #close(): void {
     if (this.#kind === null) return
     const hashes = Uint32Array.from(this.#hashes)
-    if (this.#kind === 'removed') this.#events.push({ kind: 'removed', hashes, tier: 'device' })
+    const tier = this.#tier
+    if (this.#kind === 'removed') this.#events.push({ kind: 'removed', hashes, tier })
     else {
       this.#events.push({
         kind: 'stored',
         parent: this.#parent,
         hashes,
         localHashes: NO_LOCAL_HASHES,
-        tier: 'device',
+        tier,
       })
     }
     this.#kind = null

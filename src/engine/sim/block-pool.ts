@@ -10,12 +10,9 @@
  */
 import { assert } from '../../base/index.ts'
 import type { BlockEvents } from './block-events.ts'
+import { blockKey } from './block-key.ts'
 
 const NONE = -1
-
-function keyOf(low: number, high: number): number {
-  return (high & 0x1fffff) * 4294967296 + low
-}
 
 export class BlockPool {
   readonly blockCount: number
@@ -68,7 +65,7 @@ export class BlockPool {
 
   /** The first copy of a hash, or -1. */
   find(low: number, high: number): number {
-    return this.#firstCopy.get(keyOf(low, high)) ?? NONE
+    return this.#firstCopy.get(blockKey(low, high)) ?? NONE
   }
 
   isInactive(block: number): boolean {
@@ -109,7 +106,7 @@ export class BlockPool {
     this.#isCached[block] = 1
     this.#low[block] = low
     this.#high[block] = high
-    const key = keyOf(low, high)
+    const key = blockKey(low, high)
     const first = this.#firstCopy.get(key)
     if (first === undefined) {
       this.#firstCopy.set(key, block)
@@ -146,7 +143,7 @@ export class BlockPool {
     this.#isCached[block] = 0
     const low = this.#low[block]!
     const high = this.#high[block]!
-    const key = keyOf(low, high)
+    const key = blockKey(low, high)
     const after = this.#nextCopy[block]!
     let copy = this.#firstCopy.get(key)!
     if (copy === block) {

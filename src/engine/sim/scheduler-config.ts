@@ -2,6 +2,9 @@
  * What the simulated scheduler needs to know, finished and checked; see `sim-options.ts` for what a user writes.
  */
 import { BatonError } from '../../base/index.ts'
+import { createOffloadConfig } from './offload-config.ts'
+import type { OffloadConfig, OffloadOptions } from './offload-config.ts'
+import type { OutputReserveConfig } from './output-reserve.ts'
 import { createSimTiming } from './sim-timing.ts'
 import type { SimTiming, SimTimingOptions } from './sim-timing.ts'
 
@@ -17,8 +20,10 @@ export interface SchedulerConfig {
   readonly chunkedPrefill: boolean
   /** Whom a running sequence without a block pushes out: the newest or the oldest. */
   readonly preemption: 'lifo' | 'fifo'
-  /** Admission reserves room for the whole output, so that nothing is ever preempted. */
-  readonly reserveOutput: boolean
+  /** Room that admission leaves for the output of those that run. */
+  readonly reserve: OutputReserveConfig
+  /** Prompt tokens per step; a prompt that is alone in its step may have more. */
+  readonly promptBudget: number
   readonly waitingOrder: 'arrival' | 'longest-prefix'
   readonly timing: SimTiming
   /** Infinity: takes no time. */
@@ -26,6 +31,8 @@ export interface SchedulerConfig {
   readonly decodeSpeedup: number
   /** What it costs to take KV over from a prefill worker; null: nothing. */
   readonly transfer: { readonly msPerToken: number; readonly onlyMissing: boolean } | null
+  /** Memory behind the device's; null: what is evicted is lost. */
+  readonly offload: OffloadConfig | null
 }
 
 export interface SchedulerOptions {
@@ -51,9 +58,24 @@ export interface SchedulerOptions {
   /** In GB/s (1e9 bytes); absent or 0: the transfer takes no time. */
   readonly kvTransferBandwidth?: number
   readonly kvTransferTiming?: 'full-prompt' | 'destination-missing'
+  /** Host memory and disk that evicted blocks come back from. */
+  readonly offload?: OffloadOptions
+  /** How careful `sglang` is when it admits; other engine types do not estimate. */
+  readonly sglang?: SglangOptions
+}
+
+export interface SglangOptions {
+  /** Prompt tokens of a step; a prompt that is alone may have more. Default 16384. */
+  readonly maxPrefillTokens?: number
+  /** No request is expected to say more than this. Default 4096. */
+  readonly clipMaxNewTokens?: number
+  /** Above 1 admits fewer at once, below 1 more. Default 1. */
+  readonly scheduleConservativeness?: number
 }
 
 const BLOCK_TOKENS = { vllm: 64, sglang: 1, trtllm: 32 } as const
+/** Of the outstanding output, at conservativeness 1; falls to 14 % of itself within 600 steps. */
+const SGLANG_SHARE = { initial: 0.7, least: 0.14, steps: 600 } as const
 
 export function createSchedulerConfig(options: SchedulerOptions = {}): SchedulerConfig {
   const engineType = options.engineType ?? 'vllm'
@@ -61,23 +83,55 @@ export function createSchedulerConfig(options: SchedulerOptions = {}): Scheduler
   const prefillSpeedup = atLeast('speedupRatio', speedup, 0)
   const decodeRatio = atLeast('decodeSpeedupRatio', options.decodeSpeedupRatio ?? 1, 0)
   const decodeSpeedup = prefillSpeedup * decodeRatio
+  const blockTokens = whole('blockTokens', options.blockTokens ?? BLOCK_TOKENS[engineType])
+  if (options.sglang !== undefined && engineType !== 'sglang')
+    refuse('sglang', engineType, "given with engineType 'sglang'")
   return {
     blockCount: whole('blockCount', options.blockCount ?? 16384),
-    blockTokens: whole('blockTokens', options.blockTokens ?? BLOCK_TOKENS[engineType]),
+    blockTokens,
     maxModelLength: orUnlimited('maxModelLength', options.maxModelLength ?? null),
     maxSequences: orUnlimited('maxSequences', options.maxSequences, 256),
     tokenBudget: orUnlimited('tokenBudget', options.tokenBudget, 8192),
     prefixCaching: options.prefixCaching ?? true,
     chunkedPrefill: options.chunkedPrefill ?? true,
     preemption: options.preemption ?? 'lifo',
-    reserveOutput: engineType === 'trtllm',
+    reserve:
+      engineType === 'sglang'
+        ? estimateOf(options.sglang)
+        : { kind: engineType === 'trtllm' ? 'whole' : 'none' },
+    promptBudget:
+      engineType === 'sglang'
+        ? whole('sglang.maxPrefillTokens', options.sglang?.maxPrefillTokens ?? 16384)
+        : Infinity,
     waitingOrder: options.waitingOrder ?? 'arrival',
     timing: createSimTiming(options.timing),
     // A ratio of 0 leaves the time as it is.
     prefillSpeedup: prefillSpeedup > 0 ? prefillSpeedup : 1,
     decodeSpeedup: decodeSpeedup > 0 ? decodeSpeedup : 1,
     transfer: transferOf(options),
+    offload: offloadOf(options, blockTokens),
   }
+}
+
+function estimateOf(options: SglangOptions = {}): OutputReserveConfig {
+  const conservativeness = options.scheduleConservativeness ?? 1
+  atLeast('sglang.scheduleConservativeness', conservativeness, 0)
+  const initial = Math.min(1, SGLANG_SHARE.initial * conservativeness)
+  const least = initial * SGLANG_SHARE.least
+  return {
+    kind: 'estimate',
+    initial,
+    least,
+    decay: (initial - least) / SGLANG_SHARE.steps,
+    outputMax: whole('sglang.clipMaxNewTokens', options.clipMaxNewTokens ?? 4096),
+  }
+}
+
+function offloadOf(options: SchedulerOptions, blockTokens: number): OffloadConfig | null {
+  const { offload, prefixCaching, kvBytesPerToken = 0 } = options
+  if (offload === undefined) return null
+  if (prefixCaching === false) refuse('offload', 'prefixCaching off', 'used with prefix caching')
+  return createOffloadConfig(offload, kvBytesPerToken * blockTokens)
 }
 
 function transferOf(options: SchedulerOptions): SchedulerConfig['transfer'] {

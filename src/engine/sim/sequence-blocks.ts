@@ -3,6 +3,7 @@
  */
 import type { BlockPool } from './block-pool.ts'
 import type { SimSequence } from './sim-sequence.ts'
+import type { TierBlock } from './tier-store.ts'
 
 /**
  * Hash of the full block `blockIndex` of a sequence that goes beyond the prompt's own hashes; the parent's hash is in
@@ -32,13 +33,18 @@ export class SequenceBlocks<Owner> {
   cachedPrefix(sequence: SimSequence<Owner>): number {
     if (!this.#caching) return 0
     const { hashes } = sequence
-    const most = Math.floor((sequence.length - 1) / this.#blockTokens)
+    const most = this.reusable(sequence)
     let count = 0
     while (count < most && 2 * count < hashes.length) {
       if (this.#pool.find(hashes[2 * count]!, hashes[2 * count + 1]!) < 0) break
       count += 1
     }
     return count
+  }
+
+  /** Blocks that need not be computed if they are somewhere. */
+  reusable(sequence: SimSequence<Owner>): number {
+    return Math.floor((sequence.length - 1) / this.#blockTokens)
   }
 
   /** Blocks that could be allocated beside the reused prefix of `hits` blocks. */
@@ -73,8 +79,8 @@ export class SequenceBlocks<Owner> {
     return true
   }
 
-  /** Full blocks whose tokens are all computed become visible to others. */
-  publishComputed(sequence: SimSequence<Owner>): void {
+  /** Full blocks whose tokens are all computed become visible to others; `onPublished` hears of each. */
+  publishComputed(sequence: SimSequence<Owner>, onPublished?: (block: TierBlock) => void): void {
     if (!this.#caching) return
     const { hashes, blocks } = sequence
     const full = Math.floor(sequence.computedTokens / this.#blockTokens)
@@ -83,7 +89,9 @@ export class SequenceBlocks<Owner> {
       if (2 * i >= hashes.length) return
       const parent: readonly [number, number] | null =
         i === 0 ? null : [hashes[2 * i - 2]!, hashes[2 * i - 1]!]
-      this.#pool.publish(blocks[i]!, hashes[2 * i]!, hashes[2 * i + 1]!, parent)
+      const [low, high] = [hashes[2 * i]!, hashes[2 * i + 1]!]
+      this.#pool.publish(blocks[i]!, low, high, parent)
+      onPublished?.({ low, high, parent })
       sequence.publishedBlocks = i + 1
     }
   }

@@ -11,6 +11,8 @@
 import type { KvEvent, LoadReport } from '../../kv/index.ts'
 import { BlockEvents } from './block-events.ts'
 import { BlockPool } from './block-pool.ts'
+import { OffloadTiers } from './offload-tiers.ts'
+import { OutputReserve } from './output-reserve.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import { SequenceBlocks } from './sequence-blocks.ts'
 import type { BlockHasher } from './sequence-blocks.ts'
@@ -56,16 +58,22 @@ export class SimScheduler<Owner> {
   readonly #admitted: SimSequence<Owner>[] = []
   readonly #preempted: SimSequence<Owner>[] = []
   readonly #result: Mutable<SimStep<Owner>>
+  readonly #reserve: OutputReserve<Owner>
+  readonly #tiers: OffloadTiers | null
   #budget = 0
+  #promptBudget = 0
   #busyUntilMs = -Infinity
   /** The last step found nothing that could run; only a transfer, a rest, a submit or a cancel changes that. */
   #isStalled = false
+  #wasTold = true
 
   constructor(config: SchedulerConfig, hasher: BlockHasher<Owner> | null = null) {
     this.config = config
     this.#events = config.prefixCaching ? new BlockEvents() : null
     this.#pool = new BlockPool(config.blockCount, this.#events)
     this.#blocks = new SequenceBlocks(this.#pool, config.blockTokens, config.prefixCaching, hasher)
+    this.#reserve = new OutputReserve(config)
+    this.#tiers = config.offload === null ? null : new OffloadTiers(config.offload, this.#events)
     this.#result = {
       startMs: 0,
       endMs: 0,
@@ -82,6 +90,11 @@ export class SimScheduler<Owner> {
 
   get pool(): BlockPool {
     return this.#pool
+  }
+
+  /** Memory behind the device's, when there is any. */
+  get tiers(): OffloadTiers | null {
+    return this.#tiers
   }
 
   get runningCount(): number {
@@ -136,6 +149,7 @@ export class SimScheduler<Owner> {
   /** Drops the cached blocks that no running sequence uses. */
   clearCache(): void {
     this.#pool.evictInactive()
+    this.#tiers?.clear()
     if (this.#pool.activeCount > 0 || this.#events === null) return
     this.#events.take()
     this.#events.cleared()
@@ -147,6 +161,7 @@ export class SimScheduler<Owner> {
     if (this.#waiting.length > 0 && !this.#isStalled) wakeMs = nowMs
     for (const sequence of this.#running) wakeMs = Math.min(wakeMs, sequence.notBeforeMs)
     for (const sequence of this.#transferring) wakeMs = Math.min(wakeMs, sequence.notBeforeMs)
+    wakeMs = Math.min(wakeMs, this.#tiers?.arrivesAtMs ?? Infinity)
     return wakeMs === Infinity ? null : Math.max(wakeMs, this.#busyUntilMs, nowMs)
   }
 
@@ -169,18 +184,21 @@ export class SimScheduler<Owner> {
   /** Null when there is nothing to do now. Not to be called before the end of the last step. */
   step(nowMs: number): SimStep<Owner> | null {
     this.#clearStep()
+    this.#tiers?.advance(nowMs)
     this.#endTransfers(nowMs)
     this.#budget = this.config.tokenBudget
+    this.#promptBudget = this.config.promptBudget
     this.#scheduleRunning(nowMs)
-    if (this.#preempted.length === 0) this.#admitWaiting()
+    if (this.#preempted.length === 0) this.#admitWaiting(nowMs)
     return this.#finishStep(nowMs)
   }
 
   #clearStep(): void {
     this.#emitted.length = 0
     this.#completed.length = 0
-    this.#admitted.length = 0
     this.#preempted.length = 0
+    // Those that began by fetching, in a step that computed nothing, are told of with the next one.
+    if (this.#wasTold) this.#admitted.length = 0
   }
 
   #endTransfers(nowMs: number): void {
@@ -234,18 +252,19 @@ export class SimScheduler<Owner> {
     this.#blocks.releaseAll(victim)
     victim.computedTokens = 0
     victim.kvArrived = false
+    victim.notBeforeMs = 0
     victim.state = 'preempted'
     this.#waiting.pushFront(victim)
     this.#preempted.push(victim)
   }
 
-  #admitWaiting(): void {
+  #admitWaiting(nowMs: number): void {
     const { maxSequences, waitingOrder } = this.config
     while (this.#waiting.length > 0 && this.#running.length < maxSequences) {
       if (waitingOrder === 'longest-prefix' && this.#waiting.length <= 128)
         this.#waiting.promoteBest((sequence) => this.#blocks.cachedPrefix(sequence))
       const sequence = this.#waiting.first!
-      if (!this.#admit(sequence)) return
+      if (!this.#admit(sequence, nowMs)) return
       this.#waiting.shift()
       sequence.state = 'running'
       sequence.admissions += 1
@@ -254,23 +273,38 @@ export class SimScheduler<Owner> {
     }
   }
 
-  #admit(sequence: SimSequence<Owner>): boolean {
-    const { chunkedPrefill, blockTokens, reserveOutput } = this.config
+  #admit(sequence: SimSequence<Owner>, nowMs: number): boolean {
+    const { chunkedPrefill, blockTokens, promptBudget } = this.config
     const hits = this.#blocks.cachedPrefix(sequence)
-    const base = sequence.kvArrived ? sequence.length - 1 : hits * blockTokens
+    const reused = hits + this.#fetchable(sequence, hits)
+    const base = sequence.kvArrived ? sequence.length - 1 : reused * blockTokens
     const remaining = sequence.length - base
     if (!chunkedPrefill && remaining > this.#budget) return false
     const take = Math.min(remaining, this.#budget)
     if (take <= 0) return false
-    const footprint = reserveOutput ? this.#blocksAtEnd(sequence) : this.#blocksFor(sequence.length)
-    const available = this.#blocks.availableBeside(sequence, hits) - this.#reservedBlocks()
+    if (take > this.#promptBudget && this.#promptBudget < promptBudget) return false
+    const footprint = this.#reserve.footprint(sequence, this.#running.length === 0)
+    const available =
+      this.#blocks.availableBeside(sequence, hits) - this.#reserve.reserved(this.#running)
     if (footprint - hits > available) return false
     this.#blocks.reusePrefix(sequence, hits)
-    sequence.cachedTokens = Math.min(hits * blockTokens, sequence.promptTokens)
+    sequence.cachedTokens = Math.min(reused * blockTokens, sequence.promptTokens)
     sequence.computedTokens = base
+    if (reused > hits) {
+      // It runs, but has to wait for what comes back from the host; only then is the rest computed.
+      this.#blocks.growTo(sequence, base)
+      sequence.notBeforeMs = this.#tiers!.fetch(sequence.hashes, hits, reused, nowMs)
+      if (sequence.notBeforeMs > nowMs) return true
+    }
     this.#blocks.growTo(sequence, base + take)
     this.#record(sequence, base, take)
     return true
+  }
+
+  /** Blocks behind the cached prefix that lie in other memory. */
+  #fetchable(sequence: SimSequence<Owner>, hits: number): number {
+    if (this.#tiers === null || sequence.kvArrived) return 0
+    return this.#tiers.countFrom(sequence.hashes, hits, this.#blocks.reusable(sequence))
   }
 
   #record(sequence: SimSequence<Owner>, base: number, take: number): void {
@@ -279,11 +313,15 @@ export class SimScheduler<Owner> {
     sequence.stepPrefixTokens = prefix
     sequence.stepPromptTokens = Math.min(base + take, sequence.promptTokens) - prefix
     this.#budget -= take
+    this.#promptBudget -= sequence.stepPromptTokens
   }
 
   #finishStep(nowMs: number): SimStep<Owner> | null {
     const work = measureStep(this.#running)
     this.#isStalled = work.scheduled === 0
+    this.#wasTold = !this.#isStalled
+    if (this.#wasTold || this.#running.length === 0)
+      this.#reserve.afterStep(this.#running, this.#preempted.length > 0)
     if (this.#isStalled) return null
     const result = this.#result
     const { prefillMs, decodeMs } = durationOf(work, this.config)
@@ -312,7 +350,9 @@ export class SimScheduler<Owner> {
   #advance(sequence: SimSequence<Owner>, endMs: number): void {
     sequence.computedTokens += sequence.stepTokens
     sequence.clearStep()
-    this.#blocks.publishComputed(sequence)
+    const tiers = this.#tiers
+    if (tiers === null) this.#blocks.publishComputed(sequence)
+    else this.#blocks.publishComputed(sequence, (block) => tiers.offload(block, endMs))
     if (sequence.computedTokens < sequence.length) return
     if (!sequence.isComplete) {
       sequence.generatedTokens += 1
@@ -323,23 +363,6 @@ export class SimScheduler<Owner> {
       this.#blocks.releaseAll(sequence)
       this.#completed.push(sequence)
     } else if (sequence.restMs > 0) sequence.notBeforeMs = endMs + sequence.restMs
-  }
-
-  #blocksFor(tokens: number): number {
-    return Math.ceil(tokens / this.config.blockTokens)
-  }
-
-  #blocksAtEnd(sequence: SimSequence<Owner>): number {
-    return this.#blocksFor(sequence.promptTokens + Math.max(0, sequence.outputTokens - 1))
-  }
-
-  #reservedBlocks(): number {
-    if (!this.config.reserveOutput) return 0
-    let reserved = 0
-    for (const sequence of this.#running) {
-      reserved += this.#blocksAtEnd(sequence) - sequence.blocks.length
-    }
-    return reserved
   }
 
   #transferMs(sequence: SimSequence<Owner>): number {

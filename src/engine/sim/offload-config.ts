@@ -1,0 +1,57 @@
+/**
+ * Host memory and disk behind the device's KV cache: what a user writes, and its checked form.
+ */
+import { BatonError } from '../../base/index.ts'
+
+export interface OffloadOptions {
+  readonly hostBlocks: number
+  /** Default 0: no disk. */
+  readonly diskBlocks?: number
+  /** Blocks that are copied away together; they arrive together. Default: all that wait. */
+  readonly batchBlocks?: number
+  /** In GB/s (1e9 bytes), per direction; absent or 0: copying takes no time. */
+  readonly bandwidth?: Readonly<Partial<Record<OffloadDirection, number>>>
+}
+
+export type OffloadDirection = 'deviceToHost' | 'hostToDevice' | 'hostToDisk' | 'diskToHost'
+
+export interface OffloadConfig {
+  readonly hostBlocks: number
+  readonly diskBlocks: number
+  readonly batchBlocks: number
+  readonly msPerBlock: Readonly<Record<OffloadDirection, number>>
+}
+
+/** `blockBytes` is 0 when the size of a token's KV is not known: bandwidths mean nothing then and are refused. */
+export function createOffloadConfig(options: OffloadOptions, blockBytes: number): OffloadConfig {
+  const { hostBlocks, diskBlocks = 0, batchBlocks = Infinity, bandwidth = {} } = options
+  whole('offload.hostBlocks', hostBlocks, 1)
+  whole('offload.diskBlocks', diskBlocks, 0)
+  if (batchBlocks !== Infinity) whole('offload.batchBlocks', batchBlocks, 1)
+  const msOf = (direction: OffloadDirection): number => {
+    const gigabytesPerSecond = bandwidth[direction] ?? 0
+    if (!(gigabytesPerSecond >= 0)) refuse(`offload.bandwidth.${direction}`, 'a number ≥ 0')
+    if (gigabytesPerSecond === 0) return 0
+    if (blockBytes === 0) refuse('offload.bandwidth', 'given together with kvBytesPerToken')
+    return blockBytes / (gigabytesPerSecond * 1e6)
+  }
+  return {
+    hostBlocks,
+    diskBlocks,
+    batchBlocks,
+    msPerBlock: {
+      deviceToHost: msOf('deviceToHost'),
+      hostToDevice: msOf('hostToDevice'),
+      hostToDisk: msOf('hostToDisk'),
+      diskToHost: msOf('diskToHost'),
+    },
+  }
+}
+
+function whole(name: string, value: number, least: number): void {
+  if (!Number.isSafeInteger(value) || value < least) refuse(name, `a whole number ≥ ${least}`)
+}
+
+function refuse(name: string, wanted: string): never {
+  throw new BatonError('config.invalid', `${name} must be ${wanted}`, { data: { option: name } })
+}

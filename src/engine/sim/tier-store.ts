@@ -1,0 +1,97 @@
+/**
+ * The blocks that one memory beside the device holds: found by hash, with a limit, the longest unused leaf goes first.
+ *
+ * A block is only taken when its parent is here, and only leaves are given up. So every block that is here can be
+ * reached from its root, and what is told of them never names a parent that is not there.
+ */
+import type { KvTier } from '../../kv/index.ts'
+import type { BlockEvents } from './block-events.ts'
+import { blockKey } from './block-key.ts'
+
+export interface TierBlock {
+  readonly low: number
+  readonly high: number
+  readonly parent: readonly [number, number] | null
+}
+
+interface Held {
+  readonly block: TierBlock
+  children: number
+}
+
+export class TierStore {
+  readonly #capacity: number
+  readonly #tier: KvTier
+  readonly #events: BlockEvents | null
+  readonly #held = new Map<number, Held>()
+  /** In the order of their last use. */
+  readonly #leaves = new Set<number>()
+
+  constructor(capacity: number, tier: KvTier, events: BlockEvents | null) {
+    this.#capacity = capacity
+    this.#tier = tier
+    this.#events = events
+  }
+
+  get size(): number {
+    return this.#held.size
+  }
+
+  get(low: number, high: number): TierBlock | undefined {
+    return this.#held.get(blockKey(low, high))?.block
+  }
+
+  /** False: it was not taken, because its parent is not here or everything here is its own chain. */
+  store(block: TierBlock): boolean {
+    const key = blockKey(block.low, block.high)
+    if (this.#held.has(key)) {
+      this.use(block.low, block.high)
+      return true
+    }
+    const parent = this.#parentOf(block)
+    if (parent === undefined) return false
+    // The chain that it continues must not be given up for it.
+    if (parent !== null) this.#leaves.delete(parent)
+    if (this.#held.size >= this.#capacity && !this.#giveUpOne()) {
+      if (parent !== null && this.#held.get(parent)?.children === 0) this.#leaves.add(parent)
+      return false
+    }
+    if (parent !== null) this.#held.get(parent)!.children += 1
+    this.#held.set(key, { block, children: 0 })
+    this.#leaves.add(key)
+    this.#events?.stored(block.low, block.high, block.parent, this.#tier)
+    return true
+  }
+
+  /** It was needed again. */
+  use(low: number, high: number): void {
+    const key = blockKey(low, high)
+    if (this.#leaves.delete(key)) this.#leaves.add(key)
+  }
+
+  clear(): void {
+    while (this.#giveUpOne());
+  }
+
+  /** Its key, null for a root, undefined when it should be here and is not. */
+  #parentOf({ parent }: TierBlock): number | null | undefined {
+    if (parent === null) return null
+    const key = blockKey(parent[0], parent[1])
+    return this.#held.has(key) ? key : undefined
+  }
+
+  #giveUpOne(): boolean {
+    const [key] = this.#leaves
+    if (key === undefined) return false
+    const { block } = this.#held.get(key)!
+    this.#leaves.delete(key)
+    this.#held.delete(key)
+    this.#events?.removed(block.low, block.high, this.#tier)
+    const parent = this.#parentOf(block)
+    if (parent === null || parent === undefined) return true
+    const above = this.#held.get(parent)!
+    above.children -= 1
+    if (above.children === 0) this.#leaves.add(parent)
+    return true
+  }
+}
