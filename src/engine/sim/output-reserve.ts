@@ -37,7 +37,7 @@ export class OutputReserve<Owner> {
   footprint(sequence: SimSequence<Owner>, isAlone: boolean): number {
     const { reserve } = this.#config
     if (reserve.kind === 'whole') return this.#blocksAtEnd(sequence)
-    if (reserve.kind === 'none' || isAlone) return this.#blocksFor(sequence.length)
+    if (reserve.kind !== 'estimate' || isAlone) return this.#blocksFor(sequence.length)
     const output = Math.min(outstanding(sequence), reserve.outputMax)
     return Math.min(this.#blocksFor(sequence.length + output), this.#blocksAtEnd(sequence))
   }
