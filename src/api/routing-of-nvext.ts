@@ -24,7 +24,7 @@ export function routingOf(
     prefillDpRank: nvext.prefill_dp_rank,
     expectedOutputTokens: hints?.osl,
     cacheSalt: salt,
-    priority: headStartSeconds(hints),
+    priority: hints?.priority ?? hints?.latency_sensitivity,
     strictPriority: hints?.strict_priority,
     tenantId: tenant === '' ? undefined : tenant,
     sessionId: control?.session_id ?? session?.sessionId,
@@ -35,12 +35,6 @@ export function routingOf(
     queryOnly: isQueryOnly(nvext) ? true : undefined,
     overrides: overridesOf(nvext.router),
   })
-}
-
-/** Priority counts as seconds of an earlier arrival; below zero it is no head start. */
-function headStartSeconds(hints: NvExt['agent_hints']): number | undefined {
-  if (hints?.priority !== undefined) return Math.max(hints.priority, 0)
-  return hints?.latency_sensitivity
 }
 
 function finalAction(session: SessionIdentity | undefined): 'close' | undefined {

@@ -6,7 +6,7 @@ import { given } from '../api/index.ts'
 import type { GenerationOptions } from '../api/index.ts'
 import type { RoutedEvent, RoutingHints } from '../request/index.ts'
 import type { Usage } from '../request/index.ts'
-import type { Endpoint, FrontendObserver, RequestFacts } from './frontend-observer.ts'
+import type { Endpoint, FrontendObserver, RequestEnd, RequestFacts } from './frontend-observer.ts'
 
 export class CallRecord {
   readonly receivedMs: number
@@ -18,7 +18,8 @@ export class CallRecord {
   readonly #onEnded: () => void
   #facts: RequestFacts
   #routing: RoutingHints = {}
-  #targets: { ttftTargetMs?: number; itlTargetMs?: number } = {}
+  /** What the client said of the request, to be reported with its end. */
+  #said: Pick<RequestEnd, 'ttftTargetMs' | 'itlTargetMs' | 'requestTimestampMs'> = {}
   #traceparent: string | undefined
   #preprocessedMs: number | null = null
   #firstTokenMs: number | null = null
@@ -52,9 +53,10 @@ export class CallRecord {
   ): void {
     this.#facts = this.#factsOf(model, call.stream)
     this.#routing = routing
-    this.#targets = given({
+    this.#said = given({
       ttftTargetMs: call.nvext.router?.ttft_target,
       itlTargetMs: call.nvext.router?.itl_target,
+      requestTimestampMs: call.nvext.request_timestamp_ms,
     })
     this.#started = true
     this.#observer.requestStarted?.(this.#facts)
@@ -108,7 +110,7 @@ export class CallRecord {
       preprocessMs: (this.#preprocessedMs ?? now) - this.receivedMs,
       promptTokens: usage?.promptTokens ?? 0,
       completionTokens: usage?.completionTokens ?? 0,
-      ...this.#targets,
+      ...this.#said,
       ...given({
         errorCode: error?.code,
         errorMessage: error?.message,

@@ -39,6 +39,8 @@ export interface RequestEnd extends RequestFacts {
   /** What the client asked for (`nvext.router`), so that goodput can be counted. */
   readonly ttftTargetMs?: number
   readonly itlTargetMs?: number
+  /** When the request was made, as the client of a replayed trace says. */
+  readonly requestTimestampMs?: number
   readonly sessionId?: string
   readonly tenantId?: string
   readonly traceparent?: string

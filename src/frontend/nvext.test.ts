@@ -66,7 +66,7 @@ describe('nvext of a request', () => {
       strictPriority: 2,
       expectedOutputTokens: 77,
     })
-    expect((await routed({ agent_hints: { priority: -3 } })).routing.priority).toBe(0)
+    expect((await routed({ agent_hints: { priority: -3 } })).routing.priority).toBe(-3)
     expect((await routed({ agent_hints: { latency_sensitivity: 1.5 } })).routing.priority).toBe(1.5)
   })
 

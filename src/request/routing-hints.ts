@@ -15,7 +15,7 @@ export interface RoutingHints {
   readonly loraName?: string
   /** Keeps cache contents of tenants apart: part of every block hash. */
   readonly cacheSalt?: string
-  /** Earlier effective arrival in the queue, in seconds of head start. */
+  /** Higher is more important. The router's queue reads it as seconds of head start, an engine as it likes. */
   readonly priority?: number
   readonly strictPriority?: number
   readonly policyClass?: string

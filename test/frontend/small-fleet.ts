@@ -1,0 +1,146 @@
+/**
+ * A whole system in one process and in virtual time: the real frontend, router and workers over simulated engines and plain
+ * calls. What a field of a request does is seen at its other end.
+ */
+import { seededRandom, workerIdOf } from '../../src/base/index.ts'
+import { SimEngine } from '../../src/engine/index.ts'
+import type { SimEngineOptions } from '../../src/engine/index.ts'
+import { Frontend } from '../../src/frontend/index.ts'
+import type { RequestEnd } from '../../src/frontend/index.ts'
+import { LocalRequestPlane } from '../../src/host/index.ts'
+import type { DisaggregationMode, GenerateRequest } from '../../src/request/index.ts'
+import { createModelRouter } from '../../src/router/index.ts'
+import type { ModelRouter, RouterOptions } from '../../src/router/index.ts'
+import { VirtualClock } from '../../src/sim/index.ts'
+import { Worker } from '../../src/worker/index.ts'
+import { Answer, storyteller } from './scripted-frontend.ts'
+
+interface FleetWorker {
+  readonly id: number
+  readonly mode?: DisaggregationMode
+  readonly taints?: readonly string[]
+  readonly sim?: Partial<SimEngineOptions>
+}
+
+/** What an engine was asked, by which worker. */
+interface Served {
+  readonly worker: string
+  readonly request: GenerateRequest
+}
+
+export class SmallFleet {
+  readonly clock = new VirtualClock({ settle: () => new Promise((done) => setImmediate(done)) })
+  /** In the order in which the engines began. */
+  readonly served: Served[] = []
+  readonly ends: RequestEnd[] = []
+  readonly frontend: Frontend
+  readonly #plane: LocalRequestPlane
+  #router: ModelRouter | null = null
+
+  private constructor(router: RouterOptions) {
+    const { clock } = this
+    const random = seededRandom(1)
+    this.#plane = new LocalRequestPlane({
+      onKvEvents: (workerId, batch) => this.frontend.registry.kvEvents(workerId, batch),
+      onLoad: (workerId, report) => this.frontend.registry.load(workerId, report),
+    })
+    this.frontend = new Frontend({
+      clock,
+      random,
+      createRouter: () =>
+        (this.#router = createModelRouter({ plane: this.#plane, clock, random, config: router })),
+      loadText: () => Promise.resolve(storyteller()),
+      observer: { requestEnded: (end) => void this.ends.push(end) },
+    })
+  }
+
+  static async start(
+    workers: readonly FleetWorker[],
+    router: RouterOptions = {},
+  ): Promise<SmallFleet> {
+    const fleet = new SmallFleet(router)
+    for (const worker of workers) await fleet.#join(worker)
+    return fleet
+  }
+
+  get router(): ModelRouter {
+    if (this.#router === null) throw new Error('no worker has joined')
+    return this.#router
+  }
+
+  /** The fields of a chat, or of another endpoint when `path` says so; runs until the reply is there and whole. */
+  async ask(
+    fields: Record<string, unknown>,
+    headers: Record<string, string> = {},
+    path = '/v1/chat/completions',
+  ): Promise<Answer> {
+    const before = this.ends.length
+    const answer = await this.clock.runUntil(this.send(fields, headers, path))
+    while (this.ends.length === before && this.clock.fireNext()) await this.clock.settle()
+    return answer
+  }
+
+  /** As `ask`, but time does not go on. */
+  async send(
+    fields: Record<string, unknown>,
+    headers: Record<string, string> = {},
+    path = '/v1/chat/completions',
+  ): Promise<Answer> {
+    const usual = { messages: [{ role: 'user', content: 'hi' }], max_tokens: 4 }
+    const body = path === '/v1/chat/completions' ? { ...usual, ...fields } : fields
+    return new Answer(
+      await this.frontend.handle({
+        method: 'POST',
+        path,
+        query: '',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: new TextEncoder().encode(JSON.stringify(body)),
+        signal: new AbortController().signal,
+      }),
+    )
+  }
+
+  async #join({ id, mode = 'agg', taints, sim }: FleetWorker): Promise<void> {
+    const { clock } = this
+    const workerId = workerIdOf(id)
+    const engine = new SimEngine({
+      clock,
+      mode,
+      model: 'storyteller',
+      contextLength: 4096,
+      tokenRange: Uint32Array.from({ length: 100 }, (_, i) => 500 + i),
+      scriptFor: (request) => {
+        this.served.push({ worker: workerId, request })
+        return undefined
+      },
+      ...sim,
+    })
+    const worker: Worker = new Worker({
+      engine,
+      engineName: 'sim',
+      mode,
+      workerId,
+      version: '0',
+      clock,
+      canary: null,
+      ...(taints === undefined ? {} : { taints }),
+    })
+    await clock.runUntil(
+      worker.start({
+        open: () =>
+          Promise.resolve({
+            host: '127.0.0.1',
+            port: 1,
+            uplink: this.#plane.addWorker(workerId, worker),
+          }),
+        register: (card) => {
+          this.frontend.registry.workerJoined(card)
+          return Promise.resolve({
+            update: () => Promise.resolve(),
+            close: () => Promise.resolve(),
+          })
+        },
+      }),
+    )
+  }
+}
