@@ -1,15 +1,24 @@
 import { afterEach, describe, expect, it } from 'vitest'
-import { BatonError, randomInt, seededRandom } from '../base/index.ts'
+import { BatonError, randomInt, seededRandom, workerIdOf } from '../base/index.ts'
 import { KvBlockStore } from '../engine/index.ts'
 import type { Engine } from '../engine/index.ts'
 import { finishChunk, tokenChunk, usageOf } from '../request/index.ts'
-import type { Chunk, DisaggregationMode, GenerateRequest, KvOffer } from '../request/index.ts'
+import type {
+  Chunk,
+  DisaggregationMode,
+  GenerateRequest,
+  KvOffer,
+  WorkerCard,
+} from '../request/index.ts'
+import { createModelRouter } from '../router/index.ts'
 import type { WorkerEvent, WorkerLimits } from '../worker/index.ts'
 import { RecordedReply } from '../../test/worker/recorded-reply.ts'
 import { MemoryDiscovery } from './discovery/memory-discovery.ts'
 import { LlamaCppEngine } from './engines/llamacpp/index.ts'
 import { HostedWorker } from './hosted-worker.ts'
 import { openKvTcp } from './open-kv.ts'
+import { osClock } from './os-clock.ts'
+import { TcpRequestPlane } from './planes/tcp-request-plane.ts'
 import { until } from '../../test/until.ts'
 
 const BLOCK_TOKENS = 4
@@ -92,6 +101,7 @@ function requestOf(
 interface Started<E extends Engine> {
   readonly engine: E
   readonly hosted: HostedWorker
+  readonly card: WorkerCard
   readonly events: WorkerEvent[]
 }
 
@@ -113,8 +123,8 @@ async function startWorker<E extends Engine>(
     observe: (event) => events.push(event),
   })
   ends.push(() => hosted.stop())
-  await hosted.start()
-  return { engine, hosted, events }
+  const card = await hosted.start()
+  return { engine, hosted, card, events }
 }
 
 async function serve(to: Started<Engine>, request: GenerateRequest): Promise<RecordedReply> {
@@ -197,6 +207,29 @@ describe('KV hand-over - two workers over sockets', () => {
     await reply.ended
     handle.cancel('stop')
     expect(from.engine.kvBlocks.pinnedBytes).toBe(0)
+    expect(only(from.events, 'kv-released')[0]?.reason).toBe('withdrawn')
+  })
+
+  it('a decode worker that cannot be reached - the router gives the offer back at once', async () => {
+    const from = await startWorker(new BlockEngine(), 'prefill')
+    const plane = new TcpRequestPlane({ connectTimeoutMs: 1000 })
+    ends.push(() => plane.close())
+    const { card } = from
+    const nobody = { ...card, workerId: workerIdOf(404), mode: 'decode', port: 1 } as const
+    const router = createModelRouter({ plane, clock: osClock, random: seededRandom(1) })
+    for (const worker of [card, nobody]) {
+      router.fleet.workerJoined(worker)
+      plane.workerJoined(worker)
+    }
+    const error = await new Promise<BatonError>((resolve, reject) => {
+      router.service.send(requestOf('a', 18), {
+        onToken: () => undefined,
+        onChunk: () => reject(new Error('answered')),
+        onError: resolve,
+      })
+    })
+    expect(error.code).toBe('transport.cannot_connect')
+    await until('released', () => from.engine.kvBlocks.pinnedBytes === 0)
     expect(only(from.events, 'kv-released')[0]?.reason).toBe('withdrawn')
   })
 

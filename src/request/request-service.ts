@@ -49,5 +49,7 @@ export interface RequestService {
 export interface RequestPlane {
   /** Never throws, as in `RequestService`. */
   send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle
+  /** Nobody will fetch what the worker's prefill leg has offered: it need not wait for the end of the lease. */
+  releaseKv?(workerId: WorkerId, offerId: string): void
   close(): Promise<void>
 }

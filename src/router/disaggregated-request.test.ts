@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 
 import { BOOTSTRAP, buildModel, PD } from '../../test/router/model-fixture.ts'
 import { card } from '../../test/router/scripted-plane.ts'
-import { seededRandom } from '../base/index.ts'
+import { seededRandom, workerIdOf } from '../base/index.ts'
 import { bootstrapRoom } from './leg-requests.ts'
 
 describe('PrefillRouter: bootstrap path', () => {
@@ -164,6 +164,55 @@ describe('PrefillRouter: failures', () => {
     expect(stalled.errors[0]?.data['stage']).toBe('stream')
     expect(load()).toBe(0)
     expect(clock.timerCount).toBe(0)
+  })
+})
+
+describe('PrefillRouter: an offer that nobody will fetch', () => {
+  const kvOffer = {
+    offerId: 'o1',
+    host: 'p',
+    port: 9,
+    fingerprint: 'f',
+    blockTokens: 4,
+    tokenCount: 4,
+    blockKeys: Uint32Array.of(1, 2),
+    kvBytes: 8,
+    expiresInMs: 60_000,
+  }
+
+  it('decode refused - is given back at once', () => {
+    const { plane, send, router } = buildModel(PD)
+    const { sink } = send()
+    router.fleet.workerLeft(workerIdOf(2), 'gone')
+    plane.call(0).prefilled({ kvOffer })
+    expect(sink.errors[0]?.code).toBe('backend.worker_unavailable')
+    expect(plane.released).toEqual(['1 o1'])
+  })
+
+  it('decode fails - is given back, whether it was fetched or not', () => {
+    const { plane, send } = buildModel(PD)
+    const { sink } = send()
+    plane.call(0).prefilled({ kvOffer })
+    plane.call(1).fail('transport.cannot_connect')
+    expect(sink.ends).toBe(1)
+    expect(plane.released).toEqual(['1 o1'])
+  })
+
+  it('first token is the end - is given back', () => {
+    const { plane, send } = buildModel(PD)
+    const { sink } = send()
+    plane.call(0).finish('eos', { tokenIds: [7], prefillResult: { kvOffer } })
+    expect(sink.ends).toBe(1)
+    expect(plane.released).toEqual(['1 o1'])
+  })
+
+  it('decode answers - it was fetched, nothing is to be given back', () => {
+    const { plane, send } = buildModel(PD)
+    send()
+    plane.call(0).prefilled({ kvOffer })
+    plane.call(1).token()
+    plane.call(1).finish()
+    expect(plane.released).toEqual([])
   })
 })
 

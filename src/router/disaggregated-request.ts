@@ -203,6 +203,7 @@ export class DisaggregatedRequest implements RequestHandle {
     }
     if (!this.#ended) this.#sink.onPrefillDone?.(this.#parts.clock.nowMs())
     if (chunk.finish !== 'length') {
+      if (result !== null) this.#releaseKv({ ...handOver, prefillResult: result })
       this.#endWithPrefill(chunk)
       return
     }
@@ -275,16 +276,29 @@ export class DisaggregatedRequest implements RequestHandle {
             placement.release()
             return
           }
-          const leg = placement.dispatch(request, this.#decodeSink())
+          const leg = placement.dispatch(request, this.#decodeSink(), () =>
+            this.#releaseKv(handOver),
+          )
           this.#decode = leg
           if (this.#cancelled === null) return
           leg.cancel('stop')
           this.#prefillLeg?.cancel('stop')
         },
-        onRefused: (error) => this.#endWith(error),
+        onRefused: (error) => {
+          this.#releaseKv(handOver)
+          this.#endWith(error)
+        },
       },
       this.#parts.note,
     )
+  }
+
+  /** No decode worker will fetch the KV: the prefill worker need not hold it any longer. */
+  #releaseKv({ routing, prefillResult }: HandOver): void {
+    const { prefillWorkerId } = routing
+    const offer = prefillResult?.kvOffer
+    if (offer === undefined || prefillWorkerId === undefined) return
+    this.#parts.prefill.releaseKv(prefillWorkerId, offer.offerId)
   }
 
   /** The client's own sink; only a failure has to be seen, to end a prefill that still runs. */

@@ -22,13 +22,22 @@ export class Placement {
     return this.#parts.selection
   }
 
-  /** The request carries the rank that was chosen. */
-  dispatch(request: GenerateRequest, sink: ReplySink): Leg {
+  /** The request carries the rank that was chosen. `onFailed` is called before the sink is told. */
+  dispatch(request: GenerateRequest, sink: ReplySink, onFailed?: () => void): Leg {
     this.#used = true
     const { selection, queuedMs, clock } = this.#parts
     const { phase, workerId, dpRank, overlapBlocks, promptBlocks } = selection
     const atMs = clock.nowMs()
-    const leg = new Leg(this.#parts, sink)
+    const leg = new Leg(
+      {
+        ...this.#parts,
+        onEnd: (error) => {
+          this.#parts.onEnd?.(error)
+          if (error !== null) onFailed?.()
+        },
+      },
+      sink,
+    )
     sink.onRouted?.({ phase, workerId, dpRank, overlapBlocks, promptBlocks, queuedMs, atMs })
     const ranks = selection.card.engine.dataParallelSize ?? 1
     leg.start(ranks > 1 ? { ...request, routing: { ...request.routing, dpRank } } : request)

@@ -4,7 +4,7 @@
  * `acquire` and `Placement.dispatch` are the two halves, for whoever has something to do in between (the prefill
  * router); `send` is both.
  */
-import type { BatonError, Clock } from '../base/index.ts'
+import type { BatonError, Clock, WorkerId } from '../base/index.ts'
 import { finishChunk } from '../request/index.ts'
 import type {
   GenerateRequest,
@@ -113,6 +113,11 @@ export class WorkerRouter implements RequestService {
   /** What would be chosen now; nothing is booked, bound or recorded. */
   peek(request: GenerateRequest, phase: Phase): Selection | Refusal {
     return this.router.peek(this.#queryOf(request, phase))
+  }
+
+  /** What a prefill worker of the pool has offered will not be fetched. */
+  releaseKv(workerId: WorkerId, offerId: string): void {
+    this.#plane.releaseKv?.(workerId, offerId)
   }
 
   status(): PoolStatus {

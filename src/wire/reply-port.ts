@@ -37,6 +37,8 @@ export interface WorkerHandler {
    * that begins with `cleared` and carries the number of the last batch published.
    */
   kvSnapshot?(): readonly KvEventBatch[]
+  /** A frontend says that nobody will fetch an offer of this worker. Unknown ids are ignored. */
+  releaseKv?(offerId: string): void
   /** The newest load report of every rank, for a subscriber that comes late: what does not change is not told again. */
   loadSnapshot?(): readonly LoadReport[]
 }

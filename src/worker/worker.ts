@@ -122,6 +122,10 @@ export class Worker implements WorkerHandler {
     return session
   }
 
+  releaseKv(offerId: string): void {
+    this.#handOff.withdraw(offerId)
+  }
+
   kvSnapshot(): readonly KvEventBatch[] {
     return this.#reports.snapshot()
   }

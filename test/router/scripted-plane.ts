@@ -49,6 +49,8 @@ export class ScriptedCall {
 
 export class ScriptedPlane implements RequestPlane {
   readonly calls: ScriptedCall[] = []
+  /** Worker and offer of what will not be fetched. */
+  readonly released: string[] = []
   /** Called inside `send`, for replies that come at once. */
   onSend: (call: ScriptedCall) => void = () => undefined
 
@@ -57,6 +59,10 @@ export class ScriptedPlane implements RequestPlane {
     this.calls.push(call)
     this.onSend(call)
     return { cancel: (kind) => void call.cancels.push(kind) }
+  }
+
+  releaseKv(workerId: WorkerId, offerId: string): void {
+    this.released.push(`${workerId} ${offerId}`)
   }
 
   /** The nth call to any worker, from 0. */

@@ -13,6 +13,7 @@ import {
   SKIPPABLE,
   TAG,
   decodeCancel,
+  decodeKvRelease,
   decodeRequest,
   encodeChunk,
   encodeError,
@@ -169,6 +170,9 @@ export class FrontendConnection implements StreamOutlet {
         forEachPair(bytes, start, end, (streamId, items) => {
           this.#streams.get(streamId)?.give(items)
         })
+        break
+      case TAG.KV_RELEASE:
+        this.#options.handler.releaseKv?.(decodeKvRelease(bytes, start, end).offerId)
         break
       case TAG.KV_SNAPSHOT:
         this.#sendSnapshot()

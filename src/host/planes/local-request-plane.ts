@@ -81,6 +81,10 @@ export class LocalRequestPlane implements RequestPlane {
     return { cancel: (kind) => reply.cancel(kind) }
   }
 
+  releaseKv(workerId: WorkerId, offerId: string): void {
+    this.#workers.get(workerId)?.handler.releaseKv?.(offerId)
+  }
+
   async close(): Promise<void> {
     for (const workerId of this.#workers.keys()) this.removeWorker(workerId)
     await Promise.resolve()

@@ -265,6 +265,24 @@ export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
     },
   },
   {
+    name: 'a worker is told that nobody will fetch its offer; an unknown worker is no fault',
+    run: async (create) => {
+      let told: (offerId: string) => void = () => undefined
+      const released = new Promise<string>((resolve) => {
+        told = resolve
+      })
+      const handler: WorkerHandler = { ...countingHandler, releaseKv: (offerId) => told(offerId) }
+      await withPlane(create, handler, async ({ plane }) => {
+        const sink = new CollectingSink()
+        plane.send(WORKER, planeRequest('r', [1]), sink)
+        await sink.ended
+        plane.releaseKv?.(workerIdOf(404), 'other')
+        plane.releaseKv?.(WORKER, 'offer-é')
+        expectSame('offer', await released, 'offer-é')
+      })
+    },
+  },
+  {
     name: 'an unknown worker is refused, and send does not throw',
     run: (create) =>
       withPlane(create, countingHandler, async ({ plane }) => {

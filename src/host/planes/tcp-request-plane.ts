@@ -111,6 +111,10 @@ export class TcpRequestPlane implements RequestPlane {
     return { cancel: () => undefined }
   }
 
+  releaseKv(workerId: WorkerId, offerId: string): void {
+    this.#links.get(workerId)?.releaseKv(offerId)
+  }
+
   async close(): Promise<void> {
     const reason = new BatonError('transport.disconnected', 'this frontend is closing')
     for (const link of [...this.#links.values(), ...this.#retired]) link.close(reason)

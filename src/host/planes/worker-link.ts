@@ -20,6 +20,7 @@ import {
   decodeLoad,
   encodeCancel,
   encodeCredit,
+  encodeKvRelease,
   encodeRequest,
   protocolError,
   readU32,
@@ -113,6 +114,13 @@ export class WorkerLink {
     if (this.#state === 'connecting') this.#waitingRequests.push({ streamId, request })
     else this.#write(streamId, request)
     return { cancel: (kind) => this.#cancel(streamId, kind) }
+  }
+
+  /** A connection that is down has nothing to say: the offer ends with its lease. */
+  releaseKv(offerId: string): void {
+    if (this.#state !== 'ready' || this.#wire === null) return
+    encodeKvRelease(this.#wire.writer, { kind: 'abandoned', offerId })
+    this.#wire.flushSoon()
   }
 
   /** Nothing new is sent, live replies end by themselves, then the link closes. Idempotent. */
