@@ -1,7 +1,7 @@
 /**
  * The pages of docs/ that are made from the code: `npx tsx scripts/write-docs.ts` writes them, a test compares them.
  */
-import { OPTION_TABLE, flagOf, variableOf } from '../src/cli/option-table.ts'
+import { GROUPS_OF, OPTION_TABLE, flagOf, variableOf } from '../src/cli/option-table.ts'
 import { FrontendMetrics, WorkerMetrics } from '../src/host/index.ts'
 import {
   completeRouterConfig,
@@ -33,6 +33,8 @@ export function configurationPage(): string {
       '',
       `## ${group}`,
       '',
+      `Of ${commandsOf(group)}.`,
+      '',
       '| flag | variable | key | default | |',
       '|---|---|---|---|---|',
       ...optionRows(group),
@@ -54,6 +56,10 @@ export function configurationPage(): string {
     '`--aggregated n` and `--prefill`/`--decode` exclude each other; prefill workers need a decode worker. A decode worker computes',
     'prompts itself when no prefill worker is there, so `--prefill 0 --decode 2` serves.',
     '',
+    'What would have no effect is refused as well: `--gpu-layers` without `--gpu`, `--discovery-dir` with `--in-process`,',
+    '`--enforce-disagg` in a fleet that has no prefill worker, and a flag (not a variable or a key, which may serve several runs) of the',
+    'engine that was not chosen.',
+    '',
   ].join('\n')
 }
 
@@ -69,6 +75,13 @@ function routerRows(): string[] {
     const shown = fallback === undefined ? '' : `\`${String(fallback)}\``
     return `| \`${row.path}\` | ${expectedOf(row)} | ${shown} | ${row.help} |`
   })
+}
+
+function commandsOf(group: string): string {
+  const commands = Object.entries(GROUPS_OF).filter(([, groups]) =>
+    (groups as readonly string[]).includes(group),
+  )
+  return commands.map(([command]) => `\`baton ${command}\``).join(', ')
 }
 
 function optionRows(group: string): string[] {

@@ -191,6 +191,9 @@ describe('baton - what is wrong is one line and an exit code', () => {
     ['a bad value', ['serve', '--port', 'abc'], 2, '--port'],
     ['a contradiction', ['serve', '--aggregated', '2', '--prefill', '1'], 2, 'contradict'],
     ['an unknown mode', ['worker', '--mode', 'encode', '--discovery-dir', 'x'], 2, "'encode'"],
+    ['a flag of another command', ['worker', '--prefill', '2'], 2, '--prefill'],
+    ['a flag of the other engine', ['serve', '--engine', 'sim', '--gpu', 'auto'], 2, '--gpu'],
+    ['no address of a server', ['chat', '--url', 'somewhere'], 2, 'somewhere'],
     ['no discovery folder', ['frontend'], 2, '--discovery-dir'],
     ['a missing model', ['serve', '--port', '0', '--model', 'no-such.gguf'], 1, 'no-such.gguf'],
   ])('%s', async (_what, args, exitCode, named) => {

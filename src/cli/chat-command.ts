@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline/promises'
 import { createParser } from 'eventsource-parser'
 import { request } from 'undici'
 import { BatonError } from '../base/index.ts'
-import { noServer } from './no-server.ts'
+import { askServer, noServer, serverUrl } from './ask-server.ts'
 
 interface Message {
   readonly role: 'system' | 'user' | 'assistant'
@@ -31,7 +31,7 @@ const HELP = `/worker  which workers gave the last answer
 /quit    leave (or Ctrl-D); Ctrl-C stops an answer`
 
 export async function runChat(flags: Readonly<Record<string, unknown>>): Promise<number> {
-  const url = String(flags['url'])
+  const url = serverUrl(flags['url'])
   const options: ChatOptions = {
     url,
     model: typeof flags['model'] === 'string' ? flags['model'] : await firstModel(url),
@@ -85,7 +85,8 @@ async function talk(options: ChatOptions): Promise<void> {
         last = await ask(options, asked, stopAnswer.signal)
         messages = [...asked, { role: 'assistant', content: last.text }]
       } catch (error) {
-        console.log(`\n! ${BatonError.from(error).message}`)
+        const why = stopAnswer.signal.aborted ? '[stopped]' : `! ${BatonError.from(error).message}`
+        console.log(`\n${why}`)
       }
       stopAnswer = null
     }
@@ -172,11 +173,8 @@ async function readAnswer(body: AsyncIterable<Uint8Array>, signal: AbortSignal):
 }
 
 async function firstModel(url: string): Promise<string> {
-  const reply = await request(new URL('/v1/models', url)).catch((error: unknown) => {
-    throw noServer(url, error)
-  })
-  const { data } = (await reply.body.json()) as { data?: readonly { id: string }[] }
-  const first = data?.[0]?.id
+  const { body } = await askServer(url, '/v1/models')
+  const first = (body as { readonly data?: readonly { readonly id: string }[] }).data?.[0]?.id
   if (first === undefined)
     throw new BatonError('request.not_found', `the server at ${url} has no model yet`)
   return first

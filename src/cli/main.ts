@@ -7,12 +7,13 @@
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
 import { EXIT_FAILED, EXIT_MISUSED } from '../host/index.ts'
+import { serverUrl } from './ask-server.ts'
 import { runChat } from './chat-command.ts'
 import { printConfig } from './config-command.ts'
 import { EXPLAIN_HELP, runExplain } from './explain-command.ts'
 import { runFrontendOnly } from './frontend-command.ts'
-import { OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
-import type { OptionGroup, OptionSpec } from './option-table.ts'
+import { GROUPS_OF, OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
+import type { OptionSpec } from './option-table.ts'
 import { resolveConfig } from './resolve-config.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 import { runServe } from './serve-command.ts'
@@ -37,8 +38,9 @@ Examples:
 
 type Flags = Readonly<Record<string, unknown>>
 
-function withOptions(command: Command, groups: readonly OptionGroup[]): Command {
-  for (const option of OPTION_TABLE.filter(({ group }) => groups.includes(group))) {
+/** Absent: the options of every command. */
+function withOptions(command: Command, groups?: readonly string[]): Command {
+  for (const option of OPTION_TABLE.filter(({ group }) => groups?.includes(group) !== false)) {
     command.addOption(commanderOption(option))
   }
   return command.option(
@@ -64,16 +66,6 @@ function resolved(flags: Flags): readonly ResolvedOption[] {
   })
 }
 
-const ALL: readonly OptionGroup[] = [
-  'model',
-  'engine',
-  'topology',
-  'http',
-  'router',
-  'simulated engine',
-  'operation',
-]
-
 function program(exit: (code: number) => void): Command {
   const root = new Command('baton')
     .description('Disaggregated LLM serving: prefill and decode on different workers.')
@@ -82,16 +74,13 @@ function program(exit: (code: number) => void): Command {
     .configureOutput({
       outputError: (message, write) => write(message.replace(/^error: /, 'baton: ')),
     })
-  withOptions(root.command('serve').description('frontend and workers on this machine'), ALL)
+  withOptions(
+    root.command('serve').description('frontend and workers on this machine'),
+    GROUPS_OF.serve,
+  )
     .addHelpText('after', SERVE_EXAMPLES)
     .action(async (flags: Flags) => exit(await runServe(resolved(flags))))
-  withOptions(root.command('worker').description('one worker that joins a fleet'), [
-    'model',
-    'engine',
-    'topology',
-    'simulated engine',
-    'operation',
-  ])
+  withOptions(root.command('worker').description('one worker that joins a fleet'), GROUPS_OF.worker)
     .option('--mode <mode>', 'agg, prefill or decode', 'agg')
     .addHelpText('after', WORKER_EXAMPLES)
     .action(async (flags: Flags) => exit(await runWorker(resolved(flags), String(flags['mode']))))
@@ -99,11 +88,10 @@ function program(exit: (code: number) => void): Command {
     root
       .command('frontend')
       .description('a frontend for workers that are started elsewhere (needs --discovery-dir)'),
-    ['model', 'topology', 'http', 'router', 'operation'],
+    GROUPS_OF.frontend,
   ).action(async (flags: Flags) => exit(await runFrontendOnly(resolved(flags))))
   withOptions(
     root.command('config').description('what is in force, and where each value came from'),
-    ALL,
   )
     .option('--json', 'as JSON')
     .action((flags: Flags) => printConfig(resolved(flags), flags['json'] === true))
@@ -122,7 +110,7 @@ function program(exit: (code: number) => void): Command {
     .option('--url <url>', 'the server', process.env['BATON_URL'] ?? 'http://127.0.0.1:8000')
     .addHelpText('after', EXPLAIN_HELP)
     .action(async (requestId: string, flags: Flags) =>
-      exit(await runExplain(requestId, String(flags['url']))),
+      exit(await runExplain(requestId, serverUrl(flags['url']))),
     )
   return root
 }

@@ -3,17 +3,41 @@
  *
  * Flags, `BATON_…` variables, `baton.yaml`, `--help`, `baton config` and docs/configuration.md all come from here.
  */
-import { z } from 'zod'
+import type { z } from 'zod'
+import { ROUTER_MODES } from '../router/index.ts'
 import { REASONING_PARSER_NAMES, TOOL_CALL_PARSER_NAMES } from '../text/index.ts'
+import { amount, byteSize, count, flag, oneOf, text } from './option-values.ts'
 
-export type OptionGroup =
-  | 'model'
-  | 'engine'
-  | 'topology'
-  | 'http'
-  | 'router'
-  | 'simulated engine'
-  | 'operation'
+/** The commands that run something; each takes the options of its groups. */
+export const GROUPS_OF = {
+  serve: [
+    'model',
+    'served model',
+    'engine',
+    'llama.cpp engine',
+    'simulated engine',
+    'topology',
+    'fleet',
+    'workers',
+    'http',
+    'router',
+    'operation',
+  ],
+  worker: [
+    'model',
+    'served model',
+    'engine',
+    'llama.cpp engine',
+    'simulated engine',
+    'fleet',
+    'workers',
+    'lone worker',
+    'operation',
+  ],
+  frontend: ['model', 'fleet', 'http', 'router', 'operation'],
+} as const
+
+export type OptionGroup = (typeof GROUPS_OF)[keyof typeof GROUPS_OF][number]
 
 export interface OptionSpec<Key extends string = string> {
   /** camelCase; also the key in the config file. */
@@ -27,41 +51,6 @@ export interface OptionSpec<Key extends string = string> {
   /** `baton config` does not show the value. */
   readonly isSecret?: boolean
 }
-
-const count = (min: number, max: number) =>
-  z.coerce.number({ error: 'must be a number' }).int('must be a whole number').min(min).max(max)
-const amount = (min: number, max: number) =>
-  z.coerce.number({ error: 'must be a number' }).min(min).max(max)
-const text = z.string().min(1, 'must not be empty')
-const oneOf = (names: readonly string[]) =>
-  z.enum(names, { error: `must be one of ${names.join(', ')}` })
-const flag = z.union([
-  z.boolean(),
-  z.enum(['true', '1', 'yes', 'false', '0', 'no']).transform((word) => /^(true|1|yes)$/.test(word)),
-])
-
-const BYTE_UNITS: Readonly<Record<string, number>> = {
-  '': 1,
-  b: 1,
-  kb: 1e3,
-  mb: 1e6,
-  gb: 1e9,
-  kib: 1024,
-  mib: 1024 ** 2,
-  gib: 1024 ** 3,
-  k: 1024,
-  m: 1024 ** 2,
-  g: 1024 ** 3,
-}
-const byteSize = z.union([z.number(), z.string()]).transform((value, context) => {
-  const match = /^([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)$/i.exec(String(value).trim())
-  const unit = BYTE_UNITS[(match?.[2] ?? '').toLowerCase()]
-  if (match === null || unit === undefined) {
-    context.addIssue({ code: 'custom', message: 'must be a size such as 512MiB, 2GB or 1048576' })
-    return z.NEVER
-  }
-  return Math.floor(Number(match[1]) * unit)
-})
 
 const spec = <Key extends string>(
   group: OptionGroup,
@@ -82,7 +71,7 @@ const TABLE = [
     'a GGUF file; with --engine sim also a Hugging Face folder (default: the model that ships with Baton)',
   ),
   spec(
-    'model',
+    'served model',
     'servedModelName',
     '<name>',
     text,
@@ -90,7 +79,7 @@ const TABLE = [
     "name that clients use (default: the model's own)",
   ),
   spec(
-    'model',
+    'served model',
     'contextLength',
     '<tokens>',
     count(16, 16_777_216),
@@ -98,7 +87,7 @@ const TABLE = [
     'tokens per request, prompt and output together (default: what the model was made for)',
   ),
   spec(
-    'model',
+    'served model',
     'reasoningParser',
     '<name>',
     oneOf(['none', ...REASONING_PARSER_NAMES]),
@@ -106,7 +95,7 @@ const TABLE = [
     'how thinking is told from the answer (default: found from the chat template and the vocabulary; none turns it off)',
   ),
   spec(
-    'model',
+    'served model',
     'toolCallParser',
     '<name>',
     oneOf(['none', ...TOOL_CALL_PARSER_NAMES]),
@@ -117,7 +106,7 @@ const TABLE = [
     'engine',
     'engine',
     '<name>',
-    z.enum(['llamacpp', 'sim'], { error: 'must be llamacpp or sim' }),
+    oneOf(['llamacpp', 'sim']),
     'llamacpp',
     'what computes the tokens: llamacpp or sim',
   ),
@@ -130,27 +119,32 @@ const TABLE = [
     'requests that one worker computes at once',
   ),
   spec(
-    'engine',
+    'llama.cpp engine',
     'batchSize',
     '<tokens>',
     count(16, 65_536),
     512,
     'tokens that the engine evaluates in one step',
   ),
-  spec('engine', 'threads', '<n>', count(1, 1024), 1, 'threads per worker process'),
+  spec('llama.cpp engine', 'threads', '<n>', count(1, 1024), 1, 'threads per worker process'),
   spec(
-    'engine',
+    'llama.cpp engine',
     'gpu',
     '<backend>',
-    z.enum(['off', 'auto', 'cuda', 'vulkan', 'metal'], {
-      error: 'must be off, auto, cuda, vulkan or metal',
-    }),
+    oneOf(['off', 'auto', 'cuda', 'vulkan', 'metal']),
     'off',
     'off, auto, cuda, vulkan or metal (the variant must be installed)',
   ),
-  spec('engine', 'gpuLayers', '<n>', count(0, 10_000), 0, 'layers of the model on the GPU'),
   spec(
-    'engine',
+    'llama.cpp engine',
+    'gpuLayers',
+    '<n>',
+    count(0, 10_000),
+    0,
+    'layers of the model on the GPU',
+  ),
+  spec(
+    'llama.cpp engine',
     'kvStoreBytes',
     '<size>',
     byteSize,
@@ -183,7 +177,7 @@ const TABLE = [
   ),
   spec('topology', 'inProcess', '', flag, false, 'frontend and workers in one process'),
   spec(
-    'topology',
+    'fleet',
     'discoveryDir',
     '<folder>',
     text,
@@ -191,7 +185,7 @@ const TABLE = [
     'folder where workers register; frontends and workers that share it find each other',
   ),
   spec(
-    'topology',
+    'workers',
     'workerHost',
     '<address>',
     text,
@@ -199,15 +193,15 @@ const TABLE = [
     'address on which workers listen and are reached',
   ),
   spec(
-    'topology',
+    'workers',
     'kvTransport',
     '<name>',
-    z.enum(['auto', 'tcp', 'shm'], { error: 'must be auto, tcp or shm' }),
+    oneOf(['auto', 'tcp', 'shm']),
     'auto',
     'how KV travels: tcp, shm (one machine), or auto',
   ),
   spec(
-    'topology',
+    'workers',
     'kvFailure',
     '<policy>',
     oneOf(['recompute', 'fail']),
@@ -215,16 +209,16 @@ const TABLE = [
     'when KV cannot be handed over: recompute the prompt on the decode worker, or fail the request',
   ),
   spec(
-    'topology',
+    'lone worker',
     'adminPort',
     '<port>',
     count(0, 65_535),
     null,
-    'of baton worker: port for health, metrics and commands of an administrator (default: none; 0 takes a free one)',
+    'port for health, metrics and commands of an administrator (default: none; 0 takes a free one)',
   ),
   {
     ...spec(
-      'topology',
+      'lone worker',
       'adminToken',
       '<token>',
       text,
@@ -235,7 +229,7 @@ const TABLE = [
   },
   {
     ...spec(
-      'topology',
+      'fleet',
       'wireSecret',
       '<text>',
       text,
@@ -245,16 +239,16 @@ const TABLE = [
     isSecret: true,
   },
   spec(
-    'topology',
+    'fleet',
     'tlsCert',
     '<path>',
     text,
     null,
     "PEM certificate of this process for TLS between the fleet's processes; with --tls-key and --tls-ca",
   ),
-  spec('topology', 'tlsKey', '<path>', text, null, 'PEM private key of --tls-cert'),
+  spec('fleet', 'tlsKey', '<path>', text, null, 'PEM private key of --tls-cert'),
   spec(
-    'topology',
+    'fleet',
     'tlsCa',
     '<path>',
     text,
@@ -275,9 +269,7 @@ const TABLE = [
     'router',
     'routerMode',
     '<mode>',
-    z.enum(['kv', 'round-robin', 'random', 'least-loaded', 'power-of-two', 'direct'], {
-      error: 'must be kv, round-robin, random, least-loaded, power-of-two or direct',
-    }),
+    oneOf(ROUTER_MODES),
     'kv',
     'kv, round-robin, random, least-loaded, power-of-two or direct',
   ),
@@ -354,7 +346,7 @@ const TABLE = [
     'how long requests in flight may take to end after Ctrl-C or SIGTERM',
   ),
   spec(
-    'operation',
+    'lone worker',
     'graceSeconds',
     '<s>',
     amount(0, 86_400),
@@ -365,9 +357,7 @@ const TABLE = [
     'operation',
     'logLevel',
     '<level>',
-    z.enum(['silent', 'error', 'warn', 'info', 'debug'], {
-      error: 'must be silent, error, warn, info or debug',
-    }),
+    oneOf(['silent', 'error', 'warn', 'info', 'debug']),
     'warn',
     'silent, error, warn, info or debug',
   ),

@@ -1,11 +1,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { devNull, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
 import { resolveConfig } from './resolve-config.ts'
 import type { ConfigInput } from './resolve-config.ts'
 import { serveConfig } from './serve-config.ts'
+import { workerArgs, workerEnvironment } from './worker-args.ts'
 
 function fileWith(yaml: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'baton-config-'))
@@ -37,8 +38,14 @@ describe('configuration', () => {
   it.each([
     ['port', 'abc', '--port'],
     ['port', '65536', '--port'],
+    ['port', '-1', 'from 0 to 65535'],
     ['port', '1.5', '--port'],
-    ['engine', 'vllm', 'llamacpp or sim'],
+    ['port', '', '--port'],
+    ['port', true, '--port'],
+    ['overlapWeight', '-0.1', 'from 0 to 1000'],
+    ['inProcess', 'perhaps', 'true or false'],
+    ['model', '', 'must not be empty'],
+    ['engine', 'vllm', 'llamacpp, sim'],
     ['kvStoreBytes', 'lots', '--kv-store-bytes'],
     ['logLevel', 'loud', 'silent, error'],
   ])('value - %s %s is refused in one line', (key, value, named) => {
@@ -67,6 +74,10 @@ describe('configuration', () => {
   it('unknown - a key of the file and a BATON_ variable are refused by name', () => {
     expect(() => resolve({ file: fileWith('prot: 1\n') })).toThrow("unknown option 'prot'")
     expect(() => resolve({ environment: { BATON_PROT: '1' } })).toThrow('BATON_PROT')
+  })
+
+  it('file - a key without a value is not given', () => {
+    expect(portOf({ file: fileWith('port:\n') })).toMatchObject({ value: 8000, source: 'default' })
   })
 
   it('file - missing or no YAML is refused with its name', () => {
@@ -106,6 +117,47 @@ describe('topology', () => {
       prefill: 0,
       decode: 2,
       aggregated: 0,
+    })
+  })
+})
+
+describe('options without effect', () => {
+  const config = (flags: Record<string, unknown>, environment: Record<string, string> = {}) =>
+    serveConfig(resolve({ flags, environment }))
+
+  it.each([
+    [{ gpuLayers: '9' }, /--gpu-layers .* --gpu/],
+    [{ inProcess: true, discoveryDir: 'x' }, /--in-process and --discovery-dir/],
+    [{ enforceDisagg: true, aggregated: '1' }, /--enforce-disagg and --aggregated/],
+    [{ enforceDisagg: true, prefill: '0' }, /--enforce-disagg and --prefill/],
+    [{ engine: 'sim', threads: '2' }, /--threads .* --engine sim/],
+    [{ simSpeedup: '2' }, /--sim-speedup .* --engine llamacpp/],
+  ])('%j - is refused in one line', (flags, named) => {
+    expect(() => config(flags)).toThrow(named)
+    expect(() => config(flags)).toThrow(/^[^\n]+$/)
+  })
+
+  it('together with what they need, or not as a flag - they are taken', () => {
+    expect(config({ gpuLayers: '9', gpu: 'auto' }).gpuLayers).toBe(9)
+    expect(config({ engine: 'sim', simSpeedup: '2' }).simSpeedup).toBe(2)
+    expect(config({ engine: 'sim' }, { BATON_THREADS: '2' }).threads).toBe(2)
+    const fleet = { enforceDisagg: true, aggregated: '1', discoveryDir: 'shared' }
+    expect(config(fleet).aggregated).toBe(1)
+  })
+})
+
+describe('a worker of baton serve', () => {
+  it('arguments - what is in force and nothing else: no file, no variable, no secret', () => {
+    const file = fileWith('servedModelName: mine\nport: 9000\n')
+    const environment = { BATON_THREADS: '2', BATON_WIRE_SECRET: 'hush' }
+    const given = resolve({ file, environment, flags: { kvTransport: 'tcp', decode: '2' } })
+    expect(workerArgs(given, 'prefill', '/fleet').join(' ')).toBe(
+      `worker --mode prefill --discovery-dir /fleet --grace-seconds 0 --config ${devNull} ` +
+        '--served-model-name mine --threads 2 --kv-transport tcp',
+    )
+    expect(workerEnvironment({ ...environment, HOME: '/' }, 'hush')).toEqual({
+      BATON_THREADS: undefined,
+      BATON_WIRE_SECRET: 'hush',
     })
   })
 })

@@ -27,7 +27,7 @@ export interface ConfigInput {
 }
 
 /** Variables that belong to Baton but not to an option. */
-const OTHER_VARIABLES = new Set(['BATON_CONFIG'])
+const OTHER_VARIABLES = new Set(['BATON_CONFIG', 'BATON_URL'])
 
 export function resolveConfig(input: ConfigInput): readonly ResolvedOption[] {
   const fileName = input.file ?? input.environment['BATON_CONFIG']
@@ -41,7 +41,8 @@ function resolveOption(option: OptionSpec, input: ConfigInput, file: ConfigFile)
   if (flag !== undefined) return checked(option, flag, 'flag', flagOf(option))
   const variable = input.environment[variableOf(option)]
   if (variable !== undefined) return checked(option, variable, 'environment', variableOf(option))
-  const written = file.values[option.key]
+  // A key without a value is not given.
+  const written = file.values[option.key] ?? undefined
   if (written !== undefined) return checked(option, written, 'file', `${file.path}: ${option.key}`)
   return { option, value: option.default, source: 'default', writtenAs: flagOf(option) }
 }

@@ -21,12 +21,12 @@ import { createEngine } from './create-engine.ts'
 import { endFrontend } from './end-frontend.ts'
 import { hostedOptions } from './hosted-options.ts'
 import { FrontendStack } from './frontend-stack.ts'
-import { flagOf } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 import { routerSettings } from './router-settings.ts'
 import { serveBanner } from './serve-banner.ts'
 import { serveConfig } from './serve-config.ts'
 import type { ServeConfig } from './serve-config.ts'
+import { workerArgs, workerEnvironment } from './worker-args.ts'
 
 const START_DEADLINE_MS = 120_000
 const MAIN = fileURLToPath(new URL('./main.js', import.meta.url))
@@ -138,10 +138,7 @@ function processFleet(
   const specs = roles(config).map(({ name, mode }) => ({
     name,
     args: workerArgs(options, mode, folder),
-    // Not as a flag, which others on this machine could see.
-    ...(config.wireSecret === null
-      ? {}
-      : { environment: { BATON_WIRE_SECRET: config.wireSecret } }),
+    environment: workerEnvironment(process.env, config.wireSecret),
   }))
   return {
     workers: specs.length,
@@ -154,44 +151,6 @@ function processFleet(
     },
     kill: () => supervisor.kill(),
   }
-}
-
-const PASSED_TOPOLOGY = new Set([
-  'workerHost',
-  'kvTransport',
-  'kvFailure',
-  'tlsCert',
-  'tlsKey',
-  'tlsCa',
-])
-
-/** The same options as the parent's, as flags, so that a child needs neither its environment nor its config file. */
-function workerArgs(
-  options: readonly ResolvedOption[],
-  mode: DisaggregationMode,
-  folder: string,
-): string[] {
-  const groups = new Set(['model', 'engine', 'simulated engine', 'operation'])
-  const passed = options
-    .filter(
-      ({ option, source }) =>
-        groups.has(option.group) && source !== 'default' && option.key !== 'graceSeconds',
-    )
-    .flatMap(({ option, value }) => [flagOf(option), String(value)])
-  const topology = options
-    .filter(({ option, value }) => PASSED_TOPOLOGY.has(option.key) && value !== null)
-    .flatMap(({ option, value }) => [flagOf(option), String(value)])
-  return [
-    'worker',
-    '--mode',
-    mode,
-    '--discovery-dir',
-    folder,
-    '--grace-seconds',
-    '0',
-    ...passed,
-    ...topology,
-  ]
 }
 
 function tellEvent(event: SupervisorEvent): void {

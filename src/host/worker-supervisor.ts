@@ -24,8 +24,8 @@ interface WorkerSpec {
   /** What the user calls it: `prefill 1`. */
   readonly name: string
   readonly args: readonly string[]
-  /** Added to this process's own. */
-  readonly environment?: Readonly<Record<string, string>>
+  /** Added to this process's own; undefined takes a variable away. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
 interface WorkerProcess {
