@@ -24,7 +24,7 @@ function logBuckets(min: number, max: number, count: number): number[] {
 
 export class FrontendMetrics implements FrontendObserver {
   readonly #registry = new Registry()
-  readonly #loopDelay = monitorEventLoopDelay({ resolution: 10 })
+  readonly #loopDelay = monitorEventLoopDelay({ resolution: 20 })
   readonly #requests
   readonly #started
   readonly #inflight
@@ -200,7 +200,11 @@ export class FrontendMetrics implements FrontendObserver {
   }
 
   #collectProcess(): void {
-    collectDefaultMetrics({ register: this.#registry, prefix: 'baton_frontend_' })
+    collectDefaultMetrics({
+      register: this.#registry,
+      eventLoopMonitoringPrecision: 100,
+      prefix: 'baton_frontend_',
+    })
     this.#loopDelay.enable()
     const delay = new Gauge({
       name: 'baton_frontend_event_loop_delay_p99_seconds',

@@ -54,6 +54,8 @@ export interface WorkerLinkOptions {
 
 type LinkState = 'connecting' | 'ready' | 'waiting' | 'closed'
 
+const READ_BYTES = 64 * 1024
+
 const NO_HANDLE: RequestHandle = { cancel: () => undefined }
 
 export class WorkerLink {
@@ -176,7 +178,15 @@ export class WorkerLink {
   #connect(): void {
     const { host, port, connectTimeoutMs, tls } = this.#options
     this.#state = 'connecting'
-    const socket = dialWire(tls, { host, port, noDelay: true }, () => {
+    // A worker sends a small frame every few milliseconds: one buffer for all of them, not a fresh one for each.
+    const onread = {
+      buffer: Buffer.allocUnsafeSlow(READ_BYTES),
+      callback: (count: number, into: Uint8Array): boolean => {
+        this.#wire?.receive(into.subarray(0, count))
+        return true
+      },
+    }
+    const socket = dialWire(tls, { host, port, noDelay: true, onread }, () => {
       socket.off('error', onError)
       this.#wire = this.#createWire(socket)
     })
