@@ -110,6 +110,7 @@ export class FrontendStack {
       joined: (card) => {
         registry.workerJoined(card)
         this.#tcpPlane?.workerJoined(card)
+        this.localPlane?.tellAll(card.workerId)
       },
       left: (workerId, reason) => {
         // First the router, so that what the plane now fails is not sent there again.

@@ -1,6 +1,6 @@
 /**
- * Sees to it that KV events reach the router without gaps: a batch whose number does not follow is dropped and a
- * snapshot asked for; until that has come nothing of that rank is delivered.
+ * Sees to it that KV events reach the router without gaps: a batch whose number does not follow (the first one has
+ * number 1) is dropped and a snapshot asked for; until that has come nothing of that rank is delivered.
  */
 import type { KvEventBatch } from '../../kv/index.ts'
 
@@ -26,10 +26,10 @@ export class KvEventGaps {
   }
 
   take(batch: KvEventBatch): void {
-    const last = this.#last.get(batch.dpRank)
+    const last = this.#last.get(batch.dpRank) ?? 0
     const isSnapshot = batch.events[0]?.kind === 'cleared'
-    if (!isSnapshot && last !== undefined && batch.sequence <= last) return
-    if (!isSnapshot && last !== undefined && batch.sequence !== last + 1) {
+    if (!isSnapshot && batch.sequence <= last) return
+    if (!isSnapshot && batch.sequence !== last + 1) {
       if (!this.#isSnapshotDue) this.#options.askSnapshot()
       this.#isSnapshotDue = true
       return

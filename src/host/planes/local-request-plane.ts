@@ -32,7 +32,7 @@ export class LocalRequestPlane implements RequestPlane {
   addWorker(workerId: WorkerId, handler: WorkerHandler): WorkerUplink {
     const worker: LocalWorker = { handler, replies: new Set(), isDraining: false }
     this.#workers.set(workerId, worker)
-    for (const batch of handler.kvSnapshot?.() ?? []) this.#reports.onKvEvents?.(workerId, batch)
+    this.tellAll(workerId)
     for (const report of handler.loadSnapshot?.() ?? []) this.#reports.onLoad?.(workerId, report)
     this.#reports.onConnected?.(workerId)
     return {
@@ -44,6 +44,12 @@ export class LocalRequestPlane implements RequestPlane {
         this.#reports.onDraining?.(workerId)
       },
     }
+  }
+
+  /** What a new connection would begin with: for a router that meets the worker (again) only now. */
+  tellAll(workerId: WorkerId): void {
+    const handler = this.#workers.get(workerId)?.handler
+    for (const batch of handler?.kvSnapshot?.() ?? []) this.#reports.onKvEvents?.(workerId, batch)
   }
 
   /** As if its process had died: live replies end with `transport.disconnected` and are killed at the worker. */
