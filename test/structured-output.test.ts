@@ -102,17 +102,19 @@ describe('structured output of the shipped model', () => {
     return answer
   }
 
-  async function refused(fields: Record<string, unknown>): Promise<string> {
-    const texts: string[] = []
+  async function refused(
+    fields: Record<string, unknown>,
+  ): Promise<{ readonly message: string; readonly param: string | null }> {
+    const errors: { readonly message: string; readonly param: string | null }[] = []
     for (const stream of [false, true]) {
       const reply = await post({ ...fields, stream })
       expect(reply.status).toBe(400)
       const { error } = refusalSchema.parse(await reply.json())
       expect(error.code).toBe('unsupported_parameter')
-      texts.push(error.message)
+      errors.push({ message: error.message, param: error.param })
     }
-    expect(texts[1]).toBe(texts[0])
-    return texts[0] ?? ''
+    expect(errors[1]).toEqual(errors[0])
+    return errors[0] ?? { message: '', param: null }
   }
 
   const jsonSchema = (schema: unknown) => ({
@@ -273,23 +275,23 @@ describe('structured output of the shipped model', () => {
 
     it('together with a response format - refused', async () => {
       const format = { response_format: { type: 'json_object' } }
-      expect(await refused({ tools, tool_choice: 'required', ...format })).toContain('tool_choice')
+      const { param } = await refused({ tools, tool_choice: 'required', ...format })
+      expect(param).toBe('tool_choice')
     })
   })
 
   it.each([
-    ['pattern', { type: 'string', pattern: 'a+' }],
     ['uniqueItems', { type: 'array', uniqueItems: true }],
     ['not', { not: { type: 'string' } }],
-    ['patternProperties', { type: 'object', patternProperties: {} }],
-    ['multipleOf', { type: 'number', multipleOf: 3 }],
-    ['maximum', { type: 'number', maximum: 5 }],
-    ['minProperties', { type: 'object', minProperties: 1 }],
-    ['allOf', { allOf: [{ type: 'string' }, { minLength: 2 }] }],
-    ['anyOf', { type: 'object', properties: { a: {} }, anyOf: [{ required: ['a'] }] }],
-    ['$ref', { $ref: '#/$defs/x', minLength: 2, $defs: { x: { type: 'string' } } }],
+    ['patternProperties', { type: 'object', patternProperties: { a: {}, b: {} } }],
+    ['multipleOf', { type: 'number', multipleOf: 0.3 }],
+    ['minProperties', { type: 'object', minProperties: 2 }],
+    ['oneOf', { oneOf: [{ type: 'integer' }, { minimum: 2 }] }],
+    ['pattern', { type: 'object', properties: { a: { type: 'string', pattern: '(?=a)' } } }],
   ])('a schema with what cannot be enforced - refused by the name %s', async (named, schema) => {
-    expect(await refused(jsonSchema(schema))).toContain(`'${named}'`)
+    const { message, param } = await refused(jsonSchema(schema))
+    expect(message).toContain(`'${named}'`)
+    expect(param).toBe('response_format')
   })
 
   it('a keyword without its type - holds nevertheless', async () => {
@@ -304,7 +306,19 @@ describe('structured output of the shipped model', () => {
     }
   })
 
-  it('guided_regex - refused by name', async () => {
-    expect(await refused({ guided_regex: 'a+' })).toContain('regex')
+  it('guided_regex - nothing else comes out; what cannot be said is refused', async () => {
+    const pattern = '^(red|blue)-[0-9]{2,4}(\\.[a-f]{3})?!$'
+    for (const sampling of [{}, { temperature: 2, seed: 1 }]) {
+      const { content } = await both({ guided_regex: pattern, ...sampling, max_tokens: 400 })
+      expect(content).toMatch(new RegExp(pattern))
+    }
+    const { message, param } = await refused({ guided_regex: '(a)\\1' })
+    expect([message, param]).toEqual([expect.stringContaining('back-reference'), 'guided_regex'])
+  })
+
+  it('guided_grammar that does not parse - 400 with its name', async () => {
+    const reply = await post({ guided_grammar: 'root ::= nothing' })
+    expect(reply.status).toBe(400)
+    expect(refusalSchema.parse(await reply.json()).error.param).toBe('guided_grammar')
   })
 })

@@ -194,20 +194,22 @@ describe('shape of the output', () => {
   it('response_format and guided_* - become the one thing that the engine knows', () => {
     const guided = (fields: Record<string, unknown>) => chat(fields).sampling.guided
     expect(guided({ response_format: { type: 'text' } })).toBeUndefined()
-    expect(guided({ response_format: { type: 'json_object' } })).toEqual({ kind: 'json' })
-    const json_schema = { name: 's', schema }
-    expect(guided({ response_format: { type: 'json_schema', json_schema } })).toEqual({
-      kind: 'json-schema',
-      schema,
-    })
-    expect(guided({ guided_json: schema })).toEqual({ kind: 'json-schema', schema })
-    expect(guided({ guided_json: '{"type":"object"}' })).toEqual({ kind: 'json-schema', schema })
-    expect(guided({ guided_regex: 'a+' })).toEqual({ kind: 'regex', pattern: 'a+' })
-    expect(guided({ guided_choice: ['a', 'b'] })).toEqual({ kind: 'choice', choices: ['a', 'b'] })
-    expect(guided({ guided_grammar: 'root ::= "a"' })).toEqual({
-      kind: 'grammar',
-      gbnf: 'root ::= "a"',
-    })
+    const rows: [string, unknown, unknown][] = [
+      ['response_format', { type: 'json_object' }, { kind: 'json' }],
+      [
+        'response_format',
+        { type: 'json_schema', json_schema: { name: 's', schema } },
+        { kind: 'json-schema', schema },
+      ],
+      ['guided_json', schema, { kind: 'json-schema', schema }],
+      ['guided_json', '{"type":"object"}', { kind: 'json-schema', schema }],
+      ['guided_regex', 'a+', { kind: 'regex', pattern: 'a+' }],
+      ['guided_choice', ['a', 'b'], { kind: 'choice', choices: ['a', 'b'] }],
+      ['guided_grammar', 'root ::= "a"', { kind: 'grammar', gbnf: 'root ::= "a"' }],
+    ]
+    for (const [field, value, shape] of rows) {
+      expect(guided({ [field]: value })).toEqual({ ...(shape as object), field })
+    }
   })
 
   it('a schema without name, false as schema, two shapes at once, deep grammar - refused', () => {
@@ -232,6 +234,24 @@ describe('shape of the output', () => {
     expect(refusal(() => chat(nested(501)))).not.toBeNull()
   })
 
+  it('schemas of tools that refer to their own parts - refer to them inside of the forced call', () => {
+    const tool = (name: string) => ({
+      type: 'function',
+      function: {
+        name,
+        parameters: {
+          properties: { x: { $ref: '#/$defs/y' }, $ref: { const: { $ref: '#' } } },
+          $defs: { y: { type: 'null' } },
+        },
+      },
+    })
+    const required = { tools: [tool('f'), tool('g')], tool_choice: 'required' }
+    const schema = JSON.stringify(chat(required).sampling.guided)
+    expect(schema).toContain('"$ref":"#/anyOf/0/properties/arguments/$defs/y"')
+    expect(schema).toContain('"$ref":"#/anyOf/1/properties/arguments/$defs/y"')
+    expect(schema).toContain('"$ref":{"const":{"$ref":"#"}}')
+  })
+
   it('tool_choice - forced calls are a schema; a tool that is not there is refused', () => {
     const parameters = { type: 'object', properties: { x: { type: 'integer' } } }
     const tools = [{ type: 'function', function: { name: 'f', parameters } }]
@@ -242,6 +262,7 @@ describe('shape of the output', () => {
       kind: 'json-schema',
       schema: { properties: { name: { const: 'f' }, arguments: parameters } },
     })
+    expect(named.sampling.guided?.field).toBe('tools')
     expect(refusal(() => chat({ tool_choice: 'required' }))).not.toBeNull()
     expect(
       refusal(() => chat({ tools, tool_choice: { type: 'function', function: { name: 'g' } } })),

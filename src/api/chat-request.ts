@@ -11,6 +11,7 @@ import {
   toolsSchema,
 } from './chat-message.ts'
 import type { ChatMessage, ChatTool } from './chat-message.ts'
+import { forcedCallSchema } from './forced-call-schema.ts'
 import {
   generationFields,
   generationOptions,
@@ -115,17 +116,8 @@ function samplingWithTools(
   if (options.sampling.guided !== undefined) {
     throw unsupported('tool_choice', 'cannot be forced together with a response format')
   }
-  const wanted =
-    choice === 'required' ? tools : tools.filter((t) => t.function.name === choice.name)
-  const calls = wanted.map((tool) => ({
-    type: 'object',
-    properties: {
-      name: { const: tool.function.name },
-      arguments: tool.function.parameters ?? { type: 'object' },
-    },
-    required: ['name', 'arguments'],
-    additionalProperties: false,
-  }))
-  const schema = calls.length === 1 ? calls[0] : { oneOf: calls }
-  return { ...options.sampling, guided: { kind: 'json-schema', schema } }
+  const schema = forcedCallSchema(
+    choice === 'required' ? tools : tools.filter((tool) => tool.function.name === choice.name),
+  )
+  return { ...options.sampling, guided: { kind: 'json-schema', schema, field: 'tools' } }
 }

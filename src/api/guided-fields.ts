@@ -39,10 +39,10 @@ export function guidedOf(fields: GuidedFields): GuidedDecoding | undefined {
     jsonSchemaOf(fields.guided_json),
     fields.guided_regex === undefined
       ? undefined
-      : ({ kind: 'regex', pattern: fields.guided_regex } as const),
+      : ({ kind: 'regex', pattern: fields.guided_regex, field: 'guided_regex' } as const),
     fields.guided_choice === undefined
       ? undefined
-      : ({ kind: 'choice', choices: fields.guided_choice } as const),
+      : ({ kind: 'choice', choices: fields.guided_choice, field: 'guided_choice' } as const),
     grammarOf(fields.guided_grammar),
   ].filter((entry) => entry !== undefined)
   if (asked.length > 1) {
@@ -60,18 +60,18 @@ function formatOf(format: GuidedFields['response_format']): GuidedDecoding | und
     case 'text':
       return undefined
     case 'json_object':
-      return { kind: 'json' }
+      return { kind: 'json', field: 'response_format' }
     case 'json_schema':
-      return schemaOrJson(format.json_schema.schema)
+      return schemaOrJson(format.json_schema.schema, 'response_format')
   }
 }
 
 function jsonSchemaOf(value: GuidedFields['guided_json']): GuidedDecoding | undefined {
   if (value === undefined) return undefined
-  if (typeof value !== 'string') return schemaOrJson(value)
+  if (typeof value !== 'string') return schemaOrJson(value, 'guided_json')
   try {
     const schema: unknown = JSON.parse(value)
-    if (isPlainObject(schema)) return schemaOrJson(schema)
+    if (isPlainObject(schema)) return schemaOrJson(schema, 'guided_json')
   } catch (cause) {
     throw refused('guided_json', 'is a text that is not JSON', cause)
   }
@@ -79,9 +79,9 @@ function jsonSchemaOf(value: GuidedFields['guided_json']): GuidedDecoding | unde
 }
 
 /** The schema that allows everything is "any JSON". */
-function schemaOrJson(schema: unknown): GuidedDecoding {
-  if (schema === true) return { kind: 'json' }
-  return { kind: 'json-schema', schema }
+function schemaOrJson(schema: unknown, field: string): GuidedDecoding {
+  if (schema === true) return { kind: 'json', field }
+  return { kind: 'json-schema', schema, field }
 }
 
 function grammarOf(gbnf: string | undefined): GuidedDecoding | undefined {
@@ -94,7 +94,7 @@ function grammarOf(gbnf: string | undefined): GuidedDecoding | undefined {
       throw refused('guided_grammar', `is nested deeper than ${GRAMMAR_NESTING_MAX}`)
     }
   }
-  return { kind: 'grammar', gbnf }
+  return { kind: 'grammar', gbnf, field: 'guided_grammar' }
 }
 
 function refused(param: string, what: string, cause?: unknown): BatonError {

@@ -11,6 +11,8 @@ import {
   traceparentOf,
 } from '../api/index.ts'
 import type { GenerationOptions } from '../api/index.ts'
+import type { EngineFeature } from '../request/index.ts'
+import { guidedGrammar } from '../text/index.ts'
 import type { ModelText } from '../text/index.ts'
 import type { CallRecord } from './call-record.ts'
 import { offLoopOf } from './generation-job.ts'
@@ -37,6 +39,7 @@ export async function generate<Call extends GenerationOptions>(
   const routing = routingOf(nvext, sessionOf(http.headers), http.headers)
   record.started(model.name, job.call, routing)
   refuseMissingFeatures(job.call, model.features)
+  refuseUnwritable(job.call, model.features)
   const { text, prompts } = await withinPreprocess(preprocess(deps, model, job), {
     clock: deps.clock,
     limitMs: deps.bounds.preprocessMs,
@@ -56,6 +59,15 @@ export async function generate<Call extends GenerationOptions>(
   record.preprocessed()
   const context = replyContext(deps, record, model, job, text, prompts)
   return new ReplyRun({ deps, http, record, model, job, context, requests, text }).answer()
+}
+
+/** A shape that no grammar can hold is refused here, and not by a worker after its prompt has been computed. */
+function refuseUnwritable(
+  { sampling }: GenerationOptions,
+  features: readonly EngineFeature[] | undefined,
+): void {
+  if (sampling.guided !== undefined && features?.includes('gbnf') === true)
+    guidedGrammar(sampling.guided)
 }
 
 async function preprocess<Call extends GenerationOptions>(

@@ -19,7 +19,12 @@ export interface Sampling {
 }
 
 /** The shape that the output must have; the engine enforces it while sampling. */
-export type GuidedDecoding =
+export type GuidedDecoding = GuidedShape & {
+  /** What the client calls it (`response_format`, `tools`, …): a refusal names it as `data.param`. */
+  readonly field?: string
+}
+
+type GuidedShape =
   | { readonly kind: 'json' }
   | { readonly kind: 'json-schema'; readonly schema: unknown }
   | { readonly kind: 'regex'; readonly pattern: string }

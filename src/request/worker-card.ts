@@ -31,6 +31,8 @@ export interface EngineConfig {
 export type EngineFeature =
   | 'logprobs'
   | 'guided'
+  /** `guided` by the grammars of room `text`: what they cannot say is refused before the engine is asked. */
+  | 'gbnf'
   | 'penalties'
   | 'logit_bias'
   | 'min_p'

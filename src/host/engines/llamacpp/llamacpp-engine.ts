@@ -18,11 +18,11 @@ import type {
 } from '../../../engine/index.ts'
 import type { LoadReport } from '../../../kv/index.ts'
 import type { Chunk, EngineConfig, GenerateRequest } from '../../../request/index.ts'
+import { guidedGrammar } from '../../../text/index.ts'
 import { loadBindings } from './bindings.ts'
 import type { NativeBindings, NativeGrammarState } from './bindings.ts'
 import { checkRequest, checkTokens } from './check-request.ts'
 import { Embedder } from './embedder.ts'
-import { guidedGrammar } from './guided-grammar.ts'
 import { compileLlamaCppOptions } from './llamacpp-options.ts'
 import type { LlamaCppConfig, LlamaCppOptions } from './llamacpp-options.ts'
 import { KvEventLog } from './kv-event-log.ts'
@@ -112,7 +112,16 @@ export class LlamaCppEngine implements Engine {
       maxNumSeqs: config.sequences,
       maxNumBatchedTokens: config.prefillChunk,
       modelPath: config.modelPath,
-      features: ['logprobs', 'guided', 'penalties', 'logit_bias', 'min_p', 'seed', ...embeds],
+      features: [
+        'logprobs',
+        'guided',
+        'gbnf',
+        'penalties',
+        'logit_bias',
+        'min_p',
+        'seed',
+        ...embeds,
+      ],
       ...(embeddingLength === undefined ? {} : { embeddingLength }),
       runtimeData: { architecture: file.architecture, fingerprint: loaded.fingerprint },
     }
@@ -230,7 +239,11 @@ export class LlamaCppEngine implements Engine {
       state = new bindings.AddonGrammarEvaluationState(loaded.session.model, grammar)
     } catch (cause) {
       if (cause instanceof BatonError) throw cause
-      throw new BatonError('request.invalid_argument', 'the grammar does not parse', { cause })
+      const data = guided.field === undefined ? {} : { param: guided.field }
+      throw new BatonError('request.invalid_argument', 'the grammar does not parse', {
+        cause,
+        data,
+      })
     }
     const resumed = request.tokenIds.length - (request.resumedTokens ?? 0)
     for (const token of request.tokenIds.subarray(resumed))

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BatonError } from '../../../base/index.ts'
+import { BatonError } from '../../base/index.ts'
 import { guidedGrammar } from './guided-grammar.ts'
 
 function codeOf(gbnf: string): string {
@@ -18,7 +18,8 @@ describe('guidedGrammar', () => {
     ['groups hidden behind sets', `root ::= ${String.raw`( [)\]] `.repeat(200)}`],
     ['groups hidden behind comments', `root ::= ${'( #)\n'.repeat(200)}`],
     ['alternatives', `root ::= ${Array(6000).fill('"a"').join('|')}`],
-    ['characters', `root ::= "${'a'.repeat(70_000)}"`],
+    ['characters', `root ::= "${'a'.repeat(300_000)}"`],
+    ['repetitions', `root ::= ${'"a"{0,2000} '.repeat(51)}`],
   ])('too many %s - refused before llama.cpp sees them', (_what, gbnf) => {
     expect(codeOf(gbnf)).toBe('request.invalid_argument')
   })

@@ -1,18 +1,21 @@
 /**
  * Limits of a grammar that came from outside. llama.cpp's parser calls itself for every parenthesis and ends the
- * process when its stack does; very many alternatives take it seconds.
+ * process when its stack does; very many alternatives and repetitions take it seconds and gigabytes.
  */
-import { BatonError } from '../../../base/index.ts'
+import { BatonError } from '../../base/index.ts'
 
-const LENGTH_MAX = 64 * 1024
+const LENGTH_MAX = 256 * 1024
 const DEPTH_MAX = 64
 const ALTERNATIVES_MAX = 5000
+/** llama.cpp writes a repetition out. */
+const REPETITIONS_MAX = 100_000
 
 /** Throws `request.invalid_argument`. */
 export function checkGbnf(gbnf: string): void {
   if (gbnf.length > LENGTH_MAX) throw tooMuch(`${gbnf.length} characters`, LENGTH_MAX)
   let depth = 0
   let alternatives = 0
+  let repetitions = 0
   for (let at = 0; at < gbnf.length; at++) {
     const character = gbnf[at]
     if (character === '"') at = endOf(gbnf, at, '"')
@@ -21,10 +24,18 @@ export function checkGbnf(gbnf: string): void {
     else if (character === '(') depth += 1
     else if (character === ')') depth -= 1
     else if (character === '|') alternatives += 1
+    else if (character === '{') repetitions += largestCount(gbnf, at)
     if (depth > DEPTH_MAX) throw tooMuch('nested groups', DEPTH_MAX)
   }
   if (alternatives > ALTERNATIVES_MAX)
     throw tooMuch(`${alternatives} alternatives`, ALTERNATIVES_MAX)
+  if (repetitions > REPETITIONS_MAX) throw tooMuch(`${repetitions} repetitions`, REPETITIONS_MAX)
+}
+
+/** Of `{2,5}` the 5, of `{2,}` the 2. */
+function largestCount(gbnf: string, at: number): number {
+  const counts = /^\{\s*(\d{1,9})\s*,?\s*(\d{0,9})/.exec(gbnf.slice(at, at + 40))
+  return counts === null ? 0 : Math.max(Number(counts[1]), Number(counts[2]))
 }
 
 /** Where a literal, a set or a comment ends that begins at `from`. */

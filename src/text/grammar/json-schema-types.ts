@@ -1,22 +1,34 @@
 /**
  * Which types a JSON schema allows, said or implied; and which values of a list have one of them.
  */
-type Schema = Readonly<Record<string, unknown>>
+export type Schema = Readonly<Record<string, unknown>>
 
 /** Keywords that speak of one type only. Without `type` the standard lets every other type pass; here it does not. */
 const TYPE_OF_KEYWORD: Readonly<Record<string, string>> = {
   properties: 'object',
   required: 'object',
   additionalProperties: 'object',
+  patternProperties: 'object',
+  propertyNames: 'object',
+  minProperties: 'object',
+  maxProperties: 'object',
   items: 'array',
+  prefixItems: 'array',
   minItems: 'array',
   maxItems: 'array',
+  uniqueItems: 'array',
   minLength: 'string',
   maxLength: 'string',
+  pattern: 'string',
   minimum: 'number',
   maximum: 'number',
   exclusiveMinimum: 'number',
   exclusiveMaximum: 'number',
+  multipleOf: 'number',
+}
+
+export function isSchema(value: unknown): value is Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** Empty: any type. */
@@ -28,6 +40,17 @@ export function typesOf(schema: Schema): readonly unknown[] {
   return [...new Set(implied)]
 }
 
+/** The types that both allow; empty: none. */
+export function commonTypes(a: readonly unknown[], b: readonly unknown[]): readonly unknown[] {
+  const common = new Set<unknown>()
+  for (const type of a) {
+    if (b.includes(type)) common.add(type)
+    else if (type === 'integer' && b.includes('number')) common.add('integer')
+    else if (type === 'number' && b.includes('integer')) common.add('integer')
+  }
+  return [...common]
+}
+
 /** The values that `type` leaves of a list. */
 export function valuesOfTypes(values: readonly unknown[], schema: Schema): readonly unknown[] {
   if (schema['type'] === undefined) return values
@@ -35,7 +58,7 @@ export function valuesOfTypes(values: readonly unknown[], schema: Schema): reado
   return values.filter((value) => types.some((type) => isOfType(value, type)))
 }
 
-function isOfType(value: unknown, type: unknown): boolean {
+export function isOfType(value: unknown, type: unknown): boolean {
   switch (type) {
     case 'null':
       return value === null

@@ -1,10 +1,10 @@
 /** GBNF rules of plain JSON values; the base of every schema's grammar. Blanks and digits are bounded: a model that
- * is not sure would go on with them for ever. */
+ * is not sure would go on with them for ever. Halves of surrogate pairs are not written as escapes. */
 const RULES = String.raw`ws ::= [ \t\n]{0,8}
 value ::= object | array | string | number | boolean | null
 object ::= "{" ws ( string ":" ws value ( "," ws string ":" ws value )* )? "}" ws
 array ::= "[" ws ( value ( "," ws value )* )? "]" ws
-char ::= [^"\\\x00-\x1f\x7f] | "\\" ( ["\\/bfnrt] | "u" [0-9a-fA-F]{4} )
+char ::= [^"\\\x00-\x1f\x7f] | "\\" ( ["\\/bfnrt] | "u" ( [0-9a-cA-CeEfF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2} ) )
 string ::= "\"" char* "\"" ws
 natural ::= ( "0" | [1-9] [0-9]{0,14} )
 decimals ::= ( "." [0-9]{1,15} )? ( [eE] [-+]? [0-9]{1,2} )?

@@ -1,0 +1,11 @@
+/** How a wish is refused that no grammar can hold a model to, or that makes no sense. */
+import { BatonError } from '../../base/index.ts'
+
+/** It means something, but a grammar cannot say it. `what` begins with the name of the construct in quotes. */
+export function unsupported(what: string): BatonError {
+  return new BatonError('request.unsupported_parameter', `a grammar cannot hold ${what}`)
+}
+
+export function invalid(what: string): BatonError {
+  return new BatonError('request.invalid_argument', what)
+}

@@ -1,0 +1,41 @@
+/** The grammar (GBNF) that a guided request asks for. */
+import { BatonError } from '../../base/index.ts'
+import type { GuidedDecoding } from '../../request/index.ts'
+import { checkGbnf } from './gbnf-limits.ts'
+import { anyJsonGbnf, gbnfText } from './json-gbnf.ts'
+import { jsonSchemaToGbnf } from './json-schema-gbnf.ts'
+import { regexGbnf } from './regex-gbnf.ts'
+import { parseRegex } from './regex-syntax.ts'
+
+/**
+ * Throws `request.unsupported_parameter` for what cannot be enforced, `request.invalid_argument` for nonsense; both
+ * name the client's field.
+ */
+export function guidedGrammar(guided: GuidedDecoding): string {
+  try {
+    const gbnf = grammarOf(guided)
+    checkGbnf(gbnf)
+    return gbnf
+  } catch (thrown) {
+    if (!(thrown instanceof BatonError) || guided.field === undefined) throw thrown
+    throw new BatonError(thrown.code, `\`${guided.field}\`: ${thrown.message}`, {
+      data: { ...thrown.data, param: guided.field },
+      cause: thrown,
+    })
+  }
+}
+
+function grammarOf(guided: GuidedDecoding): string {
+  switch (guided.kind) {
+    case 'json':
+      return anyJsonGbnf()
+    case 'json-schema':
+      return jsonSchemaToGbnf(guided.schema)
+    case 'choice':
+      return `root ::= ${guided.choices.map(gbnfText).join(' | ')}\n`
+    case 'grammar':
+      return guided.gbnf
+    case 'regex':
+      return `root ::= ${regexGbnf(parseRegex(guided.pattern), 'plain')}\n`
+  }
+}

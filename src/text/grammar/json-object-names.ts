@@ -1,0 +1,35 @@
+/** The names of an object's properties: those that are known, and what is asked of names beside them. */
+import { unsupported } from './grammar-refusal.ts'
+import { listOf } from './json-schema-list.ts'
+import { isSchema } from './json-schema-types.ts'
+import type { Schema } from './json-schema-types.ts'
+import { countBound } from './string-gbnf.ts'
+
+/** What the schema names, and what it wants without naming it. */
+export function propertiesOf(schema: Schema): ReadonlyMap<string, unknown> {
+  const properties = new Map(
+    Object.entries(isSchema(schema['properties']) ? schema['properties'] : {}),
+  )
+  for (const key of listOf(schema['required'] ?? [], 'required').map(String)) {
+    if (!properties.has(key)) properties.set(key, schema['additionalProperties'] ?? true)
+  }
+  return properties
+}
+
+/** Beside named properties there are no others: one could have the name of those, with a value that is not valid. */
+export function refuseOtherNames(
+  schema: Schema,
+  properties: ReadonlyMap<string, unknown>,
+  required: ReadonlySet<string>,
+): void {
+  const least = countBound(schema, 'minProperties') ?? 0
+  const most = countBound(schema, 'maxProperties') ?? Infinity
+  if (least > required.size) throw unsupported("'minProperties' beyond the required ones")
+  if (most < properties.size) throw unsupported("'maxProperties' below the named ones")
+  if ('patternProperties' in schema) throw unsupported("'patternProperties' beside 'properties'")
+  const names = schema['propertyNames'] ?? true
+  const isAnyText = names === true || JSON.stringify(names) === '{"type":"string"}'
+  const keys = isSchema(names) && Array.isArray(names['enum']) ? names['enum'] : null
+  const areListed = keys !== null && [...properties.keys()].every((key) => keys.includes(key))
+  if (!isAnyText && !areListed) throw unsupported("'propertyNames' beside 'properties'")
+}

@@ -1,0 +1,415 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { BatonError } from '../../base/index.ts'
+import { GbnfLanguage } from '../../../test/text/gbnf-language.ts'
+import { seededDraw } from '../../../test/text/seeded-draw.ts'
+import { guidedGrammar } from './guided-grammar.ts'
+
+type Schema = Readonly<Record<string, unknown>> | boolean
+
+function language(schema: unknown): GbnfLanguage {
+  return new GbnfLanguage(guidedGrammar({ kind: 'json-schema', schema }))
+}
+
+/** Another reader of JSON Schema than the one that is tested. */
+function validator(schema: Schema): (value: unknown) => boolean {
+  const type = z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0])
+  return (value) => type.safeParse(value).success
+}
+
+function refusal(schema: unknown): string {
+  try {
+    guidedGrammar({ kind: 'json-schema', schema })
+    return 'accepted'
+  } catch (error) {
+    return error instanceof BatonError ? `${error.code}: ${error.message}` : String(error)
+  }
+}
+
+const node = {
+  type: 'object',
+  properties: {
+    label: { enum: ['a', 'b'] },
+    next: { anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] },
+  },
+  required: ['label', 'next'],
+  additionalProperties: false,
+}
+const cat = {
+  type: 'object',
+  properties: { kind: { const: 'cat' }, lives: { type: 'integer', maximum: 9 } },
+  required: ['kind'],
+}
+const dog = { type: 'object', properties: { kind: { const: 'dog' } }, required: ['kind'] }
+
+/** Schema, values that its grammar must be able to write, values that it must not. */
+const ROWS: readonly (readonly [Schema, readonly unknown[], readonly unknown[]])[] = [
+  [
+    {
+      type: 'object',
+      properties: { a: { type: 'null' }, b: { type: 'boolean' }, c: {} },
+      required: ['b'],
+    },
+    [{ b: true }, { a: null, b: false }, { b: true, c: [1] }],
+    [{}, { a: null }, { c: 1 }, { a: 1, b: true }],
+  ],
+  [
+    {
+      type: 'object',
+      properties: { 'ключ "ü" \\ 🦊\n': { const: 'é' } },
+      required: ['ключ "ü" \\ 🦊\n'],
+      additionalProperties: false,
+    },
+    [{ 'ключ "ü" \\ 🦊\n': 'é' }],
+    [{}, { a: 1 }],
+  ],
+  [
+    {
+      type: 'object',
+      additionalProperties: { type: 'integer' },
+      minProperties: 1,
+      maxProperties: 2,
+    },
+    [{ a: 1 }, { a: 1, b: 2 }],
+    [{}, { a: 'x' }, { a: 1, b: 2, c: 3 }],
+  ],
+  [
+    { type: 'object', propertyNames: { pattern: '^x_[a-z]+$' } },
+    [{}, { x_a: 1 }],
+    [{ a: 1 }, { x_: 1 }],
+  ],
+  [
+    {
+      type: 'object',
+      patternProperties: { '^n': { type: 'number' } },
+      additionalProperties: false,
+    },
+    [{}, { n: 1 }],
+    [{ n: 'a' }, { a: 1 }],
+  ],
+  [{ type: 'object', required: ['free'] }, [{ free: 1 }, { free: { a: [] } }], [{}, { other: 1 }]],
+  [
+    { type: 'array', items: { type: 'integer' }, minItems: 1, maxItems: 3 },
+    [[1], [1, 2, 3]],
+    [[], [1, 2, 3, 4], ['a']],
+  ],
+  [
+    {
+      type: 'array',
+      prefixItems: [{ type: 'string' }, { type: 'integer' }],
+      items: false,
+      minItems: 1,
+    },
+    [['a'], ['a', 1]],
+    [[], [1], ['a', 1, 2]],
+  ],
+  [
+    { type: 'array', items: [{ type: 'string' }, { type: 'null' }], minItems: 2 },
+    [['a', null]],
+    [['a'], [null, 'a']],
+  ],
+  [{ type: 'array', maxItems: 0 }, [[]], [[1]]],
+  [{ type: 'string', minLength: 2, maxLength: 3 }, ['ab', '🦊🦊🦊', '"\\'], ['a', 'abcd']],
+  [{ type: 'string', pattern: '^[A-Z]{2}-\\d{3}$' }, ['AB-123'], ['ab-123', 'AB-12', 'xAB-123']],
+  [{ type: 'string', pattern: '^[a-f]{2,8}$', maxLength: 8, minLength: 1 }, ['ab'], ['a', 'gg']],
+  [{ enum: ['x', 1, null, true, 'ü"\\'] }, ['x', 1, null, true, 'ü"\\'], [2, 'y', false, {}]],
+  [{ type: ['string', 'null'] }, ['a', null], [1, {}]],
+  [{ anyOf: [{ type: 'boolean' }, { const: 'none' }] }, [true, 'none'], ['other', 1]],
+  [
+    { oneOf: [{ type: 'integer' }, { type: 'string' }, { type: 'null' }] },
+    [1, 'a', null],
+    [true, {}],
+  ],
+  [
+    { oneOf: [cat, dog] },
+    [{ kind: 'cat' }, { kind: 'cat', lives: 9 }, { kind: 'dog' }],
+    [{ kind: 'cat', lives: 10 }, { kind: 'cow' }],
+  ],
+  [
+    {
+      allOf: [
+        { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] },
+        { properties: { b: { type: 'string' } }, required: ['b'] },
+      ],
+    },
+    [{ a: 1, b: 'x' }],
+    [{ a: 1 }, { b: 'x' }, { a: 'x', b: 'x' }],
+  ],
+  [{ allOf: [{ type: 'integer', minimum: 3 }, { maximum: 5 }, { minimum: 4 }] }, [4, 5], [3, 6]],
+  [
+    {
+      type: 'object',
+      properties: { a: {}, b: {} },
+      anyOf: [{ required: ['a'] }, { required: ['b'] }],
+    },
+    [{ a: 1 }, { b: 1 }, { a: 1, b: 1 }],
+    [{}],
+  ],
+  [{ type: 'string', anyOf: [{ minLength: 2 }, { enum: ['x', 7] }] }, ['ab', 'x'], ['y', 7]],
+  [
+    {
+      anyOf: [{ type: 'string' }, { type: 'integer' }],
+      allOf: [{ anyOf: [{ minimum: 3 }, { maxLength: 2 }] }],
+    },
+    [3, 'ab'],
+    [2.5, true],
+  ],
+  [
+    {
+      $ref: '#/$defs/n',
+      minimum: 2,
+      $defs: { n: { type: 'integer', maximum: 4, description: 'small' } },
+    },
+    [2, 4],
+    [1, 5],
+  ],
+  [
+    { $ref: '#/$defs/node', $defs: { node } },
+    [
+      { label: 'a', next: null },
+      { label: 'a', next: { label: 'b', next: null } },
+    ],
+    [{ label: 'c', next: null }, { label: 'a' }],
+  ],
+  [{ minLength: 2 }, ['ab'], ['a', 1]],
+  [{ minimum: 0 }, [0, 1.5], [-1]],
+  [{ type: 'object', properties: { never: false, a: true } }, [{}, { a: 1 }], [{ never: 1 }]],
+  [
+    {
+      type: 'object',
+      properties: {
+        price: { type: 'number', exclusiveMinimum: 0, maximum: 9.99, multipleOf: 0.01 },
+      },
+      required: ['price'],
+    },
+    [{ price: 0.01 }, { price: 9.99 }],
+    [{ price: 0 }, { price: 10 }, { price: 0.001 }],
+  ],
+]
+
+describe('JSON schema to grammar', () => {
+  it.each(ROWS)('%j - writes what is valid, and nothing else', (schema, valid, invalid) => {
+    const own = language(schema)
+    for (const value of valid)
+      expect([value, own.has(JSON.stringify(value))]).toEqual([value, true])
+    for (const value of invalid)
+      expect([value, own.has(JSON.stringify(value))]).toEqual([value, false])
+    const isValid = validator(schema)
+    const { random } = seededDraw(JSON.stringify(schema))
+    for (let i = 0; i < 25; i++) {
+      const text = own.draw(random)
+      expect([text, isValid(JSON.parse(text))]).toEqual([text, true])
+    }
+  })
+
+  it('any schema at random - what is drawn from its grammar is valid for it', () => {
+    fc.assert(
+      fc.property(anySchema, fc.string({ maxLength: 4 }), (schema, seed) => {
+        const own = language(schema)
+        const isValid = validator(schema)
+        const { random } = seededDraw(seed)
+        for (let i = 0; i < 5; i++) {
+          const text = own.draw(random)
+          expect([schema, text, isValid(JSON.parse(text))]).toEqual([schema, text, true])
+        }
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  it.each(['date', 'time', 'date-time', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid'])(
+    'format %s - its form is kept',
+    (format) => {
+      const own = language({ type: 'string', format })
+      const isValid = FORMAT_CHECKS[format] ?? (() => false)
+      const { random } = seededDraw(format)
+      for (let i = 0; i < 50; i++) {
+        const value: unknown = JSON.parse(own.draw(random))
+        expect([value, isValid(String(value))]).toEqual([value, true])
+      }
+    },
+  )
+
+  it('a format that is not known, or beside a length - only describes', () => {
+    expect(language({ type: 'string', format: 'colour' }).has('"red"')).toBe(true)
+    expect(language({ type: 'string', format: 'date', maxLength: 3 }).has('"abc"')).toBe(true)
+  })
+
+  it.each<[unknown, string]>([
+    [{ not: {} }, "'not'"],
+    [{ type: 'object', dependentRequired: {} }, "'dependentRequired'"],
+    [{ if: {}, then: {} }, "'if'"],
+    [{ type: 'array', contains: {} }, "'contains'"],
+    [{ type: 'array', uniqueItems: true }, "'uniqueItems'"],
+    [{ unevaluatedProperties: false }, "'unevaluatedProperties'"],
+    [{ misspelt: 1 }, "'misspelt'"],
+    [{ type: 'object', minProperties: 2 }, "'minProperties'"],
+    [{ type: 'object', properties: { a: {} }, minProperties: 1 }, "'minProperties'"],
+    [{ type: 'object', patternProperties: { a: {}, b: {} } }, "'patternProperties'"],
+    [
+      { type: 'object', properties: { a: {} }, patternProperties: { b: {} } },
+      "'patternProperties'",
+    ],
+    [{ type: 'integer', multipleOf: 7 }, "'multipleOf'"],
+    [{ type: 'number', multipleOf: 0.3 }, "'multipleOf'"],
+    [{ type: 'string', pattern: '(?=a)' }, "'pattern' with a look-ahead"],
+    [{ type: 'string', pattern: 'a+', maxLength: 5 }, "'pattern' together with 'maxLength'"],
+    [{ type: 'string', pattern: 'a?', minLength: 1 }, "'pattern' together with 'minLength'"],
+    [{ allOf: [{ pattern: 'a' }, { pattern: 'b' }] }, "'pattern' that is said twice"],
+    [
+      { oneOf: [{ type: 'integer' }, { type: 'number' }] },
+      "'oneOf' whose options may hold at once",
+    ],
+    [{ oneOf: [cat, { type: 'object' }] }, "'oneOf' whose options may hold at once"],
+    [{ enum: ['a'], minLength: 1 }, "'enum' together with 'minLength'"],
+    [{ allOf: [{ prefixItems: [{}] }, { items: { type: 'null' } }] }, "'prefixItems'"],
+  ])('%j - what a grammar cannot hold is refused by name', (schema, name) => {
+    expect(refusal(schema)).toContain('request.unsupported_parameter')
+    expect(refusal(schema)).toContain(name)
+  })
+
+  it.each<[unknown, string]>([
+    [{ $ref: '#/$defs/none' }, 'is not defined'],
+    [{ $ref: 'https://example.org/a' }, 'no pointer'],
+    [{ $ref: '#anchor' }, 'no pointer'],
+    [{ $ref: '#/%ff' }, 'no pointer'],
+    [{ $ref: '#' }, 'refers to itself'],
+    [
+      { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } },
+      'refers to itself',
+    ],
+    [{ anyOf: [{ $ref: '#' }, { type: 'null' }] }, 'refers to itself'],
+    [{ $ref: '#', minimum: 1 }, 'nested deeper'],
+    [{ type: 'text' }, 'not known'],
+    [{ type: 'integer', minimum: 3, maximum: 2 }, 'no number'],
+    [{ type: 'array', minItems: 3, maxItems: 2 }, "'maxItems'"],
+    [{ type: 'array', maxItems: 2001 }, "'maxItems'"],
+    [{ type: 'string', maxLength: -1 }, "'maxLength'"],
+    ['text', 'an object'],
+    [{ enum: [] }, 'no value'],
+    [{ enum: [1], type: 'string' }, 'no value'],
+    [{ anyOf: [{ type: 'null' }], type: 'array' }, 'no option'],
+    [{ allOf: [{ type: 'null' }, { type: 'array' }] }, 'no value'],
+    [{ type: 'object', properties: {}, required: ['x'], additionalProperties: false }, 'no value'],
+    [false, 'no value'],
+  ])('%j - what makes no sense is refused', (schema, why) => {
+    expect(refusal(schema)).toContain('request.invalid_argument')
+    expect(refusal(schema)).toContain(why)
+  })
+
+  it('a refusal deep inside - tells where', () => {
+    const schema = {
+      type: 'object',
+      properties: { a: { type: 'array', items: { anyOf: [{}, { not: {} }] } } },
+    }
+    expect(refusal(schema)).toContain('(in the schema at /properties/a/items/anyOf/1)')
+  })
+
+  it('pointers with escapes, and values of any shape in a list', () => {
+    const pointer = { $ref: '#/$defs/a~1b%20c', $defs: { 'a/b c': { enum: [{ a: [1] }, []] } } }
+    const own = language(pointer)
+    expect(own.has('{"a":[1]}') && own.has('[]')).toBe(true)
+    expect(own.has('{}')).toBe(false)
+  })
+
+  it('words that describe - change nothing', () => {
+    const words = {
+      title: 't',
+      description: 'd',
+      default: 1,
+      examples: [],
+      'x-order': 1,
+      discriminator: {},
+      deprecated: true,
+    }
+    expect(guidedGrammar({ kind: 'json-schema', schema: { type: 'integer', ...words } })).toBe(
+      guidedGrammar({ kind: 'json-schema', schema: { type: 'integer' } }),
+    )
+  })
+
+  it('nesting without end, and schemas that grow without end - are refused, not followed', () => {
+    let schema: unknown = { type: 'null' }
+    for (let i = 0; i < 200; i++) schema = { type: 'array', items: schema }
+    expect(refusal(schema)).toContain('nested deeper')
+    const twice = (next: number) => ({ allOf: [{ $ref: `#/$defs/d${next}` }, { required: ['a'] }] })
+    const doubling = Object.fromEntries(
+      Array.from({ length: 40 }, (_, i) => [
+        `d${i}`,
+        { type: 'object', properties: { a: twice(i + 1), b: twice(i + 1) } },
+      ]),
+    )
+    const all = { $ref: '#/$defs/d0', $defs: { ...doubling, d40: { type: 'object' } } }
+    expect(refusal(all)).toMatch(/nested deeper|too large/)
+  })
+})
+
+const FORMAT_CHECKS: Readonly<Record<string, (text: string) => boolean>> = {
+  date: (text) => z.iso.date().safeParse(text).success,
+  time: (text) => /^\d\d:\d\d:\d\d/.test(text) && !Number.isNaN(Date.parse(`2020-01-01T${text}`)),
+  'date-time': (text) => z.iso.datetime({ offset: true }).safeParse(text).success,
+  duration: (text) => z.iso.duration().safeParse(text).success,
+  email: (text) => z.email().safeParse(text).success,
+  hostname: (text) => z.hostname().safeParse(text).success,
+  ipv4: (text) => z.ipv4().safeParse(text).success,
+  ipv6: (text) => z.ipv6().safeParse(text).success,
+  uuid: (text) => z.uuid().safeParse(text).success,
+}
+
+const name = fc.constantFrom('a', 'b', 'ü', 'x y', '"', '名')
+const leaf: fc.Arbitrary<Schema> = fc.oneof(
+  fc.constantFrom<Schema>(
+    { type: 'null' },
+    { type: 'boolean' },
+    { type: 'integer' },
+    { type: 'number' },
+    { type: 'string' },
+  ),
+  fc.record({
+    type: fc.constant('integer'),
+    minimum: fc.integer({ min: -99, max: 9 }),
+    maximum: fc.integer({ min: 9, max: 999 }),
+  }),
+  fc.record({
+    type: fc.constant('number'),
+    minimum: fc.constantFrom(-1.5, 0, 0.25),
+    exclusiveMaximum: fc.constantFrom(0.5, 3, 12.75),
+  }),
+  fc.record({
+    type: fc.constant('string'),
+    minLength: fc.nat(3),
+    maxLength: fc.integer({ min: 3, max: 6 }),
+  }),
+  fc.record({
+    type: fc.constant('string'),
+    pattern: fc.constantFrom('^[a-z]+$', '^\\d{2,3}$', '^(x|"y")?$'),
+  }),
+  fc.record({
+    enum: fc.uniqueArray(fc.oneof(name, fc.integer(), fc.constant(null)), {
+      minLength: 1,
+      maxLength: 4,
+    }),
+  }),
+)
+const { schema: anySchema } = fc.letrec<{ schema: Schema }>((tie) => ({
+  schema: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    leaf,
+    fc.record({
+      type: fc.constant('array'),
+      items: tie('schema'),
+      minItems: fc.nat(2),
+      maxItems: fc.integer({ min: 2, max: 4 }),
+    }),
+    fc.record({ anyOf: fc.array(tie('schema'), { minLength: 1, maxLength: 3 }) }),
+    fc
+      .tuple(fc.dictionary(name, tie('schema'), { minKeys: 1, maxKeys: 4 }), fc.array(name))
+      .map(([properties, names]) => ({
+        type: 'object',
+        properties,
+        required: [...new Set(names)].filter((key) => Object.hasOwn(properties, key)),
+        additionalProperties: false,
+      })),
+    fc.record({ type: fc.constant('object'), additionalProperties: tie('schema') }),
+  ),
+}))

@@ -1,0 +1,332 @@
+/**
+ * A JSON schema as a GBNF grammar whose every output is valid for the schema.
+ *
+ * The grammar may be narrower than the schema (properties come in the schema's order, where it names some there are no
+ * others, a pattern is matched from begin to end), never wider: a keyword that cannot be enforced is refused by name.
+ */
+import { BatonError } from '../../base/index.ts'
+import { invalid as refuse, unsupported } from './grammar-refusal.ts'
+import { gbnfText, jsonRules } from './json-gbnf.ts'
+import { propertiesOf, refuseOtherNames } from './json-object-names.ts'
+import { resolvePointer } from './json-pointer.ts'
+import { ENFORCED, isDescribing, isStore } from './json-schema-keywords.ts'
+import { listOf } from './json-schema-list.ts'
+import { merged } from './json-schema-merge.ts'
+import { areDisjoint } from './json-schema-overlap.ts'
+import { isSchema, typesOf, valuesOfTypes } from './json-schema-types.ts'
+import type { Schema } from './json-schema-types.ts'
+import { integerGbnf, numberGbnf } from './number-gbnf.ts'
+import { countBound, stringGbnf } from './string-gbnf.ts'
+
+const DEPTH_MAX = 64
+const RULES_MAX = 5000
+const ONE_OF_MAX = 100
+
+/** Throws `request.unsupported_parameter` or `request.invalid_argument`; the message tells where in the schema. */
+export function jsonSchemaToGbnf(schema: unknown): string {
+  const writer = new SchemaWriter(schema)
+  try {
+    const root = writer.expression(schema)
+    return `root ::= ws ${root}\n${writer.rules.join('')}${jsonRules()}`
+  } catch (thrown) {
+    if (!(thrown instanceof BatonError) || writer.path.length === 0) throw thrown
+    const where = writer.path.map((part) => `/${part}`).join('')
+    throw new BatonError(thrown.code, `${thrown.message} (in the schema at ${where})`, {
+      data: thrown.data,
+      cause: thrown,
+    })
+  }
+}
+
+class SchemaWriter {
+  readonly rules: string[] = []
+  /** Where the writer is; stays as it was when something is refused. */
+  readonly path: string[] = []
+  readonly #root: unknown
+  readonly #namesOfRefs = new Map<string, string>()
+  /** References that are being written and have written nothing yet. */
+  #open = new Set<string>()
+
+  constructor(root: unknown) {
+    this.#root = root
+  }
+
+  /** A GBNF expression that stands alone: a rule's name or a group. */
+  expression(given: unknown): string {
+    if (this.path.length > DEPTH_MAX) throw invalid(`it is nested deeper than ${DEPTH_MAX} levels`)
+    if (given === true) return 'value'
+    if (given === false) throw invalid('no value is valid for it')
+    const schema = this.#flat(given)
+    if (typeof schema === 'boolean') return this.expression(schema)
+    if (typeof schema['$ref'] === 'string') return this.#reference(schema['$ref'])
+    for (const keyword of ['anyOf', 'oneOf'] as const) {
+      if (keyword in schema) return this.#alternatives(schema, keyword)
+    }
+    if ('const' in schema || 'enum' in schema) return listed(schema)
+    const types = typesOf(schema)
+    if (types.length === 0) return 'value'
+    return group(types.map((type) => this.#typed({ ...schema, type })))
+  }
+
+  /** Without `allOf`, and without anything beside `$ref`. */
+  #flat(given: unknown): Schema | boolean {
+    if (!isSchema(given)) throw invalid('a schema must be an object, true or false')
+    for (const keyword of Object.keys(given)) {
+      if (!ENFORCED.has(keyword) && !isDescribing(keyword)) throw unsupported(`'${keyword}'`)
+    }
+    const { allOf, ...rest } = given
+    const schema = Object.fromEntries(
+      Object.entries(rest).filter(([keyword]) => !isDescribing(keyword) && !isStore(keyword)),
+    )
+    const parts = allOf === undefined ? [] : listOf(allOf, 'allOf')
+    if (parts.length === 0 && (schema['$ref'] === undefined || Object.keys(schema).length === 1))
+      return schema
+    return this.#inside('allOf', () => this.#conjunction(schema, parts))
+  }
+
+  #conjunction(schema: Schema, parts: readonly unknown[]): Schema | boolean {
+    const { $ref: pointer, ...rest } = schema
+    const targets = pointer === undefined ? [] : [resolvePointer(this.#root, pointer)]
+    if (Object.keys(rest).length === 0 && targets.length + parts.length === 1) {
+      const [only] = [...targets, ...parts]
+      return typeof only === 'boolean' ? only : this.#flat(only)
+    }
+    let all: Schema | boolean = rest
+    for (const part of [...targets, ...parts]) {
+      const said = typeof part === 'boolean' ? part : this.#resolved(part)
+      all = merged(all, said)
+    }
+    if (typeof all === 'boolean') return all
+    // Two lists of alternatives: one is taken first, the other one waits in `allOf`.
+    return 'allOf' in all && ('anyOf' in all || 'oneOf' in all) ? all : this.#flat(all)
+  }
+
+  /** What a schema that is only a reference refers to. */
+  #resolved(given: unknown): Schema | boolean {
+    const schema = this.#flat(given)
+    if (typeof schema === 'boolean' || typeof schema['$ref'] !== 'string') return schema
+    const { $ref: pointer } = schema
+    const target = resolvePointer(this.#root, pointer)
+    if (typeof target === 'boolean') return target
+    return this.#inside('$ref', () => this.#resolved(target))
+  }
+
+  #alternatives(schema: Schema, keyword: 'anyOf' | 'oneOf'): string {
+    const { [keyword]: given, ...rest } = schema
+    const isPlain = Object.keys(rest).length === 0
+    const options = listOf(given, keyword).flatMap((option, index) => {
+      const both = isPlain
+        ? option
+        : this.#inside(`${keyword}/${index}`, () => this.#both(rest, option))
+      return both === false ? [] : [both]
+    })
+    if (options.length === 0) throw invalid(`'${keyword}' leaves no option`)
+    if (keyword === 'oneOf') this.#refuseOverlap(options)
+    return group(
+      options.map((option, index) =>
+        this.#inside(`${keyword}/${index}`, () => this.expression(option)),
+      ),
+    )
+  }
+
+  #both(rest: Schema, option: unknown): Schema | boolean {
+    return merged(rest, typeof option === 'boolean' ? option : this.#resolved(option))
+  }
+
+  /** Every pair is compared. */
+  #refuseOverlap(options: readonly unknown[]): void {
+    if (options.length > ONE_OF_MAX) throw unsupported(`'oneOf' of more than ${ONE_OF_MAX} options`)
+    const resolve = (schema: unknown): unknown =>
+      isSchema(schema) ? this.#inside('oneOf', () => this.#resolved(schema)) : schema
+    const resolved = options.map(resolve)
+    resolved.forEach((option, index) => {
+      const rival = resolved.slice(0, index).find((other) => !areDisjoint(option, other, resolve))
+      if (rival === undefined) return
+      throw unsupported(
+        `'oneOf' whose options may hold at once (option ${index + 1}); 'anyOf' can be held, and so can options ` +
+          'that differ in type or in the constant of a required property',
+      )
+    })
+  }
+
+  #typed(schema: Schema): string {
+    switch (schema['type']) {
+      case 'object':
+        return this.#object(schema)
+      case 'array':
+        return this.#array(schema)
+      case 'string':
+        return `( ${stringGbnf(schema)} ws )`
+      case 'integer':
+        return integerGbnf(schema)
+      case 'number':
+        return numberGbnf(schema)
+      case 'boolean':
+        return 'boolean'
+      case 'null':
+        return 'null'
+      default:
+        throw invalid(`type ${JSON.stringify(schema['type'])} is not known`)
+    }
+  }
+
+  #object(schema: Schema): string {
+    const properties = propertiesOf(schema)
+    if (properties.size === 0) return this.#map(schema)
+    const required = new Set(listOf(schema['required'] ?? [], 'required').map(String))
+    refuseOtherNames(schema, properties, required)
+    let more = '""'
+    const firsts: string[] = []
+    // From the last property to the first: what may follow when nothing, or something, stands before it.
+    for (const [key, property] of [...properties].toReversed()) {
+      const isRequired = required.has(key)
+      if (property === false && !isRequired) continue
+      const value = this.#within(`properties/${key}`, () => this.expression(property))
+      const pair = this.#rule(`${gbnfText(JSON.stringify(key))} ws ":" ws ${value}`)
+      if (isRequired) firsts.length = 0
+      firsts.unshift(`${pair} ${more}`)
+      more = this.#rule(isRequired ? `"," ws ${pair} ${more}` : `( "," ws ${pair} )? ${more}`)
+    }
+    if (properties.size > 0 && required.size === 0) firsts.push('""')
+    return this.#rule(`"{" ws ${group(firsts)} "}" ws`)
+  }
+
+  #map(schema: Schema): string {
+    const patterns = Object.entries(
+      isSchema(schema['patternProperties']) ? schema['patternProperties'] : {},
+    )
+    const names = schema['propertyNames'] ?? true
+    if (patterns.length > 1) throw unsupported("more than one of 'patternProperties'")
+    if (patterns.length > 0 && names !== true)
+      throw unsupported("'patternProperties' beside 'propertyNames'")
+    const [pattern, ofPattern] = patterns[0] ?? []
+    const least = countBound(schema, 'minProperties') ?? 0
+    const most = countBound(schema, 'maxProperties')
+    // A name may come twice and counts once.
+    if (least > 1) throw unsupported("'minProperties' above 1")
+    const extra = pattern === undefined ? (schema['additionalProperties'] ?? true) : ofPattern
+    if (extra === false || most === 0) {
+      if (least > 0) throw invalid('no value is valid for it')
+      return this.#rule('"{" ws "}" ws')
+    }
+    const key = this.#within('propertyNames', () =>
+      this.expression(
+        pattern === undefined ? merged({ type: 'string' }, names) : { type: 'string', pattern },
+      ),
+    )
+    const where = pattern === undefined ? 'additionalProperties' : 'patternProperties'
+    const pair = this.#rule(`${key} ":" ws ${this.#within(where, () => this.expression(extra))}`)
+    return this.#rule(`"{" ws ${repeated(pair, least, most)} "}" ws`)
+  }
+
+  #array(schema: Schema): string {
+    const least = countBound(schema, 'minItems') ?? 0
+    let most = countBound(schema, 'maxItems')
+    if (most !== undefined && most < least) throw invalid("'maxItems' is below 'minItems'")
+    if (schema['uniqueItems'] === true && (most ?? Infinity) > 1) throw unsupported("'uniqueItems'")
+    const { items = true } = schema
+    // Before 2020 a list of schemas stood in `items`.
+    const places = Array.isArray(items) ? items : listOf(schema['prefixItems'] ?? [], 'prefixItems')
+    const rest = Array.isArray(items) ? (schema['additionalItems'] ?? true) : items
+    if (places.length > 0) return this.#tuple(places, rest, least, most)
+    if (rest === false) most = 0
+    if (most === 0) {
+      if (least > 0) throw invalid('no value is valid for it')
+      return this.#rule('"[" ws "]" ws')
+    }
+    const item = this.#named(this.#within('items', () => this.expression(rest)))
+    return this.#rule(`"[" ws ${repeated(item, least, most)} "]" ws`)
+  }
+
+  /** Items by place; more than those only where `minItems` wants them. */
+  #tuple(
+    places: readonly unknown[],
+    rest: unknown,
+    least: number,
+    most: number | undefined,
+  ): string {
+    const count = Math.min(Math.max(places.length, least), most ?? Infinity)
+    const items = Array.from({ length: count }, (_, index) => {
+      const schema = index < places.length ? places[index] : rest
+      return this.#within(`prefixItems/${index}`, () => this.expression(schema))
+    })
+    let tail = '""'
+    for (const [index, item] of [...items.entries()].toReversed()) {
+      const piece = `${index === 0 ? '' : '"," ws '}${item} ${tail}`
+      tail = this.#rule(index < least ? piece : `( ${piece} )?`)
+    }
+    return this.#rule(`"[" ws ${tail} "]" ws`)
+  }
+
+  #reference(pointer: string): string {
+    const known = this.#namesOfRefs.get(pointer)
+    if (known !== undefined) {
+      if (this.#open.has(known)) throw invalid(`'${pointer}' refers to itself`)
+      return known
+    }
+    const name = `ref-${this.#namesOfRefs.size}`
+    this.#namesOfRefs.set(pointer, name)
+    this.#open.add(name)
+    const target = resolvePointer(this.#root, pointer)
+    const body = this.#inside(pointer, () => this.expression(target))
+    this.#open.delete(name)
+    this.rules.push(`${name} ::= ${body}\n`)
+    return name
+  }
+
+  /** Behind a bracket or a comma: a reference may come back to where it began. */
+  #within<T>(part: string, write: () => T): T {
+    const open = this.#open
+    this.#open = new Set()
+    const result = this.#inside(part, write)
+    this.#open = open
+    return result
+  }
+
+  #inside<T>(part: string, write: () => T): T {
+    if (this.path.length > DEPTH_MAX) throw invalid(`it is nested deeper than ${DEPTH_MAX} levels`)
+    this.path.push(part)
+    const result = write()
+    this.path.pop()
+    return result
+  }
+
+  /** What is repeated is one rule: llama.cpp writes repetitions out. */
+  #named(expression: string): string {
+    return /^[\w-]+$/.test(expression) ? expression : this.#rule(expression)
+  }
+
+  #rule(body: string): string {
+    if (this.rules.length >= RULES_MAX) throw invalid('it is too large')
+    const name = `rule-${this.rules.length}`
+    this.rules.push(`${name} ::= ${body}\n`)
+    return name
+  }
+}
+
+function listed(schema: Schema): string {
+  const fine = new Set(['const', 'enum', 'type'])
+  const other = Object.keys(schema).find((keyword) => !fine.has(keyword))
+  if (other !== undefined)
+    throw unsupported(`'${'const' in schema ? 'const' : 'enum'}' together with '${other}'`)
+  const both = merged(schema, 'const' in schema ? { const: schema['const'] } : true)
+  const list = typeof both === 'boolean' ? [] : (both['enum'] ?? [])
+  const values = valuesOfTypes(listOf(list, 'enum'), schema)
+  if (values.length === 0) throw invalid("'enum' leaves no value")
+  return group(values.map((value) => `${gbnfText(JSON.stringify(value) ?? 'null')} ws`))
+}
+
+function repeated(item: string, least: number, most: number | undefined): string {
+  const rest = `( "," ws ${item} ){${Math.max(0, least - 1)},${most === undefined ? '' : most - 1}}`
+  return least === 0 ? `( ${item} ${rest} )?` : `${item} ${rest}`
+}
+
+function group(options: readonly string[]): string {
+  return options.length === 1 && /^[\w-]+$/.test(options[0] ?? '')
+    ? (options[0] ?? '')
+    : `( ${options.join(' | ')} )`
+}
+
+function invalid(what: string): BatonError {
+  return refuse(`the JSON schema cannot be used: ${what}`)
+}

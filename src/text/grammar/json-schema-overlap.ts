@@ -1,0 +1,81 @@
+/**
+ * Whether two JSON schemas can have a value in common. `oneOf` promises that exactly one option holds, which a grammar
+ * can keep only when no value fits two of them.
+ */
+import { commonTypes, isSchema, typesOf } from './json-schema-types.ts'
+import type { Schema } from './json-schema-types.ts'
+
+const DEPTH_MAX = 4
+
+/** True only when it is certain that no value is valid for both. */
+export function areDisjoint(a: unknown, b: unknown, resolve: Resolve, depth = 0): boolean {
+  const [left, right] = [resolve(a), resolve(b)]
+  if (left === false || right === false) return true
+  if (!isSchema(left) || !isSchema(right) || depth > DEPTH_MAX) return false
+  const [leftTypes, rightTypes] = [certainTypes(left), certainTypes(right)]
+  if (leftTypes.length > 0 && rightTypes.length > 0) {
+    const common = commonTypes(leftTypes, rightTypes)
+    if (common.length === 0) return true
+    if (haveDisjointValues(left, right)) return true
+    return (
+      common.every((type) => type === 'object') && areDisjointObjects(left, right, resolve, depth)
+    )
+  }
+  return haveDisjointValues(left, right)
+}
+
+/** Follows `$ref`; gives the schema that says something. */
+export type Resolve = (schema: unknown) => unknown
+
+function valuesOf(schema: Schema): readonly unknown[] | null {
+  if ('const' in schema) return [schema['const']]
+  return Array.isArray(schema['enum']) ? (schema['enum'] as unknown[]) : null
+}
+
+function certainTypes(schema: Schema): readonly unknown[] {
+  const values = valuesOf(schema)
+  if (values === null) return typesOf(schema)
+  return [...new Set(values.map(typeOf))]
+}
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'array'
+  if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number'
+  return typeof value
+}
+
+function haveDisjointValues(left: Schema, right: Schema): boolean {
+  const [a, b] = [valuesOf(left), valuesOf(right)]
+  if (a === null || b === null) return false
+  const texts = new Set(a.map((value) => JSON.stringify(value)))
+  return b.every((value) => !texts.has(JSON.stringify(value)))
+}
+
+/** A property that one must have and the other cannot have so. */
+function areDisjointObjects(left: Schema, right: Schema, resolve: Resolve, depth: number): boolean {
+  return (
+    [
+      [left, right],
+      [right, left],
+    ] as const
+  ).some(([one, other]) =>
+    requiredOf(one).some((key) => {
+      const own = propertyOf(one, key)
+      const others = propertyOf(other, key)
+      if (others === undefined) return other['additionalProperties'] === false
+      const isInBoth = requiredOf(other).includes(key)
+      return isInBoth && own !== undefined && areDisjoint(own, others, resolve, depth + 1)
+    }),
+  )
+}
+
+function requiredOf(schema: Schema): readonly string[] {
+  const { required } = schema
+  return Array.isArray(required) ? required.map(String) : []
+}
+
+function propertyOf(schema: Schema, key: string): unknown {
+  const { properties } = schema
+  return isSchema(properties) && Object.hasOwn(properties, key) ? properties[key] : undefined
+}

@@ -1,0 +1,41 @@
+/** Bounds on the length of what a regular expression matches. */
+import type { Regex } from './regex-syntax.ts'
+
+/** How many characters the matched texts have; `most` undefined: without bound. */
+export function regexLength(regex: Regex): {
+  readonly least: number
+  readonly most: number | undefined
+} {
+  switch (regex.kind) {
+    case 'set':
+      return { least: 1, most: 1 }
+    case 'begin':
+    case 'end':
+      return { least: 0, most: 0 }
+    case 'sequence':
+      return regex.parts.map(regexLength).reduce(
+        (sum, part) => ({
+          least: sum.least + part.least,
+          most:
+            sum.most === undefined || part.most === undefined ? undefined : sum.most + part.most,
+        }),
+        { least: 0, most: 0 as number | undefined },
+      )
+    case 'choice': {
+      const options = regex.options.map(regexLength)
+      const most = options.map((option) => option.most)
+      return {
+        least: Math.min(...options.map((option) => option.least)),
+        most: most.includes(undefined) ? undefined : Math.max(...most.map((value) => value ?? 0)),
+      }
+    }
+    case 'repeat': {
+      const { least, most } = regexLength(regex.part)
+      const isOpen = regex.most === undefined || most === undefined
+      return {
+        least: least * regex.least,
+        most: isOpen && most !== 0 ? undefined : (most ?? 0) * (regex.most ?? 0),
+      }
+    }
+  }
+}
