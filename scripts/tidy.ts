@@ -5,8 +5,9 @@
  */
 import { readFileSync, readdirSync } from 'node:fs'
 import { join, relative, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
 
-const ROOT = new URL('..', import.meta.url).pathname
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const LINES_MAX = 500
 const EDGE_ROOMS = new Set(['host', 'cli'])
 /** Doors beside a room's own index.ts; each is a sub-path export of the package. */

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import {
   cpSync,
   mkdirSync,
@@ -66,6 +66,23 @@ describe('the package', () => {
       expect(readFileSync(join(ROOT, types), 'utf8')).toContain('export')
     },
   )
+
+  it('what is published - the built code, the model and the pages, and nothing of the workshop', () => {
+    const packed = spawnSync('npm', ['pack', '--dry-run', '--json'], {
+      cwd: ROOT,
+      encoding: 'utf8',
+    })
+    const list = JSON.parse(packed.stdout) as readonly { files: readonly { path: string }[] }[]
+    const paths = (list[0]?.files ?? []).map(({ path }) => path)
+    const doors = Object.values(manifest.exports).flatMap((door) =>
+      typeof door === 'string' ? [door] : Object.values(door as Record<string, string>),
+    )
+    for (const path of [...doors, 'dist/cli/main.js', 'models/storyteller/storyteller-q8_0.gguf'])
+      expect(paths).toContain(path.replace('./', ''))
+    expect(paths.filter((path) => /\.test\.|tsbuildinfo|^(src|test|bench|\.)/.test(path))).toEqual(
+      [],
+    )
+  })
 
   it('dependencies - each has its line of reason', () => {
     const page = readFileSync(join(ROOT, 'docs/dependencies.md'), 'utf8')

@@ -6,6 +6,7 @@ import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { BatonError } from '../src/base/index.ts'
 import { FileDiscovery, TcpRequestPlane } from '../src/host/index.ts'
@@ -13,7 +14,7 @@ import type { WorkerReport } from '../src/host/index.ts'
 import type { Chunk, GenerateRequest, WorkerCard } from '../src/request/index.ts'
 import { until } from './until.ts'
 
-const FIXTURE = new URL('./fixtures/worker-process.ts', import.meta.url).pathname
+const FIXTURE = fileURLToPath(new URL('./fixtures/worker-process.ts', import.meta.url))
 
 const ends: (() => unknown)[] = []
 

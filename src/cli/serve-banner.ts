@@ -9,6 +9,8 @@ import { shmOf } from './hosted-options.ts'
 import { BATON_VERSION } from './version.ts'
 
 const QUESTION = 'Tell me a story about a brave fox named Mira who lives in the forest.'
+/** How this very Baton is called: from a clone, or as a package of somebody's. */
+const BATON = import.meta.url.includes('/node_modules/') ? 'npx baton' : 'npm run -s baton --'
 const MODE_NAMES = { agg: 'aggregated', prefill: 'prefill', decode: 'decode' } as const
 
 export function serveBanner(
@@ -33,7 +35,7 @@ export function serveBanner(
     '',
     'Try it:',
     `  curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`,
-    `or talk:  npm run -s baton -- chat${port === 8000 ? '' : ` --url ${url}`}`,
+    `or talk:  ${BATON} chat${port === 8000 ? '' : ` --url ${url}`}`,
     'Ctrl-C drains and ends.',
   ].join('\n')
 }

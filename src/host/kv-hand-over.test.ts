@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import { BatonError, randomInt, seededRandom, workerIdOf } from '../base/index.ts'
 import { KvBlockStore } from '../engine/index.ts'
@@ -23,7 +24,9 @@ import { until } from '../../test/until.ts'
 
 const BLOCK_TOKENS = 4
 const BYTES_PER_TOKEN = 8
-const MODEL = new URL('../../models/storyteller/storyteller-q8_0.gguf', import.meta.url).pathname
+const MODEL = fileURLToPath(
+  new URL('../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
+)
 
 const ends: (() => Promise<unknown>)[] = []
 

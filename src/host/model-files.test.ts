@@ -1,10 +1,11 @@
 import { copyFile, mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { loadModelText } from './model-files.ts'
 
-const MODEL = new URL('../../models/storyteller/', import.meta.url).pathname
+const MODEL = fileURLToPath(new URL('../../models/storyteller/', import.meta.url))
 const GGUF = `${MODEL}storyteller-q8_0.gguf`
 
 let folder: string

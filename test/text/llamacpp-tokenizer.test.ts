@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp'
 import type { Llama } from 'node-llama-cpp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -12,7 +13,7 @@ import type { GgufEntry } from '../gguf/gguf-writer.ts'
 import { bpeVocabulary, spmVocabulary, trainMerges } from '../gguf/vocabularies.ts'
 import { randomTexts, UNKIND_TEXTS } from './unkind-texts.ts'
 
-const MODELS = new URL('../../models/storyteller/', import.meta.url).pathname
+const MODELS = fileURLToPath(new URL('../../models/storyteller/', import.meta.url))
 const SEED = 20251121
 const TEXTS = [...UNKIND_TEXTS, ...randomTexts(SEED, 300)]
 const PRE_TOKENIZERS = [
