@@ -1,47 +1,79 @@
 /**
  * Takes the JSON arguments of the mock engine that others use (snake_case, unknown fields refused) as options here.
  *
- * What is not modelled is refused by name when it is set to something: vendor timing databases, speculative decoding,
- * offload tiers, ZeroMQ ports. What only concerns registration is accepted and left to the worker.
+ * Each argument does what it says or is refused by name with the reason: what needs a vendor's database, what belongs
+ * to the router, what is not modelled. Two are Baton's own, because a name is needed for them: `timing`, and the
+ * memory sizes that a fraction is of.
  */
 import { BatonError } from '../../base/index.ts'
 import { parseDisaggregationMode } from '../../request/index.ts'
+import { countOf, flagOf, isRecord, numberOf, oneOf, refuse, textOf } from './mock-arg-value.ts'
+import {
+  checkTrtllm,
+  engineTypeOf,
+  MEMORY_ARGS,
+  memoryBlocks,
+  OFFLOAD_ARGS,
+  offloadOf,
+  sglangOf,
+} from './mock-arg-groups.ts'
+import { plannerTiming } from './planner-profile.ts'
+import { replayScript } from './replay-rows.ts'
+import { createSchedulerConfig } from './scheduler-config.ts'
 import type { SimEngineOptions } from './sim-options.ts'
+import { timingOf } from './timing-arg.ts'
 
 export type MockEngineOptions = Partial<Omit<SimEngineOptions, 'clock' | 'model'>>
 
-type Field = (value: unknown, name: string) => Partial<MockEngineOptions>
+/** Files that arguments name; the engine's room reads none itself. Throws what the reader throws. */
+export interface MockArgFiles {
+  /** The five arrays of a planner's profile. */
+  profile(path: string): unknown
+  text(path: string): string
+}
 
-const ACCEPTED_UNUSED: Field = () => ({})
+type Field = (value: unknown, name: string) => MockEngineOptions
+
+const TOGETHER = new Set([
+  'engine_type',
+  'sglang',
+  'trtllm',
+  'has_perf_model',
+  'planner_profile_data',
+  'timing',
+  'response_replay_trace_path',
+  ...OFFLOAD_ARGS,
+  ...MEMORY_ARGS,
+])
 
 const FIELDS: Readonly<Record<string, Field>> = {
-  engine_type: (value, name) => ({
-    engineType: oneOf(name, value, ['vllm', 'sglang', 'trtllm'] as const),
-  }),
-  num_gpu_blocks: (value, name) => (value === null ? {} : { blockCount: count(name, value, 1) }),
+  num_gpu_blocks: (value, name) => (value === null ? {} : { blockCount: countOf(name, value, 1) }),
   block_size: (value, name) => {
-    const size = count(name, value, 0)
+    const size = countOf(name, value, 0)
     return size === 0 ? {} : { blockTokens: size }
   },
-  max_model_len: (value, name) => (value === null ? {} : { maxModelLength: count(name, value, 1) }),
-  max_num_seqs: (value, name) => ({ maxSequences: value === null ? null : count(name, value, 1) }),
-  max_num_batched_tokens: (value, name) => ({
-    tokenBudget: value === null ? null : count(name, value, 1),
+  max_model_len: (value, name) =>
+    value === null ? {} : { maxModelLength: countOf(name, value, 1) },
+  max_num_seqs: (value, name) => ({
+    maxSequences: value === null ? null : countOf(name, value, 1),
   }),
-  enable_prefix_caching: (value, name) => ({ prefixCaching: flag(name, value) }),
-  enable_chunked_prefill: (value, name) => ({ chunkedPrefill: flag(name, value) }),
-  speedup_ratio: (value, name) => ({ speedupRatio: number(name, value, 0) }),
-  decode_speedup_ratio: (value, name) => ({ decodeSpeedupRatio: number(name, value, 0) }),
-  dp_size: (value, name) => ({ dataParallelSize: count(name, value, 1) }),
+  max_num_batched_tokens: (value, name) => ({
+    tokenBudget: value === null ? null : countOf(name, value, 1),
+  }),
+  enable_prefix_caching: (value, name) => ({ prefixCaching: flagOf(name, value) }),
+  enable_chunked_prefill: (value, name) => ({ chunkedPrefill: flagOf(name, value) }),
+  speedup_ratio: (value, name) => ({ speedupRatio: numberOf(name, value, 0) }),
+  decode_speedup_ratio: (value, name) => ({ decodeSpeedupRatio: numberOf(name, value, 0) }),
+  dp_size: (value, name) => ({ dataParallelSize: countOf(name, value, 1) }),
   startup_time: (value, name) =>
-    value === null ? {} : { startupMs: number(name, value, 0) * 1000 },
-  worker_type: (value, name) => ({ mode: parseDisaggregationMode(text(name, value)) }),
-  is_prefill: (value, name) => (flag(name, value) ? { mode: 'prefill' } : {}),
-  is_decode: (value, name) => (flag(name, value) ? { mode: 'decode' } : {}),
+    value === null ? {} : { startupMs: numberOf(name, value, 0) * 1000 },
+  worker_type: (value, name) => ({ mode: parseDisaggregationMode(textOf(name, value)) }),
+  is_prefill: (value, name) => (flagOf(name, value) ? { mode: 'prefill' } : {}),
+  is_decode: (value, name) => (flagOf(name, value) ? { mode: 'decode' } : {}),
   kv_bytes_per_token: (value, name) =>
-    value === null ? {} : { kvBytesPerToken: count(name, value, 0) },
+    value === null ? {} : { kvBytesPerToken: countOf(name, value, 0) },
   kv_transfer_bandwidth: (value, name) =>
-    value === null ? {} : { kvTransferBandwidth: number(name, value, 0) },
+    value === null ? {} : { kvTransferBandwidth: numberOf(name, value, 0) },
   kv_transfer_timing_mode: (value, name) => ({
     kvTransferTiming:
       oneOf(name, value, ['full_prompt', 'destination_missing'] as const) === 'full_prompt'
@@ -50,107 +82,120 @@ const FIELDS: Readonly<Record<string, Field>> = {
   }),
   reasoning: (value, name) => (value === null ? {} : { reasoning: reasoningOf(name, value) }),
   preemption_mode: (value, name) => ({ preemption: oneOf(name, value, ['lifo', 'fifo'] as const) }),
-  sglang: (value, name) => (value === null ? {} : sglangOf(name, value)),
-  trtllm: ACCEPTED_UNUSED,
-  has_perf_model: ACCEPTED_UNUSED,
-  enable_local_indexer: ACCEPTED_UNUSED,
-  bootstrap_port: ACCEPTED_UNUSED,
-  handoff_session_timeout_ms: ACCEPTED_UNUSED,
-  router_queue_policy: ACCEPTED_UNUSED,
+  bootstrap_port: (value, name) =>
+    value === null ? {} : { bootstrapPort: countOf(name, value, 0, 65_535) },
+  handoff_session_timeout_ms: (value, name) => ({ handOffTimeoutMs: countOf(name, value, 1) }),
+  // Every worker of Baton keeps an index of its blocks for routers that come late; without one there is no resuming.
+  enable_local_indexer: (value, name) => (flagOf(name, value), {}),
+  // The seed of drafts that are only made with aic_nextn, which is refused.
+  aic_mtp_seed: (value, name) => (countOf(name, value, 0), {}),
 }
 
-const NOT_MODELLED =
-  /^(aic_\w+|planner_profile_data|num_g[23]_blocks|enable_g4_storage|offload_batch_size|bandwidth_\w+|zmq_\w+|response_replay_trace_path|gpu_memory_utilization|mem_fraction_static|free_gpu_memory_fraction)$/
+const REFUSED: readonly (readonly [RegExp, string])[] = [
+  [
+    /^aic_(nextn|nextn_accept_rates)$/,
+    'speculative decoding is not modelled; decode_speedup_ratio makes decoding faster',
+  ],
+  [
+    /^aic_\w+$/,
+    'AI Configurator reads a database of its vendor; give measured tables as planner_profile_data, or timing',
+  ],
+  [/^zmq_\w+$/, "Baton's workers tell KV events over the connections of the request plane"],
+  [/^router_queue_policy$/, 'it is an option of the router, not of an engine'],
+]
 
 /** Throws `config.invalid` with the name of the argument that is wrong. */
-export function parseMockEngineArgs(json: string): MockEngineOptions {
+export function parseMockEngineArgs(json: string, files?: MockArgFiles): MockEngineOptions {
   let parsed: unknown
   try {
     parsed = JSON.parse(json)
   } catch (cause) {
     throw new BatonError('config.invalid', 'the engine arguments are not JSON', { cause })
   }
-  return mockEngineOptions(parsed)
+  return mockEngineOptions(parsed, files)
 }
 
-export function mockEngineOptions(args: unknown): MockEngineOptions {
+export function mockEngineOptions(args: unknown, files?: MockArgFiles): MockEngineOptions {
   if (!isRecord(args)) throw new BatonError('config.invalid', 'engine arguments are an object')
-  if (args.is_prefill === true && args.is_decode === true)
+  if (args['is_prefill'] === true && args['is_decode'] === true)
     refuse('is_prefill', true, 'false when is_decode is true')
-  let options: MockEngineOptions = {}
+  let options: MockEngineOptions = { engineType: engineTypeOf(args) }
   for (const [name, value] of Object.entries(args)) {
     const field = Object.hasOwn(FIELDS, name) ? FIELDS[name] : undefined
     if (field !== undefined) options = { ...options, ...field(value, name) }
-    else if (!NOT_MODELLED.test(name)) refuse(name, value, 'left out: there is no such argument')
-    else if (value !== null && value !== false)
-      refuse(name, value, 'left out: the simulated engine does not model it')
+    else if (!TOGETHER.has(name)) refuseUnknown(name, value)
   }
-  return options
+  checkTrtllm(args['trtllm'])
+  options = withSglang(options, sglangOf(args))
+  options = { ...options, ...offloadOf(args), ...timingsOf(args, files), ...replayOf(args, files) }
+  const { blockTokens } = createSchedulerConfig(options)
+  const blockCount = memoryBlocks(args, options.engineType ?? 'vllm', blockTokens)
+  return blockCount === null ? options : { ...options, blockCount }
 }
 
-function sglangOf(name: string, value: unknown): MockEngineOptions {
-  if (!isRecord(value)) return refuse(name, value, 'an object or null')
-  let options: MockEngineOptions = { engineType: 'sglang' }
-  for (const [key, entry] of Object.entries(value)) {
-    const path = `${name}.${key}`
-    if (key === 'schedule_policy') {
-      const policy = oneOf(path, entry, ['fifo', 'fcfs', 'lpm'] as const)
-      options = { ...options, waitingOrder: policy === 'lpm' ? 'longest-prefix' : 'arrival' }
-    } else if (key === 'page_size') options = { ...options, blockTokens: count(path, entry, 1) }
-    else if (key === 'chunked_prefill_size')
-      options = { ...options, tokenBudget: count(path, entry, 1) }
-    else if (!/^(max_prefill_tokens|clip_max_new_tokens|schedule_conservativeness)$/.test(key))
-      refuse(path, entry, 'left out: there is no such argument')
+function refuseUnknown(name: string, value: unknown): void {
+  const reason = REFUSED.find(([pattern]) => pattern.test(name))?.[1]
+  if (reason === undefined) refuse(name, value, 'left out: there is no such argument')
+  if (value !== null && value !== false) refuse(name, value, `left out: ${reason}`)
+}
+
+function withSglang(options: MockEngineOptions, sglang: MockEngineOptions): MockEngineOptions {
+  const { tokenBudget: chunk, blockTokens: page = options.blockTokens ?? 1 } = sglang
+  if (typeof chunk !== 'number') return { ...options, ...sglang }
+  if (chunk % page !== 0)
+    refuse('sglang.chunked_prefill_size', chunk, `a multiple of the block size ${page}`)
+  const tokenBudget = Math.min(chunk, options.tokenBudget ?? Infinity)
+  return { ...options, ...sglang, tokenBudget }
+}
+
+function timingsOf(
+  args: Readonly<Record<string, unknown>>,
+  files: MockArgFiles | undefined,
+): MockEngineOptions {
+  const { planner_profile_data: profile, timing, has_perf_model: hasModel } = args
+  const hasProfile = profile !== undefined && profile !== null
+  if (
+    hasModel !== undefined &&
+    hasModel !== null &&
+    flagOf('has_perf_model', hasModel) &&
+    !hasProfile
+  )
+    refuse('has_perf_model', true, 'left out: the model itself is given as planner_profile_data')
+  if (timing !== undefined && timing !== null) {
+    if (hasProfile) refuse('timing', timing, 'left out: planner_profile_data is given')
+    return { timing: timingOf('timing', timing) }
   }
-  return options
+  if (!hasProfile) return {}
+  const name = 'planner_profile_data'
+  if (typeof profile !== 'string') return { timing: plannerTiming(name, profile) }
+  return { timing: plannerTiming(name, filesOf(name, profile, files).profile(profile)) }
+}
+
+function replayOf(
+  args: Readonly<Record<string, unknown>>,
+  files: MockArgFiles | undefined,
+): MockEngineOptions {
+  const name = 'response_replay_trace_path'
+  const path = args[name]
+  if (path === undefined || path === null) return {}
+  const lines = filesOf(name, path, files).text(textOf(name, path))
+  return { scriptFor: replayScript(name, lines) }
+}
+
+function filesOf(name: string, value: unknown, files: MockArgFiles | undefined): MockArgFiles {
+  return files ?? refuse(name, value, 'left out here: it names a file, and no reader was given')
 }
 
 function reasoningOf(name: string, value: unknown): NonNullable<SimEngineOptions['reasoning']> {
   if (!isRecord(value)) return refuse(name, value, 'an object or null')
-  const ratio = number(`${name}.thinking_ratio`, value.thinking_ratio, 0)
+  const { start_thinking_token_id: start, end_thinking_token_id: end, ...rest } = value
+  const { thinking_ratio: ratio, ...unknown } = rest
+  const [odd] = Object.keys(unknown)
+  if (odd !== undefined)
+    refuse(`${name}.${odd}`, unknown[odd], 'left out: there is no such argument')
   return {
-    startTokenId: count(`${name}.start_thinking_token_id`, value.start_thinking_token_id, 0),
-    endTokenId: count(`${name}.end_thinking_token_id`, value.end_thinking_token_id, 0),
-    ratio: ratio <= 1 ? ratio : refuse(`${name}.thinking_ratio`, ratio, 'between 0 and 1'),
+    startTokenId: countOf(`${name}.start_thinking_token_id`, start, 0),
+    endTokenId: countOf(`${name}.end_thinking_token_id`, end, 0),
+    ratio: numberOf(`${name}.thinking_ratio`, ratio, 0, 1),
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function refuse(name: string, value: unknown, wanted: string): never {
-  throw new BatonError(
-    'config.invalid',
-    `${name} must be ${wanted}, got ${JSON.stringify(value)}`,
-    {
-      data: { option: name },
-    },
-  )
-}
-
-function text(name: string, value: unknown): string {
-  return typeof value === 'string' ? value : refuse(name, value, 'a text')
-}
-
-function oneOf<const T extends string>(name: string, value: unknown, accepted: readonly T[]): T {
-  const lower = typeof value === 'string' ? value.toLowerCase() : ''
-  const found = accepted.find((word) => word === lower)
-  return found ?? refuse(name, value, accepted.join(', '))
-}
-
-function flag(name: string, value: unknown): boolean {
-  return typeof value === 'boolean' ? value : refuse(name, value, 'true or false')
-}
-
-function number(name: string, value: unknown, least: number): number {
-  return typeof value === 'number' && Number.isFinite(value) && value >= least
-    ? value
-    : refuse(name, value, `a number ≥ ${least}`)
-}
-
-function count(name: string, value: unknown, least: number): number {
-  return Number.isSafeInteger(number(name, value, least))
-    ? (value as number)
-    : refuse(name, value, 'a whole number')
 }

@@ -5,7 +5,6 @@
  * preempted. `estimate`: a share of the output that is outstanding; the share falls with every step that decodes, rises
  * to what was needed when something had to be preempted, and begins anew when the engine was idle.
  */
-import type { SchedulerConfig } from './scheduler-config.ts'
 import type { SimSequence } from './sim-sequence.ts'
 
 export type OutputReserveConfig =
@@ -25,17 +24,19 @@ export type OutputReserveConfig =
 const RETRACT_STEPS = 20
 
 export class OutputReserve<Owner> {
-  readonly #config: SchedulerConfig
+  readonly #reserve: OutputReserveConfig
+  readonly #blockTokens: number
   #share: number
 
-  constructor(config: SchedulerConfig) {
-    this.#config = config
-    this.#share = config.reserve.kind === 'estimate' ? config.reserve.initial : 0
+  constructor(reserve: OutputReserveConfig, blockTokens: number) {
+    this.#reserve = reserve
+    this.#blockTokens = blockTokens
+    this.#share = reserve.kind === 'estimate' ? reserve.initial : 0
   }
 
   /** Blocks that must be there for this one to be admitted. */
   footprint(sequence: SimSequence<Owner>, isAlone: boolean): number {
-    const { reserve } = this.#config
+    const reserve = this.#reserve
     if (reserve.kind === 'whole') return this.#blocksAtEnd(sequence)
     if (reserve.kind !== 'estimate' || isAlone) return this.#blocksFor(sequence.length)
     const output = Math.min(outstanding(sequence), reserve.outputMax)
@@ -44,21 +45,21 @@ export class OutputReserve<Owner> {
 
   /** Blocks that those that run may still need. */
   reserved(running: readonly SimSequence<Owner>[]): number {
-    const { reserve, blockTokens } = this.#config
+    const reserve = this.#reserve
     let blocks = 0
     if (reserve.kind === 'whole')
       for (const sequence of running) blocks += this.#blocksAtEnd(sequence) - sequence.blocks.length
     if (reserve.kind !== 'estimate') return blocks
     let tokens = 0
     for (const sequence of running) {
-      tokens += Math.max(0, sequence.length - sequence.blocks.length * blockTokens)
+      tokens += Math.max(0, sequence.length - sequence.blocks.length * this.#blockTokens)
       tokens += Math.min(outstanding(sequence), reserve.outputMax) * this.#share
     }
     return this.#blocksFor(tokens)
   }
 
   afterStep(running: readonly SimSequence<Owner>[], hasPreempted: boolean): void {
-    const { reserve } = this.#config
+    const reserve = this.#reserve
     if (reserve.kind !== 'estimate') return
     if (running.length === 0) this.#share = reserve.initial
     else if (hasPreempted) this.#share = shareNeeded(running)
@@ -66,7 +67,7 @@ export class OutputReserve<Owner> {
   }
 
   #blocksFor(tokens: number): number {
-    return Math.ceil(tokens / this.#config.blockTokens)
+    return Math.ceil(tokens / this.#blockTokens)
   }
 
   /** The KV of the last token is never computed. */

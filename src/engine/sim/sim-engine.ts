@@ -6,7 +6,7 @@
  */
 import { BatonError, sleep } from '../../base/index.ts'
 import type { Clock, WorkerId } from '../../base/index.ts'
-import type { EngineConfig, GenerateRequest } from '../../request/index.ts'
+import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.ts'
 import type { Engine, EngineObserver } from '../engine.ts'
 import type { EngineMetric } from '../engine-metric.ts'
 import type { GenerateContext } from '../generate-context.ts'
@@ -15,6 +15,7 @@ import { hashBlockOfOutput, hashPrompt } from './block-hashing.ts'
 import { createSimEngineConfig, faultOf } from './sim-options.ts'
 import type { SimEngineConfig, SimEngineOptions } from './sim-options.ts'
 import { simEmbedding } from './sim-embedding.ts'
+import { decodeFromRoom, prefillInRoom } from './sim-bootstrap.ts'
 import { SimOutput } from './sim-output.ts'
 import { SimRank } from './sim-rank.ts'
 import type { SimSequence } from './sim-sequence.ts'
@@ -36,6 +37,8 @@ export class SimEngine implements Engine, SimStreamHost {
   #state: 'new' | 'running' | 'closed' = 'new'
   #nextRank = 0
   readonly #onIdle: (() => void)[] = []
+  /** Prompts that are computed and wait for decode to come for them. */
+  #inRooms = 0
 
   constructor(options: SimEngineOptions) {
     this.#options = options
@@ -63,12 +66,29 @@ export class SimEngine implements Engine, SimStreamHost {
     const { startupMs, failStart } = this.#options
     if (startupMs !== undefined && startupMs > 0) await sleep(this.#clock, startupMs)
     if (failStart !== undefined) throw new BatonError(failStart, 'start failed as ordered')
+    const config = { ...this.#describe(), ...(await this.#listen()) }
     this.#state = 'running'
-    return this.#describe()
+    return config
   }
 
-  generate(request: GenerateRequest, context: GenerateContext): SimStream {
-    return new SimStream(request, context, this, this.#tokens)
+  generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk> {
+    const open = (): SimStream => new SimStream(request, context, this, this.#tokens)
+    const { bootstrap } = this.#options
+    const at = request.bootstrap
+    if (at === undefined || bootstrap === undefined || this.config.mode === 'agg') return open()
+    const meeting = {
+      clock: this.#clock,
+      timeoutMs: this.config.handOffTimeoutMs,
+      request,
+      context,
+    }
+    if (this.config.mode === 'decode')
+      return decodeFromRoom(open, { ...meeting, meet: (gone) => bootstrap.join(at, gone) })
+    const meet = async (gone: AbortSignal): Promise<void> => {
+      this.#inRooms += 1
+      await bootstrap.complete(at.room, gone).finally(() => (this.#inRooms -= 1))
+    }
+    return prefillInRoom(open(), { ...meeting, meet })
   }
 
   /** Takes as long as the prompt takes. */
@@ -96,15 +116,15 @@ export class SimEngine implements Engine, SimStreamHost {
   }
 
   isQuiescent(): boolean {
-    return this.#live.size === 0
+    return this.#live.size === 0 && this.#inRooms === 0
   }
 
-  cleanup(): Promise<void> {
+  async cleanup(): Promise<void> {
     this.#state = 'closed'
     const error = new BatonError('backend.engine_shutdown', 'the engine has been shut down')
     for (const stream of this.#live) stream.fail(error)
     for (const rank of this.#ranks) rank.close()
-    return Promise.resolve()
+    await this.#options.bootstrap?.close()
   }
 
   healthCheckPayload(): GenerateRequest {
@@ -175,7 +195,7 @@ export class SimEngine implements Engine, SimStreamHost {
       promptTokens,
       promptHashes: prefixCaching ? hashPrompt(request, blockTokens) : NO_HASHES,
       outputTokens: isPrefillOnly ? 0 : output.outputTokens,
-      isTransferred: this.config.mode === 'decode' && request.prefillResult !== undefined,
+      isTransferred: this.config.mode === 'decode' && this.#hasPrompt(request),
       ...(request.routing.priority === undefined ? {} : { priority: request.routing.priority }),
       ...(fault?.kind === 'slow' ? { restMs: fault.restMs } : {}),
     })
@@ -188,6 +208,22 @@ export class SimEngine implements Engine, SimStreamHost {
       this.#ranks[opened.rankIndex]!.cancel(sequence)
     if (this.#live.size > 0) return
     for (const resolve of this.#onIdle.splice(0)) resolve()
+  }
+
+  /** A prefill worker has computed it. */
+  #hasPrompt({ prefillResult, bootstrap }: GenerateRequest): boolean {
+    return (
+      prefillResult !== undefined ||
+      (bootstrap !== undefined && this.#options.bootstrap !== undefined)
+    )
+  }
+
+  async #listen(): Promise<Partial<EngineConfig>> {
+    const { bootstrap, bootstrapPort } = this.#options
+    if (this.config.mode !== 'prefill') return {}
+    if (bootstrap === undefined || bootstrapPort === undefined) return {}
+    const { host, port } = await bootstrap.listen(bootstrapPort)
+    return { bootstrapHost: host, bootstrapPort: port }
   }
 
   #rankOf(request: GenerateRequest): number {

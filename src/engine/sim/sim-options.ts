@@ -6,6 +6,7 @@ import type { Clock, ErrorCode } from '../../base/index.ts'
 import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts'
 import { createSchedulerConfig } from './scheduler-config.ts'
 import type { SchedulerConfig, SchedulerOptions } from './scheduler-config.ts'
+import type { SimBootstrap } from './sim-bootstrap.ts'
 import type { SimReasoning } from './sim-output.ts'
 import type { TokenChoice } from './sim-tokens.ts'
 
@@ -40,6 +41,15 @@ export interface SimEngineOptions extends SchedulerOptions {
   readonly reasoning?: SimReasoning
   /** Numbers of an embedding. Default 128. */
   readonly embeddingLength?: number
+  /**
+   * A prefill worker listens here (0: any free port), and its prompts are decoded elsewhere while they are computed:
+   * prefill and decode of a request meet in a room. Needs `bootstrap`.
+   */
+  readonly bootstrapPort?: number
+  /** How long one side waits for the other in such a room. Default 300000. */
+  readonly handOffTimeoutMs?: number
+  /** Opens the rooms; room `host` has one with sockets. */
+  readonly bootstrap?: SimBootstrap
   readonly startupMs?: number
   /** Drain takes at least this long. */
   readonly drainMs?: number
@@ -55,24 +65,39 @@ export interface SimEngineConfig {
   readonly dataParallelSize: number
   readonly defaultOutputTokens: number
   readonly embeddingLength: number
+  readonly handOffTimeoutMs: number
   readonly scheduler: SchedulerConfig
 }
 
+const COUNTS = [
+  'dataParallelSize',
+  'defaultOutputTokens',
+  'embeddingLength',
+  'handOffTimeoutMs',
+] as const
+
 export function createSimEngineConfig(options: SimEngineOptions): SimEngineConfig {
-  const contextLength = options.contextLength ?? options.maxModelLength ?? 8192
+  const { maxModelLength } = options
+  const contextLength = Math.min(
+    options.contextLength ?? maxModelLength ?? 8192,
+    maxModelLength ?? Infinity,
+  )
   const config = {
     mode: options.mode ?? 'agg',
     contextLength,
     dataParallelSize: options.dataParallelSize ?? 1,
     defaultOutputTokens: options.defaultOutputTokens ?? 128,
     embeddingLength: options.embeddingLength ?? 128,
+    handOffTimeoutMs: options.handOffTimeoutMs ?? 300_000,
     scheduler: createSchedulerConfig({ ...options, maxModelLength: contextLength }),
   }
   if (options.model === '') throw new BatonError('config.invalid', 'the model needs a name')
-  for (const name of ['dataParallelSize', 'defaultOutputTokens', 'embeddingLength'] as const) {
+  for (const name of COUNTS) {
     if (!Number.isSafeInteger(config[name]) || config[name] < 1)
       throw new BatonError('config.invalid', `${name} must be a whole number ≥ 1`)
   }
+  if (options.bootstrapPort !== undefined && options.bootstrap === undefined)
+    throw new BatonError('config.invalid', 'bootstrapPort needs `bootstrap`, which listens there')
   return config
 }
 

@@ -72,7 +72,7 @@ export class SimScheduler<Owner> {
     this.#events = config.prefixCaching ? new BlockEvents() : null
     this.#pool = new BlockPool(config.blockCount, this.#events)
     this.#blocks = new SequenceBlocks(this.#pool, config.blockTokens, config.prefixCaching, hasher)
-    this.#reserve = new OutputReserve(config)
+    this.#reserve = new OutputReserve(config.reserve, config.blockTokens)
     this.#tiers = config.offload === null ? null : new OffloadTiers(config.offload, this.#events)
     this.#result = {
       startMs: 0,

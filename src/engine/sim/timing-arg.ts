@@ -1,0 +1,48 @@
+/**
+ * `timing` as JSON: polynomials, or tables, in the words of `SimTimingOptions`.
+ */
+import { isRecord, numbersOf, oneOf, refuse } from './mock-arg-value.ts'
+import type { SimTimingOptions } from './sim-timing.ts'
+
+type Args = Readonly<Record<string, unknown>>
+
+export function timingOf(name: string, value: unknown): SimTimingOptions {
+  if (!isRecord(value)) return refuse(name, value, 'an object')
+  const { kind, prefill, decode } = value
+  onlyThese(name, value, ['kind', 'prefill', 'decode'])
+  if (oneOf(`${name}.kind`, kind, ['polynomial', 'table'] as const) === 'polynomial') {
+    return {
+      kind: 'polynomial',
+      ...(prefill === undefined ? {} : { prefill: numbersOf(`${name}.prefill`, prefill) }),
+      ...(decode === undefined ? {} : { decode: numbersOf(`${name}.decode`, decode) }),
+    }
+  }
+  const curve = recordOf(`${name}.prefill`, prefill, ['x', 'y'])
+  const grid = recordOf(`${name}.decode`, decode, ['rows', 'columns', 'values'])
+  const { values } = grid
+  if (!Array.isArray(values)) return refuse(`${name}.decode.values`, values, 'a list of rows')
+  return {
+    kind: 'table',
+    prefill: {
+      x: numbersOf(`${name}.prefill.x`, curve['x']),
+      y: numbersOf(`${name}.prefill.y`, curve['y']),
+    },
+    decode: {
+      rows: numbersOf(`${name}.decode.rows`, grid['rows']),
+      columns: numbersOf(`${name}.decode.columns`, grid['columns']),
+      values: values.map((row, i) => numbersOf(`${name}.decode.values[${i}]`, row)),
+    },
+  }
+}
+
+function recordOf(name: string, value: unknown, keys: readonly string[]): Args {
+  if (!isRecord(value)) return refuse(name, value, `an object with ${keys.join(', ')}`)
+  onlyThese(name, value, keys)
+  return value
+}
+
+function onlyThese(name: string, value: Args, keys: readonly string[]): void {
+  const odd = Object.keys(value).find((key) => !keys.includes(key))
+  if (odd !== undefined)
+    refuse(`${name}.${odd}`, value[odd], `left out: known are ${keys.join(', ')}`)
+}
