@@ -12,7 +12,9 @@ const files = OWN.flatMap((folder) =>
 )
 const names = new Set(files.map((path) => basename(path)))
 const pages = [
-  ...['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md'],
+  'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
   ...files.filter((path) => path.endsWith('.md')),
 ]
 
