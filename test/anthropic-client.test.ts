@@ -283,7 +283,16 @@ describe('the Anthropic client', () => {
     },
   )
 
-  it('models - are listed', async () => {
-    expect((await client.models.list()).data.map(({ id }) => id)).toEqual(['storyteller'])
+  it('models - are listed and found, in the form of this API', async () => {
+    const model = { type: 'model', id: 'storyteller', display_name: 'storyteller' }
+    const listed = await client.models.list()
+    expect([listed.data, listed.has_more]).toMatchObject([[model], false])
+    const found = await client.models.retrieve('storyteller')
+    expect(found).toMatchObject(model)
+    expect(Date.parse(found.created_at)).toBeGreaterThan(0)
+    await expect(client.models.retrieve('nope')).rejects.toMatchObject({
+      status: 404,
+      error: { type: 'error', error: { type: 'not_found_error' } },
+    })
   })
 })

@@ -192,6 +192,25 @@ describe('nvext in the system', () => {
     expect(await ask({ action: 'open' })).not.toBe(last)
   })
 
+  it.each(['x-dynamo-session-id', 'x-claude-code-session-id', 'session-id', 'x-session-id'])(
+    '%s - the requests of a session stay on one worker',
+    async (name) => {
+      const fleet = await SmallFleet.start(PAIR, {
+        mode: 'round-robin',
+        session: { ttlSeconds: 60 },
+      })
+      const ask = async (headers: Record<string, string>) =>
+        ranOn(await fleet.ask({ nvext: where }, headers)).decode_worker_id
+      const [bound, free] = [new Set<number>(), new Set<number>()]
+      for (let i = 0; i < 3; i++) {
+        bound.add(await ask({ [name]: 'talk' }))
+        free.add(await ask({}))
+        free.add(await ask({}))
+      }
+      expect([bound.size, free.size]).toEqual([1, 2])
+    },
+  )
+
   it('routing_constraints - a required taint is a must, a preferred one a wish', async () => {
     const fleet = await SmallFleet.start([{ id: 1 }, { id: 2, taints: ['gpu', 'near'] }])
     const ask = (routing_constraints: object, content = 'hi') =>

@@ -20,7 +20,12 @@ export { readJsonObject } from './json-body.ts'
 export { asciiJson, quoteJson, withRawWorkerIds } from './json-escape.ts'
 export { chatLogprobsEntries, chatLogprobsJson, completionLogprobs } from './logprobs-text.ts'
 export type { TokenFaces } from './logprobs-text.ts'
-export { modelListJson, modelObject } from './model-list.ts'
+export {
+  anthropicModelListJson,
+  anthropicModelObject,
+  modelListJson,
+  modelObject,
+} from './model-list.ts'
 export { isQueryOnly } from './nvext.ts'
 export { nvextJson } from './nvext-reply.ts'
 export type { WorkerSlots } from './nvext-reply.ts'

@@ -1,5 +1,5 @@
 /**
- * `GET /v1/models`: what is served, in OpenAI's form.
+ * `GET /v1/models`: what is served, in OpenAI's form or in Anthropic's.
  */
 import { asciiJson } from './json-escape.ts'
 
@@ -23,4 +23,23 @@ export function modelObject(entry: ModelEntry): Record<string, unknown> {
 
 export function modelListJson(entries: readonly ModelEntry[]): string {
   return asciiJson({ object: 'list', data: entries.map(modelObject) })
+}
+
+export function anthropicModelObject(entry: ModelEntry): Record<string, unknown> {
+  return {
+    type: 'model',
+    id: entry.name,
+    display_name: entry.name,
+    created_at: new Date(entry.createdSeconds * 1000).toISOString(),
+  }
+}
+
+/** All of it is one page. */
+export function anthropicModelListJson(entries: readonly ModelEntry[]): string {
+  return asciiJson({
+    data: entries.map(anthropicModelObject),
+    first_id: entries[0]?.name ?? null,
+    last_id: entries.at(-1)?.name ?? null,
+    has_more: false,
+  })
 }

@@ -37,6 +37,12 @@ const OPERATIONS: readonly Operation[] = [
   },
   {
     method: 'post',
+    path: '/v1/responses/input_tokens',
+    summary: 'Tokens of the input of a response',
+    schema: responsesRequestSchema,
+  },
+  {
+    method: 'post',
     path: '/v1/messages',
     summary: 'Anthropic message, whole or streamed',
     schema: anthropicMessagesSchema,
@@ -53,8 +59,18 @@ const OPERATIONS: readonly Operation[] = [
     summary: 'Embeddings, where the engine has them',
     schema: embeddingRequestSchema,
   },
-  { method: 'post', path: '/tokenize', summary: 'Text to token ids', schema: tokenizeSchema },
-  { method: 'post', path: '/detokenize', summary: 'Token ids to text', schema: detokenizeSchema },
+  ...['/tokenize', '/v1/tokenize'].map((path) => ({
+    method: 'post' as const,
+    path,
+    summary: 'Text or messages to token ids',
+    schema: tokenizeSchema,
+  })),
+  ...['/detokenize', '/v1/detokenize'].map((path) => ({
+    method: 'post' as const,
+    path,
+    summary: 'Token ids to text',
+    schema: detokenizeSchema,
+  })),
   { method: 'get', path: '/busy_threshold', summary: 'When workers count as busy' },
   {
     method: 'post',
@@ -69,10 +85,17 @@ const OPERATIONS: readonly Operation[] = [
   },
   { method: 'get', path: '/v1/models', summary: 'Models that are served' },
   { method: 'get', path: '/v1/models/{id}', summary: 'One model' },
+  {
+    method: 'get',
+    path: '/v1/models/{id}/ready',
+    summary: 'Whether a model can be served now, and by which kinds of workers',
+  },
   { method: 'get', path: '/health', summary: 'State of the service and its workers' },
   { method: 'get', path: '/live', summary: 'The process answers' },
   { method: 'get', path: '/ready', summary: 'A model can be served' },
   { method: 'get', path: '/metrics', summary: 'Metrics in the Prometheus text format' },
+  { method: 'get', path: '/openapi.json', summary: 'This document' },
+  { method: 'get', path: '/docs', summary: 'The routes as a page' },
 ]
 
 export function openApiDocument(version: string): Record<string, unknown> {

@@ -2,7 +2,14 @@
  * What the service says of itself: alive, ready, healthy, which models, why a request ran where it ran.
  */
 import { BatonError } from '../base/index.ts'
-import { asciiJson, modelListJson, modelObject, withRawWorkerIds } from '../api/index.ts'
+import {
+  anthropicModelListJson,
+  anthropicModelObject,
+  asciiJson,
+  modelListJson,
+  modelObject,
+  withRawWorkerIds,
+} from '../api/index.ts'
 import { disaggregationModeToJson } from '../request/index.ts'
 import type { HttpReply } from './http-exchange.ts'
 import type { ModelRegistry } from './model-registry.ts'
@@ -61,17 +68,22 @@ function modelHealth(model: ServedModel): Record<string, unknown> {
   }
 }
 
-export function modelsReply(registry: ModelRegistry): HttpReply {
+/** Which API shows the models. */
+export type ModelForm = 'openai' | 'anthropic'
+
+export function modelsReply(registry: ModelRegistry, form: ModelForm): HttpReply {
   const entries = registry.servedNames().map(([name, model]) => entryOf(name, model))
-  return { status: 200, headers: JSON_HEADERS, body: modelListJson(entries) }
+  const body = form === 'openai' ? modelListJson(entries) : anthropicModelListJson(entries)
+  return { status: 200, headers: JSON_HEADERS, body }
 }
 
 /** `{id}` may hold slashes; with `/ready` behind it the question is whether it can be served. */
-export function modelReply(registry: ModelRegistry, id: string): HttpReply {
+export function modelReply(registry: ModelRegistry, id: string, form: ModelForm): HttpReply {
   const exact = registry.find(id)
   if (exact !== undefined) {
     if (!exact.isReady) throw exact.notReady()
-    return jsonReply(200, modelObject(entryOf(id, exact)))
+    const entry = entryOf(id, exact)
+    return jsonReply(200, form === 'openai' ? modelObject(entry) : anthropicModelObject(entry))
   }
   const asksReady = id.endsWith('/ready')
   const name = asksReady ? id.slice(0, -'/ready'.length) : id

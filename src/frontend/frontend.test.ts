@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ScriptedFrontend, storyteller, WORKER } from '../../test/frontend/scripted-frontend.ts'
 
@@ -256,11 +257,25 @@ describe('status', () => {
     expect(chat.schema.properties.nvext.properties.agent_hints.properties.osl.type).toBe('integer')
   })
 
-  it('docs - a page with every route', async () => {
+  it('openapi, docs and docs/http-api.md - have every route, and the server has each of theirs', async () => {
     const it_ = new ScriptedFrontend()
-    const page = await it_.get('/docs')
+    const page = (await it_.get('/docs')).body
+    const manual = readFileSync('docs/http-api.md', 'utf8')
     const { json } = await it_.get('/openapi.json')
-    for (const path of Object.keys(json.paths)) expect(page.body).toContain(`<code>${path}</code>`)
+    const documented = Object.entries<object>(json.paths).flatMap(([path, operations]) =>
+      Object.keys(operations).map((method) => [method.toUpperCase(), path] as const),
+    )
+    for (const [method, path] of documented) {
+      expect(page).toContain(`<td>${method}</td><td><code>${path}</code></td>`)
+      expect(manual).toContain(`\`${path.replace(/^\/v1(\/(de)?tokenize)$/, '$1')}\``)
+      const reply = await it_.send(method, path.replace('{id}', 'storyteller'), { body: '{}' })
+      expect([path, reply.status]).not.toEqual([path, 405])
+      expect([path, reply.body]).not.toEqual([path, expect.stringContaining('Route not found')])
+    }
+    const source = readFileSync('src/frontend/frontend.ts', 'utf8')
+    const routes = [...source.matchAll(/^ {6}'(\/[^']*)': \{/gm)].map((match) => match[1])
+    expect(routes.length).toBeGreaterThan(15)
+    expect(documented.map(([, path]) => path)).toEqual(expect.arrayContaining(routes))
   })
 
   it('busy thresholds - read, set in part, unknown model 404', async () => {

@@ -7,6 +7,7 @@
 import { BatonError } from '../base/index.ts'
 import { anthropicErrorReply, errorReply, openApiDocument, traceparentOf } from '../api/index.ts'
 import { CallRecord } from './call-record.ts'
+import { decisionHeader } from './decision-header.ts'
 import { docsPage } from './docs-page.ts'
 import { answerMessages, countMessageTokens } from './endpoint-anthropic.ts'
 import { answerChat } from './endpoint-chat.ts'
@@ -22,6 +23,7 @@ import {
   modelsReply,
   readyReply,
 } from './endpoint-status.ts'
+import type { ModelForm } from './endpoint-status.ts'
 import { listThresholds, setThresholds } from './endpoint-thresholds.ts'
 import { answerDetokenize, answerTokenize } from './endpoint-tokens.ts'
 import type { Endpoint, FrontendObserver } from './frontend-observer.ts'
@@ -79,7 +81,9 @@ export class Frontend {
   /** Never rejects. */
   async handle(http: HttpRequest): Promise<HttpReply> {
     const requestId = this.#requestIdOf(http)
-    return withRequestId(await this.#answer(http, requestId), http, requestId)
+    const reply = withRequestId(await this.#answer(http, requestId), http, requestId)
+    const decision = decisionHeader(http.headers, this.registry, requestId)
+    return { ...reply, headers: { ...reply.headers, ...decision } }
   }
 
   /** The reply to a request that `host` could not read: the error in the words of the API that was asked. */
@@ -117,7 +121,7 @@ export class Frontend {
       '/v1/messages': { POST: this.#generating('anthropic_messages', answerMessages) },
       '/v1/messages/count_tokens': { POST: (http) => countMessageTokens(this.#deps, http) },
       '/v1/embeddings': { POST: this.#generating('embeddings', answerEmbeddings) },
-      '/v1/models': { GET: () => modelsReply(registry) },
+      '/v1/models': { GET: (http) => modelsReply(registry, modelFormOf(http)) },
       '/health': { GET: () => healthReply(registry, this.#draining) },
       '/live': { GET: liveReply },
       '/ready': { GET: () => readyReply(registry, this.#draining) },
@@ -140,7 +144,9 @@ export class Frontend {
   /** Routes whose path carries a name. */
   #patternRoute(path: string): Methods | undefined {
     const model = nameBehind(path, '/v1/models/')
-    if (model !== undefined) return { GET: () => modelReply(this.registry, model) }
+    if (model !== undefined) {
+      return { GET: (http) => modelReply(this.registry, model, modelFormOf(http)) }
+    }
     const requestId = nameBehind(path, '/debug/requests/')
     if (requestId !== undefined) {
       return { GET: () => explainReply(this.registry, withoutReplyPrefix(requestId)) }
@@ -211,7 +217,7 @@ function withoutReplyPrefix(id: string): string {
 }
 
 function refusalOf(http: HttpRequest, error: BatonError): HttpReply {
-  return isAnthropic(http.path) ? anthropicErrorReply(error) : errorReply(error)
+  return isAnthropic(http) ? anthropicErrorReply(error) : errorReply(error)
 }
 
 function withRequestId(reply: HttpReply, http: HttpRequest, requestId: string): HttpReply {
@@ -222,13 +228,20 @@ function withRequestId(reply: HttpReply, http: HttpRequest, requestId: string): 
       ...reply.headers,
       'x-request-id': echoed,
       // Clients of the Anthropic API look here.
-      ...(isAnthropic(http.path) ? { 'request-id': echoed } : {}),
+      ...(isAnthropic(http) ? { 'request-id': echoed } : {}),
     },
   }
 }
 
-function isAnthropic(path: string): boolean {
-  return path === '/v1/messages' || path.startsWith('/v1/messages/')
+/** Its own routes, and the list of models when its clients ask. */
+function isAnthropic({ path, headers }: HttpRequest): boolean {
+  if (path === '/v1/messages' || path.startsWith('/v1/messages/')) return true
+  const isModels = path === '/v1/models' || path.startsWith('/v1/models/')
+  return isModels && headers['anthropic-version'] !== undefined
+}
+
+function modelFormOf(http: HttpRequest): ModelForm {
+  return isAnthropic(http) ? 'anthropic' : 'openai'
 }
 
 function nameBehind(path: string, prefix: string): string | undefined {

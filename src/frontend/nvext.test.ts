@@ -194,6 +194,39 @@ describe('headers', () => {
     })
   })
 
+  it.each([
+    ['x-worker-instance-id', BIG, { backendWorkerId: BIG, decodeWorkerId: BIG }],
+    ['x-dynamo-worker-instance-id', BIG, { backendWorkerId: BIG, decodeWorkerId: BIG }],
+    ['x-prefill-instance-id', BIG, { prefillWorkerId: BIG }],
+    ['x-dynamo-prefill-instance-id', BIG, { prefillWorkerId: BIG }],
+    ['x-dp-rank', '4294967294', { dpRank: 4294967294 }],
+    ['x-dynamo-dp-rank', '0', { dpRank: 0 }],
+    ['x-data-parallel-rank', '2', { dpRank: 2 }],
+    ['x-prefill-dp-rank', '4294967294', { prefillDpRank: 4294967294 }],
+    ['x-dynamo-prefill-dp-rank', '0', { prefillDpRank: 0 }],
+    ['x-dynamo-request-priority', '-2147483648', { priority: -2147483648 }],
+    ['x-dynamo-request-strict-priority', '4294967295', { strictPriority: 4294967295 }],
+    ['x-tenant-id', ' acme ', { cacheSalt: 'acme', tenantId: 'acme' }],
+    ['x-dynamo-session-id', 's', { sessionId: 's' }],
+    ['x-claude-code-session-id', 's', { sessionId: 's' }],
+    ['session-id', 's', { sessionId: 's' }],
+    ['x-session-id', 's', { sessionId: 's' }],
+  ])('%s - alone, over a body that says something else', async (name, value, expected) => {
+    const body = {
+      backend_instance_id: 1,
+      decode_worker_id: 1,
+      prefill_worker_id: 1,
+      dp_rank: 1,
+      prefill_dp_rank: 1,
+      agent_hints: { priority: 1, strict_priority: 1 },
+      cache_salt: 'body',
+    }
+    const said = (await routed(body)).routing
+    expect((await routed(body, { [name]: value })).routing).toEqual({ ...said, ...expected })
+    expect((await routed({}, { [name]: value })).routing).toEqual(expected)
+    expect((await routed(body, { [name]: ' ' })).routing).toEqual(said)
+  })
+
   it('unparsable - ignored; none - nvext as it was', async () => {
     const body = { backend_instance_id: 1, dp_rank: 3 }
     const { routing } = await routed(body, {
