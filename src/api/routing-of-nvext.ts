@@ -33,6 +33,7 @@ export function routingOf(
     requiredTaints: nvext.routing_constraints?.required_taints,
     preferredTaints: nvext.routing_constraints?.preferred_taints,
     queryOnly: isQueryOnly(nvext) ? true : undefined,
+    policyClass: headers['x-dynamo-meta-policy-class']?.trim() || undefined,
     overrides: overridesOf(nvext.router),
   })
 }
@@ -45,6 +46,9 @@ function overridesOf(router: NvExt['router']): RouterOverrides | undefined {
   if (router === undefined) return undefined
   const overrides: RouterOverrides = given({
     overlapScoreWeight: router.overlap_score_weight,
+    overlapScoreCredit: router.overlap_score_credit,
+    prefillLoadScale: router.prefill_load_scale,
+    sharedCacheMultiplier: router.shared_cache_multiplier,
     temperature: router.temperature,
     assumeKvReuse: router.assume_kv_reuse,
     trackPrefillTokens: router.track_prefill_tokens,

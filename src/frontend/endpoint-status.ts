@@ -117,11 +117,10 @@ function entryOf(name: string, model: ServedModel) {
 
 /** The decisions about one request: every candidate with the terms of its cost. */
 export function explainReply(registry: ModelRegistry, requestId: string): HttpReply {
-  for (const model of registry.models) {
-    const decisions = model.router.explain(requestId)
-    if (decisions !== null) {
-      return jsonReply(200, { request_id: requestId, model: model.name, decisions })
-    }
+  const found = registry.decisionsOf(requestId)
+  if (found !== null) {
+    const { model, decisions } = found
+    return jsonReply(200, { request_id: requestId, model: model.name, decisions })
   }
   throw new BatonError(
     'request.not_found',

@@ -6,7 +6,7 @@ import { BatonError } from '../base/index.ts'
 import type { Clock, WorkerId } from '../base/index.ts'
 import { servedModelNames } from '../request/index.ts'
 import type { WorkerCard } from '../request/index.ts'
-import type { FleetObserver, ModelRouter } from '../router/index.ts'
+import type { DecisionRecord, FleetObserver, ModelRouter } from '../router/index.ts'
 import type { ModelText } from '../text/index.ts'
 import { ServedModel } from './served-model.ts'
 
@@ -14,6 +14,11 @@ interface ModelRegistryOptions {
   readonly clock: Clock
   readonly createRouter: (model: string) => ModelRouter
   readonly loadText: (card: WorkerCard) => Promise<ModelText>
+}
+
+interface FoundDecisions {
+  readonly model: ServedModel
+  readonly decisions: readonly DecisionRecord[]
 }
 
 export class ModelRegistry implements FleetObserver {
@@ -83,6 +88,21 @@ export class ModelRegistry implements FleetObserver {
     throw new BatonError('request.not_found', `The model \`${name ?? ''}\` does not exist.`, {
       data: { param: 'model', clientCode: 'model_not_found' },
     })
+  }
+
+  /** The decisions of a call, oldest first; each of several choices is a request of its own, `<id>-<choice>`. */
+  decisionsOf(requestId: string): FoundDecisions | null {
+    for (const model of this.#models.values()) {
+      const { router } = model
+      const decisions = [...(router.explain(requestId) ?? [])]
+      for (let choice = 0; ; choice++) {
+        const ofChoice = router.explain(`${requestId}-${choice}`)
+        if (ofChoice === null) break
+        decisions.push(...ofChoice)
+      }
+      if (decisions.length > 0) return { model, decisions }
+    }
+    return null
   }
 
   close(): void {

@@ -135,6 +135,9 @@ describe('nvext of a request', () => {
           ttft_target: 100,
           itl_target: 10,
           overlap_score_weight: 0,
+          overlap_score_credit: 0.5,
+          prefill_load_scale: 2,
+          shared_cache_multiplier: 1,
           temperature: 0.5,
           assume_kv_reuse: false,
           track_prefill_tokens: false,
@@ -143,6 +146,9 @@ describe('nvext of a request', () => {
     })
     expect(it_.requests[0]?.routing.overrides).toEqual({
       overlapScoreWeight: 0,
+      overlapScoreCredit: 0.5,
+      prefillLoadScale: 2,
+      sharedCacheMultiplier: 1,
       temperature: 0.5,
       assumeKvReuse: false,
       trackPrefillTokens: false,
@@ -178,6 +184,7 @@ describe('headers', () => {
         'x-dynamo-request-priority': '7',
         'x-dynamo-request-strict-priority': '8',
         'x-tenant-id': 'acme',
+        'x-dynamo-meta-policy-class': 'batch',
       },
     )
     expect(routing).toMatchObject({
@@ -191,6 +198,7 @@ describe('headers', () => {
       expectedOutputTokens: 4,
       cacheSalt: 'acme',
       tenantId: 'acme',
+      policyClass: 'batch',
     })
   })
 

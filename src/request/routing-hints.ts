@@ -38,6 +38,7 @@ export interface RouterOverrides {
   readonly overlapScoreWeight?: number
   readonly overlapScoreCredit?: number
   readonly prefillLoadScale?: number
+  readonly sharedCacheMultiplier?: number
   readonly temperature?: number
   readonly assumeKvReuse?: boolean
   readonly trackPrefillTokens?: boolean

@@ -121,12 +121,19 @@ export function taintFactor(
 /** The configured weights with what one request overrides. `overlapScoreWeight` is the older name of a scale. */
 export function overrideWeights(weights: CostWeights, overrides?: RouterOverrides): CostWeights {
   if (overrides === undefined) return weights
-  const { overlapScoreWeight, temperature, overlapScoreCredit, prefillLoadScale } = overrides
+  const {
+    overlapScoreWeight,
+    temperature,
+    overlapScoreCredit,
+    prefillLoadScale,
+    sharedCacheMultiplier,
+  } = overrides
   const merged = {
     ...weights,
     ...(temperature === undefined ? {} : { temperature }),
     ...(overlapScoreCredit === undefined ? {} : { overlapScoreCredit }),
     ...(prefillLoadScale === undefined ? {} : { prefillLoadScale }),
+    ...(sharedCacheMultiplier === undefined ? {} : { sharedCacheMultiplier }),
   }
   if (overlapScoreWeight === undefined) return merged
   const older = { ...merged, prefillLoadScale: overlapScoreWeight }
