@@ -59,18 +59,19 @@ interface ChoiceSinkOptions {
 }
 
 export class ChoiceSink implements ReplySink {
-  readonly trail: ReplyTrail
-  readonly #owner: ChoiceOwner
-  readonly #output: ChoiceOutput
+  // What every token reads comes first, so that it lies together.
+  #ended = false
+  #tokenCount = 0
+  readonly #tokenIds: number[] | null
   readonly #detokenizer: Detokenizer
   readonly #stops: StopStrings | null
   readonly #parser: OutputParser | undefined
-  readonly #tokenIds: number[] | null
+  readonly #output: ChoiceOutput
+  #stopHit: string | null = null
+  readonly trail: ReplyTrail
+  readonly #owner: ChoiceOwner
   #handle: RequestHandle | null = null
   #cancelKind: 'stop' | 'kill' | null = null
-  #ended = false
-  #stopHit: string | null = null
-  #tokenCount = 0
   #chunkCount = 0
   #cachedTokens: number | undefined
   #engineData: unknown

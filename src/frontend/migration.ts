@@ -53,12 +53,12 @@ function mayMigrate(request: GenerateRequest): boolean {
 
 /** The sink of every attempt, one after the other: after its end an attempt calls nothing (see `ReplySink`). */
 class MigratingReply implements ReplySink, RequestHandle {
-  readonly #below: RequestService
-  readonly #request: GenerateRequest
   readonly #sink: ReplySink
-  readonly #options: MigrationOptions
   /** Everything generated so far, over all attempts. */
   readonly #tokens: number[] = []
+  readonly #below: RequestService
+  readonly #request: GenerateRequest
+  readonly #options: MigrationOptions
   /** Where the attempt that runs was placed. */
   #workerId: WorkerId | undefined
   #handle: RequestHandle | null = null

@@ -103,13 +103,13 @@ export class StreamedReply implements StreamedWriter {
 }
 
 class StreamedChoice implements ChoiceOutput {
+  readonly #plain: boolean
+  readonly #stream: EventStream
+  readonly #chunks: ChoiceChunks
   readonly #context: ReplyContext
   readonly #format: ReplyFormat
   readonly #index: number
-  readonly #stream: EventStream
-  readonly #chunks: ChoiceChunks
   readonly #sink: () => ChoiceSink | undefined
-  readonly #plain: boolean
   #textLength = 0
   #toolCallCount = 0
   #nvextSent = false

@@ -43,18 +43,19 @@ export interface LegParts {
 }
 
 export class Leg implements ReplySink, RequestHandle {
-  readonly #parts: LegParts
+  // What every token reads comes first, so that it lies together.
   readonly #sink: ReplySink
+  #ended = false
+  #started = false
+  #tokens = 0
+  /** The count at which the booking has to hear of output again, and the tokens that it knows of. */
+  #tellAt = 1
+  #tokensTold = 0
+  #tokensSeen = 0
+  readonly #parts: LegParts
   #handle: RequestHandle | null = null
   #cancelled: 'stop' | 'kill' | null = null
   #timer: Timer | null = null
-  #tokens = 0
-  /** Tokens that the booking knows of, and the count at which it has to hear again. */
-  #tokensTold = 0
-  #tellAt = 1
-  #tokensSeen = 0
-  #started = false
-  #ended = false
 
   constructor(parts: LegParts, sink: ReplySink) {
     this.#parts = parts
