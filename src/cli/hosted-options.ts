@@ -1,9 +1,8 @@
 /**
  * What a hosted worker is told, in a process of its own and in the frontend's process alike.
  */
-import { existsSync } from 'node:fs'
 import { BatonError } from '../base/index.ts'
-import { openKvTcp } from '../host/index.ts'
+import { openKvTcp, SHARED_MEMORY, sharedMemoryFault } from '../host/index.ts'
 import type { HostedWorkerOptions } from '../host/index.ts'
 import type { ServeConfig } from './serve-config.ts'
 import { BATON_VERSION } from './version.ts'
@@ -33,15 +32,11 @@ export function hostedOptions(
   }
 }
 
-const SHM_DIR = '/dev/shm'
-
 /** Both ends must see the same folder; they check that, and fall back to the socket when they do not. */
 export function shmOf(config: ServeConfig): { readonly shmDir?: string } {
   if (config.kvTransport === 'tcp') return {}
-  if (existsSync(SHM_DIR)) return { shmDir: SHM_DIR }
+  const fault = sharedMemoryFault()
+  if (fault === null) return { shmDir: SHARED_MEMORY }
   if (config.kvTransport === 'auto') return {}
-  throw new BatonError(
-    'config.invalid',
-    `--kv-transport shm: this machine has no ${SHM_DIR}; use tcp`,
-  )
+  throw new BatonError('config.invalid', `--kv-transport shm: ${fault}; use tcp`)
 }

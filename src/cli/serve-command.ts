@@ -3,19 +3,20 @@
  *
  * Up: port, workers, discovery, banner. Down: the frontend lets its requests end, then the workers drain.
  */
+import { tmpdir } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { BatonError } from '../base/index.ts'
 import {
   createLogger,
   FileDiscovery,
   HostedWorker,
+  makeProcessFolder,
   MemoryDiscovery,
-  openFleetFolder,
   watchShutdownSignals,
   workerLog,
   WorkerSupervisor,
 } from '../host/index.ts'
-import type { Discovery, FleetFolder, SupervisorEvent } from '../host/index.ts'
+import type { Discovery, SupervisorEvent } from '../host/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
 import { createEngine } from './create-engine.ts'
 import { endFrontend } from './end-frontend.ts'
@@ -41,23 +42,23 @@ interface Fleet {
 
 export async function runServe(options: readonly ResolvedOption[]): Promise<number> {
   const config = serveConfig(options)
-  const folder = openFleetFolder(config.discoveryDir)
+  const { discoveryDir } = config
+  const own = discoveryDir === null ? makeProcessFolder(tmpdir(), 'baton-fleet-') : null
   try {
-    return await serve(config, options, folder)
+    return await serve(config, options, discoveryDir ?? own?.path ?? '', () => own?.remove())
   } finally {
-    folder.remove()
+    own?.remove()
   }
 }
 
 async function serve(
   config: ServeConfig,
   options: readonly ResolvedOption[],
-  folder: FleetFolder,
+  folder: string,
+  onHaste: () => void,
 ): Promise<number> {
   const { router } = routerSettings(options)
-  const discovery = config.inProcess
-    ? new MemoryDiscovery()
-    : new FileDiscovery({ folder: folder.path })
+  const discovery = config.inProcess ? new MemoryDiscovery() : new FileDiscovery({ folder })
   const stack = new FrontendStack({
     config,
     router,
@@ -66,11 +67,11 @@ async function serve(
   })
   const fleet = config.inProcess
     ? localFleet(config, stack, discovery)
-    : processFleet(config, options, folder.path)
+    : processFleet(config, options, folder)
   const signals = watchShutdownSignals({
     onSecond: () => {
       fleet.kill()
-      folder.remove()
+      onHaste()
     },
   })
   try {

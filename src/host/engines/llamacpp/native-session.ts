@@ -170,5 +170,6 @@ export class NativeSession {
   async close(): Promise<void> {
     await this.#context.dispose()
     await this.model.dispose()
+    this.#folder.close()
   }
 }

@@ -1,21 +1,23 @@
 /**
  * The files through which states go to and from llama.cpp, which knows files only. In memory where the system has such
- * a folder. Each lives for one call, in a folder of its own that nobody else may enter: a worker that is killed leaves
- * at most the one that was in use.
+ * a folder. Each lives for one call, in a folder that nobody else may enter.
  */
-import { statSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-
-const SHARED_MEMORY = '/dev/shm'
+import { makeProcessFolder } from '../../process-folder.ts'
+import type { ProcessFolder } from '../../process-folder.ts'
+import { SHARED_MEMORY, sharedMemoryFault } from '../../shared-memory.ts'
 
 export class StateFolder {
-  /** The first that has room is taken: memory may be as small as 64 MB in a container. */
+  /** The first that has room is taken: memory may be small in a container. */
   readonly #parents: readonly string[]
+  readonly #folders = new Map<string, ProcessFolder>()
+  #files = 0
 
-  constructor() {
-    this.#parents = hasFolder(SHARED_MEMORY) ? [SHARED_MEMORY, tmpdir()] : [tmpdir()]
+  constructor(parents?: readonly string[]) {
+    const memory = sharedMemoryFault() === null ? [SHARED_MEMORY] : []
+    this.#parents = parents ?? [...memory, tmpdir()]
   }
 
   /** Lets `save` write a file and returns its bytes. */
@@ -34,22 +36,32 @@ export class StateFolder {
     })
   }
 
+  /** Idempotent. */
+  close(): void {
+    for (const folder of this.#folders.values()) folder.remove()
+    this.#folders.clear()
+  }
+
   async #withFile<T>(use: (path: string) => Promise<T>): Promise<T> {
     let failure: unknown
     for (const parent of this.#parents) {
-      const folder = await mkdtemp(join(parent, 'baton-kv-'))
       try {
-        return await use(join(folder, 'state'))
+        const path = join(this.#folderIn(parent).path, String(this.#files++))
+        try {
+          return await use(path)
+        } finally {
+          await rm(path, { force: true })
+        }
       } catch (error) {
         failure = error
-      } finally {
-        await rm(folder, { recursive: true, force: true })
       }
     }
     throw failure
   }
-}
 
-function hasFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
+  #folderIn(parent: string): ProcessFolder {
+    const folder = this.#folders.get(parent) ?? makeProcessFolder(parent, 'baton-state-')
+    this.#folders.set(parent, folder)
+    return folder
+  }
 }
