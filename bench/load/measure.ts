@@ -38,11 +38,14 @@ export async function measure(
   server: RunningServer,
   workload: Workload,
   seconds: number,
+  /** Called between the warm-up and what counts. */
+  onWarm: () => Promise<unknown> = () => Promise.resolve(),
 ): Promise<Row> {
   if (workload.paced) {
     await load({ ...specOf(server.port, WARM_UP), seconds: 15, requestsMax: 20_000 })
   }
   await load({ ...specOf(server.port, workload), seconds: 5, requestsMax: 20_000 })
+  await onWarm()
   const pids = [server.frontendPid, ...server.workerPids]
   const before = pids.map(cpuMicros)
   const systemBefore = cpuTimes(server.frontendPid).systemMicros
