@@ -13,6 +13,7 @@ const candidate = {
   deviceBlocks: 0,
   hostBlocks: 0,
   diskBlocks: 0,
+  sharedBlocks: 0,
   decay: 1,
   decodeBlocks: 4,
   activeRequests: 0,
@@ -50,7 +51,7 @@ const REFUSED: DecisionRecord = {
 async function headerOf(
   records: Readonly<Record<string, readonly DecisionRecord[]>>,
   asked: Readonly<Record<string, string>>,
-  body: object = {},
+  body: Record<string, unknown> = {},
 ): Promise<string | undefined> {
   const it_ = new ScriptedFrontend()
   for (const [id, decisions] of Object.entries(records)) it_.decisions.set(id, decisions)

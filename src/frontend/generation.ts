@@ -36,7 +36,9 @@ export async function generate<Call extends GenerationOptions>(
   const nvext = applyRoutingHeaders(given.call.nvext, http.headers)
   const job: GenerationJob<Call> = { ...given, call: { ...given.call, nvext } }
   const model = deps.registry.ready(job.call.model)
-  const routing = routingOf(nvext, sessionOf(http.headers), http.headers)
+  const loraName = model.adapterNamed(job.call.model)
+  const hints = routingOf(nvext, sessionOf(http.headers), http.headers)
+  const routing = loraName === undefined ? hints : { ...hints, loraName }
   record.started(model.name, job.call, routing)
   refuseMissingFeatures(job.call, model.features)
   refuseUnwritable(job.call, model.features)

@@ -40,7 +40,9 @@ export class ModelRegistry implements FleetObserver {
       this.workerLeft(card.workerId, 'serves another model now')
     }
     const model = this.#models.get(name) ?? this.#create(name)
-    for (const alias of aliases) if (!this.#names.has(alias)) this.#names.set(alias, model)
+    for (const alias of [...aliases, ...(card.engine.loraAdapters ?? [])]) {
+      if (!this.#names.has(alias)) this.#names.set(alias, model)
+    }
     this.#ofWorker.set(card.workerId, model)
     model.join(card)
     model.router.fleet.workerJoined(card)

@@ -13,6 +13,8 @@ export class ServedModel {
   readonly createdSeconds: number
   readonly #loadText: (card: WorkerCard) => Promise<ModelText>
   readonly #cards = new Map<WorkerId, WorkerCard>()
+  /** Of all workers that there have been. */
+  readonly #adapters = new Set<string>()
   #text: Promise<ModelText> | null = null
   #loaded: ModelText | null = null
 
@@ -30,6 +32,7 @@ export class ServedModel {
 
   join(card: WorkerCard): void {
     this.#cards.set(card.workerId, card)
+    for (const adapter of card.engine.loraAdapters ?? []) this.#adapters.add(adapter)
   }
 
   leave(workerId: WorkerId): void {
@@ -64,6 +67,15 @@ export class ServedModel {
       common = common === undefined ? features : common.filter((name) => features.includes(name))
     }
     return common
+  }
+
+  /** The adapter that a client asks for by this model name; undefined for the model's own names. Throws 503. */
+  adapterNamed(name: string | undefined): string | undefined {
+    if (name === undefined || !this.#adapters.has(name)) return undefined
+    const isThere = this.cards.some(({ engine }) => engine.loraAdapters?.includes(name) === true)
+    if (isThere) return name
+    const text = `No worker has the adapter \`${name}\` now. Please retry shortly.`
+    throw new BatonError('backend.worker_unavailable', text, { data: { model: name } })
   }
 
   /** Numbers of an embedding, as the first worker that says so has it. */

@@ -23,6 +23,8 @@ export interface EngineConfig {
   readonly modelPath?: string
   /** Numbers of an embedding, for an engine with the feature `embeddings`. */
   readonly embeddingLength?: number
+  /** LoRA adapters that the engine has; each is a model name of its own, and prompts for it go to who has it. */
+  readonly loraAdapters?: readonly string[]
   /** Request features that the engine honours; the frontend refuses the others by name. */
   readonly features?: readonly EngineFeature[]
   readonly runtimeData?: Readonly<Record<string, unknown>>

@@ -225,6 +225,7 @@ function isPlain({ request, phase, affinity }: SelectionQuery): boolean {
     (affinity === null || affinity === undefined) &&
     routing.allowedWorkerIds === undefined &&
     routing.excludedWorkerIds === undefined &&
+    routing.loraName === undefined &&
     routing.requiredTaints === undefined
   )
 }

@@ -63,6 +63,7 @@ export function recordCandidates(scope: DecisionScope, ranks: PricedRanks): Cand
       deviceBlocks: rank.deviceBlocks,
       hostBlocks: rank.hostBlocks,
       diskBlocks: rank.diskBlocks,
+      sharedBlocks: rank.sharedBlocks,
       decay: decayOf(cost, rank),
       decodeBlocks: rank.activeDecodeBlocks + rank.additionalBlocks,
       activeRequests: rank.activeRequests,

@@ -14,6 +14,8 @@ export interface CostTerms {
   readonly deviceBlocks: number
   readonly hostBlocks: number
   readonly diskBlocks: number
+  /** Of a shared cache, behind what the device holds. */
+  readonly sharedBlocks: number
   readonly decay: number
   readonly decodeBlocks: number
   readonly activeRequests: number

@@ -10,6 +10,7 @@ import type { ExclusionRecord } from './decision-record.ts'
 import { constraintsOf } from './eligibility.ts'
 import type { Constraints } from './eligibility.ts'
 import type { OverlapIndex } from './overlap-index.ts'
+import type { BlockRange } from './policy-part.ts'
 import type { PromptHasher } from './prompt-hasher.ts'
 import type { RankTable } from './rank-table.ts'
 import type { RouterConfig } from './router-config.ts'
@@ -33,6 +34,8 @@ export interface DecisionScope {
   constraints: Constraints
   readonly hashes: BlockHashes | null
   readonly promptBlocks: number
+  /** What a shared cache holds of the prompt. */
+  readonly shared: readonly BlockRange[]
   cost: CostRequest
   readonly assumeKvReuse: boolean
   /** Blocks that the request adds to a rank which shares none. */
@@ -64,19 +67,22 @@ export function openScope(
   sequences.refresh(nowMs)
   if (hashes === null) index.matches.clear()
   else index.find(hashes, nowMs)
+  const weights = overrideWeights(config, overrides)
+  const hasShared = hashes !== null && weights.sharedCacheMultiplier > 0
   const isTracked = config.trackActiveBlocks && hashes !== null
   if (isTracked && assumeKvReuse) sequences.depths(hashes.sequence, depths)
   else depths.fill(0)
   return {
     query,
     nowMs,
-    constraints: constraintsOf(request.routing, phase),
+    constraints: constraintsOf(request.routing, phase, pool.table),
     hashes,
     assumeKvReuse,
+    shared: hasShared ? (config.sharedCache?.(hashes.sequence, request) ?? []) : [],
     promptBlocks: Math.ceil(request.tokenIds.length / blockSize),
     trackedBlocks: isTracked ? hashes.sequence.length / 2 : 0,
     cost: {
-      weights: overrideWeights(config, overrides),
+      weights,
       blockSize,
       promptTokens: request.tokenIds.length,
       trackPrefill: overrides?.trackPrefillTokens ?? config.trackPrefillTokens,

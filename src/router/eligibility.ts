@@ -1,16 +1,18 @@
 /**
  * Who may take a request at all, and if not, why: hard rules before any cost.
  *
- * Order: allowed ids, excluded ids, role, fence, taints, the user's filters, overload. Overload comes last, so that
+ * Order: allowed ids, excluded ids, LoRA adapter, role, fence, taints, the user's filters, overload. Overload comes last, so that
  * "would be eligible but for the load" can be told from "never".
  */
 import type { WorkerId } from '../base/index.ts'
 import type { Phase, RoutingHints } from '../request/index.ts'
+import { pinOf } from './pin.ts'
 import type { RankTable } from './rank-table.ts'
 
 type ExclusionKind =
   | 'not-allowed'
   | 'excluded'
+  | 'missing-adapter'
   | 'not-a-decode-worker'
   | 'fenced'
   | 'missing-taint'
@@ -26,6 +28,8 @@ export interface Exclusion {
 export interface Constraints {
   readonly allowed: ReadonlySet<WorkerId> | null
   readonly excluded: ReadonlySet<WorkerId> | null
+  /** Workers that have the LoRA adapter of the request; null when nobody has it, or one worker is named. */
+  readonly withAdapter: ReadonlySet<WorkerId> | null
   readonly requiredTaints: readonly string[]
   /** KV is handed to decode workers only; a pool without any has no such rule. */
   readonly decodeOnly: boolean
@@ -35,9 +39,11 @@ export interface Constraints {
 
 const NO_TAINTS: readonly string[] = []
 
-export function constraintsOf(hints: RoutingHints, phase: Phase): Constraints {
+export function constraintsOf(hints: RoutingHints, phase: Phase, table: RankTable): Constraints {
+  const allowed = hints.allowedWorkerIds === undefined ? null : new Set(hints.allowedWorkerIds)
   return {
-    allowed: hints.allowedWorkerIds === undefined ? null : new Set(hints.allowedWorkerIds),
+    allowed,
+    withAdapter: pinOf(hints, phase) === null ? withAdapter(hints, allowed, table) : null,
     excluded:
       hints.excludedWorkerIds === undefined || hints.excludedWorkerIds.length === 0
         ? null
@@ -47,12 +53,24 @@ export function constraintsOf(hints: RoutingHints, phase: Phase): Constraints {
   }
 }
 
+/** An adapter narrows the candidates, but never to nobody: an engine may load it when it is asked to. */
+function withAdapter(
+  { loraName }: RoutingHints,
+  allowed: ReadonlySet<WorkerId> | null,
+  table: RankTable,
+): ReadonlySet<WorkerId> | null {
+  const workers = loraName === undefined ? null : table.workersWith(loraName)
+  if (workers === null || allowed === null) return workers
+  return [...workers].some((workerId) => allowed.has(workerId)) ? workers : null
+}
+
 /** Everybody in the pool may take the request, as far as its constraints go. */
 export function isUnconstrained(constraints: Constraints, table: RankTable): boolean {
   const { decodeModeCount, workerCount } = table
   return (
     constraints.allowed === null &&
     constraints.excluded === null &&
+    constraints.withAdapter === null &&
     constraints.requiredTaints.length === 0 &&
     (!constraints.decodeOnly || decodeModeCount === 0 || decodeModeCount === workerCount)
   )
@@ -60,6 +78,7 @@ export function isUnconstrained(constraints: Constraints, table: RankTable): boo
 
 const NOT_ALLOWED: Exclusion = { kind: 'not-allowed' }
 const EXCLUDED: Exclusion = { kind: 'excluded' }
+const NO_ADAPTER: Exclusion = { kind: 'missing-adapter' }
 const NOT_DECODE: Exclusion = { kind: 'not-a-decode-worker' }
 const FENCED: Exclusion = { kind: 'fenced' }
 const OVERLOADED: Exclusion = { kind: 'overloaded' }
@@ -72,9 +91,10 @@ export function exclusionOf(
   nowMs: number,
 ): Exclusion | null {
   const { card, taints } = table.row(slot)
-  const { allowed, excluded } = constraints
+  const { allowed, excluded, withAdapter: adapted } = constraints
   if (allowed !== null && !allowed.has(card.workerId)) return NOT_ALLOWED
   if (excluded !== null && excluded.has(card.workerId)) return EXCLUDED
+  if (adapted !== null && !adapted.has(card.workerId)) return NO_ADAPTER
   if (constraints.decodeOnly && table.decodeModeCount > 0 && card.mode !== 'decode') {
     return NOT_DECODE
   }

@@ -2,43 +2,14 @@ import { readFileSync } from 'node:fs'
 
 import { describe, expect, it } from 'vitest'
 
-import { ManualClock } from '../../test/router/manual-clock.ts'
-import { storedTokens, tokensFrom } from '../../test/router/model-fixture.ts'
+import { buildPool, select, selected, stored } from '../../test/router/pool-fixture.ts'
 import { card, request } from '../../test/router/scripted-plane.ts'
-import { seededRandom, workerIdOf } from '../base/index.ts'
+import { workerIdOf } from '../base/index.ts'
 import type { RouterOverrides, RoutingHints } from '../request/index.ts'
 import type { Booking } from './active-sequences.ts'
-import { KvRouter } from './kv-router.ts'
-import { completeRouterConfig } from './router-config.ts'
+import type { KvRouter } from './kv-router.ts'
 import type { RouterOptions } from './router-config.ts'
 import type { Selection } from './selection.ts'
-
-/** The defaults of the reference, with which the recorded costs were made; ours differ. */
-const RECORDED_WEIGHTS = { prefillLoadScale: 1, decodeActiveRequestWeight: 0 } as const
-
-function build(config: RouterOptions = {}) {
-  const clock = new ManualClock()
-  const router = new KvRouter({
-    config: completeRouterConfig({ ...RECORDED_WEIGHTS, ...config }),
-    clock,
-    random: seededRandom(7),
-  })
-  return { clock, router }
-}
-
-function stored(router: KvRouter, worker: number, tokens: readonly number[], dpRank = 0): void {
-  router.kvEvents(workerIdOf(worker), storedTokens(tokens, dpRank))
-}
-
-function select(router: KvRouter, tokens: readonly number[] | number, routing: RoutingHints = {}) {
-  return router.select({ request: request(tokens, routing), phase: 'aggregated', queuedMs: 0 })
-}
-
-function selected(...args: Parameters<typeof select>): Selection {
-  const answer = select(...args)
-  if (answer.kind === 'refused') throw answer.error
-  return answer
-}
 
 interface Step {
   op: string
@@ -81,7 +52,7 @@ describe('KvRouter: recorded selection service', () => {
       const config = Object.fromEntries(
         Object.entries(env).map(([name, value]) => [ENV[name], JSON.parse(value) as unknown]),
       )
-      const { router } = build(config as RouterOptions)
+      const { router } = buildPool(config as RouterOptions)
       const bookings = new Map<string, Booking>()
       const pending = new Map<string, Selection>()
       steps.forEach((step, index) => {
@@ -171,7 +142,7 @@ describe('KvRouter: recorded selection service', () => {
 
 describe('KvRouter: eligibility', () => {
   it('typed reasons - every exclusion is named', () => {
-    const { router } = build({
+    const { router } = buildPool({
       filters: [({ card: { workerId } }) => (workerId === '4' ? 'too far' : null)],
     })
     for (const id of [1, 2, 3, 4]) router.workerJoined(card(id))
@@ -195,15 +166,50 @@ describe('KvRouter: eligibility', () => {
     ])
   })
 
+  it('LoRA - only workers that have the adapter, unless nobody has it or one is named', () => {
+    const { router } = buildPool()
+    const engine = { loraAdapters: ['poet'] }
+    router.workerJoined(card(1))
+    router.workerJoined(card(2, 'agg', { engine }))
+    for (let i = 0; i < 3; i++) {
+      const answer = selected(router, 16, { loraName: 'poet' })
+      expect(answer.workerId).toBe('2')
+      expect(answer.record.excluded).toEqual([
+        { workerId: '1', dpRank: 0, reason: 'missing-adapter' },
+      ])
+      router.book(answer)
+    }
+    expect(selected(router, 16).workerId).toBe('1')
+    const named = { loraName: 'poet', backendWorkerId: workerIdOf(1) }
+    expect(selected(router, 16, named).workerId).toBe('1')
+    const allowed = { loraName: 'poet', allowedWorkerIds: [workerIdOf(1)] }
+    expect(selected(router, 16, allowed).workerId).toBe('1')
+    router.workerJoined(card(2))
+    expect(selected(router, 16, { loraName: 'poet' }).workerId).toBe('1')
+  })
+
+  it('LoRA - who has the adapter and is overloaded is not replaced by who has not', () => {
+    const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
+    router.workerJoined(card(1))
+    router.workerJoined(card(2, 'agg', { engine: { loraAdapters: ['poet'] } }))
+    router.book(selected(router, 16, { loraName: 'poet' }))
+    expect(select(router, 16, { loraName: 'poet' })).toMatchObject({
+      kind: 'refused',
+      overloaded: true,
+    })
+    router.workerLeft(workerIdOf(2), 'gone')
+    expect(selected(router, 16, { loraName: 'poet' }).workerId).toBe('1')
+  })
+
   it('fence - a suspect is better than nobody', () => {
-    const { router } = build()
+    const { router } = buildPool()
     router.workerJoined(card(1))
     router.fence(workerIdOf(1), 1000)
     expect(selected(router, 16).workerId).toBe('1')
   })
 
   it('all overloaded - a capacity refusal with limit, current and retry time', () => {
-    const { router } = build({ busy: { activePrefillTokens: 10 } })
+    const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
     router.workerJoined(card(1))
     const booking = router.book(selected(router, 16))
     const answer = select(router, 16)
@@ -215,7 +221,7 @@ describe('KvRouter: eligibility', () => {
   })
 
   it('ranks - a worker is overloaded only when all of its ranks are', () => {
-    const { router } = build({ busy: { activePrefillTokens: 10 } })
+    const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
     router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
     const first = selected(router, 16)
     router.book(first)
@@ -227,7 +233,7 @@ describe('KvRouter: eligibility', () => {
   })
 
   it('decode latch - set by either signal, cleared only when both are low', () => {
-    const { router } = build({ busy: { activeDecodeBlocks: 0.5 } })
+    const { router } = buildPool({ busy: { activeDecodeBlocks: 0.5 } })
     router.workerJoined(card(1, 'agg', { engine: { totalKvBlocks: 10 } }))
     const report = {
       dpRank: 0,
@@ -248,7 +254,7 @@ describe('KvRouter: eligibility', () => {
 
 describe('KvRouter: load', () => {
   it('known prefill speed - the load wears off while the prefill runs', () => {
-    const { router, clock } = build({ prefillTokensPerSecond: 100 })
+    const { router, clock } = buildPool({ prefillTokensPerSecond: 100 })
     router.workerJoined(card(1))
     router.book(selected(router, 100))
     const tokens = () => router.status().ranks[0]?.activePrefillTokens
@@ -260,7 +266,7 @@ describe('KvRouter: load', () => {
   })
 
   it('no reuse assumed - each request counts for itself', () => {
-    const { router } = build({ assumeKvReuse: false })
+    const { router } = buildPool({ assumeKvReuse: false })
     router.workerJoined(card(1))
     const bookings = [1, 2].map(() => router.book(selected(router, 16)))
     expect(router.status().ranks[0]?.activeDecodeBlocks).toBe(8)
@@ -271,7 +277,7 @@ describe('KvRouter: load', () => {
 
 describe('KvRouter: pins and ranks', () => {
   it('pinned worker - exactly that one, past the cost', () => {
-    const { router } = build()
+    const { router } = buildPool()
     router.workerJoined(card(1))
     router.workerJoined(card(2))
     router.book(selected(router, 64, { backendWorkerId: workerIdOf(2) }))
@@ -279,7 +285,7 @@ describe('KvRouter: pins and ranks', () => {
   })
 
   it('missing rank - is the only one, or an error that asks for it', () => {
-    const { router } = build()
+    const { router } = buildPool()
     router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
     const answer = select(router, 16, { backendWorkerId: workerIdOf(1) })
     if (answer.kind !== 'refused') throw new Error('was not refused')
@@ -288,7 +294,7 @@ describe('KvRouter: pins and ranks', () => {
   })
 
   it('ranks - each has its own holdings and load', () => {
-    const { router } = build()
+    const { router } = buildPool()
     router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
     stored(router, 1, [0, 1, 2, 3, 4, 5, 6, 7], 1)
     const answer = selected(router, 16)
@@ -296,7 +302,7 @@ describe('KvRouter: pins and ranks', () => {
   })
 
   it('direct mode - without an id the error names the header', () => {
-    const { router } = build({ mode: 'direct' })
+    const { router } = buildPool({ mode: 'direct' })
     router.workerJoined(card(1))
     const answer = select(router, 16)
     if (answer.kind !== 'refused') throw new Error('was not refused')
@@ -307,7 +313,7 @@ describe('KvRouter: pins and ranks', () => {
 
 describe('KvRouter: modes', () => {
   const pick = (mode: RouterOptions['mode'], count: number): string[] => {
-    const { router } = build(mode === undefined ? {} : { mode })
+    const { router } = buildPool(mode === undefined ? {} : { mode })
     for (const id of [1, 2, 3]) router.workerJoined(card(id))
     return Array.from({ length: count }, () => {
       const answer = selected(router, 16)
@@ -335,7 +341,7 @@ describe('KvRouter: modes', () => {
   })
 
   it('peek - moves neither cursor nor load', () => {
-    const { router } = build({ mode: 'round-robin' })
+    const { router } = buildPool({ mode: 'round-robin' })
     for (const id of [1, 2]) router.workerJoined(card(id))
     const query = { request: request(16), phase: 'aggregated', queuedMs: 0 } as const
     for (let i = 0; i < 3; i++) router.peek(query)
@@ -344,103 +350,9 @@ describe('KvRouter: modes', () => {
   })
 })
 
-describe('KvRouter: holdings', () => {
-  it('predict on route - siblings of a burst go to the same worker', () => {
-    const { router, clock } = build({ predictedTtlSeconds: 5 })
-    for (const id of [1, 2, 3]) router.workerJoined(card(id))
-    const first = selected(router, 400)
-    router.free(router.book(first))
-    expect(selected(router, 400).workerId).toBe(first.workerId)
-    expect(selected(router, 400).overlapBlocks).toBe(100)
-    clock.advance(6000)
-    expect(selected(router, 400).overlapBlocks).toBe(0)
-  })
-
-  it('events off - decisions are the only source', () => {
-    const { router } = build({ useKvEvents: false })
-    router.workerJoined(card(1))
-    stored(router, 1, [0, 1, 2, 3])
-    expect(selected(router, 16).overlapBlocks).toBe(0)
-    router.book(selected(router, 16))
-    expect(selected(router, 16).overlapBlocks).toBe(4)
-  })
-
-  it('no events promised - a worker is believed to hold what it was sent, and a burst stays together', () => {
-    const { router } = build()
-    for (const id of [1, 2, 3]) router.workerJoined(card(id, 'agg', { publishesKvEvents: false }))
-    const first = selected(router, 400)
-    router.prefillDone(router.book(first))
-    for (let i = 0; i < 3; i++) expect(selected(router, 400).workerId).toBe(first.workerId)
-    expect(selected(router, 400).overlapBlocks).toBe(100)
-  })
-
-  it('no events, known room - what was sent longest ago goes when the room is used, not by time', () => {
-    const { router, clock } = build()
-    const engine = { totalKvBlocks: 20 }
-    router.workerJoined(card(1, 'agg', { publishesKvEvents: false, engine }))
-    const prompt = (first: number) => tokensFrom(first, 40)
-    for (const first of [0, 1000]) router.free(router.book(selected(router, prompt(first))))
-    clock.advance(600_000)
-    expect([0, 1000].map((at) => selected(router, prompt(at)).overlapBlocks)).toEqual([10, 10])
-    router.free(router.book(selected(router, prompt(2000))))
-    const held = [0, 1000, 2000].map((at) => selected(router, prompt(at)).overlapBlocks)
-    expect(held).toEqual([0, 10, 10])
-  })
-
-  it('no events, room not known - what was sent counts for its time', () => {
-    const { router, clock } = build({ approximateTtlSeconds: 120 })
-    const engine = { totalKvBlocks: 0 }
-    router.workerJoined(card(1, 'agg', { publishesKvEvents: false, engine }))
-    router.free(router.book(selected(router, 40)))
-    clock.advance(119_000)
-    expect(selected(router, 40).overlapBlocks).toBe(10)
-    clock.advance(1000)
-    expect(selected(router, 40).overlapBlocks).toBe(0)
-  })
-
-  it('events promised, none come - believed after some prompts, until the first event', () => {
-    const { router } = build()
-    router.workerJoined(card(1))
-    for (let i = 0; i < 8; i++) {
-      expect(selected(router, 16).overlapBlocks).toBe(0)
-      router.book(selected(router, 16))
-    }
-    router.book(selected(router, 16))
-    expect(selected(router, 16).overlapBlocks).toBe(4)
-    stored(router, 1, tokensFrom(1000, 8))
-    expect(selected(router, 16).overlapBlocks).toBe(0)
-  })
-
-  it('worker left - its blocks, load and bookings go with it', () => {
-    const { router } = build()
-    router.workerJoined(card(1))
-    router.workerJoined(card(2))
-    stored(
-      router,
-      1,
-      Array.from({ length: 16 }, (_, i) => i),
-    )
-    const booking = router.book(selected(router, 16))
-    router.workerLeft(workerIdOf(1), 'gone')
-    router.workerJoined(card(3))
-    router.free(booking)
-    for (const rank of router.status().ranks) expect(rank.activeRequests).toBe(0)
-    expect(selected(router, 16).overlapBlocks).toBe(0)
-  })
-
-  it('event gap - is counted', () => {
-    const { router } = build()
-    router.workerJoined(card(1))
-    for (const sequence of [1, 2, 5]) {
-      router.kvEvents(workerIdOf(1), { sequence, dpRank: 0, events: [] })
-    }
-    expect(router.status().kvEventGaps).toBe(1)
-  })
-})
-
 describe("KvRouter: the user's parts", () => {
   it('scorer and picker - change the choice, and the record says so', () => {
-    const { router } = build({
+    const { router } = buildPool({
       scorers: [{ name: 'away from 1', score: ({ card: c }) => (c.workerId === '1' ? 50 : 0) }],
     })
     router.workerJoined(card(1))
@@ -448,7 +360,7 @@ describe("KvRouter: the user's parts", () => {
     const answer = selected(router, 16)
     expect(answer.workerId).toBe('2')
     expect(answer.record.candidates.map(({ extra }) => extra)).toEqual([0, 50])
-    const last = build({ picker: (_, count) => count - 1 })
+    const last = buildPool({ picker: (_, count) => count - 1 })
     last.router.workerJoined(card(1))
     last.router.workerJoined(card(2))
     expect(selected(last.router, 16).record.outcome).toMatchObject({ reason: 'custom picker' })

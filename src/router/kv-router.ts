@@ -16,10 +16,9 @@ import type { FleetObserver } from './fleet-observer.ts'
 import { OverlapIndex } from './overlap-index.ts'
 import { PromptHasher } from './prompt-hasher.ts'
 import { RankTable } from './rank-table.ts'
-import type { RankRow } from './rank-table.ts'
 import type { RouterConfig } from './router-config.ts'
-import type { PoolStatus, RankStatus } from './router-status.ts'
-import { eventFacts, PROMPTS_BEFORE_SILENCE } from './self-check.ts'
+import type { PoolStatus } from './router-status.ts'
+import { eventFacts, isSilent } from './self-check.ts'
 import type { Refusal, Selection, SelectionQuery } from './selection.ts'
 import { Selector } from './selector.ts'
 
@@ -252,7 +251,7 @@ export class KvRouter implements FleetObserver {
 
   status(queue = { requests: 0, promptTokens: 0 }): PoolStatus {
     this.#sequences.refresh(this.#clock.nowMs())
-    const ranks = this.#table.live.map((slot) => this.#rankStatus(slot))
+    const ranks = this.#table.live.map((slot) => this.#table.statusOf(slot))
     const events = eventFacts(ranks, (workerId) => this.cardOf(workerId))
     return {
       mode: this.config.mode,
@@ -272,23 +271,6 @@ export class KvRouter implements FleetObserver {
     }
   }
 
-  #rankStatus(slot: number): RankStatus {
-    const table = this.#table
-    const row = table.row(slot)
-    return {
-      workerId: row.card.workerId,
-      dpRank: row.dpRank,
-      activePrefillTokens: table.activePrefillTokens[slot] as number,
-      activeDecodeBlocks: Math.round(table.activeDecodeBlocks[slot] as number),
-      activeRequests: table.activeRequests[slot] as number,
-      reportedBlocks: row.reportedBlocks,
-      totalBlocks: (table.totalBlocks[slot] as number) || null,
-      overloaded: table.overloaded[slot] === 1,
-      kvEventsSeen: row.kvEventsSeen,
-      promptsPlaced: row.promptsPlaced,
-    }
-  }
-
   #dropSlot(slot: number): void {
     this.#sequences.dropSlot(slot, this.#clock.nowMs())
     this.#index.removeSlot(slot)
@@ -305,10 +287,4 @@ export class KvRouter implements FleetObserver {
     this.#version++
     for (const listener of this.#freed) listener()
   }
-}
-
-/** No events come from the rank: it promises none, or it keeps silent although it has had prompts enough. */
-function isSilent({ card, kvEventsSeen, promptsPlaced }: RankRow): boolean {
-  if (kvEventsSeen > 0) return false
-  return !card.publishesKvEvents || promptsPlaced >= PROMPTS_BEFORE_SILENCE
 }

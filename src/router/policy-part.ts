@@ -29,3 +29,15 @@ export interface Scorer {
 
 /** Index of the chosen one among `costs[0 .. count)`; count is at least 1. */
 export type Picker = (costs: Float64Array, count: number, random: Random) => number
+
+/** Blocks `[start, end)` of a prompt. */
+export type BlockRange = readonly [start: number, end: number]
+
+/**
+ * What a cache that all workers share holds of a prompt (sequence hashes, pairs of u32): ranges in order that do not
+ * overlap. Asked once per decision, so it answers from what it knows; it counts with `sharedCacheMultiplier`.
+ */
+export type SharedCache = (
+  sequenceHashes: Uint32Array,
+  request: GenerateRequest,
+) => readonly BlockRange[]

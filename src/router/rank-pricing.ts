@@ -12,7 +12,7 @@ import {
 } from './cost.ts'
 import type { CostCandidate } from './cost.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
-import type { Candidate } from './policy-part.ts'
+import type { BlockRange, Candidate } from './policy-part.ts'
 import type { CostWeights } from './router-config.ts'
 
 export class RankPricing {
@@ -58,7 +58,7 @@ export class RankPricing {
     return this.#view
   }
 
-  #columns({ cost, trackedBlocks }: DecisionScope): Columns {
+  #columns({ cost, trackedBlocks, shared }: DecisionScope): Columns {
     const { table, index } = this.#pool
     const { device, host, disk } = index.matches
     const { activePrefillTokens, activeDecodeBlocks, activeRequests } = table
@@ -72,6 +72,7 @@ export class RankPricing {
       activeRequests,
       depths,
       trackedBlocks,
+      shared,
       weights: cost.weights,
       blockSize: cost.blockSize,
     }
@@ -110,6 +111,7 @@ interface Columns {
   readonly activeRequests: Int32Array
   readonly depths: Int32Array
   readonly trackedBlocks: number
+  readonly shared: readonly BlockRange[]
   readonly weights: CostWeights
   readonly blockSize: number
 }
@@ -121,10 +123,18 @@ function setView(view: CostCandidate, columns: Columns, slot: number): void {
   view.deviceBlocks = device
   view.hostBlocks = host
   view.diskBlocks = disk
+  view.sharedBlocks = columns.shared.length === 0 ? 0 : blocksBehind(columns.shared, device)
   const effective = effectiveOverlapBlocks(columns.weights, device, host, disk)
   view.cachedTokens = effective === 0 ? 0 : cachedTokensOf(effective, columns.blockSize)
   view.activePrefillTokens = columns.activePrefillTokens[slot] as number
   view.activeDecodeBlocks = Math.round(columns.activeDecodeBlocks[slot] as number)
   view.activeRequests = columns.activeRequests[slot] as number
   view.additionalBlocks = Math.max(columns.trackedBlocks - (columns.depths[slot] as number), 0)
+}
+
+/** Blocks of the ranges that lie behind the first `from`. */
+function blocksBehind(ranges: readonly BlockRange[], from: number): number {
+  let blocks = 0
+  for (const [start, end] of ranges) blocks += Math.max(0, end - Math.max(start, from))
+  return blocks
 }

@@ -9,6 +9,7 @@ import type { LoadReport } from '../kv/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import { decodeLatch, DEFAULT_MAX_BATCHED_TOKENS, isPrefillOverloaded } from './busy-threshold.ts'
 import type { BusyThresholds } from './busy-threshold.ts'
+import type { RankStatus } from './router-status.ts'
 import { topologyTaints } from './topology.ts'
 
 export interface RankRow {
@@ -37,6 +38,8 @@ export class RankTable {
   readonly #rows: (RankRow | undefined)[] = []
   readonly #slotsOf = new Map<WorkerId, readonly number[]>()
   readonly #free: number[] = []
+  /** LoRA adapter → workers that have it. */
+  readonly #adapters = new Map<string, Set<WorkerId>>()
   #decodeModeCount = 0
   #overloadedCount = 0
   #fenced = 0
@@ -70,6 +73,11 @@ export class RankTable {
   slotOf(workerId: WorkerId, dpRank: number): number {
     for (const slot of this.slotsOf(workerId)) if (this.#rows[slot]?.dpRank === dpRank) return slot
     return -1
+  }
+
+  /** Null when no worker of the pool has the adapter. */
+  workersWith(adapter: string): ReadonlySet<WorkerId> | null {
+    return this.#adapters.get(adapter) ?? null
   }
 
   row(slot: number): RankRow {
@@ -108,6 +116,12 @@ export class RankTable {
       slots.push(slot)
     }
     this.#slotsOf.set(card.workerId, slots)
+    this.#forgetAdapters(card.workerId)
+    for (const adapter of card.engine.loraAdapters ?? []) {
+      const workers = this.#adapters.get(adapter)
+      if (workers === undefined) this.#adapters.set(adapter, new Set([card.workerId]))
+      else workers.add(card.workerId)
+    }
     if (card.mode === 'decode') this.#decodeModeCount++
     return gone
   }
@@ -117,7 +131,14 @@ export class RankTable {
     const slots = this.slotsOf(workerId)
     if (this.#isDecode(slots)) this.#decodeModeCount--
     this.#slotsOf.delete(workerId)
+    this.#forgetAdapters(workerId)
     return slots
+  }
+
+  #forgetAdapters(workerId: WorkerId): void {
+    for (const [adapter, workers] of this.#adapters) {
+      if (workers.delete(workerId) && workers.size === 0) this.#adapters.delete(adapter)
+    }
   }
 
   release(slot: number): void {
@@ -156,6 +177,22 @@ export class RankTable {
     if (this.fencedUntilMs[slot] === 0) return
     this.fencedUntilMs[slot] = 0
     this.#fenced--
+  }
+
+  statusOf(slot: number): RankStatus {
+    const row = this.row(slot)
+    return {
+      workerId: row.card.workerId,
+      dpRank: row.dpRank,
+      activePrefillTokens: this.activePrefillTokens[slot] as number,
+      activeDecodeBlocks: Math.round(this.activeDecodeBlocks[slot] as number),
+      activeRequests: this.activeRequests[slot] as number,
+      reportedBlocks: row.reportedBlocks,
+      totalBlocks: (this.totalBlocks[slot] as number) || null,
+      overloaded: this.overloaded[slot] === 1,
+      kvEventsSeen: row.kvEventsSeen,
+      promptsPlaced: row.promptsPlaced,
+    }
   }
 
   #isDecode(slots: readonly number[]): boolean {

@@ -10,7 +10,7 @@ import { completeConditionalConfig } from './conditional-policy.ts'
 import type { ConditionalConfig, ConditionalOptions } from './conditional-policy.ts'
 import { completePolicyClasses } from './policy-class.ts'
 import type { PolicyClass, PolicyClassOptions, QueuePolicy } from './policy-class.ts'
-import type { Filter, Picker, Scorer } from './policy-part.ts'
+import type { Filter, Picker, Scorer, SharedCache } from './policy-part.ts'
 import { objectionTo, ROUTER_OPTION_TABLE } from './router-option-table.ts'
 import type { ROUTER_MODES } from './router-option-table.ts'
 import type { TopologyPolicy } from './topology.ts'
@@ -85,6 +85,7 @@ export interface RouterConfig extends CostWeights {
   readonly filters: readonly Filter[]
   readonly scorers: readonly Scorer[]
   readonly picker: Picker | null
+  readonly sharedCache: SharedCache | null
 }
 
 /** What a user may give; everything is optional. */
@@ -135,6 +136,7 @@ const DEFAULTS = {
   filters: [],
   scorers: [],
   picker: null,
+  sharedCache: null,
 } as const satisfies Omit<RouterConfig, 'session' | 'conditional' | 'deadlines' | 'policyClasses'>
 
 const SESSION_DEFAULTS: SessionConfig = { ttlSeconds: 0, soft: false, maxSessions: 100_000 }

@@ -57,7 +57,7 @@ describe('parseRouterOptions', () => {
     expect(given.map(({ path }) => path.replace('[0]', '[]'))).toEqual(
       ROUTER_OPTION_TABLE.map(({ path }) => path),
     )
-    const { filters: _f, scorers: _s, picker: _p, ...file } = config
+    const { filters: _f, scorers: _s, picker: _p, sharedCache: _c, ...file } = config
     expect(parseRouterOptions(JSON.parse(JSON.stringify(file)))).toEqual(file)
   })
 

@@ -3,6 +3,7 @@
  */
 import type { WorkerId } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
+import type { RankRow } from './rank-table.ts'
 import type { DisaggregationStatus, PoolStatus, RankStatus, RouterStatus } from './router-status.ts'
 
 export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): RouterStatus {
@@ -15,7 +16,13 @@ export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): 
 }
 
 /** A prompt may be cached whole or still be computed; after so many, silence means that events do not arrive. */
-export const PROMPTS_BEFORE_SILENCE = 8
+const PROMPTS_BEFORE_SILENCE = 8
+
+/** No events come from the rank: it promises none, or it keeps silent although it has had prompts enough. */
+export function isSilent({ card, kvEventsSeen, promptsPlaced }: RankRow): boolean {
+  if (kvEventsSeen > 0) return false
+  return !card.publishesKvEvents || promptsPlaced >= PROMPTS_BEFORE_SILENCE
+}
 
 /** Who promises KV events, who has sent some, and who keeps silent although it should have by now. */
 export function eventFacts(

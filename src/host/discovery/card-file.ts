@@ -13,6 +13,7 @@ const engineSchema = z.looseObject({
   model: z.string().min(1),
   servedModelName: z.string().optional(),
   modelAliases: z.array(z.string()).optional(),
+  loraAdapters: z.array(z.string()).optional(),
   contextLength: count.optional(),
   kvCacheBlockSize: count.optional(),
   totalKvBlocks: count.optional(),
@@ -20,6 +21,8 @@ const engineSchema = z.looseObject({
   maxNumBatchedTokens: count.optional(),
   dataParallelSize: count.optional(),
   dataParallelStartRank: count.optional(),
+  bootstrapHost: z.string().min(1).optional(),
+  bootstrapPort: count.max(65_535).optional(),
   modelPath: z.string().optional(),
   features: z.array(z.string()).optional(),
 })
