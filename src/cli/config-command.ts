@@ -16,7 +16,8 @@ interface Row {
 
 export function printConfig(given: readonly ResolvedOption[], asJson: boolean): void {
   const { options, rows: router } = routerSettings(given)
-  const config: Readonly<Record<string, Row['value']>> = { ...serveConfig(options) }
+  const { sim: _sim, ...values } = serveConfig(options)
+  const config: Readonly<Record<string, Row['value']>> = { ...values }
   const rows: readonly Row[] = options.map(({ option, source, writtenAs }) => ({
     option: option.key,
     flag: flagOf(option),

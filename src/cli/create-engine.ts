@@ -2,9 +2,9 @@
  * The engine that a worker runs, made from the configuration.
  */
 import { BatonError } from '../base/index.ts'
-import { SimEngine } from '../engine/index.ts'
-import type { Engine } from '../engine/index.ts'
-import { LlamaCppEngine, loadModelText, osClock } from '../host/index.ts'
+import { createSchedulerConfig, SimEngine } from '../engine/index.ts'
+import type { Engine, MockEngineOptions } from '../engine/index.ts'
+import { BootstrapRooms, LlamaCppEngine, loadModelText, osClock } from '../host/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
 import type { Tokenizer } from '../text/index.ts'
 import type { ServeConfig } from './serve-config.ts'
@@ -41,18 +41,31 @@ async function createLlamaCpp(config: ServeConfig, mode: DisaggregationMode): Pr
 
 async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
   const text = await loadModelText(config.model)
+  const { mode: wanted = mode, ...sim } = config.sim ?? {}
+  if (wanted !== mode) {
+    throw new BatonError(
+      'config.invalid',
+      `--sim-args: worker_type is ${wanted}, and this is a worker for ${mode}: leave it out`,
+    )
+  }
+  const isSaid = config.contextLength !== null || sim.maxModelLength !== undefined
+  const contextLength = isSaid ? config.contextLength : contextThatFits(sim, text.contextLength)
   return new SimEngine({
     clock: osClock,
     mode,
     model: config.servedModelName ?? text.name,
     modelPath: config.model,
-    seed: config.simSeed,
     tokenRange: ordinaryTokens(text.tokenizer),
-    contextLength: config.contextLength ?? text.contextLength ?? 8192,
-    speedupRatio: config.simSpeedup === 0 ? 'instantaneous' : config.simSpeedup,
-    maxSequences: config.sequences,
-    blockTokens: 16,
+    bootstrap: new BootstrapRooms(config.workerHost),
+    ...(contextLength === null ? {} : { contextLength }),
+    ...sim,
   })
+}
+
+/** A request that names no maximum may use the whole context; a small cache must not refuse it for that. */
+function contextThatFits(sim: MockEngineOptions, modelsOwn: number | null): number {
+  const { blockCount, blockTokens } = createSchedulerConfig(sim)
+  return Math.min(modelsOwn ?? 8192, blockCount * blockTokens)
 }
 
 /** Ids that are plain words, so that simulated answers look like text and cost what text costs. */

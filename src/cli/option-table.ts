@@ -6,7 +6,7 @@
 import type { z } from 'zod'
 import { ROUTER_MODES } from '../router/index.ts'
 import { REASONING_PARSER_NAMES, TOOL_CALL_PARSER_NAMES } from '../text/index.ts'
-import { amount, byteSize, count, flag, oneOf, text } from './option-values.ts'
+import { amount, byteSize, count, flag, oneOf, text, textOrObject } from './option-values.ts'
 
 /** The commands that run something; each takes the options of its groups. */
 export const GROUPS_OF = {
@@ -328,6 +328,38 @@ const TABLE = [
     amount(0, 1e9),
     1,
     'time runs this much faster; 0 gives every token at once',
+  ),
+  spec(
+    'simulated engine',
+    'simBlockSize',
+    '<tokens>',
+    count(1, 65_536),
+    null,
+    'tokens per KV block (default: 16; with --sim-args what they say)',
+  ),
+  spec(
+    'simulated engine',
+    'simBlocks',
+    '<n>',
+    count(1, 16_777_216),
+    null,
+    'KV blocks per worker (default: 16384)',
+  ),
+  spec(
+    'simulated engine',
+    'simBatchedTokens',
+    '<tokens>',
+    count(1, 16_777_216),
+    null,
+    'tokens that a step computes, prompts and outputs together (default: 8192)',
+  ),
+  spec(
+    'simulated engine',
+    'simArgs',
+    '<args>',
+    textOrObject,
+    null,
+    "arguments in the names of NVIDIA's mock engine: inline JSON, or a file of JSON or YAML; a flag goes before them (docs/engines.md lists them)",
   ),
   spec(
     'simulated engine',

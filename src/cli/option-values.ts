@@ -26,6 +26,12 @@ export const amount = (min: number, max: number) => numberWithin(min, max, 'a nu
 
 export const text = z.string('must be text').min(1, 'must not be empty')
 
+/** Text, or in YAML the object itself, which becomes its JSON. */
+export const textOrObject = z.union(
+  [text, z.record(z.string(), z.unknown()).transform((value) => JSON.stringify(value))],
+  { error: 'must be a file, or an object' },
+)
+
 export const oneOf = (names: readonly string[]) =>
   z.enum(names, { error: `must be one of ${names.join(', ')}` })
 

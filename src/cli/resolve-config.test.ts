@@ -139,7 +139,7 @@ describe('options without effect', () => {
 
   it('together with what they need, or not as a flag - they are taken', () => {
     expect(config({ gpuLayers: '9', gpu: 'auto' }).gpuLayers).toBe(9)
-    expect(config({ engine: 'sim', simSpeedup: '2' }).simSpeedup).toBe(2)
+    expect(config({ engine: 'sim', simSpeedup: '2' }).sim?.speedupRatio).toBe(2)
     expect(config({ engine: 'sim' }, { BATON_THREADS: '2' }).threads).toBe(2)
     const fleet = { enforceDisagg: true, aggregated: '1', discoveryDir: 'shared' }
     expect(config(fleet).aggregated).toBe(1)

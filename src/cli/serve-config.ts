@@ -3,9 +3,11 @@
  */
 import { fileURLToPath } from 'node:url'
 import { BatonError } from '../base/index.ts'
+import type { MockEngineOptions } from '../engine/index.ts'
 import { refuseContradictions } from './contradictions.ts'
 import type { OptionKey } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
+import { simSettings } from './sim-settings.ts'
 
 export interface ServeConfig {
   readonly model: string
@@ -38,8 +40,8 @@ export interface ServeConfig {
   readonly port: number
   readonly bodyLimit: number
   readonly migrationLimit: number
-  readonly simSpeedup: number
-  readonly simSeed: number
+  /** Of the simulated engine; null: another engine runs. */
+  readonly sim: MockEngineOptions | null
   readonly drainSeconds: number
   readonly graceSeconds: number
   readonly logLevel: 'silent' | 'error' | 'warn' | 'info' | 'debug'
@@ -58,6 +60,7 @@ export function serveConfig(options: readonly ResolvedOption[]): ServeConfig {
     ...(values as Record<OptionKey, never>),
     model: (values['model'] as string | null) ?? SHIPPED_MODEL,
     ...topologyOf(options),
+    sim: values['engine'] === 'sim' ? simSettings(options) : null,
   }
 }
 

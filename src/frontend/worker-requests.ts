@@ -52,7 +52,15 @@ export function workerRequests(options: WorkerRequestsOptions): GenerateRequest[
       ...given({
         requestTimestampMs: call.nvext.request_timestamp_ms,
         traceparent: options.traceparent,
+        extra: replayOf(call),
       }),
     }
   })
+}
+
+/** Which recorded output a simulated engine is to give, by the annotation `output_replay_id:<key>`. */
+function replayOf({ nvext }: GenerationOptions): { outputReplayId: string } | undefined {
+  const prefix = 'output_replay_id:'
+  const annotation = nvext.annotations?.find((text) => text.startsWith(prefix))
+  return annotation === undefined ? undefined : { outputReplayId: annotation.slice(prefix.length) }
 }

@@ -91,6 +91,9 @@ const FIELDS: Readonly<Record<string, Field>> = {
   aic_mtp_seed: (value, name) => (countOf(name, value, 0), {}),
 }
 
+/** Every name that is known, also those that are refused when they ask for something. */
+export const MOCK_ENGINE_ARGS: readonly string[] = [...Object.keys(FIELDS), ...TOGETHER]
+
 const REFUSED: readonly (readonly [RegExp, string])[] = [
   [
     /^aic_(nextn|nextn_accept_rates)$/,

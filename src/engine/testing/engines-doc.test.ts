@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { MOCK_ENGINE_ARGS } from '../sim/mock-engine-args.ts'
 import { CONFORMANCE_RULES } from './conformance-rules.ts'
 
 const read = (path: string): string =>
@@ -10,6 +11,11 @@ describe('docs/engines.md', () => {
 
   it('shows the example as it is', () => {
     expect(doc).toContain(read('examples/engine-in-30-lines.ts'))
+  })
+
+  it('lists every argument of the simulated engine', () => {
+    for (const name of MOCK_ENGINE_ARGS)
+      expect(doc).toMatch(new RegExp(`\n\\|[^\n]*\`${name}\`[^\n]*\\|`))
   })
 
   it('lists every rule with its words', () => {

@@ -1,21 +1,21 @@
 /**
  * Listens to what the engine tells about its blocks and its load, and checks that it makes sense.
  */
-import type { KvEvent, LoadReport } from '../../kv/index.ts'
+import type { KvEvent, KvTier, LoadReport } from '../../kv/index.ts'
 import type { EngineObserver } from '../engine.ts'
 import type { ReportBuilder } from './conformance-report.ts'
 
 export class ObserverCheck implements EngineObserver {
   readonly #report: ReportBuilder
-  /** Stored blocks per rank. */
-  readonly #stored = new Map<number, Set<string>>()
+  /** Stored blocks per rank and tier. */
+  readonly #stored = new Map<number, Map<KvTier, Set<string>>>()
 
   constructor(report: ReportBuilder) {
     this.#report = report
   }
 
   kvEvents(dpRank: number, events: readonly KvEvent[]): void {
-    const stored = this.#stored.get(dpRank) ?? new Set<string>()
+    const stored = this.#stored.get(dpRank) ?? new Map<KvTier, Set<string>>()
     this.#stored.set(dpRank, stored)
     for (const event of events) {
       if (event.kind === 'cleared') stored.clear()
@@ -34,18 +34,23 @@ export class ObserverCheck implements EngineObserver {
       this.#report.fail('load-report-invalid', 'more active blocks than there are')
   }
 
-  #store(event: Extract<KvEvent, { kind: 'stored' }>, stored: Set<string>): void {
-    const { parent, hashes, localHashes } = event
+  #store(event: Extract<KvEvent, { kind: 'stored' }>, stored: Map<KvTier, Set<string>>): void {
+    const { parent, hashes, localHashes, tier } = event
     if (localHashes.length !== 0 && localHashes.length !== hashes.length)
       this.#report.fail('kv-event-malformed', 'local hashes are not one per block')
-    if (parent !== null && !stored.has(`${parent[0]}:${parent[1]}`))
+    // A parent may lie in another tier than its child.
+    const isKnown = (key: string): boolean => [...stored.values()].some((blocks) => blocks.has(key))
+    if (parent !== null && !isKnown(`${parent[0]}:${parent[1]}`))
       this.#report.fail('kv-event-parent-unknown', `parent ${parent[0]}:${parent[1]}`)
-    for (const key of keysOf(hashes)) stored.add(key)
+    const held = stored.get(tier) ?? new Set<string>()
+    stored.set(tier, held)
+    for (const key of keysOf(hashes)) held.add(key)
   }
 
-  #remove(event: Extract<KvEvent, { kind: 'removed' }>, stored: Set<string>): void {
+  #remove(event: Extract<KvEvent, { kind: 'removed' }>, stored: Map<KvTier, Set<string>>): void {
     for (const key of keysOf(event.hashes)) {
-      if (!stored.delete(key)) this.#report.fail('kv-event-removed-unknown', `block ${key}`)
+      if (stored.get(event.tier)?.delete(key) !== true)
+        this.#report.fail('kv-event-removed-unknown', `block ${key}`)
     }
   }
 }

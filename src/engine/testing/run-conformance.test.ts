@@ -13,6 +13,16 @@ describe('runConformance - engines that keep the contract', () => {
     ['instantaneous', { speedupRatio: 'instantaneous' }],
     ['small blocks and memory', { blockTokens: 4, blockCount: 2600, contextLength: 10_004 }],
     ['two ranks', { dataParallelSize: 2 }],
+    [
+      'host and disk behind a small cache',
+      {
+        blockTokens: 4,
+        blockCount: 30,
+        contextLength: 100,
+        offload: { hostBlocks: 20, diskBlocks: 40 },
+      },
+    ],
+    ['the admission of sglang', { engineType: 'sglang', blockTokens: 4 }],
     ['no cache, no chunks', { prefixCaching: false, chunkedPrefill: false }],
     ['decode', { mode: 'decode' }],
     ['prefill', { mode: 'prefill' }],

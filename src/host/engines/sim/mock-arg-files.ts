@@ -17,7 +17,7 @@ export const mockArgFiles: MockArgFiles = {
   text: (path) => readText(path),
 }
 
-export function readText(path: string): string {
+function readText(path: string): string {
   return readBytes(path).toString('utf8')
 }
 
