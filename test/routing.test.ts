@@ -1,0 +1,99 @@
+/** Routing by what workers hold, through real processes: known at once, learnt late, or believed without events. */
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from './running-server.ts'
+import type { RunningServer } from './running-server.ts'
+import { until } from './until.ts'
+
+const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+const EXAMPLE = fileURLToPath(new URL('../examples/router.yaml', import.meta.url))
+const folder = mkdtempSync(join(tmpdir(), 'baton-routing-'))
+const ends: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]
+let server: RunningServer
+
+beforeAll(async () => {
+  const fleet = ['--aggregated', '2', '--discovery-dir', folder]
+  server = await startServer(['--engine', 'sim', '--sim-speedup', '0', ...fleet])
+  ends.push(() => server.stop())
+}, 60_000)
+
+afterAll(async () => {
+  for (const end of ends.toReversed()) await end()
+})
+
+/** Another frontend of the same workers, when they know its models. */
+async function startFrontend(...args: string[]): Promise<string> {
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'frontend', '--discovery-dir', folder, '--port', '0', ...args],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  ends.push(() => child.kill('SIGKILL'))
+  let printed = ''
+  child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+  await until('frontend', () => /http:\/\/[\d.]+:\d+/.test(printed))
+  const url = /http:\/\/[\d.]+:\d+/.exec(printed)?.[0] ?? ''
+  await until('ready', async () => (await fetch(`${url}/ready`)).ok)
+  return url
+}
+
+interface Decision {
+  readonly worker: string
+  readonly overlap: number
+  readonly header: string
+}
+
+async function ask(url: string, content: string): Promise<Decision> {
+  const reply = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-baton-decision': '1' },
+    body: JSON.stringify({ messages: [{ role: 'user', content }], max_tokens: 2 }),
+  })
+  expect([reply.status, await reply.text()]).toEqual([200, expect.stringContaining('usage')])
+  const header = reply.headers.get('x-baton-decision') ?? ''
+  return {
+    worker: /worker="(\d+)"/.exec(header)?.[1] ?? '',
+    overlap: Number(/overlap=(\d+)/.exec(header)?.[1]),
+    header,
+  }
+}
+
+const promptAbout = (what: string): string => `Tell me about ${what}. `.repeat(60)
+
+describe('routing by what workers hold', () => {
+  it('KV events - a prompt goes back to the worker that has it, and the header says so', async () => {
+    const first = await ask(server.url, promptAbout('lamps'))
+    expect(first.header).toMatch(
+      /^aggregated; worker="\d+"; rank=0; reason="lowest cost"; overlap=/,
+    )
+    await until('the events', async () => {
+      const again = await ask(server.url, promptAbout('lamps'))
+      return again.worker === first.worker && again.overlap > 20
+    })
+  })
+
+  it('a frontend that comes late - knows what the workers held before it was there', async () => {
+    const before = await ask(server.url, promptAbout('boats'))
+    const late = await startFrontend()
+    await until('the snapshot', async () => {
+      const { worker, overlap } = await ask(late, promptAbout('boats'))
+      return worker === before.worker && overlap > 20
+    })
+  })
+
+  it('events off - a frontend believes what it has sent itself; the router file is read', async () => {
+    const url = await startFrontend('--router-kv-events', 'false', '--router-config', EXAMPLE)
+    const first = await ask(url, promptAbout('lamps'))
+    expect(first.overlap).toBe(0)
+    for (let i = 0; i < 4; i++) {
+      const { worker, overlap } = await ask(url, promptAbout('lamps'))
+      expect([worker, overlap > 20]).toEqual([first.worker, true])
+    }
+    const health = (await (await fetch(`${url}/health`)).json()) as unknown
+    expect(JSON.stringify(health)).toContain('events are off')
+  })
+})
