@@ -68,10 +68,11 @@ describe('the package', () => {
   )
 
   it('what is published - the built code, the model and the pages, and nothing of the workshop', () => {
-    const packed = spawnSync('npm', ['pack', '--dry-run', '--json'], {
-      cwd: ROOT,
-      encoding: 'utf8',
-    })
+    // A cache of its own: npm's usual one may be out of reach.
+    const cache = mkdtempSync(join(tmpdir(), 'baton-npm-'))
+    onTestFinished(() => rmSync(cache, { recursive: true, force: true }))
+    const args = ['pack', '--dry-run', '--json', '--cache', cache]
+    const packed = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8' })
     const list = JSON.parse(packed.stdout) as readonly { files: readonly { path: string }[] }[]
     const paths = (list[0]?.files ?? []).map(({ path }) => path)
     const doors = Object.values(manifest.exports).flatMap((door) =>

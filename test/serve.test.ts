@@ -1,11 +1,14 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { isAlive, runBaton, startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
+
+const MODEL = fileURLToPath(new URL('../models/storyteller/storyteller-q8_0.gguf', import.meta.url))
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'baton-test-'))
@@ -134,7 +137,7 @@ describe('baton serve - life', () => {
       '--engine',
       'sim',
       '--sim-speedup',
-      '0.01',
+      '0.1',
       '--drain-seconds',
       '60',
     ])
@@ -205,12 +208,8 @@ describe('baton - what is wrong is one line and an exit code', () => {
 
   it('a damaged model - is named, whatever the damage', async () => {
     const path = join(folder(), 'bad.gguf')
-    for (const bytes of [
-      '',
-      'GGUF',
-      `GGUF${'\0'.repeat(100)}`,
-      'not a model at all '.repeat(1000),
-    ]) {
+    const whole = readFileSync(MODEL)
+    for (const bytes of [`GGUF${'\0'.repeat(100)}`, whole.subarray(0, whole.length - 1)]) {
       writeFileSync(path, bytes)
       const ended = await runBaton(['serve', '--port', '0', '--aggregated', '1', '--model', path])
       expect(ended.exitCode).toBe(1)
