@@ -6,7 +6,7 @@ import type { CallRecord } from './call-record.ts'
 import { generate } from './generation.ts'
 import type { GenerationDeps } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
-import { completionPrompt } from './prompt.ts'
+import { completionPrompts } from './prompt.ts'
 import { COMPLETION_WRITERS } from './openai-writers.ts'
 
 export async function answerCompletions(
@@ -19,8 +19,7 @@ export async function answerCompletions(
     call,
     writers: COMPLETION_WRITERS,
     promptParam: 'prompt',
-    prompts: (text, offLoop) =>
-      Promise.all(call.prompts.map((prompt) => completionPrompt(prompt, call, text, offLoop))),
+    prompts: (text, offLoop) => completionPrompts(call.prompts, call, text, offLoop),
     echoes: (prompts, text) =>
       call.echo
         ? prompts.map((prompt) => prompt.text ?? text.tokenizer.decode(prompt.tokenIds))

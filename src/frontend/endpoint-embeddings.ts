@@ -23,7 +23,7 @@ import type { GenerationDeps } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import { createMigratingService } from './migration.ts'
 import { withinPreprocess } from './preprocess-deadline.ts'
-import { embeddingPrompt } from './prompt.ts'
+import { embeddingPrompts } from './prompt.ts'
 import type { ServedModel } from './served-model.ts'
 
 export async function answerEmbeddings(
@@ -95,8 +95,7 @@ async function tokenised(
   model: ServedModel,
 ): Promise<Uint32Array[]> {
   const text = await model.text()
-  const offLoop = offLoopOf(deps, model)
-  return await Promise.all(call.inputs.map((input) => embeddingPrompt(input, text, offLoop)))
+  return await embeddingPrompts(call.inputs, text, offLoopOf(deps, model))
 }
 
 function requestsOf(

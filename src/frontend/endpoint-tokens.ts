@@ -7,17 +7,17 @@ import type { ModelText } from '../text/index.ts'
 import { BatonError } from '../base/index.ts'
 import type { TokenizeCall } from '../api/index.ts'
 import { jsonReply } from './endpoint-status.ts'
+import { offLoopOf } from './generation-job.ts'
+import type { GenerationDeps } from './generation-job.ts'
 import type { HttpReply, HttpRequest } from './http-exchange.ts'
 import type { ModelRegistry } from './model-registry.ts'
+import type { OffLoop } from './prompt.ts'
 
-export async function answerTokenize(
-  registry: ModelRegistry,
-  http: HttpRequest,
-): Promise<HttpReply> {
+export async function answerTokenize(deps: GenerationDeps, http: HttpRequest): Promise<HttpReply> {
   const call = parseTokenizeRequest(readJsonObject(http.body, http.headers['content-type']))
-  const model = registry.known(call.model)
+  const model = deps.registry.known(call.model)
   const text = await model.text()
-  const tokens = Array.from(tokensOf(call, text))
+  const tokens = Array.from(await tokensOf(call, text, offLoopOf(deps, model)))
   return jsonReply(200, {
     count: tokens.length,
     max_model_len: model.contextLength ?? null,
@@ -37,19 +37,24 @@ export async function answerDetokenize(
   })
 }
 
-function tokensOf(call: TokenizeCall, text: ModelText): Uint32Array {
+async function tokensOf(
+  call: TokenizeCall,
+  text: ModelText,
+  offLoop: OffLoop,
+): Promise<Uint32Array> {
+  const { tokenizer } = text
   if (call.messages === undefined) {
-    return text.tokenizer.encode(call.prompt, {
-      special: true,
-      addBos: call.addSpecialTokens && text.tokenizer.addsBos,
-    })
+    const options = { special: true, addBos: call.addSpecialTokens && tokenizer.addsBos }
+    return (await offLoop(call.prompt, options)) ?? tokenizer.encode(call.prompt, options)
   }
   if (text.template === null) {
     throw new BatonError('request.invalid_argument', 'the model has no chat template')
   }
-  const rendered = renderChat(text.template, text.tokenizer, {
+  const rendered = renderChat(text.template, tokenizer, {
     messages: call.messages.map((message) => ({ ...message })),
     addGenerationPrompt: call.addGenerationPrompt,
   })
-  return encodeChat(text.tokenizer, rendered)
+  const { literalRanges } = rendered
+  const elsewhere = await offLoop(rendered.text, { special: true, literalRanges })
+  return elsewhere ?? encodeChat(tokenizer, rendered)
 }

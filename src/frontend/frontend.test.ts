@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import type { ScriptedOptions } from '../../test/frontend/scripted-frontend.ts'
 import { ScriptedFrontend, storyteller, WORKER } from '../../test/frontend/scripted-frontend.ts'
 
 const ids = (text: string): number[] =>
@@ -227,6 +228,41 @@ describe('status', () => {
     expect((await it_.get('/live')).status).toBe(200)
     const reply = await it_.chat()
     expect([reply.status, reply.json.error.code]).toEqual([404, 'model_not_found'])
+  })
+
+  it.each([
+    ['/v1/chat/completions', { messages: [{ role: 'user', content: 'hi' }] }],
+    ['/v1/chat/completions', { messages: [{ role: 'user', content: 'hi' }], stream: true }],
+    ['/v1/completions', { prompt: 'hi' }],
+    ['/v1/responses', { input: 'hi' }],
+    ['/v1/responses/input_tokens', { input: 'hi' }],
+    ['/v1/messages', { messages: [{ role: 'user', content: 'hi' }], max_tokens: 1 }],
+    ['/v1/messages/count_tokens', { messages: [{ role: 'user', content: 'hi' }] }],
+    ['/v1/embeddings', { input: 'hi' }],
+    ['/tokenize', { prompt: 'hi' }],
+    ['/detokenize', { tokens: [1] }],
+  ])('no model at all - %s says so in JSON', async (path, body) => {
+    const it_ = new ScriptedFrontend({ empty: true })
+    for (const model of [{}, { model: 'storyteller' }]) {
+      // An Anthropic client names its model.
+      if (path.startsWith('/v1/messages') && !('model' in model)) continue
+      const { status, json } = await it_.post(path, { ...body, ...model })
+      expect([status, json.error.type]).toEqual([404, 'not_found_error'])
+      expect(json.error.message).toMatch(/No model is served|does not exist/)
+    }
+  })
+
+  it('ready - 200 with a model that can be served, else 503', async () => {
+    const ready = async (options: ScriptedOptions) => {
+      const { status, json } = await new ScriptedFrontend(options).get('/ready')
+      return [status, json.ready]
+    }
+    expect(await ready({})).toEqual([200, true])
+    expect(await ready({ empty: true })).toEqual([503, false])
+    expect(await ready({ canServe: () => false })).toEqual([503, false])
+    const leaving = new ScriptedFrontend()
+    leaving.frontend.drain()
+    expect((await leaving.get('/ready')).json).toEqual({ ready: false, reason: 'draining' })
   })
 
   it('workers that cannot serve - 503 with a reason, and retry-after', async () => {

@@ -134,9 +134,9 @@ export class Frontend {
         GET: () => listThresholds(registry),
         POST: (http) => setThresholds(registry, http),
       },
-      '/tokenize': { POST: (http) => answerTokenize(registry, http) },
+      '/tokenize': { POST: (http) => answerTokenize(this.#deps, http) },
       '/detokenize': { POST: (http) => answerDetokenize(registry, http) },
-      '/v1/tokenize': { POST: (http) => answerTokenize(registry, http) },
+      '/v1/tokenize': { POST: (http) => answerTokenize(this.#deps, http) },
       '/v1/detokenize': { POST: (http) => answerDetokenize(registry, http) },
     }
   }

@@ -32,9 +32,9 @@ export interface GenerationJob<Call extends GenerationOptions> {
 }
 
 export function offLoopOf(deps: GenerationDeps, model: ServedModel): OffLoop {
-  return (text: string, options: EncodeOptions) => {
+  return (text: string, options: EncodeOptions, charactersOfAll = text.length) => {
     const [card] = model.cards
-    if (text.length < deps.bounds.offLoopCharacters || card === undefined) return undefined
+    if (charactersOfAll < deps.bounds.offLoopCharacters || card === undefined) return undefined
     return deps.encodeOffLoop?.(card, text, options)
   }
 }

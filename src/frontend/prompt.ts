@@ -12,8 +12,15 @@ export interface PreparedPrompt {
   readonly text?: string
 }
 
-/** Encodes a long text elsewhere than on the event loop; undefined: not long. */
-export type OffLoop = (text: string, options: EncodeOptions) => Promise<Uint32Array> | undefined
+/**
+ * Encodes a long text elsewhere than on the event loop; undefined: not long. Several texts of one call are as long as all
+ * of them together.
+ */
+export type OffLoop = (
+  text: string,
+  options: EncodeOptions,
+  charactersOfAll?: number,
+) => Promise<Uint32Array> | undefined
 
 export async function chatPrompt(
   call: ChatCall,
@@ -48,16 +55,20 @@ export async function chatPrompt(
   return { tokenIds: nonEmpty(tokenIds, 'messages'), text: rendered.text }
 }
 
-export async function completionPrompt(
-  prompt: Prompt,
+export async function completionPrompts(
+  prompts: readonly Prompt[],
   call: GenerationOptions,
   model: ModelText,
   offLoop: OffLoop,
-): Promise<PreparedPrompt> {
+): Promise<PreparedPrompt[]> {
   const given = tokenData(call, model)
-  if (given !== undefined) return { tokenIds: given }
-  if (typeof prompt === 'string') return textPrompt(prompt, model, offLoop)
-  return { tokenIds: inVocabulary(prompt, model, 'prompt') }
+  if (given !== undefined) return prompts.map(() => ({ tokenIds: given }))
+  const characters = charactersOf(prompts)
+  return await inTurn(prompts, async (prompt) =>
+    typeof prompt === 'string'
+      ? await textPrompt(prompt, model, offLoop, characters)
+      : { tokenIds: inVocabulary(prompt, model, 'prompt') },
+  )
 }
 
 /** What a user typed as a raw prompt: control tokens in it are meant, the client writes its own template. */
@@ -65,23 +76,42 @@ async function textPrompt(
   text: string,
   model: ModelText,
   offLoop: OffLoop,
+  charactersOfAll = text.length,
 ): Promise<PreparedPrompt> {
   const options = { special: true, addBos: model.tokenizer.addsBos }
   const clean = text.replaceAll('\u0000', '')
-  const tokenIds = (await offLoop(clean, options)) ?? model.tokenizer.encode(clean, options)
+  const elsewhere = await offLoop(clean, options, charactersOfAll)
+  const tokenIds = elsewhere ?? model.tokenizer.encode(clean, options)
   return { tokenIds: nonEmpty(tokenIds, 'prompt'), text: clean }
 }
 
 /** What is to be embedded is data: control tokens in it are plain text. */
-export async function embeddingPrompt(
-  input: string | Uint32Array,
+export async function embeddingPrompts(
+  inputs: readonly (string | Uint32Array)[],
   model: ModelText,
   offLoop: OffLoop,
-): Promise<Uint32Array> {
-  if (typeof input !== 'string') return inVocabulary(input, model, 'input')
+): Promise<Uint32Array[]> {
   const options = { special: false, addBos: model.tokenizer.addsBos }
-  const tokenIds = (await offLoop(input, options)) ?? model.tokenizer.encode(input, options)
-  return nonEmpty(tokenIds, 'input')
+  const characters = charactersOf(inputs)
+  return await inTurn(inputs, async (input) => {
+    if (typeof input !== 'string') return inVocabulary(input, model, 'input')
+    const elsewhere = await offLoop(input, options, characters)
+    return nonEmpty(elsewhere ?? model.tokenizer.encode(input, options), 'input')
+  })
+}
+
+function charactersOf(texts: readonly (string | Uint32Array)[]): number {
+  return texts.reduce((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0)
+}
+
+/** One after the other: a call with many texts does not fill the tokenizer's queue. */
+async function inTurn<In, Out>(
+  items: readonly In[],
+  work: (item: In) => Promise<Out>,
+): Promise<Out[]> {
+  const done: Out[] = []
+  for (const item of items) done.push(await work(item))
+  return done
 }
 
 function tokenData(call: GenerationOptions, model: ModelText): Uint32Array | undefined {
