@@ -1,0 +1,14 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { utcText } from './model-list.ts'
+
+describe('utcText', () => {
+  it('any second until 9999 - is the time that the platform knows', () => {
+    const edges = [0, 951_782_399, 951_782_400, 4_107_542_399, 4_107_542_400, 253_402_300_799]
+    const same = (seconds: number): void => {
+      expect(utcText(seconds)).toBe(new Date(seconds * 1000).toISOString().replace('.000', ''))
+    }
+    edges.forEach(same)
+    fc.assert(fc.property(fc.integer({ min: 0, max: 253_402_300_799 }), same))
+  })
+})
