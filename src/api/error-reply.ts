@@ -38,7 +38,12 @@ const KNOWN_CODES: Partial<Record<ErrorCode, string>> = {
   'request.unsupported_parameter': 'unsupported_parameter',
 }
 
-const RETRY_AFTER_SECONDS = '1'
+/** What the error itself says, in whole seconds; else one. */
+function retryAfter({ data }: BatonError): string {
+  const { retryAfterMs } = data
+  const seconds = typeof retryAfterMs === 'number' ? Math.ceil(retryAfterMs / 1000) : 1
+  return String(Math.max(seconds, 1))
+}
 
 export function errorTypeOf(error: BatonError): string {
   return TYPE_OF_CLASS[error.row.class]
@@ -46,13 +51,15 @@ export function errorTypeOf(error: BatonError): string {
 
 /** The part that a stream's error event and a reply's body have in common. */
 function errorObject(error: BatonError): Record<string, unknown> {
-  const { param, stage, clientCode } = error.data
+  const { param, stage, clientCode, limit, current } = error.data
   return {
     message: clientMessage(error),
     type: errorTypeOf(error),
     param: typeof param === 'string' ? param : null,
     code: typeof clientCode === 'string' ? clientCode : (KNOWN_CODES[error.code] ?? error.code),
     ...(typeof stage === 'string' ? { stage } : {}),
+    ...(typeof limit === 'number' ? { limit } : {}),
+    ...(typeof current === 'number' ? { current } : {}),
   }
 }
 
@@ -62,7 +69,7 @@ export function errorReply(error: BatonError): ErrorReply {
     body: asciiJson({ error: errorObject(error) }),
     headers: {
       'content-type': 'application/json',
-      ...(error.row.retryable ? { 'retry-after': RETRY_AFTER_SECONDS } : {}),
+      ...(error.row.retryable ? { 'retry-after': retryAfter(error) } : {}),
     },
   }
 }

@@ -160,6 +160,16 @@ describe('errors', () => {
     })
     expect(reply.body).toContain('\\u00e9')
   })
+
+  it('a full queue - limit, current value and the time to retry, in whole seconds', () => {
+    const data = { stage: 'queue', limit: 8, current: 9, retryAfterMs: 2001 }
+    const reply = errorReply(new BatonError('capacity.exhausted', 'full', { data }))
+    expect(reply.headers['retry-after']).toBe('3')
+    const { error } = JSON.parse(reply.body) as { error: object }
+    expect(error).toMatchObject({ stage: 'queue', limit: 8, current: 9 })
+    const soon = new BatonError('capacity.exhausted', 'full', { data: { retryAfterMs: 5 } })
+    expect(errorReply(soon).headers['retry-after']).toBe('1')
+  })
 })
 
 describe('trace context', () => {

@@ -67,3 +67,44 @@ export function decodeLatch(
   const limit = share * load.totalBlocks
   return load.bookedBlocks > limit || load.reportedBlocks > limit
 }
+
+/** What a rank has too much of. */
+export interface Overload {
+  readonly kind: 'prefill tokens' | 'decode blocks'
+  readonly limit: number
+  readonly current: number
+}
+
+interface RankLoad {
+  readonly prefillTokens: number
+  readonly maxBatchedTokens: number
+  readonly bookedBlocks: number
+  readonly reportedBlocks: number
+  readonly totalBlocks: number
+}
+
+/** The limit that the load is furthest over; null when it is over none (any more). */
+export function overloadOf(thresholds: BusyThresholds, load: RankLoad): Overload | null {
+  const { activePrefillTokens: tokens, activePrefillTokensShare, activeDecodeBlocks } = thresholds
+  const share =
+    activePrefillTokensShare === undefined
+      ? undefined
+      : Math.floor(activePrefillTokensShare * load.maxBatchedTokens)
+  const blocks =
+    activeDecodeBlocks === undefined ? undefined : activeDecodeBlocks * load.totalBlocks
+  const reached: Overload[] = []
+  const look = (kind: Overload['kind'], limit: number | undefined, current: number): void => {
+    if (limit !== undefined && current > limit) reached.push({ kind, limit, current })
+  }
+  look('prefill tokens', tokens, load.prefillTokens)
+  look('prefill tokens', share, load.prefillTokens)
+  if (load.totalBlocks > 0) {
+    look('decode blocks', blocks, Math.max(load.bookedBlocks, load.reportedBlocks))
+  }
+  return reached.sort((a, b) => excessOf(b) - excessOf(a))[0] ?? null
+}
+
+/** How far over its limit, as a ratio. */
+export function excessOf({ limit, current }: Overload): number {
+  return current / Math.max(limit, 1)
+}

@@ -2,6 +2,8 @@
  * The written side of a decision: the record, the best candidates with every term, and the words of a refusal.
  */
 import { BatonError } from '../base/index.ts'
+import { excessOf } from './busy-threshold.ts'
+import type { Overload } from './busy-threshold.ts'
 import { creditOf, decayOf, prefillBlocksOf, taintFactor } from './cost.ts'
 import type { CandidateRecord, DecisionRecord } from './decision-record.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
@@ -91,17 +93,12 @@ function cheapest(costs: Float64Array, count: number, limit: number): number[] {
 }
 
 /** Nobody is left: all too busy, or nobody at all. */
-export function refusalError(scope: DecisionScope): BatonError {
+export function refusalError(pool: PoolParts, scope: DecisionScope): BatonError {
   const { phase } = scope.query
   const summary = summaryOf(scope)
   if (scope.overloadedCount > 0) {
-    const data = {
-      phase,
-      limit: scope.excludedCount,
-      current: scope.overloadedCount,
-      retryAfterMs: RETRY_AFTER_MS,
-    }
     const message = `all ${phase} workers are busy, please retry later (${summary})`
+    const data = { phase, ...leastOverload(pool, pool.table.live), retryAfterMs: RETRY_AFTER_MS }
     return new BatonError('capacity.pool_exhausted', message, { data })
   }
   return new BatonError(
@@ -113,6 +110,7 @@ export function refusalError(scope: DecisionScope): BatonError {
 
 /** The one worker that was asked for cannot be taken. */
 export function exactRefusal(
+  pool: PoolParts,
   scope: DecisionScope,
   { workerId }: Pin,
   exclusion: Exclusion,
@@ -120,15 +118,28 @@ export function exactRefusal(
 ): BatonError {
   const { phase } = scope.query
   const isBusy = exclusion.kind === 'overloaded'
-  const data = { phase, workerId, reason: exclusion.kind }
+  const load = isBusy
+    ? {
+        ...leastOverload(pool, pool.table.slotsOf(workerId)),
+        retryAfterMs: RETRY_AFTER_MS,
+      }
+    : {}
   return new BatonError(
     isBusy ? 'capacity.worker_overloaded' : 'backend.worker_unavailable',
     `${phase} worker ${workerId} (${why}) cannot be taken: ${describeExclusion(exclusion)}`,
-    { data: isBusy ? { ...data, limit: 1, current: 1, retryAfterMs: RETRY_AFTER_MS } : data },
+    { data: { phase, workerId, reason: exclusion.kind, ...load } },
   )
 }
 
 const RETRY_AFTER_MS = 1000
+
+/** Of the rank that is least over its limit: the first that will have room. */
+function leastOverload({ table, busy }: PoolParts, slots: readonly number[]): Partial<Overload> {
+  const overloads = slots
+    .filter((slot) => table.overloaded[slot] === 1)
+    .flatMap((slot) => table.overloadOf(slot, busy()) ?? [])
+  return overloads.sort((a, b) => excessOf(a) - excessOf(b))[0] ?? {}
+}
 
 function summaryOf({ excluded }: DecisionScope): string {
   const counts = new Map<string, number>()

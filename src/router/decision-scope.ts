@@ -4,6 +4,7 @@
 import type { Clock, Random } from '../base/index.ts'
 import type { BlockHashes } from '../kv/index.ts'
 import type { ActiveSequences } from './active-sequences.ts'
+import type { BusyThresholds } from './busy-threshold.ts'
 import { overrideWeights } from './cost.ts'
 import type { CostRequest } from './cost.ts'
 import type { ExclusionRecord } from './decision-record.ts'
@@ -26,6 +27,7 @@ export interface PoolParts {
   readonly index: OverlapIndex
   readonly hasher: PromptHasher
   readonly blockSize: () => number
+  readonly busy: () => BusyThresholds
 }
 
 export interface DecisionScope {

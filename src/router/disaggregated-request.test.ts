@@ -137,7 +137,12 @@ describe('PrefillRouter: failures', () => {
     send()
     const { sink } = send()
     expect(sink.errors[0]?.code).toBe('capacity.pool_exhausted')
-    expect(sink.errors[0]?.data).toMatchObject({ phase: 'prefill', retryAfterMs: 1000 })
+    expect(sink.errors[0]?.data).toMatchObject({
+      phase: 'prefill',
+      limit: 5,
+      current: 16,
+      retryAfterMs: 1000,
+    })
     expect(plane.calls).toHaveLength(1)
   })
 

@@ -215,7 +215,17 @@ describe('KvRouter: eligibility', () => {
     const answer = select(router, 16)
     if (answer.kind !== 'refused') throw new Error('was not refused')
     expect(answer.error.code).toBe('capacity.pool_exhausted')
-    expect(answer.error.data).toMatchObject({ limit: 1, current: 1, retryAfterMs: 1000 })
+    expect(answer.error.data).toEqual({
+      phase: 'aggregated',
+      kind: 'prefill tokens',
+      limit: 10,
+      current: 16,
+      retryAfterMs: 1000,
+    })
+    const pinned = select(router, 16, { backendWorkerId: workerIdOf(1) })
+    if (pinned.kind !== 'refused') throw new Error('was not refused')
+    expect(pinned.error.code).toBe('capacity.worker_overloaded')
+    expect(pinned.error.data).toMatchObject({ limit: 10, current: 16, workerId: '1' })
     router.free(booking)
     expect(selected(router, 16).workerId).toBe('1')
   })
@@ -244,7 +254,9 @@ describe('KvRouter: eligibility', () => {
     }
     const booking = router.book(selected(router, 24))
     router.load(workerIdOf(1), { ...report, activeBlocks: 9 })
-    expect(select(router, 16).kind).toBe('refused')
+    const refused = select(router, 16)
+    if (refused.kind !== 'refused') throw new Error('was not refused')
+    expect(refused.error.data).toMatchObject({ kind: 'decode blocks', limit: 5, current: 9 })
     router.load(workerIdOf(1), { ...report, activeBlocks: 1 })
     expect(select(router, 16).kind).toBe('refused')
     router.free(booking)

@@ -71,6 +71,7 @@ export class KvRouter implements FleetObserver {
       index: this.#index,
       hasher: options.hasher ?? new PromptHasher(),
       blockSize: () => this.#blockSize,
+      busy: () => this.#busy,
     })
   }
 

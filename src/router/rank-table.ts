@@ -7,8 +7,13 @@
 import type { WorkerId } from '../base/index.ts'
 import type { LoadReport } from '../kv/index.ts'
 import type { WorkerCard } from '../request/index.ts'
-import { decodeLatch, DEFAULT_MAX_BATCHED_TOKENS, isPrefillOverloaded } from './busy-threshold.ts'
-import type { BusyThresholds } from './busy-threshold.ts'
+import {
+  decodeLatch,
+  DEFAULT_MAX_BATCHED_TOKENS,
+  isPrefillOverloaded,
+  overloadOf,
+} from './busy-threshold.ts'
+import type { BusyThresholds, Overload } from './busy-threshold.ts'
 import type { RankStatus } from './router-status.ts'
 import { topologyTaints } from './topology.ts'
 
@@ -154,6 +159,17 @@ export class RankTable {
     row.reportedBlocks = report.activeBlocks
     if (report.totalBlocks > 0) this.totalBlocks[slot] = report.totalBlocks
     this.unfence(slot)
+  }
+
+  /** What the rank has too much of, or null. */
+  overloadOf(slot: number, thresholds: BusyThresholds): Overload | null {
+    return overloadOf(thresholds, {
+      prefillTokens: this.activePrefillTokens[slot] as number,
+      maxBatchedTokens: this.maxBatchedTokens[slot] as number,
+      bookedBlocks: Math.round(this.activeDecodeBlocks[slot] as number),
+      reportedBlocks: this.row(slot).reportedBlocks ?? 0,
+      totalBlocks: this.totalBlocks[slot] as number,
+    })
   }
 
   /** Looks at one rank's load again, after it has changed. */

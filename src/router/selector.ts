@@ -51,7 +51,7 @@ export class Selector {
     }
     if (config.mode === 'direct') return this.#refuse(scope, missingPin(phase))
     const count = this.#filter.gather(scope, this.#candidates)
-    if (count === 0) return this.#refuse(scope, refusalError(scope))
+    if (count === 0) return this.#refuse(scope, refusalError(this.#pool, scope))
     return this.#pick(scope, count, peek)
   }
 
@@ -95,7 +95,7 @@ export class Selector {
     const exclusion = this.#filter.exclusionOf(scope, slot)
     if (exclusion === null) return this.#choose(scope, slot, 1, reason)
     this.#filter.note(scope, slot, exclusion)
-    return this.#refuse(scope, exactRefusal(scope, pin, exclusion, reason))
+    return this.#refuse(scope, exactRefusal(this.#pool, scope, pin, exclusion, reason))
   }
 
   #pick(scope: DecisionScope, count: number, peek: boolean): Selection {
