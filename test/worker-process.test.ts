@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { BatonError } from '../src/base/index.ts'
 import { FileDiscovery, TcpRequestPlane } from '../src/host/index.ts'
-import type { WorkerReport } from '../src/host/index.ts'
+import type { WorkerFarewell, WorkerReport } from '../src/host/index.ts'
 import type { Chunk, GenerateRequest, WorkerCard } from '../src/request/index.ts'
 import { until } from './until.ts'
 
@@ -25,6 +25,8 @@ afterEach(async () => {
 interface Started {
   readonly child: ChildProcess
   readonly report: Promise<WorkerReport>
+  /** The report of its stages, as lines of 'stage result'. */
+  readonly stages: () => readonly string[]
   /** Exit code, or the signal that ended it. */
   readonly ended: Promise<number | string>
 }
@@ -47,14 +49,20 @@ function startWorker(
   const ended = new Promise<number | string>((resolve) => {
     child.once('exit', (code, signal) => resolve(code ?? signal ?? 'unknown'))
   })
+  let farewell: WorkerFarewell | null = null
   const report = new Promise<WorkerReport>((resolve, reject) => {
     void ended.then((how) => reject(new Error(`the worker ended before it said anything: ${how}`)))
-    child.once('message', (message) => resolve(message as WorkerReport))
-    child.stdout?.once('data', (bytes: Buffer) =>
-      resolve(JSON.parse(String(bytes)) as WorkerReport),
-    )
+    const hear = (message: unknown): void => {
+      const said = message as WorkerReport | WorkerFarewell
+      if (said.kind === 'ended') farewell = said
+      else resolve(said)
+    }
+    child.on('message', hear)
+    child.stdout?.on('data', (bytes: Buffer) => hear(JSON.parse(String(bytes))))
   })
-  return { child, report, ended }
+  const stages = (): readonly string[] =>
+    farewell?.stages.map(({ stage, reason }) => `${stage} ${reason}`) ?? []
+  return { child, report, stages, ended }
 }
 
 /** A frontend's view: workers come and go, requests are sent. */
@@ -206,8 +214,12 @@ describe('worker process - coming up', () => {
   })
 
   it('without a parent - says it as a line of JSON', async () => {
-    const worker = startWorker(await fleetFolder(), {}, 'stdout')
+    const shutdown = { routerGraceMs: 0 }
+    const worker = startWorker(await fleetFolder(), { worker: { shutdown } }, 'stdout')
     expect(await worker.report).toMatchObject({ kind: 'ready' })
+    worker.child.kill('SIGTERM')
+    expect(await worker.ended).toBe(0)
+    expect(worker.stages().at(-1)).toBe('cleanup completed')
   })
 })
 
@@ -223,6 +235,14 @@ describe('worker process - going down', () => {
     expect(await sent.ended).toBe('length')
     expect(sent.tokens).toBe(10)
     expect(await worker.ended).toBe(0)
+    expect(worker.stages()).toEqual([
+      'unregister completed',
+      'router_grace completed',
+      'stop_admission completed',
+      'inflight completed',
+      'kv_transfer skipped',
+      'cleanup completed',
+    ])
   })
 
   it('a worker that does not get done - ends its requests with engine_shutdown within its budget', async () => {
@@ -233,6 +253,7 @@ describe('worker process - going down', () => {
     worker.child.kill('SIGTERM')
     expect(await sent.ended).toBe('backend.engine_shutdown')
     expect(await worker.ended).toBe(0)
+    expect(worker.stages()).toContain('inflight timed_out')
   })
 
   it('a second signal - exits with 70 at once', async () => {
@@ -293,6 +314,7 @@ describe('worker process - going down', () => {
     const sent = view.send(card, { extra: hang })
     expect(await sent.ended).toBe('backend.response_timeout')
     expect(await worker.ended).toBe(70)
+    expect(worker.stages()).toContain('cleanup completed')
     await until('left', () => view.left.length === 1)
   })
 })

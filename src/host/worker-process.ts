@@ -6,7 +6,12 @@
  * with 70, so that whoever supervises it starts another.
  */
 import { BatonError } from '../base/index.ts'
-import type { ShutdownConfig, WorkerEvent, WorkerObserver } from '../worker/index.ts'
+import type {
+  ShutdownConfig,
+  ShutdownReport,
+  WorkerEvent,
+  WorkerObserver,
+} from '../worker/index.ts'
 import { DEFAULT_SHUTDOWN } from '../worker/index.ts'
 import { EXIT_FAILED, EXIT_IN_HASTE } from './exit-codes.ts'
 import { createLogger } from './frontend-log.ts'
@@ -15,7 +20,7 @@ import { HostedWorker } from './hosted-worker.ts'
 import type { HostedWorkerOptions } from './hosted-worker.ts'
 import { watchShutdownSignals } from './shutdown-signals.ts'
 import { workerLog } from './worker-log.ts'
-import type { WorkerReport } from './worker-supervisor.ts'
+import type { WorkerFarewell, WorkerReport } from './worker-supervisor.ts'
 import type { WireTls } from './planes/wire-tls.ts'
 
 export interface WorkerProcessOptions extends Omit<HostedWorkerOptions, 'plane'> {
@@ -27,10 +32,10 @@ export interface WorkerProcessOptions extends Omit<HostedWorkerOptions, 'plane'>
   /** Of what the worker reports, on standard error. Absent: `warn`. */
   readonly logLevel?: LogLevel
   /**
-   * How `ready` or `failed` is said, once. Absent: over the IPC channel when there is one, else as a line of JSON on
-   * standard output.
+   * How `ready` or `failed` is said, and at the end the report of the stages. Absent: over the IPC channel when there is
+   * one, else as lines of JSON on standard output.
    */
-  readonly report?: (report: WorkerReport) => void
+  readonly report?: (report: WorkerReport | WorkerFarewell) => void
 }
 
 /**
@@ -138,14 +143,20 @@ class WorkerProcessLife {
     this.#hosted
       .stop(overrides)
       .then(
-        (report) => this.#end(exitCode === 0 ? report.exitCode : exitCode),
+        (report) => this.#sayGoodbye(report, exitCode === 0 ? report.exitCode : exitCode),
         () => this.#end(EXIT_IN_HASTE),
       )
       .finally(() => clearTimeout(force))
   }
 
+  async #sayGoodbye({ stages }: ShutdownReport, exitCode: number): Promise<void> {
+    const isOrphan = process.send !== undefined && !process.connected
+    if (!isOrphan) await this.#report({ kind: 'ended', exitCode, stages })
+    this.#end(exitCode)
+  }
+
   /** Resolves when the report has left this process: an exit right after it must not swallow it. */
-  #report(report: WorkerReport): Promise<void> {
+  #report(report: WorkerReport | WorkerFarewell): Promise<void> {
     const { report: tell } = this.#options
     if (tell !== undefined) return Promise.resolve(tell(report))
     return new Promise((resolve) => {

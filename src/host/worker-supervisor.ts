@@ -9,8 +9,16 @@ import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { BatonError } from '../base/index.ts'
 import type { ErrorValue } from '../base/index.ts'
+import type { ShutdownReport } from '../worker/index.ts'
 
-/** What a worker process tells its parent, once. */
+/** The last thing that a worker process says: how each stage of its way down ended. */
+export interface WorkerFarewell {
+  readonly kind: 'ended'
+  readonly exitCode: number
+  readonly stages: ShutdownReport['stages']
+}
+
+/** What a worker process tells its parent when it has come up, or has not. */
 export type WorkerReport =
   | {
       readonly kind: 'ready'
@@ -134,7 +142,9 @@ export class WorkerSupervisor {
       }, this.#options.startDeadlineMs)
       child.once('message', (message) => {
         clearTimeout(deadline)
-        resolve(message as WorkerReport)
+        const report = message as WorkerReport | WorkerFarewell
+        if (report.kind === 'ended') fail('ended while it started')
+        else resolve(report)
       })
       exited.then(
         (how) => {
