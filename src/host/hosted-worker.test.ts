@@ -61,9 +61,10 @@ function send(plane: RequestPlane, workerId: WorkerId, request: GenerateRequest)
 
 async function startWorker(
   plane: WorkerPlane,
+  engine = new SimEngine({ clock: osClock, model: 'sim', blockCount: 64, blockTokens: 16 }),
 ): Promise<{ hosted: HostedWorker; card: WorkerCard }> {
   const hosted = new HostedWorker({
-    engine: new SimEngine({ clock: osClock, model: 'sim', blockCount: 64, blockTokens: 16 }),
+    engine,
     engineName: 'sim',
     mode: 'agg',
     plane,
@@ -111,6 +112,25 @@ describe('HostedWorker - blocks and load reach the routers', () => {
     expect(await running).toBe('length')
     expect((await stopped).exitCode).toBe(0)
     expect(await send(plane, card.workerId, requestOf('c', 3))).toBe('backend.worker_unavailable')
+  })
+})
+
+describe('HostedWorker - a frontend that is lost', () => {
+  it('over TCP - what its requests held is given back, and the engine is never asked to abort', async () => {
+    const aborted: string[] = []
+    const engine = new SimEngine({ clock: osClock, model: 'sim', blockCount: 64, blockTokens: 16 })
+    engine.abort = (requestId) => void aborted.push(requestId)
+    const { card, hosted } = await startWorker({ kind: 'tcp', host: '127.0.0.1', port: 0 }, engine)
+    const plane = new TcpRequestPlane({})
+    plane.workerJoined(card)
+    const held = (): number | undefined =>
+      engine.metrics().find(({ name }) => name === 'kv_blocks_active')?.value
+    const ended = send(plane, card.workerId, requestOf('a', 1, 500))
+    await until('running', () => held() === 13)
+    await plane.close()
+    await ended
+    await until('given back', () => held() === 0 && hosted.worker.health().inFlight === 0)
+    expect(aborted).toEqual([])
   })
 })
 

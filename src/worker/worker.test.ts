@@ -136,6 +136,26 @@ describe('Worker - serving', () => {
     },
   )
 
+  it('the first token - is the first chunk that has one; only then may a stopped decode request be aborted', async () => {
+    const scene = new Scene({}, { mode: 'decode' })
+    const { clock } = scene
+    scene.engine.generate = async function* () {
+      for (const tokenIds of [[], [], [7]]) {
+        await sleep(clock, 100)
+        yield { tokenIds }
+      }
+      yield { tokenIds: [], finish: 'cancelled' }
+    } as unknown as SimEngine['generate']
+    await scene.start()
+    const { handle } = scene.serve(requestOf('a'))
+    await clock.run(250)
+    // Two chunks without a token have come.
+    handle.cancel('stop')
+    expect(scene.calls).not.toContain('abort a')
+    await clock.run(310)
+    expect(scene.calls.filter((call) => call === 'abort a')).toHaveLength(1)
+  })
+
   it('a reader that is lost, of an engine that looks at nothing - its iterator is closed at the next item', async () => {
     const scene = new Scene({}, { mode: 'decode' })
     const { clock } = scene

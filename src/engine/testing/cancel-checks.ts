@@ -8,12 +8,19 @@ import type { ConformanceRule } from './conformance-rules.ts'
 import { messageOf } from './conformance-subject.ts'
 import type { ConformanceSubject, StreamOutcome } from './conformance-subject.ts'
 
+/** Before there is a stream, and when there is one that was not read yet. */
 export async function checkStopBeforeFirst(subject: ConformanceSubject): Promise<void> {
-  const request = subject.request(subject.longOutput)
-  const context = new RequestContext(request.requestId)
-  context.stop()
-  const outcome = await subject.read(request, { context, deadlineMs: subject.cancelDeadlineMs })
-  judgeStopped(subject, outcome, 'cancellation-not-observed')
+  for (const isOpened of [false, true]) {
+    const request = subject.request(subject.longOutput)
+    const context = new RequestContext(request.requestId)
+    if (!isOpened) context.stop()
+    const outcome = await subject.read(request, {
+      context,
+      deadlineMs: subject.cancelDeadlineMs,
+      onOpened: () => context.stop(),
+    })
+    judgeStopped(subject, outcome, 'cancellation-not-observed')
+  }
 }
 
 export async function checkStopInMiddle(subject: ConformanceSubject): Promise<void> {

@@ -24,6 +24,8 @@ export interface StreamOutcome {
 
 interface ReadOptions {
   readonly context?: RequestContext
+  /** Called when there is a stream, before its first item is asked for. */
+  readonly onOpened?: () => void
   readonly deadlineMs?: number
   /** Called after each item, with how many there were. */
   readonly onItem?: (count: number) => void
@@ -115,6 +117,7 @@ export class ConformanceSubject {
     } catch (error) {
       return { end: 'error', chunks, error }
     }
+    options.onOpened?.()
     const outcome = await this.#readItems(iterator, request, context, chunks, options)
     const closed = outcome.end === 'deadline' ? undefined : iterator.return?.()
     if (closed !== undefined) await this.within(closed.then(() => true)).catch(() => false)

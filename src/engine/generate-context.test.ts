@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest'
+import { RequestContext } from './generate-context.ts'
+
+describe('RequestContext', () => {
+  it('stop and kill - are told apart, end waiting once, and stay', () => {
+    const context = new RequestContext('a')
+    let ended = 0
+    context.signal.addEventListener('abort', () => ended++)
+    expect([context.requestId, context.isStopped, context.isKilled]).toEqual(['a', false, false])
+    context.stop()
+    expect([context.isStopped, context.isKilled, ended]).toEqual([true, false, 1])
+    context.kill()
+    context.stop()
+    expect([context.isStopped, context.isKilled, ended]).toEqual([true, true, 1])
+  })
+
+  it('kill alone - stops as well', () => {
+    const context = new RequestContext('a')
+    context.kill()
+    expect([context.isStopped, context.isKilled, context.signal.aborted]).toEqual([
+      true,
+      true,
+      true,
+    ])
+  })
+
+  it('the first token - is told once, whoever says it how often', () => {
+    let told = 0
+    const context = new RequestContext('a', () => told++)
+    expect(context.hasFirstToken).toBe(false)
+    context.notifyFirstToken()
+    context.notifyFirstToken()
+    expect([context.hasFirstToken, told]).toEqual([true, 1])
+  })
+})
