@@ -2,7 +2,7 @@
  * `POST /v1/embeddings`: schema, and the call as a value. An input is text or token ids, one or several.
  */
 import { z } from 'zod'
-import { unsupported } from './generation-fields.ts'
+import { invalid, unsupported } from './generation-fields.ts'
 import { given, withoutNulls } from './plain-fields.ts'
 import { checked } from './schema-check.ts'
 
@@ -12,12 +12,7 @@ const ids = z.array(z.int().min(0).max(0xffffffff)).min(1)
 
 export const embeddingRequestSchema = z.strictObject({
   model: z.string().optional(),
-  input: z.union([
-    z.string(),
-    z.array(z.string()).min(1).max(INPUTS_MAX),
-    ids,
-    z.array(ids).min(1).max(INPUTS_MAX),
-  ]),
+  input: z.union([z.string(), z.array(z.string()).min(1), ids, z.array(ids).min(1)]),
   encoding_format: z.enum(['float', 'base64']).optional(),
   dimensions: z.int().min(1).optional(),
   user: z.string().optional(),
@@ -37,9 +32,13 @@ export function parseEmbeddingRequest(body: Record<string, unknown>): EmbeddingC
   if ((fields.nvext?.annotations ?? []).length > 0) {
     throw unsupported('nvext.annotations', 'needs a stream, and an embedding is none')
   }
+  const inputs = inputsOf(fields.input)
+  if (inputs.length > INPUTS_MAX) {
+    throw invalid('input', `holds ${inputs.length} inputs, the limit is ${INPUTS_MAX}`)
+  }
   return {
     ...given({ model: fields.model, dimensions: fields.dimensions }),
-    inputs: inputsOf(fields.input),
+    inputs,
     encoding: fields.encoding_format ?? 'float',
   }
 }

@@ -1,5 +1,6 @@
 import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { until } from '../../test/until.ts'
 import type { HttpReply, HttpRequest, StreamWriter } from '../frontend/index.ts'
 import { HttpServer } from './http-server.ts'
 
@@ -96,6 +97,20 @@ describe('http server', () => {
       `POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n65\r\n${'x'.repeat(101)}\r\n0\r\n\r\n`,
     )
     expect(answer).toMatch(/^HTTP\/1\.1 413/)
+  })
+
+  it('body - a client that leaves before its end has asked for nothing', async () => {
+    let calls = 0
+    const trial = await serve(async () => {
+      calls += 1
+      return text('ok')
+    })
+    const socket = connect(trial.server.port, '127.0.0.1')
+    socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nhello')
+    await until('the request has begun', () => trial.server.requestsActive === 1)
+    socket.destroy()
+    await until('it is over', () => trial.server.requestsActive === 0)
+    expect([calls, trial.faults]).toEqual([0, []])
   })
 
   it('stream - text of many turns arrives whole, ASCII and not', async () => {

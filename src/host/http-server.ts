@@ -102,6 +102,7 @@ export class HttpServer {
     if (this.#closing) res.setHeader('connection', 'close')
     const bodyBytesMax = this.#options.bodyBytesMax ?? BODY_BYTES_MAX
     const body = await readBody(req, bodyBytesMax)
+    if (body === undefined) return
     if (body === null) {
       await untilSent(req, bodyBytesMax)
       res.setHeader('connection', 'close')
@@ -172,14 +173,20 @@ function openAiRefusal({ row, code, message }: BatonError): HttpReply {
   return errorReply(row.httpStatus, 'invalid_request_error', message, code)
 }
 
-/** The whole body, or null when it is over the limit (what is over it is not kept). */
-async function readBody(req: IncomingMessage, bytesMax: number): Promise<Uint8Array | null> {
+/**
+ * The whole body; null when it is over the limit (what is over it is not kept); undefined when the client left before its
+ * end: it asks for nothing any more.
+ */
+async function readBody(
+  req: IncomingMessage,
+  bytesMax: number,
+): Promise<Uint8Array | null | undefined> {
   if (req.method === 'GET' || req.method === 'HEAD') {
     req.resume()
     return EMPTY
   }
   if (Number(req.headers['content-length'] ?? 0) > bytesMax) return null
-  return await new Promise<Uint8Array | null>((resolve) => {
+  return await new Promise<Uint8Array | null | undefined>((resolve) => {
     let chunks: Buffer[] = []
     let bytes = 0
     req.on('data', (chunk: Buffer) => {
@@ -192,9 +199,8 @@ async function readBody(req: IncomingMessage, bytesMax: number): Promise<Uint8Ar
       chunks.push(chunk)
     })
     req.on('end', () => resolve(chunks.length === 1 ? (chunks[0] ?? EMPTY) : Buffer.concat(chunks)))
-    // A client that leaves in the middle of its body asks for nothing any more: the answer goes nowhere.
-    req.on('error', () => resolve(EMPTY))
-    req.on('close', () => resolve(EMPTY))
+    req.on('error', () => resolve(undefined))
+    req.on('close', () => resolve(undefined))
   })
 }
 
