@@ -21,7 +21,7 @@ export interface ConditionalConfig {
   readonly effectiveIslThreshold: number
   /** … that are also less than this share of the prompt. */
   readonly effectiveIslRatioThreshold: number
-  /** Share of the prefill worker's capacity above which it is busy; null: unknown, never busy. */
+  /** Share of the prefill worker's batch above which it is busy; null: the queue's threshold, else never. */
   readonly prefillBusyThreshold: number | null
   /** Share of the decode worker's KV blocks above which there is no bypass; null: no guard. */
   readonly decodeBusyThreshold: number | null
@@ -69,8 +69,14 @@ const DEFAULTS: ConditionalConfig = {
   interference: 0.02,
 }
 
-export function completeConditionalConfig(options: ConditionalOptions): ConditionalConfig {
-  return Object.freeze({ ...DEFAULTS, ...options })
+/** A prefill worker is busy where requests would have to wait for it, unless something else is said. */
+export function completeConditionalConfig(
+  options: ConditionalOptions,
+  queueThreshold: number | null = null,
+): ConditionalConfig {
+  const config = { ...DEFAULTS, ...options }
+  const prefillBusyThreshold = config.prefillBusyThreshold ?? queueThreshold
+  return Object.freeze({ ...config, prefillBusyThreshold })
 }
 
 export function judgeBypass(

@@ -27,6 +27,23 @@ describe('PrefillRouter: bootstrap path', () => {
     expect(load()).toBe(0)
   })
 
+  it('attribution - two requests at once, each leg is told to its own client and the cursor goes on by one', () => {
+    const more = [card(3, 'prefill', { engine: BOOTSTRAP.engine }), card(4, 'decode')]
+    const { plane, send, router } = buildModel([...CARDS, ...more], { mode: 'round-robin' })
+    const sinks = [send(), send()].map(({ sink }) => sink)
+    expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['1', '2', '3', '4'])
+    const legs = (i: number) =>
+      sinks[i]?.routed.map(({ phase, workerId }) => `${phase} ${workerId}`)
+    expect([legs(0), legs(1)]).toEqual([
+      ['prefill 1', 'decode 2'],
+      ['prefill 3', 'decode 4'],
+    ])
+    const decodes = [plane.call(1), plane.call(3)].map(({ request }) => request)
+    expect(decodes.map(({ routing }) => routing.prefillWorkerId)).toEqual(['1', '3'])
+    expect(decodes[0]?.bootstrap?.room).not.toBe(decodes[1]?.bootstrap?.room)
+    expect(router.status().disaggregation.disaggregated).toBe(2)
+  })
+
   it('room - names the rank, and is below 2^63', () => {
     const random = seededRandom(3)
     for (let i = 0; i < 200; i++) {

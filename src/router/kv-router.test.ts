@@ -323,6 +323,39 @@ describe('KvRouter: pins and ranks', () => {
   })
 })
 
+describe('KvRouter: overrides of one request', () => {
+  const overridden = (overrides: RouterOverrides) => {
+    const { router } = buildPool()
+    for (const id of [1, 2]) router.workerJoined(card(id))
+    stored(router, 1, [0, 1, 2, 3, 4, 5, 6, 7])
+    router.book(selected(router, [100, 101, 102, 103], { backendWorkerId: workerIdOf(1) }))
+    const answer = selected(router, 16, { overrides })
+    const costs = Object.fromEntries(
+      answer.record.candidates.map(({ workerId, cost }) => [workerId, cost]),
+    )
+    const after = selected(router, 16).cost
+    return { answer, costs, after }
+  }
+
+  it.each([
+    ['none', {}, { 1: 1 + 4 - 2 + 1 + 4, 2: 4 + 4 }],
+    ['overlapScoreCredit', { overlapScoreCredit: 0 }, { 1: 5 + 5, 2: 4 + 4 }],
+    ['prefillLoadScale', { prefillLoadScale: 3 }, { 1: 3 * 3 + 5, 2: 3 * 4 + 4 }],
+    ['overlapScoreWeight 0', { overlapScoreWeight: 0 }, { 1: 5, 2: 4 }],
+    ['trackPrefillTokens', { trackPrefillTokens: false }, { 1: 5, 2: 4 }],
+  ] as const)('%s - changes its costs and those of nobody else', (_, overrides, expected) => {
+    const { costs, after } = overridden(overrides)
+    expect(costs).toEqual(expected)
+    expect(after).toBe(8)
+  })
+
+  it('temperature, reuse - drawn at it; blocks counted for itself', () => {
+    const { answer } = overridden({ temperature: 5, assumeKvReuse: false })
+    expect(answer.record.outcome).toMatchObject({ reason: 'drawn at temperature' })
+    expect(answer.assumeKvReuse).toBe(false)
+  })
+})
+
 describe('KvRouter: modes', () => {
   const pick = (mode: RouterOptions['mode'], count: number): string[] => {
     const { router } = buildPool(mode === undefined ? {} : { mode })

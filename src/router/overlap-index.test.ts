@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
 
-import { tokensFrom } from '../../test/router/model-fixture.ts'
+import { storedTokens, tokensFrom } from '../../test/router/model-fixture.ts'
 import { buildPool, selected, stored } from '../../test/router/pool-fixture.ts'
 import { card } from '../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../base/index.ts'
+import type { KvTier } from '../kv/index.ts'
 
 describe('KvRouter: holdings', () => {
   it('predict on route - siblings of a burst go to the same worker', () => {
@@ -70,6 +71,37 @@ describe('KvRouter: holdings', () => {
     expect(selected(router, 16).overlapBlocks).toBe(4)
     stored(router, 1, tokensFrom(1000, 8))
     expect(selected(router, 16).overlapBlocks).toBe(0)
+  })
+
+  it('tiers - host and disk blocks count by their weights, behind those of the device', () => {
+    const { router } = buildPool()
+    router.workerJoined(card(1))
+    const [event] = storedTokens(tokensFrom(0, 32)).events
+    if (event?.kind !== 'stored') throw new Error('no store')
+    const { hashes } = event
+    const part = (sequence: number, tier: KvTier, from: number, to: number): void => {
+      const parent =
+        from === 0 ? null : ([hashes[2 * from - 2] ?? 0, hashes[2 * from - 1] ?? 0] as const)
+      const stored = {
+        kind: 'stored',
+        parent,
+        hashes: hashes.slice(2 * from, 2 * to),
+        localHashes: new Uint32Array(0),
+        tier,
+      } as const
+      router.kvEvents(workerIdOf(1), { sequence, dpRank: 0, events: [stored] })
+    }
+    part(1, 'device', 0, 2)
+    part(2, 'host', 2, 5)
+    part(3, 'disk', 5, 8)
+    const answer = selected(router, 32)
+    expect(answer.record.candidates[0]).toMatchObject({
+      deviceBlocks: 2,
+      hostBlocks: 3,
+      diskBlocks: 3,
+      credit: 2 + 0.75 * 3 + 0.25 * 3,
+    })
+    expect(answer.cachedTokens).toBe(4 * 5)
   })
 
   it('worker left - its blocks, load and bookings go with it', () => {

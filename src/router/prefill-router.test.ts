@@ -181,6 +181,22 @@ describe('PrefillRouter: preselected workers', () => {
     expect(send(ids).sink.errors).toHaveLength(0)
   })
 
+  it('sessions - each phase has a binding of its own', () => {
+    const { plane, send } = buildModel(FOUR, { session: { ttlSeconds: 60 } })
+    const run = (sessionId: string): string => {
+      send({ sessionId })
+      const prefill = plane.calls.at(-1)
+      prefill?.prefilled()
+      plane.calls.at(-1)?.finish()
+      return `${prefill?.workerId} ${plane.calls.at(-1)?.workerId}`
+    }
+    const [a, b] = [run('a'), run('b')]
+    for (let i = 0; i < 4; i++) {
+      expect(run('a')).toBe(a)
+      expect(run('b')).toBe(b)
+    }
+  })
+
   it('cursor - advances exactly once per request and pool', () => {
     const { plane, send } = buildModel(FOUR, { mode: 'round-robin' })
     plane.onSend = (call) => {

@@ -155,7 +155,7 @@ export function completeRouterConfig(options: RouterOptions = {}): RouterConfig 
   const config: RouterConfig = {
     ...given,
     session: { ...SESSION_DEFAULTS, ...options.session },
-    conditional: completeConditionalConfig(options.conditional ?? {}),
+    conditional: completeConditionalConfig(options.conditional ?? {}, given.queueThreshold),
     deadlines: { ...DEADLINE_DEFAULTS, ...options.deadlines },
     policyClasses: completePolicyClasses(options.policyClasses ?? [], {
       queuePolicy,

@@ -92,7 +92,11 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   row('conditional.policy', CONDITIONAL_POLICIES, 'what decides that'),
   row('conditional.effectiveIslThreshold', 'amount', 'short: fewer uncached tokens'),
   row('conditional.effectiveIslRatioThreshold', 'share', 'and a lesser share of the prompt'),
-  orNull('conditional.prefillBusyThreshold', 'amount', 'share of its batch above which it is busy'),
+  orNull(
+    'conditional.prefillBusyThreshold',
+    'amount',
+    'busy above this share of its batch; null: queueThreshold',
+  ),
   orNull('conditional.decodeBusyThreshold', 'amount', 'share of the blocks above which no bypass'),
   row('conditional.transferTokensPerToken', 'amount', 'what moving KV costs, in prefill tokens'),
   row('conditional.transferTokensFixed', 'amount', 'what a second leg costs, in prefill tokens'),
