@@ -27,6 +27,12 @@ export interface KvBlockSource {
   /** Of the given keys, the indexes that are not held here; nothing is pinned. */
   missing(blockKeys: Uint32Array): number[]
 
+  /**
+   * Memory for a block that will be `put`: of evicted blocks, where there is some. What it holds before is of no meaning.
+   * A source without it gets fresh memory.
+   */
+  allocate?(byteLength: number): Uint8Array
+
   /** Bytes of a pinned or held block; undefined when it is gone. The view must not be changed. */
   get(keyLow: number, keyHigh: number): Uint8Array | undefined
 
@@ -45,6 +51,6 @@ export interface KvPin {
   /** (low, high) pairs of u32 in order. */
   readonly blockKeys: Uint32Array
   readonly kvBytes: number
-  /** Idempotent. */
-  release(): void
+  /** Idempotent. `isStillRead`: somebody may read the bytes even after this, so their memory is not used again. */
+  release(isStillRead?: boolean): void
 }

@@ -145,4 +145,78 @@ describe('promptBlocks', () => {
     expect(tokensOfBlock(short, 1)).toBe(4)
     expect(tokensOfBlock(short, 2)).toBe(2)
   })
+
+  describe('allocate', () => {
+    const put = (store: KvBlockStore, key: number): Uint8Array => {
+      const bytes = store.allocate(BLOCK * BYTES)
+      bytes.fill(key)
+      expect(store.put(key, 0, BLOCK, bytes)).toBe(true)
+      return bytes
+    }
+
+    it('memory of an evicted block - is given again, as another view', () => {
+      const { store } = createStore(2)
+      const first = put(store, 1)
+      put(store, 2)
+      put(store, 3)
+      const again = store.allocate(BLOCK * BYTES)
+      expect(again.buffer).toBe(first.buffer)
+      expect(again).not.toBe(first)
+      expect(store.allocate(BLOCK * BYTES).buffer).not.toBe(first.buffer)
+    })
+
+    it('another length - gets other memory', () => {
+      const { store } = createStore(1)
+      const first = put(store, 1)
+      put(store, 2)
+      const other = store.allocate(BYTES)
+      expect(other.length).toBe(BYTES)
+      expect(other.buffer).not.toBe(first.buffer)
+    })
+
+    const keys = promptBlocks(tokensOf(BLOCK + 1), BLOCK, BLOCK).keys
+    const [low = 0, high = 0] = keys
+
+    it.each([
+      ['that was read without a pin', (store: KvBlockStore) => store.get(low, high)],
+      [
+        'whose pin ended while it was still read',
+        (store: KvBlockStore) => store.pin(tokensOf(BLOCK + 1)).release(true),
+      ],
+    ])('memory of a block %s - is not given again', (_name, lend) => {
+      const { store } = createStore(1)
+      const bytes = store.allocate(BLOCK * BYTES)
+      store.put(low, high, BLOCK, bytes)
+      lend(store)
+      put(store, 2)
+      expect(store.allocate(BLOCK * BYTES).buffer).not.toBe(bytes.buffer)
+    })
+
+    it('memory of a block that was read under a pin - is given again after it', () => {
+      const { store } = createStore(1)
+      const bytes = store.allocate(BLOCK * BYTES)
+      store.put(low, high, BLOCK, bytes)
+      const pin = store.pin(tokensOf(BLOCK + 1))
+      store.get(low, high)
+      pin.release()
+      put(store, 2)
+      expect(store.allocate(BLOCK * BYTES).buffer).toBe(bytes.buffer)
+    })
+
+    it('memory that others gave - is never given', () => {
+      const { store } = createStore(1)
+      const foreign = new Uint8Array(BLOCK * BYTES)
+      store.put(1, 0, BLOCK, foreign)
+      put(store, 2)
+      expect(store.allocate(BLOCK * BYTES).buffer).not.toBe(foreign.buffer)
+    })
+
+    it('a block that came twice - the second memory is free at once', () => {
+      const { store } = createStore(4)
+      put(store, 1)
+      const second = put(store, 1)
+      expect(store.get(1, 0)?.buffer).not.toBe(second.buffer)
+      expect(store.allocate(BLOCK * BYTES).buffer).toBe(second.buffer)
+    })
+  })
 })

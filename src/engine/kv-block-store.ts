@@ -3,6 +3,8 @@
  *
  * Owns: the blocks' bytes, their pins, and which of them the outside was told about. Blocks of a chain are touched
  * from the last to the first, so that a chain is evicted from its end and what is left of it can still be found.
+ * Memory that a process has not touched before costs more than a transfer into it (`bench/transfer.ts`): what `allocate`
+ * gave is given again once its block is evicted, unless somebody may still read it.
  */
 import { BatonError } from '../base/index.ts'
 import type { KvBlockSource, KvPin } from './kv-block-source.ts'
@@ -13,6 +15,8 @@ export interface KvBlockStoreOptions {
   readonly blockTokens: number
   readonly bytesPerToken: number
   readonly capacityBytes: number
+  /** Makes memory whose content is of no meaning. Default: zeroed. */
+  readonly createMemory?: (byteLength: number) => Uint8Array
   /** A full block has left the store. */
   readonly onRemoved?: (keyLow: number, keyHigh: number) => void
 }
@@ -23,7 +27,12 @@ interface Entry {
   readonly tokenCount: number
   readonly bytes: Uint8Array
   pins: number
+  /** Somebody outside may read the bytes without a pin: their memory is never used again. */
+  isLent: boolean
 }
+
+/** Evicted blocks whose memory waits to be used again: over the capacity, so few. */
+const SPARE_MAX = 16
 
 export class KvBlockStore implements KvBlockSource {
   readonly fingerprint: string
@@ -33,6 +42,9 @@ export class KvBlockStore implements KvBlockSource {
   readonly #entries = new Map<number, Entry>()
   #heldBytes = 0
   #pinnedBytes = 0
+  /** What `allocate` gave; only this is used again. */
+  readonly #allocated = new WeakSet<Uint8Array>()
+  readonly #spare: Uint8Array[] = []
 
   constructor(options: KvBlockStoreOptions) {
     this.#options = options
@@ -57,7 +69,19 @@ export class KvBlockStore implements KvBlockSource {
   }
 
   get(keyLow: number, keyHigh: number): Uint8Array | undefined {
-    return this.#find(keyLow, keyHigh)?.bytes
+    const entry = this.#find(keyLow, keyHigh)
+    if (entry?.pins === 0) entry.isLent = true
+    return entry?.bytes
+  }
+
+  allocate(byteLength: number): Uint8Array {
+    const at = this.#spare.findLastIndex((spare) => spare.length === byteLength)
+    const [again] = at === -1 ? [] : this.#spare.splice(at, 1)
+    const { createMemory = (length) => new Uint8Array(length) } = this.#options
+    // Another view each time: who remembers something of the old block must not find it at the new one.
+    const bytes = again?.subarray() ?? createMemory(byteLength)
+    this.#allocated.add(bytes)
+    return bytes
   }
 
   /** How many of the keys, from the first on, are held; those become the most recently used. */
@@ -92,10 +116,11 @@ export class KvBlockStore implements KvBlockSource {
       kvBytes += entry.bytes.length
     }
     let released = false
-    const release = (): void => {
+    const release = (isStillRead = false): void => {
       if (released) return
       released = true
       for (const entry of held) {
+        if (isStillRead) entry.isLent = true
         if (--entry.pins === 0) this.#pinnedBytes -= entry.bytes.length
       }
     }
@@ -107,6 +132,7 @@ export class KvBlockStore implements KvBlockSource {
     const known = this.#find(keyLow, keyHigh)
     if (known !== undefined) {
       this.#touch(known)
+      if (known.bytes !== bytes) this.#spareMemory(bytes)
       return true
     }
     if (!this.#makeRoom(bytes.length)) return false
@@ -117,7 +143,14 @@ export class KvBlockStore implements KvBlockSource {
       if (rival.pins > 0) return false
       this.#remove(rival)
     }
-    this.#entries.set(id, { low: keyLow, high: keyHigh, tokenCount, bytes, pins: 0 })
+    this.#entries.set(id, {
+      low: keyLow,
+      high: keyHigh,
+      tokenCount,
+      bytes,
+      pins: 0,
+      isLent: false,
+    })
     this.#heldBytes += bytes.length
     return true
   }
@@ -151,7 +184,13 @@ export class KvBlockStore implements KvBlockSource {
   #remove(entry: Entry): void {
     this.#entries.delete(mapKey(entry.low, entry.high))
     this.#heldBytes -= entry.bytes.length
+    if (!entry.isLent) this.#spareMemory(entry.bytes)
     if (entry.tokenCount === this.blockTokens) this.#options.onRemoved?.(entry.low, entry.high)
+  }
+
+  #spareMemory(bytes: Uint8Array): void {
+    if (!this.#allocated.delete(bytes) || this.#spare.length >= SPARE_MAX) return
+    this.#spare.push(bytes)
   }
 
   #prefix(blockKeys: Uint32Array): Entry[] {

@@ -66,6 +66,7 @@ export type {
   KvReleaseKind,
   KvReleaseMessage,
 } from './kv-message.ts'
+export { kvChecksum } from './kv-checksum.ts'
 export { KvOfferBook } from './kv-offer-book.ts'
 export type { HeldOffer, KvOfferBookOptions } from './kv-offer-book.ts'
 export type {
@@ -74,6 +75,7 @@ export type {
   KvHold,
   KvOfferOptions,
   KvPullStats,
+  KvPullTarget,
   KvReleaseReason,
   KvServer,
   KvServerStats,

@@ -2,7 +2,7 @@
  * What moves a KV cache over a bulk connection.
  *
  *   KV_PULL      [pull u32][flags u32][count u32][index u32 …][offer id, utf-8]
- *   KV_CHUNK     [pull u32][index u32][block bytes u32][offset u32][crc u32][bytes]       chunks of a block in order
+ *   KV_CHUNK     [pull u32][index u32][block bytes u32][offset u32][checksum u32][bytes]       chunks of a block in order
  *   KV_PULL_END  [pull u32][error, msgpack]?                                              no error: all was sent
  *   KV_RELEASE   [reason u32: 1 acknowledged, 2 abandoned][offer id, utf-8]
  *   KV_ARENA     [bytes u32][slot bytes u32][nonce 16][path, utf-8]                       shared memory is there
@@ -47,13 +47,13 @@ export function decodeKvPull(bytes: Uint8Array, start: number, end: number): KvP
   return { pullId, flags, indexes, offerId: offerIdOf(reader) }
 }
 
-/** Where a piece of a block belongs, and its checksum. */
+/** Where a piece of a block belongs, and its checksum (`kvChecksum`; 0 when none is made). */
 export interface KvChunkHead {
   readonly pullId: number
   readonly index: number
   readonly blockBytes: number
   readonly offset: number
-  readonly crc: number
+  readonly checksum: number
 }
 
 /** Writes the head; the caller sends the `length` bytes of the chunk right after it. */
@@ -164,7 +164,12 @@ export function decodeNumber(bytes: Uint8Array, start: number, end: number): num
 }
 
 function writeHead(writer: FrameWriter, head: KvChunkHead): FrameWriter {
-  return writer.u32(head.pullId).u32(head.index).u32(head.blockBytes).u32(head.offset).u32(head.crc)
+  return writer
+    .u32(head.pullId)
+    .u32(head.index)
+    .u32(head.blockBytes)
+    .u32(head.offset)
+    .u32(head.checksum)
 }
 
 function readHead(reader: PayloadReader): KvChunkHead {
@@ -173,7 +178,7 @@ function readHead(reader: PayloadReader): KvChunkHead {
     index: reader.u32(),
     blockBytes: reader.u32(),
     offset: reader.u32(),
-    crc: reader.u32(),
+    checksum: reader.u32(),
   }
 }
 

@@ -148,7 +148,7 @@ export class KvOfferBook {
     this.#heldBytes -= entry.pin.kvBytes
     this.#released[reason] += 1
     entry.timer.cancel()
-    entry.pin.release()
+    entry.pin.release(reason !== 'acknowledged')
     entry.onReleased?.(reason)
   }
 

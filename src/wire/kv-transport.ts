@@ -14,7 +14,8 @@ export interface KvHold {
   readonly tokenCount: number
   readonly blockKeys: Uint32Array
   readonly kvBytes: number
-  release(): void
+  /** `isStillRead`: the puller has not said that it has all, so bytes may still lie in a socket. */
+  release(isStillRead?: boolean): void
 }
 
 /** Where the bytes of pinned blocks are read (the engine's `KvBlockSource` is one). */
@@ -69,19 +70,29 @@ export interface KvPullStats {
   readonly via: 'tcp' | 'shm'
 }
 
+/** Where pulled blocks go. */
+export interface KvPullTarget {
+  /** Gets a whole, checked block; the bytes are its own to keep. False: no room. */
+  put(index: number, bytes: Uint8Array): boolean
+  /**
+   * Memory for a block that is then `put`; absent: fresh memory. A block that does not come whole is never put, and its
+   * memory must not be given again: the socket may have it still.
+   */
+  allocate?(byteLength: number): Uint8Array
+}
+
 /** The decode side. */
 export interface KvClient {
   /**
    * Fetches the blocks with the given indexes (into `offer.blockKeys`), in any order, and acknowledges the offer.
    *
-   * `into` gets each whole, checksummed block; the bytes are its own to keep. When it returns false (no room) or
-   * throws, the pull ends and the offer is abandoned. Rejects with `kv.offer_gone`, `kv.block_refused`,
+   * When `put` returns false or throws, the pull ends and the offer is abandoned. Rejects with `kv.offer_gone`, `kv.block_refused`,
    * `kv.transfer_failed` or `request.cancelled`. With no index missing it only acknowledges.
    */
   pull(
     offer: KvOffer,
     missingIndexes: readonly number[],
-    into: (index: number, bytes: Uint8Array) => boolean,
+    target: KvPullTarget,
     signal?: AbortSignal,
   ): Promise<KvPullStats>
   /** Says that the offer will not be used, so that the prefill side need not wait for the lease. Best effort. */

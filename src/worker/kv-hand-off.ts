@@ -128,7 +128,10 @@ export class KvHandOff {
         client.pull(
           offer,
           missing,
-          (index, bytes) => putBlock(source, offer, index, bytes),
+          {
+            put: (index, bytes) => putBlock(source, offer, index, bytes),
+            ...(source.allocate && { allocate: source.allocate.bind(source) }),
+          },
           limited,
         ),
       )

@@ -109,6 +109,8 @@ export class KvArenaReader {
   readonly #fd: number
   readonly #slotBytes: number
   readonly #bytes: number
+  /** Read, and not yet given back. */
+  #taken: number[] = []
   #isClosed = false
 
   private constructor(fd: number, message: KvArenaMessage) {
@@ -143,6 +145,20 @@ export class KvArenaReader {
     const at = HEAD_BYTES + slot * this.#slotBytes
     if (into.length > this.#slotBytes || at + into.length > this.#bytes) return false
     return readSync(this.#fd, into, 0, into.length, at) === into.length
+  }
+
+  /** The server may have the slot again. */
+  noteTaken(slot: number): void {
+    this.#taken.push(slot)
+  }
+
+  /** What is to be told to the server: several at a time, since each message wakes it; a quarter of all at most is kept. */
+  slotsToGive(isIdle: boolean): readonly number[] {
+    const slotCount = Math.floor((this.#bytes - HEAD_BYTES) / this.#slotBytes)
+    if (!isIdle && this.#taken.length < slotCount / 4) return []
+    const slots = this.#taken
+    this.#taken = []
+    return slots
   }
 
   /** Idempotent. */

@@ -117,8 +117,9 @@ export class KvPeer {
     if (this.#isClosed) return
     this.#usedAtMs = performance.now()
     if (this.#isReady && this.#wire) {
+      // After what waits for the pull has gone on.
       encodeKvRelease(this.#wire.writer, { kind, offerId })
-      this.#wire.flush()
+      this.#wire.flushSoon()
       return
     }
     this.#releases.push({ kind, offerId })
@@ -230,19 +231,24 @@ export class KvPeer {
       if (this.#arena?.read(message.slot, place)) this.#takeChunk(message, place)
       else this.#fail(running.pull, new BatonError('kv.transfer_failed', 'no such shared memory'))
     }
-    if (!this.#wire) return
-    encodeKvTaken(this.#wire.writer, message.slot)
-    this.#wire.flush()
+    this.#arena?.noteTaken(message.slot)
+    this.#giveSlots()
+  }
+
+  #giveSlots(): void {
+    const slots = this.#arena?.slotsToGive(this.#running.size === 0) ?? []
+    if (!this.#wire || slots.length === 0) return
+    for (const slot of slots) encodeKvTaken(this.#wire.writer, slot)
+    this.#wire.flushSoon()
   }
 
   #onPullEnd(bytes: Uint8Array, start: number, end: number): void {
     const { pullId, error } = decodeKvPullEnd(bytes, start, end)
     const running = this.#running.get(pullId)
+    // What is complete has ended already.
     if (!running) return
-    const { pull, settle } = running
-    this.#running.delete(pullId)
-    if (error || pull.isComplete) settle(error)
-    else settle(new BatonError('kv.transfer_failed', 'the peer ended before it had sent all'))
+    const early = new BatonError('kv.transfer_failed', 'the peer ended before it had sent all')
+    this.#end(running, error ?? early)
   }
 
   /** Null for a pull that has ended here: its bytes are let pass. */
@@ -263,6 +269,7 @@ export class KvPeer {
     this.#usedAtMs = performance.now()
     try {
       running.pull.take(head, chunk, this.#isChecked)
+      if (running.pull.isComplete) this.#end(running)
     } catch (error) {
       this.#fail(running.pull, BatonError.from(error, 'kv.transfer_failed'))
     }
@@ -270,9 +277,13 @@ export class KvPeer {
 
   #fail(pull: KvPull, error: BatonError): void {
     const running = this.#running.get(pull.pullId)
-    if (!running) return
+    if (running) this.#end(running, error)
+  }
+
+  #end({ pull, settle }: Running, error?: BatonError): void {
     this.#running.delete(pull.pullId)
-    running.settle(error)
+    settle(error)
+    this.#giveSlots()
   }
 
   #onLost(message: string, cause?: BatonError): void {

@@ -4,23 +4,16 @@
  * Owns: what is still lacking (so that a broken connection costs only the block that was cut) and the bounds that a
  * hostile prefill side must not pass. Does not own: the connection.
  */
-import { crc32 } from 'node:zlib'
-
 import { BatonError } from '../../base/index.ts'
 import type { KvOffer } from '../../request/index.ts'
-import type { KvChunkHead } from '../../wire/index.ts'
-
-export type TakeBlock = (index: number, bytes: Uint8Array) => boolean
-
-/** Memory for a block that whoever takes it may keep. */
-export type AllocateBlock = (byteLength: number) => Uint8Array
+import { kvChecksum } from '../../wire/index.ts'
+import type { KvChunkHead, KvPullTarget } from '../../wire/index.ts'
 
 export interface KvPullOptions {
   readonly pullId: number
   readonly offer: KvOffer
   readonly missing: readonly number[]
-  readonly into: TakeBlock
-  readonly allocate: AllocateBlock
+  readonly target: KvPullTarget
 }
 
 interface BlockUnderWay {
@@ -32,8 +25,7 @@ interface BlockUnderWay {
 export class KvPull {
   readonly pullId: number
   readonly offer: KvOffer
-  readonly #into: TakeBlock
-  readonly #allocate: AllocateBlock
+  readonly #target: KvPullTarget
   readonly #missing: Set<number>
   #block: BlockUnderWay | null = null
   #bytes = 0
@@ -48,8 +40,7 @@ export class KvPull {
     this.pullId = options.pullId
     this.offer = options.offer
     this.#missing = new Set(options.missing)
-    this.#into = options.into
-    this.#allocate = options.allocate
+    this.#target = options.target
   }
 
   get missing(): Uint32Array {
@@ -94,14 +85,14 @@ export class KvPull {
   take(head: KvChunkHead, chunk: Uint8Array, isChecked = true): void {
     const block = this.#block
     if (block === null) return
-    if (isChecked && crc32(chunk) !== head.crc) {
+    if (isChecked && kvChecksum(chunk) !== head.checksum) {
       throw this.#refused(`block ${head.index} is damaged at ${head.offset}`)
     }
     block.filled += chunk.length
     this.progressAtMs = performance.now()
     if (block.filled < block.bytes.length) return
     this.#block = null
-    if (!this.#into(block.index, block.bytes)) {
+    if (!this.#target.put(block.index, block.bytes)) {
       throw new BatonError('kv.transfer_failed', 'no room for the pulled KV', {
         data: { kvBytes: this.offer.kvBytes },
       })
@@ -118,7 +109,8 @@ export class KvPull {
       throw this.#refused(`more bytes than the ${this.offer.kvBytes} offered`)
     }
     this.#bytes += blockBytes
-    const bytes = this.#allocate(blockBytes)
+    // Not from Node's pool, which whoever keeps a block would keep whole.
+    const bytes = this.#target.allocate?.(blockBytes) ?? Buffer.allocUnsafeSlow(blockBytes)
     if (bytes.length !== blockBytes) {
       throw new BatonError('kv.transfer_failed', 'no memory for the pulled KV')
     }

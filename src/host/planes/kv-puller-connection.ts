@@ -5,7 +5,6 @@
  * uncopied; the socket's buffer is the back-pressure: when it is full, nothing is read from the store until it drains.
  * To a puller of the same machine they go through shared memory, and the free slots are the back-pressure.
  */
-import { crc32 } from 'node:zlib'
 import type { Socket } from 'node:net'
 
 import { BatonError } from '../../base/index.ts'
@@ -23,6 +22,7 @@ import {
 } from '../../wire/index.ts'
 import type { HeldOffer, Hello, KvChunkHead, KvOfferBook } from '../../wire/index.ts'
 import { KvArenaWriter, machineCapability } from './kv-arena.ts'
+import type { KvChunkSums } from './kv-chunk-sums.ts'
 import { WireSocket } from './wire-socket.ts'
 import type { WireSocketOptions } from './wire-socket.ts'
 
@@ -31,7 +31,8 @@ export interface KvPullerConnectionOptions {
   readonly book: KvOfferBook
   readonly chunkBytes: number
   readonly pullsMax: number
-  readonly checksum: boolean
+  /** Null: chunks go out without a checksum. */
+  readonly sums: KvChunkSums | null
   /** Where shared memory is made for pullers of this machine; absent: bytes go through the socket. */
   readonly shmDir?: string | undefined
   readonly onClosed: () => void
@@ -168,7 +169,7 @@ export class KvPullerConnection {
 
   /** Sends one chunk; false when the pull is over. */
   #sendChunk(pull: Pull): boolean {
-    const { book, chunkBytes, checksum } = this.#options
+    const { book, chunkBytes, sums } = this.#options
     const { offer, pullId } = pull
     if (book.get(offer.offerId) !== offer) return this.#fail(pull, 'the lease of this KV has ended')
     if (pull.block === null) {
@@ -186,8 +187,8 @@ export class KvPullerConnection {
     const { block, offset } = pull
     const chunk = block.subarray(offset, offset + chunkBytes)
     const index = pull.indexes[pull.next] ?? 0
-    const crc = checksum ? crc32(chunk) : 0
-    this.#send({ pullId, index, blockBytes: block.length, offset, crc }, chunk)
+    const checksum = sums?.of(block, offset) ?? 0
+    this.#send({ pullId, index, blockBytes: block.length, offset, checksum }, chunk)
     pull.offset += chunk.length
     const isBlockDone = pull.offset >= block.length
     book.touch(offer.offerId, chunk.length, isBlockDone ? 1 : 0)

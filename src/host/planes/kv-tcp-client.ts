@@ -3,10 +3,9 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { KvOffer } from '../../request/index.ts'
-import type { KvClient, KvPullStats } from '../../wire/index.ts'
+import type { KvClient, KvPullStats, KvPullTarget } from '../../wire/index.ts'
 import { KvPeer } from './kv-peer.ts'
 import { KvPull } from './kv-pull.ts'
-import type { AllocateBlock, TakeBlock } from './kv-pull.ts'
 import type { WireTiming } from './wire-socket.ts'
 import type { WireTls } from './wire-tls.ts'
 
@@ -24,12 +23,6 @@ export interface KvTcpClientOptions {
   readonly kvBytesMax?: number
   /** A memory file system (`/dev/shm`): bytes of a server of the same machine are read there. */
   readonly shmDir?: string
-  /**
-   * Where blocks are put together. Default: fresh memory. A store that gives memory of evicted blocks again saves the
-   * page faults, which cost more than the transfer (bench/transfer.ts).
-   * Memory of a block that did not come whole stays with the socket until it is collected: it must not be given twice.
-   */
-  readonly allocate?: AllocateBlock
 }
 
 const DEFAULTS = {
@@ -38,8 +31,6 @@ const DEFAULTS = {
   stallMs: 10_000,
   idleMs: 60_000,
   kvBytesMax: 64 * 1024 * 1024 * 1024,
-  // Not from Node's pool, which whoever keeps a block would keep whole.
-  allocate: (byteLength: number): Uint8Array => Buffer.allocUnsafeSlow(byteLength),
 } as const
 
 export class KvTcpClient implements KvClient {
@@ -55,12 +46,12 @@ export class KvTcpClient implements KvClient {
   async pull(
     offer: KvOffer,
     missingIndexes: readonly number[],
-    into: TakeBlock,
+    target: KvPullTarget,
     signal?: AbortSignal,
   ): Promise<KvPullStats> {
     const startedAtMs = performance.now()
     const peer = this.#peerOf(offer)
-    const { kvBytesMax, allocate } = { ...DEFAULTS, ...this.#options }
+    const { kvBytesMax } = { ...DEFAULTS, ...this.#options }
     if (offer.kvBytes > kvBytesMax) {
       peer.release('abandoned', offer.offerId)
       const text = `the offered KV of ${offer.kvBytes} bytes is over the limit of ${kvBytesMax}`
@@ -68,7 +59,7 @@ export class KvTcpClient implements KvClient {
     }
     this.#pullIdLast = (this.#pullIdLast + 1) >>> 0
     const pullId = this.#pullIdLast
-    const pull = new KvPull({ pullId, offer, missing: missingIndexes, into, allocate })
+    const pull = new KvPull({ pullId, offer, missing: missingIndexes, target })
     if (pull.isComplete) peer.release('acknowledged', offer.offerId)
     else await peer.run(pull, signal)
     return {

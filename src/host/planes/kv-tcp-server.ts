@@ -16,6 +16,7 @@ import type {
 } from '../../wire/index.ts'
 import { osClock } from '../os-clock.ts'
 import { machineCapability, sweepArenas } from './kv-arena.ts'
+import { KvChunkSums } from './kv-chunk-sums.ts'
 import { KvPullerConnection } from './kv-puller-connection.ts'
 import { listenOn } from './listen-on.ts'
 import type { WireTiming } from './wire-socket.ts'
@@ -38,7 +39,7 @@ export interface KvTcpServerOptions {
   readonly connectionsMax?: number
   readonly chunkBytes?: number
   /**
-   * Whether chunks have a crc32, which costs each side about as much as moving them. Default: between machines only.
+   * Whether chunks have a checksum. Default: between machines only.
    * Within one machine the bytes go from memory to memory through the kernel and nothing on the way can damage them that
    * could not damage the checksum too; there length and order are checked, and in shared memory its nonce. TLS has
    * checks of its own.
@@ -68,6 +69,9 @@ export class KvTcpServer implements KvServer {
   readonly #options: KvTcpServerOptions
   readonly #book: KvOfferBook
   readonly #connections = new Set<KvPullerConnection>()
+  readonly #sums: KvChunkSums
+  /** A puller has come that is told checksums: the next offers' are made ahead. */
+  #isChecking = false
   #closing: Promise<void> | null = null
 
   private constructor(server: Server, options: KvTcpServerOptions) {
@@ -76,7 +80,8 @@ export class KvTcpServer implements KvServer {
     this.port = address.port
     this.#server = server
     this.#options = options
-    const { leaseMs, graceMs, offersMax } = { ...DEFAULTS, ...options }
+    const { leaseMs, graceMs, offersMax, chunkBytes } = { ...DEFAULTS, ...options }
+    this.#sums = new KvChunkSums(chunkBytes)
     this.#book = new KvOfferBook({
       clock: osClock,
       createOfferId: () => randomBytes(16).toString('hex'),
@@ -115,7 +120,9 @@ export class KvTcpServer implements KvServer {
   }
 
   offer(pin: KvHold, source: KvBlockReader, options?: KvOfferOptions): KvOffer {
-    return this.#book.offer({ host: this.host, port: this.port }, pin, source, options)
+    const offer = this.#book.offer({ host: this.host, port: this.port }, pin, source, options)
+    if (this.#isChecking) this.#sums.prepare(pin, source)
+    return offer
   }
 
   withdraw(offerId: string): void {
@@ -138,6 +145,7 @@ export class KvTcpServer implements KvServer {
       socket.destroy()
       return
     }
+    if (isChecked) this.#isChecking = true
     const connection = new KvPullerConnection(socket, {
       socket: {
         side: 'acceptor',
@@ -152,7 +160,7 @@ export class KvTcpServer implements KvServer {
       },
       book: this.#book,
       chunkBytes,
-      checksum: isChecked,
+      sums: isChecked ? this.#sums : null,
       pullsMax: PULLS_MAX,
       shmDir,
       onClosed: () => this.#connections.delete(connection),
@@ -163,6 +171,7 @@ export class KvTcpServer implements KvServer {
   async #close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     this.#book.releaseAll('closed')
+    this.#sums.close()
     const reason = new BatonError('backend.engine_shutdown', 'this worker has stopped')
     for (const connection of this.#connections) connection.close(reason)
     await closed

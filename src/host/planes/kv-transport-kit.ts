@@ -4,7 +4,7 @@
 import { isDeepStrictEqual } from 'node:util'
 
 import { BatonError } from '../../base/index.ts'
-import type { KvBlockReader, KvClient, KvHold, KvServer } from '../../wire/index.ts'
+import type { KvBlockReader, KvClient, KvHold, KvPullTarget, KvServer } from '../../wire/index.ts'
 
 export interface KvTransportUnderTest {
   readonly server: KvServer
@@ -67,10 +67,10 @@ export class KitBlocks implements KvBlockReader {
 }
 
 /** What a pull has brought. */
-export class KitTarget {
+export class KitTarget implements KvPullTarget {
   readonly taken = new Map<number, Uint8Array>()
   onTake: (index: number) => boolean = () => true
-  readonly into = (index: number, bytes: Uint8Array): boolean => {
+  put(index: number, bytes: Uint8Array): boolean {
     if (!this.onTake(index)) return false
     this.taken.set(index, bytes)
     return true
@@ -141,7 +141,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     const target = new KitTarget()
     const offer = server.offer(blocks.pin(), blocks)
     expectSame('held', server.heldBytes, 103_004)
-    const stats = await client.pull(offer, [0, 1, 2, 3, 4, 5, 6], target.into)
+    const stats = await client.pull(offer, [0, 1, 2, 3, 4, 5, 6], target)
     expectBlocks(blocks, target, [0, 1, 2, 3, 4, 5, 6])
     expectSame('stats', [stats.blocks, stats.bytes, stats.resumed], [7, 103_004, 0])
     await until('release', () => blocks.openPins === 0)
@@ -151,13 +151,13 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
   kvCase('only what is missing is sent', async ({ server, client }) => {
     const blocks = new KitBlocks([500, 600, 700, 800])
     const target = new KitTarget()
-    await client.pull(server.offer(blocks.pin(), blocks), [1, 3], target.into)
+    await client.pull(server.offer(blocks.pin(), blocks), [1, 3], target)
     expectBlocks(blocks, target, [1, 3])
     expectSame('sent', [server.stats.bytesSent, server.stats.blocksSent], [1_400, 2])
   }),
   kvCase('with nothing missing the offer is only acknowledged', async ({ server, client }) => {
     const blocks = new KitBlocks([500])
-    await client.pull(server.offer(blocks.pin(), blocks), [], new KitTarget().into)
+    await client.pull(server.offer(blocks.pin(), blocks), [], new KitTarget())
     await until('release', () => blocks.openPins === 0)
     expectSame('sent', server.stats.bytesSent, 0)
     expectSame('acknowledged', server.stats.released.acknowledged, 1)
@@ -168,7 +168,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
       const blocks = new KitBlocks([i * 300, 20_000, i])
       const target = new KitTarget()
       const offer = server.offer(blocks.pin(), blocks)
-      return { blocks, target, done: (i % 3 ? client : other).pull(offer, [0, 1, 2], target.into) }
+      return { blocks, target, done: (i % 3 ? client : other).pull(offer, [0, 1, 2], target) }
     })
     for (const { blocks, target, done } of jobs) {
       await done
@@ -184,16 +184,16 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     server.withdraw(offer.offerId)
     expectSame('pins', [blocks.openPins, blocks.doubleReleases], [0, 0])
     const target = new KitTarget()
-    expectSame('error', await failureOf(client.pull(offer, [0], target.into)), 'kv.offer_gone')
+    expectSame('error', await failureOf(client.pull(offer, [0], target)), 'kv.offer_gone')
     const foreign = { ...offer, offerId: 'no-such-offer' }
-    expectSame('error', await failureOf(client.pull(foreign, [0], target.into)), 'kv.offer_gone')
+    expectSame('error', await failureOf(client.pull(foreign, [0], target)), 'kv.offer_gone')
     expectSame('taken', target.taken.size, 0)
   }),
   kvCase('a block that the store has lost ends the pull', async ({ server, client }) => {
     const blocks = new KitBlocks([500, 500])
     const offer = server.offer(blocks.pin(), blocks)
     blocks.blocks.delete(1)
-    const failure = await failureOf(client.pull(offer, [0, 1], new KitTarget().into))
+    const failure = await failureOf(client.pull(offer, [0, 1], new KitTarget()))
     expectSame('error', failure, 'kv.offer_gone')
   }),
   kvCase('no room at the puller abandons the offer', async ({ server, client }) => {
@@ -201,22 +201,22 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     const target = new KitTarget()
     target.onTake = (index) => index < 1
     const offer = server.offer(blocks.pin(), blocks)
-    const failure = await failureOf(client.pull(offer, [0, 1, 2], target.into))
+    const failure = await failureOf(client.pull(offer, [0, 1, 2], target))
     expectSame('error', failure, 'kv.transfer_failed')
     await until('release', () => blocks.openPins === 0)
     expectSame('abandoned', server.stats.released.abandoned, 1)
     // The connection goes on with the next pull.
     const again = new KitTarget()
-    await client.pull(server.offer(blocks.pin(), blocks), [0, 1, 2], again.into)
+    await client.pull(server.offer(blocks.pin(), blocks), [0, 1, 2], again)
     expectBlocks(blocks, again, [0, 1, 2])
   }),
   kvCase('a block that the puller refuses ends the pull with its error', async (subject) => {
     const { server, client } = subject
     const blocks = new KitBlocks([5_000])
-    const refuse = (): boolean => {
+    const put = (): boolean => {
       throw new BatonError('kv.block_refused', 'of another model')
     }
-    const pulled = client.pull(server.offer(blocks.pin(), blocks), [0], refuse)
+    const pulled = client.pull(server.offer(blocks.pin(), blocks), [0], { put })
     expectSame('error', await failureOf(pulled), 'kv.block_refused')
     await until('release', () => blocks.openPins === 0)
   }),
@@ -230,10 +230,10 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     }
     const offer = server.offer(blocks.pin(), blocks)
     const all = [...blocks.blocks.keys()]
-    const failure = await failureOf(client.pull(offer, all, target.into, controller.signal))
+    const failure = await failureOf(client.pull(offer, all, target, controller.signal))
     expectSame('error', failure, 'request.cancelled')
     await until('release', () => blocks.openPins === 0)
-    const early = await failureOf(client.pull(offer, all, target.into, controller.signal))
+    const early = await failureOf(client.pull(offer, all, target, controller.signal))
     expectSame('error of a pull cancelled before', early, 'request.cancelled')
   }),
   kvCase('abandon releases without a pull', async ({ server, client }) => {
@@ -263,7 +263,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
       return true
     }
     const offer = server.offer(blocks.pin(), blocks)
-    const failure = await failureOf(mortal.pull(offer, [...blocks.blocks.keys()], target.into))
+    const failure = await failureOf(mortal.pull(offer, [...blocks.blocks.keys()], target))
     expectSame('error', failure, 'transport.disconnected')
     await until('release', () => blocks.openPins === 0)
     expectSame('reasons', server.stats.released['puller-died'], 1)
@@ -276,7 +276,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
       return true
     }
     const offer = server.offer(blocks.pin(), blocks)
-    const failure = await failureOf(client.pull(offer, [...blocks.blocks.keys()], target.into))
+    const failure = await failureOf(client.pull(offer, [...blocks.blocks.keys()], target))
     if (failure === 'none') throw new Error('a pull from a closed server succeeded')
     expectSame('pins', [blocks.openPins, blocks.doubleReleases], [0, 0])
   }),

@@ -50,7 +50,7 @@ describe('KV transport over TLS', () => {
       const client = new KvTcpClient({ ...wrong, connectTimeoutMs: 500, stallMs: 2_000 })
       ends.push(() => client.close())
       const target = new KitTarget()
-      await expect(client.pull(offer, [0], target.into)).rejects.toMatchObject({
+      await expect(client.pull(offer, [0], target)).rejects.toMatchObject({
         code: 'kv.transfer_failed',
       })
       expect(target.taken.size).toBe(0)

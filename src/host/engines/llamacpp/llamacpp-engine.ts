@@ -81,6 +81,7 @@ export class LlamaCppEngine implements Engine {
         blockTokens: config.blockTokens,
         bytesPerToken: layout.bytesPerToken,
         capacityBytes: config.kvStoreBytes,
+        createMemory: (byteLength) => Buffer.allocUnsafeSlow(byteLength),
         onRemoved: (low, high) => this.#events.removed(low, high),
       })
     }

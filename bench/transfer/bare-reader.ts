@@ -1,0 +1,58 @@
+/**
+ * The baseline: a bare socket that reads so many bytes from the sender, as the KV client does, straight to where they belong.
+ */
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+
+import { BLOCK, MB } from './sender.ts'
+import type { SenderAddress } from './sender.ts'
+
+type Allocate = (byteLength: number) => Uint8Array
+
+export class BareReader {
+  readonly #socket: Socket
+  readonly #buffer = Buffer.allocUnsafeSlow(MB)
+  #left = 0
+  #allocate: Allocate | null = null
+  #block: Uint8Array | null = null
+  #onDone: () => void = () => undefined
+
+  constructor(address: SenderAddress) {
+    const buffer = (): Uint8Array => this.#block ?? this.#buffer
+    const callback = (count: number): boolean => {
+      this.#left -= count
+      if (this.#block !== null) this.#block = this.#block.subarray(count)
+      if (this.#block?.length === 0) this.#block = this.#left > 0 ? this.#nextBlock() : null
+      if (this.#left === 0) this.#onDone()
+      return true
+    }
+    this.#socket = connect({
+      port: address.barePort,
+      host: '127.0.0.1',
+      noDelay: true,
+      onread: { buffer, callback },
+    })
+  }
+
+  /** Seconds for so many bytes in pieces of that size. Without `allocate` they are read into one buffer and counted. */
+  async read(bytes: number, piece: number, allocate: Allocate | null = null): Promise<number> {
+    this.#left = bytes
+    this.#allocate = allocate
+    this.#block = this.#nextBlock()
+    const done = new Promise<void>((resolve) => {
+      this.#onDone = resolve
+    })
+    const startedAt = performance.now()
+    this.#socket.write(`${bytes} ${piece}\n`)
+    await done
+    return (performance.now() - startedAt) / 1_000
+  }
+
+  #nextBlock(): Uint8Array | null {
+    return this.#allocate?.(BLOCK) ?? null
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+}

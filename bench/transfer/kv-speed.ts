@@ -1,0 +1,202 @@
+/**
+ * Pulls of KV, each beside the bare socket that moved as many bytes right before it.
+ *
+ * A ratio is taken within each such pair and the median over all pairs told: what else the machine does then falls on
+ * both sides, and no lucky round decides. The quartiles say how far to trust it.
+ */
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { createInterface } from 'node:readline'
+
+import { KvBlockStore } from '../../src/engine/index.ts'
+import { KvTcpClient } from '../../src/host/index.ts'
+import type { KvOffer } from '../../src/request/index.ts'
+import type { KvPullTarget } from '../../src/wire/index.ts'
+import { BareReader } from './bare-reader.ts'
+import { BLOCK, MB, PIECE } from './sender.ts'
+import type { SenderAddress, ServerKind } from './sender.ts'
+
+const SIZES = [1, 4, 16, 128, 1024].map((count) => count * MB)
+
+export interface KvSpeedRow {
+  readonly size: string
+  readonly kind: string
+  readonly GBs: number
+  readonly ms: number
+  /** What it is compared with, in the same rounds. */
+  readonly base: string
+  readonly baseGBs: number
+  readonly ratio: number
+  readonly quartiles: string
+}
+
+type Allocate = (byteLength: number) => Uint8Array
+
+/** As a bounded store gives it: the same 64 MB again and again. */
+function usedMemory(): Allocate {
+  const blocks = Array.from({ length: 64 }, () => Buffer.alloc(BLOCK, 1))
+  let next = 0
+  return () => blocks[next++ % blocks.length] ?? new Uint8Array(BLOCK)
+}
+
+const freshMemory: Allocate = (byteLength) => Buffer.allocUnsafeSlow(byteLength)
+
+/** The store that engines have, with room for 64 MB: from then on each block takes the memory of one that leaves. */
+function createStore(): KvPullTarget {
+  const blockTokens = 16
+  const store = new KvBlockStore({
+    fingerprint: 'bench',
+    blockTokens,
+    bytesPerToken: BLOCK / blockTokens,
+    capacityBytes: 64 * MB,
+    createMemory: freshMemory,
+  })
+  let key = 0
+  return {
+    put: (_index, bytes) => store.put(key++, 0, blockTokens, bytes),
+    allocate: (byteLength) => store.allocate(byteLength),
+  }
+}
+
+/** Asks the sender for offers over one connection: making one would fall into the time of the pull that follows. */
+class OfferAsker {
+  readonly #socket: Socket
+  readonly #lines: AsyncIterator<string>
+
+  constructor({ controlPort }: SenderAddress) {
+    this.#socket = connect({ port: controlPort, host: '127.0.0.1', noDelay: true })
+    this.#lines = createInterface({ input: this.#socket })[Symbol.asyncIterator]()
+  }
+
+  async ask(kind: ServerKind, bytes: number): Promise<KvOffer> {
+    this.#socket.write(`${kind} ${bytes}\n`)
+    const { value, done } = await this.#lines.next()
+    if (done === true) throw new Error('the sender gave no offer')
+    const offer = JSON.parse(value) as Omit<KvOffer, 'blockKeys'> & { blockKeys: number[] }
+    return { ...offer, blockKeys: Uint32Array.from(offer.blockKeys) }
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+}
+
+async function pullSeconds(
+  offers: OfferAsker,
+  client: KvTcpClient,
+  kind: ServerKind,
+  bytes: number,
+  target: KvPullTarget,
+): Promise<number> {
+  const offer = await offers.ask(kind, bytes)
+  const all = Array.from({ length: bytes / BLOCK }, (_, i) => i)
+  const startedAt = performance.now()
+  const stats = await client.pull(offer, all, target)
+  const seconds = (performance.now() - startedAt) / 1_000
+  if (stats.bytes !== bytes || stats.via !== (kind === 'shm' ? 'shm' : 'tcp'))
+    throw new Error(`${stats.bytes} bytes by ${stats.via}`)
+  return seconds
+}
+
+/** Small transfers are disturbed more easily, and can be tried more often. */
+function roundsFor(bytes: number, rounds: number): number {
+  if (bytes >= 1024 * MB) return rounds
+  return Math.min(100, (128 * MB) / bytes) * 2 * rounds
+}
+
+interface Contest {
+  readonly kind: string
+  readonly base: string
+  readonly run: (bytes: number) => Promise<number>
+  readonly runBase: (bytes: number) => Promise<number>
+}
+
+/** Kinds take turns, and each has its baseline right before it. */
+async function compare(
+  contests: readonly Contest[],
+  bytes: number,
+  rounds: number,
+): Promise<KvSpeedRow[]> {
+  const taken = contests.map(() => ({
+    base: [] as number[],
+    own: [] as number[],
+    ratio: [] as number[],
+  }))
+  for (let round = 0; round < roundsFor(bytes, rounds); round++) {
+    for (const [i, { run, runBase }] of contests.entries()) {
+      const base = await runBase(bytes)
+      const own = await run(bytes)
+      taken[i]?.base.push(base)
+      taken[i]?.own.push(own)
+      taken[i]?.ratio.push(base / own)
+    }
+  }
+  return contests.map(({ kind, base }, i) => {
+    const times = taken[i] ?? { base: [], own: [], ratio: [] }
+    return {
+      size: `${bytes / MB} MB`,
+      kind,
+      GBs: rounded(bytes / 1e9 / quantile(times.own, 0.5)),
+      ms: rounded(quantile(times.own, 0.5) * 1_000),
+      base,
+      baseGBs: rounded(bytes / 1e9 / quantile(times.base, 0.5)),
+      ratio: rounded(quantile(times.ratio, 0.5)),
+      quartiles: `${rounded(quantile(times.ratio, 0.25))} … ${rounded(quantile(times.ratio, 0.75))}`,
+    }
+  })
+}
+
+export async function measureKv(
+  address: SenderAddress,
+  { rounds, kind: only, shmDir }: { rounds: number; kind: string; shmDir: string },
+): Promise<KvSpeedRow[]> {
+  const bare = new BareReader(address)
+  const offers = new OfferAsker(address)
+  const [used, copyTo] = [usedMemory(), usedMemory()]
+  const copyFrom = Array.from({ length: 64 }, () => new Uint8Array(BLOCK).fill(1))
+  const clients: KvTcpClient[] = []
+  const pull = (kind: ServerKind, target: KvPullTarget) => {
+    const client = new KvTcpClient(kind === 'shm' ? { shmDir } : {})
+    clients.push(client)
+    return (bytes: number) => pullSeconds(offers, client, kind, bytes, target)
+  }
+  const readBare = (bytes: number) => bare.read(bytes, PIECE, used)
+  const readFresh = (bytes: number) => bare.read(bytes, PIECE, freshMemory)
+  const copy = async (bytes: number): Promise<number> => {
+    const startedAt = performance.now()
+    for (let i = 0; i < bytes / BLOCK; i++) copyTo(BLOCK).set(copyFrom[i % copyFrom.length] ?? [])
+    return await Promise.resolve((performance.now() - startedAt) / 1_000)
+  }
+  const contests: readonly Contest[] = [
+    { kind: 'tcp', base: 'bare', run: pull('tcp', createStore()), runBase: readBare },
+    { kind: 'tcp checked', base: 'bare', run: pull('checked', createStore()), runBase: readBare },
+    {
+      kind: 'tcp checked, new',
+      base: 'bare',
+      run: pull('checkedNew', createStore()),
+      runBase: readBare,
+    },
+    {
+      kind: 'tcp fresh',
+      base: 'bare fresh',
+      run: pull('tcp', { put: () => true }),
+      runBase: readFresh,
+    },
+    { kind: 'shm', base: 'bare', run: pull('shm', createStore()), runBase: readBare },
+    { kind: 'shm', base: 'memcpy', run: pull('shm', createStore()), runBase: copy },
+  ]
+  const wanted = contests.filter(({ kind }) => only === '' || only === kind)
+  const rows: KvSpeedRow[] = []
+  for (const bytes of SIZES) rows.push(...(await compare(wanted, bytes, rounds)))
+  bare.close()
+  offers.close()
+  for (const client of clients) await client.close()
+  return rows
+}
+
+const rounded = (value: number): number => Number(value.toPrecision(3))
+
+function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
+}

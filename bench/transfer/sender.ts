@@ -1,0 +1,107 @@
+/**
+ * The sending process of `bench/transfer.ts`: a bare socket, the KV servers, and a worker that answers as fast as it can.
+ */
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { createInterface } from 'node:readline'
+
+import { KvTcpServer, TcpWorkerServer } from '../../src/host/index.ts'
+import { finishChunk } from '../../src/request/index.ts'
+import type { ReplyPort } from '../../src/wire/index.ts'
+
+export const MB = 1024 * 1024
+/** A block of KV, and what one write of the bare socket has. */
+export const BLOCK = MB
+export const PIECE = 512 * 1024
+export const STREAMS = 64
+export const STEPS = 20_000
+
+export type ServerKind = 'tcp' | 'checked' | 'checkedNew' | 'shm'
+
+export interface SenderAddress {
+  readonly barePort: number
+  readonly workerPort: number
+  readonly controlPort: number
+}
+
+/** Says its address as one line and serves until it is killed. */
+export async function runSender(shmDir: string): Promise<void> {
+  // As many as a prefill of 64 MB leaves: the sender's cache does not hold them all.
+  const blocks = Array.from({ length: 64 }, (_, seed) =>
+    Uint8Array.from({ length: BLOCK }, (_, i) => (i * 7 + (i >> 8) + seed) & 0xff),
+  )
+  const [first = new Uint8Array(BLOCK)] = blocks
+  const get = (keyLow: number): Uint8Array | undefined => blocks[keyLow % blocks.length]
+  const source = { fingerprint: 'bench', blockTokens: 16, get }
+  // Another view each time: no checksum of it is known.
+  const newSource = { ...source, get: (keyLow: number) => get(keyLow)?.subarray() }
+  const leaseMs = 600_000
+  const servers: Record<ServerKind, KvTcpServer> = {
+    tcp: await KvTcpServer.listen({ leaseMs }),
+    checked: await KvTcpServer.listen({ leaseMs, checksum: true }),
+    checkedNew: await KvTcpServer.listen({ leaseMs, checksum: true }),
+    shm: await KvTcpServer.listen({ leaseMs, shmDir }),
+  }
+  // Asked for `kind bytes`, answers with one line of JSON.
+  const control = createServer((socket) => {
+    createInterface({ input: socket }).on('line', (line) => {
+      const [kind, bytes] = line.split(' ')
+      const count = Number(bytes) / BLOCK
+      const blockKeys = Uint32Array.from({ length: 2 * count }, (_, i) => (i % 2 ? 1 : i / 2))
+      const pin = { tokenCount: 16 * count, blockKeys, kvBytes: Number(bytes), release: () => {} }
+      const offer = servers[kind as ServerKind].offer(
+        pin,
+        kind === 'checkedNew' ? newSource : source,
+      )
+      socket.write(`${JSON.stringify({ ...offer, blockKeys: [...blockKeys] })}\n`)
+    })
+  }).listen(0, '127.0.0.1')
+  // Asked for `bytes piece`, sends so many bytes in pieces of that size.
+  const bare = createServer({ noDelay: true, highWaterMark: 4 * MB }, (socket) => {
+    createInterface({ input: socket }).on('line', (line) => {
+      const [bytes = 0, piece = PIECE] = line.split(' ').map(Number)
+      let sent = 0
+      const pump = (): void => {
+        while (sent < bytes) {
+          const block = piece === PIECE ? blocks[Math.floor(sent / BLOCK) % blocks.length] : first
+          const at = piece === PIECE ? sent % BLOCK : 0
+          const count = Math.min(bytes - sent, piece)
+          sent += count
+          if (!socket.write((block ?? first).subarray(at, at + count))) {
+            socket.once('drain', pump)
+            return
+          }
+        }
+      }
+      pump()
+    })
+  }).listen(0, '127.0.0.1')
+  const worker = await TcpWorkerServer.listen({ handler: { serve: serveSteps() } })
+  const address: SenderAddress = {
+    barePort: (bare.address() as AddressInfo).port,
+    workerPort: worker.port,
+    controlPort: (control.address() as AddressInfo).port,
+  }
+  console.log(JSON.stringify(address))
+}
+
+/** When all streams are there, every engine step gives each a token. */
+function serveSteps() {
+  let replies: ReplyPort[] = []
+  const runStep = (steps: readonly ReplyPort[], left: number): void => {
+    for (const reply of steps) {
+      if (left > 0) reply.token(left)
+      else reply.chunk(finishChunk('length'))
+    }
+    if (left > 0) setImmediate(() => runStep(steps, left - 1))
+  }
+  return (_request: unknown, reply: ReplyPort) => {
+    replies.push(reply)
+    if (replies.length === STREAMS) {
+      const steps = replies
+      replies = []
+      setImmediate(() => runStep(steps, STEPS))
+    }
+    return { cancel: () => undefined }
+  }
+}
