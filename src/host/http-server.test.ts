@@ -229,12 +229,21 @@ describe('http server', () => {
     expect(await closed).toBe(0)
   })
 
-  it('close - cuts off what outlives the grace', async () => {
-    const trial = await serve(() => new Promise(() => undefined))
-    const reply = fetch(url(trial)).catch((error: unknown) => error)
-    await expect.poll(() => trial.server.requestsActive).toBe(1)
-    expect(await trial.server.close(20)).toBe(1)
-    expect(await reply).toBeInstanceOf(Error)
+  it('close - cuts off what outlives the grace, and has told it when it returns', async () => {
+    const signals: AbortSignal[] = []
+    const trial = await serve(({ path, signal }) => {
+      signals.push(signal)
+      if (path === '/whole') return new Promise(() => undefined)
+      return Promise.resolve(streamOf((writer) => writer.write('begun', true)))
+    })
+    const whole = fetch(url(trial, '/whole')).catch((error: unknown) => error)
+    const streamed = (await fetch(url(trial))).text().catch((error: unknown) => error)
+    await expect.poll(() => trial.server.requestsActive).toBe(2)
+    expect(await trial.server.close(20)).toBe(2)
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
+    expect(trial.server.requestsActive).toBe(0)
+    expect(await whole).toBeInstanceOf(Error)
+    expect(await streamed).toBeInstanceOf(Error)
   })
 })
 

@@ -76,19 +76,24 @@ export class HttpServer {
       this.#server.close(() => resolve())
     })
     this.#server.closeIdleConnections()
-    if (this.#requestsActive > 0 && graceMs > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, graceMs)
-        this.#whenIdle = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-      })
-    }
+    if (graceMs > 0) await this.#untilIdle(graceMs)
     const cutOff = this.#requestsActive
     this.#server.closeAllConnections()
     await closed
+    // What was cut off has been told so: its request is cancelled before what it runs on is closed.
+    await this.#untilIdle(CUT_OFF_MS)
     return cutOff
+  }
+
+  async #untilIdle(limitMs: number): Promise<void> {
+    if (this.#requestsActive === 0) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, limitMs)
+      this.#whenIdle = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
   }
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -227,6 +232,8 @@ function untilSent(req: IncomingMessage, bytesMax: number): Promise<void> {
   })
 }
 
+/** A closed connection is told of within the same turn of the event loop or the next. */
+const CUT_OFF_MS = 1_000
 const REFUSED_BODY_MS = 10_000
 const EMPTY = new Uint8Array(0)
 
