@@ -5,6 +5,7 @@ import {
   storyteller,
   WORKER,
 } from '../../test/frontend/scripted-frontend.ts'
+import type { ScriptRun } from '../../test/frontend/scripted-frontend.ts'
 
 const BIG = '18446744073709551615'
 
@@ -372,6 +373,18 @@ describe('annotations', () => {
     expect(reply.events[0]).toMatchObject({ choices: [], nvext: { token_ids: [3, 4] } })
     const whole = await it_.completion({ prompt: [3, 4], nvext })
     expect(whole.json).toMatchObject({ choices: [], nvext: { token_ids: [3, 4] } })
+  })
+
+  it('x-bypass-remote-prefill - an event before the chunks when no prefill worker took part', async () => {
+    const routed = (bypassesPrefill: boolean) => (run: ScriptRun) => {
+      const event = { phase: 'aggregated', workerId: WORKER, dpRank: 0, overlapBlocks: 0 } as const
+      run.sink.onRouted?.({ ...event, promptBlocks: 1, queuedMs: 0, atMs: 0, bypassesPrefill })
+      run.says('a').ends()
+    }
+    const stream = async (bypasses: boolean): Promise<string> =>
+      (await new ScriptedFrontend({ script: routed(bypasses) }).chat({ stream: true })).sse
+    expect(await stream(true)).toMatch(/^event: x-bypass-remote-prefill\n: true\n\ndata: /)
+    expect(await stream(false)).not.toContain('bypass')
   })
 
   it('continuous_usage_stats - running usage on every chunk', async () => {

@@ -3,6 +3,7 @@
  */
 import { assert } from '../base/index.ts'
 import type { BatonError } from '../base/index.ts'
+import { annotationEvent } from '../api/index.ts'
 import type { GenerationOptions } from '../api/index.ts'
 import { finishChunk } from '../request/index.ts'
 import type { GenerateRequest, RequestService, StopConditions } from '../request/index.ts'
@@ -46,6 +47,9 @@ const STREAM_HEADERS = {
   // Reverse proxies that collect replies would undo the streaming.
   'x-accel-buffering': 'no',
 }
+
+/** Before the first chunk: no prefill worker took part. */
+const BYPASS_EVENT = annotationEvent('x-bypass-remote-prefill', 'true')
 
 export class ReplyRun<Call extends GenerationOptions> {
   readonly #options: ReplyRunOptions<Call>
@@ -94,7 +98,10 @@ export class ReplyRun<Call extends GenerationOptions> {
         record.firstToken()
         this.#writer.began()
       },
-      routed: (_, event) => record.routed(event),
+      routed: (_, event) => {
+        record.routed(event)
+        if (event.bypassesPrefill === true) this.#streamed?.stream.write(BYPASS_EVENT)
+      },
       completed: () => this.#writer.completed(),
       brokeOff: (error) => this.#writer.brokeOff(error),
       keepAlive: () => this.#writer.keepAlive(),

@@ -21,6 +21,8 @@ export interface RoutedEvent {
   readonly promptBlocks: number
   readonly queuedMs: number
   readonly atMs: number
+  /** The prompt was not worth a prefill worker: one worker does both. */
+  readonly bypassesPrefill?: boolean
 }
 
 export interface ReplySink {

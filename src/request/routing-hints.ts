@@ -27,6 +27,8 @@ export interface RoutingHints {
   readonly excludedWorkerIds?: readonly WorkerId[]
   readonly requiredTaints?: readonly string[]
   readonly preferredTaints?: Readonly<Record<string, number>>
+  /** Set by the router: not worth a prefill worker, one worker does both. */
+  readonly bypassesPrefill?: boolean
   /** Route and answer with the ids only; nothing is booked, no engine is called. */
   readonly queryOnly?: boolean
   readonly overrides?: RouterOverrides

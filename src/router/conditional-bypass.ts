@@ -33,7 +33,8 @@ export function considerBypass(pools: BypassPools, request: GenerateRequest): By
 /** Prefill and decode on the worker that was looked at. */
 export function bypassRequest(request: GenerateRequest, { selection }: Bypass): GenerateRequest {
   const { workerId, dpRank } = selection
-  return { ...request, routing: { ...request.routing, decodeWorkerId: workerId, dpRank } }
+  const routing = { ...request.routing, decodeWorkerId: workerId, dpRank, bypassesPrefill: true }
+  return { ...request, routing }
 }
 
 function factsOf(

@@ -82,7 +82,7 @@ describe('PrefillRouter: conditional disaggregation', () => {
     router.fleet.kvEvents(workerIdOf(2), stored(8))
     const { sent, sink } = send({}, 16)
     expect(plane.call(0).workerId).toBe('2')
-    expect(sink.routed[0]?.phase).toBe('aggregated')
+    expect(sink.routed[0]).toMatchObject({ phase: 'aggregated', bypassesPrefill: true })
     expect(router.explain(sent.requestId)?.[0]?.disaggregation).toBe(
       'aggregated: short: 8 of 16 prompt tokens are uncached',
     )

@@ -38,7 +38,9 @@ export class Placement {
       },
       sink,
     )
-    sink.onRouted?.({ phase, workerId, dpRank, overlapBlocks, promptBlocks, queuedMs, atMs })
+    const routed = { phase, workerId, dpRank, overlapBlocks, promptBlocks, queuedMs, atMs }
+    const { bypassesPrefill } = request.routing
+    sink.onRouted?.(bypassesPrefill === true ? { ...routed, bypassesPrefill } : routed)
     const ranks = selection.card.engine.dataParallelSize ?? 1
     leg.start(ranks > 1 ? { ...request, routing: { ...request.routing, dpRank } } : request)
     return leg
