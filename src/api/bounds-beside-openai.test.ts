@@ -74,6 +74,21 @@ describe('bounds of responses', () => {
   )
 })
 
+describe('refusals', () => {
+  it('of a value with several forms - name what is wrong in the form that was meant', () => {
+    const refusals: [() => unknown, string][] = [
+      [
+        () => parseResponsesRequest({ input: [{ role: 'king', content: 'x' }] }),
+        '`input[0].role`: Invalid option',
+      ],
+      [() => parseResponsesRequest({ input: [{ type: 'dance' }] }), '`input[0].type`'],
+      [() => parseEmbeddingRequest({ input: {} }), '`input`: must be a text, texts, token ids'],
+      [() => parseEmbeddingRequest({ input: ['a', 1] }), '`input[1]`'],
+    ]
+    for (const [parse, message] of refusals) expect(parse).toThrow(message)
+  })
+})
+
 describe('bounds of embeddings', () => {
   const many = (count: number) => Array.from({ length: count }, () => 1)
   const texts = (count: number) => Array.from({ length: count }, () => 'a')

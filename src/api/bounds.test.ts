@@ -69,7 +69,17 @@ const BOUNDS: readonly (readonly [string, readonly unknown[], readonly unknown[]
   ],
   ['model', ['m'], ['', '  ', 4]],
   ['user', ['u'], ['', ' ']],
-  ['messages', [], [[], 'hi', [{ role: 'king', content: 'x' }]]],
+  [
+    'messages',
+    [
+      [{ role: 'user', content: '' }],
+      [
+        { role: 'user', content: 'x' },
+        { role: 'assistant', content: null },
+      ],
+    ],
+    [[], 'hi', [{ role: 'king', content: 'x' }], [{ role: 'user' }], [{ role: 'system' }]],
+  ],
   ['stream', [true, false], ['yes', 1]],
 ]
 

@@ -9,7 +9,7 @@ const TOOLS_MAX = 1536
 const FUNCTION_NAME_MAX = 96
 
 const part = z.looseObject({ type: z.string() })
-const content = z.union([z.string(), z.array(part)]).nullish()
+const content = z.union([z.string(), z.array(part)], 'must be a text, or text parts').nullish()
 
 const toolCall = z.looseObject({
   id: z.string().optional(),
@@ -41,13 +41,16 @@ const toolSchema = z.looseObject({
 
 export const toolsSchema = z.array(toolSchema).max(TOOLS_MAX)
 
-export const toolChoiceSchema = z.union([
-  z.enum(['none', 'auto', 'required']),
-  z.looseObject({
-    type: z.literal('function'),
-    function: z.looseObject({ name: z.string().min(1) }),
-  }),
-])
+export const toolChoiceSchema = z.union(
+  [
+    z.enum(['none', 'auto', 'required']),
+    z.looseObject({
+      type: z.literal('function'),
+      function: z.looseObject({ name: z.string().min(1) }),
+    }),
+  ],
+  'must be "none", "auto", "required", or a function by name',
+)
 
 interface ToolCallMessage {
   readonly id?: string
@@ -78,7 +81,7 @@ export function chatMessage(message: z.infer<typeof messageSchema>, index: numbe
   const calls = message.tool_calls?.map(toolCallMessage)
   return {
     role: message.role,
-    content: plainContent(message.content, `messages[${index}].content`),
+    content: plainContent(message, `messages[${index}].content`),
     ...(name == null ? {} : { name }),
     ...(calls === undefined || calls.length === 0 ? {} : { tool_calls: calls }),
     ...(tool_call_id == null ? {} : { tool_call_id }),
@@ -118,8 +121,17 @@ export function chatTool(tool: z.infer<typeof toolSchema>): ChatTool {
   }
 }
 
-function plainContent(value: z.infer<typeof content>, path: string): string {
-  if (value == null) return ''
+/** Who says nothing at all has forgotten something; an assistant may have called tools only, a tool have no result. */
+const SPEAKERS: readonly string[] = ['system', 'developer', 'user']
+
+function plainContent(message: z.infer<typeof messageSchema>, path: string): string {
+  const { content: value, role } = message
+  if (value == null) {
+    if (!SPEAKERS.includes(role)) return ''
+    throw new BatonError('request.invalid_argument', `\`${path}\`: is missing`, {
+      data: { param: path },
+    })
+  }
   if (typeof value === 'string') return value
   return value
     .map((entry, index) => {

@@ -21,7 +21,10 @@ const tokenIds = z.array(z.int().min(0).max(0xffffffff)).min(1)
 
 export const completionRequestSchema = z.strictObject({
   ...generationFields,
-  prompt: z.union([z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)]),
+  prompt: z.union(
+    [z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)],
+    'must be a text, texts, token ids, or lists of token ids',
+  ),
   echo: z.boolean().optional(),
   logprobs: z.int().min(0).max(LOGPROBS_MAX).optional(),
   best_of: z.int().min(0).max(BEST_OF_MAX).optional(),

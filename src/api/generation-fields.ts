@@ -14,11 +14,10 @@ const STOPS_MAX = 32
 const MAX_U32 = 0xffffffff
 
 const tokenId = z.int().min(0).max(MAX_U32)
-const stop = z.union([
-  z.string().min(1),
-  z.array(z.string().min(1)).max(STOPS_MAX),
-  z.array(tokenId).max(STOPS_MAX),
-])
+const stop = z.union(
+  [z.string().min(1), z.array(z.string().min(1)).max(STOPS_MAX), z.array(tokenId).max(STOPS_MAX)],
+  `must be a text, or up to ${STOPS_MAX} texts or token ids`,
+)
 
 export const generationFields = {
   model: z

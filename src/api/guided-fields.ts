@@ -17,7 +17,10 @@ const responseFormat = z.discriminatedUnion('type', [
       name: z.string().min(1),
       description: z.string().optional(),
       strict: z.boolean().nullish(),
-      schema: z.union([z.record(z.string(), z.unknown()), z.literal(true)]),
+      schema: z.union(
+        [z.record(z.string(), z.unknown()), z.literal(true)],
+        'must be a schema, and not `false`',
+      ),
     }),
   }),
 ])

@@ -10,7 +10,7 @@ const u32 = z.int().min(0).max(MAX_U32)
 
 /** An integer, or decimal text when it has more digits than a double holds (see `json-body`). */
 const workerId = z
-  .union([z.int().min(0), z.string()])
+  .union([z.int().min(0), z.string()], 'must be an unsigned 64-bit integer')
   .transform((value, context): WorkerId => {
     const id = parseWorkerId(String(value))
     if (id !== null) return id

@@ -56,7 +56,7 @@ const format = z.discriminatedUnion('type', [
 
 export const responsesRequestSchema = z.strictObject({
   model: z.string().optional(),
-  input: z.union([z.string(), z.array(item).min(1)]),
+  input: z.union([z.string(), z.array(item).min(1)], 'must be a text, or at least one item'),
   instructions: z.string().optional(),
   max_output_tokens: z.int().min(1).optional(),
   temperature: z.number().min(0).max(2).optional(),

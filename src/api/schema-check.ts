@@ -29,17 +29,18 @@ function refusalOf(issues: readonly z.core.$ZodIssue[]): BatonError {
   })
 }
 
-/** Of a union's failed branches the one that came furthest says best what is wrong. */
+/**
+ * Of a union's failed branches the one that came furthest says best what is wrong: not one that is of another kind
+ * altogether, when there is any other.
+ */
 function deepest(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
   const first = issues[0]
   if (first?.code !== 'invalid_union') return first
-  let best: z.core.$ZodIssue = first
-  for (const branch of first.errors) {
-    const inner = deepest(branch)
-    if (inner === undefined || inner.path.length === 0) continue
-    if (best.code === 'invalid_union') best = { ...inner, path: [...first.path, ...inner.path] }
-  }
-  return best
+  const inner = first.errors
+    .map((branch) => deepest(branch))
+    .filter((issue) => issue !== undefined && issue.path.length > 0)
+  const best = inner.find((issue) => issue?.path.at(-1) !== 'type') ?? inner[0]
+  return best === undefined ? first : { ...best, path: [...first.path, ...best.path] }
 }
 
 function pathText(path: readonly PropertyKey[]): string {
