@@ -156,6 +156,26 @@ describe('the openai client', () => {
     await expect(refused).rejects.toMatchObject({ status: 400, param: 'dimensions' })
   })
 
+  it('responses - whole and streamed, a thought apart from the text and its tokens counted', async () => {
+    const request = {
+      model: 'storyteller',
+      input: 'Simon has a pink rope. What does Simon have? /think',
+      temperature: 0,
+      max_output_tokens: 80,
+    }
+    const whole = await client.responses.create(request)
+    expect(whole.output.map(({ type }) => type)).toEqual(['reasoning', 'message'])
+    expect(whole.output_text).toContain('pink rope')
+    const counted = whole.usage?.output_tokens_details.reasoning_tokens ?? 0
+    expect(counted).toBeGreaterThan(2)
+    expect(counted).toBeLessThan(whole.usage?.output_tokens ?? 0)
+    const streamed = await client.responses.stream(request).finalResponse()
+    expect([streamed.output_text, streamed.usage]).toEqual([
+      whole.output_text,
+      { ...whole.usage, input_tokens_details: expect.anything() },
+    ])
+  })
+
   it('tools - a call of a tool that the prompt lists', async () => {
     const reply = await client.chat.completions.create({
       model: 'storyteller',

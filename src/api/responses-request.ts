@@ -212,6 +212,7 @@ function echoOf(fields: ResponsesFields): Record<string, unknown> {
       user: fields.user,
       safety_identifier: fields.safety_identifier,
       prompt_cache_key: fields.prompt_cache_key,
+      prompt_cache_retention: fields.prompt_cache_retention,
     }),
   }
 }
