@@ -104,7 +104,15 @@ export function parseResponsesRequest(body: Record<string, unknown>): ResponsesC
   if (fields.include?.some((name) => name !== 'reasoning.encrypted_content') === true) {
     throw unsupported('include')
   }
-  return { chat: parseChatRequest(chatBody(fields, own['nvext'])), echo: echoOf(fields) }
+  const chat = parseChatRequest(chatBody(fields, own['nvext']))
+  return { chat: withOwnName(chat), echo: echoOf(fields) }
+}
+
+/** What is `response_format` elsewhere has another name here, which a refusal tells. */
+function withOwnName(chat: ChatCall): ChatCall {
+  const { guided } = chat.sampling
+  if (guided?.field !== 'response_format') return chat
+  return { ...chat, sampling: { ...chat.sampling, guided: { ...guided, field: 'text.format' } } }
 }
 
 function refuseState(body: Record<string, unknown>): void {

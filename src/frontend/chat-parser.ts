@@ -1,19 +1,19 @@
 /**
  * Which parser reads the output of a chat: as the worker's card says, else as the model's template shows.
  */
-import { isPlainObject } from '../api/index.ts'
 import type { ChatCall } from '../api/index.ts'
 import {
+  createForcedCallParser,
   createOutputParser,
   createReasoningParser,
   createToolCallParser,
   detectOutputFormat,
 } from '../text/index.ts'
-import type { ModelText, OutputEvent, OutputFormat, OutputParser } from '../text/index.ts'
+import type { ModelText, OutputFormat, OutputParser } from '../text/index.ts'
 import type { PreparedPrompt } from './prompt.ts'
 import type { ServedModel } from './served-model.ts'
 
-const formats = new WeakMap<ModelText, OutputFormat>()
+const detectedFormats = new WeakMap<ModelText, OutputFormat>()
 
 export function chatParser(
   call: ChatCall,
@@ -21,7 +21,8 @@ export function chatParser(
   model: ServedModel,
   prompt: PreparedPrompt,
 ): OutputParser | null {
-  if (isForcedCall(call)) return new ForcedCallParser()
+  // The engine is held to `{"name":…,"arguments":…}`, and all of the output is that.
+  if (isForcedCall(call)) return createForcedCallParser()
   // All of it is the answer then, and a tag inside of it is text.
   if (call.sampling.guided !== undefined) return null
   const format = outputFormatOf(text, model)
@@ -31,23 +32,33 @@ export function chatParser(
     reasoning: format.reasoning,
     toolCalls: looksForCalls ? format.toolCalls : null,
     tools: call.tools.map((tool) => tool.function),
+    isThinkingOff: isThinkingOff(call, format),
     ...(prompt.text === undefined ? {} : { promptText: prompt.text }),
   })
+}
+
+/** By the template's own switch. Kimi K2.5 answers the result of a tool without a thought. */
+function isThinkingOff(call: ChatCall, format: OutputFormat): boolean {
+  const { enable_thinking, thinking, thinking_mode, reasoning_effort } = call.templateArguments
+  const isOff = enable_thinking === false || thinking === false || thinking_mode === 'disabled'
+  const answersTool = call.messages.at(-1)?.role === 'tool' && format.reasoning === 'kimi_k25'
+  const isWithoutEffort = reasoning_effort === 'none' && format.reasoning === 'mistral'
+  return isOff || answersTool || isWithoutEffort
 }
 
 function isForcedCall(call: ChatCall): boolean {
   return call.tools.length > 0 && call.toolChoice !== 'none' && call.toolChoice !== 'auto'
 }
 
+/** What the cards say may change with the workers, so only what the model's text shows is remembered. */
 export function outputFormatOf(text: ModelText, model: ServedModel): OutputFormat {
-  let format = formats.get(text)
-  if (format === undefined) formats.set(text, (format = chosenFormat(text, model)))
-  return format
+  let detected = detectedFormats.get(text)
+  if (detected === undefined) detectedFormats.set(text, (detected = detectOutputFormat(text)))
+  return chosenFormat(detected, model)
 }
 
 /** Names that nobody knows do not count; the composition root checks the flags before. */
-function chosenFormat(text: ModelText, model: ServedModel): OutputFormat {
-  const detected = detectOutputFormat(text)
+function chosenFormat(detected: OutputFormat, model: ServedModel): OutputFormat {
   const data = model.cards.find((card) => card.engine.runtimeData !== undefined)?.engine.runtimeData
   const reasoning = data?.['reasoning_parser']
   const toolCalls = data?.['tool_call_parser']
@@ -69,36 +80,4 @@ function nameOr(
 ): string | null {
   if (chosen === 'none') return null
   return typeof chosen === 'string' && isKnown(chosen) ? chosen : detected
-}
-
-/** `tool_choice` required or named: the engine is held to `{"name":…,"arguments":…}`, and all of the output is that. */
-class ForcedCallParser implements OutputParser {
-  readonly markers: readonly string[] = []
-  #text = ''
-
-  push(text: string): readonly OutputEvent[] {
-    this.#text += text
-    return []
-  }
-
-  flush(): readonly OutputEvent[] {
-    const call = readCall(this.#text)
-    // Cut off by max_tokens: what there is, is shown as it is.
-    if (call === null) return this.#text === '' ? [] : [{ kind: 'text', text: this.#text }]
-    return [
-      { kind: 'tool-call-start', index: 0, name: call.name },
-      { kind: 'tool-call-arguments', index: 0, text: call.argumentsJson },
-      { kind: 'tool-call-end', index: 0 },
-    ]
-  }
-}
-
-function readCall(text: string): { name: string; argumentsJson: string } | null {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (!isPlainObject(value) || typeof value['name'] !== 'string') return null
-    return { name: value['name'], argumentsJson: JSON.stringify(value['arguments'] ?? {}) }
-  } catch {
-    return null
-  }
 }

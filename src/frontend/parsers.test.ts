@@ -76,6 +76,20 @@ describe('reasoning', () => {
     expect(message.content).toBe(text)
   })
 
+  it('thinking turned off by the template’s switch - what comes is the answer', async () => {
+    const engine = { runtimeData: { reasoning_parser: 'deepseek_r1' } }
+    for (const [fields, content] of [
+      [{}, null],
+      [{ chat_template_kwargs: { enable_thinking: false } }, 'Yes.'],
+      [{ chat_template_args: { thinking: false } }, 'Yes.'],
+      [{ chat_template_kwargs: { thinking_mode: 'disabled' } }, 'Yes.'],
+    ] as const) {
+      const it_ = new ScriptedFrontend({ script: says('Yes.'), engine })
+      const { message } = (await it_.chat(fields)).json.choices[0]
+      expect([fields, message.content || null]).toEqual([fields, content])
+    }
+  })
+
   it('max_thinking_tokens - the thought is closed, and the answer follows', async () => {
     const thought = 'one two three four five six seven eight'
     const it_ = start((run, nth) => {
@@ -133,6 +147,20 @@ describe('tools', () => {
     expect(events.at(-2).choices[0].finish_reason).toBe('tool_calls')
   })
 
+  it('arguments stream while the model writes them; whole and streamed say the same', async () => {
+    const words = CALL('a city with a rather long name, é🦊')
+    const { events } = await start(says(words)).chat({ tools: TOOLS, stream: true })
+    const deltas = events
+      .slice(0, -1)
+      .flatMap((event) => event.choices[0].delta.tool_calls ?? [])
+      .map((call) => call.function.arguments ?? '')
+    expect(deltas.filter((text) => text !== '').length).toBeGreaterThan(5)
+    const { json } = await start(says(words)).chat({ tools: TOOLS })
+    const [call] = json.choices[0].message.tool_calls
+    expect(deltas.join('')).toBe(call.function.arguments)
+    expect(JSON.parse(call.function.arguments).city).toContain('é🦊')
+  })
+
   it('parallel_tool_calls false - only the first one', async () => {
     const it_ = start(says(`${CALL('Oslo')}\n${CALL('Rome')}`))
     const fields = { tools: TOOLS, parallel_tool_calls: false }
@@ -158,9 +186,68 @@ describe('tools', () => {
     })
   })
 
+  it('tool_choice required, streamed - the name first, then the arguments as they come', async () => {
+    const it_ = start(says('{"name": "weather", "arguments": {"city": "Oslo by the sea"}}'))
+    const { events } = await it_.chat({ tools: TOOLS, tool_choice: 'required', stream: true })
+    const calls = events
+      .slice(0, -1)
+      .flatMap((event) => event.choices[0].delta.tool_calls ?? [])
+      .map((call) => call.function)
+    expect(calls[0]).toMatchObject({ name: 'weather' })
+    expect(calls.length).toBeGreaterThan(4)
+    expect(calls.map((call) => call.arguments ?? '').join('')).toBe('{"city": "Oslo by the sea"}')
+    expect(events.at(-2).choices[0].finish_reason).toBe('tool_calls')
+  })
+
   it('a call that was cut off by max_tokens - finish is length', async () => {
     const it_ = start((run) => void run.says('{"name":"weather","argu').ends('length'))
     const { json } = await it_.chat({ tools: TOOLS, tool_choice: 'required' })
     expect(json.choices[0].finish_reason).toBe('length')
+  })
+})
+
+describe('shapes that no grammar can hold', () => {
+  const pattern = { type: 'string', pattern: '(?=a)' }
+  const json_schema = { name: 'x', schema: { type: 'object', properties: { a: pattern } } }
+  const tool = { type: 'function', function: { name: 'f', parameters: { not: {} } } }
+  it.each<[string, string, Record<string, unknown>, string]>([
+    [
+      '/v1/chat/completions',
+      'response_format',
+      { response_format: { type: 'json_schema', json_schema } },
+      '(in the schema at /properties/a)',
+    ],
+    ['/v1/chat/completions', 'guided_json', { guided_json: pattern }, "'pattern'"],
+    ['/v1/chat/completions', 'guided_regex', { guided_regex: '\\bx' }, 'a boundary'],
+    ['/v1/chat/completions', 'guided_grammar', { guided_grammar: '('.repeat(100) }, 'nested'],
+    ['/v1/chat/completions', 'tools', { tools: [tool], tool_choice: 'required' }, "'not'"],
+    ['/v1/completions', 'guided_regex', { prompt: 'a', guided_regex: '(?i)a' }, 'a flag'],
+    [
+      '/v1/responses',
+      'text.format',
+      { input: 'a', text: { format: { type: 'json_schema', ...json_schema } } },
+      "'pattern'",
+    ],
+  ])('%s %s - 400 with the name, and no worker is asked', async (path, param, fields, why) => {
+    const engine = { features: ['guided', 'gbnf'] as const }
+    const it_ = new ScriptedFrontend({ script: says('{}'), engine })
+    const messages = [{ role: 'user', content: 'Hi' }]
+    const body = path.endsWith('chat/completions') ? { messages, ...fields } : fields
+    for (const stream of [false, true]) {
+      const { status, json } = await it_.post(path, { ...body, stream })
+      expect([status, json.error.param]).toEqual([400, param])
+      expect(json.error.message).toContain(why)
+    }
+    expect(it_.requests).toHaveLength(0)
+  })
+
+  it('an engine with grammars of its own - is asked', async () => {
+    const it_ = new ScriptedFrontend({ script: says('{}'), engine: { features: ['guided'] } })
+    expect((await it_.chat({ guided_json: pattern })).status).toBe(200)
+    expect(it_.requests[0]?.sampling.guided).toEqual({
+      kind: 'json-schema',
+      schema: pattern,
+      field: 'guided_json',
+    })
   })
 })

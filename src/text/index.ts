@@ -12,7 +12,11 @@ export { createOutputParser, detectOutputFormat } from './output/model-output-pa
 export type { OutputFormat } from './output/model-output-parser.ts'
 export type { OutputEvent, OutputParser } from './output/output-event.ts'
 export { createReasoningParser, REASONING_PARSER_NAMES } from './output/reasoning-formats.ts'
-export { createToolCallParser, TOOL_CALL_PARSER_NAMES } from './output/tool-formats.ts'
+export {
+  createForcedCallParser,
+  createToolCallParser,
+  TOOL_CALL_PARSER_NAMES,
+} from './output/tool-formats.ts'
 export { encodeChat, renderChat } from './render-chat.ts'
 export { StopStrings } from './stop-strings.ts'
 export type { EncodeOptions, Tokenizer } from './tokenizer.ts'

@@ -15,6 +15,8 @@ interface ModelOutputOptions extends OutputFormat {
   readonly tools?: readonly OfferedTool[]
   /** The rendered prompt, whose end says whether the output begins with reasoning. */
   readonly promptText?: string
+  /** The client has turned thinking off. */
+  readonly isThinkingOff?: boolean
 }
 
 /** What the model's chat template shows that it speaks; a vocabulary that has the tags as tokens shows it as well. */
@@ -30,11 +32,14 @@ export function detectOutputFormat(model: ModelText): OutputFormat {
 
 /** Null: nothing to look for, the text is the output. Unknown names are null as well; check them at the start. */
 export function createOutputParser(options: ModelOutputOptions): OutputParser | null {
-  const { promptText, tools } = options
+  const { promptText, isThinkingOff, tools } = options
   const reasoning =
     options.reasoning === null
       ? null
-      : createReasoningParser(options.reasoning, promptText === undefined ? {} : { promptText })
+      : createReasoningParser(options.reasoning, {
+          ...(promptText === undefined ? {} : { promptText }),
+          ...(isThinkingOff === undefined ? {} : { isThinkingOff }),
+        })
   const toolCalls =
     options.toolCalls === null ? null : createToolCallParser(options.toolCalls, tools)
   // Harmony has both in one format; reading it twice would find nothing the second time.

@@ -49,6 +49,11 @@ describe('reasoning parsers', () => {
       'a',
     ],
     ['gpt_oss', 'no header at all', 'no header at all', ''],
+    ['gemma4', '<|channel>thought\na<channel|>b', 'b', '\na'],
+    ['minimax_m3', 'x<mm:think>a</mm:think>b', 'xb', 'a'],
+    ['minimax-m2', 'a</think>b', 'b', 'a'],
+    ['nemotron_v3', '<think>a</think>b', 'b', 'a'],
+    ['deepseekv4', 'x<think>a</think>b', 'xb', 'a'],
     ['deepseek-r1', '\n\n<think>\na</think>b', 'b', '\na'],
   ])('%s of %j - text and reasoning, however cut', (name, output, text, reasoning) => {
     for (const pieces of everyCut(output)) {
@@ -65,6 +70,23 @@ describe('reasoning parsers', () => {
     expect(run(closed, ['b'])).toEqual({ text: 'b', reasoning: '' })
   })
 
+  it('thinking turned off - text before any tag is text', () => {
+    for (const name of [
+      'deepseek_r1',
+      'step3',
+      'nemotron_nano',
+      'nemotron3',
+      'kimi_k25',
+      'mistral',
+    ]) {
+      const off = createReasoningParser(name, { isThinkingOff: true })
+      expect(run(off, ['plain'])).toEqual({ text: 'plain', reasoning: '' })
+      expect(run(createReasoningParser(name), ['plain'])).toEqual({ text: '', reasoning: 'plain' })
+    }
+    const opened = { isThinkingOff: true, promptText: 'x<think>\n' }
+    expect(run(createReasoningParser('qwen3', opened), ['a</think>b']).reasoning).toBe('a')
+  })
+
   it('names - every listed one exists, others do not', () => {
     for (const name of REASONING_PARSER_NAMES) expect(createReasoningParser(name)).not.toBeNull()
     expect(createReasoningParser('nobody')).toBeNull()
@@ -73,6 +95,8 @@ describe('reasoning parsers', () => {
   it('templates - the format is recognised', () => {
     expect(detectReasoningParser("{{ '<think>' }}")).toBe('basic')
     expect(detectReasoningParser('[THINK]')).toBe('mistral')
+    expect(detectReasoningParser('<|channel>thought\\n')).toBe('gemma4')
+    expect(detectReasoningParser('<mm:think>')).toBe('minimax_m3')
     expect(detectReasoningParser('{{ messages }}')).toBeNull()
   })
 })

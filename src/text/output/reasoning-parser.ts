@@ -6,13 +6,16 @@ import type { OutputEvent, OutputParser } from './output-event.ts'
 export class ReasoningTags {
   readonly open: string
   readonly close: string
+  /** Control tokens that the tags consist of. */
+  readonly tokens: readonly string[]
   /** A closing tag without an opening one is dropped as well. */
   readonly outside: MarkerScanner
   readonly inside: MarkerScanner
 
-  constructor(open: string, close: string) {
+  constructor(open: string, close: string, tokens: readonly string[] = [open, close]) {
     this.open = open
     this.close = close
+    this.tokens = tokens
     this.outside = new MarkerScanner([open, close])
     this.inside = new MarkerScanner([close])
   }
@@ -28,7 +31,7 @@ export class ReasoningParser implements OutputParser {
 
   /** `startsInside`: the template has already written the opening tag, or the model leaves it out. */
   constructor(tags: ReasoningTags, startsInside: boolean) {
-    this.markers = [tags.open, tags.close]
+    this.markers = tags.tokens
     this.#tags = tags
     this.#isInside = startsInside
     this.#mayOpenAgain = startsInside

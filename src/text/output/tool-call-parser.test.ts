@@ -156,6 +156,30 @@ const ROWS: Row[] = [
     '',
     [WEATHER],
   ],
+  [
+    'gemma4',
+    'So: <|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:3}<tool_call|><|tool_call>call:get_time{}<tool_call|>',
+    'So: ',
+    [THREE_DAYS, TIME],
+  ],
+  [
+    'gemma-4',
+    '<|tool_call>call:f{a:<|"|>"x" \\ {1}<|"|>,b:[true,null,-1.5e3,{c:"d"}],<|"|>e f<|"|>:{}}<tool_call|>',
+    '',
+    [['f', { a: '"x" \\ {1}', b: [true, null, -1500, { c: 'd' }], 'e f': {} }]],
+  ],
+  [
+    'gemma4',
+    '<|tool_call>call:f{a:oops}<tool_call|>',
+    '<|tool_call>call:f{a:oops}<tool_call|>',
+    [],
+  ],
+  [
+    'gemma4',
+    '<|tool_call>call:f{a:[1,2}<tool_call|>',
+    '<|tool_call>call:f{a:[1,2}<tool_call|>',
+    [],
+  ],
   ['default', `<tool_call>${CALL}</tool_call>`, '', [WEATHER]],
   ['default', `[TOOL_CALLS][${CALL}]`, '', [WEATHER]],
   ['default', CALL, '', [WEATHER]],
@@ -223,6 +247,8 @@ describe('tool-call parsers', () => {
   it('names and templates - what is listed exists, what is written is recognised', () => {
     for (const name of TOOL_CALL_PARSER_NAMES) expect(createToolCallParser(name)).not.toBeNull()
     expect(createToolCallParser('nobody')).toBeNull()
+    expect(createToolCallParser('DeepSeek-V3_1')).not.toBeNull()
+    expect(createToolCallParser('deepseekv4')).not.toBeNull()
     expect(detectToolCallParser('… <tool_call>{"name": …')).toBe('hermes')
     expect(detectToolCallParser('… <tool_call><function=name> …')).toBe('qwen3_coder')
     expect(detectToolCallParser('{{ messages }}')).toBeNull()

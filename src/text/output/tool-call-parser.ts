@@ -1,15 +1,17 @@
 /**
- * Takes calls of tools out of a stream of text. Text goes through at once; what stands in a section of calls is
- * withheld until the section is complete. A section that cannot be understood is text after all, so nothing is lost.
+ * Takes calls of tools out of a stream of text. Text goes through at once, and so do the arguments of a call whose name
+ * is known. What a section holds before that is withheld; a section in which no call is found is text after all, so
+ * nothing is lost.
  *
  * Blanks between calls, and before or after an output that is nothing but calls, are dropped.
  */
+import type { CallReader, CallSink } from './call-reader.ts'
 import { MarkerScanner } from './marker-scanner.ts'
-import type { OfferedTool, OutputEvent, OutputParser, ToolCall } from './output-event.ts'
+import type { OfferedTool, OutputEvent, OutputParser } from './output-event.ts'
 
 interface ToolSection {
   readonly open: string
-  /** Null: the section goes on to the end of the output. */
+  /** Null: the section goes on as far as there are calls. */
   readonly close: string | null
 }
 
@@ -19,24 +21,33 @@ export interface ToolFormat {
   readonly innerMarkers?: readonly string[]
   /** Calls without a marker: whether an output that begins so may be one. */
   readonly bare?: (begin: string) => 'yes' | 'no' | 'undecided'
-  /** The closing marker behind such a body belongs to a value. */
-  readonly endsInsideValue?: (body: string) => boolean
-  decode(body: string, tools: readonly OfferedTool[]): readonly ToolCall[] | null
+  /** For one section; `open` is empty for calls without a marker, which must be those of `tools`. */
+  createReader(section: ToolSection, tools: readonly OfferedTool[]): CallReader
+}
+
+interface OpenSection extends ToolSection {
+  readonly reader: CallReader
+  readonly closing: MarkerScanner
+  readonly callsBefore: number
+  /** What does not fit is being passed on, up to the closing marker. */
+  isLost: boolean
+  /** What belongs to no call has been passed on. */
+  isGiven: boolean
 }
 
 type Place =
   | { readonly kind: 'begin' }
   | { readonly kind: 'text' }
-  | { readonly kind: 'section'; readonly open: string; readonly close: string | null }
+  | { readonly kind: 'section'; readonly section: OpenSection }
 
-export class ToolCallParser implements OutputParser {
+export class ToolCallParser implements OutputParser, CallSink {
   readonly markers: readonly string[]
   readonly #format: ToolFormat
   readonly #tools: readonly OfferedTool[]
   readonly #openings: MarkerScanner
   #place: Place
+  #events: OutputEvent[] = []
   #held = ''
-  #searchFrom = 0
   /** Blanks that are emitted only if text follows. */
   #blanks = ''
   /** Since the last call, or at the beginning: blanks wait. */
@@ -58,21 +69,38 @@ export class ToolCallParser implements OutputParser {
     if (this.#isPassing && this.#held === '' && text !== '' && this.#openings.passes(text)) {
       return [{ kind: 'text', text }]
     }
-    const events: OutputEvent[] = []
     this.#held += text
-    while (this.#step(events)) continue
-    return events
+    while (this.#step()) continue
+    return this.#taken()
   }
 
   flush(): readonly OutputEvent[] {
-    const events: OutputEvent[] = []
-    const rest = this.#held
+    if (this.#place.kind === 'section') this.#breakOff(this.#place.section)
+    this.#text(this.#held)
     this.#held = ''
-    if (this.#place.kind === 'section') this.#endSection(rest, '', this.#place.open, events)
-    else this.#text(rest, events)
     if (this.#callCount === 0 && this.#blanks !== '')
-      events.push({ kind: 'text', text: this.#blanks })
+      this.#events.push({ kind: 'text', text: this.#blanks })
     this.#blanks = ''
+    return this.#taken()
+  }
+
+  start(name: string): void {
+    this.#blanks = ''
+    this.#waitsForText = true
+    this.#events.push({ kind: 'tool-call-start', index: this.#callCount++, name })
+  }
+
+  arguments(text: string): void {
+    this.#events.push({ kind: 'tool-call-arguments', index: this.#callCount - 1, text })
+  }
+
+  end(): void {
+    this.#events.push({ kind: 'tool-call-end', index: this.#callCount - 1 })
+  }
+
+  #taken(): readonly OutputEvent[] {
+    const events = this.#events
+    this.#events = []
     return events
   }
 
@@ -82,86 +110,113 @@ export class ToolCallParser implements OutputParser {
   }
 
   /** One step on what is held; false when more text is needed. */
-  #step(events: OutputEvent[]): boolean {
+  #step(): boolean {
     switch (this.#place.kind) {
       case 'begin':
         return this.#begin()
       case 'text':
-        return this.#scanText(events)
+        return this.#scanText()
       case 'section':
-        return this.#scanSection(this.#place.open, this.#place.close, events)
+        return this.#place.section.isLost
+          ? this.#passLost(this.#place.section)
+          : this.#readSection(this.#place.section)
     }
   }
 
   #begin(): boolean {
     const verdict = this.#format.bare?.(this.#held) ?? 'no'
     if (verdict === 'undecided') return false
-    this.#place = verdict === 'yes' ? { kind: 'section', open: '', close: null } : { kind: 'text' }
+    if (verdict === 'yes') this.#open({ open: '', close: null })
+    else this.#place = { kind: 'text' }
     return true
   }
 
-  #scanText(events: OutputEvent[]): boolean {
+  #scanText(): boolean {
     const scan = this.#openings.scan(this.#held)
     if (scan.kind === 'text') {
-      this.#text(scan.text, events)
+      this.#text(scan.text)
       this.#held = scan.held
       return false
     }
-    this.#text(scan.before, events)
-    const close = this.#format.sections.find(({ open }) => open === scan.marker)?.close ?? null
-    this.#place = { kind: 'section', open: scan.marker, close }
+    this.#text(scan.before)
     this.#held = scan.after
-    this.#searchFrom = 0
+    const close = this.#format.sections.find(({ open }) => open === scan.marker)?.close ?? null
+    this.#open({ open: scan.marker, close })
     return true
   }
 
-  #scanSection(open: string, close: string | null, events: OutputEvent[]): boolean {
-    if (close === null) return false
-    let end = this.#held.indexOf(close, this.#searchFrom)
-    while (end >= 0 && this.#format.endsInsideValue?.(this.#held.slice(0, end)) === true) {
-      end = this.#held.indexOf(close, end + 1)
+  #open(section: ToolSection): void {
+    const reader = this.#format.createReader(section, this.#tools)
+    const closing = new MarkerScanner(section.close === null ? [] : [section.close])
+    const state = { callsBefore: this.#callCount, isLost: false, isGiven: false }
+    this.#place = { kind: 'section', section: { ...section, reader, closing, ...state } }
+  }
+
+  #readSection(section: OpenSection): boolean {
+    const { consumed, isWrong } = section.reader.read(this.#held, this)
+    this.#held = this.#held.slice(consumed)
+    if (!isWrong) return false
+    const { close } = section
+    if (close !== null && this.#held.startsWith(close)) {
+      this.#held = this.#held.slice(close.length)
+      this.#endSection(section, close)
+    } else if (close === null && !section.reader.isInArguments) this.#endSection(section, '')
+    else if (close?.startsWith(this.#held) === true) return false
+    else {
+      section.isLost = true
+      if (!section.reader.isInArguments) section.reader.end(this, '')
     }
-    if (end < 0) {
-      // What was searched is not searched again with each token of long arguments.
-      this.#searchFrom = Math.max(0, this.#held.length - close.length + 1)
-      return false
+    return true
+  }
+
+  /** Arguments that are no JSON stay what the model wrote; anything else is text. */
+  #passLost(section: OpenSection): boolean {
+    const { reader, closing } = section
+    const scan = closing.scan(this.#held)
+    const rest = scan.kind === 'text' ? scan.text : scan.before
+    if (!reader.isInArguments) {
+      this.#giveUnclaimed(section)
+      this.#text(rest)
+    } else if (rest !== '') this.arguments(rest)
+    this.#held = scan.kind === 'text' ? scan.held : scan.after
+    if (scan.kind === 'text') return false
+    this.#endSection(section, scan.marker)
+    return true
+  }
+
+  /** The output ends inside of a section. */
+  #breakOff(section: OpenSection): void {
+    if (section.reader.isInArguments) {
+      section.reader.end(this, this.#held)
+      this.#held = ''
     }
-    this.#searchFrom = 0
-    const body = this.#held.slice(0, end)
-    this.#held = this.#held.slice(end + close.length)
+    this.#endSection(section, '')
+    // Behind a call only the begin of a marker is waited for.
+    const hasCalls = this.#callCount > section.callsBefore
+    if (hasCalls && !section.isLost) this.#held = ''
+  }
+
+  #endSection(section: OpenSection, close: string): void {
     this.#place = { kind: 'text' }
-    this.#endSection(body, close, open, events)
-    return true
+    section.reader.end(this, '')
+    this.#giveUnclaimed(section)
+    if (this.#callCount === section.callsBefore) this.#text(close)
   }
 
-  #endSection(body: string, close: string, open: string, events: OutputEvent[]): void {
-    const calls = this.#format.decode(body, this.#tools)
-    if (calls === null || (open === '' && !this.#areOffered(calls))) {
-      this.#text(open + body + close, events)
-      return
-    }
-    this.#blanks = ''
-    this.#waitsForText = true
-    for (const call of calls) {
-      const index = this.#callCount++
-      events.push({ kind: 'tool-call-start', index, name: call.name })
-      events.push({ kind: 'tool-call-arguments', index, text: call.argumentsJson })
-      events.push({ kind: 'tool-call-end', index })
-    }
+  #giveUnclaimed(section: OpenSection): void {
+    if (section.isGiven) return
+    section.isGiven = true
+    const hasCalls = this.#callCount > section.callsBefore
+    this.#text((hasCalls ? '' : section.open) + section.reader.unclaimed)
   }
 
-  /** What looks like a call without any marker is one only if there is such a tool. */
-  #areOffered(calls: readonly ToolCall[]): boolean {
-    return calls.every((call) => this.#tools.some((tool) => tool.name === call.name))
-  }
-
-  #text(text: string, events: OutputEvent[]): void {
+  #text(text: string): void {
     if (text === '') return
     if (this.#waitsForText && text.trim() === '') {
       this.#blanks += text
       return
     }
-    events.push({ kind: 'text', text: this.#blanks + text })
+    this.#events.push({ kind: 'text', text: this.#blanks + text })
     this.#blanks = ''
     this.#waitsForText = false
   }

@@ -1,51 +1,69 @@
 /** The formats of tool calls by the names that people already use for them. */
+import { argKeyCalls } from './arg-key-calls.ts'
+import { gemmaCalls } from './gemma-calls.ts'
 import { HarmonyParser } from './harmony-parser.ts'
-import { jsonCalls } from './json-calls.ts'
-import { endsInsideString, isJson } from './json-span.ts'
+import { JsonCallReader } from './json-call-reader.ts'
+import { MarkedCallReader } from './marked-call-reader.ts'
+import type { MarkedCallForm } from './marked-call-reader.ts'
+import { MistralCallReader } from './mistral-call-reader.ts'
 import type { OfferedTool, OutputParser, ToolCall } from './output-event.ts'
+import { parserKey } from './parser-key.ts'
 import { pythonCalls } from './python-calls.ts'
-import {
-  argKeyCalls,
-  deepseekCalls,
-  dsmlCalls,
-  functionTagCalls,
-  invokeTagCalls,
-  kimiCalls,
-} from './tagged-calls.ts'
+import { TaggedCallReader } from './tagged-call-reader.ts'
+import type { TaggedCallForm } from './tagged-call-reader.ts'
 import { ToolCallParser } from './tool-call-parser.ts'
 import type { ToolFormat } from './tool-call-parser.ts'
+import { WholeCallReader } from './whole-call-reader.ts'
 
 const section = (open: string, close: string | null) => ({ open, close })
 
-const json = { endsInsideValue: endsInsideString, decode: jsonCalls }
+type CreateReader = ToolFormat['createReader']
+
+/** What looks like a call without any marker is one only if there is such a tool. */
+const createJsonReader: CreateReader = ({ open }, tools) =>
+  open === ''
+    ? new JsonCallReader((name) => tools.some((tool) => tool.name === name))
+    : new JsonCallReader()
+const json = { createReader: createJsonReader }
+const whole = (
+  decode: (body: string, tools: readonly OfferedTool[]) => readonly ToolCall[] | null,
+): { readonly createReader: CreateReader } => ({
+  createReader: ({ open, close }, tools) =>
+    new WholeCallReader((body) => offered(decode(body, tools), open, tools), close),
+})
+const marked = (form: MarkedCallForm): { readonly createReader: CreateReader } => ({
+  createReader: ({ close }) => new MarkedCallReader(form, close),
+})
+const tagged = (form: TaggedCallForm): { readonly createReader: CreateReader } => ({
+  createReader: (_section, tools) => new TaggedCallReader(form, tools),
+})
+
 const hermes: ToolFormat = { sections: [section('<tool_call>', '</tool_call>')], ...json }
 const nemotron: ToolFormat = { sections: [section('<TOOLCALL>', '</TOOLCALL>')], ...json }
 const jamba: ToolFormat = { sections: [section('<tool_calls>', '</tool_calls>')], ...json }
-const phi4: ToolFormat = {
-  sections: [section('functools', null)],
-  bare: bareJson,
-  decode: jsonCalls,
-}
-const llama3: ToolFormat = {
-  sections: [section('<|python_tag|>', null)],
-  bare: bareJson,
-  decode: jsonCalls,
-}
+const phi4: ToolFormat = { sections: [section('functools', null)], bare: bareJson, ...json }
+const llama3: ToolFormat = { sections: [section('<|python_tag|>', null)], bare: bareJson, ...json }
 const mistral: ToolFormat = {
   sections: [section('[TOOL_CALLS]', null)],
   innerMarkers: ['[ARGS]', '[CALL_ID]'],
   bare: bareJson,
-  decode: (body) => jsonCalls(body) ?? namedMistralCalls(body),
+  createReader: (of, tools) =>
+    of.open === '' ? createJsonReader(of, tools) : new MistralCallReader(),
 }
 const pythonic: ToolFormat = {
   sections: [section('<|python_start|>', '<|python_end|>')],
   bare: barePython,
-  decode: pythonCalls,
+  ...whole(pythonCalls),
 }
 const deepseek: ToolFormat = {
   sections: [section('<｜tool▁calls▁begin｜>', '<｜tool▁calls▁end｜>')],
   innerMarkers: ['<｜tool▁call▁begin｜>', '<｜tool▁call▁end｜>', '<｜tool▁sep｜>'],
-  decode: deepseekCalls,
+  ...marked({
+    begin: '<｜tool▁call▁begin｜>',
+    end: '<｜tool▁call▁end｜>',
+    // V3 writes `function<sep>name` and a fenced block, V3.1 `name<sep>`.
+    head: /^\s*(?:\w*<｜tool▁sep｜>([^\n]+)\n```(?:json)?\s*|([^\s<]+)\s*<｜tool▁sep｜>\s*)$/,
+  }),
 }
 const dsml: ToolFormat = {
   sections: [
@@ -53,28 +71,64 @@ const dsml: ToolFormat = {
     section('<｜DSML｜tool_calls>', '</｜DSML｜tool_calls>'),
   ],
   innerMarkers: ['｜DSML｜'],
-  decode: dsmlCalls,
+  ...tagged({
+    call: /^<｜DSML｜invoke name="([^"]+)"\s*>$/,
+    callEnd: '</｜DSML｜invoke>',
+    parameter: /^<｜DSML｜parameter name="([^"]+)"(?: string="(true|false)")?\s*>$/,
+    parameterEnd: '</｜DSML｜parameter>',
+    trimsLineBreaks: false,
+  }),
 }
-const qwen3Coder: ToolFormat = { sections: hermes.sections, decode: functionTagCalls }
+const qwen3Coder: ToolFormat = {
+  sections: hermes.sections,
+  ...tagged({
+    call: /^<function=([^>\s]+)\s*>$/,
+    callEnd: '</function>',
+    parameter: /^<parameter=([^>]+)>$/,
+    parameterEnd: '</parameter>',
+    trimsLineBreaks: true,
+  }),
+}
 const glm: ToolFormat = {
   sections: hermes.sections,
   innerMarkers: ['<arg_key>', '</arg_key>', '<arg_value>', '</arg_value>'],
-  decode: argKeyCalls,
+  ...whole(argKeyCalls),
 }
 const minimax: ToolFormat = {
   sections: [section('<minimax:tool_call>', '</minimax:tool_call>')],
-  decode: invokeTagCalls,
+  ...tagged({
+    call: /^<invoke name="([^"]+)"\s*>$/,
+    callEnd: '</invoke>',
+    parameter: /^<parameter name="([^"]+)"\s*>$/,
+    parameterEnd: '</parameter>',
+    trimsLineBreaks: true,
+  }),
 }
 const kimi: ToolFormat = {
   sections: [section('<|tool_calls_section_begin|>', '<|tool_calls_section_end|>')],
   innerMarkers: ['<|tool_call_begin|>', '<|tool_call_argument_begin|>', '<|tool_call_end|>'],
-  decode: kimiCalls,
+  ...marked({
+    begin: '<|tool_call_begin|>',
+    end: '<|tool_call_end|>',
+    head: /^\s*(?:functions\.)?([^\s:<]+)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*$/,
+  }),
+}
+const gemma: ToolFormat = {
+  sections: [section('<|tool_call>', '<tool_call|>')],
+  innerMarkers: ['<|"|>'],
+  ...whole(gemmaCalls),
 }
 /** Whatever comes: the tags of several families, and JSON without any. */
 const anyJson: ToolFormat = {
   sections: [hermes, nemotron, jamba, llama3, mistral].flatMap((format) => format.sections),
   bare: bareJson,
   ...json,
+}
+/** The engine is held to one call without markers, of a tool that is offered. */
+const forced: ToolFormat = {
+  sections: [],
+  bare: () => 'yes',
+  createReader: () => new JsonCallReader(),
 }
 
 const FORMATS: Readonly<Record<string, ToolFormat>> = {
@@ -97,16 +151,17 @@ const FORMATS: Readonly<Record<string, ToolFormat>> = {
   glm45: glm,
   glm47: glm,
   kimi_k2: kimi,
+  gemma4: gemma,
 }
 
 export const TOOL_CALL_PARSER_NAMES: readonly string[] = [...Object.keys(FORMATS), 'harmony']
 
-/** Null: there is no parser of this name. `qwen3-coder` is `qwen3_coder`. */
+/** Null: there is no parser of this name. `qwen3-coder` is `qwen3_coder`, `gemma-4` is `gemma4`. */
 export function createToolCallParser(
   name: string,
   tools: readonly OfferedTool[] = [],
 ): OutputParser | null {
-  const key = name.toLowerCase().replaceAll('-', '_')
+  const key = parserKey(name)
   if (key === 'harmony') return new HarmonyParser()
   const format = FORMATS[key]
   return format === undefined ? null : new ToolCallParser(format, tools)
@@ -118,6 +173,7 @@ const DETECTABLE: readonly (readonly [string, string])[] = [
   ['｜DSML｜', 'deepseek_v3_2'],
   ['<|tool_calls_section_begin|>', 'kimi_k2'],
   ['<minimax:tool_call>', 'minimax_m2'],
+  ['<|tool_call>', 'gemma4'],
   ['<arg_key>', 'glm47'],
   ['<function=', 'qwen3_coder'],
   ['<tool_call>', 'hermes'],
@@ -138,18 +194,18 @@ export function detectToolCallParser(template: string): string | null {
   return isLlama3 ? 'llama3_json' : null
 }
 
-/** Newer Mistral models: `name[ARGS]{…}`, once per marker. */
-function namedMistralCalls(body: string): readonly ToolCall[] | null {
-  const calls: ToolCall[] = []
-  for (const part of body.split('[TOOL_CALLS]')) {
-    const match = /^\s*([\w.-]+)(?:\[CALL_ID\][\w-]+)?\s*(?:\[ARGS\])?\s*(\{[\s\S]*\})\s*$/.exec(
-      part,
-    )
-    const [, name = '', argumentsJson = ''] = match ?? []
-    if (match === null || !isJson(argumentsJson)) return null
-    calls.push({ name, argumentsJson })
-  }
-  return calls.length > 0 ? calls : null
+/** For an output that is nothing but `{"name":…,"arguments":…}`, as a forced tool choice makes it. */
+export function createForcedCallParser(): OutputParser {
+  return new ToolCallParser(forced)
+}
+
+function offered(
+  calls: readonly ToolCall[] | null,
+  open: string,
+  tools: readonly OfferedTool[],
+): readonly ToolCall[] | null {
+  const isCall = (call: ToolCall): boolean => tools.some((tool) => tool.name === call.name)
+  return open === '' && calls?.every(isCall) === false ? null : calls
 }
 
 const FIRST_KEYS = new Set(['name', 'type', 'function', 'parameters', 'arguments', 'id'])

@@ -1,0 +1,36 @@
+/** Runs an output parser over pieces of text, and joins what it says. */
+import { expect } from 'vitest'
+import type { OutputEvent, OutputParser } from '../../src/text/index.ts'
+
+export interface ParsedOutput {
+  text: string
+  reasoning: string
+  /** Name and arguments as text; the end of each call has come. */
+  calls: (readonly [name: string, argumentsJson: string])[]
+}
+
+export function parsedOutput(parser: OutputParser | null, pieces: readonly string[]): ParsedOutput {
+  if (parser === null) throw new Error('no such parser')
+  return joined([...pieces.flatMap((piece) => parser.push(piece)), ...parser.flush()])
+}
+
+function joined(events: readonly OutputEvent[]): ParsedOutput {
+  const output: ParsedOutput = { text: '', reasoning: '', calls: [] }
+  const open: { name: string; json: string }[] = []
+  for (const event of events) {
+    if (event.kind === 'text') output.text += event.text
+    else if (event.kind === 'reasoning') output.reasoning += event.text
+    else if (event.kind === 'tool-call-start') {
+      expect(event.index).toBe(open.length)
+      open.push({ name: event.name, json: '' })
+    } else {
+      const call = open[event.index]
+      if (call === undefined || output.calls[event.index] !== undefined)
+        throw new Error(`${event.kind} of a call that is not open`)
+      if (event.kind === 'tool-call-arguments') call.json += event.text
+      else output.calls[event.index] = [call.name, call.json]
+    }
+  }
+  expect(output.calls.length).toBe(open.length)
+  return output
+}
