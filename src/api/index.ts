@@ -67,6 +67,7 @@ export {
   functionCallItem,
   messageItem,
   reasoningItem,
+  reasoningPart,
   responseDeltaEvent,
   responseEvent,
   responseObject,

@@ -73,8 +73,12 @@ export function reasoningItem(id: string, text: string): Record<string, unknown>
     id,
     type: 'reasoning',
     summary: [],
-    content: text === '' ? [] : [{ type: 'reasoning_text', text }],
+    content: text === '' ? [] : [reasoningPart(text)],
   }
+}
+
+export function reasoningPart(text: string): Record<string, unknown> {
+  return { type: 'reasoning_text', text }
 }
 
 export function functionCallItem(id: string, call: ToolCallReply): Record<string, unknown> {

@@ -64,6 +64,14 @@ describe('reasoning', () => {
         output_tokens_details: { reasoning_tokens: count(thought) },
       })
     }
+    const types = events.map((event) => event.type).filter((type) => !/delta$/.test(type))
+    expect(types.slice(2, 7)).toEqual([
+      'response.output_item.added',
+      'response.content_part.added',
+      'response.reasoning_text.done',
+      'response.content_part.done',
+      'response.output_item.done',
+    ])
     it_.script = says('No thought.')
     expect((await ask({})).json.usage.output_tokens_details.reasoning_tokens).toBe(0)
   })

@@ -12,6 +12,7 @@ import {
   KEEP_ALIVE_COMMENT,
   messageItem,
   reasoningItem,
+  reasoningPart,
   responseDeltaEvent,
   responseEvent,
   responseObject,
@@ -177,9 +178,8 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     this.#open = item
     const shown = kind === 'message' ? messageItem(item.id, '', false) : reasoningItem(item.id, '')
     this.#event('response.output_item.added', { output_index: this.#output.length, item: shown })
-    if (kind === 'message') {
-      this.#event('response.content_part.added', { ...this.#place(item.id), part: textPart('') })
-    }
+    const part = kind === 'message' ? textPart('') : reasoningPart('')
+    this.#event('response.content_part.added', { ...this.#place(item.id), part })
     return item
   }
 
@@ -221,9 +221,12 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
         this.#event('response.content_part.done', { ...place, part: textPart(open.text) })
         return messageItem(open.id, open.text, true)
       }
-      case 'reasoning':
-        this.#event('response.reasoning_text.done', { ...this.#place(open.id), text: open.text })
+      case 'reasoning': {
+        const place = this.#place(open.id)
+        this.#event('response.reasoning_text.done', { ...place, text: open.text })
+        this.#event('response.content_part.done', { ...place, part: reasoningPart(open.text) })
         return reasoningItem(open.id, open.text)
+      }
       case 'call':
         this.#event('response.function_call_arguments.done', {
           item_id: open.id,
