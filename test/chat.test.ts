@@ -73,8 +73,12 @@ describe('baton chat', () => {
     })
     const ended = await runBaton(['explain', requestId, '--url', server.url])
     expect(ended.exitCode).toBe(0)
-    expect(ended.printed).toMatch(/"phase": "prefill"/)
-    expect(ended.printed).toMatch(/"phase": "decode"/)
+    expect(ended.printed).toMatch(/^prefill at .*: worker \d+ rank 0 \(lowest cost\)/m)
+    expect(ended.printed).toMatch(/^decode at .*: worker \d+ rank 0 \(lowest cost\)/m)
+    const json = await runBaton(['explain', requestId, '--json', '--url', server.url])
+    expect(JSON.parse(json.printed)).toMatchObject({
+      decisions: [{ phase: 'prefill' }, { phase: 'decode' }],
+    })
     const unknown = await runBaton(['explain', 'nope', '--url', server.url])
     expect(unknown).toMatchObject({
       exitCode: 1,

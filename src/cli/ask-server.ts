@@ -26,7 +26,7 @@ export async function askServer(
   })
   const text = await reply.body.text()
   try {
-    return { status: reply.statusCode, body: JSON.parse(text) as unknown }
+    return { status: reply.statusCode, body: JSON.parse(quotedWorkerIds(text)) as unknown }
   } catch (error) {
     const message = `what answers at ${url} is no Baton server: name yours with --url`
     throw new BatonError('transport.cannot_connect', message, { cause: error })
@@ -39,4 +39,9 @@ export function noServer(url: string, cause: unknown): BatonError {
     `no server at ${url}: start one with 'baton serve', or name it with --url`,
     { cause },
   )
+}
+
+/** Worker ids have 64 bits and stand as plain integers in a reply, of which `JSON.parse` would lose the last digits. */
+export function quotedWorkerIds(json: string): string {
+  return json.replace(/"(worker_id|workerId)":(\d{1,20})/g, '"$1":"$2"')
 }

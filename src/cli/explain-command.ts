@@ -3,11 +3,13 @@
  */
 import { EXIT_FAILED } from '../host/index.ts'
 import { askServer } from './ask-server.ts'
+import { explainText } from './explain-text.ts'
+import type { Explained } from './explain-text.ts'
 
 export const EXPLAIN_HELP = `
 The id is the x-request-id of a reply (or the id of its chat completion).`
 
-export async function runExplain(requestId: string, url: string): Promise<number> {
+export async function runExplain(requestId: string, url: string, asJson: boolean): Promise<number> {
   const path = `/debug/requests/${encodeURIComponent(requestId)}`
   const { status, body } = await askServer(url, path)
   if (status !== 200) {
@@ -15,6 +17,6 @@ export async function runExplain(requestId: string, url: string): Promise<number
     console.error(`baton: ${error?.message ?? `the server answered ${status}`}`)
     return EXIT_FAILED
   }
-  console.log(JSON.stringify(body, null, 2))
+  console.log(asJson ? JSON.stringify(body, null, 2) : explainText(body as Explained))
   return 0
 }

@@ -108,9 +108,10 @@ function program(exit: (code: number) => void): Command {
     .command('explain <requestId>')
     .description('why a request ran where it ran')
     .option('--url <url>', 'the server', process.env['BATON_URL'] ?? 'http://127.0.0.1:8000')
+    .option('--json', 'as JSON')
     .addHelpText('after', EXPLAIN_HELP)
     .action(async (requestId: string, flags: Flags) =>
-      exit(await runExplain(requestId, serverUrl(flags['url']))),
+      exit(await runExplain(requestId, serverUrl(flags['url']), flags['json'] === true)),
     )
   return root
 }

@@ -1,0 +1,85 @@
+import { describe, expect, it } from 'vitest'
+import { workerIdOf } from '../base/index.ts'
+import type { CandidateRecord, DecisionRecord } from '../router/index.ts'
+import { quotedWorkerIds } from './ask-server.ts'
+import { explainText } from './explain-text.ts'
+
+const candidate: CandidateRecord = {
+  workerId: workerIdOf(18446744073709551615n),
+  dpRank: 0,
+  cost: 68.333,
+  prefillBlocks: 4,
+  credit: 0,
+  deviceBlocks: 2,
+  hostBlocks: 0,
+  diskBlocks: 0,
+  sharedBlocks: 0,
+  decay: 1,
+  decodeBlocks: 4,
+  activeRequests: 1,
+  taintFactor: 1,
+  extra: 0,
+}
+const routed: DecisionRecord = {
+  requestId: 'r1',
+  phase: 'prefill',
+  atMs: 0,
+  atEpochMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678),
+  mode: 'kv',
+  promptTokens: 64,
+  promptBlocks: 4,
+  queuedMs: 12.4,
+  ranksSeen: 3,
+  ranksEligible: 2,
+  candidates: [candidate, { ...candidate, workerId: workerIdOf(7), cost: 100 }],
+  excluded: [{ workerId: workerIdOf(9), dpRank: 1, reason: 'fenced' }],
+  outcome: {
+    kind: 'routed',
+    workerId: candidate.workerId,
+    dpRank: 0,
+    overlapBlocks: 2,
+    cachedTokens: 32,
+    reason: 'lowest cost',
+  },
+  disaggregation: 'disaggregated: long: 64 of 64 prompt tokens are uncached',
+}
+const refused: DecisionRecord = {
+  ...routed,
+  phase: 'decode',
+  queuedMs: 0,
+  candidates: [],
+  excluded: [],
+  outcome: { kind: 'refused', code: 'capacity.pool_exhausted', message: 'all are busy' },
+}
+
+describe('quotedWorkerIds', () => {
+  it('a reply - keeps all digits of worker ids, and text as it is', () => {
+    const json = '{"workerId":18446744073709551615,"a":[{"worker_id":7}],"text":"\\"workerId\\":7"}'
+    expect(JSON.parse(quotedWorkerIds(json))).toEqual({
+      workerId: '18446744073709551615',
+      a: [{ worker_id: '7' }],
+      text: '"workerId":7',
+    })
+  })
+})
+
+describe('explainText', () => {
+  it('each decision - what, why, the candidates with every term, and who was left out', () => {
+    const text = explainText({ request_id: 'r1', model: 'm', decisions: [routed, refused] })
+    expect(text.split('\n')).toEqual([
+      'request r1, model m',
+      '',
+      'prefill at 03:04:05.678, 12 ms in the queue: worker 18446744073709551615 rank 0 (lowest cost), which holds 2 of 4 blocks',
+      '  disaggregated: long: 64 of 64 prompt tokens are uncached',
+      '  mode kv, 2 of 3 ranks could take it',
+      '                worker  rank   cost  prefill  credit  device  host  disk  shared  decay  decode  requests  taints  scorers',
+      '  18446744073709551615     0  68.33        4       0       2     0     0       0      1       4         1       1        0',
+      '                     7     0    100        4       0       2     0     0       0      1       4         1       1        0',
+      '  left out: worker 9 rank 1: fenced',
+      '',
+      'decode at 03:04:05.678: refused, capacity.pool_exhausted: all are busy',
+      '  disaggregated: long: 64 of 64 prompt tokens are uncached',
+      '  mode kv, 2 of 3 ranks could take it',
+    ])
+  })
+})
