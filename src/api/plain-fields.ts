@@ -6,17 +6,19 @@ type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
 
 /** The same fields without those that are undefined. */
 export function given<T extends object>(fields: T): Given<T> {
-  const out: Record<string, unknown> = {}
-  for (const [key, value] of Object.entries(fields)) {
-    if (value !== undefined) out[key] = value
+  const out: Given<T> = {}
+  for (const key of Object.keys(fields) as (keyof T)[]) {
+    const value = fields[key]
+    if (value !== undefined) out[key] = value as Exclude<T[keyof T], undefined>
   }
-  return out as Given<T>
+  return out
 }
 
 /** The same object without the keys whose value is null; one level only. */
 export function withoutNulls(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const out: Record<string, unknown> = {}
-  for (const [key, value] of Object.entries(body)) {
+  for (const key of Object.keys(body)) {
+    const value = body[key]
     if (value !== null) out[key] = value
   }
   return out

@@ -2,11 +2,10 @@
  * What is known of one call while it runs, and the report of its end: told to the observer exactly once.
  */
 import type { BatonError, Clock } from '../base/index.ts'
-import { given } from '../api/index.ts'
 import type { GenerationOptions } from '../api/index.ts'
 import type { RoutedEvent, RoutingHints } from '../request/index.ts'
 import type { Usage } from '../request/index.ts'
-import type { Endpoint, FrontendObserver, RequestEnd, RequestFacts } from './frontend-observer.ts'
+import type { Endpoint, FrontendObserver, RequestFacts } from './frontend-observer.ts'
 
 export class CallRecord {
   readonly receivedMs: number
@@ -19,7 +18,7 @@ export class CallRecord {
   #facts: RequestFacts
   #routing: RoutingHints = {}
   /** What the client said of the request, to be reported with its end. */
-  #said: Pick<RequestEnd, 'ttftTargetMs' | 'itlTargetMs' | 'requestTimestampMs'> = {}
+  #said: GenerationOptions['nvext'] = {}
   #traceparent: string | undefined
   #preprocessedMs: number | null = null
   #firstTokenMs: number | null = null
@@ -53,11 +52,7 @@ export class CallRecord {
   ): void {
     this.#facts = this.#factsOf(model, call.stream)
     this.#routing = routing
-    this.#said = given({
-      ttftTargetMs: call.nvext.router?.ttft_target,
-      itlTargetMs: call.nvext.router?.itl_target,
-      requestTimestampMs: call.nvext.request_timestamp_ms,
-    })
+    this.#said = call.nvext
     this.#started = true
     this.#observer.requestStarted?.(this.#facts)
   }
@@ -99,32 +94,34 @@ export class CallRecord {
     if (!this.#started) this.#observer.requestStarted?.(this.#facts)
     const now = this.#clock.nowMs()
     const { error, usage } = end
+    const { requestId, model, endpoint, streamed } = this.#facts
     const first = this.#firstTokenMs
     const tokensPerChoice = (usage?.completionTokens ?? 0) / Math.max(end.choices, 1)
+    const hasItl = first !== null && tokensPerChoice > 1
     const stage = error?.data['stage']
     this.#observer.requestEnded?.({
-      ...this.#facts,
+      requestId,
+      model,
+      endpoint,
+      streamed,
       outcome: outcomeOf(error),
       status: end.status,
+      errorCode: error?.code,
+      errorMessage: error?.message,
+      stage: typeof stage === 'string' ? stage : undefined,
       durationMs: now - this.receivedMs,
       preprocessMs: (this.#preprocessedMs ?? now) - this.receivedMs,
+      ttftMs: first === null ? undefined : first - this.receivedMs,
+      itlMs: hasItl ? (now - first) / (tokensPerChoice - 1) : undefined,
       promptTokens: usage?.promptTokens ?? 0,
       completionTokens: usage?.completionTokens ?? 0,
-      ...this.#said,
-      ...given({
-        errorCode: error?.code,
-        errorMessage: error?.message,
-        stage: typeof stage === 'string' ? stage : undefined,
-        ttftMs: first === null ? undefined : first - this.receivedMs,
-        itlMs:
-          first === null || tokensPerChoice <= 1
-            ? undefined
-            : (now - first) / (tokensPerChoice - 1),
-        cachedTokens: usage?.cachedTokens,
-        sessionId: this.#routing.sessionId,
-        tenantId: this.#routing.tenantId,
-        traceparent: this.#traceparent,
-      }),
+      cachedTokens: usage?.cachedTokens,
+      ttftTargetMs: this.#said.router?.ttft_target,
+      itlTargetMs: this.#said.router?.itl_target,
+      requestTimestampMs: this.#said.request_timestamp_ms,
+      sessionId: this.#routing.sessionId,
+      tenantId: this.#routing.tenantId,
+      traceparent: this.#traceparent,
     })
   }
 

@@ -22,28 +22,28 @@ export interface RequestEnd extends RequestFacts {
   readonly outcome: 'success' | 'error' | 'cancelled'
   /** The status that the client read; a stream that failed later keeps 200 here and has an `errorCode`. */
   readonly status: number
-  readonly errorCode?: ErrorCode
+  readonly errorCode: ErrorCode | undefined
   /** The whole message; what the client reads is without paths. */
-  readonly errorMessage?: string
+  readonly errorMessage: string | undefined
   /** Which part of the request's life failed. */
-  readonly stage?: string
+  readonly stage: string | undefined
   readonly durationMs: number
   /** From arrival to tokens that can be sent to a worker: template and tokenizer. */
   readonly preprocessMs: number
-  readonly ttftMs?: number
+  readonly ttftMs: number | undefined
   /** Mean over the tokens after the first. */
-  readonly itlMs?: number
+  readonly itlMs: number | undefined
   readonly promptTokens: number
   readonly completionTokens: number
-  readonly cachedTokens?: number
+  readonly cachedTokens: number | undefined
   /** What the client asked for (`nvext.router`), so that goodput can be counted. */
-  readonly ttftTargetMs?: number
-  readonly itlTargetMs?: number
+  readonly ttftTargetMs: number | undefined
+  readonly itlTargetMs: number | undefined
   /** When the request was made, as the client of a replayed trace says. */
-  readonly requestTimestampMs?: number
-  readonly sessionId?: string
-  readonly tenantId?: string
-  readonly traceparent?: string
+  readonly requestTimestampMs: number | undefined
+  readonly sessionId: string | undefined
+  readonly tenantId: string | undefined
+  readonly traceparent: string | undefined
 }
 
 export interface Migration {

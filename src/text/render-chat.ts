@@ -63,7 +63,8 @@ function renderForm(
   }
   const constants = { add_generation_prompt: input.addGenerationPrompt ?? true }
   const pattern = controlTextPatternOf(tokenizer.addedTokens)
-  const texts = [...textsIn(user)]
+  const texts: string[] = []
+  collectTexts(user, texts)
   // Hardly any request has a control token in its text: nothing to mark, nothing to put back.
   if (!texts.some((text) => pattern.occursIn(text))) {
     return { text: template.render({ ...constants, ...user }), literalRanges: [] }
@@ -73,13 +74,14 @@ function renderForm(
   return guard.restore(template.render({ ...constants, ...marked }))
 }
 
-function* textsIn(value: unknown): Generator<string> {
-  if (typeof value === 'string') yield value
-  else if (Array.isArray(value)) for (const item of value as unknown[]) yield* textsIn(item)
+/** Every string in a value of JSON, names of fields among them. */
+function collectTexts(value: unknown, into: string[]): void {
+  if (typeof value === 'string') into.push(value)
+  else if (Array.isArray(value)) for (const item of value as unknown[]) collectTexts(item, into)
   else if (typeof value === 'object' && value !== null) {
     for (const [key, item] of Object.entries(value)) {
-      yield key
-      yield* textsIn(item)
+      into.push(key)
+      collectTexts(item, into)
     }
   }
 }
