@@ -30,6 +30,10 @@ export class JsonScanner {
     let copied = from
     let at = from
     while (at < text.length && !this.isDone && !this.isWrong) {
+      if (this.#isInPlainString) {
+        at = plainEnd(text, at)
+        if (at === text.length) break
+      }
       const character = text.charAt(at)
       if (this.#place === 'string' && character < ' ') {
         this.#wrongIf(this.#isEscaped || this.#hexLeft > 0)
@@ -48,6 +52,10 @@ export class JsonScanner {
 
   #wrongIf(isWrong: boolean): void {
     if (isWrong) this.isWrong = true
+  }
+
+  get #isInPlainString(): boolean {
+    return this.#place === 'string' && !this.#isEscaped && this.#hexLeft === 0
   }
 
   #inString(character: string): void {
@@ -131,4 +139,15 @@ export class JsonScanner {
     if (this.#open === '') this.isDone = true
     else this.#place = 'after'
   }
+}
+
+/** Most of what a model writes: characters of a string that mean only themselves. */
+function plainEnd(text: string, from: number): number {
+  let at = from
+  while (at < text.length) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22 || code === 0x5c || code < 0x20) break
+    at += 1
+  }
+  return at
 }
