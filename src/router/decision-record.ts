@@ -42,6 +42,7 @@ export type ChoiceReason =
   | 'drawn at temperature'
   | 'custom picker'
   | 'pinned by the request'
+  | 'prefill bypassed'
   | 'bound session'
   | 'preferred session'
   | 'round robin'

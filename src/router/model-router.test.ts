@@ -86,6 +86,9 @@ describe('PrefillRouter: conditional disaggregation', () => {
     expect(router.explain(sent.requestId)?.[0]?.disaggregation).toBe(
       'aggregated: short: 8 of 16 prompt tokens are uncached',
     )
+    expect(router.explain(sent.requestId)?.[0]?.outcome).toMatchObject({
+      reason: 'prefill bypassed',
+    })
     expect(router.status().disaggregation.aggregatedBy).toEqual({ 'conditional (isl_bounding)': 1 })
   })
 

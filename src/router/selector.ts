@@ -39,7 +39,9 @@ export class Selector {
     const { request, phase, affinity } = query
     const pin = pinOf(request.routing, phase)
     if (pin !== null) {
-      return this.#takeExactly(scope, withKnownRank(pin, query), 'pinned by the request')
+      const bypasses = request.routing.bypassesPrefill === true
+      const reason = bypasses ? 'prefill bypassed' : 'pinned by the request'
+      return this.#takeExactly(scope, withKnownRank(pin, query), reason)
     }
     if (affinity !== null && affinity !== undefined) {
       if (!affinity.soft) return this.#takeExactly(scope, affinity.target, 'bound session')
