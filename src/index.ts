@@ -23,6 +23,7 @@ export type {
 } from './frontend/index.ts'
 export {
   BoostrMesh,
+  BootstrapRooms,
   createLogger,
   FileDiscovery,
   FrontendLog,
@@ -38,6 +39,7 @@ export {
   loadModelText,
   LocalRequestPlane,
   MemoryDiscovery,
+  mockArgFiles,
   observeWithAll,
   openKvTcp,
   osClock,

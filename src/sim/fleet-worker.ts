@@ -52,6 +52,7 @@ class FleetRequest implements RequestHandle {
   readonly #worker: FleetWorker
   sequence: SimSequence<FleetRequest> | null = null
   hasEnded = false
+  toldTokens = 0
 
   constructor(request: GenerateRequest, sink: ReplySink, worker: FleetWorker) {
     this.request = request
@@ -203,7 +204,7 @@ export class FleetWorker {
     totals.steps += 1
     totals.busyMs += step.endMs - step.startMs
     totals.preemptions += step.preempted.length
-    totals.outputTokens += step.emitted.length
+    totals.outputTokens += step.outputTokens
     for (const { admissions, isTransferred, promptTokens, cachedTokens } of step.admitted) {
       if (admissions > 1 || isTransferred) continue
       totals.promptTokens += promptTokens
@@ -214,8 +215,11 @@ export class FleetWorker {
   }
 
   #deliver(step: SimStep<FleetRequest>): void {
-    for (const { owner, state } of step.emitted) {
-      if (state !== 'ended' && !owner.hasEnded) owner.sink.onToken(TOKEN_ID)
+    for (const { owner, state, generatedTokens } of step.emitted) {
+      // The last one comes with the end.
+      const ready = state === 'ended' ? generatedTokens - 1 : generatedTokens
+      for (; owner.toldTokens < ready && !owner.hasEnded; owner.toldTokens++)
+        owner.sink.onToken(TOKEN_ID)
     }
     for (const sequence of step.completed) {
       const entry = sequence.owner

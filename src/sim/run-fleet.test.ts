@@ -1,5 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { mockEngineOptions } from '../engine/index.ts'
+import type { SchedulerOptions } from '../engine/index.ts'
 import { Distribution } from './distribution.ts'
 import { formatFleetReport } from './fleet-report.ts'
 import { runFleet } from './run-fleet.ts'
@@ -41,6 +43,23 @@ describe('runFleet', () => {
     expect(kv.reuse).toBeGreaterThan(turn.reuse + 0.1)
     expect(kv.ttftMs.mean).toBeLessThan(turn.ttftMs.mean)
     expect(kv.promptTokens).toBe(turn.promptTokens)
+  })
+
+  it('says every token that a step of drafts brings, and is done sooner', () => {
+    const engine = mockEngineOptions({ aic_nextn: 2, aic_nextn_accept_rates: [1, 1] })
+    const plain = runFleet(fleet())
+    const drafted = runFleet(fleet({ workers: [{ mode: 'agg', count: 4, engine }] }))
+    expect([drafted.completed, drafted.outputTokens]).toEqual([120, 120 * 40])
+    expect(drafted.workers.reduce((sum, worker) => sum + worker.outputTokens, 0)).toBe(120 * 40)
+    expect(drafted.e2eMs.mean).toBeLessThan(plain.e2eMs.mean / 2)
+  })
+
+  it('finds in host memory what the device had to give up', () => {
+    const small = { blockCount: 200, kvBytesPerToken: 1e5 }
+    const host = { ...small, offload: { hostBlocks: 4000, bandwidth: { hostToDevice: 50 } } }
+    const reuseOf = (engine: SchedulerOptions): number =>
+      runFleet(fleet({ workers: [{ mode: 'agg', count: 4, engine }] })).reuse
+    expect(reuseOf(host)).toBeGreaterThan(reuseOf(small) + 0.1)
   })
 
   it('decodes without the bumps of other prompts when prefill is elsewhere', () => {

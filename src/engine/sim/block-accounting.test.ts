@@ -175,6 +175,13 @@ const configOf = fc.record({
   chunkedPrefill: fc.boolean(),
   preemption: fc.constantFrom('lifo', 'fifo'),
   waitingOrder: fc.constantFrom('arrival', 'longest-prefix'),
+  speculation: fc.option(
+    fc.constantFrom(
+      { drafts: 1, acceptRates: [1] },
+      { drafts: 3, acceptRates: [0.9, 0.5, 0.5] },
+      { drafts: 5, acceptRates: [1, 1, 1, 1, 1] },
+    ),
+  ),
   offload: fc.option(
     fc.record({
       hostBlocks: fc.integer({ min: 1, max: 30 }),
@@ -219,11 +226,12 @@ describe('SimScheduler - block accounting under random workloads', () => {
   it('uses exactly the blocks of its sequences, tells them, and gives all back', () => {
     fc.assert(
       fc.property(fc.array(jobOf, { minLength: 1, maxLength: 12 }), configOf, (jobs, options) => {
-        const { offload, ...rest } = options
+        const { offload, speculation, ...rest } = options
         const withTiers = options.prefixCaching && offload !== null
         const config = createSchedulerConfig({
           ...rest,
           ...(withTiers ? { offload } : {}),
+          ...(speculation === null ? {} : { speculation }),
           blockCount: BLOCKS,
           blockTokens: BLOCK,
           kvBytesPerToken: 1e6,
@@ -270,8 +278,15 @@ describe('SimScheduler - block accounting under random workloads', () => {
             // Recomputing output tokens after a preemption is not charged for, so a step may take no time.
             expect(step.endMs).toBeGreaterThanOrEqual(nowMs)
             if (options.engineType === 'trtllm') expect(step.preempted).toHaveLength(0)
-            for (const sequence of step.emitted)
-              live.find((each) => each.sequence === sequence)!.tokens += 1
+            let told = 0
+            for (const sequence of step.emitted) {
+              const each = live.find((one) => one.sequence === sequence)!
+              const more = sequence.generatedTokens - each.tokens
+              expect(more >= 1 && more <= 1 + (speculation?.drafts ?? 0)).toBe(true)
+              each.tokens += more
+              told += more
+            }
+            expect(step.outputTokens).toBe(told)
             for (const sequence of step.completed) {
               const each = live.find((one) => one.sequence === sequence)!
               live.splice(live.indexOf(each), 1)
@@ -290,7 +305,7 @@ describe('SimScheduler - block accounting under random workloads', () => {
         expect(scheduler.pool.activeCount).toBe(0)
         expect(scheduler.isIdle).toBe(true)
       }),
-      { numRuns: 200 },
+      { numRuns: 120 },
     )
   })
 })

@@ -4,7 +4,7 @@
  * A part that could have no effect (a bandwidth of a tier that is not there, a fraction of an unknown memory) is
  * refused by name: a simulation that silently leaves something out is worse than none.
  */
-import { countOf, flagOf, isRecord, numberOf, oneOf, refuse } from './mock-arg-value.ts'
+import { countOf, flagOf, isRecord, numberOf, numbersOf, oneOf, refuse } from './mock-arg-value.ts'
 import type { OffloadDirection, OffloadOptions } from './offload-config.ts'
 import type { SchedulerOptions, SglangOptions } from './scheduler-config.ts'
 
@@ -104,6 +104,32 @@ export function memoryBlocks(args: Args, engineType: string, blockTokens: number
   const perToken = countOf('kv_bytes_per_token', args['kv_bytes_per_token'], 1)
   const blocks = Math.floor(bytes / (perToken * blockTokens))
   return blocks >= 1 ? blocks : refuse(name, fraction, 'enough for the weights and one block of KV')
+}
+
+export const SPECULATION_ARGS: readonly string[] = [
+  'aic_nextn',
+  'aic_nextn_accept_rates',
+  'aic_mtp_seed',
+]
+
+/** The seed is there by default: it asks for nothing without drafts. */
+export function speculationOf(args: Args): Pick<SchedulerOptions, 'speculation'> {
+  const { aic_nextn: drafts, aic_nextn_accept_rates: rates } = args
+  const { aic_mtp_seed: givenSeed = 42 } = args
+  const seed = countOf('aic_mtp_seed', givenSeed, 0)
+  if (!isGiven(args, 'aic_nextn')) {
+    if (isGiven(args, 'aic_nextn_accept_rates'))
+      refuse('aic_nextn_accept_rates', rates, 'given together with aic_nextn')
+    return {}
+  }
+  if (!isGiven(args, 'aic_nextn_accept_rates'))
+    refuse('aic_nextn_accept_rates', rates, 'given together with aic_nextn')
+  const { decode_speedup_ratio: ratio } = args
+  if (ratio !== undefined && ratio !== 1) refuse('decode_speedup_ratio', ratio, '1 with aic_nextn')
+  const list = typeof rates === 'string' ? rates.split(',').map(Number) : rates
+  const count = countOf('aic_nextn', drafts, 1, 5)
+  const acceptRates = numbersOf('aic_nextn_accept_rates', list).slice(0, count)
+  return { speculation: { drafts: count, acceptRates, seed } }
 }
 
 /** The `sglang` and `trtllm` objects belong to their engine type; one of them alone chooses it. */

@@ -143,6 +143,15 @@ describe('mockEngineOptions - what it takes', () => {
     expect(mockEngineOptions({ sglang: {} }).engineType).toBe('sglang')
   })
 
+  it('drafts - with the rates at which they are accepted', () => {
+    const args = { aic_nextn: 2, aic_nextn_accept_rates: '0.8,0.3,0,0,0', aic_mtp_seed: 7 }
+    expect(mockEngineOptions(args).speculation).toEqual({
+      drafts: 2,
+      acceptRates: [0.8, 0.3],
+      seed: 7,
+    })
+  })
+
   it('offload tiers - with their sizes and the time that their bytes take', () => {
     const { offload } = createSchedulerConfig(
       mockEngineOptions({
@@ -229,7 +238,16 @@ describe('mockEngineOptions - what it refuses, by name', () => {
     ['{"watermark":0.1}', 'watermark'],
     ['{"__proto__":1}', '__proto__'],
     ['{"aic_system":"h200_sxm"}', 'aic_system must be left out: AI Configurator'],
-    ['{"aic_nextn":2}', 'aic_nextn must be left out: speculative decoding'],
+    ['{"aic_nextn":2}', 'aic_nextn_accept_rates must be given together with aic_nextn'],
+    ['{"aic_nextn":6,"aic_nextn_accept_rates":"1,1,1,1,1,1"}', 'aic_nextn must be a number from 1'],
+    ['{"aic_nextn":2,"aic_nextn_accept_rates":"0.5"}', 'acceptRates must be 2 numbers'],
+    ['{"aic_nextn":1,"aic_nextn_accept_rates":"half"}', 'aic_nextn_accept_rates[0]'],
+    [
+      '{"aic_nextn":1,"aic_nextn_accept_rates":"1","decode_speedup_ratio":2}',
+      'decode_speedup_ratio',
+    ],
+    ['{"aic_nextn_accept_rates":"0.5"}', 'given together with aic_nextn'],
+    ['{"aic_mtp_seed":null}', 'aic_mtp_seed'],
     ['{"zmq_kv_events_port":5557}', 'zmq_kv_events_port must be left out'],
     ['{"router_queue_policy":"fcfs"}', 'router_queue_policy must be left out: it is an option of'],
     ['{"enable_g4_storage":true}', 'enable_g4_storage must be left out: an object store'],

@@ -16,6 +16,8 @@ import {
   OFFLOAD_ARGS,
   offloadOf,
   sglangOf,
+  SPECULATION_ARGS,
+  speculationOf,
 } from './mock-arg-groups.ts'
 import { plannerTiming } from './planner-profile.ts'
 import { replayScript } from './replay-rows.ts'
@@ -42,6 +44,7 @@ const TOGETHER = new Set([
   'planner_profile_data',
   'timing',
   'response_replay_trace_path',
+  ...SPECULATION_ARGS,
   ...OFFLOAD_ARGS,
   ...MEMORY_ARGS,
 ])
@@ -87,18 +90,12 @@ const FIELDS: Readonly<Record<string, Field>> = {
   handoff_session_timeout_ms: (value, name) => ({ handOffTimeoutMs: countOf(name, value, 1) }),
   // Every worker of Baton keeps an index of its blocks for routers that come late; without one there is no resuming.
   enable_local_indexer: (value, name) => (flagOf(name, value), {}),
-  // The seed of drafts that are only made with aic_nextn, which is refused.
-  aic_mtp_seed: (value, name) => (countOf(name, value, 0), {}),
 }
 
 /** Every name that is known, also those that are refused when they ask for something. */
 export const MOCK_ENGINE_ARGS: readonly string[] = [...Object.keys(FIELDS), ...TOGETHER]
 
 const REFUSED: readonly (readonly [RegExp, string])[] = [
-  [
-    /^aic_(nextn|nextn_accept_rates)$/,
-    'speculative decoding is not modelled; decode_speedup_ratio makes decoding faster',
-  ],
   [
     /^aic_\w+$/,
     'AI Configurator reads a database of its vendor; give measured tables as planner_profile_data, or timing',
@@ -130,7 +127,13 @@ export function mockEngineOptions(args: unknown, files?: MockArgFiles): MockEngi
   }
   checkTrtllm(args['trtllm'])
   options = withSglang(options, sglangOf(args))
-  options = { ...options, ...offloadOf(args), ...timingsOf(args, files), ...replayOf(args, files) }
+  options = {
+    ...options,
+    ...speculationOf(args),
+    ...offloadOf(args),
+    ...timingsOf(args, files),
+    ...replayOf(args, files),
+  }
   const { blockTokens } = createSchedulerConfig(options)
   const blockCount = memoryBlocks(args, options.engineType ?? 'vllm', blockTokens)
   return blockCount === null ? options : { ...options, blockCount }

@@ -7,6 +7,8 @@ import type { OffloadConfig, OffloadOptions } from './offload-config.ts'
 import type { OutputReserveConfig } from './output-reserve.ts'
 import { createSimTiming } from './sim-timing.ts'
 import type { SimTiming, SimTimingOptions } from './sim-timing.ts'
+import { createSpeculationConfig } from './speculation.ts'
+import type { SpeculationConfig, SpeculationOptions } from './speculation.ts'
 
 export interface SchedulerConfig {
   readonly blockCount: number
@@ -33,6 +35,8 @@ export interface SchedulerConfig {
   readonly transfer: { readonly msPerToken: number; readonly onlyMissing: boolean } | null
   /** Memory behind the device's; null: what is evicted is lost. */
   readonly offload: OffloadConfig | null
+  /** Null: one token per step and request. */
+  readonly speculation: SpeculationConfig | null
 }
 
 export interface SchedulerOptions {
@@ -62,6 +66,8 @@ export interface SchedulerOptions {
   readonly offload?: OffloadOptions
   /** How careful `sglang` is when it admits; other engine types do not estimate. */
   readonly sglang?: SglangOptions
+  /** Several tokens per step. */
+  readonly speculation?: SpeculationOptions
 }
 
 export interface SglangOptions {
@@ -110,6 +116,8 @@ export function createSchedulerConfig(options: SchedulerOptions = {}): Scheduler
     decodeSpeedup: decodeSpeedup > 0 ? decodeSpeedup : 1,
     transfer: transferOf(options),
     offload: offloadOf(options, blockTokens),
+    speculation:
+      options.speculation === undefined ? null : createSpeculationConfig(options.speculation),
   }
 }
 

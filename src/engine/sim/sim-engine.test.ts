@@ -298,6 +298,32 @@ describe('SimEngine - KV events', () => {
   })
 })
 
+describe('SimEngine - memory behind the device', () => {
+  it('copies that arrive when the engine is idle are told; what comes back counts as cached', async () => {
+    const clock = new VirtualClock()
+    const engine = await started(clock, {
+      blockTokens: 16,
+      blockCount: 8,
+      kvBytesPerToken: 1e6,
+      offload: { hostBlocks: 20, bandwidth: { deviceToHost: 0.01 } },
+    })
+    const tiers: string[] = []
+    const kvEvents = (_rank: number, events: readonly KvEvent[]): void => {
+      for (const event of events) if (event.kind === 'stored') tiers.push(event.tier)
+    }
+    engine.observe({ kvEvents, load: () => undefined })
+    await clock.runUntil(collect(engine, requestOf('a', 100, 1)))
+    expect(tiers).toEqual(['device'])
+    // Six blocks of 16 MB at 0.01 GB/s: the first alone, five together behind it.
+    await clock.run(clock.nowMs() + 20_000)
+    expect(tiers).toEqual(['device', 'host', 'host'])
+    const other = requestOf('b', 100, 1, { tokenIds: new Uint32Array(100).fill(7) })
+    await clock.runUntil(collect(engine, other))
+    const again = await clock.runUntil(collect(engine, requestOf('c', 100, 1)))
+    expect(again.at(-1)?.usage?.cachedTokens).toBe(96)
+  })
+})
+
 describe('SimEngine - embeddings', () => {
   it('takes the time of the prompt, caches nothing, is the same everywhere; shared tokens are near', async () => {
     const clock = new VirtualClock()

@@ -46,7 +46,7 @@ export class SimRank<Owner extends SimOwner> {
   ) {
     this.dpRank = dpRank
     this.#clock = clock
-    this.scheduler = new SimScheduler(config, hasher)
+    this.scheduler = new SimScheduler(config, hasher, dpRank)
   }
 
   observe(observer: SimRankObserver): void {

@@ -18,6 +18,7 @@ import { SequenceBlocks } from './sequence-blocks.ts'
 import type { BlockHasher } from './sequence-blocks.ts'
 import { SimSequence } from './sim-sequence.ts'
 import type { SimSubmit } from './sim-sequence.ts'
+import { Drafts } from './speculation.ts'
 import { durationOf, measureStep } from './step-work.ts'
 import { WaitingQueue } from './waiting-queue.ts'
 
@@ -27,12 +28,14 @@ export interface SimStep<Owner> {
   readonly endMs: number
   readonly prefillMs: number
   readonly decodeMs: number
-  /** Each has one token more than before, in this order. */
+  /** Each has one token more than before, in this order; with speculation it may be more than one. */
   readonly emitted: readonly SimSequence<Owner>[]
   /** Those that this step ended, a part of `emitted` but for prefill workers. */
   readonly completed: readonly SimSequence<Owner>[]
   /** Those that began or began again. */
   readonly admitted: readonly SimSequence<Owner>[]
+  /** Of all together. */
+  readonly outputTokens: number
   readonly preempted: readonly SimSequence<Owner>[]
   /** Prompt tokens computed. */
   readonly promptTokens: number
@@ -60,6 +63,7 @@ export class SimScheduler<Owner> {
   readonly #result: Mutable<SimStep<Owner>>
   readonly #reserve: OutputReserve<Owner>
   readonly #tiers: OffloadTiers | null
+  readonly #drafts: Drafts | null
   #budget = 0
   #promptBudget = 0
   #busyUntilMs = -Infinity
@@ -67,11 +71,13 @@ export class SimScheduler<Owner> {
   #isStalled = false
   #wasTold = true
 
-  constructor(config: SchedulerConfig, hasher: BlockHasher<Owner> | null = null) {
+  /** `rank` makes the random numbers of several schedulers differ. */
+  constructor(config: SchedulerConfig, hasher: BlockHasher<Owner> | null = null, rank = 0) {
     this.config = config
     this.#events = config.prefixCaching ? new BlockEvents() : null
     this.#pool = new BlockPool(config.blockCount, this.#events)
     this.#blocks = new SequenceBlocks(this.#pool, config.blockTokens, config.prefixCaching, hasher)
+    this.#drafts = config.speculation === null ? null : new Drafts(config.speculation, rank)
     this.#reserve = new OutputReserve(config.reserve, config.blockTokens)
     this.#tiers = config.offload === null ? null : new OffloadTiers(config.offload, this.#events)
     this.#result = {
@@ -83,6 +89,7 @@ export class SimScheduler<Owner> {
       completed: this.#completed,
       admitted: this.#admitted,
       preempted: this.#preempted,
+      outputTokens: 0,
       promptTokens: 0,
       kvEvents: [],
     }
@@ -242,11 +249,27 @@ export class SimScheduler<Owner> {
       if (victim === sequence) return 'preempted-itself'
     }
     this.#record(sequence, sequence.computedTokens, take)
+    this.#guess(sequence)
     return 'scheduled'
   }
 
+  /** Drafts behind a token, as far as the output, the budget and the cache have room; nobody is preempted for them. */
+  #guess(sequence: SimSequence<Owner>): void {
+    const { speculation, blockTokens } = this.config
+    if (speculation === null || sequence.generatedTokens === 0) return
+    if (sequence.computedTokens + sequence.stepTokens < sequence.length) return
+    const wanted = sequence.outputTokens - sequence.generatedTokens - 1
+    const most = Math.min(speculation.drafts, wanted, this.#budget)
+    if (most <= 0) return
+    this.#blocks.growTo(sequence, sequence.length + most)
+    const room = sequence.blocks.length * blockTokens - sequence.length
+    sequence.stepDrafts = Math.min(most, room)
+    this.#budget -= sequence.stepDrafts
+  }
+
   #preempt(victim: SimSequence<Owner>): void {
-    this.#budget += victim.stepTokens
+    this.#budget += victim.stepTokens + victim.stepDrafts
+    this.#promptBudget += victim.stepPromptTokens
     victim.clearStep()
     removeFrom(this.#running, victim)
     this.#blocks.releaseAll(victim)
@@ -327,6 +350,7 @@ export class SimScheduler<Owner> {
     const { prefillMs, decodeMs } = durationOf(work, this.config)
     result.startMs = nowMs
     result.promptTokens = work.promptTokens - work.prefixTokens
+    result.outputTokens = 0
     result.prefillMs = prefillMs
     result.decodeMs = decodeMs
     // Whole nanoseconds, so that the sums do not depend on how they were added up.
@@ -349,13 +373,17 @@ export class SimScheduler<Owner> {
 
   #advance(sequence: SimSequence<Owner>, endMs: number): void {
     sequence.computedTokens += sequence.stepTokens
+    const isAtEnd = sequence.computedTokens >= sequence.length
+    const accepted = this.#drafts?.accepted(sequence.stepDrafts) ?? 0
+    sequence.computedTokens += accepted
     sequence.clearStep()
     const tiers = this.#tiers
     if (tiers === null) this.#blocks.publishComputed(sequence)
     else this.#blocks.publishComputed(sequence, (block) => tiers.offload(block, endMs))
-    if (sequence.computedTokens < sequence.length) return
+    if (!isAtEnd) return
     if (!sequence.isComplete) {
-      sequence.generatedTokens += 1
+      sequence.generatedTokens += 1 + accepted
+      this.#result.outputTokens += 1 + accepted
       this.#emitted.push(sequence)
     }
     if (sequence.isComplete) {

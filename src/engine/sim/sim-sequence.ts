@@ -47,6 +47,8 @@ export class SimSequence<Owner> {
   stepTokens = 0
   stepPromptTokens = 0
   stepPrefixTokens = 0
+  /** Guessed behind the token that the step gives. */
+  stepDrafts = 0
 
   constructor(submit: SimSubmit<Owner>) {
     this.owner = submit.owner
@@ -72,5 +74,6 @@ export class SimSequence<Owner> {
     this.stepTokens = 0
     this.stepPromptTokens = 0
     this.stepPrefixTokens = 0
+    this.stepDrafts = 0
   }
 }
