@@ -61,6 +61,7 @@ export const responsesRequestSchema = z.strictObject({
   max_output_tokens: z.int().min(1).optional(),
   temperature: z.number().min(0).max(2).optional(),
   top_p: z.number().min(0).max(1).optional(),
+  top_logprobs: z.literal(0, 'log-probabilities are not supported by this endpoint').optional(),
   stream: z.boolean().optional(),
   stream_options: z.looseObject({}).optional(),
   tools: z.array(tool).optional(),
