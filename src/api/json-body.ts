@@ -5,6 +5,8 @@
 import { BatonError } from '../base/index.ts'
 import { isPlainObject } from './plain-fields.ts'
 
+const utf8 = new TextDecoder()
+
 /** Ids of workers are u64 and would lose digits as doubles: they are read as decimal text. */
 const WORKER_ID_FIELD =
   /(?<!\\)"(backend_instance_id|prefill_worker_id|decode_worker_id)"\s*:\s*([0-9]{16,20})(?=[\s,}])/g
@@ -20,7 +22,7 @@ export function readJsonObject(
       { data: { contentType: contentType ?? null } },
     )
   }
-  const value = parseLenient(new TextDecoder().decode(body))
+  const value = parseLenient(utf8.decode(body))
   if (isPlainObject(value)) return value
   throw new BatonError('request.invalid_argument', 'the JSON body must be an object')
 }

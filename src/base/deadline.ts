@@ -2,6 +2,7 @@
  * A deadline around something awaited. The work itself is not stopped (only its owner can do that); its late
  * outcome is dropped.
  */
+import type { CancelSignal } from './cancel-signal.ts'
 import type { Clock } from './clock.ts'
 
 type DeadlineOutcome<T> =
@@ -17,7 +18,7 @@ export function withDeadline<T>(
   clock: Clock,
   timeoutMs: number,
   work: Promise<T>,
-  cancelled?: AbortSignal,
+  cancelled?: CancelSignal,
 ): Promise<DeadlineOutcome<T>> {
   return new Promise((resolve, reject) => {
     const end = (): void => {
@@ -33,7 +34,7 @@ export function withDeadline<T>(
       resolve({ kind: 'timed_out' })
     }
     const timer = timeoutMs === Infinity ? null : clock.after(Math.max(0, timeoutMs), onTimeout)
-    cancelled?.addEventListener('abort', onCancelled, { once: true })
+    cancelled?.addEventListener('abort', onCancelled)
     work.then(
       (value) => {
         end()

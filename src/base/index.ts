@@ -2,6 +2,7 @@
 export { assert, unreachable } from './assert.ts'
 export { BatonError } from './baton-error.ts'
 export type { ErrorData, ErrorValue } from './baton-error.ts'
+export type { CancelSignal } from './cancel-signal.ts'
 export { sleep } from './clock.ts'
 export type { Clock, Timer } from './clock.ts'
 export { withDeadline } from './deadline.ts'

@@ -5,7 +5,7 @@
  * too long.
  */
 import { BatonError } from '../base/index.ts'
-import type { Clock, Timer } from '../base/index.ts'
+import type { CancelSignal, Clock, Timer } from '../base/index.ts'
 import type {
   Chunk,
   GenerateRequest,
@@ -23,7 +23,7 @@ interface EmbeddingRunOptions {
   readonly service: RequestService
   readonly requests: readonly GenerateRequest[]
   readonly clock: Clock
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   /** The longest time without any vector. */
   readonly silenceMs: number
   readonly onRouted: (event: RoutedEvent) => void

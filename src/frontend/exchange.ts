@@ -8,7 +8,7 @@
  *      └────────── error, client gone, deadline ─────────────▶ done
  */
 import { BatonError } from '../base/index.ts'
-import type { Clock, Timer } from '../base/index.ts'
+import type { CancelSignal, Clock, Timer } from '../base/index.ts'
 import type { GenerateRequest, RequestService, RoutedEvent } from '../request/index.ts'
 import type { ChoiceOwner, ChoiceSink } from './choice-sink.ts'
 import type { FrontendLimits } from './frontend-options.ts'
@@ -32,7 +32,7 @@ export interface ExchangeListener {
 interface ExchangeOptions {
   readonly clock: Clock
   readonly limits: FrontendLimits
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   /** A stream is decided by its first item, a whole reply by its end. */
   readonly streamed: boolean
   readonly listener: ExchangeListener

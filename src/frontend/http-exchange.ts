@@ -1,6 +1,8 @@
 /**
  * HTTP as values: what comes in, what goes out. `host` owns the sockets.
  */
+import type { CancelSignal } from '../base/index.ts'
+
 export interface HttpRequest {
   readonly method: string
   /** Path without query. */
@@ -10,7 +12,7 @@ export interface HttpRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
   /** Aborted when the client has gone. */
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
 }
 
 export interface HttpReply {

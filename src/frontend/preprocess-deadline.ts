@@ -2,12 +2,12 @@
  * Waits for template and tokenizer, but not longer than allowed and not for a client that has left.
  */
 import { withDeadline } from '../base/index.ts'
-import type { Clock } from '../base/index.ts'
+import type { CancelSignal, Clock } from '../base/index.ts'
 import { clientGone, deadlineError } from './stage-error.ts'
 
 export async function withinPreprocess<T>(
   work: Promise<T>,
-  options: { readonly clock: Clock; readonly limitMs: number; readonly signal: AbortSignal },
+  options: { readonly clock: Clock; readonly limitMs: number; readonly signal: CancelSignal },
 ): Promise<T> {
   const { clock, limitMs, signal } = options
   const outcome = await withDeadline(clock, limitMs, work, signal)

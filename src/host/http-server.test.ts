@@ -1,6 +1,7 @@
 import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../test/until.ts'
+import type { CancelSignal } from '../base/index.ts'
 import type { HttpReply, HttpRequest, StreamWriter } from '../frontend/index.ts'
 import { HttpServer } from './http-server.ts'
 
@@ -147,7 +148,7 @@ describe('http server', () => {
   })
 
   it('stream - a client that leaves aborts the signal; later writes go nowhere', async () => {
-    let gone: AbortSignal | null = null
+    let gone: CancelSignal | null = null
     let writer: StreamWriter | null = null
     const trial = await serve(async (request) => {
       gone = request.signal
@@ -172,7 +173,7 @@ describe('http server', () => {
     let aborted = false
     const trial = await serve(
       async (request) => {
-        request.signal.addEventListener('abort', () => (aborted = true), { once: true })
+        request.signal.addEventListener('abort', () => (aborted = true))
         return streamOf((writer) => {
           const tick = (): void => {
             if (aborted) return
@@ -230,7 +231,7 @@ describe('http server', () => {
   })
 
   it('close - cuts off what outlives the grace, and has told it when it returns', async () => {
-    const signals: AbortSignal[] = []
+    const signals: CancelSignal[] = []
     const trial = await serve(({ path, signal }) => {
       signals.push(signal)
       if (path === '/whole') return new Promise(() => undefined)

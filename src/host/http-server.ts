@@ -10,6 +10,7 @@ import type { AddressInfo } from 'node:net'
 import { BatonError } from '../base/index.ts'
 import type { ErrorCode } from '../base/index.ts'
 import type { HttpReply, HttpRequest } from '../frontend/index.ts'
+import { ClientSignal } from './client-signal.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
 import type { StreamLimits } from './socket-stream-writer.ts'
 
@@ -98,7 +99,7 @@ export class HttpServer {
 
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     this.#requestsActive += 1
-    const gone = new AbortController()
+    const gone = new ClientSignal()
     res.once('close', () => {
       this.#requestsActive -= 1
       if (!res.writableFinished) gone.abort()
@@ -111,11 +112,11 @@ export class HttpServer {
     if (body === null) {
       await untilSent(req, bodyBytesMax)
       res.setHeader('connection', 'close')
-      const request = requestValue(req, EMPTY, gone.signal)
+      const request = requestValue(req, EMPTY, gone)
       const error = bodyTooLarge(bodyBytesMax)
       return send(res, this.#options.refuse?.(request, error) ?? openAiRefusal(error), undefined)
     }
-    const reply = await this.#reply(requestValue(req, body, gone.signal))
+    const reply = await this.#reply(requestValue(req, body, gone))
     if (res.destroyed) return
     send(res, reply, this.#options.streamLimits)
   }
@@ -130,7 +131,7 @@ export class HttpServer {
   }
 }
 
-function requestValue(req: IncomingMessage, body: Uint8Array, signal: AbortSignal): HttpRequest {
+function requestValue(req: IncomingMessage, body: Uint8Array, signal: ClientSignal): HttpRequest {
   const url = req.url ?? '/'
   const queryStart = url.indexOf('?')
   return {
