@@ -6,7 +6,7 @@ import { parseChatRequest } from './chat-request.ts'
 import type { ChatCall } from './chat-request.ts'
 import { invalid } from './generation-fields.ts'
 import { nvextSchema } from './nvext.ts'
-import { given, withoutNulls } from './plain-fields.ts'
+import { given, isPlainObject, withoutNulls } from './plain-fields.ts'
 import { checked } from './schema-check.ts'
 
 const textBlock = z.looseObject({ type: z.literal('text'), text: z.string() })
@@ -26,12 +26,18 @@ const block = z.discriminatedUnion(
     z.looseObject({
       type: z.literal('tool_result'),
       tool_use_id: z.string(),
-      content: z.union([z.string(), z.array(textBlock)]).optional(),
+      content: z
+        .union([z.string(), z.array(textBlock)], 'must be a text, or blocks of type "text"')
+        .optional(),
       is_error: z.boolean().optional(),
     }),
   ],
-  'content block type is not supported',
+  { error: ({ input }) => `content block type "${typeOf(input)}" is not supported` },
 )
+
+function typeOf(input: unknown): string {
+  return isPlainObject(input) ? String(input['type']) : typeof input
+}
 
 type Block = z.infer<typeof block>
 
@@ -52,7 +58,9 @@ const anthropicFields = {
       }),
     )
     .min(1, 'field required'),
-  system: z.union([z.string(), z.array(textBlock)]).optional(),
+  system: z
+    .union([z.string(), z.array(textBlock)], 'must be a text, or blocks of type "text"')
+    .optional(),
   tools: z.array(tool).optional(),
   tool_choice: z
     .looseObject({

@@ -86,6 +86,10 @@ describe('refusals', () => {
       [() => parseEmbeddingRequest({ input: {} }), '`input`: must be a text, texts, token ids'],
       [() => parseEmbeddingRequest({ input: ['a', 1] }), '`input[1]`'],
     ]
+    const content = (block: unknown) => () =>
+      parseAnthropicMessages({ max_tokens: 1, messages: [{ role: 'user', content: [block] }] })
+    refusals.push([content({ type: 'image' }), 'content block type "image" is not supported'])
+    refusals.push([content({ type: 'text' }), '`messages[0].content[0].text`'])
     for (const [parse, message] of refusals) expect(parse).toThrow(message)
   })
 })
