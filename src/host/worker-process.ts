@@ -151,7 +151,8 @@ class WorkerProcessLife {
 
   async #sayGoodbye({ stages }: ShutdownReport, exitCode: number): Promise<void> {
     const isOrphan = process.send !== undefined && !process.connected
-    if (!isOrphan) await this.#report({ kind: 'ended', exitCode, stages })
+    const rounded = stages.map((stage) => ({ ...stage, elapsedMs: Math.round(stage.elapsedMs) }))
+    if (!isOrphan) await this.#report({ kind: 'ended', exitCode, stages: rounded })
     this.#end(exitCode)
   }
 
