@@ -82,8 +82,14 @@ export class ChatChoiceChunks implements ChoiceChunks {
     return this.#contentOpen + escapeJson(text) + this.#contentClose
   }
 
+  /**
+   * The openai client's stream helper counts log-probabilities twice that come with the role, so the role goes before
+   * them, as OpenAI sends it.
+   */
   contentWith(text: string, extras: ChunkExtras): string {
-    return this.#chunk(`"content":${quoteJson(text)}`, null, extras)
+    const isApart = !this.#roleSent && extras.logprobs !== undefined
+    const role = isApart ? this.#chunk('"content":""', null, NO_EXTRAS) : ''
+    return role + this.#chunk(`"content":${quoteJson(text)}`, null, extras)
   }
 
   reasoning(text: string): string {

@@ -3,7 +3,7 @@ import { generateText, jsonSchema, streamText, tool } from 'ai'
 import OpenAI from 'openai'
 import { describe, expect, it } from 'vitest'
 import { handleFetch } from './handle-fetch.ts'
-import { ScriptedFrontend } from './scripted-frontend.ts'
+import { ScriptedFrontend, storyteller } from './scripted-frontend.ts'
 import type { ScriptedOptions } from './scripted-frontend.ts'
 
 const SAYS = 'Once upon a time – 🦊'
@@ -77,6 +77,26 @@ describe('openai SDK', () => {
       function: { name: 'weather', arguments: '{"city": "Oslo"}' },
     })
     expect(whole.choices[0]?.message.content?.trim()).toBe('Look:')
+  })
+
+  it('chat helper - one log-probability per token', async () => {
+    const tokenIds = [...storyteller().tokenizer.encode(SAYS, { special: false })]
+    const { openai } = start({
+      script: (run) => {
+        for (const tokenId of tokenIds) {
+          run.chunk({ tokenIds: [tokenId], logprobs: [{ tokenId, logprob: -1, top: [] }] })
+        }
+        run.ends('eos')
+      },
+    })
+    const stream = openai.chat.completions.stream({
+      model: 'storyteller',
+      messages: HI,
+      logprobs: true,
+    })
+    const [choice] = (await stream.finalChatCompletion()).choices
+    expect(choice?.message.content).toBe(SAYS)
+    expect(choice?.logprobs?.content).toHaveLength(tokenIds.length)
   })
 
   it('errors - the classes of the SDK', async () => {
