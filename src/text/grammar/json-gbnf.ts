@@ -1,6 +1,6 @@
 /** GBNF rules of plain JSON values; the base of every schema's grammar. Blanks and digits are bounded: a model that
  * is not sure would go on with them for ever. Halves of surrogate pairs are not written as escapes. */
-const RULES = String.raw`ws ::= [ \t\n]{0,8}
+const RULES = String.raw`ws ::= ( " " | "\n" [ \t]{0,16} )?
 value ::= object | array | string | number | boolean | null
 object ::= "{" ws ( string ":" ws value ( "," ws string ":" ws value )* )? "}" ws
 array ::= "[" ws ( value ( "," ws value )* )? "]" ws

@@ -231,8 +231,9 @@ describe('JSON schema to grammar', () => {
     },
   )
 
-  it('a format that is not known, or beside a length - only describes', () => {
+  it('a format that is not known, or does not fit a length - only describes', () => {
     expect(language({ type: 'string', format: 'colour' }).has('"red"')).toBe(true)
+    expect(language({ type: 'string', format: 'date', maxLength: 10 }).has('"abc"')).toBe(false)
     expect(language({ type: 'string', format: 'date', maxLength: 3 }).has('"abc"')).toBe(true)
   })
 
@@ -254,8 +255,8 @@ describe('JSON schema to grammar', () => {
     [{ type: 'integer', multipleOf: 7 }, "'multipleOf'"],
     [{ type: 'number', multipleOf: 0.3 }, "'multipleOf'"],
     [{ type: 'string', pattern: '(?=a)' }, "'pattern' with a look-ahead"],
-    [{ type: 'string', pattern: 'a+', maxLength: 5 }, "'pattern' together with 'maxLength'"],
-    [{ type: 'string', pattern: 'a?', minLength: 1 }, "'pattern' together with 'minLength'"],
+    [{ type: 'string', pattern: '^a{3}$', maxLength: 2 }, "'pattern' together with these lengths"],
+    [{ type: 'string', pattern: '^ab?$', minLength: 3 }, "'pattern' together with these lengths"],
     [{ allOf: [{ pattern: 'a' }, { pattern: 'b' }] }, "'pattern' that is said twice"],
     [
       { oneOf: [{ type: 'integer' }, { type: 'number' }] },
@@ -313,6 +314,27 @@ describe('JSON schema to grammar', () => {
     expect(own.has('{}')).toBe(false)
   })
 
+  it.each([
+    ['^[a-z]+$', 2, 5],
+    ['^[a-z][a-z0-9-]*[a-z0-9]$', 0, 63],
+    ['^(x+|y{3,}|[0-9]{9})$', 4, 6],
+    ['^[A-Z]{2}(-\\d{1,4}){1,9}$', 10, 12],
+    ['^([a-z]+\\.)+[a-z]+$', 8, 20],
+    ['^a*b*c*$', 5, 5],
+    ['', 0, 3],
+  ])('pattern %s with lengths from %i to %i - both hold', (pattern, minLength, maxLength) => {
+    const own = language({ type: 'string', pattern, minLength, maxLength })
+    const { random } = seededDraw(pattern)
+    const lengths = new Set<number>()
+    for (let i = 0; i < 60; i++) {
+      const value = String(JSON.parse(own.draw(random)))
+      expect(value).toMatch(new RegExp(pattern))
+      lengths.add(value.length)
+    }
+    expect(Math.min(...lengths)).toBeGreaterThanOrEqual(minLength)
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(maxLength)
+  })
+
   it('words that describe - change nothing', () => {
     const words = {
       title: 't',
@@ -341,6 +363,10 @@ describe('JSON schema to grammar', () => {
     )
     const all = { $ref: '#/$defs/d0', $defs: { ...doubling, d40: { type: 'object' } } }
     expect(refusal(all)).toMatch(/nested deeper|too large/)
+    const pattern = `${'('.repeat(30)}ab?${'){1,3}'.repeat(30)}`
+    expect(refusal({ pattern, minLength: 3, maxLength: 4 })).toMatch(
+      /accepted|these lengths|too large/,
+    )
   })
 })
 

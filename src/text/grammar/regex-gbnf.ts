@@ -32,7 +32,9 @@ export function regexGbnf(regex: Regex, writing: Writing): string {
       const { least, most } = regex
       if (most === 0) return '""'
       const bounds = least === most ? `${least}` : `${least},${most ?? ''}`
-      return `( ${regexGbnf(regex.part, writing)} ){${bounds}}`
+      const part = regexGbnf(regex.part, writing)
+      const isOne = regex.part.kind !== 'repeat' && /^[([]/.test(part)
+      return `${isOne ? part : `( ${part} )`}{${bounds}}`
     }
     case 'begin':
     case 'end':

@@ -1,9 +1,10 @@
 /** Strings of a JSON schema as GBNF: by length, by pattern, by format. Quotes are included, blanks behind are not. */
 import { invalid, unsupported } from './grammar-refusal.ts'
 import type { Schema } from './json-schema-types.ts'
+import { fittedRegex } from './regex-fit.ts'
 import { regexGbnf } from './regex-gbnf.ts'
-import { regexLength } from './regex-length.ts'
 import { parseRegex, REPEAT_MAX } from './regex-syntax.ts'
+import type { Regex } from './regex-syntax.ts'
 
 const TIME = String.raw`([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
 /** Every day that every year has. */
@@ -35,25 +36,24 @@ export function stringGbnf(schema: Schema): string {
     return patternGbnf(pattern, least, most)
   }
   const isBounded = least > 0 || most !== undefined
-  // Beside a length a format only describes: both at once would need to count what the format repeats.
-  if (!isBounded && typeof format === 'string' && Object.hasOwn(FORMATS, format)) {
-    return quoted(FORMATS[format] ?? '')
-  }
+  const form =
+    typeof format === 'string' && Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined
+  // A format is an annotation: where no text of its form has such a length, the length counts.
+  const fitted = form === undefined ? null : fittedRegex(parseRegex(form), least, most ?? Infinity)
+  if (fitted !== null) return quoted(fitted)
   return isBounded ? `( "\\"" char{${least},${most ?? ''}} "\\"" )` : '( "\\"" char* "\\"" )'
 }
 
 function patternGbnf(pattern: string, least: number, most: number | undefined): string {
-  const lengths = regexLength(parseRegex(pattern))
-  const isLong = most !== undefined && (lengths.most ?? Infinity) > most
-  if (lengths.least < least || isLong) {
-    const bound = isLong ? 'maxLength' : 'minLength'
-    throw unsupported(`'pattern' together with '${bound}', unless every match has such a length`)
-  }
-  return quoted(pattern)
+  const fitted = fittedRegex(parseRegex(pattern), least, most ?? Infinity)
+  if (fitted !== null) return quoted(fitted)
+  throw unsupported(
+    "'pattern' together with these lengths: no match was found that has one of them",
+  )
 }
 
-function quoted(pattern: string): string {
-  return `( "\\"" ${regexGbnf(parseRegex(pattern), 'in JSON')} "\\"" )`
+function quoted(regex: Regex): string {
+  return `( "\\"" ${regexGbnf(regex, 'in JSON')} "\\"" )`
 }
 
 /** `minItems`, `maxLength` and their like. */
