@@ -47,6 +47,38 @@ export function runBaton(
   })
 }
 
+export interface RunningBaton {
+  readonly process: ChildProcess
+  /** Its exit code. */
+  readonly ended: Promise<number | null>
+  printed(): string
+  untilPrinted(what: RegExp): Promise<void>
+}
+
+/** Any command that stays; resolves once it has printed `ready`, rejects with what it printed when it ends before. */
+export async function startBaton(
+  args: readonly string[],
+  ready: RegExp,
+  environment: NodeJS.ProcessEnv = {},
+): Promise<RunningBaton> {
+  const child = spawnBaton(args, environment)
+  const printed = collect(child)
+  const ended = new Promise<number | null>((resolve) => {
+    child.once('close', (code) => resolve(code))
+  })
+  const untilPrinted = (what: RegExp): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const look = (): void => {
+        if (what.test(printed())) resolve()
+      }
+      child.stdout?.on('data', look)
+      child.once('close', (code) => reject(new Error(`baton ended with ${code}: ${printed()}`)))
+      look()
+    })
+  await untilPrinted(ready)
+  return { process: child, ended, printed, untilPrinted }
+}
+
 /** `baton serve` on a free port; throws with what it printed when it does not come up. */
 export async function startServer(
   args: readonly string[],

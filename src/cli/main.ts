@@ -8,6 +8,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
 import { EXIT_FAILED, EXIT_MISUSED } from '../host/index.ts'
 import { serverUrl } from './ask-server.ts'
+import { BOOSTR_EXAMPLE, BOOSTR_ROLES, describeBoostr, runBoostr } from './boostr-command.ts'
 import { runChat } from './chat-command.ts'
 import { printConfig } from './config-command.ts'
 import { EXPLAIN_HELP, runExplain } from './explain-command.ts'
@@ -113,6 +114,15 @@ function program(exit: (code: number) => void): Command {
     .action(async (requestId: string, flags: Flags) =>
       exit(await runExplain(requestId, serverUrl(flags['url']), flags['json'] === true)),
     )
+  const boostr = root
+    .command('boostr')
+    .description('one role of a fleet that speaks the dialect boostr (tags 10 and 30 to 36)')
+    .addHelpText('after', BOOSTR_EXAMPLE)
+  for (const role of BOOSTR_ROLES) {
+    withOptions(describeBoostr(boostr.command(role), role), GROUPS_OF.boostr).action(
+      async (flags: Flags) => exit(await runBoostr(role, flags, resolved(flags))),
+    )
+  }
   return root
 }
 

@@ -18,6 +18,7 @@ export const GROUPS_OF = {
     'simulated engine',
     'topology',
     'fleet',
+    'security',
     'workers',
     'http',
     'router',
@@ -30,11 +31,13 @@ export const GROUPS_OF = {
     'llama.cpp engine',
     'simulated engine',
     'fleet',
+    'security',
     'workers',
     'lone worker',
     'operation',
   ],
-  frontend: ['model', 'fleet', 'http', 'router', 'operation'],
+  frontend: ['model', 'fleet', 'security', 'http', 'router', 'operation'],
+  boostr: ['security'],
 } as const
 
 export type OptionGroup = (typeof GROUPS_OF)[keyof typeof GROUPS_OF][number]
@@ -229,7 +232,7 @@ const TABLE = [
   },
   {
     ...spec(
-      'fleet',
+      'security',
       'wireSecret',
       '<text>',
       text,
@@ -239,16 +242,16 @@ const TABLE = [
     isSecret: true,
   },
   spec(
-    'fleet',
+    'security',
     'tlsCert',
     '<path>',
     text,
     null,
     "PEM certificate of this process for TLS between the fleet's processes; with --tls-key and --tls-ca",
   ),
-  spec('fleet', 'tlsKey', '<path>', text, null, 'PEM private key of --tls-cert'),
+  spec('security', 'tlsKey', '<path>', text, null, 'PEM private key of --tls-cert'),
   spec(
-    'fleet',
+    'security',
     'tlsCa',
     '<path>',
     text,

@@ -27,6 +27,7 @@ import { routerSettings } from './router-settings.ts'
 import { serveBanner } from './serve-banner.ts'
 import { serveConfig } from './serve-config.ts'
 import type { ServeConfig } from './serve-config.ts'
+import { openWireWarning, wireSecurity } from './wire-security.ts'
 import { workerArgs, workerEnvironment } from './worker-args.ts'
 
 const START_DEADLINE_MS = 120_000
@@ -43,6 +44,8 @@ interface Fleet {
 export async function runServe(options: readonly ResolvedOption[]): Promise<number> {
   const config = serveConfig(options)
   const { discoveryDir } = config
+  const warning = openWireWarning(config.workerHost, wireSecurity(config))
+  if (warning !== null && !config.inProcess) console.error(warning)
   const own = discoveryDir === null ? makeProcessFolder(tmpdir(), 'baton-fleet-') : null
   try {
     return await serve(config, options, discoveryDir ?? own?.path ?? '', () => own?.remove())

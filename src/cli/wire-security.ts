@@ -26,6 +26,17 @@ export function wireSecurity(
   return { ...secret, tls }
 }
 
+const LOOPBACK = /^(127\.|::1$|localhost$)/
+
+/** What to say when other machines can reach a port of the fleet and nothing guards it; null when all is well. */
+export function openWireWarning(address: string, { secret, tls }: WireSecurity): string | null {
+  if (LOOPBACK.test(address) || secret !== undefined || tls !== undefined) return null
+  return (
+    `baton: warning: ${address} can be reached from other machines and nothing guards it: whoever connects can send ` +
+    'requests and read KV. Set BATON_WIRE_SECRET, or --tls-cert, --tls-key and --tls-ca.'
+  )
+}
+
 function pemOf(flag: string, path: string | null): string {
   if (path === null) {
     const text = `${flag} is missing: TLS between processes needs --tls-cert, --tls-key and --tls-ca`

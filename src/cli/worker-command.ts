@@ -13,7 +13,7 @@ import { openDiscovery } from './open-discovery.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 import { serveConfig } from './serve-config.ts'
 import type { ServeConfig } from './serve-config.ts'
-import { wireSecurity } from './wire-security.ts'
+import { openWireWarning, wireSecurity } from './wire-security.ts'
 
 export async function runWorker(
   options: readonly ResolvedOption[],
@@ -23,11 +23,15 @@ export async function runWorker(
   const mode = modeOf(modeText)
   const engine = await engineOrReport(config, mode)
   if (engine === null) return EXIT_FAILED
+  const security = wireSecurity(config)
+  const warning = openWireWarning(config.workerHost, security)
+  // The parent of a worker says it once for all.
+  if (warning !== null && process.send === undefined) console.error(warning)
   const exitCode = await runWorkerProcess({
     ...hostedOptions(config),
     engine,
     mode,
-    ...wireSecurity(config),
+    ...security,
     host: config.workerHost,
     port: 0,
     discovery: openDiscovery(config),

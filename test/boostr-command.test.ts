@@ -1,0 +1,113 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { toyToken } from '../src/cli/boostr-model.ts'
+import { TOKEN_EOS } from '../src/wire/index.ts'
+import { startBaton } from './running-server.ts'
+import type { RunningBaton } from './running-server.ts'
+
+const SECRET = { BATON_WIRE_SECRET: 'the fleet' }
+
+function singleNode(prompt: string, maxTokens: number): number[] {
+  const tokens = Array.from(prompt, (point) => BigInt(point.codePointAt(0) ?? 0))
+  const output: number[] = []
+  while (output.length < maxTokens) {
+    const token = toyToken(tokens)
+    if (token === TOKEN_EOS) break
+    tokens.push(token)
+    output.push(Number(token))
+  }
+  return output
+}
+
+async function startRole(args: readonly string[], environment = SECRET): Promise<RunningBaton> {
+  const running = await startBaton(['boostr', ...args], / at /, environment)
+  onTestFinished(async () => {
+    running.process.kill('SIGKILL')
+    await running.ended
+  })
+  return running
+}
+
+const addressOf = (running: RunningBaton): string =>
+  / at (?:http:\/\/)?(\S+)/.exec(running.printed())?.[1] ?? ''
+
+async function ask(address: string, body: unknown) {
+  const reply = await fetch(`http://${address}/v1/completions`, {
+    method: 'POST',
+    body: JSON.stringify(body),
+  })
+  return { status: reply.status, body: (await reply.json()) as Record<string, unknown> }
+}
+
+async function startFleet() {
+  const decode = [
+    await startRole(['decode', '--rank', '3', '--accept', '0', '1', '2']),
+    await startRole(['decode', '--rank', '4', '--accept', '0', '1', '2']),
+  ]
+  const decodes = ['--decode-workers', `3=${addressOf(decode[0]!)}`, `4=${addressOf(decode[1]!)}`]
+  const prefill = [
+    await startRole(['prefill', '--rank', '1', '--accept', '0', ...decodes]),
+    await startRole(['prefill', '--rank', '2', '--accept', '0', ...decodes]),
+  ]
+  const prefills = [
+    '--prefill-workers',
+    `1=${addressOf(prefill[0]!)}`,
+    `2=${addressOf(prefill[1]!)}`,
+  ]
+  for (const one of prefill)
+    await one.untilPrinted(/rank 3 is reached[^]*rank 4|rank 4 is reached[^]*rank 3/)
+  const router = await startRole([
+    'router',
+    '--rank',
+    '0',
+    '--http',
+    '127.0.0.1:0',
+    ...prefills,
+    ...decodes,
+  ])
+  for (const rank of [1, 2, 3, 4]) await router.untilPrinted(new RegExp(`rank ${rank} is reached`))
+  return { decode, prefill, router, http: addressOf(router) }
+}
+
+describe('baton boostr - a fleet of processes', () => {
+  it('requests - get the tokens of a single node, a lost worker is gone around, Ctrl-C ends in order', async () => {
+    const { prefill, decode, router, http } = await startFleet()
+    const prompts = Array.from({ length: 12 }, (_, i) => 'Once upon a time '.repeat(i + 1) + i)
+    const replies = await Promise.all(
+      prompts.map((prompt, i) => ask(http, { prompt, max_tokens: 30, session_id: `s${i % 3}` })),
+    )
+    replies.forEach(({ status, body }, i) => {
+      const tokens = singleNode(prompts[i] ?? '', 30)
+      expect([status, body]).toEqual([200, { tokens, token_count: tokens.length }])
+    })
+
+    prefill[0]?.process.kill('SIGKILL')
+    decode[0]?.process.kill('SIGKILL')
+    await Promise.all([prefill[0]?.ended, decode[0]?.ended])
+    for (let i = 0; i < 4; i++) {
+      const { status, body } = await ask(http, { prompt: [7, i], max_tokens: 5 })
+      if (status === 200) expect(body['token_count']).toBeGreaterThan(0)
+      else expect(body).toMatchObject({ error: { code: 'backend.worker_unavailable' } })
+    }
+    const last = await ask(http, { prompt: 'after it', max_tokens: 9 })
+    expect(last).toMatchObject({ status: 200, body: { tokens: singleNode('after it', 9) } })
+    expect((await ask(http, { prompt: '' })).status).toBe(400)
+    const health = await fetch(`http://${http}/health`)
+    expect(await health.json()).toEqual({ status: 'ok', load: 0 })
+
+    for (const one of [router, prefill[1], decode[1]]) {
+      one?.process.kill('SIGTERM')
+      expect(await one?.ended).toBe(0)
+    }
+  })
+})
+
+describe('baton - a port beyond this machine', () => {
+  it('that nothing guards - one line warns', async () => {
+    const args = ['boostr', 'decode', '--rank', '2', '--accept', '0', '--listen', '0.0.0.0:0']
+    const running = await startBaton(args, / at /)
+    running.process.kill('SIGTERM')
+    expect(await running.ended).toBe(0)
+    const warnings = running.printed().match(/^baton: warning: 0\.0\.0\.0 can be reached .*$/gm)
+    expect(warnings).toHaveLength(1)
+  })
+})
