@@ -1,5 +1,13 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
-import { APICallError, generateText, jsonSchema, streamText, tool } from 'ai'
+import {
+  APICallError,
+  embedMany,
+  generateText,
+  jsonSchema,
+  stepCountIs,
+  streamText,
+  tool,
+} from 'ai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
@@ -74,6 +82,57 @@ describe('the Vercel AI SDK', () => {
       },
     })
     expect(result.toolCalls.map(({ toolName }) => toolName)).toEqual(['get_weather'])
+  })
+
+  it('tools, streamed in steps - the call is executed, and its result is answered', async () => {
+    const inputSchema = jsonSchema<{ city: string }>({
+      type: 'object',
+      properties: { city: { type: 'string' } },
+      required: ['city'],
+    })
+    const result = streamText({
+      model: provider('storyteller'),
+      prompt: 'What is the weather in Paris?',
+      temperature: 0,
+      maxOutputTokens: 60,
+      stopWhen: stepCountIs(2),
+      tools: {
+        get_weather: tool({
+          description: 'The weather of a city',
+          inputSchema,
+          execute: ({ city }) => Promise.resolve(`sunny in ${city}`),
+        }),
+      },
+    })
+    await result.consumeStream()
+    const steps = await result.steps
+    expect(steps.map((step) => step.finishReason)).toEqual(['tool-calls', 'stop'])
+    expect(steps[1]?.text).toContain('sunny')
+  })
+
+  it('reasoning - apart from the text, whole and streamed', async () => {
+    const request = {
+      model: provider('storyteller'),
+      prompt: 'Simon has a pink rope. What does Simon have? /think',
+      temperature: 0,
+      maxOutputTokens: 80,
+    }
+    const whole = await generateText(request)
+    const streamed = streamText(request)
+    expect(whole.reasoningText).toContain('Simon')
+    expect(whole.text).toContain('pink rope')
+    expect([await streamed.reasoningText, await streamed.text]).toEqual([
+      whole.reasoningText,
+      whole.text,
+    ])
+  })
+
+  it('embedMany - a vector per text, and the tokens', async () => {
+    const values = ['The cat sits in the garden.', 'Hello']
+    const model = provider.textEmbeddingModel('storyteller')
+    const { embeddings, usage } = await embedMany({ model, values })
+    expect(embeddings.map((vector) => vector.length)).toEqual([192, 192])
+    expect(usage.tokens).toBeGreaterThan(5)
   })
 
   it('abort in mid-stream - the slot is free for the next request', async () => {

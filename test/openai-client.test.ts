@@ -198,6 +198,35 @@ describe('the openai client', () => {
     expect(call).toMatchObject({ type: 'function', function: { name: 'get_weather' } })
   })
 
+  it('runTools - the helper streams the call, sends its result, and reads the answer', async () => {
+    const runner = client.chat.completions.runTools({
+      model: 'storyteller',
+      messages: user('What is the weather in Paris?'),
+      temperature: 0,
+      max_tokens: 60,
+      stream: true,
+      tools: [
+        {
+          type: 'function',
+          function: {
+            name: 'get_weather',
+            description: 'The weather of a city',
+            parameters: { type: 'object', properties: { city: { type: 'string' } } },
+            parse: (text: string) => JSON.parse(text) as { city: string },
+            function: ({ city }: { city: string }) => `sunny in ${city}`,
+          },
+        },
+      ],
+    })
+    expect(await runner.finalContent()).toContain('sunny')
+    expect(runner.messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+    ])
+  })
+
   it('abort in mid-stream - the slot is free again for the next request', async () => {
     const abort = new AbortController()
     const stream = await client.chat.completions.create(
