@@ -7,8 +7,8 @@ import type { OffloadConfig, OffloadOptions } from './offload-config.ts'
 import type { OutputReserveConfig } from './output-reserve.ts'
 import { createSimTiming } from './sim-timing.ts'
 import type { SimTiming, SimTimingOptions } from './sim-timing.ts'
-import { createSpeculationConfig } from './speculation.ts'
-import type { SpeculationConfig, SpeculationOptions } from './speculation.ts'
+import { createSpeculationConfig } from './speculation-config.ts'
+import type { SpeculationConfig, SpeculationOptions } from './speculation-config.ts'
 
 export interface SchedulerConfig {
   readonly blockCount: number

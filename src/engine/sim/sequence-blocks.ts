@@ -79,6 +79,11 @@ export class SequenceBlocks<Owner> {
     return true
   }
 
+  /** Tokens that its blocks have room for. */
+  roomOf(sequence: SimSequence<Owner>): number {
+    return sequence.blocks.length * this.#blockTokens
+  }
+
   /** Full blocks whose tokens are all computed become visible to others; `onPublished` hears of each. */
   publishComputed(sequence: SimSequence<Owner>, onPublished?: (block: TierBlock) => void): void {
     if (!this.#caching) return

@@ -6,19 +6,22 @@
  * first (prompt chunks and one token per decoding sequence share the token budget), then waiting ones, head first.
  * Running sequences that lack a block preempt others; waiting ones never do.
  *
- * Owns: admission, chunking, preemption, block accounting, duration. Does not own: tokens, text, timers.
+ * Owns: the order of a step, preemption, who runs and who waits. Does not own: admission (`SimAdmission`), blocks
+ * (`SequenceBlocks`), durations (`step-work.ts`), and neither tokens, text nor timers.
  */
 import type { KvEvent, LoadReport } from '../../kv/index.ts'
 import { BlockEvents } from './block-events.ts'
 import { BlockPool } from './block-pool.ts'
+import { EPSILON_MS, KvTransfers } from './kv-transfers.ts'
 import { OffloadTiers } from './offload-tiers.ts'
-import { OutputReserve } from './output-reserve.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import { SequenceBlocks } from './sequence-blocks.ts'
 import type { BlockHasher } from './sequence-blocks.ts'
+import { SimAdmission } from './sim-admission.ts'
 import { SimSequence } from './sim-sequence.ts'
 import type { SimSubmit } from './sim-sequence.ts'
-import { Drafts } from './speculation.ts'
+import { Drafts } from './drafts.ts'
+import { StepBudget } from './step-budget.ts'
 import { durationOf, measureStep } from './step-work.ts'
 import { WaitingQueue } from './waiting-queue.ts'
 
@@ -42,9 +45,6 @@ export interface SimStep<Owner> {
   readonly kvEvents: readonly KvEvent[]
 }
 
-/** Less than this is nothing: `now + (then - now)` need not be `then`. */
-const EPSILON_MS = 1e-6
-
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 type Outcome = 'scheduled' | 'blocked' | 'preempted-itself'
 
@@ -54,18 +54,21 @@ export class SimScheduler<Owner> {
   readonly #events: BlockEvents | null
   readonly #blocks: SequenceBlocks<Owner>
   readonly #waiting = new WaitingQueue<Owner>()
-  readonly #transferring: SimSequence<Owner>[] = []
+  readonly #transfers: KvTransfers<Owner>
+  readonly #onArrived = (sequence: SimSequence<Owner>): void => {
+    sequence.state = 'waiting'
+    this.#waiting.push(sequence)
+  }
   readonly #running: SimSequence<Owner>[] = []
   readonly #emitted: SimSequence<Owner>[] = []
   readonly #completed: SimSequence<Owner>[] = []
   readonly #admitted: SimSequence<Owner>[] = []
   readonly #preempted: SimSequence<Owner>[] = []
   readonly #result: Mutable<SimStep<Owner>>
-  readonly #reserve: OutputReserve<Owner>
+  readonly #budget: StepBudget
+  readonly #admission: SimAdmission<Owner>
   readonly #tiers: OffloadTiers | null
   readonly #drafts: Drafts | null
-  #budget = 0
-  #promptBudget = 0
   #busyUntilMs = -Infinity
   /** The last step found nothing that could run; only a transfer, a rest, a submit or a cancel changes that. */
   #isStalled = false
@@ -78,8 +81,10 @@ export class SimScheduler<Owner> {
     this.#pool = new BlockPool(config.blockCount, this.#events)
     this.#blocks = new SequenceBlocks(this.#pool, config.blockTokens, config.prefixCaching, hasher)
     this.#drafts = config.speculation === null ? null : new Drafts(config.speculation, rank)
-    this.#reserve = new OutputReserve(config.reserve, config.blockTokens)
     this.#tiers = config.offload === null ? null : new OffloadTiers(config.offload, this.#events)
+    this.#transfers = new KvTransfers(config, this.#blocks)
+    this.#budget = new StepBudget(config)
+    this.#admission = new SimAdmission(config, this.#blocks, this.#tiers, this.#budget)
     this.#result = {
       startMs: 0,
       endMs: 0,
@@ -109,7 +114,7 @@ export class SimScheduler<Owner> {
   }
 
   get queuedCount(): number {
-    return this.#waiting.length + this.#transferring.length
+    return this.#waiting.length + this.#transfers.length
   }
 
   get isIdle(): boolean {
@@ -129,11 +134,8 @@ export class SimScheduler<Owner> {
   submit(request: SimSubmit<Owner>, nowMs: number): SimSequence<Owner> {
     const sequence = new SimSequence(request)
     this.#isStalled = false
-    if (sequence.isTransferred) {
-      sequence.notBeforeMs = nowMs + this.#transferMs(sequence)
-      sequence.state = 'transferring'
-      this.#transferring.push(sequence)
-    } else this.#waiting.push(sequence)
+    if (sequence.isTransferred) this.#transfers.begin(sequence, nowMs)
+    else this.#waiting.push(sequence)
     return sequence
   }
 
@@ -141,7 +143,7 @@ export class SimScheduler<Owner> {
   cancel(sequence: SimSequence<Owner>): void {
     if (sequence.state === 'ended') return
     if (sequence.state === 'running') removeFrom(this.#running, sequence)
-    else if (sequence.state === 'transferring') removeFrom(this.#transferring, sequence)
+    else if (sequence.state === 'transferring') this.#transfers.remove(sequence)
     else this.#waiting.remove(sequence)
     sequence.state = 'ended'
     this.#isStalled = false
@@ -167,8 +169,7 @@ export class SimScheduler<Owner> {
     let wakeMs = Infinity
     if (this.#waiting.length > 0 && !this.#isStalled) wakeMs = nowMs
     for (const sequence of this.#running) wakeMs = Math.min(wakeMs, sequence.notBeforeMs)
-    for (const sequence of this.#transferring) wakeMs = Math.min(wakeMs, sequence.notBeforeMs)
-    wakeMs = Math.min(wakeMs, this.#tiers?.arrivesAtMs ?? Infinity)
+    wakeMs = Math.min(wakeMs, this.#transfers.nextMs, this.#tiers?.arrivesAtMs ?? Infinity)
     return wakeMs === Infinity ? null : Math.max(wakeMs, this.#busyUntilMs, nowMs)
   }
 
@@ -192,9 +193,8 @@ export class SimScheduler<Owner> {
   step(nowMs: number): SimStep<Owner> | null {
     this.#clearStep()
     this.#tiers?.advance(nowMs)
-    this.#endTransfers(nowMs)
-    this.#budget = this.config.tokenBudget
-    this.#promptBudget = this.config.promptBudget
+    this.#transfers.end(nowMs, this.#onArrived)
+    this.#budget.begin()
     this.#scheduleRunning(nowMs)
     if (this.#preempted.length === 0) this.#admitWaiting(nowMs)
     return this.#finishStep(nowMs)
@@ -208,23 +208,10 @@ export class SimScheduler<Owner> {
     if (this.#wasTold) this.#admitted.length = 0
   }
 
-  #endTransfers(nowMs: number): void {
-    const transferring = this.#transferring
-    let kept = 0
-    for (const sequence of transferring) {
-      if (sequence.notBeforeMs > nowMs + EPSILON_MS) transferring[kept++] = sequence
-      else {
-        sequence.state = 'waiting'
-        this.#waiting.push(sequence)
-      }
-    }
-    transferring.length = kept
-  }
-
   #scheduleRunning(nowMs: number): void {
     const running = this.#running
     let i = 0
-    while (i < running.length && this.#budget > 0) {
+    while (i < running.length && this.#budget.tokens > 0) {
       const sequence = running[i]!
       if (sequence.notBeforeMs > nowMs + EPSILON_MS) {
         i += 1
@@ -240,7 +227,7 @@ export class SimScheduler<Owner> {
   }
 
   #scheduleOne(sequence: SimSequence<Owner>): Outcome {
-    const take = Math.min(sequence.length - sequence.computedTokens, this.#budget)
+    const take = Math.min(sequence.length - sequence.computedTokens, this.#budget.tokens)
     if (take <= 0) return 'blocked'
     const target = sequence.computedTokens + take
     while (!this.#blocks.growTo(sequence, target)) {
@@ -248,29 +235,13 @@ export class SimScheduler<Owner> {
       this.#preempt(victim)
       if (victim === sequence) return 'preempted-itself'
     }
-    this.#record(sequence, sequence.computedTokens, take)
-    this.#guess(sequence)
+    this.#budget.give(sequence, sequence.computedTokens, take)
+    this.#drafts?.guess(sequence, this.#blocks, this.#budget)
     return 'scheduled'
   }
 
-  /** Drafts behind a token, as far as the output, the budget and the cache have room; nobody is preempted for them. */
-  #guess(sequence: SimSequence<Owner>): void {
-    const { speculation, blockTokens } = this.config
-    if (speculation === null || sequence.generatedTokens === 0) return
-    if (sequence.computedTokens + sequence.stepTokens < sequence.length) return
-    const wanted = sequence.outputTokens - sequence.generatedTokens - 1
-    const most = Math.min(speculation.drafts, wanted, this.#budget)
-    if (most <= 0) return
-    this.#blocks.growTo(sequence, sequence.length + most)
-    const room = sequence.blocks.length * blockTokens - sequence.length
-    sequence.stepDrafts = Math.min(most, room)
-    this.#budget -= sequence.stepDrafts
-  }
-
   #preempt(victim: SimSequence<Owner>): void {
-    this.#budget += victim.stepTokens + victim.stepDrafts
-    this.#promptBudget += victim.stepPromptTokens
-    victim.clearStep()
+    this.#budget.takeBack(victim)
     removeFrom(this.#running, victim)
     this.#blocks.releaseAll(victim)
     victim.computedTokens = 0
@@ -287,7 +258,7 @@ export class SimScheduler<Owner> {
       if (waitingOrder === 'longest-prefix' && this.#waiting.length <= 128)
         this.#waiting.promoteBest((sequence) => this.#blocks.cachedPrefix(sequence))
       const sequence = this.#waiting.first!
-      if (!this.#admit(sequence, nowMs)) return
+      if (!this.#admission.admit(sequence, this.#running, nowMs)) return
       this.#waiting.shift()
       sequence.state = 'running'
       sequence.admissions += 1
@@ -296,55 +267,12 @@ export class SimScheduler<Owner> {
     }
   }
 
-  #admit(sequence: SimSequence<Owner>, nowMs: number): boolean {
-    const { chunkedPrefill, blockTokens, promptBudget } = this.config
-    const hits = this.#blocks.cachedPrefix(sequence)
-    const reused = hits + this.#fetchable(sequence, hits)
-    const base = sequence.kvArrived ? sequence.length - 1 : reused * blockTokens
-    const remaining = sequence.length - base
-    if (!chunkedPrefill && remaining > this.#budget) return false
-    const take = Math.min(remaining, this.#budget)
-    if (take <= 0) return false
-    if (take > this.#promptBudget && this.#promptBudget < promptBudget) return false
-    const footprint = this.#reserve.footprint(sequence, this.#running.length === 0)
-    const available =
-      this.#blocks.availableBeside(sequence, hits) - this.#reserve.reserved(this.#running)
-    if (footprint - hits > available) return false
-    this.#blocks.reusePrefix(sequence, hits)
-    sequence.cachedTokens = Math.min(reused * blockTokens, sequence.promptTokens)
-    sequence.computedTokens = base
-    if (reused > hits) {
-      // It runs, but has to wait for what comes back from the host; only then is the rest computed.
-      this.#blocks.growTo(sequence, base)
-      sequence.notBeforeMs = this.#tiers!.fetch(sequence.hashes, hits, reused, nowMs)
-      if (sequence.notBeforeMs > nowMs) return true
-    }
-    this.#blocks.growTo(sequence, base + take)
-    this.#record(sequence, base, take)
-    return true
-  }
-
-  /** Blocks behind the cached prefix that lie in other memory. */
-  #fetchable(sequence: SimSequence<Owner>, hits: number): number {
-    if (this.#tiers === null || sequence.kvArrived) return 0
-    return this.#tiers.countFrom(sequence.hashes, hits, this.#blocks.reusable(sequence))
-  }
-
-  #record(sequence: SimSequence<Owner>, base: number, take: number): void {
-    const prefix = Math.min(base, sequence.promptTokens)
-    sequence.stepTokens = take
-    sequence.stepPrefixTokens = prefix
-    sequence.stepPromptTokens = Math.min(base + take, sequence.promptTokens) - prefix
-    this.#budget -= take
-    this.#promptBudget -= sequence.stepPromptTokens
-  }
-
   #finishStep(nowMs: number): SimStep<Owner> | null {
     const work = measureStep(this.#running)
     this.#isStalled = work.scheduled === 0
     this.#wasTold = !this.#isStalled
     if (this.#wasTold || this.#running.length === 0)
-      this.#reserve.afterStep(this.#running, this.#preempted.length > 0)
+      this.#admission.afterStep(this.#running, this.#preempted.length > 0)
     if (this.#isStalled) return null
     const result = this.#result
     const { prefillMs, decodeMs } = durationOf(work, this.config)
@@ -391,13 +319,6 @@ export class SimScheduler<Owner> {
       this.#blocks.releaseAll(sequence)
       this.#completed.push(sequence)
     } else if (sequence.restMs > 0) sequence.notBeforeMs = endMs + sequence.restMs
-  }
-
-  #transferMs(sequence: SimSequence<Owner>): number {
-    const { transfer, blockTokens } = this.config
-    if (transfer === null) return 0
-    const cached = transfer.onlyMissing ? this.#blocks.cachedPrefix(sequence) * blockTokens : 0
-    return (sequence.promptTokens - cached) * transfer.msPerToken
   }
 }
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { createSchedulerConfig } from './scheduler-config.ts'
 import { SimScheduler } from './sim-scheduler.ts'
-import { createSpeculationConfig, Drafts } from './speculation.ts'
-import type { SpeculationOptions } from './speculation.ts'
+import { Drafts } from './drafts.ts'
+import { createSpeculationConfig } from './speculation-config.ts'
+import type { SpeculationOptions } from './speculation-config.ts'
 
 /** Steps until one request of so many tokens has ended, and the tokens of each. */
 function tokensPerStep(
