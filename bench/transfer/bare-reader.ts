@@ -34,8 +34,15 @@ export class BareReader {
     })
   }
 
-  /** Seconds for so many bytes in pieces of that size. Without `allocate` they are read into one buffer and counted. */
-  async read(bytes: number, piece: number, allocate: Allocate | null = null): Promise<number> {
+  /**
+   * Seconds for so many bytes in pieces of that size (a number), or one such piece per turn of the sender's event loop.
+   * Without `allocate` they are read into one buffer and counted.
+   */
+  async read(
+    bytes: number,
+    pieces: number | `${number} turn`,
+    allocate: Allocate | null = null,
+  ): Promise<number> {
     this.#left = bytes
     this.#allocate = allocate
     this.#block = this.#nextBlock()
@@ -43,7 +50,7 @@ export class BareReader {
       this.#onDone = resolve
     })
     const startedAt = performance.now()
-    this.#socket.write(`${bytes} ${piece}\n`)
+    this.#socket.write(`${bytes} ${pieces}\n`)
     await done
     return (performance.now() - startedAt) / 1_000
   }

@@ -56,21 +56,22 @@ export async function runSender(shmDir: string): Promise<void> {
       socket.write(`${JSON.stringify({ ...offer, blockKeys: [...blockKeys] })}\n`)
     })
   }).listen(0, '127.0.0.1')
-  // Asked for `bytes piece`, sends so many bytes in pieces of that size.
+  // Asked for `bytes piece`, sends so many bytes in pieces of that size; with `turn`, one per turn of the event loop.
   const bare = createServer({ noDelay: true, highWaterMark: 4 * MB }, (socket) => {
     createInterface({ input: socket }).on('line', (line) => {
-      const [bytes = 0, piece = PIECE] = line.split(' ').map(Number)
+      const [bytes = 0, piece = PIECE] = line.split(' ', 2).map(Number)
+      const isByTurn = line.endsWith('turn')
       let sent = 0
       const pump = (): void => {
         while (sent < bytes) {
-          const block = piece === PIECE ? blocks[Math.floor(sent / BLOCK) % blocks.length] : first
+          const block = piece === PIECE ? get(Math.floor(sent / BLOCK)) : first
           const at = piece === PIECE ? sent % BLOCK : 0
           const count = Math.min(bytes - sent, piece)
           sent += count
-          if (!socket.write((block ?? first).subarray(at, at + count))) {
-            socket.once('drain', pump)
-            return
-          }
+          const hasRoom = socket.write((block ?? first).subarray(at, at + count))
+          if (!hasRoom) socket.once('drain', pump)
+          else if (isByTurn) setImmediate(pump)
+          if (!hasRoom || isByTurn) return
         }
       }
       pump()

@@ -1,5 +1,6 @@
 /**
- * TOKENS frames from a worker's `token()` to the frontend's sink, beside the same bytes through a bare socket.
+ * TOKENS frames from a worker's `token()` to the frontend's sink, beside the same bytes through a bare socket: one write per
+ * turn of the event loop, which is how engine steps come, and in bulk.
  */
 import { workerIdOf } from '../../src/base/index.ts'
 import { TcpRequestPlane } from '../../src/host/index.ts'
@@ -12,9 +13,13 @@ export interface TokenRow {
   readonly tokensPerFrame: number
   readonly framesPerSecond: number
   readonly microsPerFrame: number
+  /** The same bytes, one write per turn of the event loop: as engine steps come. */
   readonly bareMicrosPerFrame: number
   /** Median over the rounds of one run of each. */
   readonly ratio: number
+  /** The same bytes as fast as a socket takes them, many frames in one system call. */
+  readonly bulkMicrosPerFrame: number
+  readonly ratioToBulk: number
 }
 
 export async function measureTokens(address: SenderAddress, rounds: number): Promise<TokenRow> {
@@ -49,22 +54,27 @@ export async function measureTokens(address: SenderAddress, rounds: number): Pro
   }
   const frameBytes = 8 + 8 * STREAMS
   const bare = new BareReader(address)
-  const taken: { own: number; bare: number }[] = []
+  const taken: { own: number; bare: number; bulk: number }[] = []
   for (let round = 0; round < rounds; round++) {
-    taken.push({ bare: await bare.read(STEPS * frameBytes, frameBytes), own: await run() })
+    const bulk = await bare.read(STEPS * frameBytes, frameBytes)
+    const byTurn = await bare.read(STEPS * frameBytes, `${frameBytes} turn`)
+    taken.push({ bulk, bare: byTurn, own: await run() })
   }
   bare.close()
   await plane.close()
   const median = (numbers: number[]): number =>
     numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN
+  const micros = (seconds: number): number => rounded((seconds / STEPS) * 1e6)
   const own = median(taken.map((t) => t.own))
   return {
     frames: STEPS,
     tokensPerFrame: STREAMS,
     framesPerSecond: Math.round(STEPS / own),
-    microsPerFrame: rounded((own / STEPS) * 1e6),
-    bareMicrosPerFrame: rounded((median(taken.map((t) => t.bare)) / STEPS) * 1e6),
+    microsPerFrame: micros(own),
+    bareMicrosPerFrame: micros(median(taken.map((t) => t.bare))),
     ratio: rounded(median(taken.map((t) => t.own / t.bare))),
+    bulkMicrosPerFrame: micros(median(taken.map((t) => t.bulk))),
+    ratioToBulk: rounded(median(taken.map((t) => t.own / t.bulk))),
   }
 }
 
