@@ -273,6 +273,10 @@ describe('shape of the output', () => {
       schema: { properties: { name: { const: 'f' }, arguments: parameters } },
     })
     expect(named.sampling.guided?.field).toBe('tools')
+    const bare = [{ type: 'function', function: { name: 'f' } }]
+    expect(chat({ tools: bare, tool_choice: 'required' }).sampling.guided).toMatchObject({
+      schema: { properties: { arguments: { additionalProperties: false } } },
+    })
     expect(refusal(() => chat({ tool_choice: 'required' }))).not.toBeNull()
     expect(
       refusal(() => chat({ tools, tool_choice: { type: 'function', function: { name: 'g' } } })),

@@ -10,7 +10,7 @@ export function forcedCallSchema(tools: readonly ChatTool[]): unknown {
       name: { const: tool.function.name },
       arguments: withRefsUnder(
         `#${isOne ? '' : `/anyOf/${index}`}/properties/arguments`,
-        tool.function.parameters ?? { type: 'object' },
+        tool.function.parameters ?? NO_PARAMETERS,
       ),
     },
     required: ['name', 'arguments'],
@@ -18,6 +18,9 @@ export function forcedCallSchema(tools: readonly ChatTool[]): unknown {
   }))
   return isOne ? calls[0] : { anyOf: calls }
 }
+
+/** A tool without parameters takes none. */
+const NO_PARAMETERS = { type: 'object', additionalProperties: false }
 
 /** Keywords whose values are data. */
 const DATA = new Set(['enum', 'const', 'default', 'examples', 'example'])

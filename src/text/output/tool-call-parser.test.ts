@@ -193,6 +193,22 @@ const ROWS: Row[] = [
   ['harmony', ' to= or not to=', ' to= or not to=', []],
 ]
 
+/** What formats are made of, beside their own markers, and what may stand between. */
+const PARTS = [
+  ...(
+    'functools <function=get_weather> <parameter=city> <parameter=days> </parameter> </function> </invoke> call:get_time{ ' +
+    'days:3} function<｜tool▁sep｜> ``` functions.get_time:0 </｜DSML｜parameter> </｜DSML｜invoke> get_weather <think> ' +
+    '</think> final é🦊 \\ " {"name": "get_weather" ,"arguments": {" { } [ ] , < > tool x'
+  ).split(' '),
+  '<invoke name="get_time">',
+  '<｜DSML｜invoke name="get_weather">',
+  '<｜DSML｜parameter name="city" string="true">',
+  CALL,
+  PARIS,
+  ' ',
+  '\n',
+]
+
 describe('tool-call parsers', () => {
   it.each(ROWS)('%s of %j - text and calls, however cut', (name, output, text, calls) => {
     for (const pieces of everyCut(output)) {
@@ -210,37 +226,23 @@ describe('tool-call parsers', () => {
   })
 
   it('any text in any pieces - the same outcome as in one piece', () => {
-    const part = fc.constantFrom(
-      '<tool_call>',
-      '</tool_call>',
-      CALL,
-      '[TOOL_CALLS]',
-      '<',
-      'tool',
-      ' ',
-      '\n',
-      '[',
-      ']',
-      '{"',
-      '<|python_tag|>',
-      '<think>',
-      '</think>',
-      '<function=f>',
-      '</function>',
-      '<|channel|>',
-      '<|message|>',
-      'final',
-      '<|end|>',
-    )
-    const name = fc.constantFrom(...TOOL_CALL_PARSER_NAMES)
+    const output = fc.constantFrom(...TOOL_CALL_PARSER_NAMES).chain((parser) => {
+      const own = createToolCallParser(parser)?.markers ?? []
+      const part = fc.constantFrom(...own, ...own, ...PARTS)
+      return fc.tuple(fc.constant(parser), fc.array(part, { maxLength: 14 }))
+    })
     fc.assert(
-      fc.property(name, fc.array(part, { maxLength: 12 }), fc.nat(), (parser, parts, cut) => {
+      fc.property(output, fc.array(fc.nat(), { maxLength: 4 }), ([parser, parts], cuts) => {
         const text = parts.join('')
-        const at = text.length === 0 ? 0 : cut % text.length
+        const places = cuts.map((cut) => cut % (text.length + 1)).toSorted((a, b) => a - b)
+        const pieces = [0, ...places].map((at, index) => text.slice(at, places[index]))
         const make = (): OutputParser | null =>
           createOutputParser({ reasoning: 'qwen3', toolCalls: parser, tools: TOOLS })
-        expect(kinds(make(), [text.slice(0, at), text.slice(at)])).toEqual(kinds(make(), [text]))
+        const whole = kinds(make(), [text])
+        expect(kinds(make(), pieces)).toEqual(whole)
+        expect(kinds(make(), text.split(''))).toEqual(whole)
       }),
+      { numRuns: 300 },
     )
   })
 

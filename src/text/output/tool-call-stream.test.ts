@@ -1,7 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { storyteller } from '../../../test/frontend/scripted-frontend.ts'
 import { everyCut } from '../../../test/text/every-cut.ts'
 import { parsedOutput } from '../../../test/text/parsed-output.ts'
+import { Detokenizer } from '../detokenizer.ts'
 import type { OfferedTool } from './output-event.ts'
 import { createForcedCallParser, createToolCallParser } from './tool-formats.ts'
 
@@ -216,6 +218,22 @@ describe('arguments of tool calls in a stream', () => {
       text: '{"name": "wr',
       calls: [],
     })
+  })
+
+  it('tokens of one byte each, through the detokeniser - the same calls', () => {
+    const { tokenizer } = storyteller()
+    const tokenOfByte = new Map<number, number>()
+    for (let id = 0; id < tokenizer.vocabSize; id++) {
+      const [byte, ...more] = tokenizer.tokenBytes(id)
+      if (byte !== undefined && more.length === 0) tokenOfByte.set(byte, id)
+    }
+    for (const [name, form] of Object.entries(JSON_FORMS)) {
+      const detokenizer = new Detokenizer(tokenizer)
+      const bytes = new TextEncoder().encode(form(JSON_TEXT))
+      const pieces = Array.from(bytes, (byte) => detokenizer.push(tokenOfByte.get(byte) ?? -1))
+      const { calls } = parsedOutput(createToolCallParser(name.trim(), TOOLS), pieces)
+      expect(calls).toEqual([['write', JSON_TEXT]])
+    }
   })
 
   it('any JSON object as arguments - the same text comes out, and the same value', () => {
