@@ -4,7 +4,7 @@
  * Owns: leases, one for each routed prompt. A block of a holder lives as long as its newest lease (`ttlMs`), and no
  * longer than the holder has room for it: beyond its capacity the leases go that were routed longest ago, as its own
  * cache would let them go. When there are more than `entriesMax` (holder, block) entries in all, the oldest of everybody
- * go, down to `pruneRatio` of the bound. Within a lease the deepest block goes first.
+ * go, down to `pruneRatio` of the bound.
  *
  * It is an index of its own for engines that send no events, and, with a short `ttlMs`, the prediction beside an
  * event-driven one: a burst of siblings follows its first request, although that one's blocks are not yet announced.
@@ -12,12 +12,11 @@
  *
  * Time comes as an argument and must not run backwards.
  */
-import { BlockCounts } from './block-counts.ts'
+import { HeldPrefixTree } from './held-prefix-tree.ts'
 import { LeaseQueue } from './lease-queue.ts'
 import type { Lease } from './lease-queue.ts'
 import type { PrefixIndexStats } from './prefix-index.ts'
 import type { PrefixMatches } from './prefix-matches.ts'
-import { RunIndex } from './run-index.ts'
 
 export interface ApproximateIndexOptions {
   readonly ttlMs?: number
@@ -28,36 +27,33 @@ export interface ApproximateIndexOptions {
 
 /** What one holder is believed to have. */
 interface Holdings {
-  /** How many leases want each block. */
-  readonly wanted: BlockCounts
+  blocks: number
   readonly leases: LeaseQueue
 }
 
 const TTL_MS_DEFAULT = 120_000
 const ENTRIES_MAX_DEFAULT = 1 << 20
 const PRUNE_RATIO_DEFAULT = 0.8
-/** Leases may name so many blocks for each entry before the oldest go: prompts that are sent again and again. */
-const LEASED_PER_ENTRY = 4
-const PAGES_SPARE = 1 << 12
-const NO_HASHES = new Uint32Array(0)
+/** Prompts that are sent again and again: so many entries for each lease before the oldest leases go. */
+const ENTRIES_PER_LEASE = 4
+/** What a lease and its share of the tree take, about. */
+const BYTES_PER_LEASE = 256
 
 export class ApproximateIndex {
   readonly #ttlMs: number
   readonly #entriesMax: number
   readonly #pruneRatio: number
-  readonly #index: RunIndex
+  readonly #tree = new HeldPrefixTree()
   /** In order of expiry, because every lease lasts equally long. */
   readonly #leases = new LeaseQueue()
-  #leased = 0
-  #refused = 0
+  #leaseCount = 0
+  #entries = 0
   readonly #holdings = new Map<number, Holdings>()
 
   constructor(options: ApproximateIndexOptions = {}) {
     this.#ttlMs = options.ttlMs ?? TTL_MS_DEFAULT
     this.#entriesMax = options.entriesMax ?? ENTRIES_MAX_DEFAULT
     this.#pruneRatio = options.pruneRatio ?? PRUNE_RATIO_DEFAULT
-    // Runs begin on pages of their own, so a bound in blocks needs some more in pages.
-    this.#index = new RunIndex({ blocksMax: 4 * this.#entriesMax + PAGES_SPARE, hasOrphans: false })
   }
 
   /**
@@ -72,18 +68,21 @@ export class ApproximateIndex {
   ): void {
     this.expire(nowMs)
     if (sequenceHashes.length === 0) return
-    let outcome = this.#index.store(holder, null, sequenceHashes)
-    for (let oldest = this.#leases.oldest(); oldest !== null; oldest = this.#leases.oldest()) {
-      if (outcome !== 'capacity-exhausted') break
-      this.#end(oldest)
-      outcome = this.#index.store(holder, null, sequenceHashes)
+    const { node, added } = this.#tree.insert(sequenceHashes, holder)
+    const holdings = this.#holdingsOf(holder)
+    holdings.blocks += added
+    this.#entries += added
+    const lease: Lease = { holder, expiresMs: nowMs + this.#ttlMs, node }
+    holdings.leases.push(lease)
+    this.#leases.push(lease)
+    this.#leaseCount += 1
+    if (capacity !== null) {
+      // The newest prompt stays whole, however little room there is.
+      this.#endWhile(holdings.leases, (oldest) => oldest !== lease && holdings.blocks > capacity)
     }
-    if (outcome !== 'applied') {
-      this.#refused += 1
-      return
+    if (this.#isOver(1)) {
+      this.#endWhile(this.#leases, (oldest) => oldest !== lease && this.#isOver(this.#pruneRatio))
     }
-    this.#lease(holder, sequenceHashes.slice(), nowMs, capacity)
-    if (this.#isOver(1)) this.#endWhile(this.#leases, () => this.#isOver(this.#pruneRatio))
   }
 
   /** Forgets what is due. Queries and records do this on their own; call it to give memory back in idle times. */
@@ -98,57 +97,32 @@ export class ApproximateIndex {
 
   removeHolder(holder: number): void {
     const holdings = this.#holdings.get(holder)
-    if (holdings === undefined) return
-    this.#index.removeHolder(holder)
-    this.#holdings.delete(holder)
-    for (let lease = holdings.leases.oldest(); lease !== null; lease = holdings.leases.oldest()) {
-      this.#end(lease)
-    }
+    if (holdings !== undefined) this.#endWhile(holdings.leases, () => true)
   }
 
   find(sequenceHashes: Uint32Array, matches: PrefixMatches, nowMs: number): void {
     this.expire(nowMs)
-    matches.clear()
-    this.#index.find(sequenceHashes, matches)
+    this.#tree.find(sequenceHashes, matches)
   }
 
   stats(): PrefixIndexStats {
-    let bytes = this.#index.bytes + 8 * this.#leased
-    for (const { wanted } of this.#holdings.values()) bytes += wanted.bytes
-    return {
-      entries: this.#index.entries,
-      blocks: this.#index.blocks,
-      bytes,
-      refused: this.#refused,
-    }
-  }
-
-  #lease(holder: number, hashes: Uint32Array, nowMs: number, capacity: number | null): void {
-    const { wanted, leases } = this.#holdingsOf(holder)
-    for (let i = 0; i < hashes.length; i += 2) {
-      wanted.add(hashes[i] as number, hashes[i + 1] as number)
-    }
-    const lease: Lease = { holder, expiresMs: nowMs + this.#ttlMs, hashes }
-    leases.push(lease)
-    this.#leases.push(lease)
-    this.#leased += hashes.length >> 1
-    if (capacity === null) return
-    // The newest prompt stays whole, however little room there is.
-    this.#endWhile(leases, (oldest) => oldest !== lease && wanted.size > capacity)
+    const { blocks } = this.#tree
+    const bytes = 8 * blocks + BYTES_PER_LEASE * this.#leaseCount
+    return { entries: this.#entries, blocks, bytes, refused: 0 }
   }
 
   #holdingsOf(holder: number): Holdings {
     const known = this.#holdings.get(holder)
     if (known !== undefined) return known
-    const holdings = { wanted: new BlockCounts(), leases: new LeaseQueue() }
+    const holdings = { blocks: 0, leases: new LeaseQueue() }
     this.#holdings.set(holder, holdings)
     return holdings
   }
 
   #isOver(ratio: number): boolean {
     return (
-      this.#index.entries > ratio * this.#entriesMax ||
-      this.#leased > ratio * LEASED_PER_ENTRY * this.#entriesMax
+      this.#entries > ratio * this.#entriesMax ||
+      ENTRIES_PER_LEASE * this.#leaseCount > ratio * this.#entriesMax
     )
   }
 
@@ -159,25 +133,16 @@ export class ApproximateIndex {
   }
 
   #end(lease: Lease): void {
-    const { holder, hashes } = lease
-    lease.hashes = NO_HASHES
-    this.#leased -= hashes.length >> 1
+    const { holder, node } = lease
+    if (node === null) return
+    const holdings = this.#holdingsOf(holder)
+    const freed = this.#tree.remove(node, holder)
+    lease.node = null
+    this.#entries -= freed
+    holdings.blocks -= freed
+    this.#leaseCount -= 1
     this.#leases.ended()
-    const holdings = this.#holdings.get(holder)
-    if (holdings === undefined) return
     holdings.leases.ended()
-    const { wanted } = holdings
-    // Whoever wants a block wants all before it, so what nobody wants any more is the end of the chain.
-    const gone = new Uint32Array(hashes.length)
-    let goneLength = 0
-    for (let i = hashes.length - 2; i >= 0; i -= 2) {
-      const low = hashes[i] as number
-      const high = hashes[i + 1] as number
-      if (wanted.drop(low, high) > 0) continue
-      gone[goneLength++] = low
-      gone[goneLength++] = high
-    }
-    if (wanted.size === 0) this.#holdings.delete(holder)
-    if (goneLength > 0) this.#index.remove(holder, gone.subarray(0, goneLength))
+    if (holdings.leases.oldest() === null) this.#holdings.delete(holder)
   }
 }

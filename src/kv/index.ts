@@ -7,6 +7,8 @@ export { hashesFromBigints, hashesToBigints, hashPairOf, hashToBigint } from './
 export type { HashPair } from './hash-pair.ts'
 export { EventPrefixIndex } from './event-prefix-index.ts'
 export type { EventPrefixIndexOptions } from './event-prefix-index.ts'
+export { HeldPrefixTree } from './held-prefix-tree.ts'
+export type { HeldPrefixNode } from './held-prefix-tree.ts'
 export { HolderTable } from './holder-table.ts'
 export type { KvEvent, KvEventBatch, KvTier } from './kv-event.ts'
 export type { LoadReport } from './load-report.ts'

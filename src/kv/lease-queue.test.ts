@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
+import { HeldPrefixNode } from './held-prefix-tree.ts'
 import { LeaseQueue } from './lease-queue.ts'
 import type { Lease } from './lease-queue.ts'
 
 const lease = (holder: number): Lease => ({
   holder,
   expiresMs: holder,
-  hashes: Uint32Array.of(1, 2),
+  node: new HeldPrefixNode(null, Uint32Array.of(1, 2)),
 })
 
 describe('LeaseQueue', () => {
@@ -14,7 +15,7 @@ describe('LeaseQueue', () => {
     const leases = Array.from({ length: 100 }, (_, i) => lease(i))
     for (const one of leases) queue.push(one)
     const end = (i: number): void => {
-      leases[i]!.hashes = new Uint32Array(0)
+      leases[i]!.node = null
       queue.ended()
     }
     for (let i = 50; i < 100; i++) end(i)
@@ -33,7 +34,7 @@ describe('LeaseQueue', () => {
     for (let i = 1; i < 1000; i++) {
       const one = lease(i)
       queue.push(one)
-      one.hashes = new Uint32Array(0)
+      one.node = null
       queue.ended()
     }
     expect(queue.oldest()?.holder).toBe(0)

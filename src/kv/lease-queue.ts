@@ -1,14 +1,16 @@
 /**
- * Leases on blocks, oldest first: who was sent which prompt, until when it counts.
+ * Leases on prefixes, oldest first: who was sent which prompt, until when it counts.
  *
  * A lease stands in two queues, its holder's and everybody's, and may end in either order: both are told, step over it,
  * and let go of what is over once that is the greater part.
  */
+import type { HeldPrefixNode } from './held-prefix-tree.ts'
+
 export interface Lease {
   readonly holder: number
   readonly expiresMs: number
-  /** Empty once the lease is over. */
-  hashes: Uint32Array
+  /** Where the prompt ends; null once the lease is over. */
+  node: HeldPrefixNode | null
 }
 
 const SMALL = 16
@@ -29,15 +31,15 @@ export class LeaseQueue {
 
   /** The oldest that is not over, or null. */
   oldest(): Lease | null {
-    while (this.#leases[this.#first]?.hashes.length === 0) this.#first += 1
+    while (this.#leases[this.#first]?.node === null) this.#first += 1
     return this.#leases[this.#first] ?? null
   }
 
-  /** One of the leases is over; its hashes are gone already. */
+  /** One of the leases is over; its node is gone already. */
   ended(): void {
     this.#over += 1
     if (this.#leases.length < SMALL || 2 * this.#over <= this.#leases.length) return
-    this.#leases = this.#leases.filter(({ hashes }) => hashes.length > 0)
+    this.#leases = this.#leases.filter(({ node }) => node !== null)
     this.#first = 0
     this.#over = 0
   }

@@ -4,8 +4,8 @@
  * Owns: bookings. A booking is freed exactly once whatever ends the request, and frees everything that it added.
  * The sums are kept in the rank table's columns as they change.
  */
-import { ActivePrefixTree } from './active-prefix-tree.ts'
-import type { ActivePrefixNode } from './active-prefix-tree.ts'
+import { HeldPrefixTree } from '../kv/index.ts'
+import type { HeldPrefixNode } from '../kv/index.ts'
 import { PrefillLoad } from './prefill-load.ts'
 import type { RankTable } from './rank-table.ts'
 
@@ -26,7 +26,7 @@ export class Booking {
   readonly slot: number
   readonly promptTokens: number
   readonly expectedOutputTokens: number | null
-  node: ActivePrefixNode | null = null
+  node: HeldPrefixNode | null = null
   privateBlocks = 0
   privateWeight = 1
   outputBlocks = 0
@@ -46,7 +46,7 @@ export class Booking {
 
 export class ActiveSequences {
   readonly #table: RankTable
-  readonly #tree = new ActivePrefixTree()
+  readonly #tree = new HeldPrefixTree()
   readonly #prefills: (PrefillLoad | undefined)[] = []
   readonly #bookings: (Set<Booking> | undefined)[] = []
   /** Ranks whose prefill load changes by itself. */

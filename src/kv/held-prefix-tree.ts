@@ -1,23 +1,26 @@
 /**
- * The prompt blocks of all active requests of a pool: which rank holds which prefix, each block counted once per rank.
+ * Who has which prefix of prompts, counted: requests that are active on a rank, or prompts that were routed to it. Each
+ * block counts once per rank, and stays until the last of those that have it is taken back.
  *
- * A radix tree over sequence hashes. A node is a run of blocks; its holders are the ranks (slots) with an active request
- * that goes through the whole run, with the number of such requests. A request always ends at the end of a node (runs
- * are split for it), so a holder of a node holds every node above it too.
+ * A radix tree over sequence hashes. A node is a run of blocks; its holders are the ranks (slots) with a prompt that goes
+ * through the whole run, with the number of such prompts. A prompt always ends at the end of a node (runs are split for
+ * it), so a holder of a node holds every node above it too, and adding or taking back costs a step per node, not per block.
  *
- * Weights: blocks of a request whose output is nearly done count less (`weigh`), but only those that it holds alone.
+ * Weights: blocks of a prompt can be made to count less (`weigh`), but only those that it holds alone.
  */
-export class ActivePrefixNode {
-  parent: ActivePrefixNode | null
+import type { PrefixMatches } from './prefix-matches.ts'
+
+export class HeldPrefixNode {
+  parent: HeldPrefixNode | null
   /** Pairs of u32 of this run only. */
   hashes: Uint32Array
-  readonly children = new Map<number, ActivePrefixNode[]>()
+  readonly children = new Map<number, HeldPrefixNode[]>()
   readonly slots: number[] = []
   readonly refs: number[] = []
   readonly weights: number[] = []
   #places: Map<number, number> | null = null
 
-  constructor(parent: ActivePrefixNode | null, hashes: Uint32Array) {
+  constructor(parent: HeldPrefixNode | null, hashes: Uint32Array) {
     this.parent = parent
     this.hashes = hashes
   }
@@ -60,20 +63,29 @@ export class ActivePrefixNode {
 /** Below this many holders a scan is quicker than a map. */
 const INDEXED_ABOVE = 16
 
-export class ActivePrefixTree {
-  readonly #root = new ActivePrefixNode(null, new Uint32Array(0))
+export class HeldPrefixTree {
+  readonly #root = new HeldPrefixNode(null, new Uint32Array(0))
+  #blocks = 0
+  #slots = 0
 
-  /** Adds one request of `slot`. `added` blocks are new for that slot. The node is what `remove` and `weigh` want. */
-  insert(hashes: Uint32Array, slot: number): { node: ActivePrefixNode; added: number } {
+  /** Different blocks that anybody has. */
+  get blocks(): number {
+    return this.#blocks
+  }
+
+  /** Adds one prompt of `slot`. `added` blocks are new for that slot. The node is what `remove` and `weigh` want. */
+  insert(hashes: Uint32Array, slot: number): { node: HeldPrefixNode; added: number } {
+    if (slot >= this.#slots) this.#slots = slot + 1
     let node = this.#root
     let added = 0
     let at = 0
     while (at < hashes.length) {
       const child = findChild(node, hashes, at)
       if (child === null) {
-        const tail = new ActivePrefixNode(node, hashes.slice(at))
+        const tail = new HeldPrefixNode(node, hashes.slice(at))
         addChild(node, tail)
         tail.addHolder(slot, 1, 1)
+        this.#blocks += tail.blockCount
         return { node: tail, added: added + tail.blockCount }
       }
       const matched = matchedBlocks(child, hashes, at)
@@ -84,10 +96,10 @@ export class ActivePrefixTree {
     return { node, added }
   }
 
-  /** Takes back one request that ends at `node`; returns the blocks that the slot no longer counts (weighted). */
-  remove(node: ActivePrefixNode, slot: number): number {
+  /** Takes back one prompt that ends at `node`; returns the blocks that the slot no longer counts (weighted). */
+  remove(node: HeldPrefixNode, slot: number): number {
     let freed = 0
-    let at: ActivePrefixNode = node
+    let at: HeldPrefixNode = node
     while (at.parent !== null) {
       const place = at.placeOf(slot)
       const refs = (at.refs[place] as number) - 1
@@ -96,17 +108,20 @@ export class ActivePrefixTree {
       else {
         freed += at.blockCount * (at.weights[place] as number)
         at.removeHolder(place)
-        if (at.slots.length === 0) removeChild(parent, at)
+        if (at.slots.length === 0) {
+          removeChild(parent, at)
+          this.#blocks -= at.blockCount
+        }
       }
       at = parent
     }
     return freed
   }
 
-  /** Gives the suffix that only this request of the slot holds the weight; returns by how much its count changes. */
-  weigh(node: ActivePrefixNode, slot: number, weight: number): number {
+  /** Gives the suffix that only this prompt of the slot holds the weight; returns by how much its count changes. */
+  weigh(node: HeldPrefixNode, slot: number, weight: number): number {
     let change = 0
-    for (let at: ActivePrefixNode = node; at.parent !== null; at = at.parent) {
+    for (let at: HeldPrefixNode = node; at.parent !== null; at = at.parent) {
       const place = at.placeOf(slot)
       if (at.refs[place] !== 1) break
       change += at.blockCount * (weight - (at.weights[place] as number))
@@ -132,6 +147,27 @@ export class ActivePrefixTree {
     }
   }
 
+  /** The same as the answer of an index: the ranks and their depths as device blocks. */
+  find(hashes: Uint32Array, matches: PrefixMatches): void {
+    matches.clear()
+    matches.reserve(this.#slots)
+    const { device } = matches
+    let node = this.#root
+    let at = 0
+    while (at < hashes.length) {
+      const child = findChild(node, hashes, at)
+      if (child === null) return
+      const matched = matchedBlocks(child, hashes, at)
+      at += 2 * matched
+      for (const slot of child.slots) {
+        if (device[slot] === 0) matches.add(slot)
+        device[slot] = at / 2
+      }
+      if (matched < child.blockCount) return
+      node = child
+    }
+  }
+
   get isEmpty(): boolean {
     return this.#root.children.size === 0
   }
@@ -139,7 +175,7 @@ export class ActivePrefixTree {
 
 const keyAt = (hashes: Uint32Array, at: number): number => (hashes[at] as number) | 0
 
-function findChild(node: ActivePrefixNode, hashes: Uint32Array, at: number) {
+function findChild(node: HeldPrefixNode, hashes: Uint32Array, at: number) {
   const bucket = node.children.get(keyAt(hashes, at))
   if (bucket === undefined) return null
   for (const child of bucket) {
@@ -148,21 +184,21 @@ function findChild(node: ActivePrefixNode, hashes: Uint32Array, at: number) {
   return null
 }
 
-function addChild(node: ActivePrefixNode, child: ActivePrefixNode): void {
+function addChild(node: HeldPrefixNode, child: HeldPrefixNode): void {
   const key = keyAt(child.hashes, 0)
   const bucket = node.children.get(key)
   if (bucket === undefined) node.children.set(key, [child])
   else bucket.push(child)
 }
 
-function removeChild(node: ActivePrefixNode, child: ActivePrefixNode): void {
+function removeChild(node: HeldPrefixNode, child: HeldPrefixNode): void {
   const key = keyAt(child.hashes, 0)
   const rest = (node.children.get(key) ?? []).filter((other) => other !== child)
   if (rest.length === 0) node.children.delete(key)
   else node.children.set(key, rest)
 }
 
-function matchedBlocks(node: ActivePrefixNode, hashes: Uint32Array, at: number): number {
+function matchedBlocks(node: HeldPrefixNode, hashes: Uint32Array, at: number): number {
   const own = node.hashes
   const words = Math.min(own.length, hashes.length - at)
   let i = 0
@@ -171,9 +207,9 @@ function matchedBlocks(node: ActivePrefixNode, hashes: Uint32Array, at: number):
 }
 
 /** Cuts a run in two and returns the upper half; the lower half stays the same object, so ends of requests hold. */
-function splitNode(node: ActivePrefixNode, blocks: number): ActivePrefixNode {
-  const parent = node.parent as ActivePrefixNode
-  const upper = new ActivePrefixNode(parent, node.hashes.slice(0, 2 * blocks))
+function splitNode(node: HeldPrefixNode, blocks: number): HeldPrefixNode {
+  const parent = node.parent as HeldPrefixNode
+  const upper = new HeldPrefixNode(parent, node.hashes.slice(0, 2 * blocks))
   for (let i = 0; i < node.slots.length; i++) {
     upper.addHolder(node.slots[i] as number, node.refs[i] as number, node.weights[i] as number)
   }
@@ -185,8 +221,8 @@ function splitNode(node: ActivePrefixNode, blocks: number): ActivePrefixNode {
   return upper
 }
 
-/** One more request of the slot on a node; returns by how much the slot's count grows. A weight once given stays. */
-function hold(node: ActivePrefixNode, slot: number): number {
+/** One more prompt of the slot on a node; returns by how much the slot's count grows. A weight once given stays. */
+function hold(node: HeldPrefixNode, slot: number): number {
   const place = node.placeOf(slot)
   if (place === -1) {
     node.addHolder(slot, 1, 1)
