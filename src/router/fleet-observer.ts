@@ -9,6 +9,10 @@ export interface FleetObserver {
   /** Also called when the card of a known worker has changed. */
   workerJoined(card: WorkerCard): void
   workerLeft(workerId: WorkerId, reason: string): void
+  /**
+   * In order and without gaps: whoever hands them on asks the worker for a snapshot (a batch that begins with
+   * `cleared`) when something was missed, and when a worker joins again.
+   */
   kvEvents(workerId: WorkerId, batch: KvEventBatch): void
   load(workerId: WorkerId, report: LoadReport): void
 }

@@ -36,6 +36,7 @@ export interface PoolStatus {
   readonly kvEventWorkersExpected: number
   /** Workers that promise events and had prompts enough to send some, but sent none. */
   readonly kvEventWorkersSilent: number
+  /** How often a snapshot had to make good what was missed. */
   readonly kvEventGaps: number
   readonly kvEventErrors: number
   readonly busy: BusyThresholds

@@ -50,11 +50,17 @@ export class TcpRequestPlane implements RequestPlane {
     this.#options = options
   }
 
-  /** Also for the changed card of a known worker: a new address means a new connection. */
+  /**
+   * Also for the changed card of a known worker: a new address means a new connection; else the worker's blocks are
+   * told again, because with another mode or model another router hears of them.
+   */
   workerJoined(card: Pick<WorkerCard, 'workerId' | 'host' | 'port'>): void {
     const { workerId, host, port } = card
     const known = this.#links.get(workerId)
-    if (known && known.host === host && known.port === port) return
+    if (known && known.host === host && known.port === port) {
+      known.askSnapshot()
+      return
+    }
     known?.close(new BatonError('transport.disconnected', 'the worker has moved'))
     const { secret, timing, tls } = this.#options
     this.#links.set(

@@ -220,6 +220,16 @@ describe('worker server over TCP', () => {
     expect(loads).toEqual([LOAD])
   })
 
+  it('KV events - all is told again to a frontend that hears of a changed card', async () => {
+    const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
+    const server = await listen({ handler: { ...countingHandler, kvSnapshot: () => [snapshot] } })
+    let snapshots = 0
+    const plane = planeTo(server, { onKvEvents: () => (snapshots += 1) })
+    await until('the first', () => snapshots === 1)
+    plane.workerJoined({ workerId: WORKER, host: server.host, port: server.port })
+    await until('another', () => snapshots === 2)
+  })
+
   it('KV events - after a gap nothing is delivered until a snapshot tells all', async () => {
     let last = 0
     const kvSnapshot = (): KvEventBatch[] => [{ ...stored(last), events: [{ kind: 'cleared' }] }]

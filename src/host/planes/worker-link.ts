@@ -81,10 +81,7 @@ export class WorkerLink {
     this.#creditAt = options.streamWindowItems / 2
     this.#gaps = new KvEventGaps({
       deliver: (batch) => options.reports.onKvEvents?.(options.workerId, batch),
-      askSnapshot: () => {
-        this.#wire?.writer.begin(TAG.KV_SNAPSHOT).end()
-        this.#wire?.flushSoon()
-      },
+      askSnapshot: () => this.askSnapshot(),
     })
     this.#connect()
   }
@@ -116,6 +113,13 @@ export class WorkerLink {
     if (this.#state === 'connecting') this.#waitingRequests.push({ streamId, request })
     else this.#write(streamId, request)
     return { cancel: (kind) => this.#cancel(streamId, kind) }
+  }
+
+  /** A connection that is not up yet begins with a snapshot anyway. */
+  askSnapshot(): void {
+    if (this.#state !== 'ready' || this.#wire === null) return
+    this.#wire.writer.begin(TAG.KV_SNAPSHOT).end()
+    this.#wire.flushSoon()
   }
 
   /** A connection that is down has nothing to say: the offer ends with its lease. */
