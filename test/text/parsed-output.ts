@@ -1,5 +1,4 @@
 /** Runs an output parser over pieces of text, and joins what it says. */
-import { expect } from 'vitest'
 import type { OutputEvent, OutputParser } from '../../src/text/index.ts'
 
 export interface ParsedOutput {
@@ -21,7 +20,7 @@ function joined(events: readonly OutputEvent[]): ParsedOutput {
     if (event.kind === 'text') output.text += event.text
     else if (event.kind === 'reasoning') output.reasoning += event.text
     else if (event.kind === 'tool-call-start') {
-      expect(event.index).toBe(open.length)
+      if (event.index !== open.length) throw new Error(`call ${event.index} out of order`)
       open.push({ name: event.name, json: '' })
     } else {
       const call = open[event.index]
@@ -31,6 +30,6 @@ function joined(events: readonly OutputEvent[]): ParsedOutput {
       else output.calls[event.index] = [call.name, call.json]
     }
   }
-  expect(output.calls.length).toBe(open.length)
+  if (output.calls.length !== open.length) throw new Error('a call without an end')
   return output
 }

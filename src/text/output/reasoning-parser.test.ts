@@ -61,6 +61,15 @@ describe('reasoning parsers', () => {
     }
   })
 
+  it.each(REASONING_PARSER_NAMES)('%s - every recorded sample, however cut', (name) => {
+    for (const sample of Object.values(vectors.reasoningSamples)) {
+      const outcomes = everyCut(sample).map((pieces) =>
+        JSON.stringify(run(createReasoningParser(name), pieces)),
+      )
+      expect(new Set(outcomes).size).toBe(1)
+    }
+  })
+
   it('prompt that ends in the opening tag - the output begins inside', () => {
     const inside = createReasoningParser('qwen3', {
       promptText: '<|im_start|>assistant\n<think>\n',

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { everyCut } from '../../../test/text/every-cut.ts'
 import { parsedOutput } from '../../../test/text/parsed-output.ts'
 import type { OfferedTool } from './output-event.ts'
-import { createToolCallParser } from './tool-formats.ts'
+import { createToolCallParser, TOOL_CALL_PARSER_NAMES } from './tool-formats.ts'
 
 interface Row {
   readonly parser: string
@@ -51,6 +51,15 @@ describe('recorded tool calls', () => {
     for (const pieces of everyCut(vectors.toolSamples[row.sample] ?? '')) {
       const output = parsedOutput(createToolCallParser(row.parser, vectors.tools), pieces)
       expect(output).toEqual({ text, calls, reasoning: output.reasoning })
+    }
+  })
+
+  it.each(TOOL_CALL_PARSER_NAMES)('%s - every sample of every format, however cut', (name) => {
+    for (const sample of Object.values(vectors.toolSamples)) {
+      const outputs = everyCut(sample).map((pieces) =>
+        JSON.stringify(parsedOutput(createToolCallParser(name, vectors.tools), pieces)),
+      )
+      expect(new Set(outputs).size).toBe(1)
     }
   })
 

@@ -233,9 +233,13 @@ describe('LlamaCppEngine', () => {
     )
     expect(numbers.last?.finish).toBe('eos')
     const broken = { kind: 'grammar', gbnf: 'root ::= [' } as const
-    expect(await codeOf(collect(engine, requestOf({ sampling: { guided: broken } })))).toBe(
-      'request.invalid_argument',
-    )
+    // Prefill refuses as well, or the prompt would be computed for nothing.
+    const { engine: prefill } = await startEngine({ mode: 'prefill' })
+    for (const one of [engine, prefill]) {
+      expect(await codeOf(collect(one, requestOf({ sampling: { guided: broken } })))).toBe(
+        'request.invalid_argument',
+      )
+    }
     const regex = { kind: 'regex', pattern: '(?=a)' } as const
     expect(await codeOf(collect(engine, requestOf({ sampling: { guided: regex } })))).toBe(
       'request.unsupported_parameter',

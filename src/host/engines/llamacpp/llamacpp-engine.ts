@@ -231,12 +231,13 @@ export class LlamaCppEngine implements Engine {
   #createGrammar(request: GenerateRequest, loaded: LoadedModel): NativeGrammarState | undefined {
     const { guided } = request.sampling
     const bindings = this.#bindings
-    if (guided === undefined || bindings === undefined || this.#config.mode === 'prefill')
-      return undefined
+    if (guided === undefined || bindings === undefined) return undefined
     const options = { addonExports: bindings, rootRuleName: 'root' }
     let state: NativeGrammarState
     try {
       const grammar = new bindings.AddonGrammar(guidedGrammar(guided), options)
+      // Prefill writes nothing, but what decode would refuse is not worth computing.
+      if (this.#config.mode === 'prefill') return undefined
       state = new bindings.AddonGrammarEvaluationState(loaded.session.model, grammar)
     } catch (cause) {
       if (cause instanceof BatonError) throw cause
