@@ -1,33 +1,42 @@
 /**
  * From a block's hash to its position, for those blocks that are anchored.
  *
- * Owns: an open-addressing table of 4-byte slots (position + 1), checked against the arena. It is cut in 128 segments
- * that grow one at a time, at different loads, so that no single insertion has to move millions of slots.
+ * Owns: an open-addressing table of 4-byte slots. A slot is the block's position + 1 and, in the bits above, as much of
+ * its hash as fits: what is not in the table is refused without a look at the arena. A table that has become too full
+ * or too empty is replaced step by step, a few slots with each change, so that no call has to move millions.
  * Invariant: a slot names a position exactly when the arena marks that block as anchored.
  */
+import { ANCHORED, MARK_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
+import { bitsBetween } from './block-set.ts'
 
-const SEGMENT_BITS = 7
-const SEGMENTS = 1 << SEGMENT_BITS
-const SEGMENT_SHIFT = 32 - SEGMENT_BITS
-const SLOTS_MIN = 8
+const SLOTS_MIN = 256
+/** A slot whose block has gone, in the middle of a chain of probes. */
 const TOMB = -1
+/** Slots of the old table that each change moves: it is gone long before the new one is full. */
+const STEP = 16
+const NONE = new Int32Array(0)
 
 const mix = (low: number, high: number): number =>
   Math.imul(low ^ Math.imul(high, 0x85ebca6b), 0x9e3779b1)
 
 export class AnchorTable {
   readonly #arena: BlockArena
-  readonly #segments: Int32Array[]
-  readonly #live = new Int32Array(SEGMENTS)
-  /** Live slots and tombs. */
-  readonly #used = new Int32Array(SEGMENTS)
+  /** Bits of a slot that hold the position + 1; no position fills them with ones. */
+  readonly #bits: number
+  #slots = new Int32Array(SLOTS_MIN)
+  #shift = Math.clz32(SLOTS_MIN) + 1
+  /** Slots that are not empty, tombs included. */
+  #used = 0
   #count = 0
-  #slots = SEGMENTS * SLOTS_MIN
+  /** The table before, while it is being moved, and how far that is. */
+  #old = NONE
+  #oldShift = 0
+  #moved = 0
 
   constructor(arena: BlockArena) {
     this.#arena = arena
-    this.#segments = Array.from({ length: SEGMENTS }, () => new Int32Array(SLOTS_MIN))
+    this.#bits = 32 - Math.clz32((arena.words.length >> 1) + 1)
   }
 
   get count(): number {
@@ -35,118 +44,132 @@ export class AnchorTable {
   }
 
   get bytes(): number {
-    return 4 * this.#slots
+    return this.#slots.byteLength + this.#old.byteLength
   }
 
-  /** Position of an anchored block, or -1. */
+  /** Position of an anchored block (signed halves of its hash), or -1. */
   lookup(low: number, high: number): number {
     const hash = mix(low, high)
-    const slots = this.#segments[hash >>> SEGMENT_SHIFT] as Int32Array
-    const { hashes } = this.#arena
+    const position = this.#probe(this.#slots, hash >>> this.#shift, hash, low, high)
+    if (position >= 0 || this.#old.length === 0) return position
+    return this.#probe(this.#old, hash >>> this.#oldShift, hash, low, high)
+  }
+
+  #probe(slots: Int32Array, home: number, hash: number, low: number, high: number): number {
+    const { words } = this.#arena
+    const bits = this.#bits
+    const tag = hash << bits
     const mask = slots.length - 1
-    for (let i = hash & mask; ; i = (i + 1) & mask) {
-      const value = slots[i] as number
-      if (value === 0) return -1
-      if (value === TOMB) continue
-      const at = 2 * (value - 1)
-      if (hashes[at] === low && hashes[at + 1] === high) return value - 1
+    for (let i = home; ; i = (i + 1) & mask) {
+      const slot = slots[i] as number
+      if (slot === 0) return -1
+      if ((slot ^ tag) >>> bits !== 0 || slot === TOMB) continue
+      const position = (slot ^ tag) - 1
+      if (words[2 * position] === low && words[2 * position + 1] === high) return position
     }
   }
 
   /** Anchors the block at a position; a no-op when it is. */
   add(position: number): void {
-    const { anchored } = this.#arena
-    const bits = anchored[position >> 5] as number
-    const bit = 1 << (position & 31)
-    if ((bits & bit) !== 0) return
-    anchored[position >> 5] = bits | bit
-    this.#insert(position)
+    if (!this.#arena.mark(position, ANCHORED)) return
+    if (this.#old.length > 0) this.#move()
+    else if (8 * (this.#used + 1) > 5 * this.#slots.length) this.#replace()
+    this.#put(position)
+    this.#count += 1
   }
 
   /** Forgets the anchor of the block at a position; a no-op when there is none. */
   drop(position: number): void {
-    const { anchored } = this.#arena
-    const bits = anchored[position >> 5] as number
-    const bit = 1 << (position & 31)
-    if ((bits & bit) === 0) return
-    anchored[position >> 5] = bits & ~bit
-    this.#delete(position)
+    if (this.#arena.unmark(position, ANCHORED)) this.#delete(position)
   }
 
   /** Forgets the anchors of the positions [from, to). */
   dropRange(from: number, to: number): void {
-    const { anchored } = this.#arena
+    const { marks } = this.#arena
     while (from < to) {
-      const word = from >> 5
-      const stop = Math.min(to, (word + 1) << 5)
-      const range = stop - from === 32 ? -1 : ((1 << (stop - from)) - 1) << (from & 31)
-      const bits = anchored[word] as number
-      if ((bits & range) !== 0) {
-        anchored[word] = bits & ~range
-        for (let left = bits & range; left !== 0; left &= left - 1) {
-          this.#delete((word << 5) + 31 - Math.clz32(left & -left))
+      const stop = Math.min(to, (from | 31) + 1)
+      const at = MARK_STRIDE * (from >> 5) + ANCHORED
+      const gone = (marks[at] as number) & bitsBetween(from, stop)
+      if (gone !== 0) {
+        marks[at] = (marks[at] as number) & ~gone
+        const first = from & ~31
+        for (let left = gone; left !== 0; left &= left - 1) {
+          this.#delete(first + 31 - Math.clz32(left & -left))
         }
       }
       from = stop
     }
   }
 
-  #insert(position: number): void {
-    const { hashes } = this.#arena
-    const hash = mix(hashes[2 * position] as number, hashes[2 * position + 1] as number)
-    const segment = hash >>> SEGMENT_SHIFT
-    // Between 1/2 and 5/8, so that the segments of a large table do not all grow at once.
-    const { length } = this.#segments[segment] as Int32Array
-    if (8 * ((this.#used[segment] as number) + 1) > length * (4 + segment / SEGMENTS)) {
-      this.#rebuild(segment)
-    }
-    const slots = this.#segments[segment] as Int32Array
+  #hashOf(position: number): number {
+    const { words } = this.#arena
+    return mix(words[2 * position] as number, words[2 * position + 1] as number)
+  }
+
+  #put(position: number): void {
+    const slots = this.#slots
+    const hash = this.#hashOf(position)
     const mask = slots.length - 1
-    let i = hash & mask
-    while ((slots[i] as number) > 0) i = (i + 1) & mask
-    if (slots[i] === 0) this.#used[segment] = (this.#used[segment] as number) + 1
-    slots[i] = position + 1
-    this.#live[segment] = (this.#live[segment] as number) + 1
-    this.#count += 1
+    let i = hash >>> this.#shift
+    while (slots[i] !== 0 && slots[i] !== TOMB) i = (i + 1) & mask
+    if (slots[i] === 0) this.#used += 1
+    slots[i] = (hash << this.#bits) ^ (position + 1)
   }
 
   #delete(position: number): void {
-    const { hashes } = this.#arena
-    const hash = mix(hashes[2 * position] as number, hashes[2 * position + 1] as number)
-    const segment = hash >>> SEGMENT_SHIFT
-    const slots = this.#segments[segment] as Int32Array
+    const hash = this.#hashOf(position)
+    const wanted = (hash << this.#bits) ^ (position + 1)
+    const slots = this.#slots
     const mask = slots.length - 1
-    let i = hash & mask
-    while (slots[i] !== position + 1) i = (i + 1) & mask
-    if (slots[(i + 1) & mask] === 0) {
-      slots[i] = 0
-      this.#used[segment] = (this.#used[segment] as number) - 1
-    } else slots[i] = TOMB
-    const live = (this.#live[segment] as number) - 1
-    this.#live[segment] = live
     this.#count -= 1
-    // Memory is given back when a segment has become a tenth full.
-    if (slots.length > SLOTS_MIN && 10 * live < slots.length) this.#rebuild(segment)
+    if (this.#old.length > 0) this.#move()
+    let i = hash >>> this.#shift
+    while (slots[i] !== wanted && slots[i] !== 0) i = (i + 1) & mask
+    if (slots[i] === 0) {
+      this.#deleteOld(hash, wanted)
+      return
+    }
+    slots[i] = TOMB
+    // Tombs at the end of a chain of probes are of no use.
+    for (let k = i; slots[(k + 1) & mask] === 0 && slots[k] === TOMB; k = (k - 1) & mask) {
+      slots[k] = 0
+      this.#used -= 1
+    }
+    // Memory is given back when a tenth is enough.
+    if (slots.length > SLOTS_MIN && 10 * this.#count < slots.length) this.#replace()
   }
 
-  #rebuild(segment: number): void {
-    const old = this.#segments[segment] as Int32Array
-    const live = this.#live[segment] as number
+  #deleteOld(hash: number, wanted: number): void {
+    const slots = this.#old
+    const mask = slots.length - 1
+    let i = hash >>> this.#oldShift
+    while (slots[i] !== wanted) i = (i + 1) & mask
+    slots[i] = TOMB
+  }
+
+  #replace(): void {
+    if (this.#old.length > 0) return
     let length = SLOTS_MIN
-    while (length < 3 * (live + 1)) length *= 2
-    const slots = new Int32Array(length)
-    const { hashes } = this.#arena
-    const mask = length - 1
-    for (let k = 0; k < old.length; k++) {
-      const value = old[k] as number
-      if (value <= 0) continue
-      const at = 2 * (value - 1)
-      let i = mix(hashes[at] as number, hashes[at + 1] as number) & mask
-      while (slots[i] !== 0) i = (i + 1) & mask
-      slots[i] = value
+    while (length < 3 * (this.#count + 1)) length *= 2
+    this.#old = this.#slots
+    this.#oldShift = this.#shift
+    this.#moved = 0
+    this.#slots = new Int32Array(length)
+    this.#shift = Math.clz32(length) + 1
+    this.#used = 0
+  }
+
+  #move(): void {
+    const old = this.#old
+    const bits = this.#bits
+    const stop = Math.min(old.length, this.#moved + STEP)
+    for (let i = this.#moved; i < stop; i++) {
+      const slot = old[i] as number
+      if (slot === 0 || slot === TOMB) continue
+      old[i] = TOMB
+      this.#put(((slot << (32 - bits)) >>> (32 - bits)) - 1)
     }
-    this.#segments[segment] = slots
-    this.#used[segment] = live
-    this.#slots += length - old.length
+    this.#moved = stop
+    if (stop === old.length) this.#old = NONE
   }
 }

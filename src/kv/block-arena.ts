@@ -1,8 +1,8 @@
 /**
  * Where the hashes of blocks live: pages of 64 blocks (512 bytes) in one typed array.
  *
- * Owns: sequence hashes by position, pages and their links, the mark of which blocks the anchor table names.
- * A position is `page * 64 + slot`. The array is reserved once; the operating system commits a page when it is first
+ * Owns: sequence hashes by position, pages and their links, and two marks of each block.
+ * A position is `page * 64 + slot`. The arrays are reserved once; the operating system commits memory when it is first
  * written, so a large bound costs nothing, and nothing is ever copied because of growth. Freed pages are reused last
  * in first out, which hands a new run neighbouring pages. Smaller pages defeat the processor's prefetching.
  */
@@ -17,29 +17,34 @@ export const NEXT = 1
 export const PREVIOUS = 2
 export const INDEX = 3
 
+/** Marks of 32 blocks, one word each: whether the anchor table names a block, whether a run begins after it. */
+export const MARK_STRIDE = 2
+export const ANCHORED = 0
+export const BRANCHED = 1
+
 export class BlockArena {
   /** (low, high) of the block at each position. */
   readonly hashes: Uint32Array
+  /** The same memory, for what compares: a signed word is never boxed. */
+  readonly words: Int32Array
   readonly pages: Int32Array
-  /** One bit for each position: whether the anchor table names that block. */
-  readonly anchored: Int32Array
-  /** One bit for each position: whether a run begins after that block, elsewhere. */
-  readonly branched: Int32Array
-  readonly #pageCapacity: number
+  /** Side by side, because whoever leaves a run asks for both. */
+  readonly marks: Int32Array
+  readonly pageCapacity: number
   #pageTop = 0
   #pageFree = -1
   #pagesLive = 0
 
   constructor(blocksMax: number) {
-    this.#pageCapacity = Math.max(4, Math.ceil(blocksMax / PAGE_BLOCKS))
-    this.hashes = new Uint32Array(2 * PAGE_BLOCKS * this.#pageCapacity)
-    this.pages = new Int32Array(PAGE_STRIDE * this.#pageCapacity)
-    this.anchored = new Int32Array((PAGE_BLOCKS * this.#pageCapacity) >> 5)
-    this.branched = new Int32Array((PAGE_BLOCKS * this.#pageCapacity) >> 5)
+    this.pageCapacity = Math.max(4, Math.ceil(blocksMax / PAGE_BLOCKS))
+    this.hashes = new Uint32Array(2 * PAGE_BLOCKS * this.pageCapacity)
+    this.words = new Int32Array(this.hashes.buffer)
+    this.pages = new Int32Array(PAGE_STRIDE * this.pageCapacity)
+    this.marks = new Int32Array((MARK_STRIDE * PAGE_BLOCKS * this.pageCapacity) >> 5)
   }
 
   get pagesAvailable(): number {
-    return this.#pageCapacity - this.#pagesLive
+    return this.pageCapacity - this.#pagesLive
   }
 
   get pagesLive(): number {
@@ -48,7 +53,7 @@ export class BlockArena {
 
   /** Memory that has been touched. */
   get bytes(): number {
-    return this.#pageTop * (8 * PAGE_BLOCKS + PAGE_BLOCKS / 4 + 4 * PAGE_STRIDE)
+    return this.#pageTop * (8 * PAGE_BLOCKS + (MARK_STRIDE * PAGE_BLOCKS) / 8 + 4 * PAGE_STRIDE)
   }
 
   /** A page for `run`; the caller has checked `pagesAvailable`. */
@@ -66,7 +71,7 @@ export class BlockArena {
     return page
   }
 
-  /** The page must name no anchors any more. */
+  /** The page must have no marks any more. */
   release(page: number): void {
     const record = page * PAGE_STRIDE
     this.pages[record + RUN] = -1
@@ -75,11 +80,49 @@ export class BlockArena {
     this.#pagesLive -= 1
   }
 
+  /** The run that the block at a position belongs to. */
+  runOf(position: number): number {
+    return this.pages[(position >> PAGE_BITS) * PAGE_STRIDE + RUN] as number
+  }
+
   /** Offset within its run of the block at a position. */
   offsetOf(position: number): number {
-    const page = position >> PAGE_BITS
-    return (
-      ((this.pages[page * PAGE_STRIDE + INDEX] as number) << PAGE_BITS) + (position & PAGE_MASK)
-    )
+    const index = this.pages[(position >> PAGE_BITS) * PAGE_STRIDE + INDEX] as number
+    return (index << PAGE_BITS) + (position & PAGE_MASK)
+  }
+
+  /** Whether any block of a page has any mark. */
+  hasMarks(page: number): boolean {
+    const { marks } = this
+    const at = (MARK_STRIDE * page * PAGE_BLOCKS) >> 5
+    const first = (marks[at] as number) | (marks[at + 1] as number)
+    return (first | (marks[at + 2] as number) | (marks[at + 3] as number)) !== 0
+  }
+
+  isMarked(position: number, mark: number): boolean {
+    const word = this.marks[MARK_STRIDE * (position >> 5) + mark] as number
+    return (word & (1 << (position & 31))) !== 0
+  }
+
+  /** Sets a mark; false when it was set. */
+  mark(position: number, mark: number): boolean {
+    const { marks } = this
+    const at = MARK_STRIDE * (position >> 5) + mark
+    const word = marks[at] as number
+    const bit = 1 << (position & 31)
+    if ((word & bit) !== 0) return false
+    marks[at] = word | bit
+    return true
+  }
+
+  /** Takes a mark away; false when there was none. */
+  unmark(position: number, mark: number): boolean {
+    const { marks } = this
+    const at = MARK_STRIDE * (position >> 5) + mark
+    const word = marks[at] as number
+    const bit = 1 << (position & 31)
+    if ((word & bit) === 0) return false
+    marks[at] = word & ~bit
+    return true
   }
 }

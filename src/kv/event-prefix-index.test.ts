@@ -45,7 +45,7 @@ const script: fc.Arbitrary<Script> = fc.record({
 describe('EventPrefixIndex', () => {
   it('EventPrefixIndex - agrees with the oracle after any sequence of events', () => {
     fc.assert(
-      fc.property(script, fc.constantFrom(-1e9, 1 << 18), (s, scanFreeBlocks) => {
+      fc.property(script, fc.constantFrom(-1e9, -3000, 1 << 18), (s, scanFreeBlocks) => {
         runScript(s, () => {
           const index = new EventPrefixIndex({ blocksMax: 1 << 14, scanFreeBlocks })
           return { index, check: () => checkRuns(index.device) }

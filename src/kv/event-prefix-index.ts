@@ -52,15 +52,12 @@ export class EventPrefixIndex implements PrefixIndex {
 
   apply(holder: number, event: KvEvent): ApplyOutcome {
     if (holder >= this.#holderCount) this.#holderCount = holder + 1
-    const outcome = this.#apply(holder, event)
-    if (outcome !== 'applied' && outcome !== 'block-not-found') this.#refused += 1
-    return outcome
-  }
-
-  #apply(holder: number, event: KvEvent): ApplyOutcome {
     switch (event.kind) {
-      case 'stored':
-        return this.#store(holder, event)
+      case 'stored': {
+        const outcome = this.#store(holder, event)
+        if (outcome !== 'applied') this.#refused += 1
+        return outcome
+      }
       case 'removed':
         return this.#remove(holder, event)
       case 'cleared':
@@ -115,9 +112,12 @@ export class EventPrefixIndex implements PrefixIndex {
 
   #store(holder: number, event: Stored): ApplyOutcome {
     const { parent, hashes, localHashes, tier } = event
-    const isEngineNamed = localHashes.length > 0
-    if (isEngineNamed && localHashes.length !== hashes.length) return 'invalid'
     if (parent !== null && includes(hashes, parent)) return 'invalid'
+    const isEngineNamed = localHashes.length > 0
+    if (!isEngineNamed && this.#names.size === 0) {
+      return this.#tier(tier).store(holder, parent, hashes)
+    }
+    if (isEngineNamed && localHashes.length !== hashes.length) return 'invalid'
     const names = this.#names.get(holder)
     const isNamed = parent !== null && names?.find(parent[0], parent[1]) === true
     const ownParent = isNamed && names !== undefined ? ([names.low, names.high] as const) : parent
@@ -156,7 +156,7 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   #remove(holder: number, event: Removed): ApplyOutcome {
-    const names = this.#names.get(holder)
+    const names = this.#names.size === 0 ? undefined : this.#names.get(holder)
     if (names === undefined) return this.#tier(event.tier).remove(holder, event.hashes)
     const own = event.hashes.slice()
     for (let i = 0; i < own.length; i += 2) {
@@ -174,8 +174,9 @@ export class EventPrefixIndex implements PrefixIndex {
 
 function includes(hashes: Uint32Array, hash: HashPair): boolean {
   const low = hash[0] >>> 0
+  const high = hash[1] >>> 0
   for (let i = 0; i < hashes.length; i += 2) {
-    if (hashes[i] === low && hashes[i + 1] === hash[1] >>> 0) return true
+    if (hashes[i] === low && hashes[i + 1] === high) return true
   }
   return false
 }

@@ -1,8 +1,8 @@
 /**
- * For each holder the runs that it has an interval in, so that forgetting or searching a holder costs its own share.
+ * For each holder the runs that it has blocks of, so that forgetting or searching a holder costs its own share.
  *
  * Owns: append-only lists that may name a run twice or name one that the holder has left; they are cleaned when half
- * of a list may be stale. Counts of intervals are exact.
+ * of a list may be stale. Counts of runs are exact.
  */
 import type { RunStore } from './run-store.ts'
 
@@ -12,7 +12,7 @@ export class HolderRuns {
   readonly #runs: RunStore
   readonly #lists: (Int32Array | undefined)[] = []
   readonly #lengths: number[] = []
-  readonly #intervals: number[] = []
+  readonly #counts: number[] = []
   readonly #sparse: number[] = []
   #mark = new Int32Array(64)
   #epoch = 0
@@ -31,7 +31,7 @@ export class HolderRuns {
     return this.#bytes + this.#mark.byteLength + 32 * this.#lists.length
   }
 
-  /** Intervals of a holder in runs that are not dense. */
+  /** Runs of a holder that are not dense. */
   sparseCount(holder: number): number {
     return this.#sparse[holder] ?? 0
   }
@@ -40,15 +40,15 @@ export class HolderRuns {
     while (this.#lists.length <= holder) {
       this.#lists.push(undefined)
       this.#lengths.push(0)
-      this.#intervals.push(0)
+      this.#counts.push(0)
       this.#sparse.push(0)
     }
   }
 
-  /** The holder has one interval more in a run. */
+  /** The holder has blocks of a run from now on. */
   entered(holder: number, run: number, isSparse: boolean): void {
-    const count = (this.#intervals[holder] as number) + 1
-    this.#intervals[holder] = count
+    const count = (this.#counts[holder] as number) + 1
+    this.#counts[holder] = count
     if (isSparse) this.#sparse[holder] = (this.#sparse[holder] as number) + 1
     let list = this.#lists[holder]
     let length = this.#lengths[holder] as number
@@ -60,13 +60,13 @@ export class HolderRuns {
     this.#lengths[holder] = length + 1
   }
 
-  /** The holder has one interval less in a run. */
+  /** The holder has nothing of a run any more. */
   left(holder: number, isSparse: boolean): void {
-    this.#intervals[holder] = (this.#intervals[holder] as number) - 1
+    this.#counts[holder] = (this.#counts[holder] as number) - 1
     if (isSparse) this.#sparse[holder] = (this.#sparse[holder] as number) - 1
   }
 
-  /** An interval of the holder lies in a run that has become dense. */
+  /** A run of the holder has become dense. */
   densified(holder: number): void {
     this.#sparse[holder] = (this.#sparse[holder] as number) - 1
   }
@@ -77,7 +77,7 @@ export class HolderRuns {
     return { list: this.#lists[holder] ?? EMPTY, count }
   }
 
-  /** After the last interval has gone. */
+  /** After the last run has been left. */
   forget(holder: number): void {
     this.#bytes -= this.#lists[holder]?.byteLength ?? 0
     this.#lists[holder] = undefined
@@ -102,7 +102,7 @@ export class HolderRuns {
     for (let i = 0; i < (this.#lengths[holder] as number); i++) {
       const run = list[i] as number
       if (this.#mark[run] === this.#epoch || this.#runs.isFree(run)) continue
-      if (this.#runs.anyInterval(run, holder) < 0) continue
+      if (this.#runs.holdingOf(run, holder) < 0) continue
       this.#mark[run] = this.#epoch
       list[kept++] = run
     }

@@ -196,14 +196,24 @@ describe('EventPrefixIndex', () => {
   })
 
   it('anchors - a storm of unknown hashes ends with one look-up each', () => {
-    const index = new EventPrefixIndex({ blocksMax: 4096, scanFreeBlocks: -1e9 })
+    const index = new EventPrefixIndex({ blocksMax: 4096, scanFreeBlocks: 0 })
     const c = new Chain(index, 300)
     c.store(0, 0, 300)
     for (let i = 0; i < 100; i++) {
       const hashes = chain(5000 + i)
       expect(index.apply(0, { kind: 'removed', hashes, tier: 'device' })).toBe('block-not-found')
     }
-    expect(index.device.scans).toBe(1)
+    expect(index.device.scans, '16 blocks may be looked through for each stored one').toBe(16)
+    checkRuns(index.device)
+  })
+
+  it('anchors - while too much is searched for, new runs are dense from the start', () => {
+    const index = new EventPrefixIndex({ blocksMax: 4096, scanFreeBlocks: -1e9 })
+    const c = new Chain(index, 300)
+    c.store(0, 0, 300)
+    expect(c.remove(0, 100, 101)).toBe('applied')
+    expect(index.device.scans).toBe(0)
+    expect(index.device.parts.blocks.anchors.count).toBe(300)
     checkRuns(index.device)
   })
 

@@ -5,6 +5,10 @@
  * `disk[h]` those that follow after these. Zero where nothing is held. `holders[0 .. count)` names, once each and in
  * no order, all holders of which one of the three is not zero.
  */
+/** A native fill of everything beats a loop over what is set when there is so much of it. */
+const FILL_MIN = 64
+const FILL_PER_HOLDER = 8
+
 export class PrefixMatches {
   count = 0
   /** Whether `host` or `disk` may be other than zero; set by whoever writes there. */
@@ -33,7 +37,11 @@ export class PrefixMatches {
 
   clear(): void {
     const { count, holders, device, host, disk } = this
-    for (let i = 0; i < count; i++) device[holders[i] as number] = 0
+    if (count >= FILL_MIN && FILL_PER_HOLDER * count > device.length) {
+      device.fill(0)
+    } else {
+      for (let i = 0; i < count; i++) device[holders[i] as number] = 0
+    }
     for (let i = 0; this.hasLower && i < count; i++) {
       host[holders[i] as number] = 0
       disk[holders[i] as number] = 0

@@ -2,9 +2,11 @@
  * Where runs branch off others, and which runs have lost the block before them.
  *
  * A store has to look out for runs that begin in its middle only while there are such detached runs: engines that
- * evict chains from their ends never make one. Owns the `PARENT` field of runs and the `branched` bits of the arena.
+ * evict chains from their ends never make one. Owns the `PARENT` field of runs and the `BRANCHED` marks of the arena.
  */
+import { BRANCHED, MARK_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
+import { bitsBetween } from './block-set.ts'
 import { PARENT, RUN_STRIDE } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
 
@@ -29,8 +31,7 @@ export class RunBranches {
 
   /** Whether a run may begin with a block that follows the one at a position (-1: that begins a chain). */
   mayFollow(position: number): boolean {
-    if (position < 0 || this.detached > 0) return true
-    return ((this.#arena.branched[position >> 5] as number) & (1 << (position & 31))) !== 0
+    return position < 0 || this.detached > 0 || this.#arena.isMarked(position, BRANCHED)
   }
 
   /** The block before the run is at a position. */
@@ -38,8 +39,7 @@ export class RunBranches {
     this.leave(run)
     this.#runs.records[run * RUN_STRIDE + PARENT] = position + 1
     this.#children.set(position, (this.#children.get(position) ?? 0) + 1)
-    const { branched } = this.#arena
-    branched[position >> 5] = (branched[position >> 5] as number) | (1 << (position & 31))
+    this.#arena.mark(position, BRANCHED)
   }
 
   /** The block before the run is not in the index, or not any more. */
@@ -66,8 +66,7 @@ export class RunBranches {
       return
     }
     this.#children.delete(position)
-    const { branched } = this.#arena
-    branched[position >> 5] = (branched[position >> 5] as number) & ~(1 << (position & 31))
+    this.#arena.unmark(position, BRANCHED)
   }
 
   /** The blocks at [from, to) go: detaches the runs that begin after one of them. Rare, so it may look at all runs. */
@@ -81,11 +80,11 @@ export class RunBranches {
   }
 
   #hasBranch(from: number, to: number): boolean {
-    const { branched } = this.#arena
+    const { marks } = this.#arena
     while (from < to) {
       const stop = Math.min(to, (from | 31) + 1)
-      const range = stop - from === 32 ? -1 : ((1 << (stop - from)) - 1) << (from & 31)
-      if (((branched[from >> 5] as number) & range) !== 0) return true
+      const branched = marks[MARK_STRIDE * (from >> 5) + BRANCHED] as number
+      if ((branched & bitsBetween(from, stop)) !== 0) return true
       from = stop
     }
     return false

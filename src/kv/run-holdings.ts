@@ -1,20 +1,23 @@
 /**
- * Who holds which stretch of which run: gaining one, losing one, and dropping blocks that nobody holds.
+ * Who holds which blocks of which run: gaining some, losing some, and dropping blocks that nobody holds.
  *
- * Owns: the intervals, their number by holder, and the count of (holder, block) entries.
- * Invariant: the intervals of one holder in one run neither overlap nor touch; a run's first and last block have a
- * holder. Blocks in the middle of a run that nobody holds stay until an end comes to them.
+ * Owns: the holdings, the runs of each holder, and the count of (holder, block) entries. A holding is nearly always a
+ * head of the run, of which only the end is kept; what was evicted in another order than from its end is a `BlockSet`.
+ * Invariant: a run's first and last block have a holder. Blocks in its middle that nobody holds stay until an end
+ * comes to them.
  */
+import { BlockSets } from './block-sets.ts'
 import { HolderRuns } from './holder-runs.ts'
 import type { RunBlocks } from './run-blocks.ts'
-import { COUNT, END, INTERVAL, RUN_STRIDE, START } from './run-store.ts'
+import { COUNT, END, HOLDING, RUN_STRIDE, START } from './run-store.ts'
 
-/** Intervals that are looked through to learn whether another one ends where an anchor is dropped. */
+/** Holdings that are looked through to learn whether another one ends where an anchor is dropped. */
 const SHARED_END_MAX = 8
 
 export class RunHoldings {
   readonly holders: HolderRuns
   readonly #blocks: RunBlocks
+  readonly #sets = new BlockSets()
   entries = 0
 
   constructor(blocks: RunBlocks) {
@@ -22,97 +25,159 @@ export class RunHoldings {
     this.holders = new HolderRuns(blocks.runs)
   }
 
+  get bytes(): number {
+    return this.holders.bytes + this.#sets.bytes
+  }
+
+  /** The first offset from `at` on that a holding lacks; `held` is its second word, `at` not before the run's start. */
+  endOf(held: number, at: number): number {
+    if (held < 0) return this.#sets.at(~held).endOf(at)
+    return held > at ? held : at
+  }
+
+  /** One more than the last offset of a holding. */
+  highOf(held: number): number {
+    return held < 0 ? this.#sets.at(~held).high : held
+  }
+
+  /** Blocks of a holding in a run. */
+  countOf(run: number, held: number): number {
+    if (held < 0) return this.#sets.at(~held).count
+    return held - (this.#blocks.runs.records[run * RUN_STRIDE + START] as number)
+  }
+
+  /** Whether the holder has the block at an offset of a run. */
+  has(run: number, holder: number, at: number): boolean {
+    const { runs } = this.#blocks
+    const k = runs.holdingOf(run, holder)
+    return k >= 0 && this.endOf(runs.holdings(run)[k + 1] as number, at) > at
+  }
+
   /** The holder has [from, to) of a run as well. */
   cover(run: number, holder: number, from: number, to: number): void {
     const { runs } = this.#blocks
-    const list = runs.intervals(run)
-    let k = runs.firstInterval(run)
-    const last = k + INTERVAL * (runs.records[run * RUN_STRIDE + COUNT] as number)
-    for (; k < last; k += INTERVAL) {
-      if (list[k] === holder && (list[k + 1] as number) <= to && (list[k + 2] as number) >= from) {
-        break
-      }
-    }
-    if (k === last) {
-      runs.add(run, holder, from, to)
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    const k = runs.holdingOf(run, holder)
+    if (k < 0) {
+      runs.add(run, holder, from === start ? to : ~this.#sets.create(start, from, to))
       this.entries += to - from
       this.holders.entered(holder, run, this.#blocks.isSparse(run))
       return
     }
-    const oldFrom = list[k + 1] as number
-    const oldTo = list[k + 2] as number
-    if (oldFrom <= from && oldTo >= to) return
-    list[k + 1] = Math.min(oldFrom, from)
-    list[k + 2] = Math.max(oldTo, to)
-    this.entries += (list[k + 2] as number) - (list[k + 1] as number) - (oldTo - oldFrom)
-    this.#join(run, k, last)
+    const list = runs.holdings(run)
+    const held = list[k + 1] as number
+    if (held >= from) {
+      if (held >= to) return
+      list[k + 1] = to
+      this.entries += to - held
+      return
+    }
+    const set = held < 0 ? ~held : this.#sets.create(start, start, held)
+    this.entries += this.#sets.at(set).add(from, to)
+    list[k + 1] = this.#simplest(set, start)
   }
 
-  /** An interval has grown: takes in those of the same holder, behind it in the list, that it now touches. */
-  #join(run: number, grown: number, last: number): void {
+  /**
+   * The holder loses those of [from, to) that it has, by the holding at an index of the run's list; returns how many.
+   * It has the first or the last of them, and where its holding is a head of the run, it has them all.
+   */
+  cut(run: number, holder: number, k: number, from: number, to: number): number {
     const { runs } = this.#blocks
-    const list = runs.intervals(run)
-    const holder = list[grown] as number
-    for (let k = grown + INTERVAL; k < last;) {
-      const from = list[grown + 1] as number
-      const to = list[grown + 2] as number
-      const otherFrom = list[k + 1] as number
-      const otherTo = list[k + 2] as number
-      if (list[k] !== holder || otherFrom > to || otherTo < from) {
-        k += INTERVAL
-        continue
-      }
-      const joinedFrom = Math.min(from, otherFrom)
-      const joinedTo = Math.max(to, otherTo)
-      this.entries += joinedTo - joinedFrom - (to - from) - (otherTo - otherFrom)
-      list[grown + 1] = joinedFrom
-      list[grown + 2] = joinedTo
-      last -= INTERVAL
-      list.copyWithin(k, last, last + INTERVAL)
-      runs.dropLast(run)
-      this.holders.left(holder, this.#blocks.isSparse(run))
-    }
-  }
-
-  /** The holder loses [from, to) of the interval at an index of the run's list. */
-  cut(run: number, holder: number, interval: number, from: number, to: number): void {
-    const { runs } = this.#blocks
-    const list = runs.intervals(run)
-    const oldFrom = list[interval + 1] as number
-    const oldTo = list[interval + 2] as number
-    this.entries -= to - from
-    if (from === oldFrom && to === oldTo) {
-      runs.remove(run, interval)
-      this.holders.left(holder, this.#blocks.isSparse(run))
-    } else if (from === oldFrom) list[interval + 1] = to
-    else {
-      list[interval + 2] = from
-      if (to < oldTo) {
-        runs.add(run, holder, to, oldTo)
-        this.holders.entered(holder, run, this.#blocks.isSparse(run))
-      }
-    }
     const record = run * RUN_STRIDE
-    if (runs.records[record + COUNT] === 0) this.#blocks.free(run)
+    const list = runs.holdings(run)
+    const start = runs.records[record + START] as number
+    const end = runs.records[record + END] as number
+    const held = list[k + 1] as number
+    let gone = to - from
+    if (held === to && from > start) {
+      list[k + 1] = from
+      if (runs.records[record + COUNT] === 1) {
+        this.entries -= gone
+        this.#blocks.trimTail(run, from)
+        return gone
+      }
+    } else if (held === to) this.#leave(run, holder, k)
     else {
-      if (to === runs.records[record + END]) this.#blocks.trimTail(run, runs.highest(run))
-      if (from === runs.records[record + START]) this.#blocks.trimHead(run, runs.lowest(run))
+      const set = held < 0 ? ~held : this.#sets.create(start, start, held)
+      gone = this.#sets.at(set).delete(from, to)
+      list[k + 1] = this.#simplest(set, start)
+      if (list[k + 1] === start) this.#leave(run, holder, k)
     }
+    this.entries -= gone
+    this.#trim(run, from === start, to === end)
+    return gone
+  }
+
+  /** The second word of a holding of the blocks of a set. */
+  #simplest(set: number, start: number): number {
+    const blocks = this.#sets.at(set)
+    if (blocks.count > 0 && (!blocks.isStretch || blocks.low !== start)) return ~set
+    this.#sets.release(set)
+    return blocks.count === 0 ? start : blocks.high
+  }
+
+  #leave(run: number, holder: number, k: number): void {
+    this.#blocks.runs.remove(run, k)
+    this.holders.left(holder, this.#blocks.isSparse(run))
+  }
+
+  /** Drops the blocks at the ends that nobody holds. */
+  #trim(run: number, isHead: boolean, isTail: boolean): void {
+    const { runs } = this.#blocks
+    const record = run * RUN_STRIDE
+    if (runs.records[record + COUNT] === 0) {
+      this.#blocks.free(run)
+      return
+    }
+    if (isTail) this.#blocks.trimTail(run, this.highest(run))
+    if (!isHead) return
+    const start = this.lowest(run)
+    if (start === runs.records[record + START]) return
+    this.#blocks.trimHead(run, start)
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[record + COUNT] as number)
+    for (; k < last; k += HOLDING) list[k + 1] = this.#simplest(~(list[k + 1] as number), start)
+  }
+
+  /** The first offset that somebody holds; the run has at least one holding. */
+  lowest(run: number): number {
+    const { runs } = this.#blocks
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    let lowest = Infinity
+    for (; k < last; k += HOLDING) {
+      const held = list[k + 1] as number
+      if (held >= 0) return runs.records[run * RUN_STRIDE + START] as number
+      lowest = Math.min(lowest, this.#sets.at(~held).low)
+    }
+    return lowest
+  }
+
+  /** One more than the last offset that somebody holds. */
+  highest(run: number): number {
+    const { runs } = this.#blocks
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    let highest = 0
+    for (; k < last; k += HOLDING) highest = Math.max(highest, this.highOf(list[k + 1] as number))
+    return highest
   }
 
   /** The holder loses everything. */
   removeHolder(holder: number): void {
     const { runs } = this.#blocks
     const { list, count } = this.holders.of(holder)
-    for (let k = 0; k < count; k++) {
-      const run = list[k] as number
-      for (;;) {
-        const interval = runs.isFree(run) ? -1 : runs.anyInterval(run, holder)
-        if (interval < 0) break
-        const intervals = runs.intervals(run)
-        const from = intervals[interval + 1] as number
-        this.cut(run, holder, interval, from, intervals[interval + 2] as number)
-      }
+    for (let i = 0; i < count; i++) {
+      const run = list[i] as number
+      const k = runs.holdingOf(run, holder)
+      const held = runs.holdings(run)[k + 1] as number
+      this.entries -= this.countOf(run, held)
+      if (held < 0) this.#sets.release(~held)
+      this.#leave(run, holder, k)
+      this.#trim(run, true, true)
     }
     this.holders.forget(holder)
   }
@@ -121,23 +186,30 @@ export class RunHoldings {
   densify(run: number): number {
     const { runs } = this.#blocks
     if (!this.#blocks.isSparse(run)) return 0
-    const list = runs.intervals(run)
-    let k = runs.firstInterval(run)
-    const last = k + INTERVAL * (runs.records[run * RUN_STRIDE + COUNT] as number)
-    for (; k < last; k += INTERVAL) this.holders.densified(list[k] as number)
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    for (; k < last; k += HOLDING) this.holders.densified(list[k] as number)
     return this.#blocks.densify(run)
   }
 
-  /** Forgets the anchor of what was an interval's last block, when no other interval ends there. */
+  /** Forgets the anchor of what was a holding's last block, when no other one ends there. */
   dropEnd(run: number, end: number, position: number): void {
     const { runs, anchors } = this.#blocks
-    if (!this.#blocks.isSparse(run)) return
-    if ((runs.records[run * RUN_STRIDE + START] as number) === end - 1) return
-    const count = runs.records[run * RUN_STRIDE + COUNT] as number
+    const { records } = runs
+    const record = run * RUN_STRIDE
+    if (records[record + START] === end - 1 || !this.#blocks.isSparse(run)) return
+    const count = records[record + COUNT] as number
     if (count > SHARED_END_MAX) return
-    const list = runs.intervals(run)
-    let k = runs.firstInterval(run)
-    for (const last = k + INTERVAL * count; k < last; k += INTERVAL) if (list[k + 2] === end) return
+    if (count === 1) {
+      anchors.drop(position)
+      return
+    }
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    for (const last = k + HOLDING * count; k < last; k += HOLDING) {
+      if (this.highOf(list[k + 1] as number) === end) return
+    }
     anchors.drop(position)
   }
 }

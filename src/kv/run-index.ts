@@ -1,8 +1,8 @@
 /**
- * The event-driven index of one storage tier: chains of blocks as runs on typed arrays, holdings as intervals.
+ * The event-driven index of one storage tier: chains of blocks as runs on typed arrays, holdings as ends of runs.
  *
- * Owns: what `stored` and `removed` do, and the walk of a query. A stored or removed stretch is one change of an
- * interval, whatever its length. There is no tree: a sequence hash names its whole prefix, so a query that leaves a
+ * Owns: what `stored` and `removed` do, and the walk of a query. A stored or removed stretch is one change of a
+ * holding, whatever its length. There is no tree: a sequence hash names its whole prefix, so a query that leaves a
  * run is continued by one look-up of its next hash, and equality at the end of a page means equality of the page.
  *
  * Invariants: a block lies in at most one run; its predecessor is the one before it, unless it begins the run; every
@@ -13,49 +13,37 @@ import type { ApplyOutcome } from './prefix-index.ts'
 import type { PrefixMatches } from './prefix-matches.ts'
 import { RunBlocks } from './run-blocks.ts'
 import { RunHoldings } from './run-holdings.ts'
-import { COUNT, END, INTERVAL, RUN_STRIDE } from './run-store.ts'
+import { RunSearch } from './run-search.ts'
+import { COUNT, END, HOLDING, RUN_STRIDE, START } from './run-store.ts'
 
 export interface RunIndexOptions {
   /** Different blocks that the tier can hold, rounded up to pages. */
   readonly blocksMax: number
   /**
    * Anchors every block and takes stores after a parent that is not known: for the lower tiers, where chains need not
-   * begin at the root. Otherwise only ends of intervals and points where queries left a run are anchored.
+   * begin at the root. Otherwise only ends of holdings and points where queries left a run are anchored.
    */
   readonly hasOrphans: boolean
   /** Blocks that may be looked through before runs are made dense, besides 16 for each stored block. */
   readonly scanFreeBlocks?: number
 }
 
-/** After which block, at which offset of which run, a store goes on; -1 where there is none. */
-interface Place {
-  readonly run: number
-  readonly at: number
-  readonly position: number
-  /** There is a block before, but it is not known. */
-  readonly isOrphan: boolean
-}
-
 const SCAN_FREE_DEFAULT = 1 << 18
-const SCAN_PER_STORED = 16
-/** Blocks that one failed search may anchor. */
-const DENSIFY_STEP = 1 << 13
 
 export class RunIndex {
   readonly parts: { readonly blocks: RunBlocks; readonly holdings: RunHoldings }
   readonly #blocks: RunBlocks
   readonly #holdings: RunHoldings
   readonly #hasOrphans: boolean
-  readonly #scanFree: number
-  #scanned = 0
-  #scans = 0
+  readonly #search: RunSearch
 
   constructor(options: RunIndexOptions) {
     this.#blocks = new RunBlocks(options.blocksMax)
     this.#holdings = new RunHoldings(this.#blocks)
     this.parts = { blocks: this.#blocks, holdings: this.#holdings }
     this.#hasOrphans = options.hasOrphans
-    this.#scanFree = options.scanFreeBlocks ?? SCAN_FREE_DEFAULT
+    const { scanFreeBlocks = SCAN_FREE_DEFAULT } = options
+    this.#search = new RunSearch(this.#blocks, this.#holdings, scanFreeBlocks)
   }
 
   get entries(): number {
@@ -67,21 +55,18 @@ export class RunIndex {
   }
 
   get bytes(): number {
-    return this.#blocks.bytes + this.#holdings.holders.bytes
+    return this.#blocks.bytes + this.#holdings.bytes
   }
 
   /** Searches that the anchors did not answer. */
   get scans(): number {
-    return this.#scans
+    return this.#search.scans
   }
 
   /** Whether the holder has the block. */
   holds(holder: number, low: number, high: number): boolean {
     this.#holdings.holders.reserve(holder)
-    const position = this.#locate(low, high, holder)
-    if (position < 0) return false
-    const { arena, runs } = this.#blocks
-    return runs.intervalAt(this.#blocks.runOf(position), holder, arena.offsetOf(position)) >= 0
+    return this.#holdsAt(this.#search.locate(low | 0, high | 0, holder, 'newest'), holder)
   }
 
   store(
@@ -90,68 +75,89 @@ export class RunIndex {
     hashes: Uint32Array,
   ): ApplyOutcome {
     this.#holdings.holders.reserve(holder)
-    let run = -1
-    let at = 0
-    let position = -1
-    if (parent !== null) {
-      position = this.#locate(parent[0], parent[1], holder)
-      if (position >= 0) {
-        run = this.#blocks.runOf(position)
-        at = this.#blocks.arena.offsetOf(position)
-      }
-      const isHeld = position >= 0 && this.#blocks.runs.intervalAt(run, holder, at) >= 0
-      if (!isHeld && !this.#hasOrphans) return 'parent-not-found'
-      at += 1
+    const before =
+      parent === null ? -1 : this.#search.locate(parent[0] | 0, parent[1] | 0, holder, 'newest')
+    if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
+      return 'parent-not-found'
     }
     if (hashes.length === 0) return 'applied'
     if (!this.#blocks.hasRoom(hashes)) return 'capacity-exhausted'
-    this.#place(holder, hashes, { run, at, position, isOrphan: parent !== null && position < 0 })
+    if (before >= 0 && this.#blocks.isOpenEnd(before)) this.#grow(holder, hashes, before)
+    else this.#place(holder, hashes, before, parent !== null && before < 0)
     return 'applied'
   }
 
-  /** Walks and adds the blocks from a place on. */
-  #place(holder: number, hashes: Uint32Array, place: Place): void {
-    const { anchors, arena, branches, runs } = this.#blocks
+  #holdsAt(position: number, holder: number): boolean {
+    if (position < 0) return false
+    const { arena } = this.#blocks
+    return this.#holdings.has(arena.runOf(position), holder, arena.offsetOf(position))
+  }
+
+  /** Adds blocks after the last one of a run, which is what most events are about: nothing else can follow there. */
+  #grow(holder: number, hashes: Uint32Array, before: number): void {
+    const { anchors, arena, reader, runs } = this.#blocks
+    const run = arena.runOf(before)
+    const end = runs.records[run * RUN_STRIDE + END] as number
     const count = hashes.length >> 1
-    let { run, at, position: before } = place
+    this.#blocks.append(run, hashes, 0, count)
+    this.#holdings.cover(run, holder, end, end + count)
+    this.#holdings.dropEnd(run, end, before)
+    anchors.add(reader.lastOf(run))
+  }
+
+  /** Walks and adds the blocks that follow the one at a position (-1: none, or, of an orphan, one that is not known). */
+  #place(holder: number, hashes: Uint32Array, before: number, isOrphan: boolean): void {
+    const { anchors, arena, branches, reader, runs } = this.#blocks
+    const count = hashes.length >> 1
+    let run = -1
+    let at = 0
+    let end = 0
     let page = before >> PAGE_BITS
-    if (run >= 0 && (at & PAGE_MASK) === 0) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
+    if (before >= 0) {
+      run = arena.runOf(before)
+      at = arena.offsetOf(before) + 1
+      end = runs.records[run * RUN_STRIDE + END] as number
+      if ((at & PAGE_MASK) === 0) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
+    }
     for (let i = 0; i < count;) {
-      const end = run < 0 ? 0 : (runs.records[run * RUN_STRIDE + END] as number)
-      if (run >= 0 && at < end) {
-        const equal = this.#blocks.match(page, at, Math.min(end - at, count - i), hashes, i)
+      if (at < end) {
+        const equal = reader.match(page, at, Math.min(end - at, count - i), hashes, i)
         if (equal > 0) {
           this.#holdings.cover(run, holder, at, at + equal)
           i += equal
           at += equal
-          before = (this.#blocks.matchedPage << PAGE_BITS) + ((at - 1) & PAGE_MASK)
+          before = (reader.matchedPage << PAGE_BITS) + ((at - 1) & PAGE_MASK)
+          page = reader.matchedPage
+          if (i === count) break
+        }
+      }
+      if (branches.mayFollow(before)) {
+        const start = anchors.lookup(
+          (hashes[2 * i] as number) | 0,
+          (hashes[2 * i + 1] as number) | 0,
+        )
+        if (start >= 0) {
+          run = arena.runOf(start)
+          at = arena.offsetOf(start)
+          end = runs.records[run * RUN_STRIDE + END] as number
+          page = start >> PAGE_BITS
+          if (before >= 0 && branches.isDetached(run)) branches.attach(run, before)
           continue
         }
       }
-      const start = branches.mayFollow(before)
-        ? anchors.lookup(hashes[2 * i] as number, hashes[2 * i + 1] as number)
-        : -1
-      if (start >= 0) {
-        run = this.#blocks.runOf(start)
-        at = arena.offsetOf(start)
-        page = start >> PAGE_BITS
-        if (before >= 0 && branches.isDetached(run)) branches.attach(run, before)
-        continue
-      }
-      const stop = this.#blocks.nextStart(hashes, i + 1)
-      const isNew = run < 0 || at < end
-      if (isNew) {
-        run = runs.create(this.#hasOrphans)
+      if (run < 0 || at < end) {
+        run = runs.create(this.#hasOrphans || this.#search.isTooMuch)
         at = 0
         if (before >= 0) branches.attach(run, before)
-        else if (place.isOrphan) branches.detach(run)
+        else if (isOrphan) branches.detach(run)
       }
+      const stop = this.#blocks.nextStart(hashes, i + 1)
       this.#blocks.append(run, hashes, i, stop - i)
-      this.#holdings.cover(run, holder, at, at + stop - i)
-      if (!isNew && i === 0) this.#holdings.dropEnd(run, at, before)
-      at += stop - i
+      end = at + stop - i
+      this.#holdings.cover(run, holder, at, end)
+      at = end
       i = stop
-      before = this.#blocks.lastOf(run)
+      before = reader.lastOf(run)
     }
     anchors.add(before)
   }
@@ -159,49 +165,62 @@ export class RunIndex {
   /** 'block-not-found' when some hash was not held; the others are removed all the same. */
   remove(holder: number, hashes: Uint32Array): ApplyOutcome {
     const count = hashes.length >> 1
-    const { anchors, arena, runs } = this.#blocks
+    const { arena, reader, runs } = this.#blocks
     this.#holdings.holders.reserve(holder)
-    let outcome: ApplyOutcome = 'applied'
+    let missing = 0
     for (let i = 0; i < count;) {
-      const position = this.#locate(hashes[2 * i] as number, hashes[2 * i + 1] as number, holder)
+      const { scans } = this.#search
+      const position = this.#search.locate(
+        (hashes[2 * i] as number) | 0,
+        (hashes[2 * i + 1] as number) | 0,
+        holder,
+        'oldest',
+      )
+      const run = position < 0 ? -1 : arena.runOf(position)
+      const k = run < 0 ? -1 : runs.holdingOf(run, holder)
       i += 1
-      const run = position < 0 ? -1 : this.#blocks.runOf(position)
-      let first = position < 0 ? 0 : arena.offsetOf(position)
-      const interval = run < 0 ? -1 : runs.intervalAt(run, holder, first)
-      if (interval < 0) {
-        outcome = 'block-not-found'
+      if (k < 0) {
+        missing += 1
         continue
       }
-      const list = runs.intervals(run)
-      const from = list[interval + 1] as number
-      const to = list[interval + 2] as number
-      const page = position >> PAGE_BITS
-      let stop = first + 1
+      const at = arena.offsetOf(position)
+      const held = runs.holdings(run)[k + 1] as number
+      let from = at
+      let to = this.#holdings.endOf(held, at)
+      if (to === at) {
+        missing += 1
+        continue
+      }
       // Engines evict a chain from its end, so the next hashes are mostly the blocks before this one.
-      const back = this.#blocks.matchBackward(
-        page,
-        first,
-        Math.min(count - i, first - from),
-        hashes,
-        i,
-      )
+      let page = position >> PAGE_BITS
+      const start = runs.records[run * RUN_STRIDE + START] as number
+      const back = reader.matchBackward(page, at, Math.min(count - i, at - start), hashes, i)
       if (back > 0) {
-        first -= back
+        from -= back
+        to = at + 1
         i += back
+        page = reader.matchedPage
       } else {
-        const limit = Math.min(count - i, to - stop)
-        const onward = this.#blocks.matchForward(page, stop, limit, hashes, i)
-        stop += onward
-        i += onward
+        const limit = Math.min(count - i, to - at - 1)
+        to = at + 1 + reader.matchForward(page, at + 1, limit, hashes, i)
+        i += to - at - 1
       }
-      // The next event of this holder will name one of the new ends.
-      if (this.#blocks.isSparse(run)) {
-        if (first > from) anchors.add(this.#blocks.positionNear(page, first - 1))
-        if (stop < to) anchors.add(this.#blocks.positionNear(page, stop))
-      }
-      this.#holdings.cut(run, holder, interval, first, stop)
+      // One from the middle, searched for: this run is evicted in no order, so each of its blocks will be asked for.
+      if (to - from === 1 && from > start && this.#search.scans > scans) this.#holdings.densify(run)
+      if (this.#blocks.isSparse(run)) this.#anchorEnds(run, held, page, from, to)
+      missing += to - from - this.#holdings.cut(run, holder, k, from, to)
     }
-    return outcome
+    return missing === 0 ? 'applied' : 'block-not-found'
+  }
+
+  /** A holding is about to lose [from, to): the next event of its holder will name one of the new ends. */
+  #anchorEnds(run: number, held: number, page: number, from: number, to: number): void {
+    const { anchors, reader, runs } = this.#blocks
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    if (from > start && this.#holdings.endOf(held, from - 1) >= from) {
+      anchors.add(reader.positionNear(page, from - 1))
+    }
+    if (this.#holdings.endOf(held, to) > to) anchors.add(reader.positionNear(page, to))
   }
 
   removeHolder(holder: number): void {
@@ -212,46 +231,43 @@ export class RunIndex {
   /** Sets `matches.device`; the caller has cleared `matches`. */
   find(hashes: Uint32Array, matches: PrefixMatches): void {
     matches.reserve(this.#holdings.holders.holderCount)
-    const { anchors, arena, runs } = this.#blocks
+    const { anchors, arena, branches, reader, runs } = this.#blocks
     const count = hashes.length >> 1
     const { device, holders } = matches
     let found = 0
     for (let i = 0; i < count;) {
-      const position = anchors.lookup(hashes[2 * i] as number, hashes[2 * i + 1] as number)
+      const position = anchors.lookup(
+        (hashes[2 * i] as number) | 0,
+        (hashes[2 * i + 1] as number) | 0,
+      )
       if (position < 0) break
-      const run = this.#blocks.runOf(position)
+      const run = arena.runOf(position)
       const at = arena.offsetOf(position)
       const end = runs.records[run * RUN_STRIDE + END] as number
       const limit = Math.min(end - at, count - i)
-      const stop = at + this.#blocks.match(position >> PAGE_BITS, at, limit, hashes, i)
-      const list = runs.intervals(run)
-      let k = runs.firstInterval(run)
-      const last = k + INTERVAL * (runs.records[run * RUN_STRIDE + COUNT] as number)
+      const stop = at + reader.match(position >> PAGE_BITS, at, limit, hashes, i)
+      const list = runs.holdings(run)
+      let k = runs.firstHolding(run)
+      const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
       const shift = at - i
       let isHeld = false
-      if (i === 0) {
-        for (; k < last; k += INTERVAL) {
-          const to = list[k + 2] as number
-          if ((list[k + 1] as number) > at || to <= at) continue
-          const holder = list[k] as number
-          device[holder] = (to < stop ? to : stop) - shift
-          holders[found++] = holder
-        }
-        isHeld = found > 0
-      } else {
-        for (; k < last; k += INTERVAL) {
-          const holder = list[k] as number
-          if (device[holder] !== i || (list[k + 1] as number) > at) continue
-          const to = list[k + 2] as number
-          if (to <= at) continue
-          device[holder] = (to < stop ? to : stop) - shift
-          isHeld = true
-        }
+      for (; k < last; k += HOLDING) {
+        const holder = list[k] as number
+        if (i > 0 && device[holder] !== i) continue
+        let to = list[k + 1] as number
+        if (to < 0) to = this.#holdings.endOf(to, at)
+        if (to <= at) continue
+        if (i === 0) holders[found++] = holder
+        device[holder] = (to < stop ? to : stop) - shift
+        isHeld = true
       }
       i = stop - shift
-      // The next store of this prompt will name the block before the point where it left the run.
-      if (stop < end)
-        anchors.add((this.#blocks.matchedPage << PAGE_BITS) + ((stop - 1) & PAGE_MASK))
+      if (stop < end) {
+        const before = (reader.matchedPage << PAGE_BITS) + ((stop - 1) & PAGE_MASK)
+        // The next store of this prompt will name the block before the point where it left the run.
+        anchors.add(before)
+        if (!branches.mayFollow(before)) break
+      }
       if (!isHeld) break
     }
     matches.count = found
@@ -269,65 +285,37 @@ export class RunIndex {
   ): void {
     if (this.entries === 0) return
     matches.hasLower = true
-    const { anchors, arena, runs } = this.#blocks
+    const { anchors, arena, reader, runs } = this.#blocks
     const count = hashes.length >> 1
     const { device } = matches
     for (let i = 0; i < count;) {
-      const position = anchors.lookup(hashes[2 * i] as number, hashes[2 * i + 1] as number)
+      const position = anchors.lookup(
+        (hashes[2 * i] as number) | 0,
+        (hashes[2 * i + 1] as number) | 0,
+      )
       if (position < 0) {
         i += 1
         continue
       }
-      const run = this.#blocks.runOf(position)
+      const run = arena.runOf(position)
       const at = arena.offsetOf(position)
       const limit = Math.min((runs.records[run * RUN_STRIDE + END] as number) - at, count - i)
-      const stop = at + this.#blocks.match(position >> PAGE_BITS, at, limit, hashes, i)
+      const stop = at + reader.match(position >> PAGE_BITS, at, limit, hashes, i)
       const shift = at - i
-      const list = runs.intervals(run)
-      let k = runs.firstInterval(run)
-      const last = k + INTERVAL * (runs.records[run * RUN_STRIDE + COUNT] as number)
-      for (; k < last; k += INTERVAL) {
+      const list = runs.holdings(run)
+      let k = runs.firstHolding(run)
+      const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+      for (; k < last; k += HOLDING) {
         const holder = list[k] as number
         const above = (device[holder] as number) + (upper === null ? 0 : (upper[holder] as number))
         const reached = above + (own[holder] as number)
-        const to = Math.min(list[k + 2] as number, stop) - shift
-        if ((list[k + 1] as number) - shift > reached || to <= reached) continue
+        if (reached < i || reached + shift >= stop) continue
+        const to = Math.min(this.#holdings.endOf(list[k + 1] as number, reached + shift), stop)
+        if (to - shift === reached) continue
         if (reached === 0) matches.add(holder)
-        own[holder] = to - above
+        own[holder] = to - shift - above
       }
       i = stop - shift
     }
-  }
-
-  /** Position of a block, surely found when the holder has it; the caller checks whether it does. */
-  #locate(low: number, high: number, holder: number): number {
-    const position = this.#blocks.anchors.lookup(low, high)
-    if (position >= 0 || this.#holdings.holders.sparseCount(holder) === 0) return position
-    return this.#scan(low, high, holder)
-  }
-
-  /** Looks through what the holder has: for events whose request never came by here, and for unknown hashes. */
-  #scan(low: number, high: number, holder: number): number {
-    const { list, count } = this.#holdings.holders.of(holder)
-    let found = -1
-    this.#scans += 1
-    this.#scanned += count
-    for (let k = 0; k < count && found < 0; k++) {
-      const run = list[k] as number
-      if (!this.#blocks.isSparse(run)) continue
-      found = this.#blocks.positionIn(run, low, high)
-      this.#scanned += this.#blocks.runs.length(run)
-    }
-    const isTooMuch = this.#scanned > this.#scanFree + SCAN_PER_STORED * this.#blocks.added
-    if (found >= 0) {
-      if (isTooMuch) this.#holdings.densify(this.#blocks.runOf(found))
-      else this.#blocks.anchors.add(found)
-    } else if (isTooMuch) {
-      let budget = DENSIFY_STEP
-      for (let k = 0; k < count && budget > 0; k++) {
-        budget -= this.#holdings.densify(list[k] as number)
-      }
-    }
-    return found
   }
 }

@@ -5,7 +5,7 @@ import { assert } from '../base/index.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunIndex } from './run-index.ts'
-import { COUNT, END, FIRST_PAGE, INTERVAL, PARENT, RUN_STRIDE, START } from './run-store.ts'
+import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
 
 /** Throws when one does not hold. */
 export function checkRuns(index: RunIndex): void {
@@ -16,16 +16,24 @@ export function checkRuns(index: RunIndex): void {
   let detached = 0
   for (let run = 0; run < runs.top; run++) {
     if (runs.isFree(run)) continue
-    assert(runs.lowest(run) === runs.records[run * RUN_STRIDE + START], 'the first block is held')
-    assert(runs.highest(run) === runs.records[run * RUN_STRIDE + END], 'the last block is held')
-    const list = runs.intervals(run)
-    let k = runs.firstInterval(run)
-    const last = k + INTERVAL * (runs.records[run * RUN_STRIDE + COUNT] as number)
-    for (; k < last; k += INTERVAL) entries += (list[k + 2] as number) - (list[k + 1] as number)
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    assert(holdings.lowest(run) === start, 'the first block is held')
+    assert(holdings.highest(run) === runs.records[run * RUN_STRIDE + END], 'the last block is held')
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    const seen = new Set<number>()
+    for (; k < last; k += HOLDING) {
+      const held = list[k + 1] as number
+      assert(held < 0 || held > start, 'no holding is empty')
+      assert(!seen.has(list[k] as number), 'a holder has one holding in a run')
+      seen.add(list[k] as number)
+      entries += holdings.countOf(run, held)
+    }
     blockCount += runs.length(run)
     const parent = runs.records[run * RUN_STRIDE + PARENT] as number
     if (parent < 0) detached += 1
-    if (parent > 0) assert(blocks.runOf(parent - 1) >= 0, `run ${run} follows a live block`)
+    if (parent > 0) assert(blocks.arena.runOf(parent - 1) >= 0, `run ${run} follows a live block`)
     checkBlocks(blocks, run)
   }
   assert(blockCount === blocks.count, `${blockCount} blocks, counted ${blocks.count}`)
@@ -43,10 +51,10 @@ function checkBlocks(blocks: RunBlocks, run: number): void {
   let page = runs.records[record + FIRST_PAGE] as number
   for (let at = start; at < end; at++) {
     const position = (page << PAGE_BITS) + (at & PAGE_MASK)
-    assert(blocks.runOf(position) === run, `page ${page} belongs to run ${run}`)
+    assert(arena.runOf(position) === run, `page ${page} belongs to run ${run}`)
     assert(arena.offsetOf(position) === at, `page ${page} is at its offset`)
-    const low = arena.hashes[2 * position] as number
-    const found = anchors.lookup(low, arena.hashes[2 * position + 1] as number)
+    const low = arena.words[2 * position] as number
+    const found = anchors.lookup(low, arena.words[2 * position + 1] as number)
     assert(found < 0 || found === position, `block ${position} is in one run only`)
     if (at === start || !blocks.isSparse(run)) assert(found >= 0, `block ${position} is anchored`)
     if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number

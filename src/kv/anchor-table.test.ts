@@ -1,0 +1,37 @@
+import fc from 'fast-check'
+import { expect, it } from 'vitest'
+import { AnchorTable } from './anchor-table.ts'
+import { BlockArena } from './block-arena.ts'
+
+it('AnchorTable - agrees with a map while it grows, moves and shrinks', () => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.tuple(fc.boolean(), fc.nat(2000), fc.nat(400)), { maxLength: 60 }),
+      (changes) => {
+        const arena = new BlockArena(4096)
+        // Few different words, so that many blocks agree in one half.
+        for (let i = 0; i < 8192; i++)
+          arena.hashes[i] = (i >> 1) % 97 === 0 ? 7 : Math.imul(i, 0x9e3779b1)
+        for (let i = 0; i < 4096; i++) arena.hashes[2 * i] = i
+        const table = new AnchorTable(arena)
+        const plain = new Set<number>()
+        for (const [isAdded, from, length] of changes) {
+          if (!isAdded) table.dropRange(from, from + length)
+          for (let at = from; at < from + length; at++) {
+            if (isAdded) table.add(at)
+            if (isAdded) plain.add(at)
+            else plain.delete(at)
+          }
+          expect(table.count).toBe(plain.size)
+          for (let at = 0; at < 2400; at += 11) {
+            const found = table.lookup(arena.words[2 * at] ?? 0, arena.words[2 * at + 1] ?? 0)
+            expect(found).toBe(plain.has(at) ? at : -1)
+          }
+        }
+        for (const at of plain) table.drop(at)
+        expect(table.count).toBe(0)
+      },
+    ),
+    { numRuns: 50 },
+  )
+})

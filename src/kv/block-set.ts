@@ -1,0 +1,122 @@
+/**
+ * Which blocks of a run a holder has, when they are not simply the first ones: one bit for each offset.
+ *
+ * Chains that are evicted from the front or in any order leave one; adding and taking a block is one bit.
+ */
+export class BlockSet {
+  #words: Int32Array
+  /** Number of the first word; a run only loses offsets before it, so that it stays the first. */
+  readonly #base: number
+  #count = 0
+  #low = 0
+  #high = 0
+
+  /** The blocks [from, to) of a run that begins at `start`. */
+  constructor(start: number, from: number, to: number) {
+    this.#base = start >> 5
+    this.#words = new Int32Array(((to - 1) >> 5) - this.#base + 1)
+    this.#low = from
+    this.add(from, to)
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  /** The first offset, and one more than the last; the set is not empty. */
+  get low(): number {
+    return this.#low
+  }
+
+  get high(): number {
+    return this.#high
+  }
+
+  get bytes(): number {
+    return this.#words.byteLength
+  }
+
+  /** Whether the set is one stretch without a gap. */
+  get isStretch(): boolean {
+    return this.#count === this.#high - this.#low
+  }
+
+  has(at: number): boolean {
+    if (at < this.#low || at >= this.#high) return false
+    return ((this.#words[(at >> 5) - this.#base] as number) & (1 << (at & 31))) !== 0
+  }
+
+  /** The first offset from `at` on that is not in the set. */
+  endOf(at: number): number {
+    while (this.has(at)) {
+      const left = ~(this.#words[(at >> 5) - this.#base] as number) >>> (at & 31)
+      if (left !== 0) return at + 31 - Math.clz32(left & -left)
+      at = (at | 31) + 1
+    }
+    return at
+  }
+
+  /** Adds [from, to); returns how many were missing. */
+  add(from: number, to: number): number {
+    this.#reserve(to)
+    const before = this.#count
+    for (let at = from; at < to;) {
+      const stop = Math.min(to, (at | 31) + 1)
+      const word = (at >> 5) - this.#base
+      const old = this.#words[word] as number
+      const missing = bitsBetween(at, stop) & ~old
+      this.#words[word] = old | missing
+      this.#count += bitCount(missing)
+      at = stop
+    }
+    this.#low = Math.min(this.#low, from)
+    this.#high = Math.max(this.#high, to)
+    return this.#count - before
+  }
+
+  /** Takes [from, to) away; returns how many were there. */
+  delete(from: number, to: number): number {
+    const before = this.#count
+    for (let at = Math.max(from, this.#low); at < to && at < this.#high;) {
+      const stop = Math.min(to, (at | 31) + 1)
+      const word = (at >> 5) - this.#base
+      const old = this.#words[word] as number
+      const gone = old & bitsBetween(at, stop)
+      this.#words[word] = old & ~gone
+      this.#count -= bitCount(gone)
+      at = stop
+    }
+    if (this.#count > 0) this.#tighten()
+    return before - this.#count
+  }
+
+  #tighten(): void {
+    const words = this.#words
+    let word = (this.#low >> 5) - this.#base
+    while (words[word] === 0) word += 1
+    const first = words[word] as number
+    this.#low = ((word + this.#base) << 5) + 31 - Math.clz32(first & -first)
+    word = ((this.#high - 1) >> 5) - this.#base
+    while (words[word] === 0) word -= 1
+    this.#high = ((word + this.#base) << 5) + 32 - Math.clz32(words[word] as number)
+  }
+
+  #reserve(to: number): void {
+    const length = ((to - 1) >> 5) - this.#base + 1
+    if (length <= this.#words.length) return
+    const words = new Int32Array(Math.max(length, 2 * this.#words.length))
+    words.set(this.#words)
+    this.#words = words
+  }
+}
+
+/** The bits [from, to) of the word that they lie in. */
+export function bitsBetween(from: number, to: number): number {
+  return to - from === 32 ? -1 : ((1 << (to - from)) - 1) << (from & 31)
+}
+
+function bitCount(word: number): number {
+  let sum = word - ((word >>> 1) & 0x55555555)
+  sum = (sum & 0x33333333) + ((sum >>> 2) & 0x33333333)
+  return Math.imul((sum + (sum >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
+}
