@@ -18,19 +18,20 @@ import type {
   ReplySink,
   RequestHandle,
 } from '../request/index.ts'
+import { DecodeSink } from './decode-sink.ts'
+import { planHandOver } from './hand-over-plan.ts'
 import {
   bootstrapFromResult,
-  bootstrapOf,
   decodeRequest,
   placedPrefillRequest,
   prefillRequest,
+  withoutWorkers,
 } from './leg-requests.ts'
 import type { HandOver } from './leg-requests.ts'
 import type { Leg } from './leg.ts'
 import type { Placement } from './placement.ts'
 import { PrefillSink } from './prefill-sink.ts'
 import type { RouterConfig } from './router-config.ts'
-import { mergeTopology } from './topology.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 export interface DisaggregatedParts {
@@ -90,7 +91,7 @@ export class DisaggregatedRequest implements RequestHandle {
   // Prefill
 
   #placePrefill(): void {
-    const wanted = prefillRequest(this.#excludingFailed())
+    const wanted = prefillRequest(withoutWorkers(this.#request, this.#failedPrefills))
     this.#stopWaiting = this.#parts.prefill.acquire(
       wanted,
       'prefill',
@@ -102,18 +103,11 @@ export class DisaggregatedRequest implements RequestHandle {
     )
   }
 
-  #excludingFailed(): GenerateRequest {
-    if (this.#failedPrefills.length === 0) return this.#request
-    const { routing } = this.#request
-    const excludedWorkerIds = [...(routing.excludedWorkerIds ?? []), ...this.#failedPrefills]
-    return { ...this.#request, routing: { ...routing, excludedWorkerIds } }
-  }
-
   #prefillPlaced(wanted: GenerateRequest, placement: Placement): void {
     const { selection } = placement
     let handOver: HandOver
     try {
-      handOver = this.#prepare(placement)
+      handOver = planHandOver(this.#parts, this.#request, selection)
     } catch (thrown) {
       placement.release()
       this.#fail(BatonError.from(thrown))
@@ -146,21 +140,6 @@ export class DisaggregatedRequest implements RequestHandle {
     const leg = placement.dispatch(request, sink)
     if (!sink.isDone) this.#prefillLeg = leg
     if (!this.#ended) this.#placeDecode(handOver)
-  }
-
-  /** Before anything runs: constraints that decode must meet, and whether anybody can. Throws. */
-  #prepare(placement: Placement): HandOver {
-    const { config, random, decode } = this.#parts
-    const { card, dpRank, workerId } = placement.selection
-    const before = this.#request.routing
-    const merged = mergeTopology(before, card, config.topology)
-    const routing = { ...merged, prefillWorkerId: workerId, prefillDpRank: dpRank }
-    if (merged.requiredTaints !== before.requiredTaints) {
-      const answer = decode.peek({ ...this.#request, routing }, 'decode')
-      if (answer.kind === 'refused' && !answer.overloaded) throw answer.error
-    }
-    const bootstrap = bootstrapOf(card, dpRank, random)
-    return bootstrap === null ? { routing } : { routing, bootstrap }
   }
 
   #prefillRefused(error: BatonError): void {
@@ -304,21 +283,13 @@ export class DisaggregatedRequest implements RequestHandle {
   /** The client's own sink; only a failure has to be seen, to end a prefill that still runs. */
   #decodeSink(): ReplySink {
     if (this.#prefillLeg === null && this.#cancelled === null) return this.#sink
-    const sink = this.#sink
-    return {
-      onToken: (tokenId) => {
-        if (!this.#ended) sink.onToken(tokenId)
-      },
-      onChunk: (chunk) => {
-        if (this.#ended) return
-        if (chunk.finish !== undefined) this.#ended = true
-        sink.onChunk(chunk)
+    return new DecodeSink(this.#sink, {
+      isEnded: () => this.#ended,
+      onEnd: () => {
+        this.#ended = true
       },
       onError: (error) => this.#endWith(error),
-      onRouted: (event) => {
-        if (!this.#ended) sink.onRouted?.(event)
-      },
-    }
+    })
   }
 
   // Ends

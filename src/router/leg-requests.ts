@@ -2,7 +2,7 @@
  * What each leg is sent: the prefill leg makes one token, the decode leg has the client's own limits and the hand-over.
  */
 import { randomInt } from '../base/index.ts'
-import type { Random } from '../base/index.ts'
+import type { Random, WorkerId } from '../base/index.ts'
 import type {
   BootstrapInfo,
   GenerateRequest,
@@ -20,6 +20,17 @@ export function prefillRequest(request: GenerateRequest): GenerateRequest {
     ...request,
     stop: minTokens === undefined ? stop : { ...stop, minTokens: Math.min(minTokens, 1) },
   }
+}
+
+/** The same request, but not to these workers. */
+export function withoutWorkers(
+  request: GenerateRequest,
+  workerIds: readonly WorkerId[],
+): GenerateRequest {
+  if (workerIds.length === 0) return request
+  const { routing } = request
+  const excludedWorkerIds = [...(routing.excludedWorkerIds ?? []), ...workerIds]
+  return { ...request, routing: { ...routing, excludedWorkerIds } }
 }
 
 /** The prefill request once its worker is known. */

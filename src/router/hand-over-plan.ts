@@ -1,0 +1,35 @@
+/**
+ * What decode will be told, worked out before prefill runs: where the KV comes from, which constraints follow from that,
+ * and whether anybody can meet them.
+ */
+import type { Random } from '../base/index.ts'
+import type { GenerateRequest } from '../request/index.ts'
+import { bootstrapOf } from './leg-requests.ts'
+import type { HandOver } from './leg-requests.ts'
+import type { RouterConfig } from './router-config.ts'
+import type { Selection } from './selection.ts'
+import { mergeTopology } from './topology.ts'
+import type { WorkerRouter } from './worker-router.ts'
+
+interface HandOverPools {
+  readonly decode: WorkerRouter
+  readonly config: RouterConfig
+  readonly random: Random
+}
+
+/** Throws when a required constraint cannot be met: fails closed, nothing has run yet. */
+export function planHandOver(
+  { config, random, decode }: HandOverPools,
+  request: GenerateRequest,
+  { card, dpRank, workerId }: Selection,
+): HandOver {
+  const before = request.routing
+  const merged = mergeTopology(before, card, config.topology)
+  const routing = { ...merged, prefillWorkerId: workerId, prefillDpRank: dpRank }
+  if (merged.requiredTaints !== before.requiredTaints) {
+    const answer = decode.peek({ ...request, routing }, 'decode')
+    if (answer.kind === 'refused' && !answer.overloaded) throw answer.error
+  }
+  const bootstrap = bootstrapOf(card, dpRank, random)
+  return bootstrap === null ? { routing } : { routing, bootstrap }
+}
