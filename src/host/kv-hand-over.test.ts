@@ -18,6 +18,7 @@ import { MemoryDiscovery } from './discovery/memory-discovery.ts'
 import { LlamaCppEngine } from './engines/llamacpp/index.ts'
 import { HostedWorker } from './hosted-worker.ts'
 import { openKvTcp } from './open-kv.ts'
+import { WorkerMetrics } from './worker-metrics.ts'
 import { osClock } from './os-clock.ts'
 import { TcpRequestPlane } from './planes/tcp-request-plane.ts'
 import { until } from '../../test/until.ts'
@@ -152,6 +153,14 @@ const decodeOf = (request: GenerateRequest, kvOffer: KvOffer): GenerateRequest =
 const only = <K extends WorkerEvent['kind']>(events: WorkerEvent[], kind: K) =>
   events.filter((event): event is Extract<WorkerEvent, { kind: K }> => event.kind === kind)
 
+/** The metric that these events add up to. */
+async function heldBytesOf(events: readonly WorkerEvent[]): Promise<number> {
+  const health = { live: true, ready: true, state: 'running', inFlight: 0, openOffers: 0 } as const
+  const metrics = new WorkerMetrics(() => health)
+  for (const event of events) metrics.observe(event)
+  return Number(/^baton_worker_kv_held_bytes (\d+)$/m.exec(await metrics.text())?.[1])
+}
+
 describe('KV hand-over - two workers over sockets', () => {
   it('a prompt - is computed once, pulled, and released when it was acknowledged', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
@@ -160,6 +169,7 @@ describe('KV hand-over - two workers over sockets', () => {
     const offer = await prefill(from, request)
     expect(offer).toMatchObject({ tokenCount: 17, blockTokens: 4, kvBytes: 17 * 8 })
     expect(from.engine.kvBlocks.pinnedBytes).toBe(17 * 8)
+    expect(await heldBytesOf(from.events)).toBe(17 * 8)
 
     const reply = await serve(to, decodeOf(request, offer))
     expect(reply.terminal?.finish).toBe('length')
@@ -167,6 +177,7 @@ describe('KV hand-over - two workers over sockets', () => {
     expect(only(to.events, 'kv-taken')[0]).toMatchObject({ blocksPulled: 5, blocksHeld: 0 })
     await until('released', () => from.engine.kvBlocks.pinnedBytes === 0)
     expect(only(from.events, 'kv-released')[0]?.reason).toBe('acknowledged')
+    expect(await heldBytesOf(from.events)).toBe(0)
     expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
   })
 

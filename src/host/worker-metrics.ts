@@ -29,6 +29,7 @@ export class WorkerMetrics {
   readonly #kvPull
   readonly #kvRecomputed
   readonly #faults
+  #kvHeldBytes = 0
 
   /** `health` and `ofEngine` are asked at each scrape. */
   constructor(
@@ -63,6 +64,7 @@ export class WorkerMetrics {
     ])
     this.#gauge('inflight_requests', 'Requests admitted and not freed', () => health().inFlight)
     this.#gauge('kv_offers_open', 'KV offers that nobody has pulled', () => health().openOffers)
+    this.#gauge('kv_held_bytes', 'Bytes of KV held for others', () => this.#kvHeldBytes)
     this.#gauge('ready', '1 while requests are welcome', () => (health().ready ? 1 : 0))
   }
 
@@ -82,10 +84,12 @@ export class WorkerMetrics {
         return
       case 'kv-offered':
         this.#kvBytesOffered.inc(event.kvBytes)
+        this.#kvHeldBytes += event.kvBytes
         return
       case 'kv-released':
         this.#kvOffers.inc({ reason: event.reason })
         this.#kvHeld.observe(event.heldMs / 1000)
+        this.#kvHeldBytes -= event.kvBytes
         return
       case 'kv-taken':
         this.#kvBlocks.inc({ how: 'pulled' }, event.blocksPulled)

@@ -98,11 +98,13 @@ describe('frames', () => {
     expect(decoder.isAtBoundary).toBe(false)
   })
 
-  it('decoder - at the limit passes, one over is refused before memory is taken', () => {
+  it('decoder - under and at the limit passes, one over is refused before memory is taken', () => {
     const limits = batonLimits([[TAG.CHUNK, 100]])
     const at = collect(limits)
-    at.decoder.push(new FrameWriter().begin(TAG.CHUNK).bytes(new Uint8Array(100)).end().take()!)
-    expect(at.frames.length).toBe(1)
+    for (const size of [99, 100]) {
+      at.decoder.push(new FrameWriter().begin(TAG.CHUNK).bytes(new Uint8Array(size)).end().take()!)
+    }
+    expect(at.frames.length).toBe(2)
     const over = collect(limits)
     const head = new FrameWriter().begin(TAG.CHUNK).end(101).take()!
     expect(faultOf(() => over.decoder.push(head))).toBe('frame.too_long')

@@ -2,11 +2,26 @@ import { describe, expect, it } from 'vitest'
 
 import { BatonError, randomInt, seededRandom } from '../base/index.ts'
 import type { Random } from '../base/index.ts'
-import { decodeBoostr, decodeKvCacheHeader, encodeBoostr } from './boostr/boostr-message.ts'
+import { BoostrDecodeWorker } from './boostr/boostr-decode-worker.ts'
+import type { BoostrNode } from './boostr/boostr-link.ts'
+import {
+  TOKEN_END,
+  decodeBoostr,
+  decodeKvCacheHeader,
+  encodeBoostr,
+  encodeKvCache,
+} from './boostr/boostr-message.ts'
+import type { BoostrFrame, BoostrMessage } from './boostr/boostr-message.ts'
+import { BoostrPrefillWorker } from './boostr/boostr-prefill-worker.ts'
+import { BoostrRouter } from './boostr/boostr-router.ts'
+import { createDisaggConfig } from './boostr/disagg-config.ts'
+import { decodeKvF32, encodeKvF32 } from './boostr/kv-f32.ts'
+import { unwrapKv, wrapKv } from './boostr/kv-envelope.ts'
 import { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
 import { FrameDecoder } from './frame-decoder.ts'
 import { batonLimits, boostrLimits } from './frame-limits.ts'
 import { FrameWriter } from './frame-writer.ts'
+import { Handshake } from './handshake.ts'
 import { decodeHello, encodeHello } from './hello.ts'
 import {
   decodeKvArena,
@@ -15,9 +30,15 @@ import {
   decodeKvPull,
   decodeKvPullEnd,
   decodeKvRelease,
+  decodeNumber,
+  encodeKvArena,
+  encodeKvArenaReady,
+  encodeKvChunkHead,
+  encodeKvPlaced,
   encodeKvPull,
   encodeKvPullEnd,
   encodeKvRelease,
+  encodeKvTaken,
 } from './kv-message.ts'
 import {
   decodeCancel,
@@ -25,9 +46,11 @@ import {
   decodeError,
   encodeCancel,
   encodeChunk,
+  encodeCredit,
   encodeError,
   forEachPair,
 } from './reply-message.ts'
+import { decodeRecord, encodePlain } from './plain-value.ts'
 import { decodeRequest, encodeRequest } from './request-message.ts'
 import { TAG } from './tag.ts'
 
@@ -68,6 +91,11 @@ function decodeAny(tag: number, bytes: Uint8Array, start: number, end: number): 
       return void decodeKvArena(bytes, start, end)
     case TAG.KV_CHUNK:
       return void decodeKvChunkHead(bytes.subarray(start, end))
+    case TAG.KV_TAKEN:
+    case TAG.KV_ARENA_READY:
+      return void decodeNumber(bytes, start, end)
+    case TAG.GOODBYE:
+      return void decodeRecord(bytes, start, end, 'a farewell')
     case TAG.KV_CACHE:
       return void decodeKvCacheHeader(bytes.subarray(start, end))
     default:
@@ -109,7 +137,6 @@ function samples(): Uint8Array[] {
     hashes,
     tier: 'device' as const,
   }
-  const boostr = encodeBoostr({ kind: 'prefill-request', requestId: 1n, seqLen: 2, decodeRank: 3 })
   return [
     frame((w) => encodeRequest(w, 1, request)),
     frame((w) => encodeHello(w, hello)),
@@ -134,9 +161,95 @@ function samples(): Uint8Array[] {
     frame((w) => encodeKvPull(w, { pullId: 1, flags: 0, indexes: hashes, offerId: 'abc' })),
     frame((w) => encodeKvPullEnd(w, { pullId: 1, error: new BatonError('kv.offer_gone', 'x') })),
     frame((w) => encodeKvRelease(w, { kind: 'acknowledged', offerId: 'abc' })),
+    frame((w) => encodeKvChunkHead(w, CHUNK, 0)),
+    frame((w) => encodeKvPlaced(w, { ...CHUNK, slot: 1, length: 4 })),
+    frame((w) => encodeKvTaken(w, 1)),
+    frame((w) => encodeKvArenaReady(w, true)),
+    frame((w) => {
+      encodeKvArena(w, { bytes: 4_196, slotBytes: 50, nonce: new Uint8Array(16), path: '/x/y' })
+    }),
+    frame((w) => encodeCredit(w, 1, 2)),
+    frame((w) =>
+      w
+        .begin(TAG.GOODBYE)
+        .bytes(encodePlain({ code: 'a', message: 'b' }, 'x'))
+        .end(),
+    ),
     frame((w) => w.begin(TAG.TOKENS).u32(1).u32(2).end()),
-    frame((w) => w.begin(boostr.tag).bytes(boostr.payload).end()),
+    ...boostrSamples().map(({ tag, payload }) => frame((w) => w.begin(tag).bytes(payload).end())),
   ]
+}
+
+const CHUNK = { pullId: 1, index: 2, blockBytes: 8, offset: 4, checksum: 5 }
+
+/** One of each, as one request has them. */
+function boostrSamples(): BoostrFrame[] {
+  const requestId = 1n
+  const messages: BoostrMessage[] = [
+    { kind: 'activation', tokenIds: BigInt64Array.of(1n, 2n) },
+    { kind: 'prefill-request', requestId, seqLen: 2, decodeRank: 2 },
+    { kind: 'prefill-done', requestId, kvBytes: 100n },
+    { kind: 'kv-cache-ack' },
+    { kind: 'decode-request', requestId, maxNewTokens: 3 },
+    { kind: 'decode-token', requestId, tokenId: 7n },
+    { kind: 'decode-token', requestId, tokenId: TOKEN_END },
+    { kind: 'decode-done', requestId },
+  ]
+  const envelope = { startPosition: 2, routerRank: 0, requestId, lastToken: 2n }
+  return [...messages.map(encodeBoostr), ...encodeKvCache(wrapKv(envelope, KV_F32))]
+}
+
+const KV_F32 = encodeKvF32({
+  seqLen: 1,
+  layers: [
+    {
+      batch: 1,
+      kvHeads: 1,
+      headDim: 2,
+      keys: Float32Array.of(1, 2),
+      values: Float32Array.of(3, 4),
+    },
+  ],
+})
+
+/** The three roles, with a link that only counts. */
+function boostrNodes(): BoostrNode[] {
+  const link = { send: () => undefined }
+  const clock = { nowMs: () => 0, epochMs: () => 0, after: () => ({ cancel: () => undefined }) }
+  const common = { link, clock, peers: 'baton', maxKvTransferBytes: 1_000 } as const
+  const config = createDisaggConfig({
+    prefillWorkers: [1],
+    decodeWorkers: [2],
+    routerRank: 0,
+    maxKvTransferBytes: 1_000,
+  })
+  const limits = { prefillMs: 1, tokenMs: 1, queueMax: 10, affinityMax: 10 }
+  const router = new BoostrRouter({ config, link, clock, peers: 'baton', ...limits })
+  const reply = { onToken: () => undefined, onDone: () => undefined, onError: () => undefined }
+  router.routeRequest({ tokenIds: BigInt64Array.of(1n, 2n), maxNewTokens: 3 }, reply)
+  return [
+    router,
+    new BoostrPrefillWorker({
+      ...common,
+      prefill: (_tokenIds, done) => done(KV_F32),
+      decodeWorkers: [2],
+      ackMs: 1,
+      parkedMax: 5,
+    }),
+    new BoostrDecodeWorker({
+      ...common,
+      decodeStep: (kv) => ({ tokenId: 1n, kv }),
+      kvWaitMs: 1,
+    }),
+  ]
+}
+
+/** Whatever ends a connection says why. */
+function expectNamed(error: unknown, round: number): void {
+  const isNamed =
+    error instanceof BatonError &&
+    (error.code === 'transport.version_mismatch' || error.data['reason'] !== undefined)
+  if (!isNamed) throw new Error(`seed ${SEED} round ${round}`, { cause: error })
 }
 
 function mutate(random: Random, source: Uint8Array): Uint8Array {
@@ -169,13 +282,53 @@ describe('wire under mutated frames', () => {
         }
       } catch (error) {
         refused += 1
-        const isNamed =
-          error instanceof BatonError &&
-          (error.code === 'transport.version_mismatch' || error.data['reason'] !== undefined)
-        if (!isNamed) throw new Error(`seed ${SEED} round ${round}`, { cause: error })
+        expectNamed(error, round)
       }
     }
     expect(refused).toBeGreaterThan(0)
     expect(gatheredMax).toBeLessThanOrEqual(64 * 1024)
+  })
+
+  it(`roles, handshake, KV layout - ${FRAMES} frames, seed ${SEED}: only typed refusals`, () => {
+    const random = seededRandom(SEED)
+    const frames = boostrSamples()
+    const hello = samples()[1] ?? new Uint8Array(0)
+    let refused = 0
+    const attempt = (round: number, act: () => void): void => {
+      try {
+        act()
+      } catch (error) {
+        refused += 1
+        expectNamed(error, round)
+      }
+    }
+    let nodes = boostrNodes()
+    for (let round = 0; round < FRAMES; round++) {
+      const choice = randomInt(random, 5)
+      if (choice === 0) {
+        attempt(round, () => decodeKvF32(mutate(random, KV_F32)))
+        attempt(round, () => void unwrapKv(mutate(random, frames.at(-1)?.payload ?? KV_F32)))
+      } else if (choice === 1) {
+        const self = { role: 'worker', software: 'x', capabilities: [], limits: {} } as const
+        const handshake = new Handshake({ side: 'acceptor', self, nonce: new Uint8Array(16) })
+        const onFrame = (...frame: [number, Uint8Array, number, number]): void =>
+          handshake.onFrame(...frame, new FrameWriter())
+        const decoder: FrameDecoder = new FrameDecoder(batonLimits(), { onFrame })
+        attempt(round, () => decoder.push(mutate(random, hello)))
+      } else {
+        // A connection that broke the protocol is closed, and its rank may come back.
+        if (round % 50 === 0) nodes = boostrNodes()
+        const frame = frames[randomInt(random, frames.length)]
+        const node = nodes[randomInt(random, nodes.length)]
+        const from = randomInt(random, 3)
+        if (frame === undefined || node === undefined) continue
+        const isCut = randomInt(random, 2) === 0 && frame.payload.length > 0
+        const payload = isCut ? mutate(random, frame.payload) : frame.payload
+        attempt(round, () => node.receive(from, { tag: frame.tag, payload }))
+        if (node instanceof BoostrDecodeWorker) node.step()
+        if (round % 7 === 0) node.peerGone(from)
+      }
+    }
+    expect(refused).toBeGreaterThan(0)
   })
 })

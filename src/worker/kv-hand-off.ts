@@ -73,7 +73,13 @@ export class KvHandOff {
     const offer = server.offer(pin, source, {
       leaseMs,
       onReleased: (reason) =>
-        observe({ kind: 'kv-released', offerId, reason, heldMs: clock.nowMs() - offeredMs }),
+        observe({
+          kind: 'kv-released',
+          offerId,
+          reason,
+          kvBytes: pin.kvBytes,
+          heldMs: clock.nowMs() - offeredMs,
+        }),
     })
     offerId = offer.offerId
     observe({

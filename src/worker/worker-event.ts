@@ -44,6 +44,7 @@ export type WorkerEvent =
       readonly kind: 'kv-released'
       readonly offerId: string
       readonly reason: KvReleaseReason
+      readonly kvBytes: number
       readonly heldMs: number
     }
   | {

@@ -32,14 +32,14 @@ function client(options = {}): KvTcpClient {
 /** A path to the server on which a test can do harm: `meddle` sees every piece that flows to the puller. */
 async function proxyTo(
   offer: KvOffer,
-  meddle: (piece: Buffer, toPuller: Socket) => void,
+  meddle: (piece: Buffer, toPuller: Socket, fromServer: Socket) => void,
 ): Promise<KvOffer> {
   const server = createServer((near) => {
     const far = connect(offer.port, offer.host)
     near.on('error', () => far.destroy()).on('close', () => far.destroy())
     far.on('error', () => near.destroy()).on('close', () => near.destroy())
     near.pipe(far)
-    far.on('data', (piece: Buffer) => meddle(piece, near))
+    far.on('data', (piece: Buffer) => meddle(piece, near, far))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   cleanups.push(() => server.close())
@@ -157,6 +157,53 @@ describe('KV over TCP', () => {
     expect(await failureOf(client().pull(lying, [0], new KitTarget()))).toBe('kv.block_refused')
     const huge = { ...offer, kvBytes: 2 ** 50 }
     expect(await failureOf(client().pull(huge, [0], new KitTarget()))).toBe('kv.transfer_failed')
+  })
+
+  it('the limit of the puller - under it and at it passes, over it is refused before anything is asked', async () => {
+    const server = await listen()
+    const puller = client({ kvBytesMax: 1_000 })
+    for (const [size, outcome] of [
+      [999, 'none'],
+      [1_000, 'none'],
+      [1_001, 'kv.transfer_failed'],
+    ] as const) {
+      const blocks = new KitBlocks([size])
+      const offer = server.offer(blocks.pin(), blocks)
+      expect(await failureOf(puller.pull(offer, [0], new KitTarget()))).toBe(outcome)
+      await until('release', () => blocks.openPins === 0)
+    }
+    expect(server.stats.bytesSent).toBe(1_999)
+  })
+
+  it('a puller that does not read - the server reads a bounded part of the store, and goes on later', async () => {
+    const server = await listen({ leaseMs: 60_000 })
+    const blocks = new KitBlocks(sizes(1, 1024 * 1024))
+    const count = 64
+    const pin = { ...blocks.pin(), blockKeys: new Uint32Array(2 * count), kvBytes: count * 2 ** 20 }
+    for (let i = 0; i < count; i++) pin.blockKeys[2 * i + 1] = 1
+    let seen = 0
+    const paused: { resume(): unknown }[] = []
+    const offer = await proxyTo(server.offer(pin, blocks), (piece, toPuller, fromServer) => {
+      seen += piece.length
+      if (seen > 1_000_000 && paused.length === 0) paused.push(fromServer.pause())
+      toPuller.write(piece)
+    })
+    const target = new KitTarget()
+    const pulled = client().pull(
+      offer,
+      Array.from({ length: count }, (_, i) => i),
+      target,
+    )
+    await until('the server to stop', () => paused.length > 0)
+    let before = -1
+    // What the kernel takes (a few MB on each side) comes in steps.
+    while (before !== server.stats.bytesSent) {
+      before = server.stats.bytesSent
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    expect(before).toBeLessThan(32 * 2 ** 20)
+    paused[0]?.resume()
+    expect((await pulled).bytes).toBe(count * 2 ** 20)
   })
 
   it('a silent server - the pull fails after its deadline', async () => {

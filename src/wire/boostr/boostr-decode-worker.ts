@@ -7,8 +7,8 @@
  * carries no id. A payload over the limit is read and thrown away without an acknowledgement, so the next is right.
  * `step` gives every live sequence one token; the driver calls it while there is work.
  */
-import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
+import { protocolError } from '../protocol-error.ts'
 import { TAG } from '../tag.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import {
@@ -88,7 +88,7 @@ export class BoostrDecodeWorker implements BoostrNode {
     }
     const message = decodeBoostr(frame.tag, frame.payload)
     if (message.kind !== 'decode-request') {
-      throw new BatonError('transport.protocol', `a decode worker takes no ${message.kind}`)
+      throw protocolError('message.unexpected', `a decode worker takes no ${message.kind}`)
     }
     this.#onRequest(fromRank, message.requestId, message.maxNewTokens)
   }
@@ -119,7 +119,7 @@ export class BoostrDecodeWorker implements BoostrNode {
     this.#announced.delete(fromRank)
     if (payload.length !== announced.length) {
       const text = `KV of ${payload.length} bytes where ${announced.length} were announced`
-      throw new BatonError('transport.protocol', text)
+      throw protocolError('message.unexpected', text)
     }
     if (announced.isOver) return
     const { clock, kvWaitMs, link } = this.#options

@@ -265,10 +265,14 @@ describe('boostr dialect', () => {
     expect(fleet.sent.map(({ tag }) => tag)).toEqual([32, 32, 33, 31])
   })
 
-  it('limits - one byte over is refused, equal passes, and the next request is right', () => {
+  it('limits - over is refused, under and equal pass, and the next request is right', () => {
     // Envelope 32, head 8, 8 per token.
     const size = 32 + 8 + 8 * 5
-    const prompts = { five: [1n, 2n, 3n, 4n, 5n], six: [1n, 2n, 3n, 4n, 5n, 6n] }
+    const prompts = {
+      four: [1n, 2n, 3n, 4n],
+      five: [1n, 2n, 3n, 4n, 5n],
+      six: [1n, 2n, 3n, 4n, 5n, 6n],
+    }
     for (const limits of [
       { maxKvTransferBytes: size },
       { maxKvTransferBytes: 1e6, decodeMaxKvTransferBytes: size },
@@ -276,7 +280,7 @@ describe('boostr dialect', () => {
       const fleet = new Fleet(2)
       const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1, ...limits })
       const router = nodes.routers[0]!
-      for (const prompt of [prompts.five, prompts.six, prompts.five]) {
+      for (const prompt of [prompts.four, prompts.five, prompts.six, prompts.five]) {
         const { reply } = ask(router, prompt)
         fleet.run()
         if (prompt.length === 6) expect(reply.ends).toEqual(['kv.transfer_failed'])

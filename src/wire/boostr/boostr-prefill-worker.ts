@@ -9,6 +9,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
+import { protocolError } from '../protocol-error.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import { decodeBoostr, encodeBoostr, encodeKvCache } from './boostr-message.ts'
 import type { BoostrFrame } from './boostr-message.ts'
@@ -88,7 +89,7 @@ export class BoostrPrefillWorker implements BoostrNode {
         this.#onAck(fromRank)
         break
       default:
-        throw new BatonError('transport.protocol', `a prefill worker takes no ${message.kind}`)
+        throw protocolError('message.unexpected', `a prefill worker takes no ${message.kind}`)
     }
   }
 
@@ -110,7 +111,7 @@ export class BoostrPrefillWorker implements BoostrNode {
     if (!known) this.#parked.set(rank, parked)
     const { parkedMax } = this.#options
     if (parked.descriptors.length < parkedMax && parked.prompts.length < parkedMax) return parked
-    throw new BatonError('transport.protocol', `router ${rank} parks more than ${parkedMax}`)
+    throw protocolError('message.unexpected', `router ${rank} parks more than ${parkedMax}`)
   }
 
   #pair(rank: number): void {

@@ -9,6 +9,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
+import { protocolError } from '../protocol-error.ts'
 import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
 import { TOKEN_END, TOKEN_EOS, decodeBoostr, encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame } from './boostr-message.ts'
@@ -119,7 +120,7 @@ export class BoostrRouter implements BoostrNode {
   receive(fromRank: number, frame: BoostrFrame): void {
     const message = decodeBoostr(frame.tag, frame.payload)
     if (!('requestId' in message)) {
-      throw new BatonError('transport.protocol', `a router takes no ${message.kind}`)
+      throw protocolError('message.unexpected', `a router takes no ${message.kind}`)
     }
     const routed = this.#routed.get(message.requestId)
     if (!routed || !isExpectedFrom(routed, fromRank)) {
@@ -137,7 +138,7 @@ export class BoostrRouter implements BoostrNode {
         this.#succeed(routed)
         break
       default:
-        throw new BatonError('transport.protocol', `a router takes no ${message.kind}`)
+        throw protocolError('message.unexpected', `a router takes no ${message.kind}`)
     }
   }
 
