@@ -27,6 +27,9 @@ function* neededFeatures(options: GenerationOptions): Generator<[string, EngineF
   if (Object.keys(sampling.logitBias ?? {}).length > 0) yield ['logit_bias', 'logit_bias']
   if ((sampling.minP ?? 0) !== 0) yield ['min_p', 'min_p']
   if (sampling.seed !== undefined) yield ['seed', 'seed']
-  if (sampling.guided !== undefined) yield [sampling.guided.field ?? 'response_format', 'guided']
+  if (sampling.guided !== undefined) {
+    const { field = 'response_format' } = sampling.guided
+    yield [field === 'tools' ? 'tool_choice' : field, 'guided']
+  }
   if (output.logprobs !== undefined) yield ['logprobs', 'logprobs']
 }

@@ -217,7 +217,7 @@ describe('tools', () => {
 describe('shapes that no grammar can hold', () => {
   const pattern = { type: 'string', pattern: '(?=a)' }
   const json_schema = { name: 'x', schema: { type: 'object', properties: { a: pattern } } }
-  const tool = { type: 'function', function: { name: 'f', parameters: { not: {} } } }
+  const tool = { type: 'function', function: { name: 'f', parameters: { if: {} } } }
   it.each<[string, string, Record<string, unknown>, string]>([
     [
       '/v1/chat/completions',
@@ -228,7 +228,7 @@ describe('shapes that no grammar can hold', () => {
     ['/v1/chat/completions', 'guided_json', { guided_json: pattern }, "'pattern'"],
     ['/v1/chat/completions', 'guided_regex', { guided_regex: '\\bx' }, 'a boundary'],
     ['/v1/chat/completions', 'guided_grammar', { guided_grammar: '('.repeat(100) }, 'nested'],
-    ['/v1/chat/completions', 'tools', { tools: [tool], tool_choice: 'required' }, "'not'"],
+    ['/v1/chat/completions', 'tools', { tools: [tool], tool_choice: 'required' }, "'if'"],
     ['/v1/completions', 'guided_regex', { prompt: 'a', guided_regex: '(?i)a' }, 'a flag'],
     [
       '/v1/responses',

@@ -175,6 +175,7 @@ const ROWS: readonly (readonly [Schema, readonly unknown[], readonly unknown[]])
   [{ minLength: 2 }, ['ab'], ['a', 1]],
   [{ minimum: 0 }, [0, 1.5], [-1]],
   [{ type: 'object', properties: { never: false, a: true } }, [{}, { a: 1 }], [{ never: 1 }]],
+  [{ anyOf: [{ type: 'null' }, { not: {} }] }, [null], [1]],
   [
     {
       type: 'object',
@@ -238,7 +239,7 @@ describe('JSON schema to grammar', () => {
   })
 
   it.each<[unknown, string]>([
-    [{ not: {} }, "'not'"],
+    [{ not: { type: 'null' } }, "'not'"],
     [{ type: 'object', dependentRequired: {} }, "'dependentRequired'"],
     [{ if: {}, then: {} }, "'if'"],
     [{ type: 'array', contains: {} }, "'contains'"],
@@ -302,7 +303,7 @@ describe('JSON schema to grammar', () => {
   it('a refusal deep inside - tells where', () => {
     const schema = {
       type: 'object',
-      properties: { a: { type: 'array', items: { anyOf: [{}, { not: {} }] } } },
+      properties: { a: { type: 'array', items: { anyOf: [{}, { not: { const: 1 } }] } } },
     }
     expect(refusal(schema)).toContain('(in the schema at /properties/a/items/anyOf/1)')
   })

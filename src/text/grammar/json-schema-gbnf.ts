@@ -71,6 +71,7 @@ class SchemaWriter {
   /** Without `allOf`, and without anything beside `$ref`. */
   #flat(given: unknown): Schema | boolean {
     if (!isSchema(given)) throw invalid('a schema must be an object, true or false')
+    if (isNever(given)) return false
     for (const keyword of Object.keys(given)) {
       if (!ENFORCED.has(keyword) && !isDescribing(keyword)) throw unsupported(`'${keyword}'`)
     }
@@ -118,7 +119,7 @@ class SchemaWriter {
       const both = isPlain
         ? option
         : this.#inside(`${keyword}/${index}`, () => this.#both(rest, option))
-      return both === false ? [] : [both]
+      return isNever(both) ? [] : [both]
     })
     if (options.length === 0) throw invalid(`'${keyword}' leaves no option`)
     if (keyword === 'oneOf') this.#refuseOverlap(options)
@@ -180,7 +181,7 @@ class SchemaWriter {
     // From the last property to the first: what may follow when nothing, or something, stands before it.
     for (const [key, property] of [...properties].toReversed()) {
       const isRequired = required.has(key)
-      if (property === false && !isRequired) continue
+      if (isNever(property) && !isRequired) continue
       const value = this.#within(`properties/${key}`, () => this.expression(property))
       const pair = this.#rule(`${gbnfText(JSON.stringify(key))} ws ":" ws ${value}`)
       if (isRequired) firsts.length = 0
@@ -302,6 +303,13 @@ class SchemaWriter {
     this.rules.push(`${name} ::= ${body}\n`)
     return name
   }
+}
+
+/** Libraries write `{"not": {}}` for a value that is never there. */
+function isNever(schema: unknown): boolean {
+  if (!isSchema(schema)) return schema === false
+  const { not } = schema
+  return not === true || (isSchema(not) && Object.keys(not).length === 0)
 }
 
 function listed(schema: Schema): string {
