@@ -22,7 +22,8 @@ export function readJsonObject(
       { data: { contentType: contentType ?? null } },
     )
   }
-  const value = parseLenient(utf8.decode(body))
+  if (body.length > SMALL_BYTES) refuseDeepNesting(body)
+  const value = parseLenient(body)
   if (isPlainObject(value)) return value
   throw new BatonError('request.invalid_argument', 'the JSON body must be an object')
 }
@@ -34,19 +35,22 @@ function isJsonMediaType(contentType: string | undefined): boolean {
   return type === '' || type === 'application/json' || /^application\/[^/]+\+json$/.test(type)
 }
 
-function parseLenient(text: string): unknown {
-  const exact = text.replace(WORKER_ID_FIELD, '"$1":"$2"')
+function parseLenient(body: Uint8Array): unknown {
   try {
-    return JSON.parse(exact)
+    return parseExact(body)
   } catch (strict) {
-    const repaired = escapeRawControls(exact)
-    if (repaired === exact) throw refusal(strict)
+    const repaired = escapeRawControls(body)
+    if (repaired === body) throw refusal(strict)
     try {
-      return JSON.parse(repaired)
+      return parseExact(repaired)
     } catch {
       throw refusal(strict)
     }
   }
+}
+
+function parseExact(body: Uint8Array): unknown {
+  return JSON.parse(utf8.decode(body).replace(WORKER_ID_FIELD, '"$1":"$2"'))
 }
 
 function refusal(cause: unknown): BatonError {
@@ -56,13 +60,72 @@ function refusal(cause: unknown): BatonError {
   })
 }
 
-/** Control characters inside string literals as `\u00XX`; outside of strings they are white space or an error. */
-function escapeRawControls(text: string): string {
-  return text.replace(/"(?:[^"\\]|\\[\s\S])*"/g, (literal) =>
-    literal.replace(
-      // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
-      /[\u0000-\u001f]/g,
-      (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
-    ),
-  )
+/** Below it no nesting takes long. */
+const SMALL_BYTES = 64 * 1024
+const NESTING_MAX = 1000
+
+/** `JSON.parse` takes seconds for megabytes of opening brackets, and nobody else is served meanwhile. */
+function refuseDeepNesting(body: Uint8Array): void {
+  let depth = 0
+  let isInside = false
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at] as number
+    if (byte === QUOTE) isInside = !isInside
+    else if (isInside) {
+      if (byte === BACKSLASH) at++
+    } else if (byte === 0x5b || byte === 0x7b) {
+      depth++
+      if (depth > NESTING_MAX) {
+        throw new BatonError(
+          'request.invalid_argument',
+          `the JSON body is nested more than ${NESTING_MAX} deep`,
+        )
+      }
+    } else if (byte === 0x5d || byte === 0x7d) depth--
+  }
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const HEX = '0123456789abcdef'
+
+/**
+ * Control characters inside string literals as `\u00XX`; outside of strings they are white space or an error. Byte by byte,
+ * because a body may be long and made to be slow: what is looked at is ASCII, and a byte of UTF-8 beyond it never is.
+ */
+function escapeRawControls(body: Uint8Array): Uint8Array {
+  const count = writeEscaped(body, null)
+  if (count === 0) return body
+  const out = new Uint8Array(body.length + 5 * count)
+  writeEscaped(body, out)
+  return out
+}
+
+/** Returns how many control characters there are in strings; without `out` that is all it does. */
+function writeEscaped(body: Uint8Array, out: Uint8Array | null): number {
+  let count = 0
+  let length = 0
+  let isInside = false
+  for (let at = 0; at < body.length; at++) {
+    const byte = body[at] as number
+    if (isInside && byte < 0x20) {
+      count++
+      if (out !== null) {
+        out[length++] = BACKSLASH
+        out[length++] = 0x75
+        out[length++] = 0x30
+        out[length++] = 0x30
+        out[length++] = 0x30 + (byte >> 4)
+        out[length++] = HEX.charCodeAt(byte & 15)
+      }
+      continue
+    }
+    if (out !== null) out[length++] = byte
+    if (byte === QUOTE) isInside = !isInside
+    else if (isInside && byte === BACKSLASH && at + 1 < body.length) {
+      at++
+      if (out !== null) out[length++] = body[at] as number
+    }
+  }
+  return count
 }

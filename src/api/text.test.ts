@@ -118,6 +118,37 @@ describe('bodies', () => {
     expect(read(broken)).toEqual({ a: '\ufffd\ufffd' })
   })
 
+  it('any string with raw control characters - is that string', () => {
+    const unit = fc.constantFrom('a', 'é', '🦊', '\\"', '\\\\', '\n', '\t', '\u0000', '\u001f')
+    fc.assert(
+      fc.property(fc.array(unit), fc.array(unit), (first, second) => {
+        const literal = (units: string[]) => `"${units.join('')}"`
+        const value = (units: string[]) => units.join('').replaceAll(/\\(.)/g, '$1')
+        expect(read(`{\n"a":${literal(first)},\t"b":${literal(second)}}`)).toEqual({
+          a: value(first),
+          b: value(second),
+        })
+      }),
+    )
+  })
+
+  it('a long body that is made to be slow - an answer, in time that grows with its length', () => {
+    const many = 200_000
+    expect(read(`{"a":"${'x\n'.repeat(many)}"}`)).toEqual({ a: 'x\n'.repeat(many) })
+    for (const unit of ['"', '"\n', '\n"', '\\"', '{"a":', '[', '"[']) {
+      expect(() => read(unit.repeat(many))).toThrow(
+        expect.objectContaining({ code: 'request.invalid_argument' }),
+      )
+    }
+  })
+
+  it('nesting of a long body - accepted at the bound, refused beyond; brackets in strings do not count', () => {
+    const nested = (depth: number) =>
+      `{"pad":"${'[\\"'.repeat(30_000)}","a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
+    for (const depth of [999, 1000]) expect(read(nested(depth))).toHaveProperty('a')
+    expect(() => read(nested(1001))).toThrow('nested more than 1000 deep')
+  })
+
   it('no JSON, no object - 400', () => {
     for (const body of ['', '{', '{"a":}', '[]', '1', 'null', '"x"', '{"a":"\\u12"}']) {
       expect(() => read(body)).toThrow(
