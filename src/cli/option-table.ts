@@ -330,7 +330,7 @@ const TABLE = [
     '<x>',
     amount(0, 1e9),
     1,
-    'time runs this much faster; 0 gives every token at once',
+    'computing is this much faster; 0 gives every token at once',
   ),
   spec(
     'simulated engine',

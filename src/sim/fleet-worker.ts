@@ -5,7 +5,7 @@
  * Everything is plain calls and timers of the virtual clock; no promise is made.
  */
 import { BatonError } from '../base/index.ts'
-import type { Clock, WorkerId } from '../base/index.ts'
+import type { Clock, Timer, WorkerId } from '../base/index.ts'
 import { SimScheduler } from '../engine/index.ts'
 import type { SchedulerConfig, SimSequence, SimStep } from '../engine/index.ts'
 import { hashBlocks } from '../kv/index.ts'
@@ -82,7 +82,10 @@ export class FleetWorker {
   readonly #options: FleetWorkerOptions
   readonly #scheduler: SimScheduler<FleetRequest>
   readonly #live = new Set<FleetRequest>()
-  #isAwake = false
+  /** A step is under way; its end is the next thing that happens. */
+  #isComputing = false
+  /** Until the next moment with something to do; cut short by whatever comes before. */
+  #sleep: Timer | null = null
   #isGone = false
   #eventSequence = 0
   #hashCount = 0
@@ -145,7 +148,7 @@ export class FleetWorker {
       },
       this.#options.clock.nowMs(),
     )
-    this.#wake(0)
+    this.#wake()
     return entry
   }
 
@@ -155,7 +158,7 @@ export class FleetWorker {
     const usage = usageOf(entry.request.tokenIds.length, entry.sequence.generatedTokens)
     this.#end(entry)
     entry.sink.onChunk(finishChunk('cancelled', { usage }))
-    this.#wake(0)
+    this.#wake()
   }
 
   /** The process dies: nothing more comes from it, and its connections break. */
@@ -168,12 +171,12 @@ export class FleetWorker {
     }
   }
 
-  /** One timer at a time: for the end of a step, or for the next moment with something to do. */
-  #wake(delayMs: number): void {
-    if (this.#isAwake || this.#isGone) return
-    this.#isAwake = true
-    this.#options.clock.after(delayMs, () => {
-      this.#isAwake = false
+  /** Something has changed: if no step is under way, one begins in this turn. */
+  #wake(delayMs = 0): void {
+    if (this.#isComputing || this.#isGone) return
+    this.#sleep?.cancel()
+    this.#sleep = this.#options.clock.after(delayMs, () => {
+      this.#sleep = null
       this.#step()
     })
   }
@@ -190,11 +193,12 @@ export class FleetWorker {
       return
     }
     this.#count(step)
-    this.#isAwake = true
+    this.#isComputing = true
     clock.after(step.endMs - nowMs, () => {
-      this.#isAwake = false
       if (this.#isGone) return
+      // What comes because of these tokens is in the next step.
       this.#deliver(step)
+      this.#isComputing = false
       this.#step()
     })
   }

@@ -6,6 +6,7 @@
  * request wait, and no one else. Each direction has a link of its own. Owns: what is where and when it arrives. Does
  * not own: the device's blocks (`BlockPool`), who waits (`SimScheduler`).
  */
+import type { EngineMetric } from '../engine-metric.ts'
 import type { BlockEvents } from './block-events.ts'
 import { blockKey } from './block-key.ts'
 import { CopyLink } from './copy-link.ts'
@@ -39,6 +40,17 @@ export class OffloadTiers {
 
   get diskCount(): number {
     return this.#disk?.size ?? 0
+  }
+
+  metrics(dpRank: number): readonly EngineMetric[] {
+    const gauge = (tier: string, value: number): EngineMetric => ({
+      name: 'kv_blocks_offloaded',
+      help: 'Blocks of KV in memory behind the device',
+      kind: 'gauge',
+      value,
+      labels: { dp_rank: String(dpRank), tier },
+    })
+    return [gauge('host', this.hostCount), gauge('disk', this.diskCount)]
   }
 
   /** When the next copy arrives; null: nothing is under way. */

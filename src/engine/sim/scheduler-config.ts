@@ -55,7 +55,7 @@ export interface SchedulerOptions {
   readonly preemption?: 'lifo' | 'fifo'
   readonly waitingOrder?: 'arrival' | 'longest-prefix'
   readonly timing?: SimTimingOptions
-  /** Divides every duration; 'instantaneous': nothing takes time. */
+  /** Divides the time of computing; 'instantaneous': that takes none. Links take the time of their bytes. */
   readonly speedupRatio?: number | 'instantaneous'
   readonly decodeSpeedupRatio?: number
   readonly kvBytesPerToken?: number

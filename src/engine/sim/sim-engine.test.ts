@@ -212,6 +212,28 @@ describe('SimEngine - roles', () => {
   })
 })
 
+describe('SimEngine - what waits', () => {
+  it('a transfer that is under way - does not hold up a request that comes now', async () => {
+    const clock = new VirtualClock()
+    const engine = await started(clock, {
+      mode: 'decode',
+      kvBytesPerToken: 1e6,
+      kvTransferBandwidth: 0.1,
+    })
+    const endedAt: Record<string, number> = {}
+    const run = async (request: GenerateRequest): Promise<void> => {
+      await collect(engine, request)
+      endedAt[request.requestId] = clock.nowMs()
+    }
+    // 100 tokens of 1 MB at 0.1 GB/s.
+    const slow = run(requestOf('slow', 100, 1, { prefillResult: {} }))
+    await clock.run(10)
+    await clock.runUntil(Promise.all([slow, run(requestOf('quick', 100, 1))]))
+    expect(endedAt['quick']).toBeLessThan(100)
+    expect(endedAt['slow']).toBeGreaterThan(1000)
+  })
+})
+
 describe('SimEngine - ends', () => {
   it('a stop between tokens ends with cancelled and frees the blocks', async () => {
     const clock = new VirtualClock()
@@ -321,6 +343,11 @@ describe('SimEngine - memory behind the device', () => {
     await clock.runUntil(collect(engine, other))
     const again = await clock.runUntil(collect(engine, requestOf('c', 100, 1)))
     expect(again.at(-1)?.usage?.cachedTokens).toBe(96)
+    const offloaded = engine.metrics().filter(({ name }) => name === 'kv_blocks_offloaded')
+    expect(offloaded.map(({ labels, value }) => [labels?.['tier'], value])).toEqual([
+      ['host', 6],
+      ['disk', 0],
+    ])
   })
 })
 

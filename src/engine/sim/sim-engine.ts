@@ -142,7 +142,10 @@ export class SimEngine implements Engine, SimStreamHost {
   }
 
   metrics(): readonly EngineMetric[] {
-    return this.#ranks.flatMap(({ scheduler }, rank) => metricsOfLoad(scheduler.load(rank)))
+    return this.#ranks.flatMap(({ scheduler }, rank) => [
+      ...metricsOfLoad(scheduler.load(rank)),
+      ...(scheduler.tiers?.metrics(rank) ?? []),
+    ])
   }
 
   observe(observer: EngineObserver): void {

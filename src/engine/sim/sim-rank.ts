@@ -35,6 +35,8 @@ export class SimRank<Owner extends SimOwner> {
   #observer: SimRankObserver | null = null
   #timer: Timer | null = null
   #isPumping = false
+  /** The timer is that of a wait, not of a step. */
+  #isIdle = false
   #isClosed = false
   #timelineMs = -Infinity
 
@@ -77,7 +79,10 @@ export class SimRank<Owner extends SimOwner> {
 
   /** Requests that come in the same turn are in the same step. */
   #wake(): void {
-    if (this.#isPumping || this.#timer !== null) return
+    if (this.#isPumping || (this.#timer !== null && !this.#isIdle)) return
+    // Nobody computes: what waits for a transfer or a copy must not hold up what comes now.
+    this.#timer?.cancel()
+    this.#timer = null
     this.#isPumping = true
     void Promise.resolve().then(() => {
       this.#isPumping = false
@@ -116,10 +121,13 @@ export class SimRank<Owner extends SimOwner> {
 
   #sleepUntilWake(nowMs: number): void {
     const wakeMs = this.scheduler.nextWakeMs(nowMs)
-    if (wakeMs !== null) this.#sleep(wakeMs - this.#clock.nowMs(), null)
+    if (wakeMs === null) return
+    this.#sleep(wakeMs - this.#clock.nowMs(), null)
+    this.#isIdle = true
   }
 
   #sleep(delayMs: number, then: (() => void) | null): void {
+    this.#isIdle = false
     this.#timer = this.#clock.after(Math.max(0, delayMs), () => {
       this.#timer = null
       then?.()

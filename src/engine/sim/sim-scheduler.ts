@@ -9,6 +9,7 @@
  * Owns: the order of a step, preemption, who runs and who waits. Does not own: admission (`SimAdmission`), blocks
  * (`SequenceBlocks`), durations (`step-work.ts`), and neither tokens, text nor timers.
  */
+import { assert } from '../../base/index.ts'
 import type { KvEvent, LoadReport } from '../../kv/index.ts'
 import { BlockEvents } from './block-events.ts'
 import { BlockPool } from './block-pool.ts'
@@ -191,6 +192,7 @@ export class SimScheduler<Owner> {
 
   /** Null when there is nothing to do now. Not to be called before the end of the last step. */
   step(nowMs: number): SimStep<Owner> | null {
+    assert(nowMs >= this.#busyUntilMs - EPSILON_MS, 'a step begins after the one before')
     this.#clearStep()
     this.#tiers?.advance(nowMs)
     this.#transfers.end(nowMs, this.#onArrived)
