@@ -9,28 +9,29 @@ import { invalid as refuse, unsupported } from './grammar-refusal.ts'
 import { gbnfText, jsonRules } from './json-gbnf.ts'
 import { propertiesOf, refuseOtherNames } from './json-object-names.ts'
 import { resolvePointer } from './json-pointer.ts'
-import { ENFORCED, isDescribing, isStore } from './json-schema-keywords.ts'
+import { isNever, SchemaFlattener } from './json-schema-flat.ts'
 import { listOf } from './json-schema-list.ts'
 import { merged } from './json-schema-merge.ts'
 import { areDisjoint } from './json-schema-overlap.ts'
+import { SchemaPlace } from './json-schema-place.ts'
 import { isSchema, typesOf, valuesOfTypes } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 import { integerGbnf, numberGbnf } from './number-gbnf.ts'
 import { countBound, stringGbnf } from './string-gbnf.ts'
 
-const DEPTH_MAX = 64
 const RULES_MAX = 5000
 const ONE_OF_MAX = 100
 
 /** Throws `request.unsupported_parameter` or `request.invalid_argument`; the message tells where in the schema. */
 export function jsonSchemaToGbnf(schema: unknown): string {
-  const writer = new SchemaWriter(schema)
+  const place = new SchemaPlace()
+  const writer = new SchemaWriter(schema, place)
   try {
     const root = writer.expression(schema)
     return `root ::= ws ${root}\n${writer.rules.join('')}${jsonRules()}`
   } catch (thrown) {
-    if (!(thrown instanceof BatonError) || writer.path.length === 0) throw thrown
-    const where = writer.path.map((part) => `/${part}`).join('')
+    if (!(thrown instanceof BatonError) || place.path.length === 0) throw thrown
+    const where = place.path.map((part) => `/${part}`).join('')
     throw new BatonError(thrown.code, `${thrown.message} (in the schema at ${where})`, {
       data: thrown.data,
       cause: thrown,
@@ -40,23 +41,24 @@ export function jsonSchemaToGbnf(schema: unknown): string {
 
 class SchemaWriter {
   readonly rules: string[] = []
-  /** Where the writer is; stays as it was when something is refused. */
-  readonly path: string[] = []
+  readonly #place: SchemaPlace
+  readonly #flattener: SchemaFlattener
   readonly #root: unknown
   readonly #namesOfRefs = new Map<string, string>()
   /** References that are being written and have written nothing yet. */
   #open = new Set<string>()
 
-  constructor(root: unknown) {
+  constructor(root: unknown, place: SchemaPlace) {
     this.#root = root
+    this.#place = place
+    this.#flattener = new SchemaFlattener(root, place)
   }
 
   /** A GBNF expression that stands alone: a rule's name or a group. */
   expression(given: unknown): string {
-    if (this.path.length > DEPTH_MAX) throw invalid(`it is nested deeper than ${DEPTH_MAX} levels`)
     if (given === true) return 'value'
     if (given === false) throw invalid('no value is valid for it')
-    const schema = this.#flat(given)
+    const schema = this.#flattener.flat(given)
     if (typeof schema === 'boolean') return this.expression(schema)
     if (typeof schema['$ref'] === 'string') return this.#reference(schema['$ref'])
     for (const keyword of ['anyOf', 'oneOf'] as const) {
@@ -68,77 +70,31 @@ class SchemaWriter {
     return group(types.map((type) => this.#typed({ ...schema, type })))
   }
 
-  /** Without `allOf`, and without anything beside `$ref`. */
-  #flat(given: unknown): Schema | boolean {
-    if (!isSchema(given)) throw invalid('a schema must be an object, true or false')
-    if (isNever(given)) return false
-    for (const keyword of Object.keys(given)) {
-      if (!ENFORCED.has(keyword) && !isDescribing(keyword)) throw unsupported(`'${keyword}'`)
-    }
-    const { allOf, ...rest } = given
-    const schema = Object.fromEntries(
-      Object.entries(rest).filter(([keyword]) => !isDescribing(keyword) && !isStore(keyword)),
-    )
-    const parts = allOf === undefined ? [] : listOf(allOf, 'allOf')
-    if (parts.length === 0 && (schema['$ref'] === undefined || Object.keys(schema).length === 1))
-      return schema
-    return this.#inside('allOf', () => this.#conjunction(schema, parts))
-  }
-
-  #conjunction(schema: Schema, parts: readonly unknown[]): Schema | boolean {
-    const { $ref: pointer, ...rest } = schema
-    const targets = pointer === undefined ? [] : [resolvePointer(this.#root, pointer)]
-    if (Object.keys(rest).length === 0 && targets.length + parts.length === 1) {
-      const [only] = [...targets, ...parts]
-      return typeof only === 'boolean' ? only : this.#flat(only)
-    }
-    let all: Schema | boolean = rest
-    for (const part of [...targets, ...parts]) {
-      const said = typeof part === 'boolean' ? part : this.#resolved(part)
-      all = merged(all, said)
-    }
-    if (typeof all === 'boolean') return all
-    // Two lists of alternatives: one is taken first, the other one waits in `allOf`.
-    return 'allOf' in all && ('anyOf' in all || 'oneOf' in all) ? all : this.#flat(all)
-  }
-
-  /** What a schema that is only a reference refers to. */
-  #resolved(given: unknown): Schema | boolean {
-    const schema = this.#flat(given)
-    if (typeof schema === 'boolean' || typeof schema['$ref'] !== 'string') return schema
-    const { $ref: pointer } = schema
-    const target = resolvePointer(this.#root, pointer)
-    if (typeof target === 'boolean') return target
-    return this.#inside('$ref', () => this.#resolved(target))
-  }
-
   #alternatives(schema: Schema, keyword: 'anyOf' | 'oneOf'): string {
     const { [keyword]: given, ...rest } = schema
     const isPlain = Object.keys(rest).length === 0
     const options = listOf(given, keyword).flatMap((option, index) => {
       const both = isPlain
         ? option
-        : this.#inside(`${keyword}/${index}`, () => this.#both(rest, option))
+        : this.#place.inside(`${keyword}/${index}`, () => this.#flattener.both(rest, option))
       return isNever(both) ? [] : [both]
     })
     if (options.length === 0) throw invalid(`'${keyword}' leaves no option`)
     if (keyword === 'oneOf') this.#refuseOverlap(options)
     return group(
       options.map((option, index) =>
-        this.#inside(`${keyword}/${index}`, () => this.expression(option)),
+        this.#place.inside(`${keyword}/${index}`, () => this.expression(option)),
       ),
     )
-  }
-
-  #both(rest: Schema, option: unknown): Schema | boolean {
-    return merged(rest, typeof option === 'boolean' ? option : this.#resolved(option))
   }
 
   /** Every pair is compared. */
   #refuseOverlap(options: readonly unknown[]): void {
     if (options.length > ONE_OF_MAX) throw unsupported(`'oneOf' of more than ${ONE_OF_MAX} options`)
     const resolve = (schema: unknown): unknown =>
-      isSchema(schema) ? this.#inside('oneOf', () => this.#resolved(schema)) : schema
+      isSchema(schema)
+        ? this.#place.inside('oneOf', () => this.#flattener.resolved(schema))
+        : schema
     const resolved = options.map(resolve)
     resolved.forEach((option, index) => {
       const rival = resolved.slice(0, index).find((other) => !areDisjoint(option, other, resolve))
@@ -269,7 +225,7 @@ class SchemaWriter {
     this.#namesOfRefs.set(pointer, name)
     this.#open.add(name)
     const target = resolvePointer(this.#root, pointer)
-    const body = this.#inside(pointer, () => this.expression(target))
+    const body = this.#place.inside(pointer, () => this.expression(target))
     this.#open.delete(name)
     this.rules.push(`${name} ::= ${body}\n`)
     return name
@@ -279,16 +235,8 @@ class SchemaWriter {
   #within<T>(part: string, write: () => T): T {
     const open = this.#open
     this.#open = new Set()
-    const result = this.#inside(part, write)
+    const result = this.#place.inside(part, write)
     this.#open = open
-    return result
-  }
-
-  #inside<T>(part: string, write: () => T): T {
-    if (this.path.length > DEPTH_MAX) throw invalid(`it is nested deeper than ${DEPTH_MAX} levels`)
-    this.path.push(part)
-    const result = write()
-    this.path.pop()
     return result
   }
 
@@ -303,13 +251,6 @@ class SchemaWriter {
     this.rules.push(`${name} ::= ${body}\n`)
     return name
   }
-}
-
-/** Libraries write `{"not": {}}` for a value that is never there. */
-function isNever(schema: unknown): boolean {
-  if (!isSchema(schema)) return schema === false
-  const { not } = schema
-  return not === true || (isSchema(not) && Object.keys(not).length === 0)
 }
 
 function listed(schema: Schema): string {

@@ -1,0 +1,80 @@
+/**
+ * A JSON schema with `allOf`, and with what stands beside `$ref`, made one schema that says the same in keywords of its own.
+ */
+import { invalid as refuse, unsupported } from './grammar-refusal.ts'
+import { resolvePointer } from './json-pointer.ts'
+import { ENFORCED, isDescribing, isStore } from './json-schema-keywords.ts'
+import { listOf } from './json-schema-list.ts'
+import { merged } from './json-schema-merge.ts'
+import type { SchemaPlace } from './json-schema-place.ts'
+import { isSchema } from './json-schema-types.ts'
+import type { Schema } from './json-schema-types.ts'
+
+export class SchemaFlattener {
+  readonly #root: unknown
+  readonly #place: SchemaPlace
+
+  constructor(root: unknown, place: SchemaPlace) {
+    this.#root = root
+    this.#place = place
+  }
+
+  /** Without `allOf`, and without anything beside `$ref`. */
+  flat(given: unknown): Schema | boolean {
+    if (!isSchema(given)) throw invalid('a schema must be an object, true or false')
+    if (isNever(given)) return false
+    for (const keyword of Object.keys(given)) {
+      if (!ENFORCED.has(keyword) && !isDescribing(keyword)) throw unsupported(`'${keyword}'`)
+    }
+    const { allOf, ...rest } = given
+    const schema = Object.fromEntries(
+      Object.entries(rest).filter(([keyword]) => !isDescribing(keyword) && !isStore(keyword)),
+    )
+    const parts = allOf === undefined ? [] : listOf(allOf, 'allOf')
+    if (parts.length === 0 && (schema['$ref'] === undefined || Object.keys(schema).length === 1))
+      return schema
+    return this.#place.inside('allOf', () => this.#conjunction(schema, parts))
+  }
+
+  #conjunction(schema: Schema, parts: readonly unknown[]): Schema | boolean {
+    const { $ref: pointer, ...rest } = schema
+    const targets = pointer === undefined ? [] : [resolvePointer(this.#root, pointer)]
+    if (Object.keys(rest).length === 0 && targets.length + parts.length === 1) {
+      const [only] = [...targets, ...parts]
+      return typeof only === 'boolean' ? only : this.flat(only)
+    }
+    let all: Schema | boolean = rest
+    for (const part of [...targets, ...parts]) {
+      const said = typeof part === 'boolean' ? part : this.resolved(part)
+      all = merged(all, said)
+    }
+    if (typeof all === 'boolean') return all
+    // Two lists of alternatives: one is taken first, the other one waits in `allOf`.
+    return 'allOf' in all && ('anyOf' in all || 'oneOf' in all) ? all : this.flat(all)
+  }
+
+  /** What a schema that is only a reference refers to. */
+  resolved(given: unknown): Schema | boolean {
+    const schema = this.flat(given)
+    if (typeof schema === 'boolean' || typeof schema['$ref'] !== 'string') return schema
+    const { $ref: pointer } = schema
+    const target = resolvePointer(this.#root, pointer)
+    if (typeof target === 'boolean') return target
+    return this.#place.inside('$ref', () => this.resolved(target))
+  }
+
+  both(rest: Schema, option: unknown): Schema | boolean {
+    return merged(rest, typeof option === 'boolean' ? option : this.resolved(option))
+  }
+}
+
+/** Libraries write `{"not": {}}` for a value that is never there. */
+export function isNever(schema: unknown): boolean {
+  if (!isSchema(schema)) return schema === false
+  const { not } = schema
+  return not === true || (isSchema(not) && Object.keys(not).length === 0)
+}
+
+function invalid(what: string): Error {
+  return refuse(`the JSON schema cannot be used: ${what}`)
+}
