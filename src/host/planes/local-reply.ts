@@ -3,8 +3,8 @@
  */
 import { BatonError } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
-import type { Chunk, ReplySink, RequestHandle } from '../../request/index.ts'
-import type { CancelKind, ReplyPort } from '../../wire/index.ts'
+import type { Chunk, ReplySink } from '../../request/index.ts'
+import type { CancelKind, ReplyPort, ServedRequest } from '../../wire/index.ts'
 
 export interface LocalReplyOptions {
   readonly onEnded: () => void
@@ -17,7 +17,8 @@ export class LocalReply implements ReplyPort {
   readonly #sink: ReplySink
   readonly #options: LocalReplyOptions
   #hasEnded = false
-  #handle: RequestHandle | null = null
+  #handle: ServedRequest | null = null
+  #isDropped = false
   #cancelled: CancelKind | null = null
 
   constructor(sink: ReplySink, options: LocalReplyOptions) {
@@ -26,9 +27,10 @@ export class LocalReply implements ReplyPort {
   }
 
   /** Set when `serve` has returned; a cancel that came before is handed on. */
-  set handle(handle: RequestHandle) {
+  set handle(handle: ServedRequest) {
     this.#handle = handle
-    if (this.#cancelled) handle.cancel(this.#cancelled)
+    if (this.#isDropped) drop(handle)
+    else if (this.#cancelled) handle.cancel(this.#cancelled)
   }
 
   token(tokenId: number): void {
@@ -68,12 +70,12 @@ export class LocalReply implements ReplyPort {
     this.#handle?.cancel(kind)
   }
 
-  /** The worker is gone. */
+  /** The worker is gone, or the reader cannot read: as when a connection is lost. */
   fail(reason: BatonError): void {
     if (this.#hasEnded) return
     this.#end(() => this.#sink.onError(reason))
-    this.#cancelled = 'kill'
-    this.#handle?.cancel('kill')
+    this.#isDropped = true
+    if (this.#handle !== null) drop(this.#handle)
   }
 
   #onSinkFault(error: unknown): void {
@@ -89,4 +91,9 @@ export class LocalReply implements ReplyPort {
       this.#options.onFault(error)
     }
   }
+}
+
+function drop(handle: ServedRequest): void {
+  if (handle.drop === undefined) handle.cancel('kill')
+  else handle.drop()
 }

@@ -52,7 +52,7 @@ export class LocalRequestPlane implements RequestPlane {
     for (const batch of handler?.kvSnapshot?.() ?? []) this.#reports.onKvEvents?.(workerId, batch)
   }
 
-  /** As if its process had died: live replies end with `transport.disconnected` and are killed at the worker. */
+  /** As if its process had died: live replies end with `transport.disconnected` and are dropped at the worker. */
   removeWorker(workerId: WorkerId): void {
     const worker = this.#workers.get(workerId)
     if (!worker) return
