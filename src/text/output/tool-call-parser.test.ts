@@ -183,6 +183,9 @@ const ROWS: Row[] = [
   ['default', `<tool_call>${CALL}</tool_call>`, '', [WEATHER]],
   ['default', `[TOOL_CALLS][${CALL}]`, '', [WEATHER]],
   ['default', CALL, '', [WEATHER]],
+  ['default', `[TOOL_CALLS]get_weather[ARGS]${PARIS}`, '', [WEATHER]],
+  ['hermes', CALL, '', [WEATHER]],
+  ['hermes', '{"name":"unknown","arguments":{}}', '{"name":"unknown","arguments":{}}', []],
   [
     'harmony',
     `<|channel|>commentary<|message|>Looking.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>${PARIS}<|call|>`,

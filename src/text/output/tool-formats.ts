@@ -24,7 +24,6 @@ const createJsonReader: CreateReader = ({ open }, tools) =>
   open === ''
     ? new JsonCallReader((name) => tools.some((tool) => tool.name === name))
     : new JsonCallReader()
-const json = { createReader: createJsonReader }
 const whole = (
   decode: (body: string, tools: readonly OfferedTool[]) => readonly ToolCall[] | null,
 ): { readonly createReader: CreateReader } => ({
@@ -38,17 +37,25 @@ const tagged = (form: TaggedCallForm): { readonly createReader: CreateReader } =
   createReader: (_section, tools) => new TaggedCallReader(form, tools),
 })
 
-const hermes: ToolFormat = { sections: [section('<tool_call>', '</tool_call>')], ...json }
-const nemotron: ToolFormat = { sections: [section('<TOOLCALL>', '</TOOLCALL>')], ...json }
-const jamba: ToolFormat = { sections: [section('<tool_calls>', '</tool_calls>')], ...json }
-const phi4: ToolFormat = { sections: [section('functools', null)], bare: bareJson, ...json }
-const llama3: ToolFormat = { sections: [section('<|python_tag|>', null)], bare: bareJson, ...json }
+/** Models of these families forget their tags at times; without them a call must be of a tool that is offered. */
+const jsonIn = (open: string, close: string | null): ToolFormat => ({
+  sections: [section(open, close)],
+  bare: bareJson,
+  createReader: createJsonReader,
+})
+
+const hermes = jsonIn('<tool_call>', '</tool_call>')
+const nemotron = jsonIn('<TOOLCALL>', '</TOOLCALL>')
+const jamba = jsonIn('<tool_calls>', '</tool_calls>')
+const phi4 = jsonIn('functools', null)
+const llama3 = jsonIn('<|python_tag|>', null)
+const createMistralReader: CreateReader = (of, tools) =>
+  of.open === '[TOOL_CALLS]' ? new MistralCallReader() : createJsonReader(of, tools)
 const mistral: ToolFormat = {
   sections: [section('[TOOL_CALLS]', null)],
   innerMarkers: ['[ARGS]', '[CALL_ID]'],
   bare: bareJson,
-  createReader: (of, tools) =>
-    of.open === '' ? createJsonReader(of, tools) : new MistralCallReader(),
+  createReader: createMistralReader,
 }
 const pythonic: ToolFormat = {
   sections: [section('<|python_start|>', '<|python_end|>')],
@@ -120,9 +127,8 @@ const gemma: ToolFormat = {
 }
 /** Whatever comes: the tags of several families, and JSON without any. */
 const anyJson: ToolFormat = {
+  ...mistral,
   sections: [hermes, nemotron, jamba, llama3, mistral].flatMap((format) => format.sections),
-  bare: bareJson,
-  ...json,
 }
 /** The engine is held to one call without markers, of a tool that is offered. */
 const forced: ToolFormat = {
