@@ -128,8 +128,10 @@ export class DisaggregatedRequest implements RequestHandle {
     this.#isHandedOver = true
     const sink = new PrefillSink({
       routed: this.#sink,
-      onDone: () => {
+      onDone: (_chunk, result) => {
         this.#prefillLeg = null
+        // Decode meets prefill elsewhere.
+        if (result !== null) this.#releaseKv({ ...handOver, prefillResult: result })
         if (!this.#ended) this.#sink.onPrefillDone?.(this.#parts.clock.nowMs())
       },
       onError: (error) => {

@@ -5,7 +5,7 @@ import { buildModel } from '../../test/router/model-fixture.ts'
 import { card, RecordingSink, request } from '../../test/router/scripted-plane.ts'
 import type { ScriptedCall } from '../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../base/index.ts'
-import type { RequestHandle } from '../request/index.ts'
+import type { KvOffer, RequestHandle } from '../request/index.ts'
 
 const bootstrap = { engine: { bootstrapHost: 'h', bootstrapPort: 1 } }
 const CARDS = [
@@ -46,7 +46,7 @@ const action = fc.oneof(
 describe('requests over a whole model router', () => {
   it('any interleaving of ends - each sink ends once, load, queue and timers return to zero', () => {
     fc.assert(
-      fc.property(fc.array(action, { maxLength: 60 }), fc.boolean(), (actions, enforce) => {
+      fc.property(fc.array(action, { maxLength: 60, size: 'max' }), fc.boolean(), (actions, enforce) => {
         const { plane, clock, router, load } = buildModel(CARDS, {
           enforceDisaggregation: enforce,
           queueThreshold: 0.02,
@@ -61,6 +61,7 @@ describe('requests over a whole model router', () => {
           },
         })
         const open: { sink: RecordingSink; handle: RequestHandle }[] = []
+        const offers = new Offers()
         for (const step of actions) {
           switch (step.kind) {
             case 'send': {
@@ -85,7 +86,7 @@ describe('requests over a whole model router', () => {
               break
             default: {
               const call = plane.calls[step.which % Math.max(plane.calls.length, 1)]
-              if (call !== undefined) play(call, step.kind)
+              if (call !== undefined) play(call, step.kind, offers)
             }
           }
           for (const { sink } of open) expect(sink.ends).toBeLessThanOrEqual(1)
@@ -97,16 +98,61 @@ describe('requests over a whole model router', () => {
         const { prefill, decode } = router.status()
         expect(prefill.queuedRequests + decode.queuedRequests).toBe(0)
         expect(clock.timerCount).toBe(0)
+        const fetched = plane.calls.flatMap(({ request: { prefillResult } }) => {
+          const offer = prefillResult?.kvOffer
+          return offer === undefined ? [] : [offer.offerId]
+        })
+        const released = plane.released.map((text) => text.split(' ')[1])
+        for (const id of offers.taken) expect([...fetched, ...released]).toContain(id)
+        expect(new Set(released).size).toBe(released.length)
       }),
       { numRuns: 300 },
     )
   })
 })
 
-function play(call: ScriptedCall, kind: string): void {
-  if (kind === 'token') call.token()
+/** KV that prefill workers hold for a decode worker. */
+class Offers {
+  /** Those that came while their leg was alive. */
+  readonly taken: string[] = []
+  readonly #ended = new Set<ScriptedCall>()
+  readonly #live = new Set<string>()
+  #count = 0
+
+  /** The call ends now; an offer could be made with that. */
+  make(call: ScriptedCall): KvOffer {
+    const offerId = `o${this.#count++}`
+    if (!this.#ended.has(call) && !call.cancels.includes('kill')) this.#live.add(offerId)
+    this.#ended.add(call)
+    return {
+      offerId,
+      host: 'p',
+      port: 1,
+      fingerprint: 'f',
+      blockTokens: 4,
+      tokenCount: 4,
+      blockKeys: Uint32Array.of(1, 2),
+      kvBytes: 8,
+      expiresInMs: 60_000,
+    }
+  }
+
+  given({ offerId }: KvOffer): void {
+    if (this.#live.has(offerId)) this.taken.push(offerId)
+  }
+}
+
+function play(call: ScriptedCall, kind: string, offers: Offers): void {
+  if (kind === 'token') {
+    call.token()
+    return
+  }
+  const kvOffer = offers.make(call)
+  if (kind === 'prefilled' && call.request.stop.maxTokens === 1) {
+    offers.given(kvOffer)
+    call.prefilled({ kvOffer })
+  } else if (kind === 'prefilled') call.prefilled()
   else if (kind === 'finish') call.finish()
-  else if (kind === 'prefilled') call.prefilled()
   else if (kind === 'length') call.finish('length')
   else if (kind === 'unreachable') call.fail('transport.disconnected')
   else call.fail('backend.unknown')
