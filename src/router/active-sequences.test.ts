@@ -120,7 +120,7 @@ describe('ActiveSequences', () => {
       fraction: fc.option(fc.double({ min: 0, max: 1, noNaN: true }), { nil: undefined }),
     })
     fc.assert(
-      fc.property(fc.array(action, { maxLength: 60 }), (actions) => {
+      fc.property(fc.array(action, { maxLength: 60, size: 'max' }), (actions) => {
         const { table, sequences } = build(4)
         const open: Booking[] = []
         actions.forEach(({ kind, prompt, which, slot, fraction }, nowMs) => {
@@ -152,9 +152,10 @@ describe('ActiveSequences', () => {
   })
 
   it('distinct blocks - what the tree counts is what a set would', () => {
-    const prompts = fc.array(fc.array(fc.integer({ min: 0, max: 1 }), { maxLength: 8 }))
+    const bits = fc.array(fc.integer({ min: 0, max: 1 }), { maxLength: 8 })
+    const prompts = fc.array(bits, { maxLength: 30, size: 'max' })
     fc.assert(
-      fc.property(prompts, fc.array(fc.nat(30)), (all, ends) => {
+      fc.property(prompts, fc.array(fc.nat(30), { maxLength: 30, size: 'max' }), (all, ends) => {
         const { table, sequences } = build(4)
         const open = all.map((prompt) => ({
           prompt,

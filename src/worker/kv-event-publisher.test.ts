@@ -180,7 +180,7 @@ describe('KvEventPublisher - snapshot', () => {
       lost: fc.boolean(),
     })
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60 }), fc.nat(60), (steps, joinsAt) => {
+      fc.property(fc.array(step, { maxLength: 60, size: 'max' }), fc.nat(60), (steps, joinsAt) => {
         let isLost = false
         const naive = new Map<string, number>()
         const followers = [] as Follower[]
