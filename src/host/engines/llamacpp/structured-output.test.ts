@@ -120,14 +120,16 @@ describe('guided output of the shipped model', () => {
   })
   afterAll(() => engine.cleanup())
 
-  async function write(guided: GuidedDecoding, seed: number) {
-    const requestId = `${JSON.stringify(guided)} ${seed}`
+  async function write(guided: GuidedDecoding, seed: number, resumed: readonly number[] = []) {
+    const requestId = `${JSON.stringify(guided)} ${seed} ${resumed.length}`
+    const prompt = tokenizer.encode('Once upon a time there was', { special: false })
     const tokens: number[] = []
     let finish: string | undefined
     const request = {
       requestId,
       model: 'storyteller',
-      tokenIds: tokenizer.encode('Once upon a time there was', { special: false }),
+      tokenIds: Uint32Array.of(...prompt, ...resumed),
+      resumedTokens: resumed.length,
       sampling: { temperature: 0.5 * seed, seed, guided },
       stop: { maxTokens: 1200 },
       output: {},
@@ -138,7 +140,7 @@ describe('guided output of the shipped model', () => {
       tokens.push(...chunk.tokenIds)
       finish = chunk.finish ?? finish
     }
-    return { text: tokenizer.decode(tokens), finish }
+    return { text: tokenizer.decode(tokens), finish, tokens }
   }
 
   it.each(Object.entries(SCHEMAS))('%s - valid at every temperature', async (_what, schema) => {
@@ -149,6 +151,16 @@ describe('guided output of the shipped model', () => {
     )) {
       expect([json, finish]).toEqual([json, 'eos'])
       expect([json, type.safeParse(JSON.parse(json)).error?.issues]).toEqual([json, undefined])
+    }
+  })
+
+  it('carried on elsewhere from any token - ends as it would have here', async () => {
+    const guided: GuidedDecoding = { kind: 'json-schema', schema: pet }
+    const whole = await write(guided, 2)
+    for (let taken = 1; taken < whole.tokens.length; taken += 3) {
+      const begin = whole.tokens.slice(0, taken)
+      const rest = await write(guided, 2, begin)
+      expect([...begin, ...rest.tokens]).toEqual(whole.tokens)
     }
   })
 
