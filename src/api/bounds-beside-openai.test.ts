@@ -4,6 +4,7 @@ import { parseAnthropicMessages } from './anthropic-request.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { parseEmbeddingRequest } from './embedding-request.ts'
 import { parseResponsesRequest } from './responses-request.ts'
+import { parseDetokenizeRequest } from './service-requests.ts'
 
 type Bound = readonly [field: string, accepted: readonly unknown[], refused: readonly unknown[]]
 
@@ -105,6 +106,20 @@ describe('bounds of embeddings', () => {
       ['input', [texts(2047), texts(2048)], [texts(2049)]],
     ],
     (field, value) => parseEmbeddingRequest({ input: 'hi', [field]: value }),
+  )
+})
+
+describe('bounds of detokenize', () => {
+  const ids = (count: number) => Array.from({ length: count }, () => 7)
+  hold(
+    [
+      [
+        'tokens',
+        [[], [0, U32_MAX], ids(262_143), ids(262_144)],
+        [ids(262_145), [-1], [U32_MAX + 1]],
+      ],
+    ],
+    (field, value) => parseDetokenizeRequest({ [field]: value }),
   )
 })
 

@@ -22,7 +22,7 @@ const tokenIds = z.array(z.int().min(0).max(0xffffffff)).min(1)
 export const completionRequestSchema = z.strictObject({
   ...generationFields,
   prompt: z.union(
-    [z.string(), z.array(z.string()).min(1), tokenIds, z.array(tokenIds).min(1)],
+    [z.string(), tokenIds, z.array(z.string()).min(1), z.array(tokenIds).min(1)],
     'must be a text, texts, token ids, or lists of token ids',
   ),
   echo: z.boolean().optional(),

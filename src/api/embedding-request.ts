@@ -13,7 +13,7 @@ const ids = z.array(z.int().min(0).max(0xffffffff)).min(1)
 export const embeddingRequestSchema = z.strictObject({
   model: z.string().optional(),
   input: z.union(
-    [z.string(), z.array(z.string()).min(1), ids, z.array(ids).min(1)],
+    [z.string(), ids, z.array(z.string()).min(1), z.array(ids).min(1)],
     'must be a text, texts, token ids, or lists of token ids',
   ),
   encoding_format: z.enum(['float', 'base64']).optional(),

@@ -22,7 +22,7 @@ export function readJsonObject(
       { data: { contentType: contentType ?? null } },
     )
   }
-  if (body.length > SMALL_BYTES) refuseDeepNesting(body)
+  if (body.length > SMALL_BYTES) refuseUnwieldy(body)
   const value = parseLenient(body)
   if (isPlainObject(value)) return value
   throw new BatonError('request.invalid_argument', 'the JSON body must be an object')
@@ -60,32 +60,51 @@ function refusal(cause: unknown): BatonError {
   })
 }
 
-/** Below it no nesting takes long. */
+/** Below it nothing takes long. */
 const SMALL_BYTES = 64 * 1024
 const NESTING_MAX = 1000
+/** More ids of tokens than any context holds. */
+const NUMBERS_MAX = 4 * 1024 * 1024
+/** Members and elements that are no plain number of a list: each is looked at by a schema. */
+const VALUES_MAX = 256 * 1024
 
-/** `JSON.parse` takes seconds for megabytes of opening brackets, and nobody else is served meanwhile. */
-function refuseDeepNesting(body: Uint8Array): void {
+/**
+ * Megabytes of opening brackets, or of tiny values, take seconds to parse and to check, and nobody else is served
+ * meanwhile.
+ */
+function refuseUnwieldy(body: Uint8Array): void {
   let depth = 0
+  let numbers = 0
+  let values = 0
   let isInside = false
   for (let at = 0; at < body.length; at++) {
     const byte = body[at] as number
     if (byte === QUOTE) isInside = !isInside
     else if (isInside) {
       if (byte === BACKSLASH) at++
+    } else if (byte === COMMA) {
+      if (beginsNumber(body[at + 1] === SPACE ? body[at + 2] : body[at + 1])) numbers++
+      else values++
     } else if (byte === 0x5b || byte === 0x7b) {
       depth++
-      if (depth > NESTING_MAX) {
-        throw new BatonError(
-          'request.invalid_argument',
-          `the JSON body is nested more than ${NESTING_MAX} deep`,
-        )
-      }
+      if (depth > NESTING_MAX) throw unwieldy(`is nested more than ${NESTING_MAX} deep`)
     } else if (byte === 0x5d || byte === 0x7d) depth--
   }
+  if (numbers > NUMBERS_MAX) throw unwieldy(`lists more than ${NUMBERS_MAX} numbers`)
+  if (values > VALUES_MAX) throw unwieldy(`holds more than ${VALUES_MAX} values`)
+}
+
+function beginsNumber(byte: number | undefined): boolean {
+  return byte !== undefined && ((byte >= 0x30 && byte <= 0x39) || byte === 0x2d)
+}
+
+function unwieldy(what: string): BatonError {
+  return new BatonError('request.invalid_argument', `the JSON body ${what}`)
 }
 
 const QUOTE = 0x22
+const COMMA = 0x2c
+const SPACE = 0x20
 const BACKSLASH = 0x5c
 const HEX = '0123456789abcdef'
 

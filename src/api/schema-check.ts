@@ -36,11 +36,19 @@ function refusalOf(issues: readonly z.core.$ZodIssue[]): BatonError {
 function deepest(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
   const first = issues[0]
   if (first?.code !== 'invalid_union') return first
-  const inner = first.errors
-    .map((branch) => deepest(branch))
-    .filter((issue) => issue !== undefined && issue.path.length > 0)
-  const best = inner.find((issue) => issue?.path.at(-1) !== 'type') ?? inner[0]
+  let best: z.core.$ZodIssue | undefined
+  for (const branch of first.errors) {
+    const issue = deepest(branch)
+    if (issue === undefined || issue.path.length === 0) continue
+    if (best === undefined || reachOf(issue) > reachOf(best)) best = issue
+  }
   return best === undefined ? first : { ...best, path: [...first.path, ...best.path] }
+}
+
+/** How far a branch came: its place in a list, and not at all when the value is of another kind. */
+function reachOf({ path }: z.core.$ZodIssue): number {
+  if (path.at(-1) === 'type') return -1
+  return typeof path[0] === 'number' ? path[0] : 0
 }
 
 function pathText(path: readonly PropertyKey[]): string {

@@ -69,9 +69,12 @@ export function parseTokenizeRequest(body: Record<string, unknown>): TokenizeCal
   }
 }
 
+/** They become text on the event loop. */
+const DETOKENIZE_MAX = 256 * 1024
+
 export const detokenizeSchema = z.strictObject({
   model: z.string().optional(),
-  tokens: z.array(z.int().min(0).max(0xffffffff)),
+  tokens: z.array(z.int().min(0).max(0xffffffff)).max(DETOKENIZE_MAX),
 })
 
 interface DetokenizeCall {

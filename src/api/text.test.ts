@@ -149,6 +149,16 @@ describe('bodies', () => {
     expect(() => read(nested(1001))).toThrow('nested more than 1000 deep')
   })
 
+  it('values of a long body - accepted at the bound, refused beyond; numbers of a list have a bound of their own', () => {
+    const list = (count: number, value: string) => `{"a":[${`${value},`.repeat(count)}${value}]}`
+    const [values, numbers] = [256 * 1024, 4 * 1024 * 1024]
+    for (const count of [values - 1, values]) expect(read(list(count, '""'))).toHaveProperty('a')
+    expect(() => read(list(values + 1, '""'))).toThrow('more than 262144 values')
+    for (const count of [numbers - 1, numbers]) expect(read(list(count, '1'))).toHaveProperty('a')
+    expect(() => read(list(numbers + 1, '1'))).toThrow('more than 4194304 numbers')
+    expect(read(`{"a":"${','.repeat(values + 1)}"}`)).toHaveProperty('a')
+  })
+
   it('no JSON, no object - 400', () => {
     for (const body of ['', '{', '{"a":}', '[]', '1', 'null', '"x"', '{"a":"\\u12"}']) {
       expect(() => read(body)).toThrow(
