@@ -39,7 +39,11 @@ function build(blockSize: number) {
   table.join(card(0))
   table.join(card(1))
   table.join(card(2, 'agg', { engine: { dataParallelSize: 2 } }))
-  const sequences = new ActiveSequences(table, () => blockSize)
+  const sequences = new ActiveSequences(
+    table,
+    () => blockSize,
+    () => undefined,
+  )
   const slot = (name: string): number => {
     const [worker, rank] = name.split('/')
     return table.slotOf(card(Number(worker)).workerId, Number(rank))

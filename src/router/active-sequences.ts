@@ -52,10 +52,13 @@ export class ActiveSequences {
   /** Ranks whose prefill load changes by itself. */
   readonly #wearing = new Set<number>()
   readonly #blockSize: () => number
+  readonly #onWorn: (slot: number) => void
 
-  constructor(table: RankTable, blockSize: () => number) {
+  /** `onWorn` is called when a rank's load has changed with the clock only. */
+  constructor(table: RankTable, blockSize: () => number, onWorn: (slot: number) => void) {
     this.#table = table
     this.#blockSize = blockSize
+    this.#onWorn = onWorn
   }
 
   add(options: BookingOptions, nowMs: number): Booking {
@@ -144,7 +147,10 @@ export class ActiveSequences {
 
   /** Brings the columns up to date with the clock; nothing to do unless prefills have expected durations. */
   refresh(nowMs: number): void {
-    for (const slot of this.#wearing) this.#refreshPrefill(slot, nowMs)
+    for (const slot of this.#wearing) {
+      this.#refreshPrefill(slot, nowMs)
+      this.#onWorn(slot)
+    }
   }
 
   /** Blocks of `hashes` from the first on that are active on each slot; `out` is cleared first. */

@@ -277,6 +277,19 @@ describe('KvRouter: load', () => {
     expect(tokens()).toBe(0)
   })
 
+  it('known prefill speed - a rank that was too busy is taken again when enough has worn off', () => {
+    const { router, clock } = buildPool({
+      prefillTokensPerSecond: 100,
+      busy: { activePrefillTokens: 50 },
+    })
+    router.workerJoined(card(1))
+    router.book(selected(router, 100))
+    clock.advance(499)
+    expect(select(router, 16).kind).toBe('refused')
+    clock.advance(1)
+    expect(select(router, 16).kind).toBe('selected')
+  })
+
   it('no reuse assumed - each request counts for itself', () => {
     const { router } = buildPool({ assumeKvReuse: false })
     router.workerJoined(card(1))

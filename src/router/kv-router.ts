@@ -56,7 +56,11 @@ export class KvRouter implements FleetObserver {
     this.#busy = config.busy
     this.#blockSize = config.blockSize
     this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
-    this.#sequences = new ActiveSequences(this.#table, () => this.#blockSize)
+    this.#sequences = new ActiveSequences(
+      this.#table,
+      () => this.#blockSize,
+      (slot) => this.#judge(slot),
+    )
     this.#index = new OverlapIndex({
       approximateTtlMs: 1000 * config.approximateTtlSeconds,
       predictedTtlMs: 1000 * config.predictedTtlSeconds,
