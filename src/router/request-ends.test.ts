@@ -46,66 +46,70 @@ const action = fc.oneof(
 describe('requests over a whole model router', () => {
   it('any interleaving of ends - each sink ends once, load, queue and timers return to zero', () => {
     fc.assert(
-      fc.property(fc.array(action, { maxLength: 60, size: 'max' }), fc.boolean(), (actions, enforce) => {
-        const { plane, clock, router, load } = buildModel(CARDS, {
-          enforceDisaggregation: enforce,
-          queueThreshold: 0.02,
-          trackOutputBlocks: true,
-          session: { ttlSeconds: 5 },
-          deadlines: {
-            queueMs: 300,
-            prefillMs: 500,
-            firstTokenMs: 500,
-            streamIdleMs: 500,
-            cancelMs: 100,
-          },
-        })
-        const open: { sink: RecordingSink; handle: RequestHandle }[] = []
-        const offers = new Offers()
-        for (const step of actions) {
-          switch (step.kind) {
-            case 'send': {
-              const sink = new RecordingSink()
-              const routing = step.session === undefined ? {} : { sessionId: step.session }
-              const handle = router.service.send(request(step.tokens, routing), sink)
-              open.push({ sink, handle })
-              break
+      fc.property(
+        fc.array(action, { maxLength: 60, size: 'max' }),
+        fc.boolean(),
+        (actions, enforce) => {
+          const { plane, clock, router, load } = buildModel(CARDS, {
+            enforceDisaggregation: enforce,
+            queueThreshold: 0.02,
+            trackOutputBlocks: true,
+            session: { ttlSeconds: 5 },
+            deadlines: {
+              queueMs: 300,
+              prefillMs: 500,
+              firstTokenMs: 500,
+              streamIdleMs: 500,
+              cancelMs: 100,
+            },
+          })
+          const open: { sink: RecordingSink; handle: RequestHandle }[] = []
+          const offers = new Offers()
+          for (const step of actions) {
+            switch (step.kind) {
+              case 'send': {
+                const sink = new RecordingSink()
+                const routing = step.session === undefined ? {} : { sessionId: step.session }
+                const handle = router.service.send(request(step.tokens, routing), sink)
+                open.push({ sink, handle })
+                break
+              }
+              case 'time':
+                clock.advance(step.ms)
+                break
+              case 'leave':
+                router.fleet.workerLeft(workerIdOf(step.worker), 'test')
+                break
+              case 'join':
+                router.fleet.workerJoined(CARDS[step.worker - 1] ?? card(1))
+                break
+              case 'stop':
+              case 'kill':
+                open[step.which % Math.max(open.length, 1)]?.handle.cancel(step.kind)
+                break
+              default: {
+                const call = plane.calls[step.which % Math.max(plane.calls.length, 1)]
+                if (call !== undefined) play(call, step.kind, offers)
+              }
             }
-            case 'time':
-              clock.advance(step.ms)
-              break
-            case 'leave':
-              router.fleet.workerLeft(workerIdOf(step.worker), 'test')
-              break
-            case 'join':
-              router.fleet.workerJoined(CARDS[step.worker - 1] ?? card(1))
-              break
-            case 'stop':
-            case 'kill':
-              open[step.which % Math.max(open.length, 1)]?.handle.cancel(step.kind)
-              break
-            default: {
-              const call = plane.calls[step.which % Math.max(plane.calls.length, 1)]
-              if (call !== undefined) play(call, step.kind, offers)
-            }
+            for (const { sink } of open) expect(sink.ends).toBeLessThanOrEqual(1)
           }
-          for (const { sink } of open) expect(sink.ends).toBeLessThanOrEqual(1)
-        }
-        // A worker that never says anything again is what the deadlines are for.
-        clock.advance(10_000)
-        for (const { sink } of open) expect(sink.ends).toBe(1)
-        expect(load()).toBe(0)
-        const { prefill, decode } = router.status()
-        expect(prefill.queuedRequests + decode.queuedRequests).toBe(0)
-        expect(clock.timerCount).toBe(0)
-        const fetched = plane.calls.flatMap(({ request: { prefillResult } }) => {
-          const offer = prefillResult?.kvOffer
-          return offer === undefined ? [] : [offer.offerId]
-        })
-        const released = plane.released.map((text) => text.split(' ')[1])
-        for (const id of offers.taken) expect([...fetched, ...released]).toContain(id)
-        expect(new Set(released).size).toBe(released.length)
-      }),
+          // A worker that never says anything again is what the deadlines are for.
+          clock.advance(10_000)
+          for (const { sink } of open) expect(sink.ends).toBe(1)
+          expect(load()).toBe(0)
+          const { prefill, decode } = router.status()
+          expect(prefill.queuedRequests + decode.queuedRequests).toBe(0)
+          expect(clock.timerCount).toBe(0)
+          const fetched = plane.calls.flatMap(({ request: { prefillResult } }) => {
+            const offer = prefillResult?.kvOffer
+            return offer === undefined ? [] : [offer.offerId]
+          })
+          const released = plane.released.map((text) => text.split(' ')[1])
+          for (const id of offers.taken) expect([...fetched, ...released]).toContain(id)
+          expect(new Set(released).size).toBe(released.length)
+        },
+      ),
       { numRuns: 300 },
     )
   })

@@ -64,7 +64,11 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   row('trackPrefillTokens', 'switch', 'prefill tokens in flight count as load'),
   orNull('prefillTokensPerSecond', 'positive', 'lets prefill load wear off; null: until the end'),
   row('predictedTtlSeconds', 'amount', 'how long a routed prompt counts beside KV events; 0: not'),
-  row('approximateTtlSeconds', 'amount', 'the same without events, when room is not known; 0: never'),
+  row(
+    'approximateTtlSeconds',
+    'amount',
+    'the same without events, when room is not known; 0: never',
+  ),
   row('maxIndexBlocks', 'count', 'bound of each prefix index'),
   row('enforceDisaggregation', 'switch', 'refuse instead of serving aggregated'),
   row('disaggregation', 'switch', 'off: every request is served by one worker'),
