@@ -25,6 +25,11 @@ export interface KvTcpClientOptions {
   readonly shmDir?: string
 }
 
+type Settings = KvTcpClientOptions &
+  Required<
+    Pick<KvTcpClientOptions, 'software' | 'connectTimeoutMs' | 'stallMs' | 'idleMs' | 'kvBytesMax'>
+  >
+
 const DEFAULTS = {
   software: '',
   connectTimeoutMs: 3_000,
@@ -34,13 +39,13 @@ const DEFAULTS = {
 } as const
 
 export class KvTcpClient implements KvClient {
-  readonly #options: KvTcpClientOptions
+  readonly #options: Settings
   readonly #peers = new Map<string, KvPeer>()
   #pullIdLast = 0
   #isClosed = false
 
   constructor(options: KvTcpClientOptions = {}) {
-    this.#options = options
+    this.#options = { ...DEFAULTS, ...options }
   }
 
   async pull(
@@ -51,7 +56,7 @@ export class KvTcpClient implements KvClient {
   ): Promise<KvPullStats> {
     const startedAtMs = performance.now()
     const peer = this.#peerOf(offer)
-    const { kvBytesMax } = { ...DEFAULTS, ...this.#options }
+    const { kvBytesMax } = this.#options
     if (offer.kvBytes > kvBytesMax) {
       peer.release('abandoned', offer.offerId)
       const text = `the offered KV of ${offer.kvBytes} bytes is over the limit of ${kvBytesMax}`
@@ -90,7 +95,6 @@ export class KvTcpClient implements KvClient {
     if (known) return known
     const { secret, shmDir, timing, tls } = this.#options
     const peer = new KvPeer({
-      ...DEFAULTS,
       ...this.#options,
       host,
       port,
