@@ -103,12 +103,14 @@ const TYPE_OF_CLASS: Partial<Record<ErrorClass, string>> = {
 }
 
 function anthropicError(error: BatonError): Record<string, unknown> {
+  const { stage } = error.data
   return {
     type: 'error',
     error: {
       type: TYPE_OF_CLASS[error.row.class] ?? 'api_error',
       message: clientMessage(error),
       code: error.code,
+      ...(typeof stage === 'string' ? { stage } : {}),
     },
   }
 }

@@ -28,12 +28,21 @@ export function responseObject(parts: ResponseParts): Record<string, unknown> {
     created_at: head.created,
     status,
     background: false,
-    error: error === undefined ? null : { code: failureCode(error), message: clientMessage(error) },
+    error: error === undefined ? null : failure(error),
     incomplete_details: status === 'incomplete' ? { reason: 'max_output_tokens' } : null,
     model: head.model,
     ...parts.echo,
     output: parts.output,
     usage: usage === undefined ? null : usageObject(usage, parts.reasoningTokens ?? 0),
+  }
+}
+
+function failure(error: BatonError): Record<string, unknown> {
+  const { stage } = error.data
+  return {
+    code: failureCode(error),
+    message: clientMessage(error),
+    ...(typeof stage === 'string' ? { stage } : {}),
   }
 }
 

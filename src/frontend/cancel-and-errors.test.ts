@@ -148,6 +148,18 @@ describe('errors in a stream', () => {
     expect(it_.ends[0]).toMatchObject({ outcome: 'error', status: 200, stage: 'decode' })
   })
 
+  it.each([
+    ['/v1/messages', { messages: [{ role: 'user', content: 'hi' }], max_tokens: 9 }],
+    ['/v1/responses', { input: 'hi' }],
+  ])('%s - name the stage in the form of their API', async (path, body) => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.routed().says('one').fails('backend.unknown', 'broken'),
+    })
+    const { events } = await it_.post(path, { model: 'storyteller', stream: true, ...body })
+    const last = events.findLast((event) => event !== '[DONE]')
+    expect(last.error ?? last.response.error).toMatchObject({ message: 'broken', stage: 'decode' })
+  })
+
   it('of one choice end the others', async () => {
     const it_ = new ScriptedFrontend({
       limits: { migrationLimit: 0 },
