@@ -5,6 +5,7 @@ value ::= object | array | string | number | boolean | null
 object ::= "{" ws ( string ":" ws value ( "," ws string ":" ws value )* )? "}" ws
 array ::= "[" ws ( value ( "," ws value )* )? "]" ws
 char ::= [^"\\\x00-\x1f\x7f] | "\\" ( ["\\/bfnrt] | "u" ( [0-9a-cA-CeEfF] [0-9a-fA-F]{3} | [dD] [0-7] [0-9a-fA-F]{2} ) )
+char-100 ::= char{100}
 string ::= "\"" char* "\"" ws
 natural ::= ( "0" | [1-9] [0-9]{0,14} )
 decimals ::= ( "." [0-9]{1,15} )? ( [eE] [-+]? [0-9]{1,2} )?

@@ -3,6 +3,7 @@
  * bounded more tightly, options that cannot fit are left out.
  */
 import { regexLength } from './regex-length.ts'
+import { REPEAT_MAX } from './regex-syntax.ts'
 import type { Regex } from './regex-syntax.ts'
 
 const COUNTS_MAX = 16
@@ -94,7 +95,7 @@ function fittedRepeat(
   const fewest = length.least === 0 ? regex.least : Math.ceil(least / length.least)
   const counts = {
     least: Math.max(regex.least, fewest),
-    most: Math.min(regex.most ?? Infinity, Math.floor(most / length.most)),
+    most: Math.min(regex.most ?? REPEAT_MAX, Math.floor(most / length.most)),
   }
   const isCovered = counts.least <= counts.most && (length.least > 0 || least === 0)
   return isCovered ? { ...regex, part, ...counts } : fittedByCount(regex, least, most, steps)

@@ -1,6 +1,35 @@
 /** Bounds on the length of what a regular expression matches. */
 import type { Regex } from './regex-syntax.ts'
 
+/** How often a part is repeated inside of what is repeated itself, written out; 0 where nothing is nested. */
+export function nestedRepeats(regex: Regex): number {
+  switch (regex.kind) {
+    case 'sequence':
+      return Math.max(0, ...regex.parts.map(nestedRepeats))
+    case 'choice':
+      return Math.max(0, ...regex.options.map(nestedRepeats))
+    case 'repeat': {
+      const inside = largestRepeat(regex.part)
+      return inside === 0 ? 0 : inside * (regex.most ?? regex.least)
+    }
+    default:
+      return 0
+  }
+}
+
+function largestRepeat(regex: Regex): number {
+  switch (regex.kind) {
+    case 'sequence':
+      return Math.max(0, ...regex.parts.map(largestRepeat))
+    case 'choice':
+      return Math.max(0, ...regex.options.map(largestRepeat))
+    case 'repeat':
+      return (regex.most ?? regex.least) * Math.max(1, largestRepeat(regex.part))
+    default:
+      return 0
+  }
+}
+
 /** How many characters the matched texts have; `most` undefined: without bound. */
 export function regexLength(regex: Regex): {
   readonly least: number

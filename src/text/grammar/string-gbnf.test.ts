@@ -34,6 +34,27 @@ describe('strings of a schema to grammar', () => {
     },
   )
 
+  it.each([
+    [0, 250],
+    [1, 2083],
+    [99, 301],
+    [150, 250],
+    [250, 250],
+    [200, undefined],
+    [0, 100_000],
+    [0, 1_000_000],
+  ])('lengths from %i to %s - exactly those', (minLength, maxLength) => {
+    const own = language({ type: 'string', minLength, maxLength })
+    const has = (length: number): boolean => own.has(JSON.stringify('é'.repeat(length)))
+    const most = Math.min(maxLength ?? 2000, 2100)
+    for (const length of [minLength, minLength + 1, minLength + 100, most - 1, most]) {
+      const holds = length >= minLength && length <= (maxLength ?? Infinity)
+      expect([length, has(length)]).toEqual([length, holds])
+    }
+    if (minLength > 0) expect(has(minLength - 1)).toBe(false)
+    if (maxLength === most) expect(has(maxLength + 1)).toBe(false)
+  })
+
   it('a format that is not known, or does not fit a length - only describes', () => {
     expect(language({ type: 'string', format: 'colour' }).has('"red"')).toBe(true)
     expect(language({ type: 'string', format: 'date', maxLength: 10 }).has('"abc"')).toBe(false)

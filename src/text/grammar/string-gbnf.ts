@@ -3,12 +3,20 @@ import { invalid, unsupported } from './grammar-refusal.ts'
 import type { Schema } from './json-schema-types.ts'
 import { fittedRegex } from './regex-fit.ts'
 import { regexGbnf } from './regex-gbnf.ts'
-import { parseRegex, REPEAT_MAX } from './regex-syntax.ts'
+import { nestedRepeats } from './regex-length.ts'
+import { parseRegex } from './regex-syntax.ts'
 import type { Regex } from './regex-syntax.ts'
 
 const TIME = String.raw`([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
 /** Every day that every year has. */
 const DATE = String.raw`[12]\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))`
+/** Repetitions in repetitions, which llama.cpp writes out, are kept to texts of this length. */
+const NESTED_MAX = 1000
+const NESTED_LENGTH_MAX = 250
+/** llama.cpp takes no more repetitions of what has parts. */
+const ITEMS_MAX = 1000
+/** Characters of a string whose length is bounded. */
+const LENGTH_MAX = 100_000
 const LABEL = '[a-z0-9]{1,20}(-[a-z0-9]{1,20}){0,3}'
 const HOST = String.raw`${LABEL}(\.${LABEL}){0,3}\.[a-z]{2,10}`
 const BYTE = String.raw`(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])`
@@ -27,8 +35,8 @@ const FORMATS: Readonly<Record<string, string>> = {
 }
 
 export function stringGbnf(schema: Schema): string {
-  const least = countBound(schema, 'minLength') ?? 0
-  const most = countBound(schema, 'maxLength')
+  const least = countBound(schema, 'minLength', LENGTH_MAX) ?? 0
+  const most = countBound(schema, 'maxLength', LENGTH_MAX)
   if (most !== undefined && most < least) throw invalid("'maxLength' is below 'minLength'")
   const { pattern, format } = schema
   if (pattern !== undefined) {
@@ -41,12 +49,33 @@ export function stringGbnf(schema: Schema): string {
   // A format is an annotation: where no text of its form has such a length, the length counts.
   const fitted = form === undefined ? null : fittedRegex(parseRegex(form), least, most ?? Infinity)
   if (fitted !== null) return quoted(fitted)
-  return isBounded ? `( "\\"" char{${least},${most ?? ''}} "\\"" )` : '( "\\"" char* "\\"" )'
+  const chars = isBounded ? counted(least, most) : 'char*'
+  return `( "\\"" ${chars} "\\"" )`
+}
+
+/** In hundreds, because llama.cpp writes repetitions out; each length can be read in one way only. */
+function counted(least: number, most: number | undefined): string {
+  if (most !== undefined && most <= 200) return `char{${least},${most}}`
+  const begin = `char-100{${Math.floor(least / 100)}} char{${least % 100}}`
+  if (most === undefined) return `${begin} char*`
+  const hundreds = Math.floor((most - least) / 100)
+  const rest = (most - least) % 100
+  if (hundreds === 0) return `${begin} char{0,${rest}}`
+  const fewer = `char-100{0,${hundreds - 1}} char{0,99}`
+  return `${begin} ( ${fewer} | char-100{${hundreds}} char{0,${rest}} )`
 }
 
 function patternGbnf(pattern: string, least: number, most: number | undefined): string {
-  const fitted = fittedRegex(parseRegex(pattern), least, most ?? Infinity)
-  if (fitted !== null) return quoted(fitted)
+  const regex = parseRegex(pattern)
+  const fitted = fittedRegex(regex, least, most ?? Infinity)
+  if (fitted !== null && (fitted === regex || nestedRepeats(fitted) <= NESTED_MAX))
+    return quoted(fitted)
+  const shorter = fittedRegex(
+    regex,
+    least,
+    Math.min(most ?? Infinity, Math.max(least, NESTED_LENGTH_MAX)),
+  )
+  if (fitted !== null && shorter !== null) return quoted(shorter)
   throw unsupported(
     "'pattern' together with these lengths: no match was found that has one of them",
   )
@@ -56,11 +85,16 @@ function quoted(regex: Regex): string {
   return `( "\\"" ${regexGbnf(regex, 'in JSON')} "\\"" )`
 }
 
-/** `minItems`, `maxLength` and their like. */
-export function countBound(schema: Schema, keyword: string): number | undefined {
+/**
+ * `minItems`, `maxLength` and their like. More than `limit` is never written, so a larger upper bound is that, and a
+ * larger lower one cannot be reached.
+ */
+export function countBound(schema: Schema, keyword: string, limit = ITEMS_MAX): number | undefined {
   const value = schema[keyword]
   if (value === undefined) return undefined
-  if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value > REPEAT_MAX)
-    throw invalid(`'${keyword}' must be a whole number from 0 to ${REPEAT_MAX}`)
-  return value
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < 0)
+    throw invalid(`'${keyword}' must be a whole number from 0 on`)
+  if (value <= limit) return value
+  if (keyword.startsWith('max')) return limit
+  throw unsupported(`'${keyword}' above ${limit}`)
 }

@@ -90,6 +90,7 @@ const SCHEMAS: Readonly<Record<string, unknown>> = {
     on: { type: 'string', format: 'date' },
     to: { type: 'string', format: 'email' },
   }),
+  'a long text': { type: 'string', minLength: 230, maxLength: 460 },
   'a value or null': closed({ note: { type: ['string', 'null'], maxLength: 10 } }),
   'one of several shapes': {
     oneOf: [
@@ -120,7 +121,11 @@ describe('guided output of the shipped model', () => {
   })
   afterAll(() => engine.cleanup())
 
-  async function write(guided: GuidedDecoding, seed: number, resumed: readonly number[] = []) {
+  async function write(
+    guided: GuidedDecoding,
+    seed: number,
+    { resumed = [] as readonly number[], maxTokens = 1200 } = {},
+  ) {
     const requestId = `${JSON.stringify(guided)} ${seed} ${resumed.length}`
     const prompt = tokenizer.encode('Once upon a time there was', { special: false })
     const tokens: number[] = []
@@ -131,7 +136,7 @@ describe('guided output of the shipped model', () => {
       tokenIds: Uint32Array.of(...prompt, ...resumed),
       resumedTokens: resumed.length,
       sampling: { temperature: 0.5 * seed, seed, guided },
-      stop: { maxTokens: 1200 },
+      stop: { maxTokens },
       output: {},
       eosTokenIds: [],
       routing: {},
@@ -154,12 +159,23 @@ describe('guided output of the shipped model', () => {
     }
   })
 
+  it.each([
+    { type: 'array', items: pet, maxItems: 5000 },
+    { type: 'array', items: text(5000), minItems: 1000 },
+    { type: 'object', additionalProperties: pet, maxProperties: 5000 },
+    text(1_000_000),
+    { type: 'string', pattern: '^([a-z]+,)*[a-z]+$', maxLength: 100_000 },
+  ])('the largest bounds - make a grammar that llama.cpp takes: %j', async (schema) => {
+    const { finish } = await write({ kind: 'json-schema', schema }, 1, { maxTokens: 4 })
+    expect(['length', 'eos']).toContain(finish)
+  })
+
   it('carried on elsewhere from any token - ends as it would have here', async () => {
     const guided: GuidedDecoding = { kind: 'json-schema', schema: pet }
     const whole = await write(guided, 2)
     for (let taken = 1; taken < whole.tokens.length; taken += 3) {
       const begin = whole.tokens.slice(0, taken)
-      const rest = await write(guided, 2, begin)
+      const rest = await write(guided, 2, { resumed: begin })
       expect([...begin, ...rest.tokens]).toEqual(whole.tokens)
     }
   })
