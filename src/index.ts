@@ -84,7 +84,7 @@ export type {
 } from './request/index.ts'
 export { createModelRouter } from './router/index.ts'
 export type { ModelRouter, ModelRouterOptions, RouterOptions } from './router/index.ts'
-export { modelTextFromGguf, modelTextFromHuggingFace } from './text/index.ts'
+export { guidedGrammar, modelTextFromGguf, modelTextFromHuggingFace } from './text/index.ts'
 export type { ModelText, Tokenizer } from './text/index.ts'
 export { Worker } from './worker/index.ts'
 export type {
