@@ -154,6 +154,14 @@ describe('baton serve - life', () => {
     expect(readdirSync(tmpdir()).filter((name) => name.startsWith(folderPrefix))).toEqual([])
   })
 
+  it('who reads what is printed leaves - the server goes on and ends in order', async () => {
+    const server = await startServer(['--engine', 'sim', '--in-process'])
+    server.process.stdout?.destroy()
+    server.process.stderr?.destroy()
+    expect((await chat(server, { ...hello, max_tokens: 0 })).status).toBe(200)
+    expect(await server.stop()).toBe(0)
+  })
+
   it('a killed parent - takes its workers with it', async () => {
     const server = await startServer(['--engine', 'sim'])
     server.process.kill('SIGKILL')
@@ -197,6 +205,7 @@ describe('baton - what is wrong is one line and an exit code', () => {
     ['a flag of another command', ['worker', '--prefill', '2'], 2, '--prefill'],
     ['a flag of the other engine', ['serve', '--engine', 'sim', '--gpu', 'auto'], 2, '--gpu'],
     ['no address of a server', ['chat', '--url', 'somewhere'], 2, 'somewhere'],
+    ['a fleet in a file', ['frontend', '--discovery-dir', 'package.json'], 2, 'package.json'],
     ['no discovery folder', ['frontend'], 2, '--discovery-dir'],
     ['a missing model', ['serve', '--port', '0', '--model', 'no-such.gguf'], 1, 'no-such.gguf'],
   ])('%s', async (_what, args, exitCode, named) => {

@@ -144,4 +144,6 @@ async function main(): Promise<number> {
   }
 }
 
+// Who reads what is printed may leave (`baton serve | head`); a server goes on.
+for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 process.exitCode = await main()

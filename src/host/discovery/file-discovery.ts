@@ -82,7 +82,13 @@ export class FileDiscovery implements Discovery {
   }
 
   async #makeFolder(): Promise<void> {
-    await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    try {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 })
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException
+      const message = `${this.#folder} cannot be the folder of a fleet (${code})`
+      throw new BatonError('config.invalid', message, { cause })
+    }
   }
 
   /** Somebody else's live entry stands under this id. */

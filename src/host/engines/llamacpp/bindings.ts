@@ -219,10 +219,16 @@ async function loadThroughLibrary(gpu: GpuChoice): Promise<NativeBindings> {
     throw notInstalled('it is not installed', cause)
   }
   try {
-    const llama = await library.getLlama({ gpu, build: 'never', skipDownload: true })
+    // What it says of itself is said again below, in one line.
+    const quiet = { logLevel: 'disabled', progressLogs: false }
+    const llama = await library.getLlama({ gpu, build: 'never', skipDownload: true, ...quiet })
     return llama._bindings
   } catch (cause) {
-    throw notInstalled(`no binary of it runs here with gpu=${String(gpu)}`, cause)
+    throw new BatonError(
+      'model.load_failed',
+      `no llama.cpp for ${String(gpu)} runs here: install that variant of node-llama-cpp (docs/dependencies.md) and its drivers, or use --gpu off`,
+      { cause },
+    )
   }
 }
 
