@@ -4,8 +4,7 @@
  */
 import { escapeJson, quoteJson } from './json-escape.ts'
 import { usageJson } from './reply-head.ts'
-import type { ClientFinishReason, ReplyHead } from './reply-head.ts'
-import type { Usage } from '../request/index.ts'
+import type { ClientFinishReason, ReplyHead, ReplyUsage } from './reply-head.ts'
 
 export const DONE_EVENT = 'data: [DONE]\n\n'
 export const KEEP_ALIVE_COMMENT = ': keep-alive\n\n'
@@ -157,7 +156,7 @@ export class CompletionChoiceChunks implements ChoiceChunks {
 export function usageEvent(
   head: ReplyHead,
   object: 'chat.completion.chunk' | 'text_completion',
-  usage: Usage,
+  usage: ReplyUsage,
 ): string {
   return `${opening(head, object)}${closing({ usage: usageJson(usage) }, true)}`
 }

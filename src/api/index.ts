@@ -32,7 +32,7 @@ export type { WorkerSlots } from './nvext-reply.ts'
 export { openApiDocument } from './openapi.ts'
 export { given, isPlainObject } from './plain-fields.ts'
 export { clientFinishReason, usageJson } from './reply-head.ts'
-export type { ReplyHead } from './reply-head.ts'
+export type { ReplyHead, ReplyUsage } from './reply-head.ts'
 export { applyRoutingHeaders, sessionOf, traceparentOf } from './routing-headers.ts'
 export { routingOf } from './routing-of-nvext.ts'
 export {

@@ -26,10 +26,19 @@ export function clientFinishReason(finish: FinishReason, calledTools = false): C
   }
 }
 
-export function usageJson(usage: Usage): string {
-  const details =
-    usage.cachedTokens === undefined
+/** What a reply cost. */
+export interface ReplyUsage extends Usage {
+  /** Of the completion's tokens. */
+  readonly reasoningTokens: number
+}
+
+export function usageJson(usage: ReplyUsage): string {
+  const { cachedTokens, reasoningTokens } = usage
+  const ofPrompt =
+    cachedTokens === undefined ? '' : `,"prompt_tokens_details":{"cached_tokens":${cachedTokens}}`
+  const ofCompletion =
+    reasoningTokens === 0
       ? ''
-      : `,"prompt_tokens_details":{"cached_tokens":${usage.cachedTokens}}`
-  return `{"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens},"total_tokens":${usage.totalTokens}${details}}`
+      : `,"completion_tokens_details":{"reasoning_tokens":${reasoningTokens}}`
+  return `{"prompt_tokens":${usage.promptTokens},"completion_tokens":${usage.completionTokens},"total_tokens":${usage.totalTokens}${ofPrompt}${ofCompletion}}`
 }

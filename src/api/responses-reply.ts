@@ -2,10 +2,9 @@
  * The response object of `/v1/responses`, and its events as text.
  */
 import type { BatonError } from '../base/index.ts'
-import type { Usage } from '../request/index.ts'
 import { clientMessage } from './client-message.ts'
 import { asciiJson, quoteJson } from './json-escape.ts'
-import type { ReplyHead } from './reply-head.ts'
+import type { ReplyHead, ReplyUsage } from './reply-head.ts'
 import type { ToolCallReply } from './whole-reply.ts'
 
 export type ResponseStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed'
@@ -15,8 +14,7 @@ interface ResponseParts {
   readonly echo: Readonly<Record<string, unknown>>
   readonly status: ResponseStatus
   readonly output: readonly unknown[]
-  readonly usage?: Usage
-  readonly reasoningTokens?: number
+  readonly usage?: ReplyUsage
   readonly error?: BatonError
 }
 
@@ -33,7 +31,7 @@ export function responseObject(parts: ResponseParts): Record<string, unknown> {
     model: head.model,
     ...parts.echo,
     output: parts.output,
-    usage: usage === undefined ? null : usageObject(usage, parts.reasoningTokens ?? 0),
+    usage: usage === undefined ? null : usageObject(usage),
   }
 }
 
@@ -53,12 +51,12 @@ function failureCode(error: BatonError): string {
   return httpStatus < 500 ? 'invalid_prompt' : 'server_error'
 }
 
-function usageObject(usage: Usage, reasoningTokens: number): Record<string, unknown> {
+function usageObject(usage: ReplyUsage): Record<string, unknown> {
   return {
     input_tokens: usage.promptTokens,
     input_tokens_details: { cached_tokens: usage.cachedTokens ?? 0 },
     output_tokens: usage.completionTokens,
-    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
     total_tokens: usage.totalTokens,
   }
 }

@@ -81,12 +81,17 @@ describe('chunks', () => {
   })
 
   it('usage - no choices, with details only when they are known', () => {
-    const usage = { promptTokens: 2, completionTokens: 3, totalTokens: 5 }
+    const usage = { promptTokens: 2, completionTokens: 3, totalTokens: 5, reasoningTokens: 0 }
     expect(data(usageEvent(HEAD, 'text_completion', usage))).toEqual({
       ...HEAD,
       object: 'text_completion',
       choices: [],
       usage: { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 },
+    })
+    const all = { ...usage, reasoningTokens: 1, cachedTokens: 0 }
+    expect(data(usageEvent(HEAD, 'text_completion', all)).usage).toMatchObject({
+      prompt_tokens_details: { cached_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 1 },
     })
   })
 })

@@ -1,10 +1,9 @@
 /**
  * Replies that are not streamed, as JSON text.
  */
-import type { Usage } from '../request/index.ts'
 import { asciiJson, quoteJson } from './json-escape.ts'
 import { usageJson } from './reply-head.ts'
-import type { ClientFinishReason, ReplyHead } from './reply-head.ts'
+import type { ClientFinishReason, ReplyHead, ReplyUsage } from './reply-head.ts'
 
 export interface ToolCallReply {
   readonly id: string
@@ -27,7 +26,7 @@ export interface WholeChoice {
 export interface WholeReply {
   readonly head: ReplyHead
   readonly choices: readonly WholeChoice[]
-  readonly usage: Usage
+  readonly usage: ReplyUsage
   readonly nvext?: string
 }
 

@@ -68,6 +68,9 @@ export class ChoiceSink implements ReplySink {
   readonly #parser: OutputParser | undefined
   readonly #output: ChoiceOutput
   #stopHit: string | null = null
+  /** Tokens of which something has come out of the parser. */
+  #shownTokens = 0
+  #reasoningTokens = 0
   readonly trail: ReplyTrail
   readonly #owner: ChoiceOwner
   #handle: RequestHandle | null = null
@@ -88,6 +91,11 @@ export class ChoiceSink implements ReplySink {
 
   get tokenCount(): number {
     return this.#tokenCount
+  }
+
+  /** A token counts for the first part of the output that came of it; a tag counts for what follows it. */
+  get reasoningTokens(): number {
+    return this.#reasoningTokens
   }
 
   /** Goes up with everything that comes: whoever looks now and then sees whether the choice is alive. */
@@ -194,10 +202,11 @@ export class ChoiceSink implements ReplySink {
     const [only] = events
     // Most often the parser lets a piece through as it is; else the logprobs follow in a chunk of their own.
     if (events.length === 1 && only?.kind === 'text') {
+      this.#shownTokens = this.#tokenCount
       this.#output.textWithLogprobs(only.text, logprobs)
       return
     }
-    for (const event of events) this.#output.part(event)
+    for (const event of events) this.#part(event)
     this.#output.textWithLogprobs('', logprobs)
   }
 
@@ -232,7 +241,13 @@ export class ChoiceSink implements ReplySink {
       this.#output.text(piece)
       return
     }
-    for (const event of this.#parser.push(piece)) this.#output.part(event)
+    for (const event of this.#parser.push(piece)) this.#part(event)
+  }
+
+  #part(event: OutputEvent): void {
+    if (event.kind === 'reasoning') this.#reasoningTokens += this.#tokenCount - this.#shownTokens
+    this.#shownTokens = this.#tokenCount
+    this.#output.part(event)
   }
 
   #stopByText(): void {
@@ -254,7 +269,7 @@ export class ChoiceSink implements ReplySink {
     const stopHit = this.#stopHit
     const reason = stopHit ?? stopReason
     if (this.#parser !== undefined) {
-      for (const event of this.#parser.flush()) this.#output.part(event)
+      for (const event of this.#parser.flush()) this.#part(event)
     }
     this.#ended = true
     this.#output.finish({

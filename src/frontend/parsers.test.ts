@@ -48,7 +48,7 @@ describe('reasoning', () => {
     expect(message).toMatchObject({ content: 'Yes.', reasoning_content: 'Hm, well.' })
   })
 
-  it('responses - an item of its own, and its tokens are counted, whole and streamed', async () => {
+  it('its tokens are counted; responses have an item of their own, whole and streamed', async () => {
     const [thought, answer] = ['<think>Hm, well, let me see.', '</think>Yes, of course.']
     const { tokenizer } = storyteller()
     const count = (words: string) => tokenizer.encode(words, { special: true }).length
@@ -72,7 +72,10 @@ describe('reasoning', () => {
       'response.content_part.done',
       'response.output_item.done',
     ])
+    const { usage } = (await it_.chat()).json
+    expect(usage.completion_tokens_details).toEqual({ reasoning_tokens: count(thought) })
     it_.script = says('No thought.')
+    expect((await it_.chat()).json.usage.completion_tokens_details).toBeUndefined()
     expect((await ask({})).json.usage.output_tokens_details.reasoning_tokens).toBe(0)
   })
 

@@ -1,10 +1,9 @@
 /**
  * What a writer of replies needs to know about the call that it answers.
  */
-import type { GenerationOptions, ReplyHead, TokenFaces } from '../api/index.ts'
+import type { GenerationOptions, ReplyHead, ReplyUsage, TokenFaces } from '../api/index.ts'
 import { isQueryOnly, nvextJson } from '../api/index.ts'
 import { usageOf } from '../request/index.ts'
-import type { Usage } from '../request/index.ts'
 import type { ChoiceEnd, ChoiceSink } from './choice-sink.ts'
 import type { PreparedPrompt } from './prompt.ts'
 
@@ -24,19 +23,21 @@ export function promptIndexOf(context: ReplyContext, choiceIndex: number): numbe
 }
 
 /** A prompt counts once, however many choices it has. */
-export function usageOfChoices(context: ReplyContext, choices: readonly ChoiceSink[]): Usage {
+export function usageOfChoices(context: ReplyContext, choices: readonly ChoiceSink[]): ReplyUsage {
   let promptTokens = 0
   let completionTokens = 0
+  let reasoningTokens = 0
   let cachedTokens: number | undefined
   for (const prompt of context.prompts) promptTokens += prompt.tokenIds.length
   choices.forEach((choice, index) => {
     completionTokens += choice.tokenCount
+    reasoningTokens += choice.reasoningTokens
     const isFirstOfPrompt = index % context.call.choiceCount === 0
     if (isFirstOfPrompt && choice.cachedTokens !== undefined) {
       cachedTokens = (cachedTokens ?? 0) + choice.cachedTokens
     }
   })
-  return usageOf(promptTokens, completionTokens, cachedTokens)
+  return { ...usageOf(promptTokens, completionTokens, cachedTokens), reasoningTokens }
 }
 
 /** `nvext` of the reply at the end of a choice: what the client listed in `extra_fields`. */

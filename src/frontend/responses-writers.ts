@@ -22,7 +22,6 @@ import type { ResponseStatus, ToolCallReply } from '../api/index.ts'
 import type { OutputEvent } from '../text/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
-import { ReasoningCount } from './reasoning-count.ts'
 import { allowsSeveralCalls, usageOfChoices } from './reply-context.ts'
 import type { ReplyContext } from './reply-context.ts'
 import type { ReplyWriters, StreamedWriter, WholeWriter } from './reply-writer.ts'
@@ -49,7 +48,6 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   readonly #echo: Echo
   readonly #output: unknown[] = []
   readonly #choices: ChoiceSink[] = []
-  readonly #reasoning = new ReasoningCount()
   #open: OpenItem | null = null
   #sequence = 0
   #itemCount = 0
@@ -85,7 +83,6 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   }
 
   part(event: OutputEvent): void {
-    this.#reasoning.part(event.kind === 'reasoning', this.#choices[0]?.tokenCount ?? 0)
     switch (event.kind) {
       case 'text':
         this.text(event.text)
@@ -141,12 +138,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
       echo: this.#echo,
       status: this.#status,
       output: this.#output,
-      ...(isOver
-        ? {
-            usage: usageOfChoices(this.#context, this.#choices),
-            reasoningTokens: this.#reasoning.tokens,
-          }
-        : {}),
+      ...(isOver ? { usage: usageOfChoices(this.#context, this.#choices) } : {}),
       ...(error === undefined ? {} : { error }),
     })
   }

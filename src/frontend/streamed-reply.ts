@@ -202,7 +202,8 @@ class StreamedChoice implements ChoiceOutput {
     const sink = this.#sink()
     if (!this.#context.call.continuousUsage || sink === undefined) return undefined
     const prompt = this.#context.prompts[promptIndexOf(this.#context, this.#index)]
-    return usageJson(usageOf(prompt?.tokenIds.length ?? 0, sink.tokenCount, sink.cachedTokens))
+    const usage = usageOf(prompt?.tokenIds.length ?? 0, sink.tokenCount, sink.cachedTokens)
+    return usageJson({ ...usage, reasoningTokens: sink.reasoningTokens })
   }
 
   #shows(callIndex: number): boolean {
