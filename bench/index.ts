@@ -1,22 +1,34 @@
 /**
- * How fast is the prefix index? Replays a trace against it and against a `Map`-based radix tree in the same run.
+ * How fast is the prefix index? Replays a trace against it, and a part of it against a `Map`-based radix tree.
  *
  *   node --expose-gc --import tsx bench/index.ts TRACE [--workers 8,64,1000] [--policy hash,sticky]
- *     [--event-blocks N] [--removal descending|ascending|random] [--no-find] [--no-map] [--verify] [--repeat N] [--best]
+ *     [--event-blocks N] [--removal descending|ascending|random] [--no-find] [--requests N] [--map-requests N]
+ *     [--beside MODULE] [--verify] [--repeat N] [--best]
+ *   node --expose-gc --import tsx bench/index.ts --stall
  *
  * TRACE: lines of `{"hash_ids": [...]}`; each id is 32 blocks. block-ops = blocks queried + stored + removed.
  * `--best` takes for every single request its fastest round, instead of the median of whole rounds: for a machine
  *   that others use as well.
+ * `--requests` replays the first ones only; `--map-requests` says how many the `Map` tree gets (0: none), which takes
+ *   about a microsecond per block; the index gets the same ones once more for the ratio.
+ * `--beside` names a module that exports `createSubject(workers)`, see `Subject`: another index, in turns with this one.
  * `--verify` prints the digest of all decisions and the checksum of all scores (slow).
+ * `--stall` prints the longest single call while an index of 5 M blocks is filled and emptied.
  */
-import { performance } from 'node:perf_hooks'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
-import { EventPrefixIndex, PrefixMatches } from '../src/kv/index.ts'
-import { MapRadixTree } from './index/map-radix-tree.ts'
-import { digestOf, GROUP_BLOCKS, playTrace, readTrace, splitmix64 } from './index/workload.ts'
+import { fastest, replay, rowOf, Stretch } from './index/replay.ts'
+import type { Figures } from './index/replay.ts'
+import { measureStalls } from './index/stall.ts'
+import { mapTree, typedArrays } from './index/subject.ts'
+import type { Subject } from './index/subject.ts'
+import { digestOf, playTrace, readTrace, splitmix64 } from './index/workload.ts'
 import type { Chains, Request } from './index/workload.ts'
 
 const WORKER_BLOCKS: Readonly<Record<number, number>> = { 8: 65_536, 64: 16_384, 1000: 8192 }
+/** Replayed on a scratch index first, so that the figures are those of a process that has run for a while. */
+const WARM_UP_REQUESTS = 2000
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
@@ -25,253 +37,20 @@ const { values: flags, positionals } = parseArgs({
     policy: { type: 'string', default: 'hash,sticky' },
     'event-blocks': { type: 'string', default: '0' },
     removal: { type: 'string', default: 'descending' },
+    requests: { type: 'string' },
+    'map-requests': { type: 'string', default: '600' },
+    beside: { type: 'string' },
     repeat: { type: 'string', default: '3' },
     best: { type: 'boolean', default: false },
     'no-find': { type: 'boolean', default: false },
-    'no-map': { type: 'boolean', default: false },
     verify: { type: 'boolean', default: false },
+    stall: { type: 'boolean', default: false },
   },
 })
-
-interface Subject {
-  readonly name: string
-  /** Turns hashes into what the subject takes; outside the timer. */
-  readonly prepare?: (hashes: Uint32Array) => void
-  find(hashes: Uint32Array): void
-  store(worker: number, parent: [number, number] | null, hashes: Uint32Array): void
-  remove(worker: number, hashes: Uint32Array): void
-  /** Depth of the best holder in the last answer. */
-  best(): number
-  entries(): number
-  bytes(): number | null
-  /** (worker, score) of the last answer. */
-  scores(): Iterable<[number, number]>
-}
-
-function typedArrays(workers: number): Subject & { readonly index: EventPrefixIndex } {
-  const index = new EventPrefixIndex()
-  const matches = new PrefixMatches(workers)
-  const noHashes = new Uint32Array(0)
-  return {
-    name: 'EventPrefixIndex',
-    index,
-    find: (hashes) => index.find(hashes, matches),
-    store: (worker, parent, hashes) => {
-      const outcome = index.apply(worker, {
-        kind: 'stored',
-        parent,
-        hashes,
-        localHashes: noHashes,
-        tier: 'device',
-      })
-      if (outcome !== 'applied') throw new Error(outcome)
-    },
-    remove: (worker, hashes) => {
-      const outcome = index.apply(worker, { kind: 'removed', hashes, tier: 'device' })
-      if (outcome !== 'applied') throw new Error(outcome)
-    },
-    best: () => {
-      let best = 0
-      for (let i = 0; i < matches.count; i++) {
-        best = Math.max(best, matches.device[matches.holders[i] as number] as number)
-      }
-      return best
-    },
-    entries: () => index.stats().entries,
-    bytes: () => index.stats().bytes,
-    *scores() {
-      for (let i = 0; i < matches.count; i++) {
-        const worker = matches.holders[i] as number
-        yield [worker, matches.device[worker] as number]
-      }
-    },
-  }
-}
-
-/** Numbers are given as BigInt, made once per block and outside the timer. */
-function mapTree(workers: number): Subject {
-  const tree = new MapRadixTree(workers)
-  let prepared: bigint[] = []
-  let found = new Map<number, number>()
-  const convert = (hashes: Uint32Array): bigint[] =>
-    Array.from({ length: hashes.length >> 1 }, (_, i) => pairToBigint(hashes, i))
-  return {
-    name: 'Map radix tree',
-    prepare: (hashes) => {
-      prepared = convert(hashes)
-    },
-    find: () => {
-      found = tree.find(prepared)
-    },
-    store: (worker, parent) =>
-      tree.store(
-        worker,
-        parent === null ? null : (BigInt(parent[1]) << 32n) | BigInt(parent[0]),
-        prepared,
-      ),
-    remove: (worker) => tree.remove(worker, prepared),
-    best: () => Math.max(0, ...found.values()),
-    entries: () => tree.entries,
-    bytes: () => null,
-    scores: () => found,
-  }
-}
-
-function pairToBigint(hashes: Uint32Array, i: number): bigint {
-  return (BigInt(hashes[2 * i + 1] as number) << 32n) | BigInt(hashes[2 * i] as number)
-}
-
-class Stretch {
-  #buffer = new Uint32Array(1 << 20)
-
-  /** Hashes of whole groups in a scratch buffer of their own, as a decoder would have made them. */
-  of(chains: Chains, groups: Int32Array, order: 'forward' | 'backward' | 'random'): Uint32Array {
-    const size = 2 * GROUP_BLOCKS
-    while (this.#buffer.length < size * groups.length) {
-      this.#buffer = new Uint32Array(2 * this.#buffer.length)
-    }
-    const target = this.#buffer.subarray(0, size * groups.length)
-    groups.forEach((group, g) => {
-      const source = chains.sequence.subarray(size * group, size * (group + 1))
-      if (order !== 'backward') {
-        target.set(source, size * g)
-        return
-      }
-      for (let j = 0; j < GROUP_BLOCKS; j++) {
-        target[size * g + 2 * j] = source[2 * (GROUP_BLOCKS - 1 - j)] as number
-        target[size * g + 2 * j + 1] = source[2 * (GROUP_BLOCKS - 1 - j) + 1] as number
-      }
-    })
-    if (order === 'random') shuffle(target)
-    return target
-  }
-}
-
-let seed = 1
-function shuffle(pairs: Uint32Array): void {
-  for (let i = (pairs.length >> 1) - 1; i > 0; i--) {
-    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
-    const j = Math.floor((seed / 4294967296) * (i + 1))
-    for (const half of [0, 1]) {
-      const kept = pairs[2 * i + half] as number
-      pairs[2 * i + half] = pairs[2 * j + half] as number
-      pairs[2 * j + half] = kept
-    }
-  }
-}
-
-interface Figures {
-  /** For each request, in ms: its query, all its stores, all its removals. */
-  readonly findMs: Float64Array
-  readonly storeMs: Float64Array
-  readonly removeMs: Float64Array
-  readonly readMs: Float64Array
-  stallMs: number
-  queried: number
-  stored: number
-  removed: number
-}
-
-function replay(subject: Subject, requests: readonly Request[], chains: Chains): Figures {
-  const eventBlocks = Number(flags['event-blocks'])
-  const query = new Stretch()
-  const f: Figures = {
-    findMs: new Float64Array(requests.length),
-    storeMs: new Float64Array(requests.length),
-    removeMs: new Float64Array(requests.length),
-    readMs: new Float64Array(requests.length),
-    stallMs: 0,
-    queried: 0,
-    stored: 0,
-    removed: 0,
-  }
-  const timed = (field: Float64Array, number: number, run: () => void): void => {
-    const begin = performance.now()
-    run()
-    const ms = performance.now() - begin
-    field[number] = (field[number] as number) + ms
-    if (ms > f.stallMs) f.stallMs = ms
-  }
-  const pieces = (hashes: Uint32Array): Uint32Array[] => {
-    if (eventBlocks === 0) return hashes.length === 0 ? [] : [hashes]
-    const list: Uint32Array[] = []
-    for (let at = 0; at < hashes.length; at += 2 * eventBlocks) {
-      list.push(hashes.subarray(at, at + 2 * eventBlocks))
-    }
-    return list
-  }
-  requests.forEach((request, number) => {
-    const { worker, groups, cachedGroups, bestGroups } = request
-    const hashes = query.of(chains, groups, 'forward')
-    if (!flags['no-find']) {
-      subject.prepare?.(hashes)
-      timed(f.findMs, number, () => subject.find(hashes))
-      if (subject.best() !== bestGroups * GROUP_BLOCKS) throw new Error(`wrong best at ${number}`)
-      f.queried += hashes.length >> 1
-    }
-    const cut = 2 * GROUP_BLOCKS * cachedGroups
-    let parent: [number, number] | null =
-      cut === 0 ? null : [hashes[cut - 2] as number, hashes[cut - 1] as number]
-    for (const piece of pieces(hashes.subarray(cut))) {
-      subject.prepare?.(piece)
-      timed(f.storeMs, number, () => subject.store(worker, parent, piece))
-      parent = [piece[piece.length - 2] as number, piece[piece.length - 1] as number]
-      f.stored += piece.length >> 1
-    }
-    const gone =
-      flags.removal === 'descending'
-        ? query.of(chains, request.removed, 'backward')
-        : flags.removal === 'random'
-          ? query.of(chains, request.removed, 'random')
-          : query.of(chains, request.removed.toReversed(), 'forward')
-    for (const piece of pieces(gone)) {
-      subject.prepare?.(piece)
-      timed(f.removeMs, number, () => subject.remove(worker, piece))
-      f.removed += piece.length >> 1
-    }
-  })
-  requests.forEach(({ groups }, number) => {
-    const hashes = query.of(chains, groups, 'forward')
-    subject.prepare?.(hashes)
-    const begin = performance.now()
-    subject.find(hashes)
-    f.readMs[number] = performance.now() - begin
-  })
-  return f
-}
-
-/** The fastest round of every request. */
-function fastest(rounds: readonly Figures[]): Figures {
-  const least = (field: 'findMs' | 'storeMs' | 'removeMs' | 'readMs'): Float64Array =>
-    (rounds[0] as Figures)[field].map((_, i) =>
-      Math.min(...rounds.map((round) => round[field][i] as number)),
-    )
-  return {
-    ...(rounds[0] as Figures),
-    findMs: least('findMs'),
-    storeMs: least('storeMs'),
-    removeMs: least('removeMs'),
-    readMs: least('readMs'),
-    stallMs: Math.min(...rounds.map((round) => round.stallMs)),
-  }
-}
-
-function rowOf(f: Figures, bytesPerEntry: number): Record<string, number> {
-  const sum = (list: Float64Array): number => list.reduce((total, ms) => total + ms, 0)
-  const sorted = f.findMs.toSorted()
-  const at = (quantile: number): number => 1e6 * (sorted[Math.floor(sorted.length * quantile)] ?? 0)
-  const [findMs, storeMs, removeMs] = [sum(f.findMs), sum(f.storeMs), sum(f.removeMs)]
-  return {
-    'M block-ops/s': (f.queried + f.stored + f.removed) / (findMs + storeMs + removeMs) / 1000,
-    'find p50 ns': at(0.5),
-    'find p99 ns': at(0.99),
-    'find mean ns': (1e6 * findMs) / sorted.length,
-    'ns/stored': (1e6 * storeMs) / f.stored,
-    'ns/removed': (1e6 * removeMs) / f.removed,
-    'r/o find ns': (1e6 * sum(f.readMs)) / sorted.length,
-    'B/entry': bytesPerEntry,
-    'stall ms': f.stallMs,
-  }
+const options = {
+  eventBlocks: Number(flags['event-blocks']),
+  removal: flags.removal,
+  hasFind: !flags['no-find'],
 }
 
 function checksum(subject: Subject, requests: readonly Request[], chains: Chains): string {
@@ -295,51 +74,98 @@ function heapBytes(): number {
   return heapUsed + arrayBuffers
 }
 
-function measure(create: () => Subject, requests: readonly Request[], chains: Chains): void {
-  const rounds: Figures[] = []
-  const bytesPerEntry: number[] = []
-  let last: Subject | undefined
-  // Replayed on a scratch index first, so that the figures are those of a process that has run for a while.
-  replay(create(), requests.slice(0, 2000), chains)
-  for (let round = 0; round < Number(flags.repeat); round++) {
-    last = undefined
-    const before = heapBytes()
-    const subject = create()
-    rounds.push(replay(subject, requests, chains))
-    bytesPerEntry.push((subject.bytes() ?? heapBytes() - before) / subject.entries())
-    last = subject
-  }
-  const bytes = median(bytesPerEntry)
-  const rows = flags.best
-    ? [rowOf(fastest(rounds), bytes)]
-    : rounds.map((round) => rowOf(round, bytes))
-  const cells = Object.keys(rows[0] ?? {}).map((key) => {
-    const value = median(rows.map((row) => row[key] as number))
-    return `${key} ${value.toFixed(value < 100 ? 1 : 0)}`
+type Create = (workers: number) => Subject
+
+interface Workload {
+  readonly workers: number
+  readonly requests: readonly Request[]
+  readonly chains: Chains
+}
+
+interface Measured {
+  readonly row: Record<string, number>
+  readonly subject: Subject
+}
+
+/** Replays the workload in turns against each subject. */
+function measure(creates: readonly Create[], workload: Workload, rounds: number): Measured[] {
+  const { workers, requests, chains } = workload
+  const results = creates.map((create) => {
+    replay(create(workers), requests.slice(0, WARM_UP_REQUESTS), chains, options)
+    return { create, figures: [] as Figures[], bytes: [] as number[], last: null as Subject | null }
   })
-  console.log(`  ${(last?.name ?? '').padEnd(17)} ${cells.join(' | ')}`)
-  if (last !== undefined && 'index' in last) {
-    const { device } = (last as ReturnType<typeof typedArrays>).index
-    const { runs, anchors } = device.parts.blocks
-    const counts = `runs ${runs.live}, anchors ${anchors.count}, blocks ${device.blocks}`
-    console.log(`    ${counts}, scans ${device.scans}`)
-    if (flags.verify) console.log(`    score checksum ${checksum(last, requests, chains)}`)
+  for (let round = 0; round < rounds; round++) {
+    for (const result of results) {
+      result.last = null
+      const before = heapBytes()
+      const subject = result.create(workers)
+      result.figures.push(replay(subject, requests, chains, options))
+      result.bytes.push((subject.bytes() ?? heapBytes() - before) / subject.entries())
+      result.last = subject
+    }
+  }
+  return results.map(({ figures, bytes, last }) => {
+    const bytesPerEntry = median(bytes)
+    const rows = flags.best
+      ? [rowOf(fastest(figures), bytesPerEntry)]
+      : figures.map((f) => rowOf(f, bytesPerEntry))
+    const row: Record<string, number> = {}
+    for (const key of Object.keys(rows[0] ?? {})) row[key] = median(rows.map((r) => r[key] ?? 0))
+    return { row, subject: last as Subject }
+  })
+}
+
+function print(name: string, row: Readonly<Record<string, number>>, digits: number): void {
+  const cells = Object.entries(row).map(
+    ([key, value]) => `${key} ${value.toFixed(value < 100 ? digits : 0)}`,
+  )
+  console.log(`  ${name.padEnd(17)} ${cells.join(' | ')}`)
+}
+
+/** Prints a line for each subject, and how the first one compares with each other one. */
+function report(measured: readonly Measured[]): void {
+  for (const { subject, row } of measured) print(subject.name, row, 1)
+  const [own, ...others] = measured
+  for (const { subject, row } of others) {
+    const ratios = Object.entries(row).map(([key, value]) => [key, (own?.row[key] ?? 0) / value])
+    print(`of ${subject.name}`.slice(0, 17), Object.fromEntries(ratios), 2)
+  }
+}
+
+async function benchTrace(tracePath: string): Promise<void> {
+  const trace = readTrace(tracePath)
+  const rounds = Number(flags.repeat)
+  const creates: Create[] = [typedArrays]
+  if (flags.beside !== undefined) {
+    const module: unknown = await import(pathToFileURL(resolve(flags.beside)).href)
+    creates.push((module as { createSubject: Create }).createSubject)
+  }
+  console.log(
+    `node ${process.version}, ${process.arch}; ${flags.best ? 'best' : 'median'} of ${rounds} rounds`,
+  )
+  for (const policy of flags.policy.split(',')) {
+    for (const workers of flags.workers.split(',').map(Number)) {
+      const workerBlocks = WORKER_BLOCKS[workers] ?? 8192
+      const all = playTrace(trace, { workers, workerBlocks, isSticky: policy === 'sticky' })
+      const requests = all.slice(0, Number(flags.requests ?? all.length))
+      const workload = { workers, requests, chains: trace.chains }
+      console.log(`${policy}, ${workers} workers of ${workerBlocks} blocks`)
+      if (flags.verify) console.log(`    op digest ${digestOf(requests, trace.chains)}`)
+      const measured = measure(creates, workload, rounds)
+      report(measured)
+      const own = measured[0]?.subject
+      if (own === undefined) continue
+      console.log(`    ${own.describe?.() ?? ''}`)
+      if (flags.verify) console.log(`    score checksum ${checksum(own, requests, trace.chains)}`)
+      const part = requests.slice(0, Number(flags['map-requests']))
+      if (part.length === 0) continue
+      console.log(`  the first ${part.length} requests, one round`)
+      report(measure([typedArrays, mapTree], { ...workload, requests: part }, 1))
+    }
   }
 }
 
 const [tracePath] = positionals
-if (tracePath === undefined) throw new Error('usage: bench/index.ts TRACE [flags], see its head')
-const trace = readTrace(tracePath)
-console.log(
-  `node ${process.version}, ${process.arch}; ${flags.best ? 'best' : 'median'} of ${flags.repeat} rounds`,
-)
-for (const policy of flags.policy.split(',')) {
-  for (const workers of flags.workers.split(',').map(Number)) {
-    const workerBlocks = WORKER_BLOCKS[workers] ?? 8192
-    const requests = playTrace(trace, { workers, workerBlocks, isSticky: policy === 'sticky' })
-    console.log(`${policy}, ${workers} workers of ${workerBlocks} blocks`)
-    if (flags.verify) console.log(`    op digest ${digestOf(requests, trace.chains)}`)
-    measure(() => typedArrays(workers), requests, trace.chains)
-    if (!flags['no-map']) measure(() => mapTree(workers), requests, trace.chains)
-  }
-}
+if (flags.stall) measureStalls(Number(flags.repeat))
+else if (tracePath !== undefined) await benchTrace(tracePath)
+else throw new Error('usage: bench/index.ts TRACE [flags], see its head')

@@ -14,7 +14,7 @@ const SLOTS_MIN = 256
 /** A slot whose block has gone, in the middle of a chain of probes. */
 const TOMB = -1
 /** Slots of the old table that each change moves: it is gone long before the new one is full. */
-const STEP = 16
+const STEP = 4
 const NONE = new Int32Array(0)
 
 const mix = (low: number, high: number): number =>

@@ -207,6 +207,23 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
+  it('anchors - an event in no order looks through the blocks of its holder three times at most', () => {
+    const index = new EventPrefixIndex({ blocksMax: 4096 })
+    const all = Array.from({ length: 5 }, (_, c) => {
+      const hashes = chain(...Array.from({ length: 60 }, (_, i) => 100 * c + i))
+      index.apply(0, { kind: 'stored', parent: null, hashes, localHashes: none, tier: 'device' })
+      return hashes
+    })
+    const gone = Uint32Array.from({ length: 400 }, (_, word) => {
+      const block = ((word >> 1) * 77 + 13) % 300
+      return all[block % 5]?.[2 * Math.floor(block / 5) + (word & 1)] ?? 0
+    })
+    expect(index.apply(0, { kind: 'removed', hashes: gone, tier: 'device' })).toBe('applied')
+    expect(index.device.scans).toBe(3)
+    expect(index.stats().entries).toBe(100)
+    checkRuns(index.device)
+  })
+
   it('anchors - while too much is searched for, new runs are dense from the start', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096, scanFreeBlocks: -1e9 })
     const c = new Chain(index, 300)

@@ -170,7 +170,8 @@ export class RunHoldings {
   removeHolder(holder: number): void {
     const { runs } = this.#blocks
     const { list, count } = this.holders.of(holder)
-    for (let i = 0; i < count; i++) {
+    // Newest first: what branches off a run goes before it.
+    for (let i = count - 1; i >= 0; i--) {
       const run = list[i] as number
       const k = runs.holdingOf(run, holder)
       const held = runs.holdings(run)[k + 1] as number

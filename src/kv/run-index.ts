@@ -66,7 +66,7 @@ export class RunIndex {
   /** Whether the holder has the block. */
   holds(holder: number, low: number, high: number): boolean {
     this.#holdings.holders.reserve(holder)
-    return this.#holdsAt(this.#search.locate(low | 0, high | 0, holder, 'newest'), holder)
+    return this.#holdsAt(this.#search.locate(low | 0, high | 0, holder), holder)
   }
 
   store(
@@ -75,8 +75,7 @@ export class RunIndex {
     hashes: Uint32Array,
   ): ApplyOutcome {
     this.#holdings.holders.reserve(holder)
-    const before =
-      parent === null ? -1 : this.#search.locate(parent[0] | 0, parent[1] | 0, holder, 'newest')
+    const before = parent === null ? -1 : this.#search.locate(parent[0] | 0, parent[1] | 0, holder)
     if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
       return 'parent-not-found'
     }
@@ -168,14 +167,10 @@ export class RunIndex {
     const { arena, reader, runs } = this.#blocks
     this.#holdings.holders.reserve(holder)
     let missing = 0
+    this.#search.begin()
     for (let i = 0; i < count;) {
       const { scans } = this.#search
-      const position = this.#search.locate(
-        (hashes[2 * i] as number) | 0,
-        (hashes[2 * i + 1] as number) | 0,
-        holder,
-        'oldest',
-      )
+      const position = this.#search.locateEvicted(hashes, i, holder)
       const run = position < 0 ? -1 : arena.runOf(position)
       const k = run < 0 ? -1 : runs.holdingOf(run, holder)
       i += 1
@@ -205,9 +200,10 @@ export class RunIndex {
         to = at + 1 + reader.matchForward(page, at + 1, limit, hashes, i)
         i += to - at - 1
       }
-      // One from the middle, searched for: this run is evicted in no order, so each of its blocks will be asked for.
-      if (to - from === 1 && from > start && this.#search.scans > scans) this.#holdings.densify(run)
-      if (this.#blocks.isSparse(run)) this.#anchorEnds(run, held, page, from, to)
+      const isHole = to - from === 1 && from > start && to < this.#holdings.highOf(held)
+      if (!isHole) this.#anchorEnds(run, held, page, from, to)
+      // Searched for, with no other beside it: this run is evicted in no order, and each of its blocks will be asked for.
+      else if (this.#search.scans > scans) this.#holdings.densify(run)
       missing += to - from - this.#holdings.cut(run, holder, k, from, to)
     }
     return missing === 0 ? 'applied' : 'block-not-found'
@@ -215,6 +211,7 @@ export class RunIndex {
 
   /** A holding is about to lose [from, to): the next event of its holder will name one of the new ends. */
   #anchorEnds(run: number, held: number, page: number, from: number, to: number): void {
+    if (!this.#blocks.isSparse(run)) return
     const { anchors, reader, runs } = this.#blocks
     const start = runs.records[run * RUN_STRIDE + START] as number
     if (from > start && this.#holdings.endOf(held, from - 1) >= from) {

@@ -3,11 +3,13 @@
  *
  * A place in a run is an offset and the page that it lies on.
  */
+import type { AnchorTable } from './anchor-table.ts'
 import { INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from './block-arena.ts'
 import { PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
 import { END, FIRST_PAGE, LAST_PAGE, RUN_STRIDE, START } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
+import type { WantedHashes } from './wanted-hashes.ts'
 
 export class RunReader {
   readonly #arena: BlockArena
@@ -132,6 +134,24 @@ export class RunReader {
       page = pages[page * PAGE_STRIDE + NEXT] as number
     }
     return -1
+  }
+
+  /** Anchors the blocks of a run that are wanted. */
+  anchorWanted(run: number, wanted: WantedHashes, anchors: AnchorTable): void {
+    const { hashes: blocks, pages } = this.#arena
+    const { records } = this.#runs
+    const end = records[run * RUN_STRIDE + END] as number
+    let page = records[run * RUN_STRIDE + FIRST_PAGE] as number
+    for (let at = records[run * RUN_STRIDE + START] as number; at < end;) {
+      const stop = Math.min(end, (at | PAGE_MASK) + 1)
+      let position = (page << PAGE_BITS) + (at & PAGE_MASK)
+      for (const last = position + stop - at; position < last; position++) {
+        const low = blocks[2 * position] as number
+        if (wanted.take(low, blocks[2 * position + 1] as number)) anchors.add(position)
+      }
+      at = stop
+      page = pages[page * PAGE_STRIDE + NEXT] as number
+    }
   }
 
   /** Position of the first block of a run. */

@@ -3,23 +3,25 @@
  *
  * Owns: how much may be searched. Engines name ends of what they hold, which are anchored, and the points where a
  * prompt leaves another one, which are anchored when the prompt was asked for. Who sees events only has to search for
- * the latter. When that is too much, runs are made dense, and what is stored meanwhile is dense from the start.
+ * the latter; who gets evictions in no order, for nearly all. When that is too much, runs are made dense, and what is stored meanwhile is dense from the start.
  */
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
+import { WantedHashes } from './wanted-hashes.ts'
 
-/** Which runs of a holder are searched first: a prompt goes on where one was stored lately, evicted is what is old. */
-export type SearchOrder = 'newest' | 'oldest'
-
+/** Searches for one hash in a removal, before all that are left are searched for at once. */
+const SINGLE_SEARCHES = 2
 const SCAN_PER_STORED = 16
 /** Blocks that one failed search may anchor. */
-const DENSIFY_STEP = 1 << 13
+const DENSIFY_STEP = 1 << 10
 
 export class RunSearch {
   readonly #blocks: RunBlocks
   readonly #holdings: RunHoldings
   readonly #scanFree: number
   #scanned = 0
+  /** For the removal at hand. */
+  #searches = 0
   /** Searches that the anchors did not answer. */
   scans = 0
 
@@ -35,33 +37,80 @@ export class RunSearch {
   }
 
   /** Position of a block (signed halves), surely found when the holder has it; whether it does is not said. */
-  locate(low: number, high: number, holder: number, first: SearchOrder): number {
+  locate(low: number, high: number, holder: number): number {
     const position = this.#blocks.anchors.lookup(low, high)
     if (position >= 0 || this.#holdings.holders.sparseCount(holder) === 0) return position
-    return this.#scan(low, high, holder, first)
+    // A prompt goes on where one was stored lately.
+    return this.#scan(low, high, holder, true)
   }
 
-  #scan(low: number, high: number, holder: number, first: SearchOrder): number {
+  /** Before the hashes of a removal are located. */
+  begin(): void {
+    this.#searches = 0
+  }
+
+  /**
+   * As `locate`, for hash `i` of a removal, whose hashes are located from the first to the last. However many of them
+   * have no anchor, the blocks of the holder are looked through three times at most.
+   */
+  locateEvicted(hashes: Uint32Array, i: number, holder: number): number {
+    const low = (hashes[2 * i] as number) | 0
+    const high = (hashes[2 * i + 1] as number) | 0
+    const position = this.#blocks.anchors.lookup(low, high)
+    if (position >= 0 || this.#searches > SINGLE_SEARCHES) return position
+    if (this.#holdings.holders.sparseCount(holder) === 0) return position
+    this.#searches += 1
+    // What is evicted is old.
+    if (this.#searches <= SINGLE_SEARCHES) return this.#scan(low, high, holder, false)
+    this.#anchorAll(hashes, i, holder)
+    return this.#blocks.anchors.lookup(low, high)
+  }
+
+  #scan(low: number, high: number, holder: number, isNewestFirst: boolean): number {
     const { list, count } = this.#holdings.holders.of(holder)
     let found = -1
     this.scans += 1
     this.#scanned += count
     for (let k = 0; k < count && found < 0; k++) {
-      const run = list[first === 'oldest' ? k : count - 1 - k] as number
+      const run = list[isNewestFirst ? count - 1 - k : k] as number
       if (!this.#blocks.isSparse(run)) continue
       found = this.#blocks.reader.positionIn(run, low, high)
       this.#scanned += this.#blocks.runs.length(run)
     }
-    const { isTooMuch } = this
-    if (found >= 0) {
-      if (isTooMuch) this.#holdings.densify(this.#blocks.arena.runOf(found))
-      else this.#blocks.anchors.add(found)
-    } else if (isTooMuch) {
-      let budget = DENSIFY_STEP
-      for (let k = 0; k < count && budget > 0; k++) {
-        budget -= this.#holdings.densify(list[k] as number)
-      }
-    }
+    if (found < 0) this.#densifySome(list, count)
+    else if (this.isTooMuch) this.#holdings.densify(this.#blocks.arena.runOf(found))
+    else this.#blocks.anchors.add(found)
     return found
+  }
+
+  /** Anchors those of the hashes from `i` on that the holder has; the others have no anchor afterwards. */
+  #anchorAll(hashes: Uint32Array, i: number, holder: number): void {
+    const { list, count } = this.#holdings.holders.of(holder)
+    const { anchors, reader, runs } = this.#blocks
+    const wanted = new WantedHashes(hashes)
+    for (let k = i; k < hashes.length >> 1; k++) {
+      const position = anchors.lookup(
+        (hashes[2 * k] as number) | 0,
+        (hashes[2 * k + 1] as number) | 0,
+      )
+      if (position < 0) wanted.add(k)
+    }
+    this.scans += 1
+    this.#scanned += count
+    for (let k = 0; k < count && wanted.left > 0; k++) {
+      const run = list[k] as number
+      if (!this.#blocks.isSparse(run)) continue
+      this.#scanned += runs.length(run)
+      reader.anchorWanted(run, wanted, anchors)
+    }
+    if (wanted.left > 0) this.#densifySome(list, count)
+  }
+
+  /** After hashes were looked for in vain: when that happens too often, some runs are made dense. */
+  #densifySome(list: Int32Array, count: number): void {
+    let budget = this.isTooMuch ? DENSIFY_STEP : 0
+    for (let k = 0; k < count && budget > 0; k++) {
+      budget -= this.#holdings.densify(list[k] as number)
+    }
   }
 }
