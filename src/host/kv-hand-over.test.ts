@@ -1,165 +1,31 @@
 import { fileURLToPath } from 'node:url'
-import { afterEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { BatonError, randomInt, seededRandom, workerIdOf } from '../base/index.ts'
-import { KvBlockStore } from '../engine/index.ts'
-import type { Engine } from '../engine/index.ts'
-import { finishChunk, tokenChunk, usageOf } from '../request/index.ts'
-import type {
-  Chunk,
-  DisaggregationMode,
-  GenerateRequest,
-  KvOffer,
-  WorkerCard,
-} from '../request/index.ts'
+import type { GenerateRequest, KvOffer } from '../request/index.ts'
 import { createModelRouter } from '../router/index.ts'
-import type { WorkerEvent, WorkerLimits } from '../worker/index.ts'
 import { RecordedReply } from '../../test/worker/recorded-reply.ts'
-import { MemoryDiscovery } from './discovery/memory-discovery.ts'
 import { LlamaCppEngine } from './engines/llamacpp/index.ts'
-import { HostedWorker } from './hosted-worker.ts'
 import { openKvTcp } from './open-kv.ts'
-import { WorkerMetrics } from './worker-metrics.ts'
 import { osClock } from './os-clock.ts'
 import { TcpRequestPlane } from './planes/tcp-request-plane.ts'
 import { until } from '../../test/until.ts'
+import {
+  BLOCK_TOKENS,
+  BYTES_PER_TOKEN,
+  BlockEngine,
+  decodeOf,
+  ends,
+  heldBytesOf,
+  only,
+  prefill,
+  requestOf,
+  serve,
+  startWorker,
+} from '../../test/worker/kv-workers.ts'
 
-const BLOCK_TOKENS = 4
-const BYTES_PER_TOKEN = 8
 const MODEL = fileURLToPath(
   new URL('../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
 )
-
-const ends: (() => Promise<unknown>)[] = []
-
-afterEach(async () => {
-  for (const end of ends.splice(0).toReversed()) await end()
-})
-
-/** Computes nothing; keeps one block of bytes per block of tokens, as an engine with a host-memory store does. */
-class BlockEngine implements Engine {
-  readonly kvBlocks: KvBlockStore
-  readonly computed: number[] = []
-
-  constructor(capacityBytes = 1 << 20, fingerprint = 'block-engine') {
-    this.kvBlocks = new KvBlockStore({
-      fingerprint,
-      blockTokens: BLOCK_TOKENS,
-      bytesPerToken: BYTES_PER_TOKEN,
-      capacityBytes,
-    })
-  }
-
-  start(): Promise<{ model: string }> {
-    return Promise.resolve({ model: 'blocks' })
-  }
-
-  async *generate(request: GenerateRequest): AsyncGenerator<Chunk> {
-    const { kvBlocks } = this
-    const prompt = request.tokenIds.length
-    const held = kvBlocks.pin(request.tokenIds, request.routing.cacheSalt)
-    this.computed.push(prompt - 1 - held.tokenCount)
-    for (let count = held.tokenCount; count < prompt - 1;) {
-      const size = Math.min(BLOCK_TOKENS, prompt - 1 - count)
-      putNext(kvBlocks, request, count, size)
-      count += size
-    }
-    held.release()
-    await Promise.resolve()
-    const token = request.tokenIds.reduce((sum, id) => (sum * 31 + id) & 0xffff, 7)
-    if (request.stop.maxTokens !== 1) yield tokenChunk(token)
-    const usage = usageOf(prompt, request.stop.maxTokens === 1 ? 0 : 1)
-    yield finishChunk('length', { usage })
-  }
-
-  cleanup(): Promise<void> {
-    return Promise.resolve()
-  }
-}
-
-function putNext(store: KvBlockStore, request: GenerateRequest, from: number, size: number): void {
-  const { tokenIds, routing } = request
-  const keys = store.keysOf(tokenIds, tokenIds.length - 1, routing.cacheSalt)
-  const index = from / BLOCK_TOKENS
-  const bytes = new Uint8Array(size * BYTES_PER_TOKEN).fill(index + 1)
-  store.put(keys[2 * index] ?? 0, keys[2 * index + 1] ?? 0, size, bytes)
-}
-
-function requestOf(
-  requestId: string,
-  promptTokens: number,
-  change: Partial<GenerateRequest> = {},
-): GenerateRequest {
-  return {
-    requestId,
-    model: 'blocks',
-    tokenIds: Uint32Array.from({ length: promptTokens }, (_, i) => 100 + i),
-    sampling: {},
-    stop: { maxTokens: 4 },
-    output: {},
-    eosTokenIds: [],
-    routing: {},
-    ...change,
-  }
-}
-
-interface Started<E extends Engine> {
-  readonly engine: E
-  readonly hosted: HostedWorker
-  readonly card: WorkerCard
-  readonly events: WorkerEvent[]
-}
-
-async function startWorker<E extends Engine>(
-  engine: E,
-  mode: DisaggregationMode,
-  limits: Partial<WorkerLimits> = {},
-): Promise<Started<E>> {
-  const events: WorkerEvent[] = []
-  const hosted = new HostedWorker({
-    engine,
-    engineName: 'test',
-    mode,
-    plane: { kind: 'tcp', host: '127.0.0.1', port: 0 },
-    discovery: new MemoryDiscovery(),
-    version: '0.0.0',
-    limits,
-    shutdown: { routerGraceMs: 0, kvTransferMs: 0 },
-    observe: (event) => events.push(event),
-  })
-  ends.push(() => hosted.stop())
-  const card = await hosted.start()
-  return { engine, hosted, card, events }
-}
-
-async function serve(to: Started<Engine>, request: GenerateRequest): Promise<RecordedReply> {
-  const reply = new RecordedReply()
-  to.hosted.worker.serve(request, reply)
-  await reply.ended
-  return reply
-}
-
-async function prefill(from: Started<Engine>, request: GenerateRequest): Promise<KvOffer> {
-  const reply = await serve(from, { ...request, stop: { maxTokens: 1 } })
-  const offer = reply.terminal?.prefillResult?.kvOffer
-  if (offer === undefined) throw new Error(`no offer: ${reply.failure?.message}`)
-  return offer
-}
-
-const decodeOf = (request: GenerateRequest, kvOffer: KvOffer): GenerateRequest => ({
-  ...request,
-  prefillResult: { kvOffer },
-})
-
-const only = <K extends WorkerEvent['kind']>(events: WorkerEvent[], kind: K) =>
-  events.filter((event): event is Extract<WorkerEvent, { kind: K }> => event.kind === kind)
-
-/** The metric that these events add up to. */
-async function heldBytesOf(events: readonly WorkerEvent[]): Promise<number> {
-  const health = { live: true, ready: true, state: 'running', inFlight: 0, openOffers: 0 } as const
-  const metrics = new WorkerMetrics(() => health)
-  for (const event of events) metrics.observe(event)
-  return Number(/^baton_worker_kv_held_bytes (\d+)$/m.exec(await metrics.text())?.[1])
-}
 
 describe('KV hand-over - two workers over sockets', () => {
   it('a prompt - is computed once, pulled, and released when it was acknowledged', async () => {
