@@ -24,14 +24,17 @@ export function chatJob(
     promptParam: 'messages',
     parser: (text, model, prompt) => chatParser(call, text, model, prompt),
     thinkingLimit: (text, model, prompt) => chatThinkingLimit(call, text, model, prompt),
-    nextTurn: (answer, text, offLoop) =>
-      chatPrompt(
+    nextTurn: async (answer, text, offLoop) =>
+      await chatPrompt(
         { ...call, messages: [...call.messages, { role: 'assistant', content: answer }] },
         text,
         offLoop,
         { addGenerationPrompt: false },
       ),
-    prompts: async (text, offLoop) => [await chatPrompt(call, text, offLoop)],
+    prompts: (text, offLoop) => {
+      const prompt = chatPrompt(call, text, offLoop)
+      return prompt instanceof Promise ? prompt.then((only) => [only]) : [prompt]
+    },
   }
 }
 

@@ -20,7 +20,8 @@ export interface GenerationJob<Call extends GenerationOptions> {
   readonly writers: ReplyWriters
   /** The field that holds the prompt, for a refusal. */
   readonly promptParam: 'messages' | 'prompt' | 'input'
-  prompts(text: ModelText, offLoop: OffLoop): Promise<PreparedPrompt[]>
+  /** A promise only when there is something to wait for. */
+  prompts(text: ModelText, offLoop: OffLoop): PreparedPrompt[] | Promise<PreparedPrompt[]>
   /** Text that precedes the generated one, per prompt. */
   echoes?(prompts: readonly PreparedPrompt[], text: ModelText): readonly string[]
   /** The prompt of the next turn as far as it is known, when this one was answered so. */

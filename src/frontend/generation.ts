@@ -72,13 +72,23 @@ function refuseUnwritable(
     guidedGrammar(sampling.guided)
 }
 
-async function preprocess<Call extends GenerationOptions>(
+interface Preprocessed {
+  readonly text: ModelText
+  readonly prompts: readonly PreparedPrompt[]
+}
+
+function preprocess<Call extends GenerationOptions>(
   deps: GenerationDeps,
   model: ServedModel,
   job: GenerationJob<Call>,
-): Promise<{ text: ModelText; prompts: PreparedPrompt[] }> {
-  const text = await model.text()
-  return { text, prompts: await job.prompts(text, offLoopOf(deps, model)) }
+): Preprocessed | Promise<Preprocessed> {
+  const withPrompts = (text: ModelText): Preprocessed | Promise<Preprocessed> => {
+    const prompts = job.prompts(text, offLoopOf(deps, model))
+    if (prompts instanceof Promise) return prompts.then((awaited) => ({ text, prompts: awaited }))
+    return { text, prompts }
+  }
+  const text = model.text()
+  return text instanceof Promise ? text.then(withPrompts) : withPrompts(text)
 }
 
 function replyContext<Call extends GenerationOptions>(

@@ -1,5 +1,6 @@
 /**
- * From what the client wrote to the tokens that the workers get.
+ * From what the client wrote to the tokens that the workers get. What needs no other thread is there at once, without a
+ * promise: nearly every chat is.
  */
 import { BatonError } from '../base/index.ts'
 import type { ChatCall, GenerationOptions, Prompt } from '../api/index.ts'
@@ -22,12 +23,12 @@ export type OffLoop = (
   charactersOfAll?: number,
 ) => Promise<Uint32Array> | undefined
 
-export async function chatPrompt(
+export function chatPrompt(
   call: ChatCall,
   model: ModelText,
   offLoop: OffLoop,
   options: { readonly addGenerationPrompt?: boolean } = {},
-): Promise<PreparedPrompt> {
+): PreparedPrompt | Promise<PreparedPrompt> {
   const given = tokenData(call, model)
   if (given !== undefined) return { tokenIds: given }
   if (call.nvext.use_raw_prompt === true) {
@@ -49,10 +50,12 @@ export async function chatPrompt(
     ...(offersTools ? { tools: call.tools } : {}),
   })
   const { literalRanges } = rendered
-  const tokenIds =
-    (await offLoop(rendered.text, { special: true, literalRanges })) ??
-    encodeChat(model.tokenizer, rendered)
-  return { tokenIds: nonEmpty(tokenIds, 'messages'), text: rendered.text }
+  const prepared = (tokenIds: Uint32Array): PreparedPrompt => ({
+    tokenIds: nonEmpty(tokenIds, 'messages'),
+    text: rendered.text,
+  })
+  const elsewhere = offLoop(rendered.text, { special: true, literalRanges })
+  return elsewhere?.then(prepared) ?? prepared(encodeChat(model.tokenizer, rendered))
 }
 
 export async function completionPrompts(
@@ -64,25 +67,28 @@ export async function completionPrompts(
   const given = tokenData(call, model)
   if (given !== undefined) return prompts.map(() => ({ tokenIds: given }))
   const characters = charactersOf(prompts)
-  return await inTurn(prompts, async (prompt) =>
+  return await inTurn(prompts, (prompt) =>
     typeof prompt === 'string'
-      ? await textPrompt(prompt, model, offLoop, characters)
+      ? textPrompt(prompt, model, offLoop, characters)
       : { tokenIds: inVocabulary(prompt, model, 'prompt') },
   )
 }
 
 /** What a user typed as a raw prompt: control tokens in it are meant, the client writes its own template. */
-async function textPrompt(
+function textPrompt(
   text: string,
   model: ModelText,
   offLoop: OffLoop,
   charactersOfAll = text.length,
-): Promise<PreparedPrompt> {
+): PreparedPrompt | Promise<PreparedPrompt> {
   const options = { special: true, addBos: model.tokenizer.addsBos }
   const clean = text.replaceAll('\u0000', '')
-  const elsewhere = await offLoop(clean, options, charactersOfAll)
-  const tokenIds = elsewhere ?? model.tokenizer.encode(clean, options)
-  return { tokenIds: nonEmpty(tokenIds, 'prompt'), text: clean }
+  const prepared = (tokenIds: Uint32Array): PreparedPrompt => ({
+    tokenIds: nonEmpty(tokenIds, 'prompt'),
+    text: clean,
+  })
+  const elsewhere = offLoop(clean, options, charactersOfAll)
+  return elsewhere?.then(prepared) ?? prepared(model.tokenizer.encode(clean, options))
 }
 
 /** What is to be embedded is data: control tokens in it are plain text. */
@@ -107,7 +113,7 @@ function charactersOf(texts: readonly (string | Uint32Array)[]): number {
 /** One after the other: a call with many texts does not fill the tokenizer's queue. */
 async function inTurn<In, Out>(
   items: readonly In[],
-  work: (item: In) => Promise<Out>,
+  work: (item: In) => Out | Promise<Out>,
 ): Promise<Out[]> {
   const done: Out[] = []
   for (const item of items) done.push(await work(item))
