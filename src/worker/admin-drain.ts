@@ -6,8 +6,8 @@
  *
  * Every drain has a number, so that one that was overtaken by a resume does nothing more.
  */
-import { BatonError, sleep } from '../base/index.ts'
-import type { Clock } from '../base/index.ts'
+import { BatonError } from '../base/index.ts'
+import type { Clock, Timer } from '../base/index.ts'
 import type { Admission } from './admission.ts'
 import type { Membership } from './membership.ts'
 
@@ -25,6 +25,7 @@ export class AdminDrain {
   readonly #options: AdminDrainOptions
   #state: AdminState = 'serving'
   #drainCount = 0
+  #grace: Timer | null = null
   #lastError: string | undefined
 
   constructor(options: AdminDrainOptions) {
@@ -43,6 +44,7 @@ export class AdminDrain {
   stop(): void {
     this.#state = 'stopping'
     this.#drainCount++
+    this.#grace?.cancel()
   }
 
   /** Resolves when the worker is out of discovery; the rest goes on behind. Again: does nothing. */
@@ -57,7 +59,9 @@ export class AdminDrain {
       if (drain === this.#drainCount) this.#state = 'serving'
       throw this.#remember(thrown)
     }
-    void this.#finish(drain)
+    if (drain !== this.#drainCount) return
+    const { clock, graceMs } = this.#options
+    this.#grace = clock.after(graceMs, () => void this.#finish(drain))
   }
 
   async resume(): Promise<void> {
@@ -65,6 +69,7 @@ export class AdminDrain {
     if (this.#state === 'serving') return
     const before = this.#state
     const resume = ++this.#drainCount
+    this.#grace?.cancel()
     // Admission first: a router that sees the worker must not be turned away.
     this.#options.admission.open()
     try {
@@ -82,9 +87,7 @@ export class AdminDrain {
   }
 
   async #finish(drain: number): Promise<void> {
-    const { clock, admission, graceMs } = this.#options
-    await sleep(clock, graceMs)
-    if (drain !== this.#drainCount) return
+    const { admission } = this.#options
     admission.close()
     await admission.whenEmpty()
     if (drain === this.#drainCount) this.#state = 'drained'

@@ -1,5 +1,8 @@
 /**
  * Asks an idle engine a small question now and then, so that a dead one is noticed before a user meets it.
+ *
+ * One question at a time: an engine that still owes an answer is not asked again, so that a hung one does not gather
+ * probes.
  */
 import type { Clock, Timer } from '../base/index.ts'
 import { BatonError, withDeadline } from '../base/index.ts'
@@ -23,6 +26,8 @@ export class Canary {
   #timer: Timer | null = null
   #closed = false
   #count = 0
+  /** The probe whose call of the engine has not come back, in time or late. */
+  #asked: RequestContext | null = null
 
   constructor(options: CanaryOptions) {
     this.#options = options
@@ -35,29 +40,34 @@ export class Canary {
   close(): void {
     this.#closed = true
     this.#timer?.cancel()
+    this.#asked?.kill()
   }
 
   /** One probe now. Null: the first item came in time and was no error. */
-  async probe(): Promise<BatonError | null> {
-    const { clock, engine, request, timeoutMs } = this.#options
-    const requestId = `${request.requestId}-${++this.#count}`
-    const context = new RequestContext(requestId)
-    const firstItem = async (): Promise<void> => {
-      for await (const _ of engine.generate({ ...request, requestId, isProbe: true }, context))
-        return
-      throw new BatonError('backend.stream_incomplete', 'the engine answered a probe with nothing')
-    }
+  async #probe(): Promise<BatonError | null> {
+    const { clock, request, timeoutMs } = this.#options
+    if (this.#asked !== null) return unanswered(timeoutMs)
+    const context = new RequestContext(`${request.requestId}-${++this.#count}`)
+    this.#asked = context
     try {
-      const outcome = await withDeadline(clock, timeoutMs, firstItem())
-      if (outcome.kind === 'done') return null
-      return new BatonError(
-        'backend.response_timeout',
-        `the engine did not answer a probe within ${timeoutMs} ms`,
-      )
+      const outcome = await withDeadline(clock, timeoutMs, this.#firstItem(context))
+      return outcome.kind === 'done' ? null : unanswered(timeoutMs)
     } catch (thrown) {
       return BatonError.from(thrown, 'backend.unknown')
     } finally {
       context.kill()
+    }
+  }
+
+  async #firstItem(context: RequestContext): Promise<void> {
+    const { engine, request } = this.#options
+    const { requestId } = context
+    try {
+      for await (const _ of engine.generate({ ...request, requestId, isProbe: true }, context))
+        return
+      throw new BatonError('backend.stream_incomplete', 'the engine answered a probe with nothing')
+    } finally {
+      this.#asked = null
     }
   }
 
@@ -67,9 +77,16 @@ export class Canary {
 
   async #tick(): Promise<void> {
     if (!this.#options.isBusy()) {
-      const error = await this.probe()
+      const error = await this.#probe()
       if (!this.#closed) this.#options.onResult(error)
     }
     if (!this.#closed) this.#arm()
   }
+}
+
+function unanswered(timeoutMs: number): BatonError {
+  return new BatonError(
+    'backend.response_timeout',
+    `the engine did not answer a probe within ${timeoutMs} ms`,
+  )
 }

@@ -1,6 +1,10 @@
 /**
  * A worker's entry in discovery, which comes and goes: registered when it serves, gone while it drains or sleeps.
+ *
+ * Coming and going take turns, and nobody comes once the worker goes down for good: an entry that nobody holds any more
+ * would be renewed for ever and send requests to a worker that is not there.
  */
+import { BatonError } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from './worker-ports.ts'
 
@@ -8,6 +12,9 @@ export class Membership {
   readonly #register: (card: WorkerCard) => Promise<Registration>
   readonly #card: WorkerCard
   #registration: Registration | null = null
+  #turn: Promise<unknown> = Promise.resolve()
+  #joining = 0
+  #isClosed = false
 
   constructor(register: (card: WorkerCard) => Promise<Registration>, card: WorkerCard) {
     this.#register = register
@@ -18,14 +25,40 @@ export class Membership {
     return this.#registration !== null
   }
 
-  /** Idempotent. */
+  /** Not registered, and not about to be. */
+  get isOut(): boolean {
+    return this.#registration === null && this.#joining === 0
+  }
+
+  /** Idempotent. Rejects with `request.conflict` after `close`. */
   async join(): Promise<void> {
-    this.#registration ??= await this.#register(this.#card)
+    this.#joining++
+    try {
+      await this.#inTurn(async () => {
+        if (this.#isClosed) throw new BatonError('request.conflict', 'the worker is going down')
+        this.#registration ??= await this.#register(this.#card)
+      })
+    } finally {
+      this.#joining--
+    }
   }
 
   /** Idempotent. When it rejects, the worker counts as registered still: a second try makes sense. */
   async leave(): Promise<void> {
-    await this.#registration?.close()
-    this.#registration = null
+    await this.#inTurn(async () => {
+      await this.#registration?.close()
+      this.#registration = null
+    })
+  }
+
+  /** From now on it can only leave. */
+  close(): void {
+    this.#isClosed = true
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const mine = this.#turn.then(work)
+    this.#turn = mine.catch(() => undefined)
+    return mine
   }
 }

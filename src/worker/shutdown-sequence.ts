@@ -10,7 +10,7 @@ import { ShutdownBudget } from './shutdown-budget.ts'
 import type { ShutdownConfig, ShutdownStage, StageReason, StageReport } from './shutdown-budget.ts'
 
 interface ShutdownWork {
-  /** Null when the worker was never registered. */
+  /** Null when the worker is not registered. */
   readonly unregister: (() => Promise<void>) | null
   /** False when it never admitted anybody. */
   readonly wasServing: boolean
@@ -60,7 +60,7 @@ export async function runShutdown(
   await run('router_grace', async () => {
     const graceMs = budget.allowanceMs('router_grace')
     if (!work.wasServing || graceMs === 0) return SKIPPED
-    const { kind } = await withDeadline(clock, graceMs, NEVER, work.hurried)
+    const { kind } = await withDeadline(clock, graceMs, never(), work.hurried)
     return { reason: kind === 'cancelled' ? kind : 'completed' }
   })
   await run('stop_admission', async () =>
@@ -84,7 +84,8 @@ interface StageOutcome {
   readonly note?: string
 }
 
-const NEVER = new Promise<never>(() => undefined)
+/** One for each wait: a promise that stays would keep everybody who has ever waited for it. */
+const never = (): Promise<never> => new Promise(() => undefined)
 
 const SKIPPED: StageOutcome = { reason: 'skipped' }
 

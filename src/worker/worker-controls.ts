@@ -23,10 +23,6 @@ export class WorkerControls {
     this.#isRunning = isRunning
   }
 
-  get names(): readonly string[] {
-    return Object.keys(this.#engine.controls ?? {}).sort()
-  }
-
   /** Throws `request.not_found` for what the engine does not offer, `request.conflict` when the worker is not running. */
   async run(name: string, body: unknown): Promise<unknown> {
     const controls = this.#engine.controls ?? {}

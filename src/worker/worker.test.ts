@@ -439,6 +439,18 @@ describe('Worker - administrator', () => {
     expect(scene.serve(requestOf('a')).reply.failure).toBeNull()
   })
 
+  it('stop while a resume is under way - leaves no entry behind, no timer either', async () => {
+    const scene = new Scene()
+    await scene.start()
+    await scene.worker.drain()
+    const resumed = scene.worker.resume()
+    await scene.clock.runUntil(scene.worker.stop({ routerGraceMs: 0 }))
+    await resumed
+    expect(scene.calls.filter((call) => call.includes('register')).at(-1)).toBe('unregister')
+    expect(scene.worker.status().isRegistered).toBe(false)
+    expect(scene.clock.nextMs).toBeNull()
+  })
+
   it('stopping - can be neither drained nor resumed', async () => {
     const scene = new Scene()
     await scene.start()
@@ -452,7 +464,6 @@ describe('Worker - administrator', () => {
   it('a control of the engine - is called by name; an unknown one is named in the error', async () => {
     const scene = new Scene()
     await scene.start()
-    expect(scene.worker.controlNames).toContain('clear_kv_blocks')
     expect(await scene.worker.control('clear_kv_blocks', {})).toEqual({ status: 'ok' })
     await expect(scene.worker.control('dance', {})).rejects.toMatchObject({
       code: 'request.not_found',
@@ -474,5 +485,24 @@ describe('Worker - probe', () => {
     await scene.clock.run(3_500)
     expect(scene.worker.health().ready).toBe(true)
     await scene.clock.runUntil(scene.worker.stop({ routerGraceMs: 0 }))
+  })
+
+  it('an engine that never lets go of a probe - is not asked again', async () => {
+    const scene = new Scene(
+      {},
+      { canary: requestOf('probe'), limits: { canaryIdleMs: 1_000, canaryTimeoutMs: 500 } },
+    )
+    let asked = 0
+    scene.engine.generate = () => {
+      asked++
+      const never = new Promise<never>(() => undefined)
+      return { [Symbol.asyncIterator]: () => ({ next: () => never }) }
+    }
+    await scene.start()
+    await scene.clock.run(20_000)
+    expect(asked).toBe(1)
+    expect(scene.worker.health().ready).toBe(false)
+    await scene.clock.runUntil(scene.worker.stop({ routerGraceMs: 0 }))
+    expect(scene.clock.nextMs).toBeNull()
   })
 })

@@ -173,10 +173,6 @@ export class Worker implements WorkerHandler {
     return await this.#running().controls.run(name, body)
   }
 
-  get controlNames(): readonly string[] {
-    return Object.keys(this.#options.engine.controls ?? {}).sort()
-  }
-
   /** Goes down in order and within one budget. Idempotent; waits for a start that is under way. */
   stop(overrides: Partial<ShutdownConfig> = {}): Promise<ShutdownReport> {
     this.#stopping ??= this.#takeDown(shutdownOf(this.#options, overrides))
@@ -244,6 +240,7 @@ export class Worker implements WorkerHandler {
     const hasFailed = this.#state === 'start-failed'
     if (!hasFailed) this.#setState('draining')
     const standing = this.#standing
+    standing?.membership.close()
     standing?.admin.stop()
     standing?.canary?.close()
     const { clock } = this.#options
@@ -252,7 +249,7 @@ export class Worker implements WorkerHandler {
       config,
       {
         unregister:
-          standing?.membership.isMember === true ? () => this.#unregister(standing) : null,
+          standing === null || standing.membership.isOut ? null : () => this.#unregister(standing),
         hurried: this.#hurried.signal,
         wasServing: standing !== null && !hasFailed,
         stopAdmission: () => this.#stopAdmission(),
