@@ -81,4 +81,11 @@ describe('baton serve --engine sim --sim-args', () => {
     expect(printed.trim().split('\n')).toHaveLength(1)
     expect(exitCode).toBe(2)
   })
+
+  it('refused by the second worker of one process - the first one ends with it', async () => {
+    const args = ['--in-process', '--port', '0', '--sim-args', '{"worker_type":"prefill"}']
+    const { exitCode, printed } = await runBaton(['serve', '--engine', 'sim', ...args])
+    expect(printed).toContain('worker_type is prefill, and this is a worker for decode')
+    expect(exitCode).toBe(2)
+  })
 })

@@ -43,5 +43,5 @@ export function noServer(url: string, cause: unknown): BatonError {
 
 /** Worker ids have 64 bits and stand as plain integers in a reply, of which `JSON.parse` would lose the last digits. */
 export function quotedWorkerIds(json: string): string {
-  return json.replace(/"(worker_id|workerId)":(\d{1,20})/g, '"$1":"$2"')
+  return json.replace(/"([a-z_]*worker_id|workerId)":\s*(\d{1,20})/g, '"$1":"$2"')
 }

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline/promises'
 import { createParser } from 'eventsource-parser'
 import { request } from 'undici'
 import { BatonError } from '../base/index.ts'
-import { askServer, noServer, serverUrl } from './ask-server.ts'
+import { askServer, noServer, quotedWorkerIds, serverUrl } from './ask-server.ts'
 
 interface Message {
   readonly role: 'system' | 'user' | 'assistant'
@@ -147,10 +147,7 @@ async function readAnswer(body: AsyncIterable<Uint8Array>, signal: AbortSignal):
   const parser = createParser({
     onEvent: ({ data }) => {
       if (data === '[DONE]') return
-      // Worker ids are 64-bit numbers: as text they keep every digit.
-      const event = JSON.parse(
-        data.replace(/("[a-z_]*worker_id":\s*)(\d{16,})/g, '$1"$2"'),
-      ) as StreamEvent
+      const event = JSON.parse(quotedWorkerIds(data)) as StreamEvent
       if (event.error !== undefined) throw new BatonError('backend.unknown', event.error.message)
       workers = event.nvext?.worker_id ?? workers
       const delta = event.choices?.[0]?.delta

@@ -54,10 +54,12 @@ const refused: DecisionRecord = {
 
 describe('quotedWorkerIds', () => {
   it('a reply - keeps all digits of worker ids, and text as it is', () => {
-    const json = '{"workerId":18446744073709551615,"a":[{"worker_id":7}],"text":"\\"workerId\\":7"}'
+    const json =
+      '{"workerId":18446744073709551615,"a":[{"worker_id":7,"decode_worker_id": 18446744073709551614}],' +
+      '"text":"\\"workerId\\":7"}'
     expect(JSON.parse(quotedWorkerIds(json))).toEqual({
       workerId: '18446744073709551615',
-      a: [{ worker_id: '7' }],
+      a: [{ worker_id: '7', decode_worker_id: '18446744073709551614' }],
       text: '"workerId":7',
     })
   })

@@ -1,6 +1,7 @@
 /**
  * The frontend of a process, put together: HTTP server → frontend → router → request plane, fed by discovery.
  */
+import { BatonError } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
 import { Frontend } from '../frontend/index.ts'
 import {
@@ -17,7 +18,6 @@ import {
   TokenizerThread,
 } from '../host/index.ts'
 import type { Discovery, DiscoveryWatch, FleetReports } from '../host/index.ts'
-import { BatonError } from '../base/index.ts'
 import type { RequestPlane, WorkerCard } from '../request/index.ts'
 import { createModelRouter } from '../router/index.ts'
 import type { RouterOptions } from '../router/index.ts'
@@ -128,6 +128,8 @@ export class FrontendStack {
         const message = `${this.#connected.size} of ${workers} workers are connected after ${deadlineMs / 1000} s`
         reject(new BatonError('backend.worker_unavailable', message))
       }, deadlineMs)
+      // Who was told to end while it waits need not wait for this.
+      timer.unref()
       this.#whenConnected = () => {
         if (this.#connected.size < workers) return
         clearTimeout(timer)

@@ -6,6 +6,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
 import { BatonError } from '../base/index.ts'
+import { firstLineOf } from './first-line.ts'
 import { OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
 import type { OptionSpec } from './option-table.ts'
 
@@ -80,9 +81,13 @@ function readConfigFile(path: string | undefined): ConfigFile {
   try {
     content = parseYaml(readFileSync(chosen, 'utf8')) ?? {}
   } catch (error) {
-    throw new BatonError('config.invalid', `${chosen}: not readable as YAML: ${firstLine(error)}`, {
-      cause: error,
-    })
+    throw new BatonError(
+      'config.invalid',
+      `${chosen}: not readable as YAML: ${firstLineOf(error)}`,
+      {
+        cause: error,
+      },
+    )
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
     throw new BatonError('config.invalid', `${chosen}: must be a list of 'option: value' lines`)
@@ -109,8 +114,4 @@ function refuseUnknown(environment: ConfigInput['environment'], file: ConfigFile
       `unknown environment variable ${unknownVariable}; baton config lists them`,
     )
   }
-}
-
-function firstLine(error: unknown): string {
-  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
 }

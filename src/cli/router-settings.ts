@@ -9,6 +9,7 @@ import { parse as parseYaml } from 'yaml'
 import { BatonError } from '../base/index.ts'
 import { completeRouterConfig, listRouterOptions, parseRouterOptions } from '../router/index.ts'
 import type { RouterOptions } from '../router/index.ts'
+import { firstLineOf } from './first-line.ts'
 import type { OptionKey } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 
@@ -71,7 +72,6 @@ function readRouterFile(path: string): RouterOptions {
     completeRouterConfig(options)
     return options
   } catch (error) {
-    const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
-    throw new BatonError('config.invalid', `${path}: ${reason}`, { cause: error })
+    throw new BatonError('config.invalid', `${path}: ${firstLineOf(error)}`, { cause: error })
   }
 }

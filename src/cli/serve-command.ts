@@ -170,29 +170,43 @@ function tellEvent(event: SupervisorEvent): void {
 }
 
 function localFleet(config: ServeConfig, stack: FrontendStack, discovery: Discovery): Fleet {
-  const started: HostedWorker[] = []
+  const workers: HostedWorker[] = []
   const { localPlane } = stack
   if (localPlane === null) throw new BatonError('runtime.internal', 'no local plane')
   const planned = roles(config)
+  let isStopping = false
+  const stop = async (): Promise<void> => {
+    isStopping = true
+    await Promise.all(workers.map((worker) => worker.stop()))
+  }
+  const startAll = async (): Promise<void> => {
+    for (const { mode } of planned) {
+      const engine = await createEngine(config, mode)
+      if (isStopping) return
+      const worker = new HostedWorker({
+        ...hostedOptions({ ...config, graceSeconds: 0 }),
+        engine,
+        mode,
+        plane: { kind: 'local', plane: localPlane },
+        discovery,
+        observe: workerLog(createLogger(config.logLevel)),
+      })
+      workers.push(worker)
+      await worker.start()
+    }
+  }
   return {
     workers: planned.length,
     start: async () => {
-      for (const { mode } of planned) {
-        const worker = new HostedWorker({
-          ...hostedOptions({ ...config, graceSeconds: 0 }),
-          engine: await createEngine(config, mode),
-          mode,
-          plane: { kind: 'local', plane: localPlane },
-          discovery,
-          observe: workerLog(createLogger(config.logLevel)),
-        })
-        started.push(worker)
-        await worker.start()
+      try {
+        await startAll()
+      } catch (error) {
+        // Those that are up already would keep the process alive.
+        await stop()
+        throw error
       }
     },
-    stop: async () => {
-      await Promise.all(started.map((worker) => worker.stop()))
-    },
+    stop,
     kill: () => undefined,
   }
 }

@@ -11,6 +11,7 @@ import { BatonError } from '../base/index.ts'
 import { mockEngineOptions } from '../engine/index.ts'
 import type { MockEngineOptions } from '../engine/index.ts'
 import { mockArgFiles } from '../host/index.ts'
+import { firstLineOf } from './first-line.ts'
 import type { OptionKey } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 
@@ -60,8 +61,9 @@ function checked<T>(written: string | null, read: () => T): T {
   try {
     return read()
   } catch (error) {
-    const reason = (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
-    throw new BatonError('config.invalid', `${placeOf(written)}: ${reason}`, { cause: error })
+    throw new BatonError('config.invalid', `${placeOf(written)}: ${firstLineOf(error)}`, {
+      cause: error,
+    })
   }
 }
 
