@@ -92,26 +92,26 @@ function measure(creates: readonly Create[], workload: Workload, rounds: number)
   const { workers, requests, chains } = workload
   const results = creates.map((create) => {
     replay(create(workers), requests.slice(0, WARM_UP_REQUESTS), chains, options)
-    return { create, figures: [] as Figures[], bytes: [] as number[], last: null as Subject | null }
+    return { create, figures: [] as Figures[], bytes: [] as number[], subjects: [] as Subject[] }
   })
   for (let round = 0; round < rounds; round++) {
     for (const result of results) {
-      result.last = null
       const before = heapBytes()
       const subject = result.create(workers)
       result.figures.push(replay(subject, requests, chains, options))
       result.bytes.push((subject.bytes() ?? heapBytes() - before) / subject.entries())
-      result.last = subject
+      // Kept, as a process keeps its index: V8 throws away code that was made for an object that has gone.
+      result.subjects.push(subject)
     }
   }
-  return results.map(({ figures, bytes, last }) => {
+  return results.map(({ figures, bytes, subjects }) => {
     const bytesPerEntry = median(bytes)
     const rows = flags.best
       ? [rowOf(fastest(figures), bytesPerEntry)]
       : figures.map((f) => rowOf(f, bytesPerEntry))
     const row: Record<string, number> = {}
     for (const key of Object.keys(rows[0] ?? {})) row[key] = median(rows.map((r) => r[key] ?? 0))
-    return { row, subject: last as Subject }
+    return { row, subject: subjects.at(-1) as Subject }
   })
 }
 

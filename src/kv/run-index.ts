@@ -94,14 +94,14 @@ export class RunIndex {
 
   /** Adds blocks after the last one of a run, which is what most events are about: nothing else can follow there. */
   #grow(holder: number, hashes: Uint32Array, before: number): void {
-    const { anchors, arena, reader, runs } = this.#blocks
+    const { arena, reader, runs } = this.#blocks
     const run = arena.runOf(before)
     const end = runs.records[run * RUN_STRIDE + END] as number
     const count = hashes.length >> 1
     this.#blocks.append(run, hashes, 0, count)
     this.#holdings.cover(run, holder, end, end + count)
     this.#holdings.dropEnd(run, end, before)
-    anchors.add(reader.lastOf(run))
+    this.#search.leaveEnd(holder, reader.lastOf(run), before)
   }
 
   /** Walks and adds the blocks that follow the one at a position (-1: none, or, of an orphan, one that is not known). */
@@ -201,17 +201,23 @@ export class RunIndex {
         i += to - at - 1
       }
       const isHole = to - from === 1 && from > start && to < this.#holdings.highOf(held)
-      if (!isHole) this.#anchorEnds(run, held, page, from, to)
-      // Searched for, with no other beside it: this run is evicted in no order, and each of its blocks will be asked for.
-      else if (this.#search.scans > scans) this.#holdings.densify(run)
+      if (!isHole) {
+        this.#anchorEnds(run, held, page, from, to)
+        if (to === held && from > start) {
+          this.#search.leaveEnd(holder, reader.positionNear(page, from - 1), position)
+        }
+      } else if (this.#search.scans > scans) {
+        // Searched for, with no other beside it: this run is evicted in no order, and each of its blocks will be asked for.
+        this.#holdings.densify(run)
+      }
       missing += to - from - this.#holdings.cut(run, holder, k, from, to)
     }
     return missing === 0 ? 'applied' : 'block-not-found'
   }
 
-  /** A holding is about to lose [from, to): the next event of its holder will name one of the new ends. */
+  /** A holding is about to lose [from, to) from another place than its end, and has new ends, which may be named next. */
   #anchorEnds(run: number, held: number, page: number, from: number, to: number): void {
-    if (!this.#blocks.isSparse(run)) return
+    if (to === held || !this.#blocks.isSparse(run)) return
     const { anchors, reader, runs } = this.#blocks
     const start = runs.records[run * RUN_STRIDE + START] as number
     if (from > start && this.#holdings.endOf(held, from - 1) >= from) {

@@ -7,6 +7,7 @@
  */
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
+import { END, RUN_STRIDE, START } from './run-store.ts'
 import { WantedHashes } from './wanted-hashes.ts'
 
 /** Searches for one hash in a removal, before all that are left are searched for at once. */
@@ -22,6 +23,8 @@ export class RunSearch {
   #scanned = 0
   /** For the removal at hand. */
   #searches = 0
+  /** By holder: the end that its last event left, which its next one mostly names; -1: none. Anchored when another comes. */
+  #ends = new Int32Array(64).fill(-1)
   /** Searches that the anchors did not answer. */
   scans = 0
 
@@ -36,9 +39,46 @@ export class RunSearch {
     return this.#scanned > this.#scanFree + SCAN_PER_STORED * this.#blocks.added
   }
 
+  /** The last event of a holder left an end at a position. The end before is anchored, unless that event consumed it. */
+  leaveEnd(holder: number, position: number, consumed: number): void {
+    if (holder >= this.#ends.length) {
+      const ends = new Int32Array(2 * holder).fill(-1)
+      ends.set(this.#ends)
+      this.#ends = ends
+    }
+    const before = this.#ends[holder] as number
+    this.#ends[holder] = position
+    if (before >= 0 && before !== consumed && this.#isLive(before)) this.#blocks.anchors.add(before)
+  }
+
+  #isLive(position: number): boolean {
+    const { arena, runs } = this.#blocks
+    const record = arena.runOf(position) * RUN_STRIDE
+    if (record < 0) return false
+    const at = arena.offsetOf(position)
+    return (
+      at >= (runs.records[record + START] as number) && at < (runs.records[record + END] as number)
+    )
+  }
+
+  /** Position of a block by what the holder's last event left or by its anchor, or -1. */
+  #lookup(low: number, high: number, holder: number): number {
+    const { anchors, arena } = this.#blocks
+    const end = holder < this.#ends.length ? (this.#ends[holder] as number) : -1
+    if (
+      end >= 0 &&
+      arena.words[2 * end] === low &&
+      arena.words[2 * end + 1] === high &&
+      this.#isLive(end)
+    ) {
+      return end
+    }
+    return anchors.lookup(low, high)
+  }
+
   /** Position of a block (signed halves), surely found when the holder has it; whether it does is not said. */
   locate(low: number, high: number, holder: number): number {
-    const position = this.#blocks.anchors.lookup(low, high)
+    const position = this.#lookup(low, high, holder)
     if (position >= 0 || this.#holdings.holders.sparseCount(holder) === 0) return position
     // A prompt goes on where one was stored lately.
     return this.#scan(low, high, holder, true)
@@ -56,7 +96,7 @@ export class RunSearch {
   locateEvicted(hashes: Uint32Array, i: number, holder: number): number {
     const low = (hashes[2 * i] as number) | 0
     const high = (hashes[2 * i + 1] as number) | 0
-    const position = this.#blocks.anchors.lookup(low, high)
+    const position = this.#lookup(low, high, holder)
     if (position >= 0 || this.#searches > SINGLE_SEARCHES) return position
     if (this.#holdings.holders.sparseCount(holder) === 0) return position
     this.#searches += 1
