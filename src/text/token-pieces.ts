@@ -26,7 +26,7 @@ export class TokenPieces {
   constructor(tokenizer: Tokenizer) {
     this.#tokenizer = tokenizer
     this.#kinds = new Uint8Array(tokenizer.vocabSize)
-    this.#texts = new Array<string | undefined>(tokenizer.vocabSize).fill(undefined)
+    this.#texts = Array.from({ length: tokenizer.vocabSize }, () => undefined)
   }
 
   /** One of `PIECE`. An id outside the vocabulary is an empty text. */
