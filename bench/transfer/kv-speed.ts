@@ -28,6 +28,8 @@ export interface KvSpeedRow {
   readonly baseGBs: number
   readonly ratio: number
   readonly quartiles: string
+  /** Processor time of both processes, that of the baseline over its own; too small to tell below 16 MB. */
+  readonly cpuRatio: number | null
 }
 
 type Allocate = (byteLength: number) => Uint8Array
@@ -68,11 +70,23 @@ class OfferAsker {
     this.#lines = createInterface({ input: this.#socket })[Symbol.asyncIterator]()
   }
 
-  async ask(kind: ServerKind, bytes: number): Promise<KvOffer> {
-    this.#socket.write(`${kind} ${bytes}\n`)
+  /** µs that sender and receiver have used so far. */
+  async cpuMicros(): Promise<number> {
+    const { user, system } = process.cpuUsage()
+    return user + system + Number(await this.#line('cpu'))
+  }
+
+  async #line(question: string): Promise<string> {
+    this.#socket.write(`${question}\n`)
     const { value, done } = await this.#lines.next()
-    if (done === true) throw new Error('the sender gave no offer')
-    const offer = JSON.parse(value) as Omit<KvOffer, 'blockKeys'> & { blockKeys: number[] }
+    if (done === true) throw new Error('the sender does not answer')
+    return value
+  }
+
+  async ask(kind: ServerKind, bytes: number): Promise<KvOffer> {
+    const offer = JSON.parse(await this.#line(`${kind} ${bytes}`)) as Omit<KvOffer, 'blockKeys'> & {
+      blockKeys: number[]
+    }
     return { ...offer, blockKeys: Uint32Array.from(offer.blockKeys) }
   }
 
@@ -111,39 +125,51 @@ interface Contest {
   readonly runBase: (bytes: number) => Promise<number>
 }
 
-/** Kinds take turns, and each has its baseline right before it. */
-async function compare(
-  contests: readonly Contest[],
-  bytes: number,
-  rounds: number,
-): Promise<KvSpeedRow[]> {
-  const taken = contests.map(() => ({
-    base: [] as number[],
-    own: [] as number[],
-    ratio: [] as number[],
-  }))
-  for (let round = 0; round < roundsFor(bytes, rounds); round++) {
-    for (const [i, { run, runBase }] of contests.entries()) {
-      const base = await runBase(bytes)
-      const own = await run(bytes)
-      taken[i]?.base.push(base)
-      taken[i]?.own.push(own)
-      taken[i]?.ratio.push(base / own)
-    }
-  }
-  return contests.map(({ kind, base }, i) => {
-    const times = taken[i] ?? { base: [], own: [], ratio: [] }
+/** What the rounds of one contest have taken: seconds, and µs of processor time. */
+class Tally {
+  readonly base: number[] = []
+  readonly own: number[] = []
+  readonly ratios: number[] = []
+  baseCpu = 0
+  ownCpu = 0
+
+  row({ kind, base }: Contest, bytes: number): KvSpeedRow {
     return {
       size: `${bytes / MB} MB`,
       kind,
-      GBs: rounded(bytes / 1e9 / quantile(times.own, 0.5)),
-      ms: rounded(quantile(times.own, 0.5) * 1_000),
+      GBs: rounded(bytes / 1e9 / quantile(this.own, 0.5)),
+      ms: rounded(quantile(this.own, 0.5) * 1_000),
       base,
-      baseGBs: rounded(bytes / 1e9 / quantile(times.base, 0.5)),
-      ratio: rounded(quantile(times.ratio, 0.5)),
-      quartiles: `${rounded(quantile(times.ratio, 0.25))} … ${rounded(quantile(times.ratio, 0.75))}`,
+      baseGBs: rounded(bytes / 1e9 / quantile(this.base, 0.5)),
+      ratio: rounded(quantile(this.ratios, 0.5)),
+      quartiles: `${rounded(quantile(this.ratios, 0.25))} … ${rounded(quantile(this.ratios, 0.75))}`,
+      cpuRatio: bytes < 16 * MB ? null : rounded(this.baseCpu / this.ownCpu),
     }
-  })
+  }
+}
+
+/** Kinds take turns, and each has its baseline right before it. */
+async function compare(
+  contests: readonly Contest[],
+  offers: OfferAsker,
+  bytes: number,
+  rounds: number,
+): Promise<KvSpeedRow[]> {
+  const tallies = contests.map((contest) => ({ contest, tally: new Tally() }))
+  for (let round = 0; round < roundsFor(bytes, rounds); round++) {
+    for (const { contest, tally } of tallies) {
+      const cpu = await offers.cpuMicros()
+      const base = await contest.runBase(bytes)
+      const cpuBetween = await offers.cpuMicros()
+      const own = await contest.run(bytes)
+      tally.base.push(base)
+      tally.own.push(own)
+      tally.ratios.push(base / own)
+      tally.baseCpu += cpuBetween - cpu
+      tally.ownCpu += (await offers.cpuMicros()) - cpuBetween
+    }
+  }
+  return tallies.map(({ contest, tally }) => tally.row(contest, bytes))
 }
 
 export async function measureKv(
@@ -187,7 +213,7 @@ export async function measureKv(
   ]
   const wanted = contests.filter(({ kind }) => only === '' || only === kind)
   const rows: KvSpeedRow[] = []
-  for (const bytes of SIZES) rows.push(...(await compare(wanted, bytes, rounds)))
+  for (const bytes of SIZES) rows.push(...(await compare(wanted, offers, bytes, rounds)))
   bare.close()
   offers.close()
   for (const client of clients) await client.close()

@@ -33,8 +33,11 @@ export async function runSender(shmDir: string): Promise<void> {
   const [first = new Uint8Array(BLOCK)] = blocks
   const get = (keyLow: number): Uint8Array | undefined => blocks[keyLow % blocks.length]
   const source = { fingerprint: 'bench', blockTokens: 16, get }
-  // Another view each time: no checksum of it is known.
-  const newSource = { ...source, get: (keyLow: number) => get(keyLow)?.subarray() }
+  // Other views of the blocks than those of the offers before: no checksum of them is known.
+  const newSource = (): typeof source => {
+    const views = Array.from({ length: 1_024 }, (_, key) => get(key)?.subarray())
+    return { ...source, get: (keyLow) => views[keyLow] }
+  }
   const leaseMs = 600_000
   const servers: Record<ServerKind, KvTcpServer> = {
     tcp: await KvTcpServer.listen({ leaseMs }),
@@ -42,16 +45,21 @@ export async function runSender(shmDir: string): Promise<void> {
     checkedNew: await KvTcpServer.listen({ leaseMs, checksum: true }),
     shm: await KvTcpServer.listen({ leaseMs, shmDir }),
   }
-  // Asked for `kind bytes`, answers with one line of JSON.
+  // Asked for `kind bytes`, answers with an offer as one line of JSON; for `cpu`, with the µs that this process has used.
   const control = createServer((socket) => {
     createInterface({ input: socket }).on('line', (line) => {
+      if (line === 'cpu') {
+        const { user, system } = process.cpuUsage()
+        socket.write(`${user + system}\n`)
+        return
+      }
       const [kind, bytes] = line.split(' ')
       const count = Number(bytes) / BLOCK
       const blockKeys = Uint32Array.from({ length: 2 * count }, (_, i) => (i % 2 ? 1 : i / 2))
       const pin = { tokenCount: 16 * count, blockKeys, kvBytes: Number(bytes), release: () => {} }
       const offer = servers[kind as ServerKind].offer(
         pin,
-        kind === 'checkedNew' ? newSource : source,
+        kind === 'checkedNew' ? newSource() : source,
       )
       socket.write(`${JSON.stringify({ ...offer, blockKeys: [...blockKeys] })}\n`)
     })
