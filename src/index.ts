@@ -49,6 +49,7 @@ export {
   TcpWorkerServer,
   TokenizerThread,
   WorkerMetrics,
+  ZmqKvBroadcast,
 } from './host/index.ts'
 export type {
   BoostrMeshNode,
@@ -70,6 +71,7 @@ export type {
   TcpRequestPlaneOptions,
   TcpWorkerServerOptions,
   WorkerPlane,
+  ZmqKvBroadcastOptions,
 } from './host/index.ts'
 export type {
   Chunk,

@@ -4,7 +4,13 @@
 import { BatonError } from '../base/index.ts'
 import { createSchedulerConfig, SimEngine } from '../engine/index.ts'
 import type { Engine, MockEngineOptions } from '../engine/index.ts'
-import { BootstrapRooms, LlamaCppEngine, loadModelText, osClock } from '../host/index.ts'
+import {
+  BootstrapRooms,
+  LlamaCppEngine,
+  loadModelText,
+  osClock,
+  ZmqKvBroadcast,
+} from '../host/index.ts'
 import type { DisaggregationMode } from '../request/index.ts'
 import type { Tokenizer } from '../text/index.ts'
 import type { ServeConfig } from './serve-config.ts'
@@ -57,6 +63,7 @@ async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise
     modelPath: config.model,
     tokenRange: ordinaryTokens(text.tokenizer),
     bootstrap: new BootstrapRooms(config.workerHost),
+    kvBroadcast: new ZmqKvBroadcast({ host: config.workerHost }),
     ...(contextLength === null ? {} : { contextLength }),
     ...sim,
   })

@@ -20,6 +20,11 @@ export { createSchedulerConfig } from './sim/scheduler-config.ts'
 export type { SchedulerConfig, SchedulerOptions, SglangOptions } from './sim/scheduler-config.ts'
 export type { BlockHasher } from './sim/sequence-blocks.ts'
 export type { SimBootstrap } from './sim/sim-bootstrap.ts'
+export type {
+  KvBroadcastAddresses,
+  KvBroadcastPorts,
+  SimKvBroadcast,
+} from './sim/sim-kv-broadcast.ts'
 export { SimEngine } from './sim/sim-engine.ts'
 export type { SimEngineOptions, SimFault } from './sim/sim-options.ts'
 export type { SimReasoning } from './sim/sim-output.ts'

@@ -3,22 +3,25 @@
  *
  * A run of stored blocks, each the child of the one before, becomes one event; so does a run of removed ones.
  */
-import type { KvEvent, KvTier } from '../../kv/index.ts'
+import type { KvTier } from '../../kv/index.ts'
+import type { BlockContent, SimKvEvent } from './block-content.ts'
 
 const NO_LOCAL_HASHES = new Uint32Array(0)
 
 export class BlockEvents {
-  #events: KvEvent[] = []
+  #events: SimKvEvent[] = []
   #kind: 'stored' | 'removed' | null = null
   #hashes: number[] = []
   #parent: readonly [number, number] | null = null
   #tier: KvTier = 'device'
+  #contents: BlockContent[] = []
 
   stored(
     low: number,
     high: number,
     parent: readonly [number, number] | null,
     tier: KvTier = 'device',
+    content: BlockContent | null = null,
   ): void {
     if (this.#tier !== tier || !this.#continues(parent)) {
       this.#close()
@@ -27,6 +30,7 @@ export class BlockEvents {
       this.#tier = tier
     }
     this.#hashes.push(low, high)
+    if (content !== null) this.#contents.push(content)
   }
 
   removed(low: number, high: number, tier: KvTier = 'device'): void {
@@ -44,7 +48,7 @@ export class BlockEvents {
   }
 
   /** The events since the last call. */
-  take(): readonly KvEvent[] {
+  take(): readonly SimKvEvent[] {
     this.#close()
     const events = this.#events
     if (events.length > 0) this.#events = []
@@ -69,9 +73,11 @@ export class BlockEvents {
         hashes,
         localHashes: NO_LOCAL_HASHES,
         tier,
+        ...(this.#contents.length === 0 ? {} : { contents: this.#contents }),
       })
     }
     this.#kind = null
     this.#hashes = []
+    if (this.#contents.length > 0) this.#contents = []
   }
 }

@@ -3,6 +3,7 @@
  */
 import { hashBlocks, hashPartial } from '../../kv/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
+import { blockTokenIds } from './block-content.ts'
 
 /** Sequence hashes of the full blocks of the prompt. */
 export function hashPrompt(request: GenerateRequest, blockTokens: number): Uint32Array {
@@ -17,14 +18,14 @@ export function hashBlockOfOutput(
   block: number,
   tokenAt: (outputIndex: number) => number,
 ): void {
-  const { tokenIds, routing } = request
-  const tokens = new Uint32Array(blockTokens)
-  for (let i = 0; i < blockTokens; i++) {
-    const index = block * blockTokens + i
-    tokens[i] = index < tokenIds.length ? tokenIds[index]! : tokenAt(index - tokenIds.length)
-  }
+  const tokens = blockTokenIds(request, blockTokens, block, tokenAt)
   const parentHigh = block === 0 ? null : hashes[2 * block - 1]!
-  const hash = hashPartial(hashes[2 * block - 2] ?? 0, parentHigh, tokens, seedNames(routing))
+  const hash = hashPartial(
+    hashes[2 * block - 2] ?? 0,
+    parentHigh,
+    tokens,
+    seedNames(request.routing),
+  )
   hashes.push(hash[0], hash[1])
 }
 

@@ -9,6 +9,7 @@
  * The table is keyed by 53 bits of the 64-bit hash (a number is the cheapest key); events carry all 64.
  */
 import { assert } from '../../base/index.ts'
+import type { BlockContent } from './block-content.ts'
 import type { BlockEvents } from './block-events.ts'
 import { blockKey } from './block-key.ts'
 
@@ -98,6 +99,7 @@ export class BlockPool {
     low: number,
     high: number,
     parent: readonly [number, number] | null,
+    content: BlockContent | null = null,
   ): void {
     assert(
       this.#isCached[block] === 0 && this.#refs[block] === 1,
@@ -110,7 +112,7 @@ export class BlockPool {
     const first = this.#firstCopy.get(key)
     if (first === undefined) {
       this.#firstCopy.set(key, block)
-      this.#events?.stored(low, high, parent)
+      this.#events?.stored(low, high, parent, 'device', content)
       return
     }
     this.#nextCopy[block] = this.#nextCopy[first]!

@@ -7,6 +7,7 @@
 import { countOf, flagOf, isRecord, numberOf, numbersOf, oneOf, refuse } from './mock-arg-value.ts'
 import type { OffloadDirection, OffloadOptions } from './offload-config.ts'
 import type { SchedulerOptions, SglangOptions } from './scheduler-config.ts'
+import type { SimEngineOptions } from './sim-options.ts'
 
 type Args = Readonly<Record<string, unknown>>
 
@@ -130,6 +131,23 @@ export function speculationOf(args: Args): Pick<SchedulerOptions, 'speculation'>
   const count = countOf('aic_nextn', drafts, 1, 5)
   const acceptRates = numbersOf('aic_nextn_accept_rates', list).slice(0, count)
   return { speculation: { drafts: count, acceptRates, seed } }
+}
+
+export const BROADCAST_ARGS: readonly string[] = ['zmq_kv_events_port', 'zmq_replay_port']
+
+export function broadcastOf(args: Args): Pick<SimEngineOptions, 'kvEventsPort' | 'kvReplayPort'> {
+  const { zmq_kv_events_port: events, zmq_replay_port: replay } = args
+  const { enable_prefix_caching: prefixCaching } = args
+  if (!isGiven(args, 'zmq_kv_events_port')) {
+    if (isGiven(args, 'zmq_replay_port'))
+      refuse('zmq_replay_port', replay, 'given together with zmq_kv_events_port')
+    return {}
+  }
+  const kvEventsPort = countOf('zmq_kv_events_port', events, 0, 65_535)
+  if (prefixCaching === false)
+    refuse('zmq_kv_events_port', events, 'left out: enable_prefix_caching is false')
+  if (!isGiven(args, 'zmq_replay_port')) return { kvEventsPort }
+  return { kvEventsPort, kvReplayPort: countOf('zmq_replay_port', replay, 0, 65_535) }
 }
 
 /** The `sglang` and `trtllm` objects belong to their engine type; one of them alone chooses it. */

@@ -143,6 +143,13 @@ describe('mockEngineOptions - what it takes', () => {
     expect(mockEngineOptions({ sglang: {} }).engineType).toBe('sglang')
   })
 
+  it('ports for KV events - also that of the batches that were missed', () => {
+    const ports = { zmq_kv_events_port: 5557, zmq_replay_port: 0 }
+    expect(mockEngineOptions(ports)).toMatchObject({ kvEventsPort: 5557, kvReplayPort: 0 })
+    const { kvReplayPort, kvEventsPort } = mockEngineOptions({ zmq_kv_events_port: 0 })
+    expect([kvEventsPort, kvReplayPort]).toEqual([0, undefined])
+  })
+
   it('drafts - with the rates at which they are accepted', () => {
     const args = { aic_nextn: 2, aic_nextn_accept_rates: '0.8,0.3,0,0,0', aic_mtp_seed: 7 }
     expect(mockEngineOptions(args).speculation).toEqual({
@@ -248,7 +255,13 @@ describe('mockEngineOptions - what it refuses, by name', () => {
     ],
     ['{"aic_nextn_accept_rates":"0.5"}', 'given together with aic_nextn'],
     ['{"aic_mtp_seed":null}', 'aic_mtp_seed'],
-    ['{"zmq_kv_events_port":5557}', 'zmq_kv_events_port must be left out'],
+    ['{"zmq_kv_events_port":65536}', 'zmq_kv_events_port must be a number from 0 to 65535'],
+    ['{"zmq_replay_port":5558}', 'zmq_replay_port must be given together with zmq_kv_events_port'],
+    ['{"zmq_kv_events_port":1,"zmq_replay_port":-1}', 'zmq_replay_port must be a number from 0'],
+    [
+      '{"zmq_kv_events_port":1,"enable_prefix_caching":false}',
+      'zmq_kv_events_port must be left out: enable_prefix_caching',
+    ],
     ['{"router_queue_policy":"fcfs"}', 'router_queue_policy must be left out: it is an option of'],
     ['{"enable_g4_storage":true}', 'enable_g4_storage must be left out: an object store'],
     ['{"bandwidth_g2_to_g4_gbps":1}', 'bandwidth_g2_to_g4_gbps must be left out'],

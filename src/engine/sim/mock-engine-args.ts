@@ -9,6 +9,8 @@ import { BatonError } from '../../base/index.ts'
 import { parseDisaggregationMode } from '../../request/index.ts'
 import { countOf, flagOf, isRecord, numberOf, oneOf, refuse, textOf } from './mock-arg-value.ts'
 import {
+  BROADCAST_ARGS,
+  broadcastOf,
   checkTrtllm,
   engineTypeOf,
   MEMORY_ARGS,
@@ -45,6 +47,7 @@ const TOGETHER = new Set([
   'timing',
   'response_replay_trace_path',
   ...SPECULATION_ARGS,
+  ...BROADCAST_ARGS,
   ...OFFLOAD_ARGS,
   ...MEMORY_ARGS,
 ])
@@ -100,7 +103,6 @@ const REFUSED: readonly (readonly [RegExp, string])[] = [
     /^aic_\w+$/,
     'AI Configurator reads a database of its vendor; give measured tables as planner_profile_data, or timing',
   ],
-  [/^zmq_\w+$/, "Baton's workers tell KV events over the connections of the request plane"],
   [/^router_queue_policy$/, 'it is an option of the router, not of an engine'],
 ]
 
@@ -130,6 +132,7 @@ export function mockEngineOptions(args: unknown, files?: MockArgFiles): MockEngi
   options = {
     ...options,
     ...speculationOf(args),
+    ...broadcastOf(args),
     ...offloadOf(args),
     ...timingsOf(args, files),
     ...replayOf(args, files),

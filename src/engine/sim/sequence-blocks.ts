@@ -1,6 +1,7 @@
 /**
  * The blocks of sequences: taking a cached prefix, growing, publishing what has been computed, giving back.
  */
+import type { BlockContent } from './block-content.ts'
 import type { BlockPool } from './block-pool.ts'
 import type { SimSequence } from './sim-sequence.ts'
 import type { TierBlock } from './tier-store.ts'
@@ -11,22 +12,28 @@ import type { TierBlock } from './tier-store.ts'
  */
 export type BlockHasher<Owner> = (sequence: SimSequence<Owner>, blockIndex: number) => void
 
+/** What is in block `blockIndex`, all of whose tokens are known. */
+export type BlockReader<Owner> = (sequence: SimSequence<Owner>, blockIndex: number) => BlockContent
+
 export class SequenceBlocks<Owner> {
   readonly #pool: BlockPool
   readonly #blockTokens: number
   readonly #caching: boolean
   readonly #hasher: BlockHasher<Owner> | null
+  readonly #reader: BlockReader<Owner> | null
 
   constructor(
     pool: BlockPool,
     blockTokens: number,
     caching: boolean,
     hasher: BlockHasher<Owner> | null,
+    reader: BlockReader<Owner> | null = null,
   ) {
     this.#pool = pool
     this.#blockTokens = blockTokens
     this.#caching = caching
     this.#hasher = hasher
+    this.#reader = reader
   }
 
   /** Resident blocks from the first on; at least one token of the sequence is left to compute. */
@@ -95,8 +102,9 @@ export class SequenceBlocks<Owner> {
       const parent: readonly [number, number] | null =
         i === 0 ? null : [hashes[2 * i - 2]!, hashes[2 * i - 1]!]
       const [low, high] = [hashes[2 * i]!, hashes[2 * i + 1]!]
-      this.#pool.publish(blocks[i]!, low, high, parent)
-      onPublished?.({ low, high, parent })
+      const content = this.#reader?.(sequence, i) ?? null
+      this.#pool.publish(blocks[i]!, low, high, parent, content)
+      onPublished?.({ low, high, parent, ...(content === null ? {} : { content }) })
       sequence.publishedBlocks = i + 1
     }
   }

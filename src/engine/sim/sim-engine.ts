@@ -11,6 +11,8 @@ import type { Engine, EngineObserver } from '../engine.ts'
 import type { EngineMetric } from '../engine-metric.ts'
 import type { GenerateContext } from '../generate-context.ts'
 import { metricsOfLoad } from '../load-metrics.ts'
+import { blockContent } from './block-content.ts'
+import type { BlockContent } from './block-content.ts'
 import { hashBlockOfOutput, hashPrompt } from './block-hashing.ts'
 import { createSimEngineConfig, faultOf } from './sim-options.ts'
 import type { SimEngineConfig, SimEngineOptions } from './sim-options.ts'
@@ -18,6 +20,7 @@ import { simEmbedding } from './sim-embedding.ts'
 import { decodeFromRoom, prefillInRoom } from './sim-bootstrap.ts'
 import { SimOutput } from './sim-output.ts'
 import { SimRank } from './sim-rank.ts'
+import { SimReports } from './sim-reports.ts'
 import type { SimSequence } from './sim-sequence.ts'
 import { SimStream } from './sim-stream.ts'
 import type { SimStreamHost } from './sim-stream.ts'
@@ -33,6 +36,7 @@ export class SimEngine implements Engine, SimStreamHost {
   readonly #clock: Clock
   readonly #tokens: SimTokens
   readonly #ranks: readonly SimRank<SimStream>[]
+  readonly #reports: SimReports
   readonly #live = new Set<SimStream>()
   #state: 'new' | 'running' | 'closed' = 'new'
   #nextRank = 0
@@ -45,12 +49,14 @@ export class SimEngine implements Engine, SimStreamHost {
     this.#clock = options.clock
     this.config = createSimEngineConfig(options)
     this.#tokens = new SimTokens(options.seed ?? 0, options.tokenRange ?? DEFAULT_TOKENS)
+    this.#reports = new SimReports(options, this.config)
     const { dataParallelSize, scheduler } = this.config
     const hasher = (sequence: SimSequence<SimStream>, block: number): void =>
       this.#hashBlock(sequence, block)
+    const reader = this.#reports.hasBroadcast ? this.#contentOf : null
     this.#ranks = Array.from(
       { length: dataParallelSize },
-      (_, rank) => new SimRank(rank, options.clock, scheduler, hasher),
+      (_, rank) => new SimRank(rank, options.clock, scheduler, hasher, reader),
     )
     this.controls = {
       clear_kv_blocks: async () => {
@@ -66,7 +72,12 @@ export class SimEngine implements Engine, SimStreamHost {
     const { startupMs, failStart } = this.#options
     if (startupMs !== undefined && startupMs > 0) await sleep(this.#clock, startupMs)
     if (failStart !== undefined) throw new BatonError(failStart, 'start failed as ordered')
-    const config = { ...this.#describe(), ...(await this.#listen()) }
+    const config = {
+      ...this.#describe(),
+      ...(await this.#listen()),
+      ...(await this.#reports.listen()),
+    }
+    if (this.#reports.hasBroadcast) for (const rank of this.#ranks) rank.observe(this.#reports)
     this.#state = 'running'
     return config
   }
@@ -125,6 +136,7 @@ export class SimEngine implements Engine, SimStreamHost {
     for (const stream of this.#live) stream.fail(error)
     for (const rank of this.#ranks) rank.close()
     await this.#options.bootstrap?.close()
+    await this.#reports.close()
   }
 
   healthCheckPayload(): GenerateRequest {
@@ -149,16 +161,8 @@ export class SimEngine implements Engine, SimStreamHost {
   }
 
   observe(observer: EngineObserver): void {
-    const isDecode = this.config.mode === 'decode'
-    for (const rank of this.#ranks) {
-      rank.observe({
-        kvEvents: (dpRank, events) => {
-          // What a decode worker caches is of no use to the router.
-          if (!isDecode) observer.kvEvents(dpRank, events)
-        },
-        load: (report) => observer.load(report),
-      })
-    }
+    this.#reports.observe(observer)
+    for (const rank of this.#ranks) rank.observe(this.#reports)
   }
 
   open(stream: SimStream): void {
@@ -264,6 +268,14 @@ export class SimEngine implements Engine, SimStreamHost {
       opened!.output.tokenAt(k),
     )
   }
+
+  readonly #contentOf = (
+    { owner: { request, opened } }: SimSequence<SimStream>,
+    block: number,
+  ): BlockContent =>
+    blockContent(request, this.config.scheduler.blockTokens, block, (k) =>
+      opened!.output.tokenAt(k),
+    )
 
   #describe(): EngineConfig {
     const { contextLength, dataParallelSize, scheduler } = this.config

@@ -7,6 +7,7 @@ import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts
 import { createSchedulerConfig } from './scheduler-config.ts'
 import type { SchedulerConfig, SchedulerOptions } from './scheduler-config.ts'
 import type { SimBootstrap } from './sim-bootstrap.ts'
+import type { SimKvBroadcast } from './sim-kv-broadcast.ts'
 import type { SimReasoning } from './sim-output.ts'
 import type { TokenChoice } from './sim-tokens.ts'
 
@@ -50,6 +51,15 @@ export interface SimEngineOptions extends SchedulerOptions {
   readonly handOffTimeoutMs?: number
   /** Opens the rooms; room `host` has one with sockets. */
   readonly bootstrap?: SimBootstrap
+  /**
+   * KV events are published here as vLLM publishes them, for rank r at this port + r (0: any free ones); not those of a
+   * decode worker. Needs `kvBroadcast`.
+   */
+  readonly kvEventsPort?: number
+  /** Missed batches of rank r are asked for at this port + r. */
+  readonly kvReplayPort?: number
+  /** Publishes them; room `host` has one over ZeroMQ. */
+  readonly kvBroadcast?: SimKvBroadcast
   readonly startupMs?: number
   /** Drain takes at least this long. */
   readonly drainMs?: number
@@ -98,7 +108,20 @@ export function createSimEngineConfig(options: SimEngineOptions): SimEngineConfi
   }
   if (options.bootstrapPort !== undefined && options.bootstrap === undefined)
     throw new BatonError('config.invalid', 'bootstrapPort needs `bootstrap`, which listens there')
+  checkBroadcast(options, config.scheduler.prefixCaching)
   return config
+}
+
+function checkBroadcast(options: SimEngineOptions, prefixCaching: boolean): void {
+  const { kvEventsPort, kvReplayPort, kvBroadcast } = options
+  if (kvEventsPort === undefined) {
+    if (kvReplayPort === undefined) return
+    throw new BatonError('config.invalid', 'kvReplayPort needs kvEventsPort')
+  }
+  if (kvBroadcast === undefined)
+    throw new BatonError('config.invalid', 'kvEventsPort needs `kvBroadcast`, which listens there')
+  if (!prefixCaching)
+    throw new BatonError('config.invalid', 'kvEventsPort needs prefixCaching: nothing else is told')
 }
 
 /** The fault of a request, if it has one. */

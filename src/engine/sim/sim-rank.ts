@@ -5,9 +5,10 @@
  * fire, so that a timer of whole milliseconds does not stretch a step of 5.74 ms. After a long pause it starts anew.
  */
 import type { Clock, Timer } from '../../base/index.ts'
-import type { KvEvent, LoadReport } from '../../kv/index.ts'
+import type { LoadReport } from '../../kv/index.ts'
+import type { SimKvEvent } from './block-content.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
-import type { BlockHasher } from './sequence-blocks.ts'
+import type { BlockHasher, BlockReader } from './sequence-blocks.ts'
 import { SimScheduler } from './sim-scheduler.ts'
 import type { SimStep } from './sim-scheduler.ts'
 import type { SimSequence, SimSubmit } from './sim-sequence.ts'
@@ -20,7 +21,7 @@ export interface SimOwner {
 }
 
 interface SimRankObserver {
-  kvEvents(dpRank: number, events: readonly KvEvent[]): void
+  kvEvents(dpRank: number, events: readonly SimKvEvent[]): void
   load(report: LoadReport): void
 }
 
@@ -45,10 +46,11 @@ export class SimRank<Owner extends SimOwner> {
     clock: Clock,
     config: SchedulerConfig,
     hasher: BlockHasher<Owner> | null,
+    reader: BlockReader<Owner> | null = null,
   ) {
     this.dpRank = dpRank
     this.#clock = clock
-    this.scheduler = new SimScheduler(config, hasher, dpRank)
+    this.scheduler = new SimScheduler(config, hasher, dpRank, reader)
   }
 
   observe(observer: SimRankObserver): void {

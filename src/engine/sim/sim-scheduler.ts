@@ -10,14 +10,15 @@
  * (`SequenceBlocks`), durations (`step-work.ts`), and neither tokens, text nor timers.
  */
 import { assert } from '../../base/index.ts'
-import type { KvEvent, LoadReport } from '../../kv/index.ts'
+import type { LoadReport } from '../../kv/index.ts'
+import type { SimKvEvent } from './block-content.ts'
 import { BlockEvents } from './block-events.ts'
 import { BlockPool } from './block-pool.ts'
 import { EPSILON_MS, KvTransfers } from './kv-transfers.ts'
 import { OffloadTiers } from './offload-tiers.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import { SequenceBlocks } from './sequence-blocks.ts'
-import type { BlockHasher } from './sequence-blocks.ts'
+import type { BlockHasher, BlockReader } from './sequence-blocks.ts'
 import { SimAdmission } from './sim-admission.ts'
 import { SimSequence } from './sim-sequence.ts'
 import type { SimSubmit } from './sim-sequence.ts'
@@ -43,7 +44,7 @@ export interface SimStep<Owner> {
   readonly preempted: readonly SimSequence<Owner>[]
   /** Prompt tokens computed. */
   readonly promptTokens: number
-  readonly kvEvents: readonly KvEvent[]
+  readonly kvEvents: readonly SimKvEvent[]
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
@@ -75,12 +76,18 @@ export class SimScheduler<Owner> {
   #isStalled = false
   #wasTold = true
 
-  /** `rank` makes the random numbers of several schedulers differ. */
-  constructor(config: SchedulerConfig, hasher: BlockHasher<Owner> | null = null, rank = 0) {
+  /** `rank` makes the random numbers of several schedulers differ; with a `reader` events say what is in a block. */
+  constructor(
+    config: SchedulerConfig,
+    hasher: BlockHasher<Owner> | null = null,
+    rank = 0,
+    reader: BlockReader<Owner> | null = null,
+  ) {
+    const { blockCount, blockTokens, prefixCaching } = config
     this.config = config
-    this.#events = config.prefixCaching ? new BlockEvents() : null
-    this.#pool = new BlockPool(config.blockCount, this.#events)
-    this.#blocks = new SequenceBlocks(this.#pool, config.blockTokens, config.prefixCaching, hasher)
+    this.#events = prefixCaching ? new BlockEvents() : null
+    this.#pool = new BlockPool(blockCount, this.#events)
+    this.#blocks = new SequenceBlocks(this.#pool, blockTokens, prefixCaching, hasher, reader)
     this.#drafts = config.speculation === null ? null : new Drafts(config.speculation, rank)
     this.#tiers = config.offload === null ? null : new OffloadTiers(config.offload, this.#events)
     this.#transfers = new KvTransfers(config, this.#blocks)
@@ -152,7 +159,7 @@ export class SimScheduler<Owner> {
   }
 
   /** Events since the last step (cancelling and clearing make some). */
-  takeKvEvents(): readonly KvEvent[] {
+  takeKvEvents(): readonly SimKvEvent[] {
     return this.#events?.take() ?? []
   }
 

@@ -5,6 +5,7 @@
  * reached from its root, and what is told of them never names a parent that is not there.
  */
 import type { KvTier } from '../../kv/index.ts'
+import type { BlockContent } from './block-content.ts'
 import type { BlockEvents } from './block-events.ts'
 import { blockKey } from './block-key.ts'
 
@@ -12,6 +13,7 @@ export interface TierBlock {
   readonly low: number
   readonly high: number
   readonly parent: readonly [number, number] | null
+  readonly content?: BlockContent
 }
 
 interface Held {
@@ -59,7 +61,8 @@ export class TierStore {
     if (parent !== null) this.#held.get(parent)!.children += 1
     this.#held.set(key, { block, children: 0 })
     this.#leaves.add(key)
-    this.#events?.stored(block.low, block.high, block.parent, this.#tier)
+    const { low, high, content = null } = block
+    this.#events?.stored(low, high, block.parent, this.#tier, content)
     return true
   }
 

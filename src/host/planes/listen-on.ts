@@ -7,18 +7,20 @@ import { BatonError } from '../../base/index.ts'
 
 export function listenOn(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const onError = (error: NodeJS.ErrnoException): void => {
-      const text =
-        error.code === 'EADDRINUSE'
-          ? `port ${port} on ${host} is taken: choose another, or 0 for any free one`
-          : `cannot listen on ${host}:${port}: ${error.message}`
-      const code = error.code === 'EADDRINUSE' ? 'host.address_in_use' : 'config.invalid'
-      reject(new BatonError(code, text, { cause: error, data: { host, port } }))
-    }
+    const onError = (error: NodeJS.ErrnoException): void => reject(listenError(error, host, port))
     server.once('error', onError)
     server.listen(port, host, () => {
       server.off('error', onError)
       resolve()
     })
   })
+}
+
+export function listenError(error: NodeJS.ErrnoException, host: string, port: number): BatonError {
+  const isTaken = error.code === 'EADDRINUSE'
+  const text = isTaken
+    ? `port ${port} on ${host} is taken: choose another, or 0 for any free one`
+    : `cannot listen on ${host}:${port}: ${error.message}`
+  const code = isTaken ? 'host.address_in_use' : 'config.invalid'
+  return new BatonError(code, text, { cause: error, data: { host, port } })
 }
