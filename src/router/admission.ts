@@ -35,6 +35,7 @@ export class Admission {
   readonly #queue: PolicyQueue
   readonly #plainAnswers = new Map<ClassQueue, { version: number; nowMs: number; canGo: boolean }>()
   #draining = false
+  #isClosed = false
   #recheck: Timer | null = null
   #lastGoMs: number | null = null
   #msPerGo: number | null = null
@@ -58,6 +59,10 @@ export class Admission {
       waiter.onGo(0)
       return () => undefined
     }
+    if (this.#isClosed) {
+      waiter.onRefused(closing())
+      return () => undefined
+    }
     const entry = this.#entryOf(queue, query, waiter)
     const refusal = this.#queue.add(queue, entry, {
       workers: this.#router.workerCount,
@@ -71,16 +76,14 @@ export class Admission {
     return () => this.#leave(entry)
   }
 
-  /** Refuses all that wait. */
+  /** Refuses all that wait; from now on nobody waits. */
   close(): void {
+    this.#isClosed = true
     for (const entry of this.#queue.entries() as Waiting[]) {
-      if (!this.#leave(entry)) continue
-      entry.waiter.onRefused(
-        new BatonError('backend.worker_unavailable', 'the router is closing', {
-          data: { stage: 'queue' },
-        }),
-      )
+      if (this.#leave(entry)) entry.waiter.onRefused(closing())
     }
+    this.#recheck?.cancel()
+    this.#recheck = null
   }
 
   #mustWait(queue: ClassQueue, query: SelectionQuery): boolean {
@@ -174,7 +177,7 @@ export class Admission {
   }
 
   #drain(): void {
-    if (this.#draining) return
+    if (this.#draining || this.#isClosed) return
     this.#draining = true
     try {
       for (let entry = this.#pop(); entry !== null; entry = this.#pop()) {
@@ -215,6 +218,12 @@ export class Admission {
     const wait = Math.ceil(this.#msPerGo * (this.#queue.requests + 1))
     return Math.min(Math.max(wait, 100), RETRY_MS_MAX)
   }
+}
+
+function closing(): BatonError {
+  return new BatonError('backend.worker_unavailable', 'the router is closing', {
+    data: { stage: 'queue' },
+  })
 }
 
 /** Nothing in the request narrows the candidates. */

@@ -30,7 +30,11 @@ export class SessionAffinity {
     this.#config = config
   }
 
-  get size(): number {
+  /** How many hold now; those whose idle time is over are forgotten. */
+  count(nowMs: number): number {
+    for (const [sessionId, binding] of this.#bindings) {
+      if (isOver(binding, nowMs)) this.#bindings.delete(sessionId)
+    }
     return this.#bindings.size
   }
 
@@ -39,7 +43,7 @@ export class SessionAffinity {
     if (sessionId === undefined) return null
     const binding = this.#bindings.get(sessionId)
     if (binding === undefined) return null
-    if (binding.active === 0 && nowMs - binding.idleSinceMs >= binding.idleMs) {
+    if (isOver(binding, nowMs)) {
       this.#bindings.delete(sessionId)
       return null
     }
@@ -93,6 +97,10 @@ export class SessionAffinity {
       return
     }
   }
+}
+
+function isOver({ active, idleSinceMs, idleMs }: Binding, nowMs: number): boolean {
+  return active === 0 && nowMs - idleSinceMs >= idleMs
 }
 
 /** Idle time of a session that was opened without saying one. */

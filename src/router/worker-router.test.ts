@@ -227,6 +227,21 @@ describe('WorkerRouter: queue', () => {
     service.close()
     expect(sink.errors[0]?.code).toBe('backend.worker_unavailable')
   })
+
+  it('close - sends nobody on in the place of another, and keeps no timer', () => {
+    const { clock, plane, service, send } = build(FULL, 2)
+    send()
+    send()
+    const pinned = send({ backendWorkerId: workerIdOf(1) }).sink
+    const free = send({ backendWorkerId: workerIdOf(2) }).sink
+    service.close()
+    expect([pinned, free].map(({ errors }) => errors.length)).toEqual([1, 1])
+    expect(send().sink.errors[0]?.code).toBe('backend.worker_unavailable')
+    expect(plane.calls).toHaveLength(2)
+    for (const i of [0, 1]) plane.call(i).finish()
+    expect(clock.timerCount).toBe(0)
+    expect(service.status()).toMatchObject({ queuedRequests: 0, activeRequests: 0 })
+  })
 })
 
 describe('WorkerRouter: sessions', () => {
@@ -254,6 +269,16 @@ describe('WorkerRouter: sessions', () => {
     clock.advance(10_000)
     send({ ...s, excludedWorkerIds: [plane.call(0).workerId] })
     expect(plane.call(2).workerId).not.toBe(plane.call(0).workerId)
+  })
+
+  it('idle time over - counts no longer, whether the session comes back or not', () => {
+    const { plane, clock, service, send } = build(session)
+    send(s)
+    plane.call(0).finish()
+    clock.advance(9_999)
+    expect(service.sessionCount).toBe(1)
+    clock.advance(1)
+    expect(service.sessionCount).toBe(0)
   })
 
   it('worker gone - the binding is dropped and made anew', () => {

@@ -125,7 +125,7 @@ export class WorkerRouter implements RequestService {
   }
 
   get sessionCount(): number {
-    return this.#sessions.size
+    return this.#sessions.count(this.#clock.nowMs())
   }
 
   /** Ends what waits. */
