@@ -1,8 +1,9 @@
 /**
  * What a hosted worker is told, in a process of its own and in the frontend's process alike.
  */
+import { resolve } from 'node:path'
 import { BatonError } from '../base/index.ts'
-import { openKvTcp, SHARED_MEMORY, sharedMemoryFault } from '../host/index.ts'
+import { openKvTcp, sharedMemoryFault } from '../host/index.ts'
 import type { HostedWorkerOptions } from '../host/index.ts'
 import type { ServeConfig } from './serve-config.ts'
 import { BATON_VERSION } from './version.ts'
@@ -35,8 +36,9 @@ export function hostedOptions(
 /** Both ends must see the same folder; they check that, and fall back to the socket when they do not. */
 export function shmOf(config: ServeConfig): { readonly shmDir?: string } {
   if (config.kvTransport === 'tcp') return {}
-  const fault = sharedMemoryFault()
-  if (fault === null) return { shmDir: SHARED_MEMORY }
+  const folder = resolve(config.kvShmDir)
+  const fault = sharedMemoryFault(folder)
+  if (fault === null) return { shmDir: folder }
   if (config.kvTransport === 'auto') return {}
   throw new BatonError('config.invalid', `--kv-transport shm: ${fault}; use tcp`)
 }

@@ -4,6 +4,7 @@
  * Flags, `BATON_…` variables, `baton.yaml`, `--help`, `baton config` and docs/configuration.md all come from here.
  */
 import type { z } from 'zod'
+import { SHARED_MEMORY } from '../host/index.ts'
 import { ROUTER_MODES } from '../router/index.ts'
 import { REASONING_PARSER_NAMES, TOOL_CALL_PARSER_NAMES } from '../text/index.ts'
 import { amount, byteSize, count, flag, oneOf, text, textOrObject } from './option-values.ts'
@@ -202,6 +203,14 @@ const TABLE = [
     oneOf(['auto', 'tcp', 'shm']),
     'auto',
     'how KV travels: tcp, shm (one machine), or auto',
+  ),
+  spec(
+    'workers',
+    'kvShmDir',
+    '<folder>',
+    text,
+    SHARED_MEMORY,
+    'memory file system through which KV travels within one machine; mounted with huge pages it is twice as fast',
   ),
   spec(
     'workers',

@@ -36,6 +36,7 @@ export interface ServeConfig {
   readonly tlsKey: string | null
   readonly tlsCa: string | null
   readonly kvTransport: 'auto' | 'tcp' | 'shm'
+  readonly kvShmDir: string
   readonly host: string
   readonly port: number
   readonly bodyLimit: number
