@@ -114,6 +114,8 @@ describe('bounds of chat requests', () => {
 
   it('stream_options - only with stream', () => {
     expect(refusal(() => chat({ stream_options: {} }))?.message).toContain('stream_options')
+    expect(refusal(() => chat({ min_tokens: 4, max_tokens: 3 }))?.message).toContain('min_tokens')
+    expect(chat({ min_tokens: 3, max_tokens: 3 }).stop).toMatchObject({ minTokens: 3 })
     expect(refusal(() => chat({ stream: true, stream_options: {} }))).toBeNull()
   })
 

@@ -111,7 +111,7 @@ export function generationOptions(
   own: { readonly maxTokens: number | undefined; readonly output: OutputOptions },
 ): GenerationOptions {
   const nvext = nvextWithSalt(fields)
-  refuseContradictions(fields)
+  refuseContradictions(fields, own.maxTokens)
   const temperature = nvext.greed_sampling === true ? 0 : fields.temperature
   return {
     ...given({ model: fields.model }),
@@ -165,7 +165,14 @@ function nvextWithSalt(fields: GenerationFields): NvExt {
   return { ...nvext, cache_salt: fields.cache_salt }
 }
 
-function refuseContradictions(fields: GenerationFields): void {
+function refuseContradictions(fields: GenerationFields, maxTokens: number | undefined): void {
+  const { min_tokens: minTokens } = fields
+  if (minTokens !== undefined && maxTokens !== undefined && minTokens > maxTokens) {
+    throw invalid(
+      'min_tokens',
+      `${minTokens} is more than the ${maxTokens} that are allowed at most`,
+    )
+  }
   if (fields.stream !== true && fields.stream_options !== undefined) {
     throw invalid('stream_options', 'is only allowed when `stream` is true')
   }
