@@ -112,10 +112,13 @@ describe('bounds of chat requests', () => {
     expect(refusal(() => chat({ n: 2 }))).toBeNull()
   })
 
-  it('stream_options - only with stream', () => {
-    expect(refusal(() => chat({ stream_options: {} }))?.message).toContain('stream_options')
+  it('min_tokens - not above max_tokens', () => {
     expect(refusal(() => chat({ min_tokens: 4, max_tokens: 3 }))?.message).toContain('min_tokens')
     expect(chat({ min_tokens: 3, max_tokens: 3 }).stop).toMatchObject({ minTokens: 3 })
+  })
+
+  it('stream_options - only with stream', () => {
+    expect(refusal(() => chat({ stream_options: {} }))?.message).toContain('stream_options')
     expect(refusal(() => chat({ stream: true, stream_options: {} }))).toBeNull()
   })
 
