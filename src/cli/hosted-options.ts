@@ -13,9 +13,16 @@ export function hostedOptions(
   config: ServeConfig,
 ): Pick<
   HostedWorkerOptions,
-  'engineName' | 'version' | 'openKv' | 'limits' | 'runtimeData' | 'shutdown'
+  | 'engineName'
+  | 'version'
+  | 'openKv'
+  | 'limits'
+  | 'runtimeData'
+  | 'shutdown'
+  | 'taints'
+  | 'topology'
 > {
-  const { reasoningParser, toolCallParser } = config
+  const { reasoningParser, toolCallParser, taints, topology } = config
   const security = wireSecurity(config)
   return {
     engineName: config.engine,
@@ -26,11 +33,19 @@ export function hostedOptions(
       totalMs: (config.graceSeconds + config.drainSeconds) * 1000,
       routerGraceMs: config.graceSeconds * 1000,
     },
+    ...(taints === null ? {} : { taints: taints.split(',') }),
+    ...(topology === null ? {} : { topology: domainsOf(topology) }),
     runtimeData: {
       ...(reasoningParser === null ? {} : { reasoning_parser: reasoningParser }),
       ...(toolCallParser === null ? {} : { tool_call_parser: toolCallParser }),
     },
   }
+}
+
+function domainsOf(pairs: string): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    pairs.split(',').map((pair) => pair.split('=') as [domain: string, value: string]),
+  )
 }
 
 /** Both ends must see the same folder; they check that, and fall back to the socket when they do not. */

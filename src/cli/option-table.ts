@@ -7,7 +7,17 @@ import type { z } from 'zod'
 import { SHARED_MEMORY } from '../host/index.ts'
 import { ROUTER_MODES } from '../router/index.ts'
 import { REASONING_PARSER_NAMES, TOOL_CALL_PARSER_NAMES } from '../text/index.ts'
-import { amount, byteSize, count, flag, oneOf, text, textOrObject } from './option-values.ts'
+import {
+  amount,
+  byteSize,
+  count,
+  flag,
+  oneOf,
+  pairList,
+  taintList,
+  text,
+  textOrObject,
+} from './option-values.ts'
 
 /** The commands that run something; each takes the options of its groups. */
 export const GROUPS_OF = {
@@ -219,6 +229,22 @@ const TABLE = [
     oneOf(['recompute', 'fail']),
     'recompute',
     'when KV cannot be handed over: recompute the prompt on the decode worker, or fail the request',
+  ),
+  spec(
+    'lone worker',
+    'taints',
+    '<list>',
+    taintList,
+    null,
+    'what requests can ask for or prefer (nvext.routing_constraints), for example gpu=h100,fast',
+  ),
+  spec(
+    'lone worker',
+    'topology',
+    '<list>',
+    pairList,
+    null,
+    "where the worker is, for example zone=eu-1,rack=7; the router's topology options keep decode near prefill",
   ),
   spec(
     'lone worker',

@@ -32,6 +32,18 @@ export const textOrObject = z.union(
   { error: 'must be a file, or an object' },
 )
 
+/** What router and cards reserve for the places that `topology` names. */
+const RESERVED_TAINT = /(^|,)dynamo\.topology\//
+export const taintList = z
+  .string('must be words with commas between them')
+  .regex(/^[^,\s]+(,[^,\s]+)*$/, 'must be words with commas between them')
+  .refine((list) => !RESERVED_TAINT.test(list), 'dynamo.topology/ is written as --topology')
+
+const PAIRS_EXPECTED = 'must be domain=value, with commas between several'
+export const pairList = z
+  .string(PAIRS_EXPECTED)
+  .regex(/^[^,=\s]+=[^,=\s]+(,[^,=\s]+=[^,=\s]+)*$/, PAIRS_EXPECTED)
+
 export const oneOf = (names: readonly string[]) =>
   z.enum(names, { error: `must be one of ${names.join(', ')}` })
 

@@ -46,6 +46,10 @@ describe('configuration', () => {
     ['inProcess', 'perhaps', 'true or false'],
     ['model', '', 'must not be empty'],
     ['engine', 'vllm', 'llamacpp, sim'],
+    ['taints', 'fast,', 'with commas between them'],
+    ['taints', 'fast,dynamo.topology/zone=a', '--topology'],
+    ['topology', 'eu-1', 'domain=value'],
+    ['topology', 'zone=eu=1', 'domain=value'],
     ['kvStoreBytes', 'lots', '--kv-store-bytes'],
     ['logLevel', 'loud', 'silent, error'],
   ])('value - %s %s is refused in one line', (key, value, named) => {

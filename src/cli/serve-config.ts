@@ -29,6 +29,8 @@ export interface ServeConfig {
   readonly discoveryDir: string | null
   readonly workerHost: string
   readonly kvFailure: 'recompute' | 'fail'
+  readonly taints: string | null
+  readonly topology: string | null
   readonly adminPort: number | null
   readonly adminToken: string | null
   readonly wireSecret: string | null
