@@ -207,6 +207,28 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
+  it('anchors - where a store leaves a run that is there, its holder has an end', () => {
+    const index = new EventPrefixIndex({ blocksMax: 4096 })
+    const head = Array.from({ length: 50 }, (_, i) => i)
+    const store = (...tail: number[]): Uint32Array => {
+      const hashes = chain(...head, ...tail)
+      index.apply(0, { kind: 'stored', parent: null, hashes, localHashes: none, tier: 'device' })
+      return hashes
+    }
+    const [first, second] = [store(100, 101, 102), store(200, 201)]
+    const evict = (from: Uint32Array, ...blocks: number[]): void => {
+      const hashes = Uint32Array.from(
+        blocks.flatMap((i) => [from[2 * i] ?? 0, from[2 * i + 1] ?? 0]),
+      )
+      expect(index.apply(0, { kind: 'removed', hashes, tier: 'device' })).toBe('applied')
+    }
+    evict(second, 51, 50)
+    evict(first, 52, 51, 50)
+    evict(first, 49, 48)
+    expect(index.device.scans).toBe(0)
+    checkRuns(index.device)
+  })
+
   it('anchors - an event in no order looks through the blocks of its holder three times at most', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096 })
     const all = Array.from({ length: 5 }, (_, c) => {

@@ -147,8 +147,11 @@ export class RunIndex {
       if (run < 0 || at < end) {
         run = runs.create(this.#hasOrphans || this.#search.isTooMuch)
         at = 0
-        if (before >= 0) branches.attach(run, before)
-        else if (isOrphan) branches.detach(run)
+        if (before >= 0) {
+          branches.attach(run, before)
+          // What the holder has of the run before ends there.
+          anchors.add(before)
+        } else if (isOrphan) branches.detach(run)
       }
       const stop = this.#blocks.nextStart(hashes, i + 1)
       this.#blocks.append(run, hashes, i, stop - i)
