@@ -6,7 +6,7 @@ import { BatonError } from '../base/index.ts'
 export type DisaggregationMode = 'agg' | 'prefill' | 'decode'
 
 /** The form used in JSON. Reading also accepts the short form. */
-export type DisaggregationModeJson = 'aggregated' | 'prefill' | 'decode'
+type DisaggregationModeJson = 'aggregated' | 'prefill' | 'decode'
 
 /** Trims and ignores case; `agg` and `aggregated` are the same. Throws `request.invalid_argument`. */
 export function parseDisaggregationMode(text: string): DisaggregationMode {

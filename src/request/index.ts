@@ -7,7 +7,7 @@ export {
   isPrefill,
   parseDisaggregationMode,
 } from './disaggregation-mode.ts'
-export type { DisaggregationMode, DisaggregationModeJson } from './disaggregation-mode.ts'
+export type { DisaggregationMode } from './disaggregation-mode.ts'
 export type { GenerateRequest } from './generate-request.ts'
 export type { BootstrapInfo, KvOffer, PrefillResult } from './kv-transfer.ts'
 export type {

@@ -58,7 +58,6 @@ export class CandidateFilter {
   }
 
   note(scope: DecisionScope, slot: number, exclusion: Exclusion): void {
-    scope.excludedCount++
     if (exclusion.kind === 'overloaded') scope.overloadedCount++
     if (scope.excluded.length >= EXCLUSIONS_KEPT) return
     const { card, dpRank } = this.#pool.table.row(slot)

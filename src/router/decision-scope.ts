@@ -43,7 +43,6 @@ export interface DecisionScope {
   /** Blocks that the request adds to a rank which shares none. */
   readonly trackedBlocks: number
   readonly excluded: ExclusionRecord[]
-  excludedCount: number
   overloadedCount: number
 }
 
@@ -92,7 +91,6 @@ export function openScope(
       minActivePrefillTokens: 0,
     },
     excluded: [],
-    excludedCount: 0,
     overloadedCount: 0,
   }
 }

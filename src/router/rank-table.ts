@@ -57,10 +57,6 @@ export class RankTable {
     return this.#slotsOf.size
   }
 
-  get workerIds(): IterableIterator<WorkerId> {
-    return this.#slotsOf.keys()
-  }
-
   /** Workers that say `decode`; a pool of plain aggregated workers has none. */
   get decodeModeCount(): number {
     return this.#decodeModeCount

@@ -44,11 +44,6 @@ export class KvEventPublisher {
     }))
   }
 
-  /** Distinct blocks of a rank and tier. */
-  heldCount(dpRank: number, tier: KvTier = 'device'): number {
-    return this.#ranks.get(dpRank)?.tiers.get(tier)?.size ?? 0
-  }
-
   #rankOf(dpRank: number): Rank {
     const known = this.#ranks.get(dpRank)
     if (known !== undefined) return known
