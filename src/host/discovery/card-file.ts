@@ -8,6 +8,8 @@ import { disaggregationModeToJson, parseDisaggregationMode } from '../../request
 import type { WorkerCard } from '../../request/index.ts'
 
 const count = z.number().int().nonnegative()
+/** Each rank is a row in the router's table: a card must not fill it by itself. */
+const RANKS_MAX = 4096
 
 const engineSchema = z.looseObject({
   model: z.string().min(1),
@@ -19,7 +21,7 @@ const engineSchema = z.looseObject({
   totalKvBlocks: count.optional(),
   maxNumSeqs: count.optional(),
   maxNumBatchedTokens: count.optional(),
-  dataParallelSize: count.optional(),
+  dataParallelSize: count.max(RANKS_MAX).optional(),
   dataParallelStartRank: count.optional(),
   bootstrapHost: z.string().min(1).optional(),
   bootstrapPort: count.max(65_535).optional(),

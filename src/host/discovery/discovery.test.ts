@@ -162,6 +162,16 @@ describe('FileDiscovery - what others write', () => {
     expect(() => decodeCardFile(text.replace('aggregated', 'encode'))).toThrow('mode')
   })
 
+  it('more ranks than a router has rows for - is not believed', () => {
+    const withRanks = (dataParallelSize: number) =>
+      encodeCardFile({
+        machine: 'm',
+        card: sampleCard(1, { engine: { model: 'm', dataParallelSize } }),
+      })
+    expect(decodeCardFile(withRanks(4096)).card.engine.dataParallelSize).toBe(4096)
+    expect(() => decodeCardFile(withRanks(4097))).toThrow('dataParallelSize')
+  })
+
   it('any card - survives being written and read; any other text is refused by a typed error', () => {
     const text = fc.string()
     const card = fc
