@@ -14,14 +14,14 @@ import { WantedHashes } from './wanted-hashes.ts'
 const SINGLE_SEARCHES = 2
 const SCAN_PER_STORED = 16
 /** Blocks that one failed search may anchor. */
-const DENSIFY_STEP = 1 << 10
+const DENSIFY_STEP = 1 << 8
 
 export class RunSearch {
   readonly #blocks: RunBlocks
   readonly #holdings: RunHoldings
   readonly #scanFree: number
   #scanned = 0
-  /** For the removal at hand. */
+  /** For the event at hand. */
   #searches = 0
   /** By holder: the end that its last event left, which its next one mostly names; -1: none. Anchored when another comes. */
   #ends = new Int32Array(64).fill(-1)
@@ -80,6 +80,7 @@ export class RunSearch {
   locate(low: number, high: number, holder: number): number {
     const position = this.#lookup(low, high, holder)
     if (position >= 0 || this.#holdings.holders.sparseCount(holder) === 0) return position
+    this.#searches = 1
     // A prompt goes on where one was stored lately.
     return this.#scan(low, high, holder, true)
   }
@@ -143,12 +144,11 @@ export class RunSearch {
       this.#scanned += runs.length(run)
       reader.anchorWanted(run, wanted, anchors)
     }
-    if (wanted.left > 0) this.#densifySome(list, count)
   }
 
-  /** After hashes were looked for in vain: when that happens too often, some runs are made dense. */
+  /** After a hash was looked for in vain: when that happens too often, some runs are made dense, once in an event. */
   #densifySome(list: Int32Array, count: number): void {
-    let budget = this.isTooMuch ? DENSIFY_STEP : 0
+    let budget = this.#searches === 1 && this.isTooMuch ? DENSIFY_STEP : 0
     for (let k = 0; k < count && budget > 0; k++) {
       budget -= this.#holdings.densify(list[k] as number)
     }
