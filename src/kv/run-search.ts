@@ -13,7 +13,7 @@ import { WantedHashes } from './wanted-hashes.ts'
 /** Searches for one hash in a removal, before all that are left are searched for at once. */
 const SINGLE_SEARCHES = 2
 const SCAN_PER_STORED = 16
-/** Blocks that one failed search may anchor. */
+/** Blocks that one failed search may anchor, and the rest of a run. */
 const DENSIFY_STEP = 1 << 8
 
 export class RunSearch {
