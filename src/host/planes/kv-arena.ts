@@ -72,13 +72,14 @@ export class KvArenaWriter {
     for (let slot = slotCount - 1; slot >= 0; slot--) this.#free.push(slot)
   }
 
-  /** The slot that now holds the bytes; undefined when all are with the puller. */
-  write(bytes: Uint8Array): number | undefined {
+  /** The slot that now holds the bytes; null when all are with the puller, or the memory file system is full. */
+  write(bytes: Uint8Array): number | null {
     const slot = this.#free.pop()
-    if (slot === undefined) return undefined
-    const { slotBytes } = this.message
-    writeSync(this.#fd, bytes, 0, bytes.length, HEAD_BYTES + slot * slotBytes)
-    return slot
+    if (slot === undefined) return null
+    const at = HEAD_BYTES + slot * this.message.slotBytes
+    if (writeWhole(this.#fd, bytes, at)) return slot
+    this.#free.push(slot)
+    return null
   }
 
   get hasRoom(): boolean {
@@ -101,6 +102,16 @@ export class KvArenaWriter {
     this.#isClosed = true
     this.unlink()
     closeSync(this.#fd)
+  }
+}
+
+/** False: there was no room for all of it. */
+function writeWhole(fd: number, bytes: Uint8Array, at: number): boolean {
+  try {
+    return writeSync(fd, bytes, 0, bytes.length, at) === bytes.length
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOSPC') return false
+    throw error
   }
 }
 

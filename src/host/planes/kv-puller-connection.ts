@@ -118,8 +118,8 @@ export class KvPullerConnection {
   }
 
   #onTaken(slot: number): void {
-    this.#arena?.free(slot)
-    if (!this.#isArenaOpen) return
+    if (this.#arena === null || !this.#isArenaOpen) return
+    this.#arena.free(slot)
     this.#isBlocked = false
     this.#pump()
   }
@@ -204,16 +204,23 @@ export class KvPullerConnection {
 
   #send(head: KvChunkHead, chunk: Uint8Array): void {
     this.#corkedBytes += chunk.length
-    if (this.#arena) {
-      const slot = this.#arena.write(chunk) ?? 0
+    const slot = this.#arena?.write(chunk) ?? null
+    if (this.#arena !== null && slot !== null) {
       encodeKvPlaced(this.#wire.writer, { ...head, slot, length: chunk.length })
       this.#wire.flush()
       this.#isBlocked = !this.#arena.hasRoom
       return
     }
+    this.#giveUpArena()
     encodeKvChunkHead(this.#wire.writer, head, chunk.length)
     this.#wire.flush()
     this.#isBlocked = !this.#wire.writeRaw(chunk)
+  }
+
+  /** Shared memory has filled up: from here on all goes through the socket. What was placed can still be read. */
+  #giveUpArena(): void {
+    this.#arena?.close()
+    this.#arena = null
   }
 
   #fail(pull: Pull, message: string): false {

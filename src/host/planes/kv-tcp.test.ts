@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
@@ -272,6 +273,22 @@ describe.skipIf(!existsSync(SHM_DIR))('KV over shared memory', () => {
     expect(plain.via).toBe('tcp')
   })
 
+  it('a memory file system that fills up - the rest comes through the socket', async (context) => {
+    const folder = mkdtempSync(join(tmpdir(), 'arena-'))
+    cleanups.push(() => rmSync(folder, { recursive: true }))
+    const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'tmpfs', folder])
+    context.skip(mounted.status !== 0, 'needs the right to mount')
+    cleanups.push(() => spawnSync('umount', [folder]))
+    const server = await listen({ shmDir: folder })
+    const blocks = new KitBlocks(sizes(50, 30_000))
+    const target = new KitTarget()
+    const offer = server.offer(blocks.pin(), blocks)
+    const stats = await client({ shmDir: folder }).pull(offer, [...blocks.blocks.keys()], target)
+    expect([stats.bytes, isSame(target, blocks)]).toEqual([1_500_000, true])
+    // Some came by shared memory, so it was tried.
+    expect(stats.via).toBe('shm')
+  })
+
   it('an arena - is opened only in its folder, as a file, with its nonce', () => {
     const folder = mkdtempSync(join(tmpdir(), 'arena-'))
     cleanups.push(() => rmSync(folder, { recursive: true }))
@@ -289,14 +306,14 @@ describe.skipIf(!existsSync(SHM_DIR))('KV over shared memory', () => {
     cleanups.push(() => reader.close())
     expect(writer.write(Uint8Array.of(1, 2, 3))).toBe(0)
     expect(writer.write(Uint8Array.of(4))).toBe(1)
-    expect([writer.hasRoom, writer.write(Uint8Array.of(5))]).toEqual([false, undefined])
+    expect([writer.hasRoom, writer.write(Uint8Array.of(5))]).toEqual([false, null])
     const into = new Uint8Array(3)
     expect([reader.read(0, into), [...into]]).toEqual([true, [1, 2, 3]])
     expect([reader.read(2, into), reader.read(0, new Uint8Array(101))]).toEqual([false, false])
     writer.free(1)
     writer.free(1)
     writer.free(7)
-    expect([writer.write(Uint8Array.of(6)), writer.write(Uint8Array.of(7))]).toEqual([1, undefined])
+    expect([writer.write(Uint8Array.of(6)), writer.write(Uint8Array.of(7))]).toEqual([1, null])
   })
 
   it('an arena of a dead process - is swept; others stay', () => {
