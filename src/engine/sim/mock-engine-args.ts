@@ -107,16 +107,6 @@ const REFUSED: readonly (readonly [RegExp, string])[] = [
 ]
 
 /** Throws `config.invalid` with the name of the argument that is wrong. */
-export function parseMockEngineArgs(json: string, files?: MockArgFiles): MockEngineOptions {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(json)
-  } catch (cause) {
-    throw new BatonError('config.invalid', 'the engine arguments are not JSON', { cause })
-  }
-  return mockEngineOptions(parsed, files)
-}
-
 export function mockEngineOptions(args: unknown, files?: MockArgFiles): MockEngineOptions {
   if (!isRecord(args)) throw new BatonError('config.invalid', 'engine arguments are an object')
   if (args['is_prefill'] === true && args['is_decode'] === true)

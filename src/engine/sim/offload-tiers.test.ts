@@ -24,6 +24,15 @@ describe('CopyLink - one batch after the other', () => {
     link.push('e', 500)
     expect(link.arrivesAtMs).toBe(510)
   })
+
+  it('a link that is too slow - leaves out what would wait behind too many', () => {
+    const link = new CopyLink<number>(10, 1, 3)
+    const taken = Array.from({ length: 6 }, (_, item) => link.push(item, 0))
+    expect(taken).toEqual([true, true, true, true, false, false])
+    expect(link.arrive()).toEqual([0])
+    expect(link.push(6, 10)).toBe(true)
+    expect(link.push(7, 10)).toBe(false)
+  })
 })
 
 /** Blocks of a small tree: block n hangs on block n >> 1. */

@@ -28,8 +28,9 @@ export class OffloadTiers {
     const { hostBlocks, diskBlocks, batchBlocks, msPerBlock } = config
     this.#host = new TierStore(hostBlocks, 'host', events)
     this.#disk = diskBlocks === 0 ? null : new TierStore(diskBlocks, 'disk', events)
-    this.#toHost = new CopyLink(msPerBlock.deviceToHost, batchBlocks)
-    this.#toDisk = new CopyLink(msPerBlock.hostToDisk, batchBlocks)
+    // More than a memory holds need not wait for it: what comes first would be given up for what comes last.
+    this.#toHost = new CopyLink(msPerBlock.deviceToHost, batchBlocks, hostBlocks)
+    this.#toDisk = new CopyLink(msPerBlock.hostToDisk, batchBlocks, diskBlocks)
     this.#fromHost = new CopyLink(msPerBlock.hostToDevice)
     this.#fromDisk = new CopyLink(msPerBlock.diskToHost)
   }
@@ -63,8 +64,7 @@ export class OffloadTiers {
   offload(block: TierBlock, nowMs: number): void {
     const key = blockKey(block.low, block.high)
     if (this.#onTheWay.has(key) || this.#host.get(block.low, block.high) !== undefined) return
-    this.#onTheWay.add(key)
-    this.#toHost.push(block, nowMs)
+    if (this.#toHost.push(block, nowMs)) this.#onTheWay.add(key)
   }
 
   /** Lets arrive what has arrived until then. */
