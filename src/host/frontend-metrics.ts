@@ -9,6 +9,7 @@ import type { FrontendObserver, RequestEnd, RequestFacts } from '../frontend/ind
 import type { RouterStatus } from '../router/index.ts'
 import { describeMetrics } from './metric-description.ts'
 import type { MetricDescription } from './metric-description.ts'
+import { RoutedLegs } from './routed-legs.ts'
 
 interface FrontendMetricsOptions {
   /** Asked at each scrape: the router's own view of every model. */
@@ -107,11 +108,7 @@ export class FrontendMetrics implements FrontendObserver {
       'Requests refused for load',
       ends.slice(0, 2),
     )
-    this.#routed = counter('routed_legs_total', 'Legs placed on a worker', [
-      'model',
-      'phase',
-      'worker_id',
-    ])
+    this.#routed = new RoutedLegs(this.#registry)
     this.#collectRouters(options)
     this.#collectProcess()
   }
@@ -135,7 +132,7 @@ export class FrontendMetrics implements FrontendObserver {
   }
 
   routed: NonNullable<FrontendObserver['routed']> = ({ model, phase, workerId }) => {
-    this.#routed.inc({ model, phase, worker_id: workerId })
+    this.#routed.count({ model, phase, worker_id: workerId })
   }
 
   migrated: NonNullable<FrontendObserver['migrated']> = ({ model, kind }) => {
@@ -182,6 +179,7 @@ export class FrontendMetrics implements FrontendObserver {
       collect: () => {
         blocks.reset()
         prefillTokens.reset()
+        const workerIds = new Set<string>()
         for (const [model, status] of options.routers()) {
           for (const type of ['prefill', 'decode'] as const) {
             queued.set({ model, worker_type: type }, status[type].queuedRequests)
@@ -194,9 +192,11 @@ export class FrontendMetrics implements FrontendObserver {
               }
               blocks.set(labels, rank.activeDecodeBlocks)
               prefillTokens.set(labels, rank.activePrefillTokens)
+              workerIds.add(rank.workerId)
             }
           }
         }
+        this.#routed.keep(workerIds)
       },
     })
   }

@@ -1,0 +1,51 @@
+/**
+ * How many legs each worker was given, as a counter with the worker's id as a label.
+ *
+ * Every process that starts is a worker with a new id, so the series of workers that have left would grow without end.
+ * A worker that was not there at two looks in a row is forgotten; the look in between shows its last count once more.
+ */
+import { Counter } from 'prom-client'
+import type { Registry } from 'prom-client'
+
+type LegLabels = Readonly<Record<'model' | 'phase' | 'worker_id', string>>
+
+interface WorkerSeries {
+  readonly byName: Map<string, LegLabels>
+  isGone: boolean
+}
+
+export class RoutedLegs {
+  readonly #counter: Counter
+  readonly #ofWorker = new Map<string, WorkerSeries>()
+
+  constructor(registry: Registry) {
+    this.#counter = new Counter({
+      name: 'baton_frontend_routed_legs_total',
+      help: 'Legs placed on a worker',
+      labelNames: ['model', 'phase', 'worker_id'],
+      registers: [registry],
+    })
+  }
+
+  count(labels: LegLabels): void {
+    const { model, phase, worker_id: workerId } = labels
+    let series = this.#ofWorker.get(workerId)
+    if (series === undefined) {
+      series = { byName: new Map(), isGone: false }
+      this.#ofWorker.set(workerId, series)
+    }
+    series.byName.set(`${phase} ${model}`, labels)
+    this.#counter.inc(labels)
+  }
+
+  /** Looks at who is there; called at each scrape. */
+  keep(workerIds: ReadonlySet<string>): void {
+    for (const [workerId, series] of this.#ofWorker) {
+      const wasGone = series.isGone
+      series.isGone = !workerIds.has(workerId)
+      if (!wasGone || !series.isGone) continue
+      for (const labels of series.byName.values()) this.#counter.remove(labels)
+      this.#ofWorker.delete(workerId)
+    }
+  }
+}
