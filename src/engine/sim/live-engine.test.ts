@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BatonError, workerIdOf } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
 import type { KvEvent, LoadReport } from '../../kv/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import { VirtualClock } from '../../sim/index.ts'
@@ -127,5 +128,24 @@ describe('SimEngine - random clients', () => {
       ),
       { numRuns: 40 },
     )
+  })
+})
+
+describe('SimEngine - timers of whole milliseconds', () => {
+  it('the next request comes while the last step still has a fraction to go - waits for its end', async () => {
+    const clock = new VirtualClock()
+    // As the operating system's: a fraction of a millisecond is cut off, so a timer may fire before its time.
+    const early: Clock = {
+      nowMs: () => clock.nowMs(),
+      epochMs: () => clock.epochMs(),
+      after: (delayMs, fire) => clock.after(Math.trunc(delayMs), fire),
+    }
+    const engine = new SimEngine({ clock: early, model: 'sim', seed: 1 })
+    await clock.runUntil(engine.start(workerIdOf(1)))
+    const job: Job = { promptTokens: 5, maxTokens: 3, atMs: 0, ending: 'finish', afterMs: 0 }
+    for (let index = 0; index < 3; index++) {
+      expect(await clock.runUntil(play(engine, clock, job, index))).toBe('length')
+    }
+    await engine.cleanup()
   })
 })

@@ -2,7 +2,8 @@
  * The live driver of one scheduler: one timer for the step under way, however many requests are in it.
  *
  * The timeline is kept apart from the timers: a step begins where the last one ended, not where its timer happened to
- * fire, so that a timer of whole milliseconds does not stretch a step of 5.74 ms. After a long pause it starts anew.
+ * fire, so that a timer of whole milliseconds does not stretch a step of 5.74 ms. After a long pause it starts anew, but
+ * never before the last step's end: a timer of whole milliseconds also fires early.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -40,6 +41,7 @@ export class SimRank<Owner extends SimOwner> {
   #isIdle = false
   #isClosed = false
   #timelineMs = -Infinity
+  #lastEndMs = -Infinity
 
   constructor(
     dpRank: number,
@@ -104,6 +106,7 @@ export class SimRank<Owner extends SimOwner> {
         this.#sleepUntilWake(nowMs)
         return
       }
+      this.#lastEndMs = step.endMs
       this.#publish(step)
       if (step.endMs > nowMs) {
         this.#timelineMs = step.endMs
@@ -118,7 +121,8 @@ export class SimRank<Owner extends SimOwner> {
   #startOfStep(): number {
     const nowMs = this.#clock.nowMs()
     const isLate = nowMs - this.#timelineMs > LATE_MS_MAX
-    return isLate ? nowMs : Math.max(this.#timelineMs, nowMs - LATE_MS_MAX)
+    const startMs = isLate ? nowMs : Math.max(this.#timelineMs, nowMs - LATE_MS_MAX)
+    return Math.max(startMs, this.#lastEndMs)
   }
 
   #sleepUntilWake(nowMs: number): void {
