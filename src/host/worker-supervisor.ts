@@ -57,6 +57,11 @@ export type SupervisorEvent =
   | { readonly kind: 'died'; readonly name: string; readonly pid: number; readonly how: string }
   | { readonly kind: 'gave-up'; readonly name: string; readonly reason: string }
 
+/** How a start went. What a worker says itself is final; one that died without a word may do better the next time. */
+type Start =
+  | { readonly kind: 'up'; readonly worker: WorkerProcess }
+  | { readonly kind: 'down'; readonly error: BatonError; readonly isFinal: boolean }
+
 interface Child {
   readonly spec: WorkerSpec
   readonly process: ChildProcess
@@ -75,13 +80,13 @@ export class WorkerSupervisor {
 
   /** Starts all at once; throws the first failure, having ended the others. */
   async startAll(specs: readonly WorkerSpec[]): Promise<WorkerProcess[]> {
-    const results = await Promise.allSettled(specs.map((spec) => this.#start(spec)))
-    const failed = results.find((result) => result.status === 'rejected')
+    const starts = await Promise.all(specs.map((spec) => this.#start(spec)))
+    const failed = starts.find((start) => start.kind === 'down')
     if (failed !== undefined) {
       this.kill()
-      throw failed.reason
+      throw failed.error
     }
-    return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    return starts.flatMap((start) => (start.kind === 'up' ? [start.worker] : []))
   }
 
   /** Asks every worker to drain, kills after `deadlineMs`. Returns the names of those that had to be killed. */
@@ -109,7 +114,7 @@ export class WorkerSupervisor {
     for (const child of this.#children.values()) child.process.kill('SIGKILL')
   }
 
-  async #start(spec: WorkerSpec): Promise<WorkerProcess> {
+  async #start(spec: WorkerSpec): Promise<Start> {
     const child = fork(this.#options.script, [...spec.args], {
       detached: true,
       env: { ...process.env, ...spec.environment },
@@ -120,39 +125,38 @@ export class WorkerSupervisor {
       child.once('error', (error) => resolve(error.message))
     })
     this.#children.set(spec.name, { spec, process: child, exited })
-    const report = await this.#firstReport(spec, child, exited)
-    if (report.kind === 'failed') throw BatonError.fromValue(report.error)
+    const report = await this.#firstReport(child, exited)
+    if (typeof report === 'string') {
+      const message = `worker ${spec.name} ${report}`
+      const error = new BatonError('backend.worker_unavailable', message)
+      return { kind: 'down', error, isFinal: false }
+    }
+    if (report.kind === 'failed') {
+      return { kind: 'down', error: BatonError.fromValue(report.error), isFinal: true }
+    }
     const { workerId, port } = report
     const worker = { name: spec.name, pid: child.pid ?? 0, workerId, port }
     exited.then((how) => this.#onDeath(worker, spec, how)).catch(() => this.kill())
-    return worker
+    return { kind: 'up', worker }
   }
 
-  #firstReport(
-    spec: WorkerSpec,
-    child: ChildProcess,
-    exited: Promise<string>,
-  ): Promise<WorkerReport> {
-    return new Promise((resolve, reject) => {
-      const fail = (message: string) =>
-        reject(new BatonError('backend.worker_unavailable', `worker ${spec.name} ${message}`))
+  /** What the child says first, or in words why it says nothing. */
+  #firstReport(child: ChildProcess, exited: Promise<string>): Promise<WorkerReport | string> {
+    return new Promise((resolve) => {
+      const { startDeadlineMs } = this.#options
       const deadline = setTimeout(() => {
         child.kill('SIGKILL')
-        fail(`was not ready after ${this.#options.startDeadlineMs / 1000} s`)
-      }, this.#options.startDeadlineMs)
+        resolve(`was not ready after ${startDeadlineMs / 1000} s`)
+      }, startDeadlineMs)
       child.once('message', (message) => {
         clearTimeout(deadline)
         const report = message as WorkerReport | WorkerFarewell
-        if (report.kind === 'ended') fail('ended while it started')
-        else resolve(report)
+        resolve(report.kind === 'ended' ? 'ended while it started' : report)
       })
-      exited.then(
-        (how) => {
-          clearTimeout(deadline)
-          fail(`ended while it started (${how})`)
-        },
-        (error: unknown) => reject(BatonError.from(error)),
-      )
+      void exited.then((how) => {
+        clearTimeout(deadline)
+        resolve(`ended while it started (${how})`)
+      })
     })
   }
 
@@ -160,23 +164,31 @@ export class WorkerSupervisor {
     if (this.#stopping) return
     this.#children.delete(spec.name)
     this.#options.onEvent({ kind: 'died', name: worker.name, pid: worker.pid, how })
-    const now = Date.now()
-    const recent = (this.#restarts.get(spec.name) ?? []).filter((atMs) => now - atMs < 60_000)
-    if (recent.length >= this.#options.restartsPerMinuteMax) {
-      const reason = `it died ${recent.length + 1} times within a minute`
-      this.#options.onEvent({ kind: 'gave-up', name: spec.name, reason })
-      return
-    }
-    this.#restarts.set(spec.name, [...recent, now])
-    try {
-      this.#options.onEvent({ kind: 'restarted', worker: await this.#start(spec) })
-    } catch (error) {
+    await this.#startAgain(spec)
+  }
+
+  /** Until it is up, says itself that it cannot, or has been started too often. */
+  async #startAgain(spec: WorkerSpec): Promise<void> {
+    const { restartsPerMinuteMax, onEvent } = this.#options
+    let reason = `it died ${restartsPerMinuteMax + 1} times within a minute`
+    while (this.#mayStart(spec)) {
+      const start = await this.#start(spec)
       if (this.#stopping) return
-      this.#options.onEvent({
-        kind: 'gave-up',
-        name: spec.name,
-        reason: BatonError.from(error).message,
-      })
+      if (start.kind === 'up') {
+        onEvent({ kind: 'restarted', worker: start.worker })
+        return
+      }
+      reason = start.error.message
+      if (start.isFinal) break
     }
+    onEvent({ kind: 'gave-up', name: spec.name, reason })
+  }
+
+  #mayStart({ name }: WorkerSpec): boolean {
+    const now = Date.now()
+    const recent = (this.#restarts.get(name) ?? []).filter((atMs) => now - atMs < 60_000)
+    if (recent.length >= this.#options.restartsPerMinuteMax) return false
+    this.#restarts.set(name, [...recent, now])
+    return true
   }
 }
