@@ -51,6 +51,9 @@ async function run(topology: string, args: readonly string[], paced: boolean): P
       rows.push(row)
       printRow(row)
     }
+  } catch (error) {
+    console.error(server.printed())
+    throw error
   } finally {
     await server.stop()
   }
