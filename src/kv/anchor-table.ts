@@ -17,7 +17,8 @@ const TOMB = -1
 const STEP = 4
 const NONE = new Int32Array(0)
 
-const mix = (low: number, high: number): number =>
+/** Spreads a hash, which an engine may have chosen badly. Signed or unsigned halves. */
+export const mixHash = (low: number, high: number): number =>
   Math.imul(low ^ Math.imul(high, 0x85ebca6b), 0x9e3779b1)
 
 export class AnchorTable {
@@ -49,7 +50,7 @@ export class AnchorTable {
 
   /** Position of an anchored block (signed halves of its hash), or -1. */
   lookup(low: number, high: number): number {
-    const hash = mix(low, high)
+    const hash = mixHash(low, high)
     const position = this.#probe(this.#slots, hash >>> this.#shift, hash, low, high)
     if (position >= 0 || this.#old.length === 0) return position
     return this.#probe(this.#old, hash >>> this.#oldShift, hash, low, high)
@@ -103,7 +104,7 @@ export class AnchorTable {
 
   #hashOf(position: number): number {
     const { words } = this.#arena
-    return mix(words[2 * position] as number, words[2 * position + 1] as number)
+    return mixHash(words[2 * position] as number, words[2 * position + 1] as number)
   }
 
   #put(position: number): void {

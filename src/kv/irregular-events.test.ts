@@ -109,6 +109,23 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.depths(0)).toEqual([2, 0, 0])
   })
 
+  it('removal in no order - a block that is named twice is not held the second time', () => {
+    const c = new Chain(create())
+    c.store(0, 0, 8)
+    c.store(1, 0, 8)
+    const remove = (...blocks: number[]): ApplyOutcome => {
+      const words = blocks.flatMap((i) => [c.hashes[2 * i] ?? 0, c.hashes[2 * i + 1] ?? 0])
+      return c.index.apply(0, { kind: 'removed', hashes: Uint32Array.from(words), tier: 'device' })
+    }
+    expect(remove(5, 7, 6)).toBe('applied')
+    expect(remove(2, 4, 3, 4)).toBe('block-not-found')
+    expect([c.depths(0), c.depths(1)]).toEqual([
+      [2, 0, 0],
+      [8, 0, 0],
+    ])
+    expect(c.index.stats().entries).toBe(10)
+  })
+
   it('a block that is its own parent, or lists that do not fit - refused', () => {
     const c = new Chain(create())
     c.store(0, 0, 2)
@@ -188,9 +205,12 @@ describe('EventPrefixIndex', () => {
     const c = new Chain(index, 100)
     c.store(0, 0, 100)
     expect(c.remove(0, 50, 100)).toBe('applied')
+    expect(index.device.scans, 'the event names an end of what is held').toBe(0)
+    expect(c.remove(0, 20, 30)).toBe('applied')
     expect(index.device.scans).toBe(1)
+    expect(c.remove(0, 19, 20)).toBe('applied')
     expect(c.remove(0, 49, 50)).toBe('applied')
-    expect(index.device.scans, 'an end of what is held').toBe(1)
+    expect(index.device.scans, 'ends of what is held').toBe(1)
     expect(c.remove(1, 3, 4)).toBe('block-not-found')
     expect(index.device.scans, 'who holds nothing needs no search').toBe(1)
   })
@@ -229,20 +249,29 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
-  it('anchors - an event in no order looks through the blocks of its holder three times at most', () => {
+  it('anchors - an event in no order looks through the blocks of its holder once, or not at all when it takes ends', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096 })
     const all = Array.from({ length: 5 }, (_, c) => {
       const hashes = chain(...Array.from({ length: 60 }, (_, i) => 100 * c + i))
       index.apply(0, { kind: 'stored', parent: null, hashes, localHashes: none, tier: 'device' })
       return hashes
     })
-    const gone = Uint32Array.from({ length: 400 }, (_, word) => {
-      const block = ((word >> 1) * 77 + 13) % 300
-      return all[block % 5]?.[2 * Math.floor(block / 5) + (word & 1)] ?? 0
-    })
-    expect(index.apply(0, { kind: 'removed', hashes: gone, tier: 'device' })).toBe('applied')
-    expect(index.device.scans).toBe(3)
-    expect(index.stats().entries).toBe(100)
+    /** Some of the blocks from an offset on of all chains. */
+    const evict = (from: number, length: number, count: number): ApplyOutcome => {
+      const hashes = Uint32Array.from({ length: 2 * count }, (_, word) => {
+        const block = ((word >> 1) * 77 + 13) % (5 * length)
+        return all[block % 5]?.[2 * (from + Math.floor(block / 5)) + (word & 1)] ?? 0
+      })
+      return index.apply(0, { kind: 'removed', hashes, tier: 'device' })
+    }
+    expect(evict(40, 20, 100)).toBe('applied')
+    expect(index.device.scans).toBe(0)
+    expect(evict(0, 40, 150)).toBe('applied')
+    expect(index.device.scans).toBe(1)
+    expect(index.stats().entries).toBe(50)
+    checkRuns(index.device)
+    expect(evict(0, 40, 200)).toBe('block-not-found')
+    expect(index.stats().entries).toBe(0)
     checkRuns(index.device)
   })
 

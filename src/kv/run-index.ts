@@ -1,7 +1,7 @@
 /**
  * The event-driven index of one storage tier: chains of blocks as runs on typed arrays, holdings as ends of runs.
  *
- * Owns: what `stored` and `removed` do, and the walk of a query. A stored or removed stretch is one change of a
+ * Owns: what `stored` does, and the walk of a query. A stored or removed stretch is one change of a
  * holding, whatever its length. There is no tree: a sequence hash names its whole prefix, so a query that leaves a
  * run is continued by one look-up of its next hash, and equality at the end of a page means equality of the page.
  *
@@ -13,8 +13,9 @@ import type { ApplyOutcome } from './prefix-index.ts'
 import type { PrefixMatches } from './prefix-matches.ts'
 import { RunBlocks } from './run-blocks.ts'
 import { RunHoldings } from './run-holdings.ts'
+import { RunRemoval } from './run-removal.ts'
 import { RunSearch } from './run-search.ts'
-import { COUNT, END, HOLDING, RUN_STRIDE, START } from './run-store.ts'
+import { COUNT, END, HOLDING, RUN_STRIDE } from './run-store.ts'
 
 export interface RunIndexOptions {
   /** Different blocks that the tier can hold, rounded up to pages. */
@@ -36,6 +37,7 @@ export class RunIndex {
   readonly #holdings: RunHoldings
   readonly #hasOrphans: boolean
   readonly #search: RunSearch
+  readonly #removal: RunRemoval
 
   constructor(options: RunIndexOptions) {
     this.#blocks = new RunBlocks(options.blocksMax)
@@ -44,6 +46,7 @@ export class RunIndex {
     this.#hasOrphans = options.hasOrphans
     const { scanFreeBlocks = SCAN_FREE_DEFAULT } = options
     this.#search = new RunSearch(this.#blocks, this.#holdings, scanFreeBlocks)
+    this.#removal = new RunRemoval(this.#blocks, this.#holdings, this.#search)
   }
 
   get entries(): number {
@@ -166,67 +169,8 @@ export class RunIndex {
 
   /** 'block-not-found' when some hash was not held; the others are removed all the same. */
   remove(holder: number, hashes: Uint32Array): ApplyOutcome {
-    const count = hashes.length >> 1
-    const { arena, reader, runs } = this.#blocks
     this.#holdings.holders.reserve(holder)
-    let missing = 0
-    this.#search.begin()
-    for (let i = 0; i < count;) {
-      const { scans } = this.#search
-      const position = this.#search.locateEvicted(hashes, i, holder)
-      const run = position < 0 ? -1 : arena.runOf(position)
-      const k = run < 0 ? -1 : runs.holdingOf(run, holder)
-      i += 1
-      if (k < 0) {
-        missing += 1
-        continue
-      }
-      const at = arena.offsetOf(position)
-      const held = runs.holdings(run)[k + 1] as number
-      let from = at
-      let to = this.#holdings.endOf(held, at)
-      if (to === at) {
-        missing += 1
-        continue
-      }
-      // Engines evict a chain from its end, so the next hashes are mostly the blocks before this one.
-      let page = position >> PAGE_BITS
-      const start = runs.records[run * RUN_STRIDE + START] as number
-      const back = reader.matchBackward(page, at, Math.min(count - i, at - start), hashes, i)
-      if (back > 0) {
-        from -= back
-        to = at + 1
-        i += back
-        page = reader.matchedPage
-      } else {
-        const limit = Math.min(count - i, to - at - 1)
-        to = at + 1 + reader.matchForward(page, at + 1, limit, hashes, i)
-        i += to - at - 1
-      }
-      const isHole = to - from === 1 && from > start && to < this.#holdings.highOf(held)
-      if (!isHole) {
-        this.#anchorEnds(run, held, page, from, to)
-        if (to === held && from > start) {
-          this.#search.leaveEnd(holder, reader.positionNear(page, from - 1), position)
-        }
-      } else if (this.#search.scans > scans) {
-        // Searched for, with no other beside it: this run is evicted in no order, and each of its blocks will be asked for.
-        this.#holdings.densify(run)
-      }
-      missing += to - from - this.#holdings.cut(run, holder, k, from, to)
-    }
-    return missing === 0 ? 'applied' : 'block-not-found'
-  }
-
-  /** A holding is about to lose [from, to) from another place than its end, and has new ends, which may be named next. */
-  #anchorEnds(run: number, held: number, page: number, from: number, to: number): void {
-    if (to === held || !this.#blocks.isSparse(run)) return
-    const { anchors, reader, runs } = this.#blocks
-    const start = runs.records[run * RUN_STRIDE + START] as number
-    if (from > start && this.#holdings.endOf(held, from - 1) >= from) {
-      anchors.add(reader.positionNear(page, from - 1))
-    }
-    if (this.#holdings.endOf(held, to) > to) anchors.add(reader.positionNear(page, to))
+    return this.#removal.remove(holder, hashes) === 0 ? 'applied' : 'block-not-found'
   }
 
   removeHolder(holder: number): void {

@@ -3,7 +3,6 @@
  *
  * A place in a run is an offset and the page that it lies on.
  */
-import type { AnchorTable } from './anchor-table.ts'
 import { INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from './block-arena.ts'
 import { PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
@@ -104,6 +103,35 @@ export class RunReader {
     return equal
   }
 
+  /** Takes blocks before a place, one by one, as long as they are wanted; at most `limit`. */
+  takeBackward(page: number, at: number, limit: number, wanted: WantedHashes): number {
+    const { hashes: blocks, pages } = this.#arena
+    let taken = 0
+    for (; taken < limit; taken++) {
+      let slot = (at - taken) & PAGE_MASK
+      if (slot === 0) {
+        page = pages[page * PAGE_STRIDE + PREVIOUS] as number
+        slot = PAGE_BLOCKS
+      }
+      const block = 2 * ((page << PAGE_BITS) + slot - 1)
+      if (!wanted.take(blocks[block] as number, blocks[block + 1] as number)) break
+    }
+    return taken
+  }
+
+  /** Takes blocks from a place on, which is behind another one, as long as they are wanted; at most `limit`. */
+  takeForward(page: number, at: number, limit: number, wanted: WantedHashes): number {
+    const { hashes: blocks, pages } = this.#arena
+    let taken = 0
+    for (; taken < limit; taken++) {
+      const slot = (at + taken) & PAGE_MASK
+      if (slot === 0) page = pages[page * PAGE_STRIDE + NEXT] as number
+      const block = 2 * ((page << PAGE_BITS) + slot)
+      if (!wanted.take(blocks[block] as number, blocks[block + 1] as number)) break
+    }
+    return taken
+  }
+
   /** The block at an offset, found from a page of the same run. */
   positionNear(page: number, at: number): number {
     const { pages } = this.#arena
@@ -136,8 +164,8 @@ export class RunReader {
     return -1
   }
 
-  /** Anchors the blocks of a run that are wanted. */
-  anchorWanted(run: number, wanted: WantedHashes, anchors: AnchorTable): void {
+  /** Adds the positions of the blocks of a run that are wanted to `found`. */
+  findWanted(run: number, wanted: WantedHashes, found: number[]): void {
     const { hashes: blocks, pages } = this.#arena
     const { records } = this.#runs
     const end = records[run * RUN_STRIDE + END] as number
@@ -147,7 +175,7 @@ export class RunReader {
       let position = (page << PAGE_BITS) + (at & PAGE_MASK)
       for (const last = position + stop - at; position < last; position++) {
         const low = blocks[2 * position] as number
-        if (wanted.take(low, blocks[2 * position + 1] as number)) anchors.add(position)
+        if (wanted.has(low, blocks[2 * position + 1] as number)) found.push(position)
       }
       at = stop
       page = pages[page * PAGE_STRIDE + NEXT] as number

@@ -1,40 +1,76 @@
 /**
- * A few hashes that are looked for among many blocks: a small table that fits into the processor's cache.
+ * The hashes of an event that are still to be met: a small table that fits into the processor's cache.
+ *
+ * The same object serves one event after the other.
  */
+import { mixHash } from './anchor-table.ts'
+
+const SLOTS_MIN = 64
+
 export class WantedHashes {
-  readonly #hashes: Uint32Array
-  /** Number of a hash + 1, by its low word. */
-  readonly #slots: Int32Array
-  /** Hashes that have not been met yet. */
+  #hashes: Uint32Array = new Uint32Array(0)
+  /** Number of a hash + 1, by the hash; negative when it has been taken. */
+  #slots = new Int32Array(SLOTS_MIN)
+  /** Of the slots only as many are used as the event needs. */
+  #mask = 0
+  #shift = 0
+  /** Hashes that have not been taken. */
   left = 0
 
-  constructor(hashes: Uint32Array) {
+  /** The hashes from number `from` on are wanted, and no others. */
+  reset(hashes: Uint32Array, from: number): void {
+    const count = hashes.length >> 1
+    let length = SLOTS_MIN
+    while (length < 3 * (count - from)) length *= 2
+    if (length <= this.#slots.length) this.#slots.fill(0, 0, length)
+    else this.#slots = new Int32Array(length)
+    const slots = this.#slots
+    const mask = length - 1
+    this.#mask = mask
+    this.#shift = Math.clz32(length) + 1
     this.#hashes = hashes
-    let length = 16
-    while (length < 2 * hashes.length) length *= 2
-    this.#slots = new Int32Array(length)
+    this.left = count - from
+    for (let k = from; k < count; k++) {
+      let slot = this.#home(hashes[2 * k] as number, hashes[2 * k + 1] as number)
+      while (slots[slot] !== 0) slot = (slot + 1) & mask
+      slots[slot] = k + 1
+    }
   }
 
-  /** Hash number `k` is wanted. */
-  add(k: number): void {
+  #home(low: number, high: number): number {
+    return mixHash(low, high) >>> this.#shift
+  }
+
+  /** Whether hash number `k` has not been taken. */
+  isLeft(k: number): boolean {
     const slots = this.#slots
-    const mask = slots.length - 1
-    let slot = (this.#hashes[2 * k] as number) & mask
-    while (slots[slot] !== 0) slot = (slot + 1) & mask
-    slots[slot] = k + 1
-    this.left += 1
+    const mask = this.#mask
+    let slot = this.#home(this.#hashes[2 * k] as number, this.#hashes[2 * k + 1] as number)
+    while (slots[slot] !== k + 1 && slots[slot] !== -1 - k) slot = (slot + 1) & mask
+    return slots[slot] === k + 1
   }
 
-  /** Whether a hash is wanted; the caller asks once for each block. */
+  has(low: number, high: number): boolean {
+    return this.#find(low, high) >= 0
+  }
+
+  /** Takes a hash; false when it is not wanted. */
   take(low: number, high: number): boolean {
+    const slot = this.#find(low, high)
+    if (slot < 0) return false
+    this.#slots[slot] = -(this.#slots[slot] as number)
+    this.left -= 1
+    return true
+  }
+
+  #find(low: number, high: number): number {
     const slots = this.#slots
-    const mask = slots.length - 1
-    for (let slot = low & mask; ; slot = (slot + 1) & mask) {
+    const hashes = this.#hashes
+    const mask = this.#mask
+    for (let slot = this.#home(low, high); ; slot = (slot + 1) & mask) {
       const k = (slots[slot] as number) - 1
-      if (k < 0) return false
-      if (this.#hashes[2 * k] !== low || this.#hashes[2 * k + 1] !== high) continue
-      this.left -= 1
-      return true
+      if (k === -1) return -1
+      if (k >= 0 && hashes[2 * k] === low && hashes[2 * k + 1] === high) return slot
     }
   }
 }
