@@ -37,9 +37,9 @@ const MODULE_LOADING =
 function placeOf(name: string, url: string): string {
   if (/^write(Latin1String|Utf8String|Buffer|v)$/.test(name)) return 'socket: write system call'
   if (name === '(garbage collector)') return 'garbage collector'
-  if (url.includes('/dist/')) return `room ${/\/dist\/([a-z]+)\//.exec(url)?.[1] ?? 'host'}`
   const library = /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1]
   if (library !== undefined) return `library ${library}`
+  if (url.includes('/dist/')) return `room ${/\/dist\/([a-z]+)\//.exec(url)?.[1] ?? 'host'}`
   if (/_http|http/.test(url)) return 'node: http'
   if (/net|stream/.test(url)) return 'node: sockets and streams'
   if (MODULE_LOADING.test(`${name} ${url}`)) return 'loading modules'
