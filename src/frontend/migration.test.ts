@@ -88,6 +88,14 @@ describe('migration', () => {
     expect(it_.runs).toHaveLength(1)
   })
 
+  it('no worker to be had - is told at once, not looked for again', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.fails('backend.worker_unavailable'),
+    })
+    expect((await it_.chat()).status).toBe(503)
+    expect(it_.runs).toHaveLength(1)
+  })
+
   it('a client that leaves after a migration - cancels the worker that runs now', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.routed(A).says('a') })
     const client = new AbortController()

@@ -109,11 +109,13 @@ class MigratingReply implements ReplySink, RequestHandle {
   }
 
   onError(error: BatonError): void {
-    if (!this.#mayTryAgain(error)) {
+    const lost = lostWorker(error) ?? this.#workerId
+    // When no worker could be had, another look at once would find none either.
+    const noneToBeHad = lost === undefined && error.code === 'backend.worker_unavailable'
+    if (noneToBeHad || !this.#mayTryAgain(error)) {
       this.#sink.onError(error)
       return
     }
-    const lost = lostWorker(error) ?? this.#workerId
     if (lost !== undefined && !this.#excluded.includes(lost)) this.#excluded.push(lost)
     this.#options.onMigrated?.({
       requestId: this.#request.requestId,
