@@ -78,15 +78,16 @@ describe('baton serve', () => {
 
   it('prefix cache - a repeated long prompt is not computed again, and usage says so', async () => {
     const long = 'Tom has a red kite and lives in the castle. '.repeat(20)
-    const ask = async () => {
-      const reply = await chat(server, {
-        messages: [{ role: 'user', content: long }],
-        max_tokens: 4,
-      })
+    const ask = async (more: object = {}) => {
+      const messages = [{ role: 'user', content: long }]
+      const reply = await chat(server, { messages, max_tokens: 4, ...more })
       return ((await reply.json()) as ChatReply).usage.prompt_tokens_details.cached_tokens
     }
     expect(await ask()).toBe(0)
     expect(await ask()).toBeGreaterThan(100)
+    // The frontend ends it at the first letter, and hears nothing more of the engine.
+    const vowels = ['a', 'e', 'i', 'o', 'u', 'y']
+    expect(await ask({ max_tokens: 200, stop: vowels })).toBeGreaterThan(100)
   })
 
   it.each([

@@ -1,7 +1,7 @@
 /** Room `engine`: the contract, what checks it, and the simulated engine; all that an author of an engine needs. */
 export { BatonError } from '../base/index.ts'
 export type { Clock, ErrorCode, WorkerId } from '../base/index.ts'
-export { finishChunk, tokenChunk, usageOf } from '../request/index.ts'
+export { finishChunk, hasStopTexts, tokenChunk, usageOf } from '../request/index.ts'
 export type { Chunk, EngineConfig, FinishReason, GenerateRequest } from '../request/index.ts'
 export type { Engine, EngineObserver } from './engine.ts'
 export { isEngineMetric } from './engine-metric.ts'

@@ -19,6 +19,7 @@ export type {
   RoutedEvent,
 } from './request-service.ts'
 export type { RouterOverrides, RoutingHints } from './routing-hints.ts'
+export { hasStopTexts } from './sampling.ts'
 export type { GuidedDecoding, OutputOptions, Sampling, StopConditions } from './sampling.ts'
 export { servedModelNames } from './worker-card.ts'
 export type { EngineConfig, EngineFeature, WorkerCard } from './worker-card.ts'

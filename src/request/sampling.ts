@@ -43,6 +43,14 @@ export interface StopConditions {
   readonly maxThinkingTokens?: number
 }
 
+/**
+ * The frontend may end the output at a text, and hears nothing more of the engine then: with such a request the first
+ * token carries `usage`, so that its cached tokens are told at all.
+ */
+export function hasStopTexts({ stop }: StopConditions): boolean {
+  return stop !== undefined && stop.length > 0
+}
+
 export interface OutputOptions {
   /** Log-probability of the chosen token and of this many alternatives; absent: none at all. */
   readonly logprobs?: number

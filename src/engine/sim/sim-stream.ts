@@ -5,8 +5,8 @@
  * taken. It ends once: complete, cancelled, failed or dropped; each way frees the sequence.
  */
 import { BatonError } from '../../base/index.ts'
-import { finishChunk, tokenChunk, usageOf } from '../../request/index.ts'
-import type { Chunk, FinishReason, GenerateRequest } from '../../request/index.ts'
+import { finishChunk, hasStopTexts, tokenChunk, usageOf } from '../../request/index.ts'
+import type { Chunk, FinishReason, GenerateRequest, Usage } from '../../request/index.ts'
 import type { GenerateContext } from '../generate-context.ts'
 import type { SimFault } from './sim-options.ts'
 import type { SimOutput } from './sim-output.ts'
@@ -149,7 +149,10 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner {
     const tokenId = output.tokenAt(this.#taken)
     if (!isLast) {
       this.#taken += 1
-      return this.#withLogprobs(tokenChunk(tokenId))
+      const chunk = this.#withLogprobs(tokenChunk(tokenId))
+      return this.#taken === 1 && hasStopTexts(this.request.stop)
+        ? { ...chunk, usage: this.#usage() }
+        : chunk
     }
     const isHidden = output.stopTokenId !== undefined && !output.showsStop
     if (!isHidden) this.#taken += 1
@@ -157,14 +160,10 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner {
   }
 
   #terminal(finish: FinishReason, tokenIds: readonly number[]): Chunk {
-    const { request, sequence, opened } = this
-    // After a hand-over it was the prefill worker that had a cache or not.
-    const isHandedOver = sequence?.isTransferred === true
-    const cachedTokens = isHandedOver
-      ? (request.prefillResult?.cachedTokens ?? 0)
-      : (sequence?.cachedTokens ?? 0)
+    const { request, opened } = this
+    const cachedTokens = this.#cachedTokens()
+    const usage = this.#usage()
     this.#end()
-    const usage = usageOf(request.tokenIds.length, this.#taken, cachedTokens)
     const isStop = finish !== 'cancelled' && opened?.output.stopTokenId !== undefined
     return finishChunk(finish, {
       tokenIds,
@@ -174,6 +173,17 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner {
         ? { prefillResult: { engineParams: { simPrefill: request.requestId }, cachedTokens } }
         : {}),
     })
+  }
+
+  #usage(): Usage {
+    return usageOf(this.request.tokenIds.length, this.#taken, this.#cachedTokens())
+  }
+
+  /** After a hand-over it was the prefill worker that had a cache or not. */
+  #cachedTokens(): number {
+    const { request, sequence } = this
+    if (sequence?.isTransferred === true) return request.prefillResult?.cachedTokens ?? 0
+    return sequence?.cachedTokens ?? 0
   }
 
   #withLogprobs(chunk: Chunk): Chunk {

@@ -5,7 +5,7 @@
  */
 import type { BatonError } from '../../../base/index.ts'
 import type { GenerateContext, KvPin, PromptBlocks } from '../../../engine/index.ts'
-import { finishChunk, usageOf } from '../../../request/index.ts'
+import { finishChunk, hasStopTexts, usageOf } from '../../../request/index.ts'
 import type { Chunk, FinishReason, GenerateRequest, Usage } from '../../../request/index.ts'
 import type { TokenChooser } from './token-chooser.ts'
 
@@ -112,8 +112,9 @@ export class SequenceRun {
       if (this.context.isStopped) return this.#cancelled()
       const chunk = this.#chunks.shift()
       if (chunk !== undefined) {
+        const isFirst = this.#deliveredTokens === 0
         this.#deliveredTokens += chunk.tokenIds.length
-        return chunk
+        return isFirst && hasStopTexts(this.request.stop) ? this.#withUsage(chunk) : chunk
       }
       if (this.#error !== undefined) throw this.#error
       await new Promise<void>((resolve) => {
@@ -121,6 +122,12 @@ export class SequenceRun {
       })
       this.#wake = undefined
     }
+  }
+
+  #withUsage(chunk: Chunk): Chunk {
+    return chunk.usage === undefined
+      ? { ...chunk, usage: this.#usage(this.#deliveredTokens) }
+      : chunk
   }
 
   #cancelled(): Chunk {
