@@ -105,7 +105,7 @@ export class RunReader {
 
   /** Takes blocks before a place, one by one, as long as they are wanted; at most `limit`. */
   takeBackward(page: number, at: number, limit: number, wanted: WantedHashes): number {
-    const { hashes: blocks, pages } = this.#arena
+    const { pages, words } = this.#arena
     let taken = 0
     for (; taken < limit; taken++) {
       let slot = (at - taken) & PAGE_MASK
@@ -114,20 +114,20 @@ export class RunReader {
         slot = PAGE_BLOCKS
       }
       const block = 2 * ((page << PAGE_BITS) + slot - 1)
-      if (!wanted.take(blocks[block] as number, blocks[block + 1] as number)) break
+      if (!wanted.take(words[block] as number, words[block + 1] as number)) break
     }
     return taken
   }
 
   /** Takes blocks from a place on, which is behind another one, as long as they are wanted; at most `limit`. */
   takeForward(page: number, at: number, limit: number, wanted: WantedHashes): number {
-    const { hashes: blocks, pages } = this.#arena
+    const { pages, words } = this.#arena
     let taken = 0
     for (; taken < limit; taken++) {
       const slot = (at + taken) & PAGE_MASK
       if (slot === 0) page = pages[page * PAGE_STRIDE + NEXT] as number
       const block = 2 * ((page << PAGE_BITS) + slot)
-      if (!wanted.take(blocks[block] as number, blocks[block + 1] as number)) break
+      if (!wanted.take(words[block] as number, words[block + 1] as number)) break
     }
     return taken
   }
@@ -166,16 +166,16 @@ export class RunReader {
 
   /** Adds the positions of the blocks of a run that are wanted to `found`. */
   findWanted(run: number, wanted: WantedHashes, found: number[]): void {
-    const { hashes: blocks, pages } = this.#arena
+    const { pages, words } = this.#arena
     const { records } = this.#runs
     const end = records[run * RUN_STRIDE + END] as number
     let page = records[run * RUN_STRIDE + FIRST_PAGE] as number
     for (let at = records[run * RUN_STRIDE + START] as number; at < end;) {
       const stop = Math.min(end, (at | PAGE_MASK) + 1)
-      let position = (page << PAGE_BITS) + (at & PAGE_MASK)
-      for (const last = position + stop - at; position < last; position++) {
-        const low = blocks[2 * position] as number
-        if (wanted.has(low, blocks[2 * position + 1] as number)) found.push(position)
+      let block = 2 * ((page << PAGE_BITS) + (at & PAGE_MASK))
+      const last = block + 2 * (stop - at)
+      for (; block < last; block += 2) {
+        if (wanted.has(words[block] as number, words[block + 1] as number)) found.push(block >> 1)
       }
       at = stop
       page = pages[page * PAGE_STRIDE + NEXT] as number

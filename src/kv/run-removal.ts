@@ -14,11 +14,16 @@ import type { RunSearch } from './run-search.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
 import { WantedHashes } from './wanted-hashes.ts'
 
+/** Blocks that one event may anchor, and the rest of a run. */
+const DENSIFY_MAX = 1 << 12
+
 export class RunRemoval {
   readonly #blocks: RunBlocks
   readonly #holdings: RunHoldings
   readonly #search: RunSearch
   readonly #wanted = new WantedHashes()
+  /** While blocks are removed that had to be searched for: how many more may be anchored. */
+  #densifyLeft = 0
 
   constructor(blocks: RunBlocks, holdings: RunHoldings, search: RunSearch) {
     this.#blocks = blocks
@@ -64,48 +69,42 @@ export class RunRemoval {
     return this.#search.lookup(low, (hashes[2 * i + 1] as number) | 0, holder)
   }
 
-  /** A single block from the middle of what is held. */
-  #isHole(run: number, held: number, from: number, to: number): boolean {
-    if (to - from > 1 || to >= this.#holdings.highOf(held)) return false
-    return from > (this.#blocks.runs.records[run * RUN_STRIDE + START] as number)
-  }
-
   /** As `remove`, for the hashes from `i` on, in whatever order they are. */
   #removeSet(holder: number, hashes: Uint32Array, i: number): number {
     const wanted = this.#wanted
     wanted.reset(hashes, i)
     let missing = 0
-    for (const count = hashes.length >> 1; i < count && wanted.left > 0; i++) {
-      if (!wanted.isLeft(i)) continue
-      const position = this.#locate(hashes, i, holder)
-      if (position >= 0) missing += this.#takeAround(holder, position, false)
+    // From the last one on: in ascending order, it is the end of a holding.
+    for (let k = (hashes.length >> 1) - 1; k >= i && wanted.left > 0; k--) {
+      if (!wanted.isLeft(k)) continue
+      const position = this.#locate(hashes, k, holder)
+      if (position >= 0) missing += this.#takeAround(holder, position)
     }
-    this.#search.findWanted(holder, wanted).forEach((position, n) => {
-      missing += this.#takeAround(holder, position, n === 0)
-    })
+    if (wanted.left === 0) return missing
+    this.#densifyLeft = DENSIFY_MAX
+    for (const position of this.#search.findWanted(holder, wanted)) {
+      if (this.#search.isLive(position)) missing += this.#takeAround(holder, position)
+    }
+    this.#densifyLeft = 0
     return missing + wanted.left
   }
 
   /** Takes the block at a position and those beside it that are wanted; returns how many of them were not held. */
-  #takeAround(holder: number, position: number, isFirstSearched: boolean): number {
-    if (!this.#search.isLive(position)) return 0
+  #takeAround(holder: number, position: number): number {
     const { arena, reader, runs } = this.#blocks
     const run = arena.runOf(position)
     const k = runs.holdingOf(run, holder)
     if (k < 0) return 0
     const at = arena.offsetOf(position)
-    const held = runs.holdings(run)[k + 1] as number
-    const end = this.#holdings.endOf(held, at)
+    const end = this.#holdings.endOf(runs.holdings(run)[k + 1] as number, at)
     if (end === at) return 0
     const wanted = this.#wanted
-    const block = 2 * position
-    if (!wanted.take(arena.hashes[block] as number, arena.hashes[block + 1] as number)) return 0
+    const { words } = arena
+    if (!wanted.take(words[2 * position] as number, words[2 * position + 1] as number)) return 0
     const page = position >> PAGE_BITS
     const start = runs.records[run * RUN_STRIDE + START] as number
     const from = at - reader.takeBackward(page, at, at - start, wanted)
     const to = at + 1 + reader.takeForward(page, at + 1, end - at - 1, wanted)
-    // Searched for, with no other beside it: the run is evicted in no order, and each of its blocks will be asked for.
-    if (isFirstSearched && this.#isHole(run, held, from, to)) this.#holdings.densify(run)
     return this.#cut(holder, run, k, position, from, to)
   }
 
@@ -113,12 +112,18 @@ export class RunRemoval {
   #cut(holder: number, run: number, k: number, position: number, from: number, to: number): number {
     const { reader, runs } = this.#blocks
     const held = runs.holdings(run)[k + 1] as number
-    const page = position >> PAGE_BITS
+    const isHead = from === (runs.records[run * RUN_STRIDE + START] as number)
     if (to === held) {
-      if (from > (runs.records[run * RUN_STRIDE + START] as number)) {
-        this.#search.leaveEnd(holder, reader.positionNear(page, from - 1), position)
+      if (!isHead) {
+        const end = reader.positionNear(position >> PAGE_BITS, from - 1)
+        this.#search.leaveEnd(holder, end, position)
       }
-    } else if (!this.#isHole(run, held, from, to)) this.#anchorEnds(run, held, page, from, to)
+    } else if (to - from > 1 || isHead || to === this.#holdings.highOf(held)) {
+      this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
+    } else if (this.#densifyLeft > 0) {
+      // Searched for, with no other beside it: the run is evicted in no order, and each of its blocks will be asked for.
+      this.#densifyLeft -= this.#holdings.densify(run)
+    }
     return to - from - this.#holdings.cut(run, holder, k, from, to)
   }
 

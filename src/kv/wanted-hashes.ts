@@ -5,10 +5,11 @@
  */
 import { mixHash } from './anchor-table.ts'
 
-const SLOTS_MIN = 64
+const SLOTS_MIN = 1024
 
 export class WantedHashes {
-  #hashes: Uint32Array = new Uint32Array(0)
+  /** Signed, as everything here: such words are never boxed. */
+  #words: Int32Array = new Int32Array(0)
   /** Number of a hash + 1, by the hash; negative when it has been taken. */
   #slots = new Int32Array(SLOTS_MIN)
   /** Of the slots only as many are used as the event needs. */
@@ -28,10 +29,11 @@ export class WantedHashes {
     const mask = length - 1
     this.#mask = mask
     this.#shift = Math.clz32(length) + 1
-    this.#hashes = hashes
+    const words = new Int32Array(hashes.buffer, hashes.byteOffset, hashes.length)
+    this.#words = words
     this.left = count - from
     for (let k = from; k < count; k++) {
-      let slot = this.#home(hashes[2 * k] as number, hashes[2 * k + 1] as number)
+      let slot = this.#home(words[2 * k] as number, words[2 * k + 1] as number)
       while (slots[slot] !== 0) slot = (slot + 1) & mask
       slots[slot] = k + 1
     }
@@ -45,16 +47,17 @@ export class WantedHashes {
   isLeft(k: number): boolean {
     const slots = this.#slots
     const mask = this.#mask
-    let slot = this.#home(this.#hashes[2 * k] as number, this.#hashes[2 * k + 1] as number)
+    let slot = this.#home(this.#words[2 * k] as number, this.#words[2 * k + 1] as number)
     while (slots[slot] !== k + 1 && slots[slot] !== -1 - k) slot = (slot + 1) & mask
     return slots[slot] === k + 1
   }
 
+  /** Whether a hash (signed halves) is wanted. */
   has(low: number, high: number): boolean {
     return this.#find(low, high) >= 0
   }
 
-  /** Takes a hash; false when it is not wanted. */
+  /** Takes a hash (signed halves); false when it is not wanted. */
   take(low: number, high: number): boolean {
     const slot = this.#find(low, high)
     if (slot < 0) return false
@@ -65,12 +68,12 @@ export class WantedHashes {
 
   #find(low: number, high: number): number {
     const slots = this.#slots
-    const hashes = this.#hashes
+    const words = this.#words
     const mask = this.#mask
     for (let slot = this.#home(low, high); ; slot = (slot + 1) & mask) {
       const k = (slots[slot] as number) - 1
       if (k === -1) return -1
-      if (k >= 0 && hashes[2 * k] === low && hashes[2 * k + 1] === high) return slot
+      if (k >= 0 && words[2 * k] === low && words[2 * k + 1] === high) return slot
     }
   }
 }
