@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BatonError } from '../base/index.ts'
+import { refusal } from '../../test/api/refusal.ts'
 import { parseAnthropicMessages } from './anthropic-request.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { parseEmbeddingRequest } from './embedding-request.ts'
@@ -10,16 +10,6 @@ type Bound = readonly [field: string, accepted: readonly unknown[], refused: rea
 
 const EPS = 1e-6
 const U32_MAX = 4294967295
-
-function refusal(run: () => unknown): BatonError | null {
-  try {
-    run()
-    return null
-  } catch (thrown) {
-    if (thrown instanceof BatonError) return thrown
-    throw thrown
-  }
-}
 
 /** One test per field: what is at the bound and inside it is accepted, what is beyond is refused by its name. */
 function hold(bounds: readonly Bound[], parse: (field: string, value: unknown) => unknown): void {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { BatonError } from '../base/index.ts'
+import { refusal } from '../../test/api/refusal.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { parseCompletionRequest } from './completion-request.ts'
 
@@ -7,16 +7,6 @@ const chat = (fields: Record<string, unknown>) =>
   parseChatRequest({ messages: [{ role: 'user', content: 'hi' }], ...fields })
 const completion = (fields: Record<string, unknown>) =>
   parseCompletionRequest({ prompt: 'hi', ...fields })
-
-function refusal(run: () => unknown): BatonError | null {
-  try {
-    run()
-    return null
-  } catch (thrown) {
-    if (thrown instanceof BatonError) return thrown
-    throw thrown
-  }
-}
 
 const EPS = 1e-6
 const many = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value)

@@ -2,9 +2,10 @@ import { afterEach, describe, expect, it } from 'vitest'
 
 import { randomInt, seededRandom } from '../../base/index.ts'
 import type { BatonError } from '../../base/index.ts'
-import { TOKEN_EOS, createDisaggConfig } from '../../wire/index.ts'
+import { createDisaggConfig } from '../../wire/index.ts'
 import type { BoostrRouter } from '../../wire/index.ts'
 import { until } from '../../../test/until.ts'
+import { decodeStep, kvOf, singleNode } from '../../../test/wire/boostr-toy.ts'
 import { BoostrMesh } from './boostr-mesh.ts'
 import { hostBoostrDecode, hostBoostrPrefill, hostBoostrRouter } from './boostr-roles.ts'
 import type { HostedBoostr } from './boostr-roles.ts'
@@ -14,7 +15,6 @@ const DECODE = [200, 201]
 const ROUTERS = [0, 1]
 const ALL = [...PREFILL, ...DECODE, ...ROUTERS]
 const KV_MAX = 100_000
-const HEAD = 8
 const SEED = Date.now() % 1e9
 
 const meshes: BoostrMesh[] = []
@@ -22,35 +22,6 @@ const meshes: BoostrMesh[] = []
 afterEach(async () => {
   await Promise.all(meshes.splice(0).map((mesh) => mesh.close()))
 })
-
-/** A model whose next token depends on all tokens so far; its KV is those tokens. */
-function nextToken(tokens: readonly bigint[]): bigint {
-  let hash = 17n
-  for (const token of tokens) hash = (hash * 31n + token + 7n) % 1_000_003n
-  return hash % 23n === 0n ? TOKEN_EOS : hash % 1_000n
-}
-
-function singleNode(prompt: readonly bigint[], maxNewTokens: number): bigint[] {
-  const output: bigint[] = []
-  while (output.length < maxNewTokens) {
-    const token = nextToken([...prompt, ...output])
-    if (token === TOKEN_EOS) break
-    output.push(token)
-  }
-  return output
-}
-
-function kvOf(tokens: BigInt64Array): Uint8Array {
-  const kv = new Uint8Array(HEAD + tokens.byteLength)
-  kv.set(new Uint8Array(tokens.slice().buffer), HEAD)
-  return kv
-}
-
-function decodeStep(kv: Uint8Array, lastToken: bigint, position: number) {
-  const held = [...new BigInt64Array(kv.slice(HEAD).buffer)]
-  const tokens = position > held.length ? [...held, lastToken] : held
-  return { tokenId: nextToken(tokens), kv: kvOf(BigInt64Array.from(tokens)) }
-}
 
 type OnPrefill = (rank: number) => number | null
 

@@ -4,43 +4,12 @@ import type { BatonError, Clock, Random } from '../../base/index.ts'
 import { randomInt, seededRandom } from '../../base/index.ts'
 import { BoostrDecodeWorker } from './boostr-decode-worker.ts'
 import type { BoostrNode, BoostrPeers } from './boostr-link.ts'
-import { TOKEN_EOS, encodeBoostr } from './boostr-message.ts'
+import { encodeBoostr } from './boostr-message.ts'
 import type { BoostrFrame } from './boostr-message.ts'
 import { BoostrPrefillWorker } from './boostr-prefill-worker.ts'
 import { BoostrRouter } from './boostr-router.ts'
 import { createDisaggConfig } from './disagg-config.ts'
-
-/** A model whose next token depends on all tokens so far; its KV is those tokens, after a start position. */
-function nextToken(tokens: readonly bigint[]): bigint {
-  let hash = 17n
-  for (const token of tokens) hash = (hash * 31n + token + 7n) % 1_000_003n
-  return hash % 23n === 0n ? TOKEN_EOS : hash % 1_000n
-}
-
-function singleNode(prompt: readonly bigint[], maxNewTokens: number): bigint[] {
-  const output: bigint[] = []
-  while (output.length < maxNewTokens) {
-    const token = nextToken([...prompt, ...output])
-    if (token === TOKEN_EOS) break
-    output.push(token)
-  }
-  return output
-}
-
-const HEAD = 8
-
-function kvOf(tokens: BigInt64Array): Uint8Array {
-  const kv = new Uint8Array(HEAD + tokens.byteLength)
-  new DataView(kv.buffer).setUint32(0, tokens.length, true)
-  kv.set(new Uint8Array(tokens.slice().buffer), HEAD)
-  return kv
-}
-
-function decodeStep(kv: Uint8Array, lastToken: bigint, position: number) {
-  const held = [...new BigInt64Array(kv.slice(HEAD).buffer)]
-  const tokens = position > held.length ? [...held, lastToken] : held
-  return { tokenId: nextToken(tokens), kv: kvOf(BigInt64Array.from(tokens)) }
-}
+import { decodeStep, kvOf, singleNode } from '../../../test/wire/boostr-toy.ts'
 
 /** Virtual time, links that keep order and take a random time, nodes that can die. */
 class Fleet {
