@@ -132,19 +132,9 @@ export class HeldPrefixTree {
 
   /** Writes, for every slot that shares a prefix with `hashes`, how many blocks; other entries are left alone. */
   depths(hashes: Uint32Array, out: Int32Array): void {
-    let node = this.#root
-    let at = 0
-    while (at < hashes.length) {
-      const child = findChild(node, hashes, at)
-      if (child === null) return
-      const matched = matchedBlocks(child, hashes, at)
-      at += 2 * matched
-      const depth = at / 2
-      const { slots } = child
+    this.#descend(hashes, (slots, depth) => {
       for (let i = 0; i < slots.length; i++) out[slots[i] as number] = depth
-      if (matched < child.blockCount) return
-      node = child
-    }
+    })
   }
 
   /** The same as the answer of an index: the ranks and their depths as device blocks. */
@@ -152,6 +142,16 @@ export class HeldPrefixTree {
     matches.clear()
     matches.reserve(this.#slots)
     const { device } = matches
+    this.#descend(hashes, (slots, depth) => {
+      for (const slot of slots) {
+        if (device[slot] === 0) matches.add(slot)
+        device[slot] = depth
+      }
+    })
+  }
+
+  /** The nodes that share a prefix with `hashes`, from the root on: who holds each, and up to how many blocks. */
+  #descend(hashes: Uint32Array, visit: (slots: readonly number[], depth: number) => void): void {
     let node = this.#root
     let at = 0
     while (at < hashes.length) {
@@ -159,10 +159,7 @@ export class HeldPrefixTree {
       if (child === null) return
       const matched = matchedBlocks(child, hashes, at)
       at += 2 * matched
-      for (const slot of child.slots) {
-        if (device[slot] === 0) matches.add(slot)
-        device[slot] = at / 2
-      }
+      visit(child.slots, at / 2)
       if (matched < child.blockCount) return
       node = child
     }
