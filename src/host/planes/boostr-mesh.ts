@@ -128,7 +128,7 @@ export class BoostrMesh implements BoostrLink {
 
   #connect(dialled: Dialled): void {
     const { host, port } = dialled
-    const socket = dialWire(this.#options.tls, { host, port, noDelay: true }, () => {
+    const socket = dialWire(this.#options.tls, { host, port }, () => {
       socket.off('error', onError)
       this.#attach(socket, 'initiator', dialled)
     })

@@ -141,21 +141,19 @@ export class KvPeer {
     const { host, port, tls } = this.#options
     this.#connectingSinceMs = performance.now()
     const buffer = Buffer.allocUnsafeSlow(READ_BYTES)
-    const onread = {
+    const reader = {
       // Asked before every read: inside a chunk the kernel writes where the bytes belong.
       buffer: (): Uint8Array => {
         const rest = this.#wire ? this.#inlet.rest : null
         return rest !== null && rest.length > 0 ? rest : buffer
       },
-      callback: (count: number, into: Uint8Array): boolean => {
-        this.#wire?.receive(into.subarray(0, count))
-        return true
-      },
+      receive: (bytes: Uint8Array): void => this.#wire?.receive(bytes),
     }
-    const socket = dialWire(tls, { host, port, noDelay: true, onread }, () => {
+    const onConnected = (): void => {
       socket.off('error', onError)
       this.#wire = this.#createWire(socket)
-    })
+    }
+    const socket = dialWire(tls, { host, port }, onConnected, reader)
     this.#socket = socket
     const onError = (error: Error): void => this.#onLost(error.message)
     socket.once('error', onError)

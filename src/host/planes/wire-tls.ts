@@ -37,15 +37,36 @@ export function createWireServer(
   return server.on('secureConnection', onConnection)
 }
 
+/** Where a connection's bytes are read to, time after time, instead of into a fresh buffer for each read. */
+export interface WireReader {
+  readonly buffer: Uint8Array | (() => Uint8Array)
+  /** The bytes are only valid during the call. */
+  receive(bytes: Uint8Array): void
+}
+
 /** Calls back when the connection, with TLS if wanted, stands. Failures before that are 'error' events. */
 export function dialWire(
   tls: WireTls | undefined,
-  options: TcpNetConnectOpts,
+  { host, port }: { readonly host: string; readonly port: number },
   onConnected: () => void,
+  reader?: WireReader,
 ): Socket {
-  if (tls === undefined) return connect(options, onConnected)
-  // TLS has a read buffer of its own; the wire listens to 'data' then.
-  const { onread: _, ...rest } = options
-  const checkServerIdentity = (): undefined => undefined
-  return connectTls({ ...rest, ...tls, minVersion: TLS_OLDEST, checkServerIdentity }, onConnected)
+  const options: TcpNetConnectOpts = { host, port, noDelay: true }
+  if (tls !== undefined) {
+    // TLS has a read buffer of its own; the wire listens to 'data' then.
+    const checkServerIdentity = (): undefined => undefined
+    return connectTls(
+      { ...options, ...tls, minVersion: TLS_OLDEST, checkServerIdentity },
+      onConnected,
+    )
+  }
+  if (reader === undefined) return connect(options, onConnected)
+  const onread = {
+    buffer: reader.buffer,
+    callback: (count: number, into: Uint8Array): boolean => {
+      reader.receive(into.subarray(0, count))
+      return true
+    },
+  }
+  return connect({ ...options, onread }, onConnected)
 }

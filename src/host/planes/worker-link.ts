@@ -182,18 +182,16 @@ export class WorkerLink {
   #connect(): void {
     const { host, port, connectTimeoutMs, tls } = this.#options
     this.#state = 'connecting'
-    // A worker sends a small frame every few milliseconds: one buffer for all of them, not a fresh one for each.
-    const onread = {
+    // A worker sends a small frame every few milliseconds: one buffer for all of them.
+    const reader = {
       buffer: Buffer.allocUnsafeSlow(READ_BYTES),
-      callback: (count: number, into: Uint8Array): boolean => {
-        this.#wire?.receive(into.subarray(0, count))
-        return true
-      },
+      receive: (bytes: Uint8Array): void => this.#wire?.receive(bytes),
     }
-    const socket = dialWire(tls, { host, port, noDelay: true, onread }, () => {
+    const onConnected = (): void => {
       socket.off('error', onError)
       this.#wire = this.#createWire(socket)
-    })
+    }
+    const socket = dialWire(tls, { host, port }, onConnected, reader)
     this.#socket = socket
     const fail = (error: BatonError): void => {
       socket.destroy()
