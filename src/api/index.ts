@@ -26,7 +26,7 @@ export {
   modelListJson,
   modelObject,
 } from './model-list.ts'
-export { isQueryOnly } from './nvext.ts'
+export { annotationValue, isQueryOnly } from './nvext.ts'
 export { nvextJson } from './nvext-reply.ts'
 export type { WorkerSlots } from './nvext-reply.ts'
 export { openApiDocument } from './openapi.ts'

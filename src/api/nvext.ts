@@ -73,7 +73,7 @@ export const nvextSchema = z.strictObject({
 export type NvExt = z.infer<typeof nvextSchema>
 
 /** Annotations of the form `key:value`; the value of the first one with that key. */
-function annotationValue(nvext: NvExt, key: string): string | undefined {
+export function annotationValue(nvext: NvExt, key: string): string | undefined {
   const entry = nvext.annotations?.find((text) => text.startsWith(`${key}:`))
   return entry?.slice(key.length + 1)
 }

@@ -2,7 +2,7 @@
  * One request per choice: prompts × n. Each has an id of its own, and a seed of its own when there is one.
  */
 import type { GenerationOptions } from '../api/index.ts'
-import { given } from '../api/index.ts'
+import { annotationValue, given } from '../api/index.ts'
 import type { GenerateRequest, RoutingHints } from '../request/index.ts'
 import type { ModelText } from '../text/index.ts'
 import { outputBudget } from './context-window.ts'
@@ -60,7 +60,6 @@ export function workerRequests(options: WorkerRequestsOptions): GenerateRequest[
 
 /** Which recorded output a simulated engine is to give, by the annotation `output_replay_id:<key>`. */
 function replayOf({ nvext }: GenerationOptions): { outputReplayId: string } | undefined {
-  const prefix = 'output_replay_id:'
-  const annotation = nvext.annotations?.find((text) => text.startsWith(prefix))
-  return annotation === undefined ? undefined : { outputReplayId: annotation.slice(prefix.length) }
+  const outputReplayId = annotationValue(nvext, 'output_replay_id')
+  return outputReplayId === undefined ? undefined : { outputReplayId }
 }
