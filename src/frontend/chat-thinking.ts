@@ -18,9 +18,10 @@ export function chatThinkingLimit(
   prompt: PreparedPrompt,
 ): ThinkingLimit | null {
   const limit = call.nvext.max_thinking_tokens
-  const name = outputFormatOf(text, model).reasoning
   // Guided output has no thought in it.
-  if (limit === undefined || name === null || call.sampling.guided !== undefined) return null
+  if (limit === undefined || call.sampling.guided !== undefined) return null
+  const name = outputFormatOf(text, model).reasoning
+  if (name === null) return null
   const options = prompt.text === undefined ? {} : { promptText: prompt.text }
   const createParser = () => createReasoningParser(name, options)
   const first = createParser()
