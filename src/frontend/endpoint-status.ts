@@ -86,12 +86,7 @@ export function modelReply(registry: ModelRegistry, id: string, form: ModelForm)
     return jsonReply(200, form === 'openai' ? modelObject(entry) : anthropicModelObject(entry))
   }
   const asksReady = id.endsWith('/ready')
-  const name = asksReady ? id.slice(0, -'/ready'.length) : id
-  const model = asksReady ? registry.find(name) : undefined
-  if (model === undefined) {
-    registry.known(name)
-    throw new BatonError('request.not_found', `no model is called ${id}`)
-  }
+  const model = registry.known(asksReady ? id.slice(0, -'/ready'.length) : id)
   const ready = model.isReady
   const counts: Record<string, number> = {}
   for (const { mode } of model.cards) {
