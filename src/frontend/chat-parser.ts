@@ -10,6 +10,7 @@ import {
   detectOutputFormat,
 } from '../text/index.ts'
 import type { ModelText, OutputFormat, OutputParser } from '../text/index.ts'
+import { offersTools } from './prompt.ts'
 import type { PreparedPrompt } from './prompt.ts'
 import type { ServedModel } from './served-model.ts'
 
@@ -26,7 +27,7 @@ export function chatParser(
   // All of it is the answer then, and a tag inside of it is text.
   if (call.sampling.guided !== undefined) return null
   const format = outputFormatOf(text, model)
-  const looksForCalls = call.tools.length > 0 && call.toolChoice !== 'none'
+  const looksForCalls = offersTools(call)
   if (format.reasoning === null && !looksForCalls) return null
   return createOutputParser({
     reasoning: format.reasoning,
@@ -47,7 +48,7 @@ function isThinkingOff(call: ChatCall, format: OutputFormat): boolean {
 }
 
 function isForcedCall(call: ChatCall): boolean {
-  return call.tools.length > 0 && call.toolChoice !== 'none' && call.toolChoice !== 'auto'
+  return offersTools(call) && call.toolChoice !== 'auto'
 }
 
 /** What the cards say may change with the workers, so only what the model's text shows is remembered. */

@@ -42,12 +42,11 @@ export function chatPrompt(
       { data: { param: 'messages' } },
     )
   }
-  const offersTools = call.tools.length > 0 && call.toolChoice !== 'none'
   const rendered = renderChat(model.template, model.tokenizer, {
     messages: call.messages.map((message) => ({ ...message })),
     kwargs: call.templateArguments,
     addGenerationPrompt: options.addGenerationPrompt ?? true,
-    ...(offersTools ? { tools: call.tools } : {}),
+    ...(offersTools(call) ? { tools: call.tools } : {}),
   })
   const { literalRanges } = rendered
   const prepared = (tokenIds: Uint32Array): PreparedPrompt => ({
@@ -56,6 +55,11 @@ export function chatPrompt(
   })
   const elsewhere = offLoop(rendered.text, { special: true, literalRanges })
   return elsewhere?.then(prepared) ?? prepared(encodeChat(model.tokenizer, rendered))
+}
+
+/** The model is told of the tools, and calls of them are looked for. */
+export function offersTools(call: ChatCall): boolean {
+  return call.tools.length > 0 && call.toolChoice !== 'none'
 }
 
 export async function completionPrompts(
