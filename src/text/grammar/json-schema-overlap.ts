@@ -25,7 +25,7 @@ export function areDisjoint(a: unknown, b: unknown, resolve: Resolve, depth = 0)
 }
 
 /** Follows `$ref`; gives the schema that says something. */
-export type Resolve = (schema: unknown) => unknown
+type Resolve = (schema: unknown) => unknown
 
 function valuesOf(schema: Schema): readonly unknown[] | null {
   if ('const' in schema) return [schema['const']]

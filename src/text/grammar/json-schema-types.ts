@@ -1,7 +1,10 @@
 /**
  * Which types a JSON schema allows, said or implied; and which values of a list have one of them.
  */
-export type Schema = Readonly<Record<string, unknown>>
+import { isRecord } from '../json-value.ts'
+import type { JsonRecord } from '../json-value.ts'
+
+export type Schema = JsonRecord
 
 /** Keywords that speak of one type only. Without `type` the standard lets every other type pass; here it does not. */
 const TYPE_OF_KEYWORD: Readonly<Record<string, string>> = {
@@ -28,7 +31,7 @@ const TYPE_OF_KEYWORD: Readonly<Record<string, string>> = {
 }
 
 export function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isRecord(value)
 }
 
 /** Empty: any type. */
@@ -58,14 +61,14 @@ export function valuesOfTypes(values: readonly unknown[], schema: Schema): reado
   return values.filter((value) => types.some((type) => isOfType(value, type)))
 }
 
-export function isOfType(value: unknown, type: unknown): boolean {
+function isOfType(value: unknown, type: unknown): boolean {
   switch (type) {
     case 'null':
       return value === null
     case 'array':
       return Array.isArray(value)
     case 'object':
-      return typeof value === 'object' && value !== null && !Array.isArray(value)
+      return isSchema(value)
     case 'integer':
       return Number.isInteger(value)
     default:
