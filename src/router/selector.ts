@@ -10,7 +10,7 @@ import { exactRefusal, recordCandidates, recordDecision, refusalError } from './
 import type { CandidateRecord, ChoiceReason } from './decision-record.ts'
 import { openScope } from './decision-scope.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
-import { pickAtTemperature, pickOfTwo } from './pick.ts'
+import { pickAtTemperature, pickLowest, pickOfTwo } from './pick.ts'
 import { missingPin, pinnedSlot, pinOf } from './pin.ts'
 import type { Pin } from './pin.ts'
 import { RankPricing } from './rank-pricing.ts'
@@ -116,7 +116,7 @@ export class Selector {
         return this.#choose(scope, at(pickOfTwo(requests, count, random)), count, 'better of two')
       case 'least-loaded': {
         for (let i = 0; i < count; i++) this.#costs[i] = requests(i)
-        const i = pickAtTemperature(0)(this.#costs, count, random)
+        const i = pickLowest(this.#costs, count, random)
         return this.#choose(scope, at(i), count, 'fewest requests')
       }
       default:
