@@ -114,8 +114,7 @@ export class Admission {
       cachedTokens: promptTokens - uncachedTokens,
       cost: Math.max(uncachedTokens, 1),
       strictPriority: routing.strictPriority ?? 0,
-      // Below zero it is no head start; the engine is told all the same.
-      priority: Math.max(routing.priority ?? 0, 0),
+      priority: routing.priority ?? 0,
       tenant: routing.tenantId ?? '',
       pinned: pinOf(routing, phase)?.workerId ?? '',
       arrivedMs: this.#clock.nowMs(),

@@ -37,6 +37,7 @@ interface Tenant {
 
 /** Higher goes first; seconds for fcfs and lcfs, so that one priority point is one second of earlier arrival. */
 function queueScore(policyClass: PolicyClass, entry: QueueEntry): number {
+  // Below zero it is no head start; the engine is told all the same.
   const jump = Math.max(entry.priority, 0)
   const seconds = entry.arrivedMs / 1000
   switch (policyClass.queuePolicy) {
