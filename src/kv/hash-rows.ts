@@ -4,6 +4,8 @@
  * The first two words of a row are its hash, the last one is not 0 while the row is in use; what stands in a row is its
  * user's business. `rows` is replaced when the table grows: read it again after `makeRoom`.
  */
+import { mixHash } from './anchor-table.ts'
+
 export class HashRows {
   rows: Int32Array
   readonly #width: number
@@ -65,8 +67,7 @@ export class HashRows {
   }
 
   #home(low: number, high: number): number {
-    const mixed = Math.imul(low ^ Math.imul(high, 0x85ebca6b), 0x9e3779b1)
-    return (mixed >>> 7) & (this.rows.length / this.#width - 1)
+    return (mixHash(low, high) >>> 7) & (this.rows.length / this.#width - 1)
   }
 
   #grow(): void {
