@@ -3,7 +3,8 @@
  *
  * Owns: how much may be searched. Engines name ends of what they hold, which are anchored, and the points where a
  * prompt leaves another one, which are anchored when the prompt was asked for. Who sees events only has to search for
- * the latter; who gets evictions in no order, for nearly all. When that is too much, runs are made dense, and what is stored meanwhile is dense from the start.
+ * the latter; who gets evictions in no order, for nearly all. When that is too much, runs are made dense, and what is
+ * stored meanwhile is dense from the start.
  */
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
@@ -77,7 +78,6 @@ export class RunSearch {
   locate(low: number, high: number, holder: number): number {
     const position = this.lookup(low, high, holder)
     if (position >= 0 || this.#holdings.holders.sparseCount(holder) === 0) return position
-    // A prompt goes on where one was stored lately.
     return this.#scan(low, high, holder)
   }
 
