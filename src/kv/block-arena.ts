@@ -12,7 +12,7 @@ export const PAGE_MASK = PAGE_BLOCKS - 1
 
 /** Fields of a page record. `INDEX` is the number of the page within its run, from offset 0 on. */
 export const PAGE_STRIDE = 4
-export const RUN = 0
+const RUN = 0
 export const NEXT = 1
 export const PREVIOUS = 2
 export const INDEX = 3

@@ -50,7 +50,7 @@ export interface FleetReport {
   readonly workers: readonly FleetWorkerReport[]
 }
 
-export interface FleetRun {
+interface FleetRun {
   readonly requests: number
   readonly startMs: number
   readonly leftBookings: number

@@ -21,7 +21,7 @@ import type {
 import type { FleetObserver } from '../router/index.ts'
 import { traceBlocksIn } from './trace-reader.ts'
 
-export interface FleetWorkerOptions {
+interface FleetWorkerOptions {
   readonly workerId: WorkerId
   readonly mode: DisaggregationMode
   readonly config: SchedulerConfig

@@ -6,7 +6,7 @@
 import type { GenerateRequest } from '../../request/index.ts'
 import { countOf, isRecord, refuse, textOf } from './mock-arg-value.ts'
 
-export type ReplayScript = (request: GenerateRequest) => Uint32Array | undefined
+type ReplayScript = (request: GenerateRequest) => Uint32Array | undefined
 
 /** A request names its row as `extra.outputReplayId`; one that names none, or an unknown one, is not scripted. */
 export function replayScript(name: string, lines: string): ReplayScript {
