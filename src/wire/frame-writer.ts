@@ -22,11 +22,6 @@ export class FrameWriter {
     this.#view = new DataView(this.#slab.buffer)
   }
 
-  /** Bytes of finished frames that nobody has taken. */
-  get pendingBytes(): number {
-    return (this.#frame === -1 ? this.#end : this.#frame) - this.#taken
-  }
-
   /** Payload bytes of the frame that is open; 0 when none is. */
   get openBytes(): number {
     return this.#frame === -1 ? 0 : this.#end - this.#frame - HEADER_BYTES
@@ -71,20 +66,6 @@ export class FrameWriter {
   /** A safe integer, not negative. */
   u64(value: number): this {
     return this.u32(value % U32).u32(Math.floor(value / U32))
-  }
-
-  bigU64(value: bigint): this {
-    this.#reserve(8)
-    this.#view.setBigUint64(this.#end, value, true)
-    this.#end += 8
-    return this
-  }
-
-  bigI64(value: bigint): this {
-    this.#reserve(8)
-    this.#view.setBigInt64(this.#end, value, true)
-    this.#end += 8
-    return this
   }
 
   f64(value: number): this {

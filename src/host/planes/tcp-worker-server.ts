@@ -69,10 +69,6 @@ export class TcpWorkerServer implements WorkerUplink {
     return listening
   }
 
-  get connectionCount(): number {
-    return this.#connections.size
-  }
-
   /** Requests that run now, of all frontends. */
   get streamCount(): number {
     let count = 0

@@ -22,9 +22,7 @@ export interface NativeModel {
   dispose(): Promise<void>
   getTrainContextSize(): number
   tokenBos(): number
-  tokenEos(): number
   isEogToken(token: number): boolean
-  getModelDescription(): string
 }
 
 export interface NativeContext {
