@@ -9,14 +9,9 @@
  */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import {
-  formatFleetReport,
-  idealReuse,
-  parseTrace,
-  runFleet,
-  sharedPrefixWorkload,
-} from '../src/sim/index.ts'
+import { formatFleetReport, idealReuse, parseTrace, runFleet } from '../src/sim/index.ts'
 import type { FleetConfig, TraceRequest } from '../src/sim/index.ts'
+import { madeUpTrace } from './made-up-trace.ts'
 
 const { values } = parseArgs({
   options: {
@@ -39,15 +34,7 @@ function readTrace(): TraceRequest[] {
       spread: values.spread,
     })
   }
-  return sharedPrefixWorkload({
-    requests: limit,
-    groups: 64,
-    prefixBlocks: 12,
-    questionTokens: 700,
-    outputTokens: 300,
-    requestsPerSecond: 4 * Number(values.speedup),
-    seed: 1,
-  })
+  return madeUpTrace(limit, Number(values.speedup))
 }
 
 /** KV of an 8B model, over 100 Gbit/s. */

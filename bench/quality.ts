@@ -14,15 +14,10 @@
  */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import {
-  idealReuse,
-  parseTrace,
-  runFleet,
-  sharedPrefixWorkload,
-  TRACE_BLOCK_TOKENS,
-} from '../src/sim/index.ts'
+import { idealReuse, parseTrace, runFleet, TRACE_BLOCK_TOKENS } from '../src/sim/index.ts'
 import type { FleetReport, TraceRequest } from '../src/sim/index.ts'
 import type { RouterOptions } from '../src/router/index.ts'
+import { madeUpTrace } from './made-up-trace.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -52,15 +47,7 @@ function readTrace(): TraceRequest[] {
     const options = { limit, arrivalSpeedup: Number(values.speedup), spread: true }
     return parseTrace(readFileSync(path, 'utf8'), options)
   }
-  return sharedPrefixWorkload({
-    requests: Math.min(limit, 10_000),
-    groups: 64,
-    prefixBlocks: 12,
-    questionTokens: 700,
-    outputTokens: 300,
-    requestsPerSecond: 4 * Number(values.speedup),
-    seed: 1,
-  })
+  return madeUpTrace(Math.min(limit, 10_000), Number(values.speedup))
 }
 
 /**
