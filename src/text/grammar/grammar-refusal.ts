@@ -9,3 +9,8 @@ export function unsupported(what: string): BatonError {
 export function invalid(what: string): BatonError {
   return new BatonError('request.invalid_argument', what)
 }
+
+/** The same of the JSON schema as a whole. */
+export function invalidSchema(what: string): BatonError {
+  return invalid(`the JSON schema cannot be used: ${what}`)
+}

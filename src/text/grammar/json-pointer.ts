@@ -1,12 +1,10 @@
 /** What `$ref` refers to: a JSON pointer into the schema that it stands in. Other schemas are never fetched. */
-import { invalid } from './grammar-refusal.ts'
+import { invalidSchema } from './grammar-refusal.ts'
 
 /** Throws `request.invalid_argument`. */
 export function resolvePointer(root: unknown, pointer: unknown): unknown {
   if (typeof pointer !== 'string' || !/^#(\/(%[0-9a-fA-F]{2}|[^%])*)?$/.test(pointer))
-    throw invalid(
-      `the JSON schema cannot be used: '${String(pointer)}' is no pointer into the schema`,
-    )
+    throw invalidSchema(`'${String(pointer)}' is no pointer into the schema`)
   let value = root
   for (const part of decodeUriText(pointer).split('/').slice(1)) {
     const key = part.replaceAll('~1', '/').replaceAll('~0', '~')
@@ -14,8 +12,7 @@ export function resolvePointer(root: unknown, pointer: unknown): unknown {
     const isThere = typeof value === 'object' && value !== null && Object.hasOwn(value, key)
     value = isThere ? holder[key] : undefined
   }
-  if (value === undefined)
-    throw invalid(`the JSON schema cannot be used: '${pointer}' is not defined`)
+  if (value === undefined) throw invalidSchema(`'${pointer}' is not defined`)
   return value
 }
 
@@ -24,8 +21,7 @@ function decodeUriText(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch (thrown) {
-    if (thrown instanceof URIError)
-      throw invalid(`the JSON schema cannot be used: '${text}' is no pointer into the schema`)
+    if (thrown instanceof URIError) throw invalidSchema(`'${text}' is no pointer into the schema`)
     throw thrown
   }
 }

@@ -1,7 +1,7 @@
 /**
  * A JSON schema with `allOf`, and with what stands beside `$ref`, made one schema that says the same in keywords of its own.
  */
-import { invalid as refuse, unsupported } from './grammar-refusal.ts'
+import { invalidSchema, unsupported } from './grammar-refusal.ts'
 import { resolvePointer } from './json-pointer.ts'
 import { ENFORCED, isDescribing, isStore } from './json-schema-keywords.ts'
 import { listOf } from './json-schema-list.ts'
@@ -21,7 +21,7 @@ export class SchemaFlattener {
 
   /** Without `allOf`, and without anything beside `$ref`. */
   flat(given: unknown): Schema | boolean {
-    if (!isSchema(given)) throw invalid('a schema must be an object, true or false')
+    if (!isSchema(given)) throw invalidSchema('a schema must be an object, true or false')
     if (isNever(given)) return false
     for (const keyword of Object.keys(given)) {
       if (!ENFORCED.has(keyword) && !isDescribing(keyword)) throw unsupported(`'${keyword}'`)
@@ -73,8 +73,4 @@ export function isNever(schema: unknown): boolean {
   if (!isSchema(schema)) return schema === false
   const { not } = schema
   return not === true || (isSchema(not) && Object.keys(not).length === 0)
-}
-
-function invalid(what: string): Error {
-  return refuse(`the JSON schema cannot be used: ${what}`)
 }

@@ -5,7 +5,7 @@
  * others, a pattern is matched from begin to end), never wider: a keyword that cannot be enforced is refused by name.
  */
 import { BatonError } from '../../base/index.ts'
-import { invalid as refuse, unsupported } from './grammar-refusal.ts'
+import { invalidSchema, unsupported } from './grammar-refusal.ts'
 import { gbnfText, jsonRules } from './json-gbnf.ts'
 import { propertiesOf, refuseOtherNames } from './json-object-names.ts'
 import { resolvePointer } from './json-pointer.ts'
@@ -57,7 +57,7 @@ class SchemaWriter {
   /** A GBNF expression that stands alone: a rule's name or a group. */
   expression(given: unknown): string {
     if (given === true) return 'value'
-    if (given === false) throw invalid('no value is valid for it')
+    if (given === false) throw invalidSchema('no value is valid for it')
     const schema = this.#flattener.flat(given)
     if (typeof schema === 'boolean') return this.expression(schema)
     if (typeof schema['$ref'] === 'string') return this.#reference(schema['$ref'])
@@ -79,7 +79,7 @@ class SchemaWriter {
         : this.#place.inside(`${keyword}/${index}`, () => this.#flattener.both(rest, option))
       return isNever(both) ? [] : [both]
     })
-    if (options.length === 0) throw invalid(`'${keyword}' leaves no option`)
+    if (options.length === 0) throw invalidSchema(`'${keyword}' leaves no option`)
     if (keyword === 'oneOf') this.#refuseOverlap(options)
     return group(
       options.map((option, index) =>
@@ -123,7 +123,7 @@ class SchemaWriter {
       case 'null':
         return 'null'
       default:
-        throw invalid(`type ${JSON.stringify(schema['type'])} is not known`)
+        throw invalidSchema(`type ${JSON.stringify(schema['type'])} is not known`)
     }
   }
 
@@ -144,7 +144,7 @@ class SchemaWriter {
       firsts.unshift(`${pair} ${more}`)
       more = this.#rule(isRequired ? `"," ws ${pair} ${more}` : `( "," ws ${pair} )? ${more}`)
     }
-    if (properties.size > 0 && required.size === 0) firsts.push('""')
+    if (required.size === 0) firsts.push('""')
     return this.#rule(`"{" ws ${group(firsts)} "}" ws`)
   }
 
@@ -163,7 +163,7 @@ class SchemaWriter {
     if (least > 1) throw unsupported("'minProperties' above 1")
     const extra = pattern === undefined ? (schema['additionalProperties'] ?? true) : ofPattern
     if (extra === false || most === 0) {
-      if (least > 0) throw invalid('no value is valid for it')
+      if (least > 0) throw invalidSchema('no value is valid for it')
       return this.#rule('"{" ws "}" ws')
     }
     const key = this.#within('propertyNames', () =>
@@ -179,7 +179,7 @@ class SchemaWriter {
   #array(schema: Schema): string {
     const least = countBound(schema, 'minItems') ?? 0
     let most = countBound(schema, 'maxItems')
-    if (most !== undefined && most < least) throw invalid("'maxItems' is below 'minItems'")
+    if (most !== undefined && most < least) throw invalidSchema("'maxItems' is below 'minItems'")
     if (schema['uniqueItems'] === true && (most ?? Infinity) > 1) throw unsupported("'uniqueItems'")
     const { items = true } = schema
     // Before 2020 a list of schemas stood in `items`.
@@ -188,7 +188,7 @@ class SchemaWriter {
     if (places.length > 0) return this.#tuple(places, rest, least, most)
     if (rest === false) most = 0
     if (most === 0) {
-      if (least > 0) throw invalid('no value is valid for it')
+      if (least > 0) throw invalidSchema('no value is valid for it')
       return this.#rule('"[" ws "]" ws')
     }
     const item = this.#named(this.#within('items', () => this.expression(rest)))
@@ -218,7 +218,7 @@ class SchemaWriter {
   #reference(pointer: string): string {
     const known = this.#namesOfRefs.get(pointer)
     if (known !== undefined) {
-      if (this.#open.has(known)) throw invalid(`'${pointer}' refers to itself`)
+      if (this.#open.has(known)) throw invalidSchema(`'${pointer}' refers to itself`)
       return known
     }
     const name = `ref-${this.#namesOfRefs.size}`
@@ -246,7 +246,7 @@ class SchemaWriter {
   }
 
   #rule(body: string): string {
-    if (this.rules.length >= RULES_MAX) throw invalid('it is too large')
+    if (this.rules.length >= RULES_MAX) throw invalidSchema('it is too large')
     const name = `rule-${this.rules.length}`
     this.rules.push(`${name} ::= ${body}\n`)
     return name
@@ -261,7 +261,7 @@ function listed(schema: Schema): string {
   const both = merged(schema, 'const' in schema ? { const: schema['const'] } : true)
   const list = typeof both === 'boolean' ? [] : (both['enum'] ?? [])
   const values = valuesOfTypes(listOf(list, 'enum'), schema)
-  if (values.length === 0) throw invalid("'enum' leaves no value")
+  if (values.length === 0) throw invalidSchema("'enum' leaves no value")
   return group(values.map((value) => `${gbnfText(JSON.stringify(value) ?? 'null')} ws`))
 }
 
@@ -274,8 +274,4 @@ function group(options: readonly string[]): string {
   return options.length === 1 && /^[\w-]+$/.test(options[0] ?? '')
     ? (options[0] ?? '')
     : `( ${options.join(' | ')} )`
-}
-
-function invalid(what: string): BatonError {
-  return refuse(`the JSON schema cannot be used: ${what}`)
 }

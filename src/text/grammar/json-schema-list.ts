@@ -1,8 +1,8 @@
 /** A keyword's value that must be a list. */
-import { invalid } from './grammar-refusal.ts'
+import { invalidSchema } from './grammar-refusal.ts'
 
 /** Throws `request.invalid_argument`. */
 export function listOf(value: unknown, keyword: string): readonly unknown[] {
   if (Array.isArray(value)) return value as readonly unknown[]
-  throw invalid(`the JSON schema cannot be used: '${keyword}' must be a list`)
+  throw invalidSchema(`'${keyword}' must be a list`)
 }

@@ -2,7 +2,7 @@
  * Two JSON schemas that must hold at once, as one: for `allOf`, and for what stands beside `anyOf` or `$ref`.
  * What has no common form is refused by the keyword's name; `false` is the schema that nothing is valid for.
  */
-import { invalid, unsupported } from './grammar-refusal.ts'
+import { invalidSchema, unsupported } from './grammar-refusal.ts'
 import { listOf } from './json-schema-list.ts'
 import { isDescribing, isStore } from './json-schema-keywords.ts'
 import { commonTypes, isSchema, typesOf, valuesOfTypes } from './json-schema-types.ts'
@@ -118,5 +118,5 @@ function asSchema(value: unknown): Schema | false {
   if (value === true) return {}
   if (value === false) return false
   if (isSchema(value)) return value
-  throw invalid('the JSON schema cannot be used: a schema must be an object, true or false')
+  throw invalidSchema('a schema must be an object, true or false')
 }

@@ -1,5 +1,5 @@
 /** Where in a schema its reader is: for refusals, and against nesting without end. */
-import { invalid } from './grammar-refusal.ts'
+import { invalidSchema } from './grammar-refusal.ts'
 
 const DEPTH_MAX = 64
 
@@ -10,7 +10,7 @@ export class SchemaPlace {
   inside<T>(part: string, read: () => T): T {
     this.path.push(part)
     if (this.path.length > DEPTH_MAX) {
-      throw invalid(`the JSON schema cannot be used: it is nested deeper than ${DEPTH_MAX} levels`)
+      throw invalidSchema(`it is nested deeper than ${DEPTH_MAX} levels`)
     }
     const result = read()
     this.path.pop()

@@ -4,8 +4,7 @@
  */
 import { invalid, unsupported } from './grammar-refusal.ts'
 import { digit, DIGITS_MAX, INTEGER_MAX, integerBetween, naturalBetween } from './integer-gbnf.ts'
-
-type Schema = Readonly<Record<string, unknown>>
+import type { Schema } from './json-schema-types.ts'
 
 /** So many numbers are written out one by one. */
 const LISTED_MAX = 1000
