@@ -29,6 +29,10 @@ interface TokenizerJsonOptions {
 /** Names are kept in an array, so an absurd id would cost memory. */
 const TOKEN_ID_MAX = 2 ** 24
 
+function isTokenId(id: unknown): id is number {
+  return typeof id === 'number' && Number.isInteger(id) && id >= 0 && id <= TOKEN_ID_MAX
+}
+
 export function tokenizerFromJson(options: TokenizerJsonOptions): Tokenizer {
   try {
     const json = recordOf(options.json, 'tokenizer.json')
@@ -126,7 +130,7 @@ function readBpeVocabulary(model: JsonRecord, addedTokens: readonly AddedToken[]
   const ids = new Map<string, number>()
   const names: string[] = []
   for (const [name, id] of Object.entries(recordOf(model['vocab'], 'model.vocab'))) {
-    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > TOKEN_ID_MAX) {
+    if (!isTokenId(id)) {
       throw new Error(`bad id of token ${name}`)
     }
     ids.set(name, id)
@@ -148,8 +152,7 @@ function readAddedTokens(json: JsonRecord): AddedToken[] {
   return list.map((value: unknown) => {
     const token = recordOf(value, 'added token')
     const id = token['id']
-    if (typeof id !== 'number' || !Number.isInteger(id) || id < 0 || id > TOKEN_ID_MAX)
-      throw new Error('an added token without an id')
+    if (!isTokenId(id)) throw new Error('an added token without an id')
     return {
       id,
       text: textOf(token['content']),
