@@ -118,13 +118,10 @@ export function speculationOf(args: Args): Pick<SchedulerOptions, 'speculation'>
   const { aic_nextn: drafts, aic_nextn_accept_rates: rates } = args
   const { aic_mtp_seed: givenSeed = 42 } = args
   const seed = countOf('aic_mtp_seed', givenSeed, 0)
-  if (!isGiven(args, 'aic_nextn')) {
-    if (isGiven(args, 'aic_nextn_accept_rates'))
-      refuse('aic_nextn_accept_rates', rates, 'given together with aic_nextn')
-    return {}
-  }
-  if (!isGiven(args, 'aic_nextn_accept_rates'))
+  const hasDrafts = isGiven(args, 'aic_nextn')
+  if (hasDrafts !== isGiven(args, 'aic_nextn_accept_rates'))
     refuse('aic_nextn_accept_rates', rates, 'given together with aic_nextn')
+  if (!hasDrafts) return {}
   const { decode_speedup_ratio: ratio } = args
   if (ratio !== undefined && ratio !== 1) refuse('decode_speedup_ratio', ratio, '1 with aic_nextn')
   const list = typeof rates === 'string' ? rates.split(',').map(Number) : rates
