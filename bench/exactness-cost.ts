@@ -8,6 +8,7 @@ import { parseArgs } from 'node:util'
 import { workerIdOf } from '../src/base/index.ts'
 import { RequestContext } from '../src/engine/index.ts'
 import { LlamaCppEngine } from '../src/host/index.ts'
+import { median } from './load/summary.ts'
 
 const { values } = parseArgs({
   options: {
@@ -51,10 +52,6 @@ async function time(engine: LlamaCppEngine, promptTokens: number, outputTokens: 
     if (first === 0 && chunk.tokenIds.length > 0) first = performance.now() - started
   }
   return { first, all: performance.now() - started }
-}
-
-function median(numbers: number[]): number {
-  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0
 }
 
 const exact = await startEngine('exact')

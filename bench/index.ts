@@ -25,6 +25,7 @@ import { mapTree, typedArrays } from './index/subject.ts'
 import type { Subject } from './index/subject.ts'
 import { digestOf, playTrace, readTrace, splitmix64 } from './index/workload.ts'
 import type { Chains, Request } from './index/workload.ts'
+import { median } from './load/summary.ts'
 
 const WORKER_BLOCKS: Readonly<Record<number, number>> = { 8: 65_536, 64: 16_384, 1000: 8192 }
 /** Replayed on a scratch index first, so that the figures are those of a process that has run for a while. */
@@ -64,9 +65,6 @@ function checksum(subject: Subject, requests: readonly Request[], chains: Chains
   }
   return BigInt.asUintN(64, sum).toString(16).padStart(16, '0')
 }
-
-const median = (list: number[]): number =>
-  list.toSorted((a, b) => a - b)[list.length >> 1] as number
 
 function heapBytes(): number {
   ;(globalThis as { gc?: () => void }).gc?.()

@@ -7,6 +7,12 @@ export interface Summary {
   readonly mean: number
 }
 
+export const median = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
+
+/** To three digits. */
+export const rounded = (value: number): number => Number(value.toPrecision(3))
+
 export function summary(values: readonly number[]): Summary {
   const sorted = [...values].sort((a, b) => a - b)
   const at = (share: number): number =>

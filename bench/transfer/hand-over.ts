@@ -19,6 +19,7 @@ import {
   openKvTcp,
 } from '../../src/host/index.ts'
 import type { Chunk, GenerateRequest, WorkerCard } from '../../src/request/index.ts'
+import { median, rounded } from '../load/summary.ts'
 
 export interface HandOverRow {
   readonly promptTokens: number
@@ -109,12 +110,6 @@ export async function measureHandOver(rounds: number, shmDir: string): Promise<H
     await plane.close()
     for (const child of children) child.kill()
   }
-}
-
-const rounded = (value: number): number => Number(value.toPrecision(3))
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0
 }
 
 let requests = 0

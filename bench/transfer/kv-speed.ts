@@ -12,6 +12,7 @@ import { KvBlockStore } from '../../src/engine/index.ts'
 import { KvTcpClient } from '../../src/host/index.ts'
 import type { KvOffer } from '../../src/request/index.ts'
 import type { KvPullTarget } from '../../src/wire/index.ts'
+import { rounded } from '../load/summary.ts'
 import { BareReader } from './bare-reader.ts'
 import { BLOCK, MB, PIECE } from './sender.ts'
 import type { SenderAddress, ServerKind } from './sender.ts'
@@ -219,8 +220,6 @@ export async function measureKv(
   for (const client of clients) await client.close()
   return rows
 }
-
-const rounded = (value: number): number => Number(value.toPrecision(3))
 
 function quantile(values: readonly number[], share: number): number {
   const sorted = values.toSorted((a, b) => a - b)

@@ -4,6 +4,7 @@
  */
 import { workerIdOf } from '../../src/base/index.ts'
 import { TcpRequestPlane } from '../../src/host/index.ts'
+import { median, rounded } from '../load/summary.ts'
 import { BareReader } from './bare-reader.ts'
 import { STEPS, STREAMS } from './sender.ts'
 import type { SenderAddress } from './sender.ts'
@@ -62,8 +63,6 @@ export async function measureTokens(address: SenderAddress, rounds: number): Pro
   }
   bare.close()
   await plane.close()
-  const median = (numbers: number[]): number =>
-    numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? Number.NaN
   const micros = (seconds: number): number => rounded((seconds / STEPS) * 1e6)
   const own = median(taken.map((t) => t.own))
   return {
@@ -77,5 +76,3 @@ export async function measureTokens(address: SenderAddress, rounds: number): Pro
     ratioToBulk: rounded(median(taken.map((t) => t.own / t.bulk))),
   }
 }
-
-const rounded = (value: number): number => Number(value.toPrecision(3))
