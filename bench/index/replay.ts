@@ -4,6 +4,7 @@
  * Inputs are copied to a buffer of their own outside the timer, as a decoder would have made them.
  */
 import { performance } from 'node:perf_hooks'
+import { createDraw } from './draw.ts'
 import type { Subject } from './subject.ts'
 import { GROUP_BLOCKS } from './workload.ts'
 import type { Chains, Request } from './workload.ts'
@@ -34,11 +35,10 @@ export class Stretch {
   }
 }
 
-let seed = 1
+const draw = createDraw()
 function shuffle(pairs: Uint32Array): void {
   for (let i = (pairs.length >> 1) - 1; i > 0; i--) {
-    seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0
-    const j = Math.floor((seed / 4294967296) * (i + 1))
+    const j = Math.floor(draw() * (i + 1))
     for (const half of [0, 1]) {
       const kept = pairs[2 * i + half] as number
       pairs[2 * i + half] = pairs[2 * j + half] as number

@@ -7,6 +7,7 @@
 import { performance } from 'node:perf_hooks'
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
 import type { KvEvent, KvTier } from '../../src/kv/index.ts'
+import { createDraw } from './draw.ts'
 
 const BLOCKS = 5_000_000
 const PROMPT_BLOCKS = 500
@@ -20,7 +21,6 @@ interface Case {
   readonly name: string
   readonly tier: KvTier
   readonly order: 'from the end' | 'at random'
-  readonly eventBlocks: number
 }
 
 const CASES: readonly Case[] = [
@@ -28,32 +28,23 @@ const CASES: readonly Case[] = [
     name: 'device, evicted from the end',
     tier: 'device',
     order: 'from the end',
-    eventBlocks: EVENT_BLOCKS,
   },
   {
     name: 'device, evicted at random',
     tier: 'device',
     order: 'at random',
-    eventBlocks: EVENT_BLOCKS,
   },
   {
     name: 'host, every block anchored',
     tier: 'host',
     order: 'at random',
-    eventBlocks: EVENT_BLOCKS,
   },
 ]
 
-let state = 1
-function random(): number {
-  state = (Math.imul(state, 1664525) + 1013904223) >>> 0
-  return state / 4294967296
-}
-
 /** Hashes of all prompts, one after the other, and of each prompt in the order in which it is evicted. */
 function makePrompts(order: Case['order']): { stored: Uint32Array; removed: Uint32Array } {
-  state = 1
-  const stored = new Uint32Array(2 * BLOCKS).map(() => Math.floor(random() * 4294967296))
+  const draw = createDraw()
+  const stored = new Uint32Array(2 * BLOCKS).map(() => Math.floor(draw() * 4294967296))
   const removed = new Uint32Array(2 * BLOCKS)
   const size = 2 * PROMPT_BLOCKS
   for (let begin = 0; begin < stored.length; begin += size) {
@@ -62,7 +53,7 @@ function makePrompts(order: Case['order']): { stored: Uint32Array; removed: Uint
     const offsets = Array.from({ length: PROMPT_BLOCKS }, (_, i) => PROMPT_BLOCKS - 1 - i)
     if (order === 'at random') {
       for (let i = offsets.length - 1; i > 0; i--) {
-        const j = Math.floor(random() * (i + 1))
+        const j = Math.floor(draw() * (i + 1))
         const kept = offsets[i] as number
         offsets[i] = offsets[j] as number
         offsets[j] = kept
@@ -95,8 +86,8 @@ function play(what: Case, prompts: { stored: Uint32Array; removed: Uint32Array }
     const size = 2 * PROMPT_BLOCKS
     for (let begin = 0; begin < list.length; begin += size) {
       const prompt = list.subarray(begin, begin + size)
-      for (let at = 0; at < size; at += 2 * what.eventBlocks) {
-        act((begin / size) % HOLDERS, prompt.subarray(at, at + 2 * what.eventBlocks), begin + at)
+      for (let at = 0; at < size; at += 2 * EVENT_BLOCKS) {
+        act((begin / size) % HOLDERS, prompt.subarray(at, at + 2 * EVENT_BLOCKS), begin + at)
       }
     }
   }
