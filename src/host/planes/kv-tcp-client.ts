@@ -93,15 +93,10 @@ export class KvTcpClient implements KvClient {
     const address = `${host}:${port}`
     const known = this.#peers.get(address)
     if (known) return known
-    const { secret, shmDir, timing, tls } = this.#options
     const peer = new KvPeer({
       ...this.#options,
       host,
       port,
-      secret,
-      tls,
-      shmDir,
-      timing,
       onIdle: () => this.#peers.delete(address),
     })
     this.#peers.set(address, peer)

@@ -62,7 +62,6 @@ export class TcpRequestPlane implements RequestPlane {
       return
     }
     known?.close(new BatonError('transport.disconnected', 'the worker has moved'))
-    const { secret, timing, tls } = this.#options
     this.#links.set(
       workerId,
       new WorkerLink({
@@ -71,9 +70,6 @@ export class TcpRequestPlane implements RequestPlane {
         workerId,
         host,
         port,
-        secret,
-        tls,
-        timing,
         reports: this.#options,
       }),
     )
