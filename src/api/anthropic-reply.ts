@@ -1,13 +1,13 @@
 /**
  * Messages, events and errors in the words of the Anthropic API.
  */
+import { isRecord } from '../base/index.ts'
 import type { BatonError, ErrorClass } from '../base/index.ts'
 import type { FinishReason, Usage } from '../request/index.ts'
 import { clientMessage } from './client-message.ts'
 import { asciiJson, quoteJson } from './json-escape.ts'
 import type { ErrorReply } from './error-reply.ts'
 import { errorReply } from './error-reply.ts'
-import { isPlainObject } from './plain-fields.ts'
 import type { ReplyHead } from './reply-head.ts'
 import type { ToolCallReply } from './whole-reply.ts'
 
@@ -61,7 +61,7 @@ export function toolUseBlock(call: ToolCallReply): Record<string, unknown> {
 function inputOf(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text)
-    return isPlainObject(value) ? value : { value }
+    return isRecord(value) ? value : { value }
   } catch {
     return { text }
   }

@@ -1,12 +1,13 @@
 /**
  * `POST /v1/messages` and `/v1/messages/count_tokens`: schema, and the translation into a chat request.
  */
+import { isRecord } from '../base/index.ts'
 import { z } from 'zod'
 import { parseChatRequest } from './chat-request.ts'
 import type { ChatCall } from './chat-request.ts'
 import { invalid } from './generation-fields.ts'
 import { nvextSchema } from './nvext.ts'
-import { given, isPlainObject, withoutNulls } from './plain-fields.ts'
+import { given, withoutNulls } from './plain-fields.ts'
 import { checked } from './schema-check.ts'
 
 const textBlock = z.looseObject({ type: z.literal('text'), text: z.string() })
@@ -36,7 +37,7 @@ const block = z.discriminatedUnion(
 )
 
 function typeOf(input: unknown): string {
-  return isPlainObject(input) ? String(input['type']) : typeof input
+  return isRecord(input) ? String(input['type']) : typeof input
 }
 
 type Block = z.infer<typeof block>

@@ -2,8 +2,7 @@
  * Messages and tools of a chat, checked, with text parts made one text. Templates want plain strings.
  */
 import { z } from 'zod'
-import { BatonError } from '../base/index.ts'
-import { isPlainObject } from './plain-fields.ts'
+import { BatonError, isRecord } from '../base/index.ts'
 
 const TOOLS_MAX = 1536
 const FUNCTION_NAME_MAX = 96
@@ -103,7 +102,7 @@ function argumentsObject(given: string | Record<string, unknown>): unknown {
   if (typeof given !== 'string') return given
   try {
     const value: unknown = JSON.parse(given)
-    return isPlainObject(value) ? value : given
+    return isRecord(value) ? value : given
   } catch {
     return given
   }

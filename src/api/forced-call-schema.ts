@@ -1,6 +1,6 @@
 /** The JSON schema of a call that must be made: `{"name": …, "arguments": {…}}` of one of the tools. */
+import { isRecord } from '../base/index.ts'
 import type { ChatTool } from './chat-message.ts'
-import { isPlainObject } from './plain-fields.ts'
 
 export function forcedCallSchema(tools: readonly ChatTool[]): unknown {
   const isOne = tools.length === 1
@@ -28,7 +28,7 @@ const DATA = new Set(['enum', 'const', 'default', 'examples', 'example'])
 /** A schema that is put into another one refers to what is now further down. */
 function withRefsUnder(place: string, schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map((entry) => withRefsUnder(place, entry))
-  if (!isPlainObject(schema)) return schema
+  if (!isRecord(schema)) return schema
   return Object.fromEntries(
     Object.entries(schema).map(([key, value]) => {
       if (DATA.has(key)) return [key, value]

@@ -2,9 +2,8 @@
  * Fields that fix the shape of the output (`response_format`, `guided_*`): schema, and what the engine is told.
  */
 import { z } from 'zod'
-import { BatonError } from '../base/index.ts'
+import { BatonError, isRecord } from '../base/index.ts'
 import type { GuidedDecoding } from '../request/index.ts'
-import { isPlainObject } from './plain-fields.ts'
 
 const GRAMMAR_NESTING_MAX = 500
 
@@ -74,7 +73,7 @@ function jsonSchemaOf(value: GuidedFields['guided_json']): GuidedDecoding | unde
   if (typeof value !== 'string') return schemaOrJson(value, 'guided_json')
   try {
     const schema: unknown = JSON.parse(value)
-    if (isPlainObject(schema)) return schemaOrJson(schema, 'guided_json')
+    if (isRecord(schema)) return schemaOrJson(schema, 'guided_json')
   } catch (cause) {
     throw refused('guided_json', 'is a text that is not JSON', cause)
   }

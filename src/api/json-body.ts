@@ -2,8 +2,7 @@
  * The bytes of a request as JSON, read leniently: raw control characters inside strings and broken UTF-8 are accepted,
  * because clients send them. 64-bit ids keep every digit.
  */
-import { BatonError } from '../base/index.ts'
-import { isPlainObject } from './plain-fields.ts'
+import { BatonError, isRecord } from '../base/index.ts'
 
 const utf8 = new TextDecoder()
 
@@ -24,7 +23,7 @@ export function readJsonObject(
   }
   if (body.length > SMALL_BYTES) refuseUnwieldy(body)
   const value = parseLenient(body)
-  if (isPlainObject(value)) return value
+  if (isRecord(value)) return value
   throw new BatonError('request.invalid_argument', 'the JSON body must be an object')
 }
 

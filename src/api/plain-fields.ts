@@ -23,7 +23,3 @@ export function withoutNulls(body: Readonly<Record<string, unknown>>): Record<st
   }
   return out
 }
-
-export function isPlainObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}

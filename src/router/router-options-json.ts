@@ -2,7 +2,7 @@
  * Router options from a file: Baton's own names, and the names of Dynamo's `KvRouterConfig` for whoever has such a file
  * already. An unknown name or a value that does not work is `config.invalid` and named by its path in the file.
  */
-import { BatonError } from '../base/index.ts'
+import { BatonError, isRecord } from '../base/index.ts'
 import { objectionTo, ROUTER_OPTION_TABLE } from './router-option-table.ts'
 import type { RouterOptions } from './router-config.ts'
 
@@ -41,7 +41,7 @@ const NULLABLE_GROUPS: ReadonlySet<string> = new Set(['topology'])
 
 /** Throws `config.invalid`, naming the option. */
 export function parseRouterOptions(json: unknown): RouterOptions {
-  if (!isObject(json)) {
+  if (!isRecord(json)) {
     throw new BatonError('config.invalid', 'router options must be names with values')
   }
   const options: Record<string, unknown> = {}
@@ -90,7 +90,7 @@ function checked(path: string, name: string, value: unknown): unknown {
 }
 
 function checkGroup(prefix: string, name: string, value: unknown): void {
-  if (!isObject(value)) throw invalid(name, 'must be a group of options')
+  if (!isRecord(value)) throw invalid(name, 'must be a group of options')
   for (const [key, inner] of Object.entries(value)) {
     checked(`${prefix}${key}`, `${name}.${key}`, inner)
   }
@@ -115,9 +115,5 @@ function invalid(name: string, what: string): BatonError {
 
 /** A group may stand beside names of the field that lead into it. */
 function merged(before: unknown, value: unknown): unknown {
-  return isObject(before) && isObject(value) ? { ...before, ...value } : value
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isRecord(before) && isRecord(value) ? { ...before, ...value } : value
 }

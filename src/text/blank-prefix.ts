@@ -2,7 +2,7 @@
  * How a SentencePiece-like `tokenizer.json` turns blanks into `▁`: an older one does it in the normalizer, a newer one
  * in the pre-tokenizer.
  */
-import { isRecord } from './json-value.ts'
+import { isRecord } from '../base/index.ts'
 import type { BlankPrefix } from './spm-tokenizer.ts'
 
 /** Null: the file does something else as well, or does not do this. */

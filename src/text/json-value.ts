@@ -1,9 +1,7 @@
 /** Reading values of unknown shape from a model's JSON files, with errors that name the place. */
-export type JsonRecord = Readonly<Record<string, unknown>>
+import { isRecord } from '../base/index.ts'
 
-export function isRecord(value: unknown): value is JsonRecord {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
+export type JsonRecord = Readonly<Record<string, unknown>>
 
 export function recordOf(value: unknown, place: string): JsonRecord {
   if (!isRecord(value)) throw new Error(`${place} is not an object`)

@@ -2,11 +2,12 @@
  * Any `tokenizer.json` that is not byte-level BPE (Unigram, WordPiece, SentencePiece-like BPE with byte fallback), on
  * the library's models. Added tokens are found by our own code, so that user text cannot become a control token.
  */
+import { isRecord } from '../base/index.ts'
 import { AddedTokenFinder } from './added-token-finder.ts'
 import { decodeTokens, wellFormed } from './decode-tokens.ts'
 import { libraryPipeline } from './hugging-face-library.ts'
 import type { LibraryPipeline } from './hugging-face-library.ts'
-import { isRecord, recordOf } from './json-value.ts'
+import { recordOf } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { TokenBuffer } from './token-buffer.ts'
 import type { TokenizerRoles } from './tokenizer-roles.ts'

@@ -2,8 +2,7 @@
  * The same messages in the forms that templates ask for. Clients send the arguments of earlier calls as JSON text and
  * no content beside them; some templates want values, some an empty text, some want a list of tools even if there are none.
  */
-import { BatonError } from '../base/index.ts'
-import { isRecord } from './json-value.ts'
+import { BatonError, isRecord } from '../base/index.ts'
 
 export interface ChatMessage {
   readonly role: string

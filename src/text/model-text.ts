@@ -2,11 +2,12 @@
  * Everything of a model that the frontend needs to speak its language: tokenizer, chat template, context length and
  * the ids that end the output. Built from values; who reads the files is the host's business.
  */
+import { isRecord } from '../base/index.ts'
 import { ChatTemplate } from './chat-template.ts'
 import { ggufNumber } from './gguf-metadata.ts'
 import type { GgufMetadata } from './gguf-metadata.ts'
 import { tokenizerFromGguf } from './gguf-tokenizer.ts'
-import { isRecord, nameOfToken } from './json-value.ts'
+import { nameOfToken } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { tokenizerFromJson } from './tokenizer-json.ts'
 import type { Tokenizer } from './tokenizer.ts'

@@ -2,9 +2,9 @@
  * A `tokenizer.json` (with its `tokenizer_config.json`) as a `Tokenizer`. Byte-level BPE and SentencePiece-like BPE,
  * which most models have, run on our own code; every other kind is left to the library.
  */
-import { BatonError } from '../base/index.ts'
+import { BatonError, isRecord } from '../base/index.ts'
 import { ByteLevelBpe } from './byte-level-bpe.ts'
-import { isRecord, nameOfToken, recordOf, textOf } from './json-value.ts'
+import { nameOfToken, recordOf, textOf } from './json-value.ts'
 import type { JsonRecord } from './json-value.ts'
 import { LibraryTokenizer } from './library-tokenizer.ts'
 import type { TokenizerRoles } from './tokenizer-roles.ts'

@@ -3,7 +3,7 @@
  *
  * The prompt goes as raw little-endian numbers, because it is what is long; everything else is small and plain.
  */
-import { BatonError } from '../base/index.ts'
+import { BatonError, isRecord } from '../base/index.ts'
 import type { GenerateRequest } from '../request/index.ts'
 import { REQUEST_BYTES_MAX } from './frame-limits.ts'
 import type { FrameWriter } from './frame-writer.ts'
@@ -75,10 +75,6 @@ export function isKvOffer(value: unknown): boolean {
   )
   const keys = value['blockKeys']
   return texts && numbers && keys instanceof Uint32Array && keys.length % 2 === 0
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isNumberList(value: unknown): boolean {

@@ -4,7 +4,8 @@
  * A part that could have no effect (a bandwidth of a tier that is not there, a fraction of an unknown memory) is
  * refused by name: a simulation that silently leaves something out is worse than none.
  */
-import { countOf, flagOf, isRecord, numberOf, numbersOf, oneOf, refuse } from './mock-arg-value.ts'
+import { isRecord } from '../../base/index.ts'
+import { countOf, flagOf, numberOf, numbersOf, oneOf, refuse } from './mock-arg-value.ts'
 import type { OffloadDirection, OffloadOptions } from './offload-config.ts'
 import type { SchedulerOptions, SglangOptions } from './scheduler-config.ts'
 import type { SimEngineOptions } from './sim-options.ts'

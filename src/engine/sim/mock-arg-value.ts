@@ -11,10 +11,6 @@ export function refuse(name: string, value: unknown, wanted: string): never {
   })
 }
 
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 export function textOf(name: string, value: unknown): string {
   return typeof value === 'string' && value !== '' ? value : refuse(name, value, 'a text')
 }

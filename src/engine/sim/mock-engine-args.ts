@@ -5,9 +5,9 @@
  * to the router, what is not modelled. Two are Baton's own, because a name is needed for them: `timing`, and the
  * memory sizes that a fraction is of.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, isRecord } from '../../base/index.ts'
 import { parseDisaggregationMode } from '../../request/index.ts'
-import { countOf, flagOf, isRecord, numberOf, oneOf, refuse, textOf } from './mock-arg-value.ts'
+import { countOf, flagOf, numberOf, oneOf, refuse, textOf } from './mock-arg-value.ts'
 import {
   BROADCAST_ARGS,
   broadcastOf,

@@ -4,7 +4,8 @@
  * Five arrays: `prefill_isl` and `prefill_ttft_ms` (new prompt tokens → ms), `decode_active_kv_tokens` and
  * `decode_context_length` (the axes) and `decode_itl` (rows by columns → ms).
  */
-import { isRecord, numbersOf, refuse } from './mock-arg-value.ts'
+import { isRecord } from '../../base/index.ts'
+import { numbersOf, refuse } from './mock-arg-value.ts'
 import type { SimTimingOptions } from './sim-timing.ts'
 
 const NAMES = [

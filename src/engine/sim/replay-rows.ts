@@ -3,8 +3,9 @@
  *
  * `{"output_replay_id": "a", "output_length": 2, "output_token_ids": [5, 6]}`; a key may stand there once.
  */
+import { isRecord } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
-import { countOf, isRecord, refuse, textOf } from './mock-arg-value.ts'
+import { countOf, refuse, textOf } from './mock-arg-value.ts'
 
 type ReplayScript = (request: GenerateRequest) => Uint32Array | undefined
 

@@ -1,7 +1,8 @@
 /**
  * `timing` as JSON: polynomials, or tables, in the words of `SimTimingOptions`.
  */
-import { isRecord, numbersOf, oneOf, refuse } from './mock-arg-value.ts'
+import { isRecord } from '../../base/index.ts'
+import { numbersOf, oneOf, refuse } from './mock-arg-value.ts'
 import type { SimTimingOptions } from './sim-timing.ts'
 
 type Args = Readonly<Record<string, unknown>>

@@ -1,7 +1,7 @@
 /**
  * Which types a JSON schema allows, said or implied; and which values of a list have one of them.
  */
-import { isRecord } from '../json-value.ts'
+import { isRecord } from '../../base/index.ts'
 import type { JsonRecord } from '../json-value.ts'
 
 export type Schema = JsonRecord

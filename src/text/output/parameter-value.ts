@@ -1,5 +1,5 @@
 /** Values that a format writes without quotes: the tool's schema says which of them are text. */
-import { isRecord } from '../json-value.ts'
+import { isRecord } from '../../base/index.ts'
 import { isJson } from './is-json.ts'
 import type { OfferedTool } from './output-event.ts'
 
