@@ -3,6 +3,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { BatonError } from '../base/index.ts'
+import { isLoopback } from '../host/index.ts'
 import type { WireTls } from '../host/index.ts'
 import type { ServeConfig } from './serve-config.ts'
 
@@ -26,11 +27,9 @@ export function wireSecurity(
   return { ...secret, tls }
 }
 
-const LOOPBACK = /^(127\.|::1$|localhost$)/
-
 /** What to say when other machines can reach a port of the fleet and nothing guards it; null when all is well. */
 export function openWireWarning(address: string, { secret, tls }: WireSecurity): string | null {
-  if (LOOPBACK.test(address) || secret !== undefined || tls !== undefined) return null
+  if (isLoopback(address) || secret !== undefined || tls !== undefined) return null
   return (
     `baton: warning: ${address} can be reached from other machines and nothing guards it: whoever connects can send ` +
     'requests and read KV. Set BATON_WIRE_SECRET, or --tls-cert, --tls-key and --tls-ca.'

@@ -13,6 +13,7 @@ import { BatonError } from '../base/index.ts'
 import type { HttpReply, HttpRequest } from '../frontend/index.ts'
 import type { Worker } from '../worker/index.ts'
 import { HttpServer } from './http-server.ts'
+import { isLoopback } from './loopback.ts'
 
 interface WorkerAdminOptions {
   readonly worker: Worker
@@ -24,14 +25,13 @@ interface WorkerAdminOptions {
   readonly onFault: (error: unknown) => void
 }
 
-const LOOPBACK = /^(127\.|::1$|localhost$)/
 const BODY_BYTES_MAX = 1024 * 1024
 const CONTROL = '/engine/control/'
 
 /** Rejects with `config.invalid` when commands would be open to everybody, `host.address_in_use` when the port is taken. */
 export async function listenWorkerAdmin(options: WorkerAdminOptions): Promise<HttpServer> {
   const { host, port, token, onFault } = options
-  if (token === undefined && !LOOPBACK.test(host)) {
+  if (token === undefined && !isLoopback(host)) {
     throw new BatonError(
       'config.invalid',
       `the admin port of a worker on ${host} needs a token: anybody could drain it`,
