@@ -61,7 +61,7 @@ export class BoostrMesh implements BoostrLink {
   /** Rank → its connection, once it has said who it is. */
   readonly #byRank = new Map<number, WireSocket>()
   readonly #dialled: Dialled[] = []
-  readonly #waiting: { readonly rank: number; readonly resolve: () => void }[] = []
+  #waiting: { readonly rank: number; readonly resolve: () => void }[] = []
   #closing: Promise<void> | null = null
 
   private constructor(server: Server, options: BoostrMeshOptions) {
@@ -196,6 +196,7 @@ export class BoostrMesh implements BoostrLink {
     }
     this.#node.peerBack?.(rank)
     for (const waiting of this.#waiting) if (waiting.rank === rank) waiting.resolve()
+    this.#waiting = this.#waiting.filter((waiting) => waiting.rank !== rank)
   }
 
   async #close(): Promise<void> {
