@@ -62,11 +62,6 @@ export class LocalRequestPlane implements RequestPlane {
     this.#reports.onDisconnected?.(workerId, reason)
   }
 
-  /** Replies under way at a worker. */
-  streamCount(workerId: WorkerId): number {
-    return this.#workers.get(workerId)?.replies.size ?? 0
-  }
-
   send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle {
     const worker = this.#workers.get(workerId)
     if (!worker) {

@@ -100,11 +100,6 @@ export class TcpRequestPlane implements RequestPlane {
     return this.#links.get(workerId)?.state === 'ready'
   }
 
-  /** Replies under way at a worker. */
-  streamCount(workerId: WorkerId): number {
-    return this.#links.get(workerId)?.streamCount ?? 0
-  }
-
   send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle {
     const link = this.#links.get(workerId)
     if (link) return link.send(request, sink)
