@@ -98,10 +98,6 @@ export class WorkerLink {
     return this.#options.port
   }
 
-  get streamCount(): number {
-    return this.#streams.size
-  }
-
   send(request: GenerateRequest, sink: ReplySink): RequestHandle {
     const refusal = this.#refusal()
     const streamId = refusal ? undefined : this.#streams.add(sink)
