@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startServer } from '../test/running-server.ts'
+import { BundleSources } from './load/bundle-sources.ts'
 import { measure, printRow } from './load/measure.ts'
 import { WORKLOADS } from './load/workloads.ts'
 
@@ -25,7 +26,12 @@ interface CpuProfile {
   readonly startTime: number
   readonly nodes: readonly {
     readonly id: number
-    readonly callFrame: { readonly functionName: string; readonly url: string }
+    readonly callFrame: {
+      readonly functionName: string
+      readonly url: string
+      readonly lineNumber: number
+      readonly columnNumber: number
+    }
   }[]
   readonly samples: readonly number[]
   readonly timeDeltas: readonly number[]
@@ -34,12 +40,19 @@ interface CpuProfile {
 const MODULE_LOADING =
   /compileSourceTextModule|wrapSafe|openFileHandle|cjs\/loader|esm\/|realpath|internalModuleStat/
 
-function placeOf(name: string, url: string): string {
+type CallFrame = CpuProfile['nodes'][number]['callFrame']
+
+const sources = new BundleSources()
+
+function placeOf({ functionName: name, url: built, lineNumber, columnNumber }: CallFrame): string {
+  const url = sources.sourceOf(built, lineNumber, columnNumber) ?? built
   if (/^write(Latin1String|Utf8String|Buffer|v)$/.test(name)) return 'socket: write system call'
   if (name === '(garbage collector)') return 'garbage collector'
   const library = /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1]
   if (library !== undefined) return `library ${library}`
-  if (url.includes('/dist/')) return `room ${/\/dist\/([a-z]+)\//.exec(url)?.[1] ?? 'host'}`
+  const room = /(?:^|\/)src\/([a-z]+)\//.exec(url)?.[1]
+  if (room !== undefined) return `room ${room}`
+  if (url.includes('/dist/')) return 'bundle, of no room'
   if (/_http|http/.test(url)) return 'node: http'
   if (/net|stream/.test(url)) return 'node: sockets and streams'
   if (MODULE_LOADING.test(`${name} ${url}`)) return 'loading modules'
@@ -58,7 +71,7 @@ function byPlace(profile: CpuProfile, fromMs: number, toMs: number): Map<string,
     const frame = frames.get(id)
     if (frame === undefined || atMicros < fromMs * 1000 || atMicros > toMs * 1000) continue
     if (frame.functionName === '(idle)') continue
-    const place = placeOf(frame.functionName, frame.url)
+    const place = placeOf(frame)
     sums.set(place, (sums.get(place) ?? 0) + delta)
   }
   return sums

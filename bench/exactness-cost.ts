@@ -7,7 +7,7 @@
 import { parseArgs } from 'node:util'
 import { workerIdOf } from '../src/base/index.ts'
 import { RequestContext } from '../src/engine/index.ts'
-import { LlamaCppEngine } from '../src/host/index.ts'
+import { LlamaCppEngine } from '../src/llamacpp/index.ts'
 import { median } from './load/summary.ts'
 
 const { values } = parseArgs({

@@ -6,7 +6,6 @@
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { request } from 'undici'
 import { startServer } from '../test/running-server.ts'
 import type { RunningServer } from '../test/running-server.ts'
 import { measure, microsPerToken, printRow, startBareServer } from './load/measure.ts'
@@ -31,7 +30,7 @@ const SIM = [...SIM_COMMON, '--aggregated', '1']
 const SIM_APART = [...SIM_COMMON, '--prefill', '1', '--decode', '1']
 
 async function eventLoopDelayMs(server: RunningServer): Promise<number> {
-  const text = await (await request(`${server.url}/metrics`)).body.text()
+  const text = await (await fetch(`${server.url}/metrics`)).text()
   return Number(/^baton_frontend_event_loop_delay_p99_seconds (\S+)/m.exec(text)?.[1] ?? 0) * 1000
 }
 
@@ -61,7 +60,7 @@ async function runAll(
 async function sendLongPrompts(server: RunningServer, signal: AbortSignal): Promise<number> {
   let answered = 0
   for (let index = 0; !signal.aborted; index++) {
-    const reply = await request(`${server.url}/v1/completions`, {
+    const reply = await fetch(`${server.url}/v1/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -70,8 +69,8 @@ async function sendLongPrompts(server: RunningServer, signal: AbortSignal): Prom
         max_tokens: 1,
       }),
     })
-    await reply.body.text()
-    if (reply.statusCode === 200) answered += 1
+    await reply.text()
+    if (reply.status === 200) answered += 1
   }
   return answered
 }

@@ -5,6 +5,7 @@
  *     [--event-blocks N] [--removal descending|ascending|random] [--no-find] [--requests N] [--map-requests N]
  *     [--beside MODULE] [--verify] [--repeat N] [--best]
  *   node --expose-gc --import tsx bench/index.ts --stall
+ *   node --expose-gc --import tsx bench/index.ts --loads short,one,random,holders (or all)
  *
  * TRACE: lines of `{"hash_ids": [...]}`; each id is 32 blocks. block-ops = blocks queried + stored + removed.
  * `--best` takes for every single request its fastest round, instead of the median of whole rounds: for a machine
@@ -13,11 +14,13 @@
  *   about a microsecond per block; the index gets the same ones once more for the ratio.
  * `--beside` names a module that exports `createSubject(workers)`, see `Subject`: another index, in turns with this one.
  * `--verify` prints the digest of all decisions and the checksum of all scores (slow).
+ * `--loads` plays short chains, one-block events, removals of single blocks in no order, many holders of one prefix.
  * `--stall` prints the longest single call while an index of 5 M blocks is filled and emptied.
  */
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
+import { measureLoads } from './index/loads.ts'
 import { fastest, replay, rowOf, Stretch } from './index/replay.ts'
 import type { Figures } from './index/replay.ts'
 import { measureStalls } from './index/stall.ts'
@@ -46,6 +49,7 @@ const { values: flags, positionals } = parseArgs({
     'no-find': { type: 'boolean', default: false },
     verify: { type: 'boolean', default: false },
     stall: { type: 'boolean', default: false },
+    loads: { type: 'string' },
   },
 })
 const options = {
@@ -165,5 +169,6 @@ async function benchTrace(tracePath: string): Promise<void> {
 
 const [tracePath] = positionals
 if (flags.stall) measureStalls(Number(flags.repeat))
+else if (flags.loads !== undefined) measureLoads(flags.loads)
 else if (tracePath !== undefined) await benchTrace(tracePath)
 else throw new Error('usage: bench/index.ts TRACE [flags], see its head')

@@ -8,7 +8,6 @@
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { request } from 'undici'
 import { startServer } from '../test/running-server.ts'
 import { summary } from './load/summary.ts'
 import type { Summary } from './load/summary.ts'
@@ -46,7 +45,7 @@ async function stream(
   onGap: (ms: number) => void,
 ): Promise<void> {
   while (!signal.aborted) {
-    const reply = await request(`${url}/v1/chat/completions`, {
+    const reply = await fetch(`${url}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -60,8 +59,8 @@ async function stream(
       signal,
     })
     let last = 0
-    for await (const bytes of reply.body) {
-      const events = String(bytes).split('data: ').length - 1
+    for await (const bytes of reply.body ?? []) {
+      const events = Buffer.from(bytes).toString().split('data: ').length - 1
       const now = performance.now()
       if (last > 0 && events > 0) onGap((now - last) / events)
       last = now
@@ -78,7 +77,7 @@ async function prompts(
   const everyMs = Number(values['every-ms'])
   for (let index = 0; !signal.aborted; index++) {
     const startedAt = performance.now()
-    const reply = await request(`${url}/v1/completions`, {
+    const reply = await fetch(`${url}/v1/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
@@ -89,7 +88,7 @@ async function prompts(
       }),
       signal,
     })
-    await reply.body.text()
+    await reply.text()
     const tookMs = performance.now() - startedAt
     onTtft(tookMs)
     await new Promise((resolve) => setTimeout(resolve, Math.max(0, everyMs - tookMs)))

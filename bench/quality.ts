@@ -1,5 +1,5 @@
 /**
- * How good are the router's decisions? One trace, every way of choosing a worker, with room for all of its KV and with
+ * How good are the router's decisions? One trace, every way of choosing a worker, with memory for all of its KV and with
  * far too little: the real router in front of simulated workers, in virtual time. Prints one table.
  *
  *   npx tsx bench/quality.ts conversation_trace.jsonl [--limit 3000] [--workers 8] [--speedup 1] [--ample 262144]
@@ -14,6 +14,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
+import { settle } from '../src/os/index.ts'
 import { idealReuse, parseTrace, runFleet, TRACE_BLOCK_TOKENS } from '../src/sim/index.ts'
 import type { FleetReport, TraceRequest } from '../src/sim/index.ts'
 import type { RouterOptions } from '../src/router/index.ts'
@@ -123,7 +124,7 @@ for (const memory of ['ample', 'scarce'] as const) {
   )
   print('|---|---|---|---|---|---|---|')
   for (const mode of values.modes.split(',')) {
-    const report = runFleet({
+    const report = await runFleet({
       workers: [
         {
           mode: 'agg',
@@ -132,8 +133,14 @@ for (const memory of ['ample', 'scarce'] as const) {
         },
       ],
       trace,
-      router: { ...extra, mode: mode as NonNullable<RouterOptions['mode']> },
+      router: {
+        ...extra,
+        mode: mode as NonNullable<RouterOptions['mode']>,
+        // Everybody waits: a refused request would make the others look faster.
+        deadlines: { overloadWaitMs: 0, queueMs: 0, ...extra.deadlines },
+      },
       goal: GOAL,
+      settle,
       eventDelayMs: Number(values['event-delay']),
     })
     all[`${memory} ${mode}`] = report

@@ -1,12 +1,12 @@
 /**
  * How fast KV and tokens move between two processes of this machine, each beside a bare baseline of the same run.
  *
- *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5] [--only kv|tokens|hand-over] [--kind tcp] [--shm-dir /dev/shm]
+ *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5] [--only kv|tokens|hand-over] [--kind tcp]
  *
- * KV: pulls of 1 MB … 1 GB in blocks of 1 MB by `tcp` and by `shm`, against a bare socket that moves the same bytes in
+ * KV: pulls of 1 MB … 1 GB in blocks of 1 MB, against a bare socket that moves the same bytes in
  * the same pieces and reads them straight into memory of the same kind, and against memcpy (`transfer/kv-speed.ts`).
  * Blocks go into the store that engines have, which uses memory again; `fresh` is with memory that the process has never
- * touched; `checked` has the checksum that is made between machines, with the sender's part known from before, or `new`.
+ * touched; `checked` has the checksums that are on by default (`--kv-checksums`), with the sender's part known from before, or `new`.
  * Tokens: TOKENS frames of 64 streams from worker to sink, against the same bytes through a bare socket.
  * Hand-over: on the real engine, what lies between the end of the prefill and the first token of the decode worker.
  */
@@ -28,18 +28,15 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '5' },
     sender: { type: 'boolean', default: false },
     worker: { type: 'string' },
-    shm: { type: 'string', default: '' },
     only: { type: 'string', default: '' },
     kind: { type: 'string', default: '' },
-    'shm-dir': { type: 'string', default: '/dev/shm' },
   },
 })
 
 const rounds = Number(values.rounds)
-const shmDir = values['shm-dir']
 
 async function withSender<T>(measure: (address: SenderAddress) => Promise<T>): Promise<T> {
-  const args = ['--import', 'tsx', fileURLToPath(import.meta.url), '--sender', '--shm-dir', shmDir]
+  const args = ['--import', 'tsx', fileURLToPath(import.meta.url), '--sender']
   const sender = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   try {
     for await (const line of createInterface({ input: sender.stdout })) {
@@ -55,20 +52,16 @@ async function main(): Promise<void> {
   const all: Record<string, readonly object[]> = {}
   const isWanted = (name: string): boolean => values.only === '' || values.only === name
   await withSender(async (address) => {
-    if (isWanted('kv')) all['kv'] = await measureKv(address, { rounds, kind: values.kind, shmDir })
+    if (isWanted('kv')) all['kv'] = await measureKv(address, { rounds, kind: values.kind })
     if (isWanted('tokens')) all['tokens'] = [await measureTokens(address, rounds)]
   })
   if (isWanted('hand-over')) {
-    const [bySocket, byMemory] = [
-      await measureHandOver(rounds, ''),
-      await measureHandOver(rounds, shmDir),
-    ]
-    all['handOver'] = [...bySocket, ...byMemory]
+    all['handOver'] = await measureHandOver(rounds)
   }
   for (const table of Object.values(all)) console.table(table)
   if (values.json) writeFileSync(values.json, JSON.stringify(all, null, 2))
 }
 
 if (values.worker === 'prefill' || values.worker === 'decode') {
-  await runHandOverWorker(values.worker, values.shm)
-} else await (values.sender ? runSender(shmDir) : main())
+  await runHandOverWorker(values.worker)
+} else await (values.sender ? runSender() : main())

@@ -54,8 +54,7 @@ await Promise.all(workers.map((worker) => worker.start()))
 const http = await HttpServer.listen({
   host: '127.0.0.1',
   port: 0,
-  handle: (request) => frontend.handle(request),
-  refuse: (request, error) => frontend.refuse(request, error),
+  open: (head) => frontend.open(head),
   onFault,
 })
 const reply = await fetch(`http://127.0.0.1:${http.port}/v1/chat/completions`, {

@@ -1,7 +1,7 @@
 /**
  * A whole engine: it says the prompt backwards, one token every few milliseconds.
  *
- * In a project of your own the import is `baton-llm/engine`.
+ * In a project of your own the import is `baton-llm/engine`, and `baton serve --engine ./engine.js` runs it.
  */
 import { BatonError, finishChunk, tokenChunk, usageOf } from '../src/engine/index.ts'
 import type { Chunk, Engine, EngineConfig, GenerateContext } from '../src/engine/index.ts'

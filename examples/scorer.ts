@@ -11,8 +11,9 @@ import type { Filter, Scorer } from '../src/router/index.ts'
 /** Kilowatts by rack, from wherever you measure them. Costs are in KV blocks; lower wins. */
 const power: Readonly<Record<string, number>> = { north: 38, south: 21 }
 const sparePower: Scorer = {
-  name: 'spare power',
-  score: ({ card }) => ((power[card.topology?.['rack'] ?? ''] ?? 0) > 30 ? 25 : 0),
+  name: 'spare-power',
+  unit: 'blocks',
+  of: ({ card }) => ((power[card.topology?.['rack'] ?? ''] ?? 0) > 30 ? 25 : 0),
 }
 const notUnderRepair: Filter = ({ card }) =>
   card.taints?.includes('repair') ? 'under repair' : null
@@ -50,8 +51,8 @@ const request = {
   routing: {},
 }
 const { record } = router.select({ request, phase: 'aggregated', queuedMs: 0 })
-for (const { workerId, cost, extra } of record.candidates) {
-  console.log(`worker ${workerId}: cost ${cost} blocks, of which ${extra} for power`)
+for (const { workerId, cost, terms } of record.candidates) {
+  console.log(`worker ${workerId}: cost ${cost} blocks, of which ${terms['spare-power']} for power`)
 }
 for (const { workerId, reason } of record.excluded) console.log(`worker ${workerId}: ${reason}`)
 console.log(record.outcome)

@@ -1,5 +1,5 @@
 /**
- * Compiles scripts/xxh3/xxh3.as to WebAssembly and writes it, as base64, to src/kv/xxh3-wasm.generated.ts.
+ * Compiles scripts/xxh3/xxh3.as to WebAssembly and writes it, as base64, to src/kv/hash/xxh3-wasm.generated.ts.
  *
  * Run by hand after the source has changed (`npx tsx scripts/build-xxh3.ts`); a test compiles anew and compares.
  */
@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { main as compile } from 'assemblyscript/asc'
 
 const SOURCE = fileURLToPath(new URL('./xxh3/xxh3.as', import.meta.url))
-const TARGET = fileURLToPath(new URL('../src/kv/xxh3-wasm.generated.ts', import.meta.url))
+const TARGET = fileURLToPath(new URL('../src/kv/hash/xxh3-wasm.generated.ts', import.meta.url))
 const FLAGS = ['-O3', '--noAssert', '--runtime', 'stub', '--enable', 'simd', '--initialMemory', '8']
 
 /** The text of the generated file. */

@@ -1,14 +1,18 @@
 /**
  * The pages of docs/ that are made from the code: `npx tsx scripts/write-docs.ts` writes them, a test compares them.
  */
-import { GROUPS_OF, OPTION_TABLE, flagOf, variableOf } from '../src/cli/option-table.ts'
+import { GROUPS_OF } from '../src/cli/options/option-spec.ts'
+import { OPTION_TABLE, flagOf, variableOf } from '../src/cli/options/option-table.ts'
 import { FrontendMetrics, WorkerMetrics } from '../src/host/index.ts'
 import {
   completeRouterConfig,
+  COST_MODELS,
   expectedOf,
   listRouterOptions,
   ROUTER_OPTION_TABLE,
+  TERMS_OF,
 } from '../src/router/index.ts'
+import type { BuiltInTerm } from '../src/router/index.ts'
 
 export function configurationPage(): string {
   const groups = [...new Set(OPTION_TABLE.map(({ group }) => group))]
@@ -17,11 +21,11 @@ export function configurationPage(): string {
     '',
     'Every option is a flag, an environment variable and a key of the config file, with the order',
     'flag > environment > file > default. The file is `baton.yaml` of the working folder, or what `--config` (or `BATON_CONFIG`)',
-    'names: one `option: value` per line. An unknown key, an unknown `BATON_…` variable or a value that does not work ends in',
-    'one line and exit code 2. `baton config` prints what is in force and where each value came from (`--json` for programs).',
+    'names: one `option: value` per line. An unknown key, an unknown `BATON_…` variable or an invalid value ends in',
+    'one line and exit code 2. `baton config` prints the effective configuration and where each value came from (`--json` for programs).',
     '',
     'A key without a value is not given. `BATON_URL` is the server that `baton chat` and `baton explain` talk to. The workers of a',
-    '`baton serve` read neither variables nor a file of their own: they are told what is in force.',
+    '`baton serve` read neither variables nor a file of their own: they are told the effective configuration.',
     '',
     'Sizes are written as `512MiB`, `2GB` or plain bytes.',
     '',
@@ -48,22 +52,40 @@ export function configurationPage(): string {
     'What the router can be told beyond its flags: a YAML or JSON file, named by `--router-config`',
     '([example](../examples/router.yaml)). A flag, a variable or a key of the config file goes before it. The names of',
     "Dynamo's `KvRouterConfig` (`overlap_score_credit`, `router_temperature` …) are understood, too. An unknown name or a value",
-    'that does not work ends in one line with the file and the path, for example `policyClasses[1].quantum`.',
+    'that is invalid ends in one line with the file and the path, for example `policyClasses[1].quantum`.',
     '',
     '| option | may be | default | |',
     '|---|---|---|---|',
     ...routerRows(),
     '',
+    '## Cost terms',
+    '',
+    'What a place costs in mode `kv`, in this order; lower wins ([routing](routing.md#one-decision)). `credit` is taken off the prefill',
+    'work, `factor` multiplies the sum. Terms of your own (`--scorer`) follow these.',
+    ...COST_MODELS.flatMap((model) => [
+      '',
+      `With \`cost: ${model}\`:`,
+      '',
+      '| term | unit | role | weight | value |',
+      '|---|---|---|---|---|',
+      ...TERMS_OF[model].map(termRow),
+    ]),
+    '',
     '## What contradicts itself',
     '',
     '`--aggregated n` and `--prefill`/`--decode` exclude each other; prefill workers need a decode worker. A decode worker computes',
-    'prompts itself when no prefill worker is there, so `--prefill 0 --decode 2` serves.',
+    'prompts itself when no prefill worker is registered, so `--prefill 0 --decode 2` serves.',
     '',
-    'What would have no effect is refused as well: `--gpu-layers` without `--gpu`, `--discovery-dir` with `--in-process`,',
-    '`--enforce-disagg` in a fleet that has no prefill worker, and a flag (not a variable or a key, which may serve several runs) of the',
+    'What would have no effect is refused as well: `--gpu-layers` without `--gpu`, `--discovery` with `--in-process`,',
+    '`--enforce-disagg` in a fleet that has no prefill worker, `--scorer` and `--picker` in a mode without costs, and a flag (not a variable or a key, which may serve several runs) of the',
     'engine that was not chosen.',
     '',
   ].join('\n')
+}
+
+function termRow({ name, unit, role, weight, help }: BuiltInTerm): string {
+  const weighed = typeof weight === 'number' ? weight : `\`${weight.option}\``
+  return `| \`${name}\` | ${unit} | ${role} | ${weighed} | ${help} |`
 }
 
 function routerRows(): string[] {

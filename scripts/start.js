@@ -1,18 +1,19 @@
 /**
- * `npm start`: builds what is not built, then serves. One process, started with `exec` in place of npm's shell, so that
- * Ctrl-C and SIGTERM reach the server and its exit code reaches npm.
+ * `npm start` and `npm run baton`: bundles the program when a source is newer than the bundle, then runs it in this process, so that
+ * Ctrl-C and SIGTERM reach it and its exit code reaches npm.
+ *
+ * package.json starts it with `exec`, so that it takes the place of npm's shell. Without it npm 11 ends with 143 at SIGTERM, at once, while the
+ * program still drains, and with 130 at Ctrl-C though the program ended with 0: npm reports how the shell ended, which no program can change.
+ * Where there is no POSIX shell: `node scripts/start.js serve`.
  */
-import { spawnSync } from 'node:child_process'
-import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
-const main = new URL('../dist/cli/main.js', import.meta.url)
-const compiler = createRequire(import.meta.url)
-  .resolve('typescript/package.json')
-  .replace(/package\.json$/, 'bin/tsc')
-const root = fileURLToPath(new URL('..', import.meta.url))
-const built = spawnSync(process.execPath, [compiler, '-b', root], { stdio: 'inherit' })
-if (built.status !== 0) process.exit(1)
+const ENTRY = new URL('../dist/bin/baton.js', import.meta.url)
 
-process.argv.splice(1, 1, fileURLToPath(main), 'serve')
-await import(main.href)
+const { bundle, isBundleStale } = await import('./bundle.js')
+if (isBundleStale()) {
+  console.error('baton: building (sources are newer than dist/bin)')
+  await bundle()
+}
+process.argv[1] = fileURLToPath(ENTRY)
+await import(ENTRY.href)

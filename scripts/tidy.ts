@@ -9,9 +9,22 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const LINES_MAX = 500
-const EDGE_ROOMS = new Set(['host', 'cli'])
+/** Rooms that may use Node or a browser: their tsconfig extends tsconfig.node.json or tsconfig.browser.json. The rest is pure, and so are the folders named. */
+const EDGE_ROOMS = new Set(
+  readdirSync(join(ROOT, 'src'), { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .filter((room) => /tsconfig\.(node|browser)\.json/.test(tsconfigOf(room))),
+)
+const PURE_FOLDERS = ['src/boostr/protocol/']
+/** Files of one folder, side by side; more than that hide a noun that deserves a folder. */
+const FOLDER_FILES_MAX = 25
 /** Doors beside a room's own index.ts; each is a sub-path export of the package. */
 const SIDE_DOORS = new Set(['engine/testing'])
+
+function tsconfigOf(room: string): string {
+  return readFileSync(join(ROOT, 'src', room, 'tsconfig.json'), 'utf8')
+}
 
 interface Source {
   readonly path: string
@@ -62,7 +75,8 @@ function* brokenRules(source: Source): Generator<string> {
   }
   if (isTest) return
 
-  if (room !== '' && !EDGE_ROOMS.has(room)) {
+  const isPure = !EDGE_ROOMS.has(room) || PURE_FOLDERS.some((folder) => path.startsWith(folder))
+  if (room !== '' && isPure) {
     for (const ban of ['Date.now', 'new Date(', 'Math.random', 'setTimeout', 'performance.now']) {
       if (code.includes(ban)) yield `\`${ban}\` in a pure room: time and randomness are arguments`
     }
@@ -85,6 +99,48 @@ function* brokenDoors(code: string, path: string, room: string): Generator<strin
   }
 }
 
+/** The first comment of a door says what the room owns, which rooms it may use (as its tsconfig does), and what it is for. */
+function* brokenDoorComments(all: readonly Source[]): Generator<string> {
+  for (const { path, room, text } of all) {
+    if (path !== `src/${room}/index.ts`) continue
+    const head = text.slice(0, text.indexOf('*/')).replace(/\s*\n \*\s*/g, ' ')
+    const owns = / Owns /.test(head) && / For: /.test(head)
+    if (!owns) yield `${path}: the head of a door says "Owns …", "May use: …" and "For: …"`
+    const said = (/ May use: ([^.]*)\./.exec(head)?.[1] ?? '')
+      .split(', ')
+      .filter((name) => name !== '' && name !== 'nothing')
+    const held = [...tsconfigOf(room).matchAll(/"\.\.\/([a-z]+)"/g)].map((match) => match[1] ?? '')
+    if (said.toSorted().join() !== held.toSorted().join()) {
+      yield `${path}: "May use: ${said.join(', ')}" but tsconfig.json references ${held.join(', ')}`
+    }
+  }
+}
+
+/** Folders of one room that import each other both ways or in a longer circle, and folders with too many files. */
+function* brokenFolders(all: readonly Source[]): Generator<string> {
+  const arrows = new Map<string, Set<string>>()
+  const sizes = new Map<string, number>()
+  for (const { path, room, isTest, text } of all) {
+    if (isTest || room === '') continue
+    const folder = path.slice(0, path.lastIndexOf('/'))
+    sizes.set(folder, (sizes.get(folder) ?? 0) + 1)
+    // The door names files of every folder; it is not a part of the folder it lies in.
+    if (path.endsWith('/index.ts')) continue
+    for (const match of withoutComments(text).matchAll(/from '(\.[^']+)'/g)) {
+      const target = join(path, '..', match[1] ?? '', '..')
+        .split(sep)
+        .join('/')
+      if (target.split('/')[1] !== room || target === folder) continue
+      arrows.set(folder, (arrows.get(folder) ?? new Set()).add(target))
+    }
+  }
+  for (const [folder, count] of sizes) {
+    if (count > FOLDER_FILES_MAX)
+      yield `${folder}: ${count} files side by side, more than ${FOLDER_FILES_MAX}`
+  }
+  yield* circlesIn(arrows).map((circle) => `folders in a circle: ${circle}`)
+}
+
 /** Files that import each other in a circle, type imports included. */
 function findCircles(all: readonly Source[]): string[] {
   const targets = new Map(
@@ -99,6 +155,11 @@ function findCircles(all: readonly Source[]): string[] {
         ),
       ]),
   )
+  return circlesIn(targets)
+}
+
+/** Each circle of a graph once, as `a -> b -> a`. */
+function circlesIn(targets: ReadonlyMap<string, Iterable<string>>): string[] {
   const done = new Set<string>()
   const circles: string[] = []
   const walk = (path: string, trail: readonly string[]): void => {
@@ -120,8 +181,13 @@ for (const source of sources) {
     broken += 1
   }
 }
-for (const circle of findCircles(sources)) {
-  console.error(`circle: ${circle}`)
+const ofTheWhole = [
+  ...findCircles(sources).map((circle) => `circle: ${circle}`),
+  ...brokenFolders(sources),
+  ...brokenDoorComments(sources),
+]
+for (const rule of ofTheWhole) {
+  console.error(rule)
   broken += 1
 }
 if (broken > 0) {

@@ -2,14 +2,16 @@
  * The main door of the package: what an application that embeds Baton puts together. `examples/embedded.ts` does it.
  *
  * Authors of engines, routing rules, tools on the wire and plans of fleets have doors of their own: `/engine`, `/router`,
- * `/wire`, `/sim`.
+ * `/wire`, `/sim`; `/testing` has the conformance kits.
  */
 export { BatonError, ERROR_CODES, seededRandom, workerIdOf } from './base/index.ts'
 export type { Clock, ErrorCode, Random, WorkerId } from './base/index.ts'
-export { SimEngine } from './engine/index.ts'
-export type { Engine, SimEngineOptions } from './engine/index.ts'
+export { SimEngine } from './simengine/index.ts'
+export type { Engine } from './engine/index.ts'
+export type { SimEngineOptions } from './simengine/index.ts'
 export { Frontend } from './frontend/index.ts'
 export type {
+  FrontendEvent,
   FrontendLimits,
   FrontendObserver,
   FrontendOptions,
@@ -23,56 +25,61 @@ export type {
 } from './frontend/index.ts'
 export {
   BoostrMesh,
-  BootstrapRooms,
-  createLogger,
-  FileDiscovery,
-  FrontendLog,
-  FrontendMetrics,
   hostBoostrDecode,
   hostBoostrPrefill,
   hostBoostrRouter,
+} from './boostr/index.ts'
+export {
+  BootstrapRooms,
+  createLogger,
+  frontendLog,
+  FrontendMetrics,
   HostedWorker,
-  HttpServer,
-  KvTcpClient,
-  KvTcpServer,
-  LlamaCppEngine,
   loadModelText,
-  LocalRequestPlane,
-  MemoryDiscovery,
   mockArgFiles,
   observeWithAll,
-  openKvTcp,
-  osClock,
-  osRandom,
-  StaticDiscovery,
-  TcpRequestPlane,
-  TcpWorkerServer,
+  runWorkerProcess,
   TokenizerThread,
   WorkerMetrics,
   ZmqKvBroadcast,
 } from './host/index.ts'
+export { FileDiscovery, MemoryDiscovery, StaticDiscovery } from './discovery/index.ts'
+export {
+  HttpServer,
+  KvTcpClient,
+  KvTcpServer,
+  LocalRequestPlane,
+  openKvTcp,
+  TcpRequestPlane,
+  TcpWorkerServer,
+} from './network/index.ts'
+export { LlamaCppEngine } from './llamacpp/index.ts'
+export { osClock, osRandom } from './os/index.ts'
+export type { BoostrMeshNode, BoostrMeshOptions, HostedBoostr } from './boostr/index.ts'
 export type {
-  BoostrMeshNode,
-  BoostrMeshOptions,
   Discovery,
   DiscoveryObserver,
   DiscoveryWatch,
   FileDiscoveryOptions,
+  LeaveReason,
+} from './discovery/index.ts'
+export type {
   FleetReports,
-  HostedBoostr,
-  HostedWorkerOptions,
   HttpServerOptions,
   KvTcpClientOptions,
   KvTcpServerOptions,
-  LeaveReason,
-  LlamaCppOptions,
-  LoadedModelText,
   OpenKv,
   TcpRequestPlaneOptions,
   TcpWorkerServerOptions,
+} from './network/index.ts'
+export type {
+  HostedWorkerOptions,
+  LoadedModelText,
   WorkerPlane,
+  WorkerProcessOptions,
   ZmqKvBroadcastOptions,
 } from './host/index.ts'
+export type { LlamaCppOptions } from './llamacpp/index.ts'
 export type {
   Chunk,
   DisaggregationMode,

@@ -1,5 +1,5 @@
 /**
- * The short list of platform names that a pure room may use. Node has all of them, so has a browser.
+ * The short list of platform names that a pure room (a folder of src without input and output) may use. Node has all of them, so has a browser.
  * What is not here (timers, sockets, files, console, performance) does not exist for a pure room.
  */
 interface AbortSignal {

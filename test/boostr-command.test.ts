@@ -1,6 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { toyToken } from '../src/cli/boostr-model.ts'
-import { TOKEN_EOS } from '../src/wire/index.ts'
+import { toyToken } from '../src/cli/commands/boostr-model.ts'
+import { BoostrMesh, TOKEN_EOS } from '../src/boostr/index.ts'
+import { encodeKvCache } from '../src/boostr/protocol/boostr-message.ts'
+import { wrapKv } from '../src/boostr/protocol/kv-envelope.ts'
 import { startBaton } from './running-server.ts'
 import type { RunningBaton } from './running-server.ts'
 
@@ -98,6 +100,33 @@ describe('baton boostr - a fleet of processes', () => {
       one?.process.kill('SIGTERM')
       expect(await one?.ended).toBe(0)
     }
+  })
+})
+
+describe('baton boostr decode', () => {
+  it('KV that nobody claims - does not keep it from ending', async () => {
+    const decode = await startRole(['decode', '--rank', '3', '--accept', '1'])
+    let acknowledged: () => void = () => undefined
+    const held = new Promise<void>((resolve) => (acknowledged = resolve))
+    const mesh = await BoostrMesh.listen({
+      rank: 1,
+      ranks: [3],
+      secret: SECRET.BATON_WIRE_SECRET,
+      createNode: () => ({
+        receive: () => acknowledged(),
+        peerGone: () => undefined,
+        close: () => undefined,
+      }),
+    })
+    onTestFinished(() => mesh.close())
+    const [host = '', port] = addressOf(decode).split(':')
+    mesh.dial(3, host, Number(port))
+    await mesh.reached(3)
+    const envelope = { startPosition: 1, routerRank: 0, requestId: 1n, lastToken: 5n }
+    for (const frame of encodeKvCache(wrapKv(envelope, new Uint8Array(1000)))) mesh.send(3, frame)
+    await held
+    decode.process.kill('SIGTERM')
+    expect(await decode.ended).toBe(0)
   })
 })
 

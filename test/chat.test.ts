@@ -1,10 +1,14 @@
 import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runBaton, startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
+import { until } from './until.ts'
 
-const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 
 function chat(
   args: readonly string[],
@@ -50,6 +54,56 @@ describe('baton chat', () => {
     expect(code).toBe(0)
     expect(printed).toContain('unknown command /dance')
     expect(printed).toContain('/worker')
+  })
+
+  it('a model that there is not - one line with those that there are, and exit code 1', async () => {
+    const { code, printed } = await chat(['--url', server.url, '--model', 'nope'], ['hello'])
+    expect([code, printed]).toEqual([1, expect.stringContaining('The server has: storyteller')])
+    expect(printed).not.toContain('Talking to')
+  })
+
+  it('after each answer - how many tokens, TTFT and speed', async () => {
+    const { printed } = await chat(['--url', server.url], ['Hello', '/stats', '/explain'])
+    expect(printed).toMatch(/\(\d+ tokens, TTFT \d+ ms, \d+ tokens\/s/)
+    expect(printed).toContain('mean TTFT')
+    expect(printed).toMatch(/decode at .*: worker \d+/)
+  })
+
+  /** `script` of util-linux gives it a terminal. */
+  it.skipIf(process.platform !== 'linux')(
+    'a paste of several lines into a terminal - is one question',
+    async () => {
+      const state = mkdtempSync(join(tmpdir(), 'baton-chat-'))
+      const command = `"${process.execPath}" "${MAIN}" chat --url ${server.url} --max-tokens 5`
+      const child = spawn('script', ['-qec', command, '/dev/null'], {
+        stdio: ['pipe', 'pipe', 'ignore'],
+        env: { ...process.env, XDG_STATE_HOME: state, TERM: 'xterm' },
+      })
+      let printed = ''
+      child.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+      await until('it asks', () => printed.includes('\u001B[?2004h'))
+      child.stdin.write('\u001B[200~first line\nsecond line\nthird\u001B[201~')
+      child.stdin.write('\r')
+      await until('it has answered', () => /TTFT \d+ ms/.test(printed))
+      child.stdin.write('/save ' + join(state, 'talk.json') + '\r')
+      await until('it is saved', () => printed.includes('2 messages are in'))
+      child.stdin.write('/quit\r')
+      await new Promise((resolve) => {
+        child.once('close', resolve)
+      })
+      const saved = JSON.parse(readFileSync(join(state, 'talk.json'), 'utf8')) as {
+        messages: { content: string }[]
+      }
+      expect(saved.messages[0]?.content).toBe('first line\nsecond line\nthird')
+      expect(readFileSync(join(state, 'baton', 'chat-history'), 'utf8')).toContain('/save')
+      rmSync(state, { recursive: true, force: true })
+    },
+  )
+
+  it('an answer that failed - is the exit code of a script', async () => {
+    const tooLong = 'word '.repeat(5000)
+    const { code, printed } = await chat(['--url', server.url], [tooLong, '/quit'])
+    expect([code, printed]).toEqual([1, expect.stringContaining('! ')])
   })
 
   it('no server - one line that says what to do', async () => {

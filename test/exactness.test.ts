@@ -8,8 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { seededRandom, workerIdOf } from '../src/base/index.ts'
 import type { Random } from '../src/base/index.ts'
 import { RequestContext } from '../src/engine/index.ts'
-import { LlamaCppEngine } from '../src/host/index.ts'
-import type { LlamaCppOptions } from '../src/host/index.ts'
+import { LlamaCppEngine } from '../src/llamacpp/index.ts'
+import type { LlamaCppOptions } from '../src/llamacpp/index.ts'
 import type { FinishReason, GenerateRequest, Sampling, Usage } from '../src/request/index.ts'
 
 const MODEL = 'models/storyteller/storyteller-q8_0.gguf'
@@ -134,13 +134,17 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
 
   it('near the context limit - the same, and the context ends the output', async () => {
     const random = seededRandom(11)
-    const longest = promptOf(4095, random)
-    for (const length of [4095, 4090]) {
+    const contextSize = 1024
+    const one = await startEngine({ kvStoreBytes: 0, sequences: 1, prefillChunk: 512, contextSize })
+    const first = await startEngine({ mode: 'prefill', prefillChunk: 96, contextSize })
+    const second = await startEngine({ mode: 'decode', contextSize })
+    const longest = promptOf(contextSize - 1, random)
+    for (const length of [contextSize - 1, contextSize - 6]) {
       const request = requestOf(longest.slice(0, length), SEEDED)
-      const expected = await run(alone, request)
-      expect(output(await runApart(prefill, decode, request))).toEqual(output(expected))
+      const expected = await run(one, request)
+      expect(output(await runApart(first, second, request))).toEqual(output(expected))
       expect(expected.finish).toBe('length')
-      expect(expected.tokens).toHaveLength(Math.min(OUTPUT_TOKENS, 4096 - length))
+      expect(expected.tokens).toHaveLength(Math.min(OUTPUT_TOKENS, contextSize - length))
     }
   })
 
@@ -213,6 +217,22 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
     )
     expect(rest.tokens).toEqual(whole.tokens.slice(3))
   })
+
+  it.each([1, 2])(
+    'long prompts together, %d threads - each as if it were alone',
+    async (threads) => {
+      const random = seededRandom(31)
+      const one = await startEngine({ sequences: 1, kvStoreBytes: 0, threads })
+      const many = await startEngine({ threads, microBatch: 128 })
+      const all = [300, 1500, 700, 255, 256].map((length, i) =>
+        requestOf(promptOf(length, random), i % 2 === 0 ? GREEDY : SEEDED),
+      )
+      const expected: Output[] = []
+      for (const request of all) expected.push(output(await run(one, request)))
+      const together = await Promise.all(all.map((request) => run(many, request)))
+      expect(together.map(output)).toEqual(expected)
+    },
+  )
 
   it('weights whose batches are not exact - are decoded one by one, and so are exact', async () => {
     const random = seededRandom(29)

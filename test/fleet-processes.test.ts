@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { WorkerReport } from '../src/host/index.ts'
 
-const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 const MODEL = fileURLToPath(new URL('../models/storyteller/storyteller-q8_0.gguf', import.meta.url))
 const TOKEN = 'secret of an administrator'
 const SOON = { timeout: 20_000, interval: 50 }

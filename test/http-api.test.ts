@@ -66,12 +66,18 @@ describe('the HTTP API of a running server', () => {
   })
 
   it.each(['x-worker-instance-id', 'x-dynamo-worker-instance-id'])(
-    '%s - both legs run there',
+    '%s - the decode runs there; without a prefill worker it is refused',
     async (name) => {
       const nvext = { extra_fields: ['worker_id'] }
-      const { text } = await chat({ nvext }, { [name]: decodeId })
-      expect(text).toContain(`"prefill_worker_id":${decodeId},`)
+      const both = { [name]: decodeId, 'x-prefill-instance-id': prefillId }
+      const { text } = await chat({ nvext }, both)
+      expect(text).toContain(`"prefill_worker_id":${prefillId},`)
       expect(text).toContain(`"decode_worker_id":${decodeId},`)
+      const alone = await chat({ nvext }, { [name]: decodeId })
+      expect([alone.status, alone.text]).toEqual([
+        400,
+        expect.stringContaining('x-dynamo-prefill-instance-id'),
+      ])
     },
   )
 
@@ -83,7 +89,7 @@ describe('the HTTP API of a running server', () => {
       expect(text).toContain(`"prefill_worker_id":${prefillId},`)
       const lost = await chat({}, { [name]: '18446744073709551615' })
       expect([lost.status, lost.text]).toEqual([
-        503,
+        400,
         expect.stringContaining('18446744073709551615'),
       ])
       expect((await chat({}, { [name]: 'not-a-number' })).status).toBe(200)
@@ -91,12 +97,12 @@ describe('the HTTP API of a running server', () => {
   )
 
   it('ranks - 4294967295 is unset, a rank that a named worker does not have is refused', async () => {
-    for (const [name, rank, pin] of [
-      ['x-dp-rank', decodeId, 'x-worker-instance-id'],
-      ['x-dynamo-prefill-dp-rank', prefillId, 'x-prefill-instance-id'],
-    ] as const) {
-      expect((await chat({}, { [name]: '4294967295', [pin]: rank })).status).toBe(200)
-      const refused = await chat({}, { [name]: '3', [pin]: rank })
+    const pins = { 'x-worker-instance-id': decodeId, 'x-prefill-instance-id': prefillId }
+    for (const name of ['x-dp-rank', 'x-dynamo-prefill-dp-rank']) {
+      expect((await chat({}, { [name]: '4294967295', ...pins })).status).toBe(200)
+      expect((await chat({}, { [name]: '0' })).status).toBe(200)
+      expect((await chat({}, { [name]: '3' })).status).toBe(400)
+      const refused = await chat({}, { [name]: '3', ...pins })
       expect([refused.status, refused.text]).toEqual([400, expect.stringContaining('rank 3')])
     }
   })
@@ -123,7 +129,7 @@ describe('the HTTP API of a running server', () => {
     expect(await cached('b')).toBe(0)
   })
 
-  it('completions - echo, token ids, lists of ids; suffix and echo with logprobs are refused', async () => {
+  it('completions - echo, token ids, lists of ids, echo with logprobs; suffix is refused', async () => {
     expect((await completion({ prompt: 'Once', echo: true })).text).toContain('"text":"Once ')
     const tokens = (await post('/tokenize', { model: 'storyteller', prompt: 'Once upon' })).text
     const ids = (JSON.parse(tokens) as { tokens: number[] }).tokens
@@ -134,15 +140,18 @@ describe('the HTTP API of a running server', () => {
     const texts = (reply: Reply) =>
       (json(reply) as { choices: { text: string }[] }).choices.map((choice) => choice.text)
     expect(texts(ofIds)).toEqual([...texts(ofText), ...texts(ofText)])
-    for (const [fields, named] of [
-      [{ suffix: 'x' }, 'suffix'],
-      [{ echo: true, logprobs: 1 }, 'echo'],
-    ] as const) {
-      const refused = await completion({ prompt: 'Once', ...fields })
-      expect(json(refused)).toMatchObject({
-        error: { param: named, code: 'unsupported_parameter' },
-      })
+    const refused = await completion({ prompt: 'Once', suffix: 'x' })
+    expect(json(refused)).toMatchObject({
+      error: { param: 'suffix', code: 'unsupported_parameter' },
+    })
+    const echoed = json(await completion({ prompt: 'Once', echo: true, logprobs: 1 })) as {
+      choices: { text: string; logprobs: { tokens: string[]; token_logprobs: unknown[] } }[]
     }
+    // The first token of a prompt has nothing before it.
+    const [{ text, logprobs } = expect.fail('no choice')] = echoed.choices
+    expect(text).toMatch(/^Once/)
+    expect(logprobs.token_logprobs[0]).toBeNull()
+    expect(logprobs.token_logprobs).toHaveLength(logprobs.tokens.length)
   })
 
   it('tokenize and detokenize - there and back', async () => {

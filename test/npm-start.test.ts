@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { isAlive } from './running-server.ts'
+import { isAlive, withoutTestVariables } from './running-server.ts'
 import { until } from './until.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -12,7 +12,7 @@ function npm(args: readonly string[]) {
     cwd: ROOT,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, BATON_PORT: '0', BATON_ENGINE: 'sim' },
+    env: { ...withoutTestVariables(process.env), BATON_PORT: '0', BATON_ENGINE: 'sim' },
   })
   let printed = ''
   const take = (bytes: Buffer): void => {
@@ -40,5 +40,31 @@ describe('npm start', () => {
     expect(await started.ended).toBe(0)
     expect(started.printed()).toContain('draining (again to end at once)\nended\n')
     expect(pids.filter(isAlive)).toEqual([])
+  })
+})
+
+describe('npx baton serve', () => {
+  it('SIGTERM, of which the shell between dies - the server drains all the same, and nothing is left', async () => {
+    const main = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
+    // As npm does it: a shell that waits for the program, here not as its last command, which some shells become.
+    const script = `"${process.execPath}" "${main}" serve --engine sim --port 0; exit $?`
+    const shell = spawn('sh', ['-c', script], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...withoutTestVariables(process.env), npm_config_user_agent: 'npm/11.0.0' },
+    })
+    let printed = ''
+    shell.stdout.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+    shell.stderr.on('data', (bytes: Buffer) => (printed += bytes.toString()))
+    const closed = new Promise((resolve) => shell.once('close', resolve))
+    await until('the banner', () => printed.includes('Ctrl-C drains'))
+    const pids = [...printed.matchAll(/pid (\d+)/g)].map((match) => Number(match[1]))
+    expect(pids.length).toBeGreaterThan(0)
+    onTestFinished(() => {
+      for (const pid of pids.filter(isAlive)) process.kill(pid, 'SIGKILL')
+    })
+    shell.kill('SIGTERM')
+    await closed
+    expect(printed).toContain('ended\n')
+    await until('the end of all processes', () => pids.every((pid) => !isAlive(pid)))
   })
 })

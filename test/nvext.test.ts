@@ -51,7 +51,7 @@ describe('nvext in the system', () => {
     expect(fleet.served.map(({ worker }) => worker)).toEqual(['21', '22', '21'])
   })
 
-  it('prefill_worker_id and decode_worker_id - each leg where it is told', async () => {
+  it('prefill_worker_id and decode_worker_id - each leg where it is reported', async () => {
     const fleet = await SmallFleet.start(SPLIT)
     for (const [prefill, decode] of [
       [12, 22],
@@ -66,7 +66,7 @@ describe('nvext in the system', () => {
       expect(fleet.served.splice(0).map(({ worker }) => Number(worker))).toEqual([prefill, decode])
     }
     const lost = await fleet.ask({ nvext: { decode_worker_id: 99 } })
-    expect([lost.status, lost.json.error.message]).toEqual([503, expect.stringContaining('99')])
+    expect([lost.status, lost.json.error.message]).toEqual([400, expect.stringContaining('99')])
   })
 
   it('dp_rank and prefill_dp_rank - the rank of each leg', async () => {
@@ -251,9 +251,9 @@ describe('nvext in the system', () => {
     const plain = await decide({})
     expect([plain.workerId, plain.reason]).toEqual([String(holder), 'lowest cost'])
     expect((await decide({ temperature: 0.5 })).reason).toBe('drawn at temperature')
-    const credits = async (router: object) =>
-      (await decide(router)).candidates.map(({ credit }) => credit)
-    expect(await credits({})).not.toEqual(await credits({ overlap_score_weight: 0 }))
+    const costs = async (router: object) =>
+      (await decide(router)).candidates.map(({ cost }) => cost)
+    expect(await costs({})).not.toEqual(await costs({ overlap_score_weight: 0 }))
     await decide({ ttft_target: 100, itl_target: 10 })
     expect(fleet.ends.at(-1)).toMatchObject({ ttftTargetMs: 100, itlTargetMs: 10 })
   })

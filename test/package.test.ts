@@ -12,11 +12,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { withoutTestVariables } from './running-server.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
   exports: Record<string, unknown>
   dependencies: Record<string, string>
+  devDependencies: Record<string, string>
 }
 
 function run(
@@ -24,7 +26,11 @@ function run(
   args: readonly string[],
   untilText?: string,
 ): Promise<{ code: number | null; printed: string }> {
-  const child = spawn(process.execPath, args, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = spawn(process.execPath, args, {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: withoutTestVariables(process.env),
+  })
   let printed = ''
   const take = (bytes: Buffer): void => {
     printed += bytes.toString()
@@ -38,8 +44,8 @@ function run(
   })
 }
 
-/** The package as it is installed where the optional engine is not. */
-function withoutLlamaCpp(): string {
+/** The package as it is installed where packages whose name has `missing` in it are not. */
+function withoutPackages(missing: string): string {
   const folder = mkdtempSync(join(tmpdir(), 'baton-package-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   for (const name of ['dist', 'models', 'package.json'])
@@ -47,7 +53,7 @@ function withoutLlamaCpp(): string {
   const modules = join(folder, 'node_modules')
   mkdirSync(modules)
   for (const name of readdirSync(join(ROOT, 'node_modules'))) {
-    if (name.includes('llama')) continue
+    if (name.includes(missing)) continue
     symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
   }
   return folder
@@ -78,11 +84,11 @@ describe('the package', () => {
     const doors = Object.values(manifest.exports).flatMap((door) =>
       typeof door === 'string' ? [door] : Object.values(door as Record<string, string>),
     )
-    for (const path of [...doors, 'dist/cli/main.js', 'models/storyteller/storyteller-q8_0.gguf'])
+    for (const path of [...doors, 'dist/bin/baton.js', 'models/storyteller/storyteller-q8_0.gguf'])
       expect(paths).toContain(path.replace('./', ''))
-    expect(paths.filter((path) => /\.test\.|tsbuildinfo|^(src|test|bench|\.)/.test(path))).toEqual(
-      [],
-    )
+    expect(
+      paths.filter((path) => /\.test\.|tsbuildinfo|^(src|test|bench|dist\/cli|\.)/.test(path)),
+    ).toEqual([])
   })
 
   it('dependencies - each has its line of reason', () => {
@@ -90,9 +96,9 @@ describe('the package', () => {
     for (const name of Object.keys(manifest.dependencies)) expect(page).toContain(`\`${name}\``)
   })
 
-  it('without node-llama-cpp - the simulated engine serves, llama.cpp says what to install', async () => {
-    const folder = withoutLlamaCpp()
-    const main = join(folder, 'dist/cli/main.js')
+  it('without the platform package - the simulated engine serves, llama.cpp says what to install', async () => {
+    const folder = withoutPackages('llama')
+    const main = join(folder, 'dist/bin/baton.js')
     const sim = await run(
       folder,
       [main, 'serve', '--engine', 'sim', '--port', '0'],
@@ -101,6 +107,29 @@ describe('the package', () => {
     expect(sim).toMatchObject({ code: 0, printed: expect.stringContaining('serves storyteller') })
     const llama = await run(folder, [main, 'serve', '--port', '0', '--aggregated', '1'])
     expect(llama.code).toBe(1)
-    expect(llama.printed).toMatch(/^baton: .*npm i(nstall)? node-llama-cpp/)
+    expect(llama.printed).toMatch(/^baton: .*npm i @node-llama-cpp\//)
+  })
+
+  it('without OpenTelemetry - --otlp-endpoint says what to install, in the versions that are tested', async () => {
+    const folder = withoutPackages('opentelemetry')
+    // A dependency of prom-client.
+    mkdirSync(join(folder, 'node_modules/@opentelemetry'))
+    const api = 'node_modules/@opentelemetry/api'
+    symlinkSync(join(ROOT, api), join(folder, api))
+    const args = [
+      'serve',
+      '--engine',
+      'sim',
+      '--port',
+      '0',
+      '--otlp-endpoint',
+      'http://127.0.0.1:1',
+    ]
+    const { code, printed } = await run(folder, [join(folder, 'dist/bin/baton.js'), ...args])
+    expect(code).toBe(2)
+    const wanted = Object.entries(manifest.devDependencies)
+      .filter(([name]) => name.startsWith('@opentelemetry/'))
+      .map(([name, version]) => `${name}@${version}`)
+    expect(printed).toContain(`npm i ${wanted.join(' ')}`)
   })
 })

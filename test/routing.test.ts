@@ -9,7 +9,7 @@ import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
 import { until } from './until.ts'
 
-const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 const EXAMPLE = fileURLToPath(new URL('../examples/router.yaml', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'baton-routing-'))
 const ends: (() => unknown)[] = [() => rmSync(folder, { recursive: true, force: true })]

@@ -4,8 +4,12 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { bundle, isBundleStale } from '../scripts/bundle.js'
 
-const MAIN = fileURLToPath(new URL('../dist/cli/main.js', import.meta.url))
+// A benchmark that starts a server must not measure yesterday's bundle.
+if (isBundleStale()) await bundle()
+
+const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 
 export interface RunningServer {
   readonly url: string
@@ -31,8 +35,15 @@ function spawnBaton(
 ): ChildProcess {
   return spawn(process.execPath, [...nodeArgs, MAIN, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...environment },
+    env: { ...withoutTestVariables(process.env), ...environment },
   })
+}
+
+/** `BATON_TEST_…` is for tests; Baton itself refuses what it does not know. */
+export function withoutTestVariables(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(environment).filter(([name]) => !name.startsWith('BATON_TEST_')),
+  )
 }
 
 /** Runs `baton` to its end. */
@@ -51,7 +62,7 @@ export interface RunningBaton {
   readonly process: ChildProcess
   /** Its exit code. */
   readonly ended: Promise<number | null>
-  printed(): string
+  readonly printed: () => string
   untilPrinted(what: RegExp): Promise<void>
 }
 
@@ -91,12 +102,13 @@ export async function startServer(
     child.once('close', (code) => resolve(code))
   })
   await untilReady(child, printed)
-  const port = Number(/http:\/\/127\.0\.0\.1:(\d+)/.exec(printed())?.[1])
+  const [, scheme, digits] = /frontend\s+(https?):\/\/127\.0\.0\.1:(\d+)/.exec(printed()) ?? []
+  const port = Number(digits)
   const workerPids = [...printed().matchAll(/worker .*?pid (\d+)/g)].map((match) =>
     Number(match[1]),
   )
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `${scheme}://127.0.0.1:${port}`,
     port,
     frontendPid: child.pid ?? 0,
     workerPids: workerPids.filter((pid) => pid !== child.pid),

@@ -133,7 +133,7 @@ describe('baton serve - life', () => {
     },
   )
 
-  it('a second Ctrl-C - exits at once, nothing is left running', async () => {
+  it('a second Ctrl-C - exits at once, open streams are reported, nothing is left running', async () => {
     const server = await startServer([
       '--engine',
       'sim',
@@ -147,10 +147,13 @@ describe('baton serve - life', () => {
     const ended = new Promise((resolve) => server.process.once('close', resolve))
     server.process.kill('SIGINT')
     await expect.poll(() => server.printed()).toContain('draining')
-    await new Promise((resolve) => setTimeout(resolve, 600))
-    server.process.kill('SIGINT')
+    // Presses right behind the first are the same wish; the first one later than that ends it.
+    const presses = setInterval(() => server.process.kill('SIGINT'), 100)
+    onTestFinished(() => clearInterval(presses))
     expect(await ended).toBe(70)
-    await reply.body?.cancel().catch(() => undefined)
+    clearInterval(presses)
+    const events = await reply.text()
+    expect(events).toMatch(/\ndata: \{"error":[^\n]*shut down[^\n]*\n/)
     await expect.poll(() => server.workerPids.filter(isAlive), { timeout: 10_000 }).toEqual([])
     expect(readdirSync(tmpdir()).filter((name) => name.startsWith(folderPrefix))).toEqual([])
   })
@@ -202,12 +205,17 @@ describe('baton - what is wrong is one line and an exit code', () => {
     ['an unknown command', ['srve'], 2, 'srve'],
     ['a bad value', ['serve', '--port', 'abc'], 2, '--port'],
     ['a contradiction', ['serve', '--aggregated', '2', '--prefill', '1'], 2, 'contradict'],
-    ['an unknown mode', ['worker', '--mode', 'encode', '--discovery-dir', 'x'], 2, "'encode'"],
+    [
+      'an unknown mode',
+      ['worker', '--mode', 'encode', '--discovery-dir', 'x'],
+      2,
+      '"encode" is invalid: expected one of: agg, prefill, decode, auto',
+    ],
     ['a flag of another command', ['worker', '--prefill', '2'], 2, '--prefill'],
     ['a flag of the other engine', ['serve', '--engine', 'sim', '--gpu', 'auto'], 2, '--gpu'],
     ['no address of a server', ['chat', '--url', 'somewhere'], 2, 'somewhere'],
     ['a fleet in a file', ['frontend', '--discovery-dir', 'package.json'], 2, 'package.json'],
-    ['no discovery folder', ['frontend'], 2, '--discovery-dir'],
+    ['no discovery', ['frontend'], 2, '--discovery is missing'],
     ['a missing model', ['serve', '--port', '0', '--model', 'no-such.gguf'], 1, 'no-such.gguf'],
   ])('%s', async (_what, args, exitCode, named) => {
     const ended = await runBaton(args)

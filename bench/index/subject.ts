@@ -1,5 +1,5 @@
 /**
- * What the benchmark of the index measures: the index, and a radix tree of `Map`s, behind one face.
+ * What the benchmark of the index measures: the index, and a radix tree of `Map`s, behind one interface.
  */
 import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
 import { MapRadixTree } from './map-radix-tree.ts'

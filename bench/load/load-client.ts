@@ -103,11 +103,13 @@ async function run(spec: LoadSpec): Promise<LoadResult> {
   const deadline = startedAt + spec.seconds * 1000
   const more = () => issued < spec.requestsMax && performance.now() < deadline
   const loop = async (): Promise<void> => {
-    const socket = await open(spec.port)
+    let socket = await open(spec.port)
     while (more()) {
       const body = spec.bodies[issued % spec.bodies.length] ?? '{}'
       issued += 1
-      await exchange(socket, spec, body, tally, issued > spec.warmupRequests)
+      const counts = issued > spec.warmupRequests
+      // Some servers end a connection after each stream, whatever their headers say.
+      while (!(await exchange(socket, spec, body, tally, counts))) socket = await open(spec.port)
     }
     socket.destroy()
   }
@@ -132,17 +134,21 @@ function open(port: number): Promise<Socket> {
   })
 }
 
+/** False: the connection was closed before anything was answered. */
 function exchange(
   socket: Socket,
   spec: LoadSpec,
   body: string,
   tally: Tally,
   counted: boolean,
-): Promise<void> {
+): Promise<boolean> {
+  if (socket.destroyed) return Promise.resolve(false)
   return new Promise((resolve, reject) => {
     const reply = new Reply()
+    let isAnswered = false
     const startedAt = performance.now()
     const onData = (bytes: Buffer): void => {
+      isAnswered = true
       if (!reply.take(bytes, startedAt, tally, counted)) return
       socket.off('data', onData)
       socket.off('close', onClose)
@@ -154,9 +160,12 @@ function exchange(
         tally.failures += 1
         tally.firstFailure ??= `${reply.status} ${reply.body.slice(0, 300)}`
       }
-      resolve()
+      resolve(true)
     }
-    const onClose = (): void => reject(new Error('the server closed the connection'))
+    const onClose = (): void => {
+      if (isAnswered) reject(new Error('the server closed the connection'))
+      else resolve(false)
+    }
     socket.on('data', onData)
     socket.once('close', onClose)
     socket.write(

@@ -134,7 +134,7 @@ const BARE_SERVER = fileURLToPath(new URL('./bare-server.ts', import.meta.url))
 const LOAD_CLIENT = fileURLToPath(new URL('./load-client.ts', import.meta.url))
 
 /** Runs the load generator in a process of its own. */
-function load(spec: LoadSpec): Promise<LoadResult> {
+export function load(spec: LoadSpec): Promise<LoadResult> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, ['--import', 'tsx', LOAD_CLIENT], {
       stdio: ['pipe', 'pipe', 'inherit'],

@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 
 import { KvBlockStore } from '../../src/engine/index.ts'
-import { KvTcpClient } from '../../src/host/index.ts'
+import { KvTcpClient } from '../../src/network/index.ts'
 import type { KvOffer } from '../../src/request/index.ts'
 import type { KvPullTarget } from '../../src/wire/index.ts'
 import { rounded } from '../load/summary.ts'
@@ -44,7 +44,7 @@ function usedMemory(): Allocate {
 
 const freshMemory: Allocate = (byteLength) => Buffer.allocUnsafeSlow(byteLength)
 
-/** The store that engines have, with room for 64 MB: from then on each block takes the memory of one that leaves. */
+/** The store that engines have, with space for 64 MB: from then on each block takes the memory of one that leaves. */
 function createStore(): KvPullTarget {
   const blockTokens = 16
   const store = new KvBlockStore({
@@ -108,8 +108,7 @@ async function pullSeconds(
   const startedAt = performance.now()
   const stats = await client.pull(offer, all, target)
   const seconds = (performance.now() - startedAt) / 1_000
-  if (stats.bytes !== bytes || stats.via !== (kind === 'shm' ? 'shm' : 'tcp'))
-    throw new Error(`${stats.bytes} bytes by ${stats.via}`)
+  if (stats.bytes !== bytes) throw new Error(`${stats.bytes} bytes by ${kind}`)
   return seconds
 }
 
@@ -175,7 +174,7 @@ async function compare(
 
 export async function measureKv(
   address: SenderAddress,
-  { rounds, kind: only, shmDir }: { rounds: number; kind: string; shmDir: string },
+  { rounds, kind: only }: { rounds: number; kind: string },
 ): Promise<KvSpeedRow[]> {
   const bare = new BareReader(address)
   const offers = new OfferAsker(address)
@@ -183,7 +182,7 @@ export async function measureKv(
   const copyFrom = Array.from({ length: 64 }, () => new Uint8Array(BLOCK).fill(1))
   const clients: KvTcpClient[] = []
   const pull = (kind: ServerKind, target: KvPullTarget) => {
-    const client = new KvTcpClient(kind === 'shm' ? { shmDir } : {})
+    const client = new KvTcpClient()
     clients.push(client)
     return (bytes: number) => pullSeconds(offers, client, kind, bytes, target)
   }
@@ -209,8 +208,7 @@ export async function measureKv(
       run: pull('tcp', { put: () => true }),
       runBase: readFresh,
     },
-    { kind: 'shm', base: 'bare', run: pull('shm', createStore()), runBase: readBare },
-    { kind: 'shm', base: 'memcpy', run: pull('shm', createStore()), runBase: copy },
+    { kind: 'tcp', base: 'memcpy', run: pull('tcp', createStore()), runBase: copy },
   ]
   const wanted = contests.filter(({ kind }) => only === '' || only === kind)
   const rows: KvSpeedRow[] = []

@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 
-import { KvTcpServer, TcpWorkerServer } from '../../src/host/index.ts'
+import { KvTcpServer, TcpWorkerServer } from '../../src/network/index.ts'
 import { finishChunk } from '../../src/request/index.ts'
 import type { ReplyPort } from '../../src/wire/index.ts'
 
@@ -16,7 +16,7 @@ export const PIECE = 512 * 1024
 export const STREAMS = 64
 export const STEPS = 20_000
 
-export type ServerKind = 'tcp' | 'checked' | 'checkedNew' | 'shm'
+export type ServerKind = 'tcp' | 'checked' | 'checkedNew'
 
 export interface SenderAddress {
   readonly barePort: number
@@ -25,7 +25,7 @@ export interface SenderAddress {
 }
 
 /** Says its address as one line and serves until it is killed. */
-export async function runSender(shmDir: string): Promise<void> {
+export async function runSender(): Promise<void> {
   // As many as a prefill of 64 MB leaves: the sender's cache does not hold them all.
   const blocks = Array.from({ length: 64 }, (_, seed) =>
     Uint8Array.from({ length: BLOCK }, (_, i) => (i * 7 + (i >> 8) + seed) & 0xff),
@@ -40,10 +40,9 @@ export async function runSender(shmDir: string): Promise<void> {
   }
   const leaseMs = 600_000
   const servers: Record<ServerKind, KvTcpServer> = {
-    tcp: await KvTcpServer.listen({ leaseMs }),
+    tcp: await KvTcpServer.listen({ leaseMs, checksum: false }),
     checked: await KvTcpServer.listen({ leaseMs, checksum: true }),
     checkedNew: await KvTcpServer.listen({ leaseMs, checksum: true }),
-    shm: await KvTcpServer.listen({ leaseMs, shmDir }),
   }
   // Asked for `kind bytes`, answers with an offer as one line of JSON; for `cpu`, with the µs that this process has used.
   const control = createServer((socket) => {
@@ -76,10 +75,10 @@ export async function runSender(shmDir: string): Promise<void> {
           const at = piece === PIECE ? sent % BLOCK : 0
           const count = Math.min(bytes - sent, piece)
           sent += count
-          const hasRoom = socket.write((block ?? first).subarray(at, at + count))
-          if (!hasRoom) socket.once('drain', pump)
+          const canTakeMore = socket.write((block ?? first).subarray(at, at + count))
+          if (!canTakeMore) socket.once('drain', pump)
           else if (isByTurn) setImmediate(pump)
-          if (!hasRoom || isByTurn) return
+          if (!canTakeMore || isByTurn) return
         }
       }
       pump()

@@ -3,7 +3,7 @@
  * turn of the event loop, which is how engine steps come, and in bulk.
  */
 import { workerIdOf } from '../../src/base/index.ts'
-import { TcpRequestPlane } from '../../src/host/index.ts'
+import { TcpRequestPlane } from '../../src/network/index.ts'
 import { median, rounded } from '../load/summary.ts'
 import { BareReader } from './bare-reader.ts'
 import { STEPS, STREAMS } from './sender.ts'

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { refusal } from '../../test/api/refusal.ts'
-import { parseAnthropicMessages } from './anthropic-request.ts'
-import { parseChatRequest } from './chat-request.ts'
-import { parseEmbeddingRequest } from './embedding-request.ts'
-import { parseResponsesRequest } from './responses-request.ts'
-import { parseDetokenizeRequest } from './service-requests.ts'
+import { parseAnthropicMessages } from './requests/anthropic-request.ts'
+import { parseChatRequest } from './requests/chat-request.ts'
+import { parseEmbeddingRequest } from './requests/embedding-request.ts'
+import { parseResponsesRequest } from './requests/responses-request.ts'
+import { parseDetokenizeRequest } from './requests/service-requests.ts'
 
 type Bound = readonly [field: string, accepted: readonly unknown[], refused: readonly unknown[]]
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { refusal } from '../../test/api/refusal.ts'
-import { parseChatRequest } from './chat-request.ts'
-import { parseCompletionRequest } from './completion-request.ts'
+import { parseChatRequest } from './requests/chat-request.ts'
+import { parseCompletionRequest } from './requests/completion-request.ts'
 
 const chat = (fields: Record<string, unknown>) =>
   parseChatRequest({ messages: [{ role: 'user', content: 'hi' }], ...fields })
@@ -144,7 +144,7 @@ describe('bounds of chat requests', () => {
 })
 
 describe('bounds of completion requests', () => {
-  it('logprobs 0..5, best_of only as n, suffix refused', () => {
+  it('logprobs 0..5, best_of 0..20 and not below n nor in a stream, suffix refused', () => {
     for (const logprobs of [0, 1, 4, 5]) {
       expect(completion({ logprobs }).output.logprobs).toBe(logprobs)
     }
@@ -157,7 +157,10 @@ describe('bounds of completion requests', () => {
     for (const best of [-1, 21]) {
       expect(refusal(() => completion({ best_of: best, n: 21 }))?.message).toContain('`best_of`')
     }
-    expect(refusal(() => completion({ best_of: 2 }))?.message).toContain('`best_of`')
+    expect(completion({ best_of: 2 })).toMatchObject({ choiceCount: 2, bestOf: 1 })
+    expect(refusal(() => completion({ best_of: 2, n: 3 }))?.message).toContain('`best_of`')
+    expect(refusal(() => completion({ best_of: 2, stream: true }))?.message).toContain('`best_of`')
+    expect(refusal(() => completion({ best_of: 20, prompt: Array(7).fill('a') }))).not.toBeNull()
     expect(refusal(() => completion({ suffix: 'x' }))?.data['param']).toBe('suffix')
     expect(refusal(() => completion({ suffix: null }))).toBeNull()
   })
@@ -204,6 +207,11 @@ describe('shape of the output', () => {
       [
         'response_format',
         { type: 'json_schema', json_schema: { name: 's', schema } },
+        { kind: 'json-schema', schema, isRelaxed: true },
+      ],
+      [
+        'response_format',
+        { type: 'json_schema', json_schema: { name: 's', schema, strict: true } },
         { kind: 'json-schema', schema },
       ],
       ['guided_json', schema, { kind: 'json-schema', schema }],

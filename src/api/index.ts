@@ -1,6 +1,11 @@
-/** Room `api`: the client's JSON and headers to request values, and replies to text. */
-export { parseChatRequest } from './chat-request.ts'
-export type { ChatCall } from './chat-request.ts'
+/**
+ * Room `api`: the client's JSON and headers to request values, and replies to text.
+ *
+ * Owns the JSON and headers of OpenAI, Anthropic and nvext: fields, requests, replies, SSE text, error to status.
+ * May use: base, request. For: the frontend and whoever writes an error body.
+ */
+export { parseChatRequest } from './requests/chat-request.ts'
+export type { ChatCall } from './requests/chat-request.ts'
 export {
   annotationEvent,
   ChatChoiceChunks,
@@ -9,61 +14,74 @@ export {
   KEEP_ALIVE_COMMENT,
   nvextEvent,
   usageEvent,
-} from './chunk-text.ts'
-export type { ChoiceChunks } from './chunk-text.ts'
-export { parseCompletionRequest } from './completion-request.ts'
-export type { Prompt } from './completion-request.ts'
-export { refuseMissingFeatures } from './engine-features.ts'
-export { errorEvent, errorReply, errorTypeOf } from './error-reply.ts'
-export type { GenerationOptions } from './generation-fields.ts'
-export { readJsonObject } from './json-body.ts'
-export { asciiJson, quoteJson, withRawWorkerIds } from './json-escape.ts'
-export { chatLogprobsEntries, chatLogprobsJson, completionLogprobs } from './logprobs-text.ts'
-export type { TokenFaces } from './logprobs-text.ts'
+} from './replies/chunk-text.ts'
+export type { ChoiceChunks } from './replies/chunk-text.ts'
+export { parseTokenRequest } from './requests/token-request.ts'
+export { parseCompletionRequest } from './requests/completion-request.ts'
+export type { Prompt } from './requests/completion-request.ts'
+export { CustomToolInput } from './fields/custom-tool.ts'
+export { refuseMissingFeatures } from './fields/engine-features.ts'
+export { forcedCallSchema } from './fields/forced-call-schema.ts'
+export { errorEvent, errorReply, errorTypeOf } from './replies/error-reply.ts'
+export type { GenerationOptions } from './fields/generation-fields.ts'
+export { readJsonObject } from './fields/json-body.ts'
+export { asciiJson, quoteJson, withRawWorkerIds } from './fields/json-escape.ts'
+export {
+  chatLogprobsEntries,
+  chatLogprobsJson,
+  completionLogprobs,
+  promptLogprobsEntries,
+  tokenLogprobsEntries,
+} from './replies/logprobs-text.ts'
+export type { ScoredPrompt, TokenTexts } from './replies/logprobs-text.ts'
 export {
   anthropicModelListJson,
   anthropicModelObject,
   modelListJson,
   modelObject,
-} from './model-list.ts'
-export { annotationValue, isQueryOnly } from './nvext.ts'
-export { nvextJson } from './nvext-reply.ts'
-export type { WorkerSlots } from './nvext-reply.ts'
+} from './replies/model-list.ts'
+export { annotationValue, isQueryOnly } from './fields/nvext.ts'
+export { nvextJson } from './replies/nvext-reply.ts'
+export type { WorkerSlots } from './replies/nvext-reply.ts'
 export { openApiDocument } from './openapi.ts'
-export { given } from './plain-fields.ts'
-export { clientFinishReason, usageJson } from './reply-head.ts'
-export type { ReplyHead, ReplyUsage } from './reply-head.ts'
-export { applyRoutingHeaders, sessionOf, traceparentOf } from './routing-headers.ts'
-export { routingOf } from './routing-of-nvext.ts'
+export { given } from './fields/plain-fields.ts'
+export { clientFinishReason, usageJson } from './replies/reply-head.ts'
+export type { ReplyHead, ReplyUsage } from './replies/reply-head.ts'
+export { parseRoleCommand, parseWeight, parseWorkerCommand } from './requests/admin-requests.ts'
+export type { WeightCall } from './requests/admin-requests.ts'
+export { applyRoutingHeaders, sessionOf, traceparentOf } from './fields/routing-headers.ts'
+export { routingOf } from './fields/routing-of-nvext.ts'
 export {
   chatReplyJson,
   completionReplyJson,
   toolCallArgumentsJson,
   toolCallStartJson,
-} from './whole-reply.ts'
-export type { ToolCallReply, WholeChoice, WholeReply } from './whole-reply.ts'
+} from './replies/whole-reply.ts'
+export type { ToolCallReply, WholeChoice, WholeReply } from './replies/whole-reply.ts'
 export {
   parseBusyThreshold,
   parseDetokenizeRequest,
   parseTokenizeRequest,
-} from './service-requests.ts'
-export type { TokenizeCall } from './service-requests.ts'
+} from './requests/service-requests.ts'
+export type { TokenizeCall } from './requests/service-requests.ts'
 export {
   anthropicErrorEvent,
   anthropicErrorReply,
   anthropicEvent,
   anthropicMessage,
+  anthropicMessageJson,
   messageDelta,
   textDelta,
   textDeltaOpening,
-  toolUseBlock,
-} from './anthropic-reply.ts'
-export type { AnthropicEnd } from './anthropic-reply.ts'
-export { parseAnthropicCount, parseAnthropicMessages } from './anthropic-request.ts'
-export { embeddingReplyJson } from './embedding-reply.ts'
-export { parseEmbeddingRequest } from './embedding-request.ts'
-export type { EmbeddingCall } from './embedding-request.ts'
+  toolUseJson,
+} from './replies/anthropic-reply.ts'
+export type { AnthropicEnd } from './replies/anthropic-reply.ts'
+export { parseAnthropicCount, parseAnthropicMessages } from './requests/anthropic-request.ts'
+export { embeddingReplyJson } from './replies/embedding-reply.ts'
+export { parseEmbeddingRequest } from './requests/embedding-request.ts'
+export type { EmbeddingCall } from './requests/embedding-request.ts'
 export {
+  customCallItem,
   functionCallItem,
   messageItem,
   reasoningItem,
@@ -72,6 +90,14 @@ export {
   responseEvent,
   responseObject,
   textPart,
-} from './responses-reply.ts'
-export type { ResponseStatus } from './responses-reply.ts'
-export { parseResponsesRequest } from './responses-request.ts'
+} from './replies/responses-reply.ts'
+export type { ResponseStatus } from './replies/responses-reply.ts'
+export {
+  itemsOf,
+  parseConversation,
+  parseItems,
+  parseResponsesRequest,
+  takeResponsesState,
+} from './requests/responses-request.ts'
+export type { ResponsesState } from './requests/responses-request.ts'
+export { invalid as invalidField } from './fields/generation-fields.ts'

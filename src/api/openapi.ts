@@ -2,19 +2,32 @@
  * `/openapi.json`, made from the same schemas that check the requests.
  */
 import { z } from 'zod'
-import { anthropicCountSchema, anthropicMessagesSchema } from './anthropic-request.ts'
-import { chatRequestSchema } from './chat-request.ts'
-import { completionRequestSchema } from './completion-request.ts'
-import { embeddingRequestSchema } from './embedding-request.ts'
-import { responsesRequestSchema } from './responses-request.ts'
-import { busyThresholdSchema, detokenizeSchema, tokenizeSchema } from './service-requests.ts'
+import { REPLY_SCHEMAS, repliesOf } from './openapi-replies.ts'
+import { roleCommandSchema, weightSchema, workerCommandSchema } from './requests/admin-requests.ts'
+import { anthropicCountSchema, anthropicMessagesSchema } from './requests/anthropic-request.ts'
+import { chatRequestSchema } from './requests/chat-request.ts'
+import { completionRequestSchema } from './requests/completion-request.ts'
+import { embeddingRequestSchema } from './requests/embedding-request.ts'
+import { tokenRequestSchema } from './requests/token-request.ts'
+import { conversationSchema, responsesRequestSchema } from './requests/responses-request.ts'
+import {
+  busyThresholdSchema,
+  detokenizeSchema,
+  tokenizeSchema,
+} from './requests/service-requests.ts'
 
 interface Operation {
-  readonly method: 'get' | 'post'
+  readonly method: 'get' | 'post' | 'delete'
   readonly path: string
   readonly summary: string
   readonly schema?: z.ZodType
 }
+
+const COMMANDS = {
+  drain: 'Take a worker out of the fleet; what runs there ends',
+  resume: 'Bring a drained worker back',
+  restart: 'Replace a worker by a new process',
+} as const
 
 const OPERATIONS: readonly Operation[] = [
   {
@@ -31,6 +44,12 @@ const OPERATIONS: readonly Operation[] = [
   },
   {
     method: 'post',
+    path: '/inference/v1/generate',
+    summary: 'Token ids in, token ids out, whole or streamed',
+    schema: tokenRequestSchema,
+  },
+  {
+    method: 'post',
     path: '/v1/responses',
     summary: 'Response, whole or streamed',
     schema: responsesRequestSchema,
@@ -40,6 +59,31 @@ const OPERATIONS: readonly Operation[] = [
     path: '/v1/responses/input_tokens',
     summary: 'Tokens of the input of a response',
     schema: responsesRequestSchema,
+  },
+  {
+    method: 'get',
+    path: '/v1/responses/{id}',
+    summary: 'A stored response; /input_items lists what it was given',
+  },
+  { method: 'delete', path: '/v1/responses/{id}', summary: 'Forget a stored response' },
+  { method: 'post', path: '/v1/responses/{id}', summary: 'With /cancel: cancel a response' },
+  {
+    method: 'post',
+    path: '/v1/conversations',
+    summary: 'Begin a conversation',
+    schema: conversationSchema,
+  },
+  { method: 'get', path: '/v1/conversations/{id}', summary: 'A conversation; /items lists it' },
+  {
+    method: 'post',
+    path: '/v1/conversations/{id}',
+    summary: 'Set the metadata of a conversation, or with /items add to it',
+    schema: conversationSchema,
+  },
+  {
+    method: 'delete',
+    path: '/v1/conversations/{id}',
+    summary: 'Forget a conversation, or with /items/{item} an item',
   },
   {
     method: 'post',
@@ -78,11 +122,45 @@ const OPERATIONS: readonly Operation[] = [
     summary: 'Change when workers count as busy',
     schema: busyThresholdSchema,
   },
+  { method: 'get', path: '/admin/workers', summary: 'Workers, and how each stands' },
+  { method: 'get', path: '/admin/workers/{id}', summary: 'One worker, asked how it is' },
+  ...(['drain', 'resume', 'restart'] as const).map((command) => ({
+    method: 'post' as const,
+    path: `/admin/${command}`,
+    summary: COMMANDS[command],
+    schema: workerCommandSchema,
+  })),
+  {
+    method: 'post',
+    path: '/admin/role',
+    summary: 'Make a decode worker a prefill worker, or back',
+    schema: roleCommandSchema,
+  },
+  { method: 'get', path: '/admin/weights', summary: 'Versions of the models and their weights' },
+  {
+    method: 'post',
+    path: '/admin/weights',
+    summary: 'Change how much of the requests a version gets',
+    schema: weightSchema,
+  },
   {
     method: 'get',
     path: '/debug/requests/{id}',
-    summary: 'Why a request ran where it ran',
+    summary: 'Why a request ran where it ran, and its phases',
   },
+  {
+    method: 'get',
+    path: '/admin/keys',
+    summary: 'Valid keys with their limits, never the keys themselves',
+  },
+  { method: 'get', path: '/debug/requests', summary: 'The last requests with their phases' },
+  { method: 'get', path: '/debug/fleet', summary: 'Models, workers, load and warnings' },
+  {
+    method: 'get',
+    path: '/debug/events',
+    summary: 'Fleet and requests as server-sent events while they change',
+  },
+  { method: 'get', path: '/', summary: 'The console, a web page' },
   { method: 'get', path: '/v1/models', summary: 'Models that are served' },
   { method: 'get', path: '/v1/models/{id}', summary: 'One model' },
   {
@@ -91,6 +169,7 @@ const OPERATIONS: readonly Operation[] = [
     summary: 'Whether a model can be served now, and by which kinds of workers',
   },
   { method: 'get', path: '/health', summary: 'State of the service and its workers' },
+  { method: 'get', path: '/version', summary: 'The version of the service' },
   { method: 'get', path: '/live', summary: 'The process answers' },
   { method: 'get', path: '/ready', summary: 'A model can be served' },
   { method: 'get', path: '/metrics', summary: 'Metrics in the Prometheus text format' },
@@ -103,12 +182,33 @@ export function openApiDocument(version: string): Record<string, unknown> {
   for (const operation of OPERATIONS) {
     const entry = (paths[operation.path] ??= {})
     entry[operation.method] = {
+      operationId: operationId(operation),
       summary: operation.summary,
+      ...parametersOf(operation.path),
       ...(operation.schema === undefined ? {} : { requestBody: bodyOf(operation.schema) }),
-      responses: { '200': { description: 'OK' }, default: { description: 'Error' } },
+      responses: repliesOf(operation.method, operation.path),
     }
   }
-  return { openapi: '3.1.0', info: { title: 'Baton', version }, paths }
+  const info = { title: 'Baton', version }
+  return { openapi: '3.1.0', info, paths, components: { schemas: REPLY_SCHEMAS } }
+}
+
+/** `post_v1_chat_completions`: what a generated client calls the operation. */
+function operationId({ method, path }: Operation): string {
+  return [method, ...path.split(/\W+/)].filter((part) => part !== '').join('_')
+}
+
+function parametersOf(path: string): Record<string, unknown> {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+  if (names.length === 0) return {}
+  return {
+    parameters: names.map((name) => ({
+      name,
+      in: 'path',
+      required: true,
+      schema: { type: 'string' },
+    })),
+  }
 }
 
 function bodyOf(schema: z.ZodType): Record<string, unknown> {

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { BatonError } from '../base/index.ts'
-import { ChatChoiceChunks, CompletionChoiceChunks, usageEvent } from './chunk-text.ts'
-import { errorReply } from './error-reply.ts'
-import { readJsonObject } from './json-body.ts'
-import { asciiJson, escapeJson, quoteJson, withRawWorkerIds } from './json-escape.ts'
-import { traceparentOf } from './routing-headers.ts'
+import { ChatChoiceChunks, CompletionChoiceChunks, usageEvent } from './replies/chunk-text.ts'
+import { errorReply } from './replies/error-reply.ts'
+import { readJsonObject } from './fields/json-body.ts'
+import { asciiJson, escapeJson, quoteJson, withRawWorkerIds } from './fields/json-escape.ts'
+import { traceparentOf } from './fields/routing-headers.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 const HEAD = { id: 'chatcmpl-1', created: 7, model: 'mödel "x"' }
@@ -151,6 +151,12 @@ describe('bodies', () => {
     const nested = (depth: number) =>
       `{"pad":"${'[\\"'.repeat(30_000)}","a":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`
     for (const depth of [999, 1000]) expect(read(nested(depth))).toHaveProperty('a')
+    // A short body is no exception.
+    const lists = (depth: number) => `{"a":${'['.repeat(depth)}1${']'.repeat(depth)}}`
+    expect(read(lists(999))).toHaveProperty('a')
+    expect(() => read(lists(1000))).toThrow('nested more than 1000 deep')
+    const text = `"${'{'.repeat(2000)}\\"${'['.repeat(2000)}\\\\"`
+    expect(read(`{"a":${text},"b":"${'['.repeat(2000)}"}`)).toHaveProperty('b')
     expect(() => read(nested(1001))).toThrow('nested more than 1000 deep')
   })
 

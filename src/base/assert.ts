@@ -5,7 +5,7 @@ export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new Error(`broken invariant: ${message}`)
 }
 
-/** The end of a `switch` over a union: a new member that nobody handles does not compile. */
+/** The end of a `switch` over a union: an unhandled new member does not compile. */
 export function unreachable(value: never): never {
   throw new Error(`broken invariant: unexpected ${JSON.stringify(value)}`)
 }

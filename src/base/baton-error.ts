@@ -1,7 +1,8 @@
 /**
  * The one error class. Everything that can go wrong outside ourselves carries a stable code.
  *
- * Owns: the shape of an error in memory and as plain data (`ErrorValue`, what crosses the wire).
+ * Owns: the shape of an error in memory and as plain data (`ErrorValue`, what crosses the wire), and its bound: what an
+ * engine or a plugin throws may be of any kind and size.
  * Does not own: what a client reads (room `api`).
  */
 import { ERROR_CODES, isErrorCode } from './error-codes.ts'
@@ -22,6 +23,9 @@ export interface ErrorValue {
   readonly data?: ErrorData
 }
 
+const TEXT_MAX = 8192
+const DATA_MAX = 64
+
 export class BatonError extends Error {
   override readonly name = 'BatonError'
   readonly code: ErrorCode
@@ -38,8 +42,9 @@ export class BatonError extends Error {
   }
 
   toValue(): ErrorValue {
-    const { code, message, data } = this
-    return Object.keys(data).length === 0 ? { code, message } : { code, message, data }
+    const { code, message } = this
+    const data = plainData(this.data)
+    return { code, message: clipped(message), ...(data === null ? {} : { data }) }
   }
 
   static fromValue(value: { code: string; message: string; data?: ErrorData }): BatonError {
@@ -49,8 +54,46 @@ export class BatonError extends Error {
 
   /** Any thrown thing as a BatonError; what is not one becomes `fallback` and keeps the original as cause. */
   static from(thrown: unknown, fallback: ErrorCode = 'runtime.internal'): BatonError {
-    if (thrown instanceof BatonError) return thrown
-    const message = thrown instanceof Error ? thrown.message : String(thrown)
-    return new BatonError(fallback, message, { cause: thrown })
+    try {
+      if (thrown instanceof BatonError && isErrorCode(thrown.code)) {
+        return isSmall(thrown) ? thrown : BatonError.fromValue(thrown.toValue())
+      }
+      const message = thrown instanceof Error ? thrown.message : String(thrown)
+      return new BatonError(fallback, clipped(message), { cause: thrown })
+    } catch {
+      // A getter or a proxy that throws, or an object that is no text.
+      return new BatonError(fallback, 'something was thrown that cannot be read')
+    }
   }
+}
+
+function isSmall({ message, data }: BatonError): boolean {
+  if (typeof message !== 'string' || message.length > TEXT_MAX) return false
+  const values: unknown[] = Object.values(data)
+  return values.length <= DATA_MAX && values.every((value) => plainFact(value) === value)
+}
+
+/** Null: there is none. What is not plain is left out. */
+function plainData(data: ErrorData): ErrorData | null {
+  try {
+    const facts = Object.entries(data).flatMap(([key, value]) => {
+      const fact = plainFact(value)
+      return fact === undefined ? [] : [[key.slice(0, TEXT_MAX), fact] as const]
+    })
+    return facts.length === 0 ? null : Object.fromEntries(facts.slice(0, DATA_MAX))
+  } catch {
+    return null
+  }
+}
+
+function plainFact(value: unknown): string | number | boolean | null | undefined {
+  if (typeof value === 'string') return clipped(value)
+  return value === null || typeof value === 'number' || typeof value === 'boolean'
+    ? value
+    : undefined
+}
+
+function clipped(text: unknown): string {
+  const whole = String(text)
+  return whole.length <= TEXT_MAX ? whole : `${whole.slice(0, TEXT_MAX)}…`
 }

@@ -1,5 +1,5 @@
 /**
- * What a wait needs to know of whoever may give it up. An `AbortSignal` is one; what is made for every request can be
+ * What a wait needs of its caller's cancel signal. An `AbortSignal` is one; what is made for every request can be
  * lighter.
  */
 export interface CancelSignal {

@@ -29,6 +29,8 @@ const RETRYABLE = new Set<ErrorClass>([
   'CapacityExhausted',
   'Unavailable',
   'DeadlineExceeded',
+  // The bytes were damaged, or another peer is meant.
+  'BackendProtocol',
 ])
 
 describe('ERROR_CODES - every row', () => {
@@ -47,14 +49,18 @@ describe('ERROR_CODES - every row', () => {
 })
 
 describe('ERROR_CODES - the table', () => {
-  it('what migrates - is what can be said of a worker that is gone, and nothing else', () => {
+  it('what migrates - is what is said of a worker or the way to it, never of the request', () => {
     expect(ROWS.filter(([, row]) => row.migratable).map(([code]) => code)).toEqual([
       'transport.cannot_connect',
       'transport.disconnected',
       'transport.connection_timeout',
+      'transport.protocol',
+      'transport.version_mismatch',
       'backend.worker_unavailable',
       'backend.worker_draining',
+      'backend.worker_differs',
       'backend.engine_shutdown',
+      'backend.cancelled',
     ])
   })
 

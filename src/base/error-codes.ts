@@ -129,11 +129,16 @@ export const ERROR_CODES = {
     'retry migrate',
     'The worker did not answer the connection in time.',
   ),
-  'transport.protocol': row('BackendProtocol', 502, '', 'The peer broke the wire protocol.'),
+  'transport.protocol': row(
+    'BackendProtocol',
+    502,
+    'retry migrate',
+    'The peer broke the wire protocol; the connection is closed.',
+  ),
   'transport.version_mismatch': row(
     'BackendProtocol',
     502,
-    '',
+    'retry migrate',
     'The peers speak different wire versions.',
   ),
   'backend.invalid_argument': row(
@@ -154,6 +159,12 @@ export const ERROR_CODES = {
     'retry migrate',
     'The worker admits nothing new; it is leaving.',
   ),
+  'backend.worker_differs': row(
+    'Unavailable',
+    503,
+    'retry migrate',
+    'The worker differs from those that serve its model (block size, context, tokenizer, template, vocabulary).',
+  ),
   'backend.engine_shutdown': row(
     'Unavailable',
     503,
@@ -172,7 +183,12 @@ export const ERROR_CODES = {
     'retry',
     'The engine did not answer in time.',
   ),
-  'backend.cancelled': row('Cancelled', 499, '', 'The engine cancelled the request.'),
+  'backend.cancelled': row(
+    'Unavailable',
+    503,
+    'retry migrate',
+    'The engine cancelled a request that nobody had asked to stop.',
+  ),
   'backend.contract_violation': row(
     'Internal',
     500,
@@ -184,7 +200,7 @@ export const ERROR_CODES = {
   'kv.block_refused': row(
     'BackendProtocol',
     502,
-    '',
+    'retry',
     'A KV block was truncated, damaged, or of another model.',
   ),
   'kv.offer_gone': row('Unavailable', 503, 'retry', 'The offered KV cache is no longer held.'),
@@ -201,13 +217,25 @@ export const ERROR_CODES = {
     'A flag, variable or config file is wrong; the message names it.',
   ),
   'host.address_in_use': row('Conflict', 409, '', 'The port is taken.'),
+  'host.disk_full': row(
+    'CapacityExhausted',
+    529,
+    'retry',
+    'A file cannot be written: the disk or the quota is full.',
+  ),
+  'discovery.unavailable': row(
+    'Unavailable',
+    503,
+    'retry',
+    'The place where workers register cannot be reached or takes no more.',
+  ),
   'runtime.not_implemented': row(
     'NotImplemented',
     501,
     '',
     'Not available in this build or configuration.',
   ),
-  'runtime.internal': row('Internal', 500, '', 'A fault of ours.'),
+  'runtime.internal': row('Internal', 500, '', 'An internal error: see the log.'),
 } as const satisfies Record<string, ErrorCodeRow>
 
 export type ErrorCode = keyof typeof ERROR_CODES

@@ -1,4 +1,10 @@
-/** Room `base`: what every other room may lean on. It knows nobody. */
+/**
+ * Room `base`: what every room (folder of src) may use.
+ *
+ * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
+ * JSON values.
+ * May use: nothing. For: every room.
+ */
 export { assert, unreachable } from './assert.ts'
 export { BatonError } from './baton-error.ts'
 export type { ErrorData, ErrorValue } from './baton-error.ts'
@@ -8,8 +14,12 @@ export type { Clock, Timer } from './clock.ts'
 export { withDeadline } from './deadline.ts'
 export { ERROR_CODES } from './error-codes.ts'
 export type { ErrorClass, ErrorCode, ErrorCodeRow } from './error-codes.ts'
+export { InFlightMap, InFlightSet } from './in-flight.ts'
+export type { InFlight } from './in-flight.ts'
 export { isRecord } from './is-record.ts'
 export { randomInt, seededRandom } from './random.ts'
 export type { Random } from './random.ts'
 export { parseWorkerId, workerIdOf } from './worker-id.ts'
 export type { WorkerId } from './worker-id.ts'
+export { nameOfToken, recordOf, textOf } from './json-value.ts'
+export type { JsonRecord } from './json-value.ts'

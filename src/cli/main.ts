@@ -2,24 +2,27 @@
 /**
  * `baton`: reads the arguments, runs one command, and turns what went wrong into one line and an exit code.
  *
- * Exit codes: 0 ended as asked, 1 failed, 2 the arguments or the configuration are wrong, 70 ended in haste.
+ * Each command is loaded when it is run: `baton --help` must not wait for a server's modules.
+ *
+ * Exit codes: 0 ended as asked, 1 failed, 2 the arguments or the configuration are wrong, 70 forced exit.
  */
+import { memorySentence } from './last-words.ts'
+import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
+import { keepRequestsYoung } from '../os/index.ts'
 import { EXIT_FAILED, EXIT_MISUSED } from '../host/index.ts'
-import { serverUrl } from './ask-server.ts'
-import { BOOSTR_EXAMPLE, BOOSTR_ROLES, describeBoostr, runBoostr } from './boostr-command.ts'
-import { runChat } from './chat-command.ts'
-import { printConfig } from './config-command.ts'
-import { EXPLAIN_HELP, runExplain } from './explain-command.ts'
-import { runFrontendOnly } from './frontend-command.ts'
-import { GROUPS_OF, OPTION_TABLE, flagOf, variableOf } from './option-table.ts'
-import type { OptionSpec } from './option-table.ts'
-import { resolveConfig } from './resolve-config.ts'
-import type { ResolvedOption } from './resolve-config.ts'
-import { runServe } from './serve-command.ts'
-import { runWorker } from './worker-command.ts'
-import { BATON_VERSION } from './version.ts'
+import { serverUrl } from './commands/ask-server.ts'
+import type { KeyFlags } from './commands/keys-command.ts'
+import { BOOSTR_EXAMPLE, BOOSTR_ROLES, describeBoostr } from './commands/boostr-flags.ts'
+import { addLaboratory } from './laboratory/lab-commands.ts'
+import { addOperate } from './operate/operate-commands.ts'
+import { GROUPS_OF } from './options/option-spec.ts'
+import type { OptionSpec } from './options/option-spec.ts'
+import { OPTION_TABLE, flagOf, variableOf } from './options/option-table.ts'
+import { resolveConfig } from './options/resolve-config.ts'
+import type { ResolvedOption } from './options/resolve-config.ts'
+import { BATON_VERSION } from './compose/version.ts'
 
 const SERVE_EXAMPLES = `
 Examples:
@@ -28,14 +31,21 @@ Examples:
   baton serve --aggregated 2                   two workers that do both
   baton serve --model llama-3.2-1b.gguf        any GGUF file
   baton serve --engine sim --model ./hf-model  simulated tokens at a real pace, with the model's own tokenizer
+  baton serve --upstream http://a:8000,http://b:8000  vLLM, SGLang or llama-server that run already
   BATON_PORT=9000 baton serve                  every option is also a variable, and a key of baton.yaml
 
-Each value comes from: flag > environment > config file > default. 'baton config' shows what is in force.`
+Each value comes from: flag > environment > config file > default. 'baton config' shows the effective configuration.`
 
 const WORKER_EXAMPLES = `
 Examples:
-  baton worker --mode prefill --discovery-dir /srv/baton/fleet
-  baton worker --mode decode  --discovery-dir /srv/baton/fleet --model model.gguf`
+  baton worker --mode prefill --discovery file:/srv/baton/fleet
+  baton worker --mode decode  --discovery file:/srv/baton/fleet --model model.gguf`
+
+/** What a worker's process runs; this file, or the bundle made of it. */
+const MAIN = fileURLToPath(import.meta.url)
+
+const EXPLAIN_HELP = `
+The id is the x-request-id of a reply (or the id of its chat completion).`
 
 type Flags = Readonly<Record<string, unknown>>
 
@@ -67,6 +77,43 @@ function resolved(flags: Flags): readonly ResolvedOption[] {
   })
 }
 
+function addKeysCommand(root: Command): void {
+  const keys = root.command('keys').description('API keys of a file, for baton serve --keys')
+  const inFile = (command: Command): Command =>
+    command.option('--file <file>', 'where the keys are kept', 'keys.json')
+  inFile(keys.command('add').description('make a key; it is printed once'))
+    .requiredOption('--tenant <name>', 'whose key it is')
+    .option('--models <list>', 'models that it may use, with commas between them (default: all)')
+    .option('--rate <n>', 'requests per minute (default: no limit)')
+    .option('--budget-tokens <n>', 'tokens per minute, prompt and output (default: no limit)')
+    .option('--concurrency <n>', 'requests at a time (default: no limit)')
+    .option(
+      '--weight <n>',
+      "its tenant's part of the capacity while others wait too, against theirs (default: 1)",
+    )
+    .option('--priority-max <n>', 'highest priority that it may ask for (default: none)')
+    .option('--expires-days <n>', 'valid for so many days (default: until it is revoked)')
+    .option('--operator', 'may read metrics, decisions and details, and set thresholds')
+    .option('--routing', 'may choose workers and set other fields of nvext')
+    .option('--shared-cache', 'its prompts are reused for others, and theirs for it')
+    .action(async (flags: KeyFlags) => {
+      const { addKey } = await import('./commands/keys-command.ts')
+      addKey(flags)
+    })
+  inFile(keys.command('list').description('all keys, without the keys themselves')).action(
+    async (flags: KeyFlags) => {
+      const { listKeys } = await import('./commands/keys-command.ts')
+      listKeys(flags)
+    },
+  )
+  inFile(keys.command('revoke <id>').description('a key is not valid any more')).action(
+    async (id: string, flags: KeyFlags) => {
+      const { revokeKey } = await import('./commands/keys-command.ts')
+      revokeKey(id, flags)
+    },
+  )
+}
+
 function program(exit: (code: number) => void): Command {
   const root = new Command('baton')
     .description('Disaggregated LLM serving: prefill and decode on different workers.')
@@ -80,22 +127,35 @@ function program(exit: (code: number) => void): Command {
     GROUPS_OF.serve,
   )
     .addHelpText('after', SERVE_EXAMPLES)
-    .action(async (flags: Flags) => exit(await runServe(resolved(flags))))
+    .action(async (flags: Flags) => {
+      const { runServe } = await import('./commands/serve-command.ts')
+      exit(await runServe(resolved(flags), MAIN))
+    })
   withOptions(root.command('worker').description('one worker that joins a fleet'), GROUPS_OF.worker)
-    .option('--mode <mode>', 'agg, prefill or decode', 'agg')
     .addHelpText('after', WORKER_EXAMPLES)
-    .action(async (flags: Flags) => exit(await runWorker(resolved(flags), String(flags['mode']))))
+    .action(async (flags: Flags) => {
+      const { runWorker } = await import('./commands/worker-command.ts')
+      exit(await runWorker(resolved(flags)))
+    })
   withOptions(
     root
       .command('frontend')
-      .description('a frontend for workers that are started elsewhere (needs --discovery-dir)'),
+      .description('a frontend for workers that are started elsewhere (needs --discovery)'),
     GROUPS_OF.frontend,
-  ).action(async (flags: Flags) => exit(await runFrontendOnly(resolved(flags))))
+  ).action(async (flags: Flags) => {
+    const { runFrontendOnly } = await import('./commands/frontend-command.ts')
+    exit(await runFrontendOnly(resolved(flags), MAIN))
+  })
   withOptions(
-    root.command('config').description('what is in force, and where each value came from'),
+    root
+      .command('config')
+      .description('show the effective configuration and where each value came from'),
   )
     .option('--json', 'as JSON')
-    .action((flags: Flags) => printConfig(resolved(flags), flags['json'] === true))
+    .action(async (flags: Flags) => {
+      const { printConfig } = await import('./commands/config-command.ts')
+      printConfig(resolved(flags), flags['json'] === true)
+    })
   root
     .command('chat')
     .description('talk to a running server')
@@ -104,23 +164,45 @@ function program(exit: (code: number) => void): Command {
     .option('--system <text>', 'system message')
     .option('--max-tokens <n>', 'tokens per answer', '512')
     .option('--temperature <x>', "0 answers the same each time (default: the server's)")
-    .action(async (flags: Flags) => exit(await runChat(flags)))
+    .action(async (flags: Flags) => {
+      const { runChat } = await import('./chat/chat-command.ts')
+      exit(await runChat(flags))
+    })
   root
     .command('explain <requestId>')
     .description('why a request ran where it ran')
     .option('--url <url>', 'the server', process.env['BATON_URL'] ?? 'http://127.0.0.1:8000')
     .option('--json', 'as JSON')
     .addHelpText('after', EXPLAIN_HELP)
-    .action(async (requestId: string, flags: Flags) =>
-      exit(await runExplain(requestId, serverUrl(flags['url']), flags['json'] === true)),
-    )
+    .action(async (requestId: string, flags: Flags) => {
+      const { runExplain } = await import('./commands/explain-command.ts')
+      exit(await runExplain(requestId, serverUrl(flags['url']), flags['json'] === true))
+    })
+  root
+    .command('roll')
+    .description('restart the workers of a running fleet one by one, without losing a request')
+    .option('--url <url>', 'a frontend', process.env['BATON_URL'] ?? 'http://127.0.0.1:8000')
+    .option('--model <name>', 'only workers of this model')
+    .option('--role <role>', 'only workers of this role: prefill, decode or aggregated')
+    .option('--timeout-seconds <s>', 'how long one worker may take to be replaced', '600')
+    .option('--force', 'also a worker that is the only one of its role')
+    .action(async (flags: Flags) => {
+      const { rollFlags, runRoll } = await import('./commands/roll-command.ts')
+      exit(await runRoll(rollFlags(flags, serverUrl(flags['url']))))
+    })
+  addLaboratory(root, { exit, main: MAIN, withOptions, resolved })
+  addOperate(root, { exit, withOptions, resolved })
+  addKeysCommand(root)
   const boostr = root
     .command('boostr')
     .description('one role of a fleet that speaks the dialect boostr (tags 10 and 30 to 36)')
     .addHelpText('after', BOOSTR_EXAMPLE)
   for (const role of BOOSTR_ROLES) {
     withOptions(describeBoostr(boostr.command(role), role), GROUPS_OF.boostr).action(
-      async (flags: Flags) => exit(await runBoostr(role, flags, resolved(flags))),
+      async (flags: Flags) => {
+        const { runBoostr } = await import('./commands/boostr-command.ts')
+        exit(await runBoostr(role, flags, resolved(flags)))
+      },
     )
   }
   return root
@@ -135,6 +217,11 @@ async function main(): Promise<number> {
     return exitCode
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_MISUSED
+    const sentence = memorySentence(error)
+    if (sentence !== null) {
+      console.error(`baton: ${sentence}`)
+      return EXIT_FAILED
+    }
     const failure = BatonError.from(error)
     console.error(`baton: ${failure.message}`)
     if (failure.code === 'runtime.internal') console.error(failure.cause ?? failure)
@@ -146,4 +233,5 @@ async function main(): Promise<number> {
 
 // Who reads what is printed may leave (`baton serve | head`); a server goes on.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
+keepRequestsYoung()
 process.exitCode = await main()

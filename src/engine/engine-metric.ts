@@ -1,5 +1,5 @@
 /**
- * One number that an engine tells of itself, in the words of Prometheus. The worker adds its own labels.
+ * One metric of an engine, in Prometheus terms. The worker adds its own labels.
  */
 export interface EngineMetric {
   /** Letters, digits and `_`; shown as `baton_engine_<name>`. A counter's name ends in `_total`. */

@@ -7,7 +7,8 @@
  */
 import type { WorkerId } from '../base/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
-import type { Chunk, EngineConfig, GenerateRequest } from '../request/index.ts'
+import type { EngineConfig, GenerateRequest } from '../request/index.ts'
+import type { EngineChunk } from './engine-chunk.ts'
 import type { EngineMetric } from './engine-metric.ts'
 import type { GenerateContext } from './generate-context.ts'
 import type { KvBlockSource } from './kv-block-source.ts'
@@ -21,7 +22,7 @@ export interface Engine {
    * Must look at `context.isStopped` between yields and then end with `finish: 'cancelled'`. Resources of the request
    * are released in `finally`: the consumer may simply stop reading.
    */
-  generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk>
+  generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<EngineChunk>
 
   /**
    * Optional, for an engine with the feature `embeddings`: one finite vector of the prompt, `embeddingLength` numbers.

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { RequestContext } from './generate-context.ts'
 
 describe('RequestContext', () => {
-  it('stop and kill - are told apart, end waiting once, and stay', () => {
+  it('stop and kill - are distinguished, end waiting once, and stay', () => {
     const context = new RequestContext('a')
     let ended = 0
     context.signal.addEventListener('abort', () => ended++)
@@ -24,7 +24,7 @@ describe('RequestContext', () => {
     ])
   })
 
-  it('the first token - is told once, whoever says it how often', () => {
+  it('the first token - is reported once, whoever says it how often', () => {
     let told = 0
     const context = new RequestContext('a', () => told++)
     expect(context.hasFirstToken).toBe(false)

@@ -9,6 +9,8 @@ export interface GenerateContext {
   readonly isKilled: boolean
   /** Aborted on stop or kill, so that waiting can be raced. */
   readonly signal: AbortSignal
+  /** The engine's own queue is behind the request: work on it begins. Never called: it began at once. Idempotent. */
+  notifyStarted(): void
   /** The framework calls it on the first chunk with tokens; an engine may call it earlier. Idempotent. */
   notifyFirstToken(): void
 }
@@ -18,16 +20,20 @@ export class RequestContext implements GenerateContext {
   readonly requestId: string
   readonly #controller = new AbortController()
   readonly #onFirstToken: (() => void) | undefined
+  readonly #onStarted: (() => void) | undefined
+  #stopped = false
   #killed = false
   #firstToken = false
+  #started = false
 
-  constructor(requestId: string, onFirstToken?: () => void) {
+  constructor(requestId: string, onFirstToken?: () => void, onStarted?: () => void) {
     this.requestId = requestId
     this.#onFirstToken = onFirstToken
+    this.#onStarted = onStarted
   }
 
   get isStopped(): boolean {
-    return this.#controller.signal.aborted
+    return this.#stopped
   }
 
   get isKilled(): boolean {
@@ -42,6 +48,12 @@ export class RequestContext implements GenerateContext {
     return this.#firstToken
   }
 
+  notifyStarted(): void {
+    if (this.#started) return
+    this.#started = true
+    this.#onStarted?.()
+  }
+
   notifyFirstToken(): void {
     if (this.#firstToken) return
     this.#firstToken = true
@@ -49,11 +61,13 @@ export class RequestContext implements GenerateContext {
   }
 
   stop(): void {
+    // A flag of its own: Node makes the signal when it is first asked for, and most requests never wait on it.
+    this.#stopped = true
     this.#controller.abort()
   }
 
   kill(): void {
     this.#killed = true
-    this.#controller.abort()
+    this.stop()
   }
 }

@@ -123,7 +123,7 @@ describe('KvBlockStore', () => {
     expect(store.heldBytes).toBe(BLOCK * BYTES)
   })
 
-  it('keys that share 53 bits - are told apart', () => {
+  it('keys that share 53 bits - are distinguished', () => {
     const { store } = createStore()
     const size = BLOCK * BYTES
     store.put(1, 0x1, BLOCK, new Uint8Array(size).fill(1))

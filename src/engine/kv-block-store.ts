@@ -1,7 +1,7 @@
 /**
  * Computed KV blocks in host memory: bounded, least recently used out first, pinned ones never.
  *
- * Owns: the blocks' bytes, their pins, and which of them the outside was told about. Blocks of a chain are touched
+ * Owns: the blocks' bytes, their pins, and which of them were announced. Blocks of a chain are touched
  * from the last to the first, so that a chain is evicted from its end and what is left of it can still be found.
  * Memory that a process has not touched before costs more than a transfer into it (`bench/transfer.ts`): what `allocate`
  * gave is given again once its block is evicted, unless somebody may still read it.
@@ -135,9 +135,9 @@ export class KvBlockStore implements KvBlockSource {
       if (known.bytes !== bytes) this.#spareMemory(bytes)
       return true
     }
-    if (!this.#makeRoom(bytes.length)) return false
+    if (!this.#makeSpace(bytes.length)) return false
     const id = mapKey(keyLow, keyHigh)
-    // Two keys that share 53 bits: the newer one wins, as long as nobody needs the older.
+    // Two keys that share 53 bits: the newer one wins, as long as the older is not in use.
     const rival = this.#entries.get(id)
     if (rival !== undefined) {
       if (rival.pins > 0) return false
@@ -171,7 +171,7 @@ export class KvBlockStore implements KvBlockSource {
     )
   }
 
-  #makeRoom(bytes: number): boolean {
+  #makeSpace(bytes: number): boolean {
     const limit = this.#options.capacityBytes
     if (bytes > limit - this.#pinnedBytes) return false
     for (const entry of this.#entries.values()) {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { BatonError } from '../base/index.ts'
-import { finishChunk, tokenChunk, usageOf } from '../request/index.ts'
+import { finishChunk, textChunk, tokenChunk, usageOf } from '../request/index.ts'
 import type { Chunk, GenerateRequest } from '../request/index.ts'
 import { RequestContext } from './generate-context.ts'
 import { brokenStreamRule, StreamValidator, validateStream } from './validate-stream.ts'
@@ -70,9 +70,31 @@ describe('validateStream - what keeps the contract', () => {
   })
 })
 
+describe('validateStream - what an engine may yield', () => {
+  it.each([
+    ['a typed array', { tokenIds: Uint32Array.of(5, 6) }, { tokenIds: [5, 6] }],
+    ['text', { text: 'ab' }, { tokenIds: [], text: 'ab' }],
+    ['neither', { usage: usageOf(3, 0) }, { tokenIds: [], usage: usageOf(3, 0) }],
+  ])('%s - becomes a chunk', async (_name, item, chunk) => {
+    const { chunks, error } = await outcomeOf([item as Chunk])
+    expect(chunks).toEqual([chunk])
+    expect(brokenStreamRule(error)).toBe('missing-terminal')
+  })
+
+  it('text - its tokens are what the engine says', async () => {
+    const items = [textChunk('ab'), finishChunk('stop', { text: 'c', usage: usageOf(3, 9) })]
+    expect(await outcomeOf(items)).toEqual({ chunks: items })
+  })
+})
+
 describe('validateStream - broken rules by name', () => {
   const logprob = { tokenId: 5, logprob: -1, top: [] }
   const cases: [StreamRule, readonly (Chunk | Error)[], ValidateOptions?][] = [
+    ['chunk-malformed', ['text' as unknown as Chunk]],
+    ['chunk-malformed', [{ tokenIds: new Set([1]) as never }]],
+    ['chunk-malformed', [{ tokenIds: [], text: 5 as never }]],
+    ['chunk-malformed', [{ tokenIds: [1], text: 'a' }]],
+    ['token-invalid', [{ tokenIds: Int32Array.of(-1) as never }]],
     ['missing-terminal', [tokenChunk(1)]],
     ['missing-terminal', []],
     ['item-after-terminal', [tokenChunk(1), end, end]],
@@ -112,6 +134,7 @@ describe('validateStream - broken rules by name', () => {
     }
     context.stop()
     expect(check(tokenChunk(1), false)).toBe('tokens-after-cancel')
+    expect(check(textChunk('a'), false)).toBe('tokens-after-cancel')
     expect(check(finishChunk('stop'), false)).toBe('cancel-ignored')
     expect(check({ tokenIds: [] }, false)).toBe('cancel-ignored')
     expect(check(finishChunk('cancelled'), false)).toBeNull()

@@ -6,22 +6,28 @@
  * `backend.stream_incomplete`; what an engine throws that is not typed becomes `backend.unknown`.
  */
 import { BatonError } from '../base/index.ts'
-import type { Chunk, FinishReason, GenerateRequest } from '../request/index.ts'
+import type { ErrorCode } from '../base/index.ts'
+import type { Chunk, GenerateRequest } from '../request/index.ts'
+import { CHUNK_RULES, chunkFault } from './check-chunk.ts'
+import { chunkOf } from './engine-chunk.ts'
+import type { EngineChunk } from './engine-chunk.ts'
 import type { GenerateContext } from './generate-context.ts'
 
 export const STREAM_RULES = {
+  ...CHUNK_RULES,
   'item-after-terminal': 'Nothing follows a terminal item.',
   'missing-terminal': 'The stream ends with a chunk that has `finish`, or with an error.',
   'error-untyped': 'An error that ends the stream is a BatonError.',
-  'finish-unknown': '`finish` is one of the known reasons.',
-  'token-invalid': 'Token ids are unsigned 32-bit integers.',
   'tokens-over-max': 'No more tokens than `maxTokens`.',
-  'usage-mismatch': '`usage.completionTokens` is the number of tokens streamed.',
+  'usage-mismatch':
+    '`usage.completionTokens` is the number of tokens streamed; beside text it never goes down.',
   'usage-total-mismatch': '`usage.totalTokens` is the sum of prompt and completion tokens.',
-  'logprobs-mismatch': 'Log-probabilities come one per token, for the tokens of the chunk.',
+  'usage-prompt-mismatch':
+    '`usage.promptTokens` is the number of tokens of the request, unless the stream has text.',
   'logprobs-missing': 'Log-probabilities that were asked for come with every token.',
   'tokens-after-cancel': 'An item asked for after the stop carries no tokens and ends the stream.',
   'cancel-ignored': 'A stream that was stopped ends with `cancelled`.',
+  'cancelled-unasked': 'Only a stream that was stopped ends with `cancelled`.',
 } as const
 
 export type StreamRule = keyof typeof STREAM_RULES
@@ -33,20 +39,20 @@ export interface ValidateOptions {
   readonly context?: GenerateContext
 }
 
-const FINISH_REASONS: ReadonlySet<string> = new Set<FinishReason>([
-  'stop',
-  'eos',
-  'length',
-  'cancelled',
-  'content_filter',
-])
+/** An engine that gives up what it had begun has not answered wrongly: another worker can go on. */
+const CODES: Partial<Record<StreamRule, ErrorCode>> = {
+  'missing-terminal': 'backend.stream_incomplete',
+  'cancelled-unasked': 'backend.cancelled',
+}
 
 function violation(rule: StreamRule, detail: string): BatonError {
-  const code =
-    rule === 'missing-terminal' ? 'backend.stream_incomplete' : 'backend.contract_violation'
-  return new BatonError(code, `the engine broke the stream contract (${rule}): ${detail}`, {
-    data: { rule },
-  })
+  return new BatonError(
+    CODES[rule] ?? 'backend.contract_violation',
+    `the engine broke the stream contract (${rule}): ${detail}`,
+    {
+      data: { rule },
+    },
+  )
 }
 
 /** The rule that an error of the validator names, or null. */
@@ -57,14 +63,17 @@ export function brokenStreamRule(error: unknown): StreamRule | null {
 
 export class StreamValidator {
   readonly #maxTokens: number
+  readonly #promptTokens: number | undefined
   readonly #wantsLogprobs: boolean
   readonly #context: GenerateContext | undefined
   #tokenCount = 0
+  #hasText = false
   #hasEnded = false
   #wasStopped = false
 
   constructor(options: ValidateOptions = {}) {
     this.#maxTokens = options.request?.stop.maxTokens ?? Infinity
+    this.#promptTokens = options.request?.tokenIds.length
     this.#wantsLogprobs = options.request?.output.logprobs !== undefined
     this.#context = options.context
   }
@@ -78,21 +87,37 @@ export class StreamValidator {
     this.#wasStopped = this.#context?.isStopped ?? false
   }
 
-  /** Throws when the chunk breaks a rule. */
-  chunk(chunk: Chunk): void {
+  /** The chunk in its one form. Throws when it breaks a rule. */
+  chunk(item: EngineChunk): Chunk {
     if (this.#hasEnded) throw violation('item-after-terminal', 'a chunk came after the end')
-    const { tokenIds, finish } = chunk
-    for (const id of tokenIds) {
-      if (id >>> 0 !== id) throw violation('token-invalid', `token id ${id}`)
+    try {
+      const chunk = chunkOf(item)
+      if (chunk === null) throw violation('chunk-malformed', 'the item has neither ids nor text')
+      this.#check(chunk)
+      return chunk
+    } catch (thrown) {
+      if (brokenStreamRule(thrown) !== null) throw thrown
+      // A getter, a proxy or a value without a text.
+      const { message } = BatonError.from(thrown)
+      throw violation('chunk-malformed', `the item cannot be read: ${message}`)
     }
+  }
+
+  #check(chunk: Chunk): void {
+    const fault = chunkFault(chunk)
+    if (fault !== null) throw violation(fault.rule, fault.detail)
+    const { tokenIds, text, finish } = chunk
+    if (text !== undefined && text !== '') this.#hasText = true
     this.#tokenCount += tokenIds.length
     if (this.#tokenCount > this.#maxTokens)
       throw violation('tokens-over-max', `${this.#tokenCount} tokens, asked ${this.#maxTokens}`)
-    if (tokenIds.length > 0) this.#checkLogprobs(chunk)
+    if (tokenIds.length > 0 && this.#wantsLogprobs && chunk.logprobs === undefined)
+      throw violation('logprobs-missing', 'a chunk without logprobs')
     if (this.#wasStopped) this.#checkStopped(chunk)
     if (finish === undefined) return
     this.#hasEnded = true
-    if (!FINISH_REASONS.has(finish)) throw violation('finish-unknown', `finish '${String(finish)}'`)
+    if (finish === 'cancelled' && this.#context?.isStopped === false)
+      throw violation('cancelled-unasked', 'the request was not stopped')
     this.#checkUsage(chunk)
   }
 
@@ -113,26 +138,19 @@ export class StreamValidator {
   #checkStopped(chunk: Chunk): void {
     if (chunk.tokenIds.length > 0)
       throw violation('tokens-after-cancel', `${chunk.tokenIds.length} tokens after the stop`)
+    if (chunk.text !== undefined && chunk.text !== '')
+      throw violation('tokens-after-cancel', 'text after the stop')
     if (chunk.finish !== 'cancelled')
       throw violation('cancel-ignored', `after the stop came '${chunk.finish ?? 'a chunk'}'`)
-  }
-
-  #checkLogprobs({ tokenIds, logprobs }: Chunk): void {
-    if (logprobs === undefined) {
-      if (this.#wantsLogprobs) throw violation('logprobs-missing', 'a chunk without logprobs')
-      return
-    }
-    const fits =
-      logprobs.length === tokenIds.length &&
-      logprobs.every((entry, i) => entry.tokenId === tokenIds[i])
-    if (!fits)
-      throw violation('logprobs-mismatch', `${logprobs.length} for ${tokenIds.length} tokens`)
   }
 
   #checkUsage({ usage }: Chunk): void {
     if (usage === undefined) return
     const { promptTokens, completionTokens, totalTokens } = usage
-    if (completionTokens !== this.#tokenCount)
+    if (!this.#hasText && promptTokens !== (this.#promptTokens ?? promptTokens))
+      throw violation('usage-prompt-mismatch', `${promptTokens} of ${this.#promptTokens} tokens`)
+    // How many tokens a text stands for only the engine knows.
+    if (this.#hasText ? completionTokens < this.#tokenCount : completionTokens !== this.#tokenCount)
       throw violation('usage-mismatch', `says ${completionTokens}, streamed ${this.#tokenCount}`)
     if (totalTokens !== Math.min(promptTokens + completionTokens, 0xffffffff))
       throw violation(
@@ -144,7 +162,7 @@ export class StreamValidator {
 
 /** The same stream, checked. Reading stops at the first broken rule; the engine's iterator is always closed. */
 export async function* validateStream(
-  chunks: AsyncIterable<Chunk>,
+  chunks: AsyncIterable<EngineChunk>,
   options: ValidateOptions = {},
 ): AsyncGenerator<Chunk, void, undefined> {
   const validator = new StreamValidator(options)
@@ -157,8 +175,7 @@ export async function* validateStream(
         validator.end()
         return
       }
-      validator.chunk(item.value)
-      yield item.value
+      yield validator.chunk(item.value)
     }
   } finally {
     await iterator.return?.()
@@ -166,9 +183,9 @@ export async function* validateStream(
 }
 
 async function readItem(
-  iterator: AsyncIterator<Chunk>,
+  iterator: AsyncIterator<EngineChunk>,
   validator: StreamValidator,
-): Promise<IteratorResult<Chunk>> {
+): Promise<IteratorResult<EngineChunk>> {
   try {
     return await iterator.next()
   } catch (thrown) {

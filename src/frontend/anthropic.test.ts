@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
+import { ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
 import type { ScriptedOptions } from '../../test/frontend/scripted-frontend.ts'
 
 const SAYS = 'Once upon a time – 🦊'
@@ -98,6 +98,29 @@ describe('anthropic messages', () => {
     )
   })
 
+  it.each(['<tool_call>{"name":"weather","arguments":{"city', '<tool_call>{"name":"weather"'])(
+    'a call that the token limit cuts off - max_tokens, and no argument is made up: %s',
+    async (cut) => {
+      const { messages } = start({ script: (run) => void run.says(cut).ends('length') })
+      const { json } = await messages({ tools: TOOLS })
+      expect(json.stop_reason).toBe('max_tokens')
+      for (const block of json.content)
+        if (block.type === 'tool_use') expect(block.input).toEqual({})
+      const streamed = await messages({ tools: TOOLS, stream: true })
+      expect(streamed.events.find((event) => event.type === 'message_delta')).toMatchObject({
+        delta: { stop_reason: 'max_tokens' },
+      })
+    },
+  )
+
+  it('large integers and names of all kinds in a tool input - keep every digit', async () => {
+    const said = '{"id":12345678901234567890,"decode_worker_id":1234567890123456789,"ä":1.50}'
+    const call = `<tool_call>{"name":"weather","arguments":${said}}</tool_call>`
+    const { messages } = start({ script: (run) => void run.says(call).ends('eos') })
+    const { body } = await messages({ tools: TOOLS })
+    expect(body).toContain(`"input":${said.replace('ä', String.raw`\u00e4`)}`)
+  })
+
   it('forced tool - the output is held to its schema and shown as a call', async () => {
     const { it_, messages } = start({
       script: (run) => void run.says('{"name":"weather","arguments":{"city":"Oslo"}}').ends('eos'),
@@ -153,5 +176,45 @@ describe('anthropic messages', () => {
       ...fields,
     })
     expect(count.json.input_tokens).toBe(whole.json.usage.input_tokens)
+  })
+})
+
+describe('what coding agents send', () => {
+  it('fields that change no result - are taken', async () => {
+    const { it_, messages } = start()
+    const { status } = await messages({
+      betas: ['context-management-2025-06-27'],
+      cache_control: { type: 'ephemeral' },
+      context_management: { edits: [{ type: 'clear_tool_uses_20250919' }] },
+      metadata: { user_id: 'u' },
+      output_config: { effort: 'max' },
+      mcp_servers: [],
+    })
+    expect(status).toBe(200)
+    expect(it_.requests).toHaveLength(1)
+    expect((await messages({ mcp_servers: [{ url: 'http://x' }] })).status).toBe(400)
+  })
+
+  it('output_config.format - holds the output to its schema', async () => {
+    const { it_, messages } = start({ script: (run) => void run.says('{}').ends('eos') })
+    const schema = { type: 'object', properties: {}, additionalProperties: false }
+    await messages({ output_config: { format: { type: 'json_schema', schema } } })
+    expect(it_.requests[0]?.sampling.guided).toMatchObject({ kind: 'json-schema', schema })
+  })
+
+  it('a last message of the assistant - is gone on with, whatever it holds', async () => {
+    const { it_, messages } = start()
+    const text = async (prefill: string) => {
+      await messages({
+        messages: [
+          { role: 'user', content: 'JSON?' },
+          { role: 'assistant', content: prefill },
+        ],
+      })
+      const ids = it_.requests.at(-1)?.tokenIds ?? []
+      return storyteller().tokenizer.decode(ids, { skipSpecialTokens: false })
+    }
+    expect(await text('{"name": "Zed",')).toMatch(/\{"name": "Zed",$/)
+    expect(await text('<|im_end|>')).toMatch(/<\|im_end\|>$/)
   })
 })

@@ -36,7 +36,7 @@ describe('errors before the first token', () => {
         })
         const reply = await it_.chat({ stream })
         expect([code, reply.status]).toEqual([code, ERROR_CODES[code].httpStatus])
-        // The text of a fault of ours is for the log only.
+        // The text of an internal error is for the log only.
         if (code !== 'runtime.internal') {
           expect(reply.json.error).toMatchObject({ message: 'it broke', stage: 'prefill' })
         }
@@ -59,12 +59,12 @@ describe('errors before the first token', () => {
     expect(it_.runs).toHaveLength(0)
   })
 
-  it('context - one token of room is enough, none is not', async () => {
+  it('context - one free token is enough, none is not', async () => {
     const prompt = storyteller().tokenizer.encode('hi', { special: false })
-    const room = (contextLength: number) =>
+    const withContext = (contextLength: number) =>
       new ScriptedFrontend({ engine: { contextLength } }).completion({ prompt: [...prompt] })
-    expect((await room(prompt.length)).status).toBe(400)
-    expect((await room(prompt.length + 1)).status).toBe(200)
+    expect((await withContext(prompt.length)).status).toBe(400)
+    expect((await withContext(prompt.length + 1)).status).toBe(200)
   })
 
   it('max_tokens - by default what the context leaves, and never more', async () => {
@@ -97,10 +97,14 @@ describe('errors before the first token', () => {
     expect((await it_.chat()).status).toBe(200)
   })
 
-  it('a fault of ours - 500 without its text, told to the observer; the worker is freed', async () => {
+  it('an internal error - 500 without its text, told to the observer; the worker is freed', async () => {
     const faults: unknown[] = []
     const it_ = new ScriptedFrontend({
-      options: { observer: { faulted: (_, error) => void faults.push(error) } },
+      options: {
+        observer: (event) => {
+          if (event.kind === 'faulted') faults.push(event.error)
+        },
+      },
       limits: { migrationLimit: 0 },
       script: (run) => void run.chunk({ tokenIds: null as never }),
     })

@@ -1,268 +1,206 @@
 /**
  * The frontend: an HTTP request as a value in, a reply or a stream of text out.
  *
- * Owns: routes, admission (bounds, draining), the id of a request, and that every error becomes a reply. It never
- * throws: what goes wrong is a status with a JSON body.
+ * Owns: the way of a call through middleware and routes, its id, and that every error becomes a reply. It never throws:
+ * what goes wrong is a status with a JSON body.
  */
+import { traceparentOf } from '../api/index.ts'
 import { BatonError } from '../base/index.ts'
-import { anthropicErrorReply, errorReply, openApiDocument, traceparentOf } from '../api/index.ts'
-import { CallRecord } from './call-record.ts'
-import { decisionHeader } from './decision-header.ts'
-import { docsPage } from './docs-page.ts'
-import { answerMessages, countMessageTokens } from './endpoint-anthropic.ts'
-import { answerChat } from './endpoint-chat.ts'
-import { answerCompletions } from './endpoint-completions.ts'
-import { answerEmbeddings } from './endpoint-embeddings.ts'
-import { answerResponses, countResponseTokens } from './endpoint-responses.ts'
-import {
-  explainReply,
-  healthReply,
-  jsonReply,
-  liveReply,
-  modelReply,
-  modelsReply,
-  readyReply,
-} from './endpoint-status.ts'
-import type { ModelForm } from './endpoint-status.ts'
-import { listThresholds, setThresholds } from './endpoint-thresholds.ts'
-import { answerDetokenize, answerTokenize } from './endpoint-tokens.ts'
-import type { Endpoint, FrontendObserver } from './frontend-observer.ts'
-import { DEFAULT_LIMITS } from './frontend-options.ts'
-import type { FrontendOptions } from './frontend-options.ts'
-import type { GenerationDeps } from './generation-job.ts'
-import type { HttpReply, HttpRequest } from './http-exchange.ts'
-import { ModelRegistry } from './model-registry.ts'
-import { createRequestId, isRequestId } from './request-id.ts'
-
-type Handler = (http: HttpRequest, requestId: string) => HttpReply | Promise<HttpReply>
-type Methods = Partial<Record<string, Handler>>
-type Generator = (deps: GenerationDeps, http: HttpRequest, record: CallRecord) => Promise<HttpReply>
-
-const HTML = { 'content-type': 'text/html; charset=utf-8' }
-const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+import { fleetView } from './console/fleet-view.ts'
+import type { FleetView } from './console/fleet-view.ts'
+import { LiveFeed } from './console/live-feed.ts'
+import { RequestLog } from './console/request-log.ts'
+import { KeyLimits } from './access/key-limits.ts'
+import { decisionHeader } from './endpoints/decision-header.ts'
+import { routesOf } from './endpoints/routes.ts'
+import type { FrontendObserver } from './generation/frontend-event.ts'
+import { DEFAULT_LIMITS } from './generation/frontend-options.ts'
+import type { FrontendOptions } from './generation/frontend-options.ts'
+import type { GenerationDeps } from './generation/generation-job.ts'
+import { RunningCalls } from './generation/running-calls.ts'
+import { HttpCall } from './http/http-call.ts'
+import type { HttpHead, HttpReply, HttpRequest, OpenRequest } from './http/http-exchange.ts'
+import { runAfter, runBefore } from './http/middleware.ts'
+import type { Middleware } from './http/middleware.ts'
+import { createRequestId, echoedRequestId, isRequestId } from './http/request-id.ts'
+import { RouteTable } from './http/route-table.ts'
+import type { RouteMatch } from './http/route-table.ts'
+import type { Route } from './http/route.ts'
+import { writeError } from './http/write-error.ts'
+import { ModelRegistry } from './models/model-registry.ts'
 
 export class Frontend {
   /** Tell it of workers: it is a FleetObserver. */
   readonly registry: ModelRegistry
+  /** Shared with the other frontends. */
+  readonly keyLimits: KeyLimits
   readonly #deps: GenerationDeps
   readonly #observer: FrontendObserver
-  readonly #routes: ReadonlyMap<string, Methods>
-  readonly #idsInFlight = new Set<string>()
-  #draining = false
-  #openApi: Record<string, unknown> | null = null
+  readonly routes: readonly Route[]
+  readonly #table: RouteTable
+  readonly #middleware: readonly Middleware[]
+  readonly #calls: RunningCalls
+  readonly #feed: LiveFeed
+  readonly #log: RequestLog
 
   constructor(options: FrontendOptions) {
     const bounds = { ...DEFAULT_LIMITS, ...options.limits }
-    this.registry = new ModelRegistry(options)
-    this.#observer = options.observer ?? {}
-    this.#deps = { ...options, registry: this.registry, bounds }
-    this.#routes = new Map(Object.entries(this.#routeTable()))
+    this.registry = new ModelRegistry({ ...options, modelForgetMs: bounds.modelForgetMs })
+    const log = new RequestLog(options.clock)
+    this.#log = log
+    const { observer } = options
+    this.#observer = (event, facts) => {
+      log.observe(event, facts)
+      observer?.(event, facts)
+    }
+    this.#middleware = options.middleware ?? []
+    const deps = { ...options, registry: this.registry, bounds }
+    this.#deps = deps
+    const { beginTrace, clock } = options
+    const { requestsMax } = bounds
+    this.keyLimits = new KeyLimits(clock, createRequestId(options.random))
+    const calls = new RunningCalls({
+      limits: this.keyLimits,
+      clock,
+      observer: this.#observer,
+      requestsMax,
+      beginTrace,
+    })
+    this.#calls = calls
+    const fleet = (): FleetView => this.fleet()
+    this.#feed = new LiveFeed({ clock, log, fleet })
+    const console = { log, feed: this.#feed, fleet, page: options.consolePage }
+    this.routes = routesOf({
+      deps,
+      console,
+      generating: (endpoint, answer) => (http, call) =>
+        calls.serve(call, endpoint, (record) => answer(deps, http, record)),
+      isDraining: () => calls.isDraining,
+    })
+    this.#table = new RouteTable(this.routes)
   }
 
   get isDraining(): boolean {
-    return this.#draining
+    return this.#calls.isDraining
   }
 
   /** Requests whose reply has not ended, streams included. */
   get requestsInFlight(): number {
-    return this.#idsInFlight.size
+    return this.#calls.count
   }
 
   /** Admit nothing new; what runs goes on. `/live` stays 200. */
   drain(): void {
-    this.#draining = true
+    this.#calls.isDraining = true
+    // Who only looks does not hold up the end.
+    this.#feed.close()
+  }
+
+  /** Admits nothing new and ends every reply that runs: a stream with an error event, another with 503. */
+  cutOff(): void {
+    this.drain()
+    const text = 'the service was shut down before the reply was complete'
+    this.#calls.cutOff(new BatonError('backend.worker_draining', text))
   }
 
   close(): void {
     this.drain()
+    this.keyLimits.close()
     this.registry.close()
   }
 
-  /** Never rejects. */
+  /** Models, workers and their load now. */
+  fleet(): FleetView {
+    return fleetView(this.registry, {
+      version: this.#deps.version ?? '0.0.0',
+      epochMs: Math.round(this.#deps.clock.epochMs()),
+      draining: this.isDraining,
+      requestsInFlight: this.requestsInFlight,
+      sums: this.#log.sums,
+    })
+  }
+
+  /** A whole request. Never rejects. */
   async handle(http: HttpRequest): Promise<HttpReply> {
-    const requestId = this.#requestIdOf(http)
-    const reply = withRequestId(await this.#answer(http, requestId), http, requestId)
-    const decision = decisionHeader(http.headers, this.registry, requestId)
-    return { ...reply, headers: { ...reply.headers, ...decision } }
+    const open = this.open(http)
+    return open.reply ?? (await open.answer(http.body))
   }
 
-  /** The reply to a request that `host` could not read: the error in the words of the API that was asked. */
-  refuse(http: HttpRequest, error: BatonError): HttpReply {
-    return withRequestId(refusalOf(http, error), http, this.#requestIdOf(http))
-  }
-
-  async #answer(http: HttpRequest, requestId: string): Promise<HttpReply> {
-    try {
-      const methods = this.#routes.get(http.path) ?? this.#patternRoute(http.path)
-      if (methods === undefined) throw routeNotFound(http)
-      const handler = methods[http.method] ?? (http.method === 'HEAD' ? methods['GET'] : undefined)
-      if (handler === undefined) return methodNotAllowed(http, Object.keys(methods))
-      return await handler(http, requestId)
-    } catch (thrown) {
-      return refusalOf(http, this.#shown(thrown, requestId))
-    }
-  }
-
-  /** What is not a BatonError is a fault of ours; its text may hold anything and is for the log only. */
-  #shown(thrown: unknown, requestId: string): BatonError {
-    if (thrown instanceof BatonError && thrown.code !== 'runtime.internal') return thrown
-    this.#observer.faulted?.(requestId, thrown)
-    return new BatonError('runtime.internal', `internal error, see the log for ${requestId}`)
-  }
-
-  #routeTable(): Record<string, Methods> {
-    const chat = this.#generating('chat_completions', answerChat)
-    const { registry } = this
+  /** A request whose body has not been read. Never throws. */
+  open(head: HttpHead): OpenRequest {
+    const { match, problem } = this.#find(head)
+    const requestId = this.#requestIdOf(head)
+    const call = new HttpCall(head, requestId, match?.route ?? null, match?.name ?? '')
+    const early = this.#early(call, problem)
     return {
-      '/v1/chat/completions': { POST: chat },
-      '/v1/completions': { POST: this.#generating('completions', answerCompletions) },
-      '/v1/responses': { POST: this.#generating('responses', answerResponses) },
-      '/v1/responses/input_tokens': { POST: (http) => countResponseTokens(this.#deps, http) },
-      '/v1/messages': { POST: this.#generating('anthropic_messages', answerMessages) },
-      '/v1/messages/count_tokens': { POST: (http) => countMessageTokens(this.#deps, http) },
-      '/v1/embeddings': { POST: this.#generating('embeddings', answerEmbeddings) },
-      '/v1/models': { GET: (http) => modelsReply(registry, modelFormOf(http)) },
-      '/health': { GET: () => healthReply(registry, this.#draining) },
-      '/live': { GET: liveReply },
-      '/ready': { GET: () => readyReply(registry, this.#draining) },
-      '/metrics': { GET: () => this.#metrics() },
-      '/openapi.json': { GET: () => jsonReply(200, this.#openApiDocument()) },
-      '/docs': {
-        GET: () => ({ status: 200, headers: HTML, body: docsPage(this.#openApiDocument()) }),
-      },
-      '/busy_threshold': {
-        GET: () => listThresholds(registry),
-        POST: (http) => setThresholds(registry, http),
-      },
-      '/tokenize': { POST: (http) => answerTokenize(this.#deps, http) },
-      '/detokenize': { POST: (http) => answerDetokenize(registry, http) },
-      '/v1/tokenize': { POST: (http) => answerTokenize(this.#deps, http) },
-      '/v1/detokenize': { POST: (http) => answerDetokenize(registry, http) },
+      ...(early === undefined ? {} : { reply: this.#finished(call, early) }),
+      bodyBytesMax: bodyBytesMaxOf(match?.route, this.#deps.bounds.bodyBytesMax),
+      answer: async (body) =>
+        this.#finished(call, await this.#answer(call, match?.route, { ...head, body })),
+      refuse: (error) => this.#finished(call, writeError(call.form, error)),
     }
   }
 
-  /** Routes whose path carries a name. */
-  #patternRoute(path: string): Methods | undefined {
-    const model = nameBehind(path, '/v1/models/')
-    if (model !== undefined) {
-      return { GET: (http) => modelReply(this.registry, model, modelFormOf(http)) }
-    }
-    const requestId = nameBehind(path, '/debug/requests/')
-    if (requestId !== undefined) {
-      return { GET: () => explainReply(this.registry, withoutReplyPrefix(requestId)) }
-    }
-    return undefined
-  }
-
-  /** What all generating endpoints share: admission, one record per call, one report of its end. */
-  #generating(endpoint: Endpoint, answer: Generator): Handler {
-    return async (http, requestId) => {
-      const record = new CallRecord({
-        clock: this.#deps.clock,
-        observer: this.#observer,
-        endpoint,
-        requestId,
-        traceparent: traceparentOf(http.headers),
-        onEnded: () => this.#idsInFlight.delete(requestId),
-      })
-      this.#idsInFlight.add(requestId)
-      try {
-        this.#admit()
-        return await answer(this.#deps, http, record)
-      } catch (thrown) {
-        const error = BatonError.from(thrown)
-        record.ended({ status: error.row.httpStatus, error, usage: null, choices: 0 })
-        throw error
-      }
+  #find(head: HttpHead): { match?: RouteMatch; problem?: unknown } {
+    try {
+      return { match: this.#table.find(head) }
+    } catch (problem) {
+      return { problem }
     }
   }
 
-  #admit(): void {
-    if (this.#draining) {
-      throw new BatonError('backend.worker_draining', 'the service is shutting down')
-    }
-    const { requestsMax } = this.#deps.bounds
-    if (this.#idsInFlight.size > requestsMax) {
-      throw new BatonError(
-        'capacity.exhausted',
-        `more than ${requestsMax} requests are in flight`,
-        {
-          data: { limit: requestsMax },
-        },
-      )
+  /** Middleware comes first: whoever may not call learns nothing of the routes. */
+  #early(call: HttpCall, problem: unknown): HttpReply | undefined {
+    try {
+      const reply = runBefore(this.#middleware, call)
+      if (reply !== undefined || problem === undefined) return reply
+      throw problem
+    } catch (thrown) {
+      return writeError(call.form, this.#shown(thrown, call))
     }
   }
 
-  /** A client may choose the id, if it is a UUID that nobody uses at this moment. */
-  #requestIdOf(http: HttpRequest): string {
-    const asked = http.headers['x-dynamo-request-id'] ?? http.headers['x-request-id']
-    if (asked !== undefined && isRequestId(asked) && !this.#idsInFlight.has(asked)) return asked
-    return createRequestId(this.#deps.random)
+  async #answer(call: HttpCall, route: Route | undefined, http: HttpRequest): Promise<HttpReply> {
+    try {
+      if (route === undefined) throw new BatonError('runtime.internal', 'a call without a route')
+      return await route.handle(http, call)
+    } catch (thrown) {
+      return writeError(call.form, this.#shown(thrown, call))
+    }
   }
 
-  async #metrics(): Promise<HttpReply> {
-    const text = await this.#deps.metrics?.()
-    return { status: 200, headers: { 'content-type': METRICS_TYPE }, body: text ?? '' }
-  }
-
-  #openApiDocument(): Record<string, unknown> {
-    this.#openApi ??= openApiDocument(this.#deps.version ?? '0.0.0')
-    return this.#openApi
-  }
-}
-
-/** The id of a reply names its request as well: `chatcmpl-<request id>`. */
-function withoutReplyPrefix(id: string): string {
-  return id.replace(/^(chatcmpl|cmpl|resp|msg)[-_]/, '')
-}
-
-function refusalOf(http: HttpRequest, error: BatonError): HttpReply {
-  return isAnthropic(http) ? anthropicErrorReply(error) : errorReply(error)
-}
-
-function withRequestId(reply: HttpReply, http: HttpRequest, requestId: string): HttpReply {
-  const echoed = http.headers['x-request-id'] ?? requestId
-  return {
-    ...reply,
-    headers: {
+  #finished(call: HttpCall, reply: HttpReply): HttpReply {
+    const { head, requestId } = call
+    const echoed = echoedRequestId(head.headers['x-request-id']) ?? requestId
+    const decision = decisionHeader(head.headers, this.registry, requestId)
+    const headers = {
       ...reply.headers,
       'x-request-id': echoed,
       // Clients of the Anthropic API look here.
-      ...(isAnthropic(http) ? { 'request-id': echoed } : {}),
-    },
+      ...(call.form === 'anthropic' ? { 'request-id': echoed } : {}),
+      ...(call.caller.mayOperate ? decision : {}),
+    }
+    return runAfter(this.#middleware, call, { ...reply, headers })
+  }
+
+  /** What is not a BatonError is an internal error; its text may hold anything and is for the log only. */
+  #shown(thrown: unknown, { head, requestId }: HttpCall): BatonError {
+    if (thrown instanceof BatonError && thrown.code !== 'runtime.internal') return thrown
+    const traceparent = traceparentOf(head.headers)
+    const facts = { requestId, model: '', endpoint: 'other', streamed: false, traceparent } as const
+    this.#observer({ kind: 'faulted', error: thrown }, facts)
+    return new BatonError('runtime.internal', `internal error, see the log for ${requestId}`)
+  }
+
+  /** A client may choose the id, if it is a name that is not in use at this moment. */
+  #requestIdOf({ headers }: HttpHead): string {
+    const asked = headers['x-dynamo-request-id'] ?? headers['x-request-id']
+    if (asked !== undefined && isRequestId(asked) && !this.#calls.has(asked)) return asked
+    return createRequestId(this.#deps.random)
   }
 }
 
-/** Its own routes, and the list of models when its clients ask. */
-function isAnthropic({ path, headers }: HttpRequest): boolean {
-  if (path === '/v1/messages' || path.startsWith('/v1/messages/')) return true
-  const isModels = path === '/v1/models' || path.startsWith('/v1/models/')
-  return isModels && headers['anthropic-version'] !== undefined
-}
-
-function modelFormOf(http: HttpRequest): ModelForm {
-  return isAnthropic(http) ? 'anthropic' : 'openai'
-}
-
-function nameBehind(path: string, prefix: string): string | undefined {
-  if (!path.startsWith(prefix) || path.length === prefix.length) return undefined
-  try {
-    return decodeURIComponent(path.slice(prefix.length))
-  } catch {
-    return path.slice(prefix.length)
-  }
-}
-
-function routeNotFound(http: HttpRequest): BatonError {
-  return new BatonError('request.not_found', `Route not found: ${http.method} ${http.path}`)
-}
-
-function methodNotAllowed(http: HttpRequest, allowed: readonly string[]): HttpReply {
-  const reply = errorReply(
-    new BatonError(
-      'request.method_not_allowed',
-      `${http.method} is not allowed here, only ${allowed.join(', ')}`,
-    ),
-  )
-  return { ...reply, headers: { ...reply.headers, allow: allowed.join(', ') } }
+function bodyBytesMaxOf(route: Route | undefined, large: number): number {
+  if (route === undefined || route.body === 'none') return 0
+  return route.body === 'large' ? large : route.body
 }

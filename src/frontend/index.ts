@@ -1,5 +1,51 @@
-/** Room `frontend`: an HTTP request as a value in, a reply or a stream of text out. */
+/**
+ * Room `frontend`: an HTTP request as a value in, a reply or a stream of text out.
+ *
+ * Owns an HTTP request as a value in and a reply or a stream of text out: endpoints, prompt, models, generation
+ * with migration, replies.
+ * May use: base, request, text, api, router. For: network, which has the socket, and programs that embed Baton.
+ */
 export { Frontend } from './frontend.ts'
-export type { FrontendObserver, Migration, RequestEnd, RequestFacts } from './frontend-observer.ts'
-export type { FrontendLimits, FrontendOptions } from './frontend-options.ts'
-export type { HttpReply, HttpRequest, HttpStream, StreamWriter } from './http-exchange.ts'
+export type { FleetNews, FleetNewsObserver } from './models/fleet-news.ts'
+export type {
+  Endpoint,
+  FrontendEvent,
+  FrontendEventOf,
+  FrontendObserver,
+  Migration,
+  RequestEnd,
+  RequestFacts,
+} from './generation/frontend-event.ts'
+export type {
+  ForwardingOptions,
+  FrontendLimits,
+  FrontendOptions,
+} from './generation/frontend-options.ts'
+export type { FleetView, ModelView, PoolView, RankView, WorkerView } from './console/fleet-view.ts'
+export type { LoggedEnd, LoggedPhase, LoggedRequest } from './console/request-log.ts'
+export { adminNewsOf, learnAdminNews } from './models/admin-news.ts'
+export type { AdminNews, CommandWorker } from './models/admin-news.ts'
+export type { ModelRegistry } from './models/model-registry.ts'
+export { isPassedThrough } from './models/passed-through.ts'
+export { parseKeyUseNews } from './access/key-limits.ts'
+export type { KeyLimits, KeyUseNews } from './access/key-limits.ts'
+export type { ApiKey } from './access/api-key.ts'
+export { authentication } from './http/authentication.ts'
+export type { Caller } from './access/caller.ts'
+export { cors } from './http/cors.ts'
+export type { HttpCall } from './http/http-call.ts'
+export type {
+  HttpHead,
+  HttpReply,
+  HttpRequest,
+  HttpStream,
+  OpenRequest,
+  StreamWriter,
+  WriterFlow,
+} from './http/http-exchange.ts'
+export type { Middleware } from './http/middleware.ts'
+export { MemoryStateStore } from './state/state-store.ts'
+export type { StateStore } from './state/state-store.ts'
+export { plainRequests } from './http/plain-requests.ts'
+export { createMigratingService } from './generation/migration.ts'
+export type { MigrationOptions } from './generation/migration.ts'

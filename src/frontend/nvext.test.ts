@@ -84,11 +84,15 @@ describe('nvext of a request', () => {
     expect(it_.ends).toHaveLength(1)
   })
 
-  it('speculative_prefill that fails - is told to the observer and to nobody else', async () => {
+  it('speculative_prefill that fails - is reported to the observer and to no one else', async () => {
     const failures: string[] = []
     const it_ = new ScriptedFrontend({
       script: (run, nth) => void (nth === 0 ? run.says('a').ends() : run.fails('backend.unknown')),
-      options: { observer: { backgroundFailed: (what) => void failures.push(what) } },
+      options: {
+        observer: (event) => {
+          if (event.kind === 'backgroundFailed') failures.push(event.what)
+        },
+      },
     })
     await it_.chat({ nvext: { agent_hints: { speculative_prefill: true } } })
     await it_.clock.run(1)
@@ -372,13 +376,24 @@ describe('annotations', () => {
     expect(reply.events).toHaveLength(2)
     expect(reply.events[0]).toMatchObject({ choices: [], nvext: { token_ids: [3, 4] } })
     const whole = await it_.completion({ prompt: [3, 4], nvext })
-    expect(whole.json).toMatchObject({ choices: [], nvext: { token_ids: [3, 4] } })
+    expect(whole.json).toMatchObject({
+      choices: [{ index: 0, text: '', finish_reason: 'stop' }],
+      nvext: { token_ids: [3, 4] },
+    })
   })
 
   it('x-bypass-remote-prefill - an event before the chunks when no prefill worker took part', async () => {
     const routed = (bypassesPrefill: boolean) => (run: ScriptRun) => {
       const event = { phase: 'aggregated', workerId: WORKER, dpRank: 0, overlapBlocks: 0 } as const
-      run.sink.onRouted?.({ ...event, promptBlocks: 1, queuedMs: 0, atMs: 0, bypassesPrefill })
+      run.sink.onPhase?.({
+        ...event,
+        kind: 'routed',
+        promptBlocks: 1,
+        queuedMs: 0,
+        decisionMs: 0,
+        atMs: 0,
+        bypassesPrefill,
+      })
       run.says('a').ends()
     }
     const stream = async (bypasses: boolean): Promise<string> =>

@@ -66,4 +66,56 @@ describe('long texts', () => {
     expect(reply.status).toBe(200)
     expect([texts.length, mostOpen()]).toEqual([50, 1])
   })
+
+  it.each([
+    ['/v1/completions', 'prompt'],
+    ['/v1/embeddings', 'input'],
+    ['/v1/chat/completions', 'messages'],
+    ['/v1/messages', 'messages'],
+    ['/v1/responses', 'input'],
+  ])('%s - what cannot fit the context is refused before it is tokenised', async (path, field) => {
+    const { it_, texts } = start()
+    const ask = async (megabytes: number) => {
+      const text = 'once upon a time '.repeat((megabytes * 1024 * 1024) / 17)
+      const value = field === 'messages' ? user(text) : text
+      return await it_.post(path, {
+        model: 'storyteller',
+        [field]: value,
+        ...(path === '/v1/messages' ? { max_tokens: 1 } : {}),
+      })
+    }
+    const reply = await ask(8)
+    expect(reply.status).toBe(400)
+    expect(reply.json.error.message).toMatch(/4096 tokens\. .* resulted in at least \d+ tokens/)
+    expect([texts, it_.runs]).toEqual([[], []])
+    // What might fit is counted exactly.
+    const near = await ask(0.02)
+    expect(texts).toHaveLength(1)
+    expect(JSON.stringify(near.json)).not.toContain('at least')
+  })
+
+  it.each([
+    ['/tokenize', 'prompt', 'prompt'],
+    ['/tokenize', 'messages', 'messages'],
+    ['/v1/messages/count_tokens', 'messages', 'messages'],
+    ['/v1/responses/input_tokens', 'input', 'input'],
+  ])(
+    '%s of %s - counts more than fits, and refuses what is many times too long',
+    async (path, field, param) => {
+      const { it_, texts } = start()
+      const ask = async (characters: number) => {
+        const text = 'once upon a time '.repeat(characters / 17)
+        const value = field === 'messages' ? user(text) : text
+        return await it_.post(path, { model: 'storyteller', [field]: value })
+      }
+      expect((await ask(100_000)).status).toBe(200)
+      expect(texts).toHaveLength(1)
+      const reply = await ask(2 * 1024 * 1024)
+      expect(reply.status).toBe(413)
+      expect(JSON.stringify(reply.json)).toMatch(
+        new RegExp(`${param}.*: \\d+ characters, at most 1048576 are tokenised`),
+      )
+      expect(texts).toHaveLength(1)
+    },
+  )
 })

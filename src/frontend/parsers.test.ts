@@ -179,6 +179,29 @@ describe('tools', () => {
     expect((await it_.chat({ ...fields, stream: true })).sse).not.toContain('Rome')
   })
 
+  it.each([false, true])(
+    'parallel_tool_calls false, stream %s - the second call ends the choice and the worker',
+    async (stream) => {
+      const it_ = start((run) => void run.says(`${CALL('Oslo')}\n${CALL('Rome')}`))
+      const fields = { tools: TOOLS, parallel_tool_calls: false, stream }
+      const answer = await it_.chat(fields)
+      const choice = stream ? answer.events.at(-2).choices[0] : answer.json.choices[0]
+      expect(choice.finish_reason).toBe('tool_calls')
+      expect(it_.runs[0]?.cancels).toEqual(['stop'])
+      it_.runs[0]?.says('late').ends('cancelled')
+    },
+  )
+
+  it('parallel_tool_calls true, or one call and text - nothing is cancelled', async () => {
+    const two = start(says(`${CALL('Oslo')}\n${CALL('Rome')}`))
+    await two.chat({ tools: TOOLS, parallel_tool_calls: true })
+    expect(two.runs[0]?.cancels).toEqual([])
+    const one = start(says(`${CALL('Oslo')} and text`))
+    const { json } = await one.chat({ tools: TOOLS, parallel_tool_calls: false })
+    expect(json.choices[0].message.content).toContain('and text')
+    expect(one.runs[0]?.cancels).toEqual([])
+  })
+
   it('tool_choice none - the text stays text, and the template gets no tools', async () => {
     const it_ = start(says(CALL('Oslo')))
     const { json } = await it_.chat({ tools: TOOLS, tool_choice: 'none' })
@@ -219,8 +242,12 @@ describe('tools', () => {
 
 describe('shapes that no grammar can hold', () => {
   const pattern = { type: 'string', pattern: '(?=a)' }
-  const json_schema = { name: 'x', schema: { type: 'object', properties: { a: pattern } } }
-  const tool = { type: 'function', function: { name: 'f', parameters: { if: {} } } }
+  const json_schema = {
+    name: 'x',
+    strict: true,
+    schema: { type: 'object', properties: { a: pattern } },
+  }
+  const tool = { type: 'function', function: { name: 'f', strict: true, parameters: { if: {} } } }
   it.each<[string, string, Record<string, unknown>, string]>([
     [
       '/v1/chat/completions',
@@ -251,6 +278,50 @@ describe('shapes that no grammar can hold', () => {
     }
     expect(it_.requests).toHaveLength(0)
   })
+
+  it.each<[string, Record<string, unknown>, string]>([
+    [
+      '/v1/chat/completions',
+      { response_format: { type: 'json_schema', json_schema: { ...json_schema, strict: false } } },
+      'response_format: pattern',
+    ],
+    [
+      '/v1/chat/completions',
+      {
+        tools: [{ ...tool, function: { ...tool.function, strict: undefined } }],
+        tool_choice: 'required',
+      },
+      'tools: if',
+    ],
+    [
+      '/v1/responses',
+      { input: 'a', text: { format: { type: 'json_schema', ...json_schema, strict: undefined } } },
+      'text.format: pattern',
+    ],
+    [
+      '/v1/messages',
+      {
+        max_tokens: 9,
+        output_config: { format: { type: 'json_schema', schema: json_schema.schema } },
+      },
+      'response_format: pattern',
+    ],
+  ])(
+    '%s without strict - held as far as it can be, and a header says so',
+    async (path, fields, said) => {
+      const engine = { features: ['guided', 'gbnf'] as const }
+      const messages = path.endsWith('responses')
+        ? {}
+        : { messages: [{ role: 'user', content: 'Hi' }] }
+      for (const stream of [false, true]) {
+        const it_ = new ScriptedFrontend({ script: says('{}'), engine })
+        const { status, headers } = await it_.post(path, { ...messages, ...fields, stream })
+        expect([status, headers['x-baton-relaxed']]).toEqual([200, said])
+      }
+      const plain = new ScriptedFrontend({ script: says('{}'), engine })
+      expect((await plain.chat({})).headers['x-baton-relaxed']).toBeUndefined()
+    },
+  )
 
   it('an engine with grammars of its own - is asked', async () => {
     const it_ = new ScriptedFrontend({ script: says('{}'), engine: { features: ['guided'] } })

@@ -1,19 +1,24 @@
-/** Room `kv`: block hashes, indexes over them, and what is told about blocks. */
-export { ApproximateIndex } from './approximate-index.ts'
-export type { ApproximateIndexOptions } from './approximate-index.ts'
-export { chainSequence, countBlocks, hashBlocks, hashPartial } from './block-hash.ts'
-export type { BlockHashes, BlockHashOptions } from './block-hash.ts'
-export { hashesFromBigints, hashesToBigints, hashPairOf, hashToBigint } from './hash-pair.ts'
-export type { HashPair } from './hash-pair.ts'
-export { EventPrefixIndex } from './event-prefix-index.ts'
-export type { EventPrefixIndexOptions } from './event-prefix-index.ts'
-export { HeldPrefixTree } from './held-prefix-tree.ts'
-export type { HeldPrefixNode } from './held-prefix-tree.ts'
-export { HolderTable } from './holder-table.ts'
-export type { KvEvent, KvEventBatch, KvTier } from './kv-event.ts'
-export type { LoadReport } from './load-report.ts'
-export { hashMediaId, mediaPadToken } from './media-hash.ts'
-export { NaivePrefixIndex } from './naive-prefix-index.ts'
-export type { ApplyOutcome, PrefixIndex, PrefixIndexStats } from './prefix-index.ts'
-export { PrefixMatches } from './prefix-matches.ts'
-export { xxh3, xxh3Text } from './xxh3.ts'
+/**
+ * Room `kv`: block hashes, indexes over them, and events about blocks.
+ *
+ * Owns block hashes (`hash/`), events about blocks (`events/`), and the prefix indexes over them (`prefix/`,
+ * `runs/`, `index/`).
+ * May use: base. For: the router, and engines that report blocks.
+ */
+export { ApproximateIndex } from './index/approximate-index.ts'
+export type { ApproximateIndexOptions } from './index/approximate-index.ts'
+export { chainSequence, hashBlocks, hashPartial } from './hash/block-hash.ts'
+export type { BlockHashes, BlockHashOptions } from './hash/block-hash.ts'
+export { hashesFromBigints, hashesToBigints, hashPairOf, hashToBigint } from './hash/hash-pair.ts'
+export type { HashPair } from './hash/hash-pair.ts'
+export { EventPrefixIndex } from './index/event-prefix-index.ts'
+export type { EventPrefixIndexOptions } from './index/event-prefix-index.ts'
+export { HeldPrefixTree } from './index/held-prefix-tree.ts'
+export type { HeldPrefixNode } from './index/held-prefix-tree.ts'
+export type { KvEvent, KvEventBatch, KvTier } from './events/kv-event.ts'
+export type { LoadReport } from './events/load-report.ts'
+export { hashMediaId } from './hash/media-hash.ts'
+export { NaivePrefixIndex } from './prefix/naive-prefix-index.ts'
+export type { ApplyOutcome, PrefixIndex, PrefixIndexStats } from './prefix/prefix-index.ts'
+export { PrefixMatches } from './prefix/prefix-matches.ts'
+export { xxh3, xxh3Text } from './hash/xxh3.ts'

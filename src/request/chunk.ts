@@ -5,6 +5,7 @@
  * (thrown by the iterator in a process, an ERROR frame on the wire). Nothing follows a terminal item.
  */
 import type { PrefillResult } from './kv-transfer.ts'
+import type { LegStart } from './phase-event.ts'
 
 export type FinishReason = 'stop' | 'eos' | 'length' | 'cancelled' | 'content_filter'
 
@@ -18,6 +19,11 @@ export interface TokenLogprobs extends TokenLogprob {
   readonly top: readonly TokenLogprob[]
 }
 
+export interface PromptLogprobs {
+  readonly from: number
+  readonly tokens: readonly TokenLogprobs[]
+}
+
 export interface Usage {
   readonly promptTokens: number
   readonly completionTokens: number
@@ -29,8 +35,18 @@ export interface Usage {
 export interface Chunk {
   /** New tokens only; may be empty. */
   readonly tokenIds: readonly number[]
+  /**
+   * New text, from an engine that answers text instead of ids; `tokenIds` is empty then. How many tokens it stands for
+   * is what `usage` says: of this chunk and all before it.
+   */
+  readonly text?: string
   /** One entry per token of this chunk, when asked for. */
   readonly logprobs?: readonly TokenLogprobs[]
+  /**
+   * Of the prompt's tokens from `from` on (0 has none), when asked for: all of them in one or several chunks, before the first
+   * token. A piece may come again after a migration, and says the same.
+   */
+  readonly promptLogprobs?: PromptLogprobs
   /** Set on the terminal chunk only. */
   readonly finish?: FinishReason
   /** The token id or text that ended the output, when one did. */
@@ -40,6 +56,8 @@ export interface Chunk {
   readonly engineData?: unknown
   /** The whole answer to a request of kind `embed`; on the terminal chunk. */
   readonly embedding?: Float32Array
+  /** What the worker measured before its first token; on one chunk of a leg. The router makes phase events of it. */
+  readonly started?: LegStart
 }
 
 const MAX_U32 = 0xffffffff
@@ -59,6 +77,11 @@ export function usageOf(
 /** A chunk that carries one token and nothing else. */
 export function tokenChunk(tokenId: number): Chunk {
   return { tokenIds: [tokenId] }
+}
+
+/** A chunk that carries text instead of ids. */
+export function textChunk(text: string): Chunk {
+  return { tokenIds: [], text }
 }
 
 /** A terminal chunk. */

@@ -21,7 +21,7 @@ export function parseDisaggregationMode(text: string): DisaggregationMode {
     default:
       throw new BatonError(
         'request.invalid_argument',
-        `unknown disaggregation mode '${name}': use agg, prefill or decode`,
+        `unknown disaggregation mode '${name}', expected one of: agg, prefill, decode`,
         { data: { value: name, accepted: 'agg, prefill, decode' } },
       )
   }
@@ -29,12 +29,4 @@ export function parseDisaggregationMode(text: string): DisaggregationMode {
 
 export function disaggregationModeToJson(mode: DisaggregationMode): DisaggregationModeJson {
   return mode === 'agg' ? 'aggregated' : mode
-}
-
-export function isPrefill(mode: DisaggregationMode): boolean {
-  return mode === 'prefill'
-}
-
-export function isDecode(mode: DisaggregationMode): boolean {
-  return mode === 'decode'
 }

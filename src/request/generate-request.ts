@@ -1,6 +1,7 @@
 /**
  * A request as the router and the workers see it: tokens in, tokens out. Text ends at the frontend.
  */
+import type { ForwardedRequest } from './forwarded-request.ts'
 import type { BootstrapInfo, PrefillResult } from './kv-transfer.ts'
 import type { RoutingHints } from './routing-hints.ts'
 import type { OutputOptions, Sampling, StopConditions } from './sampling.ts'
@@ -29,6 +30,8 @@ export interface GenerateRequest {
   readonly traceparent?: string
   /** A health canary: not counted, not published. */
   readonly isProbe?: boolean
+  /** The client's own request goes to the engine instead; `tokenIds` are for routing only. Stays in this process. */
+  readonly forward?: ForwardedRequest
   /** What only a particular engine reads. */
   readonly extra?: Readonly<Record<string, unknown>>
 }

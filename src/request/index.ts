@@ -1,25 +1,50 @@
-/** Room `request`: the life of a request as values. */
-export { finishChunk, tokenChunk, usageOf } from './chunk.ts'
-export type { Chunk, FinishReason, TokenLogprob, TokenLogprobs, Usage } from './chunk.ts'
-export {
-  disaggregationModeToJson,
-  isDecode,
-  isPrefill,
-  parseDisaggregationMode,
-} from './disaggregation-mode.ts'
+/**
+ * Room `request`: the life of a request as values.
+ *
+ * Owns the life of a request as values: request, chunk, usage, routing hints, what prefill tells decode, the
+ * worker's card.
+ * May use: base. For: every room above; nothing here runs.
+ */
+export { finishChunk, textChunk, tokenChunk, usageOf } from './chunk.ts'
+export type {
+  Chunk,
+  FinishReason,
+  PromptLogprobs,
+  TokenLogprob,
+  TokenLogprobs,
+  Usage,
+} from './chunk.ts'
+export { disaggregationModeToJson, parseDisaggregationMode } from './disaggregation-mode.ts'
 export type { DisaggregationMode } from './disaggregation-mode.ts'
+export type {
+  ForwardedRequest,
+  ForwardFlow,
+  ForwardHead,
+  ForwardSink,
+} from './forwarded-request.ts'
+export { canForward, withFields } from './forwarded-request.ts'
 export type { GenerateRequest } from './generate-request.ts'
 export type { BootstrapInfo, KvOffer, PrefillResult } from './kv-transfer.ts'
-export type {
-  Phase,
-  ReplySink,
-  RequestHandle,
-  RequestPlane,
-  RequestService,
-  RoutedEvent,
-} from './request-service.ts'
+export {
+  describeDifferences,
+  modelDifferences,
+  modelFactsOf,
+  modelFactsText,
+} from './model-agreement.ts'
+export type { ModelDifference, ModelFacts } from './model-agreement.ts'
+export { isLegStart } from './phase-event.ts'
+export type { KvTransfer, LegStart, Phase, PhaseEvent, RoutedEvent } from './phase-event.ts'
+export type { ReplySink, RequestHandle, RequestPlane, RequestService } from './request-service.ts'
 export type { RouterOverrides, RoutingHints } from './routing-hints.ts'
 export { hasStopTexts } from './sampling.ts'
 export type { GuidedDecoding, OutputOptions, Sampling, StopConditions } from './sampling.ts'
-export { servedModelNames } from './worker-card.ts'
-export type { EngineConfig, EngineFeature, WorkerCard } from './worker-card.ts'
+export { hasRemoteTokenizer, servedModelNames } from './worker-card.ts'
+export type {
+  EngineConfig,
+  EngineFeature,
+  ModelTextFile,
+  ModelTextManifest,
+  ModelAgreement,
+  ModelTextDigest,
+  WorkerCard,
+} from './worker-card.ts'

@@ -24,6 +24,8 @@ export interface PrefillResult {
   readonly kvOffer?: KvOffer
   readonly engineParams?: unknown
   readonly cachedTokens?: number
+  /** On a chunk before the end: decode may begin now, prefill goes on and both meet (engines that push their KV). */
+  readonly meetsDecode?: boolean
 }
 
 /** Where decode meets prefill when both run at once (bootstrap path). */

@@ -8,22 +8,7 @@
 import type { BatonError, WorkerId } from '../base/index.ts'
 import type { Chunk } from './chunk.ts'
 import type { GenerateRequest } from './generate-request.ts'
-
-/** Which leg of a request runs somewhere. */
-export type Phase = 'aggregated' | 'prefill' | 'decode'
-
-/** A leg has been placed on a worker. `atMs` and `queuedMs` are of the clock that the layer was given. */
-export interface RoutedEvent {
-  readonly phase: Phase
-  readonly workerId: WorkerId
-  readonly dpRank?: number
-  readonly overlapBlocks: number
-  readonly promptBlocks: number
-  readonly queuedMs: number
-  readonly atMs: number
-  /** The prompt was not worth a prefill worker: one worker does both. */
-  readonly bypassesPrefill?: boolean
-}
+import type { PhaseEvent } from './phase-event.ts'
 
 export interface ReplySink {
   /** The common case: one token and nothing else. */
@@ -32,9 +17,8 @@ export interface ReplySink {
   onChunk(chunk: Chunk): void
   /** Terminal, instead of a chunk with `finish`. */
   onError(error: BatonError): void
-  onRouted?(event: RoutedEvent): void
-  /** The prefill leg has ended; decode may begin. */
-  onPrefillDone?(atMs: number): void
+  /** What has happened to the request so far; several per request, none per token. */
+  onPhase?(event: PhaseEvent): void
 }
 
 export interface RequestHandle {
@@ -51,7 +35,7 @@ export interface RequestService {
 export interface RequestPlane {
   /** Never throws, as in `RequestService`. */
   send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle
-  /** Nobody will fetch what the worker's prefill leg has offered: it need not wait for the end of the lease. */
+  /** What the worker's prefill leg has offered will not be fetched: it need not wait for the end of the lease. */
   releaseKv?(workerId: WorkerId, offerId: string): void
   close(): Promise<void>
 }

@@ -20,6 +20,8 @@ export interface RoutingHints {
   readonly strictPriority?: number
   readonly policyClass?: string
   readonly tenantId?: string
+  /** The tenant's part of the capacity while others wait too, against theirs; 1 by default. */
+  readonly tenantWeight?: number
   readonly sessionId?: string
   readonly sessionAction?: 'open' | 'close' | 'bind'
   readonly sessionTimeoutSeconds?: number

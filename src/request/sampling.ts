@@ -22,6 +22,8 @@ export interface Sampling {
 export type GuidedDecoding = GuidedShape & {
   /** What the client calls it (`response_format`, `tools`, …): a refusal names it as `data.param`. */
   readonly field?: string
+  /** Of a schema: what no grammar can hold is left out instead of refused. */
+  readonly isRelaxed?: boolean
 }
 
 type GuidedShape =
@@ -44,8 +46,8 @@ export interface StopConditions {
 }
 
 /**
- * The frontend may end the output at a text, and hears nothing more of the engine then: with such a request the first
- * token carries `usage`, so that its cached tokens are told at all.
+ * The frontend may end the output at a text, and reads nothing more from the engine then: with such a request the first
+ * token carries `usage`, so that its cached tokens are reported at all.
  */
 export function hasStopTexts({ stop }: StopConditions): boolean {
   return stop !== undefined && stop.length > 0

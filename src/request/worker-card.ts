@@ -1,11 +1,11 @@
 /**
- * What a worker says of itself when it registers: who it is, where it is, what it serves and how much it can take.
+ * What a worker reports when it registers: who it is, where it is, what it serves and how much it can take.
  * Absent = not advertised; the router falls back.
  */
 import type { WorkerId } from '../base/index.ts'
 import type { DisaggregationMode } from './disaggregation-mode.ts'
 
-/** What an engine tells of itself when it has started. */
+/** What an engine reports when it has started. */
 export interface EngineConfig {
   readonly model: string
   readonly servedModelName?: string
@@ -32,6 +32,8 @@ export interface EngineConfig {
 
 export type EngineFeature =
   | 'logprobs'
+  /** Of the prompt's tokens as well. */
+  | 'prompt_logprobs'
   | 'guided'
   /** `guided` by the grammars of room `text`: what they cannot say is refused before the engine is asked. */
   | 'gbnf'
@@ -40,6 +42,36 @@ export type EngineFeature =
   | 'min_p'
   | 'seed'
   | 'embeddings'
+
+/** Digests of what turns text into token ids; equal digests mean equal ids for equal text. */
+export interface ModelTextDigest {
+  /** Of the name of each id. */
+  readonly vocabulary?: string
+  /** Of the ids that a fixed set of texts gets. */
+  readonly tokenizer?: string
+  /** Of the chat template's source. */
+  readonly template?: string
+  /** Of the model's numbers, where they can be read, or as the worker was told. */
+  readonly weights?: string
+}
+
+/** A file of the model's text side, as any worker of the model sends it to a frontend that has it not. */
+export interface ModelTextFile {
+  readonly name: string
+  readonly bytes: number
+  readonly sha256: string
+}
+
+export interface ModelTextManifest {
+  /** Over all files: the same text side has the same hash at every worker. */
+  readonly hash: string
+  readonly files: readonly ModelTextFile[]
+}
+
+export interface ModelAgreement extends ModelTextDigest {
+  /** Over all of it, block size and context length included. */
+  readonly checksum: string
+}
 
 export interface WorkerCard {
   readonly workerId: WorkerId
@@ -50,6 +82,14 @@ export interface WorkerCard {
   readonly pid?: number
   readonly engine: EngineConfig
   readonly engineName: string
+  /** What must agree with the other workers of the model. Absent: only what `engine` says is compared. */
+  readonly agreement?: ModelAgreement
+  /** Its text side can be fetched here. */
+  readonly text?: ModelTextManifest
+  /** Of requests that may go to several versions of the model; see `versionShares`. Absent: as the others. */
+  readonly weight?: number
+  /** It can be told to be another kind of worker: prefill or decode. */
+  readonly changesRole?: boolean
   /** KV events are published (never by decode workers). */
   readonly publishesKvEvents: boolean
   readonly taints?: readonly string[]
@@ -60,4 +100,9 @@ export interface WorkerCard {
 
 export function servedModelNames(engine: EngineConfig): readonly string[] {
   return [engine.servedModelName ?? engine.model, ...(engine.modelAliases ?? [])]
+}
+
+/** Tokenizer and template of its model are at the engine, which is asked for them. */
+export function hasRemoteTokenizer({ engine }: WorkerCard): boolean {
+  return engine.runtimeData?.['remote_tokenizer'] === true
 }

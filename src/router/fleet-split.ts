@@ -4,7 +4,7 @@
 import type { WorkerId } from '../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../kv/index.ts'
 import type { WorkerCard } from '../request/index.ts'
-import type { FleetObserver } from './fleet-observer.ts'
+import type { FleetObserver } from './load/fleet-observer.ts'
 
 export class FleetSplit implements FleetObserver {
   readonly #prefill: FleetObserver
@@ -32,6 +32,10 @@ export class FleetSplit implements FleetObserver {
 
   kvEvents(workerId: WorkerId, batch: KvEventBatch): void {
     this.#poolOf.get(workerId)?.kvEvents(workerId, batch)
+  }
+
+  wantsKvSnapshot(workerId: WorkerId, dpRank: number): boolean {
+    return this.#poolOf.get(workerId)?.wantsKvSnapshot?.(workerId, dpRank) ?? false
   }
 
   load(workerId: WorkerId, report: LoadReport): void {

@@ -167,7 +167,7 @@ describe('PrefillRouter: self-check', () => {
     expect(router.status().warnings).toEqual([])
   })
 
-  it('refused events - are told, blocks are missing in the index', () => {
+  it('refused events - are reported, blocks are missing in the index', () => {
     const { router } = buildModel(PD)
     const [event] = stored(8).events
     if (event?.kind !== 'stored') throw new Error('no store')
@@ -177,14 +177,14 @@ describe('PrefillRouter: self-check', () => {
       events: [{ ...event, parent: [1, 2] }],
     })
     expect(router.status().warnings).toEqual([
-      'prefill: 1 KV events were refused; blocks are missing in the index',
+      'prefill: 1 KV events were refused; blocks may be missing in the index; 0 snapshots were asked for',
     ])
   })
 
-  it('no decode worker - an aggregated pool is not handed KV, and the reason is told', () => {
+  it('no decode worker - an aggregated pool is not handed KV, and the reason is reported', () => {
     const { send, router } = buildModel([card(1, 'prefill'), card(2, 'agg')])
     expect(send().sink.routed[0]?.phase).toBe('aggregated')
-    expect(router.status().warnings.join()).toContain('no decode worker is there')
+    expect(router.status().warnings.join()).toContain('no decode worker is registered')
   })
 
   it('explain - every decision of a request, with every term', () => {
@@ -196,8 +196,7 @@ describe('PrefillRouter: self-check', () => {
     expect(records[0]?.candidates[0]).toMatchObject({
       workerId: '1',
       cost: 16 * 4 + 4,
-      prefillBlocks: 4,
-      decodeBlocks: 4,
+      terms: { prefill: 4, decode: 4 },
     })
     expect(router.explain('nobody')).toBeNull()
   })

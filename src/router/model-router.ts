@@ -5,25 +5,29 @@
  */
 import type { Clock, Random } from '../base/index.ts'
 import type { RequestPlane, RequestService } from '../request/index.ts'
-import type { BusyThresholds } from './busy-threshold.ts'
-import { DecisionRing } from './decision-record.ts'
-import type { DecisionRecord } from './decision-record.ts'
+import type { BusyThresholds } from './configuration/busy-threshold.ts'
+import { DecisionRing } from './decide/decision-record.ts'
+import type { DecisionRecord } from './decide/decision-record.ts'
 import { FleetSplit } from './fleet-split.ts'
-import type { FleetObserver } from './fleet-observer.ts'
-import { KvRouter } from './kv-router.ts'
-import { PrefillRouter } from './prefill-router.ts'
-import { PromptHasher } from './prompt-hasher.ts'
-import { completeRouterConfig } from './router-config.ts'
-import type { RouterOptions } from './router-config.ts'
-import type { RouterStatus } from './router-status.ts'
-import { selfCheck } from './self-check.ts'
-import { WorkerRouter } from './worker-router.ts'
+import type { FleetObserver } from './load/fleet-observer.ts'
+import { KvRouter } from './decide/kv-router.ts'
+import { PrefillRouter } from './legs/prefill-router.ts'
+import { PromptHasher } from './load/prompt-hasher.ts'
+import { completeRouterConfig } from './configuration/router-config.ts'
+import type { RouterOptions } from './configuration/router-config.ts'
+import type { RouterStatus } from './load/router-status.ts'
+import { selfCheck } from './load/self-check.ts'
+import { toldSequence } from './load/peer-news.ts'
+import type { PeerNews, PeerPool } from './load/peer-news.ts'
+import { WorkerRouter } from './legs/worker-router.ts'
 
 export interface ModelRouterOptions {
   readonly plane: RequestPlane
   readonly clock: Clock
   readonly random: Random
   readonly config?: RouterOptions
+  /** For the routers of the same model in other frontends. */
+  readonly onPeerNews?: (news: PeerNews) => void
 }
 
 export interface ModelRouter {
@@ -37,6 +41,10 @@ export interface ModelRouter {
   busyThresholds(): BusyThresholds
   /** Overwrites only what is named; returns what holds now. */
   setBusyThresholds(update: BusyThresholds): BusyThresholds
+  /** What a router of the same model in another frontend has told. */
+  learn(news: PeerNews): void
+  /** Tells again what holds, for a frontend that has joined late. */
+  tellPeers(): void
   /** Ends what waits in the queues with `backend.worker_unavailable`; requests under way go on. */
   close(): void
 }
@@ -46,14 +54,36 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
   const config = completeRouterConfig(options.config)
   const ring = new DecisionRing(config.explainRecords)
   const hasher = new PromptHasher()
-  const createPool = (): WorkerRouter =>
+  const { onPeerNews } = options
+  const createPool = (pool: PeerPool, next?: KvRouter): WorkerRouter =>
     new WorkerRouter({
-      router: new KvRouter({ config, clock, random, hasher, ring }),
+      router: new KvRouter({
+        config,
+        clock,
+        random,
+        hasher,
+        ring,
+        ...(onPeerNews && {
+          onRouted: ({ workerId, dpRank }, sequence) =>
+            onPeerNews({
+              kind: 'routed',
+              pool,
+              workerId,
+              dpRank,
+              sequence: toldSequence(sequence),
+            }),
+        }),
+      }),
       plane,
       clock,
+      ...(next && { next }),
+      ...(onPeerNews && {
+        onSession: (sessionId, target, idleMs) =>
+          onPeerNews({ kind: 'session', pool, sessionId, target, idleMs }),
+      }),
     })
-  const prefill = createPool()
-  const decode = createPool()
+  const decode = createPool('decode')
+  const prefill = createPool('prefill', decode.router)
   const service = new PrefillRouter({ prefill, decode, clock, random, config })
   return {
     service,
@@ -71,6 +101,15 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
     setBusyThresholds: (update) => {
       prefill.router.setBusy(update)
       return decode.router.setBusy(update)
+    },
+    learn: (news) => {
+      const pool = news.pool === 'prefill' ? prefill : decode
+      if (news.kind === 'session') pool.learnSession(news.sessionId, news.target, news.idleMs)
+      else pool.router.learnRouted(news.workerId, news.dpRank, Uint32Array.from(news.sequence))
+    },
+    tellPeers: () => {
+      prefill.tellSessions()
+      decode.tellSessions()
     },
     close: () => {
       prefill.close()

@@ -1,22 +1,43 @@
-/** Room `text`: text ↔ tokens: tokenizers, chat template, detokeniser, stop strings, reasoning and tool calls. */
-export { Detokenizer } from './detokenizer.ts'
-export { readGgufHeader } from './gguf-header.ts'
-export type { GgufHeader } from './gguf-header.ts'
-export { readGgufMetadata } from './gguf-metadata.ts'
-export type { GgufMetadata } from './gguf-metadata.ts'
-export { tokenizerFromGguf } from './gguf-tokenizer.ts'
-export { modelTextFromGguf, modelTextFromHuggingFace } from './model-text.ts'
-export type { ModelText } from './model-text.ts'
+/**
+ * Room `text`: text ↔ tokens: tokenizers, chat template, detokeniser, stop strings, reasoning and tool calls.
+ *
+ * Owns tokenizers (`tokenize/`, `gguf/`), chat templates, the detokeniser and stop strings, reasoning and tool-
+ * call parsers (`output/`), grammars for structured output (`grammar/`), and what is built of those (`gbnf/`).
+ * May use: base, request. For: the frontend; an engine that needs a grammar.
+ */
+export { ChatTemplate } from './template/chat-template.ts'
+export { alphabetToBytes } from './tokenize/byte-alphabet.ts'
+export type { AddedToken } from './tokenize/tokenizer.ts'
+export { Detokenizer } from './detokenize/detokenizer.ts'
+export { readGgufHeader } from './gguf/gguf-header.ts'
+export type { GgufHeader } from './gguf/gguf-header.ts'
+export { readGgufMetadata } from './gguf/gguf-metadata.ts'
+export type { GgufMetadata } from './gguf/gguf-metadata.ts'
+export { tokenizerFromGguf } from './tokenize/gguf-tokenizer.ts'
+export { modelTextFromGguf, modelTextFromHuggingFace } from './model/model-text.ts'
+export type { ModelText } from './model/model-text.ts'
+export { textOfGrammar } from './gbnf/gbnf-text.ts'
 export { guidedGrammar } from './grammar/guided-grammar.ts'
+export { modelOutputGrammar } from './gbnf/model-output-gbnf.ts'
+export type { ModelOutputForm } from './gbnf/model-output-gbnf.ts'
+export { GuidedOutputParser } from './output/guided-output-parser.ts'
 export { createOutputParser, detectOutputFormat } from './output/model-output-parser.ts'
 export type { OutputFormat } from './output/model-output-parser.ts'
 export type { OutputEvent, OutputParser } from './output/output-event.ts'
-export { createReasoningParser, REASONING_PARSER_NAMES } from './output/reasoning-formats.ts'
 export {
+  createReasoningParser,
+  isReasoningParser,
+  REASONING_PARSER_NAMES,
+  thoughtFormOf,
+} from './output/reasoning-formats.ts'
+export {
+  callFormsOf,
   createForcedCallParser,
   createToolCallParser,
+  isToolCallParser,
   TOOL_CALL_PARSER_NAMES,
 } from './output/tool-formats.ts'
-export { encodeChat, renderChat } from './render-chat.ts'
-export { StopStrings } from './stop-strings.ts'
-export type { EncodeOptions, Tokenizer } from './tokenizer.ts'
+export { encodeChat, renderChat } from './template/render-chat.ts'
+export { StopStrings } from './detokenize/stop-strings.ts'
+export { isLongerThan, tokenFloorOf } from './tokenize/token-floor.ts'
+export type { EncodeOptions, Tokenizer } from './tokenize/tokenizer.ts'

@@ -1,6 +1,6 @@
 /**
  * What a worker tells its frontends about itself: KV_EVENTS, LOAD; and KV_SNAPSHOT, by which a frontend asks for the
- * whole truth after it has missed a batch.
+ * full state after it has missed a batch.
  *
  *   KV_EVENTS    [sequence u64][dp rank u32][count u32] then per event
  *                [kind u8][tier u8][has parent u8][0 u8][parent lo,hi u32]? [hashes u32][local u32][lo,hi u32 …]

@@ -39,7 +39,7 @@ export function readU32(bytes: Uint8Array, at: number): number {
 }
 
 export class FrameDecoder {
-  readonly #limits: FrameLimits
+  #limits: FrameLimits
   readonly #handler: FrameHandler
   readonly #streamedTag: number
   readonly #header = new Uint8Array(HEADER_BYTES)
@@ -56,6 +56,11 @@ export class FrameDecoder {
     this.#limits = limits
     this.#handler = handler
     this.#streamedTag = streamedTag
+  }
+
+  /** From the next frame on. */
+  set limits(limits: FrameLimits) {
+    this.#limits = limits
   }
 
   /** Memory kept for a frame that has not come whole. */

@@ -14,9 +14,24 @@ const MIB = 1024 * KIB
 /** What a sender checks itself, since at the peer a longer frame costs the whole connection. */
 export const REQUEST_BYTES_MAX = 64 * MIB
 export const CHUNK_BYTES_MAX = 16 * MIB
+export const PEER_BYTES_MAX = 256 * KIB
+
+/** All that a peer may send before it has proved itself. */
+export const STRANGER_BYTES_MAX = 64 * KIB
+
+const STRANGER_LIMITS: FrameLimits = new Map([
+  [TAG.HELLO, 60 * KIB],
+  [TAG.AUTH, KIB],
+  [TAG.GOODBYE, KIB],
+])
+
+/** Until the handshake is over, whatever the dialect. */
+export function strangerLimits(): FrameLimits {
+  return STRANGER_LIMITS
+}
 
 const BATON_LIMITS: readonly (readonly [number, number])[] = [
-  [TAG.HELLO, 64 * KIB],
+  [TAG.HELLO, 60 * KIB],
   [TAG.AUTH, KIB],
   [TAG.REQUEST, REQUEST_BYTES_MAX],
   [TAG.TOKENS, MIB],
@@ -30,13 +45,16 @@ const BATON_LIMITS: readonly (readonly [number, number])[] = [
   [TAG.KV_CHUNK, 4 * MIB],
   [TAG.KV_RELEASE, KIB],
   [TAG.KV_PULL_END, 64 * KIB],
-  [TAG.KV_PLACED, KIB],
-  [TAG.KV_TAKEN, KIB],
-  [TAG.KV_ARENA, 4 * KIB],
-  [TAG.KV_ARENA_READY, KIB],
   [TAG.KV_EVENTS, 64 * MIB],
   [TAG.KV_SNAPSHOT, 64],
   [TAG.LOAD, KIB],
+  [TAG.CARD_ASK, 64],
+  [TAG.CARD, MIB],
+  [TAG.COMMAND_ASK, 64 * KIB],
+  [TAG.COMMAND, MIB],
+  [TAG.TEXT_ASK, 4 * KIB],
+  [TAG.TEXT, 2 * MIB],
+  [TAG.PEER, PEER_BYTES_MAX],
   [TAG.PING, 64],
   [TAG.PONG, 64],
   [TAG.DRAINING, KIB],

@@ -91,6 +91,36 @@ describe('handshake', () => {
     }
   })
 
+  it('the acceptor - proves nothing before the dialler has', () => {
+    const [left, right] = [new Side('initiator', 's'), new Side('acceptor', 's')]
+    right.decoder.push(left.take())
+    const answer = right.take()
+    // HELLO alone: its length says that nothing follows.
+    expect(8 + new DataView(answer.buffer, answer.byteOffset).getUint32(0, true)).toBe(
+      answer.length,
+    )
+    left.decoder.push(answer)
+    expect([left.handshake.isReady, right.handshake.isReady]).toEqual([false, false])
+    right.decoder.push(left.take())
+    expect(right.handshake.isReady).toBe(true)
+    left.decoder.push(right.take())
+    expect(left.handshake.isReady).toBe(true)
+  })
+
+  it('an acceptor of 0.1.0, which proves itself at once - is understood', () => {
+    const left = new Side('initiator', 's')
+    const old = new FrameWriter()
+    const nonce = new Uint8Array(16).fill(9)
+    encodeHello(old, { ...HELLO, nonce, authRequired: true })
+    const proved = Uint8Array.of(2, ...new Uint8Array(16).fill('initiator'.length), ...nonce)
+    old.begin(41).bytes(createHmac('sha256', 's').update(proved).digest()).end()
+    left.take()
+    left.decoder.push(old.take()!)
+    expect(left.handshake.isReady).toBe(true)
+    // Its own proof goes out all the same.
+    expect(left.take().length).toBe(8 + 32)
+  })
+
   it('a wrong secret - is refused, a lacking one says what to do', () => {
     expect(messageOf(() => shake(new Side('initiator', 'a'), new Side('acceptor', 'b')))).toMatch(
       /does not know the shared secret/,
@@ -144,7 +174,7 @@ describe('handshake', () => {
     expect(messageOf(() => side.decoder.push(twice.take()!))).toMatch(/AUTH was due/)
   })
 
-  it('another protocol - is told apart by its first bytes', () => {
+  it('another protocol - is distinguished by its first bytes', () => {
     const writer = new FrameWriter().begin(40).bytes(new Uint8Array(30)).end()
     const side = new Side('acceptor', null)
     expect(messageOf(() => side.decoder.push(writer.take()!))).toMatch(/does not speak/)

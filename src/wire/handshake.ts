@@ -1,8 +1,12 @@
 /**
- * How a connection of the dialect `baton` begins, without a socket: HELLO both ways, then AUTH both ways.
+ * How a connection of the dialect `baton` begins, without a socket: HELLO both ways, then AUTH, the dialler first.
  *
- *   initiator ── HELLO(nonce a) ──▶ ◀── HELLO(nonce b) ── acceptor       both at once
- *   initiator ── AUTH(prove(I,b,a)) ▶ ◀ AUTH(prove(A,a,b)) ── acceptor   empty when no secret is set
+ *   initiator ── HELLO(nonce a) ────▶ ◀── HELLO(nonce b) ── acceptor     both at once
+ *   initiator ── AUTH(prove(I,b,a)) ─▶                      acceptor     checks it
+ *   initiator    checks it        ◀── AUTH(prove(A,a,b)) ── acceptor     empty when no secret is set
+ *
+ * Whoever listens gives no proof to a stranger, who could try secrets on it at leisure; nor does a stranger that dials an
+ * old acceptor, which proves itself at once: both orders are understood.
  *
  * The proof names the side that gives it, so that a side's own proof cannot be sent back to it, and covers both
  * nonces, so that it cannot be used again. How a proof is made (HMAC of a shared secret) is the host's.
@@ -29,6 +33,8 @@ export interface HandshakeOptions {
   readonly nonce: Uint8Array
   /** Keyed digest of a message. Absent: no secret, nothing is proved or asked for. */
   readonly prove?: (message: Uint8Array) => Uint8Array
+  /** The acceptor's last check before it sends its proof: throws what ends the connection. */
+  readonly admit?: () => void
 }
 
 const NO_PROOF = new Uint8Array(0)
@@ -69,7 +75,7 @@ export class Handshake {
     if (tag === TAG.HELLO && this.#peer === null) {
       this.#onHello(decodeHello(bytes, start, end), writer)
     } else if (tag === TAG.AUTH && this.#peer !== null) {
-      this.#onAuth(this.#peer, bytes.subarray(start, end))
+      this.#onAuth(this.#peer, bytes.subarray(start, end), writer)
     } else {
       const expected = this.#peer === null ? 'HELLO' : 'AUTH'
       throw protocolError('hello.expected', `${tagName(tag)} came where ${expected} was due`)
@@ -77,7 +83,7 @@ export class Handshake {
   }
 
   #onHello(peer: Hello, writer: FrameWriter): void {
-    const { side, nonce, prove } = this.#options
+    const { side, prove } = this.#options
     if (peer.authRequired && prove === undefined) {
       throw protocolError(
         'hello.unauthenticated',
@@ -85,11 +91,16 @@ export class Handshake {
       )
     }
     this.#peer = peer
+    if (side === 'initiator') this.#prove(peer, writer)
+  }
+
+  #prove(peer: Hello, writer: FrameWriter): void {
+    const { side, nonce, prove } = this.#options
     const proof = prove?.(statement(side, peer.nonce, nonce)) ?? NO_PROOF
     writer.begin(TAG.AUTH).bytes(proof).end()
   }
 
-  #onAuth(peer: Hello, proof: Uint8Array): void {
+  #onAuth(peer: Hello, proof: Uint8Array, writer: FrameWriter): void {
     const { side, nonce, prove } = this.#options
     const peerSide = side === 'initiator' ? 'acceptor' : 'initiator'
     if (prove && !isSame(proof, prove(statement(peerSide, nonce, peer.nonce)))) {
@@ -97,6 +108,10 @@ export class Handshake {
         'hello.unauthenticated',
         'the peer does not know the shared secret of this process',
       )
+    }
+    if (side === 'acceptor') {
+      this.#options.admit?.()
+      this.#prove(peer, writer)
     }
     this.#isReady = true
   }

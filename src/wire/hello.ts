@@ -19,7 +19,7 @@ const HEAD_BYTES = 8 + NONCE_BYTES
 
 export type WireRole = 'frontend' | 'worker' | 'kv-server' | 'kv-client' | 'boostr'
 
-/** What a side says of itself. */
+/** What each side announces about itself. */
 export interface HelloBody {
   readonly role: WireRole
   /** Version of the program, for people. */

@@ -5,10 +5,6 @@
  *   KV_CHUNK     [pull u32][index u32][block bytes u32][offset u32][checksum u32][bytes]       chunks of a block in order
  *   KV_PULL_END  [pull u32][error, msgpack]?                                              no error: all was sent
  *   KV_RELEASE   [reason u32: 1 acknowledged, 2 abandoned][offer id, utf-8]
- *   KV_ARENA     [bytes u32][slot bytes u32][nonce 16][path, utf-8]                       shared memory is there
- *   KV_ARENA_READY [1 opened, 0 cannot, u32]
- *   KV_PLACED    as KV_CHUNK, but instead of the bytes [slot u32][length u32]
- *   KV_TAKEN     [slot u32]
  */
 import { BatonError } from '../base/index.ts'
 import type { ErrorData } from '../base/index.ts'
@@ -22,9 +18,8 @@ import { TAG } from './tag.ts'
 export const KV_CHUNK_HEAD_BYTES = 20
 /** Capability of a KV server that sends no checksums: its chunks are not checked. */
 export const KV_UNCHECKED = 'kv-unchecked'
-/** In the flags of KV_PULL: the puller can read shared memory of this machine. */
-export const PULL_BY_SHM = 1
-const NONCE_BYTES = 16
+/** Capability of both sides: checksums cover the head of a chunk as well (`placedChecksum`). 0.1.0 has it not. */
+export const KV_PLACED_SUMS = 'kv-placed-sums'
 const OFFER_ID_BYTES_MAX = 256
 
 export interface KvPullMessage {
@@ -65,26 +60,6 @@ export function decodeKvChunkHead(bytes: Uint8Array): KvChunkHead {
   return readHead(new PayloadReader(bytes))
 }
 
-export interface KvPlacedMessage extends KvChunkHead {
-  readonly slot: number
-  readonly length: number
-}
-
-export function encodeKvPlaced(writer: FrameWriter, message: KvPlacedMessage): void {
-  writeHead(writer.begin(TAG.KV_PLACED), message).u32(message.slot).u32(message.length).end()
-}
-
-export function decodeKvPlaced(bytes: Uint8Array, start: number, end: number): KvPlacedMessage {
-  const reader = new PayloadReader(bytes, start, end)
-  const message = { ...readHead(reader), slot: reader.u32(), length: reader.u32() }
-  reader.expectEnd('KV_PLACED')
-  return message
-}
-
-export function encodeKvTaken(writer: FrameWriter, slot: number): void {
-  writer.begin(TAG.KV_TAKEN).u32(slot).end()
-}
-
 export interface KvPullEndMessage {
   readonly pullId: number
   readonly error?: BatonError
@@ -123,44 +98,6 @@ export function decodeKvRelease(bytes: Uint8Array, start: number, end: number): 
   const kind = reader.u32()
   if (kind !== 1 && kind !== 2) throw protocolError('message.malformed', `release kind ${kind}`)
   return { kind: kind === 1 ? 'acknowledged' : 'abandoned', offerId: offerIdOf(reader) }
-}
-
-export interface KvArenaMessage {
-  readonly bytes: number
-  readonly slotBytes: number
-  /** Stands at the front of the shared file, so that the puller knows it has opened the right one. */
-  readonly nonce: Uint8Array
-  readonly path: string
-}
-
-export function encodeKvArena(writer: FrameWriter, message: KvArenaMessage): void {
-  writer.begin(TAG.KV_ARENA).u32(message.bytes).u32(message.slotBytes).bytes(message.nonce)
-  writer.bytes(new TextEncoder().encode(message.path)).end()
-}
-
-export function decodeKvArena(bytes: Uint8Array, start: number, end: number): KvArenaMessage {
-  const reader = new PayloadReader(bytes, start, end)
-  return {
-    bytes: reader.u32(),
-    slotBytes: reader.u32(),
-    nonce: reader.copy(NONCE_BYTES),
-    path: textOf(reader.rest()),
-  }
-}
-
-export function encodeKvArenaReady(writer: FrameWriter, isOpen: boolean): void {
-  writer
-    .begin(TAG.KV_ARENA_READY)
-    .u32(isOpen ? 1 : 0)
-    .end()
-}
-
-/** KV_TAKEN and KV_ARENA_READY: one number. */
-export function decodeNumber(bytes: Uint8Array, start: number, end: number): number {
-  const reader = new PayloadReader(bytes, start, end)
-  const value = reader.u32()
-  reader.expectEnd('a message of one number')
-  return value
 }
 
 function writeHead(writer: FrameWriter, head: KvChunkHead): FrameWriter {

@@ -4,8 +4,7 @@
  *   prefill: offer(pin) ── KvOffer in the reply ──▶ decode: pull(offer, missing) ── ack ──▶ prefill: pin released
  *
  * The server owns the pin from `offer` on and releases it exactly once: acknowledged, abandoned, withdrawn, the
- * puller died, the lease ended, or the server closed. Implementations: `tcp` (any two machines) and `shm` (one
- * machine); one conformance kit holds for both.
+ * puller died, the lease ended, or the server closed. One conformance kit holds for every implementation.
  */
 import type { KvOffer } from '../request/index.ts'
 
@@ -67,12 +66,11 @@ export interface KvPullStats {
   readonly elapsedMs: number
   /** Connections that broke under the pull and were made again. */
   readonly resumed: number
-  readonly via: 'tcp' | 'shm'
 }
 
 /** Where pulled blocks go. */
 export interface KvPullTarget {
-  /** Gets a whole, checked block; the bytes are its own to keep. False: no room. */
+  /** Gets a whole, checked block; the bytes are its own to keep. False: no memory for it. */
   put(index: number, bytes: Uint8Array): boolean
   /**
    * Memory for a block that is then `put`; absent: fresh memory. A block that does not come whole is never put, and its

@@ -7,15 +7,11 @@ import type { GenerateRequest } from '../request/index.ts'
 import { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
 import { FrameWriter } from './frame-writer.ts'
 import {
-  decodeKvArena,
   decodeKvChunkHead,
-  decodeKvPlaced,
   decodeKvPull,
   decodeKvPullEnd,
   decodeKvRelease,
-  encodeKvArena,
   encodeKvChunkHead,
-  encodeKvPlaced,
   encodeKvPull,
   encodeKvPullEnd,
   encodeKvRelease,
@@ -141,6 +137,19 @@ describe('messages', () => {
     }
   })
 
+  it('plain values - a key __proto__ is one like others, wherever it stands', () => {
+    for (const text of [
+      '{"__proto__":{"a":1}}',
+      '{"a":[{"b":{"__proto__":null,"c":2}}],"__proto":1}',
+      '{"list":["__proto__"],"proto":{}}',
+    ]) {
+      const bytes = encodePlain(JSON.parse(text), 'a value')
+      const back = decodePlain(bytes, 0, bytes.length, 'a value')
+      expect(JSON.stringify(back)).toBe(text)
+      expect(Object.getPrototypeOf(back)).toBe(Object.prototype)
+    }
+  })
+
   it('plain values - typed arrays keep kind and numbers', () => {
     const value = { u: Uint32Array.of(1, 2 ** 31), b: Uint8Array.of(7), f: Float32Array.of(0.5) }
     const bytes = encodePlain(value, 'it')
@@ -156,6 +165,14 @@ describe('messages', () => {
       chunk: { tokenIds: [], finish: 'stop' },
     })
     expect(() => decodeChunk(TAG.CHUNK, payload, 0, payload.length)).toThrow(/finish/)
+  })
+
+  it('CHUNK - carries text, and nothing else in its place', () => {
+    const chunk = { tokenIds: [], text: 'a\u{1F600}' }
+    const payload = payloadOf((writer) => encodeChunk(writer, 3, chunk))
+    expect(decodeChunk(TAG.CHUNK, payload, 0, payload.length).chunk).toEqual(chunk)
+    const wrong = payloadOf((writer) => encodeChunk(writer, 3, { ...chunk, text: 5 as never }))
+    expect(() => decodeChunk(TAG.CHUNK, wrong, 0, wrong.length)).toThrow(/text/)
   })
 
   it('ERROR - keeps code, message and data; an unknown code becomes backend.unknown', () => {
@@ -229,23 +246,17 @@ describe('messages', () => {
   it('KV messages - come back as they were', () => {
     const head = { pullId: 1, index: 2, blockBytes: 3, offset: 4, checksum: 0xffffffff }
     const pull = { pullId: 1, flags: 1, indexes: Uint32Array.of(3, 1), offerId: 'ö' }
-    const placed = { ...head, slot: 5, length: 6 }
     const end = { pullId: 4, error: new BatonError('kv.offer_gone', 'gone') }
-    const arena = { bytes: 1, slotBytes: 2, nonce: new Uint8Array(16).fill(7), path: '/x' }
     const of = payloadOf
     let bytes = of((writer) => encodeKvPull(writer, pull))
     expect(decodeKvPull(bytes, 0, bytes.length)).toEqual(pull)
     bytes = of((writer) => encodeKvChunkHead(writer, head, 0))
     expect(decodeKvChunkHead(bytes)).toEqual(head)
-    bytes = of((writer) => encodeKvPlaced(writer, placed))
-    expect(decodeKvPlaced(bytes, 0, bytes.length)).toEqual(placed)
     bytes = of((writer) => encodeKvPullEnd(writer, end))
     expect(decodeKvPullEnd(bytes, 0, bytes.length).error?.toValue()).toEqual(end.error.toValue())
     bytes = of((writer) => encodeKvPullEnd(writer, { pullId: 4 }))
     expect(decodeKvPullEnd(bytes, 0, bytes.length)).toEqual({ pullId: 4 })
     bytes = of((writer) => encodeKvRelease(writer, { kind: 'abandoned', offerId: 'o' }))
     expect(decodeKvRelease(bytes, 0, bytes.length)).toEqual({ kind: 'abandoned', offerId: 'o' })
-    bytes = of((writer) => encodeKvArena(writer, arena))
-    expect(decodeKvArena(bytes, 0, bytes.length)).toEqual(arena)
   })
 })

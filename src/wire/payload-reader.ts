@@ -90,7 +90,7 @@ export class PayloadReader {
 const IS_LITTLE_ENDIAN = new Uint8Array(Uint32Array.of(1).buffer)[0] === 1
 
 /** Little-endian bytes as numbers, copied (so that alignment does not matter). A rest of 1–3 bytes is an error. */
-export function u32sOf(bytes: Uint8Array): Uint32Array {
+function u32sOf(bytes: Uint8Array): Uint32Array {
   if (bytes.length % 4 !== 0) {
     throw protocolError('message.malformed', `${bytes.length} bytes are not whole u32 numbers`)
   }

@@ -26,6 +26,8 @@ const OPTIONS = {
   skipValues: [undefined],
 }
 const packr = new Packr(OPTIONS)
+/** The library renames a key `__proto__`; as a map it keeps it. */
+const mapPackr = new Packr({ ...OPTIONS, mapsAsObjects: false })
 
 /** The bytes of a plain value. Throws `request.invalid_argument` for what cannot cross. */
 export function encodePlain(value: unknown, what: string): Uint8Array {
@@ -42,9 +44,10 @@ export function encodePlain(value: unknown, what: string): Uint8Array {
 
 /** Throws `transport.protocol`. Nothing of the result points into `bytes`. */
 export function decodePlain(bytes: Uint8Array, start: number, end: number, what: string): unknown {
-  checkMsgpack(bytes, start, end)
+  const namesPrototype = checkMsgpack(bytes, start, end)
   try {
-    const value: unknown = packr.unpack(bytes.subarray(start, end))
+    const packed = bytes.subarray(start, end)
+    const value: unknown = namesPrototype ? fromMaps(mapPackr.unpack(packed)) : packr.unpack(packed)
     return value
   } catch (error) {
     throw protocolError('message.malformed', `${what} is not readable`, {}, error)
@@ -71,8 +74,20 @@ interface Head {
   items: number
 }
 
-/** Exactly one value in `bytes[start, end)`, made of allowed types, with lengths that can be true. */
-export function checkMsgpack(bytes: Uint8Array, start: number, end: number): void {
+/** Records with every key as an own one. */
+function fromMaps(value: unknown): unknown {
+  if (value instanceof Map) {
+    return Object.fromEntries([...value].map(([key, each]) => [String(key), fromMaps(each)]))
+  }
+  return Array.isArray(value) ? value.map(fromMaps) : value
+}
+
+/**
+ * Exactly one value in `bytes[start, end)`, made of allowed types, with lengths that can be true. True: one of its texts
+ * is `__proto__`.
+ */
+function checkMsgpack(bytes: Uint8Array, start: number, end: number): boolean {
+  let namesPrototype = false
   const head: Head = { size: 0, items: 0 }
   const open: number[] = [1]
   let at = start
@@ -85,6 +100,7 @@ export function checkMsgpack(bytes: Uint8Array, start: number, end: number): voi
     open[open.length - 1] = left - 1
     if (at >= end) throw protocolError('message.truncated', 'a packed value ends early')
     readHead(bytes, at, end, head)
+    if (isPrototype(bytes, at)) namesPrototype = true
     at += head.size
     // Each contained item takes one byte at least, so more items than bytes cannot be true.
     if (at > end || head.items > end - at) {
@@ -94,6 +110,19 @@ export function checkMsgpack(bytes: Uint8Array, start: number, end: number): voi
     if (open.length > DEPTH_MAX) throw protocolError('message.malformed', 'nested too deeply')
   }
   if (at !== end) throw protocolError('message.malformed', `${end - at} bytes after the value`)
+  return namesPrototype
+}
+
+const PROTOTYPE = '__proto__'
+
+function isPrototype(bytes: Uint8Array, at: number): boolean {
+  const type = bytes[at]
+  const from = type === 0xa9 ? at + 1 : type === 0xd9 && bytes[at + 1] === 9 ? at + 2 : -1
+  if (from < 0) return false
+  for (let i = 0; i < PROTOTYPE.length; i++) {
+    if (bytes[from + i] !== PROTOTYPE.charCodeAt(i)) return false
+  }
+  return true
 }
 
 function readHead(bytes: Uint8Array, at: number, end: number, head: Head): void {

@@ -48,11 +48,14 @@ export function decodeChunk(
 ): ChunkMessage {
   const streamId = new PayloadReader(bytes, start, end).u64()
   const record = decodeRecord(bytes, start + 8, end, 'a chunk')
-  const { tokenIds, finish, embedding } = record
+  const { tokenIds, text, finish, embedding } = record
   const isTokens = Array.isArray(tokenIds) && tokenIds.every((id) => typeof id === 'number')
   const isFinish = typeof finish === 'string' && FINISH_REASONS.includes(finish)
   if (!isTokens || (tag === TAG.FINISH ? !isFinish : finish !== undefined)) {
     throw protocolError('message.malformed', 'a chunk has no tokens or a wrong finish')
+  }
+  if (text !== undefined && typeof text !== 'string') {
+    throw protocolError('message.malformed', 'the text of a chunk is not a string')
   }
   if (embedding !== undefined && !(embedding instanceof Float32Array)) {
     throw protocolError('message.malformed', 'an embedding is not a list of f32')

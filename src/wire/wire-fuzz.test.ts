@@ -2,21 +2,21 @@ import { describe, expect, it } from 'vitest'
 
 import { BatonError, randomInt, seededRandom } from '../base/index.ts'
 import type { Random } from '../base/index.ts'
-import { BoostrDecodeWorker } from './boostr/boostr-decode-worker.ts'
-import type { BoostrNode } from './boostr/boostr-link.ts'
+import { BoostrDecodeWorker } from '../boostr/protocol/boostr-decode-worker.ts'
+import type { BoostrNode } from '../boostr/protocol/boostr-link.ts'
 import {
   TOKEN_END,
   decodeBoostr,
   decodeKvCacheHeader,
   encodeBoostr,
   encodeKvCache,
-} from './boostr/boostr-message.ts'
-import type { BoostrFrame, BoostrMessage } from './boostr/boostr-message.ts'
-import { BoostrPrefillWorker } from './boostr/boostr-prefill-worker.ts'
-import { BoostrRouter } from './boostr/boostr-router.ts'
-import { createDisaggConfig } from './boostr/disagg-config.ts'
-import { decodeKvF32, encodeKvF32 } from './boostr/kv-f32.ts'
-import { unwrapKv, wrapKv } from './boostr/kv-envelope.ts'
+} from '../boostr/protocol/boostr-message.ts'
+import type { BoostrFrame, BoostrMessage } from '../boostr/protocol/boostr-message.ts'
+import { BoostrPrefillWorker } from '../boostr/protocol/boostr-prefill-worker.ts'
+import { BoostrRouter } from '../boostr/protocol/boostr-router.ts'
+import { createDisaggConfig } from '../boostr/protocol/disagg-config.ts'
+import { decodeKvF32, encodeKvF32 } from '../boostr/protocol/kv-f32.ts'
+import { unwrapKv, wrapKv } from '../boostr/protocol/kv-envelope.ts'
 import { decodeKvEvents, decodeLoad, encodeKvEvents, encodeLoad } from './fleet-message.ts'
 import { FrameDecoder } from './frame-decoder.ts'
 import { batonLimits, boostrLimits } from './frame-limits.ts'
@@ -24,21 +24,14 @@ import { FrameWriter } from './frame-writer.ts'
 import { Handshake } from './handshake.ts'
 import { decodeHello, encodeHello } from './hello.ts'
 import {
-  decodeKvArena,
   decodeKvChunkHead,
-  decodeKvPlaced,
   decodeKvPull,
   decodeKvPullEnd,
   decodeKvRelease,
-  decodeNumber,
-  encodeKvArena,
-  encodeKvArenaReady,
   encodeKvChunkHead,
-  encodeKvPlaced,
   encodeKvPull,
   encodeKvPullEnd,
   encodeKvRelease,
-  encodeKvTaken,
 } from './kv-message.ts'
 import {
   decodeCancel,
@@ -85,17 +78,10 @@ function decodeAny(tag: number, bytes: Uint8Array, start: number, end: number): 
       return void decodeKvPullEnd(bytes, start, end)
     case TAG.KV_RELEASE:
       return void decodeKvRelease(bytes, start, end)
-    case TAG.KV_PLACED:
-      return void decodeKvPlaced(bytes, start, end)
-    case TAG.KV_ARENA:
-      return void decodeKvArena(bytes, start, end)
     case TAG.KV_CHUNK:
       return void decodeKvChunkHead(bytes.subarray(start, end))
-    case TAG.KV_TAKEN:
-    case TAG.KV_ARENA_READY:
-      return void decodeNumber(bytes, start, end)
     case TAG.GOODBYE:
-      return void decodeRecord(bytes, start, end, 'a farewell')
+      return void decodeRecord(bytes, start, end, 'GOODBYE')
     case TAG.KV_CACHE:
       return void decodeKvCacheHeader(bytes.subarray(start, end))
     default:
@@ -162,12 +148,6 @@ function samples(): Uint8Array[] {
     frame((w) => encodeKvPullEnd(w, { pullId: 1, error: new BatonError('kv.offer_gone', 'x') })),
     frame((w) => encodeKvRelease(w, { kind: 'acknowledged', offerId: 'abc' })),
     frame((w) => encodeKvChunkHead(w, CHUNK, 0)),
-    frame((w) => encodeKvPlaced(w, { ...CHUNK, slot: 1, length: 4 })),
-    frame((w) => encodeKvTaken(w, 1)),
-    frame((w) => encodeKvArenaReady(w, true)),
-    frame((w) => {
-      encodeKvArena(w, { bytes: 4_196, slotBytes: 50, nonce: new Uint8Array(16), path: '/x/y' })
-    }),
     frame((w) => encodeCredit(w, 1, 2)),
     frame((w) =>
       w

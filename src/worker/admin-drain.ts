@@ -47,8 +47,11 @@ export class AdminDrain {
     this.#grace?.cancel()
   }
 
-  /** Resolves when the worker is out of discovery; the rest goes on behind. Again: does nothing. */
-  async drain(): Promise<void> {
+  /**
+   * Resolves when the worker is out of discovery; the rest goes on behind. Again: does nothing. `graceMsLeast`: also where
+   * nobody need hear of the worker's end, somebody may have to hear of its drain.
+   */
+  async drain(graceMsLeast = 0): Promise<void> {
     this.#refuseWhenStopping()
     if (this.#state !== 'serving') return
     this.#state = 'draining'
@@ -61,7 +64,7 @@ export class AdminDrain {
     }
     if (drain !== this.#drainCount) return
     const { clock, graceMs } = this.#options
-    this.#grace = clock.after(graceMs, () => void this.#finish(drain))
+    this.#grace = clock.after(Math.max(graceMs, graceMsLeast), () => void this.#finish(drain))
   }
 
   async resume(): Promise<void> {

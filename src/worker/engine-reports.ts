@@ -1,21 +1,34 @@
 /**
  * What the engine says about its blocks and its load, on its way to the routers.
  *
- * Before the worker has an address nobody listens: blocks are counted all the same, so that the first snapshot has them.
+ * What cannot be true is left out and told as a fault of the engine: a wrong event in a frame would cost the connection,
+ * and with it every stream of the worker. Before the worker has an address there is no listener: blocks are counted all the same, so that the first snapshot has them.
  */
+import { BatonError } from '../base/index.ts'
+import { kvEventFault, loadReportFault, rankFault } from '../engine/index.ts'
 import type { EngineObserver } from '../engine/index.ts'
-import type { KvEventBatch, LoadReport } from '../kv/index.ts'
+import type { KvEvent, KvEventBatch, LoadReport } from '../kv/index.ts'
 import type { WorkerUplink } from '../wire/index.ts'
 import { KvEventPublisher } from './kv-event-publisher.ts'
 import { LoadPublisher } from './load-publisher.ts'
 
+/** Different faults that are reported at most. */
+const FAULTS_TOLD_MAX = 64
+
+/** Numbers in one batch of KV events: a frame has room for four times as many. */
+const BATCH_SIZE_MAX = 2 ** 22
+
 export class EngineReports {
   readonly #kvEvents: KvEventPublisher
   readonly #load: LoadPublisher
+  readonly #onFault: (error: BatonError) => void
+  /** Faults that were told: an engine repeats its own with every step. */
+  readonly #told = new Set<string>()
   #uplink: WorkerUplink | undefined
   #count = 0
 
-  constructor() {
+  constructor(onFault: (error: BatonError) => void) {
+    this.#onFault = onFault
     this.#kvEvents = new KvEventPublisher((batch) => this.#uplink?.publishKvEvents(batch))
     this.#load = new LoadPublisher((report) => this.#uplink?.publishLoad(report))
   }
@@ -34,13 +47,48 @@ export class EngineReports {
     return {
       kvEvents: (dpRank, events) => {
         this.#count++
-        if (withKvEvents) this.#kvEvents.publish(dpRank, events)
+        if (withKvEvents) this.#publish(dpRank, events)
       },
       load: (report) => {
         this.#count++
-        this.#load.publish(report)
+        const fault = loadReportFault(report)
+        if (fault === null) this.#load.publish(report)
+        else this.#tell('a load report', fault)
       },
     }
+  }
+
+  #publish(dpRank: number, events: readonly KvEvent[]): void {
+    const wrongRank = rankFault(dpRank)
+    if (wrongRank !== null || !Array.isArray(events)) {
+      this.#tell('KV events', wrongRank ?? 'not a list')
+      return
+    }
+    let sound: KvEvent[] = []
+    let size = 0
+    for (const event of events) {
+      const fault = kvEventFault(event)
+      if (fault !== null) {
+        this.#tell('a KV event', fault)
+        continue
+      }
+      const eventSize = sizeOf(event)
+      if (size + eventSize > BATCH_SIZE_MAX) {
+        this.#kvEvents.publish(dpRank, sound)
+        sound = []
+        size = 0
+      }
+      sound.push(event)
+      size += eventSize
+    }
+    if (sound.length > 0) this.#kvEvents.publish(dpRank, sound)
+  }
+
+  #tell(what: string, fault: string): void {
+    if (this.#told.size >= FAULTS_TOLD_MAX || this.#told.has(fault)) return
+    this.#told.add(fault)
+    const text = `the engine made ${what} that cannot be true and is left out: ${fault}`
+    this.#onFault(new BatonError('backend.contract_violation', text))
   }
 
   snapshot(): readonly KvEventBatch[] {
@@ -58,4 +106,11 @@ export class EngineReports {
   close(): void {
     this.#uplink = undefined
   }
+}
+
+function sizeOf(event: KvEvent): number {
+  const head = 8
+  if (event.kind === 'cleared') return head
+  const locals = event.kind === 'stored' ? event.localHashes.length : 0
+  return head + event.hashes.length + locals
 }

@@ -1,10 +1,15 @@
-/** Room `worker`: an engine's life as a member of a fleet. */
+/**
+ * Room `worker`: an engine's life as a member of a fleet.
+ *
+ * Owns an engine's life as a member of a fleet: admission, sessions, KV hand-over, events, load reports, drain.
+ * May use: base, request, kv, wire, engine. For: host, which gives it sockets and files.
+ */
 export type { KvEnds } from './kv-hand-off.ts'
 export { DEFAULT_SHUTDOWN } from './shutdown-budget.ts'
 export type { ShutdownConfig, ShutdownStage, StageReason } from './shutdown-budget.ts'
 export type { ShutdownReport } from './shutdown-sequence.ts'
 export { Worker } from './worker.ts'
-export type { WorkerHealth } from './worker-health.ts'
+export type { WorkerHealth, WorkerStatus } from './worker-health.ts'
 export type { WorkerEvent, WorkerObserver, WorkerState } from './worker-event.ts'
 export { DEFAULT_LIMITS } from './worker-options.ts'
 export type { WorkerLimits, WorkerOptions } from './worker-options.ts'

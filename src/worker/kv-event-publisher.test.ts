@@ -23,7 +23,7 @@ const removed = (hashes: readonly Pair[], tier: KvTier = 'device'): KvEvent => (
   tier,
 })
 
-/** Blocks of a rank on all tiers, as a router that comes late is told. */
+/** Blocks of a rank on all tiers, as a router that comes late is reported. */
 function heldIn(kv: KvEventPublisher, dpRank: number): number {
   const events = kv.snapshot().find((batch) => batch.dpRank === dpRank)?.events ?? []
   return events.reduce(
@@ -82,7 +82,7 @@ function publisher(): { batches: KvEventBatch[]; kv: KvEventPublisher } {
   return { batches, kv: new KvEventPublisher((batch) => batches.push(batch)) }
 }
 
-describe('KvEventPublisher - what is told', () => {
+describe('KvEventPublisher - what is reported', () => {
   it('a step of the engine - is one batch, numbered per rank from 1', () => {
     const { batches, kv } = publisher()
     kv.publish(0, [stored(null, [[1, 0]]), stored([1, 0], [[2, 0]])])
@@ -96,7 +96,7 @@ describe('KvEventPublisher - what is told', () => {
     expect(batches[0]?.events).toHaveLength(2)
   })
 
-  it('a block held twice - is told once, and gone with its last copy', () => {
+  it('a block held twice - is reported once, and gone with its last copy', () => {
     const { batches, kv } = publisher()
     kv.publish(0, [stored(null, [[1, 0]])])
     kv.publish(0, [stored(null, [[1, 0]])])

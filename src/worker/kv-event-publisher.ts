@@ -1,7 +1,7 @@
 /**
  * Turns what the engine says about its blocks into the numbered batches that routers follow.
  *
- * One batch per rank and engine step, numbered without gaps. A block that the engine holds twice is told once, and
+ * One batch per rank and engine step, numbered without gaps. A block that the engine holds twice is reported once, and
  * its removal only when the last copy goes. A router that comes late or has missed a batch gets a snapshot: one batch
  * per rank that begins with `cleared` and has the number of the last batch, so that the next one fits behind it.
  */

@@ -10,7 +10,7 @@
 import { BatonError } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
 import type { KvBlockSource, KvPin } from '../engine/index.ts'
-import type { GenerateRequest, KvOffer } from '../request/index.ts'
+import type { GenerateRequest, KvOffer, KvTransfer } from '../request/index.ts'
 import type { KvClient, KvServer } from '../wire/index.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
@@ -30,6 +30,7 @@ interface KvHandOffOptions {
 /** KV that has been taken over, or the request as it goes on without. */
 export interface TakenKv {
   readonly request: GenerateRequest
+  readonly transfer: KvTransfer
   /** Idempotent: the engine has loaded the blocks, or will not. */
   release(): void
 }
@@ -99,9 +100,10 @@ export class KvHandOff {
   async takeOver(request: GenerateRequest, signal: AbortSignal): Promise<TakenKv | null> {
     const offer = request.prefillResult?.kvOffer
     if (offer === undefined) return null
+    const startMs = this.#options.clock.nowMs()
     try {
-      const pin = await this.#pull(request, offer, signal)
-      return { request, release: () => pin.release() }
+      const { pin, transfer } = await this.#pull(request, offer, signal)
+      return { request, transfer, release: () => pin.release() }
     } catch (thrown) {
       const error = BatonError.from(thrown, 'kv.transfer_failed')
       if (signal.aborted || this.#options.onFailure === 'fail') throw error
@@ -112,11 +114,13 @@ export class KvHandOff {
         offerId: offer.offerId,
         error: error.toValue(),
       })
-      return { request: withoutPrefillResult(request), release: () => undefined }
+      const elapsedMs = this.#options.clock.nowMs() - startMs
+      const transfer = { ...NOTHING_TRANSFERRED, elapsedMs }
+      return { request: withoutPrefillResult(request), transfer, release: () => undefined }
     }
   }
 
-  async #pull(request: GenerateRequest, offer: KvOffer, signal: AbortSignal): Promise<KvPin> {
+  async #pull(request: GenerateRequest, offer: KvOffer, signal: AbortSignal): Promise<Pulled> {
     const { clock, observe } = this.#options
     const { client } = this.#ends
     const source = this.#options.source()
@@ -150,16 +154,15 @@ export class KvHandOff {
           { data: { stage: 'kv_pull', offered: offer.tokenCount, held: pin.tokenCount } },
         )
       }
-      observe({
-        kind: 'kv-taken',
-        requestId: request.requestId,
-        offerId: offer.offerId,
-        blocksPulled: missing.length,
-        blocksHeld: offer.blockKeys.length / 2 - missing.length,
-        bytesPulled: stats.bytes,
-        elapsedMs: clock.nowMs() - startMs,
-      })
-      return pin
+      const blocksPulled = missing.length
+      const blocksHeld = offer.blockKeys.length / 2 - blocksPulled
+      const elapsedMs = clock.nowMs() - startMs
+      const { bytes } = stats
+      const { offerId } = offer
+      const { requestId } = request
+      const what = { blocksPulled, blocksHeld, elapsedMs }
+      observe({ kind: 'kv-taken', requestId, offerId, ...what, bytesPulled: bytes })
+      return { pin, transfer: { ...what, bytes, recomputed: false } }
     } catch (thrown) {
       client.abandon(offer)
       throw thrown
@@ -197,6 +200,13 @@ export class KvHandOff {
     }
   }
 }
+
+interface Pulled {
+  readonly pin: KvPin
+  readonly transfer: KvTransfer
+}
+
+const NOTHING_TRANSFERRED = { bytes: 0, blocksPulled: 0, blocksHeld: 0, recomputed: true }
 
 /** Nothing of a foreign or impossible offer is even asked for. */
 function checkOffer(offer: KvOffer, source: KvBlockSource, request: GenerateRequest): void {

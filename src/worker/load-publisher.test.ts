@@ -18,7 +18,7 @@ function publisher(): { sent: LoadReport[]; load: LoadPublisher } {
 }
 
 describe('LoadPublisher - a report per step that changed something', () => {
-  it('each change of each rank - is told, in order and at once', () => {
+  it('each change of each rank - is reported, in order and at once', () => {
     const { sent, load } = publisher()
     const steps = [report(1), report(1, 1), report(2), report(1), report(2, 1)]
     for (const step of steps) load.publish(step)
@@ -32,7 +32,7 @@ describe('LoadPublisher - a report per step that changed something', () => {
     'runningRequests',
     'queuedRequests',
     'prefillTokensInFlight',
-  ])('a step that changes %s - is told, the same step again is not', (name) => {
+  ])('a step that changes %s - is reported, the same step again is not', (name) => {
     const { sent, load } = publisher()
     const changed = { ...report(1), [name]: 7 }
     for (const step of [report(1), report(1), changed, { ...changed }]) load.publish(step)

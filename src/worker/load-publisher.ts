@@ -3,7 +3,7 @@
  * new.
  *
  * They are not thinned out by time: a report leaves in the same write as the tokens of its step, and of several steps
- * in one turn of the event loop the uplink sends the newest only. A step that changes nothing costs a comparison.
+ * in one turn of the event loop only the newest is sent. A step that changes nothing costs a comparison.
  */
 import type { LoadReport } from '../kv/index.ts'
 

@@ -1,7 +1,7 @@
 /**
  * A worker's entry in discovery, which comes and goes: registered when it serves, gone while it drains or sleeps.
  *
- * Coming and going take turns, and nobody comes once the worker goes down for good: an entry that nobody holds any more
+ * Coming and going take turns, and nothing is registered once the worker shuts down: an entry that nobody holds any more
  * would be renewed for ever and send requests to a worker that is not there.
  */
 import { BatonError } from '../base/index.ts'

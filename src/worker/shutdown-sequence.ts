@@ -18,6 +18,8 @@ interface ShutdownWork {
   readonly hurried: AbortSignal
   stopAdmission(): Promise<void>
   whenIdle(): Promise<void>
+  /** Never rejects. The engine's own `drain`, which `stopAdmission` has begun. */
+  whenEngineDrained(): Promise<void>
   /** The in-flight time is over: ends what is left with `backend.engine_shutdown`. */
   failInFlight(): void
   /** 'skip': not a prefill worker; null: cannot tell. */
@@ -54,6 +56,19 @@ export async function runShutdown(
     return { reason: kind === 'done' ? 'completed' : kind }
   }
 
+  /** The engine's `drain` may take what is left of the whole budget: cleanup never begins under it. */
+  const afterDrain = async (outcome: StageOutcome): Promise<StageOutcome> => {
+    const { kind } = await withDeadline(
+      clock,
+      budget.remainingMs,
+      work.whenEngineDrained(),
+      work.hurried,
+    )
+    if (kind === 'done') return outcome
+    const reason = kind === 'cancelled' ? kind : 'timed_out'
+    return { reason, note: 'the engine did not finish its drain' }
+  }
+
   await run('unregister', async () =>
     work.unregister === null ? SKIPPED : await bounded('unregister', work.unregister()),
   )
@@ -70,7 +85,7 @@ export async function runShutdown(
     if (!work.wasServing) return SKIPPED
     const outcome = await bounded('inflight', work.whenIdle())
     if (outcome.reason !== 'completed') work.failInFlight()
-    return outcome
+    return outcome.reason === 'cancelled' ? outcome : await afterDrain(outcome)
   })
   await run('kv_transfer', () => waitForKv(clock, budget, work))
   await run('cleanup', () => bounded('cleanup', work.cleanup()))
@@ -89,7 +104,7 @@ const never = (): Promise<never> => new Promise(() => undefined)
 
 const SKIPPED: StageOutcome = { reason: 'skipped' }
 
-/** An error of a stage is told in its report: the way down goes on. */
+/** An error of a stage is reported in its report: the way down goes on. */
 async function settle(body: () => Promise<StageOutcome>): Promise<StageOutcome> {
   try {
     return await body()

@@ -1,5 +1,5 @@
 /**
- * What a worker says of itself, from what its engine said and where it listens.
+ * Makes a worker's card from its engine's configuration and the address that it listens on.
  */
 import type { EngineConfig, WorkerCard } from '../request/index.ts'
 import type { WorkerOptions } from './worker-options.ts'
@@ -30,6 +30,10 @@ export function workerCardOf(
         ? engine
         : { ...engine, runtimeData: { ...engine.runtimeData, ...runtimeData } },
     engineName,
+    ...(address.agreement === undefined ? {} : { agreement: address.agreement }),
+    ...(address.text === undefined ? {} : { text: address.text }),
+    ...(options.weight === undefined ? {} : { weight: options.weight }),
+    ...(options.changesRole === true ? { changesRole: true } : {}),
     version,
     publishesKvEvents: publishesKvEvents(options, engine),
     startedAtEpochMs: clock.epochMs(),

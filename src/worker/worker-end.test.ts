@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { requestOf, Scene } from '../../test/worker/worker-scene.ts'
-import type { SimFault } from '../engine/index.ts'
+import { sleep } from '../base/index.ts'
+import type { SimFault } from '../simengine/index.ts'
 
 const slow: SimFault = { kind: 'slow', restMs: 1_000 }
 const hangAt = (atToken: number): SimFault => ({ kind: 'hang', atToken })
@@ -211,3 +212,49 @@ describe('Worker - probe', () => {
     expect(scene.clock.nextMs).toBeNull()
   })
 })
+
+describe("Worker - the engine's own drain", () => {
+  it('comes to its end before cleanup begins', async () => {
+    const scene = new Scene({}, { shutdown: { routerGraceMs: 0 } })
+    const { clock } = scene
+    let drainedMs = -1
+    let cleanupMs = -1
+    scene.engine.drain = async () => {
+      await sleep(clock, 3_000)
+      drainedMs = clock.nowMs()
+    }
+    scene.engine.cleanup = async () => void (cleanupMs = clock.nowMs())
+    await scene.start()
+    await clock.runUntil(scene.worker.stop())
+    expect([drainedMs, cleanupMs]).toEqual([3_000, 3_000])
+    expect(scene.stages()).toContain('inflight completed')
+  })
+
+  it('never ends - has what is left of the budget, and the report says so', async () => {
+    const scene = new Scene({}, { shutdown: { routerGraceMs: 0, totalMs: 8_000, inflightMs: 100 } })
+    scene.engine.drain = () => new Promise(() => undefined)
+    await scene.start()
+    const report = await scene.clock.runUntil(scene.worker.stop())
+    expect(scene.clock.nowMs()).toBe(8_000)
+    expect(scene.stages()).toContain('inflight timed_out')
+    expect(scene.stages()).toContain('cleanup completed')
+    expect(report.exitCode).toBe(0)
+  })
+
+  it.each([
+    ['rejects', () => Promise.reject(new Error('no'))],
+    ['throws', () => fail()],
+    ['gives no promise', () => undefined as never],
+  ])('%s - does not keep the worker from ending', async (_name, drain) => {
+    const scene = new Scene({}, { shutdown: { routerGraceMs: 0 } })
+    scene.engine.drain = drain
+    await scene.start()
+    const report = await scene.clock.runUntil(scene.worker.stop())
+    expect(report.exitCode).toBe(0)
+    expect(scene.stages()).toContain('cleanup completed')
+  })
+})
+
+function fail(): never {
+  throw new Error('no')
+}

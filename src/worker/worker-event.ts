@@ -20,6 +20,15 @@ export type WorkerEvent =
     }
   | { readonly kind: 'request-refused'; readonly requestId: string; readonly error: ErrorValue }
   | {
+      /** The first token of a request. */
+      readonly kind: 'request-started'
+      readonly requestId: string
+      /** From admission to the engine's start, without a KV transfer. */
+      readonly queuedMs: number
+      /** From the engine's start to the first token. */
+      readonly computeMs: number
+    }
+  | {
       readonly kind: 'request-ended'
       readonly requestId: string
       readonly finish?: FinishReason
@@ -64,6 +73,13 @@ export type WorkerEvent =
     }
   | { readonly kind: 'canary'; readonly healthy: boolean; readonly error?: ErrorValue }
   | { readonly kind: 'unregister-failed'; readonly error: ErrorValue }
+  /** A connection that never became an authenticated one: wrong secret, certificate or version. */
+  | { readonly kind: 'frontend-refused'; readonly error: ErrorValue }
+  /** A frontend sends nothing here and says why: the worker differs from the others of its model. */
+  | { readonly kind: 'turned-away'; readonly error: ErrorValue }
+  /** The worker's entry was gone from discovery and has been made again, or cannot be renewed. */
+  | { readonly kind: 'entry-restored'; readonly why: string }
+  | { readonly kind: 'renewal-failed'; readonly error: ErrorValue }
   | { readonly kind: 'engine-fault'; readonly error: ErrorValue }
 
 export type WorkerObserver = (event: WorkerEvent) => void

@@ -11,7 +11,7 @@ export interface WorkerHealth {
   readonly ready: boolean
   readonly state: WorkerState
   readonly inFlight: number
-  /** KV offers that nobody has pulled yet. */
+  /** KV offers that no worker has pulled yet. */
   readonly openOffers: number
   readonly reason?: string
 }

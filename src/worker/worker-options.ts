@@ -3,7 +3,7 @@
  */
 import type { Clock, WorkerId } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
-import type { DisaggregationMode, GenerateRequest } from '../request/index.ts'
+import type { DisaggregationMode, EngineConfig, GenerateRequest } from '../request/index.ts'
 import type { KvFailurePolicy } from './kv-hand-off.ts'
 import type { ShutdownConfig } from './shutdown-budget.ts'
 import { DEFAULT_SHUTDOWN } from './shutdown-budget.ts'
@@ -21,7 +21,13 @@ export interface WorkerOptions {
   readonly pid?: number
   readonly taints?: readonly string[]
   readonly topology?: Readonly<Record<string, string>>
-  /** Added to what the engine says of itself, for example which parsers read its output. */
+  /** See `WorkerCard.weight`. */
+  readonly weight?: number
+  /** It can be told to be another kind of worker. */
+  readonly changesRole?: boolean
+  /** Overrides for the engine's reported configuration, for operators of an engine that they did not write. */
+  readonly describe?: ((config: EngineConfig) => EngineConfig) | undefined
+  /** Added to the engine's reported configuration, for example which parsers read its output. */
   readonly runtimeData?: Readonly<Record<string, unknown>>
   readonly limits?: Partial<WorkerLimits>
   readonly shutdown?: Partial<ShutdownConfig>
@@ -32,6 +38,8 @@ export interface WorkerOptions {
 export interface WorkerLimits {
   /** Requests at once, those waiting in the engine included; one more is refused. */
   readonly requestsMax: number
+  /** An engine that has not started by then is given up; large models take many minutes to load. */
+  readonly startTimeoutMs: number
   /** An orderly stop that takes longer is ended without the engine. */
   readonly cancelTimeoutMs: number
   /** An engine that holds requests and gives no sign of life for so long is taken for hung. */
@@ -46,6 +54,7 @@ export interface WorkerLimits {
 
 export const DEFAULT_LIMITS: WorkerLimits = Object.freeze({
   requestsMax: 1024,
+  startTimeoutMs: 1_800_000,
   cancelTimeoutMs: 10_000,
   stallTimeoutMs: 120_000,
   kvLeaseMs: 60_000,

@@ -2,7 +2,12 @@
  * What a worker needs of the world outside: an address where it can be reached, and a place where it is known.
  * `host` has the real ones; the simulator and the tests have theirs.
  */
-import type { EngineConfig, WorkerCard } from '../request/index.ts'
+import type {
+  EngineConfig,
+  ModelAgreement,
+  ModelTextManifest,
+  WorkerCard,
+} from '../request/index.ts'
 import type { WorkerUplink } from '../wire/index.ts'
 import type { KvEnds } from './kv-hand-off.ts'
 
@@ -10,10 +15,14 @@ import type { KvEnds } from './kv-hand-off.ts'
 export interface WorkerAddress {
   readonly host: string
   readonly port: number
-  /** Absent: nobody wants to know about blocks and load. */
+  /** Absent: no subscribers for blocks and load. */
   readonly uplink?: WorkerUplink
   /** Absent: the engine moves its KV itself, or not at all. */
   readonly kv?: KvEnds
+  /** What the worker's model must have in common with the others of its name. */
+  readonly agreement?: ModelAgreement
+  /** What a frontend without the model can fetch from here. */
+  readonly text?: ModelTextManifest
 }
 
 /** A worker's entry in discovery. It disappears by itself when it is no longer renewed. */

@@ -7,7 +7,7 @@
  * A token costs one await and one call; everything else here happens once per request.
  */
 import { BatonError } from '../base/index.ts'
-import type { Clock, ErrorCode, Timer } from '../base/index.ts'
+import type { Clock, ErrorCode, InFlight, Timer } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
 import { RequestContext, StreamValidator } from '../engine/index.ts'
 import { finishChunk, usageOf } from '../request/index.ts'
@@ -30,7 +30,8 @@ interface SessionOptions {
   readonly onFreed: (session: WorkerSession) => void
 }
 
-export class WorkerSession implements ServedRequest {
+export class WorkerSession implements ServedRequest, InFlight {
+  place = -1
   readonly #options: SessionOptions
   readonly #context: RequestContext
   readonly #startMs: number
@@ -44,11 +45,21 @@ export class WorkerSession implements ServedRequest {
   #taken: TakenKv | null = null
   #offerId: string | null = null
   #cancelTimer: Timer | null = null
+  /** When the engine began with the request; until it says so, when it was called. */
+  #atEngineMs: number | null = null
+  #hasToldStart = false
 
   constructor(options: SessionOptions) {
     this.#options = options
     this.#startMs = options.clock.nowMs()
-    this.#context = new RequestContext(options.request.requestId, () => this.#onFirstToken())
+    const { clock, request } = options
+    this.#context = new RequestContext(
+      request.requestId,
+      () => this.#onFirstToken(),
+      () => {
+        this.#atEngineMs = clock.nowMs()
+      },
+    )
   }
 
   get requestId(): string {
@@ -122,18 +133,24 @@ export class WorkerSession implements ServedRequest {
     if (this.#context.isStopped) return this.#endCancelled()
 
     this.#isAtEngine = true
+    this.#atEngineMs = this.#options.clock.nowMs()
     if (request.kind === 'embed') return await this.#embed(request)
     const validator = new StreamValidator({ request, context: this.#context })
-    for await (const chunk of engine.generate(request, this.#context)) {
+    for await (const item of engine.generate(request, this.#context)) {
       this.#itemCount++
       if (this.#ended) break
-      validator.chunk(chunk)
+      let chunk: Chunk
+      try {
+        chunk = validator.chunk(item)
+      } catch (thrown) {
+        // The reply ends now: the engine's iterator is closed next, and may take its time.
+        this.#endWithError(thrown)
+        this.#context.kill()
+        return
+      }
       if (chunk.finish !== undefined) return this.#endWithChunk(chunk)
       const tokenIds = chunk.tokenIds
-      if (tokenIds.length > 0) {
-        this.#tokenCount += tokenIds.length
-        if (!this.#context.hasFirstToken) this.#context.notifyFirstToken()
-      }
+      this.#countOutput(chunk)
       if (tokenIds.length === 1 && isBareToken(chunk)) reply.token(tokenIds[0] as number)
       else reply.chunk(chunk)
       if (!reply.isWritable) {
@@ -144,6 +161,17 @@ export class WorkerSession implements ServedRequest {
       validator.pull()
     }
     if (!this.#ended) validator.end()
+  }
+
+  /** The tokens of a text are what the engine says, or one for each chunk until it has said so. */
+  #countOutput({ tokenIds, text, usage }: Chunk): void {
+    const hasText = text !== undefined && text !== ''
+    if (tokenIds.length === 0 && !hasText) return
+    if (!this.#hasToldStart) this.#tellStart()
+    this.#tokenCount = hasText
+      ? (usage?.completionTokens ?? this.#tokenCount + 1)
+      : this.#tokenCount + tokenIds.length
+    if (!this.#context.hasFirstToken) this.#context.notifyFirstToken()
   }
 
   /** A vector and no token; nothing is handed over, on a prefill worker either. */
@@ -187,13 +215,28 @@ export class WorkerSession implements ServedRequest {
     }
   }
 
+  /** At the first token. */
+  #tellStart(): void {
+    this.#hasToldStart = true
+    const { clock, observe, reply } = this.#options
+    const nowMs = clock.nowMs()
+    const startedMs = this.#atEngineMs ?? nowMs
+    const transfer = this.#taken?.transfer
+    const queuedMs = Math.max(0, startedMs - this.#startMs - (transfer?.elapsedMs ?? 0))
+    const computeMs = nowMs - startedMs
+    reply.started({ queuedMs, computeMs, ...(transfer === undefined ? {} : { transfer }) })
+    observe({ kind: 'request-started', requestId: this.requestId, queuedMs, computeMs })
+  }
+
   #endWithChunk(chunk: Chunk): void {
-    this.#tokenCount += chunk.tokenIds.length
-    if (chunk.tokenIds.length > 0) this.#context.notifyFirstToken()
+    this.#countOutput(chunk)
+    this.#tokenCount = chunk.usage?.completionTokens ?? this.#tokenCount
     const isPrefillDone =
       this.#options.mode === 'prefill' &&
       chunk.finish !== 'cancelled' &&
       this.#options.request.isProbe !== true
+    // The prompt may have been computed without a token.
+    if (isPrefillDone && !this.#hasToldStart) this.#tellStart()
     this.#end(isPrefillDone ? this.#withOffer(chunk) : chunk)
   }
 
@@ -250,7 +293,9 @@ export class WorkerSession implements ServedRequest {
 
 function isBareToken(chunk: Chunk): boolean {
   return (
+    chunk.text === undefined &&
     chunk.logprobs === undefined &&
+    chunk.promptLogprobs === undefined &&
     chunk.stopReason === undefined &&
     chunk.usage === undefined &&
     chunk.prefillResult === undefined &&

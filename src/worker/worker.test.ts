@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { requestOf, Scene } from '../../test/worker/worker-scene.ts'
 import { BatonError, sleep } from '../base/index.ts'
-import type { SimEngine, SimFault } from '../engine/index.ts'
+import type { SimEngine, SimFault } from '../simengine/index.ts'
 
 const slow: SimFault = { kind: 'slow', restMs: 1_000 }
 const hangAt = (atToken: number): SimFault => ({ kind: 'hang', atToken })
@@ -30,7 +30,7 @@ describe('Worker - coming up', () => {
     expect(scene.worker.health()).toMatchObject({ live: false, ready: false })
   })
 
-  it('a registration that fails - ends the start, the engine is cleaned up, nobody is admitted', async () => {
+  it('a registration that fails - ends the start, the engine is cleaned up, no request is admitted', async () => {
     const scene = new Scene()
     scene.registerFails = new BatonError('request.conflict', 'taken')
     await expect(scene.start()).rejects.toMatchObject({ code: 'request.conflict' })
@@ -297,5 +297,58 @@ describe('Worker - a hung engine', () => {
     await scene.clock.runUntil(reply.ended)
     expect(reply.terminal?.finish).toBe('length')
     expect(scene.kinds()).not.toContain('engine-stalled')
+  })
+})
+
+describe('Worker - an engine that is wrong about itself', () => {
+  it.each([
+    ['contextLength', -5],
+    ['contextLength', 0],
+    ['contextLength', 1.5],
+    ['kvCacheBlockSize', NaN],
+    ['maxNumSeqs', '8'],
+    ['model', ''],
+    ['features', 'logprobs'],
+    ['modelAliases', ['']],
+    ['bootstrapPort', 70_000],
+    ['dataParallelStartRank', -1],
+  ])('%s %j - is never registered, the engine is cleaned up', async (field, value) => {
+    const scene = new Scene()
+    const start = scene.engine.start.bind(scene.engine)
+    scene.engine.start = async (workerId) => ({ ...(await start(workerId)), [field]: value })
+    await expect(scene.start()).rejects.toMatchObject({
+      code: 'backend.contract_violation',
+      data: { rule: 'config-invalid', field },
+    })
+    expect(scene.calls).toEqual(['start', 'cleanup'])
+  })
+
+  it('a start that hangs - is given up at its deadline and cleaned up', async () => {
+    const scene = new Scene({}, { limits: { startTimeoutMs: 60_000 } })
+    scene.engine.start = () => new Promise(() => undefined)
+    await expect(scene.start()).rejects.toMatchObject({ code: 'backend.response_timeout' })
+    expect(scene.clock.nowMs()).toBe(60_000)
+    expect(scene.worker.state).toBe('start-failed')
+    expect(scene.calls).toEqual(['start', 'cleanup'])
+  })
+
+  it('a start and a cleanup that hang - end all the same', async () => {
+    const scene = new Scene({}, { limits: { startTimeoutMs: 1_000 }, shutdown: { cleanupMs: 500 } })
+    scene.engine.start = () => new Promise(() => undefined)
+    scene.engine.cleanup = () => new Promise(() => undefined)
+    await expect(scene.start()).rejects.toMatchObject({ code: 'backend.response_timeout' })
+    expect(scene.clock.nowMs()).toBe(1_500)
+  })
+
+  it('a stop while the start hangs - waits for it as long as for everything, then cleans up', async () => {
+    const scene = new Scene({}, { shutdown: { totalMs: 10_000 } })
+    scene.engine.start = () => new Promise(() => undefined)
+    const started = scene.worker.start(scene.ports)
+    const refused = expect(started).rejects.toMatchObject({ code: 'backend.worker_draining' })
+    const report = await scene.clock.runUntil(scene.worker.stop())
+    await refused
+    expect(scene.clock.nowMs()).toBe(10_000)
+    expect(scene.calls).toEqual(['start', 'cleanup'])
+    expect(report.exitCode).toBe(0)
   })
 })

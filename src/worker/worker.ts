@@ -7,20 +7,21 @@
  * Owns: the order of coming up and going down, who is admitted, and that `cleanup` runs exactly once.
  * Does not own: sockets, files, signals, the process (room `host`).
  */
-import { assert, BatonError } from '../base/index.ts'
+import { assert, BatonError, InFlightSet, withDeadline } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../kv/index.ts'
 import type { EngineConfig, GenerateRequest, WorkerCard } from '../request/index.ts'
 import type { ReplyPort, ServedRequest, WorkerHandler } from '../wire/index.ts'
 import { Admission } from './admission.ts'
+import { EngineLife } from './engine-life.ts'
 import { EngineReports } from './engine-reports.ts'
 import { KvHandOff } from './kv-hand-off.ts'
 import type { ShutdownConfig } from './shutdown-budget.ts'
 import { runShutdown } from './shutdown-sequence.ts'
 import type { ShutdownReport } from './shutdown-sequence.ts'
 import { StallWatch } from './stall-watch.ts'
-import { createStanding } from './standing.ts'
-import type { Standing } from './standing.ts'
+import { createStanding } from './serving-state.ts'
+import type { ServingState } from './serving-state.ts'
 import { publishesKvEvents } from './worker-card.ts'
 import type { WorkerEvent, WorkerState } from './worker-event.ts'
 import type { WorkerHealth, WorkerStatus } from './worker-health.ts'
@@ -35,17 +36,17 @@ export class Worker implements WorkerHandler {
   readonly #options: WorkerOptions
   readonly #limits: WorkerLimits
   readonly #admission: Admission
-  readonly #sessions = new Set<WorkerSession>()
+  readonly #sessions = new InFlightSet<WorkerSession>()
   readonly #handOff: KvHandOff
-  readonly #reports = new EngineReports()
+  readonly #engine: EngineLife
+  readonly #reports = new EngineReports((error) => this.#reportFault(error))
   readonly #stallWatch: StallWatch
   #state: WorkerState = 'init'
   #unhealthy: string | null = null
   #itemsFreed = 0
-  #standing: Standing | null = null
+  #serving: ServingState | null = null
   #starting: Promise<unknown> = Promise.resolve()
   #stopping: Promise<ShutdownReport> | null = null
-  #cleanup: Promise<void> | null = null
   #quiescenceFailed = false
   readonly #hurried = new AbortController()
 
@@ -62,12 +63,19 @@ export class Worker implements WorkerHandler {
       pullTimeoutMs: limits.kvPullTimeoutMs,
       onFailure: limits.kvFailure,
     })
+    this.#engine = new EngineLife({
+      engine: options.engine,
+      clock: options.clock,
+      startTimeoutMs: limits.startTimeoutMs,
+      describe: options.describe,
+      onFault: (thrown) => this.#reportFault(thrown),
+    })
     this.#stallWatch = new StallWatch({
       clock: options.clock,
       stallTimeoutMs: limits.stallTimeoutMs,
       progress: () => this.#progress(),
       isBusy: () => this.#sessions.size > 0,
-      isEngineDue: () => [...this.#sessions].some((session) => session.isAtEngine),
+      isEngineDue: () => this.#sessions.values().some((session) => session.isAtEngine),
       onStalled: (stalledMs) => this.#onStalled(stalledMs),
     })
   }
@@ -82,7 +90,7 @@ export class Worker implements WorkerHandler {
 
   /** Known once the worker has an address. */
   get card(): WorkerCard | undefined {
-    return this.#standing?.card
+    return this.#serving?.card
   }
 
   /**
@@ -134,6 +142,12 @@ export class Worker implements WorkerHandler {
     return this.#reports.loadSnapshot()
   }
 
+  /** Null: not registered, so it gets no requests. */
+  memberCard(): WorkerCard | null {
+    const serving = this.#serving
+    return serving?.membership.isMember === true ? serving.card : null
+  }
+
   health(): WorkerHealth {
     const isStalled = this.#stallWatch.isStalled
     const reason = isStalled ? 'the engine gives no sign of life' : this.#unhealthy
@@ -149,18 +163,18 @@ export class Worker implements WorkerHandler {
   }
 
   status(): WorkerStatus {
-    const lastError = this.#standing?.admin.lastError
+    const lastError = this.#serving?.admin.lastError
     return {
-      state: this.#stopping === null ? (this.#standing?.admin.state ?? 'starting') : 'stopping',
+      state: this.#stopping === null ? (this.#serving?.admin.state ?? 'starting') : 'stopping',
       inFlightRequests: this.#admission.inFlight,
-      isRegistered: this.#standing?.membership.isMember ?? false,
+      isRegistered: this.#serving?.membership.isMember ?? false,
       ...(lastError === undefined ? {} : { lastError }),
     }
   }
 
-  /** Leaves discovery and, after the grace time, admits nobody; the process stays. */
-  async drain(): Promise<WorkerStatus> {
-    await this.#running().admin.drain()
+  /** Leaves discovery and, after the grace time, admits no requests; the process stays. */
+  async drain(graceMsLeast = 0): Promise<WorkerStatus> {
+    await this.#running().admin.drain(graceMsLeast)
     return this.status()
   }
 
@@ -186,34 +200,34 @@ export class Worker implements WorkerHandler {
 
   async #bringUp(ports: WorkerPorts): Promise<WorkerCard> {
     try {
-      const config = await this.#options.engine.start(this.workerId)
+      const config = await this.#engine.start(this.workerId)
       this.#refuseWhenStopping()
       const withKvEvents = publishesKvEvents(this.#options, config)
       this.#options.engine.observe?.(this.#reports.observer(withKvEvents))
       const address = await ports.open(config)
       this.#reports.connect(address.uplink)
       this.#handOff.connect(address.kv ?? {})
-      const standing = this.#standUp(ports, config, address)
-      this.#standing = standing
+      const serving = this.#serveWith(ports, config, address)
+      this.#serving = serving
       this.#refuseWhenStopping()
       // Open before anybody can know the address: no request that is routed here is turned away.
       this.#admission.open()
-      await standing.membership.join()
+      await serving.membership.join()
       this.#refuseWhenStopping()
       this.#setState('running')
-      standing.canary?.start()
-      return standing.card
+      serving.canary?.start()
+      return serving.card
     } catch (thrown) {
       if (this.#stopping === null) {
         this.#admission.close()
-        await this.#cleanUpOnce().catch((error: unknown) => this.#reportFault(error))
+        await this.#engine.cleanUpWithin(shutdownOf(this.#options).cleanupMs)
         this.#setState('start-failed')
       }
       throw BatonError.from(thrown, 'backend.unknown')
     }
   }
 
-  #standUp(ports: WorkerPorts, config: EngineConfig, address: WorkerAddress): Standing {
+  #serveWith(ports: WorkerPorts, config: EngineConfig, address: WorkerAddress): ServingState {
     return createStanding({
       worker: this.#options,
       ports,
@@ -236,27 +250,28 @@ export class Worker implements WorkerHandler {
 
   async #takeDown(config: ShutdownConfig): Promise<ShutdownReport> {
     const wasInit = this.#state === 'init'
-    await this.#starting
+    await this.#endStarting(config.totalMs)
     const hasFailed = this.#state === 'start-failed'
     if (!hasFailed) this.#setState('draining')
-    const standing = this.#standing
-    standing?.membership.close()
-    standing?.admin.stop()
-    standing?.canary?.close()
+    const serving = this.#serving
+    serving?.membership.close()
+    serving?.admin.stop()
+    serving?.canary?.close()
     const { clock } = this.#options
     const report = await runShutdown(
       clock,
       config,
       {
         unregister:
-          standing === null || standing.membership.isOut ? null : () => this.#unregister(standing),
+          serving === null || serving.membership.isOut ? null : () => this.#unregister(serving),
         hurried: this.#hurried.signal,
-        wasServing: standing !== null && !hasFailed,
+        wasServing: serving !== null && !hasFailed,
         stopAdmission: () => this.#stopAdmission(),
         whenIdle: () => this.#admission.whenEmpty(),
+        whenEngineDrained: () => this.#engine.drained,
         failInFlight: () => this.#failInFlight('backend.engine_shutdown', 'the worker went down'),
         isKvQuiescent: () => this.#isKvQuiescent(),
-        cleanup: () => (wasInit ? Promise.resolve() : this.#cleanUpOnce()),
+        cleanup: () => (wasInit ? Promise.resolve() : this.#engine.cleanUpOnce()),
       },
       (stage) => this.#observe({ kind: 'stage', ...stage }),
     )
@@ -266,9 +281,18 @@ export class Worker implements WorkerHandler {
     return report
   }
 
-  async #unregister(standing: Standing): Promise<void> {
+  /** A start that is under way may end well; one that hangs has as long as the whole way down. */
+  async #endStarting(totalMs: number): Promise<void> {
+    const { clock } = this.#options
+    const { kind } = await withDeadline(clock, totalMs, this.#starting, this.#hurried.signal)
+    if (kind === 'done') return
+    this.#engine.abandonStart()
+    await this.#starting
+  }
+
+  async #unregister(serving: ServingState): Promise<void> {
     try {
-      await standing.membership.leave()
+      await serving.membership.leave()
     } catch (thrown) {
       this.#observe({ kind: 'unregister-failed', error: BatonError.from(thrown).toValue() })
       throw thrown
@@ -278,14 +302,14 @@ export class Worker implements WorkerHandler {
   async #stopAdmission(): Promise<void> {
     this.#admission.close()
     this.#reports.drain()
-    // The engine is told, not waited for: what is in flight is the next stage's matter.
-    this.#options.engine.drain?.().catch((error: unknown) => this.#reportFault(error))
+    // Told now, waited for together with what is in flight.
+    this.#engine.drain()
     await Promise.resolve()
   }
 
   #isKvQuiescent(): boolean | null | 'skip' {
     const { mode, engine } = this.#options
-    if (mode !== 'prefill' || this.#standing === null) return 'skip'
+    if (mode !== 'prefill' || this.#serving === null) return 'skip'
     if (this.#handOff.openOffers > 0) return false
     if (engine.isQuiescent === undefined) return true
     try {
@@ -306,7 +330,7 @@ export class Worker implements WorkerHandler {
 
   #progress(): number {
     let count = this.#itemsFreed + this.#reports.count
-    for (const session of this.#sessions) count += session.itemCount
+    for (const session of this.#sessions.values()) count += session.itemCount
     return count
   }
 
@@ -316,19 +340,14 @@ export class Worker implements WorkerHandler {
   }
 
   #failInFlight(code: 'backend.engine_shutdown' | 'backend.response_timeout', why: string): void {
-    for (const session of this.#sessions) session.fail(code, why)
+    for (const session of this.#sessions.values()) session.fail(code, why)
   }
 
-  #cleanUpOnce(): Promise<void> {
-    this.#cleanup ??= this.#options.engine.cleanup()
-    return this.#cleanup
-  }
-
-  #running(): Standing {
-    if (this.#standing === null || this.#state !== 'running') {
+  #running(): ServingState {
+    if (this.#serving === null || this.#state !== 'running') {
       throw new BatonError('request.conflict', `the worker is ${this.#state}`)
     }
-    return this.#standing
+    return this.#serving
   }
 
   #refuseWhenStopping(): void {

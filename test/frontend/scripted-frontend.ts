@@ -7,10 +7,12 @@ import { BatonError, seededRandom, workerIdOf } from '../../src/base/index.ts'
 import type { WorkerId } from '../../src/base/index.ts'
 import { Frontend } from '../../src/frontend/index.ts'
 import type {
+  FrontendEvent,
   FrontendLimits,
   FrontendOptions,
   HttpReply,
   RequestEnd,
+  RequestFacts,
 } from '../../src/frontend/index.ts'
 import { finishChunk } from '../../src/request/index.ts'
 import type {
@@ -74,13 +76,15 @@ export class ScriptRun {
   }
 
   routed(workerId: WorkerId = WORKER, phase: 'aggregated' | 'prefill' | 'decode' = 'aggregated') {
-    this.sink.onRouted?.({
+    this.sink.onPhase?.({
+      kind: 'routed',
       phase,
       workerId,
       dpRank: 0,
       overlapBlocks: 1,
       promptBlocks: 4,
       queuedMs: 0,
+      decisionMs: 0,
       atMs: 0,
     })
     return this
@@ -134,8 +138,9 @@ const STATUS = {
 export class ScriptedFrontend {
   readonly clock = new VirtualClock()
   readonly runs: ScriptRun[] = []
-  readonly ends: RequestEnd[] = []
+  readonly ends: (RequestEnd & RequestFacts)[] = []
   readonly migrations: unknown[] = []
+  readonly events: FrontendEvent[] = []
   readonly frontend: Frontend
   /** Decisions by request id. */
   readonly decisions = new Map<string, readonly DecisionRecord[]>()
@@ -148,9 +153,10 @@ export class ScriptedFrontend {
       random: seededRandom(1),
       createRouter: () => this.#router(options.canServe ?? (() => true)),
       loadText: () => Promise.resolve(storyteller()),
-      observer: {
-        requestEnded: (end) => void this.ends.push(end),
-        migrated: (migration) => void this.migrations.push(migration),
+      observer: (event, request) => {
+        this.events.push(event)
+        if (event.kind === 'ended') this.ends.push({ ...request, ...event })
+        if (event.kind === 'migrated') this.migrations.push(event)
       },
       ...(options.limits === undefined ? {} : { limits: options.limits }),
       ...options.options,
@@ -222,6 +228,8 @@ export class ScriptedFrontend {
       status: () => STATUS,
       busyThresholds: () => thresholds,
       setBusyThresholds: (update) => (thresholds = { ...thresholds, ...update }),
+      learn() {},
+      tellPeers() {},
       close() {},
     }
   }

@@ -2,12 +2,18 @@
  * A whole system in one process and in virtual time: the real frontend, router and workers over simulated engines and plain
  * calls. What a field of a request does is seen at its other end.
  */
+import { settle } from '../../src/os/index.ts'
 import { seededRandom, workerIdOf } from '../../src/base/index.ts'
-import { SimEngine } from '../../src/engine/index.ts'
-import type { SimEngineOptions } from '../../src/engine/index.ts'
+import { SimEngine } from '../../src/simengine/index.ts'
+import type { SimEngineOptions } from '../../src/simengine/index.ts'
 import { Frontend } from '../../src/frontend/index.ts'
-import type { RequestEnd } from '../../src/frontend/index.ts'
-import { LocalRequestPlane } from '../../src/host/index.ts'
+import type {
+  FrontendEvent,
+  FrontendObserver,
+  RequestEnd,
+  RequestFacts,
+} from '../../src/frontend/index.ts'
+import { LocalRequestPlane } from '../../src/network/index.ts'
 import type { DisaggregationMode, GenerateRequest } from '../../src/request/index.ts'
 import { createModelRouter } from '../../src/router/index.ts'
 import type { ModelRouter, RouterOptions } from '../../src/router/index.ts'
@@ -29,10 +35,12 @@ interface Served {
 }
 
 export class SmallFleet {
-  readonly clock = new VirtualClock({ settle: () => new Promise((done) => setImmediate(done)) })
+  readonly clock = new VirtualClock({ settle })
   /** In the order in which the engines began. */
   readonly served: Served[] = []
-  readonly ends: RequestEnd[] = []
+  readonly ends: (RequestEnd & RequestFacts)[] = []
+  readonly events: FrontendEvent[] = []
+  onEvent: FrontendObserver | null = null
   readonly frontend: Frontend
   readonly #plane: LocalRequestPlane
   #router: ModelRouter | null = null
@@ -50,7 +58,11 @@ export class SmallFleet {
       createRouter: () =>
         (this.#router = createModelRouter({ plane: this.#plane, clock, random, config: router })),
       loadText: () => Promise.resolve(storyteller()),
-      observer: { requestEnded: (end) => void this.ends.push(end) },
+      observer: (event, request) => {
+        this.events.push(event)
+        this.onEvent?.(event, request)
+        if (event.kind === 'ended') this.ends.push({ ...request, ...event })
+      },
     })
   }
 

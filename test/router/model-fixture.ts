@@ -4,14 +4,24 @@ import { hashBlocks } from '../../src/kv/index.ts'
 import type { KvEventBatch } from '../../src/kv/index.ts'
 import type { RoutingHints, WorkerCard } from '../../src/request/index.ts'
 import { createModelRouter } from '../../src/router/index.ts'
-import type { RouterOptions } from '../../src/router/index.ts'
+import type { PeerNews, RouterOptions } from '../../src/router/index.ts'
 import { ManualClock } from './manual-clock.ts'
 import { card, RecordingSink, request, ScriptedPlane } from './scripted-plane.ts'
 
-export function buildModel(cards: readonly WorkerCard[], config: RouterOptions = {}) {
+export function buildModel(
+  cards: readonly WorkerCard[],
+  config: RouterOptions = {},
+  onPeerNews?: (news: PeerNews) => void,
+) {
   const plane = new ScriptedPlane()
   const clock = new ManualClock()
-  const router = createModelRouter({ plane, clock, random: seededRandom(1), config })
+  const router = createModelRouter({
+    plane,
+    clock,
+    random: seededRandom(1),
+    config,
+    ...(onPeerNews && { onPeerNews }),
+  })
   for (const worker of cards) router.fleet.workerJoined(worker)
   const send = (routing: RoutingHints = {}, tokens: readonly number[] | number = 16) => {
     const sink = new RecordingSink()

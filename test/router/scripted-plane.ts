@@ -12,6 +12,7 @@ import type {
   ReplySink,
   RequestHandle,
   RequestPlane,
+  PhaseEvent,
   RoutedEvent,
   RoutingHints,
   WorkerCard,
@@ -81,7 +82,7 @@ export class RecordingSink implements ReplySink {
   readonly chunks: Chunk[] = []
   readonly errors: BatonError[] = []
   readonly routed: RoutedEvent[] = []
-  prefillDoneCount = 0
+  readonly phases: PhaseEvent[] = []
 
   onToken(tokenId: number): void {
     this.tokens.push(tokenId)
@@ -96,12 +97,9 @@ export class RecordingSink implements ReplySink {
     this.errors.push(error)
   }
 
-  onRouted(event: RoutedEvent): void {
-    this.routed.push(event)
-  }
-
-  onPrefillDone(): void {
-    this.prefillDoneCount++
+  onPhase(event: PhaseEvent): void {
+    this.phases.push(event)
+    if (event.kind === 'routed') this.routed.push(event)
   }
 
   get ends(): number {

@@ -2,10 +2,12 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { getLlama, LlamaLogLevel } from 'node-llama-cpp'
-import type { Llama } from 'node-llama-cpp'
+import koffi from 'koffi'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { loadModelText, readGgufFile } from '../../src/host/model-files.ts'
+import { loadModelText, readGgufFile } from '../../src/host/tokenizer/model-files.ts'
+import { findLibraries } from '../../src/llamacpp/native/library-files.ts'
+import { loadLlamaApi } from '../../src/llamacpp/native/llama-api.ts'
+import type { Pointer } from '../../src/llamacpp/native/llama-structs.ts'
 import { tokenizerFromGguf } from '../../src/text/index.ts'
 import type { Tokenizer } from '../../src/text/index.ts'
 import { writeGguf } from '../gguf/gguf-writer.ts'
@@ -21,38 +23,61 @@ const PRE_TOKENIZERS = [
   'minicpm5 ufakzeka bailingmoe',
 ].flatMap((names) => names.split(' '))
 
-let llama: Llama
+const llama = loadLlama()
 let folder: string
 let merges: readonly string[]
 
 beforeAll(async () => {
-  llama = await getLlama({
-    gpu: false,
-    build: 'never',
-    skipDownload: true,
-    logLevel: LlamaLogLevel.disabled,
-  })
   merges = trainMerges(TEXTS)
   folder = await mkdtemp(path.join(tmpdir(), 'baton-tokenizer-'))
 })
 
 afterAll(async () => {
-  await llama.dispose()
   await rm(folder, { recursive: true, force: true })
 })
 
+type Tokenize = (
+  vocab: Pointer,
+  text: Uint8Array,
+  length: number,
+  tokens: Int32Array,
+  tokensMax: number,
+  addsSpecial: boolean,
+  parsesSpecial: boolean,
+) => number
+
+function loadLlama() {
+  const files = findLibraries(false)
+  const native = loadLlamaApi(files, { keyLength: undefined, valueLength: undefined })
+  const declaration = 'int32 llama_tokenize(void*, const uint8*, int32, int32*, int32, bool, bool)'
+  const call: Tokenize = koffi.load(files.llama).func(declaration)
+  return {
+    api: native,
+    tokenize(vocab: Pointer, text: string, special: boolean): number[] {
+      const bytes = Buffer.from(text)
+      const tokens = new Int32Array(bytes.length + 8)
+      const count = call(vocab, bytes, bytes.length, tokens, tokens.length, false, special)
+      if (count < 0) throw new Error(`llama.cpp has ${-count} tokens for ${bytes.length} bytes`)
+      return [...tokens.subarray(0, count)]
+    },
+  }
+}
+
 /** Every text, with and without control tokens; the differences, so that all of them show at once. */
 async function differences(tokenizer: Tokenizer, ggufPath: string): Promise<unknown[]> {
-  const model = await llama.loadModel({ modelPath: ggufPath, vocabOnly: true, gpuLayers: 0 })
+  const params = { ...llama.api.modelDefaults(), n_gpu_layers: 0, vocab_only: true }
+  const model = llama.api.loadModel(ggufPath, params)
+  if (model === null) throw new Error(`llama.cpp does not load ${ggufPath}`)
+  const vocab = llama.api.vocabOf(model)
   const found: unknown[] = []
   for (const text of TEXTS) {
     for (const special of [true, false]) {
-      const expected = [...model.tokenize(text, special)].map(Number)
+      const expected = llama.tokenize(vocab, text, special)
       const actual = [...tokenizer.encode(text, { special })]
       if (actual.join() !== expected.join()) found.push({ text, special, actual, expected })
     }
   }
-  await model.dispose()
+  llama.api.freeModel(model)
   return found
 }
 

@@ -2,7 +2,7 @@
  * A model for tests of the boostr dialect: the next token depends on all tokens so far and the KV is those tokens, so any
  * fault of a hand-over shows as another answer.
  */
-import { TOKEN_EOS } from '../../src/wire/index.ts'
+import { TOKEN_EOS } from '../../src/boostr/index.ts'
 
 /** Start position (u32) and u32 0. */
 const HEAD_BYTES = 8

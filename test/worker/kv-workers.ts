@@ -12,9 +12,9 @@ import type {
 } from '../../src/request/index.ts'
 import type { WorkerEvent, WorkerLimits } from '../../src/worker/index.ts'
 import { RecordedReply } from './recorded-reply.ts'
-import { MemoryDiscovery } from '../../src/host/discovery/memory-discovery.ts'
-import { HostedWorker } from '../../src/host/hosted-worker.ts'
-import { WorkerMetrics } from '../../src/host/worker-metrics.ts'
+import { MemoryDiscovery } from '../../src/discovery/memory-discovery.ts'
+import { HostedWorker } from '../../src/host/worker/hosted-worker.ts'
+import { WorkerMetrics } from '../../src/host/observe/worker-metrics.ts'
 
 export const BLOCK_TOKENS = 4
 export const BYTES_PER_TOKEN = 8

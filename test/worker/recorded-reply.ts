@@ -3,12 +3,13 @@
  * instead of ignoring it.
  */
 import type { BatonError } from '../../src/base/index.ts'
-import type { Chunk } from '../../src/request/index.ts'
+import type { Chunk, LegStart } from '../../src/request/index.ts'
 import type { ReplyPort } from '../../src/wire/index.ts'
 
 export class RecordedReply implements ReplyPort {
   readonly tokens: number[] = []
   readonly chunks: Chunk[] = []
+  readonly starts: LegStart[] = []
   /** Resolves at the terminal item, whichever it is. */
   readonly ended: Promise<void>
   failure: BatonError | null = null
@@ -26,6 +27,11 @@ export class RecordedReply implements ReplyPort {
 
   get hasEnded(): boolean {
     return this.failure !== null || this.terminal !== null
+  }
+
+  started(start: LegStart): void {
+    this.#countLate()
+    this.starts.push(start)
   }
 
   token(tokenId: number): void {
@@ -55,7 +61,7 @@ export class RecordedReply implements ReplyPort {
     })
   }
 
-  /** The reader has room again. */
+  /** The reader has credit again. */
   drain(): void {
     this.isWritable = true
     for (const resolve of this.#onDrained.splice(0)) resolve()

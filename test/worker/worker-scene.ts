@@ -1,8 +1,9 @@
 /** What the worker's tests play on. */
 import { workerIdOf } from '../../src/base/index.ts'
 import type { BatonError } from '../../src/base/index.ts'
-import { SimEngine } from '../../src/engine/index.ts'
-import type { Engine, SimEngineOptions } from '../../src/engine/index.ts'
+import { SimEngine } from '../../src/simengine/index.ts'
+import type { Engine } from '../../src/engine/index.ts'
+import type { SimEngineOptions } from '../../src/simengine/index.ts'
 import type { GenerateRequest, WorkerCard } from '../../src/request/index.ts'
 import { VirtualClock } from '../../src/sim/index.ts'
 import { Worker } from '../../src/worker/worker.ts'

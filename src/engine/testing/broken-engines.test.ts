@@ -141,6 +141,7 @@ const block = Uint32Array.of(1, 2)
 const noLocals = new Uint32Array(0)
 
 const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
+  'chunk-malformed': chunks((chunk) => ({ ...chunk, tokenIds: 'ten' as never })),
   'item-after-terminal': items(async function* (sound) {
     yield* sound()
     yield tokenChunk(1)
@@ -161,16 +162,37 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   'tokens-over-max': chunks((chunk) =>
     chunk.finish === undefined ? { ...chunk, tokenIds: [1, 1] } : chunk,
   ),
+  'prompt-logprobs-invalid': chunks((chunk) => ({
+    ...chunk,
+    promptLogprobs: { from: 0, tokens: [] },
+  })),
   'usage-mismatch': chunks((chunk) =>
     chunk.usage === undefined
       ? chunk
       : { ...chunk, usage: usageOf(chunk.usage.promptTokens, chunk.usage.completionTokens + 1) },
   ),
+  'usage-invalid': chunks((chunk) =>
+    chunk.usage === undefined ? chunk : { ...chunk, usage: { ...chunk.usage, promptTokens: -1 } },
+  ),
+  'cached-over-prompt': chunks((chunk) =>
+    chunk.usage === undefined ? chunk : { ...chunk, usage: { ...chunk.usage, cachedTokens: 999 } },
+  ),
+  'usage-prompt-mismatch': chunks((chunk) =>
+    chunk.usage === undefined
+      ? chunk
+      : { ...chunk, usage: usageOf(chunk.usage.promptTokens + 1, chunk.usage.completionTokens) },
+  ),
+  'payload-invalid': chunks((chunk) => ({ ...chunk, engineData: () => 1 })),
   'usage-total-mismatch': chunks((chunk) =>
     chunk.usage === undefined ? chunk : { ...chunk, usage: { ...chunk.usage, totalTokens: 0 } },
   ),
   'logprobs-mismatch': chunks((chunk) =>
     chunk.logprobs === undefined ? chunk : { ...chunk, logprobs: [] },
+  ),
+  'logprob-invalid': chunks((chunk) =>
+    chunk.logprobs === undefined
+      ? chunk
+      : { ...chunk, logprobs: chunk.logprobs.map((one) => ({ ...one, logprob: NaN })) },
   ),
   'logprobs-missing': chunks(({ logprobs: _logprobs, ...chunk }) => chunk),
   'tokens-after-cancel': afterStop(async function* () {
@@ -204,11 +226,34 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   'response-timeout': replaced(async function* () {
     yield await never()
   }),
-  'finish-wrong': chunks((chunk) =>
+  'cancelled-unasked': chunks((chunk) =>
     chunk.finish === undefined ? chunk : { ...chunk, finish: 'cancelled' },
   ),
   'concurrent-generate-failed': items(async function* (sound, _request, _context, engine) {
     if (engine.live > 4) throw new BatonError('capacity.worker_overloaded', 'too many')
+    yield* sound()
+  }),
+  // Answers by the prompt; beside others it takes the newest one's.
+  'streams-mixed': make((Base) => {
+    let newest = 0
+    return class extends Base {
+      override async *items(
+        request: GenerateRequest,
+        context: GenerateContext,
+      ): AsyncGenerator<Chunk> {
+        const { length } = request.tokenIds
+        newest = length
+        for await (const chunk of super.items(request, context)) {
+          const answer = this.live > 1 && newest !== length ? newest : length
+          const tokenIds = chunk.tokenIds.map((id) => id + 100 * answer)
+          const { logprobs: _logprobs, ...rest } = chunk
+          yield request.output.logprobs === undefined ? { ...rest, tokenIds } : chunk
+        }
+      }
+    }
+  }),
+  'stray-error': items(async function* (sound, request) {
+    if (request.tokenIds.length > 0) void Promise.reject(new Error('nobody awaits this'))
     yield* sound()
   }),
   'prefill-result-missing': {
@@ -304,6 +349,12 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
         }
       },
   ),
+  'observe-failed': life({
+    observe: () => {
+      throw new Error('no')
+    },
+  }),
+  'rank-unknown': life({ observe: (observer: EngineObserver) => observer.kvEvents(1, []) }),
   'kv-event-malformed': events({ kind: 'removed', hashes: Uint32Array.of(1), tier: 'device' }),
   'kv-event-parent-unknown': events({
     kind: 'stored',
@@ -331,6 +382,9 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   }),
   'metrics-invalid': life({ metrics: () => [{ ...hits, name: 'hits per second' }] }),
   'metrics-unstable': life({ metrics: () => [{ ...hits, name: `hits${scrapes++}_total` }] }),
+  'counter-decreases': life({
+    metrics: () => [{ ...hits, value: 1000 - scrapes++ }],
+  }),
   'drain-failed': life({ drain: never }),
   'cleanup-failed': life({ cleanup: never }),
   'cleanup-leaves-streams': make(
@@ -387,6 +441,7 @@ const hits = { name: 'hits_total', help: 'Hits', kind: 'counter', value: 1 } as 
 let scrapes = 0
 
 function check(broken: Broken) {
+  // A turn of the event loop: an error of one engine outside any call must not be seen while the next one is checked.
   const clock = new VirtualClock({ settle: () => new Promise(setImmediate) })
   const options = { clock, ...broken.options }
   return clock.runUntil(runConformance(() => broken.make(clock), options))
@@ -401,7 +456,6 @@ describe('runConformance - broken engines', () => {
   it.each(Object.keys(CONFORMANCE_RULES) as ConformanceRule[])('%s is named', async (rule) => {
     const report = await check(BROKEN[rule])
     expect(report.passed).toBe(false)
-    expect(report.failures.map((failure) => failure.rule)).toContain(rule)
-    expect(report.failures[0]!.rule).toBe(rule)
+    expect(report.failures.map((failure) => failure.rule)).toEqual([rule])
   })
 })

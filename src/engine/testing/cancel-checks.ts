@@ -2,7 +2,7 @@
  * Checks of everything that ends a stream early: stop before the first item, stop and kill in the middle, some of many
  * at once, and a reader that just leaves.
  */
-import type { Chunk } from '../../request/index.ts'
+import type { EngineChunk } from '../engine-chunk.ts'
 import { RequestContext } from '../generate-context.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 import { messageOf } from './conformance-subject.ts'
@@ -90,7 +90,7 @@ async function dropOne(subject: ConformanceSubject): Promise<boolean> {
   const request = subject.request(subject.longOutput)
   const context = new RequestContext(request.requestId)
   const stream = subject.engine.generate(request, context)
-  const iterator: AsyncIterator<Chunk> = stream[Symbol.asyncIterator]()
+  const iterator: AsyncIterator<EngineChunk> = stream[Symbol.asyncIterator]()
   const first = await subject.within(iterator.next())
   if (first === undefined) {
     subject.report.fail('drop-not-released', 'after dropped streams a new one gets no item')
@@ -125,8 +125,8 @@ function judgeStopped(
   else if (brokenRule !== undefined) report.fail(brokenRule, messageOf(error))
   else if (end === 'deadline') report.fail(late, 'the stopped stream did not end in time')
   else if (end === 'error') {
-    report.fail('stream-error', `a stopped stream ended in ${messageOf(error)}`)
     subject.judgeError(error)
+    report.fail('stream-error', `a stopped stream ended in ${messageOf(error)}`)
   } else if (chunks.at(-1)?.finish !== 'cancelled')
     report.fail('cancel-ignored', `a stopped stream ended with '${chunks.at(-1)?.finish}'`)
 }

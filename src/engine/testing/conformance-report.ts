@@ -24,8 +24,12 @@ export interface ConformanceReport {
   readonly checks: readonly string[]
 }
 
-/** Collects; one failure per rule is enough. */
+/**
+ * Collects. A fault breaks one rule and, most often, what is looked at behind it: of a check, and of what the engine says
+ * by itself, only the first failure is kept.
+ */
 export class ReportBuilder {
+  readonly #failed = new Set<string>()
   readonly #failures: ConformanceFailure[] = []
   readonly #skips: ConformanceSkip[] = []
   readonly #checks: string[] = []
@@ -38,7 +42,19 @@ export class ReportBuilder {
     this.#skips.push({ check, reason })
   }
 
-  fail(rule: ConformanceRule, message: string): void {
+  /** Not tried, since what it needs has failed; so what needs it is not tried either. */
+  giveUp(check: string): void {
+    this.#failed.add(check)
+  }
+
+  hasFailed(check: string): boolean {
+    return this.#failed.has(check)
+  }
+
+  /** `of`: whose failure it is, unless it is that of the check that runs. */
+  fail(rule: ConformanceRule, message: string, of = this.#checks.at(-1) ?? ''): void {
+    if (this.#failed.has(of)) return
+    this.#failed.add(of)
     if (this.#failures.some((failure) => failure.rule === rule)) return
     this.#failures.push({ rule, message })
   }

@@ -8,14 +8,16 @@ export const CONFORMANCE_RULES = {
   ...STREAM_RULES,
   'start-failed': '`start` resolves.',
   'model-empty': 'The engine config names a model.',
-  'config-invalid': 'Numbers of the engine config are whole and positive.',
+  'config-invalid': 'Numbers of the engine config are whole and positive, names are not empty.',
   'generate-failed': 'A plain request is answered by a stream, not by a throw.',
   'no-chunks': 'A stream has at least one item.',
   'stream-error': 'A plain request does not end in an error.',
   'stream-not-closed': 'After the terminal item the iterator is done.',
   'response-timeout': 'A plain request is answered within the deadline.',
-  'finish-wrong': 'A request that nobody stopped does not end with `cancelled`.',
   'concurrent-generate-failed': 'Eight requests at once are all answered.',
+  'streams-mixed': 'A stream has the tokens of its own request, also beside others.',
+  'stray-error':
+    'Nothing fails outside a call of the contract: no promise without a handler, no timer that throws.',
   'prefill-result-missing': 'A prefill worker ends with a `prefillResult`.',
   'seed-not-repeatable': 'An engine with feature `seed` repeats itself under the same seed.',
   'embedding-wrong':
@@ -29,7 +31,10 @@ export const CONFORMANCE_RULES = {
   'generate-before-start': 'An engine that was not started refuses requests.',
   'abort-failed': '`abort` of a request that is gone or unknown does no harm.',
   'health-check-failed': 'The health check request is answered.',
-  'kv-event-malformed': 'Hashes of KV events come in pairs of u32.',
+  'observe-failed': '`observe` does not throw.',
+  'rank-unknown': 'KV events and load are of the ranks that the engine config names.',
+  'kv-event-malformed':
+    'KV events are of a known kind and tier; hashes are a `Uint32Array` of pairs, low half first.',
   'kv-event-parent-unknown': 'A stored block follows one that is stored.',
   'kv-event-removed-unknown': 'Only what was stored is removed.',
   'load-report-invalid':
@@ -38,7 +43,9 @@ export const CONFORMANCE_RULES = {
   'metrics-invalid':
     'Metrics have a name, a kind and a number that can be shown; counters end in `_total`.',
   'metrics-unstable': 'Two readings of an idle engine have the same metrics.',
-  'drain-failed': '`drain` of an idle engine resolves within the deadline.',
+  'counter-decreases': 'A counter never goes down.',
+  'drain-failed':
+    '`drain` of an idle engine returns a promise, which resolves within the deadline.',
   'cleanup-failed': '`cleanup` resolves within the deadline.',
   'cleanup-leaves-streams': '`cleanup` ends the streams that are live.',
   'second-cleanup-failed': '`cleanup` can be called again.',

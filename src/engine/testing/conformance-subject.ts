@@ -3,6 +3,7 @@
  */
 import { BatonError, workerIdOf } from '../../base/index.ts'
 import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.ts'
+import type { EngineChunk } from '../engine-chunk.ts'
 import type { Engine } from '../engine.ts'
 import { RequestContext } from '../generate-context.ts'
 import { brokenStreamRule, StreamValidator } from '../validate-stream.ts'
@@ -60,8 +61,8 @@ export class ConformanceSubject {
 
   /** As long an output as the context allows, at most 10,000. */
   get longOutput(): number {
-    const room = (this.config.contextLength ?? Infinity) - this.#prompt.length - 1
-    return Math.max(1, Math.min(10_000, room))
+    const available = (this.config.contextLength ?? Infinity) - this.#prompt.length - 1
+    return Math.max(1, Math.min(10_000, available))
   }
 
   request(maxTokens: number, change: Partial<GenerateRequest> = {}): GenerateRequest {
@@ -111,7 +112,7 @@ export class ConformanceSubject {
   async read(request: GenerateRequest, options: ReadOptions = {}): Promise<StreamOutcome> {
     const context = options.context ?? new RequestContext(request.requestId)
     const chunks: Chunk[] = []
-    let iterator: AsyncIterator<Chunk>
+    let iterator: AsyncIterator<EngineChunk>
     try {
       iterator = this.engine.generate(request, context)[Symbol.asyncIterator]()
     } catch (error) {
@@ -125,7 +126,7 @@ export class ConformanceSubject {
   }
 
   async #readItems(
-    iterator: AsyncIterator<Chunk>,
+    iterator: AsyncIterator<EngineChunk>,
     request: GenerateRequest,
     context: RequestContext,
     chunks: Chunk[],
@@ -142,8 +143,7 @@ export class ConformanceSubject {
           validator.end()
           return { end: 'finish', chunks }
         }
-        validator.chunk(item.value)
-        chunks.push(item.value)
+        chunks.push(validator.chunk(item.value))
         onItem?.(chunks.length)
       }
     } catch (error) {
@@ -161,7 +161,7 @@ export class ConformanceSubject {
 
   /** An error is terminal as well: the iterator must be done now. */
   async #afterError(
-    iterator: AsyncIterator<Chunk>,
+    iterator: AsyncIterator<EngineChunk>,
     outcome: StreamOutcome,
   ): Promise<StreamOutcome> {
     const ended = { done: true, value: undefined } as const
@@ -173,10 +173,10 @@ export class ConformanceSubject {
   }
 
   async #next(
-    iterator: AsyncIterator<Chunk>,
+    iterator: AsyncIterator<EngineChunk>,
     validator: StreamValidator,
     deadlineMs: number | undefined,
-  ): Promise<IteratorResult<Chunk> | undefined> {
+  ): Promise<IteratorResult<EngineChunk> | undefined> {
     try {
       return await this.within(iterator.next(), deadlineMs)
     } catch (thrown) {
@@ -185,7 +185,7 @@ export class ConformanceSubject {
     }
   }
 
-  /** Says what is wrong with a stream that nobody stopped. True when nothing is. */
+  /** Says what is wrong with a stream that was not stopped. True when nothing is. */
   judgePlain(outcome: StreamOutcome): boolean {
     const { end, chunks, error, brokenRule, notClosed } = outcome
     if (brokenRule === 'missing-terminal' && chunks.length === 0)
@@ -196,11 +196,10 @@ export class ConformanceSubject {
     else if (end === 'deadline')
       this.report.fail('response-timeout', `nothing within ${this.deadlineMs} ms`)
     else if (end === 'error') {
-      this.report.fail(chunks.length === 0 ? 'generate-failed' : 'stream-error', messageOf(error))
-      this.judgeError(error)
-    } else if (chunks.at(-1)?.finish === 'cancelled')
-      this.report.fail('finish-wrong', 'nobody stopped the request, but it ended with `cancelled`')
-    else return true
+      if (error instanceof BatonError)
+        this.report.fail(chunks.length === 0 ? 'generate-failed' : 'stream-error', messageOf(error))
+      else this.judgeError(error)
+    } else return true
     return false
   }
 

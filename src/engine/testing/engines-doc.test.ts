@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { MOCK_ENGINE_ARGS } from '../sim/mock-engine-args.ts'
+import { MOCK_ENGINE_ARGS } from '../../simengine/arguments/mock-engine-args.ts'
 import { CONFORMANCE_RULES } from './conformance-rules.ts'
 
 const read = (path: string): string =>

@@ -1,6 +1,7 @@
 /**
  * Checks of plain requests: one, eight at once, under a seed, and those that must fail in the right way.
  */
+import type { GenerateRequest } from '../../request/index.ts'
 import { RequestContext } from '../generate-context.ts'
 import { messageOf } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
@@ -61,7 +62,8 @@ export async function checkErrors(subject: ConformanceSubject): Promise<void> {
 }
 
 export async function checkHealth(subject: ConformanceSubject): Promise<void> {
-  const request = subject.engine.healthCheckPayload?.() ?? null
+  const request = payloadOf(subject)
+  if (request === undefined) return
   if (request === null) {
     subject.report.skip('health', 'the engine has no health check request')
     return
@@ -69,6 +71,16 @@ export async function checkHealth(subject: ConformanceSubject): Promise<void> {
   const { end, error } = await subject.read(request)
   if (end !== 'finish')
     subject.report.fail('health-check-failed', error === undefined ? end : messageOf(error))
+}
+
+/** Undefined: it threw, which is reported. */
+function payloadOf({ engine, report }: ConformanceSubject): GenerateRequest | null | undefined {
+  try {
+    return engine.healthCheckPayload?.() ?? null
+  } catch (error) {
+    report.fail('health-check-failed', messageOf(error))
+    return undefined
+  }
 }
 
 /** On an engine that was never started. */

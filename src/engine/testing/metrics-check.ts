@@ -1,5 +1,5 @@
 /**
- * Reads the metrics of an engine twice, as two scrapes would, and checks that they can be shown.
+ * Reads the metrics of an engine a few times, as scrapes would, and checks that they can be shown.
  */
 import { isEngineMetric } from '../engine-metric.ts'
 import type { EngineMetric } from '../engine-metric.ts'
@@ -15,15 +15,34 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
   await subject.read(subject.request(2))
   let readings: (readonly EngineMetric[])[]
   try {
-    readings = [engine.metrics(), engine.metrics()]
+    const before = engine.metrics()
+    await subject.read(subject.request(2))
+    readings = [engine.metrics(), engine.metrics(), before]
   } catch (error) {
     report.fail('metrics-failed', messageOf(error))
     return
   }
   const odd = readings.flat().find((metric) => !isEngineMetric(metric))
   if (odd !== undefined) report.fail('metrics-invalid', JSON.stringify(odd))
-  const [first = '', second = ''] = readings.map(familiesOf)
+  const [first = '', second = ''] = readings.slice(0, 2).map(familiesOf)
   if (first !== second) report.fail('metrics-unstable', `first ${first}, then ${second}`)
+  const lower = decreased(readings)
+  if (lower !== undefined) report.fail('counter-decreases', lower)
+}
+
+/** Of what was read before, between and after requests, in the order of time. */
+function decreased([second, third, first]: readonly (readonly EngineMetric[])[]):
+  | string
+  | undefined {
+  const seen = new Map<string, number>()
+  for (const metric of [...(first ?? []), ...(second ?? []), ...(third ?? [])]) {
+    if (metric.kind !== 'counter') continue
+    const name = `${metric.name} ${JSON.stringify(metric.labels ?? {})}`
+    const before = seen.get(name)
+    if (before !== undefined && metric.value < before) return `${name}: ${before}, ${metric.value}`
+    seen.set(name, metric.value)
+  }
+  return undefined
 }
 
 function familiesOf(metrics: readonly EngineMetric[]): string {

@@ -2,46 +2,69 @@
  * Listens to what the engine tells about its blocks and its load, and checks that it makes sense.
  */
 import type { KvEvent, KvTier, LoadReport } from '../../kv/index.ts'
+import type { EngineConfig } from '../../request/index.ts'
 import type { EngineObserver } from '../engine.ts'
+import { kvEventFault, loadReportFault } from '../report-faults.ts'
+import type { ConformanceRule } from './conformance-rules.ts'
 import type { ReportBuilder } from './conformance-report.ts'
 
 export class ObserverCheck implements EngineObserver {
   readonly #report: ReportBuilder
+  readonly #config: () => EngineConfig
   /** Stored blocks per rank and tier. */
   readonly #stored = new Map<number, Map<KvTier, Set<string>>>()
 
-  constructor(report: ReportBuilder) {
+  /** `config` is asked at each event: an engine may say something before its start has returned. */
+  constructor(report: ReportBuilder, config: () => EngineConfig) {
     this.#report = report
+    this.#config = config
   }
 
   kvEvents(dpRank: number, events: readonly KvEvent[]): void {
     const stored = this.#stored.get(dpRank) ?? new Map<KvTier, Set<string>>()
     this.#stored.set(dpRank, stored)
+    this.#judgeRank(dpRank)
+    if (!Array.isArray(events)) {
+      this.#fail('kv-event-malformed', 'events are not a list')
+      return
+    }
     for (const event of events) {
-      if (event.kind === 'cleared') stored.clear()
-      else if (event.hashes.length === 0 || event.hashes.length % 2 !== 0)
-        this.#report.fail('kv-event-malformed', `${event.kind} with ${event.hashes.length} halves`)
+      const fault = kvEventFault(event)
+      if (fault !== null) this.#fail('kv-event-malformed', fault)
+      else if (event.kind === 'cleared') stored.clear()
       else if (event.kind === 'stored') this.#store(event, stored)
       else this.#remove(event, stored)
     }
   }
 
   load(report: LoadReport): void {
-    const numbers = Object.values(report) as number[]
-    if (!numbers.every((value) => Number.isSafeInteger(value) && value >= 0))
-      this.#report.fail('load-report-invalid', JSON.stringify(report))
+    const fault = loadReportFault(report)
+    if (fault !== null) this.#fail('load-report-invalid', fault)
     else if (report.activeBlocks > report.totalBlocks)
-      this.#report.fail('load-report-invalid', 'more active blocks than there are')
+      this.#fail('load-report-invalid', 'more active blocks than there are')
+    else this.#judgeRank(report.dpRank)
+  }
+
+  #judgeRank(dpRank: number): void {
+    const { dataParallelStartRank = 0, dataParallelSize = 1 } = this.#config()
+    const isKnown =
+      Number.isInteger(dpRank) &&
+      dpRank >= dataParallelStartRank &&
+      dpRank < dataParallelStartRank + dataParallelSize
+    if (!isKnown) this.#fail('rank-unknown', `rank ${String(dpRank)} of ${dataParallelSize}`)
+  }
+
+  /** What the engine says comes between the checks: its faults are not those of the check that runs. */
+  #fail(rule: ConformanceRule, message: string): void {
+    this.#report.fail(rule, message, 'observe')
   }
 
   #store(event: Extract<KvEvent, { kind: 'stored' }>, stored: Map<KvTier, Set<string>>): void {
-    const { parent, hashes, localHashes, tier } = event
-    if (localHashes.length !== 0 && localHashes.length !== hashes.length)
-      this.#report.fail('kv-event-malformed', 'local hashes are not one per block')
+    const { parent, hashes, tier } = event
     // A parent may lie in another tier than its child.
     const isKnown = (key: string): boolean => [...stored.values()].some((blocks) => blocks.has(key))
     if (parent !== null && !isKnown(`${parent[0]}:${parent[1]}`))
-      this.#report.fail('kv-event-parent-unknown', `parent ${parent[0]}:${parent[1]}`)
+      this.#fail('kv-event-parent-unknown', `parent ${parent[0]}:${parent[1]}`)
     const held = stored.get(tier) ?? new Set<string>()
     stored.set(tier, held)
     for (const key of keysOf(hashes)) held.add(key)
@@ -50,7 +73,7 @@ export class ObserverCheck implements EngineObserver {
   #remove(event: Extract<KvEvent, { kind: 'removed' }>, stored: Map<KvTier, Set<string>>): void {
     for (const key of keysOf(event.hashes)) {
       if (stored.get(event.tier)?.delete(key) !== true)
-        this.#report.fail('kv-event-removed-unknown', `block ${key}`)
+        this.#fail('kv-event-removed-unknown', `block ${key}`)
     }
   }
 }

@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest'
+import type { Chunk, EngineConfig } from '../../request/index.ts'
+import type { EngineChunk } from '../engine-chunk.ts'
 import { BackwardsEngine } from '../../../examples/engine-in-30-lines.ts'
-import { osClock } from '../../host/os-clock.ts'
+import { osClock } from '../../os/os-clock.ts'
 import { VirtualClock } from '../../sim/index.ts'
-import { SimEngine } from '../sim/sim-engine.ts'
-import type { SimEngineOptions } from '../sim/sim-options.ts'
+import { SimEngine } from '../../simengine/engine/sim-engine.ts'
+import type { SimEngineOptions } from '../../simengine/engine/sim-options.ts'
 import { describeFailures } from './conformance-report.ts'
 import { runConformance } from './run-conformance.ts'
 
@@ -40,6 +42,7 @@ describe('runConformance - engines that keep the contract', () => {
     const report = await runConformance(() => new BackwardsEngine(), { clock: osClock })
     expect(describeFailures(report)).toBe('')
     expect(report.skips.map((skip) => skip.check)).toEqual([
+      'mixed',
       'logprobs',
       'seed',
       'embeddings',
@@ -48,5 +51,41 @@ describe('runConformance - engines that keep the contract', () => {
       'abort',
       'drain',
     ])
+  })
+
+  it('an engine that answers text, and ids in typed arrays', async () => {
+    for (const change of [
+      (chunk: EngineChunk): EngineChunk =>
+        chunk.finish === undefined ? { text: `${chunk.tokenIds?.[0]} ` } : chunk,
+      (chunk: EngineChunk): EngineChunk => ({
+        ...chunk,
+        tokenIds: Uint32Array.from(chunk.tokenIds ?? []),
+      }),
+    ]) {
+      class Changed extends BackwardsEngine {
+        override async *generate(
+          ...call: Parameters<BackwardsEngine['generate']>
+        ): AsyncIterable<Chunk> {
+          for await (const chunk of super.generate(...call)) yield change(chunk) as Chunk
+        }
+      }
+      const report = await runConformance(() => new Changed(), { clock: osClock })
+      expect(describeFailures(report)).toBe('')
+    }
+  })
+
+  it('a timer that throws - is named, and whoever listened before listens again', async () => {
+    const before = process.listeners('uncaughtException')
+    class Careless extends BackwardsEngine {
+      override async start(): Promise<EngineConfig> {
+        setTimeout(() => {
+          throw new Error('nobody catches this')
+        })
+        return await super.start()
+      }
+    }
+    const report = await runConformance(() => new Careless(), { clock: osClock })
+    expect(report.failures.map(({ rule }) => rule)).toEqual(['stray-error'])
+    expect(process.listeners('uncaughtException')).toEqual(before)
   })
 })

@@ -4,6 +4,7 @@
  * Framework-free: the caller asserts that `report.passed` and prints `describeFailures(report)`. One engine lives
  * through all checks in order, as in a worker; a second one is never started.
  */
+import { sleep } from '../../base/index.ts'
 import {
   checkConcurrentStop,
   checkDrop,
@@ -32,55 +33,91 @@ import {
   checkStart,
 } from './life-checks.ts'
 import { checkMetrics } from './metrics-check.ts'
+import { checkMixed } from './mixed-check.ts'
 import { ObserverCheck } from './observer-checks.ts'
+import { StrayErrors } from './stray-errors.ts'
 
-type Check = readonly [name: string, run: (subject: ConformanceSubject) => Promise<void>]
+type Check = readonly [
+  name: string,
+  run: (subject: ConformanceSubject) => Promise<void>,
+  /** Checks whose fault this one would find again, by another name. */
+  needs?: readonly string[],
+]
 
 /** In this order; `skip` of the options names them. */
 const CHECKS: readonly Check[] = [
+  ['observe', checkObserve],
   ['single', checkSingle],
-  ['concurrent', checkConcurrent],
-  ['logprobs', checkLogprobs],
-  ['seed', checkSeed],
+  ['concurrent', checkConcurrent, ['single']],
+  ['mixed', checkMixed, ['concurrent']],
+  ['logprobs', checkLogprobs, ['single']],
+  ['seed', checkSeed, ['single']],
   ['embeddings', checkEmbeddings],
-  ['errors', checkErrors],
-  ['health', checkHealth],
-  ['metrics', checkMetrics],
-  ['stop-before-first', checkStopBeforeFirst],
-  ['stop-in-middle', checkStopInMiddle],
-  ['concurrent-stop', checkConcurrentStop],
-  ['drop', checkDrop],
-  ['abort', checkAbort],
+  ['errors', checkErrors, ['single']],
+  ['health', checkHealth, ['single']],
+  ['metrics', checkMetrics, ['single']],
+  ['stop-before-first', checkStopBeforeFirst, ['single']],
+  ['stop-in-middle', checkStopInMiddle, ['stop-before-first']],
+  ['concurrent-stop', checkConcurrentStop, ['concurrent', 'stop-in-middle']],
+  ['drop', checkDrop, ['concurrent-stop']],
+  ['abort', checkAbort, ['single']],
   ['drain', checkDrain],
-  ['cleanup', checkCleanup],
+  ['cleanup', checkCleanup, ['drop']],
 ]
 
 const CHECKS_WITHOUT_START: readonly Check[] = [
-  ['before-start', checkBeforeStart],
-  ['cleanup-without-start', checkCleanupWithoutStart],
+  ['before-start', checkBeforeStart, ['single', 'drop']],
+  ['cleanup-without-start', checkCleanupWithoutStart, ['cleanup']],
 ]
+
+const LATE_MS = 20
 
 export async function runConformance(
   factory: EngineFactory,
   options: ConformanceOptions = {},
 ): Promise<ConformanceReport> {
   const report = new ReportBuilder()
-  const subject = new ConformanceSubject(await factory(), options, report)
-  report.check('start')
-  if (await checkStart(subject)) {
-    subject.engine.observe?.(new ObserverCheck(report))
-    await runChecks(CHECKS, subject)
-  } else {
-    // What failed to start must be able to go.
-    await checkCleanupWithoutStart(subject, 'cleanup-failed')
+  const stray = new StrayErrors((event, thrown) =>
+    report.fail('stray-error', `${event}: ${messageOf(thrown)}`, 'stray'),
+  )
+  try {
+    await runAll(factory, options, report)
+    // What was left behind fails in a later turn of the event loop.
+    if (options.clock !== undefined) await sleep(options.clock, LATE_MS)
+  } finally {
+    stray.close()
   }
-  await runChecks(CHECKS_WITHOUT_START, new ConformanceSubject(await factory(), options, report))
   return report.build()
 }
 
+async function runAll(
+  factory: EngineFactory,
+  options: ConformanceOptions,
+  report: ReportBuilder,
+): Promise<void> {
+  const subject = new ConformanceSubject(await factory(), options, report)
+  report.check('start')
+  if (await checkStart(subject)) await runChecks(CHECKS, subject)
+  // What failed to start must be able to go.
+  else await checkCleanupWithoutStart(subject, 'cleanup-failed')
+  await runChecks(CHECKS_WITHOUT_START, new ConformanceSubject(await factory(), options, report))
+}
+
+async function checkObserve(subject: ConformanceSubject): Promise<void> {
+  try {
+    subject.engine.observe?.(new ObserverCheck(subject.report, () => subject.config))
+  } catch (error) {
+    subject.report.fail('observe-failed', messageOf(error))
+  }
+}
+
 async function runChecks(checks: readonly Check[], subject: ConformanceSubject): Promise<void> {
-  for (const [name, run] of checks) {
-    const reason = subject.options.skip?.[name]
+  for (const [name, run, needs = []] of checks) {
+    const broken = needs.find((other) => subject.report.hasFailed(other))
+    if (broken !== undefined) subject.report.giveUp(name)
+    const reason =
+      subject.options.skip?.[name] ??
+      (broken === undefined ? undefined : `not tried: '${broken}' has failed`)
     if (reason !== undefined) {
       subject.report.skip(name, reason)
       continue

@@ -1,4 +1,4 @@
-/** How a wish is refused that no grammar can hold a model to, or that makes no sense. */
+/** The error for a constraint that no grammar can express, or that makes no sense. */
 import { BatonError } from '../../base/index.ts'
 
 /** It means something, but a grammar cannot say it. `what` begins with the name of the construct in quotes. */

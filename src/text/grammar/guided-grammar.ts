@@ -9,11 +9,11 @@ import { parseRegex } from './regex-syntax.ts'
 
 /**
  * Throws `request.unsupported_parameter` for what cannot be enforced, `request.invalid_argument` for nonsense; both
- * name the client's field.
+ * name the client's field. What a relaxed request leaves out is put into `relaxed` by name.
  */
-export function guidedGrammar(guided: GuidedDecoding): string {
+export function guidedGrammar(guided: GuidedDecoding, relaxed = new Set<string>()): string {
   try {
-    const gbnf = grammarOf(guided)
+    const gbnf = grammarOf(guided, relaxed)
     checkGbnf(gbnf)
     return gbnf
   } catch (thrown) {
@@ -25,12 +25,12 @@ export function guidedGrammar(guided: GuidedDecoding): string {
   }
 }
 
-function grammarOf(guided: GuidedDecoding): string {
+function grammarOf(guided: GuidedDecoding, relaxed: Set<string>): string {
   switch (guided.kind) {
     case 'json':
       return anyJsonGbnf()
     case 'json-schema':
-      return jsonSchemaToGbnf(guided.schema)
+      return jsonSchemaToGbnf(guided.schema, guided.isRelaxed === true ? relaxed : undefined)
     case 'choice':
       return `root ::= ${guided.choices.map(gbnfText).join(' | ')}\n`
     case 'grammar':

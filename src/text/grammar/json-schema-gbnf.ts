@@ -2,7 +2,8 @@
  * A JSON schema as a GBNF grammar whose every output is valid for the schema.
  *
  * The grammar may be narrower than the schema (properties come in the schema's order, where it names some there are no
- * others, a pattern is matched from begin to end), never wider: a keyword that cannot be enforced is refused by name.
+ * others, a pattern is matched from begin to end), never wider: a keyword that cannot be enforced is refused by name. Where
+ * the client has not asked for strictness, it is left out instead, and its name is noted.
  */
 import { BatonError } from '../../base/index.ts'
 import { invalidSchema, unsupported } from './grammar-refusal.ts'
@@ -17,15 +18,19 @@ import { SchemaPlace } from './json-schema-place.ts'
 import { isSchema, typesOf, valuesOfTypes } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 import { integerGbnf, numberGbnf } from './number-gbnf.ts'
+import { weakerSchema } from './weaker-schema.ts'
 import { countBound, stringGbnf } from './string-gbnf.ts'
 
 const RULES_MAX = 5000
 const ONE_OF_MAX = 100
 
-/** Throws `request.unsupported_parameter` or `request.invalid_argument`; the message tells where in the schema. */
-export function jsonSchemaToGbnf(schema: unknown): string {
+/**
+ * Throws `request.unsupported_parameter` or `request.invalid_argument`; the message tells where in the schema. With
+ * `relaxed` the first does not happen: what no grammar can hold is left out, and its name is put there.
+ */
+export function jsonSchemaToGbnf(schema: unknown, relaxed?: Set<string>): string {
   const place = new SchemaPlace()
-  const writer = new SchemaWriter(schema, place)
+  const writer = new SchemaWriter(schema, place, relaxed)
   try {
     const root = writer.expression(schema)
     return `root ::= ws ${root}\n${writer.rules.join('')}${jsonRules()}`
@@ -44,18 +49,49 @@ class SchemaWriter {
   readonly #place: SchemaPlace
   readonly #flattener: SchemaFlattener
   readonly #root: unknown
-  readonly #namesOfRefs = new Map<string, string>()
+  readonly #relaxed: Set<string> | undefined
+  #namesOfRefs = new Map<string, string>()
   /** References that are being written and have written nothing yet. */
   #open = new Set<string>()
 
-  constructor(root: unknown, place: SchemaPlace) {
+  constructor(root: unknown, place: SchemaPlace, relaxed: Set<string> | undefined) {
     this.#root = root
     this.#place = place
+    this.#relaxed = relaxed
     this.#flattener = new SchemaFlattener(root, place)
   }
 
   /** A GBNF expression that stands alone: a rule's name or a group. */
   expression(given: unknown): string {
+    return this.#relaxed === undefined
+      ? this.#exact(given)
+      : this.#relaxedExpression(given, this.#relaxed)
+  }
+
+  /** Leaves out one keyword after the other, until a grammar can hold the rest. */
+  #relaxedExpression(given: unknown, relaxed: Set<string>): string {
+    const { length: ruleCount } = this.rules
+    const { length: depth } = this.#place.path
+    const names = new Map(this.#namesOfRefs)
+    const open = new Set(this.#open)
+    let schema = given
+    for (;;) {
+      try {
+        return this.#exact(schema)
+      } catch (thrown) {
+        const weaker = weakerSchema(schema, thrown)
+        if (weaker === null) throw thrown
+        relaxed.add(weaker.keyword)
+        schema = weaker.schema
+        this.rules.length = ruleCount
+        this.#place.path.length = depth
+        this.#namesOfRefs = new Map(names)
+        this.#open = new Set(open)
+      }
+    }
+  }
+
+  #exact(given: unknown): string {
     if (given === true) return 'value'
     if (given === false) throw invalidSchema('no value is valid for it')
     const schema = this.#flattener.flat(given)

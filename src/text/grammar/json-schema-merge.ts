@@ -18,6 +18,8 @@ export function merged(a: unknown, b: unknown): Schema | boolean {
   refuseHalfTuple(left, right)
   const all: Record<string, unknown> = { ...left }
   for (const [keyword, value] of Object.entries(right)) {
+    // A keyword that means nothing; assigned, it would be the prototype.
+    if (keyword === '__proto__') continue
     if (isDescribing(keyword) || isStore(keyword)) continue
     const own = all[keyword]
     if (own === undefined) all[keyword] = value

@@ -2,7 +2,7 @@
  * Which types a JSON schema allows, said or implied; and which values of a list have one of them.
  */
 import { isRecord } from '../../base/index.ts'
-import type { JsonRecord } from '../json-value.ts'
+import type { JsonRecord } from '../../base/index.ts'
 
 export type Schema = JsonRecord
 

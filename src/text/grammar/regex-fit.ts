@@ -48,7 +48,7 @@ function fittedSequence(
   steps: Steps,
 ): Regex | null {
   const lengths = parts.map(regexLength)
-  let room = most - lengths.reduce((sum, length) => sum + length.least, 0)
+  let spare = most - lengths.reduce((sum, length) => sum + length.least, 0)
   let sharing = lengths.filter((length) => length.most !== length.least).length
   const fittedParts: Regex[] = []
   for (const [index, part] of parts.entries()) {
@@ -57,11 +57,11 @@ function fittedSequence(
       fittedParts.push(part)
       continue
     }
-    const share = Math.floor(room / sharing)
+    const share = Math.floor(spare / sharing)
     const one = fitted(part, length.least, length.least + share, steps)
     if (one === null) return null
     fittedParts.push(one)
-    room -= (regexLength(one).most ?? 0) - length.least
+    spare -= (regexLength(one).most ?? 0) - length.least
     sharing -= 1
   }
   return lengthened(fittedParts, least, steps)

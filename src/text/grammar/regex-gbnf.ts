@@ -72,7 +72,7 @@ function setGbnf(set: CharSet, writing: Writing): string {
   if (writing === 'in JSON') {
     const escapes = ESCAPES.filter(([escaped]) => has(set, escaped))
     options.push(...escapes.map(([, written]) => gbnfText(written)))
-    // Other control characters only where nothing else is possible: nobody means them.
+    // Other control characters only where nothing else is possible: they are never meant.
     if (options.length === 0) options.push(...set.flatMap(unicodeEscapes))
   }
   if (options.length === 0) throw invalid('the pattern has a class that matches nothing')

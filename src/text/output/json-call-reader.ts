@@ -160,7 +160,7 @@ export class JsonCallReader implements CallReader {
   }
 
   #takesValue(json: string): boolean {
-    if (this.#key === 'name' && this.#name === null) {
+    if (isName(this.#key) && this.#name === null) {
       const name: unknown = JSON.parse(json)
       if (typeof name !== 'string' || name === '') return false
       this.#name = name
@@ -191,6 +191,11 @@ export class JsonCallReader implements CallReader {
     sink.start(this.#name)
     return true
   }
+}
+
+/** Command R7B calls it `tool_name`. */
+function isName(key: string): boolean {
+  return key === 'name' || key === 'tool_name'
 }
 
 function isArguments(key: string): boolean {

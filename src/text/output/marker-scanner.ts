@@ -2,7 +2,7 @@
  * Finds the first of several markers in a stream of text and withholds an end of the text that may become one. No
  * marker may be the beginning of another.
  */
-import { UnitSet } from '../unit-set.ts'
+import { UnitSet } from '../detokenize/unit-set.ts'
 
 type Scan =
   | {

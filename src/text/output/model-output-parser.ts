@@ -1,5 +1,5 @@
 /** One parser for a stream: reasoning is taken out first, then what is left is searched for calls of tools. */
-import type { ModelText } from '../model-text.ts'
+import type { ModelText } from '../model/model-text.ts'
 import { HarmonyParser } from './harmony-parser.ts'
 import type { OfferedTool, OutputEvent, OutputParser } from './output-event.ts'
 import { createReasoningParser, detectReasoningParser } from './reasoning-formats.ts'

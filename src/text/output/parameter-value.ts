@@ -2,6 +2,7 @@
 import { isRecord } from '../../base/index.ts'
 import { isJson } from './is-json.ts'
 import type { OfferedTool } from './output-event.ts'
+import { pythonLiteralJson } from './python-literal.ts'
 
 /** Text by the schema; without a schema, everything that a schema does not call otherwise. */
 export function isTextParameter(
@@ -16,8 +17,8 @@ export function isTextParameter(
   return property['type'] === 'string'
 }
 
-/** JSON as it is, anything else as a text. */
+/** JSON as it is, a literal of Python (some models write `True` and `['a']`) as JSON, anything else as a text. */
 export function bareValue(text: string): string {
   const trimmed = text.trim()
-  return isJson(trimmed) ? trimmed : JSON.stringify(text)
+  return isJson(trimmed) ? trimmed : (pythonLiteralJson(trimmed) ?? JSON.stringify(text))
 }

@@ -49,6 +49,17 @@ describe('reasoning parsers', () => {
       'a',
     ],
     ['gpt_oss', 'no header at all', 'no header at all', ''],
+    // Granite 3.2 writes either; the others as their chat templates write past turns.
+    ['granite', "Here's my thought process: a Here's my response: b", ' b', ' a '],
+    ['seed_oss', '<seed:think>a</seed:think>b', 'b', 'a'],
+    ['longcat', '<longcat_think>a</longcat_think>b', 'b', 'a'],
+    ['command_r7b', '<|START_THINKING|>a<|END_THINKING|>b', 'b', 'a'],
+    ['olmo3', 'a</think>b', 'b', 'a'],
+    ['hunyuan_a13b', '<think>\na\n</think>\n<answer>\nb\n</answer>', 'b', '\na\n'],
+    ['hunyuan', '<answer>\nb </answers> c\n</answer>\n d', 'b </answers> c\n d', ''],
+    ['hunyuan_a13b', '<answ b</answer>', '<answ b</answer>', ''],
+    ['ernie45', 'a\n</think>\n\n<response>\nb\n</response>\n', 'b', 'a\n'],
+    ['ernie45', 'a</think>\nb', '\nb', 'a'],
     ['gemma4', '<|channel>thought\na<channel|>b', 'b', '\na'],
     ['minimax_m3', 'x<mm:think>a</mm:think>b', 'xb', 'a'],
     ['minimax-m2', 'a</think>b', 'b', 'a'],
@@ -106,6 +117,12 @@ describe('reasoning parsers', () => {
     expect(detectReasoningParser('[THINK]')).toBe('mistral')
     expect(detectReasoningParser('<|channel>thought\\n')).toBe('gemma4')
     expect(detectReasoningParser('<mm:think>')).toBe('minimax_m3')
+    expect(detectReasoningParser('<seed:think>')).toBe('seed_oss')
+    expect(detectReasoningParser('<longcat_think>')).toBe('longcat')
+    expect(detectReasoningParser('<|START_THINKING|>')).toBe('command_r7b')
+    expect(detectReasoningParser('</think>\\n<answer>')).toBe('hunyuan_a13b')
+    expect(detectReasoningParser('</think>\\n\\n<response>')).toBe('ernie45')
+    expect(detectReasoningParser('Here is my thought process:')).toBe('granite')
     expect(detectReasoningParser('{{ messages }}')).toBeNull()
   })
 })

@@ -4,20 +4,26 @@ import type { OutputEvent, OutputParser } from './output-event.ts'
 
 /** The tags of a format. Shared by all streams that speak it: a scanner has no state, and so stays in the cache. */
 export class ReasoningTags {
-  readonly open: string
-  readonly close: string
+  /** Most formats have one of each. */
+  readonly opens: readonly string[]
+  readonly closes: readonly string[]
   /** Control tokens that the tags consist of. */
   readonly tokens: readonly string[]
   /** A closing tag without an opening one is dropped as well. */
   readonly outside: MarkerScanner
   readonly inside: MarkerScanner
 
-  constructor(open: string, close: string, tokens: readonly string[] = [open, close]) {
-    this.open = open
-    this.close = close
-    this.tokens = tokens
-    this.outside = new MarkerScanner([open, close])
-    this.inside = new MarkerScanner([close])
+  constructor(
+    opens: string | readonly string[],
+    closes: string | readonly string[],
+    tokens?: readonly string[],
+  ) {
+    this.opens = typeof opens === 'string' ? [opens] : opens
+    this.closes = typeof closes === 'string' ? [closes] : closes
+    const all = [...this.opens, ...this.closes]
+    this.tokens = tokens ?? all
+    this.outside = new MarkerScanner(all)
+    this.inside = new MarkerScanner(this.closes)
   }
 }
 
@@ -46,12 +52,13 @@ export class ReasoningParser implements OutputParser {
     let rest = this.#held + text
     if (this.#mayOpenAgain) {
       const begin = rest.trimStart()
-      if (this.#tags.open.startsWith(begin)) {
+      const open = this.#tags.opens.find((tag) => tag.startsWith(begin) || begin.startsWith(tag))
+      if (open !== undefined && begin.length < open.length) {
         this.#held = rest
-        if (begin !== this.#tags.open) return events
+        return events
       }
       this.#mayOpenAgain = false
-      if (begin.startsWith(this.#tags.open)) rest = begin.slice(this.#tags.open.length)
+      if (open !== undefined) rest = begin.slice(open.length)
     }
     for (;;) {
       const scan = this.#scanner().scan(rest)
@@ -61,7 +68,7 @@ export class ReasoningParser implements OutputParser {
         return events
       }
       this.#emit(scan.before, events)
-      this.#isInside = scan.marker === this.#tags.open
+      this.#isInside = this.#tags.opens.includes(scan.marker)
       rest = scan.after
     }
   }

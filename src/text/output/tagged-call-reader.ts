@@ -3,9 +3,8 @@
  * there without quotes; the JSON of the arguments is made here, member by member, texts as they come.
  */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
-import { MarkerScanner } from './marker-scanner.ts'
 import type { OfferedTool } from './output-event.ts'
-import { bareValue, isTextParameter } from './parameter-value.ts'
+import { UnquotedValue } from './unquoted-value.ts'
 
 export interface TaggedCallForm {
   /** One opening tag each; the first group is the name. */
@@ -15,28 +14,38 @@ export interface TaggedCallForm {
   readonly parameterEnd: string
   /** A line break behind the opening and before the closing tag does not belong to the value. */
   readonly trimsLineBreaks: boolean
+  /** Markers that end a value whose closing tag the model forgot; they are read again as what they are. */
+  readonly valueBreaks?: readonly string[]
+  /** What stands around calls and says nothing. None may be the begin of another. */
+  readonly fillers?: readonly string[]
 }
 
 const TAG_MAX = 300
+const BARE_CLOSE = '</tool_call>'
 
 export class TaggedCallReader implements CallReader {
   readonly #form: TaggedCallForm
   readonly #tools: readonly OfferedTool[]
-  readonly #valueEnd: MarkerScanner
+  readonly #value: UnquotedValue
   #place: 'between' | 'members' | 'value' = 'between'
   #tool = ''
-  #isText = false
-  /** Of a value that is no text all of it; of a text what may still be cut off. */
-  #value = ''
   #isFirstMember = true
-  #isValueBegin = false
   #callCount = 0
   #read = ''
+  /** The begin of the first call's tag, when that was what opened the section. */
+  #opening: string
+  readonly #isBare: boolean
 
-  constructor(form: TaggedCallForm, tools: readonly OfferedTool[]) {
+  /** `opening`: empty, or the begin of a call's tag, of a section without a marker of its own. */
+  constructor(form: TaggedCallForm, tools: readonly OfferedTool[], opening = '') {
     this.#form = form
     this.#tools = tools
-    this.#valueEnd = new MarkerScanner([form.parameterEnd])
+    this.#opening = opening
+    this.#isBare = opening !== ''
+    this.#value = new UnquotedValue({
+      ends: [form.parameterEnd, ...(form.valueBreaks ?? [])],
+      trimsLineBreaks: form.trimsLineBreaks,
+    })
   }
 
   get unclaimed(): string {
@@ -50,13 +59,15 @@ export class TaggedCallReader implements CallReader {
   read(text: string, sink: CallSink): Reading {
     let at = 0
     for (;;) {
+      const place = this.#place
       const step =
-        this.#place === 'value'
+        place === 'value'
           ? this.#readValue(text.slice(at), sink)
           : this.#readTag(text.slice(at), sink)
       if (this.#callCount === 0) this.#read += text.slice(at, at + step.consumed)
       at += step.consumed
-      if (step.isWrong || step.consumed === 0) return { consumed: at, isWrong: step.isWrong }
+      const isStuck = step.consumed === 0 && this.#place === place
+      if (step.isWrong || isStuck) return { consumed: at, isWrong: step.isWrong }
     }
   }
 
@@ -64,27 +75,34 @@ export class TaggedCallReader implements CallReader {
   end(sink: CallSink, rest: string): void {
     if (this.#place === 'members') this.#endCall(sink)
     else if (this.#place === 'value') {
-      const text = this.#value + rest
-      if (this.#isText && text !== '') sink.arguments(inQuotes(text))
+      this.#value.breakOff(rest, sink)
       sink.end()
     }
     this.#place = 'between'
   }
 
   #readTag(text: string, sink: CallSink): Reading {
-    const blanks = /^\s+/.exec(text)?.[0].length ?? 0
+    const opening = this.#opening
+    const blanks = opening === '' ? (/^\s+/.exec(text)?.[0].length ?? 0) : 0
     if (blanks > 0) return { consumed: blanks, isWrong: false }
-    if (text !== '' && !text.startsWith('<')) return { consumed: 0, isWrong: true }
+    const filler = this.#place === 'between' ? this.#fillerAt(text) : null
+    if (filler !== null) return { consumed: filler, isWrong: false }
+    if (text !== '' && !(opening + text).startsWith('<')) return { consumed: 0, isWrong: true }
     const end = text.indexOf('>') + 1
     if (end === 0) return { consumed: 0, isWrong: text.length > TAG_MAX }
-    const isKnown = this.#takesTag(text.slice(0, end), sink)
+    const isKnown = this.#takesTag(opening + text.slice(0, end), sink)
+    if (isKnown) this.#opening = ''
     return { consumed: isKnown ? end : 0, isWrong: !isKnown }
   }
 
   #takesTag(tag: string, sink: CallSink): boolean {
     if (this.#place === 'between') {
+      // The closing tag of a section may come although its opening one has not.
+      if (this.#isBare && this.#callCount > 0 && tag === BARE_CLOSE) return true
       const name = this.#form.call.exec(tag)?.[1]
       if (name === undefined) return false
+      // Without the section's marker only a tool that is offered makes a tag a call.
+      if (this.#isBare && !this.#tools.some((tool) => tool.name === name)) return false
       this.#tool = name
       this.#isFirstMember = true
       this.#callCount += 1
@@ -109,44 +127,29 @@ export class TaggedCallReader implements CallReader {
     this.#place = 'between'
   }
 
+  /** Length of a filler; 0: it may become one. */
+  #fillerAt(text: string): number | null {
+    for (const filler of this.#form.fillers ?? []) {
+      if (text.startsWith(filler)) return filler.length
+      if (text !== '' && filler.startsWith(text)) return 0
+    }
+    return null
+  }
+
   /** `isText`: what the tag itself says of it. */
   #beginValue(key: string, isText: string | undefined, sink: CallSink): void {
-    this.#isText =
-      isText === undefined ? isTextParameter(this.#tools, this.#tool, key) : isText === 'true'
-    this.#value = ''
     this.#place = 'value'
-    sink.arguments(
-      `${this.#isFirstMember ? '' : ','}${JSON.stringify(key)}:${this.#isText ? '"' : ''}`,
-    )
+    sink.arguments(`${this.#isFirstMember ? '' : ','}${JSON.stringify(key)}:`)
     this.#isFirstMember = false
-    this.#isValueBegin = true
+    if (isText === undefined) this.#value.beginOf(this.#tools, this.#tool, key, sink)
+    else this.#value.begin(isText === 'true', sink)
   }
 
   #readValue(text: string, sink: CallSink): Reading {
-    const scan = this.#valueEnd.scan(text)
-    const isEnd = scan.kind === 'marker'
-    const piece = isEnd ? scan.before : scan.text
-    const isTrimmed = this.#isValueBegin && this.#form.trimsLineBreaks && piece.startsWith('\n')
-    this.#value += isTrimmed ? piece.slice(1) : piece
-    if (piece !== '') this.#isValueBegin = false
-    if (this.#isText) this.#giveText(isEnd, sink)
-    if (!isEnd) return { consumed: piece.length, isWrong: false }
-    const value = this.#form.trimsLineBreaks ? this.#value.replace(/\n$/, '') : this.#value
-    sink.arguments(this.#isText ? '"' : bareValue(value))
+    const { consumed, end } = this.#value.read(text, sink)
+    if (end === null) return { consumed, isWrong: false }
     this.#place = 'members'
-    return { consumed: piece.length + scan.marker.length, isWrong: false }
+    const isBreak = end !== this.#form.parameterEnd
+    return { consumed: consumed + (isBreak ? 0 : end.length), isWrong: false }
   }
-
-  /** All but what belongs to the next piece: a last line break, and half of a character. */
-  #giveText(isEnd: boolean, sink: CallSink): void {
-    const cut = isEnd && this.#form.trimsLineBreaks ? /\n$/ : /[\n\ud800-\udbff]$/
-    const isCut = (!isEnd || this.#form.trimsLineBreaks) && cut.test(this.#value)
-    const text = isCut ? this.#value.slice(0, -1) : this.#value
-    if (text !== '') sink.arguments(inQuotes(text))
-    this.#value = isEnd ? '' : this.#value.slice(text.length)
-  }
-}
-
-function inQuotes(text: string): string {
-  return JSON.stringify(text).slice(1, -1)
 }

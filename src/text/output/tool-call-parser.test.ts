@@ -174,12 +174,6 @@ const ROWS: Row[] = [
     '<|tool_call>call:f{a:oops}<tool_call|>',
     [],
   ],
-  [
-    'gemma4',
-    '<|tool_call>call:f{a:[1,2}<tool_call|>',
-    '<|tool_call>call:f{a:[1,2}<tool_call|>',
-    [],
-  ],
   ['default', `<tool_call>${CALL}</tool_call>`, '', [WEATHER]],
   ['default', `[TOOL_CALLS][${CALL}]`, '', [WEATHER]],
   ['default', CALL, '', [WEATHER]],
@@ -252,6 +246,15 @@ describe('tool-call parsers', () => {
   it('names and templates - what is listed exists, what is written is recognised', () => {
     for (const name of TOOL_CALL_PARSER_NAMES) expect(createToolCallParser(name)).not.toBeNull()
     expect(createToolCallParser('nobody')).toBeNull()
+    for (const name of [
+      'deepseek_v31',
+      'llama4_pythonic',
+      'qwen3_xml',
+      'openai',
+      'phi4_mini_json',
+      'GLM',
+    ])
+      expect(createToolCallParser(name), name).not.toBeNull()
     expect(createToolCallParser('DeepSeek-V3_1')).not.toBeNull()
     expect(createToolCallParser('deepseekv4')).not.toBeNull()
     expect(detectToolCallParser('… <tool_call>{"name": …')).toBe('hermes')

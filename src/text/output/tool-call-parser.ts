@@ -19,6 +19,8 @@ export interface ToolFormat {
   readonly sections: readonly ToolSection[]
   /** Control tokens inside a section. */
   readonly innerMarkers?: readonly string[]
+  /** A section is one JSON object with `name` and `arguments`, so that a grammar can hold it. */
+  readonly holdsOneObject?: boolean
   /** Calls without a marker: whether an output that begins so may be one. */
   readonly bare?: (begin: string) => 'yes' | 'no' | 'undecided'
   /** For one section; `open` is empty for calls without a marker, which must be those of `tools`. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { storyteller } from '../../../test/frontend/scripted-frontend.ts'
 import { everyCut } from '../../../test/text/every-cut.ts'
 import { parsedOutput } from '../../../test/text/parsed-output.ts'
-import { Detokenizer } from '../detokenizer.ts'
+import { Detokenizer } from '../detokenize/detokenizer.ts'
 import type { OfferedTool } from './output-event.ts'
 import { createForcedCallParser, createToolCallParser } from './tool-formats.ts'
 

@@ -1,19 +1,20 @@
 /** The formats of tool calls by the names that people already use for them. */
-import { argKeyCalls } from './arg-key-calls.ts'
-import { gemmaCalls } from './gemma-calls.ts'
+import type { CallForm } from '../gbnf/model-output-gbnf.ts'
+import { ArgKeyCallReader } from './arg-key-call-reader.ts'
 import { HarmonyParser } from './harmony-parser.ts'
 import { JsonCallReader } from './json-call-reader.ts'
+import { LiteralCallReader } from './literal-call-reader.ts'
+import type { LiteralCallForm } from './literal-call-reader.ts'
+import { PYTHON, gemmaLanguage } from './literal-language.ts'
 import { MarkedCallReader } from './marked-call-reader.ts'
 import type { MarkedCallForm } from './marked-call-reader.ts'
 import { MistralCallReader } from './mistral-call-reader.ts'
-import type { OfferedTool, OutputParser, ToolCall } from './output-event.ts'
+import type { OfferedTool, OutputParser } from './output-event.ts'
 import { parserKey } from './parser-key.ts'
-import { pythonCalls } from './python-calls.ts'
 import { TaggedCallReader } from './tagged-call-reader.ts'
 import type { TaggedCallForm } from './tagged-call-reader.ts'
 import { ToolCallParser } from './tool-call-parser.ts'
 import type { ToolFormat } from './tool-call-parser.ts'
-import { WholeCallReader } from './whole-call-reader.ts'
 
 const section = (open: string, close: string | null) => ({ open, close })
 
@@ -24,11 +25,9 @@ const createJsonReader: CreateReader = ({ open }, tools) =>
   open === ''
     ? new JsonCallReader((name) => tools.some((tool) => tool.name === name))
     : new JsonCallReader()
-const whole = (
-  decode: (body: string, tools: readonly OfferedTool[]) => readonly ToolCall[] | null,
-): { readonly createReader: CreateReader } => ({
-  createReader: ({ open, close }, tools) =>
-    new WholeCallReader((body) => offered(decode(body, tools), open, tools), close),
+const literal = (form: LiteralCallForm): { readonly createReader: CreateReader } => ({
+  createReader: ({ open }, tools) =>
+    new LiteralCallReader(form, (name) => open !== '' || tools.some((tool) => tool.name === name)),
 })
 const marked = (form: MarkedCallForm): { readonly createReader: CreateReader } => ({
   createReader: ({ close }) => new MarkedCallReader(form, close),
@@ -44,10 +43,9 @@ const jsonIn = (open: string, close: string | null): ToolFormat => ({
   createReader: createJsonReader,
 })
 
-const hermes = jsonIn('<tool_call>', '</tool_call>')
+const hermes: ToolFormat = { ...jsonIn('<tool_call>', '</tool_call>'), holdsOneObject: true }
 const nemotron = jsonIn('<TOOLCALL>', '</TOOLCALL>')
 const jamba = jsonIn('<tool_calls>', '</tool_calls>')
-const phi4 = jsonIn('functools', null)
 const llama3 = jsonIn('<|python_tag|>', null)
 const createMistralReader: CreateReader = (of, tools) =>
   of.open === '[TOOL_CALLS]' ? new MistralCallReader() : createJsonReader(of, tools)
@@ -57,11 +55,17 @@ const mistral: ToolFormat = {
   bare: bareJson,
   createReader: createMistralReader,
 }
-const pythonic: ToolFormat = {
-  sections: [section('<|python_start|>', '<|python_end|>')],
-  bare: barePython,
-  ...whole(pythonCalls),
+const PYTHON_CALLS: LiteralCallForm = {
+  language: PYTHON,
+  head: /^([A-Za-z_][\w.]*)\s*\(/,
+  headBegin: /^[A-Za-z_][\w.]*\s*$/,
 }
+const pythonIn = (open: string, close: string): ToolFormat => ({
+  sections: [section(open, close)],
+  bare: barePython,
+  ...literal(PYTHON_CALLS),
+})
+const pythonic = pythonIn('<|python_start|>', '<|python_end|>')
 const deepseek: ToolFormat = {
   sections: [section('<｜tool▁calls▁begin｜>', '<｜tool▁calls▁end｜>')],
   innerMarkers: ['<｜tool▁call▁begin｜>', '<｜tool▁call▁end｜>', '<｜tool▁sep｜>'],
@@ -86,20 +90,24 @@ const dsml: ToolFormat = {
     trimsLineBreaks: false,
   }),
 }
+/** The models forget the section's opener at times, and the closing tag of a value. */
+const QWEN3_CODER: TaggedCallForm = {
+  call: /^<function=([^>\s]+)\s*>$/,
+  callEnd: '</function>',
+  parameter: /^<parameter=([^>]+)>$/,
+  parameterEnd: '</parameter>',
+  trimsLineBreaks: true,
+  valueBreaks: ['<parameter=', '</function>'],
+}
 const qwen3Coder: ToolFormat = {
-  sections: hermes.sections,
-  ...tagged({
-    call: /^<function=([^>\s]+)\s*>$/,
-    callEnd: '</function>',
-    parameter: /^<parameter=([^>]+)>$/,
-    parameterEnd: '</parameter>',
-    trimsLineBreaks: true,
-  }),
+  sections: [...hermes.sections, section('<function=', null)],
+  createReader: ({ open }, tools) =>
+    new TaggedCallReader(QWEN3_CODER, tools, open === '<function=' ? open : ''),
 }
 const glm: ToolFormat = {
   sections: hermes.sections,
   innerMarkers: ['<arg_key>', '</arg_key>', '<arg_value>', '</arg_value>'],
-  ...whole(argKeyCalls),
+  createReader: ({ close }, tools) => new ArgKeyCallReader(tools, close ?? ''),
 }
 const minimax: ToolFormat = {
   sections: [section('<minimax:tool_call>', '</minimax:tool_call>')],
@@ -120,11 +128,16 @@ const kimi: ToolFormat = {
     head: /^\s*(?:functions\.)?([^\s:<]+)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*$/,
   }),
 }
-const gemma: ToolFormat = {
-  sections: [section('<|tool_call>', '<tool_call|>')],
-  innerMarkers: ['<|"|>'],
-  ...whole(gemmaCalls),
-}
+const gemmaIn = (open: string, close: string, quote: string): ToolFormat => ({
+  sections: [section(open, close)],
+  innerMarkers: [quote],
+  ...literal({
+    language: gemmaLanguage(quote),
+    head: /^call:\s*([\w.-]+)\s*\{/,
+    headBegin: /^(?:c|ca|cal|call|call:\s*[\w.-]*\s*)$/,
+  }),
+})
+const gemma = gemmaIn('<|tool_call>', '<tool_call|>', '<|"|>')
 /** Whatever comes: the tags of several families, and JSON without any. */
 const anyJson: ToolFormat = {
   ...mistral,
@@ -135,6 +148,39 @@ const forced: ToolFormat = {
   sections: [],
   bare: () => 'yes',
   createReader: () => new JsonCallReader(),
+}
+
+/** Granite 3.0 has a token of its own, 3.1 to 3.3 open with the other, 4 closes it as well. */
+const granite: ToolFormat = {
+  ...hermes,
+  holdsOneObject: false,
+  sections: [section('<|tool_call|>', null), ...hermes.sections],
+}
+/** Phi-4 has `functools`, Phi-4 mini tags as well. */
+const phi4: ToolFormat = {
+  ...hermes,
+  holdsOneObject: false,
+  sections: [section('functools', null), section('<|tool_call|>', '<|/tool_call|>')],
+}
+const internlm: ToolFormat = {
+  ...jsonIn('<|action_start|><|plugin|>', '<|action_end|>'),
+  innerMarkers: ['<|action_start|>', '<|plugin|>'],
+}
+const seedOss: ToolFormat = {
+  sections: [section('<seed:tool_call>', '</seed:tool_call>')],
+  ...tagged(QWEN3_CODER),
+}
+const step3: ToolFormat = {
+  sections: [section('<｜tool_calls_begin｜>', '<｜tool_calls_end｜>')],
+  innerMarkers: ['<｜tool_call_begin｜>', '<｜tool_sep｜>', '<｜tool_call_end｜>'],
+  ...tagged({
+    call: /^<steptml:invoke name="([^"]+)"\s*>$/,
+    callEnd: '</steptml:invoke>',
+    parameter: /^<steptml:parameter name="([^"]+)"\s*>$/,
+    parameterEnd: '</steptml:parameter>',
+    trimsLineBreaks: true,
+    fillers: ['<｜tool_call_begin｜>', '<｜tool_sep｜>', '<｜tool_call_end｜>', 'function'],
+  }),
 }
 
 const FORMATS: Readonly<Record<string, ToolFormat>> = {
@@ -158,20 +204,90 @@ const FORMATS: Readonly<Record<string, ToolFormat>> = {
   glm47: glm,
   kimi_k2: kimi,
   gemma4: gemma,
+  functiongemma: gemmaIn('<start_function_call>', '<end_function_call>', '<escape>'),
+  granite,
+  granite_20b_fc: jsonIn('<function_call>', null),
+  internlm,
+  command_r7b: jsonIn('<|START_ACTION|>', '<|END_ACTION|>'),
+  seed_oss: seedOss,
+  longcat: { ...jsonIn('<longcat_tool_call>', '</longcat_tool_call>'), holdsOneObject: true },
+  step3,
+  olmo3: pythonIn('<function_calls>', '</function_calls>'),
+  lfm2: pythonIn('<|tool_call_start|>', '<|tool_call_end|>'),
+  hunyuan_a13b: jamba,
+  ernie45: hermes,
+}
+
+/** The same formats by the names of vLLM and SGLang. */
+const ALIASES: Readonly<Record<string, string>> = {
+  deepseekv3: 'deepseek_v3',
+  deepseekv31: 'deepseek_v3_1',
+  deepseek_v31: 'deepseek_v3_1',
+  deepseekv32: 'deepseek_v3_2',
+  deepseek_v32: 'deepseek_v3_2',
+  deepseekv4: 'deepseek_v4',
+  cohere: 'command_r7b',
+  cohere_command3: 'command_r7b',
+  command_r: 'command_r7b',
+  ernie: 'ernie45',
+  function_gemma: 'functiongemma',
+  gemma_4: 'gemma4',
+  granite3: 'granite',
+  granite4: 'granite',
+  hunyuan: 'hunyuan_a13b',
+  internlm2: 'internlm',
+  step3p5: 'qwen3_coder',
+  glm: 'glm45',
+  gpt_oss: 'harmony',
+  kimi: 'kimi_k2',
+  llama3: 'llama3_json',
+  llama4_json: 'llama3_json',
+  llama4_pythonic: 'pythonic',
+  minimax: 'minimax_m2',
+  openai: 'harmony',
+  phi4_mini_json: 'phi4',
+  qwen: 'qwen25',
+  qwen3: 'qwen25',
+  qwen3_xml: 'qwen3_coder',
 }
 
 export const TOOL_CALL_PARSER_NAMES: readonly string[] = [...Object.keys(FORMATS), 'harmony']
+
+/** Also by the names that vLLM and SGLang use. */
+export function isToolCallParser(name: string): boolean {
+  return TOOL_CALL_PARSER_NAMES.includes(parserKey(name, ALIASES))
+}
 
 /** Null: there is no parser of this name. `qwen3-coder` is `qwen3_coder`, `gemma-4` is `gemma4`. */
 export function createToolCallParser(
   name: string,
   tools: readonly OfferedTool[] = [],
 ): OutputParser | null {
-  const key = parserKey(name)
+  const key = parserKey(name, ALIASES)
   if (key === 'harmony') return new HarmonyParser()
   const format = FORMATS[key]
   return format === undefined ? null : new ToolCallParser(format, tools)
 }
+
+/** How calls of this format begin and end, for a grammar that leaves room for them. Empty: there is no such format. */
+export function callFormsOf(name: string, tools: readonly OfferedTool[]): readonly CallForm[] {
+  const key = parserKey(name, ALIASES)
+  if (key === 'harmony') return HARMONY_CALLS
+  const format = FORMATS[key]
+  if (format === undefined) return []
+  const isJson = format.holdsOneObject === true
+  const forms = format.sections.map(({ open, close }) => ({ open, close, isJson }))
+  // Models of this family write calls without a marker as a rule.
+  if (format !== pythonic) return forms
+  return [
+    ...forms,
+    ...tools.map((tool) => ({ open: `[${tool.name}(`, close: null, isJson: false })),
+  ]
+}
+
+const HARMONY_CALLS: readonly CallForm[] = [
+  { open: '<|channel|>commentary', close: null, isJson: false },
+]
 
 const DETECTABLE: readonly (readonly [string, string])[] = [
   ['<|channel|>', 'harmony'],
@@ -180,6 +296,16 @@ const DETECTABLE: readonly (readonly [string, string])[] = [
   ['<|tool_calls_section_begin|>', 'kimi_k2'],
   ['<minimax:tool_call>', 'minimax_m2'],
   ['<|tool_call>', 'gemma4'],
+  ['<start_function_call>', 'functiongemma'],
+  ['<seed:tool_call>', 'seed_oss'],
+  ['<longcat_tool_call>', 'longcat'],
+  ['steptml:', 'step3'],
+  ['<|START_ACTION|>', 'command_r7b'],
+  ['<|action_start|>', 'internlm'],
+  ['<|tool_list_start|>', 'lfm2'],
+  ['<function_calls>', 'olmo3'],
+  ['<|/tool|>', 'phi4'],
+  ['<|tool_call|>', 'granite'],
   ['<arg_key>', 'glm47'],
   ['<function=', 'qwen3_coder'],
   ['<tool_call>', 'hermes'],
@@ -205,16 +331,16 @@ export function createForcedCallParser(): OutputParser {
   return new ToolCallParser(forced)
 }
 
-function offered(
-  calls: readonly ToolCall[] | null,
-  open: string,
-  tools: readonly OfferedTool[],
-): readonly ToolCall[] | null {
-  const isCall = (call: ToolCall): boolean => tools.some((tool) => tool.name === call.name)
-  return open === '' && calls?.every(isCall) === false ? null : calls
-}
-
-const FIRST_KEYS = new Set(['name', 'type', 'function', 'parameters', 'arguments', 'id'])
+const FIRST_KEYS = new Set([
+  'name',
+  'tool_name',
+  'tool_call_id',
+  'type',
+  'function',
+  'parameters',
+  'arguments',
+  'id',
+])
 
 /** An object, or a list of objects, that begins with a member that calls have. */
 function bareJson(begin: string): 'yes' | 'no' | 'undecided' {

@@ -1,0 +1,252 @@
+/**
+ * Loads that a trace of long prompts does not have: distinct short chains, events of one block, removals of single blocks
+ * in no order, and many holders of one prefix.
+ *
+ * Each prints one line: what a block costs in bytes and nanoseconds, and the longest single call.
+ */
+import { performance } from 'node:perf_hooks'
+import { EventPrefixIndex, PrefixMatches } from '../../src/kv/index.ts'
+import type { KvEvent } from '../../src/kv/index.ts'
+import { createDraw } from './draw.ts'
+
+/** Calls that are timed together, where the clock would cost more than a call. */
+const BATCH = 50
+
+const NO_HASHES = new Uint32Array(0)
+
+/** Random chains, one after the other: what hashes are to an index. */
+function makeHashes(blocks: number, seed = 0): Uint32Array {
+  return new Uint32Array(2 * blocks).map((_, i) => {
+    let x = Math.imul(i + seed + 1, 0x9e3779b1)
+    x = Math.imul(x ^ (x >>> 16), 0x85ebca6b)
+    x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35)
+    return x ^ (x >>> 16)
+  })
+}
+
+class Timer {
+  totalMs = 0
+  longestMs = 0
+
+  run(act: () => void): void {
+    const begin = performance.now()
+    act()
+    const ms = performance.now() - begin
+    this.totalMs += ms
+    if (ms > this.longestMs) this.longestMs = ms
+  }
+
+  per(count: number): string {
+    return `${((1e6 * this.totalMs) / count).toFixed(0)} ns (longest ${this.longestMs.toFixed(2)} ms)`
+  }
+}
+
+class Load {
+  readonly index = new EventPrefixIndex()
+  readonly stored = new Timer()
+  readonly found = new Timer()
+  readonly removed = new Timer()
+  refused = 0
+
+  store(holder: number, parent: readonly [number, number] | null, hashes: Uint32Array): void {
+    const event: KvEvent = {
+      kind: 'stored',
+      parent,
+      hashes,
+      localHashes: NO_HASHES,
+      tier: 'device',
+    }
+    this.stored.run(() => {
+      if (this.index.apply(holder, event) !== 'applied') this.refused += 1
+    })
+  }
+
+  remove(holder: number, hashes: Uint32Array): void {
+    const event: KvEvent = { kind: 'removed', hashes, tier: 'device' }
+    this.removed.run(() => {
+      this.index.apply(holder, event)
+    })
+  }
+
+  get bytesPerEntry(): string {
+    const { bytes, entries } = this.index.stats()
+    return entries === 0 ? `${(bytes / 1024).toFixed(0)} KiB left` : (bytes / entries).toFixed(1)
+  }
+}
+
+/** Distinct prompts of a few blocks, stored whole, asked for once more, evicted from the end. */
+function shortChains(blocks: number, chainBlocks: number, holders: number): void {
+  const load = new Load()
+  const hashes = makeHashes(blocks)
+  const matches = new PrefixMatches(holders)
+  const size = 2 * chainBlocks
+  const each = (act: (holder: number, chain: Uint32Array) => void): void => {
+    for (let at = 0; at + size <= hashes.length; at += size) {
+      act((at / size) % holders, hashes.subarray(at, at + size))
+    }
+  }
+  each((holder, chain) => load.store(holder, null, chain))
+  const full = load.bytesPerEntry
+  each((_, chain) => load.found.run(() => load.index.find(chain, matches)))
+  each((holder, chain) => {
+    const gone = new Uint32Array(size)
+    for (let i = 0; i < chainBlocks; i++) {
+      gone.set(chain.subarray(size - 2 * i - 2, size - 2 * i), 2 * i)
+    }
+    load.remove(holder, gone)
+  })
+  console.log(
+    `  chains of ${String(chainBlocks).padStart(2)}: ${full} B/entry | stored ${load.stored.per(blocks)} | find ${load.found.per(blocks / chainBlocks)} a query | removed ${load.removed.per(blocks)} | refused ${load.refused} | then ${load.bytesPerEntry}`,
+  )
+}
+
+/** Chains that grow by one block at a time, as decoding tells it; `open` of them by turns. */
+function oneBlockEvents(blocks: number, chainBlocks: number, open: number): void {
+  const load = new Load()
+  const hashes = makeHashes(blocks)
+  const size = 2 * chainBlocks
+  for (let begin = 0; begin + open * size <= hashes.length; begin += open * size) {
+    for (let at = 0; at < size; at += 2) {
+      for (let chain = 0; chain < open; chain++) {
+        const from = begin + chain * size + at
+        const parent =
+          at === 0 ? null : ([hashes[from - 2] as number, hashes[from - 1] as number] as const)
+        load.store(chain % 8, parent, hashes.subarray(from, from + 2))
+      }
+    }
+  }
+  const { entries } = load.index.stats()
+  console.log(
+    `  one-block events, ${open} chains of ${chainBlocks} by turns: ${load.bytesPerEntry} B/entry | stored ${load.stored.per(entries)} | refused ${load.refused}`,
+  )
+}
+
+/** The numbers [first, first + count) in no order. */
+function shuffled(first: number, count: number, draw: () => number): Uint32Array {
+  const order = Uint32Array.from({ length: count }, (_, i) => first + i)
+  for (let i = count - 1; i > 0; i--) {
+    const j = Math.floor(draw() * (i + 1))
+    const kept = order[i] as number
+    order[i] = order[j] as number
+    order[j] = kept
+  }
+  return order
+}
+
+/** Removals of one block each, in no order, over everything that each worker has. */
+function randomRemoval(holders: number, about: number, chainBlocks: number): void {
+  const load = new Load()
+  const blocksEach = about - (about % chainBlocks)
+  const blocks = holders * blocksEach
+  const hashes = makeHashes(blocks)
+  const size = 2 * chainBlocks
+  for (let at = 0; at < hashes.length; at += size) {
+    load.store(Math.floor(at / 2 / blocksEach), null, hashes.subarray(at, at + size))
+  }
+  const order = shuffled(0, blocks, createDraw())
+  const events: KvEvent[] = Array.from({ length: BATCH }, () => {
+    return { kind: 'removed', hashes: new Uint32Array(2), tier: 'device' }
+  })
+  for (let begin = 0; begin < blocks; begin += BATCH) {
+    const batch = order.subarray(begin, begin + BATCH)
+    batch.forEach((block, i) => {
+      const event = events[i]
+      if (event?.kind !== 'removed') return
+      event.hashes.set(hashes.subarray(2 * block, 2 * block + 2))
+    })
+    load.removed.run(() => {
+      batch.forEach((block, i) => {
+        load.index.apply(Math.floor(block / blocksEach), events[i] as KvEvent)
+      })
+    })
+  }
+  console.log(
+    `  random removal, ${holders} workers of ${blocksEach} blocks in chains of ${chainBlocks}: stored ${load.stored.per(blocks)} | removed ${load.removed.per(blocks)}, the clock asked once for ${BATCH} | left ${load.index.stats().entries} entries, ${load.bytesPerEntry}`,
+  )
+}
+
+/** As `randomRemoval`, but events come as a worker sends them: several of one worker in a batch. */
+function batchedRemoval(holders: number, about: number, chainBlocks: number): void {
+  const load = new Load()
+  const blocksEach = about - (about % chainBlocks)
+  const hashes = makeHashes(holders * blocksEach)
+  const size = 2 * chainBlocks
+  for (let at = 0; at < hashes.length; at += size) {
+    load.store(Math.floor(at / 2 / blocksEach), null, hashes.subarray(at, at + size))
+  }
+  const draw = createDraw()
+  const orders = Array.from({ length: holders }, (_, holder) =>
+    shuffled(holder * blocksEach, blocksEach, draw),
+  )
+  for (let begin = 0; begin < blocksEach; begin += BATCH) {
+    for (const [holder, order] of orders.entries()) {
+      const events = Array.from(order.subarray(begin, begin + BATCH), (block): KvEvent => {
+        return { kind: 'removed', hashes: hashes.slice(2 * block, 2 * block + 2), tier: 'device' }
+      })
+      load.removed.run(() => {
+        load.index.applyAll(holder, events)
+      })
+    }
+  }
+  console.log(
+    `  the same in batches of ${BATCH} events of one worker: removed ${load.removed.per(holders * blocksEach)} | left ${load.index.stats().entries} entries`,
+  )
+}
+
+/** One prefix, held by everybody, with a block of its own for each; then everybody leaves. */
+function manyHolders(holders: number, prefixBlocks: number): void {
+  const load = new Load()
+  const prefix = makeHashes(prefixBlocks)
+  const own = makeHashes(holders + 1, 1 << 30)
+  const last = [prefix[2 * prefixBlocks - 2] as number, prefix[2 * prefixBlocks - 1] as number]
+  for (let holder = 0; holder < holders; holder++) {
+    load.store(holder, null, prefix)
+    load.store(holder, last as [number, number], own.subarray(2 * holder + 2, 2 * holder + 4))
+  }
+  const full = load.bytesPerEntry
+  const matches = new PrefixMatches(holders)
+  load.found.run(() => load.index.find(prefix, matches))
+  for (let holder = 0; holder < holders; holder++) {
+    load.removed.run(() => load.index.removeHolder(holder))
+  }
+  console.log(
+    `  ${holders} holders of ${prefixBlocks} blocks: ${full} B/entry | store ${load.stored.per(2 * holders)} | find ${load.found.longestMs.toFixed(2)} ms | removeHolder ${load.removed.per(holders)} | then ${load.bytesPerEntry}`,
+  )
+}
+
+const LOADS: Readonly<Record<string, () => void>> = {
+  short: () => {
+    for (const chainBlocks of [1, 2, 3, 5, 7, 8, 12, 16, 24, 32, 33, 48, 65, 100]) {
+      shortChains(840_000, chainBlocks, 8)
+    }
+  },
+  one: () => {
+    oneBlockEvents(800_000, 100, 1)
+    oneBlockEvents(800_000, 100, 400)
+  },
+  random: () => {
+    for (const chainBlocks of [7, 100]) {
+      for (const blocksEach of [4_700, 31_000, 250_000]) {
+        randomRemoval(8, blocksEach, chainBlocks)
+        batchedRemoval(8, blocksEach, chainBlocks)
+      }
+    }
+  },
+  holders: () => {
+    manyHolders(100_000, 4)
+    manyHolders(100_000, 100)
+    manyHolders(1_000_000, 4)
+    manyHolders(1_000_000, 100)
+  },
+}
+
+/** Plays the loads of these names, or all. */
+export function measureLoads(names: string): void {
+  const chosen = names === 'all' ? Object.keys(LOADS) : names.split(',')
+  for (const name of chosen) {
+    const load = LOADS[name]
+    if (load === undefined) throw new Error(`--loads: expected ${Object.keys(LOADS).join(', ')}`)
+    console.log(name)
+    load()
+  }
+}

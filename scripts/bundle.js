@@ -1,0 +1,104 @@
+/**
+ * Bundles what is run: `dist/bin/baton.js` and the threads that it starts (`*-thread-main.ts`).
+ *
+ * The console becomes one HTML file, `dist/bin/console.html`, with its script and style inside.
+ *
+ * The library under `dist/` stays file by file, with types. A command that loads its 800 modules one by one takes most of a second
+ * to say `--help`; in the bundle a command is a few files. Optional packages stay outside: they are native, or used by few.
+ */
+import { createHash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { rolldown } from 'rolldown'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const ENTRY = join(ROOT, 'dist/bin/baton.js')
+const CONSOLE = join(ROOT, 'src/console')
+const CONSOLE_BYTES_MAX = 150_000
+
+function sources(folder = join(ROOT, 'src')) {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return sources(path)
+    return entry.name.endsWith('.ts') && !entry.name.endsWith('.test.ts') ? [path] : []
+  })
+}
+
+/** True when a source, a setting of the build or the list of packages is newer than the bundle. */
+export function isBundleStale() {
+  if (!existsSync(ENTRY)) return true
+  const builtMs = statSync(ENTRY).mtimeMs
+  const inputs = [
+    ...sources(),
+    join(CONSOLE, 'page.html'),
+    join(CONSOLE, 'style.css'),
+    join(ROOT, 'package.json'),
+    fileURLToPath(import.meta.url),
+  ]
+  return inputs.some((path) => statSync(path).mtimeMs > builtMs)
+}
+
+export async function bundle() {
+  const { optionalDependencies, peerDependencies } = JSON.parse(
+    readFileSync(join(ROOT, 'package.json'), 'utf8'),
+  )
+  const threads = sources().filter((path) => path.endsWith('-thread-main.ts'))
+  const build = await rolldown({
+    cwd: ROOT,
+    input: {
+      baton: 'src/cli/main.ts',
+      ...Object.fromEntries(threads.map((path) => [basename(path, '.ts'), path])),
+    },
+    platform: 'node',
+    external: Object.keys({ ...optionalDependencies, ...peerDependencies }),
+    preserveEntrySignatures: false,
+    treeshake: { moduleSideEffects: false },
+  })
+  // Flat: a thread's file lies beside whatever file starts it.
+  await build.write({
+    dir: join(ROOT, 'dist/bin'),
+    format: 'esm',
+    sourcemap: true,
+    // The sources are in the repository; a map without them still gives readable stacks.
+    sourcemapExcludeSources: true,
+    cleanDir: true,
+    chunkFileNames: '[name]-[hash].js',
+  })
+  await build.close()
+  await bundleConsole()
+}
+
+/** The page may run its own script and style, and load from its own server only: a policy by their hashes says so. */
+async function bundleConsole() {
+  const build = await rolldown({ cwd: ROOT, input: 'src/console/main.ts', platform: 'browser' })
+  const { output } = await build.generate({ format: 'iife', minify: true })
+  await build.close()
+  const script = output[0].code.trim().replaceAll('</script', '<\\/script')
+  const style = readFileSync(join(CONSOLE, 'style.css'), 'utf8').trim()
+  const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+  // Styles set on an element by its attribute: the dots of the picture.
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hash(script)}`,
+    `style-src-elem ${hash(style)}`,
+    "style-src-attr 'unsafe-inline'",
+    "connect-src 'self'",
+    'img-src data:',
+    "base-uri 'none'",
+    "form-action 'self'",
+  ].join('; ')
+  const page = readFileSync(join(CONSOLE, 'page.html'), 'utf8')
+    .replace(
+      '<!-- policy -->',
+      () => `<meta http-equiv="Content-Security-Policy" content="${policy}">`,
+    )
+    .replace('<!-- style -->', () => `<style>${style}</style>`)
+    .replace('<!-- script -->', () => `<script>${script}</script>`)
+  if (page.length > CONSOLE_BYTES_MAX) {
+    throw new Error(`the console has ${page.length} bytes, more than ${CONSOLE_BYTES_MAX}`)
+  }
+  writeFileSync(join(ROOT, 'dist/bin/console.html'), page)
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await bundle()

@@ -1,0 +1,70 @@
+/**
+ * `npm test`: builds, then runs the tests beside the other checks, one of which runs at a time. Arguments go to vitest.
+ *
+ * The checks are the scripts of package.json, started without a shell, so that this works wherever Node does. Tests wait
+ * for processes and sockets a good part of their time, which is when the checks have a core. Each output is printed as
+ * a whole, in the same order every time; all of them run even when one has failed.
+ */
+import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const BESIDE = ['typecheck', 'tidy', 'lint', 'format:check']
+/** Programs that are not named like their package. */
+const PACKAGE_OF = { tsc: 'typescript' }
+
+const require = createRequire(import.meta.url)
+const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+
+/** The script that a package installs under that name. */
+function programPath(name) {
+  const manifestPath = join(ROOT, 'node_modules', PACKAGE_OF[name] ?? name, 'package.json')
+  const { bin } = require(manifestPath)
+  return join(dirname(manifestPath), typeof bin === 'string' ? bin : bin[name])
+}
+
+function start(command, stdio) {
+  const [program, ...args] = command
+  return spawn(process.execPath, [programPath(program), ...args], { cwd: ROOT, stdio })
+}
+
+function ended(child) {
+  return new Promise((resolve) => {
+    child.once('error', () => resolve(false))
+    child.once('close', (code) => resolve(code === 0))
+  })
+}
+
+/** Resolves with what it printed and whether it succeeded. */
+async function runQuietly(name) {
+  const child = start(scripts[name].split(' '), ['ignore', 'pipe', 'pipe'])
+  const pieces = []
+  child.stdout.on('data', (piece) => pieces.push(piece))
+  child.stderr.on('data', (piece) => pieces.push(piece))
+  const isGood = await ended(child)
+  return { name, isGood, printed: Buffer.concat(pieces).toString() }
+}
+
+async function runBeside() {
+  const results = []
+  for (const name of BESIDE) results.push(await runQuietly(name))
+  return results
+}
+
+async function main() {
+  // Tests of the package want it built.
+  if (!(await ended(start(['tsc', '-b'], 'inherit')))) return false
+  const tests = ended(start(['vitest', 'run', ...process.argv.slice(2)], 'inherit'))
+  const beside = runBeside()
+  const results = [{ name: 'tests', isGood: await tests, printed: '' }, ...(await beside)]
+  for (const { name, isGood, printed } of results) {
+    console.log(`${isGood ? 'passed' : 'FAILED'}: ${name}`)
+    if (!isGood && printed !== '') console.log(printed)
+  }
+  return results.every(({ isGood }) => isGood)
+}
+
+process.exitCode = (await main()) ? 0 : 1

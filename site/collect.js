@@ -1,0 +1,120 @@
+/**
+ * Puts the pages of the site together in `.pages`: docs/ and the pages of the root as they are, and the API reference, which
+ * TypeDoc makes from the docstrings of the package's doors.
+ *
+ * Links between pages stay as they are in the repository; what a page links to and is no page (a source, a folder) becomes a link
+ * into the repository, so that the build can refuse every other dead link.
+ */
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join, normalize, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Application } from 'typedoc'
+
+const SITE = fileURLToPath(new URL('.', import.meta.url))
+const ROOT = join(SITE, '..')
+const PAGES = join(SITE, '.pages')
+const ROOT_PAGES = [
+  'README.md',
+  'ARCHITECTURE.md',
+  'CONTRIBUTING.md',
+  'CHANGELOG.md',
+  'SECURITY.md',
+]
+/** Where sources are read; a fork sets its own. */
+const REPOSITORY = process.env['BATON_REPOSITORY_URL'] ?? ''
+const DOORS = {
+  embedding: 'src/index.ts',
+  engine: 'src/engine-door.ts',
+  router: 'src/router/index.ts',
+  wire: 'src/wire/index.ts',
+  simulation: 'src/sim/index.ts',
+  testing: 'src/testing/index.ts',
+}
+
+function pagesOf(folder) {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isDirectory()) return pagesOf(path)
+    return [path]
+  })
+}
+
+const isFile = (path) => existsSync(path) && statSync(path).isFile()
+
+function withoutForeignLinks(path, text) {
+  const folder = dirname(path)
+  return text.replace(
+    /(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)]*)?\)/g,
+    (whole, image, label, target, anchor = '') => {
+      if (/^[a-z]+:/.test(target)) return whole
+      const inRoot = normalize(join(folder, target))
+      const isPage = inRoot.startsWith('docs/') || ROOT_PAGES.includes(inRoot)
+      if (isPage && isFile(join(ROOT, inRoot))) {
+        const there = relative(folder, inRoot).replace(/README\.md$/, 'index.md')
+        return `${image}[${label}](${there.startsWith('.') ? there : `./${there}`}${anchor})`
+      }
+      return REPOSITORY === ''
+        ? `\`${label.replaceAll('`', '')}\``
+        : `[${label}](${REPOSITORY}/${inRoot}${anchor})`
+    },
+  )
+}
+
+/** Words in angle brackets are placeholders, not elements; code is left as it is. */
+function withoutElements(text) {
+  return text
+    .split(/(```[\s\S]*?```|`[^`\n]*`)/)
+    .map((part, i) =>
+      i % 2 === 1
+        ? part
+        : part.replace(/<(?!br>|kbd>|\/)/g, '&lt;').replaceAll('{{', '&#123;&#123;'),
+    )
+    .join('')
+}
+
+function copyPages() {
+  rmSync(PAGES, { recursive: true, force: true })
+  for (const path of [...ROOT_PAGES, ...pagesOf('docs')]) {
+    const target = join(PAGES, path === 'README.md' ? 'index.md' : path)
+    mkdirSync(dirname(target), { recursive: true })
+    if (!path.endsWith('.md')) cpSync(join(ROOT, path), target)
+    else
+      writeFileSync(
+        target,
+        withoutElements(withoutForeignLinks(path, readFileSync(join(ROOT, path), 'utf8'))),
+      )
+  }
+}
+
+async function writeApi() {
+  const app = await Application.bootstrapWithPlugins({
+    entryPoints: Object.values(DOORS).map((path) => join(ROOT, path)),
+    tsconfig: join(SITE, 'tsconfig.json'),
+    plugin: ['typedoc-plugin-markdown'],
+    out: join(PAGES, 'api'),
+    entryFileName: 'index',
+    readme: 'none',
+    name: 'API reference',
+    disableSources: true,
+    excludePrivate: true,
+    excludeInternal: true,
+    hideBreadcrumbs: true,
+    skipErrorChecking: true,
+    logLevel: 'Error',
+  })
+  const project = await app.convert()
+  if (project === undefined) throw new Error('the API reference could not be made')
+  await app.generateOutputs(project)
+}
+
+copyPages()
+await writeApi()

@@ -1,0 +1,160 @@
+/**
+ * Messages and tools of a chat, checked, with text parts made one text. Templates want plain strings.
+ */
+import { z } from 'zod'
+import { BatonError, isRecord } from '../../base/index.ts'
+
+const TOOLS_MAX = 1536
+const FUNCTION_NAME_MAX = 96
+
+const part = z.looseObject({ type: z.string() })
+const content = z.union([z.string(), z.array(part)], 'must be a text, or text parts').nullish()
+
+const toolCall = z.looseObject({
+  id: z.string().optional(),
+  type: z.literal('function').optional(),
+  function: z.looseObject({
+    name: z.string().min(1).max(FUNCTION_NAME_MAX),
+    arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).optional(),
+  }),
+})
+
+export const messageSchema = z.looseObject({
+  role: z.enum(['system', 'developer', 'user', 'assistant', 'tool', 'function']),
+  content,
+  name: z.string().nullish(),
+  tool_calls: z.array(toolCall).nullish(),
+  tool_call_id: z.string().nullish(),
+  reasoning_content: z.string().nullish(),
+})
+
+const toolSchema = z.looseObject({
+  type: z.literal('function'),
+  function: z.looseObject({
+    name: z.string().min(1).max(FUNCTION_NAME_MAX),
+    description: z.string().nullish(),
+    parameters: z.record(z.string(), z.unknown()).nullish(),
+    strict: z.boolean().nullish(),
+  }),
+})
+
+export const toolsSchema = z.array(toolSchema).max(TOOLS_MAX)
+
+export const toolChoiceSchema = z.union(
+  [
+    z.enum(['none', 'auto', 'required']),
+    z.looseObject({
+      type: z.literal('function'),
+      function: z.looseObject({ name: z.string().min(1) }),
+    }),
+    z.looseObject({
+      type: z.literal('allowed_tools'),
+      allowed_tools: z.looseObject({
+        mode: z.enum(['auto', 'required']),
+        tools: z
+          .array(z.looseObject({ function: z.looseObject({ name: z.string().min(1) }) }))
+          .min(1),
+      }),
+    }),
+  ],
+  'must be "none", "auto", "required", a function by name, or allowed tools',
+)
+
+interface ToolCallMessage {
+  readonly id?: string
+  readonly type: 'function'
+  readonly function: { readonly name: string; readonly arguments: unknown }
+}
+
+export interface ChatMessage {
+  readonly role: string
+  readonly content: string
+  readonly name?: string
+  readonly tool_calls?: readonly ToolCallMessage[]
+  readonly tool_call_id?: string
+  readonly reasoning_content?: string
+}
+
+export interface ChatTool {
+  readonly type: 'function'
+  readonly function: {
+    readonly name: string
+    readonly description?: string
+    readonly parameters?: Readonly<Record<string, unknown>>
+  }
+}
+
+export function chatMessage(message: z.infer<typeof messageSchema>, index: number): ChatMessage {
+  const { name, tool_call_id, reasoning_content } = message
+  const calls = message.tool_calls?.map(toolCallMessage)
+  return {
+    role: message.role,
+    content: plainContent(message, `messages[${index}].content`),
+    ...(name == null ? {} : { name }),
+    ...(calls === undefined || calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(tool_call_id == null ? {} : { tool_call_id }),
+    ...(reasoning_content == null ? {} : { reasoning_content }),
+  }
+}
+
+/** Templates print arguments as JSON, so text that holds an object becomes that object. */
+function toolCallMessage(call: z.infer<typeof toolCall>): ToolCallMessage {
+  const { name, arguments: given } = call.function
+  return {
+    ...(call.id === undefined ? {} : { id: call.id }),
+    type: 'function',
+    function: { name, arguments: argumentsObject(given ?? {}) },
+  }
+}
+
+function argumentsObject(given: string | Record<string, unknown>): unknown {
+  if (typeof given !== 'string') return given
+  try {
+    const value: unknown = JSON.parse(given)
+    return isRecord(value) ? value : given
+  } catch {
+    return given
+  }
+}
+
+export function chatTool(tool: z.infer<typeof toolSchema>): ChatTool {
+  const { name, description, parameters } = tool.function
+  return {
+    type: 'function',
+    function: {
+      name,
+      ...(description == null ? {} : { description }),
+      ...(parameters == null ? {} : { parameters }),
+    },
+  }
+}
+
+/** Who says nothing at all has forgotten something; an assistant may have called tools only, a tool have no result. */
+const SPEAKERS: readonly string[] = ['system', 'developer', 'user']
+
+function plainContent(message: z.infer<typeof messageSchema>, path: string): string {
+  const { content: value, role } = message
+  if (value == null) {
+    if (!SPEAKERS.includes(role)) return ''
+    throw new BatonError('request.invalid_argument', `\`${path}\`: is missing`, {
+      data: { param: path },
+    })
+  }
+  if (typeof value === 'string') return value
+  return value
+    .map((entry, index) => {
+      if (
+        (entry.type === 'text' || entry.type === 'input_text') &&
+        typeof entry['text'] === 'string'
+      ) {
+        return entry['text']
+      }
+      if (entry.type === 'refusal' && typeof entry['refusal'] === 'string') return entry['refusal']
+      throw new BatonError(
+        'request.unsupported_parameter',
+        `\`${path}[${index}]\`: content of type "${entry.type}" is not supported, only text is`,
+        { data: { param: `${path}[${index}]` } },
+      )
+    })
+    .join('\n')
+}

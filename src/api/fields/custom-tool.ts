@@ -1,0 +1,86 @@
+/**
+ * Custom tools of the Responses API: their input is one text and no JSON. To the model such a tool is a function with one parameter,
+ * `input`; here is what that function looks like, and how its arguments become a text again.
+ */
+import { z } from 'zod'
+
+export const customToolSchema = z.looseObject({
+  type: z.literal('custom'),
+  name: z.string().min(1),
+  description: z.string().nullish(),
+  format: z
+    .discriminatedUnion('type', [
+      z.looseObject({ type: z.literal('text') }),
+      z.looseObject({
+        type: z.literal('grammar'),
+        syntax: z.enum(['lark', 'regex']),
+        definition: z.string().min(1),
+      }),
+    ])
+    .nullish(),
+})
+
+type CustomTool = z.infer<typeof customToolSchema>
+
+export function customToolFunction(tool: CustomTool): Record<string, unknown> {
+  return {
+    name: tool.name,
+    description: tool.description,
+    parameters: {
+      type: 'object',
+      properties: { input: { type: 'string', ...formOf(tool.format) } },
+      required: ['input'],
+      additionalProperties: false,
+    },
+  }
+}
+
+/** A Lark grammar is shown to the model; no grammar here holds it, so a held call says that it was left out. */
+function formOf(format: CustomTool['format']): Record<string, unknown> {
+  if (format?.type !== 'grammar') return {}
+  return format.syntax === 'regex' ? { pattern: format.definition } : { lark: format.definition }
+}
+
+const BEGIN = /^\s*\{\s*"input"\s*:\s*"/
+const WHOLE_UNITS = /(?:[^"\\]|\\u[0-9a-fA-F]{4}|\\[^u])*/y
+
+/** The text in `{"input":"…"}` while that is being written. */
+export class CustomToolInput {
+  #json = ''
+  #at = -1
+  /** All of it so far. */
+  text = ''
+
+  /** The further text that these further arguments say. */
+  push(json: string): string {
+    this.#json += json
+    if (this.#at < 0) this.#at = BEGIN.exec(this.#json)?.[0].length ?? -1
+    if (this.#at < 0) return ''
+    WHOLE_UNITS.lastIndex = this.#at
+    const piece = WHOLE_UNITS.exec(this.#json)?.[0] ?? ''
+    // Half of a pair waits for its other half.
+    const whole = piece.replace(/\\u[dD][89abAB][0-9a-fA-F]{2}$|[\ud800-\udbff]$/, '')
+    const text = decoded(whole)
+    if (text === null) return ''
+    this.#at += whole.length
+    this.text += text
+    return text
+  }
+
+  /** Arguments of another form are given as they are. */
+  end(): string {
+    if (this.#at >= 0) return ''
+    this.text = this.#json
+    return this.#json
+  }
+}
+
+function decoded(escaped: string): string | null {
+  try {
+    return JSON.parse(
+      `"${escaped.replaceAll('\n', '\\n').replaceAll('\r', '\\r').replaceAll('\t', '\\t')}"`,
+    ) as string
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,239 @@
+/**
+ * The fields that chat and completions have in common: their schema, with every bound, and what they become.
+ */
+import { z } from 'zod'
+import { BatonError } from '../../base/index.ts'
+import type { OutputOptions, Sampling, StopConditions } from '../../request/index.ts'
+import { guidedFields, guidedOf } from './guided-fields.ts'
+import { nvextSchema } from './nvext.ts'
+import type { NvExt } from './nvext.ts'
+import { given } from './plain-fields.ts'
+
+export const CHOICES_MAX = 128
+const STOPS_MAX = 32
+const PROMPT_LOGPROBS_MAX = 20
+const MAX_U32 = 0xffffffff
+
+const tokenId = z.int().min(0).max(MAX_U32)
+const stop = z.union(
+  [z.string().min(1), z.array(z.string().min(1)).max(STOPS_MAX), z.array(tokenId).max(STOPS_MAX)],
+  `must be a text, or up to ${STOPS_MAX} texts or token ids`,
+)
+
+export const generationFields = {
+  model: z
+    .string()
+    .refine((name) => name.trim() !== '', 'must not be blank')
+    .optional(),
+  stream: z.boolean().optional(),
+  stream_options: z
+    .strictObject({
+      include_usage: z.boolean().optional(),
+      continuous_usage_stats: z.boolean().optional(),
+      include_obfuscation: z.boolean().optional(),
+    })
+    .optional(),
+  n: z.int().min(1).max(CHOICES_MAX).optional(),
+  temperature: z.number().min(0).max(2).optional(),
+  top_p: z.number().min(0).max(1).optional(),
+  top_k: z.int().min(-1).max(MAX_U32).optional(),
+  min_p: z.number().min(0).max(1).optional(),
+  seed: z.int().optional(),
+  frequency_penalty: z.number().min(-2).max(2).optional(),
+  presence_penalty: z.number().min(-2).max(2).optional(),
+  repetition_penalty: z.number().gt(0).max(2).optional(),
+  logit_bias: z
+    .record(
+      z.string().regex(/^[0-9]{1,10}$/, 'keys must be token ids'),
+      z.number().min(-100).max(100),
+    )
+    .optional(),
+  max_tokens: z.int().min(0).max(MAX_U32).optional(),
+  min_tokens: z.int().min(0).max(MAX_U32).optional(),
+  ignore_eos: z.boolean().optional(),
+  stop: stop.optional(),
+  stop_token_ids: z.array(tokenId).max(STOPS_MAX).optional(),
+  include_stop_str_in_output: z.boolean().optional(),
+  skip_special_tokens: z.boolean().optional(),
+  return_tokens_as_token_ids: z.boolean().optional(),
+  /** vLLM's name: log-probabilities of the prompt's tokens, with so many rivals each. */
+  prompt_logprobs: z.int().min(0).max(PROMPT_LOGPROBS_MAX).optional(),
+  cache_salt: z.string().optional(),
+  user: z
+    .string()
+    .refine((name) => name.trim() !== '', 'must not be blank')
+    .optional(),
+  /** Told for the provider's books; they change no result here. */
+  metadata: z.record(z.string(), z.unknown()).optional(),
+  store: z.boolean().optional(),
+  service_tier: z.string().optional(),
+  safety_identifier: z.string().optional(),
+  prompt_cache_key: z.string().optional(),
+  prompt_cache_retention: z.string().optional(),
+  nvext: nvextSchema.optional(),
+  ...guidedFields,
+} as const
+
+const generationObject = z.object(generationFields)
+type GenerationFields = z.infer<typeof generationObject>
+
+/** What every generating call says, in the words of room `request`. */
+export interface GenerationOptions {
+  /** Undefined: the only model that is served. */
+  readonly model?: string
+  readonly stream: boolean
+  readonly includeUsage: boolean
+  readonly continuousUsage: boolean
+  readonly choiceCount: number
+  readonly sampling: Sampling
+  readonly stop: StopConditions
+  readonly output: OutputOptions
+  /** Logprob tokens are shown as `token_id:<id>`. */
+  readonly tokensAsIds: boolean
+  /** The reply shows the ids of its tokens. */
+  readonly keepsTokenIds?: boolean
+  /** So many of a prompt's choices are shown: those whose tokens were the likeliest. Absent: all. */
+  readonly bestOf?: number
+  /** The engine is asked for them, the client is not shown them. */
+  readonly hidesLogprobs?: boolean
+  /** The reply has a list of them beside the text. */
+  readonly showsPromptLogprobs?: boolean
+  readonly nvext: NvExt
+}
+
+/** Fields of a KV hand-over that a client could forge. They are taken out before anything is read. */
+const TRANSFER_FIELDS = [
+  'kv_transfer_params',
+  'disaggregated_params',
+  'bootstrap_host',
+  'bootstrap_port',
+  'bootstrap_room',
+  'bootstrap_info',
+  'prefill_result',
+]
+
+export function stripTransferFields(body: Record<string, unknown>): Record<string, unknown> {
+  for (const name of TRANSFER_FIELDS) delete body[name]
+  return body
+}
+
+/** Defaults of other servers that their clients send; any other value of these is refused by name. */
+const NO_OPS: Readonly<Record<string, unknown>> = {
+  detokenize: true,
+  use_beam_search: false,
+  priority: 0,
+}
+
+export function stripNoOps(
+  body: Record<string, unknown>,
+  more: Readonly<Record<string, unknown>> = {},
+): Record<string, unknown> {
+  for (const [name, value] of [...Object.entries(NO_OPS), ...Object.entries(more)]) {
+    if (body[name] === value) delete body[name]
+  }
+  return body
+}
+
+export function generationOptions(
+  fields: GenerationFields,
+  own: { readonly maxTokens: number | undefined; readonly output: OutputOptions },
+): GenerationOptions {
+  const nvext = nvextWithSalt(fields)
+  refuseContradictions(fields, own.maxTokens)
+  const temperature = nvext.greed_sampling === true ? 0 : fields.temperature
+  return {
+    ...given({ model: fields.model }),
+    stream: fields.stream ?? false,
+    includeUsage: fields.stream_options?.include_usage ?? false,
+    continuousUsage: fields.stream_options?.continuous_usage_stats ?? false,
+    choiceCount: fields.n ?? 1,
+    sampling: given({
+      temperature,
+      topP: fields.top_p,
+      topK: fields.top_k === 0 ? -1 : fields.top_k,
+      minP: fields.min_p,
+      seed: fields.seed,
+      presencePenalty: fields.presence_penalty,
+      frequencyPenalty: fields.frequency_penalty,
+      repetitionPenalty: fields.repetition_penalty,
+      logitBias: fields.logit_bias as Record<number, number> | undefined,
+      guided: guidedOf(fields),
+    }),
+    stop: stopConditions(fields, own.maxTokens, nvext),
+    output: {
+      ...given({
+        promptLogprobs: fields.prompt_logprobs,
+        skipSpecialTokens: fields.skip_special_tokens,
+      }),
+      ...own.output,
+    },
+    tokensAsIds: fields.return_tokens_as_token_ids ?? false,
+    nvext,
+  }
+}
+
+function stopConditions(
+  fields: GenerationFields,
+  maxTokens: number | undefined,
+  nvext: NvExt,
+): StopConditions {
+  const given_ = typeof fields.stop === 'string' ? [fields.stop] : (fields.stop ?? [])
+  const texts = given_.filter((entry) => typeof entry === 'string')
+  const ids = given_.filter((entry) => typeof entry === 'number')
+  const stopTokenIds = [...(fields.stop_token_ids ?? []), ...ids]
+  return given({
+    maxTokens,
+    minTokens: fields.min_tokens,
+    stop: texts.length > 0 ? texts : undefined,
+    stopTokenIds: stopTokenIds.length > 0 ? stopTokenIds : undefined,
+    ignoreEos: fields.ignore_eos,
+    includeStopInOutput: fields.include_stop_str_in_output,
+    maxThinkingTokens: nvext.max_thinking_tokens,
+  })
+}
+
+function nvextWithSalt(fields: GenerationFields): NvExt {
+  const nvext = fields.nvext ?? {}
+  const own = nvext.cache_salt
+  if ((own !== undefined && own !== '') || fields.cache_salt === undefined) return nvext
+  return { ...nvext, cache_salt: fields.cache_salt }
+}
+
+function refuseContradictions(fields: GenerationFields, maxTokens: number | undefined): void {
+  const { min_tokens: minTokens } = fields
+  if (minTokens !== undefined && maxTokens !== undefined && minTokens > maxTokens) {
+    throw invalid(
+      'min_tokens',
+      `${minTokens} is more than the ${maxTokens} that are allowed at most`,
+    )
+  }
+  if (fields.stream !== true && fields.stream_options !== undefined) {
+    throw invalid('stream_options', 'is only allowed when `stream` is true')
+  }
+  const choices = fields.n ?? 1
+  if (choices > 1 && (fields.temperature === 0 || fields.nvext?.greed_sampling === true)) {
+    throw invalid('n', 'more than one choice of a greedy request would be the same text again')
+  }
+  if (choices > 1 && fields.nvext?.extra_fields?.includes('completion_token_ids') === true) {
+    throw invalid('nvext.extra_fields', '`completion_token_ids` needs exactly one choice')
+  }
+  if (fields.nvext?.extra_fields?.includes('prompt_logprobs') === true) {
+    throw unsupported('nvext.extra_fields: prompt_logprobs', 'is the field `prompt_logprobs` here')
+  }
+  if (fields.prompt_logprobs !== undefined && fields.stream === true) {
+    throw invalid('prompt_logprobs', 'needs a reply that is not streamed')
+  }
+  if (fields.stream_options?.include_obfuscation === true) {
+    throw unsupported('stream_options.include_obfuscation')
+  }
+}
+
+export function invalid(param: string, what: string): BatonError {
+  return new BatonError('request.invalid_argument', `\`${param}\`: ${what}`, { data: { param } })
+}
+
+export function unsupported(param: string, why = 'is not supported by this server'): BatonError {
+  return new BatonError('request.unsupported_parameter', `\`${param}\` ${why}`, {
+    data: { param },
+  })
+}

@@ -1,0 +1,142 @@
+/**
+ * Fields that fix the shape of the output (`response_format`, `guided_*`): schema, and what the engine is notified.
+ */
+import { z } from 'zod'
+import { BatonError, isRecord } from '../../base/index.ts'
+import type { GuidedDecoding } from '../../request/index.ts'
+
+const GRAMMAR_NESTING_MAX = 500
+
+const responseFormat = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text') }),
+  z.strictObject({ type: z.literal('json_object') }),
+  z.strictObject({
+    type: z.literal('json_schema'),
+    json_schema: z.strictObject({
+      name: z.string().min(1),
+      description: z.string().optional(),
+      strict: z.boolean().nullish(),
+      schema: z.union(
+        [z.record(z.string(), z.unknown()), z.literal(true)],
+        'must be a schema, and not `false`',
+      ),
+    }),
+  }),
+])
+
+export const guidedFields = {
+  response_format: responseFormat.optional(),
+  guided_json: z.union([z.string().min(1), z.record(z.string(), z.unknown())]).optional(),
+  guided_regex: z.string().min(1).optional(),
+  guided_choice: z.array(z.string().min(1)).min(1).optional(),
+  guided_grammar: z.string().min(1).optional(),
+  /** vLLM's newer form of the four fields above. */
+  structured_outputs: z
+    .strictObject({
+      json: z.union([z.string().min(1), z.record(z.string(), z.unknown())]).nullish(),
+      regex: z.string().min(1).nullish(),
+      choice: z.array(z.string().min(1)).min(1).nullish(),
+      grammar: z.string().min(1).nullish(),
+      json_object: z.boolean().nullish(),
+    })
+    .optional(),
+} as const
+
+const guidedObject = z.object(guidedFields)
+type GuidedFields = z.infer<typeof guidedObject>
+
+export function guidedOf(fields: GuidedFields): GuidedDecoding | undefined {
+  const asked = [
+    formatOf(fields.response_format),
+    jsonSchemaOf(fields.guided_json),
+    fields.guided_regex === undefined
+      ? undefined
+      : ({ kind: 'regex', pattern: fields.guided_regex, field: 'guided_regex' } as const),
+    fields.guided_choice === undefined
+      ? undefined
+      : ({ kind: 'choice', choices: fields.guided_choice, field: 'guided_choice' } as const),
+    grammarOf(fields.guided_grammar),
+    ...structuredOf(fields.structured_outputs),
+  ].filter((entry) => entry !== undefined)
+  if (asked.length > 1) {
+    throw refused(
+      'response_format',
+      'only one of response_format, structured_outputs and guided_json, guided_regex, guided_choice, guided_grammar may be given',
+    )
+  }
+  return asked[0]
+}
+
+function structuredOf(
+  asked: GuidedFields['structured_outputs'],
+): readonly (GuidedDecoding | undefined)[] {
+  if (asked === undefined) return []
+  const { json, regex, choice, grammar, json_object: isJson } = asked
+  const named = (entry: GuidedDecoding | undefined): GuidedDecoding | undefined =>
+    entry === undefined ? undefined : { ...entry, field: 'structured_outputs' }
+  return [
+    named(jsonSchemaOf(json ?? undefined)),
+    regex == null ? undefined : { kind: 'regex', pattern: regex, field: 'structured_outputs' },
+    choice == null ? undefined : { kind: 'choice', choices: choice, field: 'structured_outputs' },
+    named(grammarOf(grammar ?? undefined)),
+    isJson === true ? { kind: 'json', field: 'structured_outputs' } : undefined,
+  ]
+}
+
+function formatOf(format: GuidedFields['response_format']): GuidedDecoding | undefined {
+  switch (format?.type) {
+    case undefined:
+    case 'text':
+      return undefined
+    case 'json_object':
+      return { kind: 'json', field: 'response_format' }
+    case 'json_schema':
+      return relaxedUnless(
+        format.json_schema.strict,
+        schemaOrJson(format.json_schema.schema, 'response_format'),
+      )
+  }
+}
+
+function jsonSchemaOf(value: GuidedFields['guided_json']): GuidedDecoding | undefined {
+  if (value === undefined) return undefined
+  if (typeof value !== 'string') return schemaOrJson(value, 'guided_json')
+  try {
+    const schema: unknown = JSON.parse(value)
+    if (isRecord(schema)) return schemaOrJson(schema, 'guided_json')
+  } catch (cause) {
+    throw refused('guided_json', 'is a text that is not JSON', cause)
+  }
+  throw refused('guided_json', 'must be a JSON schema object')
+}
+
+/** Only `strict: true` wants all of the schema or a refusal. */
+function relaxedUnless(strict: boolean | null | undefined, guided: GuidedDecoding): GuidedDecoding {
+  return strict === true || guided.kind !== 'json-schema' ? guided : { ...guided, isRelaxed: true }
+}
+
+/** The schema that allows everything is "any JSON". */
+function schemaOrJson(schema: unknown, field: string): GuidedDecoding {
+  if (schema === true) return { kind: 'json', field }
+  return { kind: 'json-schema', schema, field }
+}
+
+function grammarOf(gbnf: string | undefined): GuidedDecoding | undefined {
+  if (gbnf === undefined) return undefined
+  let depth = 0
+  for (const letter of gbnf) {
+    if (letter === '(') depth += 1
+    else if (letter === ')') depth -= 1
+    if (depth > GRAMMAR_NESTING_MAX) {
+      throw refused('guided_grammar', `is nested deeper than ${GRAMMAR_NESTING_MAX}`)
+    }
+  }
+  return { kind: 'grammar', gbnf, field: 'guided_grammar' }
+}
+
+function refused(param: string, what: string, cause?: unknown): BatonError {
+  return new BatonError('request.invalid_argument', `\`${param}\`: ${what}`, {
+    data: { param },
+    cause,
+  })
+}

@@ -1,0 +1,21 @@
+/**
+ * Objects without the keys that are not there. JSON's `null` means "not given" in this protocol, and the values of
+ * room `request` never carry `undefined`.
+ */
+type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
+
+/** The same fields without those that are undefined. */
+export function given<T extends object>(fields: T): Given<T> {
+  const out: Given<T> = {}
+  for (const key of Object.keys(fields) as (keyof T)[]) {
+    const value = fields[key]
+    if (value !== undefined) out[key] = value as Exclude<T[keyof T], undefined>
+  }
+  return out
+}
+
+/** The same object without the keys whose value is null; one level only. */
+export function withoutNulls(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  // Not by assignment: a key `__proto__` is one like others, and no prototype.
+  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
+}

@@ -1,0 +1,122 @@
+/**
+ * Headers that beat the body: routing targets, ranks, priorities, tenant and session. What cannot be read is ignored,
+ * and without a header `nvext` stays as the body said.
+ */
+import { parseWorkerId } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+import type { NvExt } from './nvext.ts'
+import { given } from './plain-fields.ts'
+
+export type Headers = Readonly<Record<string, string>>
+
+const RANK_UNSET = 0xffffffff
+
+/** Who is talking, over several requests. */
+export interface SessionIdentity {
+  readonly sessionId: string
+  readonly parentSessionId?: string
+  /** The client says that nothing follows. */
+  readonly isFinal?: boolean
+}
+
+/** First header that is there; the prefixed name comes first. */
+function first(headers: Headers, names: readonly string[]): string | undefined {
+  for (const name of names) {
+    const value = headers[name]?.trim()
+    if (value !== undefined && value !== '') return value
+  }
+  return undefined
+}
+
+function workerIdIn(headers: Headers, names: readonly string[]): WorkerId | undefined {
+  const text = first(headers, names)
+  return text === undefined ? undefined : (parseWorkerId(text) ?? undefined)
+}
+
+function integerIn(
+  headers: Headers,
+  names: readonly string[],
+  min: number,
+  max: number,
+): number | undefined {
+  const text = first(headers, names)
+  if (text === undefined || !/^[+-]?[0-9]{1,16}$/.test(text)) return undefined
+  const value = Number(text)
+  return value < min || value > max ? undefined : value
+}
+
+export function applyRoutingHeaders(nvext: NvExt, headers: Headers): NvExt {
+  const worker = workerIdIn(headers, ['x-dynamo-worker-instance-id', 'x-worker-instance-id'])
+  const prefill = workerIdIn(headers, ['x-dynamo-prefill-instance-id', 'x-prefill-instance-id'])
+  const rank = integerIn(
+    headers,
+    ['x-dynamo-dp-rank', 'x-dp-rank', 'x-data-parallel-rank'],
+    0,
+    RANK_UNSET,
+  )
+  const prefillRank = integerIn(
+    headers,
+    ['x-dynamo-prefill-dp-rank', 'x-prefill-dp-rank'],
+    0,
+    RANK_UNSET,
+  )
+  const priority = integerIn(headers, ['x-dynamo-request-priority'], -2147483648, 2147483647)
+  const strict = integerIn(headers, ['x-dynamo-request-strict-priority'], 0, RANK_UNSET)
+  const tenant = first(headers, ['x-tenant-id'])
+
+  const merged: NvExt = {
+    ...nvext,
+    ...given({
+      backend_instance_id: worker,
+      decode_worker_id: worker,
+      prefill_worker_id: prefill,
+      dp_rank: rank,
+      prefill_dp_rank: prefillRank,
+      cache_salt: tenant,
+    }),
+  }
+  if (priority !== undefined || strict !== undefined) {
+    merged.agent_hints = {
+      ...nvext.agent_hints,
+      ...given({ priority, strict_priority: strict }),
+    }
+  }
+  if (merged.dp_rank === RANK_UNSET) delete merged.dp_rank
+  if (merged.prefill_dp_rank === RANK_UNSET) delete merged.prefill_dp_rank
+  return merged
+}
+
+/** Our own headers first, then those of agents that are known: Claude Code, Codex, OpenCode. */
+export function sessionOf(headers: Headers): SessionIdentity | undefined {
+  const own = first(headers, ['x-dynamo-session-id'])
+  if (own !== undefined) {
+    const final = first(headers, ['x-dynamo-session-final'])?.toLowerCase()
+    return {
+      sessionId: own,
+      ...given({ parentSessionId: first(headers, ['x-dynamo-parent-session-id']) }),
+      ...(final === 'true' || final === '1' || final === 'yes' ? { isFinal: true } : {}),
+    }
+  }
+  const claude = first(headers, ['x-claude-code-session-id'])
+  if (claude !== undefined) {
+    const agent = first(headers, ['x-claude-code-agent-id'])
+    if (agent === undefined) return { sessionId: claude }
+    const parent = first(headers, ['x-claude-code-parent-agent-id']) ?? claude
+    return { sessionId: agent, parentSessionId: parent }
+  }
+  const codex = first(headers, ['session-id'])
+  if (codex !== undefined) return { sessionId: codex }
+  const open = first(headers, ['x-session-id'])
+  if (open === undefined) return undefined
+  return { sessionId: open, ...given({ parentSessionId: first(headers, ['x-parent-session-id']) }) }
+}
+
+/** W3C trace context, when it is well formed. */
+export function traceparentOf(headers: Headers): string | undefined {
+  const text = headers['traceparent']?.trim().toLowerCase()
+  if (text === undefined || !/^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}/.test(text)) {
+    return undefined
+  }
+  const isZero = /^..-0{32}-/.test(text) || /^..-.{32}-0{16}-/.test(text)
+  return isZero || text.startsWith('ff') ? undefined : text
+}

@@ -1,0 +1,61 @@
+/**
+ * A zod schema applied to a body, with refusals that name the field.
+ */
+import type { z } from 'zod'
+import { BatonError } from '../../base/index.ts'
+
+/** Every schema has a `parse`; this is all that is used of it. */
+export function checked<T>(schema: z.ZodType<T>, body: unknown): T {
+  const result = schema.safeParse(body)
+  if (result.success) return result.data
+  throw refusalOf(result.error.issues)
+}
+
+function refusalOf(issues: readonly z.core.$ZodIssue[]): BatonError {
+  const issue = deepest(issues)
+  if (issue === undefined) return new BatonError('request.invalid_argument', 'invalid request')
+  const path = pathText(issue.path)
+  if (issue.code === 'unrecognized_keys') {
+    const names = issue.keys.map((key) => (path === '' ? key : `${path}.${key}`))
+    return new BatonError(
+      'request.unsupported_parameter',
+      `unsupported parameter(s): ${names.map((name) => `\`${name}\``).join(', ')}`,
+      { data: { param: names[0] ?? '' } },
+    )
+  }
+  const subject = path === '' ? 'the request' : `\`${path}\``
+  return new BatonError('request.invalid_argument', `${subject}: ${issue.message}`, {
+    data: { param: path },
+  })
+}
+
+/**
+ * Of a union's failed branches the one that came furthest says best what is wrong: not one that is of another kind
+ * altogether, when there is any other.
+ */
+function deepest(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
+  const first = issues[0]
+  if (first?.code !== 'invalid_union') return first
+  let best: z.core.$ZodIssue | undefined
+  for (const branch of first.errors) {
+    const issue = deepest(branch)
+    if (issue === undefined || issue.path.length === 0) continue
+    if (best === undefined || reachOf(issue) > reachOf(best)) best = issue
+  }
+  return best === undefined ? first : { ...best, path: [...first.path, ...best.path] }
+}
+
+/** How far a branch came: its place in a list, and not at all when the value is of another kind. */
+function reachOf({ path }: z.core.$ZodIssue): number {
+  if (path.at(-1) === 'type') return -1
+  return typeof path[0] === 'number' ? path[0] : 0
+}
+
+function pathText(path: readonly PropertyKey[]): string {
+  let text = ''
+  for (const step of path) {
+    if (typeof step === 'number') text += `[${step}]`
+    else text += text === '' ? String(step) : `.${String(step)}`
+  }
+  return text
+}

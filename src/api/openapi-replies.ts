@@ -1,0 +1,179 @@
+/**
+ * Schemas of what is answered, for `/openapi.json`: the members that clients read. Further members may come, so none is closed.
+ */
+type Json = Readonly<Record<string, unknown>>
+
+const text = { type: 'string' } as const
+const integer = { type: 'integer' } as const
+const number = { type: 'number' } as const
+const nullable = (type: string): Json => ({ type: [type, 'null'] })
+const listOf = (items: Json): Json => ({ type: 'array', items })
+const one = (value: string): Json => ({ type: 'string', const: value })
+const ref = (name: string): Json => ({ $ref: `#/components/schemas/${name}` })
+
+/** All of them are required; a name that ends in `?` is not. */
+function object(members: Readonly<Record<string, Json>>): Json {
+  const entries = Object.entries(members)
+  return {
+    type: 'object',
+    properties: Object.fromEntries(entries.map(([name, is]) => [name.replace(/\?$/, ''), is])),
+    required: entries.flatMap(([name]) => (name.endsWith('?') ? [] : [name])),
+  }
+}
+
+const toolCall = object({
+  id: text,
+  type: one('function'),
+  function: object({ name: text, arguments: text }),
+})
+
+export const REPLY_SCHEMAS: Readonly<Record<string, Json>> = {
+  Error: object({
+    error: object({
+      message: text,
+      type: text,
+      param: nullable('string'),
+      code: text,
+      'stage?': text,
+    }),
+  }),
+  AnthropicError: object({
+    type: one('error'),
+    error: object({ type: text, message: text }),
+  }),
+  Usage: object({ prompt_tokens: integer, completion_tokens: integer, total_tokens: integer }),
+  ChatCompletion: object({
+    id: text,
+    object: one('chat.completion'),
+    created: integer,
+    model: text,
+    choices: listOf(
+      object({
+        index: integer,
+        message: object({
+          role: one('assistant'),
+          content: nullable('string'),
+          'reasoning_content?': text,
+          'tool_calls?': listOf(toolCall),
+        }),
+        finish_reason: nullable('string'),
+      }),
+    ),
+    usage: ref('Usage'),
+  }),
+  Completion: object({
+    id: text,
+    object: one('text_completion'),
+    created: integer,
+    model: text,
+    choices: listOf(object({ index: integer, text, finish_reason: nullable('string') })),
+    usage: ref('Usage'),
+  }),
+  GeneratedTokens: object({
+    request_id: text,
+    model: text,
+    created: integer,
+    choices: listOf(
+      object({ index: integer, token_ids: listOf(integer), finish_reason: nullable('string') }),
+    ),
+    usage: ref('Usage'),
+  }),
+  Response: object({
+    id: text,
+    object: one('response'),
+    created_at: integer,
+    model: text,
+    status: text,
+    output: listOf(object({ id: text, type: text })),
+  }),
+  Message: object({
+    id: text,
+    type: one('message'),
+    role: one('assistant'),
+    model: text,
+    content: listOf(object({ type: text })),
+    stop_reason: nullable('string'),
+    usage: object({ input_tokens: integer, output_tokens: integer }),
+  }),
+  Embeddings: object({
+    object: one('list'),
+    model: text,
+    data: listOf(
+      object({
+        object: one('embedding'),
+        index: integer,
+        embedding: { anyOf: [listOf(number), text] },
+      }),
+    ),
+    usage: object({ prompt_tokens: integer, total_tokens: integer }),
+  }),
+  Model: object({ id: text, object: one('model'), created: integer, owned_by: text }),
+  Models: object({ object: one('list'), data: listOf(ref('Model')) }),
+  InputTokens: object({ input_tokens: integer }),
+  Tokens: object({ count: integer, tokens: listOf(integer) }),
+  Prompt: object({ prompt: text }),
+  Version: object({ version: text }),
+}
+
+/** What each route answers, by method and path. The others answer JSON of their own, or text. */
+const REPLIES: Readonly<Record<string, string>> = {
+  'post /v1/chat/completions': 'ChatCompletion',
+  'post /v1/completions': 'Completion',
+  'post /inference/v1/generate': 'GeneratedTokens',
+  'post /v1/responses': 'Response',
+  'get /v1/responses/{id}': 'Response',
+  'post /v1/responses/input_tokens': 'InputTokens',
+  'post /v1/messages': 'Message',
+  'post /v1/messages/count_tokens': 'InputTokens',
+  'post /v1/embeddings': 'Embeddings',
+  'get /v1/models': 'Models',
+  'get /v1/models/{id}': 'Model',
+  'post /tokenize': 'Tokens',
+  'post /v1/tokenize': 'Tokens',
+  'post /detokenize': 'Prompt',
+  'post /v1/detokenize': 'Prompt',
+  'get /version': 'Version',
+}
+
+const TEXTS: Readonly<Record<string, string>> = {
+  'get /metrics': 'text/plain',
+  'get /docs': 'text/html',
+  'get /': 'text/html',
+  'get /debug/events': 'text/event-stream',
+}
+const STREAMS = ['ChatCompletion', 'Completion', 'GeneratedTokens', 'Response', 'Message']
+
+const HEADERS: Json = {
+  'x-request-id': { description: 'The id of the request in logs and metrics', schema: text },
+  'x-baton-relaxed': {
+    description: 'Keywords of a schema that no grammar can hold and that were left out',
+    schema: text,
+  },
+}
+
+/** `responses` of an operation. */
+export function repliesOf(method: string, path: string): Json {
+  const route = `${method} ${path}`
+  const name = REPLIES[route]
+  const type = TEXTS[route]
+  const json = { schema: name === undefined ? { type: 'object' } : ref(name) }
+  const content = {
+    ...(type === undefined ? { 'application/json': json } : { [type]: { schema: text } }),
+    ...(name !== undefined && method === 'post' && STREAMS.includes(name)
+      ? { 'text/event-stream': { schema: text } }
+      : {}),
+  }
+  const isAnthropic = path.startsWith('/v1/messages')
+  const error = ref(isAnthropic ? 'AnthropicError' : 'Error')
+  return {
+    '200': { description: 'OK', headers: HEADERS, content },
+    default: {
+      description: 'Refused or failed; docs/errors.md has every code',
+      headers: {
+        'x-request-id': HEADERS['x-request-id'],
+        'retry-after': { description: 'Seconds, where a retry makes sense', schema: integer },
+      },
+      content: { 'application/json': { schema: error } },
+    },
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * Events of a stream as text. Everything that does not change is built once per choice, so that a token costs one
+ * escape and one concatenation. All text is ASCII.
+ */
+import { escapeJson, quoteJson } from '../fields/json-escape.ts'
+import { usageJson } from './reply-head.ts'
+import type { ClientFinishReason, ReplyHead, ReplyUsage } from './reply-head.ts'
+
+export const DONE_EVENT = 'data: [DONE]\n\n'
+export const KEEP_ALIVE_COMMENT = ': keep-alive\n\n'
+
+/** JSON texts that ride on a chunk beside its text. */
+interface ChunkExtras {
+  readonly logprobs?: string
+  readonly usage?: string
+  readonly nvext?: string
+}
+
+/** The chunks of one choice. */
+export interface ChoiceChunks {
+  content(text: string): string
+  contentWith(text: string, extras: ChunkExtras): string
+  reasoning(text: string, extras?: ChunkExtras): string
+  /** `calls` is JSON text: the array of tool call deltas. */
+  toolCalls(calls: string, extras?: ChunkExtras): string
+  finish(reason: ClientFinishReason, extras?: ChunkExtras): string
+}
+
+interface ChunkOptions {
+  readonly index: number
+  /** With `include_usage` every chunk but the last says `usage: null`. */
+  readonly includeUsage: boolean
+}
+
+function opening(head: ReplyHead, object: string): string {
+  return `data: {"id":${quoteJson(head.id)},"object":"${object}","created":${head.created},"model":${quoteJson(head.model)},"choices":[`
+}
+
+function closing(extras: ChunkExtras, includeUsage: boolean): string {
+  const usage = extras.usage ?? (includeUsage ? 'null' : undefined)
+  return `]${usage === undefined ? '' : `,"usage":${usage}`}${extras.nvext === undefined ? '' : `,"nvext":${extras.nvext}`}}\n\n`
+}
+
+const NO_EXTRAS: ChunkExtras = {}
+
+/**
+ * One flat string. What `+` makes is a tree of its parts, and is walked again with every write: a quarter of the user
+ * time of a token that comes alone. `join` copies.
+ */
+function flat(...parts: readonly string[]): string {
+  return parts.join('')
+}
+
+/** The same strings for all streams, so that they stay in the processor's cache: without and with `usage`. */
+const CONTENT_CLOSE = closings('"},"logprobs":null,"finish_reason":null}')
+const TEXT_CLOSE = closings('","logprobs":null,"finish_reason":null}')
+
+function closings(end: string): readonly [string, string] {
+  return [flat(end, closing(NO_EXTRAS, false)), flat(end, closing(NO_EXTRAS, true))]
+}
+
+export class ChatChoiceChunks implements ChoiceChunks {
+  readonly #start: string
+  readonly #includeUsage: boolean
+  readonly #contentOpen: string
+  readonly #contentClose: string
+  #roleSent = false
+
+  constructor(head: ReplyHead, options: ChunkOptions) {
+    this.#start = flat(
+      opening(head, 'chat.completion.chunk'),
+      `{"index":${options.index},"delta":{`,
+    )
+    this.#includeUsage = options.includeUsage
+    this.#contentOpen = flat(this.#start, '"content":"')
+    this.#contentClose = CONTENT_CLOSE[this.#includeUsage ? 1 : 0]
+  }
+
+  content(text: string): string {
+    if (!this.#roleSent) return this.contentWith(text, NO_EXTRAS)
+    return this.#contentOpen + escapeJson(text) + this.#contentClose
+  }
+
+  /**
+   * The openai client's stream helper counts log-probabilities twice that come with the role, so the role goes before
+   * them, as OpenAI sends it.
+   */
+  contentWith(text: string, extras: ChunkExtras): string {
+    const isApart = !this.#roleSent && extras.logprobs !== undefined
+    const role = isApart ? this.#chunk('"content":""', null, NO_EXTRAS) : ''
+    return role + this.#chunk(`"content":${quoteJson(text)}`, null, extras)
+  }
+
+  reasoning(text: string, extras = NO_EXTRAS): string {
+    return this.#chunk(`"reasoning_content":${quoteJson(text)}`, null, extras)
+  }
+
+  toolCalls(calls: string, extras = NO_EXTRAS): string {
+    return this.#chunk(`"tool_calls":${calls}`, null, extras)
+  }
+
+  finish(reason: ClientFinishReason, extras: ChunkExtras = NO_EXTRAS): string {
+    return this.#chunk('', reason, extras)
+  }
+
+  #chunk(delta: string, finish: ClientFinishReason | null, extras: ChunkExtras): string {
+    let fields = delta
+    if (!this.#roleSent) {
+      this.#roleSent = true
+      fields = delta === '' ? '"role":"assistant"' : `"role":"assistant",${delta}`
+    }
+    const reason = finish === null ? 'null' : `"${finish}"`
+    return `${this.#start}${fields}},"logprobs":${extras.logprobs ?? 'null'},"finish_reason":${reason}}${closing(extras, this.#includeUsage)}`
+  }
+}
+
+export class CompletionChoiceChunks implements ChoiceChunks {
+  readonly #start: string
+  readonly #includeUsage: boolean
+  readonly #textClose: string
+
+  constructor(head: ReplyHead, options: ChunkOptions) {
+    this.#start = flat(opening(head, 'text_completion'), `{"index":${options.index},"text":"`)
+    this.#includeUsage = options.includeUsage
+    this.#textClose = TEXT_CLOSE[this.#includeUsage ? 1 : 0]
+  }
+
+  content(text: string): string {
+    return this.#start + escapeJson(text) + this.#textClose
+  }
+
+  contentWith(text: string, extras: ChunkExtras): string {
+    return this.#chunk(text, null, extras)
+  }
+
+  /** A completion has no other place for it than its text. */
+  reasoning(text: string, extras = NO_EXTRAS): string {
+    return this.contentWith(text, extras)
+  }
+
+  toolCalls(calls: string, extras = NO_EXTRAS): string {
+    return this.contentWith(calls, extras)
+  }
+
+  finish(reason: ClientFinishReason, extras: ChunkExtras = NO_EXTRAS): string {
+    return this.#chunk('', reason, extras)
+  }
+
+  #chunk(text: string, finish: ClientFinishReason | null, extras: ChunkExtras): string {
+    const reason = finish === null ? 'null' : `"${finish}"`
+    return `${this.#start}${escapeJson(text)}","logprobs":${extras.logprobs ?? 'null'},"finish_reason":${reason}}${closing(extras, this.#includeUsage)}`
+  }
+}
+
+/** The last chunk of a stream with `include_usage`: no choices, only the count. */
+export function usageEvent(
+  head: ReplyHead,
+  object: 'chat.completion.chunk' | 'text_completion',
+  usage: ReplyUsage,
+): string {
+  return `${opening(head, object)}${closing({ usage: usageJson(usage) }, true)}`
+}
+
+/** A chunk without choices that only carries `nvext`: the answer to a query for workers. */
+export function nvextEvent(
+  head: ReplyHead,
+  object: 'chat.completion.chunk' | 'text_completion',
+  nvext: string,
+): string {
+  return `${opening(head, object)}${closing({ nvext }, false)}`
+}
+
+/** An annotation: an event's name and a comment with the value as JSON, no data. */
+export function annotationEvent(name: string, value: string): string {
+  return `event: ${name}\n: ${value}\n\n`
+}

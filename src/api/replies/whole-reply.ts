@@ -1,0 +1,101 @@
+/**
+ * Replies that are not streamed, as JSON text.
+ */
+import { asciiJson, quoteJson } from '../fields/json-escape.ts'
+import { usageJson } from './reply-head.ts'
+import type { ClientFinishReason, ReplyHead, ReplyUsage } from './reply-head.ts'
+
+export interface ToolCallReply {
+  readonly id: string
+  readonly name: string
+  /** JSON text. */
+  readonly arguments: string
+}
+
+export interface WholeChoice {
+  readonly index: number
+  readonly text: string
+  readonly reasoning?: string
+  readonly toolCalls?: readonly ToolCallReply[]
+  readonly finish: ClientFinishReason
+  /** In the form of the API that asked. */
+  readonly logprobs?: unknown
+  readonly promptLogprobs?: unknown
+}
+
+/** `nvext` is JSON text. */
+export interface WholeReply {
+  readonly head: ReplyHead
+  readonly choices: readonly WholeChoice[]
+  readonly usage: ReplyUsage
+  readonly nvext?: string
+}
+
+export function chatReplyJson(reply: WholeReply): string {
+  const choices = reply.choices.map((choice) => ({
+    index: choice.index,
+    message: {
+      role: 'assistant',
+      content: choice.text === '' && choice.toolCalls !== undefined ? null : choice.text,
+      refusal: null,
+      ...(choice.reasoning === undefined ? {} : { reasoning_content: choice.reasoning }),
+      ...(choice.toolCalls === undefined ? {} : { tool_calls: choice.toolCalls.map(toolCallJson) }),
+    },
+    logprobs: choice.logprobs ?? null,
+    finish_reason: choice.finish,
+  }))
+  const scored = reply.choices[0]?.promptLogprobs
+  return envelope(
+    'chat.completion',
+    reply,
+    choices,
+    scored === undefined ? {} : { prompt_logprobs: scored },
+  )
+}
+
+export function completionReplyJson(reply: WholeReply): string {
+  const choices = reply.choices.map((choice) => ({
+    index: choice.index,
+    text: choice.text,
+    logprobs: choice.logprobs ?? null,
+    finish_reason: choice.finish,
+    ...(choice.promptLogprobs === undefined ? {} : { prompt_logprobs: choice.promptLogprobs }),
+  }))
+  return envelope('text_completion', reply, choices)
+}
+
+function toolCallJson(call: ToolCallReply): Record<string, unknown> {
+  return {
+    id: call.id,
+    type: 'function',
+    function: { name: call.name, arguments: call.arguments },
+  }
+}
+
+/** The first delta of a tool call: its id and name. As JSON text of the array of deltas. */
+export function toolCallStartJson(index: number, id: string, name: string): string {
+  return asciiJson([{ index, id, type: 'function', function: { name, arguments: '' } }])
+}
+
+/** A further piece of its arguments. */
+export function toolCallArgumentsJson(index: number, text: string): string {
+  return `[{"index":${index},"function":{"arguments":${quoteJson(text)}}}]`
+}
+
+function envelope(
+  object: string,
+  reply: WholeReply,
+  choices: readonly unknown[],
+  more: Readonly<Record<string, unknown>> = {},
+): string {
+  const { head, usage, nvext } = reply
+  const start = asciiJson({
+    id: head.id,
+    object,
+    created: head.created,
+    model: head.model,
+    choices,
+    ...more,
+  }).slice(0, -1)
+  return `${start},"usage":${usageJson(usage)}${nvext === undefined ? '' : `,"nvext":${nvext}`}}`
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import { parseChatRequest } from './chat-request.ts'
+import { parseResponsesRequest } from './responses-request.ts'
+
+const TOOLS = ['a', 'b', 'c'].map((name) => ({
+  type: 'function',
+  function: { name, parameters: { type: 'object' } },
+}))
+const call = (fields: Record<string, unknown>) =>
+  parseChatRequest({ messages: [{ role: 'user', content: 'hi' }], ...fields })
+const allowed = (mode: string, ...names: string[]) => ({
+  type: 'allowed_tools',
+  allowed_tools: { mode, tools: names.map((name) => ({ type: 'function', function: { name } })) },
+})
+
+describe('chat request', () => {
+  it('allowed_tools - narrows the tools, in the mode that it says', () => {
+    const auto = call({ tools: TOOLS, tool_choice: allowed('auto', 'a', 'c') })
+    expect(auto.tools.map((tool) => tool.function.name)).toEqual(['a', 'c'])
+    expect(auto.toolChoice).toBe('auto')
+    const forced = call({ tools: TOOLS, tool_choice: allowed('required', 'b') })
+    expect(forced.sampling.guided).toMatchObject({ kind: 'json-schema', field: 'tools' })
+    expect(JSON.stringify(forced.sampling.guided)).toContain('"const":"b"')
+    expect(() => call({ tools: TOOLS, tool_choice: allowed('auto', 'x') })).toThrow('"x"')
+    const { chat } = parseResponsesRequest({
+      input: 'hi',
+      tools: [
+        { type: 'function', name: 'a' },
+        { type: 'function', name: 'b' },
+      ],
+      tool_choice: {
+        type: 'allowed_tools',
+        mode: 'auto',
+        tools: [{ type: 'function', name: 'b' }],
+      },
+    })
+    expect(chat.tools.map((tool) => tool.function.name)).toEqual(['b'])
+  })
+
+  it('a forced tool and a response format - the call is what is forced', () => {
+    const { sampling } = call({
+      tools: TOOLS,
+      tool_choice: 'required',
+      response_format: { type: 'json_object' },
+    })
+    expect(sampling.guided).toMatchObject({ kind: 'json-schema', field: 'tools' })
+  })
+
+  it.each([
+    [{ json: { type: 'object' } }, { kind: 'json-schema', schema: { type: 'object' } }],
+    [{ regex: 'a+' }, { kind: 'regex', pattern: 'a+' }],
+    [{ choice: ['x'] }, { kind: 'choice', choices: ['x'] }],
+    [{ grammar: 'root ::= "x"' }, { kind: 'grammar' }],
+    [{ json_object: true }, { kind: 'json' }],
+  ])('structured_outputs %j - is what guided_* are', (structured, guided) => {
+    const { sampling } = call({ structured_outputs: structured })
+    expect(sampling.guided).toMatchObject({ ...guided, field: 'structured_outputs' })
+  })
+
+  it('structured_outputs twice, or beside another - refused', () => {
+    expect(() => call({ structured_outputs: { regex: 'a', choice: ['x'] } })).toThrow('only one of')
+    expect(() => call({ structured_outputs: { regex: 'a' }, guided_regex: 'a' })).toThrow(
+      'only one',
+    )
+  })
+
+  it('default values of vLLM and hints - are taken, other values are refused by name', () => {
+    call({ detokenize: true, use_beam_search: false, best_of: 1, priority: 0, verbosity: 'low' })
+    expect(() => call({ use_beam_search: true })).toThrow('use_beam_search')
+    expect(() => call({ priority: 3 })).toThrow('priority')
+    expect(() => call({ best_of: 2 })).toThrow('best_of')
+  })
+
+  it('continue_final_message - needs a last message of the assistant, and no new turn', () => {
+    const messages = [{ role: 'assistant', content: 'Once' }]
+    expect(call({ messages, continue_final_message: true }).continueFinalMessage).toBe(true)
+    expect(() => call({ continue_final_message: true })).toThrow('assistant')
+    expect(() =>
+      call({ messages, continue_final_message: true, add_generation_prompt: true }),
+    ).toThrow('contradicts')
+    expect(call({ add_generation_prompt: false }).addGenerationPrompt).toBe(false)
+  })
+})

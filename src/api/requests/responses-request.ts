@@ -1,0 +1,312 @@
+/**
+ * `POST /v1/responses`: schema, and its translation into a chat request. State on the server is not kept, so what
+ * needs it is refused with 501.
+ */
+import { z } from 'zod'
+import { BatonError } from '../../base/index.ts'
+import { parseChatRequest } from './chat-request.ts'
+import type { ChatCall } from './chat-request.ts'
+import { customToolFunction, customToolSchema } from '../fields/custom-tool.ts'
+import { invalid, unsupported } from '../fields/generation-fields.ts'
+import { nvextSchema } from '../fields/nvext.ts'
+import { given, withoutNulls } from '../fields/plain-fields.ts'
+import { checked } from '../fields/schema-check.ts'
+
+const part = z.looseObject({ type: z.string(), text: z.string().optional() })
+const content = z.union([z.string(), z.array(part)])
+
+const item = z.union([
+  z.looseObject({
+    type: z.literal('function_call'),
+    call_id: z.string(),
+    name: z.string(),
+    arguments: z.string(),
+  }),
+  z.looseObject({
+    type: z.literal('function_call_output'),
+    call_id: z.string(),
+    output: content,
+  }),
+  z.looseObject({
+    type: z.literal('custom_tool_call'),
+    call_id: z.string(),
+    name: z.string(),
+    input: z.string(),
+  }),
+  z.looseObject({
+    type: z.literal('custom_tool_call_output'),
+    call_id: z.string(),
+    output: content,
+  }),
+  z.looseObject({ type: z.literal('reasoning') }),
+  z.looseObject({
+    type: z.literal('message').optional(),
+    role: z.enum(['system', 'developer', 'user', 'assistant']),
+    content,
+  }),
+])
+
+const functionTool = z.looseObject({
+  type: z.literal('function'),
+  name: z.string().min(1),
+  description: z.string().nullish(),
+  parameters: z.record(z.string(), z.unknown()).nullish(),
+  strict: z.boolean().nullish(),
+})
+
+const tool = z.discriminatedUnion('type', [functionTool, customToolSchema], {
+  error: 'only tools of type "function" and "custom" are supported',
+})
+
+const format = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text') }),
+  z.strictObject({ type: z.literal('json_object') }),
+  z.strictObject({
+    type: z.literal('json_schema'),
+    name: z.string(),
+    schema: z.unknown(),
+    description: z.string().nullish(),
+    strict: z.boolean().nullish(),
+  }),
+])
+
+export const responsesRequestSchema = z.strictObject({
+  model: z.string().optional(),
+  input: z.union([z.string(), z.array(item).min(1)], 'must be a text, or at least one item'),
+  instructions: z.string().optional(),
+  max_output_tokens: z.int().min(1).optional(),
+  temperature: z.number().min(0).max(2).optional(),
+  top_p: z.number().min(0).max(1).optional(),
+  top_logprobs: z.literal(0, 'log-probabilities are not supported by this endpoint').optional(),
+  stream: z.boolean().optional(),
+  stream_options: z.looseObject({}).optional(),
+  tools: z.array(tool).optional(),
+  tool_choice: z
+    .union([
+      z.enum(['none', 'auto', 'required']),
+      z.looseObject({ type: z.enum(['function', 'custom']), name: z.string() }),
+      z.looseObject({
+        type: z.literal('allowed_tools'),
+        mode: z.enum(['auto', 'required']),
+        tools: z.array(z.looseObject({ name: z.string().min(1) })).min(1),
+      }),
+    ])
+    .optional(),
+  parallel_tool_calls: z.boolean().optional(),
+  text: z.strictObject({ format: format.optional(), verbosity: z.string().optional() }).optional(),
+  reasoning: z
+    .strictObject({ effort: z.string().nullish(), summary: z.string().nullish() })
+    .optional(),
+  truncation: z.literal('disabled', 'only "disabled" is supported').optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+  user: z.string().optional(),
+  store: z.boolean().optional(),
+  service_tier: z.string().optional(),
+  safety_identifier: z.string().optional(),
+  prompt_cache_key: z.string().optional(),
+  prompt_cache_retention: z.string().optional(),
+  include: z.array(z.string()).optional(),
+  client_metadata: z.record(z.string(), z.unknown()).optional(),
+  nvext: nvextSchema.optional(),
+})
+
+type ResponsesFields = z.infer<typeof responsesRequestSchema>
+
+interface ResponsesCall {
+  readonly chat: ChatCall
+  /** What the response object repeats. */
+  readonly echo: Readonly<Record<string, unknown>>
+  /** Tools whose input is a text. */
+  readonly customTools: ReadonlySet<string>
+}
+
+const NEEDS_STATE = ['previous_response_id', 'conversation', 'prompt', 'max_tool_calls']
+
+export const conversationSchema = z.strictObject({
+  items: z.array(item).optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+})
+
+export function parseConversation(
+  body: Record<string, unknown>,
+): z.infer<typeof conversationSchema> {
+  return checked(conversationSchema, withoutNulls(body))
+}
+
+export function parseItems(body: Record<string, unknown>): readonly unknown[] {
+  return checked(z.strictObject({ items: z.array(item).min(1) }), withoutNulls(body)).items
+}
+
+/** What a client refers to instead of sending it; taken out of the body. */
+export interface ResponsesState {
+  readonly previousResponseId?: string
+  readonly conversationId?: string
+  /** The response is to be kept. */
+  readonly store: boolean
+}
+
+const stateSchema = z.object({
+  previous_response_id: z.string().nullish(),
+  conversation: z.union([z.string(), z.looseObject({ id: z.string() })]).nullish(),
+  store: z.boolean().nullish(),
+})
+
+/** For a server that keeps responses. */
+export function takeResponsesState(body: Record<string, unknown>): ResponsesState {
+  const { previous_response_id: previous, conversation, store } = checked(stateSchema, body)
+  if (previous != null && conversation != null) {
+    throw invalid('previous_response_id', 'cannot be used together with `conversation`')
+  }
+  delete body['previous_response_id']
+  delete body['conversation']
+  const id = typeof conversation === 'string' ? conversation : conversation?.id
+  return {
+    store: store ?? true,
+    ...given({ previousResponseId: previous ?? undefined, conversationId: id }),
+  }
+}
+
+/** The input of a request as a list of items. */
+export function itemsOf(input: unknown): readonly unknown[] {
+  return Array.isArray(input) ? (input as unknown[]) : [{ role: 'user', content: input }]
+}
+
+export function parseResponsesRequest(body: Record<string, unknown>): ResponsesCall {
+  const own = withoutNulls(body)
+  refuseState(own)
+  const fields = checked(responsesRequestSchema, own)
+  if (fields.include?.some((name) => name !== 'reasoning.encrypted_content') === true) {
+    throw unsupported('include')
+  }
+  const chat = parseChatRequest(chatBody(fields, own['nvext']))
+  const custom = (fields.tools ?? []).filter(({ type }) => type === 'custom')
+  const customTools = new Set(custom.map(({ name }) => name))
+  return { chat: withOwnName(chat), echo: echoOf(fields), customTools }
+}
+
+/** What is `response_format` elsewhere has another name here, which a refusal tells. */
+function withOwnName(chat: ChatCall): ChatCall {
+  const { guided } = chat.sampling
+  if (guided?.field !== 'response_format') return chat
+  return { ...chat, sampling: { ...chat.sampling, guided: { ...guided, field: 'text.format' } } }
+}
+
+function refuseState(body: Record<string, unknown>): void {
+  const name = body['background'] === true ? 'background' : NEEDS_STATE.find((key) => key in body)
+  delete body['background']
+  if (name === undefined) return
+  throw new BatonError(
+    'runtime.not_implemented',
+    `\`${name}\` needs state on the server, which is not kept`,
+    { data: { param: name } },
+  )
+}
+
+function chatBody(fields: ResponsesFields, nvext: unknown): Record<string, unknown> {
+  return given({
+    model: fields.model,
+    messages: messagesOf(fields),
+    max_completion_tokens: fields.max_output_tokens,
+    temperature: fields.temperature,
+    top_p: fields.top_p,
+    stream: fields.stream,
+    tools: fields.tools?.map((entry) => ({ type: 'function', function: functionOf(entry) })),
+    tool_choice: toolChoice(fields.tool_choice),
+    parallel_tool_calls: fields.parallel_tool_calls,
+    response_format: responseFormat(fields.text?.format),
+    reasoning_effort: fields.reasoning?.effort ?? undefined,
+    nvext,
+  })
+}
+
+function functionOf(entry: z.infer<typeof tool>): Record<string, unknown> {
+  if (entry.type === 'custom') return customToolFunction(entry)
+  const { name, description, parameters, strict } = entry
+  return { name, description, parameters, strict }
+}
+
+function toolChoice(choice: ResponsesFields['tool_choice']): unknown {
+  if (typeof choice !== 'object') return choice
+  if (choice.type !== 'allowed_tools') return { type: 'function', function: { name: choice.name } }
+  const tools = choice.tools.map(({ name }) => ({ function: { name } }))
+  return { type: 'allowed_tools', allowed_tools: { mode: choice.mode, tools } }
+}
+
+function responseFormat(asked: z.infer<typeof format> | undefined): unknown {
+  if (asked?.type !== 'json_schema') return asked
+  return {
+    type: 'json_schema',
+    json_schema: given({ name: asked.name, schema: asked.schema, strict: asked.strict }),
+  }
+}
+
+function messagesOf(fields: ResponsesFields): unknown[] {
+  const messages: Record<string, unknown>[] = []
+  if (fields.instructions !== undefined) {
+    messages.push({ role: 'system', content: fields.instructions })
+  }
+  if (typeof fields.input === 'string') {
+    messages.push({ role: 'user', content: fields.input })
+    return messages
+  }
+  for (const entry of fields.input) {
+    if (entry.type === 'reasoning') continue
+    if (entry.type === 'function_call') addCall(messages, entry)
+    else if (entry.type === 'custom_tool_call') {
+      addCall(messages, { ...entry, arguments: JSON.stringify({ input: entry['input'] }) })
+    } else if (entry.type === 'function_call_output' || entry.type === 'custom_tool_call_output') {
+      messages.push({
+        role: 'tool',
+        tool_call_id: entry['call_id'],
+        content: partsOf(entry['output']),
+      })
+    } else messages.push({ role: entry['role'], content: partsOf(entry['content']) })
+  }
+  return messages
+}
+
+/** Calls that follow each other belong to one turn of the assistant. */
+function addCall(messages: Record<string, unknown>[], entry: Record<string, unknown>): void {
+  const call = {
+    id: entry['call_id'],
+    type: 'function',
+    function: { name: entry['name'], arguments: entry['arguments'] },
+  }
+  const last = messages.at(-1)
+  if (last?.['role'] === 'assistant') {
+    const calls = Array.isArray(last['tool_calls']) ? (last['tool_calls'] as unknown[]) : []
+    last['tool_calls'] = [...calls, call]
+  } else messages.push({ role: 'assistant', content: '', tool_calls: [call] })
+}
+
+function partsOf(value: unknown): unknown {
+  if (!Array.isArray(value)) return value
+  return (value as { type: string; text?: string }[]).map((entry) =>
+    entry.type === 'output_text' ? { type: 'text', text: entry.text } : entry,
+  )
+}
+
+function echoOf(fields: ResponsesFields): Record<string, unknown> {
+  return {
+    instructions: fields.instructions ?? null,
+    max_output_tokens: fields.max_output_tokens ?? null,
+    metadata: fields.metadata ?? {},
+    parallel_tool_calls: fields.parallel_tool_calls ?? true,
+    previous_response_id: null,
+    reasoning: { effort: fields.reasoning?.effort ?? null, summary: null },
+    service_tier: fields.service_tier ?? 'auto',
+    store: false,
+    temperature: fields.temperature ?? 1,
+    text: { format: fields.text?.format ?? { type: 'text' } },
+    tool_choice: fields.tool_choice ?? 'auto',
+    tools: fields.tools ?? [],
+    top_p: fields.top_p ?? 1,
+    truncation: 'disabled',
+    ...given({
+      user: fields.user,
+      safety_identifier: fields.safety_identifier,
+      prompt_cache_key: fields.prompt_cache_key,
+      prompt_cache_retention: fields.prompt_cache_retention,
+    }),
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * `POST /inference/v1/generate`: token ids in, token ids out, in vLLM's form. No template, no tokenizer and no parser have a
+ * part in it; stop texts are the one thing that is looked for in text.
+ */
+import { z } from 'zod'
+import {
+  generationFields,
+  generationOptions,
+  invalid,
+  stripNoOps,
+  stripTransferFields,
+} from '../fields/generation-fields.ts'
+import type { GenerationOptions } from '../fields/generation-fields.ts'
+import { given, withoutNulls } from '../fields/plain-fields.ts'
+import { checked } from '../fields/schema-check.ts'
+
+const LOGPROBS_MAX = 20
+
+const { model, stream, stream_options, cache_salt, nvext, user, ...sampling } = generationFields
+
+export const tokenRequestSchema = z.strictObject({
+  model,
+  stream,
+  stream_options,
+  cache_salt,
+  nvext,
+  user,
+  request_id: z.string().optional(),
+  token_ids: z.array(z.int().min(0).max(0xffffffff)).min(1, 'must hold at least one token'),
+  sampling_params: z.record(z.string(), z.unknown()),
+})
+
+const samplingSchema = z.strictObject({
+  ...sampling,
+  logprobs: z.int().min(0).max(LOGPROBS_MAX).optional(),
+})
+
+interface TokenCall extends GenerationOptions {
+  readonly tokenIds: Uint32Array
+}
+
+export function parseTokenRequest(body: Record<string, unknown>): TokenCall {
+  const fields = checked(tokenRequestSchema, stripNoOps(withoutNulls(stripTransferFields(body))))
+  const { token_ids: ids, sampling_params: params, request_id: _, ...rest } = fields
+  // What the ids would look like as text is of no matter here.
+  const plain = stripNoOps(withoutNulls(stripTransferFields({ ...params })), { detokenize: false })
+  const asked = samplingOf(plain)
+  if (asked.prompt_logprobs !== undefined && fields.stream === true) {
+    throw invalid('sampling_params.prompt_logprobs', 'needs a reply that is not streamed')
+  }
+  const options = generationOptions(
+    { ...rest, ...asked },
+    { maxTokens: asked.max_tokens, output: given({ logprobs: asked.logprobs }) },
+  )
+  return {
+    ...options,
+    ...given({ showsPromptLogprobs: asked.prompt_logprobs === undefined ? undefined : true }),
+    keepsTokenIds: true,
+    tokenIds: Uint32Array.from(ids),
+  }
+}
+
+/** A refusal names the field where the client wrote it. */
+function samplingOf(params: Record<string, unknown>): z.infer<typeof samplingSchema> {
+  return checked(z.strictObject({ sampling_params: samplingSchema }), { sampling_params: params })
+    .sampling_params
+}

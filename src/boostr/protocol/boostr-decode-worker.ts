@@ -1,0 +1,233 @@
+/**
+ * The decode role of the dialect `boostr`, without sockets.
+ *
+ *   32 length → 32 payload → 33 at once; 34 → steps, a 35 each → 35 with −1 (and 36 among Baton peers)
+ *
+ * KV is paired with its request by the envelope. KV without one is used only when exactly one lies here, because it
+ * carries no id. A payload over the limit is read and thrown away without an acknowledgement, so the next is right.
+ * `step` gives every live sequence one token; the driver calls it while there is work.
+ */
+import type { Clock, Timer } from '../../base/index.ts'
+import { protocolError } from '../../wire/index.ts'
+import { TAG } from '../../wire/index.ts'
+import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
+import {
+  TOKEN_END,
+  TOKEN_EOS,
+  decodeBoostr,
+  decodeKvCacheHeader,
+  encodeBoostr,
+} from './boostr-message.ts'
+import type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
+import { unwrapKv } from './kv-envelope.ts'
+import type { UnwrappedKv } from './kv-envelope.ts'
+
+/** One token; `TOKEN_EOS` says that the sequence has ended. The KV may be changed in place or given anew. */
+export type DecodeStepFunction = (
+  kv: Uint8Array,
+  lastToken: bigint,
+  position: number,
+) => { readonly tokenId: bigint; readonly kv: Uint8Array }
+
+export interface BoostrDecodeOptions {
+  readonly link: BoostrLink
+  readonly clock: Clock
+  readonly decodeStep: DecodeStepFunction
+  readonly maxKvTransferBytes: number
+  readonly peers: BoostrPeers
+  /** KV that no request claims is dropped after this time. */
+  readonly kvWaitMs: number
+  /** A step that threw, to be logged. */
+  readonly onFault?: (thrown: unknown) => void
+  /** Called when there is something to do for `step`. */
+  readonly onWork?: () => void
+}
+
+interface HeldKv extends UnwrappedKv {
+  readonly fromRank: number
+  readonly timer: Timer
+}
+
+interface Sequence {
+  readonly routerRank: number
+  readonly requestId: bigint
+  kv: Uint8Array
+  lastToken: bigint
+  position: number
+  left: number
+}
+
+export class BoostrDecodeWorker implements BoostrNode {
+  readonly #options: BoostrDecodeOptions
+  /** Rank → the payload that it has announced. */
+  readonly #announced = new Map<number, { readonly length: number; readonly isOver: boolean }>()
+  readonly #held = new Set<HeldKv>()
+  #sequences: Sequence[] = []
+  #refusedCount = 0
+  #failedCount = 0
+
+  constructor(options: BoostrDecodeOptions) {
+    this.#options = options
+  }
+
+  /** Sequences and KV that wait or run here. */
+  get load(): number {
+    return this.#sequences.length + this.#held.size
+  }
+
+  get hasWork(): boolean {
+    return this.#sequences.length > 0
+  }
+
+  /** Requests that had no KV of their own here. */
+  get refusedCount(): number {
+    return this.#refusedCount
+  }
+
+  /** Sequences whose step threw. */
+  get failedCount(): number {
+    return this.#failedCount
+  }
+
+  receive(fromRank: number, frame: BoostrFrame): void {
+    if (frame.tag === TAG.KV_CACHE) {
+      this.#onKv(fromRank, frame.payload)
+      return
+    }
+    const message = decodeBoostr(frame.tag, frame.payload)
+    if (message.kind !== 'decode-request') {
+      throw protocolError('message.unexpected', `a decode worker takes no ${message.kind}`)
+    }
+    this.#onRequest(fromRank, message.requestId, message.maxNewTokens)
+  }
+
+  peerGone(rank: number): void {
+    this.#announced.delete(rank)
+    this.#sequences = this.#sequences.filter((sequence) => sequence.routerRank !== rank)
+    for (const held of this.#held) {
+      if (held.envelope?.routerRank === rank) this.#drop(held)
+    }
+  }
+
+  /** Over the limit: nothing is kept, and no acknowledgement is sent. */
+  beginKv(fromRank: number, length: number): boolean {
+    const announced = this.#announced.get(fromRank)
+    if (!announced) {
+      if (length === KV_HEADER_BYTES) return true
+      throw protocolError('message.unexpected', `KV of ${length} bytes that was not announced`)
+    }
+    if (length !== announced.length) throw wrongLength(length, announced.length)
+    if (announced.isOver) this.#announced.delete(fromRank)
+    return !announced.isOver
+  }
+
+  /** KV that waits for its request is no work: its end is not reported. */
+  close(): void {
+    for (const held of this.#held) this.#drop(held)
+    this.#sequences = []
+  }
+
+  /** One token for every sequence. */
+  step(): void {
+    const live: Sequence[] = []
+    for (const sequence of this.#sequences) if (this.#stepOne(sequence)) live.push(sequence)
+    this.#sequences = live
+  }
+
+  #onKv(fromRank: number, payload: Uint8Array): void {
+    const announced = this.#announced.get(fromRank)
+    if (!announced) {
+      const length = decodeKvCacheHeader(payload)
+      const isOver = length > this.#options.maxKvTransferBytes
+      this.#announced.set(fromRank, { length, isOver })
+      return
+    }
+    this.#announced.delete(fromRank)
+    if (payload.length !== announced.length) {
+      throw wrongLength(payload.length, announced.length)
+    }
+    if (announced.isOver) return
+    const { clock, kvWaitMs, link } = this.#options
+    const timer = clock.after(kvWaitMs, () => this.#held.delete(held))
+    const held: HeldKv = { ...unwrapKv(payload), fromRank, timer }
+    this.#held.add(held)
+    link.send(fromRank, encodeBoostr({ kind: 'kv-cache-ack' }))
+  }
+
+  #onRequest(routerRank: number, requestId: bigint, maxNewTokens: number): void {
+    const held = this.#claim(routerRank, requestId)
+    if (!held) {
+      // No message of this dialect says so; the router's own deadline does.
+      this.#refusedCount += 1
+      return
+    }
+    this.#drop(held)
+    const { kv, envelope, startPosition } = held
+    const lastToken = envelope?.lastToken ?? 0n
+    const sequence = { routerRank, requestId, kv, lastToken, position: startPosition }
+    this.#sequences.push({ ...sequence, left: maxNewTokens })
+    this.#options.onWork?.()
+  }
+
+  #claim(routerRank: number, requestId: bigint): HeldKv | undefined {
+    const bare: HeldKv[] = []
+    for (const held of this.#held) {
+      const { envelope } = held
+      if (envelope === null) bare.push(held)
+      else if (envelope.routerRank === routerRank && envelope.requestId === requestId) return held
+    }
+    return bare.length === 1 ? bare[0] : undefined
+  }
+
+  #drop(held: HeldKv): void {
+    held.timer.cancel()
+    this.#held.delete(held)
+  }
+
+  /** False when the sequence has ended. */
+  #stepOne(sequence: Sequence): boolean {
+    const { requestId } = sequence
+    if (sequence.left > 0) {
+      const stepped = this.#decode(sequence)
+      if (stepped === null) return false
+      const { tokenId, kv } = stepped
+      sequence.left -= 1
+      if (tokenId !== TOKEN_EOS) {
+        sequence.kv = kv
+        sequence.lastToken = tokenId
+        sequence.position += 1
+        this.#send(sequence, { kind: 'decode-token', requestId, tokenId })
+        if (sequence.left > 0) return true
+      }
+    }
+    this.#send(sequence, { kind: 'decode-token', requestId, tokenId: TOKEN_END })
+    // The original's router reads DECODE_DONE as the next call's first message.
+    if (this.#options.peers === 'baton') this.#send(sequence, { kind: 'decode-done', requestId })
+    return false
+  }
+
+  /**
+   * Null: the step failed, and with it this sequence alone. No message of this dialect says so, and an end would make half
+   * an answer look whole: the router's deadline ends the request, with an error.
+   */
+  #decode({ kv, lastToken, position }: Sequence): ReturnType<DecodeStepFunction> | null {
+    try {
+      return this.#options.decodeStep(kv, lastToken, position)
+    } catch (thrown) {
+      this.#failedCount += 1
+      this.#options.onFault?.(thrown)
+      return null
+    }
+  }
+
+  #send(sequence: Sequence, message: BoostrMessage): void {
+    this.#options.link.send(sequence.routerRank, encodeBoostr(message))
+  }
+}
+
+const KV_HEADER_BYTES = 8
+
+function wrongLength(length: number, announced: number): Error {
+  const text = `KV of ${length} bytes where ${announced} were announced`
+  return protocolError('message.unexpected', text)
+}

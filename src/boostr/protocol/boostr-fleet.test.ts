@@ -1,0 +1,446 @@
+import { describe, expect, it } from 'vitest'
+
+import type { BatonError, Clock, Random } from '../../base/index.ts'
+import { randomInt, seededRandom } from '../../base/index.ts'
+import { BoostrDecodeWorker } from './boostr-decode-worker.ts'
+import type { BoostrNode, BoostrPeers } from './boostr-link.ts'
+import { encodeBoostr } from './boostr-message.ts'
+import type { BoostrFrame } from './boostr-message.ts'
+import { BoostrPrefillWorker } from './boostr-prefill-worker.ts'
+import { BoostrRouter } from './boostr-router.ts'
+import { createDisaggConfig } from './disagg-config.ts'
+import { decodeStep, kvOf, singleNode } from '../../../test/wire/boostr-toy.ts'
+
+/** Virtual time, links that keep order and take a random time, nodes that can die. */
+class Fleet {
+  readonly nodes = new Map<number, BoostrNode>()
+  readonly sent: { from: number; to: number; tag: number }[] = []
+  readonly clock: Clock
+  readonly random: Random
+  readonly dead = new Set<number>()
+  onSend: (from: number, to: number, frame: BoostrFrame) => boolean = () => true
+  #now = 0
+  #order = 0
+  #events: { at: number; order: number; run: () => void }[] = []
+  readonly #linkFreeAt = new Map<string, number>()
+
+  constructor(seed: number) {
+    this.random = seededRandom(seed)
+    this.clock = {
+      nowMs: () => this.#now,
+      epochMs: () => this.#now,
+      after: (delayMs, fire) => this.#at(this.#now + delayMs, fire),
+    }
+  }
+
+  link(from: number) {
+    return {
+      send: (to: number, frame: BoostrFrame): void => {
+        this.sent.push({ from, to, tag: frame.tag })
+        if (!this.onSend(from, to, frame)) return
+        const name = `${from}-${to}`
+        const at = Math.max(this.#linkFreeAt.get(name) ?? 0, this.#now + this.random.next() * 10)
+        this.#linkFreeAt.set(name, at)
+        this.#at(at, () => {
+          if (!this.dead.has(from) && !this.dead.has(to)) this.nodes.get(to)?.receive(from, frame)
+        })
+      },
+    }
+  }
+
+  kill(rank: number): void {
+    this.dead.add(rank)
+    for (const [other, node] of this.nodes) {
+      if (other !== rank) this.#at(this.#now + 1, () => node.peerGone(rank))
+    }
+  }
+
+  run(untilMs = Infinity): void {
+    for (let i = 0; i < 2_000_000; i++) {
+      this.#events.sort((left, right) => left.at - right.at || left.order - right.order)
+      const next = this.#events[0]
+      if (!next || next.at > untilMs) return
+      this.#events.shift()
+      this.#now = next.at
+      next.run()
+    }
+    throw new Error('the fleet does not come to rest')
+  }
+
+  #at(at: number, run: () => void) {
+    const event = { at, order: (this.#order += 1), run }
+    this.#events.push(event)
+    return {
+      cancel: () => {
+        const position = this.#events.indexOf(event)
+        if (position !== -1) this.#events.splice(position, 1)
+      },
+    }
+  }
+}
+
+interface Topology {
+  readonly routers: number
+  readonly prefill: number
+  readonly decode: number
+  readonly peers?: BoostrPeers
+  readonly maxKvTransferBytes?: number
+  readonly decodeMaxKvTransferBytes?: number
+}
+
+function build(fleet: Fleet, topology: Topology) {
+  const { routers, prefill, decode, peers = 'baton', maxKvTransferBytes = 1e6 } = topology
+  const { clock } = fleet
+  const prefillWorkers = Array.from({ length: prefill }, (_, i) => 100 + i)
+  const decodeWorkers = Array.from({ length: decode }, (_, i) => 200 + i)
+  const routerNodes = Array.from({ length: routers }, (_, routerRank) => {
+    const config = createDisaggConfig({
+      prefillWorkers,
+      decodeWorkers,
+      routerRank,
+      maxKvTransferBytes,
+    })
+    const router = new BoostrRouter({
+      config,
+      link: fleet.link(routerRank),
+      clock,
+      peers,
+      prefillMs: 2_000,
+      tokenMs: 1_000,
+      queueMax: 1_000,
+      affinityMax: 10,
+    })
+    fleet.nodes.set(routerRank, router)
+    return router
+  })
+  const prefillNodes = prefillWorkers.map((rank) => {
+    const worker = new BoostrPrefillWorker({
+      link: fleet.link(rank),
+      clock,
+      prefill: (tokenIds, done) => {
+        clock.after(fleet.random.next() * 20, () => done(kvOf(tokenIds)))
+      },
+      decodeWorkers,
+      maxKvTransferBytes,
+      peers,
+      ackMs: 500,
+      parkedMax: 100,
+    })
+    fleet.nodes.set(rank, worker)
+    return worker
+  })
+  const decodeNodes = decodeWorkers.map((rank) => {
+    let isDue = false
+    const schedule = (): void => {
+      if (isDue || fleet.dead.has(rank)) return
+      isDue = true
+      clock.after(5, () => {
+        isDue = false
+        if (fleet.dead.has(rank)) return
+        worker.step()
+        if (worker.hasWork) schedule()
+      })
+    }
+    const worker = new BoostrDecodeWorker({
+      link: fleet.link(rank),
+      clock,
+      decodeStep,
+      maxKvTransferBytes: topology.decodeMaxKvTransferBytes ?? maxKvTransferBytes,
+      peers,
+      kvWaitMs: 3_000,
+      onWork: schedule,
+    })
+    fleet.nodes.set(rank, worker)
+    return worker
+  })
+  return { routers: routerNodes, prefill: prefillNodes, decode: decodeNodes }
+}
+
+class Reply {
+  readonly tokens: bigint[] = []
+  ends: string[] = []
+  error: BatonError | null = null
+  onToken(tokenId: bigint): void {
+    this.tokens.push(tokenId)
+  }
+  onDone(): void {
+    this.ends.push('done')
+  }
+  onError(error: BatonError): void {
+    this.error = error
+    this.ends.push(error.code)
+  }
+}
+
+function ask(router: BoostrRouter, prompt: readonly bigint[], maxNewTokens = 12, key?: string) {
+  const reply = new Reply()
+  const tokenIds = BigInt64Array.from(prompt)
+  const session = key === undefined ? {} : { sessionKey: key }
+  const handle = router.routeRequest({ tokenIds, maxNewTokens, ...session }, reply)
+  return { reply, handle }
+}
+
+const loads = (nodes: ReturnType<typeof build>): number[] =>
+  [...nodes.routers, ...nodes.prefill, ...nodes.decode].map(({ load }) => load)
+const isIdle = (nodes: ReturnType<typeof build>): boolean => loads(nodes).every((load) => !load)
+
+const SEED = Date.now() % 1e9
+
+describe('boostr dialect', () => {
+  for (const peers of ['baton', 'boostr'] as const) {
+    it(`many routers × prefill × decode (${peers} peers) - answers as a single node, seed ${SEED}`, () => {
+      for (let round = 0; round < 12; round++) {
+        const fleet = new Fleet(SEED + round)
+        const { random } = fleet
+        // Original peers pair KV by order, so they have one router.
+        const routers = peers === 'baton' ? 1 + randomInt(random, 3) : 1
+        const topology = { routers, prefill: 1 + randomInt(random, 3), peers }
+        const nodes = build(fleet, { ...topology, decode: 1 + randomInt(random, 3) })
+        const asked = Array.from({ length: 30 }, () => {
+          const prompt = Array.from({ length: randomInt(random, 20) }, () =>
+            BigInt(randomInt(random, 50)),
+          )
+          const maxNewTokens = randomInt(random, 15)
+          const router = nodes.routers[randomInt(random, routers)]!
+          return { prompt, maxNewTokens, ...ask(router, prompt, maxNewTokens) }
+        })
+        fleet.run()
+        for (const { prompt, maxNewTokens, reply } of asked) {
+          expect(reply.ends, `seed ${SEED + round}`).toEqual(['done'])
+          expect(reply.tokens).toEqual(singleNode(prompt, maxNewTokens))
+        }
+        expect(isIdle(nodes)).toBe(true)
+      }
+    })
+  }
+
+  it('the spine - the exchange has the tags and the order of the original', () => {
+    const fleet = new Fleet(1)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1, peers: 'boostr' })
+    ask(nodes.routers[0]!, [1n, 2n, 3n], 2)
+    fleet.run()
+    const tags = fleet.sent.map(({ tag }) => tag)
+    expect(tags).toEqual([30, 10, 32, 32, 33, 31, 34, 35, 35, 35])
+  })
+
+  it('10 before 30 - is as good as 30 before 10', () => {
+    const fleet = new Fleet(1)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+    const worker = nodes.prefill[0]!
+    const descriptor = { kind: 'prefill-request', requestId: 5n, seqLen: 2 } as const
+    worker.receive(0, encodeBoostr({ kind: 'activation', tokenIds: BigInt64Array.of(1n, 2n) }))
+    worker.receive(0, encodeBoostr({ ...descriptor, decodeRank: 200 }))
+    fleet.run(400)
+    expect(fleet.sent.map(({ tag }) => tag)).toEqual([32, 32, 33, 31])
+  })
+
+  it('limits - over is refused, under and equal pass, and the next request is right', () => {
+    // Envelope 32, head 8, 8 per token.
+    const size = 32 + 8 + 8 * 5
+    const prompts = {
+      four: [1n, 2n, 3n, 4n],
+      five: [1n, 2n, 3n, 4n, 5n],
+      six: [1n, 2n, 3n, 4n, 5n, 6n],
+    }
+    for (const limits of [
+      { maxKvTransferBytes: size },
+      { maxKvTransferBytes: 1e6, decodeMaxKvTransferBytes: size },
+    ]) {
+      const fleet = new Fleet(2)
+      const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1, ...limits })
+      const router = nodes.routers[0]!
+      for (const prompt of [prompts.four, prompts.five, prompts.six, prompts.five]) {
+        const { reply } = ask(router, prompt)
+        fleet.run()
+        if (prompt.length === 6) expect(reply.ends).toEqual(['kv.transfer_failed'])
+        else expect([reply.ends, reply.tokens]).toEqual([['done'], singleNode(prompt, 12)])
+      }
+      expect(isIdle(nodes)).toBe(true)
+    }
+  })
+
+  it('a worker that dies at any message - ends every request in a typed error or its answer', () => {
+    for (const victim of [100, 200, 0]) {
+      for (let at = 1; at < 60; at++) {
+        const fleet = new Fleet(at)
+        const nodes = build(fleet, { routers: 1, prefill: 2, decode: 2 })
+        let count = 0
+        fleet.onSend = () => {
+          count += 1
+          if (count === at) fleet.kill(victim)
+          return true
+        }
+        const asked = [1n, 2n, 3n, 4n].map((token) => ask(nodes.routers[0]!, [token, 9n]))
+        fleet.run()
+        const survivors = [...nodes.prefill, ...nodes.decode].filter(
+          (_, i) => [100, 101, 200, 201][i] !== victim,
+        )
+        expect(survivors.map(({ load }) => load)).toEqual(survivors.map(() => 0))
+        if (victim === 0) continue
+        for (const { reply } of asked) {
+          expect(reply.ends.length, `victim ${victim} at ${at}`).toBe(1)
+          if (reply.error) expect(reply.error.data['stage']).toMatch(/prefill|decode/)
+        }
+        expect(nodes.routers[0]!.load).toBe(0)
+      }
+    }
+  })
+
+  it('lost messages - end in a deadline that names the stage, and the next request is right', () => {
+    for (const tag of [10, 30, 31, 32, 33, 34, 35]) {
+      const fleet = new Fleet(tag)
+      const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+      let isLost = false
+      fleet.onSend = (_from, _to, frame) => {
+        const drop = frame.tag === tag && !isLost && tag !== 32
+        if (drop) isLost = true
+        return !drop
+      }
+      const { reply } = ask(nodes.routers[0]!, [1n, 2n])
+      fleet.run()
+      expect(reply.ends.length).toBe(1)
+      if (tag === 10 || tag === 30) continue
+      const again = ask(nodes.routers[0]!, [1n, 2n]).reply
+      fleet.run()
+      expect([again.ends, again.tokens]).toEqual([['done'], singleNode([1n, 2n], 12)])
+      expect(isIdle(nodes)).toBe(true)
+    }
+  })
+
+  it('cancel at any message - nothing follows, and all loads go back to zero', () => {
+    for (let at = 1; at < 30; at++) {
+      const fleet = new Fleet(at)
+      const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+      const { reply, handle } = ask(nodes.routers[0]!, [3n, 4n])
+      let count = 0
+      let before = 0
+      fleet.onSend = () => {
+        count += 1
+        if (count === at) {
+          handle.cancel()
+          before = reply.tokens.length + reply.ends.length
+        }
+        return true
+      }
+      fleet.run()
+      if (count >= at) expect(reply.tokens.length + reply.ends.length).toBe(before)
+      expect(isIdle(nodes)).toBe(true)
+    }
+  })
+
+  it('affinity - a hit goes to the same worker, a miss in turn, a dead one elsewhere', () => {
+    const fleet = new Fleet(3)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 3 })
+    const router = nodes.routers[0]!
+    const workerOf = (key: string): number | undefined => {
+      const { reply } = ask(router, [1n], 3, key)
+      fleet.run()
+      return reply.ends[0] === 'done' ? router.affinityOf(key) : undefined
+    }
+    const first = workerOf('a')
+    const others = [workerOf('b'), workerOf('c')]
+    expect(new Set([first, ...others]).size).toBe(3)
+    expect(workerOf('a')).toBe(first)
+    fleet.kill(first!)
+    fleet.run()
+    expect(router.affinityOf('a')).toBeUndefined()
+    expect(others).toContain(workerOf('a'))
+    for (let i = 0; i < 20; i++) router.recordKvAffinity(`k${i}`, 200)
+    expect([router.affinityOf('k0'), router.affinityOf('k19')]).toEqual([undefined, 200])
+  })
+
+  it('no worker left, or a full queue - is refused at once', () => {
+    const fleet = new Fleet(4)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+    nodes.routers[0]!.peerGone(200)
+    expect(ask(nodes.routers[0]!, [1n]).reply.ends).toEqual(['backend.worker_unavailable'])
+  })
+
+  it('foreign ids and ranks - are dropped and counted, a KV of no request is not used', () => {
+    const fleet = new Fleet(5)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+    const router = nodes.routers[0]!
+    const { reply } = ask(router, [1n, 2n])
+    router.receive(200, encodeBoostr({ kind: 'decode-token', requestId: 1n, tokenId: 5n }))
+    router.receive(200, encodeBoostr({ kind: 'decode-done', requestId: 77n }))
+    expect(router.strayCount).toBe(2)
+    const decode = nodes.decode[0]!
+    decode.receive(0, encodeBoostr({ kind: 'decode-request', requestId: 9n, maxNewTokens: 3 }))
+    expect(decode.refusedCount).toBe(1)
+    fleet.run()
+    expect(reply.tokens).toEqual(singleNode([1n, 2n], 12))
+  })
+
+  it('35 and 36 - count from the decode stage only, also from a rank that is in both', () => {
+    const fleet = new Fleet(6)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+    const router = nodes.routers[0]!
+    const { reply } = ask(router, [1n, 2n])
+    for (const rank of [100, 200]) {
+      router.receive(rank, encodeBoostr({ kind: 'decode-token', requestId: 1n, tokenId: 5n }))
+      router.receive(rank, encodeBoostr({ kind: 'decode-token', requestId: 1n, tokenId: -1n }))
+      router.receive(rank, encodeBoostr({ kind: 'decode-done', requestId: 1n }))
+    }
+    expect([router.strayCount, reply.tokens, reply.ends]).toEqual([6, [], []])
+    fleet.run()
+    expect([reply.ends, reply.tokens]).toEqual([['done'], singleNode([1n, 2n], 12)])
+    // And 31 from the prefill stage only.
+    const again = ask(router, [1n, 2n]).reply
+    const before = router.strayCount
+    router.receive(200, encodeBoostr({ kind: 'prefill-done', requestId: 2n, kvBytes: 9n }))
+    expect(router.strayCount).toBe(before + 1)
+    fleet.run()
+    expect(again.tokens).toEqual(singleNode([1n, 2n], 12))
+  })
+
+  it.each([0, 1, 3])('%i tokens wanted and more sent - only those are handed on', (wanted) => {
+    const fleet = new Fleet(7)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+    const router = nodes.routers[0]!
+    const { reply } = ask(router, [1n, 2n], wanted)
+    fleet.onSend = (_from, _to, { tag }) => tag < 34
+    router.receive(100, encodeBoostr({ kind: 'prefill-done', requestId: 1n, kvBytes: 9n }))
+    for (let token = 1n; token <= BigInt(wanted + 2); token++) {
+      router.receive(200, encodeBoostr({ kind: 'decode-token', requestId: 1n, tokenId: token }))
+    }
+    expect(reply.tokens).toHaveLength(wanted)
+    expect(router.strayCount).toBe(2)
+    router.receive(200, encodeBoostr({ kind: 'decode-token', requestId: 1n, tokenId: -1n }))
+    expect(reply.ends).toEqual(['done'])
+  })
+
+  it('a prefill that throws - is answered with no KV', () => {
+    const fleet = new Fleet(10)
+    const nodes = build(fleet, { routers: 1, prefill: 1, decode: 1 })
+    const faulty = new BoostrPrefillWorker({
+      link: fleet.link(100),
+      clock: fleet.clock,
+      prefill: () => {
+        throw new Error('out of memory')
+      },
+      decodeWorkers: [200],
+      maxKvTransferBytes: 1e6,
+      peers: 'baton',
+      ackMs: 500,
+      parkedMax: 4,
+    })
+    fleet.nodes.set(100, faulty)
+    const { reply } = ask(nodes.routers[0]!, [1n])
+    fleet.run()
+    expect([reply.ends, faulty.load]).toEqual([['kv.transfer_failed'], 0])
+  })
+
+  it('configuration - a fleet that cannot work is refused by name', () => {
+    const good = { prefillWorkers: [1], decodeWorkers: [2], routerRank: 0, maxKvTransferBytes: 1 }
+    expect(createDisaggConfig(good)).toEqual(good)
+    for (const [change, text] of [
+      [{ prefillWorkers: [] }, /prefillWorkers is empty/],
+      [{ decodeWorkers: [1] }, /rank 1 has more than one role/],
+      [{ routerRank: -1 }, /routerRank/],
+      [{ decodeWorkers: [2, 2] }, /rank 2/],
+      [{ maxKvTransferBytes: 0 }, /maxKvTransferBytes/],
+    ] as const) {
+      expect(() => createDisaggConfig({ ...good, ...change })).toThrow(text)
+    }
+  })
+})

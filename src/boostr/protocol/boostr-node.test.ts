@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest'
+
+import { ManualClock } from '../../../test/router/manual-clock.ts'
+import { decodeStep, kvOf, singleNode } from '../../../test/wire/boostr-toy.ts'
+import { BoostrDecodeWorker } from './boostr-decode-worker.ts'
+import { encodeBoostr, encodeKvCache } from './boostr-message.ts'
+import type { BoostrFrame } from './boostr-message.ts'
+import { BoostrPrefillWorker } from './boostr-prefill-worker.ts'
+import { wrapKv } from './kv-envelope.ts'
+
+describe('one node of the dialect', () => {
+  it.each([1, 2])('parkedMax %i - so many halves may wait, and whole pairs never count', (max) => {
+    const worker = new BoostrPrefillWorker({
+      link: { send: () => undefined },
+      clock: new ManualClock(),
+      prefill: (_, done) => done(new Uint8Array(8)),
+      decodeWorkers: [200],
+      maxKvTransferBytes: 1e6,
+      peers: 'baton',
+      ackMs: 500,
+      parkedMax: max,
+    })
+    const descriptor = (requestId: bigint): BoostrFrame =>
+      encodeBoostr({ kind: 'prefill-request', requestId, seqLen: 1, decodeRank: 200 })
+    const prompt = encodeBoostr({ kind: 'activation', tokenIds: BigInt64Array.of(1n) })
+    for (let i = 1n; i <= 5n; i++) {
+      worker.receive(0, descriptor(i))
+      worker.receive(0, prompt)
+    }
+    expect(worker.load).toBe(5)
+    for (let i = 0; i < max; i++) worker.receive(0, descriptor(9n))
+    expect(() => worker.receive(0, descriptor(9n))).toThrow(/parks more than/)
+    for (let i = 0; i < max; i++) worker.receive(1, prompt)
+    expect(() => worker.receive(1, prompt)).toThrow(/parks more than/)
+  })
+
+  it('a step that throws - ends its own sequence, the others go on', () => {
+    const faults: unknown[] = []
+    const sent: bigint[] = []
+    const worker = new BoostrDecodeWorker({
+      link: {
+        send: (_, frame) => {
+          if (frame.tag === 35) sent.push(new DataView(frame.payload.buffer).getBigInt64(8, true))
+        },
+      },
+      clock: new ManualClock(),
+      decodeStep: (kv, last, position) => {
+        if (kv.length === 16) throw new Error('bad block')
+        return decodeStep(kv, last, position)
+      },
+      maxKvTransferBytes: 1e6,
+      peers: 'baton',
+      kvWaitMs: 1_000,
+      onFault: (thrown) => faults.push(thrown),
+    })
+    for (const [requestId, prompt] of [
+      [1n, [4n]],
+      [2n, [1n, 2n]],
+    ] as const) {
+      const tokenIds = BigInt64Array.from(prompt)
+      const envelope = { startPosition: prompt.length, routerRank: 0, requestId, lastToken: 0n }
+      for (const frame of encodeKvCache(wrapKv(envelope, kvOf(tokenIds))))
+        worker.receive(100, frame)
+      worker.receive(0, encodeBoostr({ kind: 'decode-request', requestId, maxNewTokens: 3 }))
+    }
+    for (let i = 0; i < 5; i++) worker.step()
+    expect([faults.length, worker.failedCount, worker.load]).toEqual([1, 1, 0])
+    expect(sent).toEqual([...singleNode([1n, 2n], 3), -1n])
+  })
+})

@@ -1,0 +1,207 @@
+/**
+ * The prefill role of the dialect `boostr`, without sockets.
+ *
+ *   30 + 10 (either order) → compute → too large? 31 with 0 : 32, 32 → wait 33 → 31
+ *
+ * Descriptors and token ids are parked per router and paired in order, never dropped. Every request ends in exactly one
+ * PREFILL_DONE; 0 bytes say that no KV reached the decode worker. Acknowledgements carry no id: per decode worker they
+ * are matched in the order of sending, and one KV at a time is on its way to each.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, Timer } from '../../base/index.ts'
+import { protocolError } from '../../wire/index.ts'
+import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
+import { decodeBoostr, encodeBoostr, encodeKvCache } from './boostr-message.ts'
+import type { BoostrFrame } from './boostr-message.ts'
+import { wrapKv } from './kv-envelope.ts'
+
+/** Computes the KV of a prompt and calls back once, also before it returns. */
+export type PrefillFunction = (
+  tokenIds: BigInt64Array,
+  done: (result: Uint8Array | BatonError) => void,
+) => void
+
+export interface BoostrPrefillOptions {
+  readonly link: BoostrLink
+  readonly clock: Clock
+  readonly prefill: PrefillFunction
+  readonly decodeWorkers: readonly number[]
+  readonly maxKvTransferBytes: number
+  readonly peers: BoostrPeers
+  /** How long a decode worker may take to acknowledge. */
+  readonly ackMs: number
+  /** Descriptors, or prompts, of one router that may wait here for their other half. */
+  readonly parkedMax: number
+  /** A prefill that threw, to be logged. */
+  readonly onFault?: (thrown: unknown) => void
+}
+
+interface Job {
+  readonly routerRank: number
+  readonly requestId: bigint
+  readonly decodeRank: number
+  readonly seqLen: number
+  payload: Uint8Array
+}
+
+interface Parked {
+  readonly descriptors: Omit<Job, 'payload'>[]
+  readonly prompts: BigInt64Array[]
+}
+
+/** Of one decode worker: what is on its way, and what waits for that. */
+interface Lane {
+  sent: Job | null
+  readonly waiting: Job[]
+  timer: Timer | null
+}
+
+export class BoostrPrefillWorker implements BoostrNode {
+  readonly #options: BoostrPrefillOptions
+  readonly #parked = new Map<number, Parked>()
+  readonly #lanes = new Map<number, Lane>()
+  readonly #goneRouters = new Set<number>()
+  #jobCount = 0
+
+  constructor(options: BoostrPrefillOptions) {
+    this.#options = options
+    for (const rank of options.decodeWorkers) {
+      this.#lanes.set(rank, { sent: null, waiting: [], timer: null })
+    }
+  }
+
+  /** Requests that are not answered yet. */
+  get load(): number {
+    return this.#jobCount
+  }
+
+  receive(fromRank: number, frame: BoostrFrame): void {
+    const message = decodeBoostr(frame.tag, frame.payload)
+    switch (message.kind) {
+      case 'prefill-request':
+        this.#goneRouters.delete(fromRank)
+        this.#park(fromRank, ({ descriptors }) => {
+          descriptors.push({ ...message, routerRank: fromRank })
+        })
+        break
+      case 'activation':
+        this.#park(fromRank, ({ prompts }) => prompts.push(message.tokenIds))
+        break
+      case 'kv-cache-ack':
+        this.#onAck(fromRank)
+        break
+      default:
+        throw protocolError('message.unexpected', `a prefill worker takes no ${message.kind}`)
+    }
+  }
+
+  close(): void {
+    for (const lane of this.#lanes.values()) {
+      lane.timer?.cancel()
+      lane.sent = null
+      lane.waiting.length = 0
+    }
+  }
+
+  peerGone(rank: number): void {
+    this.#parked.delete(rank)
+    this.#goneRouters.add(rank)
+    const lane = this.#lanes.get(rank)
+    if (!lane) return
+    const jobs = lane.sent ? [lane.sent, ...lane.waiting] : [...lane.waiting]
+    lane.timer?.cancel()
+    lane.sent = null
+    lane.waiting.length = 0
+    for (const job of jobs) this.#answer(job, 0)
+  }
+
+  /** What finds its other half is not parked: only halves that are left over count. */
+  #park(rank: number, put: (parked: Parked) => void): void {
+    const parked = this.#parked.get(rank) ?? { descriptors: [], prompts: [] }
+    this.#parked.set(rank, parked)
+    put(parked)
+    this.#pair(parked)
+    const { parkedMax } = this.#options
+    if (Math.max(parked.descriptors.length, parked.prompts.length) <= parkedMax) return
+    throw protocolError('message.unexpected', `router ${rank} parks more than ${parkedMax}`)
+  }
+
+  #pair({ descriptors, prompts }: Parked): void {
+    while (descriptors.length > 0 && prompts.length > 0) {
+      const descriptor = descriptors.shift()
+      const tokenIds = prompts.shift()
+      if (descriptor && tokenIds) this.#start({ ...descriptor, payload: NO_BYTES }, tokenIds)
+    }
+  }
+
+  #start(job: Job, tokenIds: BigInt64Array): void {
+    this.#jobCount += 1
+    if (tokenIds.length !== job.seqLen || !this.#lanes.has(job.decodeRank)) {
+      this.#answer(job, 0)
+      return
+    }
+    let isAnswered = false
+    const done = (result: Uint8Array | BatonError): void => {
+      if (isAnswered) return
+      isAnswered = true
+      if (result instanceof BatonError) this.#answer(job, 0)
+      else this.#offer(job, tokenIds, result)
+    }
+    try {
+      this.#options.prefill(tokenIds, done)
+    } catch (thrown) {
+      this.#options.onFault?.(thrown)
+      done(BatonError.from(thrown, 'backend.unknown'))
+    }
+  }
+
+  #offer(job: Job, tokenIds: BigInt64Array, kv: Uint8Array): void {
+    const { maxKvTransferBytes, peers } = this.#options
+    const { routerRank, requestId, seqLen } = job
+    const lastToken = tokenIds.at(-1) ?? 0n
+    const envelope = { startPosition: seqLen, routerRank, requestId, lastToken }
+    job.payload = peers === 'baton' ? wrapKv(envelope, kv) : kv
+    const lane = this.#lanes.get(job.decodeRank)
+    if (!lane || job.payload.length > maxKvTransferBytes || this.#goneRouters.has(routerRank)) {
+      this.#answer(job, 0)
+      return
+    }
+    lane.waiting.push(job)
+    this.#sendNext(lane)
+  }
+
+  #sendNext(lane: Lane): void {
+    if (lane.sent) return
+    const job = lane.waiting.shift()
+    if (!job) return
+    lane.sent = job
+    lane.timer = this.#options.clock.after(this.#options.ackMs, () => {
+      lane.sent = null
+      this.#answer(job, 0)
+      this.#sendNext(lane)
+    })
+    for (const frame of encodeKvCache(job.payload)) this.#options.link.send(job.decodeRank, frame)
+  }
+
+  #onAck(rank: number): void {
+    const lane = this.#lanes.get(rank)
+    const job = lane?.sent
+    // An acknowledgement after its deadline: the job has been answered already.
+    if (!lane || !job) return
+    lane.timer?.cancel()
+    lane.sent = null
+    this.#answer(job, job.payload.length)
+    this.#sendNext(lane)
+  }
+
+  #answer(job: Job, kvBytes: number): void {
+    this.#jobCount -= 1
+    job.payload = NO_BYTES
+    if (this.#goneRouters.has(job.routerRank)) return
+    const { requestId } = job
+    const done = { kind: 'prefill-done', requestId, kvBytes: BigInt(kvBytes) } as const
+    this.#options.link.send(job.routerRank, encodeBoostr(done))
+  }
+}
+
+const NO_BYTES = new Uint8Array(0)

@@ -1,0 +1,334 @@
+/**
+ * The router role of the dialect `boostr`, without sockets: prefill to the least loaded, decode by session affinity and
+ * then in turn; every request ends once, in tokens or in a typed error that names the stage.
+ *
+ *   queued ──▶ prefill (30, 10 sent; 31 awaited) ──▶ decode (34 sent; 35 … awaited) ──▶ ended
+ *
+ * Replies are matched by id; what belongs to no request is counted and dropped. Each stage has a deadline, since no message
+ * of this dialect says that something failed. With original peers one request at a time is given to a worker.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, Timer } from '../../base/index.ts'
+import { protocolError } from '../../wire/index.ts'
+import type { BoostrLink, BoostrNode, BoostrPeers } from './boostr-link.ts'
+import { TOKEN_END, TOKEN_EOS, decodeBoostr, encodeBoostr } from './boostr-message.ts'
+import type { BoostrFrame, BoostrMessage } from './boostr-message.ts'
+import type { DisaggConfig } from './disagg-config.ts'
+
+export interface BoostrRouterOptions {
+  readonly config: DisaggConfig
+  readonly link: BoostrLink
+  readonly clock: Clock
+  readonly peers: BoostrPeers
+  readonly prefillMs: number
+  /** From one token to the next, and to the first. */
+  readonly tokenMs: number
+  readonly queueMax: number
+  readonly affinityMax: number
+}
+
+export interface BoostrRoute {
+  readonly tokenIds: BigInt64Array
+  readonly maxNewTokens: number
+  readonly sessionKey?: string
+}
+
+export interface BoostrReply {
+  onToken(tokenId: bigint): void
+  /** Exactly one of the two ends the reply. */
+  onDone(): void
+  onError(error: BatonError): void
+}
+
+interface Routed {
+  readonly requestId: bigint
+  readonly route: BoostrRoute
+  readonly reply: BoostrReply
+  readonly prefillRank: number
+  readonly decodeRank: number
+  stage: 'prefill' | 'decode'
+  /** Handed on so far. */
+  tokenCount: number
+  timer: Timer
+}
+
+interface Queued {
+  readonly route: BoostrRoute
+  readonly reply: BoostrReply
+}
+
+export class BoostrRouter implements BoostrNode {
+  readonly #options: BoostrRouterOptions
+  readonly #routed = new Map<bigint, Routed>()
+  readonly #queue: Queued[] = []
+  readonly #affinity = new Map<string, number>()
+  readonly #gone = new Set<number>()
+  #requestIdLast = 0n
+  #decodeTurn = 0
+  #strayCount = 0
+
+  constructor(options: BoostrRouterOptions) {
+    this.#options = options
+  }
+
+  /** Requests in a worker's stage now; what least-loaded looks at. */
+  loadOf(rank: number): number {
+    let load = 0
+    for (const { stage, prefillRank, decodeRank } of this.#routed.values()) {
+      if ((stage === 'prefill' ? prefillRank : decodeRank) === rank) load += 1
+    }
+    return load
+  }
+
+  get load(): number {
+    return this.#routed.size + this.#queue.length
+  }
+
+  /** Messages that belonged to no request. */
+  get strayCount(): number {
+    return this.#strayCount
+  }
+
+  affinityOf(sessionKey: string): number | undefined {
+    return this.#affinity.get(sessionKey)
+  }
+
+  /** The worker that is to decode this session; the oldest session is dropped for it. */
+  recordKvAffinity(sessionKey: string, rank: number): void {
+    this.#affinity.delete(sessionKey)
+    this.#affinity.set(sessionKey, rank)
+    const oldest = this.#affinity.keys().next().value
+    if (this.#affinity.size > this.#options.affinityMax && oldest !== undefined) {
+      this.#affinity.delete(oldest)
+    }
+  }
+
+  evictKvAffinity(sessionKey: string): void {
+    this.#affinity.delete(sessionKey)
+  }
+
+  /** Never throws. The result ends the request at once; what still comes for it is dropped. */
+  routeRequest(route: BoostrRoute, reply: BoostrReply): { cancel(): void } {
+    const queued = { route, reply }
+    if (this.#queue.length >= this.#options.queueMax) {
+      reply.onError(new BatonError('capacity.exhausted', 'too many requests wait for a worker'))
+      return { cancel: () => undefined }
+    }
+    this.#queue.push(queued)
+    this.#dispatch()
+    return { cancel: () => this.#cancel(reply) }
+  }
+
+  receive(fromRank: number, frame: BoostrFrame): void {
+    const message = decodeBoostr(frame.tag, frame.payload)
+    if (!('requestId' in message)) {
+      throw protocolError('message.unexpected', `a router takes no ${message.kind}`)
+    }
+    const routed = this.#routed.get(message.requestId)
+    if (!routed || !isExpected(routed, fromRank, message.kind)) {
+      this.#strayCount += 1
+      return
+    }
+    switch (message.kind) {
+      case 'prefill-done':
+        this.#onPrefillDone(routed, message.kvBytes)
+        break
+      case 'decode-token':
+        this.#onToken(routed, message.tokenId)
+        break
+      case 'decode-done':
+        this.#succeed(routed)
+        break
+      default:
+        throw protocolError('message.unexpected', `a router takes no ${message.kind}`)
+    }
+  }
+
+  peerGone(rank: number): void {
+    this.#gone.add(rank)
+    for (const [sessionKey, affine] of this.#affinity) {
+      if (affine === rank) this.#affinity.delete(sessionKey)
+    }
+    for (const routed of this.#routed.values()) {
+      if (routed.prefillRank !== rank && routed.decodeRank !== rank) continue
+      if (routed.stage === 'decode' && routed.decodeRank !== rank) continue
+      const text = `worker ${rank} was lost while the request was in ${routed.stage}`
+      const data = { stage: routed.stage, rank }
+      this.#fail(routed, new BatonError('backend.worker_unavailable', text, { data }))
+    }
+    this.#dispatch()
+  }
+
+  close(): void {
+    const reason = new BatonError('backend.worker_unavailable', 'this router has stopped')
+    for (const { reply } of this.#queue.splice(0)) reply.onError(reason)
+    for (const routed of this.#routed.values()) {
+      this.#end(routed)
+      routed.reply.onError(reason)
+    }
+  }
+
+  peerBack(rank: number): void {
+    this.#gone.delete(rank)
+    this.#dispatch()
+  }
+
+  #dispatch(): void {
+    for (;;) {
+      const next = this.#queue[0]
+      if (!next) return
+      const chosen = this.#choose(next.route)
+      if (chosen === 'busy') return
+      this.#queue.shift()
+      if (chosen instanceof BatonError) next.reply.onError(chosen)
+      else this.#start(next, chosen.prefillRank, chosen.decodeRank)
+    }
+  }
+
+  #choose(route: BoostrRoute): { prefillRank: number; decodeRank: number } | 'busy' | BatonError {
+    const { prefillWorkers, decodeWorkers } = this.#options.config
+    const prefill = prefillWorkers.filter((rank) => !this.#gone.has(rank))
+    const decode = decodeWorkers.filter((rank) => !this.#gone.has(rank))
+    if (prefill.length === 0 || decode.length === 0) {
+      const stage = prefill.length === 0 ? 'prefill' : 'decode'
+      const text = `no ${stage} worker is there`
+      return new BatonError('backend.worker_unavailable', text, { data: { stage } })
+    }
+    const freePrefill = prefill.filter((rank) => this.#isFree(rank))
+    const freeDecode = decode.filter((rank) => this.#isFree(rank))
+    const affine = route.sessionKey === undefined ? undefined : this.#affinity.get(route.sessionKey)
+    const isAffineAlive = affine !== undefined && decode.includes(affine)
+    const candidates = isAffineAlive ? freeDecode.filter((rank) => rank === affine) : freeDecode
+    const prefillRank = this.#leastLoaded(freePrefill)
+    const decodeRank = candidates[this.#decodeTurn % candidates.length]
+    if (prefillRank === undefined || decodeRank === undefined) return 'busy'
+    if (!isAffineAlive) this.#decodeTurn += 1
+    return { prefillRank, decodeRank }
+  }
+
+  /** An original peer takes one request at a time, from the first message to the last. */
+  #isFree(rank: number): boolean {
+    if (this.#options.peers === 'baton') return true
+    for (const { prefillRank, decodeRank, stage } of this.#routed.values()) {
+      if (decodeRank === rank || (prefillRank === rank && stage === 'prefill')) return false
+    }
+    return true
+  }
+
+  #leastLoaded(ranks: readonly number[]): number | undefined {
+    let best: number | undefined
+    let bestLoad = Infinity
+    for (const rank of ranks) {
+      const load = this.loadOf(rank)
+      if (load < bestLoad) [best, bestLoad] = [rank, load]
+    }
+    return best
+  }
+
+  #start({ route, reply }: Queued, prefillRank: number, decodeRank: number): void {
+    const { clock, link, prefillMs } = this.#options
+    this.#requestIdLast += 1n
+    const requestId = this.#requestIdLast
+    const routed: Routed = {
+      requestId,
+      route,
+      reply,
+      prefillRank,
+      decodeRank,
+      stage: 'prefill',
+      tokenCount: 0,
+      timer: clock.after(prefillMs, () => this.#onDeadline(requestId)),
+    }
+    this.#routed.set(requestId, routed)
+    const seqLen = route.tokenIds.length
+    // The descriptor first: the original reads it first.
+    link.send(prefillRank, encodeBoostr({ kind: 'prefill-request', requestId, seqLen, decodeRank }))
+    link.send(prefillRank, encodeBoostr({ kind: 'activation', tokenIds: route.tokenIds }))
+  }
+
+  #onPrefillDone(routed: Routed, kvBytes: bigint): void {
+    if (kvBytes === 0n) {
+      const text = 'the prefill worker handed no KV over: too large, failed, or not acknowledged'
+      const data = { stage: 'prefill', rank: routed.prefillRank }
+      this.#fail(routed, new BatonError('kv.transfer_failed', text, { data }))
+      return
+    }
+    routed.stage = 'decode'
+    this.#extend(routed)
+    const { requestId, route, decodeRank } = routed
+    const { maxNewTokens } = route
+    const request = { kind: 'decode-request', requestId, maxNewTokens } as const
+    this.#options.link.send(decodeRank, encodeBoostr(request))
+    this.#dispatch()
+  }
+
+  #onToken(routed: Routed, tokenId: bigint): void {
+    if (tokenId === TOKEN_END || tokenId === TOKEN_EOS) {
+      this.#succeed(routed)
+      return
+    }
+    if (routed.tokenCount >= routed.route.maxNewTokens) {
+      // More than was asked for: it is dropped, and it buys the worker no time.
+      this.#strayCount += 1
+      return
+    }
+    routed.tokenCount += 1
+    this.#extend(routed)
+    routed.reply.onToken(tokenId)
+  }
+
+  #extend(routed: Routed): void {
+    routed.timer.cancel()
+    const { clock, tokenMs } = this.#options
+    routed.timer = clock.after(tokenMs, () => this.#onDeadline(routed.requestId))
+  }
+
+  #onDeadline(requestId: bigint): void {
+    const routed = this.#routed.get(requestId)
+    if (!routed) return
+    const { stage } = routed
+    const rank = stage === 'prefill' ? routed.prefillRank : routed.decodeRank
+    const text = `worker ${rank} did not answer in time in ${stage}`
+    this.#fail(routed, new BatonError('request.deadline_exceeded', text, { data: { stage, rank } }))
+  }
+
+  #succeed(routed: Routed): void {
+    const { sessionKey } = routed.route
+    if (sessionKey !== undefined) this.recordKvAffinity(sessionKey, routed.decodeRank)
+    this.#end(routed)
+    routed.reply.onDone()
+    this.#dispatch()
+  }
+
+  #fail(routed: Routed, error: BatonError): void {
+    this.#end(routed)
+    routed.reply.onError(error)
+    this.#dispatch()
+  }
+
+  #end(routed: Routed): void {
+    routed.timer.cancel()
+    this.#routed.delete(routed.requestId)
+  }
+
+  #cancel(reply: BoostrReply): void {
+    const position = this.#queue.findIndex((queued) => queued.reply === reply)
+    if (position !== -1) this.#queue.splice(position, 1)
+    for (const routed of this.#routed.values()) if (routed.reply === reply) this.#end(routed)
+    this.#dispatch()
+  }
+}
+
+/** Each stage has its own messages, and its own worker (which may be one rank for both). */
+function isExpected(
+  { stage, prefillRank, decodeRank }: Routed,
+  rank: number,
+  kind: BoostrMessage['kind'],
+): boolean {
+  if (kind === 'prefill-done') return stage === 'prefill' && rank === prefillRank
+  if (kind === 'decode-token' || kind === 'decode-done') {
+    return stage === 'decode' && rank === decodeRank
+  }
+  // Told below that a router takes no such thing.
+  return true
+}

@@ -1,0 +1,115 @@
+/**
+ * The HTTP side of a router of the dialect `boostr`: token ids in, token ids out.
+ *
+ *   POST /v1/completions {prompt, max_tokens = 256, session_id?} → {tokens, token_count}      GET /health → {status}
+ *
+ * `prompt` is a list of token ids, or a text of which each code point is one: the dialect knows no tokenizer.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { CancelSignal } from '../../base/index.ts'
+import { errorReply } from '../../api/index.ts'
+import { plainRequests } from '../../frontend/index.ts'
+import type { HttpReply, HttpRequest } from '../../frontend/index.ts'
+import type { BoostrRoute, BoostrRouter } from '../protocol/boostr-router.ts'
+import { HttpServer } from '../../network/index.ts'
+
+export interface BoostrHttpOptions {
+  readonly host: string
+  readonly port: number
+  readonly router: BoostrRouter
+  readonly onFault: (error: unknown) => void
+}
+
+const BODY_BYTES_MAX = 16 * 1024 * 1024
+const MAX_TOKENS_DEFAULT = 256
+const U32_MAX = 0xffffffff
+
+/** Rejects with `host.address_in_use` when the port is taken. */
+export function listenBoostrHttp(options: BoostrHttpOptions): Promise<HttpServer> {
+  const { host, port, router, onFault } = options
+  const open = plainRequests({
+    bodyBytesMax: BODY_BYTES_MAX,
+    answer: (request) => answer(router, request),
+    refuse: errorReply,
+    onFault,
+  })
+  return HttpServer.listen({ host, port, onFault, open })
+}
+
+async function answer(router: BoostrRouter, request: HttpRequest): Promise<HttpReply> {
+  const { method, path } = request
+  const isKnown = path === '/health' || path === '/v1/completions'
+  if (!isKnown) throw new BatonError('request.not_found', `no route ${path}`)
+  if (method !== (path === '/health' ? 'GET' : 'POST')) {
+    throw new BatonError('request.method_not_allowed', `${path} does not take ${method}`)
+  }
+  if (path === '/health') return json({ status: 'ok', load: router.load })
+  const tokens = await complete(router, routeOf(request.body), request.signal)
+  return json({ tokens, token_count: tokens.length })
+}
+
+/** Ids beyond what JSON numbers hold exactly come as text. */
+function complete(
+  router: BoostrRouter,
+  route: BoostrRoute,
+  signal: CancelSignal,
+): Promise<(number | string)[]> {
+  return new Promise((resolve, reject) => {
+    const tokens: (number | string)[] = []
+    const handle = router.routeRequest(route, {
+      onToken: (id) => tokens.push(Number.isSafeInteger(Number(id)) ? Number(id) : `${id}`),
+      onDone: () => resolve(tokens),
+      onError: reject,
+    })
+    const cancel = (): void => {
+      handle.cancel()
+      reject(new BatonError('request.cancelled', 'the client has gone'))
+    }
+    if (signal.aborted) cancel()
+    else signal.addEventListener('abort', cancel)
+  })
+}
+
+function routeOf(bytes: Uint8Array): BoostrRoute {
+  let body: unknown
+  try {
+    body = JSON.parse(new TextDecoder().decode(bytes))
+  } catch (cause) {
+    throw new BatonError('request.invalid_argument', 'the body is not JSON', { cause })
+  }
+  if (typeof body !== 'object' || body === null) throw invalid('prompt', 'is missing')
+  const fields = body as Readonly<Record<string, unknown>>
+  const { prompt, max_tokens: maxNewTokens = MAX_TOKENS_DEFAULT, session_id: sessionKey } = fields
+  const isCount = typeof maxNewTokens === 'number' && Number.isInteger(maxNewTokens)
+  if (!isCount || maxNewTokens < 1 || maxNewTokens > U32_MAX) {
+    throw invalid('max_tokens', 'must be a positive integer')
+  }
+  if (sessionKey !== undefined && typeof sessionKey !== 'string') {
+    throw invalid('session_id', 'must be a text')
+  }
+  const route = { tokenIds: tokensOf(prompt), maxNewTokens }
+  return sessionKey === undefined ? route : { ...route, sessionKey }
+}
+
+function tokensOf(prompt: unknown): BigInt64Array {
+  const ids: unknown[] =
+    typeof prompt === 'string'
+      ? Array.from(prompt, (point) => point.codePointAt(0))
+      : Array.isArray(prompt)
+        ? prompt
+        : []
+  if (ids.length === 0) throw invalid('prompt', 'must be a text or a list of token ids, not empty')
+  return BigInt64Array.from(ids, (id) => {
+    if (typeof id === 'number' && Number.isSafeInteger(id)) return BigInt(id)
+    throw invalid('prompt', 'holds what is no token id')
+  })
+}
+
+function invalid(param: string, message: string): BatonError {
+  return new BatonError('request.invalid_argument', `${param} ${message}`, { data: { param } })
+}
+
+function json(value: unknown): HttpReply {
+  const headers = { 'content-type': 'application/json' }
+  return { status: 200, headers, body: JSON.stringify(value) }
+}

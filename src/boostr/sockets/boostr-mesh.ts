@@ -1,0 +1,242 @@
+/**
+ * The connections of one rank of the dialect `boostr`: dials the ranks that it knows of, accepts the others, and is
+ * the link of its node.
+ *
+ *   node ── send(rank, frame) ──▶ mesh ── TCP ──▶ mesh of that rank ── receive(from, frame) ──▶ its node
+ *
+ * The dialect has no greeting of its own, so a connection begins with HELLO, which names the rank and proves the
+ * secret; after that only tags 10 and 30–36 (and PING, PONG, GOODBYE) are known. A lost connection is reported as
+ * `peerGone` and dialled again; what was sent meanwhile is lost, which the deadlines of the roles are for.
+ */
+import type { AddressInfo, Server, Socket } from 'node:net'
+
+import { BatonError } from '../../base/index.ts'
+import { TAG, batonLimits, boostrLimits, protocolError } from '../../wire/index.ts'
+import type { BoostrFrame } from '../protocol/boostr-message.ts'
+import type { BoostrLink, BoostrNode } from '../protocol/boostr-link.ts'
+import { KvGatherer } from './kv-gatherer.ts'
+import { listenOn } from '../../network/index.ts'
+import { WireSocket } from '../../network/index.ts'
+import type { WireSocketOptions, WireTiming } from '../../network/index.ts'
+import { createWireServer, dialWire } from '../../network/index.ts'
+import type { WireTls } from '../../network/index.ts'
+
+/** A node that wants to know when a rank can be reached (again). */
+export type BoostrMeshNode = BoostrNode & { peerBack?(rank: number): void }
+
+export interface BoostrMeshOptions {
+  readonly rank: number
+  /** Whose connections are accepted, and who is dialled: all the ranks that this one has to do with. */
+  readonly ranks: readonly number[]
+  readonly createNode: (link: BoostrLink) => BoostrMeshNode
+  /** Default 127.0.0.1. */
+  readonly host?: string
+  /** Default 0: any free port. */
+  readonly port?: number
+  readonly secret?: string
+  readonly tls?: WireTls
+  readonly software?: string
+  readonly timing?: WireTiming
+  readonly redialMs?: number
+}
+
+interface Dialled {
+  readonly rank: number
+  readonly host: string
+  readonly port: number
+  socket: Socket | null
+  timer: NodeJS.Timeout | null
+}
+
+const REDIAL_MS = 200
+/** Frames of this size and more go to the socket uncopied. */
+const RAW_BYTES = 16 * 1024
+const CONTROL_TAGS = [TAG.HELLO, TAG.AUTH, TAG.PING, TAG.PONG, TAG.GOODBYE] as const
+
+export class BoostrMesh implements BoostrLink {
+  readonly host: string
+  readonly port: number
+  readonly #options: BoostrMeshOptions
+  readonly #server: Server
+  readonly #node: BoostrMeshNode
+  readonly #wires = new Set<WireSocket>()
+  /** Rank → its connection, once it has said who it is. */
+  readonly #byRank = new Map<number, WireSocket>()
+  readonly #dialled: Dialled[] = []
+  #waiting: { readonly rank: number; readonly resolve: () => void }[] = []
+  #closing: Promise<void> | null = null
+
+  private constructor(server: Server, options: BoostrMeshOptions) {
+    const address = server.address() as AddressInfo
+    this.host = address.address
+    this.port = address.port
+    this.#server = server
+    this.#options = options
+    this.#node = options.createNode(this)
+  }
+
+  /** Rejects with `host.address_in_use` when the port is taken. */
+  static async listen(options: BoostrMeshOptions): Promise<BoostrMesh> {
+    let mesh: BoostrMesh | undefined
+    const server = createWireServer(options.tls, { noDelay: true }, (socket, admit) => {
+      if (mesh !== undefined) mesh.#attach(socket, 'acceptor', null, admit)
+    })
+    await listenOn(server, options.host ?? '127.0.0.1', options.port ?? 0)
+    mesh = new BoostrMesh(server, options)
+    return mesh
+  }
+
+  /** Ranks that can be reached now. */
+  get reachable(): readonly number[] {
+    return [...this.#byRank.keys()]
+  }
+
+  /** Keeps a connection to that rank up until the mesh closes. One of two ranks dials, not both. */
+  dial(rank: number, host: string, port: number): void {
+    const dialled: Dialled = { rank, host, port, socket: null, timer: null }
+    this.#dialled.push(dialled)
+    this.#connect(dialled)
+  }
+
+  /** Resolves when that rank can be reached. */
+  async reached(rank: number): Promise<void> {
+    if (this.#byRank.has(rank)) return
+    await new Promise<void>((resolve) => this.#waiting.push({ rank, resolve }))
+  }
+
+  send(rank: number, frame: BoostrFrame): void {
+    const wire = this.#byRank.get(rank)
+    if (wire === undefined) {
+      // Not from within the node's own call.
+      if (this.#closing === null) setImmediate(() => this.#node.peerGone(rank))
+      return
+    }
+    const { tag, payload } = frame
+    if (payload.length < RAW_BYTES) {
+      wire.writer.begin(tag).bytes(payload).end()
+      wire.flushSoon()
+      return
+    }
+    wire.writer.begin(tag).end(payload.length)
+    wire.flush()
+    wire.writeRaw(payload)
+  }
+
+  /** Idempotent. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  #connect(dialled: Dialled): void {
+    const { host, port } = dialled
+    const socket = dialWire(this.#options.tls, { host, port }, () => {
+      socket.off('error', onError)
+      this.#attach(socket, 'initiator', dialled)
+    })
+    dialled.socket = socket
+    const onError = (): void => this.#redial(dialled)
+    socket.once('error', onError)
+  }
+
+  #redial(dialled: Dialled): void {
+    dialled.socket?.destroy()
+    if (this.#closing !== null) return
+    dialled.timer = setTimeout(() => this.#connect(dialled), this.#options.redialMs ?? REDIAL_MS)
+  }
+
+  #attach(
+    socket: Socket,
+    side: WireSocketOptions['side'],
+    dialled: Dialled | null,
+    admit?: () => BatonError | null,
+  ): void {
+    const { rank, secret, software = '', timing } = this.#options
+    const self = {
+      role: 'boostr',
+      software,
+      capabilities: [],
+      limits: {},
+      workerId: `${rank}`,
+    } as const
+    let from = -1
+    const kv = new KvGatherer({
+      wants: (length) => this.#node.beginKv?.(from, length) === true,
+      onWhole: (payload) => this.#node.receive(from, { tag: TAG.KV_CACHE, payload }),
+    })
+    const wire = new WireSocket(
+      socket,
+      {
+        side,
+        self,
+        secret,
+        timing,
+        admit,
+        limits: limitsOfMesh(this.#node.beginKv !== undefined),
+        streamedTag: TAG.KV_CACHE,
+      },
+      {
+        onReady: ({ role, workerId }) => {
+          if (role !== 'boostr') throw protocolError('message.unexpected', `a ${role} calls`)
+          from = this.#rankOf(workerId, dialled)
+          this.#onReached(from, wire)
+        },
+        onFrame: (tag, bytes, start, end) => {
+          // A node keeps payloads, and the bytes here are the socket's. (`slice` of a Buffer would not copy.)
+          this.#node.receive(from, { tag, payload: new Uint8Array(bytes.subarray(start, end)) })
+        },
+        onPart: (_tag, length, offset, bytes, start, end) => {
+          kv.onPart(length, offset, bytes.subarray(start, end))
+        },
+        onClosed: () => {
+          this.#wires.delete(wire)
+          if (this.#byRank.get(from) === wire) {
+            this.#byRank.delete(from)
+            this.#node.peerGone(from)
+          }
+          if (dialled !== null) this.#redial(dialled)
+        },
+      },
+    )
+    this.#wires.add(wire)
+  }
+
+  #rankOf(name: string | undefined, dialled: Dialled | null): number {
+    const rank = /^\d{1,10}$/.test(name ?? '') ? Number(name) : -1
+    const isKnown = dialled === null ? this.#options.ranks.includes(rank) : rank === dialled.rank
+    if (isKnown) return rank
+    throw protocolError('message.unexpected', `rank ${rank} is not expected here`)
+  }
+
+  #onReached(rank: number, wire: WireSocket): void {
+    const before = this.#byRank.get(rank)
+    this.#byRank.set(rank, wire)
+    if (before !== undefined) {
+      // A rank that comes again has lost its connection before we noticed.
+      this.#node.peerGone(rank)
+      before.close(new BatonError('transport.disconnected', `rank ${rank} has connected anew`))
+    }
+    this.#node.peerBack?.(rank)
+    for (const waiting of this.#waiting) if (waiting.rank === rank) waiting.resolve()
+    this.#waiting = this.#waiting.filter((waiting) => waiting.rank !== rank)
+  }
+
+  async #close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    const reason = new BatonError('backend.engine_shutdown', 'this rank has stopped')
+    this.#node.close()
+    for (const wire of this.#wires) wire.close(reason)
+    for (const { socket, timer } of this.#dialled) {
+      if (timer !== null) clearTimeout(timer)
+      if (socket?.connecting) socket.destroy()
+    }
+    await closed
+  }
+}
+
+/** A node that takes no KV does not know its tag. */
+function limitsOfMesh(takesKv: boolean): ReadonlyMap<number, number> {
+  const baton = batonLimits()
+  const limits = boostrLimits(CONTROL_TAGS.map((tag) => [tag, baton.get(tag) ?? 0] as const))
+  return takesKv ? limits : new Map([...limits].filter(([tag]) => tag !== TAG.KV_CACHE))
+}

@@ -1,0 +1,92 @@
+/**
+ * What is asked, out of the lines of a terminal: a paste of many lines is one question.
+ *
+ * Terminals mark a paste (`bracketed paste`), and readline turns the marks into the keys `paste-start` and `paste-end`; lines
+ * between them are kept until Enter is pressed behind. Where a terminal does not mark it, lines that come faster than
+ * anybody types belong together. A script's lines are a question each.
+ */
+import type { Interface } from 'node:readline'
+
+const PASTE_ON = '\u001B[?2004h'
+const PASTE_OFF = '\u001B[?2004l'
+/** Between two lines of a paste that is not marked. */
+const TOGETHER_MS = 15
+
+interface Key {
+  readonly name?: string
+}
+
+/** One question after the other, until the input ends. */
+export async function* questions(terminal: Interface, isTerminal: boolean): AsyncGenerator<string> {
+  if (!isTerminal) {
+    yield* terminal
+    return
+  }
+  const waiting: string[] = []
+  let wake: (() => void) | null = null
+  let isClosed = false
+  const paste = new PasteCollector((question) => {
+    waiting.push(question)
+    wake?.()
+  })
+  const onKey = (_: string, key: Key | undefined): void => paste.key(key?.name)
+  process.stdin.on('keypress', onKey)
+  process.stdout.write(PASTE_ON)
+  terminal.on('line', (line) => paste.line(line))
+  terminal.once('close', () => {
+    isClosed = true
+    paste.end()
+    wake?.()
+  })
+  try {
+    for (;;) {
+      const next = waiting.shift()
+      if (next !== undefined) yield next
+      else if (isClosed) return
+      else {
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+      }
+    }
+  } finally {
+    process.stdin.off('keypress', onKey)
+    process.stdout.write(PASTE_OFF)
+  }
+}
+
+export class PasteCollector {
+  readonly #onQuestion: (question: string) => void
+  #lines: string[] = []
+  #isPasting = false
+  #timer: ReturnType<typeof setTimeout> | null = null
+
+  constructor(onQuestion: (question: string) => void) {
+    this.#onQuestion = onQuestion
+  }
+
+  key(name: string | undefined): void {
+    if (name === 'paste-start') this.#isPasting = true
+    else if (name === 'paste-end') this.#isPasting = false
+  }
+
+  line(line: string): void {
+    this.#lines.push(line)
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = this.#isPasting ? null : setTimeout(() => this.#flush(), TOGETHER_MS)
+  }
+
+  /** The input has ended. */
+  end(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#flush()
+  }
+
+  #flush(): void {
+    this.#timer = null
+    if (this.#lines.length === 0) return
+    const question = this.#lines.join('\n')
+    this.#lines = []
+    this.#onQuestion(question)
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * How a command asks a running server, and what it says when none answers.
+ */
+import { BatonError } from '../../base/index.ts'
+
+/** Throws `config.invalid` when it is no address of a web server. */
+export function serverUrl(given: unknown): string {
+  const url = String(given)
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
+    throw new BatonError(
+      'config.invalid',
+      `--url: ${url} is not the address of a server; an example is http://127.0.0.1:8000`,
+    )
+  }
+  return url
+}
+
+/** The key of `BATON_API_KEY`, for a server that asks for one. */
+export function keyHeaders(): Readonly<Record<string, string>> {
+  const key = process.env['BATON_API_KEY']
+  return key === undefined || key === '' ? {} : { authorization: `Bearer ${key}` }
+}
+
+/** Throws `transport.cannot_connect` with what to do when there is no answer, or somebody else does. */
+export function askServer(url: string, path: string): Promise<ServerAnswer> {
+  return exchange(url, path, { headers: keyHeaders() })
+}
+
+/** As `askServer`; throws `backend.unknown` with what the server says when it is no 200. */
+export async function postServer(url: string, path: string, body: unknown): Promise<unknown> {
+  const headers = { ...keyHeaders(), 'content-type': 'application/json' }
+  const answer = await exchange(url, path, { method: 'POST', headers, body: JSON.stringify(body) })
+  if (answer.status === 200) return answer.body
+  const { error } = answer.body as { readonly error?: { readonly message?: string } }
+  const message = error?.message ?? `the server answered ${answer.status}`
+  throw new BatonError('backend.unknown', message)
+}
+
+interface ServerAnswer {
+  readonly status: number
+  readonly body: unknown
+}
+
+async function exchange(url: string, path: string, init: RequestInit): Promise<ServerAnswer> {
+  const reply = await fetch(new URL(path, url), init).catch((error: unknown) => {
+    throw noServer(url, error)
+  })
+  const text = await reply.text()
+  try {
+    return { status: reply.status, body: JSON.parse(quotedWorkerIds(text)) as unknown }
+  } catch (error) {
+    const message = `what answers at ${url} is no Baton server: name yours with --url`
+    throw new BatonError('transport.cannot_connect', message, { cause: error })
+  }
+}
+
+export function noServer(url: string, cause: unknown): BatonError {
+  return new BatonError(
+    'transport.cannot_connect',
+    `no server at ${url}: start one with 'baton serve', or name it with --url`,
+    { cause },
+  )
+}
+
+/** Worker ids have 64 bits and stand as plain integers in a reply, of which `JSON.parse` would lose the last digits. */
+export function quotedWorkerIds(json: string): string {
+  return json.replace(/"([a-z_]*worker_id|workerId)":\s*(\d{1,20})/g, '"$1":"$2"')
+}

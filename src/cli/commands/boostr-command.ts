@@ -1,0 +1,189 @@
+/**
+ * `baton boostr router|prefill|decode`: one role of a fleet that speaks the dialect `boostr` (tags 10 and 30–36).
+ *
+ * The router dials all workers, a prefill worker dials the decode workers; who is dialled says whom it takes.
+ */
+import { BatonError } from '../../base/index.ts'
+import {
+  hostBoostrDecode,
+  hostBoostrPrefill,
+  hostBoostrRouter,
+  listenBoostrHttp,
+} from '../../boostr/index.ts'
+import { watchShutdownSignals } from '../../host/index.ts'
+import type { BoostrMesh } from '../../boostr/index.ts'
+import { createDisaggConfig } from '../../boostr/index.ts'
+import { firstLineOf } from '../options/first-line.ts'
+import type { BoostrRole } from './boostr-flags.ts'
+import { loadBoostrModel } from './boostr-model.ts'
+import type { ResolvedOption } from '../options/resolve-config.ts'
+import { serveConfig } from '../options/serve-config.ts'
+import { BATON_VERSION } from '../compose/version.ts'
+import { openWireWarning, wireSecurity } from '../compose/wire-security.ts'
+import type { WireSecurity } from '../compose/wire-security.ts'
+
+const DEADLINES = { prefillMs: 60_000, tokenMs: 60_000, ackMs: 60_000, kvWaitMs: 60_000 } as const
+const LIMITS = { queueMax: 4_096, affinityMax: 65_536, parkedMax: 4_096 } as const
+
+/** For answers that are under way when the router ends. */
+const HTTP_GRACE_MS = 1_000
+
+interface Place {
+  readonly rank: number
+  readonly host: string
+  readonly port: number
+}
+
+/** What the flags say, checked. */
+interface BoostrSettings {
+  readonly rank: number
+  readonly listen: { readonly host: string; readonly port: number }
+  readonly http: { readonly host: string; readonly port: number }
+  readonly accept: readonly number[]
+  readonly prefill: readonly Place[]
+  readonly decode: readonly Place[]
+  readonly module: string | null
+  readonly peers: 'baton' | 'boostr'
+  readonly maxKvTransferBytes: number
+}
+
+export async function runBoostr(
+  role: BoostrRole,
+  flags: Readonly<Record<string, unknown>>,
+  options: readonly ResolvedOption[],
+): Promise<number> {
+  const settings = settingsOf(flags)
+  const security = wireSecurity(serveConfig(options))
+  const warning = role === 'router' ? null : openWireWarning(settings.listen.host, security)
+  if (warning !== null) console.error(warning)
+  const signals = watchShutdownSignals({})
+  const close = await START[role](settings, security)
+  await signals.first
+  await close()
+  console.log('ended')
+  return 0
+}
+
+type Start = (settings: BoostrSettings, security: WireSecurity) => Promise<() => Promise<unknown>>
+
+const START: Readonly<Record<BoostrRole, Start>> = {
+  router: async (settings, security) => {
+    const { rank, prefill, decode, peers, maxKvTransferBytes, http } = settings
+    const config = createDisaggConfig({
+      prefillWorkers: ranksOf(prefill),
+      decodeWorkers: ranksOf(decode),
+      routerRank: rank,
+      maxKvTransferBytes,
+    })
+    const options = { config, peers, ...DEADLINES, ...LIMITS }
+    const { node, mesh } = await hostBoostrRouter(meshOf(security), options)
+    dial(mesh, [...prefill, ...decode])
+    const onFault = (error: unknown): void => console.error(`baton: ${String(error)}`)
+    const server = await listenBoostrHttp({ ...http, router: node, onFault }).catch(
+      async (error: unknown) => {
+        await mesh.close()
+        throw error
+      },
+    )
+    announce('router', rank, `http://${http.host}:${server.port}`)
+    return async () => await Promise.all([server.close(HTTP_GRACE_MS), mesh.close()])
+  },
+  prefill: async (settings, security) => {
+    const { rank, listen, accept, decode, module } = settings
+    const { mesh } = await hostBoostrPrefill(
+      { ...meshOf(security), ...listen, rank, ranks: [...accept, ...ranksOf(decode)] },
+      {
+        ...settings,
+        ...DEADLINES,
+        ...LIMITS,
+        decodeWorkers: ranksOf(decode),
+        prefill: await loadBoostrModel(module, 'prefill'),
+        onFault: (thrown) => tellFault('prefill', thrown),
+      },
+    )
+    dial(mesh, decode)
+    announce('prefill', rank, `${mesh.host}:${mesh.port}`)
+    return () => mesh.close()
+  },
+  decode: async (settings, security) => {
+    const { rank, listen, accept, module } = settings
+    const { mesh } = await hostBoostrDecode(
+      { ...meshOf(security), ...listen, rank, ranks: accept },
+      {
+        ...settings,
+        ...DEADLINES,
+        decodeStep: await loadBoostrModel(module, 'decodeStep'),
+        onFault: (thrown) => tellFault('decodeStep', thrown),
+      },
+    )
+    announce('decode', rank, `${mesh.host}:${mesh.port}`)
+    return () => mesh.close()
+  },
+}
+
+function meshOf(security: WireSecurity): WireSecurity & { readonly software: string } {
+  return { ...security, software: `baton/${BATON_VERSION}` }
+}
+
+function announce(role: BoostrRole, rank: number, address: string): void {
+  console.log(`Baton ${BATON_VERSION} boostr ${role}, rank ${rank}, at ${address}`)
+}
+
+function tellFault(what: string, thrown: unknown): void {
+  console.error(`baton: ${what} failed, its request ends: ${firstLineOf(thrown)}`)
+}
+
+function dial(mesh: BoostrMesh, places: readonly Place[]): void {
+  for (const { rank, host, port } of places) {
+    mesh.dial(rank, host, port)
+    void mesh.reached(rank).then(() => console.log(`rank ${rank} is reached`))
+  }
+}
+
+const ranksOf = (places: readonly Place[]): number[] => places.map(({ rank }) => rank)
+
+function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
+  const {
+    rank,
+    listen,
+    http,
+    accept = [],
+    prefillWorkers = [],
+    decodeWorkers = [],
+    module,
+    peers,
+  } = flags
+  if (peers !== 'baton' && peers !== 'boostr') throw invalid('--peers', 'is baton or boostr')
+  return {
+    rank: integerOf('--rank', rank),
+    listen: addressOf('--listen', listen ?? '127.0.0.1:0'),
+    http: addressOf('--http', http ?? '127.0.0.1:0'),
+    accept: (accept as unknown[]).map((one) => integerOf('--accept', one)),
+    prefill: (prefillWorkers as unknown[]).map((one) => placeOf('--prefill-workers', one)),
+    decode: (decodeWorkers as unknown[]).map((one) => placeOf('--decode-workers', one)),
+    module: typeof module === 'string' ? module : null,
+    peers,
+    maxKvTransferBytes: integerOf('--max-kv-transfer-bytes', flags['maxKvTransferBytes']),
+  }
+}
+
+function integerOf(flag: string, value: unknown): number {
+  if (/^\d{1,15}$/.test(String(value))) return Number(value)
+  throw invalid(flag, `${String(value)} is no number`)
+}
+
+function addressOf(flag: string, value: unknown): { readonly host: string; readonly port: number } {
+  const [, host = '', port] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(String(value)) ?? []
+  if (port !== undefined && Number(port) <= 65_535) return { host, port: Number(port) }
+  throw invalid(flag, `${String(value)} is no host:port`)
+}
+
+function placeOf(flag: string, value: unknown): Place {
+  const [, rank, address] = /^(\d+)=(.+)$/.exec(String(value)) ?? []
+  if (rank === undefined) throw invalid(flag, `${String(value)} is no rank=host:port`)
+  return { rank: integerOf(flag, rank), ...addressOf(flag, address) }
+}
+
+function invalid(flag: string, message: string): BatonError {
+  return new BatonError('config.invalid', `${flag}: ${message}`)
+}

@@ -1,0 +1,63 @@
+/**
+ * What the prefill and decode roles of `baton boostr` compute: a module of the user's, or a toy that needs no model.
+ *
+ * A module exports `prefill` (a `PrefillFunction`) for the one role and `decodeStep` (a `DecodeStepFunction`) for the
+ * other. The toy's next token depends on all tokens before it and its KV is those tokens, so any fault of a hand-over
+ * shows as another answer.
+ */
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+import { BatonError } from '../../base/index.ts'
+import { TOKEN_EOS } from '../../boostr/index.ts'
+import type { DecodeStepFunction, PrefillFunction } from '../../boostr/index.ts'
+
+export interface BoostrModel {
+  readonly prefill: PrefillFunction
+  readonly decodeStep: DecodeStepFunction
+}
+
+/** u32 token count, which the dialect reads as the start position, and u32 0. */
+const HEAD_BYTES = 8
+const LETTERS = 26n
+
+export const TOY_MODEL: BoostrModel = {
+  prefill: (tokenIds, done) => done(kvOf(tokenIds)),
+  decodeStep: (kv, lastToken, position) => {
+    const held = [...new BigInt64Array(kv.slice(HEAD_BYTES).buffer)]
+    const tokens = position > held.length ? [...held, lastToken] : held
+    return { tokenId: toyToken(tokens), kv: kvOf(BigInt64Array.from(tokens)) }
+  },
+}
+
+/** A letter's code point, or the end of the sequence. */
+export function toyToken(tokens: readonly bigint[]): bigint {
+  let hash = 17n
+  for (const token of tokens) hash = (hash * 31n + token + 7n) % 1_000_003n
+  return hash % 41n === 0n ? TOKEN_EOS : 97n + (hash % LETTERS)
+}
+
+function kvOf(tokens: BigInt64Array): Uint8Array {
+  const kv = new Uint8Array(HEAD_BYTES + tokens.byteLength)
+  new DataView(kv.buffer).setUint32(0, tokens.length, true)
+  kv.set(new Uint8Array(tokens.slice().buffer), HEAD_BYTES)
+  return kv
+}
+
+/** Throws `config.invalid` when the file is no such module. Null: the toy. */
+export async function loadBoostrModel<Name extends keyof BoostrModel>(
+  path: string | null,
+  name: Name,
+): Promise<BoostrModel[Name]> {
+  if (path === null) return TOY_MODEL[name]
+  let exported: Readonly<Record<string, unknown>>
+  try {
+    exported = (await import(pathToFileURL(resolve(path)).href)) as typeof exported
+  } catch (error) {
+    const { message } = BatonError.from(error)
+    throw new BatonError('config.invalid', `--module: ${message}`, { cause: error })
+  }
+  const found = exported[name]
+  if (typeof found === 'function') return found as BoostrModel[Name]
+  throw new BatonError('config.invalid', `--module: ${path} exports no function ${name}`)
+}

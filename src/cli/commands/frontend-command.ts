@@ -1,0 +1,161 @@
+/**
+ * `baton frontend`: a frontend, or several behind one port, for workers that are started elsewhere.
+ */
+import cluster from 'node:cluster'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { BatonError } from '../../base/index.ts'
+import { describeDiscovery } from '../../discovery/index.ts'
+import { EXIT_FAILED, FrontendSiblings, watchShutdownSignals } from '../../host/index.ts'
+import type { AwaitWorkers, FrontendReport } from '../../host/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import { endFrontend } from '../compose/end-frontend.ts'
+import { frontendProcesses } from '../compose/frontend-processes.ts'
+import { FrontendStack } from '../compose/frontend-stack.ts'
+import { traceSettings } from '../compose/trace-settings.ts'
+import { openDiscovery } from '../compose/open-discovery.ts'
+import type { ResolvedOption } from '../options/resolve-config.ts'
+import { loadPolicyModules } from '../options/policy-modules.ts'
+import { routerSettings } from '../options/router-settings.ts'
+import { discoveryText, serveConfig } from '../options/serve-config.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { BATON_VERSION } from '../compose/version.ts'
+
+/** For a frontend that joins the others to know the fleet; then it takes requests anyway. */
+const SETTLE_MS = 1_000
+
+/** `script`: what a further frontend's process runs, the program itself. */
+export async function runFrontendOnly(
+  options: readonly ResolvedOption[],
+  script: string,
+): Promise<number> {
+  const config = withoutMemory(serveConfig(options))
+  if (cluster.isWorker) return await runSibling(config, options)
+  return config.frontends > 1
+    ? await runSeveral(config, options, script)
+    : await runOne(config, options)
+}
+
+/** It may be one of many, and what one of them keeps in memory the others do not find: only what was asked for is kept. */
+function withoutMemory(config: ServeConfig): ServeConfig {
+  return { ...config, state: config.state ?? 'off' }
+}
+
+async function runOne(config: ServeConfig, options: readonly ResolvedOption[]): Promise<number> {
+  const discovery = openDiscovery(config)
+  const stack = await createStack(config, options, discovery)
+  const signals = watchShutdownSignals({ onSecond: () => stack.cutOff() })
+  try {
+    const port = await stack.listen()
+    await stack.watch()
+    console.log(banner(config, port, 'frontend'))
+    const signal = await signals.first
+    await endFrontend(stack, config, signal)
+    console.log('ended')
+    return 0
+  } finally {
+    signals.close()
+    await stack.close()
+    await discovery.close()
+  }
+}
+
+async function runSeveral(
+  config: ServeConfig,
+  options: readonly ResolvedOption[],
+  script: string,
+): Promise<number> {
+  // Says what is wrong with it before anything is started.
+  await openDiscovery(config).close()
+  const group = frontendProcesses({
+    config,
+    options,
+    script,
+    meeting: discoveryText(options) ?? '',
+  })
+  const signals = watchShutdownSignals({ onSecond: () => group.kill() })
+  try {
+    const port = await group.start()
+    console.log(banner(config, port, `${config.frontends} frontends`))
+    const signal = await signals.first
+    console.log(`\n${signal}: draining (again to end at once)`)
+    await group.stop(config.drainSeconds * 1000 + 5_000)
+    console.log('ended')
+    return 0
+  } finally {
+    signals.close()
+    group.kill()
+  }
+}
+
+/** One of several: its parent prints, and ends it with SIGTERM. Ctrl-C is the parent's. */
+async function runSibling(
+  config: ServeConfig,
+  options: readonly ResolvedOption[],
+): Promise<number> {
+  const ended = new Promise<void>((resolve) => {
+    process.once('SIGTERM', () => resolve())
+    process.once('disconnect', () => resolve())
+  })
+  process.on('SIGINT', () => undefined)
+  const discovery = openDiscovery(config)
+  const siblings = FrontendSiblings.ofThisProcess(true)
+  let stack: FrontendStack | null = null
+  try {
+    stack = await createStack(config, options, discovery, siblings)
+    const running = stack
+    // One that joins the others late gets its share of requests at once, and knows the fleet before.
+    const watched = running.watch()
+    await Promise.race([watched.then(() => running.untilSettled(SETTLE_MS)), sleep(SETTLE_MS)])
+    const port = await running.listen()
+    process.on('message', (message) => void onAwait(running, message as AwaitWorkers))
+    await report({ kind: 'ready', port })
+    await watched
+    await ended
+    await running.drain(config.drainSeconds * 1000)
+    return 0
+  } catch (thrown) {
+    await report({ kind: 'failed', error: BatonError.from(thrown).toValue() })
+    return EXIT_FAILED
+  } finally {
+    siblings?.close()
+    await stack?.close()
+    await discovery.close()
+    if (process.connected) process.disconnect()
+  }
+}
+
+async function onAwait(stack: FrontendStack, message: AwaitWorkers): Promise<void> {
+  if (message.kind !== 'await-workers') return
+  try {
+    const cards = await stack.untilConnected(message.workers, message.deadlineMs)
+    await report({ kind: 'connected', cards })
+  } catch (thrown) {
+    await report({ kind: 'failed', error: BatonError.from(thrown).toValue() })
+  }
+}
+
+/** Resolves when it has left this process. */
+function report(message: FrontendReport<WorkerCard>): Promise<void> {
+  return new Promise((resolve) => {
+    if (process.connected) process.send?.(message, undefined, {}, () => resolve())
+    else resolve()
+  })
+}
+
+async function createStack(
+  config: ServeConfig,
+  options: readonly ResolvedOption[],
+  discovery: ReturnType<typeof openDiscovery>,
+  siblings: FrontendSiblings | null = null,
+): Promise<FrontendStack> {
+  const router = { ...routerSettings(options).router, ...(await loadPolicyModules(options)) }
+  const openTraces = await traceSettings(config)
+  return new FrontendStack({ config, router, discovery, plane: 'tcp', siblings, openTraces })
+}
+
+function banner(config: ServeConfig, port: number, what: string): string {
+  const { discovery, host } = config
+  const where = discovery === null ? '' : describeDiscovery(discovery)
+  const scheme = config.httpTlsCert === null ? 'http' : 'https'
+  return `Baton ${BATON_VERSION} ${what} at ${scheme}://${host}:${port}, workers from ${where}`
+}

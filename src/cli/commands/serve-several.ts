@@ -1,0 +1,47 @@
+/**
+ * `baton serve --frontends <n>`: workers and several frontends, each a process of its own; this one only watches them.
+ */
+import { watchShutdownSignals } from '../../host/index.ts'
+import { startDeadlineMs } from '../compose/fleet.ts'
+import type { ServePlan } from '../compose/fleet.ts'
+import { frontendProcesses } from '../compose/frontend-processes.ts'
+import { processFleet } from '../compose/process-fleet.ts'
+import { serveBanner } from '../compose/serve-banner.ts'
+
+/** `onHaste`: when nothing is waited for any more. */
+export async function serveSeveral(plan: ServePlan, onHaste: () => void): Promise<number> {
+  const { config } = plan
+  const fleet = processFleet(plan)
+  const frontends = frontendProcesses(plan)
+  const kill = (): void => {
+    frontends.kill()
+    fleet.kill()
+  }
+  const signals = watchShutdownSignals({
+    onSecond: () => {
+      kill()
+      onHaste()
+    },
+  })
+  const start = async (): Promise<void> => {
+    // The port first, so that one in use is known before anything else is up.
+    const port = await frontends.start()
+    await fleet.start()
+    const cards = await frontends.untilConnected(fleet.workers, startDeadlineMs(config))
+    console.log(serveBanner(config, port, cards, frontends.pids))
+  }
+  try {
+    const ended = await Promise.race([signals.first, start().then(() => signals.first)])
+    console.log(`\n${ended}: draining (again to end at once)`)
+    const endMs = config.drainSeconds * 1000 + 5_000
+    await frontends.stop(endMs)
+    await fleet.stop(endMs)
+    console.log('ended')
+    return 0
+  } catch (error) {
+    kill()
+    throw error
+  } finally {
+    signals.close()
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * `baton worker`: one engine as a member of a fleet, in a process of its own.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Engine } from '../../engine/index.ts'
+import { EXIT_FAILED, runWorkerInRoles, runWorkerProcess } from '../../host/index.ts'
+import type { HostedWorkerOptions, WorkerProcessOptions } from '../../host/index.ts'
+import type { DisaggregationMode } from '../../request/index.ts'
+import { createEngine } from '../compose/create-engine.ts'
+import { modeOfSidecar } from '../compose/upstream-engines.ts'
+import { hostedOptions } from '../compose/hosted-options.ts'
+import { openDiscovery } from '../compose/open-discovery.ts'
+import type { ResolvedOption } from '../options/resolve-config.ts'
+import { serveConfig } from '../options/serve-config.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { openWireWarning, wireSecurity } from '../compose/wire-security.ts'
+
+export async function runWorker(options: readonly ResolvedOption[]): Promise<number> {
+  const config = serveConfig(options)
+  const isModeGiven = options.some(
+    ({ option, source }) => option.key === 'mode' && source !== 'default',
+  )
+  // A server that has a role of its own says so.
+  const given = isModeGiven ? config.mode : ((await modeOfSidecar(config)) ?? config.mode)
+  const security = wireSecurity(config)
+  const warning = openWireWarning(config.workerHost, security)
+  // The parent of a worker says it once for all.
+  if (warning !== null && process.send === undefined) console.error(warning)
+  const first = given === 'auto' ? 'decode' : given
+  const engine = await engineOrReport(config, first)
+  if (engine === null) return EXIT_FAILED
+  const exitCode =
+    given === 'auto'
+      ? await runWorkerInRoles(first, enginesInTurn(config, engine))
+      : await runWorkerProcess(processOptions(config, first, engine))
+  // An engine that hangs would keep the process alive.
+  process.exit(exitCode)
+}
+
+function processOptions(
+  config: ServeConfig,
+  mode: DisaggregationMode,
+  engine: Engine,
+): WorkerProcessOptions {
+  return {
+    ...hostedOptions(config),
+    engine,
+    mode,
+    ...wireSecurity(config),
+    host: config.workerHost,
+    port: config.workerPort,
+    discovery: openDiscovery(config),
+    logLevel: config.logLevel,
+    ...adminOf(config),
+  }
+}
+
+/** The first engine is there; every further role gets one of its own. */
+function enginesInTurn(
+  config: ServeConfig,
+  first: Engine,
+): (role: DisaggregationMode) => Promise<WorkerProcessOptions> {
+  let next: Engine | null = first
+  return async (role) => {
+    const engine = next ?? (await createEngine(config, role))
+    next = null
+    return processOptions(config, role, engine)
+  }
+}
+
+/** A worker that somebody started tells its parent what is wrong, and only the parent prints it. */
+async function engineOrReport(
+  config: ServeConfig,
+  mode: DisaggregationMode,
+): Promise<Engine | null> {
+  try {
+    return await createEngine(config, mode)
+  } catch (thrown) {
+    const error = BatonError.from(thrown)
+    if (process.send === undefined) throw error
+    await new Promise((resolve) => {
+      process.send?.({ kind: 'failed', error: error.toValue() }, resolve)
+    })
+    process.disconnect()
+    return null
+  }
+}
+
+function adminOf(config: ServeConfig): Pick<HostedWorkerOptions, 'admin'> {
+  const { workerHost: host, adminPort: port, adminToken: token } = config
+  if (port === null) return {}
+  return { admin: { host, port, ...(token === null ? {} : { token }) } }
+}

@@ -1,0 +1,105 @@
+/**
+ * The engine that a worker runs, made from the configuration.
+ */
+import { BatonError } from '../../base/index.ts'
+import { createSchedulerConfig, SimEngine } from '../../simengine/index.ts'
+import type { Engine } from '../../engine/index.ts'
+import type { MockEngineOptions } from '../../simengine/index.ts'
+import { BootstrapRooms, loadModelText, ZmqKvBroadcast } from '../../host/index.ts'
+import { LlamaCppEngine } from '../../llamacpp/index.ts'
+import { osClock } from '../../os/index.ts'
+import type { DisaggregationMode } from '../../request/index.ts'
+import type { Tokenizer } from '../../text/index.ts'
+import { isModulePath } from '../options/option-values.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { guidedScript } from './guided-script.ts'
+import { loadUserEngine } from './load-user-engine.ts'
+import { createSidecarEngine } from './upstream-engines.ts'
+
+export async function createEngine(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
+  if (isModulePath(config.engine)) return await loadUserEngine(config, mode)
+  switch (config.engine) {
+    case 'sim':
+      return await createSim(config, mode)
+    case 'llamacpp':
+      return await createLlamaCpp(config, mode)
+    default:
+      return createSidecarEngine(config, mode)
+  }
+}
+
+async function createLlamaCpp(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
+  const { model, engine, contextLength, batchSize, gpu, ...rest } = config
+  const { ggufPath, name } = await loadModelText(model)
+  if (ggufPath === null) {
+    throw new BatonError(
+      'config.invalid',
+      `--model ${model}: ${engine} reads GGUF files and finds none there; give one, or use --engine sim`,
+    )
+  }
+  const { sequences, threads, gpuLayers, kvStoreBytes, servedModelName } = rest
+  const { batching, blockSize, microBatch, flashAttention, kvType } = rest
+  return new LlamaCppEngine({
+    modelPath: ggufPath,
+    modelName: servedModelName ?? name,
+    mode,
+    sequences,
+    threads,
+    gpuLayers,
+    kvStoreBytes,
+    batching,
+    blockTokens: blockSize,
+    microBatch,
+    flashAttention,
+    kvType,
+    gpu: gpu === 'off' ? false : gpu,
+    prefillChunk: batchSize,
+    ...(contextLength === null ? {} : { contextSize: contextLength }),
+  })
+}
+
+async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
+  const text = await loadModelText(config.model)
+  const { mode: wanted = mode, ...sim } = config.sim ?? {}
+  if (wanted !== mode) {
+    throw new BatonError(
+      'config.invalid',
+      `--sim-args: worker_type is ${wanted}, and this is a worker for ${mode}: leave it out`,
+    )
+  }
+  const isSaid = config.contextLength !== null || sim.maxModelLength !== undefined
+  const contextLength = isSaid ? config.contextLength : contextThatFits(sim, text.contextLength)
+  return new SimEngine({
+    clock: osClock,
+    mode,
+    model: config.servedModelName ?? text.name,
+    modelPath: config.model,
+    tokenRange: ordinaryTokens(text.tokenizer),
+    guidedScript: guidedScript(text.tokenizer),
+    bootstrap: new BootstrapRooms(config.workerHost),
+    kvBroadcast: new ZmqKvBroadcast({ host: config.workerHost }),
+    ...(contextLength === null ? {} : { contextLength }),
+    ...sim,
+  })
+}
+
+/** A request that names no maximum may use the whole context; a small cache must not refuse it for that. */
+function contextThatFits(sim: MockEngineOptions, modelsOwn: number | null): number {
+  const { blockCount, blockTokens } = createSchedulerConfig(sim)
+  return Math.min(modelsOwn ?? 8192, blockCount * blockTokens)
+}
+
+/** Ids that are plain words, so that simulated answers look like text and cost what text costs. */
+function ordinaryTokens(tokenizer: Tokenizer): Uint32Array {
+  const ids: number[] = []
+  for (let id = 0; id < tokenizer.vocabSize && ids.length < 4096; id++) {
+    if (tokenizer.isSpecial(id)) continue
+    const bytes = tokenizer.tokenBytes(id)
+    if (bytes.length >= 3 && bytes.every(isLetterOrBlank)) ids.push(id)
+  }
+  return Uint32Array.from(ids.length > 0 ? ids : [Math.min(1, tokenizer.vocabSize - 1)])
+}
+
+function isLetterOrBlank(byte: number, index: number): boolean {
+  return (byte >= 0x61 && byte <= 0x7a) || (index === 0 && byte === 0x20)
+}

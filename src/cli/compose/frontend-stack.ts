@@ -1,0 +1,374 @@
+/**
+ * The frontend of a process, put together: HTTP server → frontend → router → request plane, fed by discovery.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+import { Frontend, isPassedThrough } from '../../frontend/index.ts'
+import type {
+  FleetNews,
+  FleetView,
+  HttpHead,
+  OpenRequest,
+  StateStore,
+} from '../../frontend/index.ts'
+import { openState } from '../state/open-state.ts'
+import {
+  createLogger,
+  fleetLog,
+  frontendLog,
+  FrontendMetrics,
+  observeWithAll,
+  SHARES_BY_KERNEL,
+  TokenizerThread,
+} from '../../host/index.ts'
+import type { FrontendSiblings, Traces } from '../../host/index.ts'
+import {
+  commandWorker,
+  HttpServer,
+  LocalRequestPlane,
+  TcpRequestPlane,
+} from '../../network/index.ts'
+import { osClock, osRandom } from '../../os/index.ts'
+import type { Discovery, DiscoveryWatch } from '../../discovery/index.ts'
+import type { FleetReports } from '../../network/index.ts'
+import { describeDifferences, hasRemoteTokenizer } from '../../request/index.ts'
+import type { RequestPlane, WorkerCard } from '../../request/index.ts'
+import { createModelRouter } from '../../router/index.ts'
+import type { RouterOptions } from '../../router/index.ts'
+import { ForwardPlane, RemoteTexts } from '../../upstream/index.ts'
+import type { RemoteText } from '../../upstream/index.ts'
+import { forwardingOf } from '../options/serve-config.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { ModelPlaces } from './model-place.ts'
+import { RoleKeeper } from './role-keeper.ts'
+import { WorkerPeers } from './worker-peers.ts'
+import { PeerSharing } from './peer-sharing.ts'
+import { SiblingAnswers } from './sibling-answers.ts'
+import type { OpenTraces } from './trace-settings.ts'
+import { HttpGuard } from './http-guard.ts'
+import { HttpTlsFiles } from './http-tls.ts'
+import { consolePage } from './console-page.ts'
+import { BATON_VERSION } from './version.ts'
+import { wireSecurity } from './wire-security.ts'
+
+interface FrontendStackOptions {
+  readonly config: ServeConfig
+  readonly router: RouterOptions
+  readonly discovery: Discovery
+  /** The other frontends behind the same port; absent: there is only this one. */
+  readonly siblings?: FrontendSiblings | null
+  /** Null: no traces are made. */
+  readonly openTraces?: OpenTraces | null
+  /** Workers of this process are reached by plain calls, others over TCP. */
+  readonly plane: 'tcp' | 'local'
+}
+
+/** Of what forwarded requests are routed by, where the server's own blocks are not known. */
+const ROUTED_BLOCK_TOKENS = 16
+
+/** A command is answered at once; what it begins goes on behind. */
+const COMMAND_MS = 5_000
+
+export class FrontendStack {
+  readonly localPlane: LocalRequestPlane | null
+  /** Where requests go to foreign engines as they came; null: there are none. */
+  readonly forwardPlane: ForwardPlane | null
+  /** Tokenizers and templates that are at the engines of this process. */
+  readonly remoteTexts = new RemoteTexts()
+  readonly #config: ServeConfig
+  readonly #frontend: Frontend
+  readonly #plane: RequestPlane
+  readonly #tcpPlane: TcpRequestPlane | null
+  readonly #metrics: FrontendMetrics
+  readonly #guard: HttpGuard
+  readonly #state: StateStore | undefined
+  readonly #tls: HttpTlsFiles | null
+  readonly #tokenizerThread = new TokenizerThread()
+  readonly #connected = new Set<WorkerId>()
+  readonly #discovery: Discovery
+  readonly #logger: ReturnType<typeof createLogger>
+  readonly #onFault: (error: unknown) => void
+  readonly #sharesPort: boolean
+  readonly #traces: Traces | null
+  readonly #sharing = new PeerSharing()
+  readonly #places: ModelPlaces
+  readonly #roles: RoleKeeper | null
+  readonly #workerPeers: WorkerPeers | null
+  readonly #siblings: FrontendSiblings | null
+  readonly #open: (head: HttpHead) => OpenRequest
+  #http: HttpServer | null = null
+  #watch: DiscoveryWatch | null = null
+  #whenConnected: (() => void) | null = null
+
+  constructor(options: FrontendStackOptions) {
+    const { config, discovery, router } = options
+    const logger = createLogger(config.logLevel)
+    this.#logger = logger
+    this.#config = config
+    this.#discovery = discovery
+    this.#sharesPort =
+      SHARES_BY_KERNEL && options.siblings !== null && options.siblings !== undefined
+    this.#onFault = (error) => logger.error({ err: error }, 'internal error')
+    const reports = this.#reports()
+    this.#tcpPlane =
+      options.plane === 'tcp'
+        ? new TcpRequestPlane({
+            ...reports,
+            ...wireSecurity(config),
+            software: `baton ${BATON_VERSION}`,
+          })
+        : null
+    const tcpPlane = this.#tcpPlane
+    this.#workerPeers =
+      tcpPlane === null ? null : new WorkerPeers((bytes, over) => tcpPlane.sendPeer(bytes, over))
+    this.localPlane = options.plane === 'local' ? new LocalRequestPlane(reports) : null
+    const plane = (this.#tcpPlane ?? this.localPlane) as RequestPlane
+    const forwarding = forwardingOf(config, options.plane)
+    this.forwardPlane = forwarding === null ? null : new ForwardPlane(plane)
+    this.#plane = this.forwardPlane ?? plane
+    this.#metrics = new FrontendMetrics({
+      routers: () =>
+        this.#frontend.registry.models.map(
+          ({ label, router }) => [label, router.status()] as const,
+        ),
+      ttftGoalMs: config.ttftGoal * 1000,
+    })
+    this.#places = new ModelPlaces({
+      config,
+      security: wireSecurity(config),
+      cards: () => this.#frontend.registry.models.flatMap(({ cards }) => cards),
+    })
+    this.#guard = new HttpGuard(config, logger)
+    this.#state = openState(config)
+    this.#tls = HttpTlsFiles.open(config)
+    this.#traces = this.#openTraces(options.openTraces ?? null)
+    this.#frontend = new Frontend({
+      middleware: this.#guard.middleware,
+      keys: () => this.#guard.keys,
+      clock: osClock,
+      random: osRandom,
+      version: BATON_VERSION,
+      ...(this.#state === undefined ? {} : { state: this.#state }),
+      consolePage,
+      createRouter: (model, version) =>
+        createModelRouter({
+          plane: this.#plane,
+          clock: osClock,
+          random: osRandom,
+          config:
+            forwarding?.always === true ? { blockSize: ROUTED_BLOCK_TOKENS, ...router } : router,
+          onPeerNews: (news) => this.#sharing.tell(model, version, news),
+        }),
+      loadText: async (card) => this.#remoteTextOf(card) ?? (await this.#places.text(card)),
+      observer: observeWithAll([
+        this.#metrics.observe,
+        frontendLog(logger),
+        ...(this.#traces === null ? [] : [this.#traces.observe]),
+      ]),
+      ...(this.#traces === null ? {} : { beginTrace: this.#traces.begin }),
+      fleetObserver: observeWithAll([fleetLog(logger), (news) => this.#tellPlane(news)]),
+      reportsLinks: true,
+      commandWorker: (card, command) => this.#command(card, command),
+      onAdminNews: (news) => this.#sharing.tellAdmin(news),
+      ...(forwarding === null ? {} : { forwarding }),
+      metrics: () => this.#metrics.text(),
+      encodeOffLoop: (card, text, options) =>
+        this.#remoteTextOf(card)?.tokenizer.encodeThere(text, options) ??
+        this.#places.place(card).then((path) => this.#tokenizerThread.encode(path, text, options)),
+      limits: {
+        migrationLimit: config.migrationLimit,
+        migrationWaitMs: config.migrationWaitSeconds * 1000,
+        bodyBytesMax: config.bodyLimit,
+        modelForgetMs: config.modelForgetSeconds * 1000,
+      },
+    })
+    this.#roles = config.autoRoles ? this.#keepRoles() : null
+    const { siblings = null } = options
+    this.#siblings = siblings
+    const answers = siblings === null ? null : new SiblingAnswers(this.#frontend, siblings)
+    this.#open = (head) => (answers ?? this.#frontend).open(head)
+  }
+
+  #remoteTextOf(card: WorkerCard): RemoteText | null {
+    return hasRemoteTokenizer(card) ? this.remoteTexts.textOf(card.engine.model) : null
+  }
+
+  /** Takes the port first, so that a port in use is known before anything else is started. */
+  async listen(): Promise<number> {
+    const { host, port } = this.#config
+    this.#http = await HttpServer.listen({
+      host,
+      port,
+      open: (head) => this.#open(head),
+      sharesPort: this.#sharesPort,
+      ...(this.#tls === null ? {} : { tls: this.#tls.tls }),
+      onFault: this.#onFault,
+      connectionsPerAddress: this.#config.connectionsPerAddress,
+      onTooManyConnections: (address) =>
+        this.#logger.warn({ address }, 'an address has as many connections as it may'),
+      streamLimits: { unsentBytesMax: this.#config.unsentLimit },
+      onSlowReader: (reader) =>
+        this.#logger.warn(reader, 'the client reads too slowly: its reply was cut'),
+    })
+    this.#tls?.watch((tls) => this.#http?.setTls(tls), this.#logger)
+    return this.#http.port
+  }
+
+  async watch(): Promise<void> {
+    const { registry } = this.#frontend
+    this.#watch = await this.#discovery.watch({
+      joined: (card) => registry.workerJoined(card),
+      left: (workerId, reason) => {
+        // First the router, so that what the plane now fails is not sent there again.
+        registry.workerLeft(workerId, reason)
+        this.#tcpPlane?.workerLeft(workerId, reason)
+        this.forwardPlane?.workerLeft(workerId)
+      },
+      unreadable: (entry, why) =>
+        this.#logger.warn({ entry, why }, 'entry of discovery cannot be read'),
+      discoveryAway: (why) => {
+        registry.discoveryAway(why)
+        this.#logger.warn({ why }, 'discovery is unreachable; known workers stay in use')
+      },
+      discoveryBack: () => {
+        registry.discoveryBack()
+        this.#logger.info('discovery is back')
+      },
+    })
+    const nats = this.#discovery.peers?.() ?? null
+    const ways = nats !== null ? [nats] : [this.#siblings, this.#workerPeers]
+    this.#sharing.start(
+      ways.filter((way) => way !== null),
+      this.#frontend,
+    )
+  }
+
+  /** Resolves when every worker that is known is connected, but in this time at most. */
+  async untilSettled(limitMs: number): Promise<void> {
+    const workers = this.#watch?.cards.size ?? 0
+    await this.untilConnected(workers, limitMs).catch(() => undefined)
+  }
+
+  /** Resolves when so many workers are connected and their model's text is loaded. */
+  async untilConnected(workers: number, deadlineMs: number): Promise<readonly WorkerCard[]> {
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        const message = `${this.#connected.size} of ${workers} workers are connected after ${deadlineMs / 1000} s`
+        reject(new BatonError('backend.worker_unavailable', message))
+      }, deadlineMs)
+      // Who was told to end while it waits need not wait for this.
+      timer.unref()
+      this.#whenConnected = () => {
+        if (this.#connected.size < workers) return
+        clearTimeout(timer)
+        resolve()
+      }
+      this.#whenConnected()
+    })
+    if (forwardingOf(this.#config, 'local')?.hasTokenizer !== false) {
+      const withTokens = this.#frontend.registry.models.filter((model) => !isPassedThrough(model))
+      await Promise.all(withTokens.map(async (model) => await model.text()))
+    }
+    return [...(this.#watch?.cards.values() ?? [])]
+  }
+
+  /** What is known of the fleet now. */
+  get fleet(): FleetView {
+    return this.#frontend.fleet()
+  }
+
+  /** Orderly: nothing new, what runs ends within the budget. Returns how many requests were cut off. */
+  async drain(graceMs: number): Promise<number> {
+    this.#frontend.drain()
+    return (await this.#http?.close(graceMs, () => this.#frontend.cutOff())) ?? 0
+  }
+
+  /** At once: clients whose reply runs are notified that it ends here. */
+  cutOff(): void {
+    // The folder of a fleet of one's own is removed next: discovery is no longer needed.
+    this.#watch?.close()
+    this.#frontend.cutOff()
+  }
+
+  async close(): Promise<void> {
+    this.#watch?.close()
+    await this.#http?.close(0)
+    this.#frontend.close()
+    await this.#plane.close()
+    this.#metrics.close()
+    this.#roles?.close()
+    await this.#traces?.close()
+    this.#guard.close()
+    this.#state?.close()
+    this.#tls?.close()
+    await this.#tokenizerThread.close()
+  }
+
+  #keepRoles(): RoleKeeper {
+    const keeper = new RoleKeeper({
+      registry: this.#frontend.registry,
+      ttftGoalMs: this.#config.ttftGoal * 1000,
+      command: (card, command) => this.#command(card, command),
+      logger: this.#logger,
+      onChange: (model, version) => this.#sharing.tellRoleChange(model, version),
+    })
+    this.#sharing.onRoleChange = (model, version) => keeper.changedElsewhere(model, version)
+    return keeper
+  }
+
+  async #command(card: WorkerCard, command: Readonly<Record<string, unknown>>): Promise<unknown> {
+    const { host, port, workerId } = card
+    if (this.localPlane !== null) return await this.localPlane.command(workerId, command)
+    const software = `baton ${BATON_VERSION}`
+    const security = wireSecurity(this.#config)
+    return await commandWorker(
+      { host, port, software, ...security, timeoutMs: COMMAND_MS },
+      command,
+    )
+  }
+
+  /** Who is to be dialled, and who is not. */
+  #tellPlane(news: FleetNews): void {
+    if (news.kind === 'workerJoined') {
+      this.forwardPlane?.workerJoined(news.card)
+      this.#tcpPlane?.workerJoined(news.card)
+      this.localPlane?.tellAll(news.card.workerId)
+    } else if (news.kind === 'workerRefused') {
+      const { card, model, differences } = news
+      const text = `worker ${card.workerId} gets no requests, it differs from the others of ${model}: ${describeDifferences(differences)}`
+      this.#tcpPlane?.workerRefused(card, new BatonError('backend.worker_differs', text))
+    }
+  }
+
+  #openTraces(open: OpenTraces | null): Traces | null {
+    if (open === null) return null
+    return open({
+      decisionsOf: (requestId) => this.#frontend.registry.decisionsOf(requestId)?.decisions ?? [],
+      onProblem: (problem) => this.#logger.warn({ problem }, 'traces could not be sent'),
+    })
+  }
+
+  #reports(): FleetReports {
+    return {
+      onKvEvents: (workerId, batch) => this.#frontend.registry.kvEvents(workerId, batch),
+      wantsKvSnapshot: (workerId, dpRank) =>
+        this.#frontend.registry.wantsKvSnapshot(workerId, dpRank),
+      onLoad: (workerId, report) => this.#frontend.registry.load(workerId, report),
+      onPeer: (payload) => this.#workerPeers?.take(payload),
+      onConnected: (workerId) => {
+        this.#connected.add(workerId)
+        // The first way to the others, where it leads over workers.
+        if (this.#connected.size === 1) this.#sharing.ask()
+        this.#frontend.registry.workerReachable(workerId)
+        this.#whenConnected?.()
+      },
+      onDisconnected: (workerId, reason) => {
+        this.#connected.delete(workerId)
+        this.#frontend.registry.workerUnreachable(workerId, reason)
+      },
+      onConnectFailed: (workerId, reason) =>
+        this.#frontend.registry.workerUnreachable(workerId, reason),
+      onFault: (error) => this.#onFault(error),
+    }
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * What a hosted worker is notified, in a process of its own and in the frontend's process alike.
+ */
+import { openKvTcp } from '../../network/index.ts'
+import type { HostedWorkerOptions } from '../../host/index.ts'
+import { isModulePath } from '../options/option-values.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { describedBy, userEngineName } from './load-user-engine.ts'
+import { BATON_VERSION } from './version.ts'
+import { wireSecurity } from './wire-security.ts'
+
+export function hostedOptions(
+  config: ServeConfig,
+): Pick<
+  HostedWorkerOptions,
+  | 'engineName'
+  | 'describe'
+  | 'version'
+  | 'openKv'
+  | 'limits'
+  | 'runtimeData'
+  | 'shutdown'
+  | 'taints'
+  | 'topology'
+  | 'weight'
+  | 'modelVersion'
+> {
+  const { reasoningParser, toolCallParser, taints, topology, weight, modelVersion } = config
+  const security = wireSecurity(config)
+  return {
+    engineName: isModulePath(config.engine) ? userEngineName(config.engine) : config.engine,
+    ...(isModulePath(config.engine) ? { describe: describedBy(config) } : {}),
+    version: BATON_VERSION,
+    openKv: (mode) =>
+      openKvTcp(mode, {
+        host: config.workerHost,
+        checksum: config.kvChecksums,
+        ...security,
+      }),
+    limits: {
+      kvFailure: config.kvFailure,
+      startTimeoutMs: config.startTimeoutSeconds * 1000,
+    },
+    shutdown: {
+      totalMs: (config.graceSeconds + config.drainSeconds) * 1000,
+      routerGraceMs: config.graceSeconds * 1000,
+    },
+    ...(taints === null ? {} : { taints: taints.split(',') }),
+    ...(topology === null ? {} : { topology: domainsOf(topology) }),
+    ...(weight === null ? {} : { weight }),
+    ...(modelVersion === null ? {} : { modelVersion }),
+    runtimeData: {
+      ...(reasoningParser === null ? {} : { reasoning_parser: reasoningParser }),
+      ...(toolCallParser === null ? {} : { tool_call_parser: toolCallParser }),
+    },
+  }
+}
+
+function domainsOf(pairs: string): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    pairs.split(',').map((pair) => pair.split('=') as [domain: string, value: string]),
+  )
+}

@@ -1,0 +1,143 @@
+/**
+ * Where a frontend reads the tokenizer and the template of a worker's model: where the worker says that they are; when that
+ * is a path of another machine, or something else lies there, from the copy that this frontend was given as `--model`, or
+ * from what any worker of the model sends, kept in a folder of this machine.
+ */
+import { access } from 'node:fs/promises'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { BatonError } from '../../base/index.ts'
+import { fetchText, loadModelText, modelTextDigest } from '../../host/index.ts'
+import type { LoadedModelText, TextSource } from '../../host/index.ts'
+import { WorkerConversation } from '../../network/index.ts'
+import { describeDifferences, modelDifferences, modelFactsOf } from '../../request/index.ts'
+import type { ModelDifference, WorkerCard } from '../../request/index.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { BATON_VERSION } from './version.ts'
+import type { wireSecurity } from './wire-security.ts'
+
+/** Of one connection and of one piece; and of all of it. */
+const ANSWER_MS = 10_000
+const TOTAL_MS = 120_000
+
+/** `--model-cache`, else the user's cache folder. */
+function modelCache({ modelCache: given }: Pick<ServeConfig, 'modelCache'>): string {
+  if (given !== null) return given
+  const cache = process.env['XDG_CACHE_HOME']
+  return join(cache === undefined || cache === '' ? join(homedir(), '.cache') : cache, 'baton')
+}
+
+interface ModelPlacesOptions {
+  readonly config: Pick<ServeConfig, 'isShippedModel' | 'model' | 'modelCache'>
+  readonly security: ReturnType<typeof wireSecurity>
+  /** Other workers of the same text side, for when the first cannot be reached. */
+  readonly cards: () => readonly WorkerCard[]
+}
+
+interface Found {
+  readonly path: string
+  readonly text: LoadedModelText
+}
+
+export class ModelPlaces {
+  readonly #options: ModelPlacesOptions
+  /** By what a card says: what was found to be right is not looked at again. */
+  readonly #paths = new Map<string, string>()
+
+  constructor(options: ModelPlacesOptions) {
+    this.#options = options
+  }
+
+  /** A path whose text is the worker's. Rejects with `model.load_failed`, which says what to do. */
+  async place(card: WorkerCard): Promise<string> {
+    return this.#paths.get(keyOf(card)) ?? (await this.#remembered(card)).path
+  }
+
+  async text(card: WorkerCard): Promise<LoadedModelText> {
+    const path = this.#paths.get(keyOf(card))
+    return path === undefined ? (await this.#remembered(card)).text : await loadModelText(path)
+  }
+
+  async #remembered(card: WorkerCard): Promise<Found> {
+    const found = await this.#find(card)
+    this.#paths.set(keyOf(card), found.path)
+    return found
+  }
+
+  async #find(card: WorkerCard): Promise<Found> {
+    const { modelPath } = card.engine
+    const { isShippedModel, model } = this.#options.config
+    const places = [
+      ...(modelPath === undefined ? [] : [modelPath]),
+      ...(modelPath === undefined || !isShippedModel ? [model] : []),
+    ]
+    let differing: string | null = null
+    for (const path of places) {
+      if (!(await isThere(path))) continue
+      const loaded = await loadModelText(path)
+      const differences = differencesOf(card, loaded)
+      if (differences.length === 0) return { path, text: loaded }
+      differing ??= `the model at ${path} is not the one of the workers: ${describeDifferences(differences)}`
+    }
+    if (card.text !== undefined) return await this.#fetched(card)
+    const missing = `worker ${card.workerId} has its model at ${modelPath ?? 'no path'}, which cannot be read on this machine: start the frontend with --model and a copy (of a Hugging Face folder tokenizer.json, tokenizer_config.json and config.json are enough)`
+    throw new BatonError('model.load_failed', differing ?? missing)
+  }
+
+  async #fetched(card: WorkerCard): Promise<Found> {
+    const { text } = card
+    if (text === undefined) throw new BatonError('runtime.internal', 'a card without its text')
+    const others = this.#options
+      .cards()
+      .filter((other) => other.workerId !== card.workerId && other.text?.hash === text.hash)
+    const path = await fetchText({
+      manifest: text,
+      cache: join(modelCache(this.#options.config), 'text'),
+      sources: [card, ...others].map((source) => () => this.#open(source)),
+      totalMs: TOTAL_MS,
+    })
+    const loaded = await loadModelText(path)
+    const differences = differencesOf(card, loaded)
+    if (differences.length === 0) return { path, text: loaded }
+    throw new BatonError(
+      'model.load_failed',
+      `what worker ${card.workerId} sends is not its model: ${describeDifferences(differences)}`,
+    )
+  }
+
+  async #open({ host, port }: WorkerCard): Promise<TextSource> {
+    const conversation = await WorkerConversation.open({
+      host,
+      port,
+      software: `baton ${BATON_VERSION}`,
+      ...this.#options.security,
+      timeoutMs: ANSWER_MS,
+    })
+    return {
+      ask: (question) => conversation.ask('text', question),
+      close: () => conversation.close(),
+    }
+  }
+}
+
+function differencesOf(
+  { engine, agreement }: WorkerCard,
+  text: LoadedModelText,
+): readonly ModelDifference[] {
+  const { model } = engine
+  return modelDifferences(
+    modelFactsOf({ engine: { model }, ...(agreement && { agreement }) }),
+    modelFactsOf({ engine: { model }, agreement: modelTextDigest(text) }),
+  )
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return await access(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+function keyOf({ engine, text, agreement }: WorkerCard): string {
+  return JSON.stringify([engine.modelPath, text?.hash, agreement?.checksum])
+}

@@ -1,0 +1,62 @@
+/**
+ * Where workers and frontends find each other: the one place that makes a discovery of what `--discovery` says.
+ */
+import { BatonError } from '../../base/index.ts'
+import {
+  AddressDiscovery,
+  FileDiscovery,
+  MemoryDiscovery,
+  NatsDiscovery,
+  PodWatch,
+} from '../../discovery/index.ts'
+import type { Discovery, DiscoveryAddress, HostPort } from '../../discovery/index.ts'
+import { fetchWorkerCard } from '../../network/index.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { BATON_VERSION } from './version.ts'
+import { wireSecurity } from './wire-security.ts'
+
+/** Null: not given. Throws `config.invalid`. */
+export function openDiscovery(
+  config: ServeConfig,
+  address: DiscoveryAddress | null = config.discovery,
+): Discovery {
+  if (address === null) {
+    throw new BatonError(
+      'config.invalid',
+      '--discovery is missing: say where workers and frontends meet, for example file:/srv/baton/fleet',
+    )
+  }
+  switch (address.kind) {
+    case 'memory':
+      return new MemoryDiscovery()
+    case 'file':
+      return new FileDiscovery({
+        folder: address.folder,
+        onFolderMade: (folder) =>
+          console.error(`baton: the discovery folder ${folder} was not there and has been made`),
+      })
+    case 'nats':
+      return new NatsDiscovery({ address })
+    case 'static':
+      return new AddressDiscovery({
+        addresses: () => Promise.resolve(address.addresses),
+        fetchCard: cardFetcher(config),
+      })
+    case 'kubernetes': {
+      const pods = new PodWatch(address)
+      return new AddressDiscovery({
+        addresses: () => pods.addresses(),
+        fetchCard: cardFetcher(config),
+        onClose: () => pods.close(),
+      })
+    }
+  }
+}
+
+const CARD_MS = 3_000
+
+function cardFetcher(config: ServeConfig): (address: HostPort) => Promise<unknown> {
+  const security = wireSecurity(config)
+  const software = `baton ${BATON_VERSION}`
+  return (address) => fetchWorkerCard({ ...address, ...security, software, timeoutMs: CARD_MS })
+}

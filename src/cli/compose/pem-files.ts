@@ -1,0 +1,44 @@
+/**
+ * Certificates and keys as files: what cannot be used is reported with the option that names it (`config.invalid`).
+ */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { BatonError } from '../../base/index.ts'
+
+export function readPemFile(flag: string, path: string): string {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    const { message } = BatonError.from(error)
+    throw new BatonError('config.invalid', `${flag}: ${message}`, { cause: error })
+  }
+  if (text.includes('-----BEGIN ')) return text
+  throw new BatonError('config.invalid', `${flag}: ${path} is no PEM file`)
+}
+
+/** A PEM file whose content is broken, or a key of another certificate. */
+export function checkedPair(
+  pem: { readonly cert: string; readonly key: string },
+  flags: { readonly cert: string; readonly key: string },
+): void {
+  const certificate = certificateOf(flags.cert, pem.cert)
+  const privateKey = usable(flags.key, () => createPrivateKey(pem.key))
+  if (certificate.checkPrivateKey(privateKey)) return
+  throw new BatonError('config.invalid', `${flags.key}: it is not the key of ${flags.cert}`)
+}
+
+export function certificateOf(flag: string, pem: string): X509Certificate {
+  return usable(flag, () => new X509Certificate(pem))
+}
+
+function usable<T>(flag: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new BatonError('config.invalid', `${flag}: the file is broken: ${reason}`, {
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * What `baton serve` prints when it is up: what runs, and a line to try.
+ */
+import { basename } from 'node:path'
+import { servedModelNames } from '../../request/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import { isGateway } from '../options/serve-config.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { BATON_VERSION } from './version.ts'
+
+const QUESTION = 'Tell me a story about a brave fox named Mira who lives in the forest.'
+/** How this very Baton is called: from a clone, or as a package of somebody's. */
+const BATON = import.meta.url.includes('/node_modules/') ? 'npx baton' : 'npm run -s baton --'
+const MODE_NAMES = { agg: 'aggregated', prefill: 'prefill', decode: 'decode' } as const
+
+export function serveBanner(
+  config: ServeConfig,
+  port: number,
+  cards: readonly WorkerCard[],
+  frontendPids: readonly number[] = [process.pid],
+): string {
+  const scheme = config.httpTlsCert === null ? 'http' : 'https'
+  const url = `${scheme}://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
+  const [first] = cards
+  const model = first === undefined ? '' : (servedModelNames(first.engine)[0] ?? '')
+  const body = JSON.stringify({
+    model,
+    messages: [{ role: 'user', content: QUESTION }],
+    stream: true,
+  })
+  return [
+    `Baton ${BATON_VERSION} serves ${whatIsServed(config, cards, model)}`,
+    '',
+    `  frontend  ${url}  pid ${frontendPids.join(', ')}`,
+    `  console   ${url}/`,
+    ...workerLines(cards),
+    `  KV        ${kvLine(config, cards)}`,
+    '',
+    'Try it:',
+    `  curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`,
+    `or talk:  ${BATON} chat${port === 8000 ? '' : ` --url ${url}`}`,
+    'Ctrl-C drains and ends.',
+  ].join('\n')
+}
+
+function whatIsServed(config: ServeConfig, cards: readonly WorkerCard[], model: string): string {
+  if (!isGateway(config)) {
+    return `${model} (${basename(config.model)}, ${config.engine})`
+  }
+  const kinds = [...new Set(cards.map(({ engineName }) => engineName))]
+  return cards.length === 0
+    ? 'nothing yet: no upstream answers'
+    : `${model} (${cards.length} upstreams: ${kinds.join(', ')})`
+}
+
+function workerLines(cards: readonly WorkerCard[]): string[] {
+  const order = ['prefill', 'decode', 'agg']
+  return [...cards]
+    .sort((a, b) => order.indexOf(a.mode) - order.indexOf(b.mode))
+    .map(({ mode, pid, host, port, workerId }) => {
+      const where = host === 'in-process' ? 'in this process' : `${host}:${port}`
+      return `  worker    ${MODE_NAMES[mode].padEnd(10)}  pid ${pid ?? '-'}  ${where}  id ${workerId}`
+    })
+}
+
+function kvLine(config: ServeConfig, cards: readonly WorkerCard[]): string {
+  if (!cards.some(({ mode }) => mode === 'prefill'))
+    return 'stays where it is computed: no prefill worker'
+  if (cards.some(({ engine }) => engine.runtimeData?.['upstream_kind'] !== undefined))
+    return 'is handed over by the engines'
+  if (config.engine === 'sim') return 'is simulated: a delay between prefill and decode'
+  return 'travels from prefill to decode in blocks over TCP on this machine'
+}

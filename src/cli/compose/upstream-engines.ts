@@ -1,0 +1,325 @@
+/**
+ * Engines at an address, put together: beside a worker (`--engine-url`), or inside the frontend (`--upstream`).
+ */
+import { BatonError, workerIdOf } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+import type { Engine } from '../../engine/index.ts'
+import type { Discovery } from '../../discovery/index.ts'
+import { createLogger, HostedWorker, loadModelText, workerLog } from '../../host/index.ts'
+import type { LoadedModelText } from '../../host/index.ts'
+import type { LocalRequestPlane } from '../../network/index.ts'
+import { osClock } from '../../os/index.ts'
+import { hashToBigint, xxh3Text } from '../../kv/index.ts'
+import type { DisaggregationMode } from '../../request/index.ts'
+import {
+  detectKind,
+  ForwardEngine,
+  kvEventPlaces,
+  parseUpstreamUrl,
+  UPSTREAM_KINDS,
+  UpstreamClient,
+  UpstreamEngine,
+  UpstreamFleet,
+  UpstreamSource,
+  upstreamKey,
+  upstreamsOf,
+} from '../../upstream/index.ts'
+import type {
+  ForwardEngineOptions,
+  ForwardPlane,
+  FoundKind,
+  RemoteTexts,
+  UpstreamEngineOptions,
+  UpstreamEvent,
+  UpstreamKind,
+  UpstreamSpec,
+  UpstreamWorker,
+} from '../../upstream/index.ts'
+import type { Fleet } from './fleet.ts'
+import type { FrontendStack } from './frontend-stack.ts'
+import { hostedOptions } from './hosted-options.ts'
+import { forwardingOf } from '../options/serve-config.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+
+const RETRY_MS = 1000
+const LIST_EVERY_MS = 2000
+/** A server that is there but loads its model is waited for so long, then tried again. */
+const GATEWAY_START_MS = 5000
+
+/** The engine of `baton worker --engine-url`. */
+export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMode): Engine {
+  const { engine, engineUrl } = config
+  if (engineUrl === null) {
+    throw new BatonError(
+      'config.invalid',
+      `--engine ${engine}: --engine-url is missing, for example http://127.0.0.1:8000`,
+    )
+  }
+  const kind = UPSTREAM_KINDS.find((name) => name === engine)
+  const named = kind === undefined ? {} : { kind }
+  // Whoever supervises the process starts it again, and it waits for its engine.
+  const onLost = (): void => {
+    process.kill(process.pid, 'SIGTERM')
+  }
+  if (config.forward && config.isShippedModel) {
+    return forwardEngine(config, {
+      ...named,
+      client: upstreamClient({ url: engineUrl }, config),
+      mode,
+      onLost,
+    })
+  }
+  return new UpstreamEngine({
+    ...engineOptions(config, loadModelText),
+    ...named,
+    url: engineUrl,
+    mode,
+    onFault: tellFault,
+    ...(config.engineKvEvents === null
+      ? {}
+      : { kvEventPlaces: kvEventPlaces(config.engineKvEvents) }),
+    onNote: (note) => console.error(`baton: ${engineUrl} ${note}`),
+    onLost,
+  })
+}
+
+/** Where nothing here makes tokens. */
+function forwardEngine(
+  { servedModelName }: ServeConfig,
+  parts: Pick<ForwardEngineOptions, 'client' | 'onLost' | 'mode' | 'kind'>,
+): ForwardEngine {
+  const name = servedModelName === null ? {} : { servedModelName }
+  return new ForwardEngine({ ...parts, clock: osClock, ...name })
+}
+
+/** What is wrong beside the requests, such as KV events that cannot be read. */
+function tellFault(thrown: unknown): void {
+  console.error(`baton: ${BatonError.from(thrown).message}`)
+}
+
+/** What the server at `--engine-url` says of its role; null: nothing, or it is no such engine, or not up yet. */
+export async function modeOfSidecar(config: ServeConfig): Promise<DisaggregationMode | null> {
+  if (config.engineUrl === null) return null
+  const found = await findKind({ url: config.engineUrl }, config).catch(() => null)
+  return found?.mode ?? null
+}
+
+interface Planes {
+  readonly texts: RemoteTexts
+  readonly local: LocalRequestPlane
+  readonly forward: ForwardPlane
+}
+
+/** All upstreams of a gateway, each a worker of this process. */
+class GatewayFleet {
+  readonly #config: ServeConfig
+  readonly #planes: Planes
+  readonly #discovery: Discovery
+  readonly #fleet: UpstreamFleet
+  readonly #source: UpstreamSource
+  readonly #texts = new Map<string, Promise<LoadedModelText>>()
+
+  constructor(config: ServeConfig, planes: Planes, discovery: Discovery) {
+    this.#config = config
+    this.#planes = planes
+    this.#discovery = discovery
+    this.#fleet = new UpstreamFleet({
+      start: (spec, onLost) => this.#start(spec, onLost),
+      onEvent: tellEvent,
+      retryMs: RETRY_MS,
+    })
+    this.#source = new UpstreamSource({
+      given: upstreamsOf(listOf(config.upstream)),
+      everyMs: LIST_EVERY_MS,
+      onList: (list) => this.#fleet.setList(list),
+      onFault: (error) => console.error(`baton: upstreams: ${BatonError.from(error).message}`),
+      ...(config.upstreamFile === null ? {} : { filePath: config.upstreamFile }),
+    })
+  }
+
+  get counts(): { readonly named: number; readonly up: number } {
+    return this.#fleet.counts
+  }
+
+  /** Resolves when every upstream has been tried once; those that are not there are tried again for ever. */
+  async start(): Promise<void> {
+    await this.#source.start()
+    await this.#fleet.tried()
+  }
+
+  async stop(): Promise<void> {
+    this.#source.close()
+    await this.#fleet.close()
+  }
+
+  async #start(spec: UpstreamSpec, onLost: (error: BatonError) => void): Promise<UpstreamWorker> {
+    const found = await findKind(spec, this.#config)
+    const mode = spec.mode ?? found.mode ?? 'agg'
+    const hosted = hostedOptions({ ...this.#config, graceSeconds: 0 })
+    const workerId = workerIdOfUpstream(spec)
+    const forwarding = upstreamClient(spec, this.#config)
+    const workerOf = (engine: Engine): HostedWorker =>
+      new HostedWorker({
+        ...hosted,
+        engineName: found.kind,
+        engine,
+        mode,
+        workerId,
+        plane: { kind: 'local', plane: this.#planes.local },
+        discovery: this.#discovery,
+        observe: workerLog(createLogger(this.#config.logLevel)),
+      })
+    const passing = (): ForwardEngine =>
+      forwardEngine(this.#config, { kind: found.kind, client: forwarding, mode, onLost })
+    const isPassed = forwardingOf(this.#config, 'local')?.hasTokenizer === false
+    const tokens = isPassed ? null : this.#tokenEngine(spec, { kind: found.kind, mode, onLost })
+    let worker = workerOf(tokens ?? passing())
+    const target = { client: forwarding, kind: found.kind, mode, clock: osClock }
+    const removeTarget = this.#planes.forward.addTarget(workerId, target)
+    const end = (): void => {
+      removeTarget()
+      forwarding.close()
+    }
+    try {
+      await worker.start().catch(async (thrown: unknown) => {
+        // Only vLLM and SGLang hand KV over for requests in this form.
+        const isDivided = found.kind === 'vllm' || found.kind === 'sglang'
+        if (tokens?.lacksText !== true || (mode !== 'agg' && !isDivided)) throw thrown
+        tellPassThrough(spec, thrown)
+        worker = workerOf(passing())
+        await worker.start()
+      })
+    } catch (error) {
+      end()
+      throw error
+    }
+    return {
+      stop: async () => {
+        end()
+        // What is still under way there would only wait for a dead server.
+        await worker.stop({ inflightMs: 0, kvTransferMs: 0 })
+      },
+    }
+  }
+
+  #tokenEngine(
+    spec: UpstreamSpec,
+    parts: Pick<UpstreamEngineOptions, 'mode' | 'onLost'> & { readonly kind: UpstreamKind },
+  ): UpstreamEngine {
+    return new UpstreamEngine({
+      ...engineOptions(this.#config, (path) => this.#textOf(path)),
+      ...parts,
+      url: spec.url,
+      remoteTexts: this.#planes.texts,
+      onFault: tellFault,
+      startDeadlineMs: GATEWAY_START_MS,
+      onNote: (note) => console.error(`baton: upstream ${parseUpstreamUrl(spec.url).text} ${note}`),
+    })
+  }
+
+  /** Upstreams of one model share its tokenizer. */
+  #textOf(path: string): Promise<LoadedModelText> {
+    const known = this.#texts.get(path)
+    if (known !== undefined) return known
+    const loading = loadModelText(path)
+    this.#texts.set(path, loading)
+    loading.catch(() => this.#texts.delete(path))
+    return loading
+  }
+}
+
+/** The part of `baton serve` that stands where own workers would. Throws `config.invalid`. */
+export function gatewayFleet(
+  config: ServeConfig,
+  stack: FrontendStack,
+  discovery: Discovery,
+): Fleet {
+  const { localPlane: local, forwardPlane: forward, remoteTexts: texts } = stack
+  if (local === null || forward === null) throw new BatonError('runtime.internal', 'no local plane')
+  const gateway = new GatewayFleet(config, { local, forward, texts }, discovery)
+  return {
+    // Those that are not up yet come when they are.
+    get workers() {
+      return gateway.counts.up
+    },
+    start: () => gateway.start(),
+    stop: () => gateway.stop(),
+    kill: () => undefined,
+  }
+}
+
+/** A list of `baton.yaml` has come as JSON. */
+function listOf(written: string | null): unknown {
+  return written?.startsWith('[') === true ? (JSON.parse(written) as unknown) : written
+}
+
+async function findKind(spec: UpstreamSpec, config: ServeConfig): Promise<FoundKind> {
+  const client = upstreamClient(spec, config)
+  try {
+    const found = await detectKind(client)
+    return spec.kind === undefined ? found : { ...found, kind: spec.kind }
+  } finally {
+    client.close()
+  }
+}
+
+function upstreamClient({ url }: UpstreamSpec, config: ServeConfig): UpstreamClient {
+  return new UpstreamClient({
+    ...clientOptions(config),
+    url: parseUpstreamUrl(url),
+    clock: osClock,
+  })
+}
+
+function engineOptions(
+  config: ServeConfig,
+  loadText: (path: string) => Promise<LoadedModelText>,
+): Omit<UpstreamEngineOptions, 'url' | 'mode'> {
+  const { model, isShippedModel, servedModelName, slotSavePath } = config
+  return {
+    clock: osClock,
+    loadText,
+    client: clientOptions(config),
+    ...(isShippedModel ? {} : { modelPath: model }),
+    ...(servedModelName === null ? {} : { servedModelName }),
+    ...(slotSavePath === null ? {} : { slotFolder: slotSavePath }),
+  }
+}
+
+function clientOptions(config: ServeConfig): NonNullable<UpstreamEngineOptions['client']> {
+  const { engineAnswerSeconds, engineIdleSeconds, engineKey, engineRequests } = config
+  return {
+    callsMax: engineRequests,
+    deadlines: { headMs: engineAnswerSeconds * 1000, idleMs: engineIdleSeconds * 1000 },
+    ...(engineKey === null ? {} : { headers: { Authorization: `Bearer ${engineKey}` } }),
+  }
+}
+
+/** The same in every gateway and after every restart; below 2^53, so that no JSON reader loses a digit. */
+function workerIdOfUpstream(spec: UpstreamSpec): WorkerId {
+  const [low, high] = xxh3Text(upstreamKey(spec))
+  return workerIdOf(hashToBigint(low, high) & ((1n << 53n) - 1n))
+}
+
+function tellPassThrough({ url }: UpstreamSpec, thrown: unknown): void {
+  console.error(
+    `baton: upstream ${parseUpstreamUrl(url).text} is passed through: ${BatonError.from(thrown).message}; until then requests go to it as they came, without Baton's parsers, limits of tokens and migration`,
+  )
+}
+
+function tellEvent(event: UpstreamEvent): void {
+  const shown = parseUpstreamUrl(event.spec.url).text
+  switch (event.kind) {
+    case 'up':
+      console.log(`upstream ${shown} serves`)
+      return
+    case 'not-up':
+      console.error(`baton: upstream ${shown} is not there: ${event.error.message}; trying again`)
+      return
+    case 'lost':
+      console.error(`baton: upstream ${shown} is lost: ${event.error.message}; trying again`)
+      return
+    case 'removed':
+      console.log(`upstream ${shown} is no longer named`)
+  }
+}

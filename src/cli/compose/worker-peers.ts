@@ -1,0 +1,47 @@
+/**
+ * The way from a frontend to the others over the workers that they share, for fleets without NATS. A worker hands on what
+ * it does not read; each message goes over two of them, and what comes twice is dropped.
+ */
+import { randomUUID } from 'node:crypto'
+import { isRecord } from '../../base/index.ts'
+import type { PeerChannel } from '../../discovery/index.ts'
+import { decodePlain, encodePlain, PEER_BYTES_MAX } from '../../wire/index.ts'
+
+const OVER_WORKERS = 2
+const SEEN_MAX = 4_096
+
+export class WorkerPeers implements PeerChannel {
+  readonly #send: (payload: Uint8Array, over: number) => number
+  readonly #listeners = new Map<string, (body: unknown) => void>()
+  readonly #self = randomUUID()
+  readonly #seen = new Set<string>()
+  #sent = 0
+
+  constructor(send: (payload: Uint8Array, over: number) => number) {
+    this.#send = send
+  }
+
+  tell(topic: string, body: unknown): void {
+    const id = `${this.#self} ${++this.#sent}`
+    const payload = encodePlain({ id, topic, body }, 'news for other frontends')
+    if (payload.length <= PEER_BYTES_MAX) this.#send(payload, OVER_WORKERS)
+  }
+
+  onTold(topic: string, listener: (body: unknown) => void): void {
+    this.#listeners.set(topic, listener)
+  }
+
+  /** Throws `transport.protocol` for what no frontend sends; it costs the connection that it came over. */
+  take(payload: Uint8Array): void {
+    const told = decodePlain(payload, 0, payload.length, 'news of another frontend')
+    if (!isRecord(told)) return
+    const { id, topic, body } = told
+    if (typeof id !== 'string' || typeof topic !== 'string' || this.#seen.has(id)) return
+    this.#seen.add(id)
+    if (this.#seen.size > SEEN_MAX) {
+      const [oldest] = this.#seen
+      if (oldest !== undefined) this.#seen.delete(oldest)
+    }
+    this.#listeners.get(topic)?.(body)
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * `baton bench`: a trace or a workload on live servers, with the report of a replay; through the router and direct in one run.
+ */
+import { htmlReport } from '../../sim/index.ts'
+import type { LabRun } from '../../sim/index.ts'
+import { serverUrl } from '../commands/ask-server.ts'
+import { loadTrace } from './lab-cell.ts'
+import type { Flags } from './lab-flags.ts'
+import { progressLine, runsTable, writeText } from './lab-output.ts'
+import { numberOf, wholeOf } from './lab-pairs.ts'
+import { describeTrace, traceSpec } from './lab-trace.ts'
+import { runLiveLoad } from './live-load.ts'
+import { parseTokenRange } from './live-prompt.ts'
+import { firstLiveModel } from './live-request.ts'
+
+/** Exit code 1: a request failed. */
+export async function runBench(url: string, given: string, flags: Flags): Promise<number> {
+  const spec = traceSpec(given, flags)
+  const trace = loadTrace(spec)
+  const targets = [
+    ...(flags['direct'] === undefined ? [] : [['direct', serverUrl(flags['direct'])] as const]),
+    ['routed', serverUrl(url)] as const,
+  ]
+  const goal = {
+    ttftMs: numberOf('--ttft', flags['ttft'] ?? 5000),
+    tpotMs: numberOf('--tpot', flags['tpot'] ?? 50),
+  }
+  const concurrency =
+    flags['concurrency'] === undefined ? null : wholeOf('--concurrency', flags['concurrency'], 1)
+  const apiKey = typeof flags['apiKey'] === 'string' ? { apiKey: flags['apiKey'] } : {}
+  const range =
+    flags['text'] === true ? null : parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
+  const runs: LabRun[] = []
+  for (const [salt, [name, target]] of targets.entries()) {
+    const model =
+      typeof flags['model'] === 'string'
+        ? flags['model']
+        : await firstLiveModel(target, apiKey.apiKey)
+    const label = targets.length > 1 ? `${name} ${target}` : target
+    runs.push(
+      await runLiveLoad({
+        name: label,
+        target: { url: target, model, ...apiKey },
+        trace,
+        prompts: { range, salt },
+        goal,
+        concurrency,
+        seed: wholeOf('--seed', flags['seed'] ?? 0),
+        leaving: numberOf('--leaving', flags['leaving'] ?? 0),
+        slow: numberOf('--slow', flags['slow'] ?? 0),
+        onProgress: progressLine(flags, label),
+      }),
+    )
+  }
+  const facts = [
+    describeTrace(spec, trace.length),
+    concurrency === null
+      ? 'open loop: requests come at their times'
+      : `closed loop: ${concurrency} requests under way`,
+    `good: TTFT ≤ ${goal.ttftMs} ms and TPOT ≤ ${goal.tpotMs} ms; tokens as the server counts them, ITL between events`,
+  ]
+  tell(flags, facts, runs)
+  return runs.every(({ report }) =>
+    Object.keys(report.failed).every((code) => code === 'request.cancelled'),
+  )
+    ? 0
+    : 1
+}
+
+function tell(flags: Flags, facts: readonly string[], runs: readonly LabRun[]): void {
+  if (flags['quiet'] !== true && flags['json'] !== '-') {
+    console.log(`${facts.join('\n')}\n\n${runsTable(runs)}`)
+    for (const { name, report } of runs)
+      for (const [code, count] of Object.entries(report.failed))
+        console.log(`${name}: ${count} × ${code}`)
+  }
+  if (typeof flags['json'] === 'string')
+    writeText(flags['json'], `${JSON.stringify({ facts, runs }, null, 2)}\n`)
+  if (typeof flags['html'] === 'string')
+    writeText(flags['html'], htmlReport({ title: 'Bench', facts, runs }))
+}

@@ -1,0 +1,141 @@
+/**
+ * `baton compare`: policies × fleets on the same requests and the same seeds, and how sure their differences are.
+ */
+import { htmlReport, meanWithMargin, pairedDifference } from '../../sim/index.ts'
+import type { FleetGroup, HtmlSection, LabRun } from '../../sim/index.ts'
+import type { RouterOptions } from '../../router/index.ts'
+import { parseRouterOptions } from '../../router/index.ts'
+import type { ResolvedOption } from '../options/resolve-config.ts'
+import type { LabCell } from './lab-cell.ts'
+import type { Flags } from './lab-flags.ts'
+import { describeFleet, groupsOf } from './lab-fleet.ts'
+import { runsTable, textTable, writeText } from './lab-output.ts'
+import { parsePairs, wholeOf } from './lab-pairs.ts'
+import { LabPool } from './lab-pool.ts'
+import { factsOf, labCell, withSeed } from './lab-scene.ts'
+
+interface Contender {
+  readonly name: string
+  readonly router: RouterOptions
+  readonly workers: readonly FleetGroup[]
+}
+
+type Metric = readonly [name: string, of: (run: LabRun) => number]
+
+const METRICS: readonly Metric[] = [
+  ['TTFT mean', ({ report }) => report.ttftMs.mean],
+  ['TTFT p99', ({ report }) => report.ttftMs.p99],
+  ['ITL mean', ({ report }) => report.itlMs.mean],
+  ['E2E mean', ({ report }) => report.e2eMs.mean],
+  ['good', ({ report }) => report.good],
+  ['reuse', ({ report }) => report.reuse],
+]
+
+export async function runCompare(
+  trace: string,
+  flags: Flags,
+  options: readonly ResolvedOption[],
+  main: string,
+): Promise<number> {
+  const cell = labCell(trace, flags, options)
+  const contenders = contendersOf(cell, flags)
+  const seeds = wholeOf('--seeds', flags['seeds'] ?? 3, 1)
+  const cells = contenders.flatMap((contender) =>
+    Array.from({ length: seeds }, (_, i) => cellOf(cell, contender, i)),
+  )
+  const isShown = flags['quiet'] !== true && process.stderr.isTTY
+  const jobs = flags['jobs'] === undefined ? {} : { jobs: wholeOf('--jobs', flags['jobs'], 1) }
+  const pool = new LabPool({ main, ...jobs })
+  const tellDone = (done: number): void => {
+    if (isShown) process.stderr.write(`\rcompare: ${done} of ${cells.length} runs\r`)
+  }
+  const runs = await pool.run(cells, tellDone).finally(() => pool.close())
+  const groups = contenders.map((_, i) => runs.slice(i * seeds, (i + 1) * seeds))
+  const section = differences(contenders, groups)
+  const facts = [...factsOf(cell), `${seeds} seeds, paired; the first line is the baseline`]
+  const firsts = groups.map((group) => group[0]!)
+  if (flags['quiet'] !== true && flags['json'] !== '-') {
+    console.log(facts.join('\n'))
+    console.log(`\nfirst seed\n${runsTable(firsts)}`)
+    console.log(`\n${section.title}\n${textTable(section.columns, section.rows)}`)
+  }
+  if (typeof flags['json'] === 'string')
+    writeText(
+      flags['json'],
+      `${JSON.stringify({ facts, contenders, differences: section, runs: groups }, null, 2)}\n`,
+    )
+  if (typeof flags['html'] === 'string')
+    writeText(
+      flags['html'],
+      htmlReport({ title: 'Comparison', facts, runs: firsts, sections: [section] }),
+    )
+  return 0
+}
+
+function contendersOf(cell: LabCell, flags: Flags): Contender[] {
+  const { router = {}, workers } = cell.config
+  const policies = listOf(flags['policy']).map((spec) => policyOf(spec, router))
+  const fleets = listOf(flags['fleet']).map((spec) =>
+    groupsOf(spec.split('+'), workers[0]?.engine ?? {}),
+  )
+  const named = policies.length > 0 ? policies : [{ name: router.mode ?? 'kv', router }]
+  const all = fleets.length > 0 ? fleets : [workers]
+  return all.flatMap((fleet) =>
+    named.map((policy) => ({
+      name: all.length > 1 ? `${policy.name} on ${describeFleet(fleet)}` : policy.name,
+      router: policy.router,
+      workers: fleet,
+    })),
+  )
+}
+
+/** `round-robin`, or `kv:prefillLoadScale=1,decodeActiveRequestWeight=0`: any option of the router's file. */
+function policyOf(spec: string, base: RouterOptions): { name: string; router: RouterOptions } {
+  const [mode = '', ...rest] = spec.split(':')
+  const own: Record<string, unknown> = { mode }
+  for (const [name, value] of parsePairs('--policy', rest.join(':'))) {
+    const number = Number(value)
+    own[name] =
+      value === 'true' ? true : value === 'false' ? false : Number.isNaN(number) ? value : number
+  }
+  return { name: spec, router: { ...base, ...parseRouterOptions(own) } }
+}
+
+function cellOf(cell: LabCell, { name, router, workers }: Contender, seed: number): LabCell {
+  return withSeed({ ...cell, name, config: { ...cell.config, router, workers } }, seed)
+}
+
+function differences(contenders: readonly Contender[], groups: readonly LabRun[][]): HtmlSection {
+  const [baseline] = groups
+  const rows = contenders.map(({ name }, i) => [
+    name,
+    ...METRICS.map(([, of]) =>
+      i === 0
+        ? plain(groups[i]!.map(of))
+        : signed(pairedDifference(baseline!.map(of), groups[i]!.map(of))),
+    ),
+  ])
+  return {
+    title: 'Differences from the first line, paired by seed, with 95 % confidence',
+    columns: ['', ...METRICS.map(([name]) => name)],
+    rows,
+    note: 'An interval that contains 0 is no difference that these seeds could show.',
+  }
+}
+
+function plain(values: readonly number[]): string {
+  const { mean, margin } = meanWithMargin(values)
+  const text = mean.toPrecision(4)
+  return Number.isFinite(margin) && margin > 0 ? `${text} ± ${margin.toPrecision(2)}` : text
+}
+
+function signed({ relative, relativeMargin }: ReturnType<typeof pairedDifference>): string {
+  if (Number.isNaN(relative)) return '–'
+  const percent = (share: number): string => (100 * share).toFixed(1)
+  const margin = Number.isFinite(relativeMargin) ? ` ± ${percent(relativeMargin)}` : ''
+  return `${relative >= 0 ? '+' : ''}${percent(relative)}${margin} %`
+}
+
+function listOf(value: Flags[string]): readonly string[] {
+  return typeof value === 'object' ? value : []
+}

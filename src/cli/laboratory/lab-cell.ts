@@ -1,0 +1,88 @@
+/**
+ * One run of the laboratory as plain data: which requests, which fleet, which router, which seed. What crosses processes
+ * when several runs go on at once.
+ */
+import { readFileSync } from 'node:fs'
+import { settle } from '../../os/index.ts'
+import { BatonError } from '../../base/index.ts'
+import { createLabRun, createWorkload, parseTrace, recordFleet } from '../../sim/index.ts'
+import type {
+  FleetConfig,
+  FleetRun,
+  LabPoint,
+  LabRun,
+  TelemetrySample,
+  TraceOptions,
+  TraceRequest,
+  WorkloadOptions,
+} from '../../sim/index.ts'
+
+export interface TraceSpec {
+  /** Of a file; absent: `workload` makes the requests. */
+  readonly path?: string
+  readonly workload?: WorkloadOptions
+  readonly options: TraceOptions
+}
+
+export interface LabCell {
+  readonly name: string
+  readonly trace: TraceSpec
+  readonly config: Omit<FleetConfig, 'trace' | 'settle' | 'onProgress'>
+}
+
+type Progress = NonNullable<FleetConfig['onProgress']>
+
+const SAMPLES = 300
+const SAMPLE_MS_MIN = 100
+
+let loaded: { readonly key: string; readonly trace: readonly TraceRequest[] } | null = null
+
+/** The last one is kept: cells of one comparison have the same. */
+export function loadTrace(spec: TraceSpec): readonly TraceRequest[] {
+  const key = JSON.stringify(spec)
+  if (loaded?.key === key) return loaded.trace
+  const trace = readTrace(spec)
+  if (trace.length === 0)
+    throw new BatonError('config.invalid', `${spec.path ?? 'the workload'}: there are no requests`)
+  loaded = { key, trace }
+  return trace
+}
+
+function readTrace({ path, workload, options }: TraceSpec): TraceRequest[] {
+  if (path === undefined) return createWorkload(workload as WorkloadOptions)
+  let text: string
+  try {
+    text = readFileSync(path === '-' ? 0 : path, 'utf8')
+  } catch (cause) {
+    throw new BatonError('config.invalid', `trace ${path}: not readable`, { cause })
+  }
+  return parseTrace(text, options)
+}
+
+export async function recordCell(cell: LabCell, onProgress?: Progress): Promise<FleetRun> {
+  const trace = loadTrace(cell.trace)
+  const lastMs = trace.reduce((last, { atMs }) => Math.max(last, atMs), 0)
+  const sampleMs = cell.config.sampleMs ?? Math.max(SAMPLE_MS_MIN, lastMs / SAMPLES)
+  return await recordFleet({
+    ...cell.config,
+    sampleMs,
+    trace,
+    settle,
+    ...(onProgress === undefined ? {} : { onProgress }),
+  })
+}
+
+export async function runCell(cell: LabCell, onProgress?: Progress): Promise<LabRun> {
+  const { report, log, telemetry } = await recordCell(cell, onProgress)
+  return createLabRun({ name: cell.name, report, log, points: pointsOf(telemetry) })
+}
+
+export function pointsOf(telemetry: readonly TelemetrySample[]): LabPoint[] {
+  return telemetry.map(({ atMs, queuedRequests, activeRequests, workers }) => ({
+    atMs,
+    queued: queuedRequests,
+    active: activeRequests,
+    busy:
+      workers.length === 0 ? 0 : workers.reduce((sum, { busy }) => sum + busy, 0) / workers.length,
+  }))
+}

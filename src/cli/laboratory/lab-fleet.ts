@@ -1,0 +1,129 @@
+/**
+ * Which workers, and which router: from flags, or from the `baton.yaml` that serves.
+ *
+ * Without a configuration file the engine has its own defaults (blocks of 64 tokens, 16,384 of them, 256 sequences); with
+ * one it is what `baton serve --engine sim` would start.
+ */
+import { readFileSync } from 'node:fs'
+import { isRecord } from '../../base/index.ts'
+import { mockArgFiles } from '../../host/index.ts'
+import type { DisaggregationMode } from '../../request/index.ts'
+import type { RouterOptions } from '../../router/index.ts'
+import { mockEngineOptions } from '../../simengine/index.ts'
+import type { SchedulerOptions } from '../../simengine/index.ts'
+import type { FleetGroup } from '../../sim/index.ts'
+import type { ResolvedOption } from '../options/resolve-config.ts'
+import { routerSettings } from '../options/router-settings.ts'
+import { simSettings } from '../options/sim-settings.ts'
+import type { Flags } from './lab-flags.ts'
+import { numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
+
+export interface LabFleet {
+  readonly workers: readonly FleetGroup[]
+  readonly router: RouterOptions
+  readonly migrationLimit: number
+}
+
+const WORKERS_MAX = 1_000_000
+
+export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFleet {
+  const engine = { ...engineOf(given), ...timingOf(flags['timing']) }
+  const specs = (flags['workers'] as readonly string[] | undefined) ?? []
+  const workers =
+    specs.length > 0
+      ? groupsOf(specs, engine)
+      : topologyOf(flags, given).map(([mode, count]) => ({ mode, count, engine }))
+  const { router } = routerSettings(given)
+  const migrationLimit = given.find(({ option }) => option.key === 'migrationLimit')?.value
+  return { workers, router, migrationLimit: migrationLimit as number }
+}
+
+export function describeFleet(workers: readonly FleetGroup[]): string {
+  return workers.map(({ mode, count, name }) => `${count} ${mode}${name ?? ''}`).join(' + ')
+}
+
+/** The engine of `baton.yaml` when there is one, else what flags, variables and `--sim-args` say. */
+function engineOf(given: readonly ResolvedOption[]): SchedulerOptions {
+  const hasFile = given.some(({ source }) => source === 'file')
+  const said = hasFile
+    ? given
+    : given.filter(
+        ({ option, source }) => source !== 'default' || ['simArgs', 'simSeed'].includes(option.key),
+      )
+  const isSaid = said.some(
+    ({ option, source }) => source !== 'default' && /^sim|^sequences$/.test(option.key),
+  )
+  if (!hasFile && !isSaid) return {}
+  const { seed: _seed, mode: _mode, ...engine } = simSettings(said)
+  return engine
+}
+
+function topologyOf(
+  flags: Flags,
+  given: readonly ResolvedOption[],
+): (readonly [DisaggregationMode, number])[] {
+  const countOf = (key: string): number => {
+    const flag = flags[key]
+    if (flag !== undefined) return countOfWorkers(`--${key}`, flag)
+    const resolved = given.find(({ option }) => option.key === key)
+    return resolved === undefined || resolved.source === 'default' ? 0 : Number(resolved.value)
+  }
+  const [prefill, decode, aggregated] = ['prefill', 'decode', 'aggregated'].map(countOf)
+  if (prefill! > 0 && decode! + aggregated! === 0)
+    throw refusal('--prefill', 'no worker would decode: add --decode')
+  const groups = [
+    ['prefill', prefill!],
+    ['decode', decode!],
+    ['agg', aggregated!],
+  ] as const
+  const present = groups.filter(([, count]) => count > 0)
+  return present.length > 0 ? [...present] : [['agg', 4]]
+}
+
+export function groupsOf(specs: readonly string[], engine: SchedulerOptions): FleetGroup[] {
+  return specs.map((spec) => groupOf(spec, engine))
+}
+
+/** `decode:2`, `agg:2:speed=0.25,num_gpu_blocks=8000,startup=30`: the rest are arguments of the simulated engine. */
+function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
+  const [mode = '', count = '', ...rest] = spec.split(':')
+  if (mode !== 'agg' && mode !== 'prefill' && mode !== 'decode')
+    throw refusal('--workers', `'${spec}': expected agg, prefill or decode before the colon`)
+  const pairs = parsePairs('--workers', rest.join(':'))
+  const args: Record<string, unknown> = {}
+  for (const [name, value] of pairs) {
+    if (name === 'startup') continue
+    const number = Number(value)
+    args[name === 'speed' ? 'speedup_ratio' : name] = Number.isNaN(number) ? value : number
+  }
+  const own = pairs.size === 0 ? {} : mockEngineOptions(args, mockArgFiles)
+  const startup = pairs.get('startup')
+  const { mode: _mode, ...ownEngine } = own as SchedulerOptions & { mode?: unknown }
+  return {
+    mode,
+    count: countOfWorkers('--workers', count),
+    engine: { ...engine, ...ownEngine },
+    ...(startup === undefined ? {} : { startupMs: 1000 * numberOf('--workers startup', startup) }),
+    ...(pairs.size === 0 ? {} : { name: ` (${rest.join(':')})` }),
+  }
+}
+
+function countOfWorkers(flag: string, value: unknown): number {
+  const count = wholeOf(flag, value)
+  if (count <= WORKERS_MAX) return count
+  throw refusal(flag, `${count} is invalid: expected ${WORKERS_MAX} at most`)
+}
+
+/** A file of `baton profile`, or the `timing` of the engine's arguments. */
+function timingOf(path: Flags[string]): Pick<SchedulerOptions, 'timing'> {
+  if (path === undefined) return {}
+  let read: unknown
+  try {
+    read = JSON.parse(readFileSync(String(path), 'utf8'))
+  } catch {
+    throw refusal('--timing', `${String(path)}: not readable as JSON`)
+  }
+  const timing = isRecord(read) && isRecord(read['timing']) ? read['timing'] : read
+  const { timing: checked } = mockEngineOptions({ timing }, mockArgFiles)
+  return checked === undefined ? {} : { timing: checked }
+}

@@ -1,0 +1,76 @@
+/**
+ * Where the laboratory's results go: progress and tables to the terminal, files as asked.
+ */
+import { writeFileSync } from 'node:fs'
+import type { LabRun } from '../../sim/index.ts'
+import type { Flags } from './lab-flags.ts'
+
+/** One line on standard error that is written over; nothing when it is not a terminal. */
+export function progressLine(
+  flags: Flags,
+  name: string,
+): (ended: number, total: number, nowMs: number) => void {
+  if (flags['quiet'] === true || !process.stderr.isTTY) return () => undefined
+  let shownMs = 0
+  return (ended, total, nowMs) => {
+    const realMs = performance.now()
+    if (realMs - shownMs < 100 && ended < total) return
+    shownMs = realMs
+    const percent = Math.floor((100 * ended) / Math.max(1, total))
+    const line = `${name}: ${percent} % (${ended} of ${total}), ${(nowMs / 1000).toFixed(0)} s of virtual time`
+    process.stderr.write(
+      `\r${line.slice(0, 110).padEnd(110)}${ended >= total ? '\r'.padEnd(111) + '\r' : ''}`,
+    )
+  }
+}
+
+export function writeText(path: string, text: string): void {
+  if (path === '-') process.stdout.write(text)
+  else writeFileSync(path, text)
+}
+
+/** Runs side by side, one line each. */
+export function runsTable(runs: readonly LabRun[]): string {
+  const columns = [
+    '',
+    'TTFT mean',
+    'p50',
+    'p99',
+    'ITL mean',
+    'p99',
+    'E2E mean',
+    'good %',
+    'reuse %',
+    'req/s',
+    'failed',
+  ]
+  const rows = runs.map(({ name, report }) => [
+    name,
+    report.ttftMs.mean.toFixed(0),
+    report.ttftMs.p50.toFixed(0),
+    report.ttftMs.p99.toFixed(0),
+    report.itlMs.mean.toFixed(2),
+    report.itlMs.p99.toFixed(2),
+    report.e2eMs.mean.toFixed(0),
+    (100 * report.good).toFixed(1),
+    (100 * report.reuse).toFixed(1),
+    report.requestsPerSecond.toFixed(2),
+    String(Object.values(report.failed).reduce((sum, count) => sum + count, 0)),
+  ])
+  return textTable(columns, rows)
+}
+
+export function textTable(
+  columns: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
+  const all = [columns, ...rows]
+  const widths = columns.map((_, i) => Math.max(...all.map((row) => (row[i] ?? '').length)))
+  return all
+    .map((row) =>
+      row
+        .map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
+        .join('  '),
+    )
+    .join('\n')
+}

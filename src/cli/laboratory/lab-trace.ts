@@ -1,0 +1,82 @@
+/**
+ * Which requests: a file, or a workload that is made from a seed.
+ */
+import {
+  createWorkload,
+  TRACE_FORMATS,
+  WORKLOAD_ARRIVALS,
+  WORKLOAD_KINDS,
+} from '../../sim/index.ts'
+import type {
+  TraceFormat,
+  WorkloadArrivals,
+  WorkloadKind,
+  WorkloadOptions,
+} from '../../sim/index.ts'
+import type { Flags } from './lab-flags.ts'
+import type { TraceSpec } from './lab-cell.ts'
+import { numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
+
+const PREFIX = 'workload:'
+const NAMES = {
+  requests: 'requests',
+  rate: 'requestsPerSecond',
+  seed: 'seed',
+  input: 'inputTokens',
+  output: 'outputTokens',
+  groups: 'groups',
+  turns: 'turns',
+  think: 'thinkMs',
+} as const
+
+/** `trace.jsonl`, `-`, or `workload:chat,requests=1000,rate=5,seed=1`. */
+export function traceSpec(given: string, flags: Flags): TraceSpec {
+  const { format, blockSize, limit, speedup, spread } = flags
+  const options = {
+    ...(format === undefined ? {} : { format: formatOf(String(format)) }),
+    ...(blockSize === undefined ? {} : { blockTokens: wholeOf('--block-size', blockSize, 1) }),
+    ...(limit === undefined ? {} : { limit: wholeOf('--limit', limit, 1) }),
+    ...(speedup === undefined ? {} : { arrivalSpeedup: numberOf('--speedup', speedup) }),
+    ...(spread === true ? { spread: true } : {}),
+  }
+  if (!given.startsWith(PREFIX)) return { path: given, options }
+  return { workload: workloadOf(given.slice(PREFIX.length)), options }
+}
+
+/** What a reader of the report should know of the requests. */
+export function describeTrace({ path, workload, options }: TraceSpec, requests: number): string {
+  const source = path === undefined ? `workload ${JSON.stringify(workload)}` : `trace ${path}`
+  const { arrivalSpeedup = 1, spread = false } = options
+  const faster = arrivalSpeedup === 1 ? '' : `, arrivals ${arrivalSpeedup} times as fast`
+  const even = spread ? ', requests of one timestamp spread evenly up to the next one' : ''
+  return `${requests} requests of ${source}${faster}${even}`
+}
+
+export function workloadOf(text: string): WorkloadOptions {
+  const [name = '', ...rest] = text.split(',')
+  const kinds: readonly string[] = WORKLOAD_KINDS
+  const isArrivals = (WORKLOAD_ARRIVALS as readonly string[]).includes(name)
+  if (!isArrivals && !kinds.includes(name))
+    throw refusal('workload', `'${name}': known are ${[...kinds, ...WORKLOAD_ARRIVALS].join(', ')}`)
+  const pairs = parsePairs('workload', rest.join(','), ['arrivals', ...Object.keys(NAMES)])
+  const numbers = Object.entries(NAMES).flatMap(([short, long]) => {
+    const value = pairs.get(short)
+    return value === undefined ? [] : [[long, numberOf(`workload: ${short}`, value)] as const]
+  })
+  const options: WorkloadOptions = {
+    kind: (isArrivals ? 'random' : name) as WorkloadKind,
+    arrivals: (pairs.get('arrivals') ?? (isArrivals ? name : 'poisson')) as WorkloadArrivals,
+    requests: 1000,
+    requestsPerSecond: 5,
+    ...Object.fromEntries(numbers),
+  }
+  // A wrong kind of arrivals is reported here, before anything is started.
+  createWorkload({ ...options, requests: 1 })
+  return options
+}
+
+function formatOf(name: string): TraceFormat {
+  const known: readonly string[] = TRACE_FORMATS
+  if (known.includes(name)) return name as TraceFormat
+  throw refusal('--format', `'${name}': known are ${known.join(', ')}`)
+}

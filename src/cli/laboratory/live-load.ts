@@ -1,0 +1,145 @@
+/**
+ * A trace sent to a live server, open or closed loop, measured as a replay in virtual time is.
+ */
+import { BatonError, seededRandom } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
+import { osClock } from '../../os/index.ts'
+import { createFleetReport, createLabRun, LoadSource, RequestLog } from '../../sim/index.ts'
+import type { FleetGoal, LabPoint, LabRun, TraceRequest } from '../../sim/index.ts'
+import { livePrompt } from './live-prompt.ts'
+import type { LivePrompts } from './live-prompt.ts'
+import { askLive } from './live-request.ts'
+import type { LiveTarget } from './live-request.ts'
+
+export interface LiveLoadOptions {
+  readonly name: string
+  readonly target: LiveTarget
+  readonly trace: readonly TraceRequest[]
+  readonly prompts: LivePrompts
+  readonly goal: FleetGoal
+  readonly concurrency: number | null
+  readonly seed: number
+  /** Shares of clients that leave before the end, and that read slowly. */
+  readonly leaving: number
+  readonly slow: number
+  readonly onProgress: (ended: number, total: number, nowMs: number) => void
+}
+
+const SAMPLE_MS = 250
+const SLOW_PAUSE_MS = 100
+
+export async function runLiveLoad(options: LiveLoadOptions): Promise<LabRun> {
+  const { name, trace, goal, concurrency, onProgress } = options
+  const log = new RequestLog(trace.length)
+  const clock = clockFromNow()
+  const sums = { promptTokens: 0, cachedTokens: 0 }
+  const points: LabPoint[] = []
+  let active = 0
+  const sampler = setInterval(() => {
+    points.push({ atMs: clock.nowMs(), queued: 0, active, busy: 0 })
+  }, SAMPLE_MS)
+  const random = seededRandom(options.seed ^ 0x6c697665)
+  try {
+    await new Promise<void>((resolve) => {
+      const source = new LoadSource({
+        clock,
+        trace,
+        concurrency,
+        send: (index) => {
+          active += 1
+          const client = {
+            leavesAfter:
+              random.next() < options.leaving
+                ? Math.floor(random.next() * trace[index]!.outputTokens)
+                : Infinity,
+            pauseMs: random.next() < options.slow ? SLOW_PAUSE_MS : 0,
+          }
+          void serve(options, { index, log, clock, sums, ...client }).then(() => {
+            active -= 1
+            onProgress(log.endedCount, trace.length, clock.nowMs())
+            source.ended(index)
+            if (log.endedCount === trace.length) resolve()
+          })
+        },
+      })
+      source.start()
+    })
+  } finally {
+    clearInterval(sampler)
+  }
+  const run = {
+    requests: trace.length,
+    startMs: 0,
+    leftBookings: 0,
+    migrations: 0,
+    violations: [],
+    goal,
+  }
+  const { promptTokens, cachedTokens } = sums
+  const reuse = promptTokens === 0 ? 0 : cachedTokens / promptTokens
+  const report = { ...createFleetReport(log, run, []), promptTokens, cachedTokens, reuse }
+  return createLabRun({ name, report, log, points })
+}
+
+interface LiveClient {
+  readonly index: number
+  readonly log: RequestLog
+  readonly clock: Clock
+  readonly sums: { promptTokens: number; cachedTokens: number }
+  readonly leavesAfter: number
+  readonly pauseMs: number
+}
+
+/** Never rejects. */
+async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void> {
+  const { index, log, clock, sums, leavesAfter, pauseMs } = client
+  const request = options.trace[index]!
+  const prompt = livePrompt(request, options.prompts)
+  const leave = new AbortController()
+  const offsetMs = performance.now() - clock.nowMs()
+  let lastMs = NaN
+  let events = 0
+  log.arrived(index, clock.nowMs())
+  if (leavesAfter === 0) leave.abort()
+  const end = (
+    code: Parameters<RequestLog['ended']>[1]['code'],
+    tokens: number,
+    cachedTokens: number,
+  ): void =>
+    log.ended(index, { code, atMs: clock.nowMs(), tokens, lastTokenMs: lastMs, cachedTokens })
+  try {
+    const reply = await askLive(options.target, {
+      prompt,
+      maxTokens: request.outputTokens,
+      pauseMs,
+      signal: leave.signal,
+      onText: (realMs) => {
+        const atMs = realMs - offsetMs
+        if (events === 0) log.firstToken(index, atMs)
+        else log.gap(atMs - lastMs)
+        lastMs = atMs
+        events += 1
+        if (events >= leavesAfter) leave.abort()
+      },
+    })
+    sums.promptTokens += reply.promptTokens
+    sums.cachedTokens += reply.cachedTokens
+    end(null, reply.completionTokens, reply.cachedTokens)
+  } catch (thrown) {
+    end(
+      leave.signal.aborted ? 'request.cancelled' : BatonError.from(thrown, 'backend.unknown').code,
+      events,
+      0,
+    )
+  }
+}
+
+/** The machine's clock, from 0. */
+function clockFromNow(): Clock {
+  const startMs = osClock.nowMs()
+  return {
+    nowMs: () => osClock.nowMs() - startMs,
+    epochMs: () => osClock.epochMs(),
+    after: (delayMs, fire) => osClock.after(delayMs, fire),
+  }
+}

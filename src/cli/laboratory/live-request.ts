@@ -1,0 +1,155 @@
+/**
+ * One streamed completion of an OpenAI endpoint, as a client sees it: when text came, and what the server says it was.
+ */
+import { createParser } from 'eventsource-parser'
+import { BatonError, ERROR_CODES, isRecord } from '../../base/index.ts'
+import type { ErrorCode } from '../../base/index.ts'
+
+export interface LiveTarget {
+  readonly url: string
+  readonly model: string
+  /** For the header `authorization`. */
+  readonly apiKey?: string
+}
+
+export interface LiveRequest {
+  /** Token ids, or text for servers that take none. */
+  readonly prompt: readonly number[] | string
+  readonly maxTokens: number
+  /** Waits so long before each further read. */
+  readonly pauseMs?: number
+  readonly onText?: (atMs: number) => void
+  readonly signal?: AbortSignal
+}
+
+export interface LiveReply {
+  readonly firstMs: number
+  readonly lastMs: number
+  /** Events with text. */
+  readonly events: number
+  readonly promptTokens: number
+  readonly completionTokens: number
+  readonly cachedTokens: number
+}
+
+/** Rejects with a BatonError; one of Baton's own codes when the server answers with it. */
+export async function askLive(target: LiveTarget, request: LiveRequest): Promise<LiveReply> {
+  const { prompt, maxTokens, pauseMs = 0, onText, signal } = request
+  const response = await post(
+    target,
+    {
+      prompt,
+      max_tokens: maxTokens,
+      stream: true,
+      stream_options: { include_usage: true },
+      ignore_eos: true,
+      temperature: 0,
+    },
+    signal,
+  )
+  const seen = { firstMs: NaN, lastMs: NaN, events: 0 }
+  let usage: Readonly<Record<string, unknown>> = {}
+  let failure: BatonError | null = null
+  const parser = createParser({
+    onEvent: ({ data }) => {
+      if (data === '[DONE]') return
+      const event: unknown = JSON.parse(data)
+      if (!isRecord(event)) return
+      if (isRecord(event['error'])) failure = errorOf(500, event)
+      if (isRecord(event['usage'])) usage = event['usage']
+      if (!hasText(event)) return
+      const nowMs = performance.now()
+      if (seen.events === 0) seen.firstMs = nowMs
+      seen.lastMs = nowMs
+      seen.events += 1
+      onText?.(nowMs)
+    },
+  })
+  const decoder = new TextDecoder()
+  for await (const bytes of response.body ?? []) {
+    parser.feed(decoder.decode(bytes as Uint8Array, { stream: true }))
+    if (signal?.aborted === true) throw new BatonError('request.cancelled', 'the client left')
+    if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs))
+  }
+  if (failure !== null) throw failure as BatonError
+  const details = usage['prompt_tokens_details']
+  return {
+    ...seen,
+    promptTokens: numberIn(usage, 'prompt_tokens'),
+    completionTokens: numberIn(usage, 'completion_tokens') || seen.events,
+    cachedTokens: isRecord(details) ? numberIn(details, 'cached_tokens') : 0,
+  }
+}
+
+/** The first model that the server lists. */
+export async function firstLiveModel(url: string, apiKey?: string): Promise<string> {
+  const response = await reach(`${url}/v1/models`, { headers: headersOf(apiKey) })
+  const body: unknown = await response.json().catch(() => null)
+  const list = isRecord(body) && Array.isArray(body['data']) ? body['data'] : []
+  const id: unknown = isRecord(list[0]) ? list[0]['id'] : undefined
+  if (typeof id === 'string') return id
+  throw new BatonError('request.not_found', `${url} lists no model: name one with --model`)
+}
+
+async function post(
+  { url, model, apiKey }: LiveTarget,
+  body: Readonly<Record<string, unknown>>,
+  signal: AbortSignal | undefined,
+): Promise<Response> {
+  const response = await reach(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headersOf(apiKey) },
+    body: JSON.stringify({ model, ...body }),
+    ...(signal === undefined ? {} : { signal }),
+  })
+  if (response.ok) return response
+  const text = await response.text()
+  let answer: unknown = text
+  try {
+    answer = JSON.parse(text)
+  } catch {
+    // A proxy's page.
+  }
+  throw errorOf(response.status, answer)
+}
+
+async function reach(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, init)
+  } catch (cause) {
+    if (init.signal?.aborted === true) throw new BatonError('request.cancelled', 'left', { cause })
+    throw new BatonError('transport.cannot_connect', `no server answers at ${url}`, { cause })
+  }
+}
+
+function errorOf(status: number, answer: unknown): BatonError {
+  const error = isRecord(answer) && isRecord(answer['error']) ? answer['error'] : {}
+  const message = typeof error['message'] === 'string' ? error['message'] : `HTTP ${status}`
+  const code = error['code']
+  return new BatonError(isErrorCode(code) ? code : codeOf(status), message.slice(0, 300))
+}
+
+function isErrorCode(code: unknown): code is ErrorCode {
+  return typeof code === 'string' && Object.hasOwn(ERROR_CODES, code)
+}
+
+function codeOf(status: number): ErrorCode {
+  if (status === 404) return 'request.not_found'
+  if (status === 429 || status === 503) return 'capacity.exhausted'
+  return status < 500 ? 'request.invalid_argument' : 'backend.unknown'
+}
+
+function headersOf(apiKey: string | undefined): Record<string, string> {
+  return apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
+}
+
+function hasText(event: Readonly<Record<string, unknown>>): boolean {
+  const choices = event['choices']
+  const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
+  return isRecord(choice) && typeof choice['text'] === 'string' && choice['text'] !== ''
+}
+
+function numberIn(record: Readonly<Record<string, unknown>>, key: string): number {
+  const value = record[key]
+  return typeof value === 'number' ? value : 0
+}

@@ -1,0 +1,162 @@
+/**
+ * `baton plan`: the cheapest number and kind of workers that meets the goals on a trace.
+ */
+import { htmlReport, meanWithMargin, planFleet } from '../../sim/index.ts'
+import type { FleetGroup, FleetSize, FleetTrial, HtmlSection, LabRun } from '../../sim/index.ts'
+import type { ResolvedOption } from '../options/resolve-config.ts'
+import type { LabCell } from './lab-cell.ts'
+import type { Flags } from './lab-flags.ts'
+import { textTable, writeText } from './lab-output.ts'
+import { numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
+import { LabPool } from './lab-pool.ts'
+import { factsOf, labCell, withSeed } from './lab-scene.ts'
+
+interface Measured {
+  readonly runs: readonly LabRun[]
+  readonly good: number
+  readonly margin: number
+}
+
+const KINDS = ['aggregated', 'disaggregated'] as const
+
+/** Exit code 1: no fleet within the bounds meets the goals. */
+export async function runPlan(
+  trace: string,
+  flags: Flags,
+  options: readonly ResolvedOption[],
+  main: string,
+): Promise<number> {
+  const cell = labCell(trace, flags, options)
+  const seeds = wholeOf('--seeds', flags['seeds'] ?? 3, 1)
+  const goal = numberOf('--good', flags['good'] ?? 0.99)
+  if (goal > 1) throw refusal('--good', `${goal} is invalid: expected a share from 0 to 1`)
+  const measured = new Map<string, Measured>()
+  const isShown = flags['quiet'] !== true && process.stderr.isTTY
+  const pool = new LabPool({ main })
+  const plan = await planFleet({
+    costs: costsOf(flags['costs']),
+    kinds: kindsOf(flags['kinds']),
+    workersMax: wholeOf('--max', flags['max'] ?? 64, 1),
+    meets: async (size) => {
+      const cells = Array.from({ length: seeds }, (_, i) => withSeed(cellFor(cell, size), i))
+      const runs = await pool.run(cells)
+      const { mean, margin } = meanWithMargin(runs.map(({ report }) => report.good))
+      measured.set(keyOf(size), { runs, good: mean, margin })
+      if (isShown)
+        process.stderr.write(
+          `\rplan: ${nameOf(size)}: ${(100 * mean).toFixed(2)} % good`.padEnd(79),
+        )
+      return mean >= goal
+    },
+  }).finally(() => pool.close())
+  const of = (trial: FleetTrial): Measured => measured.get(keyOf(trial.size))!
+  const section = trialsOf(plan.trials, of, goal)
+  const facts = [
+    ...factsOf(cell).filter((_, i) => i !== 2),
+    `at least ${100 * goal} % good, ${seeds} seeds`,
+  ]
+  const verdict = verdictOf(plan.best, of, goal)
+  if (isShown) process.stderr.write('\r'.padEnd(80) + '\r')
+  if (flags['quiet'] !== true && flags['json'] !== '-') {
+    console.log(`${facts.join('\n')}\n\n${textTable(section.columns, section.rows)}\n\n${verdict}`)
+  }
+  const best = plan.best === null ? [] : of(plan.best).runs.slice(0, 1)
+  if (typeof flags['json'] === 'string')
+    writeText(flags['json'], `${JSON.stringify({ facts, verdict, plan, runs: best }, null, 2)}\n`)
+  if (typeof flags['html'] === 'string')
+    writeText(
+      flags['html'],
+      htmlReport({ title: `Plan: ${verdict}`, facts, runs: best, sections: [section] }),
+    )
+  return plan.best === null ? 1 : 0
+}
+
+function cellFor(cell: LabCell, { aggregated, prefill, decode }: FleetSize): LabCell {
+  const engine = cell.config.workers[0]?.engine ?? {}
+  const groups: FleetGroup[] = [
+    { mode: 'prefill', count: prefill, engine },
+    { mode: 'decode', count: decode, engine },
+    { mode: 'agg', count: aggregated, engine },
+  ]
+  const workers = groups.filter(({ count }) => count > 0)
+  return {
+    ...cell,
+    name: nameOf({ aggregated, prefill, decode }),
+    config: { ...cell.config, workers },
+  }
+}
+
+function trialsOf(
+  trials: readonly FleetTrial[],
+  of: (trial: FleetTrial) => Measured,
+  goal: number,
+): HtmlSection {
+  const sorted = trials.toSorted((a, b) => a.cost - b.cost)
+  return {
+    title: 'Fleets that were tried, cheapest first',
+    columns: ['', 'cost', 'good %', '± 95 %', 'TTFT p99 ms', 'TPOT mean ms', 'utilisation %', ''],
+    rows: sorted.map((trial) => {
+      const { runs, good, margin } = of(trial)
+      const mean = (pick: (run: LabRun) => number): number =>
+        runs.reduce((sum, run) => sum + pick(run), 0) / runs.length
+      return [
+        nameOf(trial.size),
+        trial.cost.toFixed(2),
+        (100 * good).toFixed(2),
+        Number.isFinite(margin) ? (100 * margin).toFixed(2) : '–',
+        mean(({ report }) => report.ttftMs.p99).toFixed(0),
+        mean(({ report }) => report.itlMs.mean).toFixed(2),
+        (100 * mean(({ report }) => busyOf(report.workers))).toFixed(0),
+        trial.meets ? (good - margin >= goal ? 'meets' : 'meets, narrowly') : 'falls short',
+      ]
+    }),
+  }
+}
+
+function busyOf(workers: LabRun['report']['workers']): number {
+  return (
+    workers.reduce((sum, { utilisation }) => sum + utilisation, 0) / Math.max(1, workers.length)
+  )
+}
+
+function verdictOf(
+  best: FleetTrial | null,
+  of: (trial: FleetTrial) => Measured,
+  goal: number,
+): string {
+  if (best === null) return 'no fleet within the bounds meets the goals: raise --max, or widen them'
+  const { good, margin } = of(best)
+  const percent = (share: number): string => (100 * share).toFixed(2)
+  const sure =
+    good - margin >= goal
+      ? 'the whole interval meets the goal'
+      : 'the interval reaches below the goal: more --seeds would tell'
+  const interval = Number.isFinite(margin) ? ` ± ${percent(margin)}` : ' (one seed)'
+  return `${nameOf(best.size)}, cost ${best.cost}: ${percent(good)}${interval} % good; ${sure}`
+}
+
+function costsOf(given: Flags[string]): FleetSize {
+  const pairs = parsePairs('--costs', typeof given === 'string' ? given : '', [
+    'aggregated',
+    'prefill',
+    'decode',
+  ])
+  const cost = (kind: string): number => numberOf(`--costs ${kind}`, pairs.get(kind) ?? 1)
+  return { aggregated: cost('aggregated'), prefill: cost('prefill'), decode: cost('decode') }
+}
+
+function kindsOf(given: Flags[string]): readonly (typeof KINDS)[number][] {
+  if (typeof given !== 'string') return KINDS
+  const names = given.split(',')
+  const odd = names.find((name) => !(KINDS as readonly string[]).includes(name))
+  if (odd !== undefined) throw refusal('--kinds', `'${odd}': known are ${KINDS.join(', ')}`)
+  return KINDS.filter((kind) => names.includes(kind))
+}
+
+function nameOf({ aggregated, prefill, decode }: FleetSize): string {
+  return aggregated > 0 ? `${aggregated} aggregated` : `${prefill} prefill + ${decode} decode`
+}
+
+function keyOf(size: FleetSize): string {
+  return JSON.stringify(size)
+}

@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest'
+import { aFleet, aModel, aPool, aWorker } from '../../../test/fixtures/fleet-view.ts'
+import type { FleetView } from '../../frontend/index.ts'
+import type { Finding } from './finding.ts'
+import { findingLines } from './finding.ts'
+import { connectionAdvice, fleetChecks } from './fleet-checks.ts'
+import { diskSpace, nodeVersion, openFiles } from './local-checks.ts'
+import { certificateAge, clock, processFindings } from './server-checks.ts'
+
+const MIB = 1024 * 1024
+const GIB = 1024 * MIB
+
+function found(fleet: FleetView, topic: string): Pick<Finding, 'level' | 'text'>[] {
+  return fleetChecks(fleet)
+    .filter((finding) => finding.topic === topic)
+    .map(({ level, text }) => ({ level, text }))
+}
+
+const sums = aFleet().sums
+const full = aWorker({ ranks: aWorker().ranks.map((rank) => ({ ...rank, full: true })) })
+
+describe('baton doctor, the fleet', () => {
+  it('a healthy fleet - nothing is wrong', () => {
+    expect(fleetChecks(aFleet()).filter(({ level }) => level !== 'ok')).toEqual([])
+  })
+
+  it.each<[string, FleetView, string, Finding['level']]>([
+    ['no worker', aFleet({ models: [] }), 'workers', 'fault'],
+    ['discovery away', aFleet({ discoveryFault: 'gone' }), 'discovery', 'fault'],
+    ['a frontend that drains', aFleet({ draining: true }), 'frontend', 'warning'],
+    ['the next minor version', aFleet({ version: '0.3.0' }), 'versions', 'warning'],
+    ['two minor versions', aFleet({ version: '0.4.0' }), 'versions', 'fault'],
+    ['another major version', aFleet({ version: '1.2.0' }), 'versions', 'fault'],
+    [
+      'another checksum',
+      aFleet({
+        models: [aModel({ workers: [aWorker({ state: 'refused', reason: 'blockSize' })] })],
+      }),
+      'checksums',
+      'fault',
+    ],
+    [
+      'no connection',
+      aFleet({ models: [aModel({ workers: [aWorker({ state: 'unreachable', reason: 'x' })] })] }),
+      'connections',
+      'fault',
+    ],
+    [
+      'events off',
+      aFleet({ models: [aModel({ prefill: aPool({ kvEventWorkersSilent: 1 }) })] }),
+      'kv events',
+      'fault',
+    ],
+    [
+      'disaggregation not taken',
+      aFleet({
+        models: [aModel({ disaggregation: { state: 'active', requests: 20, disaggregated: 0 } })],
+      }),
+      'prefill',
+      'warning',
+    ],
+    [
+      'KV not moving',
+      aFleet({ sums: { ...sums, kvTransfers: 10, kvRecomputed: 1 } }),
+      'hand-over',
+      'fault',
+    ],
+    [
+      'KV moving',
+      aFleet({ sums: { ...sums, kvTransfers: 100, kvRecomputed: 5 } }),
+      'hand-over',
+      'ok',
+    ],
+    [
+      'KV that engines did not use',
+      aFleet({ models: [aModel({ decode: aPool({ kvNotMoved: 3, kvMoved: 3 }) })] }),
+      'hand-over',
+      'fault',
+    ],
+    [
+      'all full and some wait',
+      aFleet({ models: [aModel({ workers: [full], decode: aPool({ queuedRequests: 3 }) })] }),
+      'overload',
+      'fault',
+    ],
+    [
+      'one full',
+      aFleet({ models: [aModel({ workers: [full, aWorker()] })] }),
+      'overload',
+      'warning',
+    ],
+  ])('%s - is named', (_, fleet, topic, level) => {
+    expect(found(fleet, topic)).toEqual([expect.objectContaining({ level })])
+  })
+
+  it.each([
+    ['the peer has another secret', '--wire-secret'],
+    ['self-signed certificate in chain', '--tls-ca'],
+    ['connect ECONNREFUSED', '--advertise-host'],
+    ['the version 9 of the wire', 'older side'],
+    ['whatever', 'log'],
+  ])('%s - says what to do', (reason, advice) => {
+    expect(connectionAdvice(reason)).toContain(advice)
+  })
+})
+
+describe('baton doctor, machine and server', () => {
+  it.each([
+    ['20.18.9', 'fault'],
+    ['20.19.0', 'ok'],
+    ['24.1.0', 'ok'],
+  ])('Node %s - %s', (version, level) => expect(nodeVersion(version).level).toBe(level))
+
+  it.each([
+    ['Max open files            4095                 4096                 files', 'warning'],
+    ['Max open files            4096                 4096                 files', 'ok'],
+    ['Max open files            unlimited            unlimited            files', 'ok'],
+    [null, 'ok'],
+  ])('%s - %s', (limits, level) => expect(openFiles(limits).level).toBe(level))
+
+  it.each([
+    [256 * MIB, GIB, 'ok'],
+    [256 * MIB - 1, GIB, 'warning'],
+    [50 * GIB, 1000 * GIB, 'ok'],
+    [49 * GIB, 1000 * GIB, 'warning'],
+  ])('%i of %i bytes free - %s', (free, all, level) => {
+    expect(diskSpace('/x', free, all).level).toBe(level)
+  })
+
+  const at = Date.parse('Sun, 22 Nov 2026 15:00:00 GMT')
+  it.each([
+    [0, 'ok'],
+    [2999, 'ok'],
+    [-1999, 'ok'],
+    [3000, 'warning'],
+    [-2000, 'warning'],
+  ])('a clock %i ms off - %s', (apart, level) => {
+    expect(clock('Sun, 22 Nov 2026 15:00:00 GMT', at + apart, 0).level).toBe(level)
+  })
+
+  it.each([
+    [-1, 'fault'],
+    [13, 'warning'],
+    [14, 'ok'],
+  ])('a certificate for %i days more - %s', (days, level) => {
+    expect(certificateAge(new Date(at + days * 86_400_000).toUTCString(), at).level).toBe(level)
+  })
+
+  it.each([
+    [80, 'ok'],
+    [81, 'fault'],
+  ])('%i of 100 files open - %s', (open, level) => {
+    const text = `baton_frontend_process_open_fds ${open}\nbaton_frontend_process_max_fds{pid="1"} 100\n`
+    expect(processFindings(text)).toEqual([
+      expect.objectContaining({ topic: 'server files', level }),
+    ])
+  })
+
+  it('findings - one line each, what to do below, a sum', () => {
+    const lines = findingLines([
+      { level: 'ok', topic: 'a', text: 'fine' },
+      { level: 'fault', topic: 'bb', text: 'broken', advice: 'mend it' },
+    ])
+    expect(lines).toEqual([
+      'ok    a   fine',
+      'FAIL  bb  broken',
+      '          → mend it',
+      '',
+      '1 faults, 0 warnings',
+    ])
+  })
+})

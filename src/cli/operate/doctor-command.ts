@@ -1,0 +1,53 @@
+/**
+ * `baton doctor`: asks a fleet and names what is wrong and what to do. Exit code 1 when there is a fault.
+ */
+import { BatonError } from '../../base/index.ts'
+import { EXIT_FAILED } from '../../host/index.ts'
+import { fault, findingLines } from './finding.ts'
+import type { Finding } from './finding.ts'
+import { fleetChecks } from './fleet-checks.ts'
+import type { FleetSource } from './fleet-source.ts'
+import { localChecks } from './local-checks.ts'
+import { serverChecks } from './server-checks.ts'
+
+interface DoctorOptions {
+  /** Opened late: that it cannot be opened is a finding, too. */
+  readonly open: () => Promise<FleetSource>
+  /** Null: the fleet is read from its workers. */
+  readonly url: string | null
+  readonly json: boolean
+}
+
+export async function runDoctor({ open, url, json }: DoctorOptions): Promise<number> {
+  const findings: readonly Finding[] = [
+    ...(await localChecks()),
+    ...(url === null ? [] : await asFindings('server', () => serverChecks(url))),
+    ...(await asFindings('fleet', () => fleetFindings(open))),
+  ]
+  console.log(json ? JSON.stringify(findings, null, 2) : findingLines(findings).join('\n'))
+  return findings.some(({ level }) => level === 'fault') ? EXIT_FAILED : 0
+}
+
+async function fleetFindings(open: () => Promise<FleetSource>): Promise<readonly Finding[]> {
+  const source = await open()
+  try {
+    return fleetChecks(await source.fleet())
+  } finally {
+    await source.close()
+  }
+}
+
+/** What cannot be asked is a finding like others. Arguments that are wrong are not. */
+async function asFindings(
+  topic: string,
+  find: () => Promise<readonly Finding[]>,
+): Promise<readonly Finding[]> {
+  try {
+    return await find()
+  } catch (error) {
+    const failure = BatonError.from(error)
+    if (failure.code === 'config.invalid' || failure.code === 'runtime.internal') throw failure
+    const [text = '', ...advice] = failure.message.split(': ')
+    return [fault(topic, text, advice.join(': ') || 'see its log')]
+  }
+}

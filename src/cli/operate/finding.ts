@@ -1,0 +1,39 @@
+/**
+ * What `baton doctor` has found: one line of what is, and for what is wrong a line of what to do.
+ */
+export interface Finding {
+  readonly level: 'ok' | 'warning' | 'fault'
+  /** What was looked at, in a word or two. */
+  readonly topic: string
+  readonly text: string
+  readonly advice?: string
+}
+
+export const ok = (topic: string, text: string): Finding => ({ level: 'ok', topic, text })
+
+export const warning = (topic: string, text: string, advice: string): Finding => ({
+  level: 'warning',
+  topic,
+  text,
+  advice,
+})
+
+export const fault = (topic: string, text: string, advice: string): Finding => ({
+  level: 'fault',
+  topic,
+  text,
+  advice,
+})
+
+const MARKS = { ok: 'ok  ', warning: 'WARN', fault: 'FAIL' } as const
+
+export function findingLines(findings: readonly Finding[]): string[] {
+  const width = Math.max(...findings.map(({ topic }) => topic.length))
+  const lines = findings.flatMap(({ level, topic, text, advice }) => [
+    `${MARKS[level]}  ${topic.padEnd(width)}  ${text}`,
+    ...(advice === undefined ? [] : [`${' '.repeat(width + 8)}→ ${advice}`]),
+  ])
+  const count = (level: Finding['level']): number =>
+    findings.filter((finding) => finding.level === level).length
+  return [...lines, '', `${count('fault')} faults, ${count('warning')} warnings`]
+}

@@ -1,0 +1,90 @@
+/**
+ * Where `baton top` and `baton doctor` read a fleet from: a frontend's `/debug/fleet`, or, with `--discovery`, the workers
+ * themselves, to which this process connects as a frontend without a port.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { BatonError } from '../../base/index.ts'
+import type { FleetView } from '../../frontend/index.ts'
+import { askServer } from '../commands/ask-server.ts'
+import { FrontendStack } from '../compose/frontend-stack.ts'
+import { openDiscovery } from '../compose/open-discovery.ts'
+import type { ResolvedOption } from '../options/resolve-config.ts'
+import { serveConfig } from '../options/serve-config.ts'
+
+export interface FleetSource {
+  /** For the reader: an address. */
+  readonly name: string
+  fleet(): Promise<FleetView>
+  close(): Promise<void>
+}
+
+/** For workers to be connected and to report their load for the first time. */
+const SETTLE_MS = 1_500
+
+export function serverSource(url: string): FleetSource {
+  return {
+    name: url,
+    fleet: async () => {
+      const { status, body } = await askServer(url, '/debug/fleet')
+      if (status === 200) return body as FleetView
+      throw refusal(status, body, url)
+    },
+    close: async () => undefined,
+  }
+}
+
+/** Throws `config.invalid` when `--discovery` cannot be used. */
+export async function discoverySource(
+  options: readonly ResolvedOption[],
+  name: string,
+): Promise<FleetSource> {
+  const config = { ...serveConfig(options), logLevel: 'silent' as const }
+  const discovery = openDiscovery(config)
+  // It sends no requests: what workers hold is not asked for.
+  const stack = new FrontendStack({
+    config,
+    discovery,
+    router: { mode: 'round-robin' },
+    plane: 'tcp',
+  })
+  try {
+    await stack.watch()
+    // The first timer keeps this process alive; the stack's own does not.
+    const settled = new AbortController()
+    const limit = sleep(SETTLE_MS, undefined, { signal: settled.signal }).catch(() => undefined)
+    await Promise.race([stack.untilSettled(SETTLE_MS), limit])
+    settled.abort()
+  } catch (error) {
+    await stack.close()
+    await discovery.close()
+    throw error
+  }
+  return {
+    name,
+    fleet: async () => stack.fleet,
+    close: async () => {
+      await stack.close()
+      await discovery.close()
+    },
+  }
+}
+
+function refusal(status: number, body: unknown, url: string): BatonError {
+  const { error } = body as { readonly error?: { readonly message?: string } }
+  if (status === 401 || status === 403) {
+    return new BatonError(
+      'request.unauthenticated',
+      `${url} asks for a key of an operator: set BATON_API_KEY (baton keys add --operator makes one)`,
+    )
+  }
+  if (status === 404) {
+    return new BatonError(
+      'transport.version_mismatch',
+      `${url} has no /debug/fleet: it is no Baton server, or an older one`,
+    )
+  }
+  return new BatonError(
+    'backend.unknown',
+    `${url} answered ${status}: ${error?.message ?? 'no reason given'}`,
+  )
+}

@@ -1,0 +1,69 @@
+/**
+ * What `baton doctor` looks at on the machine that it runs on: Node, limits of files, full disks.
+ */
+import { readFileSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { fault, ok, warning } from './finding.ts'
+import type { Finding } from './finding.ts'
+
+/** A frontend has one per client and per worker. */
+const OPEN_FILES_WANTED = 4_096
+const FREE_BYTES_MIN = 256 * 1024 * 1024
+const FREE_SHARE_MIN = 0.05
+const MIB = 1024 * 1024
+
+export async function localChecks(): Promise<readonly Finding[]> {
+  return [
+    nodeVersion(process.versions.node),
+    openFiles(readLimits()),
+    ...[await disk(tmpdir())].filter((found) => found !== null),
+  ]
+}
+
+export function nodeVersion(version: string): Finding {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  return major > 20 || (major === 20 && minor >= 19)
+    ? ok('node', `Node ${version}`)
+    : fault('node', `Node ${version} is too old`, 'install Node 20.19 or newer')
+}
+
+/** `limits`: the text of /proc/self/limits; null where there is none. */
+export function openFiles(limits: string | null): Finding {
+  const soft = /^Max open files\s+(\d+|unlimited)/m.exec(limits ?? '')?.[1]
+  if (soft === undefined) return ok('open files', 'the limit is not known on this system')
+  const isEnough = soft === 'unlimited' || Number(soft) >= OPEN_FILES_WANTED
+  return isEnough
+    ? ok('open files', `up to ${soft}`)
+    : warning(
+        'open files',
+        `at most ${soft}; each client and each worker takes one`,
+        `ulimit -n ${OPEN_FILES_WANTED * 16}, or LimitNOFILE= in the systemd unit`,
+      )
+}
+
+function readLimits(): string | null {
+  try {
+    return readFileSync('/proc/self/limits', 'utf8')
+  } catch {
+    return null
+  }
+}
+
+/** Null: there is no such place here. */
+async function disk(path: string): Promise<Finding | null> {
+  try {
+    const { bavail, blocks, bsize } = await statfs(path)
+    return diskSpace(path, bavail * bsize, blocks * bsize)
+  } catch {
+    return null
+  }
+}
+
+export function diskSpace(path: string, freeBytes: number, allBytes: number): Finding {
+  const text = `${path} has ${Math.round(freeBytes / MIB)} of ${Math.round(allBytes / MIB)} MiB free`
+  const isFull = freeBytes < FREE_BYTES_MIN || freeBytes < FREE_SHARE_MIN * allBytes
+  return isFull
+    ? warning('disk', text, 'free some, or name another folder (TMPDIR, --discovery file:)')
+    : ok('disk', text)
+}

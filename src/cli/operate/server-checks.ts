@@ -1,0 +1,138 @@
+/**
+ * What `baton doctor` asks a frontend directly: does it answer, do the clocks agree, who may call it, its own process.
+ */
+import { connect } from 'node:tls'
+import { keyHeaders, noServer } from '../commands/ask-server.ts'
+import { isLoopback } from '../../os/index.ts'
+import { fault, ok, warning } from './finding.ts'
+import type { Finding } from './finding.ts'
+
+const CLOCK_MS_MAX = 2_000
+const CERTIFICATE_DAYS_MIN = 14
+const DAY_MS = 86_400_000
+const ANSWER_MS_MAX = 10_000
+const FILES_SHARE_MAX = 0.8
+const LAG_MS_MAX = 100
+
+/** Throws `transport.cannot_connect` when nobody answers. */
+export async function serverChecks(url: string): Promise<readonly Finding[]> {
+  const startedMs = performance.now()
+  const live = await get(url, '/live', {})
+  const tookMs = performance.now() - startedMs
+  return [
+    live.status === 200
+      ? ok('server', `${url} answers in ${tookMs.toFixed(0)} ms`)
+      : fault('server', `${url}/live answers ${live.status}`, 'is it a Baton frontend?'),
+    clock(live.headers.get('date'), Date.now(), tookMs),
+    await openness(url),
+    ...(await certificate(new URL(url))),
+    ...(await ownProcess(url)),
+  ]
+}
+
+async function get(url: string, path: string, headers: Record<string, string>): Promise<Response> {
+  return await fetch(new URL(path, url), {
+    headers,
+    signal: AbortSignal.timeout(ANSWER_MS_MAX),
+  }).catch((error: unknown) => {
+    throw noServer(url, error)
+  })
+}
+
+/** `date` is cut to a second and was written before it came. */
+export function clock(date: string | null, nowEpochMs: number, tookMs: number): Finding {
+  const said = Date.parse(date ?? '')
+  if (Number.isNaN(said)) return ok('clock', 'the server does not say its time')
+  const apartMs = nowEpochMs - said
+  if (apartMs > -CLOCK_MS_MAX && apartMs < CLOCK_MS_MAX + 1000 + tookMs) {
+    return ok('clock', 'agrees with the server’s')
+  }
+  return warning(
+    'clock',
+    `${Math.round(Math.abs(apartMs) / 1000)} s apart from the server’s`,
+    'run NTP on both; keys expire and traces are ordered by these clocks',
+  )
+}
+
+/** Can somebody without a key read what is for operators? */
+async function openness(url: string): Promise<Finding> {
+  const { status } = await get(url, '/metrics', {})
+  if (status === 401 || status === 403) return ok('keys', 'asked for')
+  if (isLoopback(new URL(url).hostname.replace(/^\[|\]$/g, ''))) {
+    return ok('keys', 'not asked for on this machine')
+  }
+  return warning(
+    'keys',
+    'everybody who reaches this address may call and operate it',
+    'baton keys add, then serve --keys keys.json',
+  )
+}
+
+async function certificate(url: URL): Promise<readonly Finding[]> {
+  if (url.protocol !== 'https:') return []
+  const validTo = await new Promise<string | null>((resolve) => {
+    const host = url.hostname.replace(/^\[|\]$/g, '')
+    const socket = connect({
+      host,
+      port: Number(url.port) || 443,
+      servername: host,
+      rejectUnauthorized: false,
+      timeout: ANSWER_MS_MAX,
+    })
+    socket.once('secureConnect', () => {
+      resolve(socket.getPeerCertificate().valid_to ?? null)
+      socket.end()
+    })
+    for (const name of ['error', 'timeout'] as const) {
+      socket.once(name, () => {
+        resolve(null)
+        socket.destroy()
+      })
+    }
+  })
+  return validTo === null ? [] : [certificateAge(validTo, Date.now())]
+}
+
+export function certificateAge(validTo: string, nowEpochMs: number): Finding {
+  const days = Math.floor((Date.parse(validTo) - nowEpochMs) / DAY_MS)
+  const advice =
+    'replace the files of --http-tls-cert and --http-tls-key; they are read again by themselves'
+  if (days < 0) return fault('certificate', `expired ${-days} days ago`, advice)
+  return days < CERTIFICATE_DAYS_MIN
+    ? warning('certificate', `expires in ${days} days`, advice)
+    : ok('certificate', `valid for ${days} days`)
+}
+
+/** From its metrics; nothing when this key may not read them. */
+async function ownProcess(url: string): Promise<readonly Finding[]> {
+  const reply = await get(url, '/metrics', { ...keyHeaders() })
+  return reply.status === 200 ? processFindings(await reply.text()) : []
+}
+
+export function processFindings(metrics: string): readonly Finding[] {
+  const value = (name: string): number | null => {
+    const found = new RegExp(`^\\w*${name}(?:\\{[^}]*\\})? ([0-9.e+-]+)$`, 'm').exec(metrics)?.[1]
+    return found === undefined ? null : Number(found)
+  }
+  const [open, limit] = [value('process_open_fds'), value('process_max_fds')]
+  const lagSeconds = value('nodejs_eventloop_lag_p99_seconds')
+  const findings: Finding[] = []
+  if (open !== null && limit !== null) {
+    const text = `${open} of ${limit} are open in the frontend`
+    findings.push(
+      open > FILES_SHARE_MAX * limit
+        ? fault('server files', text, 'raise its limit (LimitNOFILE=, ulimit -n)')
+        : ok('server files', text),
+    )
+  }
+  if (lagSeconds !== null && lagSeconds * 1000 > LAG_MS_MAX) {
+    findings.push(
+      warning(
+        'event loop',
+        `late by ${(lagSeconds * 1000).toFixed(0)} ms (p99)`,
+        'the frontend has more work than a core: serve --frontends 2, or a frontend on another machine',
+      ),
+    )
+  }
+  return findings
+}

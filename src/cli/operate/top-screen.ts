@@ -1,0 +1,157 @@
+/**
+ * The screen of `baton top` as lines of text: pure, so that a narrow terminal is a test.
+ */
+import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
+
+export interface Screen {
+  readonly columns: number
+  readonly rows: number
+  readonly hasColor: boolean
+}
+
+interface Column {
+  readonly title: string
+  readonly of: (worker: WorkerView) => string
+  readonly isNumber?: boolean
+  /** Shown from this width of the terminal on. */
+  readonly from: number
+}
+
+const RED = 31
+const GREEN = 32
+const YELLOW = 33
+const GRAY = 90
+
+const COLUMNS: readonly Column[] = [
+  { title: 'WORKER', of: ({ workerId }) => shortId(workerId), from: 0 },
+  { title: 'ROLE', of: ({ role }) => role, from: 0 },
+  { title: 'STATE', of: stateOf, from: 30 },
+  { title: 'RUN', of: (worker) => String(running(worker)), isNumber: true, from: 0 },
+  { title: 'QUEUE', of: (worker) => String(queued(worker)), isNumber: true, from: 36 },
+  { title: 'KV', of: kvText, isNumber: true, from: 40 },
+  { title: 'PROMPTS', of: (worker) => String(prompts(worker)), isNumber: true, from: 64 },
+  { title: 'ENGINE', of: ({ engine }) => engine, from: 76 },
+  { title: 'ADDRESS', of: ({ host, port }) => `${host}:${port}`, from: 90 },
+]
+
+/** No line is longer than the terminal is wide, and there are no more lines than it has rows. */
+export function topScreen(
+  name: string,
+  fleet: FleetView,
+  before: FleetView | null,
+  screen: Screen,
+): string[] {
+  const paint = painter(screen.hasColor)
+  const head = headLines(name, fleet, before).map((line) => cut(line, screen.columns))
+  const warnings = warningsOf(fleet)
+    .slice(0, 4)
+    .map((line) => paint(RED, cut(`! ${line}`, screen.columns)))
+  const models = fleet.models.flatMap((model) => modelLines(model, screen, paint))
+  const lines = [...head, ...warnings, '', ...models]
+  if (lines.length <= screen.rows) return lines
+  if (screen.rows === 1) return lines.slice(0, 1)
+  const shown = lines.slice(0, screen.rows - 1)
+  return [...shown, paint(GRAY, cut(`… ${lines.length - shown.length} more lines`, screen.columns))]
+}
+
+function headLines(name: string, fleet: FleetView, before: FleetView | null): string[] {
+  const { sums, requestsInFlight, version } = fleet
+  const seconds = before === null ? 0 : (fleet.epochMs - before.epochMs) / 1000
+  const rate = (of: (sums: FleetView['sums']) => number): string =>
+    before === null || seconds <= 0
+      ? '–'
+      : (Math.max(0, of(sums) - of(before.sums)) / seconds).toFixed(1)
+  const reused = sums.promptTokens === 0 ? '–' : percent(sums.cachedTokens / sums.promptTokens)
+  return [
+    `baton ${version}  ${name}  ${new Date(fleet.epochMs).toISOString().slice(11, 19)}`,
+    `in flight ${requestsInFlight}  req/s ${rate((all) => all.received)}  tokens/s ${rate((all) => all.completionTokens)}  ` +
+      `reused ${reused}  failed ${sums.failed}  migrated ${sums.migrated}`,
+  ]
+}
+
+function warningsOf(fleet: FleetView): string[] {
+  return [
+    ...(fleet.draining ? ['the frontend is shutting down'] : []),
+    ...(fleet.discoveryFault === null ? [] : [`discovery is unreachable: ${fleet.discoveryFault}`]),
+    ...(fleet.models.length === 0 ? ['no worker has registered'] : []),
+    ...fleet.models.flatMap((model) => [
+      ...(model.ready ? [] : [`${model.name}: ${model.reason ?? 'cannot be served'}`]),
+      ...model.warnings,
+      ...model.workers
+        .filter(({ state }) => state !== 'serving')
+        .map(({ workerId, state, reason }) => `${shortId(workerId)} is ${state}: ${reason ?? ''}`),
+    ]),
+  ]
+}
+
+type Paint = (color: number, text: string) => string
+
+function modelLines(model: ModelView, screen: Screen, paint: Paint): string[] {
+  const { prefill, decode, workers, workersNotListed } = model
+  const columns = COLUMNS.filter(({ from }) => screen.columns >= from)
+  const queue = prefill.queuedRequests + decode.queuedRequests
+  const title = `${model.name}: ${workers.length + workersNotListed} workers, ${queue} in the router's queue`
+  const rows = [
+    columns.map((column) => column.title),
+    ...workers.map((worker) => columns.map(({ of }) => of(worker))),
+  ]
+  const widths = columns.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)))
+  const lines = rows.map((row) =>
+    cut(
+      row
+        .map((cell, i) =>
+          columns[i]?.isNumber === true
+            ? cell.padStart(widths[i] ?? 0)
+            : cell.padEnd(widths[i] ?? 0),
+        )
+        .join('  ')
+        .trimEnd(),
+      screen.columns,
+    ),
+  )
+  const painted = lines.map((line, i) => paint(colorOf(workers[i - 1]), line))
+  const hidden = workersNotListed > 0 ? [`… ${workersNotListed} more workers`] : []
+  return [cut(title, screen.columns), ...painted, ...hidden, '']
+}
+
+/** Undefined: the head of the table. */
+function colorOf(worker: WorkerView | undefined): number {
+  if (worker === undefined) return GRAY
+  if (worker.state !== 'serving') return RED
+  if (worker.ranks.some(({ full }) => full)) return YELLOW
+  return running(worker) > 0 ? GREEN : 0
+}
+
+function painter(hasColor: boolean): Paint {
+  return (color, text) => (hasColor && color !== 0 ? `\u001B[${color}m${text}\u001B[0m` : text)
+}
+
+const total = (worker: WorkerView, of: (rank: WorkerView['ranks'][number]) => number): number =>
+  worker.ranks.reduce((sum, rank) => sum + of(rank), 0)
+const running = (worker: WorkerView): number =>
+  total(worker, (rank) => Math.max(rank.activeRequests, rank.reportedRequests))
+const queued = (worker: WorkerView): number => total(worker, (rank) => rank.reportedQueued)
+const prompts = (worker: WorkerView): number => total(worker, (rank) => rank.promptsPlaced)
+const percent = (share: number): string => `${Math.round(100 * share)} %`
+
+function stateOf(worker: WorkerView): string {
+  return worker.state === 'serving' && worker.ranks.some(({ full }) => full) ? 'full' : worker.state
+}
+
+function kvText(worker: WorkerView): string {
+  const blocks = total(worker, (rank) => rank.totalBlocks ?? 0)
+  if (blocks === 0) return '–'
+  const used = total(worker, (rank) => Math.max(rank.reportedBlocks ?? 0, rank.activeDecodeBlocks))
+  return percent(Math.min(1, used / blocks))
+}
+
+export function shortId(workerId: string): string {
+  return workerId.length > 8 ? `…${workerId.slice(-7)}` : workerId
+}
+
+/** What comes from servers may hold anything: control characters would move the cursor. */
+function cut(line: string, columns: number): string {
+  // oxlint-disable-next-line no-control-regex -- these are what is taken out
+  const plain = line.replace(/[\u0000-\u001F\u007F-\u009F]/g, ' ')
+  return plain.length <= columns ? plain : `${plain.slice(0, Math.max(0, columns - 1))}…`
+}

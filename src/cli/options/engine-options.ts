@@ -1,0 +1,123 @@
+/** The options of the two engines that ship with Baton. */
+import { spec } from './option-spec.ts'
+import { amount, byteSize, count, flag, oneOf, textOrObject } from './option-values.ts'
+
+export const LLAMACPP_OPTIONS = [
+  spec(
+    'llama.cpp engine',
+    'batchSize',
+    '<tokens>',
+    count(16, 65_536),
+    512,
+    'tokens that the engine evaluates in one step',
+  ),
+  spec('llama.cpp engine', 'threads', '<n>', count(1, 1024), 1, 'threads per worker process'),
+  spec(
+    'llama.cpp engine',
+    'gpu',
+    '<backend>',
+    oneOf(['off', 'auto', 'cuda', 'vulkan', 'metal']),
+    'off',
+    'off, auto, cuda, vulkan or metal (the variant must be installed)',
+  ),
+  spec(
+    'llama.cpp engine',
+    'gpuLayers',
+    '<n>',
+    count(0, 10_000),
+    0,
+    'layers of the model on the GPU',
+  ),
+  spec(
+    'llama.cpp engine',
+    'batching',
+    '<shape>',
+    oneOf(['auto', 'exact', 'throughput']),
+    'auto',
+    'exact: the same output wherever and with whomever a request runs; throughput: the fastest; auto: exact where a try at start shows that it costs nothing (/health says which)',
+  ),
+  spec(
+    'llama.cpp engine',
+    'blockSize',
+    '<tokens>',
+    count(1, 1024),
+    16,
+    'tokens per KV block: what is shared, handed over and named in KV events',
+  ),
+  spec(
+    'llama.cpp engine',
+    'microBatch',
+    '<tokens>',
+    count(64, 65_536),
+    512,
+    'tokens that llama.cpp computes at once; a larger --batch-size is cut into such pieces',
+  ),
+  spec('llama.cpp engine', 'flashAttention', '<bool>', flag, true, 'use flash attention'),
+  spec(
+    'llama.cpp engine',
+    'kvType',
+    '<type>',
+    oneOf(['f16', 'bf16', 'f32', 'q8_0', 'q4_0']),
+    'f16',
+    'how keys and values are held; smaller ones save memory and cost accuracy',
+  ),
+  spec(
+    'llama.cpp engine',
+    'kvStoreBytes',
+    '<size>',
+    byteSize,
+    512 * 1024 ** 2,
+    'host memory for KV blocks per worker, for example 2GiB',
+  ),
+]
+
+export const SIM_OPTIONS = [
+  spec(
+    'simulated engine',
+    'simSpeedup',
+    '<x>',
+    amount(0, 1e9),
+    1,
+    'computing is this much faster; 0 gives every token at once',
+  ),
+  spec(
+    'simulated engine',
+    'simBlockSize',
+    '<tokens>',
+    count(1, 65_536),
+    null,
+    'tokens per KV block (default: 16; with --sim-args what they say)',
+  ),
+  spec(
+    'simulated engine',
+    'simBlocks',
+    '<n>',
+    count(1, 16_777_216),
+    null,
+    'KV blocks per worker (default: 16384)',
+  ),
+  spec(
+    'simulated engine',
+    'simBatchedTokens',
+    '<tokens>',
+    count(1, 16_777_216),
+    null,
+    'tokens that a step computes, prompts and outputs together (default: 8192)',
+  ),
+  spec(
+    'simulated engine',
+    'simArgs',
+    '<args>',
+    textOrObject,
+    null,
+    "arguments in the names of NVIDIA's mock engine: inline JSON, or a file of JSON or YAML; a flag goes before them (docs/engines.md lists them)",
+  ),
+  spec(
+    'simulated engine',
+    'simSeed',
+    '<n>',
+    count(0, 2 ** 32 - 1),
+    1,
+    'seed of the simulated tokens',
+  ),
+]

@@ -1,0 +1,94 @@
+/**
+ * The router's options: those that have a flag, and all others from the file of `--router-config`.
+ *
+ * Flag > environment > config file > router file > default. Read by the commands that have a router; a worker never
+ * opens the file.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { totalmem } from 'node:os'
+import { parse as parseYaml } from 'yaml'
+import { BatonError } from '../../base/index.ts'
+import { completeRouterConfig, listRouterOptions, parseRouterOptions } from '../../router/index.ts'
+import type { RouterOptions } from '../../router/index.ts'
+import { firstLineOf } from './first-line.ts'
+import type { OptionKey } from './option-table.ts'
+import type { ResolvedOption } from './resolve-config.ts'
+
+/** Options of the router that have a flag of their own. */
+const FLAGGED: Readonly<Partial<Record<OptionKey, keyof RouterOptions>>> = {
+  routerMode: 'mode',
+  routerKvEvents: 'useKvEvents',
+  enforceDisagg: 'enforceDisaggregation',
+  overlapWeight: 'overlapScoreCredit',
+  routerTemperature: 'temperature',
+  routerIndexBytes: 'indexBytes',
+}
+
+const INDEX_BYTES_MIN = 64 * 1024 ** 2
+const INDEX_BYTES_MAX = 2 * 1024 ** 3
+
+export interface RouterSettings {
+  readonly router: RouterOptions
+  /** The options as given, with what the router file says about those that have a flag. */
+  readonly options: readonly ResolvedOption[]
+  /** What is in force of all the others. */
+  readonly rows: readonly RouterRow[]
+}
+
+interface RouterRow {
+  readonly path: string
+  readonly value: string | number | boolean | null
+  readonly from: string
+}
+
+/** Throws `config.invalid` in one line with the file's name. */
+export function routerSettings(given: readonly ResolvedOption[]): RouterSettings {
+  const path = given.find(({ option }) => option.key === 'routerConfig')?.value as string | null
+  const file = path === null ? {} : readRouterFile(path)
+  const router: Record<string, unknown> = { ...file }
+  const writtenAs = new Map(
+    listRouterOptions(file).map((option) => [option.path, `${path}: ${option.path}`]),
+  )
+  const options = given.map((resolved): ResolvedOption => {
+    const name = FLAGGED[resolved.option.key as OptionKey]
+    if (name === undefined) return resolved
+    const inFile = writtenAs.get(name)
+    if (resolved.source === 'default' && inFile !== undefined) {
+      return { ...resolved, value: file[name], source: 'file', writtenAs: inFile }
+    }
+    if (resolved.value === null) {
+      const value = defaultIndexBytes()
+      router[name] = value
+      return { ...resolved, value }
+    }
+    router[name] = resolved.value
+    if (resolved.source !== 'default') writtenAs.set(name, resolved.writtenAs)
+    return resolved
+  })
+  const flagged = new Set<string>(Object.values(FLAGGED))
+  const rows = listRouterOptions(completeRouterConfig(router))
+    .filter((option) => !flagged.has(option.path))
+    .map((option) => ({ ...option, from: writtenAs.get(option.path) ?? 'default' }))
+  return { router, options, rows }
+}
+
+/** A 32nd of the memory that this process may have. */
+function defaultIndexBytes(): number {
+  const constrained = process.constrainedMemory()
+  const memory = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
+  return Math.floor(Math.min(INDEX_BYTES_MAX, Math.max(INDEX_BYTES_MIN, memory / 32)))
+}
+
+function readRouterFile(path: string): RouterOptions {
+  if (!existsSync(path)) {
+    throw new BatonError('config.invalid', `--router-config: there is no file ${path}`)
+  }
+  try {
+    // JSON is YAML too.
+    const options = parseRouterOptions(parseYaml(readFileSync(path, 'utf8')) ?? {})
+    completeRouterConfig(options)
+    return options
+  } catch (error) {
+    throw new BatonError('config.invalid', `${path}: ${firstLineOf(error)}`, { cause: error })
+  }
+}

@@ -1,0 +1,79 @@
+/**
+ * The simulated engine's arguments: those of `--sim-args` in the names that others use, and above them the options that
+ * have a flag of their own.
+ *
+ * Flag > environment > config file > `--sim-args` > default. Read before anything is started, so that a wrong argument
+ * is reported by the process that the user sees.
+ */
+import { readFileSync } from 'node:fs'
+import { parse as parseYaml } from 'yaml'
+import { BatonError } from '../../base/index.ts'
+import { flatMockArgs, mockEngineOptions } from '../../simengine/index.ts'
+import type { MockEngineOptions } from '../../simengine/index.ts'
+import { mockArgFiles } from '../../host/index.ts'
+import { firstLineOf } from './first-line.ts'
+import type { OptionKey } from './option-table.ts'
+import type { ResolvedOption } from './resolve-config.ts'
+
+/** Without `--sim-args`: small blocks, so that short prompts show what prefix caching does. */
+const OWN_DEFAULTS = { block_size: 16 } as const
+
+/** What a flag is called among the arguments. */
+const FLAGGED: Readonly<Partial<Record<OptionKey, string>>> = {
+  sequences: 'max_num_seqs',
+  simSpeedup: 'speedup_ratio',
+  simBlockSize: 'block_size',
+  simBlocks: 'num_gpu_blocks',
+  simBatchedTokens: 'max_num_batched_tokens',
+}
+
+/** Throws `config.invalid` in one line that names the argument. */
+export function simSettings(given: readonly ResolvedOption[]): MockEngineOptions {
+  const valueOf = (key: OptionKey): unknown => given.find(({ option }) => option.key === key)?.value
+  const written = valueOf('simArgs') as string | null
+  const args = new Map<string, unknown>(
+    Object.entries(
+      written === null ? OWN_DEFAULTS : checked(written, () => flatMockArgs(readSimArgs(written))),
+    ),
+  )
+  for (const { option, value, source } of given) {
+    const name = FLAGGED[option.key as OptionKey]
+    if (name === undefined || value === null) continue
+    if (source !== 'default' || written === null) args.set(name, value)
+  }
+  const options = checked(written, () => mockEngineOptions(Object.fromEntries(args), mockArgFiles))
+  const isInstantaneous = args.get('speedup_ratio') === 0 && valueOf('simSpeedup') === 0
+  return {
+    ...options,
+    seed: valueOf('simSeed') as number,
+    ...(isInstantaneous ? { speedupRatio: 'instantaneous' } : {}),
+  }
+}
+
+/** JSON as it stands, or a file of JSON or YAML. */
+function readSimArgs(written: string): Readonly<Record<string, unknown>> {
+  const args: unknown = checked(written, () =>
+    isInline(written) ? JSON.parse(written) : parseYaml(readFileSync(written, 'utf8')),
+  )
+  if (typeof args === 'object' && args !== null && !Array.isArray(args)) return { ...args }
+  throw new BatonError('config.invalid', `${placeOf(written)}: must be an object`)
+}
+
+function checked<T>(written: string | null, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw new BatonError('config.invalid', `${placeOf(written)}: ${firstLineOf(error)}`, {
+      cause: error,
+    })
+  }
+}
+
+function placeOf(written: string | null): string {
+  if (written === null) return '--engine sim'
+  return isInline(written) ? '--sim-args' : `--sim-args ${written}`
+}
+
+function isInline(written: string): boolean {
+  return written.trimStart().startsWith('{')
+}

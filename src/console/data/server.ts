@@ -1,0 +1,73 @@
+/**
+ * How the page asks the server: with the key that was typed in, if one is needed.
+ */
+const KEY = 'baton-key'
+
+/** The server wants a key, or another one. */
+export class KeyWanted extends Error {}
+
+export function setKey(key: string): void {
+  sessionStorage.setItem(KEY, key)
+}
+
+export function keyHeaders(): Record<string, string> {
+  const key = sessionStorage.getItem(KEY)
+  return key === null || key === '' ? {} : { authorization: `Bearer ${key}` }
+}
+
+export async function ask(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = { ...keyHeaders(), ...(init.headers as Record<string, string> | undefined) }
+  const response = await fetch(path, { ...init, headers })
+  if (response.status === 401 || response.status === 403) throw new KeyWanted(await said(response))
+  return response
+}
+
+/** The value, or throws with what the server says. */
+export async function askJson<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const response = await ask(path, init)
+  if (!response.ok) throw new Error(await said(response))
+  return JSON.parse(withQuotedIds(await response.text())) as T
+}
+
+/** Worker ids are numbers of 64 bits there, of which JavaScript keeps 53. */
+function withQuotedIds(json: string): string {
+  return json.replace(/(?<!\\)"(worker_id|workerId)": ?([0-9]+)/g, '"$1":"$2"')
+}
+
+export async function said(response: Response): Promise<string> {
+  const body = (await response.json().catch(() => null)) as {
+    error?: { message?: string }
+  } | null
+  return body?.error?.message ?? `the server answered ${response.status}`
+}
+
+export interface ServerEvent {
+  readonly event: string
+  readonly data: string
+}
+
+/** The events of a stream, as they come. `EventSource` cannot send a key. */
+export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent> {
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  if (reader === undefined) return
+  let text = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return
+    text += value
+    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
+      yield parsed(text.slice(0, end))
+      text = text.slice(end + 2)
+    }
+  }
+}
+
+function parsed(block: string): ServerEvent {
+  let event = 'message'
+  const data: string[] = []
+  for (const line of block.split('\n')) {
+    if (line.startsWith('event:')) event = line.slice(6).trim()
+    else if (line.startsWith('data:')) data.push(line.slice(5).trimStart())
+  }
+  return { event, data: data.join('\n') }
+}

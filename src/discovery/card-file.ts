@@ -1,0 +1,131 @@
+/**
+ * A worker card as the text of a file, and back. What is read was written by another process, perhaps of another
+ * version: it is validated before use.
+ */
+import { z } from 'zod'
+import { BatonError, parseWorkerId } from '../base/index.ts'
+import type { WorkerId } from '../base/index.ts'
+import { isProcessAlive } from '../os/index.ts'
+import { disaggregationModeToJson, parseDisaggregationMode } from '../request/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+
+const count = z.number().int().nonnegative()
+/** Each rank is a row in the router's table: a card must not fill it by itself. */
+const RANKS_MAX = 4096
+/** Numbers of ranks stay exact, and small enough for a frame. */
+const START_RANK_MAX = 65_535
+
+const engineSchema = z.looseObject({
+  model: z.string().min(1),
+  servedModelName: z.string().optional(),
+  modelAliases: z.array(z.string()).optional(),
+  loraAdapters: z.array(z.string()).optional(),
+  contextLength: count.optional(),
+  // A prompt is cut into blocks of it.
+  kvCacheBlockSize: count.min(1).optional(),
+  totalKvBlocks: count.optional(),
+  maxNumSeqs: count.optional(),
+  maxNumBatchedTokens: count.optional(),
+  dataParallelSize: count.max(RANKS_MAX).optional(),
+  dataParallelStartRank: count.max(START_RANK_MAX).optional(),
+  bootstrapHost: z.string().min(1).optional(),
+  bootstrapPort: count.max(65_535).optional(),
+  modelPath: z.string().optional(),
+  features: z.array(z.string()).optional(),
+})
+
+const agreementSchema = z.looseObject({
+  checksum: z.string(),
+  vocabulary: z.string().optional(),
+  tokenizer: z.string().optional(),
+  template: z.string().optional(),
+  weights: z.string().optional(),
+})
+
+const textSchema = z.object({
+  hash: z.string(),
+  files: z.array(z.object({ name: z.string(), bytes: count, sha256: z.string() })).max(64),
+})
+
+const cardSchema = z.looseObject({
+  workerId: z.string().transform((text, context) => {
+    const workerId = parseWorkerId(text)
+    if (workerId === text) return workerId
+    context.addIssue({ code: 'custom', message: 'not a worker id' })
+    return z.NEVER
+  }),
+  mode: z
+    .enum(['aggregated', 'agg', 'prefill', 'decode'])
+    .transform((mode) => parseDisaggregationMode(mode)),
+  host: z.string().min(1),
+  port: count.max(65_535),
+  pid: count.optional(),
+  engine: engineSchema,
+  engineName: z.string(),
+  agreement: agreementSchema.optional(),
+  text: textSchema.optional(),
+  weight: z.number().nonnegative().optional(),
+  changesRole: z.boolean().optional(),
+  publishesKvEvents: z.boolean(),
+  taints: z.array(z.string()).optional(),
+  topology: z.record(z.string(), z.string()).optional(),
+  startedAtEpochMs: z.number().optional(),
+  version: z.string(),
+})
+
+/** One discovery entry: the card, and on which machine its process runs. */
+export interface CardFile {
+  readonly card: WorkerCard
+  /** Two entries with the same machine share process ids. */
+  readonly machine: string
+}
+
+const fileSchema = z.object({ format: z.literal(1), machine: z.string(), card: cardSchema })
+
+export function encodeCardFile(file: CardFile): string {
+  const card = { ...file.card, mode: disaggregationModeToJson(file.card.mode) }
+  return `${JSON.stringify({ format: 1, ...file, card }, null, 2)}\n`
+}
+
+/** A card that came over a connection. Throws `transport.protocol` and names what is wrong. */
+export function checkCard(value: unknown): WorkerCard {
+  const result = cardSchema.safeParse(value)
+  if (result.success) return result.data as WorkerCard
+  const issue = result.error.issues[0]
+  const where = issue === undefined ? '' : ` at ${issue.path.join('.')}: ${issue.message}`
+  throw new BatonError('transport.protocol', `what the worker says is not a card${where}`)
+}
+
+/** Throws `transport.protocol` and names what is wrong. */
+export function decodeCardFile(text: string): CardFile {
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch (cause) {
+    throw new BatonError('transport.protocol', 'the entry is not JSON', { cause })
+  }
+  const result = fileSchema.safeParse(json)
+  if (!result.success) {
+    const issue = result.error.issues[0]
+    const where = issue === undefined ? '' : ` at ${issue.path.join('.')}: ${issue.message}`
+    throw new BatonError('transport.protocol', `the entry is not a worker card${where}`)
+  }
+  return result.data as CardFile
+}
+
+/** The entry that stands under this worker's name. Throws `transport.protocol` when it is not its card. */
+export function decodeEntry(workerId: WorkerId, text: string): CardFile {
+  const file = decodeCardFile(text)
+  if (file.card.workerId === workerId) return file
+  throw new BatonError('transport.protocol', 'the entry is of another worker than its name')
+}
+
+/** Its process ran where process ids mean the same as here (`place`), and does not run any more. */
+export function hasDied({ card, machine }: CardFile, place: string): boolean {
+  return machine === place && card.pid !== undefined && !isProcessAlive(card.pid)
+}
+
+/** Frontends take workers in the order of their age, so that all learn of them in one order. */
+export function startedMs({ card }: CardFile): number {
+  return card.startedAtEpochMs ?? 0
+}

@@ -1,0 +1,117 @@
+/**
+ * Discovery by a folder: one file per worker. The default of several processes on one machine; no service needed.
+ */
+import { readFile, stat } from 'node:fs/promises'
+import { BatonError } from '../base/index.ts'
+import { isProcessAlive, processPlace } from '../os/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+import type { Registration } from '../worker/index.ts'
+import { decodeCardFile } from './card-file.ts'
+import type {
+  Discovery,
+  DiscoveryObserver,
+  DiscoveryWatch,
+  RegistrationObserver,
+} from './discovery.ts'
+import { entryPath, FileRegistration } from './file-registration.ts'
+import { FileWatch } from './file-watch.ts'
+import { makeFleetFolder } from './fleet-folder.ts'
+import { leaseOf } from './lease.ts'
+import type { Lease } from './lease.ts'
+
+export interface FileDiscoveryOptions {
+  readonly folder: string
+  /** An entry that was not renewed for so long is gone. */
+  readonly ttlMs?: number
+  /** How often the folder is looked into when the system reports no change. */
+  readonly pollMs?: number
+  /** The folder was not there: it was made, or its path is mistyped. */
+  readonly onFolderMade?: (folder: string) => void
+  /** Where this process's id means something; absent: found out. For tests of other places. */
+  readonly place?: string
+}
+
+export class FileDiscovery implements Discovery {
+  readonly #options: FileDiscoveryOptions
+  readonly #lease: Lease
+  readonly #place: string
+  readonly #registrations = new Set<FileRegistration>()
+  readonly #watches = new Set<FileWatch>()
+
+  constructor(options: FileDiscoveryOptions) {
+    this.#options = options
+    this.#lease = leaseOf(options.ttlMs, options.pollMs)
+    this.#place = options.place ?? processPlace()
+  }
+
+  async register(card: WorkerCard, observer: RegistrationObserver = {}): Promise<Registration> {
+    const { folder } = this.#options
+    await this.#makeFolder()
+    if (await this.#isTaken(card)) {
+      throw new BatonError('request.conflict', `worker ${card.workerId} is registered already`)
+    }
+    const { renewMs } = this.#lease
+    const registration = await FileRegistration.create(
+      { folder, place: this.#place, renewMs, observer },
+      card,
+    )
+    this.#registrations.add(registration)
+    return registration
+  }
+
+  async watch(observer: DiscoveryObserver): Promise<DiscoveryWatch> {
+    const { folder } = this.#options
+    await this.#makeFolder()
+    const { ttlMs, pollMs } = this.#lease
+    const watch = new FileWatch({ folder, place: this.#place, ttlMs, pollMs }, observer)
+    await watch.open()
+    this.#watches.add(watch)
+    return watch
+  }
+
+  async close(): Promise<void> {
+    for (const watch of this.#watches) watch.close()
+    this.#watches.clear()
+    const registrations = [...this.#registrations]
+    this.#registrations.clear()
+    await Promise.all(registrations.map((registration) => registration.close()))
+  }
+
+  async #makeFolder(): Promise<void> {
+    const { folder, onFolderMade } = this.#options
+    if (await makeFleetFolder(folder)) onFolderMade?.(folder)
+  }
+
+  /**
+   * Another live worker is registered under this id. Whether a process elsewhere lives is seen by its renewals only: that
+   * takes up to the time to live.
+   */
+  async #isTaken(card: WorkerCard): Promise<boolean> {
+    const path = entryPath(this.#options.folder, card.workerId)
+    const { ttlMs, renewMs } = this.#lease
+    const first = await this.#foreignMark(path)
+    if (typeof first === 'boolean') return first
+    const endMs = performance.now() + ttlMs
+    while (performance.now() < endMs) {
+      await new Promise((resolve) => setTimeout(resolve, renewMs / 4))
+      const mark = await this.#foreignMark(path)
+      if (mark !== first) return mark !== false
+    }
+    return false
+  }
+
+  /** False: no live owner; true: its process is alive; a number: a mark that changes while its owner lives. */
+  async #foreignMark(path: string): Promise<boolean | number> {
+    try {
+      const [{ mtimeMs }, text] = await Promise.all([stat(path), readFile(path, 'utf8')])
+      const { card: other, machine } = decodeCardFile(text)
+      if (machine !== this.#place || other.pid === undefined) return mtimeMs
+      return isProcessAlive(other.pid)
+    } catch (thrown) {
+      // Nothing there, or nothing that makes sense: ours takes its place.
+      if (thrown instanceof BatonError) return false
+      if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return false
+      throw thrown
+    }
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * One worker's file in the discovery folder: written whole (a new file, renamed over the old one), touched at a third
+ * of the time to live, removed at the end. When file or folder are removed under it, they are made again at once.
+ */
+import { watch as watchFolder } from 'node:fs'
+import type { FSWatcher } from 'node:fs'
+import { rm, stat, utimes } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { BatonError } from '../base/index.ts'
+import type { WorkerCard } from '../request/index.ts'
+import type { Registration } from '../worker/index.ts'
+import { encodeCardFile } from './card-file.ts'
+import type { RegistrationObserver } from './discovery.ts'
+import { makeFleetFolder, writeWhole } from './fleet-folder.ts'
+
+interface FileRegistrationOptions {
+  readonly folder: string
+  readonly place: string
+  readonly renewMs: number
+  readonly observer: RegistrationObserver
+}
+
+export class FileRegistration implements Registration {
+  readonly #options: FileRegistrationOptions
+  #card: WorkerCard
+  #beat: NodeJS.Timeout | null = null
+  #system: FSWatcher | null = null
+  #closed = false
+  #hasFailed = false
+  /** Writes, beats and the removal happen one after the other: a late beat must not bring a removed file back. */
+  #turn: Promise<void> = Promise.resolve()
+
+  private constructor(options: FileRegistrationOptions, card: WorkerCard) {
+    this.#options = options
+    this.#card = card
+  }
+
+  static async create(
+    options: FileRegistrationOptions,
+    card: WorkerCard,
+  ): Promise<FileRegistration> {
+    const registration = new FileRegistration(options, card)
+    await registration.#write()
+    registration.#listen()
+    registration.#beat = setInterval(() => registration.#renew(), options.renewMs)
+    registration.#beat.unref()
+    return registration
+  }
+
+  get path(): string {
+    return entryPath(this.#options.folder, this.#card.workerId)
+  }
+
+  update(card: WorkerCard): Promise<void> {
+    this.#card = { ...card, workerId: this.#card.workerId }
+    return this.#inTurn(() => (this.#closed ? Promise.resolve() : this.#write()))
+  }
+
+  close(): Promise<void> {
+    this.#closed = true
+    this.#system?.close()
+    if (this.#beat !== null) clearInterval(this.#beat)
+    return this.#inTurn(() => rm(this.path, { force: true }))
+  }
+
+  #renew(): void {
+    this.#inTurn(async () => {
+      if (this.#closed) return
+      const now = new Date()
+      try {
+        await utimes(this.path, now, now)
+      } catch {
+        await this.#restore()
+      }
+      this.#hasFailed = false
+    }).catch((thrown: unknown) => {
+      // Told once per failure, not per beat.
+      if (!this.#hasFailed) this.#options.observer.renewalFailed?.(BatonError.from(thrown))
+      this.#hasFailed = true
+    })
+  }
+
+  /** The file was removed (by a watcher, while this process was suspended), or the folder. */
+  async #restore(): Promise<void> {
+    const { folder, observer } = this.#options
+    const isNewFolder = await makeFleetFolder(folder)
+    await this.#write()
+    if (isNewFolder) this.#listen()
+    const what = isNewFolder ? `the folder ${folder}` : `the entry ${this.path}`
+    observer.restored?.(`${what} was removed; the worker has registered again`)
+  }
+
+  /** A removal of our file is noticed at once when the system says so, else at the next beat. */
+  #listen(): void {
+    const { folder } = this.#options
+    const names = new Set([basename(this.path), basename(folder)])
+    this.#system?.close()
+    try {
+      this.#system = watchFolder(folder, (event, name) => {
+        if (event !== 'change' && (name === null || names.has(name))) this.#renewIfGone()
+      })
+      this.#system.on('error', () => this.#system?.close())
+      this.#system.unref()
+    } catch {
+      this.#system = null
+    }
+  }
+
+  #renewIfGone(): void {
+    this.#inTurn(async () => {
+      if (this.#closed || (await isThere(this.path))) return
+      await this.#restore()
+    }).catch(() => undefined)
+  }
+
+  async #write(): Promise<void> {
+    const { folder, place } = this.#options
+    const text = encodeCardFile({ card: this.#card, machine: place })
+    await writeWhole(folder, this.path, text)
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const mine = this.#turn.then(work)
+    this.#turn = mine.catch(() => undefined)
+    return mine
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  return await stat(path).then(
+    () => true,
+    () => false,
+  )
+}
+
+export function entryPath(folder: string, workerId: string): string {
+  return join(folder, `${workerId}.json`)
+}

@@ -1,0 +1,247 @@
+/**
+ * Looks into the discovery folder: at once when the system says that something changed, and regularly, because it
+ * does not always say so (and because an entry that is not renewed changes nothing).
+ *
+ * An entry counts as long as it is renewed, by this process's monotonic clock, and, where process ids mean the same, its
+ * process lives. A folder that is removed as a whole removes no worker: its workers make it again, and until they
+ * have, what is known holds for its time to live.
+ */
+import { watch as watchFolder } from 'node:fs'
+import type { FSWatcher } from 'node:fs'
+import { readdir, readFile, rm, stat } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { BatonError, parseWorkerId } from '../base/index.ts'
+import type { WorkerId } from '../base/index.ts'
+import { decodeEntry, hasDied, startedMs } from './card-file.ts'
+import type { CardFile } from './card-file.ts'
+import type { DiscoveryObserver, DiscoveryWatch, LeaveReason } from './discovery.ts'
+import { entryPath } from './file-registration.ts'
+import { FleetDiff } from './fleet-diff.ts'
+import { Renewals } from './renewals.ts'
+
+interface FileWatchOptions {
+  readonly folder: string
+  readonly place: string
+  readonly ttlMs: number
+  readonly pollMs: number
+}
+
+interface Entry {
+  readonly mtimeMs: number
+  readonly size: number
+  readonly text: string
+  readonly file: CardFile
+}
+
+/** A file that is gone was removed alone, or is the first of a folder that is just being removed. */
+const SECOND_LOOK_MS = 20
+/** So many times to live after its last renewal an entry is removed. */
+const LITTER_TTLS = 100
+
+export class FileWatch implements DiscoveryWatch {
+  readonly #options: FileWatchOptions
+  readonly #observer: DiscoveryObserver
+  readonly #diff: FleetDiff
+  readonly #renewals: Renewals
+  readonly #entries = new Map<WorkerId, Entry>()
+  readonly #unreadable = new Map<string, string>()
+  #poll: NodeJS.Timeout | null = null
+  #system: FSWatcher | null = null
+  /** Device and number of the folder that `#system` watches. */
+  #identity: string | null = null
+  #graceUntilMs = -Infinity
+  #scanning: Promise<void> | null = null
+  #isStale = false
+  #isAway = false
+  #closed = false
+
+  constructor(options: FileWatchOptions, observer: DiscoveryObserver) {
+    this.#options = options
+    this.#observer = observer
+    this.#diff = new FleetDiff(observer)
+    this.#renewals = new Renewals(options.ttlMs, performance.now())
+  }
+
+  get cards(): DiscoveryWatch['cards'] {
+    return this.#diff.cards
+  }
+
+  async open(): Promise<void> {
+    const first = this.#scan()
+    this.#scanning = this.#afterScan(first.catch(() => undefined))
+    await first
+    this.#poll = setInterval(() => this.#look(), this.#options.pollMs)
+    this.#poll.unref()
+    this.#look()
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#system?.close()
+    if (this.#poll !== null) clearInterval(this.#poll)
+  }
+
+  /** One scan at a time; a change during a scan asks for one more. */
+  #look(): void {
+    if (this.#closed) return
+    if (this.#scanning !== null) {
+      this.#isStale = true
+      return
+    }
+    this.#scanning = this.#afterScan(
+      this.#scan().catch((error: unknown) => this.#reportOnce(this.#options.folder, error)),
+    )
+  }
+
+  async #afterScan(scan: Promise<void>): Promise<void> {
+    await scan
+    this.#scanning = null
+    if (!this.#isStale) return
+    this.#isStale = false
+    this.#look()
+  }
+
+  async #scan(): Promise<void> {
+    this.#renewals.look(performance.now())
+    await this.#checkFolder()
+    const found = await this.#readAll()
+    if (this.#closed) return
+    for (const [workerId, entry] of found) {
+      await this.#judge(workerId, entry)
+      if (this.#closed) return
+    }
+    const missing = [...this.#entries.keys()].filter((workerId) => !found.has(workerId))
+    if (missing.length === 0) return
+    await new Promise((resolve) => setTimeout(resolve, SECOND_LOOK_MS))
+    await this.#checkFolder()
+    const names = new Set(await this.#names())
+    if (this.#closed) return
+    for (const workerId of missing) this.#judgeMissing(workerId, names.has(`${workerId}.json`))
+  }
+
+  /** All that can be read, the oldest worker first, so that every frontend learns of them in one order. */
+  async #readAll(): Promise<ReadonlyMap<WorkerId, Entry>> {
+    const { folder } = this.#options
+    const found: [WorkerId, Entry][] = []
+    for (const name of await this.#names()) {
+      const workerId = parseWorkerId(basename(name, '.json'))
+      if (workerId === null) continue
+      const entry = await this.#read(workerId, join(folder, name))
+      if (entry !== null) found.push([workerId, entry])
+    }
+    return new Map(
+      found.toSorted(([, left], [, right]) => startedMs(left.file) - startedMs(right.file)),
+    )
+  }
+
+  async #names(): Promise<readonly string[]> {
+    try {
+      return (await readdir(this.#options.folder)).filter((name) => name.endsWith('.json'))
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw thrown
+    }
+  }
+
+  /** Notices that the folder is gone or is another one than before, and listens to the one that is there. */
+  async #checkFolder(): Promise<void> {
+    const { folder, ttlMs } = this.#options
+    const identity = await stat(folder).then(
+      ({ dev, ino }) => `${dev} ${ino}`,
+      () => null,
+    )
+    if (this.#closed || identity === this.#identity) return
+    const isFirst = this.#identity === null && this.#system === null
+    this.#identity = identity
+    this.#system?.close()
+    if (!isFirst) this.#graceUntilMs = performance.now() + ttlMs
+    if (identity === null) {
+      this.#isAway = true
+      this.#observer.discoveryAway?.(`the folder ${folder} is gone`)
+      return
+    }
+    if (this.#isAway) this.#observer.discoveryBack?.()
+    this.#isAway = false
+    this.#listen()
+  }
+
+  #listen(): void {
+    const { folder } = this.#options
+    try {
+      this.#system = watchFolder(folder, (event, name) => {
+        // A renewal changes a file's time only: to look at all files for each would cost the square of the fleet.
+        if (event === 'change') return
+        // The folder itself has gone; another one may have its number.
+        if (name === basename(folder)) this.#identity = 'removed'
+        this.#look()
+      })
+    } catch {
+      // Polling goes on without it, only slower.
+      return
+    }
+    this.#system.on('error', () => this.#system?.close())
+    this.#system.unref()
+  }
+
+  async #judge(workerId: WorkerId, entry: Entry): Promise<void> {
+    const { place, folder } = this.#options
+    if (hasDied(entry.file, place)) {
+      this.#drop(workerId, 'process-died')
+      await rm(entryPath(folder, workerId), { force: true })
+      return
+    }
+    if (!this.#renewals.see(workerId, entry.mtimeMs, performance.now())) {
+      this.#entries.delete(workerId)
+      this.#diff.gone(workerId, 'expired')
+      await this.#sweep(workerId)
+      return
+    }
+    this.#entries.set(workerId, entry)
+    this.#diff.seen(entry.file.card, entry.text)
+  }
+
+  /** An entry that has not been renewed for long is garbage. A worker that was only suspended writes its entry again. */
+  async #sweep(workerId: WorkerId): Promise<void> {
+    const { folder, ttlMs } = this.#options
+    if (this.#renewals.ageMs(workerId, performance.now()) < LITTER_TTLS * ttlMs) return
+    this.#renewals.forget(workerId)
+    await rm(entryPath(folder, workerId), { force: true })
+  }
+
+  /** `isThere`: it cannot be read at the moment. */
+  #judgeMissing(workerId: WorkerId, isThere: boolean): void {
+    const nowMs = performance.now()
+    const isRemoved = !isThere && this.#identity !== null && nowMs >= this.#graceUntilMs
+    if (isRemoved) this.#drop(workerId, 'closed')
+    else if (!this.#renewals.holds(workerId, nowMs)) this.#drop(workerId, 'expired')
+  }
+
+  #drop(workerId: WorkerId, reason: LeaveReason): void {
+    this.#entries.delete(workerId)
+    this.#renewals.forget(workerId)
+    this.#diff.gone(workerId, reason)
+  }
+
+  /** Null when it is not there or not readable. Only a changed file is read again. */
+  async #read(workerId: WorkerId, path: string): Promise<Entry | null> {
+    try {
+      const { mtimeMs, size } = await stat(path)
+      const known = this.#entries.get(workerId)
+      if (known !== undefined && known.mtimeMs === mtimeMs && known.size === size) return known
+      const text = await readFile(path, 'utf8')
+      const file = text === known?.text ? known.file : decodeEntry(workerId, text)
+      this.#unreadable.delete(path)
+      return { mtimeMs, size, text, file }
+    } catch (thrown) {
+      if ((thrown as NodeJS.ErrnoException).code !== 'ENOENT') this.#reportOnce(path, thrown)
+      return null
+    }
+  }
+
+  #reportOnce(path: string, thrown: unknown): void {
+    const why = BatonError.from(thrown).message
+    if (this.#closed || this.#unreadable.get(path) === why) return
+    this.#unreadable.set(path, why)
+    this.#observer.unreadable?.(path, why)
+  }
+}

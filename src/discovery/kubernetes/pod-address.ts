@@ -1,0 +1,31 @@
+/**
+ * Where a pod can be reached, from what the Kubernetes API says of it. A worker's port is the container port that is named
+ * `baton`.
+ */
+import { isRecord } from '../../base/index.ts'
+import type { HostPort } from '../discovery-url.ts'
+
+const PORT_NAME = 'baton'
+
+/** Null: it does not run, is being deleted, or has no such port. */
+export function podAddress(pod: unknown): HostPort | null {
+  if (!isRecord(pod) || !isRecord(pod['status']) || !isRecord(pod['spec'])) return null
+  const { podIP, phase } = pod['status']
+  const isLeaving = isRecord(pod['metadata']) && 'deletionTimestamp' in pod['metadata']
+  const port = portOf(pod['spec']['containers'])
+  if (typeof podIP !== 'string' || phase !== 'Running' || isLeaving || port === null) return null
+  return { host: podIP, port }
+}
+
+function portOf(containers: unknown): number | null {
+  if (!Array.isArray(containers)) return null
+  for (const container of containers as unknown[]) {
+    const ports = isRecord(container) ? container['ports'] : null
+    if (!Array.isArray(ports)) continue
+    for (const port of ports as unknown[]) {
+      if (!isRecord(port) || port['name'] !== PORT_NAME) continue
+      if (typeof port['containerPort'] === 'number') return port['containerPort']
+    }
+  }
+  return null
+}

@@ -1,0 +1,155 @@
+/**
+ * The addresses of the pods that a selector chooses, kept up to date by one watch instead of asking again and again.
+ *
+ *   list ──▶ watch from its version ──▶ (ends) watch from the last version seen …
+ *    ▲                │ 410: the version is too old
+ *    └────────────────┘
+ *
+ * A connection that breaks or an API that refuses is tried again with growing pauses; until it answers, `addresses` rejects,
+ * and whoever asks keeps what it knows. Needs a ServiceAccount that may list and watch pods.
+ */
+import { BatonError, isRecord } from '../../base/index.ts'
+import type { HostPort } from '../discovery-url.ts'
+import { KubernetesApi } from './kubernetes-api.ts'
+import type { KubernetesOptions } from './kubernetes-api.ts'
+import { podAddress } from './pod-address.ts'
+
+const SELECTOR = 'app=baton,role in (prefill,decode,agg)'
+const LIST_MS = 5_000
+/** The API ends a watch after so long; it says something before that. */
+const WATCH_SECONDS = 240
+const WATCH_SILENCE_MS = (WATCH_SECONDS + 30) * 1_000
+const PAUSE_MS = { least: 200, most: 5_000 }
+const GONE = 410
+
+export class PodWatch {
+  readonly #api: KubernetesApi
+  readonly #selector: string
+  readonly #pods = new Map<string, HostPort | null>()
+  readonly #ending = new AbortController()
+  #first: Promise<void> | null = null
+  #fault: BatonError | null = null
+  readonly #listMs: number
+  #version = ''
+
+  constructor(options: KubernetesOptions) {
+    this.#api = new KubernetesApi(options)
+    this.#selector = options.selector ?? SELECTOR
+    this.#listMs = options.listMs ?? LIST_MS
+  }
+
+  /** Of running pods that are not being deleted. Rejects with `discovery.unavailable` while the API is away. */
+  async addresses(): Promise<readonly HostPort[]> {
+    this.#first ??= this.#begin()
+    await this.#first
+    if (this.#fault !== null) throw this.#fault
+    return [...this.#pods.values()].filter((address) => address !== null)
+  }
+
+  close(): void {
+    this.#ending.abort()
+  }
+
+  /** Resolves after the first answer or failure; the rest goes on behind. */
+  async #begin(): Promise<void> {
+    await new Promise<void>((resolve) => void this.#run(resolve))
+  }
+
+  async #run(onFirst: () => void): Promise<void> {
+    const { signal } = this.#ending
+    let pauseMs = PAUSE_MS.least
+    while (!signal.aborted) {
+      try {
+        if (this.#version === '') await this.#list()
+        this.#fault = null
+        pauseMs = PAUSE_MS.least
+        onFirst()
+        await this.#watch()
+      } catch (thrown) {
+        const text = `the Kubernetes API does not list pods: ${BatonError.from(thrown).message}`
+        this.#fault = new BatonError('discovery.unavailable', text, { cause: thrown })
+        onFirst()
+        await pause(pauseMs * (0.5 + Math.random()))
+        pauseMs = Math.min(PAUSE_MS.most, 2 * pauseMs)
+      }
+    }
+  }
+
+  async #list(): Promise<void> {
+    let text = ''
+    const path = await this.#path('resourceVersion=0')
+    const onLine = (line: string): void => void (text += line)
+    const { signal } = this.#ending
+    const status = await this.#api.ask({ path, onLine, silenceMs: this.#listMs, signal })
+    if (status !== 200) throw new Error(`status ${status}`)
+    const list: unknown = JSON.parse(text)
+    const items = isRecord(list) ? list['items'] : null
+    if (!Array.isArray(items)) throw new BatonError('transport.protocol', 'no list of pods')
+    this.#pods.clear()
+    for (const pod of items as unknown[]) this.#take(pod)
+    this.#version = versionOf(list)
+  }
+
+  /** Resolves when the watch has ended in order, or its version is too old. */
+  async #watch(): Promise<void> {
+    const version = encodeURIComponent(this.#version)
+    const path = await this.#path(
+      `watch=true&allowWatchBookmarks=true&timeoutSeconds=${WATCH_SECONDS}&resourceVersion=${version}`,
+    )
+    const onLine = (line: string): void => this.#onEvent(JSON.parse(line) as unknown)
+    const { signal } = this.#ending
+    const status = await this.#api.ask({ path, onLine, silenceMs: WATCH_SILENCE_MS, signal })
+    if (status === GONE) this.#version = ''
+    else if (status !== 200) throw new Error(`status ${status}`)
+    // A server that ends every watch at once is not asked without a pause.
+    await pause(PAUSE_MS.least)
+  }
+
+  #onEvent(event: unknown): void {
+    if (!isRecord(event)) return
+    const { type, object } = event
+    if (type === 'ERROR') {
+      // Whatever it is, the list is the truth again; 410 is the usual one.
+      this.#version = ''
+      return
+    }
+    if (type === 'DELETED') this.#pods.delete(keyOf(object))
+    else if (type === 'ADDED' || type === 'MODIFIED') this.#take(object)
+    // After an error nothing that follows is believed until the next list.
+    const version = versionOf(object)
+    if (version !== '' && this.#version !== '') this.#version = version
+  }
+
+  #take(pod: unknown): void {
+    const key = keyOf(pod)
+    if (key !== '') this.#pods.set(key, podAddress(pod))
+  }
+
+  async #path(query: string): Promise<string> {
+    const namespace = encodeURIComponent(await this.#api.namespace())
+    const selector = encodeURIComponent(this.#selector)
+    return `/api/v1/namespaces/${namespace}/pods?labelSelector=${selector}&${query}`
+  }
+}
+
+function metadataOf(object: unknown): Readonly<Record<string, unknown>> {
+  const metadata = isRecord(object) ? object['metadata'] : null
+  return isRecord(metadata) ? metadata : {}
+}
+
+function versionOf(object: unknown): string {
+  const { resourceVersion } = metadataOf(object)
+  return typeof resourceVersion === 'string' ? resourceVersion : ''
+}
+
+/** A pod that is made anew under its name is another one. */
+function keyOf(pod: unknown): string {
+  const { uid, name } = metadataOf(pod)
+  return typeof uid === 'string' ? uid : typeof name === 'string' ? name : ''
+}
+
+function pause(delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, delayMs).unref()
+  })
+}

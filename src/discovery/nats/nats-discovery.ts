@@ -1,0 +1,180 @@
+/**
+ * Discovery over NATS JetStream: cards in a bucket, heartbeats beside it. For fleets of many machines.
+ */
+import { BatonError } from '../../base/index.ts'
+import { isProcessAlive, processPlace } from '../../os/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import type { Registration } from '../../worker/index.ts'
+import { decodeCardFile } from '../card-file.ts'
+import type { NatsAddress } from '../discovery-url.ts'
+import type {
+  Discovery,
+  DiscoveryObserver,
+  DiscoveryWatch,
+  PeerChannel,
+  RegistrationObserver,
+} from '../discovery.ts'
+import { leaseOf } from '../lease.ts'
+import type { Lease } from '../lease.ts'
+import { NatsPeers } from './nats-peers.ts'
+import { NatsRegistration } from './nats-registration.ts'
+import { NatsSession } from './nats-session.ts'
+import { NatsWatch } from './nats-watch.ts'
+
+export interface NatsDiscoveryOptions {
+  readonly address: NatsAddress
+  /** An entry whose heartbeat was not heard for so long is gone. */
+  readonly ttlMs?: number
+  readonly pollMs?: number
+  /** Where this process's id means something; absent: found out. For tests of other places. */
+  readonly place?: string
+  /** How long a registration waits for a server that is away. */
+  readonly registerMs?: number
+}
+
+/** So many times to live the bucket keeps a card that is not written again. */
+const BUCKET_TTLS = 10
+const BEATS_PER_CARD = 10
+const REGISTER_MS = 120_000
+const REGISTER_AGAIN_MS = 500
+const SILENCE = /timeout|timed out|not connected|connection|no responders|no bucket/i
+
+export class NatsDiscovery implements Discovery {
+  readonly #lease: Lease
+  readonly #prefix: string
+  readonly #place: string
+  readonly #session: NatsSession
+  readonly #registrations = new Set<NatsRegistration>()
+  readonly #watches = new Set<NatsWatch>()
+  readonly #registerMs: number
+  #peers: NatsPeers | null = null
+  #closed = false
+
+  constructor(options: NatsDiscoveryOptions) {
+    const { address } = options
+    this.#lease = leaseOf(options.ttlMs, options.pollMs)
+    this.#registerMs = options.registerMs ?? REGISTER_MS
+    this.#prefix = address.prefix
+    this.#place = options.place ?? processPlace()
+    this.#session = new NatsSession({
+      address,
+      bucketTtlMs: this.#lease.ttlMs * BUCKET_TTLS,
+      pingMs: this.#lease.renewMs,
+    })
+  }
+
+  /** A server that is away is waited for: who starts a worker need not start it again when NATS is back. */
+  async register(card: WorkerCard, observer: RegistrationObserver = {}): Promise<Registration> {
+    const endMs = performance.now() + this.#registerMs
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#registerNow(card, observer, attempt)
+      } catch (thrown) {
+        const error = BatonError.from(thrown, 'discovery.unavailable')
+        if (!isSilence(error) || this.#closed || performance.now() > endMs) throw error
+        await new Promise((resolve) => setTimeout(resolve, REGISTER_AGAIN_MS))
+      }
+    }
+  }
+
+  async #registerNow(
+    card: WorkerCard,
+    observer: RegistrationObserver,
+    attempt: number,
+  ): Promise<Registration> {
+    await this.#session.open()
+    const revision = await this.#deadRevision(card, attempt > 1)
+    const registration = await NatsRegistration.create(
+      {
+        session: this.#session,
+        prefix: this.#prefix,
+        place: this.#place,
+        renewMs: this.#lease.renewMs,
+        beatsPerCard: BEATS_PER_CARD,
+        observer,
+      },
+      card,
+      revision,
+    )
+    this.#registrations.add(registration)
+    return registration
+  }
+
+  async watch(observer: DiscoveryObserver): Promise<DiscoveryWatch> {
+    await this.#session.open()
+    const { ttlMs, pollMs } = this.#lease
+    const [session, prefix, place] = [this.#session, this.#prefix, this.#place]
+    const watch = new NatsWatch({ session, prefix, place, ttlMs, pollMs }, observer)
+    this.#watches.add(watch)
+    await watch.open()
+    return watch
+  }
+
+  peers(): PeerChannel {
+    this.#peers ??= new NatsPeers(this.#session, this.#prefix)
+    return this.#peers
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const watch of this.#watches) watch.close()
+    this.#watches.clear()
+    const registrations = [...this.#registrations]
+    this.#registrations.clear()
+    await Promise.all(
+      registrations.map((registration) => registration.close().catch(() => undefined)),
+    )
+    await this.#session.close()
+  }
+
+  /**
+   * The revision of a dead entry under this id; 0 when there is none. Throws `request.conflict` when its owner lives: one
+   * elsewhere shows it by a heartbeat, which takes up to the time to live. `isAgain`: an earlier attempt of ours may have
+   * arrived without an answer.
+   */
+  async #deadRevision(own: WorkerCard, isAgain: boolean): Promise<number> {
+    const { workerId } = own
+    const entry = await this.#session.bucket.get(workerId)
+    if (entry === null || entry.operation !== 'PUT') return 0
+    if (isAgain && this.#isOf(own, entry.string())) return entry.revision
+    if (await this.#isOwnerAlive(workerId, entry.string())) {
+      throw new BatonError('request.conflict', `worker ${workerId} is registered already`)
+    }
+    return entry.revision
+  }
+
+  #isOf(own: WorkerCard, text: string): boolean {
+    try {
+      const { card, machine } = decodeCardFile(text)
+      const isSame = card.pid === own.pid && card.startedAtEpochMs === own.startedAtEpochMs
+      return isSame && machine === this.#place && card.port === own.port
+    } catch {
+      return false
+    }
+  }
+
+  async #isOwnerAlive(workerId: string, text: string): Promise<boolean> {
+    try {
+      const { card, machine } = decodeCardFile(text)
+      if (machine === this.#place && card.pid !== undefined) return isProcessAlive(card.pid)
+    } catch {
+      return false
+    }
+    return await new Promise<boolean>((resolve) => {
+      const heard = this.#session.connection.subscribe(`${this.#prefix}.beat.${workerId}`, {
+        callback: () => finish(true),
+      })
+      const timer = setTimeout(() => finish(false), this.#lease.ttlMs)
+      const finish = (isAlive: boolean): void => {
+        clearTimeout(timer)
+        if (!heard.isClosed()) heard.unsubscribe()
+        resolve(isAlive)
+      }
+    })
+  }
+}
+
+/** The server did not answer; one that answers with a refusal (it is full) does not change its mind by waiting. */
+function isSilence({ code, message }: BatonError): boolean {
+  return code === 'discovery.unavailable' && SILENCE.test(message)
+}

@@ -1,0 +1,166 @@
+/**
+ * One worker's card in the bucket, and its heartbeat.
+ *
+ * The heartbeat is a message that NATS does not store: it costs nothing that can be full. The card is written when it
+ * changes, after every reconnect, and again now and then so that the bucket does not drop it.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import type { Registration } from '../../worker/index.ts'
+import { encodeCardFile } from '../card-file.ts'
+import type { RegistrationObserver } from '../discovery.ts'
+import { messageOf, unavailable } from './nats-session.ts'
+import type { NatsSession } from './nats-session.ts'
+
+interface NatsRegistrationOptions {
+  readonly session: NatsSession
+  readonly prefix: string
+  readonly place: string
+  readonly renewMs: number
+  /** Every so many heartbeats the card is written again. */
+  readonly beatsPerCard: number
+  readonly observer: RegistrationObserver
+}
+
+const ATTEMPTS = 3
+
+export class NatsRegistration implements Registration {
+  readonly #options: NatsRegistrationOptions
+  #card: WorkerCard
+  #beat: NodeJS.Timeout | null = null
+  #release: () => void = () => undefined
+  #beats = 0
+  #wasAway = false
+  #hasFailed = false
+  #closed = false
+  #turn: Promise<void> = Promise.resolve()
+
+  private constructor(options: NatsRegistrationOptions, card: WorkerCard) {
+    this.#options = options
+    this.#card = card
+  }
+
+  /** `revision`: of the dead entry that stands there; 0: none does. Rejects with `request.conflict` if that changes. */
+  static async create(
+    options: NatsRegistrationOptions,
+    card: WorkerCard,
+    revision: number,
+  ): Promise<NatsRegistration> {
+    const registration = new NatsRegistration(options, card)
+    await registration.#claim(revision)
+    registration.#release = options.session.use({
+      up: () => registration.#onUp(),
+      away: () => void (registration.#wasAway = true),
+    })
+    registration.#sendBeat()
+    registration.#beat = setInterval(() => registration.#onBeat(), options.renewMs)
+    registration.#beat.unref()
+    return registration
+  }
+
+  update(card: WorkerCard): Promise<void> {
+    this.#card = { ...card, workerId: this.#card.workerId }
+    return this.#inTurn(() => (this.#closed ? Promise.resolve() : this.#put()))
+  }
+
+  close(): Promise<void> {
+    if (this.#closed) return this.#turn
+    this.#closed = true
+    this.#release()
+    if (this.#beat !== null) clearInterval(this.#beat)
+    // A server that is away cannot be told; watchers find out by the missing heartbeat.
+    return this.#inTurn(async () => {
+      const { session } = this.#options
+      if (session.isUp) await this.#trying(() => session.bucket.delete(this.#card.workerId))
+    })
+  }
+
+  get #text(): string {
+    return encodeCardFile({ card: this.#card, machine: this.#options.place })
+  }
+
+  async #claim(revision: number): Promise<void> {
+    const { session } = this.#options
+    const { workerId } = this.#card
+    let isRepeated = false
+    await this.#trying(async () => {
+      try {
+        if (revision > 0) await session.bucket.update(workerId, this.#text, revision)
+        else await session.bucket.create(workerId, this.#text)
+      } catch (thrown) {
+        if (!/wrong last sequence/i.test(messageOf(thrown))) {
+          isRepeated = true
+          throw thrown
+        }
+        // An attempt whose answer was lost may have been ours.
+        const stored = await session.bucket.get(workerId)
+        if (isRepeated && stored?.string() === this.#text) return
+        throw new BatonError('request.conflict', `worker ${workerId} is registered already`)
+      }
+    })
+  }
+
+  #onBeat(): void {
+    this.#sendBeat()
+    this.#beats += 1
+    if (this.#beats % this.#options.beatsPerCard === 0) this.#putSoon()
+  }
+
+  #sendBeat(): void {
+    const { session, prefix } = this.#options
+    if (session.isUp) session.connection.publish(`${prefix}.beat.${this.#card.workerId}`)
+  }
+
+  /** The bucket may be a new one. Workers come back a little apart from each other. */
+  #onUp(): void {
+    const timer = setTimeout(
+      () => {
+        if (this.#closed) return
+        this.#sendBeat()
+        this.#putSoon()
+      },
+      (Math.random() * this.#options.renewMs) / 4,
+    )
+    timer.unref()
+  }
+
+  #putSoon(): void {
+    this.#inTurn(async () => {
+      if (this.#closed || !this.#options.session.isUp) return
+      await this.#put()
+      if (this.#wasAway)
+        this.#options.observer.restored?.('NATS is back; the worker has registered again')
+      this.#wasAway = false
+      this.#hasFailed = false
+    }).catch((thrown: unknown) => {
+      if (!this.#hasFailed) this.#options.observer.renewalFailed?.(BatonError.from(thrown))
+      this.#hasFailed = true
+    })
+  }
+
+  async #put(): Promise<void> {
+    const { session } = this.#options
+    await this.#trying(() => session.bucket.put(this.#card.workerId, this.#text))
+  }
+
+  /** Some answers are lost on the way without a fault of the server. */
+  async #trying(work: () => Promise<unknown>): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await work()
+        return
+      } catch (thrown) {
+        if (thrown instanceof BatonError && thrown.code === 'request.conflict') throw thrown
+        if (attempt >= ATTEMPTS || !this.#options.session.isUp) {
+          throw unavailable(`the card cannot be written: ${messageOf(thrown)}`, thrown)
+        }
+      }
+    }
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const mine = this.#turn.then(work)
+    this.#turn = mine.catch(() => undefined)
+    return mine
+  }
+}

@@ -1,0 +1,224 @@
+/**
+ * One connection to NATS and the bucket of cards behind it: made, kept, and made again after every loss.
+ *
+ *   connecting ──▶ up ──▶ away ──▶ up …        close ▶ closed, from anywhere
+ *
+ * The bucket is in the server's memory, since it holds nothing that workers do not know themselves: a server that was
+ * restarted has none, and gets a new one. Users of the session are told `up` (each time with a bucket that may be empty)
+ * and of `away`. The library is loaded with the first session.
+ */
+import { readFileSync } from 'node:fs'
+import type { KV } from '@nats-io/kv'
+import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
+import { BatonError } from '../../base/index.ts'
+import type { NatsAddress } from '../discovery-url.ts'
+
+export interface NatsUser {
+  /** The connection stands and the bucket is there; what was known of the bucket may be wrong now. */
+  up(): void
+  away(why: string): void
+}
+
+interface NatsSessionOptions {
+  readonly address: NatsAddress
+  /** A card that is not renewed is removed from the bucket after so long; watchers are not told of the removal. */
+  readonly bucketTtlMs: number
+  readonly pingMs: number
+}
+
+const CONNECT_MS = 3_000
+const REQUEST_MS = 2_000
+const RETRY_MS = 500
+
+export class NatsSession {
+  readonly #options: NatsSessionOptions
+  readonly #users = new Set<NatsUser>()
+  #opening: Promise<void> | null = null
+  #connection: NatsConnection | null = null
+  #bucket: KV | null = null
+  #awaySince: string | null = 'not connected yet'
+  #closed = false
+
+  constructor(options: NatsSessionOptions) {
+    this.#options = options
+  }
+
+  get isUp(): boolean {
+    return this.#bucket !== null && this.#awaySince === null
+  }
+
+  get connection(): NatsConnection {
+    if (this.#connection === null) throw unavailable('not connected')
+    return this.#connection
+  }
+
+  get bucket(): KV {
+    if (this.#bucket === null) throw unavailable(this.#awaySince ?? 'not connected')
+    return this.#bucket
+  }
+
+  /** Waits for a server; rejects with `config.invalid` when it refuses this process. Idempotent. */
+  open(): Promise<void> {
+    this.#opening ??= this.#open()
+    return this.#opening
+  }
+
+  /** Hears of every change from now on. */
+  use(user: NatsUser): () => void {
+    this.#users.add(user)
+    return () => void this.#users.delete(user)
+  }
+
+  /** True when the server answered after everything that it had sent before. */
+  async answers(): Promise<boolean> {
+    if (!this.isUp) return false
+    const late = new Promise<boolean>((resolve) => {
+      setTimeout(() => resolve(false), REQUEST_MS).unref()
+    })
+    const flushed = this.connection.flush().then(
+      () => true,
+      () => false,
+    )
+    return await Promise.race([flushed, late])
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#users.clear()
+    await this.#opening?.catch(() => undefined)
+    const connection = this.#connection
+    this.#connection = null
+    this.#bucket = null
+    await connection?.close().catch(() => undefined)
+  }
+
+  async #open(): Promise<void> {
+    const { connect } = await loadLibrary(() => import('@nats-io/transport-node'))
+    while (!this.#closed) {
+      try {
+        const connection = await connect(await this.#connectOptions())
+        this.#connection = connection
+        void this.#follow(connection)
+        await this.#prepare()
+        return
+      } catch (thrown) {
+        if (thrown instanceof BatonError) throw thrown
+        const why = messageOf(thrown)
+        if (/authorization|authentication|permissions/i.test(why)) {
+          const text = `NATS at ${this.#options.address.servers.join()} refuses this process: ${why}`
+          throw new BatonError('config.invalid', text, { cause: thrown })
+        }
+        this.#away(why)
+        await pause(RETRY_MS)
+      }
+    }
+  }
+
+  async #connectOptions(): Promise<ConnectionOptions> {
+    const { address, pingMs } = this.#options
+    const { user, password, token, credentials, tls } = address
+    const { credsAuthenticator } = await import('@nats-io/transport-node')
+    return {
+      servers: [...address.servers],
+      name: 'baton',
+      timeout: CONNECT_MS,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: RETRY_MS,
+      reconnectJitter: RETRY_MS,
+      pingInterval: pingMs,
+      maxPingOut: 2,
+      ...(user === undefined ? {} : { user }),
+      ...(password === undefined ? {} : { pass: password }),
+      ...(token === undefined ? {} : { token }),
+      ...(credentials === undefined
+        ? {}
+        : { authenticator: credsAuthenticator(read('creds', credentials)) }),
+      ...(tls === undefined
+        ? {}
+        : {
+            tls: {
+              ...(tls.ca === undefined ? {} : { ca: text('tls_ca', tls.ca) }),
+              ...(tls.cert === undefined ? {} : { cert: text('tls_cert', tls.cert) }),
+              ...(tls.key === undefined ? {} : { key: text('tls_key', tls.key) }),
+            },
+          }),
+    }
+  }
+
+  async #follow(connection: NatsConnection): Promise<void> {
+    for await (const status of connection.status()) {
+      if (this.#closed) return
+      if (status.type === 'disconnect' || status.type === 'staleConnection') {
+        this.#away('the connection to NATS is lost')
+      } else if (status.type === 'reconnect') {
+        void this.#prepare()
+      }
+    }
+  }
+
+  /** Until the bucket is there or the connection is gone again: a server that has just started is not ready at once. */
+  async #prepare(): Promise<void> {
+    const { address, bucketTtlMs } = this.#options
+    const { Kvm } = await loadLibrary(() => import('@nats-io/kv'))
+    while (!this.#closed && this.#connection !== null) {
+      try {
+        this.#bucket = await new Kvm(this.#connection).create(`${address.prefix}_workers`, {
+          history: 1,
+          ttl: bucketTtlMs,
+          storage: 'memory',
+          timeout: REQUEST_MS,
+        })
+        this.#awaySince = null
+        for (const user of this.#users) user.up()
+        return
+      } catch (thrown) {
+        this.#away(`no bucket for cards: ${messageOf(thrown)}`)
+        await pause(RETRY_MS)
+      }
+    }
+  }
+
+  #away(why: string): void {
+    if (this.#closed) return
+    this.#awaySince = why
+    for (const user of this.#users) user.away(why)
+  }
+}
+
+export function unavailable(why: string, cause?: unknown): BatonError {
+  const text = `discovery over NATS is unavailable: ${why}`
+  return new BatonError('discovery.unavailable', text, cause === undefined ? {} : { cause })
+}
+
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}
+
+async function loadLibrary<T>(load: () => Promise<T>): Promise<T> {
+  try {
+    return await load()
+  } catch (cause) {
+    const text =
+      'discovery over NATS needs the packages @nats-io/transport-node and @nats-io/kv: npm install them'
+    throw new BatonError('config.invalid', text, { cause })
+  }
+}
+
+function read(name: string, path: string): Uint8Array {
+  try {
+    return readFileSync(path)
+  } catch (cause) {
+    const text = `--discovery: ${name}=${path} cannot be read: ${messageOf(cause)}`
+    throw new BatonError('config.invalid', text, { cause })
+  }
+}
+
+function text(name: string, path: string): string {
+  return new TextDecoder().decode(read(name, path))
+}
+
+function pause(delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, delayMs)
+  })
+}

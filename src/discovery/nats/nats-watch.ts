@@ -1,0 +1,243 @@
+/**
+ * Follows the bucket of cards and the heartbeats of workers.
+ *
+ * After each (re)connect one watch and one snapshot. What the snapshot lacks is not gone: a restarted server has an empty
+ * bucket until its workers have written again, and so only a deletion, a dead process or missing heartbeats end an entry.
+ * While NATS is away no worker expires; when it is back everybody has time to come back and a whole time to live.
+ */
+import type { KvWatchEntry } from '@nats-io/kv'
+import type { Msg, QueuedIterator } from '@nats-io/nats-core'
+import { BatonError, parseWorkerId } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+import { decodeCardFile, decodeEntry, hasDied, startedMs } from '../card-file.ts'
+import type { CardFile } from '../card-file.ts'
+import type { DiscoveryObserver, DiscoveryWatch, LeaveReason } from '../discovery.ts'
+import { FleetDiff } from '../fleet-diff.ts'
+import { Renewals } from '../renewals.ts'
+import { messageOf } from './nats-session.ts'
+import type { NatsSession } from './nats-session.ts'
+
+interface NatsWatchOptions {
+  readonly session: NatsSession
+  readonly prefix: string
+  readonly place: string
+  readonly ttlMs: number
+  readonly pollMs: number
+}
+
+interface Entry {
+  readonly file: CardFile
+  /** Within one connection; a new bucket counts from 1 again. */
+  readonly revision: number
+}
+
+/** Workers find back to a server at other moments than this process: an attempt of theirs may just have begun. */
+const RETURN_MS = 4_000
+/** An unknown worker's heartbeat makes us ask for its card, each worker so often at most. */
+const ASK_EVERY_MS = 1_000
+const ASKED_MAX = 4_096
+const FOLLOW_AGAIN_MS = 500
+
+export class NatsWatch implements DiscoveryWatch {
+  readonly #options: NatsWatchOptions
+  readonly #observer: DiscoveryObserver
+  readonly #diff: FleetDiff
+  readonly #renewals: Renewals
+  readonly #entries = new Map<WorkerId, Entry>()
+  readonly #askedAtMs = new Map<WorkerId, number>()
+  #following: QueuedIterator<KvWatchEntry> | null = null
+  #poll: NodeJS.Timeout | null = null
+  #release: () => void = () => undefined
+  #beats = 0
+  #generation = 0
+  #isJudging = false
+  #isAway = false
+  #closed = false
+
+  constructor(options: NatsWatchOptions, observer: DiscoveryObserver) {
+    this.#options = options
+    this.#observer = observer
+    this.#diff = new FleetDiff(observer)
+    this.#renewals = new Renewals(options.ttlMs, performance.now())
+  }
+
+  get cards(): DiscoveryWatch['cards'] {
+    return this.#diff.cards
+  }
+
+  async open(): Promise<void> {
+    const { session, prefix, pollMs } = this.#options
+    const heard = session.connection.subscribe(`${prefix}.beat.*`, {
+      callback: (_, message) => this.#onBeat(message),
+    })
+    const release = session.use({
+      up: () => this.#onUp(),
+      away: (why) => this.#onAway(why),
+    })
+    this.#release = () => {
+      release()
+      if (!heard.isClosed()) heard.unsubscribe()
+    }
+    await this.#followPatiently()
+    this.#poll = setInterval(() => void this.#look(), pollMs)
+    this.#poll.unref()
+  }
+
+  /** A server that is lost while the first snapshot is asked for is waited for, as it would be later. */
+  async #followPatiently(): Promise<void> {
+    while (!this.#closed) {
+      try {
+        await this.#follow()
+        return
+      } catch (thrown) {
+        this.#onAway(messageOf(thrown))
+        await new Promise((resolve) => setTimeout(resolve, FOLLOW_AGAIN_MS))
+        if (this.#options.session.isUp && this.#isAway) this.#onUp()
+      }
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#release()
+    this.#following?.stop()
+    if (this.#poll !== null) clearInterval(this.#poll)
+  }
+
+  #onAway(why: string): void {
+    if (this.#isAway || this.#closed) return
+    this.#isAway = true
+    this.#observer.discoveryAway?.(why)
+  }
+
+  #onUp(): void {
+    if (this.#closed) return
+    this.#renewals.grant(performance.now() + RETURN_MS)
+    if (this.#isAway) this.#observer.discoveryBack?.()
+    this.#isAway = false
+    // A connection that breaks meanwhile comes back with another call of this.
+    this.#follow().catch(() => undefined)
+  }
+
+  /** Resolves with the snapshot told. First the changes are asked for, so that none is between the two. */
+  async #follow(): Promise<void> {
+    const generation = ++this.#generation
+    this.#following?.stop()
+    const { bucket } = this.#options.session
+    const changes = await bucket.watch({ include: 'updates' })
+    if (generation !== this.#generation || this.#closed) {
+      changes.stop()
+      return
+    }
+    this.#following = changes
+    const known = new Map<WorkerId, number>()
+    const take = (entry: KvWatchEntry): void => {
+      if (generation === this.#generation && !this.#closed) this.#take(entry, known)
+    }
+    const snapshot: KvWatchEntry[] = []
+    for await (const entry of await bucket.history()) snapshot.push(entry)
+    for (const entry of oldestFirst(snapshot)) take(entry)
+    void followTo(changes, take)
+  }
+
+  #take(entry: KvWatchEntry, known: Map<WorkerId, number>): void {
+    const workerId = parseWorkerId(entry.key)
+    if (workerId === null || (known.get(workerId) ?? 0) >= entry.revision) return
+    known.set(workerId, entry.revision)
+    if (entry.operation !== 'PUT') {
+      this.#drop(workerId, 'closed')
+      return
+    }
+    this.#believe(workerId, entry.string(), entry.revision)
+  }
+
+  #believe(workerId: WorkerId, text: string, revision: number): void {
+    try {
+      const file = decodeEntry(workerId, text)
+      this.#entries.set(workerId, { file, revision })
+      this.#renewals.see(workerId, this.#nextMark(), performance.now())
+      this.#diff.seen(file.card, text)
+    } catch (thrown) {
+      this.#observer.unreadable?.(workerId, BatonError.from(thrown).message)
+    }
+  }
+
+  #onBeat(message: Msg): void {
+    const workerId = parseWorkerId(message.subject.split('.').at(-1) ?? '')
+    if (workerId === null || this.#closed) return
+    if (this.#entries.has(workerId)) {
+      this.#renewals.see(workerId, this.#nextMark(), performance.now())
+    } else void this.#ask(workerId)
+  }
+
+  /** Of a worker that is alive and whose card is not known: it had expired, or the bucket is a new one. */
+  async #ask(workerId: WorkerId): Promise<void> {
+    const { session } = this.#options
+    const nowMs = performance.now()
+    if (nowMs - (this.#askedAtMs.get(workerId) ?? -Infinity) < ASK_EVERY_MS || !session.isUp) return
+    if (this.#askedAtMs.size >= ASKED_MAX) this.#askedAtMs.clear()
+    this.#askedAtMs.set(workerId, nowMs)
+    const entry = await session.bucket.get(workerId).catch(() => null)
+    if (entry === null || entry.operation !== 'PUT' || this.#closed) return
+    if (!this.#entries.has(workerId)) this.#believe(workerId, entry.string(), entry.revision)
+  }
+
+  async #look(): Promise<void> {
+    const { session } = this.#options
+    this.#renewals.look(performance.now())
+    if (!session.isUp || this.#isJudging) return
+    this.#isJudging = true
+    try {
+      for (const [workerId, { file, revision }] of this.#entries) {
+        if (!hasDied(file, this.#options.place)) continue
+        this.#drop(workerId, 'process-died')
+        session.bucket.delete(workerId, { previousSeq: revision }).catch(() => undefined)
+      }
+      if (this.#silent().length === 0) return
+      // Perhaps it is the server that is silent.
+      if (!(await session.answers()) || this.#closed) return
+      for (const workerId of this.#silent()) this.#drop(workerId, 'expired')
+    } finally {
+      this.#isJudging = false
+    }
+  }
+
+  #silent(): readonly WorkerId[] {
+    const nowMs = performance.now()
+    return [...this.#entries.keys()].filter((workerId) => !this.#renewals.holds(workerId, nowMs))
+  }
+
+  #drop(workerId: WorkerId, reason: LeaveReason): void {
+    this.#entries.delete(workerId)
+    this.#renewals.forget(workerId)
+    this.#diff.gone(workerId, reason)
+  }
+
+  #nextMark(): number {
+    return ++this.#beats
+  }
+}
+
+/** A watch that ends by itself is begun again with the next connection. */
+async function followTo(
+  changes: QueuedIterator<KvWatchEntry>,
+  take: (entry: KvWatchEntry) => void,
+): Promise<void> {
+  try {
+    for await (const entry of changes) take(entry)
+  } catch {
+    // The connection is lost; the session comes back with `up`.
+  }
+}
+
+/** The oldest worker first, so that every frontend learns of them in one order. */
+function oldestFirst(entries: readonly KvWatchEntry[]): readonly KvWatchEntry[] {
+  const ageOf = (entry: KvWatchEntry): number => {
+    try {
+      return startedMs(decodeCardFile(entry.string()))
+    } catch {
+      return 0
+    }
+  }
+  return entries.toSorted((left, right) => ageOf(left) - ageOf(right))
+}

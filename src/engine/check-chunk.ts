@@ -1,0 +1,181 @@
+/**
+ * What a single chunk must hold, whatever came before it: the values that other processes and clients will read.
+ *
+ * A chunk of one bare token passes with a few comparisons; the rest is looked at where it is there.
+ */
+import type { Chunk, PromptLogprobs, TokenLogprobs, Usage } from '../request/index.ts'
+import { payloadFault } from './plain-payload.ts'
+
+/** Rules of one chunk alone; the rest of `STREAM_RULES` needs the stream. */
+export const CHUNK_RULES = {
+  'chunk-malformed':
+    'A chunk is a record with `tokenIds` (a list or an integer typed array) or with `text`, not with both.',
+  'token-invalid': 'Token ids are unsigned 32-bit integers.',
+  'finish-unknown': '`finish` is one of the known reasons.',
+  'usage-invalid': 'Counts of `usage` are whole numbers from 0 to 2^32 − 1.',
+  'cached-over-prompt': '`cachedTokens` are tokens of the prompt, and not more than it has.',
+  'logprobs-mismatch': 'Log-probabilities come one per token, for the tokens of the chunk.',
+  'prompt-logprobs-invalid':
+    '`promptLogprobs` are those of prompt tokens behind the first one, from a place in the prompt on.',
+  'logprob-invalid': 'Log-probabilities are numbers (−Infinity included) of token ids.',
+  'payload-invalid':
+    '`stopReason` is a text or a token id; `engineData` and `prefillResult` are plain values of at most 8 MiB.',
+} as const
+
+export type ChunkRule = keyof typeof CHUNK_RULES
+
+export interface ChunkFault {
+  readonly rule: ChunkRule
+  readonly detail: string
+}
+
+const FINISH_REASONS: ReadonlySet<unknown> = new Set([
+  'stop',
+  'eos',
+  'length',
+  'cancelled',
+  'content_filter',
+])
+
+/** The first rule that the chunk breaks, or null. */
+export function chunkFault(chunk: Chunk): ChunkFault | null {
+  const { tokenIds, text, finish, logprobs } = chunk
+  for (const id of tokenIds) {
+    if (!isU32(id)) return fault('token-invalid', `token id ${shown(id)}`)
+  }
+  if (text !== undefined) {
+    if (typeof text !== 'string') return fault('chunk-malformed', '`text` is not a string')
+    if (text !== '' && tokenIds.length > 0) return fault('chunk-malformed', 'both ids and text')
+  }
+  if (finish !== undefined && !FINISH_REASONS.has(finish)) {
+    return fault('finish-unknown', `finish '${shown(finish)}'`)
+  }
+  if (logprobs !== undefined) {
+    const found = logprobsFault(tokenIds, logprobs)
+    if (found !== null) return found
+  }
+  return isBare(chunk) ? null : besideFault(chunk)
+}
+
+function isBare({
+  usage,
+  prefillResult,
+  engineData,
+  stopReason,
+  embedding,
+  promptLogprobs,
+}: Chunk): boolean {
+  return (
+    embedding === undefined &&
+    promptLogprobs === undefined &&
+    usage === undefined &&
+    prefillResult === undefined &&
+    engineData === undefined &&
+    stopReason === undefined
+  )
+}
+
+function besideFault({
+  usage,
+  prefillResult,
+  engineData,
+  stopReason,
+  embedding,
+  promptLogprobs,
+}: Chunk): ChunkFault | null {
+  if (embedding !== undefined) {
+    return fault('payload-invalid', 'an embedding is what `embed` returns, not an item of a stream')
+  }
+  if (promptLogprobs !== undefined) {
+    const found = promptLogprobsFault(promptLogprobs)
+    if (found !== null) return found
+  }
+  if (usage !== undefined) {
+    const found = usageFault(usage)
+    if (found !== null) return found
+  }
+  if (stopReason !== undefined && typeof stopReason !== 'string' && !isU32(stopReason)) {
+    return fault('payload-invalid', '`stopReason` is neither a text nor a token id')
+  }
+  if (prefillResult !== undefined) {
+    if (typeof prefillResult !== 'object' || prefillResult === null) {
+      return fault('payload-invalid', '`prefillResult` is not a record')
+    }
+    const { cachedTokens } = prefillResult
+    if (cachedTokens !== undefined && !isU32(cachedTokens)) {
+      return fault('usage-invalid', `prefillResult.cachedTokens is ${shown(cachedTokens)}`)
+    }
+  }
+  const carried = payloadFault({ engineData, prefillResult, stopReason }, 'the chunk')
+  return carried === null ? null : fault('payload-invalid', carried)
+}
+
+function usageFault(usage: Usage): ChunkFault | null {
+  if (typeof usage !== 'object' || usage === null) {
+    return fault('usage-invalid', '`usage` is not a record')
+  }
+  const { promptTokens, completionTokens, totalTokens, cachedTokens } = usage
+  for (const count of [promptTokens, completionTokens, totalTokens, cachedTokens ?? 0]) {
+    if (!isU32(count)) return fault('usage-invalid', `a count is ${shown(count)}`)
+  }
+  return cachedTokens !== undefined && cachedTokens > promptTokens
+    ? fault('cached-over-prompt', `${cachedTokens} of ${promptTokens} prompt tokens`)
+    : null
+}
+
+function logprobsFault(
+  tokenIds: readonly number[],
+  logprobs: readonly TokenLogprobs[],
+): ChunkFault | null {
+  const isBeside = tokenIds.length === 0
+  if (!Array.isArray(logprobs) || (!isBeside && logprobs.length !== tokenIds.length)) {
+    return fault('logprobs-mismatch', `for ${tokenIds.length} tokens`)
+  }
+  for (const [i, entry] of logprobs.entries()) {
+    if (!isBeside && entry?.tokenId !== tokenIds[i]) {
+      return fault('logprobs-mismatch', `token ${tokenIds[i]} has those of another`)
+    }
+    const found = entryFault(entry)
+    if (found !== null) return found
+  }
+  return null
+}
+
+function promptLogprobsFault({ from, tokens }: PromptLogprobs): ChunkFault | null {
+  if (!isU32(from) || from === 0 || !Array.isArray(tokens)) {
+    return fault('prompt-logprobs-invalid', `from ${shown(from)}`)
+  }
+  for (const entry of tokens as readonly TokenLogprobs[]) {
+    const found = entryFault(entry)
+    if (found !== null) return found
+  }
+  return null
+}
+
+function entryFault(entry: TokenLogprobs): ChunkFault | null {
+  if (!Array.isArray(entry?.top)) return fault('logprob-invalid', 'without a list of rivals')
+  for (const one of [entry, ...entry.top]) {
+    if (!isU32(one?.tokenId) || !isLogprob(one.logprob)) {
+      return fault('logprob-invalid', `${shown(one?.logprob)} of token ${shown(one?.tokenId)}`)
+    }
+  }
+  return null
+}
+
+/** Of anything: an object may have no text, or one that throws. */
+function shown(value: unknown): string {
+  if (typeof value === 'object' || typeof value === 'function') return typeof value
+  return String(value as string | number | bigint | boolean | symbol | null | undefined)
+}
+
+function isLogprob(value: unknown): boolean {
+  return typeof value === 'number' && value < Infinity
+}
+
+function isU32(value: unknown): value is number {
+  return typeof value === 'number' && value >>> 0 === value
+}
+
+function fault(rule: ChunkRule, detail: string): ChunkFault {
+  return { rule, detail }
+}

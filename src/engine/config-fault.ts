@@ -1,0 +1,87 @@
+/**
+ * Whether the configuration that an engine reports at its start is plausible. Frontends size queues and cut prompts by it, so a
+ * worker with a wrong one is not registered.
+ */
+import type { EngineConfig } from '../request/index.ts'
+
+const POSITIVE = [
+  'contextLength',
+  'kvCacheBlockSize',
+  'totalKvBlocks',
+  'maxNumSeqs',
+  'maxNumBatchedTokens',
+  'dataParallelSize',
+  'embeddingLength',
+] as const satisfies readonly (keyof EngineConfig)[]
+
+const TEXTS = [
+  'servedModelName',
+  'bootstrapHost',
+  'modelPath',
+] as const satisfies readonly (keyof EngineConfig)[]
+
+const LISTS = [
+  'modelAliases',
+  'loraAdapters',
+  'features',
+] as const satisfies readonly (keyof EngineConfig)[]
+
+/** Each rank is a row in every router's table. */
+const RANKS_MAX = 4096
+const START_RANK_MAX = 65_535
+
+interface ConfigFault {
+  readonly field: keyof EngineConfig
+  readonly detail: string
+}
+
+/** The first field that cannot be true, or null. */
+export function engineConfigFault(config: EngineConfig): ConfigFault | null {
+  if (typeof config !== 'object' || config === null) {
+    return { field: 'model', detail: 'the engine config is not a record' }
+  }
+  if (!isName(config.model)) return { field: 'model', detail: 'the model has no name' }
+  for (const field of POSITIVE) {
+    const value = config[field]
+    if (value !== undefined && !(isWhole(value) && value > 0)) {
+      return { field, detail: `${field} is ${String(value)}: expected a whole number above 0` }
+    }
+  }
+  const { dataParallelSize: ranks = 1, dataParallelStartRank: start = 0 } = config
+  if (ranks > RANKS_MAX) {
+    return {
+      field: 'dataParallelSize',
+      detail: `dataParallelSize is ${ranks}: expected at most ${RANKS_MAX}`,
+    }
+  }
+  if (!(isWhole(start) && start >= 0 && start <= START_RANK_MAX)) {
+    return {
+      field: 'dataParallelStartRank',
+      detail: `dataParallelStartRank is ${String(start)}: expected 0 to ${START_RANK_MAX}`,
+    }
+  }
+  const port = config.bootstrapPort
+  if (port !== undefined && !(isWhole(port) && port > 0 && port < 65_536)) {
+    return { field: 'bootstrapPort', detail: `bootstrapPort is ${String(port)}` }
+  }
+  for (const field of TEXTS) {
+    if (config[field] !== undefined && !isName(config[field])) {
+      return { field, detail: `${field} is not a name` }
+    }
+  }
+  for (const field of LISTS) {
+    const list: unknown = config[field]
+    if (list !== undefined && !(Array.isArray(list) && list.every(isName))) {
+      return { field, detail: `${field} is not a list of names` }
+    }
+  }
+  return null
+}
+
+function isName(value: unknown): boolean {
+  return typeof value === 'string' && value !== ''
+}
+
+function isWhole(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value)
+}

@@ -1,0 +1,76 @@
+/**
+ * What an engine puts beside its tokens (`engineData`, parameters of a hand-over) and Baton carries unread: it must be
+ * plain, and small enough, to cross to another process and to become JSON there.
+ */
+const DEPTH_MAX = 32
+
+/** Far below the limit of a frame, so that the rest of the chunk fits, too. */
+const PAYLOAD_BYTES_MAX = 8 * 1024 * 1024
+
+/** Null: it can cross. Else what is wrong with it, and where. */
+export function payloadFault(value: unknown, name: string): string | null {
+  const walk = new PayloadWalk()
+  try {
+    return walk.faultOf(value, name, 0)
+  } catch (thrown) {
+    // A getter or a proxy of the engine.
+    return `${name} cannot be read: ${thrown instanceof Error ? thrown.message : String(thrown)}`
+  }
+}
+
+class PayloadWalk {
+  #bytes = 0
+
+  faultOf(value: unknown, at: string, depth: number): string | null {
+    if (this.#bytes > PAYLOAD_BYTES_MAX) return `${at} is over ${PAYLOAD_BYTES_MAX} bytes`
+    if (depth > DEPTH_MAX) return `${at} is nested too deeply, or contains itself`
+    this.#bytes += 9
+    switch (typeof value) {
+      case 'boolean':
+      case 'number':
+      case 'undefined':
+        return null
+      case 'string':
+        return this.#sized(value.length, at)
+      case 'object':
+        return value === null ? null : this.#objectFault(value, at, depth)
+      default:
+        return `${at} is a ${typeof value}`
+    }
+  }
+
+  #objectFault(value: object, at: string, depth: number): string | null {
+    if (ArrayBuffer.isView(value)) {
+      if (value instanceof DataView) return `${at} is a DataView`
+      // Their numbers have no JSON.
+      const isBig = value instanceof BigInt64Array || value instanceof BigUint64Array
+      return isBig ? `${at} is a list of bigint` : this.#sized(value.byteLength, at)
+    }
+    if (Array.isArray(value)) return this.#listFault(value, at, depth)
+    const prototype: unknown = Object.getPrototypeOf(value)
+    if (prototype !== Object.prototype && prototype !== null) {
+      return `${at} is a ${value.constructor.name}, not a plain record`
+    }
+    for (const [key, item] of Object.entries(value)) {
+      const fault =
+        this.#sized(key.length, at) ?? this.faultOf(item, `${at}.${key.slice(0, 40)}`, depth + 1)
+      if (fault !== null) return fault
+    }
+    return null
+  }
+
+  #listFault(list: readonly unknown[], at: string, depth: number): string | null {
+    for (const [index, item] of list.entries()) {
+      // A hole has no form of its own on the wire.
+      if (item === undefined) return `${at}[${index}] is undefined`
+      const fault = this.faultOf(item, `${at}[${index}]`, depth + 1)
+      if (fault !== null) return fault
+    }
+    return null
+  }
+
+  #sized(bytes: number, at: string): string | null {
+    this.#bytes += bytes
+    return this.#bytes > PAYLOAD_BYTES_MAX ? `${at} is over ${PAYLOAD_BYTES_MAX} bytes` : null
+  }
+}

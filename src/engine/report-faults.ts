@@ -1,0 +1,101 @@
+/**
+ * Whether what an engine says about its blocks and its load can be told to others: a wrong event must not reach a frame,
+ * where it would cost the connection and every stream on it.
+ *
+ * Only the form is judged here. Whether events fit each other (a parent that was never stored) the conformance kit looks at;
+ * the routers' indexes take such events without harm.
+ */
+import { BatonError } from '../base/index.ts'
+import type { KvEvent, LoadReport } from '../kv/index.ts'
+
+/** Ranks of one engine; far above any real one, and small enough for a table. */
+const RANKS_MAX = 65_536
+/** Of one event: a million blocks. */
+const HALVES_MAX = 2 ** 21
+const TIERS: ReadonlySet<unknown> = new Set(['device', 'host', 'disk'])
+const LOAD_FIELDS = [
+  'activeBlocks',
+  'totalBlocks',
+  'runningRequests',
+  'queuedRequests',
+  'prefillTokensInFlight',
+] as const satisfies readonly (keyof LoadReport)[]
+
+export function rankFault(dpRank: number): string | null {
+  return isU32(dpRank) && dpRank < RANKS_MAX ? null : `rank ${String(dpRank)}`
+}
+
+export function kvEventFault(event: KvEvent): string | null {
+  return readable('an event', () => eventFault(event))
+}
+
+/** A getter or a proxy of the engine may throw. */
+function readable(what: string, judge: () => string | null): string | null {
+  try {
+    return judge()
+  } catch (thrown) {
+    return `${what} cannot be read: ${BatonError.from(thrown).message}`
+  }
+}
+
+function eventFault(event: KvEvent): string | null {
+  if (typeof event !== 'object' || event === null) return 'an event is not a record'
+  switch (event.kind) {
+    case 'cleared':
+      return null
+    case 'removed':
+      return tierFault(event.tier) ?? hashesFault(event.hashes)
+    case 'stored':
+      return storedFault(event)
+    default:
+      return `an event of kind '${String((event as { kind?: unknown }).kind)}'`
+  }
+}
+
+export function loadReportFault(report: LoadReport): string | null {
+  return readable('a load report', () => reportFault(report))
+}
+
+function reportFault(report: LoadReport): string | null {
+  if (typeof report !== 'object' || report === null) return 'a load report is not a record'
+  const rank = rankFault(report.dpRank)
+  if (rank !== null) return rank
+  for (const field of LOAD_FIELDS) {
+    if (!isU32(report[field])) return `${field} is ${String(report[field])}`
+  }
+  return null
+}
+
+function storedFault({
+  parent,
+  hashes,
+  localHashes,
+  tier,
+}: Extract<KvEvent, { kind: 'stored' }>): string | null {
+  const found = tierFault(tier) ?? hashesFault(hashes)
+  if (found !== null) return found
+  if (!(localHashes instanceof Uint32Array)) return '`localHashes` is not a Uint32Array'
+  if (localHashes.length !== 0 && localHashes.length !== hashes.length) {
+    return 'local hashes are not one per block'
+  }
+  const isPair =
+    parent === null ||
+    (Array.isArray(parent) && parent.length === 2 && parent.every((half) => isU32(half)))
+  return isPair ? null : '`parent` is neither null nor a pair of u32'
+}
+
+function tierFault(tier: unknown): string | null {
+  return TIERS.has(tier) ? null : `tier '${String(tier)}'`
+}
+
+function hashesFault(hashes: Uint32Array): string | null {
+  if (!(hashes instanceof Uint32Array)) return '`hashes` is not a Uint32Array'
+  const { length } = hashes
+  return length === 0 || length % 2 !== 0 || length > HALVES_MAX
+    ? `${length} halves of hashes`
+    : null
+}
+
+function isU32(value: unknown): value is number {
+  return typeof value === 'number' && value >>> 0 === value
+}

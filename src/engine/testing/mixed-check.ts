@@ -1,0 +1,75 @@
+/**
+ * Whether streams that run at once get each other's tokens: prompts whose answers are known from runs of their own are asked
+ * all at once.
+ *
+ * An engine may answer otherwise in a batch than alone (rounding), so another answer is no fault by itself. A fault is an
+ * answer that differs only where another prompt's answer stands.
+ */
+import type { GenerateRequest } from '../../request/index.ts'
+import type { ConformanceSubject } from './conformance-subject.ts'
+
+const PROMPTS = 4
+const TOKENS = 8
+
+export async function checkMixed(subject: ConformanceSubject): Promise<void> {
+  if (subject.isPrefill) {
+    subject.report.skip('mixed', 'a prefill worker has one item only')
+    return
+  }
+  const alone: string[][] = []
+  for (let i = 0; i < PROMPTS; i++) {
+    const first = await answer(subject, i)
+    const again = await answer(subject, i)
+    if (first === null || again === null) return
+    if (first.join() !== again.join()) {
+      subject.report.skip('mixed', 'the engine answers the same prompt in different ways')
+      return
+    }
+    alone.push(first)
+  }
+  if (new Set(alone.map((items) => items.join())).size < PROMPTS) {
+    subject.report.skip('mixed', 'different prompts get the same answer')
+    return
+  }
+  const together = await Promise.all(alone.map((_, i) => answer(subject, i)))
+  for (const [i, items] of together.entries()) {
+    if (items !== null && isOfOthers(items, i, alone)) {
+      const text = `prompt ${i} got ${items.join(' ')}, alone it gets ${alone[i]?.join(' ')}`
+      subject.report.fail('streams-mixed', text)
+      return
+    }
+  }
+}
+
+/** Every place where the answer differs has what another prompt's answer has there; one such place may be chance. */
+function isOfOthers(items: readonly string[], own: number, alone: readonly string[][]): boolean {
+  let places = 0
+  const length = Math.max(items.length, alone[own]?.length ?? 0)
+  for (let at = 0; at < length; at++) {
+    if (items[at] === alone[own]?.[at]) continue
+    const isAnothers = alone.some((other, i) => i !== own && other[at] === items[at])
+    if (!isAnothers) return false
+    places++
+  }
+  return places > 1 || (places === 1 && length === 1)
+}
+
+async function answer(subject: ConformanceSubject, which: number): Promise<string[] | null> {
+  const outcome = await subject.read(requestOf(subject, which))
+  if (!subject.judgePlain(outcome)) return null
+  return outcome.chunks.flatMap(({ tokenIds, text = '' }) => [
+    ...tokenIds.map(String),
+    ...Array.from(text),
+  ])
+}
+
+function requestOf(subject: ConformanceSubject, which: number): GenerateRequest {
+  const plain = subject.request(TOKENS)
+  // Only ids that the engine is known to take: the same prompt, gone on with from its begin.
+  const { length } = plain.tokenIds
+  const tokenIds = Uint32Array.from(
+    { length: length + which },
+    (_, at) => plain.tokenIds[at % length] ?? 0,
+  )
+  return { ...plain, tokenIds, sampling: { temperature: 0, seed: 1 } }
+}

@@ -1,0 +1,58 @@
+/**
+ * The console: the page at `/`, and what it, `baton top` and `baton doctor` read.
+ *
+ * The page itself tells nothing and is for anyone; what it reads is for operators.
+ */
+import { asciiJson } from '../../api/index.ts'
+import { BatonError } from '../../base/index.ts'
+import type { HttpReply } from '../http/http-exchange.ts'
+import type { Route } from '../http/route.ts'
+import type { FleetView } from './fleet-view.ts'
+import type { LiveFeed } from './live-feed.ts'
+import type { RequestLog } from './request-log.ts'
+
+export interface ConsoleParts {
+  readonly log: RequestLog
+  readonly feed: LiveFeed
+  readonly fleet: () => FleetView
+  /** The page's HTML; null or absent: this build has none. */
+  readonly page?: (() => string | null) | undefined
+}
+
+const LISTED = 100
+const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'cache-control': 'no-cache',
+  'x-frame-options': 'DENY',
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+}
+
+export function consoleRoutes({ log, feed, fleet, page }: ConsoleParts): readonly Route[] {
+  return [
+    read('/', 'anyone', () => pageReply(page?.() ?? null)),
+    read('/debug/fleet', 'operator', () => json(fleet())),
+    read('/debug/requests', 'operator', () => json({ requests: log.latest(LISTED) })),
+    read('/debug/events', 'operator', ({ signal }) => feed.open(signal)),
+  ]
+}
+
+function read(path: string, access: Route['access'], handle: Route['handle']): Route {
+  return { method: 'GET', path, access, body: 'none', form: 'openai', handle }
+}
+
+function json(value: unknown): HttpReply {
+  return {
+    status: 200,
+    headers: { 'content-type': 'application/json', 'cache-control': 'no-cache' },
+    body: asciiJson(value),
+  }
+}
+
+function pageReply(html: string | null): HttpReply {
+  if (html !== null) return { status: 200, headers: PAGE_HEADERS, body: html }
+  throw new BatonError(
+    'request.not_found',
+    'the console page is not part of this build (npm run build makes it); the API is at /v1, see /docs',
+  )
+}

@@ -1,0 +1,218 @@
+/**
+ * The fleet as one value for people who look: models, workers by role, their load, what is wrong.
+ */
+import { describeDifferences, disaggregationModeToJson } from '../../request/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import type { PoolStatus, RankStatus } from '../../router/index.ts'
+import type { ModelRegistry } from '../models/model-registry.ts'
+import type { ServedModel } from '../models/served-model.ts'
+import type { RequestSums } from './request-log.ts'
+
+export interface RankView extends Pick<
+  RankStatus,
+  | 'dpRank'
+  | 'activeRequests'
+  | 'activePrefillTokens'
+  | 'activeDecodeBlocks'
+  | 'reportedRequests'
+  | 'reportedQueued'
+  | 'reportedBlocks'
+  | 'totalBlocks'
+  | 'full'
+  | 'overloaded'
+  | 'kvEventsSeen'
+  | 'promptsPlaced'
+> {}
+
+export interface WorkerView {
+  readonly workerId: string
+  readonly role: string
+  readonly engine: string
+  readonly host: string
+  readonly port: number
+  readonly pid?: number
+  readonly version: string
+  readonly checksum?: string
+  /** `unreachable`: no connection stands. `refused`: it differs from the others of the model. */
+  readonly state: 'serving' | 'unreachable' | 'refused'
+  readonly reason?: string
+  readonly ranks: readonly RankView[]
+}
+
+export interface PoolView extends Pick<
+  PoolStatus,
+  | 'workers'
+  | 'queuedRequests'
+  | 'queuedPromptTokens'
+  | 'activeRequests'
+  | 'decisions'
+  | 'refusals'
+  | 'mode'
+  | 'blockSize'
+  | 'kvEventWorkers'
+  | 'kvEventWorkersExpected'
+  | 'kvEventWorkersSilent'
+  | 'indexBlocks'
+  | 'indexBytes'
+> {
+  /** As far as engines tell: KV that a decode leg has used, and KV that it was given and has not. */
+  readonly kvMoved: number
+  readonly kvNotMoved: number
+}
+
+export interface ModelView {
+  readonly name: string
+  readonly ready: boolean
+  readonly reason?: string
+  readonly warnings: readonly string[]
+  readonly disaggregation: {
+    readonly state: string
+    readonly requests: number
+    readonly disaggregated: number
+  }
+  readonly prefill: PoolView
+  readonly decode: PoolView
+  readonly workers: readonly WorkerView[]
+  /** Workers beyond those that are listed. */
+  readonly workersNotListed: number
+}
+
+export interface FleetView {
+  readonly version: string
+  readonly epochMs: number
+  readonly draining: boolean
+  readonly requestsInFlight: number
+  /** Null: where workers register is reachable. */
+  readonly discoveryFault: string | null
+  readonly sums: RequestSums
+  readonly models: readonly ModelView[]
+}
+
+interface FleetFacts {
+  readonly version: string
+  readonly epochMs: number
+  readonly draining: boolean
+  readonly requestsInFlight: number
+  readonly sums: RequestSums
+}
+
+/** Per model; the console draws more than that as sums. */
+const WORKERS_MAX = 1_000
+
+export function fleetView(registry: ModelRegistry, facts: FleetFacts): FleetView {
+  return {
+    ...facts,
+    sums: { ...facts.sums },
+    discoveryFault: registry.discoveryFault?.why ?? null,
+    models: registry.models.map(modelView),
+  }
+}
+
+function modelView(model: ServedModel): ModelView {
+  const status = model.router.status()
+  const ranks = new Map<string, RankView[]>()
+  for (const { ranks: ofPool } of [status.prefill, status.decode]) {
+    for (const rank of ofPool) {
+      const known = ranks.get(rank.workerId)
+      if (known === undefined) ranks.set(rank.workerId, [rankView(rank)])
+      else known.push(rankView(rank))
+    }
+  }
+  const all = [...servingWorkers(model, ranks), ...otherWorkers(model)]
+  const { state, requests, disaggregated } = status.disaggregation
+  return {
+    name: model.name,
+    ready: model.isReady,
+    ...(model.isReady ? {} : { reason: model.notReadyReason() }),
+    warnings: status.warnings,
+    disaggregation: { state, requests, disaggregated },
+    prefill: poolView(status.prefill),
+    decode: poolView(status.decode),
+    workers: all.slice(0, WORKERS_MAX),
+    workersNotListed: Math.max(0, all.length - WORKERS_MAX),
+  }
+}
+
+function servingWorkers(
+  model: ServedModel,
+  ranks: ReadonlyMap<string, readonly RankView[]>,
+): WorkerView[] {
+  return model.reachable.map((card) => ({
+    ...cardView(card),
+    state: 'serving',
+    ranks: ranks.get(card.workerId) ?? [],
+  }))
+}
+
+function otherWorkers(model: ServedModel): WorkerView[] {
+  const unreachable = model.unreachable.map(({ card, fault }): WorkerView => ({
+    ...cardView(card),
+    state: 'unreachable',
+    reason: fault?.message ?? 'is being connected',
+    ranks: [],
+  }))
+  const refused = model.refused.map(({ card, differences }): WorkerView => ({
+    ...cardView(card),
+    state: 'refused',
+    reason: `differs from the others: ${describeDifferences(differences)}`,
+    ranks: [],
+  }))
+  return [...unreachable, ...refused]
+}
+
+function cardView(card: WorkerCard): Omit<WorkerView, 'state' | 'ranks'> {
+  const { workerId, mode, engineName, host, port, pid, version, agreement } = card
+  return {
+    workerId,
+    role: disaggregationModeToJson(mode),
+    engine: engineName,
+    host,
+    port,
+    ...(pid === undefined ? {} : { pid }),
+    version,
+    ...(agreement === undefined ? {} : { checksum: agreement.checksum }),
+  }
+}
+
+function rankView(rank: RankStatus): RankView {
+  const { dpRank, activeRequests, activePrefillTokens, activeDecodeBlocks } = rank
+  const { reportedRequests, reportedQueued, reportedBlocks, totalBlocks } = rank
+  const { full, overloaded, kvEventsSeen, promptsPlaced } = rank
+  return {
+    dpRank,
+    activeRequests,
+    activePrefillTokens: Math.round(activePrefillTokens),
+    activeDecodeBlocks: Math.round(activeDecodeBlocks),
+    reportedRequests,
+    reportedQueued,
+    reportedBlocks,
+    totalBlocks,
+    full,
+    overloaded,
+    kvEventsSeen,
+    promptsPlaced,
+  }
+}
+
+function poolView(pool: PoolStatus): PoolView {
+  const { workers, queuedRequests, queuedPromptTokens, activeRequests, decisions, refusals } = pool
+  const { mode, blockSize, kvEventWorkers, kvEventWorkersExpected, kvEventWorkersSilent } = pool
+  const { indexBlocks, indexBytes, answers } = pool
+  return {
+    workers,
+    queuedRequests,
+    queuedPromptTokens,
+    activeRequests,
+    decisions,
+    refusals,
+    mode,
+    blockSize,
+    kvEventWorkers,
+    kvEventWorkersExpected,
+    kvEventWorkersSilent,
+    indexBlocks,
+    indexBytes,
+    kvMoved: answers.kvMoved,
+    kvNotMoved: answers.kvNotMoved,
+  }
+}

@@ -1,0 +1,236 @@
+/**
+ * The last requests with their phases, for people who look: the console, `baton top`, `GET /debug/requests`.
+ *
+ * A sample when there is much to do: at most `ADMITTED_PER_SECOND` new requests are recorded, others cost one look-up per
+ * event. Sums are of all requests. Nothing of a prompt or an answer is kept.
+ */
+import type { Clock, WorkerId } from '../../base/index.ts'
+import type { Phase } from '../../request/index.ts'
+import type {
+  FrontendEvent,
+  FrontendEventOf,
+  FrontendObserver,
+  RequestEnd,
+  RequestFacts,
+} from '../generation/frontend-event.ts'
+
+/** One phase event; what each kind tells stands in `request/phase-event.ts`. */
+export interface LoggedPhase {
+  readonly kind: Exclude<
+    FrontendEvent['kind'],
+    'received' | 'ended' | 'faulted' | 'backgroundFailed'
+  >
+  /** Since the arrival. */
+  readonly atMs: number
+  readonly phase?: Phase
+  readonly workerId?: WorkerId
+  readonly dpRank?: number
+  readonly overlapBlocks?: number
+  readonly promptBlocks?: number
+  /** The wait that ended with this event. */
+  readonly queuedMs?: number
+  /** How long what ended with this event took. */
+  readonly elapsedMs?: number
+  readonly bytes?: number
+  readonly recomputed?: boolean
+  readonly promptTokens?: number
+  readonly errorCode?: string
+  readonly resumedTokens?: number
+}
+
+export interface LoggedEnd extends Pick<
+  RequestEnd,
+  | 'outcome'
+  | 'status'
+  | 'errorCode'
+  | 'durationMs'
+  | 'ttftMs'
+  | 'itlMs'
+  | 'promptTokens'
+  | 'completionTokens'
+  | 'cachedTokens'
+> {
+  readonly tenantId?: string | undefined
+}
+
+export interface LoggedRequest {
+  readonly requestId: string
+  readonly model: string
+  readonly endpoint: string
+  readonly streamed: boolean
+  readonly startedEpochMs: number
+  readonly phases: readonly LoggedPhase[]
+  /** Null: it runs. */
+  readonly end: LoggedEnd | null
+}
+
+/** Sums over all requests, the ones not recorded among them. */
+export interface RequestSums {
+  received: number
+  succeeded: number
+  failed: number
+  cancelled: number
+  migrated: number
+  /** Prompts whose KV a decode worker was to fetch, and how many of those were computed again instead. */
+  kvTransfers: number
+  kvRecomputed: number
+  promptTokens: number
+  cachedTokens: number
+  completionTokens: number
+}
+
+interface Entry {
+  readonly record: {
+    requestId: string
+    model: string
+    endpoint: string
+    streamed: boolean
+    startedEpochMs: number
+    phases: LoggedPhase[]
+    end: LoggedEnd | null
+  }
+  readonly startedMs: number
+  /** The log's count of changes when this one changed last. */
+  revision: number
+}
+
+const KEPT_MAX = 500
+const RUNNING_MAX = 2_000
+const ADMITTED_PER_SECOND = 50
+/** A request that migrates again and again must not fill the memory. */
+const PHASES_MAX = 60
+
+export class RequestLog {
+  readonly sums: RequestSums = {
+    received: 0,
+    succeeded: 0,
+    failed: 0,
+    cancelled: 0,
+    migrated: 0,
+    kvTransfers: 0,
+    kvRecomputed: 0,
+    promptTokens: 0,
+    cachedTokens: 0,
+    completionTokens: 0,
+  }
+  readonly #clock: Clock
+  readonly #running = new Map<string, Entry>()
+  /** Oldest first. */
+  readonly #ended: Entry[] = []
+  #revision = 0
+  #admitted = 0
+  #windowMs = Number.NEGATIVE_INFINITY
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Grows with every change of a recorded request. */
+  get revision(): number {
+    return this.#revision
+  }
+
+  readonly observe: FrontendObserver = (event, facts) => {
+    if (event.kind === 'received') this.#received(event.atMs, facts)
+    else if (event.kind === 'ended') this.#endedWith(event, facts.requestId)
+    else if (event.kind === 'faulted' || event.kind === 'backgroundFailed') return
+    else {
+      if (event.kind === 'migrated') this.sums.migrated++
+      else if (event.kind === 'kvTransferred') this.#transferred(event.recomputed)
+      const entry = this.#running.get(facts.requestId)
+      if (entry !== undefined) this.#add(entry, event)
+    }
+  }
+
+  find(requestId: string): LoggedRequest | null {
+    const running = this.#running.get(requestId)
+    if (running !== undefined) return running.record
+    return this.#ended.findLast(({ record }) => record.requestId === requestId)?.record ?? null
+  }
+
+  /** The newest first, running ones before those that have ended. */
+  latest(limit: number): readonly LoggedRequest[] {
+    const running = [...this.#running.values()].toReversed().slice(0, limit)
+    const ended = this.#ended.slice(-(limit - running.length || 1)).toReversed()
+    return [...running, ...ended].slice(0, limit).map(({ record }) => record)
+  }
+
+  /** Those that have changed since the given revision. */
+  changedSince(revision: number, limit: number): readonly LoggedRequest[] {
+    const changed = (entry: Entry): boolean => entry.revision > revision
+    const ended = this.#ended.filter(changed)
+    const running = [...this.#running.values()].filter(changed)
+    return [...ended, ...running].slice(-limit).map(({ record }) => record)
+  }
+
+  #received(atMs: number, { requestId, model, endpoint, streamed }: RequestFacts): void {
+    this.sums.received++
+    if (!this.#admits(atMs)) return
+    const startedEpochMs = Math.round(this.#clock.epochMs() - (this.#clock.nowMs() - atMs))
+    const record = {
+      requestId,
+      model,
+      endpoint,
+      streamed,
+      startedEpochMs,
+      phases: [],
+      end: null,
+    }
+    this.#running.set(requestId, { record, startedMs: atMs, revision: ++this.#revision })
+  }
+
+  #admits(nowMs: number): boolean {
+    if (nowMs - this.#windowMs >= 1000) {
+      this.#windowMs = nowMs
+      this.#admitted = 0
+    }
+    if (this.#admitted >= ADMITTED_PER_SECOND || this.#running.size >= RUNNING_MAX) return false
+    this.#admitted++
+    return true
+  }
+
+  #transferred(isRecomputed: boolean): void {
+    this.sums.kvTransfers++
+    if (isRecomputed) this.sums.kvRecomputed++
+  }
+
+  #add(entry: Entry, event: FrontendEventOf<LoggedPhase['kind']>): void {
+    const { phases } = entry.record
+    if (phases.length >= PHASES_MAX) return
+    const { atMs, ...rest } = event
+    phases.push({ ...rest, atMs: rounded(atMs - entry.startedMs) })
+    entry.revision = ++this.#revision
+  }
+
+  #endedWith(event: RequestEnd, requestId: string): void {
+    const { sums } = this
+    if (event.outcome === 'success') sums.succeeded++
+    else if (event.outcome === 'cancelled') sums.cancelled++
+    else sums.failed++
+    sums.promptTokens += event.promptTokens
+    sums.cachedTokens += event.cachedTokens ?? 0
+    sums.completionTokens += event.completionTokens
+    const entry = this.#running.get(requestId)
+    if (entry === undefined) return
+    this.#running.delete(requestId)
+    const { outcome, status, errorCode, durationMs, ttftMs, itlMs } = event
+    const { promptTokens, completionTokens, cachedTokens, tenantId } = event
+    entry.record.end = {
+      outcome,
+      status,
+      errorCode,
+      durationMs: rounded(durationMs),
+      ttftMs: ttftMs === undefined ? undefined : rounded(ttftMs),
+      itlMs: itlMs === undefined ? undefined : rounded(itlMs),
+      promptTokens,
+      completionTokens,
+      cachedTokens,
+      tenantId,
+    }
+    entry.revision = ++this.#revision
+    this.#ended.push(entry)
+    if (this.#ended.length > KEPT_MAX) this.#ended.splice(0, this.#ended.length - KEPT_MAX)
+  }
+}
+
+const rounded = (ms: number): number => Math.round(ms * 1000) / 1000

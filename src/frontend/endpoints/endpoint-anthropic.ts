@@ -1,0 +1,43 @@
+/**
+ * `POST /v1/messages` and `/v1/messages/count_tokens`. The count is made by the model's own tokenizer.
+ */
+import { parseAnthropicCount, parseAnthropicMessages, readJsonObject } from '../../api/index.ts'
+import { ANTHROPIC_WRITERS } from '../reply/anthropic-writers.ts'
+import { answerForwarded } from '../forward/forward-answer.ts'
+import { isForwardedMedia } from '../forward/media-parts.ts'
+import type { CallRecord } from '../generation/call-record.ts'
+import { chatJob } from './endpoint-chat.ts'
+import { jsonReply } from './endpoint-status.ts'
+import { offLoopOf } from '../generation/generation-job.ts'
+import type { GenerationDeps } from '../generation/generation-job.ts'
+import { generate } from '../generation/generation.ts'
+import { refuseOtherModels } from '../access/tenant-rules.ts'
+import type { Caller } from '../access/caller.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { chatPrompt, withinCount } from '../prompt/prompt.ts'
+
+export async function answerMessages(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> {
+  const fields = readJsonObject(http.body, http.headers['content-type'])
+  if (isForwardedMedia(deps, fields)) {
+    return await answerForwarded(deps, http, record)
+  }
+  const call = parseAnthropicMessages(fields)
+  return generate(deps, http, record, chatJob(call, ANTHROPIC_WRITERS))
+}
+
+export async function countMessageTokens(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  caller: Caller,
+): Promise<HttpReply> {
+  const call = parseAnthropicCount(readJsonObject(http.body, http.headers['content-type']))
+  const model = deps.registry.known(call.model)
+  refuseOtherModels(caller, [call.model ?? model.name, model.name])
+  const limited = withinCount(offLoopOf(deps, model), model.contextLength, 'messages')
+  const { tokenIds } = await chatPrompt(call, await model.text(), limited)
+  return jsonReply(200, { input_tokens: tokenIds.length })
+}

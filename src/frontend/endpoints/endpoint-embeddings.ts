@@ -1,0 +1,125 @@
+/**
+ * `POST /v1/embeddings`: one vector per input, where the engine makes them; refused by name where it does not.
+ */
+import { BatonError } from '../../base/index.ts'
+import {
+  applyRoutingHeaders,
+  embeddingReplyJson,
+  given,
+  parseEmbeddingRequest,
+  readJsonObject,
+  routingOf,
+  sessionOf,
+} from '../../api/index.ts'
+import type { EmbeddingCall } from '../../api/index.ts'
+import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
+import { usageOf } from '../../request/index.ts'
+import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
+import type { CallRecord } from '../generation/call-record.ts'
+import { refuseLongInput } from '../prompt/context-window.ts'
+import { EmbeddingRun } from '../generation/embedding-run.ts'
+import { offLoopOf } from '../generation/generation-job.ts'
+import type { GenerationDeps } from '../generation/generation-job.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { createMigratingService } from '../generation/migration.ts'
+import { withinPreprocess } from '../http/preprocess-deadline.ts'
+import { embeddingPrompts, withinContext } from '../prompt/prompt.ts'
+import type { ServedModel } from '../models/served-model.ts'
+
+export async function answerEmbeddings(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> {
+  const call = parseEmbeddingRequest(readJsonObject(http.body, http.headers['content-type']))
+  const model = deps.registry.ready(call.model)
+  const nvext = applyRoutingHeaders({}, http.headers)
+  refuseRouting(record.caller, nvext)
+  refuseOtherModels(record.caller, [call.model ?? model.name, model.name])
+  const asked = routingOf(nvext, sessionOf(http.headers), http.headers)
+  const routing = tenantRouting(record.caller, asked)
+  record.started(model.name, { stream: false, nvext }, routing)
+  refuseWhatIsMissing(call, model)
+  const prompts = await withinPreprocess(tokenised(deps, call, model), {
+    clock: deps.clock,
+    limitMs: deps.bounds.preprocessMs,
+    signal: http.signal,
+  })
+  for (const prompt of prompts) refuseLongInput(prompt.length, model.contextLength)
+  const promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0)
+  record.preprocessed(promptTokens)
+  const run = new EmbeddingRun({
+    service: createMigratingService(model.router.service, {
+      limit: deps.bounds.migrationLimit,
+      clock: deps.clock,
+      onMigrated: record.tell,
+    }),
+    requests: requestsOf(prompts, {
+      requestId: record.requestId,
+      model: model.name,
+      routing,
+      ...given({ traceparent: record.traceparent }),
+    }),
+    clock: deps.clock,
+    signal: http.signal,
+    silenceMs: deps.bounds.firstItemMs,
+    onPhase: record.tell,
+  })
+  const vectors = await run.vectors()
+  record.ended({ status: 200, error: null, usage: usageOf(promptTokens, 0), choices: 0 })
+  const { encoding } = call
+  return {
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: embeddingReplyJson({ model: model.name, vectors, encoding, promptTokens }),
+  }
+}
+
+/** An engine must say that it makes embeddings; silence means no. */
+function refuseWhatIsMissing(call: EmbeddingCall, model: ServedModel): void {
+  if (model.features?.includes('embeddings') !== true) {
+    throw new BatonError(
+      'request.unsupported_parameter',
+      `the engine of model \`${model.name}\` does not make embeddings`,
+      { data: { param: 'model' } },
+    )
+  }
+  const { dimensions } = call
+  if (dimensions === undefined || dimensions === model.embeddingLength) return
+  throw new BatonError(
+    'request.unsupported_parameter',
+    `\`dimensions\`: an embedding of model \`${model.name}\` has ${model.embeddingLength ?? 'a fixed number of'} dimensions and is not cut`,
+    { data: { param: 'dimensions' } },
+  )
+}
+
+async function tokenised(
+  deps: GenerationDeps,
+  call: EmbeddingCall,
+  model: ServedModel,
+): Promise<Uint32Array[]> {
+  const text = await model.text()
+  const limited = withinContext(offLoopOf(deps, model), text, model.contextLength, 'input')
+  return await embeddingPrompts(call.inputs, text, limited)
+}
+
+function requestsOf(
+  prompts: readonly Uint32Array[],
+  common: {
+    readonly requestId: string
+    readonly model: string
+    readonly routing: RoutingHints
+    readonly traceparent?: string
+  },
+): GenerateRequest[] {
+  return prompts.map((tokenIds, index) => ({
+    ...common,
+    kind: 'embed',
+    requestId: prompts.length === 1 ? common.requestId : `${common.requestId}-${index}`,
+    tokenIds,
+    sampling: {},
+    stop: {},
+    output: {},
+    eosTokenIds: [],
+  }))
+}

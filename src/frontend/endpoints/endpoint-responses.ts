@@ -1,0 +1,87 @@
+/**
+ * `POST /v1/responses`, and its token count.
+ */
+import {
+  itemsOf,
+  parseResponsesRequest,
+  readJsonObject,
+  takeResponsesState,
+} from '../../api/index.ts'
+import { storedOf, withIds } from './endpoint-stored.ts'
+import { jsonReply } from './endpoint-status.ts'
+import { chatPrompt, withinCount } from '../prompt/prompt.ts'
+import { answerForwarded } from '../forward/forward-answer.ts'
+import { isForwardedMedia } from '../forward/media-parts.ts'
+import type { CallRecord } from '../generation/call-record.ts'
+import { chatJob } from './endpoint-chat.ts'
+import { offLoopOf } from '../generation/generation-job.ts'
+import type { GenerationDeps } from '../generation/generation-job.ts'
+import { generate } from '../generation/generation.ts'
+import { refuseOtherModels } from '../access/tenant-rules.ts'
+import type { Caller } from '../access/caller.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { responsesWriters } from '../reply/responses-writers.ts'
+
+export async function answerResponses(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> {
+  const fields = readJsonObject(http.body, http.headers['content-type'])
+  if (isForwardedMedia(deps, fields)) {
+    return await answerForwarded(deps, http, record)
+  }
+  if (deps.state === undefined) {
+    const { chat, echo, customTools } = parseResponsesRequest(fields)
+    return generate(deps, http, record, chatJob(chat, responsesWriters(echo, customTools)))
+  }
+  return await answerStored(deps, http, record, fields)
+}
+
+/** With what was said before, and kept for what may follow. */
+async function answerStored(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+  fields: Record<string, unknown>,
+): Promise<HttpReply> {
+  const stored = storedOf(deps, record)
+  const { store, previousResponseId, conversationId } = takeResponsesState(fields)
+  const own = itemsOf(fields['input'])
+  const before =
+    previousResponseId !== undefined
+      ? stored.turnsOf(previousResponseId)
+      : conversationId !== undefined
+        ? stored.conversation(conversationId).items
+        : []
+  if (before.length > 0) fields['input'] = [...before, ...own]
+  const { chat, echo, customTools } = parseResponsesRequest(fields)
+  const said = {
+    ...echo,
+    store,
+    ...(previousResponseId === undefined ? {} : { previous_response_id: previousResponseId }),
+    ...(conversationId === undefined ? {} : { conversation: { id: conversationId } }),
+  }
+  const writers = responsesWriters(said, customTools, (response) => {
+    const input = withIds(deps, own)
+    if (store)
+      stored.keepResponse(String(response['id']), { response, input: [...before, ...input] })
+    if (conversationId === undefined) return
+    stored.append(conversationId, [...input, ...(response['output'] as readonly unknown[])])
+  })
+  return generate(deps, http, record, chatJob(chat, writers))
+}
+
+/** Counted by the model's own tokenizer. */
+export async function countResponseTokens(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  caller: Caller,
+): Promise<HttpReply> {
+  const { chat } = parseResponsesRequest(readJsonObject(http.body, http.headers['content-type']))
+  const model = deps.registry.known(chat.model)
+  refuseOtherModels(caller, [chat.model ?? model.name, model.name])
+  const limited = withinCount(offLoopOf(deps, model), model.contextLength, 'input')
+  const { tokenIds } = await chatPrompt(chat, await model.text(), limited)
+  return jsonReply(200, { object: 'response.input_tokens', input_tokens: tokenIds.length })
+}

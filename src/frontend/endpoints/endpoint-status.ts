@@ -1,0 +1,216 @@
+/**
+ * The status of the service: alive, ready, healthy, which models, why a request ran where it ran.
+ */
+import { BatonError } from '../../base/index.ts'
+import {
+  anthropicModelListJson,
+  anthropicModelObject,
+  asciiJson,
+  modelListJson,
+  modelObject,
+  withRawWorkerIds,
+} from '../../api/index.ts'
+import { describeDifferences, disaggregationModeToJson } from '../../request/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import { mayUseModel, refuseOtherModels } from '../access/tenant-rules.ts'
+import type { Caller } from '../access/caller.ts'
+import type { HttpReply } from '../http/http-exchange.ts'
+import type { ApiForm } from '../http/route-facts.ts'
+import type { RequestLog } from '../console/request-log.ts'
+import type { ModelRegistry } from '../models/model-registry.ts'
+import type { ServedModel } from '../models/served-model.ts'
+
+const JSON_HEADERS = { 'content-type': 'application/json' }
+
+export function jsonReply(status: number, value: unknown): HttpReply {
+  return { status, headers: JSON_HEADERS, body: withRawWorkerIds(asciiJson(value)) }
+}
+
+/** The process answers; true also while it drains. */
+export function liveReply(): HttpReply {
+  return jsonReply(200, { status: 'live', message: 'Service is live' })
+}
+
+export function readyReply(registry: ModelRegistry, draining: boolean): HttpReply {
+  const ready = !draining && registry.models.some((model) => model.isReady)
+  const reason = draining ? 'draining' : notReadyReason(registry)
+  return jsonReply(ready ? 200 : 503, { ready, ...(ready ? {} : { reason }) })
+}
+
+/** Names of workers and their faults are for whoever runs the service. */
+export function healthReply(
+  registry: ModelRegistry,
+  draining: boolean,
+  showsDetails: boolean,
+): HttpReply {
+  const models = registry.models
+  const ready = models.some((model) => model.isReady)
+  const status = draining ? 'draining' : ready ? 'healthy' : 'not_ready'
+  return jsonReply(status === 'healthy' ? 200 : 503, {
+    status,
+    message: draining
+      ? 'Service admits nothing new'
+      : ready
+        ? 'Service is healthy'
+        : notReadyReason(registry),
+    ...(showsDetails
+      ? {
+          warnings: [...discoveryWarnings(registry), ...models.flatMap(warningsOf)],
+          ...discoveryHealth(registry),
+          models: models.map(modelHealth),
+        }
+      : {}),
+  })
+}
+
+function discoveryHealth({ discoveryFault }: ModelRegistry): Record<string, unknown> {
+  if (discoveryFault === null) return {}
+  const { why, awayMs } = discoveryFault
+  return { discovery: { state: 'away', away_seconds: Math.round(awayMs / 1000), reason: why } }
+}
+
+function discoveryWarnings({ discoveryFault }: ModelRegistry): readonly string[] {
+  if (discoveryFault === null) return []
+  const { why, awayMs } = discoveryFault
+  const seconds = Math.round(awayMs / 1000)
+  return [`discovery has been unreachable for ${seconds} s, known workers stay in use: ${why}`]
+}
+
+function notReadyReason(registry: ModelRegistry): string {
+  return registry.models[0]?.notReadyReason() ?? 'no worker is registered'
+}
+
+/** The router's own status, and the workers that it does not know. */
+function warningsOf(model: ServedModel): readonly string[] {
+  return [
+    ...model.router.status().warnings,
+    ...model.unreachable.flatMap(({ card, fault }) =>
+      fault === null ? [] : [`worker ${card.workerId} cannot be reached: ${fault.message}`],
+    ),
+    ...model.refused.map(
+      ({ card, differences }) =>
+        `worker ${card.workerId} gets no requests, it differs from the others of ${model.name}: ${describeDifferences(differences)}`,
+    ),
+  ]
+}
+
+function modelHealth(model: ServedModel): Record<string, unknown> {
+  const { disaggregation, selfCheck } = model.router.status()
+  const { unreachable, refused } = model
+  return {
+    name: model.name,
+    version: model.version,
+    ready: model.isReady,
+    ...(model.isReady ? {} : { reason: model.notReadyReason() }),
+    disaggregation,
+    self_check: selfCheck,
+    warnings: warningsOf(model),
+    workers: model.reachable.map(workerHealth),
+    ...(unreachable.length === 0
+      ? {}
+      : {
+          unreachable: unreachable.map(({ card, fault }) => ({
+            ...workerHealth(card),
+            reason: fault?.message ?? 'is being connected',
+            ...(fault === null ? {} : { code: fault.code }),
+          })),
+        }),
+    ...(refused.length === 0
+      ? {}
+      : {
+          refused: refused.map(({ card, differences }) => ({
+            ...workerHealth(card),
+            differs: differences,
+          })),
+        }),
+  }
+}
+
+function workerHealth(card: WorkerCard): Record<string, unknown> {
+  const { workerId, mode, engineName, host, port, pid, version, agreement } = card
+  const batching = card.engine.runtimeData?.['batching']
+  return {
+    worker_id: workerId,
+    mode: disaggregationModeToJson(mode),
+    engine: engineName,
+    host,
+    port,
+    ...(pid === undefined ? {} : { pid }),
+    version,
+    ...(agreement === undefined ? {} : { checksum: agreement.checksum }),
+    ...(typeof batching === 'string' ? { batching } : {}),
+  }
+}
+
+/** Those that the caller may use. */
+export function modelsReply(registry: ModelRegistry, form: ApiForm, caller: Caller): HttpReply {
+  const served = registry
+    .servedNames()
+    .filter(([name, model]) => mayUseModel(caller, [name, model.name]))
+  const entries = served.map(([name, model]) => entryOf(name, model))
+  const body = form === 'openai' ? modelListJson(entries) : anthropicModelListJson(entries)
+  return { status: 200, headers: JSON_HEADERS, body }
+}
+
+/** `{id}` may hold slashes; with `/ready` behind it the question is whether it can be served. */
+export function modelReply(
+  registry: ModelRegistry,
+  id: string,
+  form: ApiForm,
+  caller: Caller,
+): HttpReply {
+  const exact = registry.find(id)
+  if (exact !== undefined) refuseOtherModels(caller, [id, exact.name])
+  if (exact !== undefined) {
+    if (!exact.isReady) throw exact.notReady()
+    const entry = entryOf(id, exact)
+    return jsonReply(200, form === 'openai' ? modelObject(entry) : anthropicModelObject(entry))
+  }
+  const asksReady = id.endsWith('/ready')
+  const name = asksReady ? id.slice(0, -'/ready'.length) : id
+  const model = registry.known(name)
+  refuseOtherModels(caller, [name, model.name])
+  const ready = model.isReady
+  const counts: Record<string, number> = {}
+  for (const { mode } of model.cards) {
+    const name = disaggregationModeToJson(mode)
+    counts[name] = (counts[name] ?? 0) + 1
+  }
+  return jsonReply(200, {
+    model: model.name,
+    ready,
+    ...(ready ? {} : { reason: model.notReadyReason() }),
+    worker_types: counts,
+  })
+}
+
+function entryOf(name: string, model: ServedModel) {
+  const { contextLength } = model
+  return {
+    name,
+    createdSeconds: model.createdSeconds,
+    ...(contextLength === undefined ? {} : { contextLength }),
+  }
+}
+
+/** One request: its phases as long as they are kept, and the decisions with every candidate and the terms of its cost. */
+export function explainReply(
+  registry: ModelRegistry,
+  log: RequestLog,
+  requestId: string,
+): HttpReply {
+  const found = registry.decisionsOf(requestId)
+  const request = log.find(requestId)
+  if (found !== null || request !== null) {
+    return jsonReply(200, {
+      request_id: requestId,
+      model: found?.model.name ?? request?.model,
+      decisions: found?.decisions ?? [],
+      ...(request === null ? {} : { request }),
+    })
+  }
+  throw new BatonError(
+    'request.not_found',
+    `request ${requestId} is not known, or no longer: only the last decisions are kept`,
+  )
+}

@@ -1,0 +1,157 @@
+/**
+ * Responses that were stored: read, forget, cancel, list what the model was given. And conversations.
+ */
+import { invalidField, parseConversation, parseItems, readJsonObject } from '../../api/index.ts'
+import { BatonError } from '../../base/index.ts'
+import type { GenerationDeps } from '../generation/generation-job.ts'
+import type { HttpCall } from '../http/http-call.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { createRequestId } from '../http/request-id.ts'
+import { StoredResponses } from '../state/stored-responses.ts'
+import type { Conversation } from '../state/stored-responses.ts'
+import { jsonReply } from './endpoint-status.ts'
+
+/** Throws `runtime.not_implemented` where nothing is kept. */
+export function storedOf(
+  { state }: GenerationDeps,
+  { caller }: Pick<HttpCall, 'caller'>,
+): StoredResponses {
+  if (state !== undefined) return new StoredResponses(state, caller)
+  throw new BatonError('runtime.not_implemented', 'responses are not stored by this server')
+}
+
+/** `GET /v1/responses/{id}` and `/{id}/input_items`. */
+export function readResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
+  const { id, rest } = partsOf(call.name)
+  const { response, input } = storedOf(deps, call).response(id)
+  if (rest === '') return jsonReply(200, response)
+  if (rest === 'input_items') return listReply(input)
+  throw unknownRoute(call)
+}
+
+export function deleteResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
+  storedOf(deps, call).delete(call.name, 'response')
+  return jsonReply(200, { id: call.name, object: 'response', deleted: true })
+}
+
+/** `POST /v1/responses/{id}/cancel`: what is stored has ended; what runs is cancelled by closing its connection. */
+export function cancelResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
+  const { id, rest } = partsOf(call.name)
+  storedOf(deps, call).response(id)
+  if (rest === '')
+    throw invalidField('response_id', 'a stored response is not changed; expected /cancel')
+  if (rest !== 'cancel') throw unknownRoute(call)
+  const text = 'only a response of the background can be cancelled, and this one has ended'
+  throw new BatonError('request.invalid_argument', text, { data: { param: 'response_id' } })
+}
+
+export function createConversation(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  call: HttpCall,
+): HttpReply {
+  const asked = parseConversation(readJsonObject(http.body, http.headers['content-type']))
+  const conversation: Conversation = {
+    id: `conv_${createRequestId(deps.random)}`,
+    createdSeconds: Math.floor(deps.clock.epochMs() / 1000),
+    metadata: asked.metadata ?? {},
+    items: withIds(deps, asked.items ?? []),
+  }
+  storedOf(deps, call).keepConversation(conversation)
+  return jsonReply(200, conversationObject(conversation))
+}
+
+/** `GET /v1/conversations/{id}`, `/{id}/items` and `/{id}/items/{item}`. */
+export function readConversation(deps: GenerationDeps, call: HttpCall): HttpReply {
+  const { id, rest } = partsOf(call.name)
+  const conversation = storedOf(deps, call).conversation(id)
+  if (rest === '') return jsonReply(200, conversationObject(conversation))
+  if (rest === 'items') return listReply(conversation.items)
+  return jsonReply(200, itemOf(conversation, itemIdOf(rest, call)))
+}
+
+/** `POST /v1/conversations/{id}` sets the metadata, `/{id}/items` adds items. */
+export function changeConversation(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  call: HttpCall,
+): HttpReply {
+  const { id, rest } = partsOf(call.name)
+  const stored = storedOf(deps, call)
+  const conversation = stored.conversation(id)
+  const body = readJsonObject(http.body, http.headers['content-type'])
+  if (rest === '') {
+    const { metadata } = parseConversation(body)
+    const changed = { ...conversation, metadata: metadata ?? conversation.metadata }
+    stored.keepConversation(changed)
+    return jsonReply(200, conversationObject(changed))
+  }
+  if (rest !== 'items') throw unknownRoute(call)
+  const items = withIds(deps, parseItems(body))
+  stored.append(id, items)
+  return listReply(items)
+}
+
+/** `DELETE /v1/conversations/{id}` and `/{id}/items/{item}`. */
+export function deleteConversation(deps: GenerationDeps, call: HttpCall): HttpReply {
+  const { id, rest } = partsOf(call.name)
+  const stored = storedOf(deps, call)
+  if (rest === '') {
+    stored.delete(id, 'conversation')
+    return jsonReply(200, { id, object: 'conversation.deleted', deleted: true })
+  }
+  const conversation = stored.conversation(id)
+  const gone = itemOf(conversation, itemIdOf(rest, call))
+  const changed = { ...conversation, items: conversation.items.filter((item) => item !== gone) }
+  stored.keepConversation(changed)
+  return jsonReply(200, conversationObject(changed))
+}
+
+function conversationObject({ id, createdSeconds, metadata }: Conversation): unknown {
+  return { id, object: 'conversation', created_at: createdSeconds, metadata }
+}
+
+/** Items of a client may have no id; a list names each. */
+export function withIds(
+  { random }: Pick<GenerationDeps, 'random'>,
+  items: readonly unknown[],
+): unknown[] {
+  return items.map((item) => ({
+    id: `item_${createRequestId(random)}`,
+    type: 'message',
+    ...(item as object),
+  }))
+}
+
+function itemOf({ id, items }: Conversation, itemId: string): unknown {
+  const found = items.find((item) => (item as { id?: unknown }).id === itemId)
+  if (found !== undefined) return found
+  throw invalidField('item_id', `conversation \`${id}\` has no item of this id`)
+}
+
+function itemIdOf(rest: string, call: HttpCall): string {
+  if (rest.startsWith('items/')) return rest.slice('items/'.length)
+  throw unknownRoute(call)
+}
+
+function listReply(items: readonly unknown[]): HttpReply {
+  const idOf = (item: unknown): unknown => (item as { id?: unknown } | undefined)?.id ?? null
+  return jsonReply(200, {
+    object: 'list',
+    data: items,
+    first_id: idOf(items[0]),
+    last_id: idOf(items.at(-1)),
+    has_more: false,
+  })
+}
+
+function partsOf(name: string): { readonly id: string; readonly rest: string } {
+  const slash = name.indexOf('/')
+  return slash < 0
+    ? { id: name, rest: '' }
+    : { id: name.slice(0, slash), rest: name.slice(slash + 1) }
+}
+
+function unknownRoute({ head }: HttpCall): BatonError {
+  return new BatonError('request.not_found', `Route not found: ${head.method} ${head.path}`)
+}

@@ -1,0 +1,88 @@
+/**
+ * `/tokenize` and `/detokenize`: what the model's tokenizer makes of a text, and back.
+ */
+import { parseDetokenizeRequest, parseTokenizeRequest, readJsonObject } from '../../api/index.ts'
+import { encodeChat, renderChat } from '../../text/index.ts'
+import type { ModelText } from '../../text/index.ts'
+import { BatonError } from '../../base/index.ts'
+import type { TokenizeCall } from '../../api/index.ts'
+import { jsonReply } from './endpoint-status.ts'
+import { offLoopOf } from '../generation/generation-job.ts'
+import type { GenerationDeps } from '../generation/generation-job.ts'
+import { refuseOtherModels } from '../access/tenant-rules.ts'
+import type { Caller } from '../access/caller.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import type { ModelRegistry } from '../models/model-registry.ts'
+import { withinCount } from '../prompt/prompt.ts'
+import type { OffLoop } from '../prompt/prompt.ts'
+
+export async function answerTokenize(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  caller: Caller,
+): Promise<HttpReply> {
+  const call = parseTokenizeRequest(readJsonObject(http.body, http.headers['content-type']))
+  const model = deps.registry.known(call.model)
+  refuseOtherModels(caller, [call.model ?? model.name, model.name])
+  const text = await model.text()
+  const tokens = Array.from(await tokensOf(call, text, boundedOffLoop(call, deps, model)))
+  return jsonReply(200, {
+    count: tokens.length,
+    max_model_len: model.contextLength ?? null,
+    tokens,
+    ...(call.withTexts ? { token_strs: tokens.map((id) => text.tokenizer.tokenName(id)) } : {}),
+  })
+}
+
+export async function answerDetokenize(
+  registry: ModelRegistry,
+  http: HttpRequest,
+  caller: Caller,
+): Promise<HttpReply> {
+  const call = parseDetokenizeRequest(readJsonObject(http.body, http.headers['content-type']))
+  const model = registry.known(call.model)
+  refuseOtherModels(caller, [call.model ?? model.name, model.name])
+  const { tokenizer } = await model.text()
+  const unknown = call.tokens.find((id) => id >= tokenizer.vocabSize)
+  if (unknown !== undefined) {
+    throw new BatonError(
+      'request.invalid_argument',
+      `\`tokens\`: token id ${unknown} is not in the vocabulary of ${tokenizer.vocabSize} tokens`,
+      { data: { param: 'tokens' } },
+    )
+  }
+  return jsonReply(200, {
+    prompt: tokenizer.decode(call.tokens, { skipSpecialTokens: false }),
+  })
+}
+
+function boundedOffLoop(
+  call: TokenizeCall,
+  deps: GenerationDeps,
+  model: Parameters<typeof offLoopOf>[1],
+): OffLoop {
+  const param = call.messages === undefined ? 'prompt' : 'messages'
+  return withinCount(offLoopOf(deps, model), model.contextLength, param)
+}
+
+async function tokensOf(
+  call: TokenizeCall,
+  text: ModelText,
+  offLoop: OffLoop,
+): Promise<Uint32Array> {
+  const { tokenizer } = text
+  if (call.messages === undefined) {
+    const options = { special: true, addBos: call.addSpecialTokens && tokenizer.addsBos }
+    return (await offLoop(call.prompt, options)) ?? tokenizer.encode(call.prompt, options)
+  }
+  if (text.template === null) {
+    throw new BatonError('request.invalid_argument', 'the model has no chat template')
+  }
+  const rendered = renderChat(text.template, tokenizer, {
+    messages: call.messages.map((message) => ({ ...message })),
+    addGenerationPrompt: call.addGenerationPrompt,
+  })
+  const { literalRanges } = rendered
+  const elsewhere = await offLoop(rendered.text, { special: true, literalRanges })
+  return elsewhere ?? encodeChat(tokenizer, rendered)
+}

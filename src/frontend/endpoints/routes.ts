@@ -1,0 +1,168 @@
+/**
+ * Every route of the service, as a table.
+ */
+import { openApiDocument } from '../../api/index.ts'
+import { consoleRoutes } from '../console/console-routes.ts'
+import type { ConsoleParts } from '../console/console-routes.ts'
+import { forwardRoutes, orPassedThrough } from '../forward/forward-routes.ts'
+import type { Endpoint } from '../generation/frontend-event.ts'
+import type { GenerationDeps, Generator } from '../generation/generation-job.ts'
+import type { HttpReply } from '../http/http-exchange.ts'
+import type { Access } from '../http/route-facts.ts'
+import type { Handler, Route } from '../http/route.ts'
+import {
+  answerWeights,
+  commandReply,
+  listWorkers,
+  oneWorker,
+  roleReply,
+  weightsReply,
+} from './endpoint-admin.ts'
+import { docsPage } from './docs-page.ts'
+import { answerMessages, countMessageTokens } from './endpoint-anthropic.ts'
+import { answerChat } from './endpoint-chat.ts'
+import { answerCompletions } from './endpoint-completions.ts'
+import { answerEmbeddings } from './endpoint-embeddings.ts'
+import { answerGenerate } from './endpoint-generate.ts'
+import { answerResponses, countResponseTokens } from './endpoint-responses.ts'
+import {
+  explainReply,
+  healthReply,
+  jsonReply,
+  liveReply,
+  modelReply,
+  modelsReply,
+  readyReply,
+} from './endpoint-status.ts'
+import {
+  cancelResponse,
+  changeConversation,
+  createConversation,
+  deleteConversation,
+  deleteResponse,
+  readConversation,
+  readResponse,
+} from './endpoint-stored.ts'
+import { listThresholds, setThresholds } from './endpoint-thresholds.ts'
+import { answerDetokenize, answerTokenize } from './endpoint-tokens.ts'
+
+export interface RouteDeps {
+  readonly deps: GenerationDeps
+  /** Admission, record and end of a call that generates. */
+  readonly generating: (endpoint: Endpoint, answer: Generator) => Handler
+  readonly isDraining: () => boolean
+  readonly console: ConsoleParts
+}
+
+const HTML = { 'content-type': 'text/html; charset=utf-8' }
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+const SMALL_BODY_BYTES = 64 * 1024
+
+export function routesOf(parts: RouteDeps): readonly Route[] {
+  const { forwarding } = parts.deps
+  const own = ownRoutes(parts)
+  if (forwarding === undefined) return own
+  const forwarded = forwardRoutes(forwarding.always, parts.generating)
+  const isForwarded = ({ method, path }: Route): boolean =>
+    forwarded.some((route) => route.path === path && route.method === method)
+  const rest = own.filter((route) => !isForwarded(route))
+  return [
+    ...rest.map((route) => orPassedThrough(route, parts.deps.registry, parts.generating)),
+    ...forwarded,
+  ]
+}
+
+function ownRoutes({ deps, generating, isDraining, console }: RouteDeps): readonly Route[] {
+  const { registry } = deps
+  let written: Record<string, unknown> | null = null
+  const openApi = () => (written ??= openApiDocument(deps.version ?? '0.0.0'))
+  const generator = (path: string, endpoint: Endpoint, answer: Generator) =>
+    post(path, generating(endpoint, answer))
+  return [
+    generator('/v1/chat/completions', 'chat_completions', answerChat),
+    generator('/v1/completions', 'completions', answerCompletions),
+    generator('/inference/v1/generate', 'generate', answerGenerate),
+    generator('/v1/responses', 'responses', answerResponses),
+    get('client', '/v1/responses/{id}', (_, call) => readResponse(deps, call)),
+    remove('/v1/responses/{id}', (_, call) => deleteResponse(deps, call)),
+    { ...post('/v1/responses/{id}', (_, call) => cancelResponse(deps, call)), body: 'none' },
+    post('/v1/conversations', (http, call) => createConversation(deps, http, call)),
+    get('client', '/v1/conversations/{id}', (_, call) => readConversation(deps, call)),
+    post('/v1/conversations/{id}', (http, call) => changeConversation(deps, http, call)),
+    remove('/v1/conversations/{id}', (_, call) => deleteConversation(deps, call)),
+    post('/v1/responses/input_tokens', (http, { caller }) =>
+      countResponseTokens(deps, http, caller),
+    ),
+    { ...generator('/v1/messages', 'anthropic_messages', answerMessages), form: 'anthropic' },
+    {
+      ...post('/v1/messages/count_tokens', (http, { caller }) =>
+        countMessageTokens(deps, http, caller),
+      ),
+      form: 'anthropic',
+    },
+    generator('/v1/embeddings', 'embeddings', answerEmbeddings),
+    {
+      ...get('client', '/v1/models', (_, { form, caller }) => modelsReply(registry, form, caller)),
+      form: 'either',
+    },
+    {
+      ...get('client', '/v1/models/{id}', (_, { name, form, caller }) =>
+        modelReply(registry, name, form, caller),
+      ),
+      form: 'either',
+    },
+    post('/tokenize', (http, { caller }) => answerTokenize(deps, http, caller)),
+    post('/detokenize', (http, { caller }) => answerDetokenize(registry, http, caller)),
+    post('/v1/tokenize', (http, { caller }) => answerTokenize(deps, http, caller)),
+    post('/v1/detokenize', (http, { caller }) => answerDetokenize(registry, http, caller)),
+    get('client', '/version', () => jsonReply(200, { version: deps.version ?? '0.0.0' })),
+    get('anyone', '/live', liveReply),
+    get('anyone', '/ready', () => readyReply(registry, isDraining())),
+    get('anyone', '/health', (_, { caller }) =>
+      healthReply(registry, isDraining(), caller.mayOperate),
+    ),
+    get('operator', '/metrics', async () => metricsReply((await deps.metrics?.()) ?? '')),
+    get('operator', '/debug/requests/{id}', (_, { name }) =>
+      explainReply(registry, console.log, withoutReplyPrefix(name)),
+    ),
+    ...consoleRoutes(console),
+    get('operator', '/openapi.json', () => jsonReply(200, openApi())),
+    get('operator', '/docs', () => ({ status: 200, headers: HTML, body: docsPage(openApi()) })),
+    get('operator', '/admin/keys', () => jsonReply(200, { keys: deps.keys?.() ?? null })),
+    get('operator', '/admin/workers', () => listWorkers(deps)),
+    get('operator', '/admin/workers/{id}', (_, { name }) => oneWorker(deps, name)),
+    ...(['drain', 'resume', 'restart'] as const).map((command) =>
+      operatorPost(`/admin/${command}`, (http) => commandReply(deps, command, http)),
+    ),
+    operatorPost('/admin/role', (http) => roleReply(deps, http)),
+    get('operator', '/admin/weights', () => weightsReply(registry)),
+    operatorPost('/admin/weights', (http) => answerWeights(deps, http)),
+    get('operator', '/busy_threshold', () => listThresholds(registry)),
+    operatorPost('/busy_threshold', (http) => setThresholds(registry, http)),
+  ]
+}
+
+function post(path: string, handle: Handler): Route {
+  return { method: 'POST', path, access: 'client', body: 'large', form: 'openai', handle }
+}
+
+function operatorPost(path: string, handle: Handler): Route {
+  return { ...post(path, handle), access: 'operator', body: SMALL_BODY_BYTES }
+}
+
+function remove(path: string, handle: Handler): Route {
+  return { method: 'DELETE', path, access: 'client', body: 'none', form: 'openai', handle }
+}
+
+function get(access: Access, path: string, handle: Handler): Route {
+  return { method: 'GET', path, access, body: 'none', form: 'openai', handle }
+}
+
+function metricsReply(text: string): HttpReply {
+  return { status: 200, headers: { 'content-type': METRICS_TYPE }, body: text }
+}
+
+/** The id of a reply names its request as well: `chatcmpl-<request id>`. */
+function withoutReplyPrefix(id: string): string {
+  return id.replace(/^(chatcmpl|cmpl|resp|msg)[-_]/, '')
+}

@@ -1,0 +1,62 @@
+/**
+ * `multipart/form-data` as bytes: which fields there are and where they lie. Files are not looked into.
+ */
+import { asciiOf } from './json-members.ts'
+import type { Span } from './json-members.ts'
+
+export interface FormPart extends Span {
+  readonly name: string
+  readonly valueStart: number
+  readonly valueEnd: number
+}
+
+const HEAD_BYTES_MAX = 8192
+const PARTS_MAX = 1000
+const LF = 10
+
+/** The boundary that a content type names; null: it is no form. */
+export function formBoundary(contentType: string | undefined): string | null {
+  if (contentType === undefined || !/^multipart\/form-data\s*;/i.test(contentType)) return null
+  const [, quoted, plain] =
+    /;\s*boundary=(?:"([^"]{1,200})"|([^\s;"]{1,200}))/i.exec(contentType) ?? []
+  return quoted ?? plain ?? null
+}
+
+/** A part reaches from its boundary to the next one. */
+export function formParts(bytes: Uint8Array, boundary: string): readonly FormPart[] {
+  const parts: FormPart[] = []
+  const line = new TextEncoder().encode(`--${boundary}`)
+  let start = indexOf(bytes, line, 0)
+  while (start >= 0 && parts.length < PARTS_MAX) {
+    const next = indexOf(bytes, line, start + line.length)
+    if (next < 0) break
+    const headStart = start + line.length
+    const headEnd = endOfHead(bytes, headStart, Math.min(next, headStart + HEAD_BYTES_MAX))
+    if (headEnd !== null) {
+      const head = asciiOf(bytes, headStart, headEnd)
+      const [, quoted, plain] = /;\s*name=(?:"([^"]*)"|([^\s;"]+))/i.exec(head) ?? []
+      const valueEnd = bytes[next - 2] === 13 ? next - 2 : next - 1
+      parts.push({ name: quoted ?? plain ?? '', start, end: next, valueStart: headEnd, valueEnd })
+    }
+    start = next
+  }
+  return parts
+}
+
+function endOfHead(bytes: Uint8Array, from: number, to: number): number | null {
+  for (let at = bytes.indexOf(LF, from); at >= 0 && at < to; at = bytes.indexOf(LF, at + 1)) {
+    if (bytes[at + 1] === LF) return at + 2
+    if (bytes[at + 1] === 13 && bytes[at + 2] === LF) return at + 3
+  }
+  return null
+}
+
+/** A boundary begins the body or a line. */
+function indexOf(bytes: Uint8Array, line: Uint8Array, from: number): number {
+  const [first = 0] = line
+  for (let at = bytes.indexOf(first, from); at >= 0; at = bytes.indexOf(first, at + 1)) {
+    if (at > 0 && bytes[at - 1] !== LF) continue
+    if (line.every((byte, index) => bytes[at + index] === byte)) return at
+  }
+  return -1
+}

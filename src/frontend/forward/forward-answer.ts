@@ -1,0 +1,141 @@
+/**
+ * A call that is forwarded: which model it is for, what it is routed by, and the run.
+ */
+import {
+  anthropicErrorEvent,
+  applyRoutingHeaders,
+  DONE_EVENT,
+  errorEvent,
+  routingOf,
+  sessionOf,
+} from '../../api/index.ts'
+import { BatonError } from '../../base/index.ts'
+import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
+import type { Caller } from '../access/caller.ts'
+import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
+import type { CallRecord } from '../generation/call-record.ts'
+import type { GenerationDeps } from '../generation/generation-job.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { withinPreprocess } from '../http/preprocess-deadline.ts'
+import { isPassedThrough, takesForwarded } from '../models/passed-through.ts'
+import type { ServedModel } from '../models/served-model.ts'
+import { readForwardBody } from './forward-body.ts'
+import type { ForwardBody } from './forward-body.ts'
+import { forwardHeaders } from './forward-headers.ts'
+import { ForwardRun } from './forward-run.ts'
+import { tokenizedPrompt } from './tokenized-prompt.ts'
+
+/** Where engines take fields of a hand-over. */
+const DIVISIBLE: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions'])
+
+export async function answerForwarded(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> {
+  const body = readForwardBody(http.body, http.headers['content-type'])
+  const model = deps.registry.ready(body.model)
+  if (!takesForwarded(model)) throw notForwarded(http, model)
+  refuseOtherModels(record.caller, [body.model ?? model.name, model.name])
+  const routing = routingFor(record.caller, body, model, http)
+  record.started(model.name, { stream: body.isStream, nvext: {} }, routing)
+  const prompt = routingTokensFor(deps, model, http, body)
+  const tokenIds =
+    prompt instanceof Promise
+      ? await withinPreprocess(prompt, {
+          clock: deps.clock,
+          limitMs: deps.bounds.preprocessMs,
+          signal: http.signal,
+        })
+      : prompt
+  record.preprocessed(tokenIds.length)
+  const { path, query, method } = http
+  const { prefillBytes } = body
+  return await new ForwardRun({
+    service: model.router.service,
+    clock: deps.clock,
+    record,
+    http,
+    request: requestFor(record, model, { tokenIds, routing }),
+    stalledMs: deps.bounds.silenceMs,
+    forward: {
+      method,
+      path: query === '' ? path : `${path}?${query}`,
+      headers: forwardHeaders(http.headers, record),
+      body: body.bytes(nameAtEngine(model, body.model)),
+      ...(prefillBytes === undefined || !DIVISIBLE.has(path)
+        ? {}
+        : { prefillBody: () => prefillBytes(nameAtEngine(model, body.model)) }),
+      errorEvent: errorEventFor(path),
+    },
+  }).answer()
+}
+
+function notForwarded({ method, path }: HttpRequest, { name }: ServedModel): BatonError {
+  const text = `${method} ${path}: the workers of ${name} take no requests as they came`
+  return new BatonError('request.not_found', text)
+}
+
+function requestFor(
+  { requestId, traceparent }: CallRecord,
+  model: ServedModel,
+  { tokenIds, routing }: { readonly tokenIds: Uint32Array; readonly routing: RoutingHints },
+): GenerateRequest {
+  return {
+    requestId,
+    model: model.name,
+    tokenIds,
+    sampling: {},
+    stop: {},
+    output: {},
+    eosTokenIds: [],
+    routing,
+    ...(traceparent === undefined ? {} : { traceparent }),
+  }
+}
+
+/** Baton's own fields in the body are the engine's here; its headers count as always. */
+function routingFor(
+  caller: Caller,
+  body: ForwardBody,
+  model: ServedModel,
+  http: HttpRequest,
+): RoutingHints {
+  const salt = body.cacheSalt === undefined ? {} : { cache_salt: body.cacheSalt }
+  const nvext = applyRoutingHeaders(salt, http.headers)
+  refuseRouting(caller, nvext)
+  const hints = routingOf(nvext, sessionOf(http.headers), http.headers)
+  const { queryOnly: _, ...routing } = tenantRouting(caller, hints)
+  const loraName = model.adapterNamed(body.model)
+  return loraName === undefined ? routing : { ...routing, loraName }
+}
+
+/** The engines' own name of the model, when it is not the one that clients use; undefined: the body says it already. */
+function nameAtEngine(model: ServedModel, asked: string | undefined): string | undefined {
+  const [card] = model.cards
+  if (card === undefined || asked === undefined) return undefined
+  const { engine } = card
+  const isKnown =
+    engine.model === asked ||
+    engine.modelAliases?.includes(asked) === true ||
+    engine.loraAdapters?.includes(asked) === true
+  return isKnown ? undefined : engine.model
+}
+
+function routingTokensFor(
+  deps: GenerationDeps,
+  model: ServedModel,
+  http: HttpRequest,
+  body: ForwardBody,
+): Uint32Array | Promise<Uint32Array> {
+  if (deps.forwarding?.hasTokenizer !== true || isPassedThrough(model)) return body.routingTokens()
+  return tokenizedPrompt(deps, model, http).then((tokenIds) => tokenIds ?? body.routingTokens())
+}
+
+function errorEventFor(path: string): (error: BatonError) => string {
+  if (path.startsWith('/v1/messages')) return anthropicErrorEvent
+  if (path.startsWith('/v1/responses')) {
+    return (error) => `event: error\n${errorEvent(error)}`
+  }
+  return (error) => errorEvent(error) + DONE_EVENT
+}

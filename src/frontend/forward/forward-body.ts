@@ -1,0 +1,121 @@
+/**
+ * The body of a request that is forwarded: what Baton reads in it, and the bytes that go on.
+ *
+ * They are the client's, but for two cuts: fields of KV transfer are taken out, and the model's name is replaced where the
+ * engine knows the model by another one. Numbers, key order and white space stay as they came.
+ */
+import { BatonError } from '../../base/index.ts'
+import { withFields } from '../../request/index.ts'
+import { formBoundary, formParts } from './form-parts.ts'
+import { asciiOf, JsonMembers } from './json-members.ts'
+import type { Member, Span } from './json-members.ts'
+import { routingTokens, tokensOfBytes } from './routing-tokens.ts'
+import { isTransferField, transferFields, withoutSpans } from './transfer-fields.ts'
+import { isDivisible, isOfDecode, PREFILL_FIELDS } from './prefill-body.ts'
+
+export interface ForwardBody {
+  readonly model: string | undefined
+  readonly isStream: boolean
+  readonly cacheSalt: string | undefined
+  /** Computed when asked for. */
+  routingTokens(): Uint32Array
+  /** What goes on; `model` replaces the name that the client has given. */
+  bytes(model?: string): Uint8Array
+  /** The same for a prefill leg: one token, no stream. Absent: it cannot be divided into legs. */
+  readonly prefillBytes?: (model?: string) => Uint8Array
+}
+
+const utf8 = new TextDecoder()
+
+/** Throws `request.invalid_argument` for what is neither JSON nor a form. */
+export function readForwardBody(body: Uint8Array, contentType: string | undefined): ForwardBody {
+  const boundary = formBoundary(contentType)
+  return boundary === null ? jsonBody(body) : formBody(body, boundary)
+}
+
+function jsonBody(body: Uint8Array): ForwardBody {
+  const json = new JsonMembers(body)
+  const top = json.top()
+  const longStrings = [...json.longStrings]
+  const model = top.findLast(({ key }) => key === 'model')
+  const textOf = (name: string): string | undefined =>
+    stringAt(
+      body,
+      top.findLast(({ key }) => key === name),
+    )
+  const stream = top.findLast(({ key }) => key === 'stream')
+  const written = (cuts: readonly Span[], name: string | undefined): Uint8Array => {
+    if (name === undefined || model === undefined) return withoutSpans(body, cuts)
+    const span = { start: model.valueStart, end: model.end }
+    return replaced(body, cuts, span, JSON.stringify(name))
+  }
+  return {
+    model: stringAt(body, model),
+    isStream: stream !== undefined && asciiOf(body, stream.valueStart, stream.end) === 'true',
+    cacheSalt: textOf('cache_salt'),
+    routingTokens: () => routingTokens(body, top, longStrings),
+    bytes: (name) => written(transferFields(json, top), name),
+    ...(isDivisible(body, top)
+      ? {
+          prefillBytes: (name) =>
+            withFields(written(transferFields(json, top, isOfDecode), name), PREFILL_FIELDS),
+        }
+      : {}),
+  }
+}
+
+function formBody(body: Uint8Array, boundary: string): ForwardBody {
+  const parts = formParts(body, boundary)
+  const part = (name: string) => parts.find((each) => each.name === name)
+  const text = (name: string): string | undefined => {
+    const found = part(name)
+    return found === undefined
+      ? undefined
+      : utf8.decode(body.subarray(found.valueStart, found.valueEnd)).trim()
+  }
+  const cuts = parts.filter(({ name }) => isTransferPart(name))
+  return {
+    model: text('model'),
+    isStream: text('stream')?.toLowerCase() === 'true',
+    cacheSalt: undefined,
+    routingTokens: () => {
+      const file = part('file') ?? { valueStart: 0, valueEnd: body.length }
+      return tokensOfBytes(body.subarray(file.valueStart, file.valueEnd))
+    },
+    bytes: (name) => {
+      const model = part('model')
+      if (name === undefined || model === undefined) return withoutSpans(body, cuts)
+      return replaced(body, cuts, { start: model.valueStart, end: model.valueEnd }, name)
+    },
+  }
+}
+
+/** A carrier in a form is JSON within a field; it is left out whole, as nothing in it can be cut. */
+function isTransferPart(name: string): boolean {
+  return isTransferField(name) || /^(?:vllm_xargs|extra_args|extra_body)\b/.test(name)
+}
+
+function replaced(bytes: Uint8Array, cuts: readonly Span[], span: Span, text: string): Uint8Array {
+  const before = cuts.filter(({ end }) => end <= span.start)
+  const after = cuts.filter(({ start }) => start >= span.end)
+  const head = withoutSpans(bytes.subarray(0, span.start), before)
+  const shifted = after.map(({ start, end }) => ({ start: start - span.end, end: end - span.end }))
+  const tail = withoutSpans(bytes.subarray(span.end), shifted)
+  const written = new TextEncoder().encode(text)
+  const whole = new Uint8Array(head.length + written.length + tail.length)
+  whole.set(head)
+  whole.set(written, head.length)
+  whole.set(tail, head.length + written.length)
+  return whole
+}
+
+function stringAt(bytes: Uint8Array, member: Member | undefined): string | undefined {
+  if (member === undefined || bytes[member.valueStart] !== 0x22) return undefined
+  const written = utf8.decode(bytes.subarray(member.valueStart, member.end))
+  if (!written.includes('\\')) return written.slice(1, -1)
+  try {
+    return String(JSON.parse(written))
+  } catch (cause) {
+    throw new BatonError('request.invalid_argument', `\`${member.key}\` is invalid`, { cause })
+  }
+}

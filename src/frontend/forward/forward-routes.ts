@@ -1,0 +1,87 @@
+/**
+ * Routes whose requests go to an engine as they came: all that generate, where everything is forwarded, those that
+ * Baton itself has not, and every request of a model of which nothing here makes tokens.
+ */
+import type { Endpoint } from '../generation/frontend-event.ts'
+import type { Generator } from '../generation/generation-job.ts'
+import type { Handler, Route } from '../http/route.ts'
+import type { ModelRegistry } from '../models/model-registry.ts'
+import { isPassedThrough } from '../models/passed-through.ts'
+import { answerForwarded } from './forward-answer.ts'
+import { readForwardBody } from './forward-body.ts'
+
+/** What Baton answers from tokens when it can. */
+const GENERATING: readonly (readonly [path: string, endpoint: Endpoint])[] = [
+  ['/v1/chat/completions', 'chat_completions'],
+  ['/v1/completions', 'completions'],
+  ['/v1/responses', 'responses'],
+  ['/v1/responses/input_tokens', 'tokens'],
+  ['/v1/messages', 'anthropic_messages'],
+  ['/v1/messages/count_tokens', 'tokens'],
+  ['/v1/embeddings', 'embeddings'],
+  ['/tokenize', 'tokens'],
+  ['/detokenize', 'tokens'],
+  ['/v1/tokenize', 'tokens'],
+  ['/v1/detokenize', 'tokens'],
+]
+
+/** What only engines have. */
+const FOREIGN: readonly (readonly [path: string, endpoint: Endpoint])[] = [
+  ['/v1/audio/{name}', 'audio'],
+  ['/v1/images/{name}', 'images'],
+  ['/v1/moderations', 'moderations'],
+  ['/rerank', 'rerank'],
+  ['/v1/rerank', 'rerank'],
+  ['/v2/rerank', 'rerank'],
+  ['/v1/reranking', 'rerank'],
+  ['/score', 'score'],
+  ['/v1/score', 'score'],
+  ['/classify', 'classify'],
+  ['/v1/classify', 'classify'],
+  ['/pooling', 'pooling'],
+]
+
+export function forwardRoutes(
+  always: boolean,
+  generating: (endpoint: Endpoint, answer: Generator) => Handler,
+): readonly Route[] {
+  return [...(always ? GENERATING : []), ...FOREIGN].map(([path, endpoint]) => ({
+    method: 'POST',
+    path,
+    access: 'client',
+    body: 'large',
+    form: path.startsWith('/v1/messages') ? 'anthropic' : 'openai',
+    handle: generating(endpoint, answerForwarded),
+  }))
+}
+
+/** Baton's own route, but for models whose engines have to be sent the request as it came. */
+export function orPassedThrough(
+  route: Route,
+  registry: ModelRegistry,
+  generating: (endpoint: Endpoint, answer: Generator) => Handler,
+): Route {
+  const [, endpoint] = GENERATING.find(([path]) => path === route.path) ?? []
+  if (endpoint === undefined || route.method !== 'POST') return route
+  const forwarded = generating(endpoint, answerForwarded)
+  return {
+    ...route,
+    handle: (http, call) => {
+      const handle = isForPassedThrough(http, registry) ? forwarded : route.handle
+      return handle(http, call)
+    },
+  }
+}
+
+/** A body that cannot be read is refused by Baton's own route. */
+function isForPassedThrough(
+  { body, headers }: Parameters<Handler>[0],
+  registry: ModelRegistry,
+): boolean {
+  if (!registry.models.some(isPassedThrough)) return false
+  try {
+    return isPassedThrough(registry.known(readForwardBody(body, headers['content-type']).model))
+  } catch {
+    return false
+  }
+}

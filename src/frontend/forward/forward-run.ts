@@ -1,0 +1,231 @@
+/**
+ * The life of a forwarded call: from the router to the client's socket, with one end.
+ *
+ *   waiting ── head of the answer ──▶ running ── end ──▶ done
+ *      ├── a fault before the first byte: once more, elsewhere if there is another engine
+ *      └── error, client gone, deadline ─────────────────▶ done
+ *
+ * Nothing is resumed after the first byte: the tokens are not known here. The client gets an error event.
+ */
+import { parseWorkerId } from '../../base/index.ts'
+import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
+import { usageOf } from '../../request/index.ts'
+import type {
+  Chunk,
+  ForwardedRequest,
+  ForwardFlow,
+  ForwardHead,
+  ForwardSink,
+  GenerateRequest,
+  PhaseEvent,
+  ReplySink,
+  RequestHandle,
+  RequestService,
+  Usage,
+} from '../../request/index.ts'
+import type { CallRecord } from '../generation/call-record.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { clientGone, deadlineError, inStage } from '../http/stage-error.ts'
+import { ForwardStream } from './forward-stream.ts'
+
+interface ForwardRunOptions {
+  readonly service: RequestService
+  readonly clock: Clock
+  readonly record: CallRecord
+  readonly http: HttpRequest
+  readonly request: GenerateRequest
+  readonly forward: Omit<ForwardedRequest, 'sink'>
+  /** How long a client may read nothing. */
+  readonly stalledMs: number
+}
+
+export class ForwardRun implements ReplySink, ForwardSink {
+  readonly #options: ForwardRunOptions
+  #resolve: (reply: HttpReply) => void = () => {}
+  #reject: (error: BatonError) => void = () => {}
+  #handle: RequestHandle | null = null
+  #attempt = 0
+  #workerId: WorkerId | undefined
+  #excluded: readonly WorkerId[] = []
+  #firstError: BatonError | null = null
+  #status = 0
+  #isEvents = false
+  #pieces = 0
+  #stream: ForwardStream | null = null
+  #isDecided = false
+  #isDone = false
+  readonly #onAbort = (): void => this.#giveUp(clientGone(this.#isDecided ? 'decode' : 'route'))
+
+  constructor(options: ForwardRunOptions) {
+    this.#options = options
+  }
+
+  /** Rejects with what is to be the status instead. Called once. */
+  answer(): Promise<HttpReply> {
+    const { http, record, request } = this.#options
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+      if (http.signal.aborted) {
+        this.#onAbort()
+        return
+      }
+      http.signal.addEventListener('abort', this.#onAbort)
+      record.onCutOff = (error) => this.#giveUp(error)
+      this.#excluded = request.routing.excludedWorkerIds ?? []
+      this.#send()
+    })
+  }
+
+  onWhole(head: ForwardHead, body: string | Uint8Array): void {
+    if (this.#isDone) return
+    this.#status = head.status
+    this.#options.record.firstToken()
+    this.#decide({ ...head, body })
+  }
+
+  onHead(head: ForwardHead, isEvents: boolean, flow: ForwardFlow): void {
+    if (this.#isDone) return
+    const { clock, stalledMs } = this.#options
+    this.#status = head.status
+    this.#isEvents = isEvents
+    this.#stream = new ForwardStream({
+      flow,
+      clock,
+      stalledMs,
+      onStalled: () => this.#giveUp(deadlineError('decode', stalledMs)),
+    })
+    this.#decide({ ...head, body: this.#stream })
+  }
+
+  onBytes(text: string): void {
+    if (!this.#isDone) this.#stream?.write(text)
+  }
+
+  /** Once for every piece of the answer that says something. */
+  onToken(): void {
+    this.#pieces += 1
+    this.#options.record.firstToken()
+  }
+
+  onChunk({ finish, usage }: Chunk): void {
+    if (finish === undefined || this.#isDone) return
+    if (finish === 'cancelled') this.#end(clientGone('decode'), null)
+    else this.#end(null, usage ?? this.#estimate)
+  }
+
+  onPhase(event: PhaseEvent): void {
+    // A prefill that fails is the router's own business.
+    if (event.kind === 'routed' && event.phase !== 'prefill') this.#workerId = event.workerId
+    this.#options.record.tell(event)
+  }
+
+  onError(error: BatonError): void {
+    if (this.#isDone) return
+    if (!this.#isDecided && this.#mayTryAgain(error)) {
+      this.#tryElsewhere(error)
+      return
+    }
+    if (this.#isNobodyElse) {
+      // The only engine there is: it may have met nothing but the end of a connection.
+      this.#excluded = this.#options.request.routing.excludedWorkerIds ?? []
+      this.#send()
+      return
+    }
+    // No other engine is there: what the first engine met says more than that.
+    this.#fail(this.#firstError ?? error)
+  }
+
+  /** The second try was not placed. */
+  get #isNobodyElse(): boolean {
+    const { code } = this.#firstError ?? {}
+    return code === 'transport.disconnected' && this.#attempt === 2 && this.#workerId === undefined
+  }
+
+  /** Of a stream whose engine does not say: what was routed, and the pieces that came. Limits of keys count it. */
+  get #estimate(): Usage | null {
+    return this.#isEvents ? usageOf(this.#options.request.tokenIds.length, this.#pieces) : null
+  }
+
+  #mayTryAgain(error: BatonError): boolean {
+    if (this.#firstError !== null) return false
+    const { row, code } = error
+    const mayFitElsewhere = code === 'capacity.worker_overloaded'
+    return (row.migratable || mayFitElsewhere) && this.#workerId !== undefined
+  }
+
+  #tryElsewhere(error: BatonError): void {
+    const { clock, record } = this.#options
+    const lost = lostWorker(error) ?? this.#workerId
+    this.#firstError = error
+    record.tell({
+      kind: 'migrated',
+      request: 'new_request',
+      attempt: this.#attempt,
+      errorCode: error.code,
+      resumedTokens: 0,
+      ...(lost === undefined ? {} : { failedWorkerId: lost }),
+      atMs: clock.nowMs(),
+    })
+    if (lost !== undefined) this.#excluded = [...this.#excluded, lost]
+    this.#send()
+  }
+
+  #send(): void {
+    const { forward, request, service } = this.#options
+    this.#workerId = undefined
+    this.#attempt += 1
+    const attempt = this.#attempt
+    const routing =
+      this.#excluded.length === 0
+        ? request.routing
+        : { ...request.routing, excludedWorkerIds: this.#excluded }
+    const handle = service.send({ ...request, routing, forward: { ...forward, sink: this } }, this)
+    // The attempt may have failed inside `send`; then a later one has set the handle already.
+    if (this.#attempt !== attempt) return
+    this.#handle = handle
+    if (this.#isDone) handle.cancel('kill')
+  }
+
+  #decide(reply: HttpReply): void {
+    this.#isDecided = true
+    this.#resolve(reply)
+  }
+
+  /** Ends it from our side. */
+  #giveUp(error: BatonError): void {
+    if (this.#isDone) return
+    this.#fail(error)
+    this.#handle?.cancel('kill')
+  }
+
+  #fail(error: BatonError): void {
+    const staged = inStage(error, this.#isDecided ? 'decode' : 'route')
+    if (this.#isDecided) this.#breakOff(staged)
+    this.#end(staged, null)
+  }
+
+  #breakOff(error: BatonError): void {
+    if (this.#isEvents && error.code !== 'request.cancelled') {
+      this.#stream?.write(this.#options.forward.errorEvent(error))
+      this.#stream?.end()
+    } else this.#stream?.breakOff()
+  }
+
+  /** The only way to the end. */
+  #end(error: BatonError | null, usage: Usage | null): void {
+    const { http, record } = this.#options
+    this.#isDone = true
+    http.signal.removeEventListener('abort', this.#onAbort)
+    record.onCutOff = null
+    const status = this.#isDecided ? this.#status : (error?.row.httpStatus ?? this.#status)
+    record.ended({ status, error, usage, choices: 1 })
+    if (!this.#isDecided && error !== null) this.#reject(error)
+    this.#stream?.end()
+  }
+}
+
+function lostWorker(error: BatonError): WorkerId | undefined {
+  const { workerId } = error.data
+  return typeof workerId === 'string' ? (parseWorkerId(workerId) ?? undefined) : undefined
+}

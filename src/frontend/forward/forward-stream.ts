@@ -1,0 +1,77 @@
+/**
+ * The bytes of a forwarded stream on their way to the client's socket. A client that reads slowly holds the engine back;
+ * one that does not read at all is let go after a time.
+ */
+import type { Clock, Timer } from '../../base/index.ts'
+import type { ForwardFlow } from '../../request/index.ts'
+import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
+
+interface ForwardStreamOptions {
+  readonly flow: ForwardFlow
+  readonly clock: Clock
+  /** How long a client may read nothing while there is something to read. */
+  readonly stalledMs: number
+  readonly onStalled: () => void
+}
+
+export class ForwardStream implements HttpStream {
+  readonly #options: ForwardStreamOptions
+  #writer: StreamWriter | null = null
+  #waiting = ''
+  #isHeld = false
+  #stall: Timer | null = null
+  #state: 'open' | 'ended' | 'broken' = 'open'
+
+  constructor(options: ForwardStreamOptions) {
+    this.#options = options
+  }
+
+  open(writer: StreamWriter): void {
+    this.#writer = writer
+    if (this.#waiting !== '') writer.write(this.#waiting, true)
+    this.#waiting = ''
+    if (this.#state === 'ended') writer.end()
+    if (this.#state === 'broken') writer.flow?.abort()
+  }
+
+  /** One character per byte. */
+  write(bytes: string): void {
+    const writer = this.#writer
+    if (this.#state !== 'open') return
+    if (writer === null) {
+      this.#waiting += bytes
+      return
+    }
+    writer.write(bytes, true)
+    if (!this.#isHeld && writer.flow?.isFull === true) this.#hold(writer)
+  }
+
+  end(): void {
+    if (this.#state !== 'open') return
+    this.#state = 'ended'
+    this.#stall?.cancel()
+    this.#writer?.end()
+  }
+
+  /** What has been written is not all, and nothing can say so within it. */
+  breakOff(): void {
+    if (this.#state !== 'open') return
+    this.#state = 'broken'
+    this.#stall?.cancel()
+    this.#writer?.flow?.abort()
+  }
+
+  #hold(writer: StreamWriter): void {
+    const { clock, flow, onStalled, stalledMs } = this.#options
+    this.#isHeld = true
+    flow.pause()
+    this.#stall = clock.after(stalledMs, () => {
+      if (this.#isHeld && this.#state === 'open') onStalled()
+    })
+    writer.flow?.whenRead(() => {
+      this.#isHeld = false
+      this.#stall?.cancel()
+      flow.resume()
+    })
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * Where the members of a JSON text lie, without reading their values: a body is looked at as bytes and never written again.
+ *
+ * Owns: the structure (a text whose structure is broken is refused), its bound of depth. What stands inside strings is the
+ * engine's business.
+ */
+import { BatonError } from '../../base/index.ts'
+
+export interface Member {
+  /** Decoded, for keys that have an escape as well. */
+  readonly key: string
+  /** The key's opening quote. */
+  readonly start: number
+  readonly valueStart: number
+  /** Behind the value. */
+  readonly end: number
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const COLON = 0x3a
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const DEPTH_MAX = 1000
+/** A string beyond this is looked at whether it is data instead of text. */
+const LONG_STRING_BYTES = 2048
+
+export interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+export class JsonMembers {
+  readonly #bytes: Uint8Array
+  #at = 0
+  /** Contents of very long strings, in the order of the text. */
+  readonly longStrings: Span[] = []
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+  }
+
+  /** The members of the object that is the whole text. Throws `request.invalid_argument`. */
+  top(): readonly Member[] {
+    // A byte order mark is none of the text.
+    const [first, second, third] = this.#bytes
+    this.#at = first === 0xef && second === 0xbb && third === 0xbf ? 3 : 0
+    if (this.#space() !== OPEN_OBJECT) {
+      throw new BatonError('request.invalid_argument', 'the JSON body must be an object')
+    }
+    const members: Member[] = []
+    this.#object(0, members)
+    if (this.#at < this.#bytes.length && this.#space() !== undefined) throw this.#broken()
+    return members
+  }
+
+  /** The members of an object within; none of anything else. */
+  membersAt(start: number): readonly Member[] {
+    this.#at = start
+    const members: Member[] = []
+    if (this.#space() === OPEN_OBJECT) this.#object(0, members)
+    return members
+  }
+
+  /** Where the elements of a list begin; none of anything else. */
+  elementsAt(start: number): readonly number[] {
+    this.#at = start
+    const elements: number[] = []
+    if (this.#space() === OPEN_ARRAY) this.#array(0, elements)
+    return elements
+  }
+
+  #object(depth: number, members: Member[] | null): void {
+    this.#at++
+    if (this.#space() === CLOSE_OBJECT) {
+      this.#at++
+      return
+    }
+    for (;;) {
+      if (this.#space() !== QUOTE) throw this.#broken()
+      const start = this.#at
+      this.#string()
+      const keyEnd = this.#at
+      if (this.#space() !== COLON) throw this.#broken()
+      this.#at++
+      this.#space()
+      const valueStart = this.#at
+      this.#value(depth + 1)
+      if (members !== null) {
+        members.push({ key: this.#key(start, keyEnd), start, valueStart, end: this.#at })
+      }
+      const next = this.#space()
+      this.#at++
+      if (next === CLOSE_OBJECT) return
+      if (next !== COMMA) throw this.#broken()
+    }
+  }
+
+  #array(depth: number, elements: number[] | null): void {
+    this.#at++
+    if (this.#space() === CLOSE_ARRAY) {
+      this.#at++
+      return
+    }
+    for (;;) {
+      this.#space()
+      elements?.push(this.#at)
+      this.#value(depth + 1)
+      const next = this.#space()
+      this.#at++
+      if (next === CLOSE_ARRAY) return
+      if (next !== COMMA) throw this.#broken()
+    }
+  }
+
+  #value(depth: number): void {
+    if (depth > DEPTH_MAX) {
+      const text = `the JSON body is nested more than ${DEPTH_MAX} deep`
+      throw new BatonError('request.invalid_argument', text)
+    }
+    const byte = this.#bytes[this.#at]
+    if (byte === QUOTE) this.#string()
+    else if (byte === OPEN_OBJECT) this.#object(depth, null)
+    else if (byte === OPEN_ARRAY) this.#array(depth, null)
+    else this.#literal()
+  }
+
+  /** Behind the closing quote. */
+  #string(): void {
+    const bytes = this.#bytes
+    const start = this.#at + 1
+    let end = bytes.indexOf(QUOTE, start)
+    while (end >= 0 && isEscaped(bytes, end, start)) end = bytes.indexOf(QUOTE, end + 1)
+    if (end < 0) throw this.#broken()
+    if (end - start > LONG_STRING_BYTES) this.longStrings.push({ start, end })
+    this.#at = end + 1
+  }
+
+  #literal(): void {
+    const bytes = this.#bytes
+    const start = this.#at
+    while (this.#at < bytes.length && isOfLiteral(bytes[this.#at] as number)) this.#at++
+    if (!LITERAL.test(asciiOf(bytes, start, Math.min(this.#at, start + LITERAL_BYTES_MAX)))) {
+      throw this.#broken()
+    }
+  }
+
+  /** The byte behind white space; undefined at the end. */
+  #space(): number | undefined {
+    const bytes = this.#bytes
+    for (;;) {
+      const byte = bytes[this.#at]
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return byte
+      this.#at++
+    }
+  }
+
+  #key(start: number, end: number): string {
+    const written = asciiOf(this.#bytes, start, Math.min(end, start + KEY_BYTES_MAX))
+    if (!written.includes('\\')) return written.slice(1, -1)
+    try {
+      return String(JSON.parse(written))
+    } catch {
+      return written
+    }
+  }
+
+  #broken(): BatonError {
+    const text = `the body is not valid JSON at byte ${Math.min(this.#at, this.#bytes.length)}`
+    return new BatonError('request.invalid_argument', text)
+  }
+}
+
+/** A key that is longer is none that anybody looks for. */
+const KEY_BYTES_MAX = 1024
+const LITERAL_BYTES_MAX = 4096
+const LITERAL = /^(?:true|false|null|NaN|-?Infinity|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
+
+function isOfLiteral(byte: number): boolean {
+  const isDigit = byte >= 0x30 && byte <= 0x39
+  const isLetter = (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a)
+  return isDigit || isLetter || byte === 0x2b || byte === 0x2d || byte === 0x2e
+}
+
+/** An odd number of backslashes stands before it. */
+function isEscaped(bytes: Uint8Array, at: number, start: number): boolean {
+  let before = at
+  while (before > start && bytes[before - 1] === BACKSLASH) before--
+  return (at - before) % 2 === 1
+}
+
+/** Bytes as characters, one each. */
+export function asciiOf(bytes: Uint8Array, start: number, end: number): string {
+  let text = ''
+  for (let at = start; at < end; at++) text += String.fromCharCode(bytes[at] as number)
+  return text
+}

@@ -1,0 +1,122 @@
+/**
+ * What a forwarded request is routed by when it cannot be tokenised here: the bytes of its conversation, four to a token.
+ *
+ * Text has about four bytes to a token, so lengths and loads come out as usual; two conversations that begin alike have
+ * the same first tokens, and with them the same first block hashes. Data inside (an image as base64) counts as a sample of
+ * itself: another image gives other tokens, and its length does not drown the text.
+ */
+import type { Member, Span } from './json-members.ts'
+
+/** In the order in which templates render them, so that what follows does not move what comes first. */
+const CONVERSATION = [
+  'tools',
+  'system',
+  'instructions',
+  'messages',
+  'prompt',
+  'input',
+  'query',
+  'queries',
+  'text_1',
+  'data_1',
+  'documents',
+  'text_2',
+  'data_2',
+  'suffix',
+] as const
+const BYTES_PER_TOKEN = 4
+const SAMPLES = 32
+const SAMPLE_BYTES = 32
+
+export function routingTokens(
+  bytes: Uint8Array,
+  members: readonly Member[],
+  longStrings: readonly Span[],
+): Uint32Array {
+  const ids = promptIds(bytes, members)
+  if (ids !== null) return ids
+  const spans = CONVERSATION.flatMap((name) => {
+    const member = members.findLast(({ key }) => key === name)
+    return member === undefined ? [] : [{ start: member.valueStart, end: member.end }]
+  })
+  const data = longStrings.filter((span) => isData(bytes, span))
+  return tokensOf(spans.flatMap((span) => piecesOf(bytes, span, data)))
+}
+
+/** Tokens of bytes that are no JSON. */
+export function tokensOfBytes(bytes: Uint8Array): Uint32Array {
+  const all = { start: 0, end: bytes.length }
+  return tokensOf(bytes.length > SAMPLES * SAMPLE_BYTES ? sampled(bytes, all) : [bytes])
+}
+
+function tokensOf(pieces: readonly Uint8Array[]): Uint32Array {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+  // A request has at least one token.
+  const tokens = new Uint32Array(Math.max(1, Math.ceil(length / BYTES_PER_TOKEN)))
+  const target = new Uint8Array(tokens.buffer)
+  let at = 0
+  for (const piece of pieces) {
+    target.set(piece, at)
+    at += piece.length
+  }
+  return tokens
+}
+
+function piecesOf(
+  bytes: Uint8Array,
+  { start, end }: Span,
+  data: readonly Span[],
+): readonly Uint8Array[] {
+  const pieces: Uint8Array[] = []
+  let from = start
+  for (const span of data) {
+    if (span.start < start || span.end > end) continue
+    pieces.push(bytes.subarray(from, span.start), ...sampled(bytes, span))
+    from = span.end
+  }
+  pieces.push(bytes.subarray(from, end))
+  return pieces
+}
+
+/** Base64 and the like: nothing in it divides words. */
+function isData(bytes: Uint8Array, { start }: Span): boolean {
+  for (let at = start; at < start + 1024; at++) {
+    const byte = bytes[at] as number
+    if (byte === 0x20 || byte === 0x5c || byte >= 0x80) return false
+  }
+  return true
+}
+
+/** Its length and parts from all over it. */
+function sampled(bytes: Uint8Array, { start, end }: Span): readonly Uint8Array[] {
+  const step = (end - start - SAMPLE_BYTES) / (SAMPLES - 1)
+  const length = new Uint8Array(Uint32Array.of(end - start).buffer)
+  const samples = Array.from({ length: SAMPLES }, (_, index) => {
+    const at = start + Math.floor(index * step)
+    return bytes.subarray(at, at + SAMPLE_BYTES)
+  })
+  return [length, ...samples]
+}
+
+/** A prompt of token ids is what it is; null: it is none. */
+function promptIds(bytes: Uint8Array, members: readonly Member[]): Uint32Array | null {
+  const prompt = members.findLast(({ key }) => key === 'prompt')
+  if (prompt === undefined || bytes[prompt.valueStart] !== OPEN_ARRAY) return null
+  const ids: number[] = []
+  let id = -1
+  for (let at = prompt.valueStart + 1; at < prompt.end; at++) {
+    const byte = bytes[at] as number
+    if (byte >= ZERO && byte <= ZERO + 9) id = Math.max(id, 0) * 10 + byte - ZERO
+    else if (byte === COMMA || byte === CLOSE_ARRAY) {
+      if (id < 0 || id > 0xffffffff) return null
+      ids.push(id)
+      id = -1
+    } else if (byte > 0x20) return null
+  }
+  return Uint32Array.from(ids)
+}
+
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const COMMA = 0x2c
+const ZERO = 0x30

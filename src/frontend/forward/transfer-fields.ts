@@ -1,0 +1,86 @@
+/**
+ * Fields by which engines hand KV to each other, and `rid`, by which SGLang ends every request whose id begins alike. A
+ * client that could set them would read other clients' KV, corrupt an engine's prefix cache, or end the engine or the
+ * requests of others, so they are cut out of every body that is forwarded.
+ *
+ * Owns: which fields these are, where engines look for them, and the cut: the bytes around them stay as they came.
+ */
+import type { JsonMembers, Member, Span } from './json-members.ts'
+
+const TRANSFER_FIELD =
+  /^(?:kv_transfer_params|ec_transfer_params|disaggregated_params|bootstrap_\w*|disagg_\w*|rid)$/
+
+/** Objects that engines take such fields out of; below them every level counts. */
+const CARRIERS: ReadonlySet<string> = new Set([
+  'vllm_xargs',
+  'extra_args',
+  'extra_body',
+  'sampling_params',
+  'custom_params',
+  'nvext',
+])
+
+export function isTransferField(key: string): boolean {
+  return TRANSFER_FIELD.test(key)
+}
+
+/** What is to be cut out, in the order of the text, without overlaps. */
+export function transferFields(
+  json: JsonMembers,
+  top: readonly Member[],
+  alsoCut: (key: string) => boolean = () => false,
+): readonly Span[] {
+  const cuts: Span[] = []
+  cutMembers(json, top, { isCarried: false, isCut: alsoCut }, cuts)
+  if (cuts.length < 2) return cuts
+  const inOrder = cuts.toSorted((left, right) => left.start - right.start)
+  const merged: { start: number; end: number }[] = []
+  for (const { start, end } of inOrder) {
+    const last = merged.at(-1)
+    if (last !== undefined && start <= last.end) last.end = Math.max(last.end, end)
+    else merged.push({ start, end })
+  }
+  return merged
+}
+
+/** The same bytes when there is nothing to cut. */
+export function withoutSpans(bytes: Uint8Array, cuts: readonly Span[]): Uint8Array {
+  if (cuts.length === 0) return bytes
+  const cut = cuts.reduce((sum, { start, end }) => sum + end - start, 0)
+  const kept = new Uint8Array(bytes.length - cut)
+  let from = 0
+  let at = 0
+  for (const { start, end } of [...cuts, { start: bytes.length, end: bytes.length }]) {
+    kept.set(bytes.subarray(from, start), at)
+    at += start - from
+    from = end
+  }
+  return kept
+}
+
+const CARRIED = { isCarried: true, isCut: () => false }
+
+function cutMembers(
+  json: JsonMembers,
+  members: readonly Member[],
+  { isCarried, isCut }: { readonly isCarried: boolean; readonly isCut: (key: string) => boolean },
+  cuts: Span[],
+): void {
+  let keptEnd: number | null = null
+  for (const [index, member] of members.entries()) {
+    if (isTransferField(member.key) || isCut(member.key)) {
+      // With the comma: the one behind it, or at the end of the object the one before it.
+      const next = members[index + 1]
+      if (next !== undefined) cuts.push({ start: member.start, end: next.start })
+      else cuts.push({ start: keptEnd ?? member.start, end: member.end })
+      continue
+    }
+    keptEnd = member.end
+    if (isCarried || CARRIERS.has(member.key)) cutValue(json, member.valueStart, cuts)
+  }
+}
+
+function cutValue(json: JsonMembers, start: number, cuts: Span[]): void {
+  cutMembers(json, json.membersAt(start), CARRIED, cuts)
+  for (const element of json.elementsAt(start)) cutValue(json, element, cuts)
+}

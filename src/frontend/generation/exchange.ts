@@ -1,0 +1,198 @@
+/**
+ * The life of one call: all its choices, from the first send to the last end.
+ *
+ * A stream is decided after its first item: until then an error is the reply's status, later it is an event. The call
+ * ends exactly once: all choices done, one of them failed (which cancels the others), the client gone, or a deadline.
+ *
+ *   waiting ── first item ──▶ running ── last choice ends ──▶ done
+ *      └────────── error, client gone, deadline ─────────────▶ done
+ */
+import { BatonError } from '../../base/index.ts'
+import type { CancelSignal, Clock, Timer } from '../../base/index.ts'
+import type { GenerateRequest, PhaseEvent, RequestService } from '../../request/index.ts'
+import type { ChoiceOwner, ChoiceSink } from '../reply/choice-sink.ts'
+import type { FrontendLimits } from './frontend-options.ts'
+import { clientGone, deadlineError, inStage } from '../http/stage-error.ts'
+import type { Stage } from '../http/stage-error.ts'
+
+/** Who writes the reply. */
+export interface ExchangeListener {
+  /** First item of the first choice. */
+  began(): void
+  phase(event: PhaseEvent): void
+  /** All choices have ended. */
+  completed(): void
+  /** After the reply was decided: the error becomes an event. */
+  brokeOff(error: BatonError): void
+  keepAlive(): void
+  /** Called once, at the very end of everything; `error` is null when all went well. */
+  ended(error: BatonError | null): void
+}
+
+interface ExchangeOptions {
+  readonly clock: Clock
+  readonly limits: FrontendLimits
+  readonly signal: CancelSignal
+  /** A stream is decided by its first item, a whole reply by its end. */
+  readonly streamed: boolean
+  readonly listener: ExchangeListener
+}
+
+export class Exchange implements ChoiceOwner {
+  readonly #options: ExchangeOptions
+  readonly #choices: ChoiceSink[] = []
+  #state: 'waiting' | 'running' | 'done' = 'waiting'
+  #decided = false
+  #resolve: () => void = () => {}
+  #reject: (error: BatonError) => void = () => {}
+  #open = 0
+  #stage: Stage = 'route'
+  #watch: Timer | null = null
+  readonly #onAbort = (): void => this.#fail(clientGone(this.#stage), 'kill')
+
+  constructor(options: ExchangeOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when the reply's status is decided; rejects with what is to be the status instead. */
+  run(
+    serviceOf: (choiceIndex: number) => RequestService,
+    requests: readonly GenerateRequest[],
+    choices: readonly ChoiceSink[],
+  ): Promise<void> {
+    const decided = new Promise<void>((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+    })
+    const { signal } = this.#options
+    this.#choices.push(...choices)
+    this.#open = choices.length
+    if (signal.aborted) {
+      this.#onAbort()
+      return decided
+    }
+    signal.addEventListener('abort', this.#onAbort)
+    this.#watchFirstItem()
+    requests.forEach((request, i) => {
+      const choice = choices[i]
+      if (this.#state === 'done' || choice === undefined) return
+      try {
+        choice.attach(serviceOf(i).send(request, choice))
+      } catch (thrown) {
+        // Services never throw; an internal error in one of them must not leave the exchange open.
+        this.#fail(BatonError.from(thrown), 'kill')
+      }
+    })
+    return decided
+  }
+
+  /** The reply's status has been settled. */
+  get isDecided(): boolean {
+    return this.#decided
+  }
+
+  nowMs(): number {
+    return this.#options.clock.nowMs()
+  }
+
+  choiceBegan(): void {
+    if (this.#state === 'waiting') this.#begin()
+  }
+
+  /** Ends the reply for a reason of ours. */
+  cutOff(error: BatonError): void {
+    this.#fail(inStage(error, this.#stage), 'kill')
+  }
+
+  choicePhase(event: PhaseEvent): void {
+    if (event.kind === 'routed' && this.#stage === 'route') this.#stage = 'prefill'
+    this.#options.listener.phase(event)
+  }
+
+  choiceEnded(_choice: ChoiceSink): void {
+    this.#open -= 1
+    if (this.#open > 0 || this.#state === 'done') return
+    this.#finish(null, () => this.#options.listener.completed())
+  }
+
+  choiceFailed(_choice: ChoiceSink, error: BatonError): void {
+    this.#fail(inStage(error, this.#stage), 'stop')
+  }
+
+  #begin(): void {
+    this.#state = 'running'
+    this.#stage = 'decode'
+    this.#watch?.cancel()
+    this.#options.listener.began()
+    if (this.#options.streamed) this.#decide()
+    this.#watchSilence()
+  }
+
+  #decide(): void {
+    if (this.#decided) return
+    this.#decided = true
+    this.#resolve()
+  }
+
+  #fail(error: BatonError, kind: 'stop' | 'kill'): void {
+    if (this.#state === 'done') return
+    for (const choice of this.#choices) choice.cancel(kind)
+    if (this.#decided) {
+      this.#finish(error, () => {
+        if (error.code !== 'request.cancelled') this.#options.listener.brokeOff(error)
+      })
+      return
+    }
+    this.#finish(error, () => this.#reject(error))
+  }
+
+  /** The only way to `done`. */
+  #finish(error: BatonError | null, last: () => void): void {
+    this.#state = 'done'
+    this.#watch?.cancel()
+    this.#options.signal.removeEventListener('abort', this.#onAbort)
+    last()
+    this.#options.listener.ended(error)
+    if (error === null) this.#decide()
+  }
+
+  /** A stream that waits long for its first item is begun anyway, so that it can be kept alive. */
+  #watchFirstItem(): void {
+    const { clock, limits, streamed } = this.#options
+    const beginEarly = streamed && limits.commitAfterMs < limits.firstItemMs
+    this.#watch = clock.after(beginEarly ? limits.commitAfterMs : limits.firstItemMs, () => {
+      if (!beginEarly) {
+        this.#fail(deadlineError(this.#stage, limits.firstItemMs), 'kill')
+        return
+      }
+      this.#decide()
+      this.#options.listener.keepAlive()
+      this.#watchSilence(limits.firstItemMs, limits.commitAfterMs)
+    })
+  }
+
+  #itemCount(): number {
+    return this.#choices.reduce((sum, choice) => sum + choice.itemCount, 0)
+  }
+
+  /** One timer per interval and none per token: it looks whether the count has moved. */
+  #watchSilence(limitMs = this.#options.limits.silenceMs, silentBeforeMs = 0): void {
+    const { clock, limits, listener, streamed } = this.#options
+    let seen = this.#itemCount()
+    let silentMs = silentBeforeMs
+    const stepMs = Math.min(limits.keepAliveMs, limitMs)
+    const look = (): void => {
+      if (this.#state === 'done') return
+      const count = this.#itemCount()
+      silentMs = count === seen ? silentMs + stepMs : 0
+      seen = count
+      if (silentMs >= limitMs) {
+        this.#fail(deadlineError(this.#stage, limitMs), 'kill')
+        return
+      }
+      if (silentMs > 0 && streamed) listener.keepAlive()
+      this.#watch = clock.after(stepMs, look)
+    }
+    this.#watch = clock.after(stepMs, look)
+  }
+}

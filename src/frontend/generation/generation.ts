@@ -1,0 +1,155 @@
+/**
+ * A generating call from its values to its reply: preprocess, build the workers' requests, and let them run.
+ *
+ * The endpoints differ in how they read a request and how they show text; what lies between is here, once.
+ */
+import {
+  applyRoutingHeaders,
+  refuseMissingFeatures,
+  routingOf,
+  sessionOf,
+} from '../../api/index.ts'
+import type { GenerationOptions } from '../../api/index.ts'
+import type { EngineFeature } from '../../request/index.ts'
+import { guidedGrammar } from '../../text/index.ts'
+import type { ModelText } from '../../text/index.ts'
+import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
+import type { CallRecord } from './call-record.ts'
+import { offLoopOf } from './generation-job.ts'
+import type { GenerationDeps, GenerationJob } from './generation-job.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { withinPreprocess } from '../http/preprocess-deadline.ts'
+import { withinContext } from '../prompt/prompt.ts'
+import type { PreparedPrompt } from '../prompt/prompt.ts'
+import type { ReplyContext } from '../reply/reply-context.ts'
+import { ReplyRun } from './reply-run.ts'
+import { createToolCallId } from '../http/request-id.ts'
+import type { ServedModel } from '../models/served-model.ts'
+import { tokenTexts } from '../prompt/token-texts.ts'
+import { workerRequests } from '../prompt/worker-requests.ts'
+
+export async function generate<Call extends GenerationOptions>(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+  given: GenerationJob<Call>,
+): Promise<HttpReply> {
+  const nvext = applyRoutingHeaders(given.call.nvext, http.headers)
+  const job: GenerationJob<Call> = { ...given, call: { ...given.call, nvext } }
+  refuseRouting(record.caller, nvext)
+  const session = sessionOf(http.headers)
+  const model = deps.registry.ready(job.call.model, {
+    sessionId: nvext.session_control?.session_id ?? session?.sessionId,
+    workerId: nvext.decode_worker_id ?? nvext.backend_instance_id ?? nvext.prefill_worker_id,
+  })
+  refuseOtherModels(record.caller, [job.call.model ?? model.name, model.name])
+  const loraName = model.adapterNamed(job.call.model)
+  const asked = routingOf(nvext, session, http.headers)
+  const hints = tenantRouting(record.caller, asked)
+  const routing = loraName === undefined ? hints : { ...hints, loraName }
+  record.started(model.name, job.call, routing)
+  refuseMissingFeatures(job.call, model.features)
+  const relaxed = refuseUnwritable(job.call, model.features)
+  const { text, prompts } = await withinPreprocess(preprocess(deps, model, job), {
+    clock: deps.clock,
+    limitMs: deps.bounds.preprocessMs,
+    signal: http.signal,
+  })
+  const requests = workerRequests({
+    requestId: record.requestId,
+    model: model.name,
+    call: withGuided(job, text, model, prompts),
+    prompts,
+    text,
+    contextLength: model.contextLength,
+    routing,
+    traceparent: record.traceparent,
+    promptParam: job.promptParam,
+  })
+  record.preprocessed(prompts.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0))
+  const context = replyContext(deps, record, model, job, text, prompts)
+  const reply = await new ReplyRun({
+    deps,
+    http,
+    record,
+    model,
+    job,
+    context,
+    requests,
+    text,
+  }).answer()
+  return relaxed === null ? reply : { ...reply, headers: { ...reply.headers, ...relaxed } }
+}
+
+/**
+ * A shape that no grammar can hold is refused here, and not by a worker after its prompt has been computed. What a
+ * request that is not strict does without is told in a header.
+ */
+function refuseUnwritable(
+  { sampling: { guided } }: GenerationOptions,
+  features: readonly EngineFeature[] | undefined,
+): HttpReply['headers'] | null {
+  if (guided === undefined || features?.includes('gbnf') !== true) return null
+  const relaxed = new Set<string>()
+  guidedGrammar(guided, relaxed)
+  if (relaxed.size === 0) return null
+  return { 'x-baton-relaxed': `${guided.field ?? 'guided'}: ${[...relaxed].join(', ')}` }
+}
+
+/** The shape of the output with what this model writes before it, or instead of it. */
+function withGuided<Call extends GenerationOptions>(
+  job: GenerationJob<Call>,
+  text: ModelText,
+  model: ServedModel,
+  [prompt]: readonly PreparedPrompt[],
+): Call {
+  const { call } = job
+  const { guided } = call.sampling
+  if (guided === undefined || prompt === undefined) return call
+  const shape = job.guided?.(guided, text, model, prompt) ?? guided
+  return { ...call, sampling: { ...call.sampling, guided: shape } }
+}
+
+interface Preprocessed {
+  readonly text: ModelText
+  readonly prompts: readonly PreparedPrompt[]
+}
+
+function preprocess<Call extends GenerationOptions>(
+  deps: GenerationDeps,
+  model: ServedModel,
+  job: GenerationJob<Call>,
+): Preprocessed | Promise<Preprocessed> {
+  const withPrompts = (text: ModelText): Preprocessed | Promise<Preprocessed> => {
+    const { contextLength } = model
+    const limited = withinContext(offLoopOf(deps, model), text, contextLength, job.promptParam)
+    const prompts = job.prompts(text, limited)
+    if (prompts instanceof Promise) return prompts.then((awaited) => ({ text, prompts: awaited }))
+    return { text, prompts }
+  }
+  const text = model.text()
+  return text instanceof Promise ? text.then(withPrompts) : withPrompts(text)
+}
+
+function replyContext<Call extends GenerationOptions>(
+  deps: GenerationDeps,
+  record: CallRecord,
+  model: ServedModel,
+  job: GenerationJob<Call>,
+  text: ModelText,
+  prompts: readonly PreparedPrompt[],
+): ReplyContext {
+  return {
+    head: {
+      id: job.writers.idPrefix + record.requestId,
+      created: Math.floor(record.receivedEpochMs / 1000),
+      model: model.name,
+    },
+    call: job.call,
+    prompts,
+    tokenTexts: tokenTexts(text.tokenizer, job.call.tokensAsIds),
+    echoes: job.echoes?.(prompts, text) ?? [],
+    nowMs: () => deps.clock.nowMs(),
+    createToolCallId: () => createToolCallId(deps.random),
+  }
+}

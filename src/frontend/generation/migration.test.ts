@@ -1,0 +1,198 @@
+import { describe, expect, it } from 'vitest'
+import { workerIdOf } from '../../base/index.ts'
+import { ScriptedFrontend, storyteller } from '../../../test/frontend/scripted-frontend.ts'
+
+const A = workerIdOf(1)
+const B = workerIdOf(2)
+
+describe('migration', () => {
+  it('in mid-stream - the request goes on elsewhere with the tokens so far', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) => {
+        if (nth === 0) run.routed(A).says('Once upon').fails('transport.disconnected')
+        else run.routed(B).says(' a time').ends('length')
+      },
+    })
+    const reply = await it_.chat({ stream: true, max_tokens: 20, min_tokens: 3, seed: 4 })
+    expect(reply.text()).toBe('Once upon a time')
+    const [first, second] = it_.requests
+    const soFar = Array.from(storyteller().tokenizer.encode('Once upon', { special: false }))
+    expect(Array.from(second?.tokenIds ?? [])).toEqual([
+      ...Array.from(first?.tokenIds ?? []),
+      ...soFar,
+    ])
+    expect(second).toMatchObject({
+      requestId: first?.requestId,
+      resumedTokens: soFar.length,
+      stop: { maxTokens: 20 - soFar.length, minTokens: 3 },
+      sampling: { seed: 4 },
+      routing: { excludedWorkerIds: [A] },
+    })
+    expect(it_.migrations).toEqual([
+      expect.objectContaining({ request: 'ongoing_request', failedWorkerId: A, attempt: 1 }),
+    ])
+    expect(it_.ends[0]?.promptTokens).toBe(first?.tokenIds.length)
+  })
+
+  it('before the first token - same status as if nothing had happened', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) =>
+        void (nth < 3 ? run.fails('transport.cannot_connect') : run.says('ok').ends()),
+    })
+    expect((await it_.chat()).json.choices[0].message.content).toBe('ok')
+    expect(it_.runs).toHaveLength(4)
+  })
+
+  it('limit reached - the last error is what the client reads', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) => void run.fails('transport.disconnected', `try ${nth}`),
+      limits: { migrationLimit: 2 },
+    })
+    const reply = await it_.chat()
+    expect([reply.status, reply.json.error.message]).toEqual([503, 'try 2'])
+    expect(it_.runs).toHaveLength(3)
+  })
+
+  const NONE = 'backend.worker_unavailable'
+
+  it('no worker for a while - a request that was running is held, and goes on', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) => {
+        if (nth === 0) run.routed(A).says('Once upon').fails('transport.disconnected')
+        else if (nth < 20) run.fails(NONE)
+        else run.routed(B).says(' a time').ends('length')
+      },
+    })
+    const reply = await it_.chat({ stream: true })
+    expect(reply.text()).toBe('Once upon')
+    await it_.clock.run(9000)
+    expect(reply.text()).toBe('Once upon a time')
+    expect(it_.migrations).toHaveLength(1)
+    expect(it_.requests.at(-1)?.routing.excludedWorkerIds).toEqual([])
+  })
+
+  it('all are full - the same', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) => {
+        if (nth === 0) run.routed(A).says('Once').fails('transport.disconnected')
+        else if (nth < 6) run.fails('capacity.pool_exhausted')
+        else run.routed(B).says(' more').ends('length')
+      },
+    })
+    const reply = await it_.chat({ stream: true })
+    await it_.clock.run(9000)
+    expect(reply.text()).toBe('Once more')
+  })
+
+  it('held too long - ends with the last error; waiting 0 ends at once', async () => {
+    const script: ConstructorParameters<typeof ScriptedFrontend>[0] = {
+      script: (run, nth) =>
+        void (nth === 0
+          ? run.routed(A).says('Once').fails('transport.disconnected')
+          : run.fails(NONE)),
+    }
+    const patient = new ScriptedFrontend({ ...script, limits: { migrationWaitMs: 1000 } })
+    const reply = await patient.chat({ stream: true })
+    await patient.clock.run(9000)
+    expect(reply.events.at(-2).error.code).toBe(NONE)
+    expect(patient.runs.length).toBeGreaterThan(4)
+    expect(patient.runs.length).toBeLessThan(9)
+    const hasty = new ScriptedFrontend({ ...script, limits: { migrationWaitMs: 0 } })
+    await hasty.chat({ stream: true })
+    expect(hasty.runs).toHaveLength(2)
+  })
+
+  it('held, and the client leaves - ends, and tries no more', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run, nth) =>
+        void (nth === 0
+          ? run.routed(A).says('Once').fails('transport.disconnected')
+          : run.fails(NONE)),
+    })
+    const client = new AbortController()
+    const body = JSON.stringify({
+      model: 'storyteller',
+      stream: true,
+      messages: [{ role: 'user', content: 'hi' }],
+    })
+    await it_.send('POST', '/v1/chat/completions', { body, signal: client.signal })
+    await it_.clock.run(500)
+    const { length } = it_.runs
+    client.abort()
+    await it_.clock.run(9000)
+    expect(it_.runs).toHaveLength(length)
+    expect(it_.ends[0]).toMatchObject({ outcome: 'cancelled' })
+    expect(it_.frontend.requestsInFlight).toBe(0)
+    expect(it_.clock.nextMs).toBeNull()
+  })
+
+  it('not begun - refused at once', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.fails(NONE) })
+    expect((await it_.chat()).status).toBe(503)
+    expect(it_.runs).toHaveLength(1)
+  })
+
+  it('all tokens were there, only the end was lost - the reply ends with length', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.routed(A).says('Once').fails('transport.disconnected'),
+    })
+    const length = storyteller().tokenizer.encode('Once', { special: false }).length
+    const reply = await it_.chat({ max_tokens: length })
+    expect(reply.json.choices[0]).toMatchObject({
+      message: { content: 'Once' },
+      finish_reason: 'length',
+    })
+    expect(it_.runs).toHaveLength(1)
+  })
+
+  for (const [name, fields] of Object.entries({
+    'guided output': { response_format: { type: 'json_object' } },
+    'a pinned worker': { nvext: { backend_instance_id: 5 } },
+    'a pinned decode worker': { nvext: { decode_worker_id: 5 } },
+  })) {
+    it(`${name} - does not migrate`, async () => {
+      const it_ = new ScriptedFrontend({
+        script: (run) => void run.fails('transport.disconnected'),
+      })
+      expect((await it_.chat(fields)).status).toBe(503)
+      expect(it_.runs).toHaveLength(1)
+    })
+  }
+
+  it('errors that another worker would answer in the same way - do not migrate', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.fails('backend.invalid_argument'),
+    })
+    expect((await it_.chat()).status).toBe(400)
+    expect(it_.runs).toHaveLength(1)
+  })
+
+  it('no worker to be had - is reported at once, not looked for again', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.fails('backend.worker_unavailable'),
+    })
+    expect((await it_.chat()).status).toBe(503)
+    expect(it_.runs).toHaveLength(1)
+  })
+
+  it('a client that leaves after a migration - cancels the worker that runs now', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.routed(A).says('a') })
+    const client = new AbortController()
+    await it_.send('POST', '/v1/completions', {
+      body: JSON.stringify({ prompt: 'hi', stream: true }),
+      signal: client.signal,
+    })
+    it_.runs[0]?.fails('transport.disconnected')
+    client.abort()
+    expect(it_.runs.map((run) => run.cancels)).toEqual([[], ['kill']])
+  })
+
+  it('a sequence over the bound - is not carried on', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.says('a').fails('transport.disconnected'),
+      limits: { migrationMaxSequenceTokens: 2 },
+    })
+    expect((await it_.chat()).status).toBe(503)
+    expect(it_.runs).toHaveLength(1)
+  })
+})

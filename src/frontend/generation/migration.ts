@@ -1,0 +1,223 @@
+/**
+ * When a worker is lost, the request goes on at another one with the tokens so far. The client sees a pause.
+ *
+ * Wraps any RequestService. An attempt that fails with a migratable error is followed by another one whose prompt ends
+ * with the generated tokens; text that was sent is never sent again. While no worker is there, or all are full, a request
+ * that was running is held for `waitMs` and tries again; one that has not begun is refused at once. Not migrated: what a grammar holds to a shape, what
+ * the client pinned to a worker, and what has been cancelled.
+ */
+import { parseWorkerId } from '../../base/index.ts'
+import type { BatonError, Clock, Timer, WorkerId } from '../../base/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import type {
+  Chunk,
+  GenerateRequest,
+  PhaseEvent,
+  ReplySink,
+  RequestHandle,
+  RequestService,
+} from '../../request/index.ts'
+import type { Migration } from './frontend-event.ts'
+import { GeneratedOutput } from './generated-output.ts'
+import { resumedRequest, withoutResumed } from './resumed-request.ts'
+
+/** While no worker is there; a worker that joins is found that much later at most. */
+const HELD_RETRY_MS = 200
+
+export interface MigrationOptions {
+  /** Further attempts after the first one. 0: none. */
+  readonly limit: number
+  /** How long a request that was running waits for a worker; absent or 0: not at all. */
+  readonly waitMs?: number
+  /** A sequence longer than this is not carried on. */
+  readonly maxSequenceTokens?: number
+  /** Makes ids of what an engine has answered as text. Absent: such a request is not carried on. */
+  readonly encode?: (text: string) => ArrayLike<number>
+  readonly clock: Clock
+  readonly onMigrated?: (migration: Migration) => void
+}
+
+export function createMigratingService(
+  below: RequestService,
+  options: MigrationOptions,
+): RequestService {
+  return {
+    send(request, sink) {
+      const attempts = mayMigrate(request) ? options.limit : 0
+      if (attempts === 0) return below.send(request, sink)
+      return new MigratingReply(below, request, sink, options).start()
+    },
+  }
+}
+
+function mayMigrate(request: GenerateRequest): boolean {
+  const { routing, sampling } = request
+  if (sampling.guided !== undefined || (sampling.n ?? 1) > 1) return false
+  if (routing.queryOnly === true) return false
+  return (
+    routing.backendWorkerId === undefined &&
+    routing.prefillWorkerId === undefined &&
+    routing.decodeWorkerId === undefined
+  )
+}
+
+/** The sink of every attempt, one after the other: after its end an attempt calls nothing (see `ReplySink`). */
+class MigratingReply implements ReplySink, RequestHandle {
+  readonly #sink: ReplySink
+  readonly #output: GeneratedOutput
+  /** Tokens that the attempt that runs found in its prompt. */
+  #resumedTokens = 0
+  readonly #below: RequestService
+  readonly #request: GenerateRequest
+  readonly #options: MigrationOptions
+  /** Where the attempt that runs was placed. */
+  #workerId: WorkerId | undefined
+  #handle: RequestHandle | null = null
+  #attemptCount = 0
+  /** Attempts that followed the loss of a worker. */
+  #resendCount = 0
+  /** Since when no worker could be had, and how many tokens there were then. */
+  #held: { readonly sinceMs: number; readonly tokens: number } | null = null
+  #retry: Timer | null = null
+  #cancelled: 'stop' | 'kill' | null = null
+  readonly #excluded: WorkerId[]
+
+  constructor(
+    below: RequestService,
+    request: GenerateRequest,
+    sink: ReplySink,
+    options: MigrationOptions,
+  ) {
+    this.#below = below
+    this.#request = request
+    this.#sink = sink
+    this.#options = options
+    this.#output = new GeneratedOutput(options.encode)
+    this.#excluded = [...(request.routing.excludedWorkerIds ?? [])]
+  }
+
+  start(): this {
+    this.#send(this.#request)
+    return this
+  }
+
+  cancel(kind: 'stop' | 'kill'): void {
+    this.#cancelled = kind
+    if (this.#retry === null) {
+      this.#handle?.cancel(kind)
+      return
+    }
+    this.#retry.cancel()
+    this.#retry = null
+    this.#sink.onChunk(finishChunk('cancelled'))
+  }
+
+  onToken(tokenId: number): void {
+    this.#output.push(tokenId)
+    this.#sink.onToken(tokenId)
+  }
+
+  onChunk(chunk: Chunk): void {
+    this.#output.take(chunk)
+    this.#sink.onChunk(withoutResumed(chunk, this.#resumedTokens))
+  }
+
+  onPhase(event: PhaseEvent): void {
+    if (event.kind === 'routed') this.#workerId = event.workerId
+    this.#sink.onPhase?.(event)
+  }
+
+  onError(error: BatonError): void {
+    const tokens = this.#output.tokens()
+    const lost = lostWorker(error) ?? this.#workerId
+    // When no worker could be had, another look at once would find none either.
+    const noneToBeHad = lost === undefined && error.code === 'backend.worker_unavailable'
+    if (this.#mayHold(error, noneToBeHad, tokens.length)) {
+      this.#hold(tokens)
+      return
+    }
+    if (noneToBeHad || this.#resendCount >= this.#options.limit || !this.#canGoOn(error, tokens)) {
+      this.#sink.onError(error)
+      return
+    }
+    if (lost !== undefined && !this.#excluded.includes(lost)) this.#excluded.push(lost)
+    this.#options.onMigrated?.({
+      kind: 'migrated',
+      request: tokens.length === 0 ? 'new_request' : 'ongoing_request',
+      attempt: this.#attemptCount,
+      errorCode: error.code,
+      resumedTokens: tokens.length,
+      ...(lost === undefined ? {} : { failedWorkerId: lost }),
+      atMs: this.#options.clock.nowMs(),
+    })
+    this.#resendCount++
+    this.#goOn(tokens)
+  }
+
+  #canGoOn(error: BatonError, { length }: readonly number[]): boolean {
+    const { maxSequenceTokens = Infinity } = this.#options
+    return (
+      error.row.migratable &&
+      this.#cancelled === null &&
+      !this.#output.isLost &&
+      this.#request.tokenIds.length + length <= maxSequenceTokens
+    )
+  }
+
+  /** It was running, and no worker can continue it now. */
+  #mayHold(error: BatonError, noneToBeHad: boolean, tokenCount: number): boolean {
+    const { waitMs = 0, clock } = this.#options
+    const held = this.#held?.tokens === tokenCount ? this.#held : null
+    const hasBegun = this.#attemptCount > 1 || tokenCount > 0
+    const isFull = error.row.class === 'CapacityExhausted'
+    // What is tried while it is held may fail like any attempt: that costs time, not attempts. An engine that has
+    // answered with a failure would fail again: each of these counts.
+    const isAnswer = error.data['upstreamStatus'] !== undefined
+    const isHoldable = noneToBeHad || isFull || (held !== null && error.row.migratable && !isAnswer)
+    if (!hasBegun || !isHoldable || this.#cancelled !== null || this.#output.isLost) return false
+    const nowMs = clock.nowMs()
+    this.#held = held ?? { sinceMs: nowMs, tokens: tokenCount }
+    return nowMs - this.#held.sinceMs < waitMs
+  }
+
+  #hold(tokens: readonly number[]): void {
+    this.#retry = this.#options.clock.after(HELD_RETRY_MS, () => {
+      this.#retry = null
+      // Who was lost may be back.
+      this.#excluded.length = 0
+      this.#excluded.push(...(this.#request.routing.excludedWorkerIds ?? []))
+      this.#goOn(tokens)
+    })
+  }
+
+  #goOn(tokens: readonly number[]): void {
+    const next = this.#resumed(tokens)
+    if (next === null) this.#sink.onChunk(finishChunk('length'))
+    else this.#send(next)
+  }
+
+  #send(request: GenerateRequest): void {
+    this.#workerId = undefined
+    this.#resumedTokens = (request.resumedTokens ?? 0) - (this.#request.resumedTokens ?? 0)
+    this.#attemptCount += 1
+    const attempt = this.#attemptCount
+    const handle = this.#below.send(request, this)
+    // The attempt may have failed inside `send`; then a later one has set the handle already.
+    if (this.#attemptCount !== attempt) return
+    this.#handle = handle
+    if (this.#cancelled !== null) handle.cancel(this.#cancelled)
+  }
+
+  /** Null when everything that was asked for has been generated, and only the end was lost. */
+  #resumed(tokens: readonly number[]): GenerateRequest | null {
+    const next = resumedRequest(this.#request, tokens)
+    if (next === null) return null
+    return { ...next, routing: { ...next.routing, excludedWorkerIds: [...this.#excluded] } }
+  }
+}
+
+/** A layer below that knows better says which worker it was. */
+function lostWorker(error: BatonError): WorkerId | undefined {
+  const { workerId } = error.data
+  return typeof workerId === 'string' ? (parseWorkerId(workerId) ?? undefined) : undefined
+}

@@ -1,0 +1,217 @@
+/**
+ * A prepared call on its way: choices, exchange, writer, and the layers under them, put together and let run.
+ */
+import { assert } from '../../base/index.ts'
+import type { BatonError } from '../../base/index.ts'
+import { annotationEvent } from '../../api/index.ts'
+import type { GenerationOptions } from '../../api/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import type { GenerateRequest, RequestService, StopConditions } from '../../request/index.ts'
+import { Detokenizer, StopStrings } from '../../text/index.ts'
+import type { ModelText } from '../../text/index.ts'
+import { annotationEvents } from '../reply/annotation-events.ts'
+import type { CallRecord } from './call-record.ts'
+import { ChoiceSink } from '../reply/choice-sink.ts'
+import type { ChoiceOutput } from '../reply/choice-sink.ts'
+import { Exchange } from './exchange.ts'
+import type { ExchangeListener } from './exchange.ts'
+import { offLoopOf } from './generation-job.ts'
+import type { GenerationDeps, GenerationJob } from './generation-job.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { createMigratingService } from './migration.ts'
+import type { PreparedPrompt } from '../prompt/prompt.ts'
+import { allowsSeveralCalls, promptIndexOf, usageOfChoices } from '../reply/reply-context.ts'
+import type { ReplyContext } from '../reply/reply-context.ts'
+import { ReplyTimeline } from '../reply/reply-timeline.ts'
+import type { ReplyWriter, StreamedWriter, WholeWriter } from '../reply/reply-writer.ts'
+import type { ServedModel } from '../models/served-model.ts'
+import { createPromptOnlyService } from './prompt-only.ts'
+import { AnswerKeeper, prefillNextTurn } from './speculative-prefill.ts'
+import { createThinkingLimitedService } from './thinking-limit.ts'
+
+interface ReplyRunOptions<Call extends GenerationOptions> {
+  readonly deps: GenerationDeps
+  readonly http: HttpRequest
+  readonly record: CallRecord
+  readonly model: ServedModel
+  readonly job: GenerationJob<Call>
+  readonly context: ReplyContext
+  readonly requests: readonly GenerateRequest[]
+  readonly text: ModelText
+}
+
+const JSON_HEADERS = { 'content-type': 'application/json' }
+
+const STREAM_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache',
+  // Reverse proxies that collect replies would undo the streaming.
+  'x-accel-buffering': 'no',
+}
+
+/** Before the first chunk: no prefill worker took part. */
+const BYPASS_EVENT = annotationEvent('x-bypass-remote-prefill', 'true')
+
+export class ReplyRun<Call extends GenerationOptions> {
+  readonly #options: ReplyRunOptions<Call>
+  readonly #streamed: StreamedWriter | null
+  readonly #whole: WholeWriter | null
+  readonly #writer: ReplyWriter
+  readonly #exchange: Exchange
+  readonly #choices: ChoiceSink[] = []
+  #keeper: AnswerKeeper | null = null
+
+  constructor(options: ReplyRunOptions<Call>) {
+    const { context, deps, http, job, record } = options
+    const { stream } = job.call
+    this.#options = options
+    this.#streamed = stream
+      ? job.writers.streamed(context, annotationEvents(record.requestId, context))
+      : null
+    this.#whole = stream ? null : job.writers.whole(context)
+    const writer = this.#streamed ?? this.#whole
+    assert(writer !== null, 'a reply has a writer')
+    this.#writer = writer
+    this.#exchange = new Exchange({
+      clock: deps.clock,
+      limits: deps.bounds,
+      signal: http.signal,
+      streamed: stream,
+      listener: this.#listener(),
+    })
+  }
+
+  /** Resolves when the status is decided; rejects with the error that is the reply instead. */
+  async answer(): Promise<HttpReply> {
+    const { record, requests } = this.#options
+    requests.forEach((_, index) => this.#createChoice(index))
+    const migrating = this.#migratingService()
+    record.onCutOff = (error) => this.#exchange.cutOff(error)
+    await this.#exchange.run((index) => this.#serviceOf(index, migrating), requests, this.#choices)
+    return this.#streamed === null
+      ? { status: 200, headers: JSON_HEADERS, body: this.#whole?.body() ?? '' }
+      : { status: 200, headers: STREAM_HEADERS, body: this.#streamed.stream }
+  }
+
+  #listener(): ExchangeListener {
+    const { record } = this.#options
+    return {
+      began: () => {
+        record.firstToken()
+        this.#writer.began()
+      },
+      phase: (event) => {
+        record.tell(event)
+        if (event.kind === 'routed' && event.bypassesPrefill === true)
+          this.#streamed?.stream.write(BYPASS_EVENT)
+      },
+      completed: () => this.#writer.completed(),
+      brokeOff: (error) => this.#writer.brokeOff(error),
+      keepAlive: () => this.#writer.keepAlive(),
+      ended: (error) => this.#ended(error),
+    }
+  }
+
+  #ended(error: BatonError | null): void {
+    const { context, record } = this.#options
+    if (error !== null) this.#streamed?.stream.abandon()
+    // Until the status is decided the fault comes out of `answer`.
+    if (error?.code === 'runtime.internal' && this.#exchange.isDecided) {
+      record.tell({ kind: 'faulted', error })
+    }
+    record.ended({
+      status: error !== null && !this.#exchange.isDecided ? error.row.httpStatus : 200,
+      error,
+      usage: usageOfChoices(context, this.#choices),
+      choices: this.#choices.length,
+    })
+    if (error === null) this.#speculate()
+  }
+
+  #promptOf(choiceIndex: number): PreparedPrompt | undefined {
+    const { context } = this.#options
+    return context.prompts[promptIndexOf(context, choiceIndex)]
+  }
+
+  #createChoice(index: number): void {
+    const { job, model, record, text } = this.#options
+    const { call } = job
+    const prompt = this.#promptOf(index)
+    const parser = prompt === undefined ? null : (job.parser?.(text, model, prompt) ?? null)
+    const choice = new ChoiceSink({
+      owner: this.#exchange,
+      output: this.#keeping(this.#writer.createOutput(index)),
+      detokenizer: new Detokenizer(text.tokenizer, {
+        skipSpecialTokens: call.output.skipSpecialTokens ?? true,
+        // Control tokens that the parser must see as text.
+        keepTokens: parser?.markers ?? [],
+      }),
+      stops: stopStringsOf(call.stop),
+      parser: parser ?? undefined,
+      timeline: new ReplyTimeline(record.receivedMs, record.receivedEpochMs),
+      endsAtSecondCall: !allowsSeveralCalls(call),
+      keepTokenIds:
+        call.keepsTokenIds === true ||
+        (call.nvext.extra_fields?.includes('completion_token_ids') ?? false),
+    })
+    this.#choices.push(choice)
+    this.#writer.addChoice(choice)
+  }
+
+  /** The answer's text is kept only when the next turn is to be prefilled. */
+  #keeping(output: ChoiceOutput): ChoiceOutput {
+    const { job, requests } = this.#options
+    if (job.call.nvext.agent_hints?.speculative_prefill !== true) return output
+    if (requests.length !== 1 || job.nextTurn === undefined) return output
+    this.#keeper = new AnswerKeeper(output)
+    return this.#keeper
+  }
+
+  #speculate(): void {
+    const { deps, job, model, record, requests, text } = this.#options
+    const [request] = requests
+    if (this.#keeper === null || request === undefined) return
+    const next = job.nextTurn?.(this.#keeper.answer, text, offLoopOf(deps, model))
+    if (next !== undefined) prefillNextTurn(model, request, next, record.tellOfBackground)
+  }
+
+  #migratingService(): RequestService {
+    const { deps, model, text } = this.#options
+    return createMigratingService(model.router.service, {
+      limit: deps.bounds.migrationLimit,
+      waitMs: deps.bounds.migrationWaitMs,
+      maxSequenceTokens: deps.bounds.migrationMaxSequenceTokens,
+      encode: (generated) => text.tokenizer.encode(generated, { special: true }),
+      clock: deps.clock,
+      onMigrated: this.#options.record.tell,
+    })
+  }
+
+  /** Thinking limit over migration over the router; a request for no token at all never leaves the frontend. */
+  #serviceOf(index: number, migrating: RequestService): RequestService {
+    const { job, model, requests, text } = this.#options
+    if (requests[index]?.stop.maxTokens === 0) {
+      const wantsScores = job.call.output.promptLogprobs !== undefined
+      return wantsScores ? createPromptOnlyService(migrating) : NOTHING_TO_GENERATE
+    }
+    const prompt = this.#promptOf(index)
+    const limit = prompt === undefined ? null : job.thinkingLimit?.(text, model, prompt)
+    return limit == null ? migrating : createThinkingLimitedService(migrating, limit)
+  }
+}
+
+function stopStringsOf(stop: StopConditions): StopStrings | null {
+  const texts = stop.ignoreEos === true ? [] : (stop.stop ?? [])
+  if (texts.length === 0) return null
+  return new StopStrings(texts, {
+    includeInOutput: stop.includeStopInOutput ?? false,
+    minTokens: stop.minTokens ?? 0,
+  })
+}
+
+const NOTHING_TO_GENERATE: RequestService = {
+  send(_, sink) {
+    sink.onChunk(finishChunk('length'))
+    return { cancel: () => {} }
+  },
+}

@@ -1,0 +1,89 @@
+/**
+ * The calls that generate and have not ended: how many may run, and that each is reported exactly once.
+ */
+import { traceparentOf } from '../../api/index.ts'
+import type { KeyLimits } from '../access/key-limits.ts'
+import { BatonError, InFlightMap } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
+import type { HttpCall } from '../http/http-call.ts'
+import type { HttpReply } from '../http/http-exchange.ts'
+import { CallRecord } from './call-record.ts'
+import type { BeginTrace } from './call-record.ts'
+import type { Endpoint, FrontendObserver } from './frontend-event.ts'
+
+interface RunningCallsOptions {
+  readonly clock: Clock
+  readonly observer: FrontendObserver
+  readonly requestsMax: number
+  readonly beginTrace?: BeginTrace | undefined
+  readonly limits: KeyLimits
+}
+
+export class RunningCalls {
+  readonly #options: RunningCallsOptions
+  readonly #records = new InFlightMap<string, CallRecord>()
+  readonly #limits: KeyLimits
+  isDraining = false
+
+  constructor(options: RunningCallsOptions) {
+    this.#options = options
+    this.#limits = options.limits
+  }
+
+  /** Streams that have not ended included. */
+  get count(): number {
+    return this.#records.size
+  }
+
+  has(requestId: string): boolean {
+    return this.#records.has(requestId)
+  }
+
+  /** Ends every reply that has not ended, with an event that says why. */
+  cutOff(error: BatonError): void {
+    for (const record of this.#records.values()) record.onCutOff?.(error)
+  }
+
+  /** Admits the call or throws; whatever `answer` throws is the call's end. */
+  async serve(
+    { head, requestId, caller }: HttpCall,
+    endpoint: Endpoint,
+    answer: (record: CallRecord) => Promise<HttpReply>,
+  ): Promise<HttpReply> {
+    const { clock, observer, beginTrace } = this.#options
+    let leave: ((tokens: number) => void) | null = null
+    const record = new CallRecord({
+      clock,
+      observer,
+      endpoint,
+      requestId,
+      parent: traceparentOf(head.headers),
+      beginTrace,
+      caller,
+      onEnded: (usage) => {
+        this.#records.delete(requestId)
+        leave?.(usage?.totalTokens ?? 0)
+      },
+    })
+    this.#records.set(requestId, record)
+    try {
+      this.#admit()
+      if (caller.key !== null) leave = this.#limits.admit(caller.key)
+      return await answer(record)
+    } catch (thrown) {
+      const error = BatonError.from(thrown)
+      record.ended({ status: error.row.httpStatus, error, usage: null, choices: 0 })
+      throw error
+    }
+  }
+
+  #admit(): void {
+    if (this.isDraining) {
+      throw new BatonError('backend.worker_draining', 'the service is shutting down')
+    }
+    const { requestsMax } = this.#options
+    if (this.#records.size <= requestsMax) return
+    const text = `more than ${requestsMax} requests are in flight`
+    throw new BatonError('capacity.exhausted', text, { data: { limit: requestsMax } })
+  }
+}

@@ -1,0 +1,66 @@
+/**
+ * Middleware that lets web pages call: which origins may is said by the operator; pages of this machine always may.
+ *
+ * It stands before authentication, as browsers send a preflight without a key and must be able to read a 401.
+ */
+import type { HttpCall } from './http-call.ts'
+import type { HttpReply } from './http-exchange.ts'
+import type { Middleware } from './middleware.ts'
+
+const METHODS = 'GET, POST, DELETE, OPTIONS'
+/** What a page may read beside the body. */
+const EXPOSED =
+  'x-request-id, request-id, retry-after, x-baton-decision, x-baton-relaxed, www-authenticate'
+const LOOPBACK = /^https?:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d{1,5})?$/i
+const MAX_AGE_SECONDS = '600'
+
+/** `origins`: as browsers send them, or `*` for all. */
+export function cors(origins: readonly string[]): Middleware {
+  const allowed = new Set(origins.map((origin) => origin.toLowerCase()))
+  const isAllowed = (origin: string): boolean =>
+    LOOPBACK.test(origin) || allowed.has('*') || allowed.has(origin.toLowerCase())
+  const headersFor = ({ head: { headers } }: HttpCall): HttpReply['headers'] => {
+    const { origin } = headers
+    if (origin === undefined) return {}
+    // What depends on the origin must not be kept for another one.
+    const vary = { vary: 'origin' }
+    if (!isAllowed(origin)) return vary
+    return { ...vary, 'access-control-allow-origin': origin }
+  }
+  return {
+    before: ({ head: { method, headers } }) => {
+      const wanted = headers['access-control-request-method']
+      if (method !== 'OPTIONS' || headers['origin'] === undefined || wanted === undefined) {
+        return undefined
+      }
+      return {
+        status: 204,
+        headers: isAllowed(headers['origin']) ? preflight(headers) : {},
+        body: '',
+      }
+    },
+    after: (call, reply) => ({
+      ...reply,
+      headers: {
+        ...reply.headers,
+        ...headersFor(call),
+        ...(call.head.headers['origin'] === undefined
+          ? {}
+          : { 'access-control-expose-headers': EXPOSED }),
+      },
+    }),
+  }
+}
+
+function preflight(headers: Readonly<Record<string, string>>): HttpReply['headers'] {
+  const asked = headers['access-control-request-headers'] ?? ''
+  const isPlain = /^[a-z0-9!#$%&'*+.^_`|~ ,-]{0,2000}$/i.test(asked)
+  return {
+    'access-control-allow-methods': METHODS,
+    ...(asked !== '' && isPlain ? { 'access-control-allow-headers': asked } : {}),
+    ...(headers['access-control-request-private-network'] === 'true'
+      ? { 'access-control-allow-private-network': 'true' }
+      : {}),
+    'access-control-max-age': MAX_AGE_SECONDS,
+  }
+}

@@ -1,0 +1,35 @@
+/**
+ * Ids that the frontend gives: to requests and to tool calls.
+ */
+import type { Random } from '../../base/index.ts'
+
+function hex(random: Random, digits: number): string {
+  let out = ''
+  while (out.length < digits) {
+    out += Math.floor(random.next() * 0x100000000)
+      .toString(16)
+      .padStart(8, '0')
+  }
+  return out.slice(0, digits)
+}
+
+/** A UUID of version 4. */
+export function createRequestId(random: Random): string {
+  const h = hex(random, 32)
+  const variant = '89ab'[Math.floor(random.next() * 4)] ?? '8'
+  return `${h.slice(0, 8)}-${h.slice(8, 12)}-4${h.slice(13, 16)}-${variant}${h.slice(17, 20)}-${h.slice(20)}`
+}
+
+/** Whether a client's own id can serve as the request's: short, and harmless in a log, a path and a header. */
+export function isRequestId(text: string): boolean {
+  return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text)
+}
+
+/** A client's own id as it is sent back: whatever can stand in a header. Null: it is not sent back. */
+export function echoedRequestId(asked: string | undefined): string | null {
+  return asked !== undefined && /^[\x21-\x7e][\x20-\x7e]{0,511}$/.test(asked) ? asked : null
+}
+
+export function createToolCallId(random: Random): string {
+  return `call_${hex(random, 24)}`
+}

@@ -1,0 +1,10 @@
+/** A route: its facts and who answers. */
+import type { HttpCall } from './http-call.ts'
+import type { HttpReply, HttpRequest } from './http-exchange.ts'
+import type { RouteFacts } from './route-facts.ts'
+
+export type Handler = (http: HttpRequest, call: HttpCall) => HttpReply | Promise<HttpReply>
+
+export interface Route extends RouteFacts {
+  readonly handle: Handler
+}

@@ -1,0 +1,27 @@
+/**
+ * Which part of a request's life an error belongs to; every deadline and every error event names it.
+ */
+import { BatonError } from '../../base/index.ts'
+
+export type Stage = 'preprocess' | 'route' | 'prefill' | 'decode'
+
+/** The same error with the stage, unless a layer below has named one. */
+export function inStage(error: BatonError, stage: Stage): BatonError {
+  if (error.data['stage'] !== undefined) return error
+  return new BatonError(error.code, error.message, {
+    data: { ...error.data, stage },
+    cause: error,
+  })
+}
+
+export function deadlineError(stage: Stage, limitMs: number): BatonError {
+  return new BatonError(
+    'request.deadline_exceeded',
+    `the ${stage} stage did not go on within ${limitMs} ms`,
+    { data: { stage, limitMs } },
+  )
+}
+
+export function clientGone(stage: Stage): BatonError {
+  return new BatonError('request.cancelled', 'the client has left', { data: { stage } })
+}

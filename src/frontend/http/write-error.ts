@@ -1,0 +1,12 @@
+/** The one place where an error becomes a reply: in the form of the API that was asked. */
+import { anthropicErrorReply, errorReply } from '../../api/index.ts'
+import type { BatonError } from '../../base/index.ts'
+import type { HttpReply } from './http-exchange.ts'
+import type { ApiForm } from './route-facts.ts'
+
+export function writeError(form: ApiForm, error: BatonError): HttpReply {
+  const reply = form === 'anthropic' ? anthropicErrorReply(error) : errorReply(error)
+  const { allowed } = error.data
+  if (typeof allowed !== 'string') return reply
+  return { ...reply, headers: { ...reply.headers, allow: allowed } }
+}

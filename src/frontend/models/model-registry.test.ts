@@ -1,0 +1,362 @@
+import { describe, expect, it } from 'vitest'
+import { BatonError, workerIdOf } from '../../base/index.ts'
+import type { ModelDifference, WorkerCard } from '../../request/index.ts'
+import type { FleetNews } from './fleet-news.ts'
+import { card, ScriptedFrontend } from '../../../test/frontend/scripted-frontend.ts'
+
+const AGREED = {
+  vocabulary: 'v1',
+  tokenizer: 't1',
+  template: 'c1',
+  checksum: 'sum1',
+} as const
+
+function cardOf(id: number, change: Partial<WorkerCard> = {}): WorkerCard {
+  const usual = card({ kvCacheBlockSize: 16 }, workerIdOf(id))
+  return { ...usual, agreement: AGREED, startedAtEpochMs: id, ...change }
+}
+
+function told(news: FleetNews): string[] {
+  switch (news.kind) {
+    case 'workerJoined':
+      return [`joined ${news.card.workerId}`]
+    case 'workerLeft':
+      return [`left ${news.workerId} ${news.reason}`]
+    case 'workerRefused':
+      return [`refused ${news.card.workerId} ${fields(news.differences)}`]
+    case 'workerUnreachable':
+      return [`unreachable ${news.workerId} ${news.fault.message}`]
+    case 'modelForgotten':
+      return [`forgot ${news.model}`]
+    case 'workerConnected':
+      return []
+  }
+}
+
+class Fleet {
+  readonly news: string[] = []
+  readonly scripted: ScriptedFrontend
+
+  constructor(options: { reportsLinks?: boolean; modelForgetMs?: number } = {}) {
+    const { reportsLinks, modelForgetMs } = options
+    this.scripted = new ScriptedFrontend({
+      empty: true,
+      ...(modelForgetMs === undefined ? {} : { limits: { modelForgetMs } }),
+      options: {
+        ...(reportsLinks === undefined ? {} : { reportsLinks }),
+        fleetObserver: (news) => this.news.push(...told(news)),
+      },
+    })
+  }
+
+  get registry() {
+    return this.scripted.frontend.registry
+  }
+
+  async pass(ms: number): Promise<void> {
+    const { clock } = this.scripted
+    await clock.run(clock.nowMs() + ms)
+  }
+
+  async health() {
+    return (await this.scripted.get('/health')).json
+  }
+}
+
+function fields(differences: readonly ModelDifference[]): string {
+  return differences.map(({ field }) => field).join('+')
+}
+
+describe('ModelRegistry - one name, one truth', () => {
+  const DIFFERENT: readonly (readonly [string, Partial<WorkerCard>])[] = [
+    ['block size', { engine: { model: 'storyteller', contextLength: 4096, kvCacheBlockSize: 32 } }],
+    [
+      'context length',
+      { engine: { model: 'storyteller', contextLength: 4095, kvCacheBlockSize: 16 } },
+    ],
+    ['vocabulary', { agreement: { ...AGREED, vocabulary: 'v2' } }],
+    ['tokenizer', { agreement: { ...AGREED, tokenizer: 't2' } }],
+    ['chat template', { agreement: { ...AGREED, template: 'c2' } }],
+  ]
+
+  it.each(DIFFERENT)('another %s - is refused by name and not routed to', async (field, change) => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerJoined(cardOf(2, change))
+    expect(fleet.news).toEqual(['joined 1', `refused 2 ${field}`])
+    const health = await fleet.health()
+    expect(health.models[0].workers).toMatchObject([{ worker_id: 1 }])
+    expect(health.models[0].refused).toMatchObject([{ worker_id: 2, differs: [{ field }] }])
+    expect(health.warnings.join()).toContain(`worker 2 gets no requests`)
+    expect(health.warnings.join()).toContain(field)
+  })
+
+  it('what one side does not say - is not compared', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerJoined(card({}, workerIdOf(2)))
+    fleet.registry.workerJoined(cardOf(3, { agreement: { checksum: 'x' } }))
+    expect(fleet.news).toEqual(['joined 1', 'joined 2', 'joined 3'])
+  })
+
+  it('a fact that only a later worker states - holds for those after it', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(card({}, workerIdOf(1)))
+    fleet.registry.workerJoined(card({ kvCacheBlockSize: 16 }, workerIdOf(2)))
+    fleet.registry.workerJoined(card({ kvCacheBlockSize: 32 }, workerIdOf(3)))
+    expect(fleet.news.at(-1)).toBe('refused 3 block size')
+  })
+
+  it('a refused worker that changes its card, or a served one that does - changes sides', () => {
+    const fleet = new Fleet()
+    const [, blocks32] = DIFFERENT[0] ?? ['', {}]
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerJoined(cardOf(2, blocks32))
+    fleet.registry.workerJoined(cardOf(2))
+    fleet.registry.workerJoined(cardOf(1, blocks32))
+    expect(fleet.news).toEqual([
+      'joined 1',
+      'refused 2 block size',
+      'joined 2',
+      'refused 1 block size',
+    ])
+    expect(fleet.registry.models[0]?.cards.map(({ workerId }) => workerId)).toEqual(['2'])
+  })
+
+  it('the last of those that agree leaves in order - those that were refused take over', () => {
+    const fleet = new Fleet()
+    const [, blocks32] = DIFFERENT[0] ?? ['', {}]
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerJoined(cardOf(3, blocks32))
+    fleet.registry.workerJoined(cardOf(2, blocks32))
+    const router = fleet.registry.models[0]?.router
+    fleet.registry.workerLeft(workerIdOf(1), 'closed')
+    expect(fleet.news.slice(3)).toEqual(['left 1 closed', 'joined 2', 'joined 3'])
+    expect(fleet.registry.models[0]?.router).not.toBe(router)
+  })
+
+  it('the last of those that agree dies - they wait; whoever comes first instead is the truth', async () => {
+    const fleet = new Fleet({ modelForgetMs: 500 })
+    const [, blocks32] = DIFFERENT[0] ?? ['', {}]
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerJoined(cardOf(2, blocks32))
+    fleet.registry.workerLeft(workerIdOf(1), 'process-died')
+    expect(fleet.registry.models[0]?.cards).toEqual([])
+    fleet.registry.workerJoined(cardOf(4))
+    expect(fleet.news.slice(2)).toEqual(['left 1 process-died', 'joined 4'])
+    fleet.registry.workerLeft(workerIdOf(4), 'expired')
+    await fleet.pass(500)
+    expect(fleet.news.slice(4)).toEqual(['left 4 expired', 'joined 2'])
+  })
+
+  it('the only worker comes back as another - gets a new router, and the refused are asked again', () => {
+    const fleet = new Fleet()
+    const [, blocks32] = DIFFERENT[0] ?? ['', {}]
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerJoined(cardOf(2, blocks32))
+    const router = fleet.registry.models[0]?.router
+    fleet.registry.workerJoined(cardOf(1, blocks32))
+    expect(fleet.news.slice(2)).toEqual(['joined 1', 'joined 2'])
+    expect(fleet.registry.models[0]?.router).not.toBe(router)
+  })
+})
+
+describe('ModelRegistry - versions of a model side by side', () => {
+  const NEXT = { ...AGREED, weights: 'w2', checksum: 'sum2' }
+  const FIRST = { ...AGREED, weights: 'w1' }
+  const first = (id: number) => cardOf(id, { agreement: FIRST })
+  const next = (id: number, weight?: number) =>
+    cardOf(id, { agreement: NEXT, ...(weight === undefined ? {} : { weight }) })
+  const drawn = (fleet: Fleet, draws: number): Map<string, number> => {
+    const counts = new Map<string, number>()
+    for (let i = 0; i < draws; i++) {
+      const { version } = fleet.registry.ready('storyteller')
+      counts.set(version, (counts.get(version) ?? 0) + 1)
+    }
+    return counts
+  }
+
+  it('a weight - makes a version of its own, with a router of its own', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 50))
+    expect(fleet.news).toEqual(['joined 1', 'joined 2'])
+    const [old, fresh] = fleet.registry.models
+    expect(old?.router).not.toBe(fresh?.router)
+    expect(fleet.registry.models.map(({ cards }) => cards.map((each) => each.workerId))).toEqual([
+      ['1'],
+      ['2'],
+    ])
+  })
+
+  it('requests - are shared by weight; an administrator goes before the workers', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 100))
+    const half = drawn(fleet, 2000).get('sum2') ?? 0
+    expect(half).toBeGreaterThan(850)
+    expect(half).toBeLessThan(1150)
+    fleet.registry.setWeight('storyteller', 'sum2', 10)
+    const tenth = drawn(fleet, 2000).get('sum2') ?? 0
+    expect(tenth).toBeGreaterThan(110)
+    expect(tenth).toBeLessThan(260)
+    fleet.registry.setWeight('storyteller', 'sum1', 0)
+    expect(drawn(fleet, 50)).toEqual(new Map([['sum2', 50]]))
+  })
+
+  it('requests of one session - stay with one version', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 100))
+    const versions = Array.from({ length: 40 }, (_, session) => {
+      const asked = Array.from({ length: 5 }, () =>
+        fleet.registry.ready('storyteller', { sessionId: `s${session}` }),
+      )
+      expect(new Set(asked).size).toBe(1)
+      return asked[0]?.version
+    })
+    expect(new Set(versions).size).toBe(2)
+  })
+
+  it('a request for one worker - gets that version whatever the weights', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 0))
+    expect(drawn(fleet, 20)).toEqual(new Map([['sum1', 20]]))
+    const asked = fleet.registry.ready('storyteller', { workerId: workerIdOf(2) })
+    expect(asked.version).toBe('sum2')
+  })
+
+  it('one without a weight - is refused, and served as soon as an administrator gives it some', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2))
+    expect(fleet.news.at(-1)).toBe('refused 2 model version')
+    fleet.registry.setWeight('storyteller', 'sum2', 100)
+    expect(fleet.news.at(-1)).toBe('joined 2')
+    expect(drawn(fleet, 200).size).toBe(2)
+  })
+
+  it('the old version leaves - the new one has everything', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 1))
+    fleet.registry.workerLeft(workerIdOf(1), 'closed')
+    expect(drawn(fleet, 20)).toEqual(new Map([['sum2', 20]]))
+    expect(fleet.registry.models.length).toBe(1)
+    expect(fleet.news.at(-1)).toBe('left 1 closed')
+  })
+
+  it('the old version dies - the new one has everything, and the old one is forgotten in time', async () => {
+    const fleet = new Fleet({ modelForgetMs: 500 })
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(next(2, 1))
+    fleet.registry.workerLeft(workerIdOf(1), 'expired')
+    expect(drawn(fleet, 20)).toEqual(new Map([['sum2', 20]]))
+    await fleet.pass(500)
+    expect(fleet.registry.models.map(({ version }) => version)).toEqual(['sum2'])
+    expect(fleet.news.at(-1)).toBe('left 1 expired')
+  })
+
+  it('a worker that comes back as another version - changes sides', () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(first(1))
+    fleet.registry.workerJoined(first(3))
+    fleet.registry.workerJoined(next(2, 1))
+    fleet.registry.workerJoined(next(3, 1))
+    expect(fleet.registry.models.map(({ cards }) => cards.length)).toEqual([1, 2])
+  })
+})
+
+describe('ModelRegistry - a model whose last worker has left', () => {
+  it('is 503 until it is forgotten, then 404 and gone from every list', async () => {
+    const fleet = new Fleet({ modelForgetMs: 5_000 })
+    const { scripted, registry } = fleet
+    registry.workerJoined(cardOf(1))
+    registry.workerLeft(workerIdOf(1), 'closed')
+    expect((await scripted.chat()).status).toBe(503)
+    await fleet.pass(4_999)
+    expect((await scripted.chat()).status).toBe(503)
+    await fleet.pass(1)
+    expect((await scripted.chat()).status).toBe(404)
+    expect((await fleet.health()).models).toEqual([])
+    expect((await scripted.get('/v1/models')).json.data).toEqual([])
+    expect(fleet.news.at(-1)).toBe('forgot storyteller')
+  })
+
+  it('a worker that comes back in time - keeps it', async () => {
+    const fleet = new Fleet({ modelForgetMs: 5_000 })
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerLeft(workerIdOf(1), 'closed')
+    await fleet.pass(4_999)
+    fleet.registry.workerJoined(cardOf(2))
+    await fleet.pass(60_000)
+    expect((await fleet.scripted.chat()).status).toBe(200)
+  })
+
+  it('0 - is forgotten in the same turn of the clock', async () => {
+    const fleet = new Fleet({ modelForgetMs: 0 })
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerLeft(workerIdOf(1), 'closed')
+    await fleet.pass(0)
+    expect((await fleet.scripted.chat()).status).toBe(404)
+  })
+
+  it('a request without a model - goes to the one that is left', async () => {
+    const fleet = new Fleet()
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerJoined(cardOf(2, { engine: { model: 'other', contextLength: 4096 } }))
+    const ask = () => fleet.scripted.post('/v1/completions', { prompt: 'hi' })
+    expect((await ask()).status).toBe(400)
+    fleet.registry.workerLeft(workerIdOf(2), 'closed')
+    expect((await ask()).json.model).toBe('storyteller')
+  })
+
+  it('before the first worker ever - 503 with Retry-After, whatever the name', async () => {
+    const fleet = new Fleet()
+    for (const reply of [
+      await fleet.scripted.chat(),
+      await fleet.scripted.chat({ model: 'anything' }),
+      await fleet.scripted.get('/v1/models/anything'),
+    ]) {
+      expect(reply.status).toBe(503)
+      expect(Number(reply.headers['retry-after'])).toBeGreaterThan(0)
+    }
+  })
+})
+
+describe('ModelRegistry - connections', () => {
+  it('a worker counts from its connection on, in either order of card and connection', () => {
+    const fleet = new Fleet({ reportsLinks: true })
+    fleet.registry.workerJoined(cardOf(1))
+    const [model] = fleet.registry.models
+    expect([model?.reachable.length, model?.unreachable.length]).toEqual([0, 1])
+    fleet.registry.workerReachable(workerIdOf(1))
+    expect(model?.reachable.length).toBe(1)
+    fleet.registry.workerReachable(workerIdOf(2))
+    fleet.registry.workerJoined(cardOf(2))
+    expect(model?.reachable.length).toBe(2)
+  })
+
+  it('a lost or refused connection - is named by health and ready, and told once per reason', async () => {
+    const fleet = new Fleet({ reportsLinks: true })
+    const broken = new BatonError('transport.disconnected', 'the peer hung up')
+    const wrong = new BatonError('transport.protocol', 'the shared secret differs')
+    fleet.registry.workerJoined(cardOf(1))
+    fleet.registry.workerReachable(workerIdOf(1))
+    for (const fault of [broken, wrong, wrong]) {
+      fleet.registry.workerUnreachable(workerIdOf(1), fault)
+    }
+    expect(fleet.news).toEqual([
+      'joined 1',
+      'unreachable 1 the peer hung up',
+      'unreachable 1 the shared secret differs',
+    ])
+    const health = await fleet.health()
+    expect(health.models[0]).toMatchObject({
+      workers: [],
+      unreachable: [{ worker_id: 1, reason: 'the shared secret differs' }],
+    })
+    expect(health.warnings.join()).toContain('the shared secret differs')
+  })
+})

@@ -1,0 +1,363 @@
+/**
+ * Which models are served: learned from the cards of workers that join and leave, and from the connections to them. Hands
+ * what the fleet tells on to the router of the worker's model.
+ *
+ * The router of a model knows the workers that agree with each other and that can be reached. A worker that differs is a
+ * version of its own where it was given a weight; otherwise it is kept apart until those it differs from have left. A
+ * model without workers is forgotten after a time.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, Random, WorkerId } from '../../base/index.ts'
+import { servedModelNames } from '../../request/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import type { DecisionRecord, FleetObserver, ModelRouter, PeerNews } from '../../router/index.ts'
+import type { ModelText } from '../../text/index.ts'
+import type { FleetNewsObserver } from './fleet-news.ts'
+import { noModelYet, unknownModel } from './model-errors.ts'
+import { ModelFamily, versionOf } from './model-family.ts'
+import { ParkedWorkers } from './parked-workers.ts'
+import { ServedModel } from './served-model.ts'
+import type { RefusedWorker } from './served-model.ts'
+import { WorkerLinks } from './worker-links.ts'
+
+interface ModelRegistryOptions {
+  readonly clock: Clock
+  readonly random: Random
+  readonly createRouter: (model: string, version: string) => ModelRouter
+  readonly loadText: (card: WorkerCard) => Promise<ModelText>
+  readonly reportsLinks?: boolean
+  readonly modelForgetMs: number
+  readonly fleetObserver?: FleetNewsObserver
+}
+
+/** What decides between versions besides their weights. */
+interface VersionWish {
+  readonly sessionId?: string | undefined
+  /** The request must run there. */
+  readonly workerId?: WorkerId | undefined
+}
+
+interface DiscoveryFault {
+  readonly why: string
+  readonly sinceMs: number
+}
+
+interface FoundDecisions {
+  readonly model: ServedModel
+  readonly decisions: readonly DecisionRecord[]
+}
+
+export class ModelRegistry implements FleetObserver {
+  readonly #options: ModelRegistryOptions
+  readonly #links: WorkerLinks
+  readonly #observer: FleetNewsObserver
+  readonly #families = new Map<string, ModelFamily>()
+  /** Every name that a client may use, aliases too. */
+  readonly #names = new Map<string, ModelFamily>()
+  /** Workers that an administrator has drained: they are not in the fleet and can be brought back. */
+  readonly parked: ParkedWorkers
+  /** Refused workers too. */
+  readonly #ofWorker = new Map<WorkerId, ServedModel>()
+  #hadWorker = false
+  #discoveryFault: DiscoveryFault | null = null
+
+  constructor(options: ModelRegistryOptions) {
+    this.#options = options
+    this.#links = new WorkerLinks(options.reportsLinks === true)
+    this.#observer = options.fleetObserver ?? (() => undefined)
+    this.parked = new ParkedWorkers()
+  }
+
+  workerJoined(card: WorkerCard): void {
+    const [name, ...aliases] = servedModelNames(card.engine)
+    if (name === undefined) return
+    const { workerId } = card
+    this.parked.joined(workerId)
+    const before = this.#ofWorker.get(workerId)
+    if (before !== undefined && before.name !== name) {
+      this.workerLeft(workerId, 'serves another model now')
+    }
+    this.#hadWorker = true
+    const family = this.#families.get(name) ?? this.#createFamily(name)
+    const fitting = family.versions.find((version) => version.agreesWith(card))
+    const only = family.versions.length === 1 ? family.versions[0] : undefined
+    const outdated = fitting === undefined && only?.isOutdatedBy(card) === true ? only : undefined
+    if (outdated !== undefined) this.#remove(outdated)
+    const model = fitting ?? this.#versionFor(family, card)
+    if (before !== undefined && before !== model) this.#leaveVersion(before, workerId)
+    this.#ofWorker.set(workerId, model)
+    this.#admit(model, card, before === undefined, aliases)
+    if (outdated !== undefined) this.#rejoin(outdated.refused, workerId)
+  }
+
+  workerLeft(workerId: WorkerId, reason: string): void {
+    this.#links.forgetFault(workerId)
+    const model = this.#ofWorker.get(workerId)
+    if (model === undefined) return
+    this.#ofWorker.delete(workerId)
+    const wasServing = model.cardOf(workerId) !== undefined
+    model.leave(workerId)
+    model.router.fleet.workerLeft(workerId, reason)
+    this.#observer({ kind: 'workerLeft', workerId, model: model.name, reason })
+    if (model.cards.length > 0) return
+    // Who left in order frees its place at once; who died may be back before long, and what differs from it waits.
+    const isReplaced = model.refused.length > 0 || this.#hasOtherWorkers(model)
+    if (wasServing && reason === 'closed' && isReplaced) this.#forget(model)
+    else this.#forgetLater(model)
+  }
+
+  /** A connection to the worker stands and both sides have proved who they are. Also before its card is known. */
+  workerReachable(workerId: WorkerId): void {
+    this.#links.up(workerId)
+    const model = this.#ofWorker.get(workerId)
+    const card = model?.cardOf(workerId)
+    if (model === undefined || card === undefined) return
+    model.router.fleet.workerJoined(card)
+    this.#observer({ kind: 'workerConnected', workerId, model: model.name })
+  }
+
+  /** The connection is lost, or another attempt to make it has failed. */
+  workerUnreachable(workerId: WorkerId, fault: BatonError): void {
+    const model = this.#ofWorker.get(workerId)
+    const isNews = this.#links.down(workerId, model === undefined ? null : fault)
+    if (model === undefined || !isNews) return
+    model.router.fleet.workerLeft(workerId, fault.message)
+    if (model.cardOf(workerId) !== undefined) {
+      this.#observer({ kind: 'workerUnreachable', workerId, model: model.name, fault })
+    }
+  }
+
+  /** Discovery is unreachable: workers that join or leave now are not noticed. */
+  discoveryAway(why: string): void {
+    const sinceMs = this.#discoveryFault?.sinceMs ?? this.#options.clock.nowMs()
+    this.#discoveryFault = { why, sinceMs }
+  }
+
+  discoveryBack(): void {
+    this.#discoveryFault = null
+  }
+
+  /** Null: all is well. */
+  get discoveryFault(): { readonly why: string; readonly awayMs: number } | null {
+    if (this.#discoveryFault === null) return null
+    const { why, sinceMs } = this.#discoveryFault
+    return { why, awayMs: this.#options.clock.nowMs() - sinceMs }
+  }
+
+  kvEvents: FleetObserver['kvEvents'] = (workerId, batch) => {
+    this.#ofWorker.get(workerId)?.router.fleet.kvEvents(workerId, batch)
+  }
+
+  wantsKvSnapshot(workerId: WorkerId, dpRank: number): boolean {
+    const fleet = this.#ofWorker.get(workerId)?.router.fleet
+    return fleet?.wantsKvSnapshot?.(workerId, dpRank) ?? false
+  }
+
+  load: FleetObserver['load'] = (workerId, report) => {
+    this.#ofWorker.get(workerId)?.router.fleet.load(workerId, report)
+  }
+
+  /** What another frontend has told of a model; of one that is not served here it is of no use. */
+  learn(model: string, version: string, news: PeerNews): void {
+    const versions = this.#families.get(model)?.versions ?? []
+    const meant = versions.find((each) => each.version === version)
+    // Cards that leave things out may agree and be named differently; then there is one version.
+    const only = versions.length === 1 ? versions[0] : undefined
+    ;(meant ?? only)?.router.learn(news)
+  }
+
+  /** Every version of every model. */
+  get models(): readonly ServedModel[] {
+    return this.families.flatMap(({ versions }) => versions)
+  }
+
+  get families(): readonly ModelFamily[] {
+    return [...this.#families.values()]
+  }
+
+  /** From now on; workers that were refused and are meant by it are asked again. */
+  setWeight(model: string, version: string, weight: number): void {
+    const family = this.#families.get(model) ?? this.#createFamily(model)
+    family.setWeight(version, weight)
+    const refused = family.versions.flatMap((each) => each.refused)
+    this.#rejoin(refused.filter(({ card }) => versionOf(card) === version))
+  }
+
+  /** Names that can be asked for now, aliases too. */
+  servedNames(): readonly (readonly [string, ServedModel])[] {
+    return [...this.#names].flatMap(([name, { main }]) =>
+      main?.isReady === true ? [[name, main] as const] : [],
+    )
+  }
+
+  find(name: string): ServedModel | undefined {
+    return this.#names.get(name)?.main
+  }
+
+  /**
+   * The version that a request gets, all of it; requests of one session get the same. Without a name: the only model
+   * there is. Throws 404 for an unknown one, 503 for one that cannot be served.
+   */
+  ready(name: string | undefined, wish: VersionWish = {}): ServedModel {
+    const family = this.#family(name)
+    const { sessionId, workerId } = wish
+    const several = family.versions.length > 1
+    const draw = !several ? 0 : sessionId === undefined ? this.#random() : share(sessionId)
+    const asked = several && workerId !== undefined ? this.#ofWorker.get(workerId) : undefined
+    const model = asked?.name === family.name ? asked : (family.pick(draw) ?? this.known(name))
+    if (!model.isReady) throw model.notReady()
+    return model
+  }
+
+  /** Throws 503 as long as no worker has ever registered: whether the name is wrong is not known then. */
+  known(name: string | undefined): ServedModel {
+    const model = this.#family(name).main
+    if (model !== undefined) return model
+    throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
+  }
+
+  /** The decisions of a call, oldest first; each of several choices is a request of its own, `<id>-<choice>`. */
+  decisionsOf(requestId: string): FoundDecisions | null {
+    for (const model of this.models) {
+      const { router } = model
+      const decisions = [...(router.explain(requestId) ?? [])]
+      for (let choice = 0; ; choice++) {
+        const ofChoice = router.explain(`${requestId}-${choice}`)
+        if (ofChoice === null) break
+        decisions.push(...ofChoice)
+      }
+      if (decisions.length > 0) return { model, decisions }
+    }
+    return null
+  }
+
+  close(): void {
+    for (const model of this.models) model.close()
+  }
+
+  #family(name: string | undefined): ModelFamily {
+    const family = name === undefined ? this.#only() : this.#names.get(name)
+    if (family !== undefined) return family
+    throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
+  }
+
+  /** Models whose last worker has left do not count beside one that has workers. */
+  #only(): ModelFamily {
+    const families = this.families.filter(({ versions }) => versions.length > 0)
+    const inhabited = families.filter(({ versions }) => versions.some(hasWorkers))
+    const [first, ...others] = inhabited.length > 0 ? inhabited : families
+    if (first === undefined) throw noModelYet()
+    if (others.length === 0) return first
+    throw new BatonError(
+      'request.invalid_argument',
+      '`model`: must be given, several models are served',
+      { data: { param: 'model' } },
+    )
+  }
+
+  #random(): number {
+    return this.#options.random.next()
+  }
+
+  /** Where a worker that agrees with no version belongs: to a new one, or among the refused of the oldest. */
+  #versionFor(family: ModelFamily, card: WorkerCard): ServedModel {
+    const [oldest] = family.versions
+    const version = versionOf(card)
+    if (oldest !== undefined && !family.mayBegin(card, version)) return oldest
+    return this.#create(family, version)
+  }
+
+  #hasOtherWorkers(model: ServedModel): boolean {
+    const others = this.#families.get(model.name)?.versions ?? []
+    return others.some((other) => other !== model && hasWorkers(other))
+  }
+
+  /** The worker is of another version now. */
+  #leaveVersion(before: ServedModel, workerId: WorkerId): void {
+    before.leave(workerId)
+    before.router.fleet.workerLeft(workerId, 'is of another version now')
+    if (before.cards.length === 0 && before.refused.length === 0) this.#forgetLater(before)
+  }
+
+  #admit(model: ServedModel, card: WorkerCard, isNew: boolean, aliases: readonly string[]): void {
+    const { workerId, engine } = card
+    const differences = model.join(card)
+    if (differences.length > 0) {
+      model.router.fleet.workerLeft(workerId, 'differs from what is served')
+      this.#observer({ kind: 'workerRefused', card, model: model.name, differences })
+      return
+    }
+    for (const alias of [...aliases, ...(engine.loraAdapters ?? [])]) {
+      if (!this.#names.has(alias)) this.#names.set(alias, this.#familyOf(model))
+    }
+    if (this.#links.isUp(workerId)) model.router.fleet.workerJoined(card)
+    this.#observer({ kind: 'workerJoined', card, model: model.name, isNew })
+  }
+
+  #forgetLater(model: ServedModel): void {
+    const { clock, modelForgetMs } = this.#options
+    model.forgetting ??= clock.after(modelForgetMs, () => this.#forget(model))
+  }
+
+  /** Those that were refused take the name, the oldest first. */
+  #forget(model: ServedModel): void {
+    this.#remove(model)
+    if (!this.#families.has(model.name) && model.refused.length === 0) {
+      this.#observer({ kind: 'modelForgotten', model: model.name })
+    }
+    this.#rejoin(model.refused)
+  }
+
+  #rejoin(refused: readonly RefusedWorker[], except?: WorkerId): void {
+    for (const { card } of refused) if (card.workerId !== except) this.workerJoined(card)
+  }
+
+  #remove(model: ServedModel): void {
+    model.close()
+    const family = this.#familyOf(model)
+    family.remove(model)
+    if (family.versions.length > 0) return
+    this.#families.delete(family.name)
+    for (const [name, named] of this.#names) if (named === family) this.#names.delete(name)
+  }
+
+  #familyOf({ name }: ServedModel): ModelFamily {
+    return this.#families.get(name) ?? this.#createFamily(name)
+  }
+
+  #createFamily(name: string): ModelFamily {
+    const family = new ModelFamily(name)
+    this.#families.set(name, family)
+    this.#names.set(name, family)
+    return family
+  }
+
+  #create({ name, versions }: ModelFamily, version: string): ServedModel {
+    const { createRouter, clock, loadText } = this.#options
+    const model = new ServedModel({
+      name,
+      version,
+      router: createRouter(name, version),
+      createdSeconds: Math.floor(clock.epochMs() / 1000),
+      loadText,
+      links: this.#links,
+      isFurther: versions.length > 0,
+    })
+    // The last version may just have been removed, and the family with it.
+    this.#familyOf(model).versions.push(model)
+    return model
+  }
+}
+
+function hasWorkers({ cards }: ServedModel): boolean {
+  return cards.length > 0
+}
+
+/** In [0, 1), evenly over texts (FNV-1a with a final mix). */
+function share(text: string): number {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
+  return ((hash ^ (hash >>> 16)) >>> 0) / 2 ** 32
+}

@@ -1,0 +1,82 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
+
+interface Operation {
+  readonly operationId: string
+  readonly parameters?: readonly { name: string; in: string; required: boolean }[]
+  readonly responses: Record<
+    string,
+    { description: string; content: Record<string, { schema: Record<string, unknown> }> }
+  >
+}
+interface Document {
+  readonly openapi: string
+  readonly paths: Record<string, Record<string, Operation>>
+  readonly components: { readonly schemas: Record<string, Record<string, unknown>> }
+}
+
+async function documentOf(it_: ScriptedFrontend): Promise<Document> {
+  return (await it_.get('/openapi.json')).json as Document
+}
+
+/** A schema of the document with its references in reach. */
+function checkerOf({ components }: Document, schema: Record<string, unknown>): z.ZodType {
+  const $defs = components.schemas
+  const text = JSON.stringify({ ...schema, $defs }).replaceAll('#/components/schemas/', '#/$defs/')
+  return z.fromJSONSchema(JSON.parse(text) as Parameters<typeof z.fromJSONSchema>[0])
+}
+
+describe('openapi.json', () => {
+  it('every operation - an id of its own, every name of its path declared, every reference there', async () => {
+    const document = await documentOf(new ScriptedFrontend())
+    const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.values(methods).map((operation) => [path, operation] as const),
+    )
+    const ids = operations.map(([, { operationId }]) => operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    for (const [path, { operationId, parameters = [], responses }] of operations) {
+      expect(operationId).toMatch(/^[a-zA-Z][a-zA-Z0-9_]*$/)
+      const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+      expect(parameters.map((each) => [each.name, each.in, each.required])).toEqual(
+        names.map((name) => [name, 'path', true]),
+      )
+      for (const { description } of Object.values(responses)) expect(description).not.toBe('')
+    }
+    const references = JSON.stringify(document).matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)
+    for (const [, name = ''] of references) expect(document.components.schemas).toHaveProperty(name)
+  })
+
+  it('what is answered is what the document says', async () => {
+    const it_ = new ScriptedFrontend()
+    const document = await documentOf(it_)
+    const messages = [{ role: 'user', content: 'hi' }]
+    const calls: readonly (readonly ['get' | 'post', string, string, unknown])[] = [
+      ['post', '/v1/chat/completions', '', { messages }],
+      ['post', '/v1/completions', '', { prompt: 'hi' }],
+      ['post', '/inference/v1/generate', '', { token_ids: [5], sampling_params: {} }],
+      ['post', '/v1/responses', '', { input: 'hi' }],
+      ['post', '/v1/responses/input_tokens', '', { input: 'hi' }],
+      ['post', '/v1/messages', '', { messages, max_tokens: 5 }],
+      ['post', '/v1/messages/count_tokens', '', { messages }],
+      ['get', '/v1/models', '', undefined],
+      ['get', '/v1/models/{id}', 'storyteller', undefined],
+      ['post', '/tokenize', '', { prompt: 'hi' }],
+      ['post', '/detokenize', '', { tokens: [5] }],
+      ['get', '/version', '', undefined],
+      ['post', '/v1/chat/completions', '', { messages: [] }],
+      ['post', '/v1/messages', '', { messages: [], max_tokens: 5 }],
+      ['get', '/v1/models/{id}', 'nope', undefined],
+    ]
+    for (const [method, path, id, body] of calls) {
+      const at = path.replace('{id}', id)
+      const { status, json } = method === 'get' ? await it_.get(at) : await it_.post(at, body)
+      const responses = document.paths[path]?.[method]?.responses
+      const said = responses?.[status === 200 ? '200' : 'default']
+      const schema = said?.content['application/json']?.schema ?? {}
+      expect(schema).toHaveProperty('$ref')
+      const checked = checkerOf(document, schema).safeParse(json)
+      expect([path, status, checked.error?.issues]).toEqual([path, status, undefined])
+    }
+  })
+})

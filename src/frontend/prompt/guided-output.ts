@@ -1,0 +1,93 @@
+/**
+ * What a request with a fixed shape of output means for this model: which thoughts may come before it, and which calls of
+ * tools instead of it; the grammar of all of that, and the parser that reads it.
+ *
+ * Only where the engine takes grammars of ours. Another engine gets the shape alone and knows itself where it begins.
+ */
+import { forcedCallSchema } from '../../api/index.ts'
+import type { ChatCall } from '../../api/index.ts'
+import type { GuidedDecoding } from '../../request/index.ts'
+import {
+  GuidedOutputParser,
+  callFormsOf,
+  createForcedCallParser,
+  createToolCallParser,
+  guidedGrammar,
+  modelOutputGrammar,
+  thoughtFormOf,
+} from '../../text/index.ts'
+import type { ModelOutputForm, ModelText, OutputFormat, OutputParser } from '../../text/index.ts'
+import type { ServedModel } from '../models/served-model.ts'
+import { isForcedCall, isThinkingOff, isThinkingOn, outputFormatOf } from './chat-parser.ts'
+import { offersTools } from './prompt.ts'
+import type { PreparedPrompt } from './prompt.ts'
+
+/** Null: nothing but the shape itself may come. */
+function guidedForm(
+  call: ChatCall,
+  format: OutputFormat,
+  model: ServedModel,
+  prompt: PreparedPrompt,
+): ModelOutputForm | null {
+  if (model.features?.includes('gbnf') !== true) return null
+  const thought = thoughtForm(call, format, prompt)
+  const mayCall = offersTools(call) && call.toolChoice === 'auto' && format.toolCalls !== null
+  const tools = call.tools.map((tool) => tool.function)
+  const calls = mayCall ? callFormsOf(format.toolCalls, tools) : []
+  if (thought === null && calls.length === 0) return null
+  return { thought, calls, allowsSeveralCalls: call.parallelToolCalls }
+}
+
+function thoughtForm(
+  call: ChatCall,
+  format: OutputFormat,
+  prompt: PreparedPrompt,
+): ModelOutputForm['thought'] {
+  if (format.reasoning === null) return null
+  const form = thoughtFormOf(format.reasoning, {
+    isThinkingOff: isThinkingOff(call, format),
+    ...(prompt.text === undefined ? {} : { promptText: prompt.text }),
+  })
+  // A choice or a pattern is wanted at once, unless the model thinks anyway or was asked to.
+  const { kind } = call.sampling.guided ?? {}
+  const isAtOnce = kind === 'choice' || kind === 'regex' || kind === 'grammar'
+  return form === null || form.isInside || !isAtOnce || isThinkingOn(call) ? form : null
+}
+
+/** What the engine is to hold the output to: the shape that was asked for, with room for what may come before or instead. */
+export function guidedForModel(
+  guided: GuidedDecoding,
+  call: ChatCall,
+  text: ModelText,
+  model: ServedModel,
+  prompt: PreparedPrompt,
+): GuidedDecoding {
+  const form = guidedForm(call, outputFormatOf(text, model), model, prompt)
+  if (form === null) return guided
+  const schema = forcedCallSchema(call.tools)
+  const toolCall = form.calls.some(({ isJson }) => isJson)
+    ? guidedGrammar({ kind: 'json-schema', schema, isRelaxed: true, field: 'tools' })
+    : ''
+  const gbnf = modelOutputGrammar(guidedGrammar(guided), toolCall, form)
+  return { kind: 'grammar', gbnf, ...(guided.field === undefined ? {} : { field: guided.field }) }
+}
+
+/** Null: all of the output is the answer, and a tag inside of it is text. */
+export function guidedParser(
+  call: ChatCall,
+  text: ModelText,
+  model: ServedModel,
+  prompt: PreparedPrompt,
+): OutputParser | null {
+  const format = outputFormatOf(text, model)
+  const form = guidedForm(call, format, model, prompt)
+  const answerParser = isForcedCall(call) ? createForcedCallParser() : null
+  if (form === null) return answerParser
+  const { thought, calls } = form
+  const tools = call.tools.map((tool) => tool.function)
+  const callParser =
+    calls.length === 0 || format.toolCalls === null
+      ? null
+      : createToolCallParser(format.toolCalls, tools)
+  return new GuidedOutputParser({ thought, calls, callParser, answerParser })
+}

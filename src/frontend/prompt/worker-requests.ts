@@ -1,0 +1,65 @@
+/**
+ * One request per choice: prompts × n. Each has an id of its own, and a seed of its own when there is one.
+ */
+import type { GenerationOptions } from '../../api/index.ts'
+import { annotationValue, given } from '../../api/index.ts'
+import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
+import type { ModelText } from '../../text/index.ts'
+import { outputBudget } from './context-window.ts'
+import type { PreparedPrompt } from './prompt.ts'
+
+interface WorkerRequestsOptions {
+  readonly requestId: string
+  readonly model: string
+  readonly call: GenerationOptions
+  readonly prompts: readonly PreparedPrompt[]
+  readonly text: ModelText
+  readonly contextLength: number | undefined
+  readonly routing: RoutingHints
+  readonly traceparent: string | undefined
+  /** The field that holds the prompt, for a refusal. */
+  readonly promptParam: 'messages' | 'prompt' | 'input' | 'token_ids'
+}
+
+/** In the order of the choices: all of the first prompt, then all of the second. */
+export function workerRequests(options: WorkerRequestsOptions): GenerateRequest[] {
+  const { call, prompts, requestId, text } = options
+  const budgets = prompts.map((prompt) =>
+    outputBudget(
+      prompt.tokenIds.length,
+      options.contextLength,
+      call.stop.maxTokens,
+      options.promptParam,
+    ),
+  )
+  const choiceCount = prompts.length * call.choiceCount
+  return Array.from({ length: choiceCount }, (_, choice): GenerateRequest => {
+    const promptIndex = Math.floor(choice / call.choiceCount)
+    const nth = choice % call.choiceCount
+    const { seed } = call.sampling
+    return {
+      requestId: choiceCount === 1 ? requestId : `${requestId}-${choice}`,
+      model: options.model,
+      tokenIds: prompts[promptIndex]?.tokenIds ?? new Uint32Array(0),
+      sampling: {
+        ...call.sampling,
+        ...given({ seed: seed === undefined ? undefined : seed + nth }),
+      },
+      stop: { ...call.stop, ...given({ maxTokens: budgets[promptIndex] }) },
+      output: call.output,
+      eosTokenIds: call.stop.ignoreEos === true ? [] : text.eosTokenIds,
+      routing: options.routing,
+      ...given({
+        requestTimestampMs: call.nvext.request_timestamp_ms,
+        traceparent: options.traceparent,
+        extra: replayOf(call),
+      }),
+    }
+  })
+}
+
+/** Which recorded output a simulated engine is to give, by the annotation `output_replay_id:<key>`. */
+function replayOf({ nvext }: GenerationOptions): { outputReplayId: string } | undefined {
+  const outputReplayId = annotationValue(nvext, 'output_replay_id')
+  return outputReplayId === undefined ? undefined : { outputReplayId }
+}

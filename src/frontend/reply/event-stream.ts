@@ -1,0 +1,39 @@
+/**
+ * Text of a stream on its way to the socket. What is written before the socket is open waits; what is written after
+ * the end or after the client has left goes nowhere.
+ */
+import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
+
+export class EventStream implements HttpStream {
+  #writer: StreamWriter | null = null
+  #waiting = ''
+  #state: 'open' | 'ended' | 'abandoned' = 'open'
+
+  open(writer: StreamWriter): void {
+    if (this.#state === 'abandoned') return
+    this.#writer = writer
+    if (this.#waiting !== '') writer.write(this.#waiting, true)
+    this.#waiting = ''
+    if (this.#state === 'ended') writer.end()
+  }
+
+  /** `text` must be ASCII: the texts of room `api` are. */
+  write(text: string): void {
+    if (this.#writer === null) {
+      if (this.#state === 'open') this.#waiting += text
+    } else if (this.#state === 'open') this.#writer.write(text, true)
+  }
+
+  end(): void {
+    if (this.#state !== 'open') return
+    this.#state = 'ended'
+    this.#writer?.end()
+  }
+
+  /** The client has gone. */
+  abandon(): void {
+    if (this.#state !== 'open') return
+    this.#state = 'abandoned'
+    this.#waiting = ''
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * What a writer of replies needs to know about the call that it answers.
+ */
+import type { GenerationOptions, ReplyHead, ReplyUsage, TokenTexts } from '../../api/index.ts'
+import { isQueryOnly, nvextJson } from '../../api/index.ts'
+import { usageOf } from '../../request/index.ts'
+import type { Usage } from '../../request/index.ts'
+import type { ChoiceEnd, ChoiceSink } from './choice-sink.ts'
+import type { PreparedPrompt } from '../prompt/prompt.ts'
+
+export interface ReplyContext {
+  readonly head: ReplyHead
+  readonly call: GenerationOptions
+  readonly prompts: readonly PreparedPrompt[]
+  readonly tokenTexts: TokenTexts
+  /** Text before the generated one, per prompt (`echo`); empty otherwise. */
+  readonly echoes: readonly string[]
+  readonly nowMs: () => number
+  readonly createToolCallId: () => string
+}
+
+export function promptIndexOf(context: ReplyContext, choiceIndex: number): number {
+  return Math.floor(choiceIndex / context.call.choiceCount)
+}
+
+/** Prompt, completion and cached tokens of one choice. What an engine says of its cache never exceeds the prompt. */
+export function usageOfChoice(context: ReplyContext, choice: ChoiceSink, index: number): Usage {
+  const ofPrompt = context.prompts[promptIndexOf(context, index)]?.tokenIds.length ?? 0
+  const promptTokens = choice.promptTokens ?? ofPrompt
+  const { cachedTokens } = choice
+  return cachedTokens === undefined
+    ? usageOf(promptTokens, choice.tokenCount)
+    : usageOf(promptTokens, choice.tokenCount, Math.max(0, Math.min(cachedTokens, promptTokens)))
+}
+
+/** A prompt counts once, however many choices it has. */
+export function usageOfChoices(context: ReplyContext, choices: readonly ChoiceSink[]): ReplyUsage {
+  let promptTokens = 0
+  let completionTokens = 0
+  let reasoningTokens = 0
+  let cachedTokens: number | undefined
+  choices.forEach((choice, index) => {
+    const usage = usageOfChoice(context, choice, index)
+    completionTokens += usage.completionTokens
+    reasoningTokens += choice.reasoningTokens
+    if (index % context.call.choiceCount !== 0) return
+    promptTokens += usage.promptTokens
+    if (usage.cachedTokens !== undefined) cachedTokens = (cachedTokens ?? 0) + usage.cachedTokens
+  })
+  return { ...usageOf(promptTokens, completionTokens, cachedTokens), reasoningTokens }
+}
+
+/** `nvext` of the reply at the end of a choice: what the client listed in `extra_fields`. */
+export function nvextOfChoice(
+  context: ReplyContext,
+  choice: ChoiceSink,
+  choiceIndex: number,
+  end: ChoiceEnd | null,
+  newTokenIds: readonly number[] = [],
+): string | undefined {
+  const { call } = context
+  const asked = new Set(call.nvext.extra_fields)
+  const isQuery = isQueryOnly(call.nvext)
+  if (asked.size === 0 && !isQuery) return undefined
+  const { timeline } = choice
+  const engineData = end?.engineData
+  return nvextJson({
+    ...((asked.has('worker_id') || isQuery) && timeline.isRouted
+      ? { workerId: timeline.slots }
+      : {}),
+    ...(asked.has('token_ids') || isQuery
+      ? { tokenIds: context.prompts[promptIndexOf(context, choiceIndex)]?.tokenIds ?? [] }
+      : {}),
+    ...(end === null && newTokenIds.length > 0 && asked.has('completion_token_ids')
+      ? { completionTokenIds: newTokenIds }
+      : {}),
+    ...(end === null || isQuery
+      ? {}
+      : {
+          ...(asked.has('timing')
+            ? { timing: timeline.timing(context.nowMs(), end.completionTokens) }
+            : {}),
+          ...(asked.has('stop_reason') && end.stopReason !== undefined
+            ? { stopReason: end.stopReason }
+            : {}),
+          ...(asked.has('completion_token_ids')
+            ? { completionTokenIds: end.completionTokenIds }
+            : {}),
+          ...(asked.has('engine_data') && engineData !== undefined ? { engineData } : {}),
+          ...(asked.has('routed_experts') && hasRoutedExperts(engineData)
+            ? { routedExperts: engineData.routed_experts }
+            : {}),
+        }),
+  })
+}
+
+/** The ids that stand behind one chunk of a stream; undefined: they were not asked for, or there are none. */
+export function nvextOfTokens(
+  { call }: ReplyContext,
+  completionTokenIds: readonly number[],
+): string | undefined {
+  if (completionTokenIds.length === 0) return undefined
+  if (call.nvext.extra_fields?.includes('completion_token_ids') !== true) return undefined
+  return nvextJson({ completionTokenIds })
+}
+
+function hasRoutedExperts(data: unknown): data is { readonly routed_experts: unknown } {
+  return typeof data === 'object' && data !== null && 'routed_experts' in data
+}
+
+/** `parallel_tool_calls: false`: only the first call is shown. */
+export function allowsSeveralCalls(call: GenerationOptions): boolean {
+  return !('parallelToolCalls' in call) || call.parallelToolCalls !== false
+}

@@ -1,0 +1,33 @@
+/**
+ * Who turns the choices of an exchange into what the client reads: as events while they come, or as one body.
+ */
+import type { BatonError } from '../../base/index.ts'
+import type { ChoiceOutput, ChoiceSink } from './choice-sink.ts'
+import type { EventStream } from './event-stream.ts'
+import type { ReplyContext } from './reply-context.ts'
+
+export interface ReplyWriter {
+  createOutput(index: number): ChoiceOutput
+  /** In the order of the indexes, before anything is written. */
+  addChoice(choice: ChoiceSink): void
+  began(): void
+  completed(): void
+  brokeOff(error: BatonError): void
+  keepAlive(): void
+}
+
+export interface StreamedWriter extends ReplyWriter {
+  readonly stream: EventStream
+}
+
+export interface WholeWriter extends ReplyWriter {
+  /** JSON text; to be asked for after `completed`. */
+  body(): string
+}
+
+/** How one API shows replies. */
+export interface ReplyWriters {
+  readonly idPrefix: string
+  streamed(context: ReplyContext, annotations: readonly string[]): StreamedWriter
+  whole(context: ReplyContext): WholeWriter
+}

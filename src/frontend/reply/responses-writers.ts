@@ -1,0 +1,295 @@
+/**
+ * Replies in the form of the Responses API: an object with a list of output items, or the events of its making.
+ *
+ * Items come one after the other: reasoning, the message, function calls. `ItemLog` opens and closes them and is the
+ * same for both forms; a whole reply is a stream whose events are not read.
+ */
+import type { BatonError } from '../../base/index.ts'
+import {
+  asciiJson,
+  customCallItem,
+  CustomToolInput,
+  DONE_EVENT,
+  functionCallItem,
+  KEEP_ALIVE_COMMENT,
+  messageItem,
+  reasoningItem,
+  reasoningPart,
+  responseDeltaEvent,
+  responseEvent,
+  responseObject,
+  textPart,
+} from '../../api/index.ts'
+import type { ResponseStatus, ToolCallReply } from '../../api/index.ts'
+import type { OutputEvent } from '../../text/index.ts'
+import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
+import { EventStream } from './event-stream.ts'
+import { allowsSeveralCalls, usageOfChoices } from './reply-context.ts'
+import type { ReplyContext } from './reply-context.ts'
+import type { ReplyWriters, StreamedWriter, WholeWriter } from './reply-writer.ts'
+
+type Echo = Readonly<Record<string, unknown>>
+
+/** The whole response, when it has come to its end. */
+type OnEnded = (response: Readonly<Record<string, unknown>>) => void
+
+export function responsesWriters(
+  echo: Echo,
+  customTools: ReadonlySet<string>,
+  onEnded?: OnEnded,
+): ReplyWriters {
+  return {
+    idPrefix: 'resp_',
+    streamed: (context) => new ResponsesReply(context, echo, customTools, onEnded),
+    whole: (context) => new ResponsesReply(context, echo, customTools, onEnded),
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+type OpenItem =
+  | { readonly kind: 'message' | 'reasoning'; readonly id: string; text: string }
+  | {
+      readonly kind: 'call'
+      readonly id: string
+      readonly call: ToolCallBuilder
+      /** Of a tool whose input is a text. */
+      readonly input: CustomToolInput | null
+    }
+
+type ToolCallBuilder = { -readonly [K in keyof ToolCallReply]: ToolCallReply[K] }
+
+class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
+  readonly stream = new EventStream()
+  readonly #context: ReplyContext
+  readonly #echo: Echo
+  readonly #customTools: ReadonlySet<string>
+  readonly #output: unknown[] = []
+  readonly #choices: ChoiceSink[] = []
+  #open: OpenItem | null = null
+  #sequence = 0
+  #itemCount = 0
+  #status: ResponseStatus = 'in_progress'
+
+  readonly #onEnded: OnEnded | undefined
+
+  constructor(
+    context: ReplyContext,
+    echo: Echo,
+    customTools: ReadonlySet<string>,
+    onEnded: OnEnded | undefined,
+  ) {
+    this.#onEnded = onEnded
+    this.#context = context
+    this.#customTools = customTools
+    this.#echo = echo
+  }
+
+  /** The API has no `n`: there is one choice, and this is its output. */
+  createOutput(): ChoiceOutput {
+    return this
+  }
+
+  addChoice(choice: ChoiceSink): void {
+    this.#choices.push(choice)
+  }
+
+  began(): void {
+    this.#event('response.created', { response: this.#object() })
+    this.#event('response.in_progress', { response: this.#object() })
+  }
+
+  text(text: string): void {
+    const item = this.#need('message')
+    item.text += text
+    this.#delta('response.output_text.delta', item.id, text)
+  }
+
+  textWithLogprobs(text: string): void {
+    if (text !== '') this.text(text)
+  }
+
+  part(event: OutputEvent): void {
+    switch (event.kind) {
+      case 'text':
+        this.text(event.text)
+        return
+      case 'reasoning': {
+        const item = this.#need('reasoning')
+        item.text += event.text
+        this.#delta('response.reasoning_text.delta', item.id, event.text)
+        return
+      }
+      case 'tool-call-start':
+        if (event.index === 0 || allowsSeveralCalls(this.#context.call)) this.#openCall(event.name)
+        return
+      case 'tool-call-arguments':
+        this.#callArguments(event.text)
+        return
+      case 'tool-call-end':
+        // What is no whole JSON may have been cut off by the token limit; only the end of the choice says so.
+        if (this.#open?.kind === 'call' && isJson(this.#open.call.arguments)) this.#close()
+    }
+  }
+
+  finish(end: ChoiceEnd): void {
+    const status = end.finish === 'length' ? 'incomplete' : 'completed'
+    this.#close(status)
+    this.#status = status
+  }
+
+  completed(): void {
+    this.#onEnded?.(this.#object())
+    this.#event(`response.${this.#status}`, { response: this.#object() })
+    this.stream.write(DONE_EVENT)
+    this.stream.end()
+  }
+
+  brokeOff(error: BatonError): void {
+    this.#close('incomplete')
+    this.#status = 'failed'
+    this.#event('response.failed', { response: this.#object(error) })
+    this.stream.write(DONE_EVENT)
+    this.stream.end()
+  }
+
+  keepAlive(): void {
+    this.stream.write(KEEP_ALIVE_COMMENT)
+  }
+
+  body(): string {
+    return asciiJson(this.#object())
+  }
+
+  #object(error?: BatonError): Record<string, unknown> {
+    const isOver = this.#status !== 'in_progress'
+    return responseObject({
+      head: this.#context.head,
+      echo: this.#echo,
+      status: this.#status,
+      output: this.#output,
+      ...(isOver ? { usage: usageOfChoices(this.#context, this.#choices) } : {}),
+      ...(error === undefined ? {} : { error }),
+    })
+  }
+
+  /** A whole reply writes no events; its stream is never opened. */
+  #event(type: string, fields: Readonly<Record<string, unknown>>): void {
+    if (!this.#context.call.stream) return
+    this.stream.write(responseEvent(type, this.#sequence, fields))
+    this.#sequence += 1
+  }
+
+  #delta(type: string, itemId: string, delta: string): void {
+    if (!this.#context.call.stream) return
+    const place = { itemId, outputIndex: this.#output.length }
+    this.stream.write(responseDeltaEvent(type, this.#sequence, place, delta))
+    this.#sequence += 1
+  }
+
+  #newId(prefix: string): string {
+    this.#itemCount += 1
+    return `${prefix}_${this.#context.head.id.slice('resp_'.length)}_${this.#itemCount}`
+  }
+
+  #need(kind: 'message' | 'reasoning'): Extract<OpenItem, { text: string }> {
+    const open = this.#open
+    if (open !== null && open.kind === kind) return open
+    this.#close()
+    const item = { kind, id: this.#newId(kind === 'message' ? 'msg' : 'rs'), text: '' }
+    this.#open = item
+    const shown =
+      kind === 'message'
+        ? messageItem(item.id, '', 'in_progress')
+        : reasoningItem(item.id, '', 'in_progress')
+    this.#event('response.output_item.added', { output_index: this.#output.length, item: shown })
+    const part = kind === 'message' ? textPart('') : reasoningPart('')
+    this.#event('response.content_part.added', { ...this.#place(item.id), part })
+    return item
+  }
+
+  #openCall(name: string): void {
+    this.#close()
+    const call = { id: this.#context.createToolCallId(), name, arguments: '' }
+    const input = this.#customTools.has(name) ? new CustomToolInput() : null
+    const id = this.#newId(input === null ? 'fc' : 'ctc')
+    this.#open = { kind: 'call', id, call, input }
+    this.#event('response.output_item.added', {
+      output_index: this.#output.length,
+      item:
+        input === null
+          ? functionCallItem(id, call, 'in_progress')
+          : customCallItem(id, call, '', 'in_progress'),
+    })
+  }
+
+  #callArguments(text: string): void {
+    if (this.#open?.kind !== 'call') return
+    const { call, id, input } = this.#open
+    call.arguments += text
+    const delta = input === null ? text : input.push(text)
+    if (delta !== '') this.#callDelta(input, id, delta)
+  }
+
+  #callDelta(input: CustomToolInput | null, itemId: string, delta: string): void {
+    const what = input === null ? 'function_call_arguments' : 'custom_tool_call_input'
+    this.#event(`response.${what}.delta`, {
+      item_id: itemId,
+      output_index: this.#output.length,
+      delta,
+    })
+  }
+
+  #close(status: 'completed' | 'incomplete' = 'completed'): void {
+    const open = this.#open
+    if (open === null) return
+    this.#open = null
+    const item = this.#closedItem(open, status)
+    this.#event('response.output_item.done', { output_index: this.#output.length, item })
+    this.#output.push(item)
+  }
+
+  #closedItem(open: OpenItem, status: 'completed' | 'incomplete'): Record<string, unknown> {
+    switch (open.kind) {
+      case 'message': {
+        const place = this.#place(open.id)
+        this.#event('response.output_text.done', { ...place, text: open.text, logprobs: [] })
+        this.#event('response.content_part.done', { ...place, part: textPart(open.text) })
+        return messageItem(open.id, open.text, status)
+      }
+      case 'reasoning': {
+        const place = this.#place(open.id)
+        this.#event('response.reasoning_text.done', { ...place, text: open.text })
+        this.#event('response.content_part.done', { ...place, part: reasoningPart(open.text) })
+        return reasoningItem(open.id, open.text, status)
+      }
+      case 'call': {
+        const at = { item_id: open.id, output_index: this.#output.length }
+        if (open.input !== null) {
+          const rest = open.input.end()
+          if (rest !== '') this.#callDelta(open.input, open.id, rest)
+          const { text } = open.input
+          this.#event('response.custom_tool_call_input.done', { ...at, input: text })
+          return customCallItem(open.id, open.call, text, status)
+        }
+        this.#event('response.function_call_arguments.done', {
+          ...at,
+          name: open.call.name,
+          arguments: open.call.arguments,
+        })
+        return functionCallItem(open.id, open.call, status)
+      }
+    }
+  }
+
+  #place(itemId: string): Record<string, unknown> {
+    return { item_id: itemId, output_index: this.#output.length, content_index: 0 }
+  }
+}

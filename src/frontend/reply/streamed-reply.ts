@@ -1,0 +1,258 @@
+/**
+ * A reply as server-sent events, choice by choice as the tokens come.
+ */
+import type { BatonError } from '../../base/index.ts'
+import {
+  DONE_EVENT,
+  KEEP_ALIVE_COMMENT,
+  clientFinishReason,
+  errorEvent,
+  isQueryOnly,
+  nvextEvent,
+  toolCallArgumentsJson,
+  toolCallStartJson,
+  usageEvent,
+  usageJson,
+} from '../../api/index.ts'
+import type { ChoiceChunks } from '../../api/index.ts'
+import type { TokenLogprobs } from '../../request/index.ts'
+import type { OutputEvent } from '../../text/index.ts'
+import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
+import { EventStream } from './event-stream.ts'
+import {
+  allowsSeveralCalls,
+  nvextOfChoice,
+  nvextOfTokens,
+  promptIndexOf,
+  usageOfChoice,
+  usageOfChoices,
+} from './reply-context.ts'
+import type { ReplyContext } from './reply-context.ts'
+import type { ReplyFormat } from './reply-format.ts'
+import type { StreamedWriter } from './reply-writer.ts'
+
+export class StreamedReply implements StreamedWriter {
+  readonly stream = new EventStream()
+  readonly #context: ReplyContext
+  readonly #format: ReplyFormat
+  readonly #choices: ChoiceSink[] = []
+
+  constructor(context: ReplyContext, format: ReplyFormat, annotations: readonly string[]) {
+    this.#context = context
+    this.#format = format
+    for (const annotation of annotations) this.stream.write(annotation)
+  }
+
+  createOutput(index: number): ChoiceOutput {
+    return new StreamedChoice(
+      this.#context,
+      this.#format,
+      index,
+      this.stream,
+      () => this.#choices[index],
+    )
+  }
+
+  addChoice(choice: ChoiceSink): void {
+    this.#choices.push(choice)
+  }
+
+  began(): void {
+    // Its log-probabilities come before the first token, and each choice shows them with its own.
+    if (this.#context.call.output.promptLogprobs !== undefined) return
+    this.#context.echoes.forEach((echo, promptIndex) => {
+      if (echo === '') return
+      for (let nth = 0; nth < this.#context.call.choiceCount; nth++) {
+        const index = promptIndex * this.#context.call.choiceCount + nth
+        const chunks = this.#format.chunks(this.#context.head, {
+          index,
+          includeUsage: this.#context.call.includeUsage,
+        })
+        this.stream.write(chunks.content(echo))
+      }
+    })
+  }
+
+  completed(): void {
+    const { call, head } = this.#context
+    const format = this.#format
+    if (isQueryOnly(call.nvext)) this.#answerQuery()
+    if (call.includeUsage) {
+      this.stream.write(
+        usageEvent(head, format.chunkObject, usageOfChoices(this.#context, this.#choices)),
+      )
+    }
+    this.stream.write(DONE_EVENT)
+    this.stream.end()
+  }
+
+  brokeOff(error: BatonError): void {
+    this.stream.write(errorEvent(error) + DONE_EVENT)
+    this.stream.end()
+  }
+
+  keepAlive(): void {
+    this.stream.write(KEEP_ALIVE_COMMENT)
+  }
+
+  #answerQuery(): void {
+    const { head } = this.#context
+    const format = this.#format
+    this.#choices.forEach((choice, index) => {
+      const nvext = nvextOfChoice(this.#context, choice, index, null)
+      if (nvext !== undefined) this.stream.write(nvextEvent(head, format.chunkObject, nvext))
+    })
+  }
+}
+
+class StreamedChoice implements ChoiceOutput {
+  readonly #plain: boolean
+  readonly #stream: EventStream
+  readonly #chunks: ChoiceChunks
+  readonly #context: ReplyContext
+  readonly #format: ReplyFormat
+  readonly #index: number
+  readonly #sink: () => ChoiceSink | undefined
+  #textLength = 0
+  #toolCallCount = 0
+  #nvextSent = false
+  #tokenIdsSent = 0
+  #echoes: boolean
+
+  constructor(
+    context: ReplyContext,
+    format: ReplyFormat,
+    index: number,
+    stream: EventStream,
+    sink: () => ChoiceSink | undefined,
+  ) {
+    const { call, head } = context
+    this.#context = context
+    this.#format = format
+    this.#index = index
+    this.#stream = stream
+    this.#sink = sink
+    this.#chunks = format.chunks(head, { index, includeUsage: call.includeUsage })
+    this.#plain = !call.continuousUsage && call.nvext.extra_fields === undefined
+    this.#textLength = context.echoes[promptIndexOf(context, index)]?.length ?? 0
+    this.#echoes = call.output.promptLogprobs !== undefined && context.echoes.length > 0
+  }
+
+  text(text: string): void {
+    if (this.#plain) this.#stream.write(this.#chunks.content(text))
+    else this.#stream.write(this.#chunks.contentWith(text, this.#extras()))
+  }
+
+  textWithLogprobs(text: string, tokens: readonly TokenLogprobs[]): void {
+    const { call, tokenTexts } = this.#context
+    const count = call.output.logprobs ?? 0
+    if (this.#echoes) this.#echo(count)
+    const logprobs = this.#format.logprobsJson(tokens, count, tokenTexts, this.#textLength)
+    this.#textLength += text.length
+    this.#stream.write(this.#chunks.contentWith(text, { ...this.#extras(), logprobs }))
+  }
+
+  part(event: OutputEvent): void {
+    switch (event.kind) {
+      case 'text':
+        this.text(event.text)
+        return
+      case 'reasoning':
+        this.#stream.write(
+          this.#plain
+            ? this.#chunks.reasoning(event.text)
+            : this.#chunks.reasoning(event.text, this.#extras()),
+        )
+        return
+      case 'tool-call-start': {
+        this.#toolCallCount += 1
+        const id = this.#context.createToolCallId()
+        if (this.#shows(event.index)) {
+          this.#stream.write(this.#chunks.toolCalls(toolCallStartJson(event.index, id, event.name)))
+        }
+        return
+      }
+      case 'tool-call-arguments':
+        if (this.#shows(event.index)) {
+          const calls = toolCallArgumentsJson(event.index, event.text)
+          this.#stream.write(
+            this.#plain
+              ? this.#chunks.toolCalls(calls)
+              : this.#chunks.toolCalls(calls, this.#extras()),
+          )
+        }
+        return
+      case 'tool-call-end':
+        return
+    }
+  }
+
+  /** The prompt with its log-probabilities, once. */
+  #echo(count: number): void {
+    this.#echoes = false
+    const { echoes, prompts, tokenTexts } = this.#context
+    const at = promptIndexOf(this.#context, this.#index)
+    const logprobs = this.#sink()?.promptLogprobs ?? []
+    const echoed = { tokenIds: prompts[at]?.tokenIds ?? [], logprobs }
+    const json = this.#format.logprobsJson([], count, tokenTexts, 0, echoed)
+    this.#stream.write(this.#chunks.contentWith(echoes[at] ?? '', { logprobs: json }))
+  }
+
+  finish(end: ChoiceEnd): void {
+    if (isQueryOnly(this.#context.call.nvext)) return
+    if (this.#echoes) this.#echo(this.#context.call.output.logprobs ?? 0)
+    const sink = this.#sink()
+    const nvext =
+      sink === undefined
+        ? undefined
+        : nvextOfChoice(this.#context, sink, this.#index, this.#rest(end))
+    const reason = clientFinishReason(end.finish, this.#toolCallCount > 0)
+    const usage = this.#runningUsage()
+    this.#stream.write(
+      this.#chunks.finish(reason, {
+        ...(nvext === undefined ? {} : { nvext }),
+        ...(usage === undefined ? {} : { usage }),
+      }),
+    )
+  }
+
+  /** Ids that were on earlier chunks do not come again. */
+  #rest(end: ChoiceEnd): ChoiceEnd {
+    return { ...end, completionTokenIds: end.completionTokenIds.slice(this.#tokenIdsSent) }
+  }
+
+  /** The ids that came since the last chunk. */
+  #newTokenIds(sink: ChoiceSink): readonly number[] {
+    const ids = sink.tokenIds.slice(this.#tokenIdsSent)
+    this.#tokenIdsSent += ids.length
+    return ids
+  }
+
+  #extras(): { usage?: string; nvext?: string } {
+    const usage = this.#runningUsage()
+    const sink = this.#sink()
+    const nvext = sink === undefined ? undefined : this.#chunkNvext(sink)
+    return {
+      ...(usage === undefined ? {} : { usage }),
+      ...(nvext === undefined ? {} : { nvext }),
+    }
+  }
+
+  #chunkNvext(sink: ChoiceSink): string | undefined {
+    const ids = this.#newTokenIds(sink)
+    if (this.#nvextSent) return nvextOfTokens(this.#context, ids)
+    this.#nvextSent = true
+    return nvextOfChoice(this.#context, sink, this.#index, null, ids)
+  }
+
+  #runningUsage(): string | undefined {
+    const sink = this.#sink()
+    if (!this.#context.call.continuousUsage || sink === undefined) return undefined
+    const usage = usageOfChoice(this.#context, sink, this.#index)
+    return usageJson({ ...usage, reasoningTokens: sink.reasoningTokens })
+  }
+
+  #shows(callIndex: number): boolean {
+    return callIndex === 0 || allowsSeveralCalls(this.#context.call)
+  }
+}

@@ -1,0 +1,23 @@
+/**
+ * The tool calls of one choice, put together from the parser's events.
+ */
+import type { ToolCallReply } from '../../api/index.ts'
+import type { OutputEvent } from '../../text/index.ts'
+
+export class ToolCallCollector {
+  readonly #calls: { id: string; name: string; arguments: string }[] = []
+
+  take(event: OutputEvent, createId: () => string): void {
+    if (event.kind === 'tool-call-start') {
+      this.#calls[event.index] = { id: createId(), name: event.name, arguments: '' }
+    } else if (event.kind === 'tool-call-arguments') {
+      const call = this.#calls[event.index]
+      if (call !== undefined) call.arguments += event.text
+    }
+  }
+
+  /** With `several` false only the first one. */
+  calls(several: boolean): ToolCallReply[] {
+    return several ? this.#calls : this.#calls.slice(0, 1)
+  }
+}

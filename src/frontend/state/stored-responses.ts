@@ -1,0 +1,92 @@
+/**
+ * Responses that can be read again and gone on with, and conversations: lists of items that grow with each response.
+ *
+ * Each belongs to the tenant that made it; for others it is not there.
+ */
+import { BatonError, isRecord } from '../../base/index.ts'
+import { asciiJson } from '../../api/index.ts'
+import type { Caller } from '../access/caller.ts'
+import type { StateStore } from './state-store.ts'
+
+export interface StoredResponse {
+  readonly response: Readonly<Record<string, unknown>>
+  /** What the model was given, earlier turns included. */
+  readonly input: readonly unknown[]
+}
+
+export interface Conversation {
+  readonly id: string
+  readonly createdSeconds: number
+  readonly metadata: unknown
+  readonly items: readonly unknown[]
+}
+
+/** Items of one conversation or response; further ones are refused. */
+const ITEMS_MAX = 10_000
+
+export class StoredResponses {
+  readonly #store: StateStore
+  readonly #tenant: string
+
+  constructor(store: StateStore, { key }: Caller) {
+    this.#store = store
+    this.#tenant = key?.tenant ?? ''
+  }
+
+  /** Throws `request.not_found`. */
+  response(id: string): StoredResponse {
+    return this.#read(id, 'response') as unknown as StoredResponse
+  }
+
+  /** All that was said up to the end of that response. */
+  turnsOf(id: string): readonly unknown[] {
+    const { input, response } = this.response(id)
+    return [...input, ...(response['output'] as readonly unknown[])]
+  }
+
+  keepResponse(id: string, stored: StoredResponse): void {
+    this.#store.set(this.#key(id), asciiJson(stored))
+  }
+
+  /** Throws `request.not_found`. */
+  conversation(id: string): Conversation {
+    return this.#read(id, 'conversation') as unknown as Conversation
+  }
+
+  keepConversation(conversation: Conversation): void {
+    if (conversation.items.length > ITEMS_MAX) {
+      const text = `a conversation holds at most ${ITEMS_MAX} items`
+      throw new BatonError('request.invalid_argument', text, { data: { param: 'items' } })
+    }
+    this.#store.set(this.#key(conversation.id), asciiJson(conversation))
+  }
+
+  /** What was added meanwhile stays; a conversation that is gone stays gone. */
+  append(id: string, items: readonly unknown[]): void {
+    if (this.#store.get(this.#key(id)) === undefined) return
+    const conversation = this.conversation(id)
+    this.keepConversation({ ...conversation, items: [...conversation.items, ...items] })
+  }
+
+  /** Throws `request.not_found`. */
+  delete(id: string, what: 'response' | 'conversation'): void {
+    if (!this.#store.delete(this.#key(id))) throw notFound(id, what)
+  }
+
+  #read(id: string, what: 'response' | 'conversation'): Record<string, unknown> {
+    const json = this.#store.get(this.#key(id))
+    const prefix = what === 'response' ? 'resp_' : 'conv_'
+    const value: unknown = json === undefined || !id.startsWith(prefix) ? null : JSON.parse(json)
+    if (!isRecord(value)) throw notFound(id, what)
+    return value
+  }
+
+  #key(id: string): string {
+    return `${this.#tenant}\u0000${id}`
+  }
+}
+
+function notFound(id: string, what: string): BatonError {
+  const text = `there is no ${what} \`${id.slice(0, 100)}\`, or no longer`
+  return new BatonError('request.not_found', text)
+}

@@ -1,0 +1,70 @@
+/**
+ * A key as it is kept: its hash and what it allows. The key itself is shown once, when it is made.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { z } from 'zod'
+import { BatonError } from '../../base/index.ts'
+
+const whole = z.int().min(1)
+const instant = z.iso.datetime({ offset: true })
+
+const entrySchema = z.strictObject({
+  id: z.string().regex(/^[a-z0-9]{8}$/),
+  hash: z.string().regex(/^sha256:[0-9a-f]{64}$/),
+  tenant: z.string().trim().min(1).max(128),
+  weight: z.number().min(0.01).max(1000).optional(),
+  createdAt: instant,
+  expiresAt: instant.optional(),
+  revokedAt: instant.optional(),
+  models: z.array(z.string().min(1)).min(1).optional(),
+  requestsPerMinute: whole.optional(),
+  tokensPerMinute: whole.optional(),
+  concurrency: whole.optional(),
+  priorityMax: z.int().min(0).optional(),
+  mayOperate: z.boolean().optional(),
+  mayRoute: z.boolean().optional(),
+  sharesCache: z.boolean().optional(),
+})
+
+const fileSchema = z.strictObject({ keys: z.array(entrySchema) })
+
+export type KeyEntry = z.infer<typeof entrySchema>
+
+/** Throws `config.invalid` with the place of what is wrong; never shows a hash. */
+export function parseKeys(text: string, source: string): readonly KeyEntry[] {
+  let content: unknown
+  try {
+    content = JSON.parse(text)
+  } catch {
+    throw new BatonError('config.invalid', `${source} is not JSON`)
+  }
+  const parsed = fileSchema.safeParse(content)
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues
+    const place = issue?.path.join('.') ?? ''
+    throw new BatonError('config.invalid', `${source}: ${place}: ${issue?.message ?? 'is invalid'}`)
+  }
+  const { keys } = parsed.data
+  const ids = new Set(keys.map(({ id }) => id))
+  if (ids.size === keys.length) return keys
+  throw new BatonError('config.invalid', `${source}: two keys have the same id`)
+}
+
+export function keysText(keys: readonly KeyEntry[]): string {
+  return `${JSON.stringify({ keys }, null, 2)}\n`
+}
+
+type Terms = Omit<KeyEntry, 'id' | 'hash' | 'createdAt'>
+
+/** A new key: `text` is for its holder, `entry` is what is kept. */
+export function createKey(terms: Terms, now: Date): { text: string; entry: KeyEntry } {
+  const id = randomBytes(5).toString('hex').slice(0, 8)
+  const text = `baton_${id}_${randomBytes(32).toString('base64url')}`
+  const hash = `sha256:${digestOf(text).toString('hex')}`
+  return { text, entry: { id, hash, createdAt: now.toISOString(), ...terms } }
+}
+
+/** Of one length, whatever was given. */
+export function digestOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}

@@ -1,0 +1,222 @@
+/**
+ * Several frontend processes behind one port: started, watched, started again when they die, and ended together.
+ *
+ * Node 20 hands connections from this process to the frontends in turn (`node:cluster`); from Node 24 on the kernel
+ * spreads them (`reusePort`), and this process sees none. What frontends say to each other goes through this process.
+ */
+import cluster from 'node:cluster'
+import type { Worker as ClusterWorker } from 'node:cluster'
+import { createServer } from 'node:net'
+import { BatonError } from '../../base/index.ts'
+import { listenError, TAKEN_PORT_REMEDY } from '../../network/index.ts'
+import { isSiblingMessage } from './group-message.ts'
+import type { AwaitWorkers, FrontendReport, SiblingMessage } from './group-message.ts'
+
+export interface FrontendGroupOptions {
+  /** The script that a child runs. */
+  readonly script: string
+  readonly args: readonly string[]
+  /** Added to this process's own; undefined takes a variable away. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Where the frontends listen; port 0: any. */
+  readonly host: string
+  readonly port: number
+  readonly count: number
+  readonly startDeadlineMs: number
+  /** Frontends that die more often than this within a minute stay down. */
+  readonly restartsPerMinuteMax: number
+  readonly onEvent: (event: FrontendGroupEvent) => void
+}
+
+export type FrontendGroupEvent =
+  | { readonly kind: 'died'; readonly pid: number; readonly how: string }
+  | { readonly kind: 'restarted'; readonly pid: number }
+  | { readonly kind: 'gave-up'; readonly reason: string }
+
+/** From Node 23.1 on `listen` knows `reusePort`; 24 is the first long-term version with it. */
+export const SHARES_BY_KERNEL =
+  process.platform === 'linux' && Number(process.versions.node.split('.')[0]) >= 24
+
+/** Where the kernel shares a port, another server's frontends would share it silently. */
+async function refuseTakenPort({ host, port }: FrontendGroupOptions): Promise<void> {
+  if (!SHARES_BY_KERNEL || port === 0) return
+  const probe = createServer()
+  await new Promise<void>((resolve, reject) => {
+    probe.once('error', (error) => reject(listenError(error, { host, port }, TAKEN_PORT_REMEDY)))
+    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()))
+  })
+}
+
+export class FrontendGroup<Card> {
+  readonly #options: FrontendGroupOptions
+  readonly #children = new Set<ClusterWorker>()
+  #port = 0
+  #restartsAtMs: number[] = []
+  #stopping = false
+
+  constructor(options: FrontendGroupOptions) {
+    this.#options = options
+    cluster.setupPrimary({ exec: options.script, args: [...options.args] })
+  }
+
+  get pids(): readonly number[] {
+    return [...this.#children].map((child) => child.process.pid ?? 0)
+  }
+
+  /** Resolves with the port when all listen; rejects with the first failure, having ended the others. */
+  async start(): Promise<number> {
+    try {
+      await refuseTakenPort(this.#options)
+      this.#port = await this.#fork()
+      const others = Array.from({ length: this.#options.count - 1 }, () => this.#fork())
+      await Promise.all(others)
+      return this.#port
+    } catch (thrown) {
+      this.kill()
+      throw thrown
+    }
+  }
+
+  /** Resolves with the cards of the workers when every frontend is connected to so many. */
+  async untilConnected(workers: number, deadlineMs: number): Promise<readonly Card[]> {
+    const asking = [...this.#children].map((child) => connected<Card>(child, workers, deadlineMs))
+    const [cards = []] = await Promise.all(asking)
+    return cards
+  }
+
+  /** Asks all to drain, kills after `deadlineMs`. Returns how many had to be killed. */
+  async stop(deadlineMs: number): Promise<number> {
+    this.#stopping = true
+    let killed = 0
+    await Promise.all(
+      [...this.#children].map(async (child) => {
+        const exited = new Promise((resolve) => child.once('exit', resolve))
+        child.process.kill('SIGTERM')
+        const timer = setTimeout(() => {
+          killed += 1
+          child.process.kill('SIGKILL')
+        }, deadlineMs)
+        await exited
+        clearTimeout(timer)
+      }),
+    )
+    return killed
+  }
+
+  kill(): void {
+    this.#stopping = true
+    for (const child of this.#children) child.process.kill('SIGKILL')
+  }
+
+  /** Resolves with the port that the new frontend listens on. */
+  async #fork(): Promise<number> {
+    const environment: Record<string, string | undefined> = {
+      ...process.env,
+      ...this.#options.environment,
+    }
+    if (SHARES_BY_KERNEL && this.#port > 0) environment['BATON_PORT'] = String(this.#port)
+    // `fork` writes an undefined variable as text.
+    const given = Object.entries(environment).filter(([, value]) => value !== undefined)
+    const removed = Object.keys(process.env).filter((name) => environment[name] === undefined)
+    const child = forkWithout(removed, Object.fromEntries(given))
+    this.#children.add(child)
+    child.on('message', (message: unknown) => this.#relay(child, message))
+    child.once('exit', () => void this.#children.delete(child))
+    const port = await this.#ready(child)
+    child.once('exit', (code, signal) => this.#onDeath(child, signal ?? `exit code ${code}`))
+    return port
+  }
+
+  #ready(child: ClusterWorker): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const fail = (error: BatonError): void => {
+        clearTimeout(deadline)
+        child.process.kill('SIGKILL')
+        reject(error)
+      }
+      const { startDeadlineMs } = this.#options
+      const deadline = setTimeout(() => {
+        const text = `a frontend was not ready after ${startDeadlineMs / 1000} s`
+        fail(new BatonError('backend.worker_unavailable', text))
+      }, startDeadlineMs)
+      child.on('message', (message: unknown) => {
+        const report = message as FrontendReport
+        if (report.kind === 'failed') fail(BatonError.fromValue(report.error))
+        if (report.kind !== 'ready') return
+        clearTimeout(deadline)
+        resolve(report.port)
+      })
+      child.once('exit', (code, signal) => {
+        const text = `a frontend ended while it started (${signal ?? `exit code ${code}`})`
+        fail(new BatonError('backend.worker_unavailable', text))
+      })
+    })
+  }
+
+  #relay(from: ClusterWorker, message: unknown): void {
+    if (!isSiblingMessage(message)) return
+    if (message.kind === 'answered') {
+      const asker = [...this.#children].find(({ id }) => id === message.to)
+      if (asker !== undefined) send(asker, from.id, message)
+      return
+    }
+    const others = [...this.#children].filter((child) => child !== from && child.isConnected())
+    for (const other of others) send(other, from.id, message)
+    if (message.kind !== 'asked') return
+    send(from, from.id, { kind: 'asking', id: message.id, siblings: others.length })
+  }
+
+  #onDeath(child: ClusterWorker, how: string): void {
+    if (this.#stopping) return
+    const { onEvent, restartsPerMinuteMax } = this.#options
+    onEvent({ kind: 'died', pid: child.process.pid ?? 0, how })
+    const nowMs = performance.now()
+    this.#restartsAtMs = this.#restartsAtMs.filter((atMs) => nowMs - atMs < 60_000)
+    if (this.#restartsAtMs.length >= restartsPerMinuteMax) {
+      onEvent({ kind: 'gave-up', reason: `${restartsPerMinuteMax} restarts within a minute` })
+      return
+    }
+    this.#restartsAtMs.push(nowMs)
+    this.#fork().then(
+      () => onEvent({ kind: 'restarted', pid: this.pids.at(-1) ?? 0 }),
+      (error: unknown) => onEvent({ kind: 'gave-up', reason: BatonError.from(error).message }),
+    )
+  }
+}
+
+function send(child: ClusterWorker, from: number, message: SiblingMessage): void {
+  if (child.isConnected()) child.send({ from, message }, () => undefined)
+}
+
+function connected<Card>(
+  child: ClusterWorker,
+  workers: number,
+  deadlineMs: number,
+): Promise<readonly Card[]> {
+  return new Promise((resolve, reject) => {
+    child.on('message', (message: unknown) => {
+      const report = message as FrontendReport<Card>
+      if (report.kind === 'connected') resolve(report.cards)
+      if (report.kind === 'failed') reject(BatonError.fromValue(report.error))
+    })
+    child.once('exit', () => {
+      reject(new BatonError('backend.worker_unavailable', 'a frontend ended while it started'))
+    })
+    const ask: AwaitWorkers = { kind: 'await-workers', workers, deadlineMs }
+    child.send(ask)
+  })
+}
+
+/** `cluster.fork` gives a child all variables of this process and cannot take one away. */
+function forkWithout(
+  removed: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): ClusterWorker {
+  const kept = removed.map((name) => [name, process.env[name]] as const)
+  for (const name of removed) delete process.env[name]
+  try {
+    return cluster.fork(environment)
+  } finally {
+    for (const [name, value] of kept) if (value !== undefined) process.env[name] = value
+  }
+}

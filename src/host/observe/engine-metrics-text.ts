@@ -1,0 +1,60 @@
+/**
+ * An engine's own metrics as Prometheus text, beside the worker's own metrics.
+ *
+ * An engine is foreign code: a metric that does not fit the format is left out, so that it cannot spoil the rest.
+ */
+import { isEngineMetric } from '../../engine/index.ts'
+import type { EngineMetric } from '../../engine/index.ts'
+
+const PREFIX = 'baton_engine_'
+
+/** `labels` are the worker's and win over the engine's. */
+export function engineMetricsText(
+  metrics: readonly EngineMetric[],
+  labels: Readonly<Record<string, string>> = {},
+): string {
+  const families = new Map<string, EngineMetric[]>()
+  for (const metric of metrics) {
+    if (!isEngineMetric(metric)) continue
+    const family = families.get(metric.name) ?? []
+    // The first one decides what kind of family it is.
+    if (family[0] !== undefined && family[0].kind !== metric.kind) continue
+    family.push(metric)
+    families.set(metric.name, family)
+  }
+  return [...families].map(([name, family]) => familyText(PREFIX + name, family, labels)).join('')
+}
+
+function familyText(
+  name: string,
+  family: readonly EngineMetric[],
+  labels: Readonly<Record<string, string>>,
+): string {
+  const [{ help, kind } = { help: '', kind: 'gauge' }] = family
+  const samples = new Map<string, number>()
+  for (const metric of family) {
+    samples.set(labelsText({ ...metric.labels, ...labels }), metric.value)
+  }
+  return [
+    `# HELP ${name} ${escapeText(help)}`,
+    `# TYPE ${name} ${kind}`,
+    ...[...samples].map(([label, value]) => `${name}${label} ${numberText(value)}`),
+    '',
+  ].join('\n')
+}
+
+function labelsText(labels: Readonly<Record<string, string>>): string {
+  const pairs = Object.entries(labels).map(
+    ([name, value]) => `${name}="${escapeText(String(value)).replaceAll('"', '\\"')}"`,
+  )
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
+}
+
+function escapeText(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
+}
+
+function numberText(value: number): string {
+  if (Number.isFinite(value) || Number.isNaN(value)) return String(value)
+  return value > 0 ? '+Inf' : '-Inf'
+}

@@ -1,0 +1,172 @@
+/**
+ * What the frontend reports, as Prometheus metrics. Names and labels are the field's, with the prefix `baton_`.
+ *
+ * Everything is counted once per request, never once per token; docs/metrics.md lists the names.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client'
+import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
+import type { RouterStatus } from '../../router/index.ts'
+import { describeMetrics } from './metric-description.ts'
+import type { MetricDescription } from './metric-description.ts'
+import { PhaseMetrics } from './phase-metrics.ts'
+import { RankMetrics } from './rank-metrics.ts'
+import { RoleMetrics } from './role-metrics.ts'
+import { RoutedLegs } from './routed-legs.ts'
+
+interface FrontendMetricsOptions {
+  /** Asked at each scrape: the router's own view of every model. */
+  readonly routers: () => readonly (readonly [model: string, status: RouterStatus])[]
+  /** Time to the first token that is meant to be. */
+  readonly ttftGoalMs?: number
+}
+
+const LOOP_INTERVAL_MS = 20
+
+export class FrontendMetrics {
+  readonly #registry = new Registry()
+  readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_INTERVAL_MS })
+  readonly #requests
+  readonly #started
+  readonly #inflight
+  readonly #outputTokensTotal
+  readonly #migrations
+  readonly #cancellations
+  readonly #rejections
+  readonly #routed
+  readonly #phases
+
+  constructor(options: FrontendMetricsOptions) {
+    const counter = (name: string, help: string, labelNames: string[]) =>
+      new Counter({ name: `baton_frontend_${name}`, help, labelNames, registers: [this.#registry] })
+    const ends = ['model', 'endpoint', 'request_type', 'status', 'error_type']
+    this.#requests = counter('requests_total', 'Requests that have ended', ends)
+    this.#started = counter('requests_started_total', 'Requests accepted', ends.slice(0, 3))
+    this.#inflight = new Gauge({
+      name: 'baton_frontend_inflight_requests',
+      help: 'Requests between arrival and end',
+      labelNames: ['model'],
+      registers: [this.#registry],
+    })
+    this.#outputTokensTotal = counter('output_tokens_total', 'Generated tokens', ['model'])
+    this.#migrations = counter('model_migration_total', 'Requests carried on at another worker', [
+      'model',
+      'kind',
+    ])
+    this.#cancellations = counter(
+      'model_cancellation_total',
+      'Requests whose client left',
+      ends.slice(0, 3),
+    )
+    this.#rejections = counter(
+      'model_rejection_total',
+      'Requests refused for load',
+      ends.slice(0, 2),
+    )
+    this.#routed = new RoutedLegs(this.#registry)
+    this.#phases = new PhaseMetrics(this.#registry)
+    this.#collectRouters(options)
+    this.#collectProcess()
+  }
+
+  async text(): Promise<string> {
+    return await this.#registry.metrics()
+  }
+
+  /** Every metric with its labels, for docs/metrics.md. */
+  describe(): readonly MetricDescription[] {
+    return describeMetrics(this.#registry)
+  }
+
+  close(): void {
+    this.#loopDelay.disable()
+  }
+
+  readonly observe: FrontendObserver = (event, request) => {
+    this.#phases.observe(event, request)
+    const { model } = request
+    switch (event.kind) {
+      case 'received':
+        this.#started.inc(labelsOf(request))
+        this.#inflight.inc({ model })
+        return
+      case 'routed':
+        this.#routed.count({ model, phase: event.phase, worker_id: event.workerId })
+        return
+      case 'migrated':
+        this.#migrations.inc({ model, kind: event.request })
+        return
+      case 'ended':
+        this.#countEnd(event, request)
+        return
+      default:
+    }
+  }
+
+  #countEnd(end: RequestEnd, request: RequestFacts): void {
+    const { model, endpoint } = request
+    this.#inflight.dec({ model })
+    const status = end.outcome === 'success' ? 'success' : 'error'
+    this.#requests.inc({ ...labelsOf(request), status, error_type: end.errorCode ?? '' })
+    if (end.completionTokens > 0) this.#outputTokensTotal.inc({ model }, end.completionTokens)
+    if (end.outcome === 'cancelled') this.#cancellations.inc(labelsOf(request))
+    if (end.errorCode?.startsWith('capacity.') === true) this.#rejections.inc({ model, endpoint })
+  }
+
+  #collectRouters(options: FrontendMetricsOptions): void {
+    const ranks = new RankMetrics(this.#registry)
+    const roles = new RoleMetrics(this.#registry, options.ttftGoalMs ?? null)
+    const errors = new Gauge({
+      name: 'baton_frontend_router_ttft_error_ratio',
+      help: 'How far the first tokens that the router predicts are from those that come, as a share of these; newer ones weigh more',
+      labelNames: ['model', 'worker_type'],
+      registers: [this.#registry],
+    })
+    const queued = new Gauge({
+      name: 'baton_frontend_router_queue_pending_requests',
+      help: 'Requests that wait for a worker',
+      labelNames: ['model', 'worker_type'],
+      registers: [this.#registry],
+      collect: () => {
+        const routers = options.routers()
+        for (const [model, { prefill, decode }] of routers) {
+          queued.set({ model, worker_type: 'prefill' }, prefill.queuedRequests)
+          queued.set({ model, worker_type: 'decode' }, decode.queuedRequests)
+        }
+        for (const [model, status] of routers) {
+          for (const type of ['prefill', 'decode'] as const) {
+            const { ttftError } = status[type]
+            if (ttftError !== null) errors.set({ model, worker_type: type }, ttftError)
+          }
+        }
+        roles.read(routers)
+        this.#routed.keep(ranks.read(routers))
+      },
+    })
+  }
+
+  #collectProcess(): void {
+    collectDefaultMetrics({
+      register: this.#registry,
+      eventLoopMonitoringPrecision: 100,
+      prefix: 'baton_frontend_',
+    })
+    this.#loopDelay.enable()
+    const delay = new Gauge({
+      name: 'baton_frontend_event_loop_delay_p99_seconds',
+      help: 'Delay of the event loop since the last scrape, 99th percentile',
+      registers: [this.#registry],
+      collect: () => {
+        // What is measured is the time between two ticks of a timer: its interval is no delay.
+        const late = this.#loopDelay.percentile(99) / 1e9 - LOOP_INTERVAL_MS / 1000
+        delay.set(Math.max(0, late))
+        this.#loopDelay.reset()
+      },
+    })
+  }
+}
+
+function labelsOf(facts: RequestFacts): { model: string; endpoint: string; request_type: string } {
+  const { model, endpoint, streamed } = facts
+  return { model, endpoint, request_type: streamed ? 'stream' : 'unary' }
+}

@@ -1,0 +1,17 @@
+/** What a metric is, for docs/metrics.md: read from the registry, so that the page cannot forget one. */
+import type { Registry } from 'prom-client'
+
+export interface MetricDescription {
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly string[]
+  readonly type: string
+}
+
+export function describeMetrics(registry: Registry): readonly MetricDescription[] {
+  return registry.getMetricsAsArray().map((metric) => {
+    // The library's types leave out what every metric has.
+    const { name, help, labelNames, type } = metric as unknown as MetricDescription
+    return { name, help, labelNames, type }
+  })
+}

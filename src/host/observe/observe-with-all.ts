@@ -1,0 +1,8 @@
+/** Several observers as one; each call reaches all, in order. */
+export function observeWithAll<Told extends readonly unknown[]>(
+  observers: readonly ((...told: Told) => void)[],
+): (...told: Told) => void {
+  return (...told) => {
+    for (const observe of observers) observe(...told)
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * The life of a request as histograms, one entry per metric: the event that it reads, its name, what it is, the value.
+ *
+ * A new metric around a phase is a new entry here and nothing else; docs/metrics.md is made from the registry.
+ */
+import type { Registry } from 'prom-client'
+import type { FrontendEvent, FrontendEventOf, RequestFacts } from '../../frontend/index.ts'
+import { SeriesHistogram } from './series-histogram.ts'
+import type { HistogramSeries } from './series-histogram.ts'
+
+type Kind = FrontendEvent['kind']
+
+/** Undefined: the event says nothing of it. */
+type ValueOf<Of extends Kind> = (event: FrontendEventOf<Of>) => number | undefined
+
+interface PhaseMetric {
+  readonly kind: Kind
+  readonly name: string
+  readonly help: string
+  readonly buckets: readonly number[]
+  readonly value: (event: FrontendEvent) => number | undefined
+}
+
+const PHASE_SECONDS = logBuckets(0.0001, 120, 18)
+const BYTES = logBuckets(1024, 2 ** 34, 12)
+const PROMPT_TOKENS = logBuckets(50, 128_000, 12)
+const SHARES = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]
+
+const METRICS: readonly PhaseMetric[] = [
+  seconds(
+    'tokenised',
+    'tokenize',
+    'Arrival to tokens: template and tokenizer',
+    (event) => event.elapsedMs,
+  ),
+  seconds(
+    'routed',
+    'router_queue',
+    'Wait of a leg (phase) for a worker with capacity',
+    (event) => event.queuedMs,
+  ),
+  seconds('routed', 'route', 'Choice of a worker for a leg', (event) => event.decisionMs),
+  seconds(
+    'prefillStarted',
+    'prefill_queue',
+    'Dispatch to the start of the prefill',
+    (event) => event.queuedMs,
+  ),
+  seconds(
+    'prefillDone',
+    'prefill',
+    'Start of the prefill to the first token',
+    (event) => event.elapsedMs,
+  ),
+  seconds(
+    'kvTransferred',
+    'kv_transfer',
+    'Taking the KV of a prompt over',
+    (event) => event.elapsedMs,
+  ),
+  histogram(
+    'kvTransferred',
+    'kv_transfer_bytes',
+    'Bytes of KV taken over',
+    BYTES,
+    (event) => event.bytes,
+  ),
+  seconds(
+    'decodeStarted',
+    'decode_queue',
+    'Dispatch to the start of the decode, without the KV transfer',
+    (event) => event.queuedMs,
+  ),
+  histogram(
+    'routed',
+    'kv_hit_rate_predicted',
+    "Share of the prompt's blocks that the router expects at the worker",
+    SHARES,
+    (event) =>
+      event.phase === 'decode' ? undefined : share(event.overlapBlocks, event.promptBlocks),
+  ),
+  histogram(
+    'ended',
+    'kv_hit_rate',
+    "Share of the prompt's tokens that were not computed",
+    SHARES,
+    (event) => share(event.cachedTokens, event.promptTokens),
+  ),
+  seconds(
+    'ended',
+    'request_duration',
+    'Arrival to end',
+    (event) => event.durationMs,
+    logBuckets(0.01, 512, 14),
+  ),
+  seconds(
+    'ended',
+    'time_to_first_token',
+    'Arrival to first token',
+    (event) => event.ttftMs,
+    logBuckets(0.001, 480, 18),
+  ),
+  seconds(
+    'ended',
+    'inter_token_latency',
+    'Mean time between tokens of a request',
+    (event) => event.itlMs,
+    logBuckets(0.001, 2, 13),
+  ),
+  histogram('ended', 'input_sequence_tokens', 'Prompt tokens', PROMPT_TOKENS, (event) =>
+    unlessZero(event.promptTokens),
+  ),
+  histogram(
+    'ended',
+    'cached_tokens',
+    'Prompt tokens not computed again',
+    PROMPT_TOKENS,
+    (event) => event.cachedTokens,
+  ),
+  histogram(
+    'ended',
+    'output_sequence_tokens',
+    'Generated tokens',
+    logBuckets(50, 32_000, 10),
+    (event) => unlessZero(event.completionTokens),
+  ),
+]
+
+interface KindMetric {
+  readonly histogram: SeriesHistogram
+  readonly value: PhaseMetric['value']
+}
+
+interface KindSeries {
+  readonly series: HistogramSeries
+  readonly value: PhaseMetric['value']
+}
+
+/** The metrics of one kind of event, and their series by phase and model. */
+class KindMetrics {
+  readonly metrics: KindMetric[] = []
+  readonly #ofPhase = new Map<string | undefined, Map<string, readonly KindSeries[]>>()
+
+  seriesOf(model: string, phase: string | undefined): readonly KindSeries[] {
+    const known = this.#ofPhase.get(phase)?.get(model)
+    if (known !== undefined) return known
+    const labels = phase === undefined ? { model } : { model, phase }
+    const made = this.metrics.map(({ histogram, value }) => ({
+      series: histogram.series(labels),
+      value,
+    }))
+    const ofPhase = this.#ofPhase.get(phase) ?? new Map<string, readonly KindSeries[]>()
+    this.#ofPhase.set(phase, ofPhase.set(model, made))
+    return made
+  }
+}
+
+export class PhaseMetrics {
+  readonly #ofKind = new Map<Kind, KindMetrics>()
+
+  constructor(registry: Registry) {
+    for (const { kind, name, help, buckets, value } of METRICS) {
+      const histogram = new SeriesHistogram({
+        name: `baton_frontend_${name}`,
+        help,
+        labelNames: kind === 'ended' || kind === 'tokenised' ? ['model'] : ['model', 'phase'],
+        buckets: [...buckets],
+        registers: [registry],
+      })
+      const ofKind = this.#ofKind.get(kind) ?? new KindMetrics()
+      ofKind.metrics.push({ histogram, value })
+      this.#ofKind.set(kind, ofKind)
+    }
+  }
+
+  readonly observe = (event: FrontendEvent, { model }: RequestFacts): void => {
+    const ofKind = this.#ofKind.get(event.kind)
+    if (ofKind === undefined) return
+    const phase = 'phase' in event ? event.phase : undefined
+    for (const { series, value } of ofKind.seriesOf(model, phase)) {
+      const seen = value(event)
+      if (seen !== undefined) series.observe(seen)
+    }
+  }
+}
+
+function histogram<Of extends Kind>(
+  kind: Of,
+  name: string,
+  help: string,
+  buckets: readonly number[],
+  value: ValueOf<Of>,
+): PhaseMetric {
+  return { kind, name, help, buckets, value: (event) => value(event as FrontendEventOf<Of>) }
+}
+
+function seconds<Of extends Kind>(
+  kind: Of,
+  name: string,
+  help: string,
+  milliseconds: ValueOf<Of>,
+  buckets: readonly number[] = PHASE_SECONDS,
+): PhaseMetric {
+  return histogram(kind, `${name}_seconds`, help, buckets, (event) => {
+    const ms = milliseconds(event)
+    return ms === undefined ? undefined : ms / 1000
+  })
+}
+
+function share(part: number | undefined, of: number): number | undefined {
+  return part === undefined || of === 0 ? undefined : part / of
+}
+
+function unlessZero(count: number): number | undefined {
+  return count === 0 ? undefined : count
+}
+
+/** `count` bounds spaced evenly on a log scale, two significant figures. */
+function logBuckets(min: number, max: number, count: number): number[] {
+  const step = (max / min) ** (1 / (count - 1))
+  const bounds = Array.from({ length: count }, (_, i) => Number((min * step ** i).toPrecision(2)))
+  return [...new Set(bounds)]
+}

@@ -1,0 +1,45 @@
+/**
+ * What a worker reports, as log lines. What a user would want to know at once (KV that did not arrive, an engine that
+ * hangs, a stage that took too long) is a warning; the rest is there for who looks.
+ */
+import type { Logger } from 'pino'
+import { ERROR_CODES } from '../../base/index.ts'
+import type { WorkerEvent, WorkerObserver } from '../../worker/index.ts'
+
+export function workerLog(logger: Logger): WorkerObserver {
+  return (event) => {
+    const { kind, ...facts } = event
+    logger[levelOf(event)](facts, `worker: ${kind}`)
+  }
+}
+
+function levelOf(event: WorkerEvent): 'debug' | 'info' | 'warn' | 'error' {
+  switch (event.kind) {
+    case 'engine-stalled':
+    case 'engine-fault':
+      return 'error'
+    case 'kv-recomputed':
+    case 'unregister-failed':
+    case 'engine-abort-failed':
+    case 'frontend-refused':
+    case 'turned-away':
+    case 'entry-restored':
+    case 'renewal-failed':
+      return 'warn'
+    case 'canary':
+      return event.healthy ? 'debug' : 'warn'
+    case 'stage':
+      return event.reason === 'timed_out' || event.note !== undefined ? 'warn' : 'info'
+    case 'state':
+      return 'info'
+    case 'request-ended':
+      // A wrong request is its sender's matter; a failing engine is ours.
+      return event.error === undefined || ERROR_CODES[event.error.code].httpStatus < 500
+        ? 'debug'
+        : 'warn'
+    case 'kv-released':
+      return event.reason === 'acknowledged' ? 'debug' : 'info'
+    default:
+      return 'debug'
+  }
+}

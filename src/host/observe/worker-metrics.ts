@@ -1,0 +1,179 @@
+/**
+ * What a worker reports, as Prometheus metrics with the prefix `baton_worker_`. Counted once per request, never once
+ * per token; docs/metrics.md lists the names.
+ */
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+import { unreachable } from '../../base/index.ts'
+import type { EngineMetric } from '../../engine/index.ts'
+import type { WorkerEvent, WorkerHealth } from '../../worker/index.ts'
+import { engineMetricsText } from './engine-metrics-text.ts'
+import { describeMetrics } from './metric-description.ts'
+import type { MetricDescription } from './metric-description.ts'
+
+const SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
+
+export class WorkerMetrics {
+  readonly #registry = new Registry()
+  readonly #labels: Readonly<Record<string, string>>
+  readonly #ofEngine: () => readonly EngineMetric[]
+  readonly #requests
+  readonly #refused
+  readonly #tokens
+  readonly #duration
+  readonly #queue
+  readonly #firstToken
+  readonly #stages
+  readonly #kvOffers
+  readonly #kvBytesOffered
+  readonly #kvHeld
+  readonly #kvBlocks
+  readonly #kvBytesPulled
+  readonly #kvPull
+  readonly #kvRecomputed
+  readonly #faults
+  #kvHeldBytes = 0
+
+  /** `health` and `ofEngine` are asked at each scrape. */
+  constructor(
+    health: () => WorkerHealth,
+    labels: Readonly<Record<string, string>> = {},
+    ofEngine: () => readonly EngineMetric[] = () => [],
+  ) {
+    this.#labels = labels
+    this.#ofEngine = ofEngine
+    this.#registry.setDefaultLabels(labels)
+    collectDefaultMetrics({ register: this.#registry, prefix: 'baton_worker_' })
+    this.#requests = this.#counter('requests_total', 'Requests ended', ['outcome'])
+    this.#refused = this.#counter('requests_refused_total', 'Requests not admitted', ['code'])
+    this.#tokens = this.#counter('tokens_total', 'Tokens of ended requests', ['kind'])
+    this.#duration = this.#histogram('request_seconds', 'Admission to end', [])
+    this.#queue = this.#histogram('queue_seconds', "Admission to the engine's start", [])
+    this.#firstToken = this.#histogram(
+      'first_token_seconds',
+      "The engine's start to the first token",
+      [],
+    )
+    this.#stages = this.#histogram('shutdown_stage_seconds', 'Stages of the way down', [
+      'stage',
+      'reason',
+    ])
+    this.#kvOffers = this.#counter('kv_offers_released_total', 'KV offers ended', ['reason'])
+    this.#kvBytesOffered = this.#counter('kv_bytes_offered_total', 'Bytes of KV offered', [])
+    this.#kvHeld = this.#histogram('kv_offer_held_seconds', 'Offer to release', [])
+    this.#kvBlocks = this.#counter('kv_blocks_taken_total', 'Blocks of KV taken over', ['how'])
+    this.#kvBytesPulled = this.#counter('kv_bytes_pulled_total', 'Bytes of KV pulled', [])
+    this.#kvPull = this.#histogram('kv_pull_seconds', 'Taking a prompt over', [])
+    this.#kvRecomputed = this.#counter(
+      'kv_recomputed_total',
+      'Prompts computed here because their KV did not arrive',
+      ['code'],
+    )
+    this.#faults = this.#counter('engine_faults_total', 'Engine stalls, faults, failed probes', [
+      'kind',
+    ])
+    this.#gauge('inflight_requests', 'Requests admitted and not freed', () => health().inFlight)
+    this.#gauge('kv_offers_open', 'KV offers that no worker has pulled', () => health().openOffers)
+    this.#gauge('kv_held_bytes', 'Bytes of KV held for others', () => this.#kvHeldBytes)
+    this.#gauge('ready', '1 while requests are welcome', () => (health().ready ? 1 : 0))
+  }
+
+  readonly observe = (event: WorkerEvent): void => {
+    switch (event.kind) {
+      case 'request-ended':
+        this.#requests.inc({ outcome: event.error?.code ?? event.finish ?? 'unknown' })
+        this.#tokens.inc({ kind: 'prompt' }, event.promptTokens)
+        this.#tokens.inc({ kind: 'output' }, event.outputTokens)
+        this.#duration.observe(event.elapsedMs / 1000)
+        return
+      case 'request-started':
+        this.#queue.observe(event.queuedMs / 1000)
+        this.#firstToken.observe(event.computeMs / 1000)
+        return
+      case 'request-refused':
+        this.#refused.inc({ code: event.error.code })
+        return
+      case 'stage':
+        this.#stages.observe({ stage: event.stage, reason: event.reason }, event.elapsedMs / 1000)
+        return
+      case 'kv-offered':
+        this.#kvBytesOffered.inc(event.kvBytes)
+        this.#kvHeldBytes += event.kvBytes
+        return
+      case 'kv-released':
+        this.#kvOffers.inc({ reason: event.reason })
+        this.#kvHeld.observe(event.heldMs / 1000)
+        this.#kvHeldBytes -= event.kvBytes
+        return
+      case 'kv-taken':
+        this.#kvBlocks.inc({ how: 'pulled' }, event.blocksPulled)
+        this.#kvBlocks.inc({ how: 'held' }, event.blocksHeld)
+        this.#kvBytesPulled.inc(event.bytesPulled)
+        this.#kvPull.observe(event.elapsedMs / 1000)
+        return
+      case 'kv-recomputed':
+        this.#kvRecomputed.inc({ code: event.error.code })
+        return
+      case 'canary':
+        if (!event.healthy) this.#faults.inc({ kind: 'canary' })
+        return
+      case 'engine-stalled':
+      case 'engine-fault':
+      case 'engine-abort-failed':
+      case 'unregister-failed':
+      case 'frontend-refused':
+      case 'turned-away':
+      case 'entry-restored':
+      case 'renewal-failed':
+        this.#faults.inc({ kind: event.kind })
+        return
+      case 'state':
+        return
+      default:
+        unreachable(event)
+    }
+  }
+
+  /** An engine that fails to tell its numbers is counted as a fault; the worker's own are there nevertheless. */
+  async text(): Promise<string> {
+    let ofEngine = ''
+    try {
+      ofEngine = engineMetricsText(this.#ofEngine(), this.#labels)
+    } catch {
+      this.#faults.inc({ kind: 'metrics' })
+    }
+    return (await this.#registry.metrics()) + ofEngine
+  }
+
+  /** Every metric with its labels, for docs/metrics.md. */
+  describe(): readonly MetricDescription[] {
+    return describeMetrics(this.#registry)
+  }
+
+  #counter(name: string, help: string, labelNames: string[]): Counter {
+    return new Counter({
+      name: `baton_worker_${name}`,
+      help,
+      labelNames,
+      registers: [this.#registry],
+    })
+  }
+
+  #histogram(name: string, help: string, labelNames: string[]): Histogram {
+    return new Histogram({
+      name: `baton_worker_${name}`,
+      help,
+      labelNames,
+      buckets: SECONDS,
+      registers: [this.#registry],
+    })
+  }
+
+  #gauge(name: string, help: string, read: () => number): void {
+    const gauge: Gauge = new Gauge({
+      name: `baton_worker_${name}`,
+      help,
+      registers: [this.#registry],
+      collect: () => gauge.set(read()),
+    })
+  }
+}

@@ -1,0 +1,31 @@
+/**
+ * The files that the simulated engine's arguments name: a planner's profile (`.npz`, or the same arrays as JSON) and
+ * the rows of a replay.
+ */
+import { readFileSync } from 'node:fs'
+import { BatonError } from '../../base/index.ts'
+import { PLANNER_PROFILE_ARRAYS } from '../../simengine/index.ts'
+import type { MockArgFiles } from '../../simengine/index.ts'
+import { readNpz } from './npz.ts'
+
+export const mockArgFiles: MockArgFiles = {
+  profile: (path) => {
+    if (!path.endsWith('.npz')) return JSON.parse(readText(path)) as unknown
+    const arrays = readNpz(readBytes(path))
+    return Object.fromEntries(PLANNER_PROFILE_ARRAYS.map((name) => [name, arrays.get(name)]))
+  },
+  text: (path) => readText(path),
+}
+
+function readText(path: string): string {
+  return readBytes(path).toString('utf8')
+}
+
+function readBytes(path: string): Buffer {
+  try {
+    return readFileSync(path)
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new BatonError('config.invalid', `${path} cannot be read: ${why}`, { cause })
+  }
+}

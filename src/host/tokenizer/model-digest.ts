@@ -1,0 +1,112 @@
+/**
+ * Digests of a model's text side, by which workers and frontends see whether they speak the same language.
+ *
+ * A tokenizer is known by what it does: the names of its ids, and the ids that it gives to texts that exercise it. So
+ * the same tokenizer read from a GGUF file and from a Hugging Face folder has the same digest.
+ */
+import { createHash } from 'node:crypto'
+import type { Hash } from 'node:crypto'
+import { modelFactsText } from '../../request/index.ts'
+import type { EngineConfig, ModelAgreement, ModelTextDigest } from '../../request/index.ts'
+import type { ModelText, Tokenizer } from '../../text/index.ts'
+
+const DIGEST_CHARACTERS = 32
+/** What converters to GGUF write for rows of the model that have no token. */
+const PADDING = /^\[PAD\d+\]$/
+/** Tokens whose text is tokenised again; a larger vocabulary is sampled evenly. */
+const PROBED_TOKENS = 32_768
+/** Of them so many make one text. */
+const RUN_TOKENS = 8
+/** A prime, so that neighbours in the vocabulary are none in the texts. */
+const STRIDE = 7_919
+
+/** Words, numbers, blanks, punctuation, scripts, code: what tokenizers treat differently. */
+const PROBES = [
+  '',
+  ' ',
+  'Hello, world!',
+  'hello  world   and\tthe\n\n\nrest\r\n',
+  "I'll say it's 'quoted' and they'd've gone; WE'RE HERE.",
+  '0 1 12 123 1234 12345 3.14159 1,000,000 1e-9 0x1F ½ Ⅷ',
+  'naïve café Ångström ÀÉÎÕÜ ﬁﬂ Straße İstanbul',
+  'e\u0301 and \u00e9, \u212b and \u00c5',
+  'привет мир, שלום עולם, مرحبا بالعالم, नमस्ते दुनिया, สวัสดีชาวโลก',
+  '你好，世界。こんにちは世界、안녕하세요 세계',
+  '👋🏽 👨‍👩‍👧‍👦 🇪🇺 \u{1f9ea}\u0000\u0007\u200b\ufeff\ufffd',
+  'function f(x) {\n    return x ** 2 // square\n}\n\n\tif (a<=b&&c!==d) {}',
+  '{"key": [1, 2.5, null, true], "url": "https://example.org/a?b=c&d=%20#e"}',
+  '<s></s><unk><pad><|endoftext|><|im_start|><|eot_id|>[INST]<bos><eos>',
+  '#$%&()*+,-./:;<=>?@[\\]^_`{|}~--- === ...... !!!???',
+] as const
+
+/** `text` null: the model's files cannot be read here, and they cannot be compared; so with `weights`. */
+export function modelAgreementOf(
+  engine: EngineConfig,
+  text: ModelText | null,
+  weights: string | null = null,
+): ModelAgreement {
+  const digest = {
+    ...(text === null ? {} : modelTextDigest(text)),
+    ...(weights === null ? {} : { weights }),
+  }
+  const checksum = finish(
+    createHash('sha256').update(modelFactsText({ engine, agreement: digest })),
+  )
+  return { ...digest, checksum }
+}
+
+export function modelTextDigest({
+  tokenizer,
+  template,
+}: ModelText): Required<Omit<ModelTextDigest, 'weights'>> {
+  return {
+    vocabulary: vocabularyDigest(tokenizer),
+    tokenizer: tokenizerDigest(tokenizer),
+    template: finish(createHash('sha256').update(template?.source ?? '')),
+  }
+}
+
+function vocabularyDigest(tokenizer: Tokenizer): string {
+  const hash = createHash('sha256')
+  for (let id = 0; id < tokenizer.vocabSize; id++) {
+    const name = tokenizer.tokenName(id)
+    if (name !== '' && !PADDING.test(name)) hash.update(`${id} ${name}\n`)
+  }
+  return finish(hash)
+}
+
+function tokenizerDigest(tokenizer: Tokenizer): string {
+  const hash = createHash('sha256')
+  for (const probe of PROBES) {
+    addIds(hash, tokenizer.encode(probe, { special: true }))
+    addIds(hash, tokenizer.encode(probe, { special: false, addBos: true }))
+  }
+  for (const text of vocabularyTexts(tokenizer)) {
+    addIds(hash, tokenizer.encode(text, { special: false }))
+  }
+  return finish(hash)
+}
+
+/** The vocabulary's own words in an order in which they meet other neighbours than in their language. */
+function* vocabularyTexts(tokenizer: Tokenizer): Generator<string> {
+  const { vocabSize } = tokenizer
+  const count = Math.min(vocabSize, PROBED_TOKENS)
+  let run = ''
+  for (let index = 0; index < count; index++) {
+    // Goes once around all ids when the vocabulary is small, over evenly spread ones when it is large.
+    const id = Math.floor((((index * STRIDE) % count) * vocabSize) / count)
+    run += tokenizer.decode([id])
+    if (index % RUN_TOKENS === RUN_TOKENS - 1 || index === count - 1) {
+      yield run
+      run = ''
+    }
+  }
+}
+
+function addIds(hash: Hash, ids: Uint32Array): void {
+  hash.update(`${ids.join()};`)
+}
+
+function finish(hash: Hash): string {
+  return hash.digest('hex').slice(0, DIGEST_CHARACTERS)
+}

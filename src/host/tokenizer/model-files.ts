@@ -1,0 +1,154 @@
+/**
+ * Reads what the frontend needs of a model from disk: a GGUF file, or a Hugging Face folder (which may hold a GGUF).
+ *
+ * A `tokenizer.json` beside a GGUF is preferred to the file's own vocabulary, provided that both give the same names
+ * to the same ids. Only the header of a GGUF is read, so that a large model is as quick as a small one.
+ */
+import { open, readdir, readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { BatonError } from '../../base/index.ts'
+import { modelTextFromGguf, modelTextFromHuggingFace, readGgufMetadata } from '../../text/index.ts'
+import type { GgufMetadata, ModelText } from '../../text/index.ts'
+
+export interface LoadedModelText extends ModelText {
+  /** For people and `/v1/models`: what the model calls itself, else the name of the file or folder. */
+  readonly name: string
+  readonly kind: 'gguf' | 'hugging-face'
+  /** The GGUF file, when there is one: what an engine that reads GGUF loads. */
+  readonly ggufPath: string | null
+}
+
+const FIRST_READ_BYTES = 2 * 2 ** 20
+
+/** Throws `model.load_failed` with a message that says what to do. */
+export async function loadModelText(modelPath: string): Promise<LoadedModelText> {
+  const entry = await stat(modelPath).catch((thrown: unknown) => {
+    throw failure(`there is no model at ${modelPath}; check the path`, thrown)
+  })
+  if (entry.isFile()) return loadGguf(modelPath)
+  const names = (await readdir(modelPath)).toSorted()
+  const gguf = await smallestGguf(modelPath, names)
+  if (names.includes('tokenizer.json')) {
+    const text = await loadFolder(modelPath)
+    const name = path.basename(path.resolve(modelPath))
+    return { ...text, name, kind: 'hugging-face', ggufPath: gguf }
+  }
+  if (gguf !== null) return loadGguf(gguf)
+  throw failure(
+    `the folder ${modelPath} holds neither tokenizer.json nor a .gguf file; give the folder of a Hugging Face model or a GGUF file`,
+  )
+}
+
+/** Of several files, which are the same model in different precision, the one that loads first. */
+async function smallestGguf(folder: string, names: readonly string[]): Promise<string | null> {
+  let best: { readonly filePath: string; readonly bytes: number } | null = null
+  for (const name of names) {
+    if (!name.toLowerCase().endsWith('.gguf')) continue
+    const filePath = path.join(folder, name)
+    const { size: bytes } = await stat(filePath)
+    if (best === null || bytes < best.bytes) best = { filePath, bytes }
+  }
+  return best?.filePath ?? null
+}
+
+/** The metadata of a GGUF file, reading no more of it than the header. */
+export async function readGgufFile(filePath: string): Promise<GgufMetadata> {
+  const file = await open(filePath)
+  try {
+    const { size } = await file.stat()
+    let wanted = Math.min(size, FIRST_READ_BYTES)
+    for (;;) {
+      const bytes = new Uint8Array(wanted)
+      const { bytesRead } = await file.read(bytes, 0, wanted, 0)
+      const read = readGgufMetadata(bytes.subarray(0, bytesRead), size)
+      if (read.kind === 'metadata') return read.metadata
+      if (bytesRead < wanted) throw failure(`${filePath} became shorter while it was read`)
+      // Asking byte by byte would read the header again for each string.
+      wanted = Math.min(size, Math.max(read.bytesNeeded, wanted * 4))
+    }
+  } catch (thrown) {
+    const message = thrown instanceof Error ? thrown.message : String(thrown)
+    throw failure(`cannot read ${filePath}: ${message}`, thrown)
+  } finally {
+    await file.close()
+  }
+}
+
+async function loadGguf(filePath: string): Promise<LoadedModelText> {
+  const metadata = await readGgufFile(filePath)
+  const name = nameOf(metadata.name) ?? path.basename(filePath).replace(/\.gguf$/i, '')
+  const about = { name, kind: 'gguf' as const, ggufPath: filePath }
+  const folder = path.dirname(filePath)
+  const hasJson = await stat(path.join(folder, 'tokenizer.json')).then(
+    (entry) => entry.isFile(),
+    () => false,
+  )
+  if (!hasJson) return { ...modelTextFromGguf(metadata), ...about }
+  const beside = await loadFolder(folder)
+  if (!isSameVocabulary(beside, metadata)) return { ...modelTextFromGguf(metadata), ...about }
+  return { ...beside, contextLength: metadata.contextLength ?? beside.contextLength, ...about }
+}
+
+/** Two files in one folder need not belong together: names of ids all over the vocabulary are compared. */
+function isSameVocabulary({ tokenizer }: ModelText, metadata: GgufMetadata): boolean {
+  const tokens = metadata.values.get('tokenizer.ggml.tokens')
+  if (!Array.isArray(tokens) || tokenizer.vocabSize > tokens.length) return false
+  const step = Math.max(1, Math.floor(tokenizer.vocabSize / 1000))
+  for (let id = 0; id < tokenizer.vocabSize; id += step) {
+    const name = tokenizer.tokenName(id)
+    if (name !== '' && name !== tokens[id]) return false
+  }
+  return true
+}
+
+async function loadFolder(folder: string): Promise<ModelText> {
+  const [tokenizer, tokenizerConfig, config, generationConfig, chatTemplate] = await Promise.all([
+    readJson(folder, 'tokenizer.json'),
+    readJson(folder, 'tokenizer_config.json'),
+    readJson(folder, 'config.json'),
+    readJson(folder, 'generation_config.json'),
+    readText(folder, 'chat_template.jinja'),
+  ])
+  try {
+    return modelTextFromHuggingFace({
+      tokenizer,
+      tokenizerConfig,
+      config,
+      generationConfig,
+      ...(chatTemplate !== null && { chatTemplate }),
+    })
+  } catch (thrown) {
+    throw failure(`${folder}: ${thrown instanceof Error ? thrown.message : String(thrown)}`, thrown)
+  }
+}
+
+async function readJson(folder: string, name: string): Promise<unknown> {
+  const text = await readText(folder, name)
+  if (text === null) return undefined
+  try {
+    return JSON.parse(text)
+  } catch (thrown) {
+    const message = thrown instanceof Error ? thrown.message : String(thrown)
+    throw failure(`${path.join(folder, name)} is not JSON (${message}); fetch it again`, thrown)
+  }
+}
+
+/** Null: there is no such file. */
+async function readText(folder: string, name: string): Promise<string | null> {
+  try {
+    return await readFile(path.join(folder, name), 'utf8')
+  } catch (thrown) {
+    if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw failure(`cannot read ${path.join(folder, name)}`, thrown)
+  }
+}
+
+/** `general.name` as it can stand in a request. */
+function nameOf(text: string | null): string | null {
+  const name = (text ?? '').trim().toLowerCase().replace(/\s+/g, '-')
+  return name === '' ? null : name
+}
+
+function failure(message: string, cause?: unknown): BatonError {
+  return new BatonError('model.load_failed', message, cause === undefined ? {} : { cause })
+}

@@ -1,0 +1,28 @@
+/**
+ * The door to traces: loads OpenTelemetry when it is asked for, and says in one sentence what is missing when it is not there.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Traces, TracesOptions } from './traces.ts'
+
+/** Nobody who does not trace installs them: 34 MB. The versions that Baton is tested with. */
+const TRACE_PACKAGES = [
+  '@opentelemetry/api@1.9.0',
+  '@opentelemetry/exporter-trace-otlp-http@0.223.1',
+  '@opentelemetry/resources@2.12.1',
+  '@opentelemetry/sdk-trace-node@2.12.0',
+  '@opentelemetry/semantic-conventions@1.45.0',
+]
+
+/** Throws `config.invalid` when the packages are not installed. */
+export async function loadTraces(): Promise<(options: TracesOptions) => Traces> {
+  try {
+    const { otlpTraces } = await import('./otlp-traces.ts')
+    return otlpTraces
+  } catch (cause) {
+    throw new BatonError(
+      'config.invalid',
+      `--otlp-endpoint needs packages that are not installed: run \`npm i ${TRACE_PACKAGES.join(' ')}\``,
+      { cause },
+    )
+  }
+}

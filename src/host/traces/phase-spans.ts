@@ -1,0 +1,146 @@
+/**
+ * The life of a request as spans, one entry per span: the event that it is made of, its name, from when to when, and what
+ * it says.
+ *
+ * A new span around a phase is a new entry here and nothing else. Spans are made when the request has ended, from the
+ * times that its events tell. docs/tracing.md lists them.
+ */
+import type { WorkerId } from '../../base/index.ts'
+import type { FrontendEvent, FrontendEventOf } from '../../frontend/index.ts'
+import type { RecordedCall } from './recorded-call.ts'
+import { decisionAttributes } from './span-attributes.ts'
+import type { Attributes } from './span-attributes.ts'
+
+type Kind = FrontendEvent['kind']
+
+/** On the clock of the events. */
+interface Times {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+export interface PhaseSpan {
+  readonly kind: Kind
+  readonly name: string
+  /** Undefined: this event has no such span. */
+  readonly times: (event: FrontendEvent, call: RecordedCall) => Times | undefined
+  readonly attributes: (event: FrontendEvent, call: RecordedCall) => Attributes
+}
+
+export const PHASE_SPANS: readonly PhaseSpan[] = [
+  span(
+    'tokenised',
+    'tokenize',
+    (event) => before(event.atMs, event.elapsedMs),
+    (event) => ({ 'gen_ai.usage.input_tokens': event.promptTokens }),
+  ),
+  span(
+    'routed',
+    'queue',
+    (event) => before(event.atMs - event.decisionMs, event.queuedMs),
+    () => ({}),
+  ),
+  span(
+    'routed',
+    'route',
+    (event) => before(event.atMs, event.decisionMs),
+    (event, call) => ({
+      'baton.route.overlap_blocks': event.overlapBlocks,
+      'baton.route.prompt_blocks': event.promptBlocks,
+      'baton.route.bypasses_prefill': event.bypassesPrefill ?? false,
+      ...decisionAttributes(call.decisionOf(event)),
+    }),
+  ),
+  span(
+    'prefillStarted',
+    'prefill_queue',
+    (event) => before(event.atMs, event.queuedMs),
+    () => ({}),
+  ),
+  span(
+    'prefillDone',
+    'prefill',
+    (event) => before(event.atMs, event.elapsedMs),
+    () => ({}),
+  ),
+  span(
+    'kvTransferred',
+    'kv_transfer',
+    (event) => before(event.atMs, event.elapsedMs),
+    (event) => ({
+      'baton.kv.bytes': event.bytes,
+      'baton.kv.blocks_pulled': event.blocksPulled,
+      'baton.kv.blocks_held': event.blocksHeld,
+      'baton.kv.recomputed': event.recomputed,
+    }),
+  ),
+  span(
+    'decodeStarted',
+    'decode_queue',
+    // The transfer lies between the queue and the start.
+    (event, call) => before(event.atMs - call.transferMsBefore(event), event.queuedMs),
+    () => ({}),
+  ),
+  span(
+    'decodeStarted',
+    'decode',
+    (event, call) => ({ fromMs: event.atMs, toMs: call.endMsAfter(event) }),
+    () => ({}),
+  ),
+  span(
+    'prefillDone',
+    'decode',
+    (event, call) =>
+      event.phase === 'aggregated' && call.generates
+        ? { fromMs: event.atMs, toMs: call.endMsAfter(event) }
+        : undefined,
+    () => ({}),
+  ),
+  span(
+    'migrated',
+    'migrate',
+    (event) => before(event.atMs, 0),
+    (event) => ({
+      'baton.migration.attempt': event.attempt,
+      'baton.migration.request': event.request,
+      'baton.migration.resumed_tokens': event.resumedTokens,
+      'error.type': event.errorCode,
+    }),
+  ),
+]
+
+/** Of every span of a leg: which one, and where. */
+export function legAttributes(event: FrontendEvent): Attributes {
+  const worker = workerOf(event)
+  return {
+    ...('phase' in event ? { 'baton.phase': event.phase } : {}),
+    ...(worker === undefined ? {} : { 'baton.worker.id': String(worker) }),
+    ...('dpRank' in event && event.dpRank !== undefined
+      ? { 'baton.worker.rank': event.dpRank }
+      : {}),
+  }
+}
+
+/** The worker that an event is about; of a migration, the one that was lost. */
+export function workerOf(event: FrontendEvent): WorkerId | undefined {
+  if ('workerId' in event) return event.workerId
+  return event.kind === 'migrated' ? event.failedWorkerId : undefined
+}
+
+function before(toMs: number, elapsedMs: number): Times {
+  return { fromMs: toMs - elapsedMs, toMs }
+}
+
+function span<Of extends Kind>(
+  kind: Of,
+  name: string,
+  times: (event: FrontendEventOf<Of>, call: RecordedCall) => Times | undefined,
+  attributes: (event: FrontendEventOf<Of>, call: RecordedCall) => Attributes,
+): PhaseSpan {
+  return {
+    kind,
+    name,
+    times: (event, call) => times(event as FrontendEventOf<Of>, call),
+    attributes: (event, call) => attributes(event as FrontendEventOf<Of>, call),
+  }
+}

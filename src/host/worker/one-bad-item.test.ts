@@ -1,0 +1,318 @@
+/** An engine that breaks its contract harms the request that it broke it with, and nothing beside it. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { BatonError } from '../../base/index.ts'
+import { MemoryDiscovery } from '../../discovery/memory-discovery.ts'
+import { finishChunk, tokenChunk, usageOf } from '../../engine/index.ts'
+import type {
+  Engine,
+  EngineChunk,
+  EngineConfig,
+  EngineObserver,
+  GenerateRequest,
+} from '../../engine/index.ts'
+import type { KvEvent, LoadReport } from '../../kv/index.ts'
+import { TcpRequestPlane } from '../../network/plane/tcp-request-plane.ts'
+import type { WorkerEvent } from '../../worker/index.ts'
+import { until } from '../../../test/until.ts'
+import { HostedWorker } from './hosted-worker.ts'
+
+const ends: (() => Promise<unknown>)[] = []
+
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end()
+})
+
+/** Streams wait until the test lets them go on; what they yield after that is the test's matter. */
+class WrongEngine implements Engine {
+  observer: EngineObserver | null = null
+  readonly bad: EngineChunk
+  #goOn: () => void = () => undefined
+  readonly #gate = new Promise<void>((resolve) => (this.#goOn = resolve))
+
+  constructor(bad: EngineChunk = { tokenIds: [1] }) {
+    this.bad = bad
+  }
+
+  async start(): Promise<EngineConfig> {
+    return { model: 'wrong', contextLength: 100, kvCacheBlockSize: 4 }
+  }
+
+  release(): void {
+    this.#goOn()
+  }
+
+  observe(observer: EngineObserver): void {
+    this.observer = observer
+  }
+
+  async *generate(request: GenerateRequest): AsyncIterable<EngineChunk> {
+    yield tokenChunk(7)
+    await this.#gate
+    if (request.requestId !== 'bad') yield tokenChunk(8)
+    else if (typeof this.bad === 'function') yield* (this.bad as () => AsyncIterable<EngineChunk>)()
+    else yield this.bad
+    yield finishChunk('length', { usage: usageOf(request.tokenIds.length, 2) })
+  }
+
+  async cleanup(): Promise<void> {}
+}
+
+class Reply {
+  tokens: number[] = []
+  end: string | null = null
+  error: BatonError | null = null
+
+  onToken = (id: number): void => void this.tokens.push(id)
+
+  onChunk = ({ tokenIds, finish }: { tokenIds: readonly number[]; finish?: string }): void => {
+    this.tokens.push(...tokenIds)
+    if (finish !== undefined) this.end = finish
+  }
+
+  onError = (error: BatonError): void => {
+    this.error = error
+    this.end = error.code
+  }
+}
+
+async function serve(engine: WrongEngine) {
+  const events: WorkerEvent[] = []
+  const hosted = new HostedWorker({
+    engine,
+    engineName: 'wrong',
+    mode: 'agg',
+    plane: { kind: 'tcp', host: '127.0.0.1', port: 0 },
+    discovery: new MemoryDiscovery(),
+    version: '0.0.0',
+    shutdown: { routerGraceMs: 0 },
+    observe: (event) => events.push(event),
+  })
+  ends.push(() => hosted.stop())
+  const card = await hosted.start()
+  let disconnects = 0
+  const batches: number[] = []
+  const loads: LoadReport[] = []
+  const plane = new TcpRequestPlane({
+    onDisconnected: () => disconnects++,
+    onKvEvents: (_, batch) => batches.push(batch.events.length),
+    onLoad: (_, load) => loads.push(load),
+  })
+  ends.push(() => plane.close())
+  plane.workerJoined(card)
+  const send = (requestId: string): Reply => {
+    const reply = new Reply()
+    const request: GenerateRequest = {
+      requestId,
+      model: 'wrong',
+      tokenIds: Uint32Array.of(1, 2, 3),
+      sampling: {},
+      stop: {},
+      output: {},
+      eosTokenIds: [],
+      routing: {},
+    }
+    plane.send(card.workerId, request, reply)
+    return reply
+  }
+  return { events, batches, loads, send, disconnects: () => disconnects }
+}
+
+const circle: Record<string, unknown> = {}
+circle['self'] = circle
+
+function refuse(): never {
+  throw new Error('no')
+}
+
+function unreadable(key: string): object {
+  return Object.defineProperty({}, key, { get: refuse, enumerable: true })
+}
+
+function failure(data: object): BatonError {
+  return new BatonError('backend.unknown', 'm', { data: data as BatonError['data'] })
+}
+
+describe('one bad item', () => {
+  const logprob = { tokenId: 9, logprob: NaN, top: [] }
+  const items: [string, unknown, string][] = [
+    ['ids that are no list', { tokenIds: 'ab' }, 'chunk-malformed'],
+    ['an id that is no number', { tokenIds: ['9'] }, 'token-invalid'],
+    ['no record', 7, 'chunk-malformed'],
+    ['a finish that is unknown', { tokenIds: [], finish: 'tired' }, 'finish-unknown'],
+    ['an embedding in its place', { tokenIds: [], embedding: [1] }, 'payload-invalid'],
+    ['logprobs of NaN', { tokenIds: [9], logprobs: [logprob] }, 'logprob-invalid'],
+    ['engine data in a circle', { tokenIds: [9], engineData: circle }, 'payload-invalid'],
+    ['engine data with a function', { tokenIds: [9], engineData: { f() {} } }, 'payload-invalid'],
+    ['engine data of a class', { tokenIds: [9], engineData: new Map() }, 'payload-invalid'],
+    ['engine data with a huge number', { tokenIds: [9], engineData: 2n ** 80n }, 'payload-invalid'],
+    [
+      'engine data of 9 MiB',
+      { tokenIds: [9], engineData: 'x'.repeat(9 * 2 ** 20) },
+      'payload-invalid',
+    ],
+    ['usage that is no record', { tokenIds: [9], usage: 'much' }, 'usage-invalid'],
+    ['usage below zero', { tokenIds: [9], usage: usageOf(-3, 1) }, 'usage-invalid'],
+    ['more cached than prompted', { tokenIds: [9], usage: usageOf(3, 1, 4) }, 'cached-over-prompt'],
+    [
+      'a wrong prompt',
+      { tokenIds: [9], finish: 'stop', usage: usageOf(4, 2) },
+      'usage-prompt-mismatch',
+    ],
+    ['an id without a text', { tokenIds: [Object.create(null)] }, 'token-invalid'],
+    ['ids that throw', unreadable('tokenIds'), 'chunk-malformed'],
+    ['usage that throws', { tokenIds: [9], usage: unreadable('promptTokens') }, 'chunk-malformed'],
+    [
+      'usage of bigint',
+      { tokenIds: [9], usage: { ...usageOf(3, 1), promptTokens: 3n } },
+      'usage-invalid',
+    ],
+    ['holes for ids', { tokenIds: Object.assign([], { 5: 3 }) }, 'token-invalid'],
+    ['signed ids', { tokenIds: Int32Array.of(-1) }, 'token-invalid'],
+    ['ids of 64 bits', { tokenIds: BigUint64Array.of(9n) }, 'chunk-malformed'],
+    ['ids of a set', { tokenIds: new Set([9]) }, 'chunk-malformed'],
+    ['a finish without a text', { tokenIds: [9], finish: Object.create(null) }, 'finish-unknown'],
+    ['logprobs beside nothing', { tokenIds: [], logprobs: [1n] }, 'logprob-invalid'],
+    [
+      'engine data of bigints',
+      { tokenIds: [9], engineData: BigInt64Array.of(1n) },
+      'payload-invalid',
+    ],
+    ['cancelled, unasked', { tokenIds: [], finish: 'cancelled' }, 'cancelled-unasked'],
+  ]
+  it.each(items)('%s - ends its own request, by its rule', async (_name, bad, rule) => {
+    const engine = new WrongEngine(bad as EngineChunk)
+    const { send, disconnects } = await serve(engine)
+    const [guilty, innocent] = [send('bad'), send('good')]
+    await until('both streams run', () => guilty.tokens.length + innocent.tokens.length === 2)
+    engine.release()
+    await until('both streams end', () => guilty.end !== null && innocent.end !== null)
+    expect(guilty.error?.data).toMatchObject({ rule })
+    expect([innocent.tokens, innocent.end]).toEqual([[7, 8], 'length'])
+    expect(disconnects()).toBe(0)
+  })
+
+  const thrown: [string, unknown, string, RegExp][] = [
+    ['a huge message', new Error('x'.repeat(9 * 2 ** 20)), 'backend.unknown', /^x{8192}…$/],
+    ['huge data', failure({ x: 'y'.repeat(9 * 2 ** 20) }), 'backend.unknown', /^m$/],
+    ['data in a circle', failure(circle), 'backend.unknown', /^m$/],
+    ['data of bigint', failure({ x: 5n }), 'backend.unknown', /^m$/],
+    ['an unknown code', Object.assign(failure({}), { code: 'nope' }), 'backend.unknown', /^m$/],
+    ['nothing', undefined, 'backend.unknown', /^undefined$/],
+    ['a symbol', Symbol('s'), 'backend.unknown', /^Symbol\(s\)$/],
+    ['what has no text', Object.create(null), 'backend.unknown', /cannot be read/],
+    [
+      'a proxy that throws',
+      new Proxy({}, { getPrototypeOf: refuse }),
+      'backend.unknown',
+      /cannot be read/,
+    ],
+  ]
+  it.each(thrown)('%s is thrown - ends its own request', async (_name, value, code, message) => {
+    const engine = new WrongEngine(async function* () {
+      yield tokenChunk(9)
+      throw value
+    } as never)
+    const { send, disconnects } = await serve(engine)
+    const [guilty, innocent] = [send('bad'), send('good')]
+    await until('both streams run', () => guilty.tokens.length + innocent.tokens.length === 2)
+    engine.release()
+    await until('both streams end', () => guilty.end !== null && innocent.end !== null)
+    expect([guilty.tokens, guilty.end]).toEqual([[7, 9], code])
+    expect(guilty.error?.message).toMatch(message)
+    expect([innocent.tokens, innocent.end, disconnects()]).toEqual([[7, 8], 'length', 0])
+  })
+
+  it('an iterator that hangs when it is closed - its request ends all the same', async () => {
+    const engine = new WrongEngine((() => ({
+      [Symbol.asyncIterator]: () => ({
+        next: () => Promise.resolve({ done: false, value: { tokenIds: ['x'] } }),
+        return: () => new Promise(() => undefined),
+      }),
+    })) as never)
+    const { send } = await serve(engine)
+    const guilty = send('bad')
+    engine.release()
+    await until('the stream ends', () => guilty.end !== null)
+    expect(guilty.error?.data).toMatchObject({ rule: 'token-invalid' })
+  })
+
+  it('ids in a typed array - are what they are', async () => {
+    const engine = new WrongEngine({ tokenIds: Uint32Array.of(9) })
+    const { send } = await serve(engine)
+    const reply = send('bad')
+    engine.release()
+    await until('the stream ends', () => reply.end !== null)
+    expect([reply.tokens, reply.end]).toEqual([[7, 9], 'length'])
+  })
+
+  const hashes = Uint32Array.of(1, 2)
+  const stored = { kind: 'stored', parent: null, hashes, localHashes: new Uint32Array(0) }
+  const events: [string, unknown][] = [
+    ['an unknown kind', { kind: 'lost', hashes }],
+    ['no record', null],
+    ['an unknown tier', { ...stored, tier: 'tape' }],
+    ['hashes in a list', { ...stored, tier: 'device', hashes: [1, 2] }],
+    ['half a hash', { kind: 'removed', tier: 'device', hashes: Uint32Array.of(1) }],
+    ['a parent of one half', { ...stored, tier: 'device', parent: [1] }],
+    ['a field that throws', unreadable('kind')],
+    ['hashes behind a proxy', { kind: 'removed', tier: 'device', hashes: new Proxy(hashes, {}) }],
+    [
+      'hashes of a class of its own',
+      { kind: 'removed', tier: 'device', hashes: new (class extends Uint32Array {})(3) },
+    ],
+    [
+      'more hashes than a frame has room for',
+      { kind: 'removed', tier: 'device', hashes: new Uint32Array(2 ** 25) },
+    ],
+    ['no hashes', { kind: 'removed', tier: 'device' }],
+    ['no tier', { kind: 'removed', hashes }],
+    ['a tier that throws', { kind: 'removed', hashes, tier: Object.create(null) }],
+    ['a kind without a text', { kind: Object.create(null) }],
+    ['a bigint for a parent', { ...stored, tier: 'device', parent: [1n, 2n] }],
+    ['local hashes of others', { ...stored, tier: 'device', localHashes: Uint32Array.of(1) }],
+  ]
+  it.each(events)('a KV event of %s - is left out, the rest is reported', async (_name, bad) => {
+    const engine = new WrongEngine()
+    const scene = await serve(engine)
+    const reply = scene.send('good')
+    await until('the stream runs', () => reply.tokens.length === 1)
+    const good: KvEvent = { ...stored, kind: 'stored', tier: 'device' }
+    engine.observer?.kvEvents(0, [bad as KvEvent, good])
+    engine.observer?.kvEvents(-1, [good])
+    engine.observer?.kvEvents(0, 'none' as never)
+    engine.release()
+    await until('the stream ends', () => reply.end !== null && scene.batches.at(-1) === 1)
+    expect(reply.end).toBe('length')
+    expect(scene.disconnects()).toBe(0)
+    expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(3)
+  })
+
+  it.each([
+    ['a fraction', { activeBlocks: 0.5 }],
+    ['below zero', { queuedRequests: -1 }],
+    ['not a number', { runningRequests: NaN }],
+    ['a rank of no engine', { dpRank: 2 ** 31 }],
+    ['a bigint', { activeBlocks: 1n as never }],
+    ['what has no text', { activeBlocks: Object.create(null) as never }],
+  ])('a load report with %s - is left out', async (_name, change) => {
+    const engine = new WrongEngine()
+    const scene = await serve(engine)
+    const reply = scene.send('good')
+    await until('the stream runs', () => reply.tokens.length === 1)
+    const good: LoadReport = {
+      dpRank: 0,
+      activeBlocks: 1,
+      totalBlocks: 2,
+      runningRequests: 1,
+      queuedRequests: 0,
+      prefillTokensInFlight: 0,
+    }
+    engine.observer?.load({ ...good, ...change })
+    engine.observer?.load({ ...good, ...change })
+    engine.observer?.load(good)
+    await until('a report arrives', () => scene.loads.length > 0)
+    engine.release()
+    expect(scene.loads).toEqual([good])
+    expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(1)
+  })
+})

@@ -1,0 +1,97 @@
+/**
+ * What a worker's process answers to an administrator who reaches it over the request plane: `baton roll`, the frontend's
+ * `/admin`, a controller.
+ */
+import { BatonError, isRecord } from '../../base/index.ts'
+import type { Worker, WorkerStatus } from '../../worker/index.ts'
+import { parseDisaggregationMode } from '../../request/index.ts'
+import type { DisaggregationMode } from '../../request/index.ts'
+import type { WorkerAnswers } from '../../wire/index.ts'
+
+/** How the worker comes back after `restart`. */
+export type RestartWay =
+  /** Its parent starts another, and then it goes. */
+  | 'replaced'
+  /** It goes; who watches over it (systemd, Kubernetes) starts another. */
+  | 'exits'
+  /** It lives in a process with others. */
+  | 'impossible'
+
+/** Frontends hear within this time that a worker leaves. */
+export const LEAVE_MS = 2_500
+
+export interface WorkerRestart {
+  way(): RestartWay
+  begin(): void
+}
+
+export type ChangeRole = (role: DisaggregationMode, why: string) => void
+
+interface HostedAnswersOptions {
+  readonly worker: Worker
+  readonly restart: WorkerRestart | undefined
+  readonly changeRole: ChangeRole | undefined
+  readonly textPiece: (question: unknown) => Promise<unknown>
+}
+
+export class HostedAnswers implements WorkerAnswers {
+  readonly #options: HostedAnswersOptions
+
+  constructor(options: HostedAnswersOptions) {
+    this.#options = options
+  }
+
+  async command(question: unknown): Promise<unknown> {
+    const { worker } = this.#options
+    const command = isRecord(question) ? question['command'] : undefined
+    switch (command) {
+      case 'status':
+        return this.#withRestart(worker.status())
+      case 'drain':
+        return this.#withRestart(await worker.drain(LEAVE_MS))
+      case 'resume':
+        return this.#withRestart(await worker.resume())
+      case 'restart':
+        return this.#restart()
+      case 'role':
+        return this.#role(isRecord(question) ? question : {})
+      default:
+        throw new BatonError('request.not_found', `a worker knows no command ${String(command)}`)
+    }
+  }
+
+  textPiece(question: unknown): Promise<unknown> {
+    return this.#options.textPiece(question)
+  }
+
+  #withRestart(status: WorkerStatus): unknown {
+    return { ...status, restart: this.#options.restart?.way() ?? 'impossible' }
+  }
+
+  #role({ role, reason }: Readonly<Record<string, unknown>>): unknown {
+    const { changeRole, worker } = this.#options
+    const wanted = parseDisaggregationMode(String(role))
+    if (wanted === worker.card?.mode) return this.#withRestart(worker.status())
+    if (changeRole === undefined) {
+      throw new BatonError('request.conflict', 'this worker has one role for good: --mode auto')
+    }
+    if (wanted === 'agg') {
+      throw new BatonError('request.invalid_argument', '`role`: prefill or decode')
+    }
+    const why = typeof reason === 'string' ? reason : 'an administrator said so'
+    setImmediate(() => changeRole(wanted, why))
+    return this.#withRestart(worker.status())
+  }
+
+  #restart(): unknown {
+    const { restart, worker } = this.#options
+    const way = restart?.way() ?? 'impossible'
+    if (restart === undefined || way === 'impossible') {
+      const text = 'a worker inside the process of its frontend cannot be restarted alone'
+      throw new BatonError('request.conflict', text)
+    }
+    // First the answer.
+    setImmediate(() => restart.begin())
+    return this.#withRestart(worker.status())
+  }
+}

@@ -1,0 +1,251 @@
+/**
+ * The life of a process that is one worker: signals, the parent, the exit code.
+ *
+ * First SIGTERM or SIGINT: drain and exit with 0. Second: exit with 70 at once. The parent's IPC channel closes: the
+ * parent is gone, and so is this process soon. A process that overstays its budget, or whose engine hangs, exits
+ * with 70, so that whoever supervises it starts another.
+ */
+import { BatonError } from '../../base/index.ts'
+import type {
+  ShutdownConfig,
+  ShutdownReport,
+  WorkerEvent,
+  WorkerObserver,
+} from '../../worker/index.ts'
+import { DEFAULT_SHUTDOWN } from '../../worker/index.ts'
+import { EXIT_FAILED, EXIT_IN_HASTE } from '../process/exit-codes.ts'
+import { createLogger } from '../observe/frontend-log.ts'
+import type { LogLevel } from '../observe/frontend-log.ts'
+import type { Logger } from 'pino'
+import type { DisaggregationMode } from '../../request/index.ts'
+import { LEAVE_MS } from './worker-answers.ts'
+import { HostedWorker } from './hosted-worker.ts'
+import type { HostedWorkerOptions } from './hosted-worker.ts'
+import { watchShutdownSignals } from '../process/shutdown-signals.ts'
+import { workerLog } from '../observe/worker-log.ts'
+import type {
+  SupervisedNotice,
+  WorkerExitReport,
+  WorkerReplaceWish,
+  WorkerReport,
+} from './worker-supervisor.ts'
+import type { WireTls } from '../../network/index.ts'
+
+export interface WorkerProcessOptions extends Omit<
+  HostedWorkerOptions,
+  'plane' | 'restart' | 'changeRole'
+> {
+  readonly host: string
+  /** 0: any free port. */
+  readonly port: number
+  readonly secret?: string
+  readonly tls?: WireTls
+  /** Of what the worker reports, on standard error. Absent: `warn`. */
+  readonly logLevel?: LogLevel
+  /**
+   * How `ready` or `failed` is said, and at the end the report of the stages. Absent: over the IPC channel when there is
+   * one, else as lines of JSON on standard output.
+   */
+  readonly report?: (report: WorkerReport | WorkerExitReport) => void
+}
+
+/**
+ * Runs until the worker has ended and returns the exit code. The caller exits with it: an engine that hangs may keep
+ * the process alive otherwise. Closes `options.discovery`.
+ */
+export async function runWorkerProcess(options: WorkerProcessOptions): Promise<number> {
+  const life = new WorkerProcessLife(options)
+  return await life.run()
+}
+
+/**
+ * As `runWorkerProcess`, for a worker that an administrator or a controller may give another role: it drains and ends, and
+ * another with a new engine and id takes its place in the process. `optionsFor` is called before each.
+ */
+export async function runWorkerInRoles(
+  first: DisaggregationMode,
+  optionsFor: (role: DisaggregationMode) => Promise<WorkerProcessOptions>,
+): Promise<number> {
+  let isSupervised = false
+  let role = first
+  for (;;) {
+    const life = new WorkerProcessLife(await optionsFor(role), { isSupervised, role })
+    const exitCode = await life.run()
+    if (life.nextRole === null) return exitCode
+    isSupervised = life.isSupervised
+    role = life.nextRole
+  }
+}
+
+class WorkerProcessLife {
+  readonly #options: WorkerProcessOptions
+  readonly #hosted: HostedWorker
+  readonly #log: WorkerObserver
+  readonly #ended: Promise<number>
+  #end: (exitCode: number) => void = () => undefined
+  #isStopping = false
+  /** Its parent starts another when it is asked to. */
+  isSupervised: boolean
+  /** Why this life ends: the next begins with it. */
+  nextRole: DisaggregationMode | null = null
+  readonly #logger: Logger
+
+  /** `roles`: it may change its role, and has this one now. */
+  constructor(
+    options: WorkerProcessOptions,
+    roles: { readonly isSupervised: boolean; readonly role: DisaggregationMode } | null = null,
+  ) {
+    const { host, port, secret, tls } = options
+    const logger = createLogger(options.logLevel ?? 'warn')
+    this.#logger = logger
+    this.#log = workerLog(logger)
+    this.#options = options
+    this.isSupervised = roles?.isSupervised ?? false
+    this.#hosted = new HostedWorker({
+      ...options,
+      plane: {
+        kind: 'tcp',
+        host,
+        port,
+        ...(secret === undefined ? {} : { secret }),
+        ...(tls === undefined ? {} : { tls }),
+      },
+      restart: {
+        way: () => (this.isSupervised ? 'replaced' : 'exits'),
+        begin: () => this.#restart(),
+      },
+      ...(roles === null
+        ? {}
+        : { changeRole: (role, why) => this.#changeRole(roles.role, role, why) }),
+      observe: (event) => this.#onEvent(event),
+      onFault: (error) => logger.error({ err: error }, 'internal error'),
+    })
+    this.#ended = new Promise((resolve) => {
+      this.#end = resolve
+    })
+  }
+
+  async run(): Promise<number> {
+    const signals = watchShutdownSignals({ onFirst: () => this.#onSignal() })
+    const onParentGone = (): void => this.#stop({ routerGraceMs: 0, kvTransferMs: 0 }, 0)
+    process.on('disconnect', onParentGone)
+    const onMessage = (message: unknown): void => {
+      const { kind } = message as SupervisedNotice
+      if (kind === 'supervised') this.isSupervised = true
+      // Frontends that live on must learn of it before it takes no more requests.
+      if (kind === 'replaced' && !this.#isStopping) this.#stop(this.#patiently(), 0)
+    }
+    if (process.send !== undefined) process.on('message', onMessage)
+    // It may have gone while the model's file was looked at.
+    if (process.send !== undefined && !process.connected) onParentGone()
+    try {
+      const started = await this.#start()
+      return started === null ? await this.#ended : started
+    } finally {
+      await this.#options.discovery.close()
+      signals.close()
+      process.off('disconnect', onParentGone)
+      process.off('message', onMessage)
+      if (process.connected && this.nextRole === null) process.disconnect()
+    }
+  }
+
+  /** Null: it runs. Otherwise the exit code. */
+  async #start(): Promise<number | null> {
+    try {
+      const { workerId, port } = await this.#hosted.start()
+      const { adminPort } = this.#hosted
+      await this.#report({
+        kind: 'ready',
+        workerId,
+        port,
+        ...(adminPort === undefined ? {} : { adminPort }),
+      })
+      return null
+    } catch (thrown) {
+      if (this.#isStopping) return await this.#ended
+      await this.#report({ kind: 'failed', error: BatonError.from(thrown).toValue() })
+      return EXIT_FAILED
+    }
+  }
+
+  #onSignal(): void {
+    if (this.nextRole !== null) {
+      // It drains already; now it is to end for good.
+      this.nextRole = null
+      return
+    }
+    if (this.#isStopping) process.exit(EXIT_IN_HASTE)
+    this.#stop({}, 0)
+  }
+
+  #changeRole(from: DisaggregationMode, to: DisaggregationMode, why: string): void {
+    if (this.#isStopping) return
+    this.#logger.warn({ from, to, why }, 'the worker drains and changes its role')
+    this.nextRole = to
+    this.#stop(this.#patiently(), 0)
+  }
+
+  #patiently(): Partial<ShutdownConfig> {
+    const { routerGraceMs, totalMs } = { ...DEFAULT_SHUTDOWN, ...this.#options.shutdown }
+    const graceMs = Math.max(routerGraceMs, LEAVE_MS)
+    return { routerGraceMs: graceMs, totalMs: totalMs - routerGraceMs + graceMs }
+  }
+
+  #restart(): void {
+    const wish: WorkerReplaceWish = { kind: 'replace-me' }
+    if (this.isSupervised && process.connected) process.send?.(wish, undefined, {}, () => undefined)
+    else if (!this.#isStopping) this.#stop({}, 0)
+  }
+
+  #onEvent(event: WorkerEvent): void {
+    this.#log(event)
+    this.#options.observe?.(event)
+    // A hung engine cannot be waited for, only replaced.
+    if (event.kind === 'engine-stalled') {
+      this.#stop({ routerGraceMs: 0, inflightMs: 0, kvTransferMs: 0 }, EXIT_IN_HASTE)
+    }
+  }
+
+  #stop(overrides: Partial<ShutdownConfig>, exitCode: number): void {
+    if (this.#isStopping) {
+      // The parent left or the engine hung while this process was draining: it is no longer awaited.
+      this.#hosted.worker.hurry()
+      return
+    }
+    this.#isStopping = true
+    const { totalMs, forceExitAfterMs } = {
+      ...DEFAULT_SHUTDOWN,
+      ...this.#options.shutdown,
+      ...overrides,
+    }
+    const force = setTimeout(() => process.exit(EXIT_IN_HASTE), totalMs + forceExitAfterMs)
+    this.#hosted
+      .stop(overrides)
+      .then(
+        (report) => this.#sayGoodbye(report, exitCode === 0 ? report.exitCode : exitCode),
+        () => this.#end(EXIT_IN_HASTE),
+      )
+      .finally(() => clearTimeout(force))
+  }
+
+  async #sayGoodbye({ stages }: ShutdownReport, exitCode: number): Promise<void> {
+    const isOrphan = process.send !== undefined && !process.connected
+    const rounded = stages.map((stage) => ({ ...stage, elapsedMs: Math.round(stage.elapsedMs) }))
+    if (!isOrphan && this.nextRole === null)
+      await this.#report({ kind: 'ended', exitCode, stages: rounded })
+    this.#end(exitCode)
+  }
+
+  /** Resolves when the report has left this process: an exit right after it must not lose it. */
+  #report(report: WorkerReport | WorkerExitReport): Promise<void> {
+    const { report: tell } = this.#options
+    if (tell !== undefined) return Promise.resolve(tell(report))
+    return new Promise((resolve) => {
+      // A parent that has closed the channel in the meantime is noticed by its 'disconnect'.
+      if (process.send !== undefined && process.connected) {
+        process.send(report, undefined, {}, () => resolve())
+      } else process.stdout.write(`${JSON.stringify(report)}\n`, () => resolve())
+    })
+  }
+}

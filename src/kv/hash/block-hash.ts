@@ -1,0 +1,157 @@
+/**
+ * Hashes of a prompt's blocks: what the router looks up, what workers announce, and what a KV block is stored under.
+ *
+ * Owns: the local hash (content of one block) and the sequence hash (content of the whole prefix), both as (low, high)
+ * pairs of u32. A trailing partial block is not hashed by `hashBlocks`; `hashPartial` does that where it is wanted.
+ * Invariant: the first sequence hash is the first local hash; LoRA, salt and pictures enter by the local hashes alone.
+ */
+import { BatonError } from '../../base/index.ts'
+import { blockSeed, PLAIN_SEED } from './block-seed.ts'
+import type { SeedNames } from './block-seed.ts'
+import type { HashPair } from './hash-pair.ts'
+import {
+  BLOCKS_MAX,
+  chainLocals,
+  hashInput,
+  hashWindows,
+  INPUT_BYTES_MAX,
+  inputWords,
+  link,
+  locals,
+  result,
+  sequences,
+} from './xxh3-kernel.ts'
+
+export interface BlockHashOptions extends SeedNames {
+  /** Each block is hashed with the first token of the next one (EAGLE draft models). */
+  readonly bigram?: boolean
+  /** For each block the hashes (low, high) of the pictures in it, in any order; offsets are not hashed. */
+  readonly mediaHashes?: readonly (Uint32Array | null | undefined)[]
+}
+
+export interface BlockHashes {
+  /** Content of each block alone; (low, high) pairs. */
+  readonly local: Uint32Array
+  /** Content of the prompt up to and with each block; (low, high) pairs. */
+  readonly sequence: Uint32Array
+}
+
+const WORDS_MAX = INPUT_BYTES_MAX / 4
+
+/** Complete blocks of a prompt; with `bigram` the last token alone never completes one. */
+function countBlocks(tokenCount: number, blockTokens: number, bigram = false): number {
+  return Math.floor(Math.max(0, tokenCount - (bigram ? 1 : 0)) / blockTokens)
+}
+
+/** Local and sequence hashes of the complete blocks, in order. */
+export function hashBlocks(
+  tokenIds: Uint32Array,
+  blockTokens: number,
+  options: BlockHashOptions = {},
+): BlockHashes {
+  const windowTokens = blockTokens + (options.bigram === true ? 1 : 0)
+  checkWindow(blockTokens, windowTokens)
+  const count = countBlocks(tokenIds.length, blockTokens, options.bigram)
+  const local = new Uint32Array(2 * count)
+  const sequence = new Uint32Array(2 * count)
+  const seed = blockSeed(options)
+  // What fits the kernel's window at once; the chain is carried over from piece to piece.
+  const pieceBlocks = Math.min(BLOCKS_MAX, Math.floor((WORDS_MAX - windowTokens) / blockTokens) + 1)
+  for (let from = 0; from < count; from += pieceBlocks) {
+    const blocks = Math.min(pieceBlocks, count - from)
+    const begin = from * blockTokens
+    const tokens = (blocks - 1) * blockTokens + windowTokens
+    inputWords.set(
+      begin === 0 && tokens === tokenIds.length
+        ? tokenIds
+        : tokenIds.subarray(begin, begin + tokens),
+    )
+    hashWindows(blocks, 4 * blockTokens, 4 * windowTokens, seed[0], seed[1])
+    if (options.mediaHashes !== undefined) {
+      hashMediaBlocks(tokenIds, { from, blocks, blockTokens, windowTokens, seed }, options)
+    }
+    chainLocals(blocks, from > 0, PLAIN_SEED[0], PLAIN_SEED[1])
+    local.set(locals.subarray(0, 2 * blocks), 2 * from)
+    sequence.set(sequences.subarray(0, 2 * blocks), 2 * from)
+  }
+  return { local, sequence }
+}
+
+/**
+ * Sequence hash of a block that need not be complete, after the block (parentLow, parentHigh); a null `parentHigh`
+ * means that it is the first one. A prefix of a block never has the hash of the block.
+ */
+export function hashPartial(
+  parentLow: number,
+  parentHigh: number | null,
+  tokenIds: Uint32Array,
+  names: SeedNames = {},
+): HashPair {
+  checkWindow(tokenIds.length, tokenIds.length)
+  const seed = blockSeed(names)
+  inputWords.set(tokenIds)
+  hashWindows(1, 0, 4 * tokenIds.length, seed[0], seed[1])
+  if (parentHigh !== null) {
+    link[0] = parentLow
+    link[1] = parentHigh
+  }
+  chainLocals(1, parentHigh !== null, PLAIN_SEED[0], PLAIN_SEED[1])
+  return [sequences[0] ?? 0, sequences[1] ?? 0]
+}
+
+/**
+ * The chain alone: sequence hashes of blocks whose local hashes are known, after `parent` or from the root.
+ */
+export function chainSequence(localHashes: Uint32Array, parent: HashPair | null): Uint32Array {
+  const sequence = new Uint32Array(localHashes.length)
+  if (parent !== null) link.set(parent)
+  for (let from = 0; from < localHashes.length; from += 2 * BLOCKS_MAX) {
+    const piece = localHashes.subarray(from, from + 2 * BLOCKS_MAX)
+    locals.set(piece)
+    chainLocals(piece.length >> 1, from > 0 || parent !== null, PLAIN_SEED[0], PLAIN_SEED[1])
+    sequence.set(sequences.subarray(0, piece.length), from)
+  }
+  return sequence
+}
+
+function checkWindow(blockTokens: number, windowTokens: number): void {
+  if (Number.isInteger(blockTokens) && blockTokens >= 1 && windowTokens <= WORDS_MAX) return
+  throw new BatonError(
+    'config.invalid',
+    `a block has 1 to ${WORDS_MAX - 1} tokens, not ${blockTokens}`,
+  )
+}
+
+interface Piece {
+  readonly from: number
+  readonly blocks: number
+  readonly blockTokens: number
+  readonly windowTokens: number
+  readonly seed: HashPair
+}
+
+/** Hashes anew, one by one, the blocks that hold pictures: their ids follow the tokens, in ascending order. */
+function hashMediaBlocks(tokenIds: Uint32Array, piece: Piece, options: BlockHashOptions): void {
+  for (let i = 0; i < piece.blocks; i++) {
+    const media = options.mediaHashes?.[piece.from + i]
+    if (media === null || media === undefined || media.length === 0) continue
+    const begin = (piece.from + i) * piece.blockTokens
+    const words = piece.windowTokens + media.length
+    if (words > WORDS_MAX) {
+      throw new BatonError('request.invalid_argument', 'too many pictures in one block')
+    }
+    inputWords.set(tokenIds.subarray(begin, begin + piece.windowTokens))
+    inputWords.set(sortPairs(media), piece.windowTokens)
+    hashInput(4 * words, piece.seed[0], piece.seed[1])
+    locals.set(result, 2 * i)
+  }
+}
+
+function sortPairs(pairs: Uint32Array): Uint32Array {
+  const order = Array.from({ length: pairs.length >> 1 }, (_, i) => [
+    pairs[2 * i] ?? 0,
+    pairs[2 * i + 1] ?? 0,
+  ])
+  order.sort((a, b) => (a[1] ?? 0) - (b[1] ?? 0) || (a[0] ?? 0) - (b[0] ?? 0))
+  return Uint32Array.from(order.flat())
+}

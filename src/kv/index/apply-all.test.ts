@@ -1,0 +1,105 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { KvEvent } from '../events/kv-event.ts'
+import { PrefixMatches } from '../prefix/prefix-matches.ts'
+import { checkRuns } from '../runs/run-invariants.ts'
+import { EventPrefixIndex } from './event-prefix-index.ts'
+
+const HOLDERS = 3
+/** More loose blocks and anchors than `touch` leaves to the cache. */
+const CHAINS = 6000
+const CHAIN_BLOCKS = 3
+const LONG_CHAINS = 300
+const LONG_BLOCKS = 40
+
+const low = (block: number): number => Math.imul(block + 1, 0x9e3779b1) >>> 0
+const high = (block: number): number => Math.imul(block + 1, 0x85ebca6b) >>> 0
+
+function hashesOf(first: number, count: number): Uint32Array {
+  return Uint32Array.from({ length: 2 * count }, (_, i) => {
+    const block = first + (i >> 1)
+    return (i & 1) === 0 ? low(block) : high(block)
+  })
+}
+
+function stored(first: number, count: number, isAfter = false): KvEvent {
+  const parent = isAfter ? ([low(first - 1), high(first - 1)] as const) : null
+  const localHashes = new Uint32Array(0)
+  return { kind: 'stored', parent, hashes: hashesOf(first, count), localHashes, tier: 'device' }
+}
+
+const removed = (first: number, count: number): KvEvent => {
+  return { kind: 'removed', hashes: hashesOf(first, count), tier: 'device' }
+}
+
+const LOOSE = CHAINS * CHAIN_BLOCKS
+const BLOCKS = LOOSE + LONG_CHAINS * LONG_BLOCKS
+
+/** Loose blocks, and long chains that are dense. */
+function filled(): EventPrefixIndex {
+  const index = new EventPrefixIndex({ scanFreeBlocks: 0 })
+  for (let chain = 0; chain < CHAINS; chain++) {
+    index.apply(chain % HOLDERS, stored(chain * CHAIN_BLOCKS, CHAIN_BLOCKS))
+  }
+  for (let chain = 0; chain < LONG_CHAINS; chain++) {
+    const first = LOOSE + chain * LONG_BLOCKS
+    index.apply(chain % HOLDERS, stored(first, LONG_BLOCKS))
+    // From the middle: it has to be searched for, and the holder's runs become dense.
+    index.apply(chain % HOLDERS, removed(first + 7, 1))
+  }
+  return index
+}
+
+/** A stretch of one chain: its parent is the block before it, if it has one. */
+const event: fc.Arbitrary<KvEvent> = fc
+  .record({
+    kind: fc.constantFrom('stored', 'removed', 'removed', 'removed', 'cleared'),
+    first: fc.nat(BLOCKS - 1),
+    // Around the number of hashes that are looked up at once.
+    count: fc.constantFrom(0, 1, 1, 1, 2, 7, 30, 31, 32, 33, 40),
+    clears: fc.nat(20),
+  })
+  .map(({ kind, first, count, clears }): KvEvent => {
+    if (kind === 'removed') return removed(first, count)
+    if (kind === 'cleared' && clears === 0) return { kind: 'cleared' }
+    const blocks = first < LOOSE ? CHAIN_BLOCKS : LONG_BLOCKS
+    const at = (first < LOOSE ? first : first - LOOSE) % blocks
+    return stored(first, Math.min(count, blocks - at), at > 0)
+  })
+
+const batch = fc.record({
+  holder: fc.nat(HOLDERS - 1),
+  events: fc.array(event, { maxLength: 60, size: 'max' }),
+})
+
+describe('EventPrefixIndex.applyAll', () => {
+  it('applyAll - agrees with the events applied one by one', () => {
+    fc.assert(
+      fc.property(fc.array(batch, { maxLength: 6 }), (batches) => {
+        const [together, single] = [filled(), filled()]
+        for (const { holder, events } of batches) {
+          const { refused } = single.stats()
+          for (const each of events) single.apply(holder, each)
+          expect(together.applyAll(holder, events)).toBe(single.stats().refused - refused)
+        }
+        expect(together.stats()).toEqual(single.stats())
+        checkRuns(together.device)
+        const [a, b] = [new PrefixMatches(HOLDERS), new PrefixMatches(HOLDERS)]
+        for (let first = 0; first < BLOCKS; first += 37) {
+          const query = hashesOf(first, 45)
+          together.find(query, a)
+          single.find(query, b)
+          expect(a.device).toEqual(b.device)
+        }
+      }),
+      { numRuns: 4 },
+    )
+  })
+
+  it('applyAll - no event, and one event that is refused', () => {
+    const index = new EventPrefixIndex()
+    expect(index.applyAll(0, [])).toBe(0)
+    expect(index.applyAll(0, [stored(5, 1, true), stored(0, 2), removed(9, 1)])).toBe(1)
+    expect(index.stats().entries).toBe(2)
+  })
+})

@@ -1,0 +1,265 @@
+/**
+ * The prefix index that is kept by KV events: one run index for each storage tier, and the engines' own names.
+ *
+ * Owns: which tier an event belongs to, the translation of engines' hashes to Baton's chain, and the order of tiers
+ * in a query. The lower tiers come into being with their first event.
+ */
+import { chainSequence } from '../hash/block-hash.ts'
+import { EngineNames } from './engine-names.ts'
+import type { HashPair } from '../hash/hash-pair.ts'
+import type { KvEvent, KvTier } from '../events/kv-event.ts'
+import type { ApplyOutcome, PrefixIndex, PrefixIndexStats } from '../prefix/prefix-index.ts'
+import type { PrefixMatches } from '../prefix/prefix-matches.ts'
+import { AHEAD_MAX } from '../runs/run-look-ahead.ts'
+import { RunIndex } from '../runs/run-index.ts'
+
+type Stored = Extract<KvEvent, { kind: 'stored' }>
+type Removed = Extract<KvEvent, { kind: 'removed' }>
+
+export interface EventPrefixIndexOptions {
+  /** Memory that the index may take; at its end the oldest chains are given up. */
+  readonly bytesMax?: number
+  /** Different blocks in runs of each tier; 8 bytes are reserved (not used) for each. */
+  readonly blocksMax?: number
+  /** See `RunIndexOptions`. */
+  readonly scanFreeBlocks?: number
+}
+
+const BYTES_MAX_DEFAULT = 1 << 29
+const BLOCKS_MIN = 1 << 12
+const BLOCKS_MAX = 1 << 25
+/** A block in a run takes at least so many bytes. */
+const BLOCK_BYTES_MIN = 8
+/** Stored blocks after which memory is looked at again. */
+const LOOK_BLOCKS = 1024
+const TIER_BIT = { device: 1, host: 2, disk: 4 } as const satisfies Record<KvTier, number>
+
+export class EventPrefixIndex implements PrefixIndex {
+  readonly #blocksMax: number
+  readonly #device: RunIndex
+  #host: RunIndex | null = null
+  #disk: RunIndex | null = null
+  /** By holder; only for engines whose hashes are not Baton's chain. */
+  readonly #names = new Map<number, EngineNames>()
+  #holderCount = 0
+  #refused = 0
+  readonly #bytesMax: number
+  #storedSinceLook = 0
+  /** Hashes that are looked up ahead. */
+  readonly #ahead = new Uint32Array(2 * AHEAD_MAX)
+
+  constructor(options: EventPrefixIndexOptions = {}) {
+    this.#bytesMax = options.bytesMax ?? BYTES_MAX_DEFAULT
+    const mostBlocks = Math.ceil(this.#bytesMax / BLOCK_BYTES_MIN)
+    this.#blocksMax = options.blocksMax ?? Math.min(BLOCKS_MAX, Math.max(BLOCKS_MIN, mostBlocks))
+    const { scanFreeBlocks } = options
+    this.#device = new RunIndex({
+      blocksMax: this.#blocksMax,
+      hasOrphans: false,
+      ...(scanFreeBlocks === undefined ? {} : { scanFreeBlocks }),
+    })
+  }
+
+  /** The device tier, for figures. */
+  get device(): RunIndex {
+    return this.#device
+  }
+
+  apply(holder: number, event: KvEvent): ApplyOutcome {
+    if (holder >= this.#holderCount) this.#holderCount = holder + 1
+    switch (event.kind) {
+      case 'stored': {
+        this.#keepWithinBytes(event.hashes.length >> 1)
+        const outcome = this.#store(holder, event)
+        if (outcome !== 'applied') this.#refused += 1
+        return outcome
+      }
+      case 'removed':
+        return this.#remove(holder, event)
+      case 'cleared':
+        this.removeHolder(holder)
+        return 'applied'
+    }
+  }
+
+  /**
+   * Applies events of a holder in their order; returns how many were refused. Faster than one by one: what short events
+   * are about is looked up ahead.
+   */
+  applyAll(holder: number, events: readonly KvEvent[]): number {
+    const refusedBefore = this.#refused
+    for (let i = 0; i < events.length;) {
+      const stop = this.#lookAhead(events, i)
+      for (; i < stop; i++) this.apply(holder, events[i] as KvEvent)
+    }
+    return this.#refused - refusedBefore
+  }
+
+  /** Brings what the next events are about into the cache; returns where it has stopped, one event further at least. */
+  #lookAhead(events: readonly KvEvent[], from: number): number {
+    const ahead = this.#ahead
+    let count = 0
+    let i = from
+    for (; i < events.length; i++) {
+      const event = events[i] as KvEvent
+      if (event.kind === 'cleared') break
+      const parent = event.kind === 'stored' ? event.parent : null
+      const { hashes } = event
+      if (count + (hashes.length >> 1) + 1 > AHEAD_MAX) break
+      if (parent !== null) {
+        ahead[2 * count] = parent[0]
+        ahead[2 * count + 1] = parent[1]
+        count += 1
+      }
+      ahead.set(hashes, 2 * count)
+      count += hashes.length >> 1
+    }
+    if (i - from > 1 && this.#names.size === 0) this.#device.lookAhead.touch(ahead, count)
+    return Math.max(i, from + 1)
+  }
+
+  removeHolder(holder: number): void {
+    this.#device.removeHolder(holder)
+    this.#host?.removeHolder(holder)
+    this.#disk?.removeHolder(holder)
+    this.#names.delete(holder)
+  }
+
+  find(sequenceHashes: Uint32Array, matches: PrefixMatches): void {
+    matches.clear()
+    matches.reserve(this.#holderCount)
+    this.#device.find(sequenceHashes, matches)
+    this.#host?.extension.extend(sequenceHashes, matches, matches.host, null)
+    this.#disk?.extension.extend(sequenceHashes, matches, matches.disk, matches.host)
+  }
+
+  stats(): PrefixIndexStats {
+    const tiers = this.#tiers
+    const sum = (figure: (tier: RunIndex) => number): number =>
+      tiers.reduce((total, tier) => total + figure(tier), 0)
+    return {
+      entries: sum((tier) => tier.entries),
+      blocks: sum((tier) => tier.blocks),
+      bytes: this.#nameBytes + sum((tier) => tier.bytes),
+      refused: this.#refused,
+      givenUp: sum((tier) => tier.eviction.given),
+    }
+  }
+
+  get #tiers(): RunIndex[] {
+    return [this.#device, this.#host, this.#disk].filter((tier) => tier !== null)
+  }
+
+  get #nameBytes(): number {
+    let bytes = 0
+    for (const names of this.#names.values()) bytes += names.bytes
+    return bytes
+  }
+
+  /**
+   * Gives up the oldest of the largest tier until there is space. What runs have left can only be used for runs again: when
+   * that is all there is to gain, loose blocks go.
+   */
+  #keepWithinBytes(blocks: number): void {
+    this.#storedSinceLook += blocks
+    if (this.#storedSinceLook < LOOK_BLOCKS) return
+    this.#storedSinceLook = 0
+    const bytesMax = this.#bytesMax - this.#nameBytes
+    for (;;) {
+      const tiers = this.#tiers.toSorted((a, b) => b.bytes - a.bytes)
+      const bytes = tiers.reduce((sum, tier) => sum + tier.bytes, 0)
+      if (bytes <= bytesMax) return
+      const reusable = tiers.reduce((sum, tier) => sum + tier.reusableBytes, 0)
+      const hasGone =
+        bytes - reusable > bytesMax
+          ? tiers.some((tier) => tier.eviction.evict())
+          : tiers.some((tier) => tier.eviction.evictLoose())
+      if (!hasGone) return
+    }
+  }
+
+  #tier(tier: KvTier): RunIndex {
+    switch (tier) {
+      case 'device':
+        return this.#device
+      case 'host':
+        return (this.#host ??= this.#lowerTier())
+      case 'disk':
+        return (this.#disk ??= this.#lowerTier())
+    }
+  }
+
+  #lowerTier(): RunIndex {
+    return new RunIndex({ blocksMax: this.#blocksMax, hasOrphans: true })
+  }
+
+  #store(holder: number, event: Stored): ApplyOutcome {
+    const { parent, hashes, localHashes, tier } = event
+    if (parent !== null && includes(hashes, parent)) return 'invalid'
+    const isEngineNamed = localHashes.length > 0
+    if (!isEngineNamed && this.#names.size === 0) {
+      return this.#tier(tier).store(holder, parent, hashes)
+    }
+    if (isEngineNamed && localHashes.length !== hashes.length) return 'invalid'
+    const names = this.#names.get(holder)
+    const isNamed = parent !== null && names?.find(parent[0], parent[1]) === true
+    const ownParent = isNamed && names !== undefined ? ([names.low, names.high] as const) : parent
+    if (!isEngineNamed) return this.#tier(tier).store(holder, ownParent, hashes)
+
+    const own = chainSequence(localHashes, ownParent)
+    const isOwnChain = own[0] === hashes[0] && own[1] === hashes[1]
+    // Behind a parent that is not known, only Baton's own chain can be placed.
+    if (!isOwnChain && !isNamed && ownParent !== null && !this.#holds(holder, ownParent)) {
+      return 'parent-not-found'
+    }
+    const outcome = this.#tier(tier).store(holder, ownParent, own)
+    if (outcome === 'applied') this.#remember(holder, hashes, own, TIER_BIT[tier])
+    return outcome
+  }
+
+  #holds(holder: number, hash: HashPair): boolean {
+    return [this.#device, this.#host, this.#disk].some(
+      (tier) => tier?.holds(holder, hash[0], hash[1]) === true,
+    )
+  }
+
+  /** Remembers the engine's names where they differ from Baton's. */
+  #remember(holder: number, given: Uint32Array, own: Uint32Array, tierBit: number): void {
+    let names = this.#names.get(holder)
+    for (let i = 0; i < own.length; i += 2) {
+      const low = own[i] as number
+      const high = own[i + 1] as number
+      if (given[i] === low && given[i + 1] === high) continue
+      if (names === undefined) {
+        names = new EngineNames()
+        this.#names.set(holder, names)
+      }
+      names.add(given[i] as number, given[i + 1] as number, low, high, tierBit)
+    }
+  }
+
+  #remove(holder: number, event: Removed): ApplyOutcome {
+    const names = this.#names.size === 0 ? undefined : this.#names.get(holder)
+    if (names === undefined) return this.#tier(event.tier).remove(holder, event.hashes)
+    const own = event.hashes.slice()
+    for (let i = 0; i < own.length; i += 2) {
+      const low = own[i] as number
+      const high = own[i + 1] as number
+      if (!names.find(low, high)) continue
+      own[i] = names.low
+      own[i + 1] = names.high
+      names.drop(low, high, TIER_BIT[event.tier])
+    }
+    if (names.count === 0) this.#names.delete(holder)
+    return this.#tier(event.tier).remove(holder, own)
+  }
+}
+
+function includes(hashes: Uint32Array, hash: HashPair): boolean {
+  const low = hash[0] >>> 0
+  const high = hash[1] >>> 0
+  for (let i = 0; i < hashes.length; i += 2) {
+    if (hashes[i] === low && hashes[i + 1] === high) return true
+  }
+  return false
+}

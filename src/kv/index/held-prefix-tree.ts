@@ -1,0 +1,230 @@
+/**
+ * Who has which prefix of prompts, counted: requests that are active on a rank, or prompts that were routed to it. Each
+ * block counts once per rank, and stays until the last of those that have it is taken back.
+ *
+ * A radix tree over sequence hashes. A node is a run of blocks; its holders are the ranks (slots) with a prompt that goes
+ * through the whole run, with the number of such prompts. A prompt always ends at the end of a node (runs are split for
+ * it), so a holder of a node holds every node above it too, and adding or taking back costs a step per node, not per block.
+ *
+ * Weights: blocks of a prompt can be made to count less (`weigh`), but only those that it holds alone.
+ */
+import type { PrefixMatches } from '../prefix/prefix-matches.ts'
+
+export class HeldPrefixNode {
+  parent: HeldPrefixNode | null
+  /** Pairs of u32 of this run only. */
+  hashes: Uint32Array
+  readonly children = new Map<number, HeldPrefixNode[]>()
+  readonly slots: number[] = []
+  readonly refs: number[] = []
+  readonly weights: number[] = []
+  #places: Map<number, number> | null = null
+
+  constructor(parent: HeldPrefixNode | null, hashes: Uint32Array) {
+    this.parent = parent
+    this.hashes = hashes
+  }
+
+  get blockCount(): number {
+    return this.hashes.length / 2
+  }
+
+  placeOf(slot: number): number {
+    if (this.#places === null) return this.slots.indexOf(slot)
+    return this.#places.get(slot) ?? -1
+  }
+
+  addHolder(slot: number, refs: number, weight: number): void {
+    this.slots.push(slot)
+    this.refs.push(refs)
+    this.weights.push(weight)
+    if (this.#places !== null) this.#places.set(slot, this.slots.length - 1)
+    else if (this.slots.length > INDEXED_ABOVE) {
+      this.#places = new Map(this.slots.map((held, place) => [held, place]))
+    }
+  }
+
+  removeHolder(place: number): void {
+    const slot = this.slots[place] as number
+    const last = this.slots.length - 1
+    const moved = this.slots[last] as number
+    this.slots[place] = moved
+    this.refs[place] = this.refs[last] as number
+    this.weights[place] = this.weights[last] as number
+    this.slots.pop()
+    this.refs.pop()
+    this.weights.pop()
+    if (this.#places === null) return
+    this.#places.set(moved, place)
+    this.#places.delete(slot)
+  }
+}
+
+/** Below this many holders a scan is quicker than a map. */
+const INDEXED_ABOVE = 16
+
+export class HeldPrefixTree {
+  readonly #root = new HeldPrefixNode(null, new Uint32Array(0))
+  #blocks = 0
+  #slots = 0
+
+  /** Different blocks that anybody has. */
+  get blocks(): number {
+    return this.#blocks
+  }
+
+  /** Adds one prompt of `slot`. `added` blocks are new for that slot. The node is what `remove` and `weigh` want. */
+  insert(hashes: Uint32Array, slot: number): { node: HeldPrefixNode; added: number } {
+    if (slot >= this.#slots) this.#slots = slot + 1
+    let node = this.#root
+    let added = 0
+    let at = 0
+    while (at < hashes.length) {
+      const child = findChild(node, hashes, at)
+      if (child === null) {
+        const tail = new HeldPrefixNode(node, hashes.slice(at))
+        addChild(node, tail)
+        tail.addHolder(slot, 1, 1)
+        this.#blocks += tail.blockCount
+        return { node: tail, added: added + tail.blockCount }
+      }
+      const matched = matchedBlocks(child, hashes, at)
+      node = matched < child.blockCount ? splitNode(child, matched) : child
+      added += hold(node, slot)
+      at += 2 * matched
+    }
+    return { node, added }
+  }
+
+  /** Takes back one prompt that ends at `node`; returns the blocks that the slot no longer counts (weighted). */
+  remove(node: HeldPrefixNode, slot: number): number {
+    let freed = 0
+    let at: HeldPrefixNode = node
+    while (at.parent !== null) {
+      const place = at.placeOf(slot)
+      const refs = (at.refs[place] as number) - 1
+      const { parent } = at
+      if (refs > 0) at.refs[place] = refs
+      else {
+        freed += at.blockCount * (at.weights[place] as number)
+        at.removeHolder(place)
+        if (at.slots.length === 0) {
+          removeChild(parent, at)
+          this.#blocks -= at.blockCount
+        }
+      }
+      at = parent
+    }
+    return freed
+  }
+
+  /** Gives the suffix that only this prompt of the slot holds the weight; returns by how much its count changes. */
+  weigh(node: HeldPrefixNode, slot: number, weight: number): number {
+    let change = 0
+    for (let at: HeldPrefixNode = node; at.parent !== null; at = at.parent) {
+      const place = at.placeOf(slot)
+      if (at.refs[place] !== 1) break
+      change += at.blockCount * (weight - (at.weights[place] as number))
+      at.weights[place] = weight
+    }
+    return change
+  }
+
+  /** Writes, for every slot that shares a prefix with `hashes`, how many blocks; other entries are left alone. */
+  depths(hashes: Uint32Array, out: Int32Array): void {
+    this.#descend(hashes, (slots, depth) => {
+      for (let i = 0; i < slots.length; i++) out[slots[i] as number] = depth
+    })
+  }
+
+  /** The same as the answer of an index: the ranks and their depths as device blocks. */
+  find(hashes: Uint32Array, matches: PrefixMatches): void {
+    matches.clear()
+    matches.reserve(this.#slots)
+    const { device } = matches
+    this.#descend(hashes, (slots, depth) => {
+      for (const slot of slots) {
+        if (device[slot] === 0) matches.add(slot)
+        device[slot] = depth
+      }
+    })
+  }
+
+  /** The nodes that share a prefix with `hashes`, from the root on: who holds each, and up to how many blocks. */
+  #descend(hashes: Uint32Array, visit: (slots: readonly number[], depth: number) => void): void {
+    let node = this.#root
+    let at = 0
+    while (at < hashes.length) {
+      const child = findChild(node, hashes, at)
+      if (child === null) return
+      const matched = matchedBlocks(child, hashes, at)
+      at += 2 * matched
+      visit(child.slots, at / 2)
+      if (matched < child.blockCount) return
+      node = child
+    }
+  }
+
+  get isEmpty(): boolean {
+    return this.#root.children.size === 0
+  }
+}
+
+const keyAt = (hashes: Uint32Array, at: number): number => (hashes[at] as number) | 0
+
+function findChild(node: HeldPrefixNode, hashes: Uint32Array, at: number) {
+  const bucket = node.children.get(keyAt(hashes, at))
+  if (bucket === undefined) return null
+  for (const child of bucket) {
+    if (child.hashes[0] === hashes[at] && child.hashes[1] === hashes[at + 1]) return child
+  }
+  return null
+}
+
+function addChild(node: HeldPrefixNode, child: HeldPrefixNode): void {
+  const key = keyAt(child.hashes, 0)
+  const bucket = node.children.get(key)
+  if (bucket === undefined) node.children.set(key, [child])
+  else bucket.push(child)
+}
+
+function removeChild(node: HeldPrefixNode, child: HeldPrefixNode): void {
+  const key = keyAt(child.hashes, 0)
+  const rest = (node.children.get(key) ?? []).filter((other) => other !== child)
+  if (rest.length === 0) node.children.delete(key)
+  else node.children.set(key, rest)
+}
+
+function matchedBlocks(node: HeldPrefixNode, hashes: Uint32Array, at: number): number {
+  const own = node.hashes
+  const words = Math.min(own.length, hashes.length - at)
+  let i = 0
+  while (i < words && own[i] === hashes[at + i]) i++
+  return i >> 1
+}
+
+/** Cuts a run in two and returns the upper half; the lower half stays the same object, so ends of requests hold. */
+function splitNode(node: HeldPrefixNode, blocks: number): HeldPrefixNode {
+  const parent = node.parent as HeldPrefixNode
+  const upper = new HeldPrefixNode(parent, node.hashes.slice(0, 2 * blocks))
+  for (let i = 0; i < node.slots.length; i++) {
+    upper.addHolder(node.slots[i] as number, node.refs[i] as number, node.weights[i] as number)
+  }
+  removeChild(parent, node)
+  addChild(parent, upper)
+  node.parent = upper
+  node.hashes = node.hashes.slice(2 * blocks)
+  addChild(upper, node)
+  return upper
+}
+
+/** One more prompt of the slot on a node; returns by how much the slot's count grows. A weight once given stays. */
+function hold(node: HeldPrefixNode, slot: number): number {
+  const place = node.placeOf(slot)
+  if (place === -1) {
+    node.addHolder(slot, 1, 1)
+    return node.blockCount
+  }
+  node.refs[place] = (node.refs[place] as number) + 1
+  return 0
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import type { KvEvent } from '../events/kv-event.ts'
+import { NaivePrefixIndex } from '../prefix/naive-prefix-index.ts'
+import { PrefixMatches } from '../prefix/prefix-matches.ts'
+import { checkRuns } from '../runs/run-invariants.ts'
+import { EventPrefixIndex } from './event-prefix-index.ts'
+
+const none = new Uint32Array(0)
+
+/** `count` hashes in no order, from a number on. */
+const hashesOf = (first: number, count: number): Uint32Array =>
+  Uint32Array.from({ length: 2 * count }, (_, i) => Math.imul(first + i + 1, 0x9e3779b1) >>> 0)
+
+const stored = (hashes: Uint32Array, from: number, to: number): KvEvent => ({
+  kind: 'stored',
+  parent: from === 0 ? null : [hashes[2 * from - 2] as number, hashes[2 * from - 1] as number],
+  hashes: hashes.slice(2 * from, 2 * to),
+  localHashes: none,
+  tier: 'device',
+})
+
+const removed = (hashes: Uint32Array, block: number): KvEvent => ({
+  kind: 'removed',
+  hashes: hashes.slice(2 * block, 2 * block + 2),
+  tier: 'device',
+})
+
+describe('EventPrefixIndex', () => {
+  it.each([1, 2, 5])(
+    'random removal - chains of 100 that %i workers have: answers as the oracle',
+    (holders) => {
+      const [index, oracle] = [new EventPrefixIndex(), new NaivePrefixIndex()]
+      const chains = Array.from({ length: 20 }, (_, i) => hashesOf(1000 * i, 100))
+      for (const hashes of chains) {
+        for (let holder = 0; holder < holders; holder++) {
+          for (const each of [index, oracle]) each.apply(holder, stored(hashes, 0, 100))
+        }
+      }
+      const [found, expected] = [new PrefixMatches(8), new PrefixMatches(8)]
+      for (let step = 0; step < 2000 * holders; step++) {
+        const number = (step * 7919) % 2000
+        const hashes = chains[number % 20] ?? none
+        const event = removed(hashes, Math.floor(number / 20))
+        const holder = Math.floor(step / 2000)
+        expect(index.apply(holder, event)).toBe(oracle.apply(holder, event))
+        if (step % 50 !== 0) continue
+        checkRuns(index.device)
+        index.find(hashes, found)
+        oracle.find(hashes, expected)
+        expect(found.device.subarray(0, holders)).toEqual(expected.device.subarray(0, holders))
+      }
+      expect(index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+    },
+  )
+
+  it('short events - a prompt that was asked for is one run, however its blocks come; another one is loose', () => {
+    const index = new EventPrefixIndex()
+    const matches = new PrefixMatches(2)
+    const [asked, unasked] = [hashesOf(1, 40), hashesOf(5000, 20)]
+    index.find(asked, matches)
+    for (let block = 0; block < 40; block++) index.apply(0, stored(asked, block, block + 1))
+    for (let block = 0; block < 20; block++) index.apply(0, stored(unasked, block, block + 1))
+    expect(index.device.parts.blocks.runs.live).toBe(1)
+    expect(index.device.parts.loose.count).toBe(20)
+    checkRuns(index.device)
+  })
+
+  it('short events - a holder that has left keeps no loose block alive that becomes one of a run', () => {
+    const index = new EventPrefixIndex()
+    const matches = new PrefixMatches(4)
+    const hashes = hashesOf(1, 40)
+    // So many blocks stay that those of the one that leaves are not swept up.
+    for (let chain = 0; chain < 40; chain++) {
+      index.apply(2, stored(hashesOf(20_000 + 1000 * chain, 20), 0, 20))
+    }
+    for (let block = 0; block < 30; block++) index.apply(0, stored(hashes, block, block + 1))
+    for (let block = 0; block < 29; block++) index.apply(1, stored(hashes, block, block + 1))
+    index.removeHolder(0)
+    index.find(hashes, matches)
+    expect([matches.device[0], matches.device[1]]).toEqual([0, 29])
+    checkRuns(index.device)
+  })
+})

@@ -1,0 +1,74 @@
+/**
+ * Who owns loose blocks: a number for each stay of a holder, so that forgetting a holder is one change.
+ *
+ * Owns: numbers from 1 on, the holder of each while it stays, and how many blocks name it. The number of a stay that has
+ * ended is given out again when no block names it any more.
+ */
+import { PagedWords } from '../words/paged-words.ts'
+
+export class Tenancies {
+  /** By number: the holder, or -1 when the stay has ended. */
+  readonly #holders = new PagedWords()
+  readonly #held = new PagedWords()
+  /** By holder: the number, or 0. */
+  readonly #numbers = new PagedWords()
+  #top = 1
+  readonly #free: number[] = []
+  /** (owner, block) pairs of stays that go on, and of those that have ended. */
+  live = 0
+  dead = 0
+
+  get bytes(): number {
+    return this.#holders.bytes + this.#held.bytes + this.#numbers.bytes
+  }
+
+  /** The holder of a number, or -1. */
+  holderOf(number: number): number {
+    return this.#holders.get(number)
+  }
+
+  /** The number of a holder's stay, or 0. */
+  numberOf(holder: number): number {
+    return holder < this.#numbers.length ? this.#numbers.get(holder) : 0
+  }
+
+  /** The number of a holder's stay, which begins now if there is none. */
+  enter(holder: number): number {
+    this.#numbers.reserve(holder + 1)
+    const known = this.#numbers.get(holder)
+    if (known !== 0) return known
+    const number = this.#free.pop() ?? this.#top++
+    this.#holders.reserve(number + 1)
+    this.#held.reserve(number + 1)
+    this.#holders.set(number, holder)
+    this.#numbers.set(holder, number)
+    return number
+  }
+
+  /** One more block names the stay, which goes on. */
+  gained(number: number): void {
+    this.#held.add(number, 1)
+    this.live += 1
+  }
+
+  /** One block less names the stay. */
+  lost(number: number): void {
+    const left = this.#held.add(number, -1)
+    if (this.#holders.get(number) !== -1) this.live -= 1
+    else {
+      this.dead -= 1
+      if (left === 0) this.#free.push(number)
+    }
+  }
+
+  leave(holder: number): void {
+    const number = this.numberOf(holder)
+    if (number === 0) return
+    const held = this.#held.get(number)
+    this.#numbers.set(holder, 0)
+    this.#holders.set(number, -1)
+    this.live -= held
+    this.dead += held
+    if (held === 0) this.#free.push(number)
+  }
+}

@@ -1,0 +1,25 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { HolderPlaces } from './holder-places.ts'
+
+describe('HolderPlaces', () => {
+  it('HolderPlaces - agrees with a map while it grows and shrinks', () => {
+    const change = fc.record({ holder: fc.nat(3000), isDeleted: fc.boolean(), count: fc.nat(900) })
+    fc.assert(
+      fc.property(fc.array(change, { maxLength: 12, size: 'max' }), (changes) => {
+        const places = new HolderPlaces()
+        const map = new Map<number, number>()
+        for (const { holder, isDeleted, count } of changes) {
+          for (let i = holder; i < holder + count; i++) {
+            if (!isDeleted) {
+              places.set(i, i + count)
+              map.set(i, i + count)
+            } else if (map.delete(i)) places.delete(i)
+          }
+          for (let i = 0; i < 4000; i++) expect(places.get(i)).toBe(map.get(i) ?? -1)
+        }
+      }),
+      { numRuns: 15 },
+    )
+  })
+})

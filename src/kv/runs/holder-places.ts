@@ -1,0 +1,106 @@
+/**
+ * Where in a list each holder stands, for lists that are too long to be looked through.
+ *
+ * Owns: an open-addressing table of (holder + 1, place). A full one is replaced step by step, a few rows with each
+ * change, so that no call moves them all.
+ */
+const ROWS_MIN = 256
+const TOMB = -1
+/** Rows of the old table that each change moves. */
+const STEP = 8
+const NONE = new Int32Array(0)
+
+export class HolderPlaces {
+  #rows = new Int32Array(2 * ROWS_MIN)
+  /** Rows that are not empty, tombs included. */
+  #used = 0
+  #count = 0
+  #old = NONE
+  #moved = 0
+
+  get bytes(): number {
+    return this.#rows.byteLength + this.#old.byteLength
+  }
+
+  /** The place of a holder, or -1. */
+  get(holder: number): number {
+    const row = find(this.#rows, holder)
+    if (row >= 0) return this.#rows[row + 1] as number
+    if (this.#old.length === 0) return -1
+    const old = find(this.#old, holder)
+    return old < 0 ? -1 : (this.#old[old + 1] as number)
+  }
+
+  /** The place of a holder is this one from now on. */
+  set(holder: number, place: number): void {
+    this.#move()
+    const row = find(this.#rows, holder)
+    if (row >= 0) {
+      this.#rows[row + 1] = place
+      return
+    }
+    const old = this.#old.length === 0 ? -1 : find(this.#old, holder)
+    if (old >= 0) this.#old[old + 1] = place
+    else {
+      if (16 * (this.#used + 1) > 5 * this.#rows.length) this.#replace()
+      this.#insert(holder, place)
+      this.#count += 1
+    }
+  }
+
+  delete(holder: number): void {
+    this.#move()
+    let rows = this.#rows
+    let row = find(rows, holder)
+    if (row < 0) {
+      rows = this.#old
+      row = find(rows, holder)
+    }
+    rows[row] = TOMB
+    this.#count -= 1
+  }
+
+  #insert(holder: number, place: number): void {
+    const rows = this.#rows
+    let row = home(rows, holder)
+    while ((rows[row] as number) > 0) row = row + 2 === rows.length ? 0 : row + 2
+    if (rows[row] === 0) this.#used += 1
+    rows[row] = holder + 1
+    rows[row + 1] = place
+  }
+
+  #replace(): void {
+    if (this.#old.length > 0) return
+    let count = ROWS_MIN
+    while (count < 3 * this.#count) count *= 2
+    this.#old = this.#rows
+    this.#moved = 0
+    this.#rows = new Int32Array(2 * count)
+    this.#used = 0
+  }
+
+  #move(): void {
+    const old = this.#old
+    if (old.length === 0) return
+    const stop = Math.min(old.length, this.#moved + 2 * STEP)
+    for (let row = this.#moved; row < stop; row += 2) {
+      const key = old[row] as number
+      if (key <= 0) continue
+      old[row] = TOMB
+      this.#insert(key - 1, old[row + 1] as number)
+    }
+    this.#moved = stop
+    if (stop === old.length) this.#old = NONE
+  }
+}
+
+const home = (rows: Int32Array, holder: number): number =>
+  2 * ((Math.imul(holder, 0x9e3779b1) >>> 9) & ((rows.length >> 1) - 1))
+
+function find(rows: Int32Array, holder: number): number {
+  for (let row = home(rows, holder); rows[row] !== 0;) {
+    if (rows[row] === holder + 1) return row
+    row = row + 2 === rows.length ? 0 : row + 2
+  }
+  return -1
+}

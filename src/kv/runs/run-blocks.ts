@@ -1,0 +1,220 @@
+/**
+ * Runs and their blocks: adding at the end, taking away at both ends.
+ *
+ * Owns: arena, anchors, run records and branches, kept in step with each other. Does not know what a
+ * holder is for; a run must have holdings (`RunHoldings`) whenever control leaves the index.
+ */
+import { AnchorTable } from './anchor-table.ts'
+import { BlockArena, INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from './block-arena.ts'
+import { PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
+import { RunBranches } from './run-branches.ts'
+import { RunReader } from './run-reader.ts'
+import { DENSE, END, FIRST_PAGE, LAST_PAGE, RunStore, RUN_STRIDE, START } from './run-store.ts'
+
+/** From this length on a native copy beats a loop. */
+const COPY_MIN = 64
+
+export class RunBlocks {
+  readonly arena: BlockArena
+  readonly anchors: AnchorTable
+  readonly runs: RunStore
+  readonly branches: RunBranches
+  readonly reader: RunReader
+  /** Blocks that are kept, and blocks that were ever added. */
+  count = 0
+  added = 0
+
+  constructor(blocksMax: number) {
+    this.arena = new BlockArena(blocksMax)
+    this.anchors = new AnchorTable(this.arena)
+    this.runs = new RunStore(this.arena.pageCapacity)
+    this.branches = new RunBranches(this.arena, this.runs)
+    this.reader = new RunReader(this.arena, this.runs)
+  }
+
+  get bytes(): number {
+    return this.arena.bytes + this.anchors.bytes + this.runs.bytes
+  }
+
+  isSparse(run: number): boolean {
+    return this.runs.records[run * RUN_STRIDE + DENSE] === 0
+  }
+
+  /** The first hash from `i` on that begins a run which has lost its predecessor, or the number of hashes. */
+  nextStart(hashes: Uint32Array, i: number): number {
+    const count = hashes.length >> 1
+    if (this.branches.detached === 0) return count
+    while (
+      i < count &&
+      this.anchors.lookup((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0) < 0
+    ) {
+      i += 1
+    }
+    return i
+  }
+
+  /** Whether the blocks of a store fit when nothing else is there. */
+  mayFit(hashes: Uint32Array): boolean {
+    return Math.ceil(hashes.length / (2 * PAGE_BLOCKS)) <= this.arena.pageCapacity
+  }
+
+  /** Whether all blocks of a store surely fit, however they fall into runs. */
+  hasCapacity(hashes: Uint32Array): boolean {
+    const count = hashes.length >> 1
+    const available = this.arena.pagesAvailable
+    if (available > 2 * count) return true
+    // Every run that begins within the event may break a page in two.
+    const full = Math.ceil(count / PAGE_BLOCKS)
+    return available >= full + Math.min(count, this.branches.detached)
+  }
+
+  /** Whether the block at a position is the last one of its run, and no run is known to begin after it. */
+  isOpenEnd(position: number): boolean {
+    if (this.branches.mayFollow(position)) return false
+    const end = this.runs.records[this.arena.runOf(position) * RUN_STRIDE + END] as number
+    return this.arena.offsetOf(position) === end - 1
+  }
+
+  /** Adds blocks at the end of a run that the caller has checked there is space for. A new run's start is anchored. */
+  append(run: number, hashes: Uint32Array, from: number, count: number): void {
+    const { records } = this.runs
+    const record = run * RUN_STRIDE
+    const begin = records[record + END] as number
+    const end = begin + count
+    let page = records[record + LAST_PAGE] as number
+    let copied = from
+    let target = -1
+    let pending = 0
+    for (let at = begin; at < end;) {
+      if (page < 0 || (at & PAGE_MASK) === 0) page = this.#addPage(run, page, at >> PAGE_BITS)
+      const stop = Math.min(end, (at | PAGE_MASK) + 1)
+      const position = (page << PAGE_BITS) + (at & PAGE_MASK)
+      if (position !== target + pending) {
+        this.#copy(target, pending, hashes, copied)
+        copied += pending
+        target = position
+        pending = 0
+      }
+      pending += stop - at
+      at = stop
+    }
+    this.#copy(target, pending, hashes, copied)
+    records[record + END] = end
+    records[record + LAST_PAGE] = page
+    this.count += count
+    this.added += count
+    if (begin === 0) this.anchors.add(this.reader.firstOf(run))
+    if (records[record + DENSE] === 1) this.#anchorFrom(run, begin)
+  }
+
+  #addPage(run: number, last: number, index: number): number {
+    const { pages } = this.arena
+    const page = this.arena.take(run, index)
+    if (last < 0) this.runs.records[run * RUN_STRIDE + FIRST_PAGE] = page
+    else {
+      pages[last * PAGE_STRIDE + NEXT] = page
+      pages[page * PAGE_STRIDE + PREVIOUS] = last
+    }
+    return page
+  }
+
+  #copy(position: number, count: number, hashes: Uint32Array, from: number): void {
+    const { hashes: blocks } = this.arena
+    if (count >= COPY_MIN) {
+      blocks.set(hashes.subarray(2 * from, 2 * (from + count)), 2 * position)
+      return
+    }
+    let target = 2 * position
+    let source = 2 * from
+    for (const last = source + 2 * count; source < last; source++, target++) {
+      blocks[target] = hashes[source] as number
+    }
+  }
+
+  /** Anchors every block of a run from now on; returns how many it has. */
+  densify(run: number): number {
+    const record = run * RUN_STRIDE
+    this.runs.records[record + DENSE] = 1
+    const start = this.runs.records[record + START] as number
+    this.#anchorFrom(run, start)
+    return (this.runs.records[record + END] as number) - start
+  }
+
+  #anchorFrom(run: number, begin: number): void {
+    const { records } = this.runs
+    let page = records[run * RUN_STRIDE + LAST_PAGE] as number
+    for (let at = (records[run * RUN_STRIDE + END] as number) - 1; at >= begin; at--) {
+      this.anchors.add((page << PAGE_BITS) + (at & PAGE_MASK))
+      if ((at & PAGE_MASK) === 0) page = this.arena.pages[page * PAGE_STRIDE + PREVIOUS] as number
+    }
+  }
+
+  #dropRange(from: number, to: number): void {
+    if (!this.arena.hasMarks(from >> PAGE_BITS)) return
+    this.anchors.dropRange(from, to)
+    this.branches.drop(from, to)
+  }
+
+  /** Drops the blocks from an offset on. */
+  trimTail(run: number, end: number): void {
+    const { records } = this.runs
+    const record = run * RUN_STRIDE
+    const start = records[record + START] as number
+    let at = records[record + END] as number
+    if (at === end) return
+    this.count -= at - end
+    let page = records[record + LAST_PAGE] as number
+    while (at > end) {
+      const begin = (this.arena.pages[page * PAGE_STRIDE + INDEX] as number) << PAGE_BITS
+      const stop = Math.max(begin, end, start)
+      const first = (page << PAGE_BITS) - begin
+      this.#dropRange(first + stop, first + at)
+      at = stop
+      if (stop === begin || stop === start) {
+        const previous = this.arena.pages[page * PAGE_STRIDE + PREVIOUS] as number
+        this.arena.release(page)
+        page = previous
+      }
+    }
+    records[record + END] = end
+    records[record + LAST_PAGE] = page
+    if (page >= 0) this.arena.pages[page * PAGE_STRIDE + NEXT] = -1
+  }
+
+  /** Drops the blocks before an offset; some remain. */
+  trimHead(run: number, start: number): void {
+    const { records } = this.runs
+    const record = run * RUN_STRIDE
+    let at = records[record + START] as number
+    if (at === start) return
+    this.count -= start - at
+    let page = records[record + FIRST_PAGE] as number
+    while (at < start) {
+      const begin = (this.arena.pages[page * PAGE_STRIDE + INDEX] as number) << PAGE_BITS
+      const stop = Math.min(begin + PAGE_BLOCKS, start)
+      const first = (page << PAGE_BITS) - begin
+      this.#dropRange(first + at, first + stop)
+      at = stop
+      if (stop === begin + PAGE_BLOCKS) {
+        const next = this.arena.pages[page * PAGE_STRIDE + NEXT] as number
+        this.arena.release(page)
+        page = next
+      }
+    }
+    records[record + START] = start
+    records[record + FIRST_PAGE] = page
+    this.arena.pages[page * PAGE_STRIDE + PREVIOUS] = -1
+    this.anchors.add(this.reader.firstOf(run))
+    this.branches.detach(run)
+  }
+
+  /** Drops all blocks and the run. */
+  free(run: number): void {
+    this.trimTail(run, this.runs.records[run * RUN_STRIDE + START] as number)
+    this.branches.leave(run)
+    this.runs.free(run)
+    if (this.runs.live > 0) return
+    this.arena.clear()
+    this.runs.clear()
+  }
+}

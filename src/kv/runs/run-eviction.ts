@@ -1,0 +1,105 @@
+/**
+ * What one storage tier gives up when its memory is used up: the chains that were asked for or stored longest ago.
+ *
+ * Owns: the choice. Runs are looked at a sample at a time, in the order of their records, and the one that was used
+ * longest ago goes, with all who hold it; a run that others begin after stays until they have gone. Loose blocks go by the
+ * chunk, the oldest first.
+ */
+import type { LooseBlocks } from '../loose/loose-blocks.ts'
+import { NEXT, PAGE_BITS, PAGE_STRIDE } from './block-arena.ts'
+import type { RunBlocks } from './run-blocks.ts'
+import type { RunHoldings } from './run-holdings.ts'
+import { FIRST_PAGE, RUN_STRIDE, USED } from './run-store.ts'
+
+/** Runs that are compared with each other. */
+const SAMPLE = 32
+/** Records that are looked at for a sample. */
+const LOOK_MAX = 512
+
+export class RunEviction {
+  readonly #blocks: RunBlocks
+  readonly #holdings: RunHoldings
+  readonly #loose: LooseBlocks
+  #hand = 0
+  /** Blocks that have been given up so far. */
+  given = 0
+
+  constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks) {
+    this.#blocks = blocks
+    this.#holdings = holdings
+    this.#loose = loose
+  }
+
+  /** Memory that has been touched and is free: it can only be used for runs again. */
+  get reusableBytes(): number {
+    return this.#blocks.arena.bytesFree
+  }
+
+  /** Gives up the oldest of all; false when there is nothing. */
+  evict(): boolean {
+    const run = this.#oldestRun()
+    if (run < 0) return this.evictLoose()
+    if (this.#loose.count > 0) {
+      const { tick, oldestTick } = this.#loose
+      const age = (tick - (this.#blocks.runs.records[run * RUN_STRIDE + USED] as number)) | 0
+      if (((tick - oldestTick) | 0) >= age) return this.evictLoose()
+    }
+    this.#evictRun(run)
+    return true
+  }
+
+  /** Gives up the oldest of what has memory of its own to give back; false when there is nothing. */
+  evictLoose(): boolean {
+    const before = this.#loose.count
+    if (before === 0 || !this.#loose.evictOldest()) return false
+    this.given += before - this.#loose.count
+    return true
+  }
+
+  /** Gives up the oldest run; false when there is none. */
+  evictRuns(): boolean {
+    const run = this.#oldestRun()
+    if (run < 0) return false
+    this.#evictRun(run)
+    return true
+  }
+
+  #evictRun(run: number): void {
+    this.given += this.#blocks.runs.length(run)
+    this.#holdings.dropRun(run)
+  }
+
+  #oldestRun(): number {
+    const { runs } = this.#blocks
+    if (runs.live === 0) return -1
+    const now = this.#loose.tick
+    let oldest = -1
+    let age = -1
+    let fallback = -1
+    let sampled = 0
+    const looks = Math.max(LOOK_MAX, SAMPLE)
+    for (let look = 0; look < runs.top && sampled < SAMPLE; look++) {
+      if (look >= looks && oldest >= 0) break
+      this.#hand = this.#hand + 1 < runs.top ? this.#hand + 1 : 0
+      const run = this.#hand
+      if (runs.isFree(run)) continue
+      fallback = run
+      const own = (now - (runs.records[run * RUN_STRIDE + USED] as number)) | 0
+      if (own <= age || this.#hasBranch(run)) continue
+      oldest = run
+      age = own
+      sampled += 1
+    }
+    return oldest >= 0 ? oldest : fallback
+  }
+
+  #hasBranch(run: number): boolean {
+    const { arena, branches, runs } = this.#blocks
+    for (let page = runs.records[run * RUN_STRIDE + FIRST_PAGE] as number; page >= 0;) {
+      const first = page << PAGE_BITS
+      if (arena.hasMarks(page) && branches.isBranched(first, first + (1 << PAGE_BITS))) return true
+      page = arena.pages[page * PAGE_STRIDE + NEXT] as number
+    }
+    return false
+  }
+}

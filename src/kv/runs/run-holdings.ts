@@ -1,0 +1,234 @@
+/**
+ * Who holds which blocks of which run: gaining some, losing some, and dropping blocks without a holder.
+ *
+ * Owns: the holdings, the runs of each holder, and the count of (holder, block) entries. A holding is nearly always a
+ * head of the run, of which only the end is kept; what was evicted in another order than from its end is a `BlockSet`.
+ * Invariant: a run's first and last block have a holder. Blocks in its middle without a holder stay until an end
+ * comes to them.
+ */
+import { BlockSets } from './block-sets.ts'
+import { HolderRuns } from './holder-runs.ts'
+import type { RunBlocks } from './run-blocks.ts'
+import { COUNT, END, HOLDING, RUN_STRIDE, START } from './run-store.ts'
+
+/** Holdings that are looked through to learn whether another one ends where an anchor is dropped. */
+const SHARED_END_MAX = 8
+
+export class RunHoldings {
+  readonly holders: HolderRuns
+  readonly #blocks: RunBlocks
+  readonly #sets = new BlockSets()
+  entries = 0
+
+  constructor(blocks: RunBlocks) {
+    this.#blocks = blocks
+    this.holders = new HolderRuns(blocks.runs)
+  }
+
+  get bytes(): number {
+    return this.holders.bytes + this.#sets.bytes
+  }
+
+  /** The first offset from `at` on that a holding lacks; `held` is its second word, `at` not before the run's start. */
+  endOf(held: number, at: number): number {
+    if (held < 0) return this.#sets.at(~held).endOf(at)
+    return held > at ? held : at
+  }
+
+  /** One more than the last offset of a holding. */
+  highOf(held: number): number {
+    return held < 0 ? this.#sets.at(~held).high : held
+  }
+
+  /** Blocks of a holding in a run. */
+  countOf(run: number, held: number): number {
+    if (held < 0) return this.#sets.at(~held).count
+    return held - (this.#blocks.runs.records[run * RUN_STRIDE + START] as number)
+  }
+
+  /** Whether the holder has the block at an offset of a run. */
+  has(run: number, holder: number, at: number): boolean {
+    const { runs } = this.#blocks
+    const k = runs.holdingOf(run, holder)
+    return k >= 0 && this.endOf(runs.holdings(run)[k + 1] as number, at) > at
+  }
+
+  /** The holder has [from, to) of a run as well. */
+  cover(run: number, holder: number, from: number, to: number): void {
+    const { runs } = this.#blocks
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    const k = runs.holdingOf(run, holder)
+    if (k < 0) {
+      runs.add(run, holder, from === start ? to : ~this.#sets.create(start, from, to))
+      this.entries += to - from
+      this.holders.entered(holder, run, this.#blocks.isSparse(run))
+      return
+    }
+    const list = runs.holdings(run)
+    const held = list[k + 1] as number
+    if (held >= from) {
+      if (held >= to) return
+      list[k + 1] = to
+      this.entries += to - held
+      return
+    }
+    const set = held < 0 ? ~held : this.#sets.create(start, start, held)
+    this.entries += this.#sets.add(set, from, to)
+    list[k + 1] = this.#simplest(set, start)
+  }
+
+  /**
+   * The holder loses those of [from, to) that it has, by the holding at an index of the run's list; returns how many.
+   * It has the first or the last of them, and where its holding is a head of the run, it has them all.
+   */
+  cut(run: number, holder: number, k: number, from: number, to: number): number {
+    const { runs } = this.#blocks
+    const record = run * RUN_STRIDE
+    const list = runs.holdings(run)
+    const start = runs.records[record + START] as number
+    const end = runs.records[record + END] as number
+    const held = list[k + 1] as number
+    let gone = to - from
+    if (held === to && from > start) {
+      list[k + 1] = from
+      if (runs.records[record + COUNT] === 1) {
+        this.entries -= gone
+        this.#blocks.trimTail(run, from)
+        return gone
+      }
+    } else if (held === to) this.#leave(run, holder, k)
+    else {
+      const set = held < 0 ? ~held : this.#sets.create(start, start, held)
+      gone = this.#sets.at(set).delete(from, to)
+      list[k + 1] = this.#simplest(set, start)
+      if (list[k + 1] === start) this.#leave(run, holder, k)
+    }
+    this.entries -= gone
+    this.#trim(run, from === start, to === end)
+    return gone
+  }
+
+  /** The second word of a holding of the blocks of a set. */
+  #simplest(set: number, start: number): number {
+    const blocks = this.#sets.at(set)
+    if (blocks.count > 0 && (!blocks.isStretch || blocks.low !== start)) return ~set
+    this.#sets.release(set)
+    return blocks.count === 0 ? start : blocks.high
+  }
+
+  #leave(run: number, holder: number, k: number): void {
+    this.#blocks.runs.remove(run, k)
+    this.holders.left(holder, this.#blocks.isSparse(run))
+  }
+
+  /** Drops the blocks without a holder at the ends. */
+  #trim(run: number, isHead: boolean, isTail: boolean): void {
+    const { runs } = this.#blocks
+    const record = run * RUN_STRIDE
+    if (runs.records[record + COUNT] === 0) {
+      this.#blocks.free(run)
+      return
+    }
+    if (isTail) this.#blocks.trimTail(run, this.highest(run))
+    if (!isHead) return
+    const start = this.lowest(run)
+    if (start === runs.records[record + START]) return
+    this.#blocks.trimHead(run, start)
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[record + COUNT] as number)
+    for (; k < last; k += HOLDING) list[k + 1] = this.#simplest(~(list[k + 1] as number), start)
+  }
+
+  /** The first offset that somebody holds; the run has at least one holding. */
+  lowest(run: number): number {
+    const { runs } = this.#blocks
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    let lowest = Infinity
+    for (; k < last; k += HOLDING) {
+      const held = list[k + 1] as number
+      if (held >= 0) return runs.records[run * RUN_STRIDE + START] as number
+      lowest = Math.min(lowest, this.#sets.at(~held).low)
+    }
+    return lowest
+  }
+
+  /** One more than the last offset that somebody holds. */
+  highest(run: number): number {
+    const { runs } = this.#blocks
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    const end = runs.records[run * RUN_STRIDE + END] as number
+    let highest = 0
+    for (; k < last && highest < end; k += HOLDING) {
+      highest = Math.max(highest, this.highOf(list[k + 1] as number))
+    }
+    return highest
+  }
+
+  /** The holder loses everything. */
+  removeHolder(holder: number): void {
+    const { runs } = this.#blocks
+    const { list, first, count } = this.holders.of(holder)
+    // Newest first: what branches off a run goes before it.
+    for (let i = first + count - 1; i >= first; i--) {
+      const run = list[i] as number
+      const k = runs.holdingOf(run, holder)
+      const held = runs.holdings(run)[k + 1] as number
+      this.entries -= this.countOf(run, held)
+      if (held < 0) this.#sets.release(~held)
+      this.#leave(run, holder, k)
+      this.#trim(run, true, true)
+    }
+  }
+
+  /** All who hold a run lose it. */
+  dropRun(run: number): void {
+    const { runs } = this.#blocks
+    while ((runs.records[run * RUN_STRIDE + COUNT] as number) > 0) {
+      // The last one, so that none is moved.
+      const last = (runs.records[run * RUN_STRIDE + COUNT] as number) - 1
+      const k = runs.firstHolding(run) + HOLDING * last
+      const list = runs.holdings(run)
+      const held = list[k + 1] as number
+      this.entries -= this.countOf(run, held)
+      if (held < 0) this.#sets.release(~held)
+      this.#leave(run, list[k] as number, k)
+    }
+    this.#blocks.free(run)
+  }
+
+  /** Anchors every block of a run; returns how many that were. */
+  densify(run: number): number {
+    const { runs } = this.#blocks
+    if (!this.#blocks.isSparse(run)) return 0
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    for (; k < last; k += HOLDING) this.holders.densified(list[k] as number)
+    return this.#blocks.densify(run)
+  }
+
+  /** Forgets the anchor of what was a holding's last block, when no other one ends there. */
+  dropEnd(run: number, end: number, position: number): void {
+    const { runs, anchors } = this.#blocks
+    const { records } = runs
+    const record = run * RUN_STRIDE
+    if (records[record + START] === end - 1 || !this.#blocks.isSparse(run)) return
+    const count = records[record + COUNT] as number
+    if (count > SHARED_END_MAX) return
+    if (count === 1) {
+      anchors.drop(position)
+      return
+    }
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    for (const last = k + HOLDING * count; k < last; k += HOLDING) {
+      if (this.highOf(list[k + 1] as number) === end) return
+    }
+    anchors.drop(position)
+  }
+}

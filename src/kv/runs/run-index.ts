@@ -1,0 +1,254 @@
+/**
+ * The event-driven index of one storage tier: chains of blocks as runs on typed arrays, holdings as ends of runs.
+ *
+ * Owns: what `stored` does, and the walk of a query. A stored or removed stretch is one change of a
+ * holding, whatever its length. There is no tree: a sequence hash names its whole prefix, so a query that leaves a
+ * run is continued by one look-up of its next hash, and equality at the end of a page means equality of the page.
+ *
+ * Invariants: a block lies in at most one run; its predecessor is the one before it, unless it begins the run; every
+ * first block is anchored. Nothing changes before the capacity for all of an event has been checked.
+ */
+import { LooseBlocks } from '../loose/loose-blocks.ts'
+import { PAGE_BITS, PAGE_MASK } from './block-arena.ts'
+import type { ApplyOutcome } from '../prefix/prefix-index.ts'
+import type { PrefixMatches } from '../prefix/prefix-matches.ts'
+import { RunBlocks } from './run-blocks.ts'
+import { RunEviction } from './run-eviction.ts'
+import { NOWHERE, placeOfLoose } from './run-branches.ts'
+import { RunExtension } from './run-extension.ts'
+import { RunLookAhead } from './run-look-ahead.ts'
+import { RunHoldings } from './run-holdings.ts'
+import { isWorthRun, RUN_BLOCKS_MIN, RunPlacement } from './run-placement.ts'
+import { RunRemoval } from './run-removal.ts'
+import { RunSearch } from './run-search.ts'
+import { COUNT, END, HOLDING, RUN_STRIDE, USED } from './run-store.ts'
+
+export interface RunIndexOptions {
+  /** Different blocks that the tier can hold, rounded up to pages. */
+  readonly blocksMax: number
+  /**
+   * Anchors every block and takes stores after a parent that is not known: for the lower tiers, where chains need not
+   * begin at the root. Otherwise only ends of holdings and points where queries left a run are anchored.
+   */
+  readonly hasOrphans: boolean
+  /** Blocks that may be looked through before runs are made dense, besides 16 for each stored block. */
+  readonly scanFreeBlocks?: number
+}
+
+const SCAN_FREE_DEFAULT = 1 << 18
+
+export class RunIndex {
+  readonly parts: {
+    readonly blocks: RunBlocks
+    readonly holdings: RunHoldings
+    readonly loose: LooseBlocks
+  }
+  readonly #blocks: RunBlocks
+  readonly #holdings: RunHoldings
+  readonly #hasOrphans: boolean
+  readonly #search: RunSearch
+  readonly #removal: RunRemoval
+  readonly lookAhead: RunLookAhead
+  readonly #placement: RunPlacement
+  readonly eviction: RunEviction
+  /** What the tier adds to an answer, when it is a lower one. */
+  readonly extension: RunExtension
+  readonly #loose: LooseBlocks
+  /** Holders in the answer after `findLoose`. */
+  #foundLoose = 0
+
+  constructor(options: RunIndexOptions) {
+    this.#blocks = new RunBlocks(options.blocksMax)
+    this.#holdings = new RunHoldings(this.#blocks)
+    const { branches } = this.#blocks
+    this.#loose = new LooseBlocks({
+      movedLoose: (from, to) => branches.movedLoose(from, placeOfLoose(to)),
+      droppedLoose: (position) => branches.droppedLoose(position),
+    })
+    this.parts = { blocks: this.#blocks, holdings: this.#holdings, loose: this.#loose }
+    this.#hasOrphans = options.hasOrphans
+    const { scanFreeBlocks = SCAN_FREE_DEFAULT } = options
+    const [blocks, holdings, loose] = [this.#blocks, this.#holdings, this.#loose]
+    this.eviction = new RunEviction(blocks, holdings, loose)
+    this.#search = new RunSearch(blocks, holdings, loose, scanFreeBlocks)
+    this.#removal = new RunRemoval(blocks, holdings, loose, this.#search)
+    this.lookAhead = new RunLookAhead(blocks, holdings, loose)
+    this.extension = new RunExtension(blocks, holdings, loose)
+    this.#placement = new RunPlacement(blocks, holdings, loose, this.#search, options.hasOrphans)
+  }
+
+  get entries(): number {
+    return this.#holdings.entries + this.#loose.entries
+  }
+
+  get blocks(): number {
+    return this.#blocks.count + this.#loose.count
+  }
+
+  get bytes(): number {
+    return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytes
+  }
+
+  /** Of `bytes`, what only runs can use again. */
+  get reusableBytes(): number {
+    return this.eviction.reusableBytes
+  }
+
+  /** Searches that the anchors did not answer. */
+  get scans(): number {
+    return this.#search.scans
+  }
+
+  /** Whether the holder has the block. */
+  holds(holder: number, low: number, high: number): boolean {
+    this.#holdings.holders.reserve(holder)
+    return this.#holdsAt(this.#search.locate(low | 0, high | 0, holder), holder)
+  }
+
+  store(
+    holder: number,
+    parent: readonly [number, number] | null,
+    hashes: Uint32Array,
+  ): ApplyOutcome {
+    this.#holdings.holders.reserve(holder)
+    this.#loose.tick += 1
+    this.#loose.tend()
+    let before = this.#find(parent, holder)
+    if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
+      return 'parent-not-found'
+    }
+    if (hashes.length === 0) return 'applied'
+    if (!this.#blocks.mayFit(hashes)) return 'capacity-exhausted'
+    if (before >= 0) {
+      // What the event is about is in use: it is not what goes.
+      const { arena, runs } = this.#blocks
+      runs.records[arena.runOf(before) * RUN_STRIDE + USED] = this.#loose.tick
+    }
+    if (this.#makeSpace(hashes)) before = this.#find(parent, holder)
+    if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
+      return 'parent-not-found'
+    }
+    this.#placement.store(holder, hashes, before, parent)
+    return 'applied'
+  }
+
+  #find(parent: readonly [number, number] | null, holder: number): number {
+    return parent === null ? NOWHERE : this.#search.locate(parent[0] | 0, parent[1] | 0, holder)
+  }
+
+  /** Gives up what is oldest until an event surely fits; returns whether something has gone. */
+  #makeSpace(hashes: Uint32Array): boolean {
+    let hasGone = false
+    while (!this.#blocks.hasCapacity(hashes) && this.eviction.evictRuns()) hasGone = true
+    while (this.#loose.isFull && this.eviction.evictLoose()) hasGone = true
+    return hasGone
+  }
+
+  #holdsAt(place: number, holder: number): boolean {
+    if (place === NOWHERE) return false
+    if (place < 0) return this.#loose.has(placeOfLoose(place), holder)
+    const { arena } = this.#blocks
+    return this.#holdings.has(arena.runOf(place), holder, arena.offsetOf(place))
+  }
+
+  /** 'block-not-found' when some hash was not held; the others are removed all the same. */
+  remove(holder: number, hashes: Uint32Array): ApplyOutcome {
+    this.#holdings.holders.reserve(holder)
+    return this.#removal.remove(holder, hashes) === 0 ? 'applied' : 'block-not-found'
+  }
+
+  removeHolder(holder: number): void {
+    this.#holdings.holders.reserve(holder)
+    this.#holdings.removeHolder(holder)
+    this.#loose.removeHolder(holder)
+  }
+
+  /** Sets `matches.device`; the caller has cleared `matches`. */
+  find(hashes: Uint32Array, matches: PrefixMatches): void {
+    matches.reserve(this.#holdings.holders.holderCount)
+    const { anchors, arena, branches, reader, runs } = this.#blocks
+    const count = hashes.length >> 1
+    const { device, holders } = matches
+    let found = 0
+    let before = NOWHERE
+    let i = 0
+    while (i < count) {
+      const low = (hashes[2 * i] as number) | 0
+      const high = (hashes[2 * i + 1] as number) | 0
+      const position = anchors.lookup(low, high)
+      if (position < 0) {
+        const walked =
+          this.#loose.count === 0 ? 0 : this.#findLoose(hashes, i, matches, found, before)
+        if (walked === 0) break
+        found = this.#foundLoose
+        i += walked
+        if (this.#loose.isHeld) continue
+        break
+      }
+      const run = arena.runOf(position)
+      runs.records[run * RUN_STRIDE + USED] = this.#loose.tick
+      const at = arena.offsetOf(position)
+      const end = runs.records[run * RUN_STRIDE + END] as number
+      const limit = Math.min(end - at, count - i)
+      const stop = at + reader.match(position >> PAGE_BITS, at, limit, hashes, i)
+      const list = runs.holdings(run)
+      let k = runs.firstHolding(run)
+      const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+      const shift = at - i
+      let isHeld = false
+      for (; k < last; k += HOLDING) {
+        const holder = list[k] as number
+        if (i > 0 && device[holder] !== i) continue
+        let to = list[k + 1] as number
+        if (to < 0) to = this.#holdings.endOf(to, at)
+        if (to <= at) continue
+        if (i === 0) holders[found++] = holder
+        device[holder] = (to < stop ? to : stop) - shift
+        isHeld = true
+      }
+      i = stop - shift
+      if (stop < end) {
+        before = (reader.matchedPage << PAGE_BITS) + ((stop - 1) & PAGE_MASK)
+        // The next store of this prompt will name the block before the point where it left the run.
+        anchors.add(before)
+        if (this.#loose.count === 0 && !branches.mayFollow(before)) break
+      } else before = reader.lastOf(run)
+      if (!isHeld) break
+    }
+    if (count - i >= RUN_BLOCKS_MIN) {
+      const low = (hashes[2 * i] as number) | 0
+      this.#placement.forecast.expect(low, (hashes[2 * i + 1] as number) | 0)
+    }
+    matches.count = found
+  }
+
+  /** As `find`, for loose blocks from `i` on; returns how many were walked. What is long or shared becomes a run. */
+  #findLoose(
+    hashes: Uint32Array,
+    i: number,
+    matches: PrefixMatches,
+    found: number,
+    before: number,
+  ): number {
+    const loose = this.#loose
+    const count = hashes.length >> 1
+    // Once there has been too little memory, what is asked for is kept longer than what is not.
+    const isRenewed = this.eviction.given > 0
+    let owners = 0
+    let position = -1
+    let k = i
+    for (loose.isHeld = true; k < count && loose.isHeld; k++) {
+      const low = (hashes[2 * k] as number) | 0
+      position = loose.lookupAfter(position, low, (hashes[2 * k + 1] as number) | 0)
+      if (position < 0) break
+      found = loose.match(position, k, matches, found)
+      owners += loose.ownerCount
+      if (isRenewed && loose.isHeld) loose.renew(position)
+    }
+    this.#foundLoose = found
+    // The last one may be nobody's any more: a run ends with a block that somebody has.
+    const end = loose.isHeld ? k : k - 1
+    if (isWorthRun(end - i, owners)) this.#placement.gather(hashes, i, end, before)
+    return k - i
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * The invariants of a run index, checked from scratch: for tests, and for anyone who doubts a live one.
+ */
+import { assert } from '../../base/index.ts'
+import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import { placeOfLoose } from './run-branches.ts'
+import type { RunBlocks } from './run-blocks.ts'
+import type { RunIndex } from './run-index.ts'
+import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
+
+/** Throws when one does not hold. */
+export function checkRuns(index: RunIndex): void {
+  const { blocks, holdings } = index.parts
+  const { runs } = blocks
+  let blockCount = 0
+  let entries = 0
+  let detached = 0
+  for (let run = 0; run < runs.top; run++) {
+    if (runs.isFree(run)) continue
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    assert(holdings.lowest(run) === start, 'the first block is held')
+    assert(holdings.highest(run) === runs.records[run * RUN_STRIDE + END], 'the last block is held')
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    const seen = new Set<number>()
+    for (; k < last; k += HOLDING) {
+      const held = list[k + 1] as number
+      assert(held < 0 || held > start, 'no holding is empty')
+      assert(!seen.has(list[k] as number), 'a holder has one holding in a run')
+      seen.add(list[k] as number)
+      entries += holdings.countOf(run, held)
+    }
+    blockCount += runs.length(run)
+    const parent = runs.records[run * RUN_STRIDE + PARENT] as number
+    if (parent === -1) detached += 1
+    if (parent > 0) assert(blocks.arena.runOf(parent - 1) >= 0, `run ${run} follows a live block`)
+    checkBlocks(blocks, run)
+  }
+  assert(blockCount === blocks.count, `${blockCount} blocks, counted ${blocks.count}`)
+  assert(entries === holdings.entries, `${entries} entries, counted ${holdings.entries}`)
+  assert(detached === blocks.branches.detached, `${detached} runs are detached`)
+  checkLoose(index)
+  if (blockCount > 0) return
+  assert(blocks.arena.pagesLive === 0 && blocks.anchors.count === 0, 'an empty index keeps nothing')
+}
+
+/** No block is loose and in a run; a run after a loose block names one. */
+function checkLoose(index: RunIndex): void {
+  const { blocks, loose } = index.parts
+  const { anchors, arena, runs } = blocks
+  if (loose.count === 0) return
+  for (let run = 0; run < runs.top; run++) {
+    if (runs.isFree(run)) continue
+    const parent = runs.records[run * RUN_STRIDE + PARENT] as number
+    if (parent < -1) assert(loose.holds(placeOfLoose(parent)), `run ${run} follows a loose block`)
+    let page = runs.records[run * RUN_STRIDE + FIRST_PAGE] as number
+    const end = runs.records[run * RUN_STRIDE + END] as number
+    for (let at = runs.records[run * RUN_STRIDE + START] as number; at < end; at++) {
+      const position = (page << PAGE_BITS) + (at & PAGE_MASK)
+      const [low, high] = [
+        arena.words[2 * position] as number,
+        arena.words[2 * position + 1] as number,
+      ]
+      assert(loose.lookup(low, high) < 0, `block ${position} is not loose, too`)
+      if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
+    }
+  }
+  let found = 0
+  for (const { low, high, position, holders } of loose.each()) {
+    assert(loose.lookup(low, high) === position, `loose block ${position} is in the table`)
+    assert(anchors.lookup(low, high) < 0, `loose block ${position} does not begin a run`)
+    found += holders
+  }
+  assert(found === loose.entries, `${found} loose entries, counted ${loose.entries}`)
+}
+
+function checkBlocks(blocks: RunBlocks, run: number): void {
+  const { anchors, arena, runs } = blocks
+  const record = run * RUN_STRIDE
+  const start = runs.records[record + START] as number
+  const end = runs.records[record + END] as number
+  let page = runs.records[record + FIRST_PAGE] as number
+  for (let at = start; at < end; at++) {
+    const position = (page << PAGE_BITS) + (at & PAGE_MASK)
+    assert(arena.runOf(position) === run, `page ${page} belongs to run ${run}`)
+    assert(arena.offsetOf(position) === at, `page ${page} is at its offset`)
+    const low = arena.words[2 * position] as number
+    const found = anchors.lookup(low, arena.words[2 * position + 1] as number)
+    assert(found < 0 || found === position, `block ${position} is in one run only`)
+    if (at === start || !blocks.isSparse(run)) assert(found >= 0, `block ${position} is anchored`)
+    if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
+  }
+}

@@ -1,0 +1,297 @@
+/**
+ * What `stored` does in one storage tier: walks the blocks that are there, and adds those that are not.
+ *
+ * Owns: whether new blocks go to a run or stay loose, and when loose blocks become a run. A stretch that would not fill
+ * half a page stays loose, unless more of it is forecast (`RunForecast`); loose blocks that are long enough, or shared enough, are worth a run, and whoever walks them
+ * knows their chain. Invariant: what is added is neither in a run nor loose already.
+ */
+import type { HashPair } from '../hash/hash-pair.ts'
+import type { LooseBlocks } from '../loose/loose-blocks.ts'
+import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import type { RunBlocks } from './run-blocks.ts'
+import { NOWHERE, placeOfLoose } from './run-branches.ts'
+import { RunForecast, STREAK_MIN } from './run-forecast.ts'
+import type { RunHoldings } from './run-holdings.ts'
+import type { RunSearch } from './run-search.ts'
+import { COUNT, END, HOLDING, RUN_STRIDE, USED } from './run-store.ts'
+
+/** A new stretch of so many blocks is a run: record, page and anchors then cost no more than loose blocks would. */
+export const RUN_BLOCKS_MIN = 28
+/** Loose blocks that are walked become a run from so many (owner, block) pairs on. */
+const SHARED_MIN = 32
+/** Owners of a block from which on it is a run, even alone: they are looked through. */
+const OWNERS_MAX = 256
+
+/** Whether loose blocks of one chain, with so many (owner, block) pairs, are better a run. */
+export const isWorthRun = (blocks: number, owners: number): boolean =>
+  blocks >= RUN_BLOCKS_MIN || (owners >= SHARED_MIN && owners >= 2 * blocks)
+
+export class RunPlacement {
+  readonly #blocks: RunBlocks
+  readonly #holdings: RunHoldings
+  readonly #loose: LooseBlocks
+  readonly #search: RunSearch
+  readonly #isDense: boolean
+  /** The hash before what is walked now, as a place; and where that is in its run, if it is in one. */
+  #before = NOWHERE
+  #run = -1
+  #at = 0
+  #end = 0
+  #page = 0
+  readonly forecast = new RunForecast()
+  /** The hash before what is stored, where the event names one. */
+  #parent: HashPair | null = null
+
+  constructor(
+    blocks: RunBlocks,
+    holdings: RunHoldings,
+    loose: LooseBlocks,
+    search: RunSearch,
+    isDense: boolean,
+  ) {
+    this.#blocks = blocks
+    this.#holdings = holdings
+    this.#loose = loose
+    this.#search = search
+    this.#isDense = isDense
+  }
+
+  /** The holder has the blocks that follow the one at a place (`NOWHERE`: none, or, of an orphan, one that is not known). */
+  store(holder: number, hashes: Uint32Array, before: number, parent: HashPair | null): void {
+    if (
+      before >= 0 &&
+      this.#blocks.isOpenEnd(before) &&
+      this.#nextLoose(hashes, 0) === hashes.length >> 1
+    ) {
+      this.#grow(holder, hashes, before)
+      return
+    }
+    this.#parent = parent
+    this.#place(holder, hashes, before, parent !== null && before === NOWHERE)
+  }
+
+  /** Adds blocks after the last one of a run, which is what most events are about: nothing else can follow there. */
+  #grow(holder: number, hashes: Uint32Array, before: number): void {
+    const { arena, reader, runs } = this.#blocks
+    const run = arena.runOf(before)
+    const end = runs.records[run * RUN_STRIDE + END] as number
+    const count = hashes.length >> 1
+    runs.records[run * RUN_STRIDE + USED] = this.#loose.tick
+    this.#blocks.append(run, hashes, 0, count)
+    this.#holdings.cover(run, holder, end, end + count)
+    this.#holdings.dropEnd(run, end, before)
+    this.#search.leaveEnd(holder, reader.lastOf(run), before)
+  }
+
+  #place(holder: number, hashes: Uint32Array, before: number, isOrphan: boolean): void {
+    const count = hashes.length >> 1
+    if (count > 1 && count < RUN_BLOCKS_MIN) this.#loose.touch(hashes, 0, count)
+    this.#startAfter(before)
+    for (let i = 0; i < count;) {
+      i += this.#walkRun(holder, hashes, i)
+      if (i === count) break
+      const walked = this.#walkLoose(holder, hashes, i)
+      if (walked > 0) {
+        i += walked
+        continue
+      }
+      if (this.#enterRun(hashes, i)) continue
+      const stop = Math.min(this.#blocks.nextStart(hashes, i + 1), this.#nextLoose(hashes, i + 1))
+      const isAtEnd = this.#run >= 0 && this.#at === this.#end
+      const isShort = stop - i < RUN_BLOCKS_MIN && !this.#isForecast(holder, hashes, i)
+      if (!isAtEnd && isShort) {
+        this.#addLoose(holder, hashes, i, stop)
+      } else {
+        if (!isAtEnd) this.#beginRun(isOrphan)
+        this.#append(holder, hashes, i, stop)
+      }
+      i = stop
+    }
+    if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
+  }
+
+  #startAfter(before: number): void {
+    const { arena, runs } = this.#blocks
+    this.#before = before
+    this.#run = -1
+    this.#at = 0
+    this.#end = 0
+    if (before < 0) return
+    this.#run = arena.runOf(before)
+    this.#at = arena.offsetOf(before) + 1
+    this.#end = runs.records[this.#run * RUN_STRIDE + END] as number
+    this.#page = before >> PAGE_BITS
+    if ((this.#at & PAGE_MASK) === 0) {
+      this.#page = arena.pages[this.#page * PAGE_STRIDE + NEXT] as number
+    }
+  }
+
+  /** Goes on in the run; returns how many blocks of it the hashes name. */
+  #walkRun(holder: number, hashes: Uint32Array, i: number): number {
+    if (this.#at >= this.#end) return 0
+    const { reader, runs } = this.#blocks
+    const limit = Math.min(this.#end - this.#at, (hashes.length >> 1) - i)
+    const equal = reader.match(this.#page, this.#at, limit, hashes, i)
+    if (equal === 0) return 0
+    runs.records[this.#run * RUN_STRIDE + USED] = this.#loose.tick
+    this.#holdings.cover(this.#run, holder, this.#at, this.#at + equal)
+    this.#at += equal
+    this.#page = reader.matchedPage
+    this.#before = (this.#page << PAGE_BITS) + ((this.#at - 1) & PAGE_MASK)
+    return equal
+  }
+
+  /** Goes to the run that begins with a hash, if one may be there. */
+  #enterRun(hashes: Uint32Array, i: number): boolean {
+    const { anchors, arena, branches, runs } = this.#blocks
+    if (!branches.mayFollow(this.#before)) return false
+    const low = (hashes[2 * i] as number) | 0
+    const start = anchors.lookup(low, (hashes[2 * i + 1] as number) | 0)
+    if (start < 0) return false
+    this.#run = arena.runOf(start)
+    this.#at = arena.offsetOf(start)
+    this.#end = runs.records[this.#run * RUN_STRIDE + END] as number
+    this.#page = start >> PAGE_BITS
+    if (this.#before !== NOWHERE && branches.isDetached(this.#run)) {
+      branches.attach(this.#run, this.#before)
+    }
+    return true
+  }
+
+  /** A new run after the place before. */
+  #beginRun(isOrphan: boolean): void {
+    const { anchors, branches, runs } = this.#blocks
+    this.#run = runs.create(this.#isDense || this.#search.isTooMuch)
+    this.#at = 0
+    if (this.#before !== NOWHERE) branches.attach(this.#run, this.#before)
+    else if (isOrphan) branches.detach(this.#run)
+    // What the holder has of the run before ends there.
+    if (this.#before >= 0) anchors.add(this.#before)
+  }
+
+  #append(holder: number, hashes: Uint32Array, from: number, to: number): void {
+    this.#blocks.runs.records[this.#run * RUN_STRIDE + USED] = this.#loose.tick
+    this.#blocks.append(this.#run, hashes, from, to - from)
+    this.#end = this.#at + to - from
+    this.#holdings.cover(this.#run, holder, this.#at, this.#end)
+    this.#at = this.#end
+    this.#before = this.#blocks.reader.lastOf(this.#run)
+  }
+
+  /** The first hash from `i` on that is loose, or the number of hashes. */
+  #nextLoose(hashes: Uint32Array, i: number): number {
+    const count = hashes.length >> 1
+    if (this.#loose.count === 0) return count
+    for (; i < count; i++) {
+      const low = (hashes[2 * i] as number) | 0
+      const high = (hashes[2 * i + 1] as number) | 0
+      if (this.#loose.mayHave(low, high) && this.#loose.lookup(low, high) >= 0) break
+    }
+    return i
+  }
+
+  #looseAt(hashes: Uint32Array, i: number): number {
+    return this.#loose.lookup((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)
+  }
+
+  #isForecast(holder: number, hashes: Uint32Array, i: number): boolean {
+    const low = (hashes[2 * i] as number) | 0
+    if (this.forecast.isExpected(low, (hashes[2 * i + 1] as number) | 0)) return true
+    return this.#streakBefore(holder, hashes, i) >= STREAK_MIN
+  }
+
+  /** How many loose blocks the holder has added without a break up to the one before block `i`. */
+  #streakBefore(holder: number, hashes: Uint32Array, i: number): number {
+    if (this.#before >= NOWHERE) return 0
+    const low = i > 0 ? hashes[2 * i - 2] : this.#parent?.[0]
+    const high = i > 0 ? hashes[2 * i - 1] : this.#parent?.[1]
+    if (low === undefined || high === undefined) return 0
+    return this.forecast.streakTo(holder, low | 0, high | 0)
+  }
+
+  #addLoose(holder: number, hashes: Uint32Array, from: number, to: number): void {
+    // What the holder has of the run before ends there.
+    if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
+    const streak = this.#streakBefore(holder, hashes, from) + to - from
+    let position = -1
+    for (let i = from; i < to; i++) {
+      const low = (hashes[2 * i] as number) | 0
+      position = this.#loose.add(low, (hashes[2 * i + 1] as number) | 0, holder)
+    }
+    const low = (hashes[2 * to - 2] as number) | 0
+    this.forecast.setStreak(holder, streak, low, (hashes[2 * to - 1] as number) | 0)
+    this.#before = placeOfLoose(position)
+    this.#run = -1
+  }
+
+  /** Walks blocks that are loose; returns how many the hashes name from `i` on. */
+  #walkLoose(holder: number, hashes: Uint32Array, i: number): number {
+    if (this.#loose.count === 0) return 0
+    const count = hashes.length >> 1
+    let owners = 0
+    let position = -1
+    let k = i
+    for (; k < count; k++) {
+      const low = (hashes[2 * k] as number) | 0
+      const next = this.#loose.lookupAfter(position, low, (hashes[2 * k + 1] as number) | 0)
+      if (next < 0) break
+      position = next
+      owners += this.#loose.hold(position, holder)
+    }
+    if (k === i) return 0
+    if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
+    // An event of one block knows nothing of its chain: a query will.
+    const isWorth = k - i > 1 ? isWorthRun(k - i, owners) : owners >= OWNERS_MAX
+    if (isWorth && this.#blocks.hasCapacity(hashes)) {
+      this.#makeRun(hashes, i, k)
+      return k - i
+    }
+    this.#before = placeOfLoose(position)
+    this.#run = -1
+    this.#at = 0
+    this.#end = 0
+    return k - i
+  }
+
+  /** A query has met loose blocks: hashes `from` .. `to`, which follow the one at a place. */
+  gather(hashes: Uint32Array, from: number, to: number, before: number): void {
+    if (!this.#blocks.hasCapacity(hashes)) return
+    this.#before = before
+    this.#makeRun(hashes, from, to)
+  }
+
+  /** Loose blocks that follow each other become a run after the place before, with all who hold them. */
+  #makeRun(hashes: Uint32Array, from: number, to: number): void {
+    const { anchors, branches, reader, runs } = this.#blocks
+    this.#beginRun(false)
+    const run = this.#run
+    this.#blocks.append(run, hashes, from, to - from)
+    runs.records[run * RUN_STRIDE + USED] = this.#loose.tick
+    for (let i = from; i < to; i++) {
+      const position = this.#looseAt(hashes, i)
+      for (const holder of this.#loose.holdersOf(position)) {
+        this.#holdings.cover(run, holder, i - from, i - from + 1)
+      }
+      const place = reader.positionNear(this.#firstPage(run), i - from)
+      branches.movedLoose(position, place)
+      this.#loose.drop(position)
+    }
+    const list = runs.holdings(run)
+    let k = runs.firstHolding(run)
+    const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
+    let isWhole = true
+    for (; k < last; k += HOLDING) {
+      const held = list[k + 1] as number
+      isWhole &&= held >= 0
+      anchors.add(reader.positionNear(this.#firstPage(run), this.#holdings.highOf(held) - 1))
+    }
+    if (!isWhole) this.#holdings.densify(run)
+    this.#at = to - from
+    this.#end = to - from
+    this.#before = reader.lastOf(run)
+  }
+
+  #firstPage(run: number): number {
+    return this.#blocks.reader.firstOf(run) >> PAGE_BITS
+  }
+}

@@ -1,0 +1,172 @@
+/**
+ * What `removed` does to the runs of one storage tier.
+ *
+ * Owns: how the blocks of an event are found. Engines evict chains from their ends, so the next hash mostly names the
+ * block beside the one before: a stretch of them is one look-up and one change of a holding. From the first hash on of
+ * which that is not true, the event is a set: where one of its hashes is anchored, as the ends of holdings are, the
+ * blocks beside it go with it if the event names them too, wherever it does. Only what is left then is searched for, in
+ * one pass over the holder's blocks.
+ */
+import { PAGE_BITS } from './block-arena.ts'
+import type { LooseBlocks } from '../loose/loose-blocks.ts'
+import type { RunBlocks } from './run-blocks.ts'
+import type { RunHoldings } from './run-holdings.ts'
+import type { RunSearch } from './run-search.ts'
+import { RUN_STRIDE, START } from './run-store.ts'
+import { WantedHashes } from './wanted-hashes.ts'
+
+/** Blocks that one event may anchor, and the rest of a run. */
+const DENSIFY_MAX = 1 << 12
+/** Loose blocks of an event whose memory is asked for at once. */
+const TOUCHED = 32
+/** Or an eighth of the blocks that it had to look through. */
+const SEARCHED_SHARE = 3
+
+export class RunRemoval {
+  readonly #blocks: RunBlocks
+  readonly #holdings: RunHoldings
+  readonly #loose: LooseBlocks
+  readonly #search: RunSearch
+  readonly #wanted = new WantedHashes()
+  /** While blocks are removed that had to be searched for: how many more may be anchored. */
+  #densifyLeft = 0
+
+  constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks, search: RunSearch) {
+    this.#blocks = blocks
+    this.#holdings = holdings
+    this.#loose = loose
+    this.#search = search
+  }
+
+  /** Returns how many of the hashes were not held. */
+  remove(holder: number, hashes: Uint32Array): number {
+    const count = hashes.length >> 1
+    const { arena, reader, runs } = this.#blocks
+    let missing = 0
+    let touched = 1
+    for (let i = 0; i < count;) {
+      if (this.#removeLoose(hashes, i, holder)) {
+        i += 1
+        if (i >= touched && i < count) {
+          // What lies beside a loose block is mostly loose.
+          touched = Math.min(count, i + TOUCHED)
+          this.#loose.touch(hashes, i, touched)
+        }
+        continue
+      }
+      const position = this.#locate(hashes, i, holder)
+      const run = position < 0 ? -1 : arena.runOf(position)
+      const k = run < 0 ? -1 : runs.holdingOf(run, holder)
+      if (k < 0) return missing + this.#removeSet(holder, hashes, i)
+      const at = arena.offsetOf(position)
+      const held = runs.holdings(run)[k + 1] as number
+      let from = at
+      let to = this.#holdings.endOf(held, at)
+      if (to === at) return missing + this.#removeSet(holder, hashes, i)
+      const page = position >> PAGE_BITS
+      const next = i + 1
+      const start = runs.records[run * RUN_STRIDE + START] as number
+      const back = reader.matchBackward(page, at, Math.min(count - next, at - start), hashes, next)
+      if (back > 0) {
+        from -= back
+        to = at + 1
+      } else {
+        const limit = Math.min(count - next, to - at - 1)
+        to = at + 1 + reader.matchForward(page, at + 1, limit, hashes, next)
+      }
+      if (to - from === 1 && next < count) return missing + this.#removeSet(holder, hashes, i)
+      i += to - from
+      missing += this.#cut(holder, run, k, position, from, to)
+    }
+    return missing
+  }
+
+  #locate(hashes: Uint32Array, i: number, holder: number): number {
+    const low = (hashes[2 * i] as number) | 0
+    return this.#search.lookup(low, (hashes[2 * i + 1] as number) | 0, holder)
+  }
+
+  #removeLoose(hashes: Uint32Array, i: number, holder: number): boolean {
+    if (this.#loose.count === 0) return false
+    const low = (hashes[2 * i] as number) | 0
+    return this.#loose.remove(holder, low, (hashes[2 * i + 1] as number) | 0)
+  }
+
+  /** As `remove`, for the hashes from `i` on, in whatever order they are. */
+  #removeSet(holder: number, hashes: Uint32Array, i: number): number {
+    const wanted = this.#wanted
+    wanted.reset(hashes, i)
+    let missing = 0
+    // From the last one on: in ascending order, it is the end of a holding.
+    for (let k = (hashes.length >> 1) - 1; k >= i && wanted.left > 0; k--) {
+      if (!wanted.isLeft(k)) continue
+      if (this.#removeLoose(hashes, k, holder)) {
+        wanted.take((hashes[2 * k] as number) | 0, (hashes[2 * k + 1] as number) | 0)
+        continue
+      }
+      const position = this.#locate(hashes, k, holder)
+      if (position >= 0) missing += this.#takeAround(holder, position)
+    }
+    if (wanted.left === 0) return missing
+    this.#densifyLeft = DENSIFY_MAX
+    for (const position of this.#search.findWanted(holder, wanted)) {
+      if (this.#search.isLive(position)) missing += this.#takeAround(holder, position)
+    }
+    if (this.#densifyLeft < DENSIFY_MAX) {
+      // Its other runs will be, too: each event that is searched for shortens the next search by a share of it.
+      const share = Math.max(this.#densifyLeft, this.#search.lastScanned >> SEARCHED_SHARE)
+      this.#search.densifyRuns(holder, share)
+    }
+    this.#densifyLeft = 0
+    return missing + wanted.left
+  }
+
+  /** Takes the block at a position and those beside it that are wanted; returns how many of them were not held. */
+  #takeAround(holder: number, position: number): number {
+    const { arena, reader, runs } = this.#blocks
+    const run = arena.runOf(position)
+    const k = runs.holdingOf(run, holder)
+    if (k < 0) return 0
+    const at = arena.offsetOf(position)
+    const end = this.#holdings.endOf(runs.holdings(run)[k + 1] as number, at)
+    if (end === at) return 0
+    const wanted = this.#wanted
+    const { words } = arena
+    if (!wanted.take(words[2 * position] as number, words[2 * position + 1] as number)) return 0
+    const page = position >> PAGE_BITS
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    const from = at - reader.takeBackward(page, at, at - start, wanted)
+    const to = at + 1 + reader.takeForward(page, at + 1, end - at - 1, wanted)
+    return this.#cut(holder, run, k, position, from, to)
+  }
+
+  /** The holder loses those of [from, to) that it has, one of them at `position`; returns how many it has not. */
+  #cut(holder: number, run: number, k: number, position: number, from: number, to: number): number {
+    const { reader, runs } = this.#blocks
+    const held = runs.holdings(run)[k + 1] as number
+    const isHead = from === (runs.records[run * RUN_STRIDE + START] as number)
+    if (to === held) {
+      if (!isHead) {
+        const end = reader.positionNear(position >> PAGE_BITS, from - 1)
+        this.#search.leaveEnd(holder, end, position)
+      }
+    } else if (to - from > 1 || isHead || to === this.#holdings.highOf(held)) {
+      this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
+    } else if (this.#densifyLeft > 0) {
+      // Searched for, with no other beside it: the run is evicted in no order, and each of its blocks will be asked for.
+      this.#densifyLeft -= this.#holdings.densify(run)
+    }
+    return to - from - this.#holdings.cut(run, holder, k, from, to)
+  }
+
+  /** A holding is about to lose [from, to) from another place than its end, and has new ends, which may be named next. */
+  #anchorEnds(run: number, held: number, page: number, from: number, to: number): void {
+    if (!this.#blocks.isSparse(run)) return
+    const { anchors, reader, runs } = this.#blocks
+    const start = runs.records[run * RUN_STRIDE + START] as number
+    if (from > start && this.#holdings.endOf(held, from - 1) >= from) {
+      anchors.add(reader.positionNear(page, from - 1))
+    }
+    if (this.#holdings.endOf(held, to) > to) anchors.add(reader.positionNear(page, to))
+  }
+}

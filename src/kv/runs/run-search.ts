@@ -1,0 +1,141 @@
+/**
+ * Finds a block by its hash: by its anchor, or, where it has none, among the blocks of the holder that the event is from.
+ *
+ * Owns: how much may be searched. Engines name ends of what they hold, which are anchored, and the points where a
+ * prompt leaves another one, which are anchored when the prompt was asked for. Who sees events only has to search for
+ * the latter; who gets evictions in no order, for nearly all. When that is too much, runs are made dense, and what is
+ * stored meanwhile is dense from the start.
+ */
+import type { LooseBlocks } from '../loose/loose-blocks.ts'
+import { PagedWords } from '../words/paged-words.ts'
+import type { RunBlocks } from './run-blocks.ts'
+import { NOWHERE, placeOfLoose } from './run-branches.ts'
+import type { RunHoldings } from './run-holdings.ts'
+import { END, RUN_STRIDE, START } from './run-store.ts'
+import type { WantedHashes } from './wanted-hashes.ts'
+
+const SCAN_PER_STORED = 16
+/** Blocks that one failed search may anchor, and the rest of a run. */
+const DENSIFY_STEP = 1 << 8
+
+export class RunSearch {
+  readonly #blocks: RunBlocks
+  readonly #holdings: RunHoldings
+  readonly #loose: LooseBlocks
+  readonly #scanFree: number
+  #scanned = 0
+  /** Blocks that the last search looked through. */
+  lastScanned = 0
+  /** By holder: 1 + the end that its last event left, which its next one mostly names; 0: none. Anchored when another comes. */
+  readonly #ends = new PagedWords()
+  /** Searches that the anchors did not answer. */
+  scans = 0
+
+  /** `scanFree`: blocks that may be looked through besides 16 for each stored one. */
+  constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks, scanFree: number) {
+    this.#blocks = blocks
+    this.#holdings = holdings
+    this.#loose = loose
+    this.#scanFree = scanFree
+  }
+
+  get isTooMuch(): boolean {
+    return this.#scanned > this.#scanFree + SCAN_PER_STORED * this.#blocks.added
+  }
+
+  /** The last event of a holder left an end at a position. The end before is anchored, unless that event consumed it. */
+  leaveEnd(holder: number, position: number, consumed: number): void {
+    this.#ends.reserve(holder + 1)
+    const before = this.#ends.get(holder) - 1
+    this.#ends.set(holder, position + 1)
+    if (before >= 0 && before !== consumed && this.isLive(before)) this.#blocks.anchors.add(before)
+  }
+
+  /** Whether the block at a position is one of its run. */
+  isLive(position: number): boolean {
+    const { arena, runs } = this.#blocks
+    const record = arena.runOf(position) * RUN_STRIDE
+    if (record < 0) return false
+    const at = arena.offsetOf(position)
+    return (
+      at >= (runs.records[record + START] as number) && at < (runs.records[record + END] as number)
+    )
+  }
+
+  /** Position of a block by what the holder's last event left or by its anchor, or -1. */
+  lookup(low: number, high: number, holder: number): number {
+    const { anchors, arena } = this.#blocks
+    const end = holder < this.#ends.length ? this.#ends.get(holder) - 1 : -1
+    if (
+      end >= 0 &&
+      arena.words[2 * end] === low &&
+      arena.words[2 * end + 1] === high &&
+      this.isLive(end)
+    ) {
+      return end
+    }
+    return anchors.lookup(low, high)
+  }
+
+  /** Place of a block (signed halves), surely found when the holder has it; whether it does is not said. */
+  locate(low: number, high: number, holder: number): number {
+    const position = this.lookup(low, high, holder)
+    if (position >= 0) return position
+    const loose = this.#loose.lookup(low, high)
+    if (loose >= 0) return placeOfLoose(loose)
+    if (this.#holdings.holders.sparseCount(holder) === 0) return NOWHERE
+    return this.#scan(low, high, holder)
+  }
+
+  #scan(low: number, high: number, holder: number): number {
+    const { list, first, count } = this.#holdings.holders.of(holder)
+    let found = -1
+    this.scans += 1
+    this.#scanned += count
+    // A prompt goes on where one was stored lately.
+    for (let k = first + count - 1; k >= first && found < 0; k--) {
+      const run = list[k] as number
+      if (!this.#blocks.isSparse(run)) continue
+      found = this.#blocks.reader.positionIn(run, low, high)
+      this.#scanned += this.#blocks.runs.length(run)
+    }
+    if (this.isTooMuch) this.#densify(found, holder)
+    else if (found >= 0) this.#blocks.anchors.add(found)
+    return found
+  }
+
+  /** The positions of what is wanted among the blocks of the holder's runs that are not dense. */
+  findWanted(holder: number, wanted: WantedHashes): number[] {
+    const found: number[] = []
+    if (wanted.left === 0 || this.#holdings.holders.sparseCount(holder) === 0) return found
+    const { list, first, count } = this.#holdings.holders.of(holder)
+    const scannedBefore = this.#scanned
+    this.scans += 1
+    this.#scanned += count
+    // What is evicted is old.
+    for (let k = first; k < first + count && found.length < wanted.left; k++) {
+      const run = list[k] as number
+      if (!this.#blocks.isSparse(run)) continue
+      this.#blocks.reader.findWanted(run, wanted, found)
+      this.#scanned += this.#blocks.runs.length(run)
+    }
+    this.lastScanned = this.#scanned - scannedBefore
+    if (this.isTooMuch) this.#densify(found[0] ?? -1, holder)
+    return found
+  }
+
+  /** Too much is searched for: the run of what was found becomes dense, or, when that was nothing, some runs. */
+  #densify(found: number, holder: number): void {
+    if (found >= 0) this.#holdings.densify(this.#blocks.arena.runOf(found))
+    else this.densifyRuns(holder, DENSIFY_STEP)
+  }
+
+  /** Anchors every block of some runs of a holder: at least so many, when it has them, and the rest of a run. */
+  densifyRuns(holder: number, budget: number): void {
+    if (this.#holdings.holders.sparseCount(holder) === 0) return
+    const { list, first, count } = this.#holdings.holders.of(holder)
+    for (let k = first; k < first + count && budget > 0; k++) {
+      budget -= this.#holdings.densify(list[k] as number)
+    }
+  }
+}

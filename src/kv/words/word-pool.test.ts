@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest'
+import { WordPool } from './word-pool.ts'
+
+describe('WordPool', () => {
+  it('WordPool - arrays do not overlap, sizes below, at and above a chunk, and memory goes back', () => {
+    const pool = new WordPool()
+    const arrays = [3, 15, 16, 17, 3, 16].map((sizeClass) => ({
+      sizeClass,
+      at: pool.take(sizeClass),
+    }))
+    arrays.forEach(({ at, sizeClass }, i) => {
+      pool.chunkOf(at).fill(i + 1, pool.offsetOf(at), pool.offsetOf(at) + (1 << sizeClass))
+    })
+    arrays.forEach(({ at, sizeClass }, i) => {
+      const words = pool
+        .chunkOf(at)
+        .subarray(pool.offsetOf(at), pool.offsetOf(at) + (1 << sizeClass))
+      expect(words.length).toBe(1 << sizeClass)
+      expect(words.every((word) => word === i + 1)).toBe(true)
+    })
+    const large = arrays[3]
+    if (large !== undefined) pool.release(large.at, large.sizeClass)
+    expect(pool.take(17), 'the number of a chunk is used again').toBe(large?.at)
+    for (const { at, sizeClass } of arrays) pool.release(at, sizeClass)
+    expect(pool.bytes).toBe(0)
+  })
+})

@@ -1,0 +1,85 @@
+/**
+ * Short arrays of words in few large ones: lists that grow and shrink by powers of two.
+ *
+ * Owns: arrays of `1 << sizeClass` words, named by a number. Small ones share a chunk and are reused by size; a large one
+ * is a chunk of its own and is given back when it is released. When nothing is in use, nothing is kept.
+ */
+const CHUNK_BITS = 16
+const CHUNK = 1 << CHUNK_BITS
+const CHUNK_MASK = CHUNK - 1
+const NONE = new Int32Array(0)
+
+export class WordPool {
+  readonly #chunks: Int32Array[] = []
+  /** Numbers of chunks that have been given back. */
+  readonly #emptied: number[] = []
+  /** First free array of each size class, linked by their first words. */
+  readonly #free = new Int32Array(32).fill(-1)
+  #open = -1
+  #openLeft = 0
+  #wordsUsed = 0
+
+  /** Memory in use. */
+  get bytes(): number {
+    return 4 * this.#wordsUsed
+  }
+
+  /** The chunk that an array lies in. */
+  chunkOf(at: number): Int32Array {
+    return this.#chunks[at >>> CHUNK_BITS] as Int32Array
+  }
+
+  /** Where in its chunk an array begins. */
+  offsetOf(at: number): number {
+    return at & CHUNK_MASK
+  }
+
+  take(sizeClass: number): number {
+    const length = 1 << sizeClass
+    this.#wordsUsed += length
+    if (length >= CHUNK) return this.#addChunk(length) << CHUNK_BITS
+    const free = this.#free[sizeClass] as number
+    if (free >= 0) {
+      this.#free[sizeClass] = this.chunkOf(free)[free & CHUNK_MASK] as number
+      return free
+    }
+    if (length > this.#openLeft) {
+      // What is left of the chunk before stays unused.
+      this.#open = this.#addChunk(CHUNK)
+      this.#openLeft = CHUNK
+    }
+    const at = (this.#open << CHUNK_BITS) | (CHUNK - this.#openLeft)
+    this.#openLeft -= length
+    return at
+  }
+
+  release(at: number, sizeClass: number): void {
+    const length = 1 << sizeClass
+    this.#wordsUsed -= length
+    if (this.#wordsUsed === 0) {
+      this.#clear()
+      return
+    }
+    if (length >= CHUNK) {
+      this.#chunks[at >>> CHUNK_BITS] = NONE
+      this.#emptied.push(at >>> CHUNK_BITS)
+      return
+    }
+    this.chunkOf(at)[at & CHUNK_MASK] = this.#free[sizeClass] as number
+    this.#free[sizeClass] = at
+  }
+
+  #addChunk(length: number): number {
+    const number = this.#emptied.pop() ?? this.#chunks.length
+    this.#chunks[number] = new Int32Array(length)
+    return number
+  }
+
+  #clear(): void {
+    this.#chunks.length = 0
+    this.#emptied.length = 0
+    this.#free.fill(-1)
+    this.#open = -1
+    this.#openLeft = 0
+  }
+}

@@ -1,0 +1,89 @@
+/** What a user may set of the llama.cpp engine, checked and filled with defaults once. */
+import { BatonError } from '../../base/index.ts'
+import type { DisaggregationMode } from '../../request/index.ts'
+import type { GpuChoice } from '../native/library-files.ts'
+
+export interface LlamaCppOptions {
+  readonly modelPath: string
+  /** Name under which the model is served; the file's name without its ending when absent. */
+  readonly modelName?: string
+  readonly mode?: DisaggregationMode
+  /** Tokens per sequence; the model's own, but at most 8192, when absent. */
+  readonly contextSize?: number
+  /** Requests that run at once; others wait. */
+  readonly sequences?: number
+  readonly queueMax?: number
+  readonly gpu?: GpuChoice
+  readonly gpuLayers?: number
+  readonly threads?: number
+  /** Tokens of a prompt that are computed between two steps of the requests that decode. */
+  readonly prefillChunk?: number
+  readonly kvStoreBytes?: number
+  readonly flashAttention?: boolean
+  readonly blockTokens?: number
+  /** Tokens that are computed at once; larger pieces are cut by llama.cpp. */
+  readonly microBatch?: number
+  /** How K and V are held. */
+  readonly kvType?: KvType
+  /**
+   * `exact`: the same tokens wherever and with whomever a request runs (docs/decisions/exact-hand-over.md).
+   * `auto`: exact where a try at start shows that it costs nothing, else `throughput`.
+   */
+  readonly batching?: 'auto' | 'exact' | 'throughput'
+}
+
+/** Names of ggml's types and their numbers. */
+export const KV_TYPES = { f32: 0, f16: 1, q4_0: 2, q8_0: 8, bf16: 30 } as const
+export type KvType = keyof typeof KV_TYPES
+
+export type LlamaCppConfig = Required<Omit<LlamaCppOptions, 'contextSize' | 'modelName'>> &
+  Pick<LlamaCppOptions, 'contextSize' | 'modelName'>
+
+const QUANTISED: ReadonlySet<KvType> = new Set(['q4_0', 'q8_0'])
+
+const DEFAULTS = {
+  mode: 'agg',
+  sequences: 8,
+  queueMax: 256,
+  gpu: false,
+  gpuLayers: 0,
+  threads: 1,
+  prefillChunk: 256,
+  kvStoreBytes: 256 * 1024 * 1024,
+  flashAttention: true,
+  blockTokens: 16,
+  microBatch: 512,
+  kvType: 'f16',
+  batching: 'exact',
+} as const satisfies Partial<LlamaCppOptions>
+
+/** Throws `config.invalid` and names the option. */
+export function compileLlamaCppOptions(options: LlamaCppOptions): LlamaCppConfig {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined)
+  const config: LlamaCppConfig = { ...DEFAULTS, ...(Object.fromEntries(given) as LlamaCppOptions) }
+  within('sequences', config.sequences, 1, 256)
+  within('queueMax', config.queueMax, 1, 1_000_000)
+  within('threads', config.threads, 1, 1024)
+  within('prefillChunk', config.prefillChunk, 1, 65_536)
+  within('microBatch', config.microBatch, 64, 65_536)
+  within('blockTokens', config.blockTokens, 1, 1024)
+  within('kvStoreBytes', config.kvStoreBytes, 0, Number.MAX_SAFE_INTEGER)
+  within('gpuLayers', config.gpuLayers, 0, 100_000)
+  if (config.contextSize !== undefined) within('contextSize', config.contextSize, 2, 10_000_000)
+  if (!config.flashAttention && QUANTISED.has(config.kvType))
+    throw new BatonError(
+      'config.invalid',
+      `llama.cpp holds values as ${config.kvType} only with flash attention: use it, or another kvType`,
+    )
+  if (config.mode !== 'agg' && config.kvStoreBytes === 0)
+    throw new BatonError('config.invalid', `kvStoreBytes must not be 0 for a ${config.mode} worker`)
+  return Object.freeze(config)
+}
+
+function within(name: string, value: number, least: number, most: number): void {
+  if (Number.isInteger(value) && value >= least && value <= most) return
+  throw new BatonError(
+    'config.invalid',
+    `llama.cpp option ${name} must be a whole number from ${least} to ${most}, not ${value}`,
+  )
+}

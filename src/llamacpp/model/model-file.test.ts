@@ -1,0 +1,116 @@
+import {
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { BatonError, seededRandom, workerIdOf } from '../../base/index.ts'
+import { LlamaCppEngine } from '../llamacpp-engine.ts'
+import { inspectModelFile } from './model-file.ts'
+
+const MODEL = 'models/storyteller/storyteller-q8_0.gguf'
+const HEADER_BYTES = 60_000
+let folder: string
+let good: Buffer
+
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'baton-model-'))
+  good = readFileSync(MODEL)
+})
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true })
+})
+
+function write(bytes: Uint8Array | string): string {
+  const path = join(folder, 'model.gguf')
+  writeFileSync(path, bytes)
+  return path
+}
+
+function complaint(path: string): string {
+  try {
+    inspectModelFile(path)
+    return 'accepted'
+  } catch (error) {
+    if (error instanceof BatonError) return `${error.code}: ${error.message}`
+    throw error
+  }
+}
+
+describe('inspectModelFile', () => {
+  it('the model that ships with Baton - is known by its weights, not by its path', () => {
+    const file = inspectModelFile(MODEL)
+    expect(file).toMatchObject({ architecture: 'llama', vocabSize: 2048 })
+    const copy = join(folder, 'copy.gguf')
+    copyFileSync(MODEL, copy)
+    expect(inspectModelFile(copy).identity).toBe(file.identity)
+    const changed = Buffer.from(good)
+    const last = changed.length - 1
+    changed[last] = (changed[last] ?? 0) ^ 1
+    expect(inspectModelFile(write(changed)).identity).not.toBe(file.identity)
+  })
+
+  it.each([
+    ['an empty file', new Uint8Array(0), 'is not a usable GGUF file'],
+    ['a text', 'not a model at all', 'is not a usable GGUF file'],
+    ['the magic alone', 'GGUF', 'is not a usable GGUF file'],
+    ['another version', Buffer.from('GGUF\u0009\0\0\0', 'latin1'), 'its version is 9'],
+    [
+      'absurd counts',
+      Buffer.from(`GGUF\u0003\0\0\0${'\u00ff'.repeat(16)}`, 'latin1'),
+      'a length of',
+    ],
+    ['no tensors', Buffer.from(`GGUF\u0003\0\0\0${'\0'.repeat(16)}`, 'latin1'), 'holds no model'],
+  ])('%s - one clear line', (_what, bytes, message) => {
+    expect(complaint(write(bytes))).toContain(message)
+  })
+
+  it('a missing file and a folder - one clear line', () => {
+    expect(complaint(join(folder, 'none.gguf'))).toContain('cannot be opened')
+    expect(complaint(folder)).toContain('is not a file')
+  })
+
+  it('cut off anywhere - refused before llama.cpp sees it', () => {
+    const random = seededRandom(3)
+    const path = write(good)
+    for (let size = good.length - 1; size > 0; size -= 1 + Math.floor(random.next() * 100_000)) {
+      truncateSync(path, size)
+      expect(complaint(path), `${size} bytes`).toContain('model.load_failed')
+    }
+  })
+
+  it('damaged headers - refused or read, never another error', () => {
+    const random = seededRandom(4)
+    for (let round = 0; round < 60; round++) {
+      const bytes = Buffer.from(good)
+      for (let i = 0; i < 4; i++) {
+        bytes[Math.floor(random.next() * HEADER_BYTES)] = Math.floor(random.next() * 256)
+      }
+      complaint(write(bytes))
+    }
+  })
+})
+
+describe('LlamaCppEngine.start', () => {
+  it.each([
+    ['a file that is no model', () => write('garbage'.repeat(1000))],
+    ['a model that is cut off', () => write(good.subarray(0, 1_000_000))],
+    ['a file that is not there', () => join(folder, 'none.gguf')],
+    [
+      'an architecture that llama.cpp does not know',
+      () => write(Buffer.from(good.toString('latin1').replace('llama', 'lxama'), 'latin1')),
+    ],
+  ])('with %s - fails with model.load_failed, and cleanup works', async (_what, make) => {
+    const engine = new LlamaCppEngine({ modelPath: make() })
+    const error: unknown = await engine.start(workerIdOf(1)).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(BatonError)
+    expect(error).toMatchObject({ code: 'model.load_failed' })
+    expect(String(error)).toContain('the model file')
+    await engine.cleanup()
+  })
+})

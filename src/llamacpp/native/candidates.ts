@@ -1,0 +1,95 @@
+/**
+ * The candidates of one draw in the form of llama.cpp's samplers: `llama_token_data_array`.
+ *
+ * One memory for all draws of a thread. Filled from a row of logits, handed to samplers, which reorder and cut it; what
+ * they leave is read back. Checked before a token is used: a sampler with nothing left to choose from ends the process.
+ */
+import koffi from 'koffi'
+import type { LlamaApi } from './llama-api.ts'
+import type { Pointer } from './llama-structs.ts'
+
+/** id: i32, logit: f32, p: f32. */
+const ENTRY_WORDS = 3
+
+export class Candidates {
+  readonly #api: LlamaApi
+  readonly #ids: Int32Array
+  readonly #floats: Float32Array
+  readonly #address: bigint
+  /** data: pointer, size: u64, selected: i64, sorted: bool. */
+  readonly #array = new Uint8Array(32)
+  readonly #words = new BigInt64Array(this.#array.buffer)
+
+  constructor(api: LlamaApi, vocabSize: number) {
+    this.#api = api
+    const memory = new ArrayBuffer(4 * ENTRY_WORDS * vocabSize)
+    this.#ids = new Int32Array(memory)
+    this.#floats = new Float32Array(memory)
+    this.#address = koffi.address(new Uint8Array(memory))
+  }
+
+  fill(logits: Float32Array): void {
+    const ids = this.#ids
+    const floats = this.#floats
+    for (let token = 0, at = 0; token < logits.length; token++, at += ENTRY_WORDS) {
+      ids[at] = token
+      floats[at + 1] = logits[token] ?? -Infinity
+      floats[at + 2] = 0
+    }
+    this.#reset(logits.length)
+  }
+
+  apply(sampler: Pointer): void {
+    this.#api.applySampler(sampler, this.#array)
+  }
+
+  /** The best of what is left; −1: none. Ties go to the lower place. */
+  best(): number {
+    const [ids, floats] = this.#left()
+    const count = Number(this.#words[1])
+    let best = -Infinity
+    let token = -1
+    for (let i = 0, at = 0; i < count; i++, at += ENTRY_WORDS) {
+      const logit = floats[at + 1] ?? -Infinity
+      if (logit > best) {
+        best = logit
+        token = ids[at] ?? -1
+      }
+    }
+    return token
+  }
+
+  /** What the last sampler has drawn; −1: nothing that is allowed. */
+  drawn(): number {
+    const selected = Number(this.#words[2])
+    if (selected < 0 || selected >= Number(this.#words[1])) return -1
+    const [ids, floats] = this.#left()
+    const at = selected * ENTRY_WORDS
+    return (floats[at + 1] ?? -Infinity) > -Infinity ? (ids[at] ?? -1) : -1
+  }
+
+  /** Whether a sampler that forbids tokens lets this one pass. */
+  isAllowed(sampler: Pointer, token: number): boolean {
+    this.#ids[0] = token
+    this.#floats[1] = 0
+    this.#floats[2] = 0
+    this.#reset(1)
+    this.apply(sampler)
+    return (this.#floats[1] ?? -Infinity) > -Infinity
+  }
+
+  #reset(count: number): void {
+    this.#words[0] = BigInt.asIntN(64, this.#address)
+    this.#words[1] = BigInt(count)
+    this.#words[2] = -1n
+    this.#words[3] = 0n
+  }
+
+  /** A sampler may have put other memory in the place of ours. */
+  #left(): readonly [Int32Array, Float32Array] {
+    const address = BigInt.asUintN(64, this.#words[0] ?? 0n)
+    if (address === this.#address) return [this.#ids, this.#floats]
+    const memory = koffi.view(address, 4 * ENTRY_WORDS * Number(this.#words[1]))
+    return [new Int32Array(memory), new Float32Array(memory)]
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * Which of the shipped CPU libraries computes: the best that this CPU can run, unless the model's heads fall off its
+ * fast path.
+ *
+ * The choice depends on the CPU and the model alone, never on a measurement: two workers on such machines must compute
+ * the same bits. One library per process; the first model decides.
+ */
+import { join } from 'node:path'
+import koffi from 'koffi'
+import { BatonError } from '../../base/index.ts'
+import type { LibraryFiles } from './library-files.ts'
+import type { Pointer, ThreadPoolApi } from './llama-structs.ts'
+
+type Library = ReturnType<typeof koffi.load>
+
+/** Elements of one head of K and of V; undefined: not known. */
+export interface HeadShape {
+  readonly keyLength: number | undefined
+  readonly valueLength: number | undefined
+}
+
+export interface CpuLibrary {
+  readonly name: string
+  readonly threadPool: ThreadPoolApi | null
+}
+
+/** Elements that a dot product of 16-bit numbers takes at once with AVX-512; a head that is no multiple is computed one by one. */
+const WIDE_STEP = 64
+/** Libraries without AVX-512, the best first. */
+const NARROW = ['alderlake', 'haswell']
+
+/** Loads the library, or all backends for a GPU. Throws `model.load_failed`. */
+export function loadCpuLibrary(ggml: Library, files: LibraryFiles, heads: HeadShape): CpuLibrary {
+  const registered = ggml.func('void* ggml_backend_reg_by_name(const char*)') as (
+    name: string,
+  ) => Pointer
+  if (files.isGpu) {
+    if (registered('CPU') === null) {
+      const loadAll = ggml.func('void ggml_backend_load_all_from_path(const char*)') as (
+        folder: string,
+      ) => void
+      loadAll(files.folder)
+    }
+    return { name: 'gpu', threadPool: null }
+  }
+  const file = bestFile(files, heads)
+  if (registered('CPU') === null) {
+    const load = ggml.func('void* ggml_backend_load(const char*)') as (path: string) => Pointer
+    if (load(join(files.folder, file)) === null)
+      throw new BatonError('model.load_failed', `llama.cpp's CPU library ${file} does not load`)
+  }
+  return { name: nameOf(file), threadPool: threadPoolOf(join(files.folder, file)) }
+}
+
+function bestFile(files: LibraryFiles, heads: HeadShape): string {
+  const { folder, cpu } = files
+  const ranked = cpu
+    .map((file) => ({ file, name: nameOf(file), score: scoreOf(join(folder, file)) }))
+    .filter(({ score }) => score > 0 || cpu.length === 1)
+    .sort((a, b) => b.score - a.score)
+  const [best] = ranked
+  if (best === undefined)
+    throw new BatonError('model.load_failed', 'no CPU library of llama.cpp runs on this CPU')
+  if (isNarrow(heads) && !NARROW.includes(best.name) && process.arch === 'x64') {
+    for (const name of NARROW) {
+      const narrow = ranked.find((each) => each.name === name)
+      if (narrow !== undefined) return narrow.file
+    }
+  }
+  return best.file
+}
+
+function isNarrow({ keyLength, valueLength }: HeadShape): boolean {
+  return [keyLength, valueLength].some((length) => length !== undefined && length % WIDE_STEP !== 0)
+}
+
+/** 0: this CPU cannot run it. */
+function scoreOf(path: string): number {
+  try {
+    const library = koffi.load(path)
+    const score = library.func('int ggml_backend_score()') as () => number
+    const value = score()
+    if (value <= 0) library.unload()
+    return value
+  } catch {
+    return 0
+  }
+}
+
+function threadPoolOf(path: string): ThreadPoolApi | null {
+  try {
+    const library = koffi.load(path)
+    return {
+      create: library.func('void* ggml_threadpool_new(void*)') as ThreadPoolApi['create'],
+      free: library.func('void ggml_threadpool_free(void*)') as ThreadPoolApi['free'],
+    }
+  } catch {
+    return null
+  }
+}
+
+/** `libggml-cpu-haswell.so` → `haswell`. */
+function nameOf(file: string): string {
+  return /ggml-cpu-([a-z0-9_.]+?)\.(?:so|dylib|dll)$/.exec(file)?.[1] ?? ''
+}

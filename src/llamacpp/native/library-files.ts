@@ -1,0 +1,103 @@
+/**
+ * Where llama.cpp's libraries lie: in the platform package that is installed for this system.
+ *
+ * Owns: names of packages and files, the pinned version. Does not load anything.
+ */
+import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { BatonError } from '../../base/index.ts'
+
+/** The version of the platform packages whose libraries `llama-api.ts` describes. */
+export const PACKAGE_VERSION = '3.22.1'
+
+export type GpuChoice = false | 'auto' | 'cuda' | 'vulkan' | 'metal'
+
+export interface LibraryFiles {
+  readonly folder: string
+  /** What others load before they can be loaded, in order; the last is llama.cpp itself. */
+  readonly base: string
+  readonly ggml: string
+  readonly llama: string
+  /** One per kind of CPU, or a single one. */
+  readonly cpu: readonly string[]
+  /** Loads all backends it has, instead of one CPU library. */
+  readonly isGpu: boolean
+}
+
+const ARCHITECTURES: Readonly<Record<string, string>> = { arm: 'armv7l' }
+const SYSTEMS: Readonly<Record<string, string>> = { win32: 'win', darwin: 'mac' }
+
+/** Throws `model.load_failed` and says what to install. */
+export function findLibraries(gpu: GpuChoice): LibraryFiles {
+  const wanted = packagesFor(gpu)
+  for (const name of wanted) {
+    const root = packageRoot(name)
+    if (root !== undefined) return filesIn(name, root, gpu !== false)
+  }
+  const what = wanted.map((name) => `\`npm i ${name}@${PACKAGE_VERSION}\``).join(' or ')
+  throw new BatonError(
+    'model.load_failed',
+    gpu === false
+      ? `the llama.cpp engine is not installed for ${process.platform} ${process.arch}: run ${what}, or use --engine sim`
+      : `no llama.cpp for --gpu ${gpu} is installed: run ${what} and install the drivers, or use --gpu off`,
+  )
+}
+
+/** In the order in which they are tried. */
+function packagesFor(gpu: GpuChoice): string[] {
+  const system = SYSTEMS[process.platform] ?? process.platform
+  const platform = `${system}-${ARCHITECTURES[process.arch] ?? process.arch}`
+  const variant = (name: string): string => `@node-llama-cpp/${platform}-${name}`
+  const plain = platform === 'mac-arm64' ? variant('metal') : `@node-llama-cpp/${platform}`
+  if (gpu === false) return [plain]
+  if (gpu === 'metal' || platform.startsWith('mac')) return [variant('metal')]
+  return gpu === 'auto' ? [variant('cuda'), variant('vulkan')] : [variant(gpu)]
+}
+
+function packageRoot(name: string): string | undefined {
+  const require = createRequire(import.meta.url)
+  for (const folder of require.resolve.paths(name) ?? []) {
+    const root = join(folder, name)
+    const version = versionOf(root)
+    if (version === undefined) continue
+    if (version === PACKAGE_VERSION) return root
+    throw new BatonError(
+      'model.load_failed',
+      `${name} ${version} is installed, this build needs ${PACKAGE_VERSION}: run \`npm i ${name}@${PACKAGE_VERSION}\``,
+    )
+  }
+  return undefined
+}
+
+function versionOf(root: string): string | undefined {
+  try {
+    const text = readFileSync(join(root, 'package.json'), 'utf8')
+    return (JSON.parse(text) as { version?: string }).version
+  } catch {
+    return undefined
+  }
+}
+
+/** `libllama.v0.5.0.so`, `libllama.dylib`, `llama.dll`: the name up to a version, and the system's ending. */
+const LIBRARY = /^(?:lib)?([a-z0-9_-]+?(?:armv[0-9._]+)?)(?:\.v?\d[\d.]*)?\.(?:so|dylib|dll)$/
+
+function filesIn(name: string, root: string, isGpu: boolean): LibraryFiles {
+  const bins = join(root, 'bins')
+  const [variant = ''] = readdirSync(bins)
+  const folder = join(bins, variant)
+  const files = readdirSync(folder)
+  const find = (library: string): string => {
+    const file = files.find((each) => LIBRARY.exec(each)?.[1] === library)
+    if (file !== undefined) return join(folder, file)
+    throw new BatonError('model.load_failed', `${name} is damaged: ${library} is not in it`)
+  }
+  return {
+    folder: dirname(find('llama')),
+    base: find('ggml-base'),
+    ggml: find('ggml'),
+    llama: find('llama'),
+    cpu: files.filter((file) => LIBRARY.exec(file)?.[1]?.startsWith('ggml-cpu')).sort(),
+    isGpu,
+  }
+}

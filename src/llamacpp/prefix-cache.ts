@@ -1,0 +1,130 @@
+/**
+ * Between the block store and the engine's thread: names the blocks that are held of a prompt, gives memory for those that
+ * are not, and stores them once they are written.
+ *
+ * Only KV that was computed in the shape of a prompt is stored; the KV of output tokens is not, because it may differ
+ * from it in the last bits. Tells the events of full blocks, in the order in which they happened.
+ */
+import { promptBlocks, tokensOfBlock } from '../engine/index.ts'
+import type { KvBlockStore, KvPin, PromptBlocks } from '../engine/index.ts'
+import type { KvEventLog } from './kv-event-log.ts'
+import type { SequenceRun } from './sequence-run.ts'
+import type { BlockMemory } from './thread/thread-messages.ts'
+
+export const NO_BLOCKS: BlockMemory = {
+  addresses: new BigUint64Array(0),
+  ranges: new Uint32Array(0),
+}
+
+/** Of one run while the thread has it: the memory that the thread may read and write. */
+export interface CachedPrompt {
+  readonly held: BlockMemory
+  readonly wanted: BlockMemory
+  /** Keeps the held blocks in the store and their memory where it is. */
+  readonly pin: KvPin
+  readonly blocks: PromptBlocks
+  readonly missing: readonly WantedBlock[]
+}
+
+interface WantedBlock {
+  readonly index: number
+  readonly bytes: Uint8Array
+}
+
+interface PrefixCacheOptions {
+  readonly bytesPerToken: number
+  readonly events: KvEventLog
+  readonly addressOf: (bytes: Uint8Array) => bigint
+}
+
+export class PrefixCache {
+  readonly store: KvBlockStore
+  readonly #options: PrefixCacheOptions
+
+  constructor(store: KvBlockStore, options: PrefixCacheOptions) {
+    this.store = store
+    this.#options = options
+  }
+
+  /** What the thread is sent of a prompt whose first `prefillTokens` are computed as one. */
+  open(run: SequenceRun, prefillTokens: number): CachedPrompt {
+    const { tokenIds, routing, output } = run.request
+    const { blockTokens } = this.store
+    const blocks = promptBlocks(tokenIds, prefillTokens, blockTokens, routing.cacheSalt)
+    // Scores of a prompt need its logits, so it is computed whatever is held.
+    const isComputed = output.promptLogprobs !== undefined
+    const pinned = isComputed ? tokenIds.subarray(0, 1) : tokenIds.subarray(0, prefillTokens + 1)
+    const pin = this.store.pin(pinned, routing.cacheSalt)
+    const held: MemoryRange[] = []
+    for (let i = 0; 2 * i < pin.blockKeys.length; i++) {
+      const bytes = this.store.get(pin.blockKeys[2 * i] ?? 0, pin.blockKeys[2 * i + 1] ?? 0)
+      if (bytes === undefined) break
+      held.push([bytes, i * blockTokens, tokensOfBlock(blocks, i)])
+    }
+    const missing = this.store.missing(blocks.keys).map((index) => ({
+      index,
+      bytes: this.store.allocate(tokensOfBlock(blocks, index) * this.#options.bytesPerToken),
+    }))
+    const wanted = missing.map(({ index, bytes }): MemoryRange => [
+      bytes,
+      index * blockTokens,
+      tokensOfBlock(blocks, index),
+    ])
+    return { held: this.#memoryOf(held), wanted: this.#memoryOf(wanted), pin, blocks, missing }
+  }
+
+  /** What was handed over for this run stays until it is loaded, however long the run waits. */
+  holdOffered(run: SequenceRun): void {
+    const { tokenIds, routing, prefillResult } = run.request
+    if (prefillResult?.kvOffer !== undefined) run.hold(this.store.pin(tokenIds, routing.cacheSalt))
+  }
+
+  /** The blocks of a finished prefill stay until its reader has had the time to pin them. */
+  holdComputed(run: SequenceRun): void {
+    run.hold(this.store.pin(run.request.tokenIds, run.request.routing.cacheSalt))
+  }
+
+  /** Takes in the blocks that the thread has written. */
+  keep({ blocks, missing }: CachedPrompt): void {
+    const { keys } = blocks
+    const keyOf = (index: number): readonly [number, number] => [
+      keys[2 * index] ?? 0,
+      keys[2 * index + 1] ?? 0,
+    ]
+    const fresh = missing.filter(({ index }) => !this.store.has(...keyOf(index)))
+    // From the last to the first: the store drops the end of a chain before its beginning.
+    for (const { index, bytes } of missing.toReversed()) {
+      if (!this.store.put(...keyOf(index), tokensOfBlock(blocks, index), bytes)) break
+    }
+    const stored = fresh
+      .map(({ index }) => index)
+      .filter((index) => index < blocks.fullBlocks && this.store.has(...keyOf(index)))
+    this.#noteStored(keys, stored)
+  }
+
+  #memoryOf(ranges: readonly MemoryRange[]): BlockMemory {
+    if (ranges.length === 0) return NO_BLOCKS
+    const { addressOf } = this.#options
+    return {
+      addresses: BigUint64Array.from(ranges, ([bytes]) => addressOf(bytes)),
+      ranges: Uint32Array.from(ranges.flatMap(([, from, tokenCount]) => [from, tokenCount])),
+    }
+  }
+
+  /** One event per run of consecutive blocks. */
+  #noteStored(keys: Uint32Array, indexes: readonly number[]): void {
+    for (let at = 0; at < indexes.length;) {
+      const first = indexes[at] ?? 0
+      let count = 1
+      while (indexes[at + count] === first + count) count++
+      const parent = [keys[2 * first - 2] ?? 0, keys[2 * first - 1] ?? 0] as const
+      this.#options.events.stored(
+        first === 0 ? null : parent,
+        keys.slice(2 * first, 2 * (first + count)),
+      )
+      at += count
+    }
+  }
+}
+
+type MemoryRange = readonly [bytes: Uint8Array, from: number, tokenCount: number]

@@ -1,0 +1,45 @@
+/** Blocks that lie in memory of the thread's owner, seen from the thread. */
+import koffi from 'koffi'
+import type { ParsedState, StateBlock } from '../state/state-codec.ts'
+import { assembleState, cutBlock } from '../state/state-codec.ts'
+import type { KvLayout } from '../state/state-layout.ts'
+import type { BlockMemory } from './thread-messages.ts'
+
+/** The address of memory that stays where it is as long as it is referred to. */
+export function addressOf(bytes: Uint8Array): bigint {
+  return BigInt.asUintN(64, koffi.address(bytes))
+}
+
+/** A state of these blocks, in memory that `allocate` gives. */
+export function stateOfBlocks(
+  memory: BlockMemory,
+  layout: KvLayout,
+  streamCount: number,
+  allocate: (byteLength: number) => Uint8Array,
+): Uint8Array {
+  const blocks: StateBlock[] = []
+  for (const [i, address] of memory.addresses.entries()) {
+    const tokenCount = memory.ranges[2 * i + 1] ?? 0
+    blocks.push({ tokenCount, bytes: viewOf(address, tokenCount * layout.bytesPerToken) })
+  }
+  return assembleState(layout, blocks, streamCount, allocate)
+}
+
+/** Writes the blocks that are wanted of a state. */
+export function writeBlocks(memory: BlockMemory, state: ParsedState): void {
+  for (const [i, address] of memory.addresses.entries()) {
+    const from = memory.ranges[2 * i] ?? 0
+    const count = memory.ranges[2 * i + 1] ?? 0
+    cutBlock(state, from, from + count, viewOf(address, count * state.layout.bytesPerToken))
+  }
+}
+
+export function tokensIn(memory: BlockMemory): number {
+  let tokens = 0
+  for (let i = 1; i < memory.ranges.length; i += 2) tokens += memory.ranges[i] ?? 0
+  return tokens
+}
+
+function viewOf(address: bigint, byteLength: number): Uint8Array {
+  return new Uint8Array(koffi.view(address, byteLength))
+}

@@ -1,0 +1,116 @@
+/**
+ * The listening side of HTTP: plain HTTP/1.1, or TLS with HTTP/2 where the client offers it (ALPN) and HTTP/1.1 otherwise.
+ *
+ * Owns: what is the same for both and differs in Node (how to end connections), and the bounds of slow and many senders.
+ * HTTP/2 goes through Node's compatibility API: a stream of it looks like a request and a response of HTTP/1.1, but for what
+ * `isHttp2` marks.
+ */
+import { createServer } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { createSecureServer } from 'node:http2'
+import type { Http2SecureServer, ServerHttp2Session } from 'node:http2'
+import type { Socket } from 'node:net'
+
+/** Certificate and private key as PEM. */
+export interface HttpTls {
+  readonly cert: string
+  readonly key: string
+}
+
+type OnRequest = (req: IncomingMessage, res: ServerResponse) => void
+
+/** What a slow client may take, in milliseconds; who takes longer is answered with 408 and cut off. */
+export interface SlowSenderLimits {
+  readonly headMs: number
+  /** The head and the whole body. */
+  readonly requestMs: number
+  /** How often both are looked at. */
+  readonly checkMs: number
+}
+
+const DEFAULT_SLOW_SENDERS: SlowSenderLimits = {
+  headMs: 20_000,
+  requestMs: 120_000,
+  checkMs: 5_000,
+}
+const KEEP_ALIVE_MS = 65_000
+/** Requests at a time on one connection of HTTP/2. */
+const STREAMS_MAX = 256
+
+export class HttpListener {
+  readonly server: Server | Http2SecureServer
+  readonly #sockets = new Set<Socket>()
+  readonly #sessions = new Set<ServerHttp2Session>()
+
+  constructor(
+    tls: HttpTls | undefined,
+    onRequest: OnRequest,
+    { headMs, requestMs, checkMs }: SlowSenderLimits = DEFAULT_SLOW_SENDERS,
+  ) {
+    const bounds = {
+      noDelay: true,
+      keepAlive: true,
+      headersTimeout: headMs,
+      requestTimeout: requestMs,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      connectionsCheckingInterval: checkMs,
+    }
+    if (tls === undefined) this.server = createServer(bounds, onRequest)
+    else this.server = this.#secureServer(tls, bounds, onRequest)
+  }
+
+  /** For connections that come from now on. */
+  setTls(tls: HttpTls): void {
+    if ('setSecureContext' in this.server) {
+      this.server.setSecureContext({ ...tls, minVersion: 'TLSv1.2' })
+    }
+  }
+
+  /** Connections without a request end; others after their last one. */
+  closeIdle(): void {
+    if ('closeIdleConnections' in this.server) this.server.closeIdleConnections()
+    for (const session of this.#sessions) session.close()
+  }
+
+  closeAll(): void {
+    if ('closeAllConnections' in this.server) this.server.closeAllConnections()
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  #secureServer(tls: HttpTls, bounds: object, onRequest: OnRequest): Http2SecureServer {
+    const server = createSecureServer(
+      {
+        ...bounds,
+        ...tls,
+        minVersion: 'TLSv1.2',
+        allowHTTP1: true,
+        settings: { maxConcurrentStreams: STREAMS_MAX },
+      },
+      onRequest as unknown as Parameters<typeof createSecureServer>[1],
+    )
+    server.on('connection', (socket) => {
+      this.#sockets.add(socket)
+      socket.once('close', () => this.#sockets.delete(socket))
+    })
+    server.on('session', (session) => {
+      this.#sessions.add(session)
+      session.once('close', () => this.#sessions.delete(session))
+    })
+    return server
+  }
+}
+
+export function isHttp2({ httpVersionMajor }: IncomingMessage): boolean {
+  return httpVersionMajor === 2
+}
+
+/** Of an HTTP/2 request, as HTTP/1.1 has them: without the fields that begin with a colon, with `host`. */
+export function plainHeaders(headers: IncomingMessage['headers']): Record<string, string> {
+  const plain: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (!name.startsWith(':') && typeof value === 'string') plain[name] = value
+  }
+  const authority = headers[':authority']
+  if (typeof authority === 'string') plain['host'] ??= authority
+  return plain
+}

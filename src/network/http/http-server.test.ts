@@ -1,0 +1,367 @@
+import { connect } from 'node:net'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { until } from '../../../test/until.ts'
+import type { CancelSignal } from '../../base/index.ts'
+import type { HttpReply, HttpRequest, StreamWriter } from '../../frontend/index.ts'
+import { HttpServer } from './http-server.ts'
+import type { SlowReader } from './unsent-bytes.ts'
+
+interface Trial {
+  readonly server: HttpServer
+  readonly faults: unknown[]
+  readonly slowReaders: SlowReader[]
+}
+
+async function serve(
+  handle: (request: HttpRequest) => Promise<HttpReply>,
+  limits: {
+    bodyBytesMax?: number
+    bufferedBytesMax?: number
+    unsentBytesMax?: number
+    early?: HttpReply
+  } = {},
+): Promise<Trial> {
+  const faults: unknown[] = []
+  const slowReaders: SlowReader[] = []
+  const { bodyBytesMax = 1000, early, bufferedBytesMax = 1_000_000 } = limits
+  const { unsentBytesMax = 100_000_000 } = limits
+  const server = await HttpServer.listen({
+    host: '127.0.0.1',
+    port: 0,
+    open: (head) => ({
+      ...(early === undefined ? {} : { reply: early }),
+      bodyBytesMax: head.method === 'GET' ? 0 : bodyBytesMax,
+      answer: (body) => handle({ ...head, body }),
+      refuse: ({ code, row }) => ({ status: row.httpStatus, headers: {}, body: code }),
+    }),
+    onFault: (error) => faults.push(error),
+    streamLimits: { bufferedBytesMax, unsentBytesMax },
+    onSlowReader: (reader) => slowReaders.push(reader),
+  })
+  onTestFinished(() => server.close(0).then(() => undefined))
+  return { server, faults, slowReaders }
+}
+
+const text = (body: string): HttpReply => ({
+  status: 200,
+  headers: { 'content-type': 'text/plain' },
+  body,
+})
+const streamOf = (open: (writer: StreamWriter) => void): HttpReply => ({
+  status: 200,
+  headers: { 'content-type': 'text/event-stream', 'x-request-id': 'r1' },
+  body: { open },
+})
+const url = (trial: Trial, path = '/'): string => `http://127.0.0.1:${trial.server.port}${path}`
+
+describe('http server', () => {
+  it('request - becomes a value: method, path, query, headers, body', async () => {
+    const seen: HttpRequest[] = []
+    const trial = await serve(async (request) => {
+      seen.push(request)
+      return text('ok')
+    })
+    await fetch(url(trial, '/a/b?c=d'), {
+      method: 'POST',
+      headers: { 'X-One': '1' },
+      body: 'hello',
+    })
+    const [request] = seen
+    expect(request).toMatchObject({ method: 'POST', path: '/a/b', query: 'c=d' })
+    expect(request?.headers['x-one']).toBe('1')
+    expect(new TextDecoder().decode(request?.body)).toBe('hello')
+  })
+
+  it('body - below and at the limit passes, one byte above is 413 and never reaches the handler', async () => {
+    let calls = 0
+    const trial = await serve(
+      async (request) => {
+        calls += 1
+        return text(String(request.body.length))
+      },
+      { bodyBytesMax: 100 },
+    )
+    const post = async (bytes: number) =>
+      (await fetch(url(trial), { method: 'POST', body: 'x'.repeat(bytes) })).status
+    expect([await post(99), await post(100), await post(101)]).toEqual([200, 200, 413])
+    expect(calls).toBe(2)
+  })
+
+  it('body - a client that sends all of it before it reads gets its 413', async () => {
+    const trial = await serve(async () => text('ok'), { bodyBytesMax: 20_000_000 })
+    const reply = await fetch(url(trial), { method: 'POST', body: new Uint8Array(30_000_000) })
+    expect([reply.status, await reply.text()]).toEqual([
+      413,
+      expect.stringContaining('request.payload_too_large'),
+    ])
+  })
+
+  it('body - one without end is cut off', async () => {
+    const trial = await serve(async () => text('ok'), { bodyBytesMax: 100 })
+    const answer = await rawExchange(
+      trial.server.port,
+      `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n${'x'.repeat(1000)}`,
+    )
+    expect(answer).toMatch(/^HTTP\/1\.1 413/)
+  })
+
+  it('body - chunked and over the limit is 413 as well', async () => {
+    const trial = await serve(async () => text('ok'), { bodyBytesMax: 100 })
+    const answer = await rawExchange(
+      trial.server.port,
+      `POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n65\r\n${'x'.repeat(101)}\r\n0\r\n\r\n`,
+    )
+    expect(answer).toMatch(/^HTTP\/1\.1 413/)
+  })
+
+  it('body - a client that leaves before its end has asked for nothing', async () => {
+    let calls = 0
+    const trial = await serve(async () => {
+      calls += 1
+      return text('ok')
+    })
+    const socket = connect(trial.server.port, '127.0.0.1')
+    socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nhello')
+    await until('the request has begun', () => trial.server.requestsActive === 1)
+    socket.destroy()
+    await until('it is over', () => trial.server.requestsActive === 0)
+    expect([calls, trial.faults]).toEqual([0, []])
+  })
+
+  it('a reply that needs no body - is sent without reading it, and the connection is kept', async () => {
+    let calls = 0
+    const early = { status: 401, headers: {}, body: 'who are you?' }
+    const handle = async (): Promise<HttpReply> => {
+      calls += 1
+      return text('ok')
+    }
+    const trial = await serve(handle, { bodyBytesMax: 100, early })
+    const post = (body: string) => fetch(url(trial), { method: 'POST', body })
+    const replies = [await post(''), await post('x'.repeat(50)), await post('x'.repeat(5000))]
+    expect(replies.map(({ status }) => status)).toEqual([401, 401, 401])
+    expect(replies.map(({ headers }) => headers.get('connection'))).toEqual(
+      Array(3).fill('keep-alive'),
+    )
+    expect(calls).toBe(0)
+  })
+
+  it('a reply that needs no body - a client that never ends is cut off after it', async () => {
+    const early = { status: 401, headers: {}, body: '' }
+    const trial = await serve(async () => text('ok'), { bodyBytesMax: 100, early })
+    const answer = await rawExchange(
+      trial.server.port,
+      `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9000000\r\n\r\n${'x'.repeat(2_200_000)}`,
+    )
+    expect(answer).toMatch(/^HTTP\/1\.1 401[^]*connection: close/i)
+  })
+
+  it('stream - text of many turns arrives whole, ASCII and not', async () => {
+    const pieces = ['one ', 'two ', 'drei ü ', '四 🎉 ', 'five']
+    const trial = await serve(async () =>
+      streamOf((writer) => {
+        let next = 0
+        const tick = (): void => {
+          const piece = pieces[next++]
+          if (piece === undefined) return writer.end()
+          writer.write(piece, /^[ -~]*$/.test(piece))
+          setImmediate(tick)
+        }
+        tick()
+      }),
+    )
+    expect(await (await fetch(url(trial))).text()).toBe(pieces.join(''))
+  })
+
+  it('stream - what is written in one turn leaves as one chunk', async () => {
+    const trial = await serve(async () =>
+      streamOf((writer) => {
+        setImmediate(() => {
+          for (const piece of ['a', 'b', 'c']) writer.write(piece, true)
+          writer.end()
+        })
+      }),
+    )
+    const answer = await rawExchange(
+      trial.server.port,
+      'GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n',
+    )
+    expect(answer).toContain('\r\n3\r\nabc\r\n0\r\n')
+  })
+
+  it('stream - a client that leaves aborts the signal; later writes go nowhere', async () => {
+    let gone: CancelSignal | null = null
+    let writer: StreamWriter | null = null
+    const trial = await serve(async (request) => {
+      gone = request.signal
+      return streamOf((opened) => {
+        writer = opened
+        opened.write('first', true)
+      })
+    })
+    const leave = new AbortController()
+    const reply = await fetch(url(trial), { signal: leave.signal })
+    await reply.body?.getReader().read()
+    leave.abort()
+    await expect.poll(() => gone?.aborted).toBe(true)
+    const opened = writer as StreamWriter | null
+    opened?.write('more', true)
+    opened?.end()
+    await expect.poll(() => trial.server.requestsActive).toBe(0)
+    expect(trial.faults).toEqual([])
+  })
+
+  it('stream - a client that does not read is cut off at the buffer limit', async () => {
+    let aborted = false
+    const trial = await serve(
+      async (request) => {
+        request.signal.addEventListener('abort', () => (aborted = true))
+        return streamOf((writer) => {
+          const tick = (): void => {
+            if (aborted) return
+            writer.write('x'.repeat(65_536), true)
+            setImmediate(tick)
+          }
+          tick()
+        })
+      },
+      { bufferedBytesMax: 300_000 },
+    )
+    const socket = connect(trial.server.port, '127.0.0.1')
+    socket.on('error', () => socket.destroy())
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
+    socket.pause()
+    await expect.poll(() => aborted, { timeout: 10_000 }).toBe(true)
+    expect(trial.slowReaders).toEqual([
+      {
+        requestId: 'r1',
+        unsentBytes: expect.any(Number),
+        limit: 'bufferedBytesMax',
+        limitBytes: 300_000,
+      },
+    ])
+    socket.destroy()
+  })
+
+  it('many clients that do not read - the slowest are cut off at the limit over all of them', async () => {
+    const piece = 'x'.repeat(65_536)
+    const ended: string[] = []
+    const trial = await serve(
+      async (request) => {
+        let isGone = false
+        request.signal.addEventListener('abort', () => {
+          isGone = true
+          ended.push(request.path)
+        })
+        return streamOf((writer) => {
+          // A third as much to one of them.
+          let left = request.path === '/small' ? 80 : 240
+          const tick = (): void => {
+            if (isGone || left-- === 0) return
+            writer.write(piece, true)
+            setImmediate(tick)
+          }
+          tick()
+        })
+      },
+      { bufferedBytesMax: 50_000_000, unsentBytesMax: 20_000_000 },
+    )
+    const sockets = ['/small', '/large', '/larger'].map((path) => {
+      const socket = connect(trial.server.port, '127.0.0.1')
+      socket.on('error', () => socket.destroy())
+      socket.write(`GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`)
+      socket.pause()
+      return socket
+    })
+    await expect.poll(() => trial.slowReaders.length, { timeout: 10_000 }).toBeGreaterThan(0)
+    expect(trial.slowReaders[0]).toMatchObject({ limit: 'unsentBytesMax', limitBytes: 20_000_000 })
+    expect(ended).not.toContain('/small')
+    for (const socket of sockets) socket.destroy()
+  })
+
+  it('handler - an internal error is reported and refused without its text', async () => {
+    const trial = await serve(() => Promise.reject(new Error('secret path')))
+    const reply = await fetch(url(trial))
+    expect(reply.status).toBe(500)
+    expect(await reply.text()).not.toContain('secret')
+    expect(trial.faults).toHaveLength(1)
+  })
+
+  it('status 529 - has a reason phrase', async () => {
+    const trial = await serve(async () => ({ ...text('busy'), status: 529 }))
+    expect((await fetch(url(trial))).statusText).toBe('Overloaded')
+  })
+
+  it('close - what is cut off may say a last word', async () => {
+    let writer: StreamWriter | null = null
+    const trial = await serve(async () =>
+      streamOf((opened) => {
+        writer = opened
+        opened.write('begun ', true)
+      }),
+    )
+    const reply = await fetch(url(trial))
+    const cutOff = await trial.server.close(10, () => {
+      const opened = writer as StreamWriter | null
+      opened?.write('ended here', true)
+      opened?.end()
+    })
+    expect([cutOff, await reply.text()]).toEqual([1, 'begun ended here'])
+  })
+
+  it('listen - a port in use says so and names the flag', async () => {
+    const trial = await serve(async () => text('ok'))
+    await expect(
+      HttpServer.listen({
+        host: '127.0.0.1',
+        port: trial.server.port,
+        open: () => ({ bodyBytesMax: 0, answer: async () => text(''), refuse: () => text('') }),
+        onFault: () => undefined,
+      }),
+    ).rejects.toMatchObject({
+      code: 'host.address_in_use',
+      message: expect.stringContaining('--port'),
+    })
+  })
+
+  it('close - lets a request in flight end and reports none cut off', async () => {
+    let finish: (() => void) | null = null
+    const trial = await serve(
+      () => new Promise((resolve) => (finish = () => resolve(text('done')))),
+    )
+    const reply = fetch(url(trial))
+    await expect.poll(() => finish !== null).toBe(true)
+    const closed = trial.server.close(5000)
+    const end = finish as (() => void) | null
+    end?.()
+    expect(await (await reply).text()).toBe('done')
+    expect(await closed).toBe(0)
+  })
+
+  it('close - cuts off what outlives the grace, and has told it when it returns', async () => {
+    const signals: CancelSignal[] = []
+    const trial = await serve(({ path, signal }) => {
+      signals.push(signal)
+      if (path === '/whole') return new Promise(() => undefined)
+      return Promise.resolve(streamOf((writer) => writer.write('begun', true)))
+    })
+    const whole = fetch(url(trial, '/whole')).catch((error: unknown) => error)
+    const streamed = (await fetch(url(trial))).text().catch((error: unknown) => error)
+    await expect.poll(() => trial.server.requestsActive).toBe(2)
+    expect(await trial.server.close(20)).toBe(2)
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true, true])
+    expect(trial.server.requestsActive).toBe(0)
+    expect(await whole).toBeInstanceOf(Error)
+    expect(await streamed).toBeInstanceOf(Error)
+  })
+})
+
+function rawExchange(port: number, request: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1')
+    let answer = ''
+    socket.on('data', (bytes) => (answer += bytes.toString('latin1')))
+    socket.on('close', () => resolve(answer))
+    socket.on('error', reject)
+    socket.write(request)
+  })
+}

@@ -1,0 +1,305 @@
+/**
+ * node:http on one side, HTTP as values on the other.
+ *
+ * Owns: sockets of clients, body limits, the end of a connection, and how a stream's text reaches its socket.
+ * Does not own: what any request means (room `frontend`).
+ */
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { BatonError } from '../../base/index.ts'
+import type { HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
+import { AddressLimit } from './address-limit.ts'
+import { ClientSignal } from './client-signal.ts'
+import { decodeContent } from './content-encoding.ts'
+import { listenError } from '../link/listen-on.ts'
+import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
+import type { HttpTls, SlowSenderLimits } from './http-listener.ts'
+import { SocketStreamWriter } from './socket-stream-writer.ts'
+import { DEFAULT_STREAM_LIMITS, UnsentBytes } from './unsent-bytes.ts'
+import type { SlowReader, StreamLimits } from './unsent-bytes.ts'
+
+export interface HttpServerOptions {
+  readonly host: string
+  readonly port: number
+  /** Asked when the head of a request is there; never throws. */
+  readonly open: (head: HttpHead) => OpenRequest
+  /** An internal error while answering: reported, and the client's reply is `refuse`'s. */
+  readonly onFault: (error: unknown) => void
+  readonly streamLimits?: Partial<StreamLimits>
+  /** A client that did not read was cut off. */
+  readonly onSlowReader?: (reader: SlowReader) => void
+  /** Other processes listen on the same port, and the kernel spreads connections over them (Node 24). */
+  readonly sharesPort?: boolean
+  /** Absent: plain HTTP. */
+  readonly tls?: HttpTls
+  readonly slowSenders?: SlowSenderLimits
+  /** Connections of one address at a time, this machine's not counted; absent or 0: no limit. */
+  readonly connectionsPerAddress?: number
+  /** An address had as many connections as it may; told once a minute. */
+  readonly onTooManyConnections?: (address: string) => void
+}
+
+/** Of the port that users choose. */
+export const TAKEN_PORT_REMEDY = 'stop what listens there, or choose another with --port'
+
+export class HttpServer {
+  readonly #listener: HttpListener
+  readonly #options: HttpServerOptions
+  readonly #unsent: UnsentBytes
+  #requestsActive = 0
+  #whenIdle: (() => void) | null = null
+  #closing = false
+
+  private constructor(options: HttpServerOptions) {
+    this.#options = options
+    this.#unsent = new UnsentBytes(
+      { ...DEFAULT_STREAM_LIMITS, ...options.streamLimits },
+      (reader) => options.onSlowReader?.(reader),
+    )
+    const answer = (req: IncomingMessage, res: ServerResponse): void => {
+      this.#answer(req, res).catch((error: unknown) => {
+        options.onFault(error)
+        res.destroy()
+      })
+    }
+    this.#listener = new HttpListener(options.tls, answer, options.slowSenders)
+    const { connectionsPerAddress = 0, onTooManyConnections = () => undefined } = options
+    const limit = new AddressLimit(connectionsPerAddress, onTooManyConnections)
+    this.#listener.server.on('connection', limit.admit)
+  }
+
+  /** Resolves when the port is bound; throws `host.address_in_use` with what to do. */
+  static async listen(options: HttpServerOptions): Promise<HttpServer> {
+    const server = new HttpServer(options)
+    await new Promise<void>((resolve, reject) => {
+      const listening = server.#listener.server
+      listening.once('error', (error: NodeJS.ErrnoException) => {
+        reject(listenError(error, options, TAKEN_PORT_REMEDY))
+      })
+      const { port, host, sharesPort = false } = options
+      // Types of Node 20 do not know `reusePort`.
+      const shared: Record<string, boolean> = sharesPort ? { reusePort: true, exclusive: true } : {}
+      listening.listen({ port, host, ...shared }, resolve)
+    })
+    return server
+  }
+
+  get port(): number {
+    return (this.#listener.server.address() as AddressInfo).port
+  }
+
+  /** For connections that come from now on. Throws when the pair cannot be used; the one of before stays. */
+  setTls(tls: HttpTls): void {
+    this.#listener.setTls(tls)
+  }
+
+  get requestsActive(): number {
+    return this.#requestsActive
+  }
+
+  /**
+   * Takes no new connection, lets requests in flight end for at most `graceMs`, then closes what is left; `beforeCutOff`
+   * may end it with an error event. Returns how many requests were cut off.
+   */
+  async close(graceMs: number, beforeCutOff?: () => void): Promise<number> {
+    this.#closing = true
+    const closed = new Promise<void>((resolve) => {
+      this.#listener.server.close(() => resolve())
+    })
+    this.#listener.closeIdle()
+    if (graceMs > 0) await this.#untilIdle(graceMs)
+    const cutOff = this.#requestsActive
+    if (cutOff > 0 && beforeCutOff !== undefined) {
+      beforeCutOff()
+      await this.#untilIdle(CUT_OFF_MS)
+    }
+    this.#listener.closeAll()
+    await closed
+    // What was cut off has been told so: its request is cancelled before what it runs on is closed.
+    await this.#untilIdle(CUT_OFF_MS)
+    return cutOff
+  }
+
+  async #untilIdle(limitMs: number): Promise<void> {
+    if (this.#requestsActive === 0) return
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, limitMs)
+      this.#whenIdle = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    this.#requestsActive += 1
+    const gone = new ClientSignal()
+    res.once('close', () => {
+      this.#requestsActive -= 1
+      // A stream of HTTP/2 that the client resets counts as finished, but it was not ended.
+      if (isHttp2(req) ? !res.writableEnded : !res.writableFinished) gone.abort()
+      if (this.#requestsActive === 0) this.#whenIdle?.()
+    })
+    if (this.#closing) closeAfter(req, res)
+    const open = this.#options.open(headOf(req, gone))
+    const body = open.reply === undefined ? await readBody(req, open.bodyBytesMax) : null
+    if (body === undefined) return
+    if (body === null) {
+      const isWhole = await untilSent(req, Math.max(open.bodyBytesMax, REFUSED_BODY_BYTES))
+      if (!isWhole || open.reply === undefined) closeAfter(req, res)
+      const reply = open.reply ?? open.refuse(bodyTooLarge(open.bodyBytesMax))
+      return send(res, reply, this.#unsent)
+    }
+    const reply = await this.#answerDecoded(open, body, req)
+    if (res.destroyed) return
+    send(res, reply, this.#unsent)
+  }
+
+  async #answerDecoded(
+    open: OpenRequest,
+    body: Uint8Array,
+    { headers }: IncomingMessage,
+  ): Promise<HttpReply> {
+    const encoding = headers['content-encoding']
+    if (encoding === undefined || body.length === 0) return await this.#reply(open, body)
+    try {
+      const plain = await decodeContent(body, encoding, open.bodyBytesMax)
+      // What is handed on is not encoded any more.
+      delete headers['content-encoding']
+      return plain === null
+        ? open.refuse(bodyTooLarge(open.bodyBytesMax))
+        : await this.#reply(open, plain)
+    } catch (error) {
+      return open.refuse(BatonError.from(error))
+    }
+  }
+
+  async #reply(open: OpenRequest, body: Uint8Array): Promise<HttpReply> {
+    try {
+      return await open.answer(body)
+    } catch (error) {
+      this.#options.onFault(error)
+      return open.refuse(new BatonError('runtime.internal', 'internal error, see the log'))
+    }
+  }
+}
+
+/** HTTP/2 has no such header: its connection goes on for other requests. */
+function closeAfter(req: IncomingMessage, res: ServerResponse): void {
+  if (!isHttp2(req)) res.setHeader('connection', 'close')
+}
+
+function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
+  const url = req.url ?? '/'
+  const queryStart = url.indexOf('?')
+  const { remoteAddress } = req.socket
+  return {
+    method: req.method ?? 'GET',
+    path: queryStart < 0 ? url : url.slice(0, queryStart),
+    query: queryStart < 0 ? '' : url.slice(queryStart + 1),
+    // Node joins repeated headers; only `set-cookie` stays a list, and that is none of a request's.
+    headers: isHttp2(req) ? plainHeaders(req.headers) : (req.headers as Record<string, string>),
+    signal,
+    ...(remoteAddress === undefined ? {} : { remoteAddress }),
+  }
+}
+
+function bodyTooLarge(bytesMax: number): BatonError {
+  return new BatonError(
+    'request.payload_too_large',
+    `the body of the request is over the limit of ${bytesMax} bytes`,
+    { data: { limit: bytesMax } },
+  )
+}
+
+/**
+ * The whole body; null when it is over the limit (what is over it is not kept); undefined when the client left before its
+ * end: it asks for nothing any more.
+ */
+async function readBody(
+  req: IncomingMessage,
+  bytesMax: number,
+): Promise<Uint8Array | null | undefined> {
+  if (bytesMax === 0) {
+    req.resume()
+    return EMPTY
+  }
+  if (Number(req.headers['content-length'] ?? 0) > bytesMax) return null
+  return await new Promise<Uint8Array | null | undefined>((resolve) => {
+    let chunks: Buffer[] = []
+    let bytes = 0
+    req.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > bytesMax) {
+        chunks = []
+        resolve(null)
+        return
+      }
+      chunks.push(chunk)
+    })
+    req.on('end', () => resolve(chunks.length === 1 ? (chunks[0] ?? EMPTY) : Buffer.concat(chunks)))
+    req.on('error', () => resolve(undefined))
+    req.on('close', () => resolve(undefined))
+  })
+}
+
+/**
+ * Lets the client send on for a while, to nowhere: most read no answer before they have sent all, and a connection that
+ * is closed earlier would be an error of the network to them. False: it has not sent all, and is not waited for.
+ */
+function untilSent(req: IncomingMessage, bytesMax: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => done(false), REFUSED_BODY_MS)
+    const done = (isWhole: boolean): void => {
+      clearTimeout(timer)
+      resolve(isWhole)
+    }
+    if (req.complete || req.destroyed) return done(req.complete)
+    let bytes = 0
+    req.on('data', (chunk: Buffer) => {
+      bytes += chunk.length
+      if (bytes > bytesMax * 2) done(false)
+    })
+    req.once('end', () => done(true))
+    req.once('error', () => done(false))
+    req.once('close', () => done(false))
+  })
+}
+
+/** A closed connection is told of within the same turn of the event loop or the next. */
+const CUT_OFF_MS = 1_000
+const REFUSED_BODY_MS = 10_000
+const REFUSED_BODY_BYTES = 1024 * 1024
+const EMPTY = new Uint8Array(0)
+
+function send(res: ServerResponse, reply: HttpReply, unsent: UnsentBytes): void {
+  const { body } = reply
+  const sent = { res, requestId: reply.headers['x-request-id'] ?? null }
+  if (typeof body === 'string' || body instanceof Uint8Array) {
+    const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
+    writeHead(res, reply, { 'content-length': length })
+    res.end(body)
+    unsent.wroteAll(sent)
+    return
+  }
+  writeHead(res, reply, {})
+  body.open(new SocketStreamWriter(sent, unsent))
+}
+
+/** Statuses that Node has no words for. */
+const REASONS: Readonly<Record<number, string>> = {
+  499: 'Client Closed Request',
+  529: 'Overloaded',
+}
+
+function writeHead(
+  res: ServerResponse,
+  { status, headers }: HttpReply,
+  more: OutgoingHttpHeaders,
+): void {
+  // HTTP/2 has no words for a status.
+  const reason = isHttp2(res.req) ? undefined : REASONS[status]
+  const all = { ...headers, ...more }
+  if (reason === undefined) res.writeHead(status, all)
+  else res.writeHead(status, reason, all)
+}

@@ -1,0 +1,159 @@
+/** What somebody can do to a port who has proved nothing yet. */
+import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { readFileSync } from 'node:fs'
+import { afterEach, describe, expect, it } from 'vitest'
+
+import {
+  CollectingSink,
+  countingHandler,
+  planeRequest,
+  WORKER,
+} from '../../testing/request-plane-kit.ts'
+import { FrameDecoder, FrameWriter, TAG, batonLimits, encodeHello } from '../../wire/index.ts'
+import { until } from '../../../test/until.ts'
+import { TcpRequestPlane } from '../plane/tcp-request-plane.ts'
+import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
+import type { TcpWorkerServerOptions } from '../plane/tcp-worker-server.ts'
+import type { WireTls } from './wire-tls.ts'
+
+const ends: (() => unknown)[] = []
+
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end()
+})
+
+const pem = (name: string): string =>
+  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
+const TLS: WireTls = { cert: pem('fleet.pem'), key: pem('fleet.key'), ca: pem('fleet-ca.pem') }
+
+async function listen(options: Partial<TcpWorkerServerOptions> = {}): Promise<TcpWorkerServer> {
+  const server = await TcpWorkerServer.listen({ handler: countingHandler, ...options })
+  ends.push(() => server.close())
+  return server
+}
+
+class Stranger {
+  readonly socket: Socket
+  readonly tags: number[] = []
+  isClosed = false
+
+  constructor({ port }: { port: number }) {
+    const decoder = new FrameDecoder(batonLimits(), { onFrame: (tag) => this.tags.push(tag) })
+    this.socket = connect({ host: '127.0.0.1', port })
+    this.socket.on('data', (piece: Buffer) => decoder.push(piece))
+    this.socket.on('error', () => undefined)
+    this.socket.on('close', () => (this.isClosed = true))
+    ends.push(() => this.socket.destroy())
+  }
+
+  send(bytes: Uint8Array): this {
+    this.socket.write(bytes)
+    return this
+  }
+}
+
+/** The rightful peer: gets through and is served. */
+async function ask(server: TcpWorkerServer, secret?: string, tls?: WireTls): Promise<string> {
+  const plane = new TcpRequestPlane({
+    backoffMsMin: 5,
+    backoffMsMax: 20,
+    ...(secret === undefined ? {} : { secret }),
+    ...(tls === undefined ? {} : { tls }),
+  })
+  ends.push(() => plane.close())
+  plane.workerJoined({ workerId: WORKER, host: '127.0.0.1', port: server.port })
+  const sink = new CollectingSink()
+  plane.send(WORKER, planeRequest('r', [3]), sink)
+  return await sink.ended
+}
+
+const headOf = (length: number, tag: number): Uint8Array => {
+  const head = new Uint8Array(8)
+  new DataView(head.buffer).setUint32(0, length, true)
+  new DataView(head.buffer).setUint32(4, tag, true)
+  return head
+}
+
+function hello(padding = ''): Uint8Array {
+  const writer = new FrameWriter()
+  encodeHello(writer, {
+    version: 1,
+    versionOldest: 1,
+    nonce: new Uint8Array(16),
+    role: 'frontend',
+    software: padding,
+    capabilities: [],
+    limits: {},
+    authRequired: false,
+  })
+  return writer.take() ?? new Uint8Array(0)
+}
+
+describe('a stranger at a port', () => {
+  it.each([
+    ['REQUEST', TAG.REQUEST],
+    ['KV_OFFER', TAG.KV_OFFER],
+    ['TOKENS', TAG.TOKENS],
+  ])('announces a %s before it has proved itself - is hung up on at the head', async (_, tag) => {
+    const stranger = new Stranger(await listen()).send(headOf(60 * 1024 * 1024, tag))
+    await until('it is hung up on', () => stranger.isClosed)
+  })
+
+  it.each([
+    [59, 0, false],
+    [61, 0, true],
+    // What may be skipped is counted, too.
+    [1, 60, false],
+    [1, 70, true],
+  ])(
+    'HELLO of %i KiB, then %i KiB to skip - hung up on: %s',
+    async (helloKib, skipKib, isRefused) => {
+      const stranger = new Stranger(await listen({ secret: 's' }))
+      stranger.send(hello('x'.repeat(helloKib * 1024)))
+      stranger.send(headOf(0x7fffffff, 0x80000000 + 999)).send(new Uint8Array(skipKib * 1024))
+      if (isRefused) await until('it is hung up on', () => stranger.isClosed)
+      else await until('it is greeted', () => stranger.tags.includes(TAG.HELLO))
+      expect(stranger.tags).not.toContain(TAG.AUTH)
+    },
+  )
+
+  it('a HELLO and no secret - gets no proof to try secrets on', async () => {
+    const server = await listen({ secret: 's3cret', timing: QUICK })
+    const stranger = new Stranger(server).send(hello())
+    await until('its time is over', () => stranger.isClosed)
+    expect(stranger.tags.filter((tag) => tag !== TAG.GOODBYE)).toEqual([TAG.HELLO])
+  })
+
+  it.each([
+    ['plain', undefined],
+    ['TLS', TLS],
+  ])('1,000 idle connections (%s) - the rightful peer gets in', async (_, tls) => {
+    const server = await listen({ secret: 's3cret', ...(tls === undefined ? {} : { tls }) })
+    const strangers = Array.from({ length: 1_000 }, () => new Stranger(server))
+    await until('the oldest have lost their places', () => {
+      return strangers.filter(({ isClosed }) => isClosed).length >= 900
+    })
+    expect(await ask(server, 's3cret', tls)).toBe('length')
+  })
+
+  it.each([3, 4])(
+    '4 peers of an address may stay, %i are there - one more: told why not',
+    async (count) => {
+      const server = await listen({ gate: { peersPerAddressMax: 4 } })
+      for (let i = 0; i < count; i++) expect(await ask(server)).toBe('length')
+      expect(await ask(server)).toBe(count < 4 ? 'length' : 'transport.cannot_connect')
+    },
+  )
+
+  it('a peer that leaves - frees its place', async () => {
+    const server = await listen({ gate: { peersMax: 1 } })
+    for (let i = 0; i < 3; i++) {
+      expect(await ask(server)).toBe('length')
+      await ends.pop()?.()
+      await until('it is gone', () => server.connectionCount === 0)
+    }
+  })
+})
+
+const QUICK = { pingEveryMs: 100, silenceMs: 1_000, handshakeMs: 100 }

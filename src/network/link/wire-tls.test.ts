@@ -1,0 +1,126 @@
+import { readFileSync } from 'node:fs'
+import { afterEach, describe, expect, it } from 'vitest'
+
+import { workerIdOf } from '../../base/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import { until } from '../../../test/until.ts'
+import { KvTcpClient } from '../kv/kv-tcp-client.ts'
+import { KvTcpServer } from '../kv/kv-tcp-server.ts'
+import { KV_TRANSPORT_CASES, KitBlocks, KitTarget } from '../../testing/kv-transport-kit.ts'
+import type { KvTransportFactory } from '../../testing/kv-transport-kit.ts'
+import { TcpRequestPlane } from '../plane/tcp-request-plane.ts'
+import { TcpWorkerServer } from '../plane/tcp-worker-server.ts'
+import type { WireTls } from './wire-tls.ts'
+
+const pem = (name: string): string =>
+  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
+const tlsOf = (who: string): WireTls => ({
+  cert: pem(`${who}.pem`),
+  key: pem(`${who}.key`),
+  ca: pem(`${who}-ca.pem`),
+})
+const FLEET = tlsOf('fleet')
+const STRANGER = tlsOf('stranger')
+/** Trusts the fleet but shows a certificate that the fleet does not know. */
+const IMPOSTOR = { ...STRANGER, ca: FLEET.ca }
+
+const ends: (() => Promise<unknown>)[] = []
+
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end()
+})
+
+const tls: KvTransportFactory = async (settings) => {
+  const server = await KvTcpServer.listen({ ...settings, tls: FLEET })
+  const createClient = (): KvTcpClient => new KvTcpClient({ tls: FLEET })
+  return { server, client: createClient(), createClient }
+}
+
+describe('KV transport over TLS', () => {
+  for (const transportCase of KV_TRANSPORT_CASES) {
+    it(`transport - ${transportCase.name}`, () => transportCase.run(tls))
+  }
+
+  it('a puller without the right certificate - gets nothing', async () => {
+    const server = await KvTcpServer.listen({ tls: FLEET, leaseMs: 60_000 })
+    ends.push(() => server.close())
+    const blocks = new KitBlocks([50_000])
+    const offer = server.offer(blocks.pin(), blocks)
+    for (const wrong of [{}, { tls: STRANGER }, { tls: IMPOSTOR }]) {
+      const client = new KvTcpClient({ ...wrong, connectTimeoutMs: 500, stallMs: 2_000 })
+      ends.push(() => client.close())
+      const target = new KitTarget()
+      await expect(client.pull(offer, [0], target)).rejects.toMatchObject({
+        code: 'kv.transfer_failed',
+      })
+      expect(target.taken.size).toBe(0)
+    }
+    expect(server.offerCount).toBe(1)
+  })
+})
+
+describe('request plane over TLS', () => {
+  async function connect(server: WireTls | undefined, client: WireTls | undefined) {
+    let served = 0
+    const worker = await TcpWorkerServer.listen({
+      handler: {
+        serve: (_request, reply) => {
+          served += 1
+          reply.token(7)
+          reply.chunk(finishChunk('stop'))
+          return { cancel: () => undefined }
+        },
+      },
+      ...(server ? { tls: server } : {}),
+    })
+    const plane = new TcpRequestPlane(client ? { tls: client } : {})
+    ends.push(
+      () => worker.close(),
+      () => plane.close(),
+    )
+    const workerId = workerIdOf(1)
+    plane.workerJoined({ workerId, host: worker.host, port: worker.port })
+    const ask = async (): Promise<number[]> => {
+      const tokens: number[] = []
+      await new Promise<void>((resolve, reject) => {
+        const request = {
+          requestId: 'r',
+          model: 'm',
+          tokenIds: new Uint32Array(3),
+          sampling: {},
+          stop: {},
+          output: {},
+          eosTokenIds: [],
+          routing: {},
+        }
+        const onToken = (token: number): number => tokens.push(token)
+        plane.send(workerId, request, { onToken, onChunk: () => resolve(), onError: reject })
+      })
+      return tokens
+    }
+    return { plane, workerId, ask, servedCount: () => served }
+  }
+
+  it('with certificates of one authority - a request is answered', async () => {
+    const { plane, workerId, ask, servedCount } = await connect(FLEET, FLEET)
+    await until('connection', () => plane.isConnected(workerId))
+    expect(await ask()).toEqual([7])
+    expect(servedCount()).toBe(1)
+  })
+
+  it('with another authority, a foreign certificate, or on one side only - no frame is taken', async () => {
+    const pairs = [
+      [FLEET, STRANGER],
+      [FLEET, IMPOSTOR],
+      [FLEET, undefined],
+      [undefined, FLEET],
+    ] as const
+    for (const [server, client] of pairs) {
+      const { plane, workerId, ask, servedCount } = await connect(server, client)
+      // The request waits for the connection, and ends when that has failed.
+      await expect(ask()).rejects.toMatchObject({ code: expect.stringMatching(/^transport\./) })
+      expect(plane.isConnected(workerId)).toBe(false)
+      expect(servedCount()).toBe(0)
+    }
+  })
+})

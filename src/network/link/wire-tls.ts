@@ -1,0 +1,140 @@
+/**
+ * TLS below the wire, always mutual: both sides show a certificate of the fleet's own authority.
+ *
+ * A certificate says that its holder is of the fleet, not at which address it lives, since workers come and go; so
+ * names in it are not compared. Use an authority that signs for nothing else.
+ */
+import { connect, createServer } from 'node:net'
+import type { Server, ServerOpts, Socket, TcpNetConnectOpts } from 'node:net'
+import { BatonError } from '../../base/index.ts'
+import type { ErrorCode } from '../../base/index.ts'
+import { ConnectionGate } from './connection-gate.ts'
+import type { GateLimits } from './connection-gate.ts'
+import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
+
+/** PEM texts. */
+export interface WireTls {
+  readonly cert: string
+  readonly key: string
+  /** The authority that has signed the certificates of all peers. */
+  readonly ca: string
+}
+
+const HANDSHAKE_MS = 5_000
+const TLS_OLDEST = 'TLSv1.3'
+
+export interface WireServerOptions extends ServerOpts {
+  readonly gate?: Partial<GateLimits>
+}
+
+/**
+ * Hands on connections whose TLS handshake, if there is one, has succeeded. They count as strangers until `admit` is
+ * called, which is what a `WireSocket` does at the end of its handshake.
+ */
+export function createWireServer(
+  tls: WireTls | undefined,
+  { gate: limits, ...options }: WireServerOptions,
+  onConnected: (socket: Socket, admit: () => BatonError | null) => void,
+  onRefused: (fault: BatonError) => void = () => undefined,
+): Server {
+  const gate = new ConnectionGate(limits)
+  const onConnection = (socket: Socket): void => onConnected(socket, () => gate.admit(socket))
+  if (tls === undefined) {
+    return createServer(options)
+      .on('connection', (socket) => gate.enter(socket))
+      .on('connection', onConnection)
+  }
+  const server = createTlsServer({
+    ...options,
+    ...tls,
+    minVersion: TLS_OLDEST,
+    handshakeTimeout: HANDSHAKE_MS,
+    requestCert: true,
+    rejectUnauthorized: true,
+  })
+  server.on('connection', (socket: Socket) => gate.enter(socket))
+  // Who has begun to speak TLS; the event is of interest, not the keys. A probe of the port is no news.
+  const begun = new WeakSet<Socket>()
+  server.on('keylog', (_, socket) => begun.add(socket))
+  server.on('tlsClientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code !== 'ECONNRESET') onRefused(wireFailure(error))
+    else if (begun.has(socket)) onRefused(distrusted(socket.authorizationError, error))
+  })
+  return server.on('secureConnection', onConnection)
+}
+
+/** What went wrong with a socket, in words that name TLS when it is the cause. */
+export function wireFailure(
+  error: NodeJS.ErrnoException,
+  code: ErrorCode = 'transport.cannot_connect',
+): BatonError {
+  const { reason } = error as { readonly reason?: unknown }
+  const isTls = /^ERR_(SSL|TLS)_/.test(error.code ?? '') || CERTIFICATE_FAULTS.has(error.code ?? '')
+  if (!isTls) return new BatonError(code, error.message, { cause: error })
+  const why = typeof reason === 'string' ? reason : error.message
+  const hint = /wrong version number|http request|unknown protocol/.test(why)
+    ? '; the peer does not speak TLS'
+    : `; ${SAME_AUTHORITY}`
+  return new BatonError(code, `TLS handshake failed: ${why}${hint}`, { cause: error })
+}
+
+/** A side that does not like a certificate hangs up without saying so. */
+function distrusted(reason: Error | string | null, cause: Error): BatonError {
+  const why = reason === null ? 'the peer hung up' : `certificate refused: ${String(reason)}`
+  const text = `TLS handshake failed: ${why}; ${SAME_AUTHORITY}`
+  return new BatonError('transport.cannot_connect', text, { cause })
+}
+
+const SAME_AUTHORITY = 'are both certificates of the authority in --tls-ca?'
+
+/** OpenSSL's names, as Node hands them on. */
+const CERTIFICATE_FAULTS: ReadonlySet<string> = new Set([
+  'CERT_CHAIN_TOO_LONG',
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'CERT_REJECTED',
+  'CERT_REVOKED',
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'INVALID_CA',
+  'INVALID_PURPOSE',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+])
+
+/** Where a connection's bytes are read to, time after time, instead of into a fresh buffer for each read. */
+export interface WireReader {
+  readonly buffer: Uint8Array | (() => Uint8Array)
+  /** The bytes are only valid during the call. */
+  receive(bytes: Uint8Array): void
+}
+
+/** Calls back when the connection, with TLS if wanted, stands. Failures before that are 'error' events. */
+export function dialWire(
+  tls: WireTls | undefined,
+  { host, port }: { readonly host: string; readonly port: number },
+  onConnected: () => void,
+  reader?: WireReader,
+): Socket {
+  const options: TcpNetConnectOpts = { host, port, noDelay: true }
+  if (tls !== undefined) {
+    // TLS has a read buffer of its own; the wire listens to 'data' then.
+    const checkServerIdentity = (): undefined => undefined
+    return connectTls(
+      { ...options, ...tls, minVersion: TLS_OLDEST, checkServerIdentity },
+      onConnected,
+    )
+  }
+  if (reader === undefined) return connect(options, onConnected)
+  const onread = {
+    buffer: reader.buffer,
+    callback: (count: number, into: Uint8Array): boolean => {
+      reader.receive(into.subarray(0, count))
+      return true
+    },
+  }
+  return connect({ ...options, onread }, onConnected)
+}

@@ -1,0 +1,146 @@
+/**
+ * One question to a worker of which the address is known: a short connection, guarded as every other, on which its
+ * answer comes. Several questions may follow each other on it.
+ */
+import { BatonError } from '../../base/index.ts'
+import { decodeAnswer, encodeAsk, TAG, tagName } from '../../wire/index.ts'
+import { WireSocket } from '../link/wire-socket.ts'
+import { dialWire, wireFailure } from '../link/wire-tls.ts'
+import type { WireTls } from '../link/wire-tls.ts'
+
+export interface AskWorkerOptions {
+  readonly host: string
+  readonly port: number
+  readonly software: string
+  readonly secret?: string
+  readonly tls?: WireTls
+  /** Of the connection, and of each answer. */
+  readonly timeoutMs: number
+}
+
+interface Awaited {
+  readonly tag: number
+  readonly resolve: (payload: Uint8Array) => void
+  readonly reject: (reason: BatonError) => void
+}
+
+export class WorkerConversation {
+  readonly #options: AskWorkerOptions
+  #wire: WireSocket | null = null
+  #awaited: Awaited | null = null
+  #failure: BatonError | null = null
+
+  private constructor(options: AskWorkerOptions) {
+    this.#options = options
+  }
+
+  /** Rejects when the worker cannot be reached, or does not know our secret. */
+  static async open(options: AskWorkerOptions): Promise<WorkerConversation> {
+    const conversation = new WorkerConversation(options)
+    await conversation.#dial()
+    return conversation
+  }
+
+  /** What the worker answers to a record, unchecked. Rejects with its error, or with why none came. */
+  async ask(kind: 'command' | 'text', question: unknown): Promise<unknown> {
+    const [askTag, tag] =
+      kind === 'command' ? [TAG.COMMAND_ASK, TAG.COMMAND] : [TAG.TEXT_ASK, TAG.TEXT]
+    const payload = await this.#exchange(tag, (wire) => encodeAsk(wire.writer, askTag, question))
+    return decodeAnswer(payload, 0, payload.length)
+  }
+
+  /** The worker's card as it came; empty: it takes no requests now. */
+  card(): Promise<Uint8Array> {
+    return this.#exchange(TAG.CARD, (wire) => wire.writer.begin(TAG.CARD_ASK).end())
+  }
+
+  close(): void {
+    this.#wire?.close(new BatonError('transport.disconnected', 'all that was wanted was answered'))
+  }
+
+  async #exchange(tag: number, write: (wire: WireSocket) => void): Promise<Uint8Array> {
+    const { host, port, timeoutMs } = this.#options
+    const wire = this.#wire
+    if (wire === null || this.#failure !== null) {
+      throw this.#failure ?? new BatonError('transport.disconnected', 'the connection is closed')
+    }
+    let timer: NodeJS.Timeout | undefined
+    try {
+      return await new Promise<Uint8Array>((resolve, reject) => {
+        this.#awaited = { tag, resolve, reject }
+        timer = setTimeout(() => {
+          const text = `no ${tagName(tag)} from ${host}:${port} within ${timeoutMs} ms`
+          reject(new BatonError('transport.connection_timeout', text))
+        }, timeoutMs)
+        write(wire)
+        wire.flush()
+      })
+    } finally {
+      clearTimeout(timer)
+      this.#awaited = null
+    }
+  }
+
+  #dial(): Promise<void> {
+    const { host, port, software, secret, tls, timeoutMs } = this.#options
+    return new Promise((resolve, reject) => {
+      const fail = (reason: BatonError): void => {
+        clearTimeout(timer)
+        this.#failure ??= reason
+        if (this.#wire === null) socket.destroy()
+        reject(reason)
+        this.#awaited?.reject(reason)
+      }
+      const timer = setTimeout(() => {
+        const text = `no connection to ${host}:${port} within ${timeoutMs} ms`
+        fail(new BatonError('transport.connection_timeout', text))
+        this.close()
+      }, timeoutMs)
+      const onError = (error: Error): void => fail(wireFailure(error))
+      const socket = dialWire(tls, { host, port }, () => {
+        socket.off('error', onError)
+        const self = { role: 'frontend', software, capabilities: [], limits: {} } as const
+        this.#wire = new WireSocket(
+          socket,
+          { side: 'initiator', self, secret },
+          {
+            onReady: () => {
+              clearTimeout(timer)
+              resolve()
+            },
+            onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes.slice(start, end)),
+            onClosed: fail,
+          },
+        )
+      })
+      socket.once('error', onError)
+    })
+  }
+
+  #onFrame(tag: number, payload: Uint8Array): void {
+    if (tag === TAG.LOAD || tag === TAG.DRAINING) return
+    const awaited = this.#awaited
+    if (awaited?.tag === tag) {
+      awaited.resolve(payload)
+      return
+    }
+    const due = awaited === null ? 'nothing' : tagName(awaited.tag)
+    const text = `${tagName(tag)} came where ${due} was due`
+    const fault = new BatonError('transport.protocol', text)
+    awaited?.reject(fault)
+    this.#wire?.close(fault)
+  }
+}
+
+/** A single command, on a connection of its own. */
+export async function commandWorker(
+  options: AskWorkerOptions,
+  command: Readonly<Record<string, unknown>>,
+): Promise<unknown> {
+  const conversation = await WorkerConversation.open(options)
+  try {
+    return await conversation.ask('command', command)
+  } finally {
+    conversation.close()
+  }
+}

@@ -1,0 +1,306 @@
+/**
+ * One frontend that is connected to a worker: its requests, and what the worker tells it.
+ *
+ * All tokens of one turn of the event loop (an engine step) go into one TOKENS frame, and with the newest load report
+ * of each rank into one write.
+ */
+import type { Socket } from 'node:net'
+
+import { BatonError, InFlightMap } from '../../base/index.ts'
+import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
+import type { Chunk } from '../../request/index.ts'
+import {
+  SKIPPABLE,
+  TAG,
+  decodeCancel,
+  decodeKvRelease,
+  decodePlain,
+  decodeRequest,
+  encodeAnswer,
+  encodeChunk,
+  encodeError,
+  encodeKvEvents,
+  encodeLoad,
+  encodePlain,
+  forEachPair,
+  protocolError,
+  tagName,
+} from '../../wire/index.ts'
+import type { Hello, WorkerAnswers, WorkerHandler } from '../../wire/index.ts'
+import { ReplyStream } from './reply-stream.ts'
+import type { StreamOutlet } from './reply-stream.ts'
+import { WireSocket } from '../link/wire-socket.ts'
+import type { WireSocketOptions } from '../link/wire-socket.ts'
+
+/** A TOKENS frame is closed at this size; its limit on the other side is 1 MiB. */
+const TOKENS_BYTES_MAX = 512 * 1024
+/** What a frontend that says nothing else takes per stream before it gives credit. */
+const WINDOW_ITEMS_DEFAULT = 1_024
+/** What frontends tell each other is lost over so many unsent bytes. */
+const PEER_UNSENT_MAX = 8 * 1024 * 1024
+
+export interface FrontendConnectionOptions {
+  readonly socket: WireSocketOptions
+  readonly handler: WorkerHandler
+  /** Absent: it answers requests only. */
+  readonly answers?: WorkerAnswers | undefined
+  /** What a frontend tells the others, to be handed on to them. */
+  readonly onPeer: (from: FrontendConnection, bytes: Uint8Array) => void
+  readonly streamsMax: number
+  /** Over so many unsent bytes KV events are left out and made good by a snapshot later. */
+  readonly unsentBytesMax: number
+  readonly isDraining: () => boolean
+  /** `wasReady`: the handshake was over. */
+  readonly onClosed: (reason: BatonError, wasReady: boolean) => void
+}
+
+export class FrontendConnection implements StreamOutlet {
+  readonly #options: FrontendConnectionOptions
+  readonly #wire: WireSocket
+  readonly #streams = new InFlightMap<number, ReplyStream>()
+  #windowItems = WINDOW_ITEMS_DEFAULT
+  #wantsEvents = false
+  #missedEvents = false
+  #wantsPeers = false
+  #isAnswering = false
+  #wasReady = false
+  #isTokensOpen = false
+  readonly #loads = new Map<number, LoadReport>()
+
+  constructor(socket: Socket, options: FrontendConnectionOptions) {
+    this.#options = options
+    this.#wire = new WireSocket(socket, options.socket, {
+      onReady: (peer) => this.#onReady(peer),
+      onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
+      onDrain: () => this.#onDrain(),
+      onClosed: (reason) => this.#onClosed(reason),
+    })
+    this.#wire.beforeFlush = () => this.#writeRest()
+  }
+
+  get streamCount(): number {
+    return this.#streams.size
+  }
+
+  get isReady(): boolean {
+    return this.#wire.isReady
+  }
+
+  close(reason: BatonError): void {
+    this.#wire.close(reason)
+  }
+
+  flush(): void {
+    this.#wire.flush()
+  }
+
+  writeToken(streamId: number, tokenId: number): void {
+    const { writer } = this.#wire
+    if (!this.#isTokensOpen || writer.openBytes >= TOKENS_BYTES_MAX) {
+      this.#closeTokens()
+      writer.begin(TAG.TOKENS)
+      this.#isTokensOpen = true
+      this.#wire.flushSoon()
+    }
+    writer.u32(streamId).u32(tokenId)
+  }
+
+  writeChunk(streamId: number, chunk: Chunk): void {
+    this.#closeTokens()
+    encodeChunk(this.#wire.writer, streamId, chunk)
+    this.#wire.flushSoon()
+  }
+
+  writeError(streamId: number, error: BatonError): void {
+    this.#closeTokens()
+    encodeError(this.#wire.writer, streamId, error)
+    this.#wire.flushSoon()
+  }
+
+  streamEnded(streamId: number): void {
+    this.#streams.delete(streamId)
+  }
+
+  sendKvEvents(batch: KvEventBatch): void {
+    if (!this.#wantsEvents || !this.isReady) return
+    if (this.#missedEvents || this.#wire.unsentBytes > this.#options.unsentBytesMax) {
+      this.#missedEvents = true
+      return
+    }
+    this.#closeTokens()
+    encodeKvEvents(this.#wire.writer, batch)
+    this.#wire.flushSoon()
+  }
+
+  sendLoad(report: LoadReport): void {
+    if (!this.#wantsEvents || !this.isReady) return
+    this.#loads.set(report.dpRank, report)
+    this.#wire.flushSoon()
+  }
+
+  sendDraining(): void {
+    if (!this.isReady) return
+    this.#closeTokens()
+    this.#wire.writer.begin((TAG.DRAINING | SKIPPABLE) >>> 0).end()
+    this.#wire.flushSoon()
+  }
+
+  #writeRest(): void {
+    this.#closeTokens()
+    if (this.#loads.size === 0) return
+    for (const report of this.#loads.values()) encodeLoad(this.#wire.writer, report)
+    this.#loads.clear()
+  }
+
+  #closeTokens(): void {
+    if (!this.#isTokensOpen) return
+    this.#isTokensOpen = false
+    this.#wire.writer.end()
+  }
+
+  #onReady(peer: Hello): void {
+    this.#wasReady = true
+    if (peer.role !== 'frontend') {
+      throw protocolError('message.unexpected', `a ${peer.role} has no business at a worker`)
+    }
+    this.#windowItems = Math.max(1, peer.limits['streamWindowItems'] ?? WINDOW_ITEMS_DEFAULT)
+    this.#wantsEvents = peer.capabilities.includes('kv-events')
+    this.#wantsPeers = peer.capabilities.includes('peers')
+    this.#sendSnapshot()
+    for (const report of this.#options.handler.loadSnapshot?.() ?? []) this.sendLoad(report)
+    if (this.#options.isDraining()) this.sendDraining()
+  }
+
+  #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
+    switch (tag) {
+      case TAG.REQUEST:
+        this.#onRequest(bytes, start, end)
+        break
+      case TAG.CANCEL: {
+        const { streamId, kind } = decodeCancel(bytes, start, end)
+        this.#streams.get(streamId)?.cancel(kind)
+        break
+      }
+      case TAG.CREDIT:
+        forEachPair(bytes, start, end, (streamId, items) => {
+          this.#streams.get(streamId)?.give(items)
+        })
+        break
+      case TAG.KV_RELEASE:
+        this.#options.handler.releaseKv?.(decodeKvRelease(bytes, start, end).offerId)
+        break
+      case TAG.KV_SNAPSHOT:
+        this.#sendSnapshot()
+        break
+      case TAG.CARD_ASK:
+        this.#sendCard()
+        break
+      case TAG.COMMAND_ASK: {
+        const question = decodePlain(bytes, start, end, 'a command')
+        this.#answer(TAG.COMMAND, (answers) => answers.command(question))
+        break
+      }
+      case TAG.TEXT_ASK: {
+        const question = decodePlain(bytes, start, end, 'a question')
+        this.#answer(TAG.TEXT, (answers) => answers.textPiece(question))
+        break
+      }
+      case TAG.PEER:
+        this.#options.onPeer(this, bytes.slice(start, end))
+        break
+      default:
+        throw protocolError('message.unexpected', `a frontend does not send ${tagName(tag)}`)
+    }
+  }
+
+  /** Handed on from another frontend; lost when this one reads too slowly. */
+  sendPeer(payload: Uint8Array): void {
+    if (!this.isReady || !this.#wantsPeers || this.#wire.unsentBytes > PEER_UNSENT_MAX) return
+    this.#closeTokens()
+    this.#wire.writer
+      .begin((TAG.PEER | SKIPPABLE) >>> 0)
+      .bytes(payload)
+      .end()
+    this.#wire.flushSoon()
+  }
+
+  /** One at a time: whoever asks more than that has no business here. */
+  #answer(tag: number, ask: (answers: WorkerAnswers) => Promise<unknown>): void {
+    if (this.#isAnswering) throw protocolError('message.unexpected', 'a question upon a question')
+    this.#isAnswering = true
+    void this.#outcomeOf(ask).then((outcome) => {
+      this.#isAnswering = false
+      if (!this.isReady) return
+      this.#closeTokens()
+      encodeAnswer(this.#wire.writer, tag, outcome)
+      this.#wire.flushSoon()
+    })
+  }
+
+  async #outcomeOf(
+    ask: (answers: WorkerAnswers) => Promise<unknown>,
+  ): Promise<Parameters<typeof encodeAnswer>[2]> {
+    const { answers } = this.#options
+    try {
+      if (answers !== undefined) return { answer: (await ask(answers)) ?? null }
+      throw new BatonError('request.not_found', 'this worker answers requests only')
+    } catch (thrown) {
+      return { error: BatonError.from(thrown).toValue() }
+    }
+  }
+
+  #sendCard(): void {
+    const card = this.#options.handler.memberCard?.() ?? null
+    this.#closeTokens()
+    this.#wire.writer.begin(TAG.CARD)
+    if (card !== null) this.#wire.writer.bytes(encodePlain(card, 'a card'))
+    this.#wire.writer.end()
+    this.#wire.flushSoon()
+  }
+
+  #onRequest(bytes: Uint8Array, start: number, end: number): void {
+    const { streamId, request } = decodeRequest(bytes, start, end)
+    if (this.#streams.has(streamId)) {
+      throw protocolError('message.unexpected', `stream ${streamId} is already in use`)
+    }
+    const refusal = this.#refusal()
+    if (refusal) {
+      this.writeError(streamId, refusal)
+      return
+    }
+    const credit = this.#windowItems
+    const stream = new ReplyStream(this, { streamId, credit, backlogMax: 4 * credit })
+    this.#streams.set(streamId, stream)
+    stream.handle = this.#options.handler.serve(request, stream)
+  }
+
+  #refusal(): BatonError | null {
+    const { streamsMax, isDraining } = this.#options
+    if (isDraining()) {
+      return new BatonError('backend.worker_draining', 'this worker is leaving')
+    }
+    if (this.#streams.size < streamsMax) return null
+    const text = `this worker takes ${streamsMax} requests of one frontend at once`
+    return new BatonError('capacity.worker_overloaded', text, { data: { streamsMax } })
+  }
+
+  #sendSnapshot(): void {
+    if (!this.#wantsEvents) return
+    this.#missedEvents = false
+    const batches = this.#options.handler.kvSnapshot?.() ?? []
+    this.#closeTokens()
+    for (const batch of batches) encodeKvEvents(this.#wire.writer, batch)
+    this.#wire.flushSoon()
+  }
+
+  #onDrain(): void {
+    if (this.#missedEvents) this.#sendSnapshot()
+  }
+
+  #onClosed(reason: BatonError): void {
+    const streams = this.#streams.values()
+    this.#streams.clear()
+    for (const stream of streams) stream.drop()
+    this.#options.onClosed(reason, this.#wasReady)
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * One reply inside a process: hands on what the worker says, and holds the sink's promise that its end comes once.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { InFlight } from '../../base/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import type { Chunk, LegStart, ReplySink } from '../../request/index.ts'
+import type { CancelKind, ReplyPort, ServedRequest } from '../../wire/index.ts'
+
+export interface LocalReplyOptions {
+  readonly onEnded: () => void
+  readonly onFault: (error: unknown) => void
+}
+
+export class LocalReply implements ReplyPort, InFlight {
+  place = -1
+  /** The reader is a plain call: it has taken what it was given. */
+  readonly isWritable = true
+  readonly #sink: ReplySink
+  readonly #options: LocalReplyOptions
+  #hasEnded = false
+  #handle: ServedRequest | null = null
+  #isDropped = false
+  #cancelled: CancelKind | null = null
+
+  constructor(sink: ReplySink, options: LocalReplyOptions) {
+    this.#sink = sink
+    this.#options = options
+  }
+
+  /** Set when `serve` has returned; a cancel that came before is handed on. */
+  set handle(handle: ServedRequest) {
+    this.#handle = handle
+    if (this.#isDropped) drop(handle)
+    else if (this.#cancelled) handle.cancel(this.#cancelled)
+  }
+
+  started(start: LegStart): void {
+    this.chunk({ tokenIds: [], started: start })
+  }
+
+  token(tokenId: number): void {
+    if (this.#hasEnded) return
+    try {
+      this.#sink.onToken(tokenId)
+    } catch (error) {
+      this.#onSinkFault(error)
+    }
+  }
+
+  chunk(chunk: Chunk): void {
+    if (this.#hasEnded) return
+    if (chunk.finish !== undefined) {
+      this.#end(() => this.#sink.onChunk(chunk))
+      return
+    }
+    try {
+      this.#sink.onChunk(chunk)
+    } catch (error) {
+      this.#onSinkFault(error)
+    }
+  }
+
+  error(error: BatonError): void {
+    if (!this.#hasEnded) this.#end(() => this.#sink.onError(error))
+  }
+
+  async drained(): Promise<void> {
+    // Always drained.
+  }
+
+  cancel(kind: CancelKind): void {
+    if (this.#hasEnded) return
+    if (kind === 'kill') this.#end(() => this.#sink.onChunk(finishChunk('cancelled')))
+    this.#cancelled = kind
+    this.#handle?.cancel(kind)
+  }
+
+  /** The worker is gone, or the reader cannot read: as when a connection is lost. */
+  fail(reason: BatonError): void {
+    if (this.#hasEnded) return
+    this.#end(() => this.#sink.onError(reason))
+    this.#isDropped = true
+    if (this.#handle !== null) drop(this.#handle)
+  }
+
+  #onSinkFault(error: unknown): void {
+    this.fail(BatonError.from(error))
+  }
+
+  #end(tell: () => void): void {
+    this.#hasEnded = true
+    this.#options.onEnded()
+    try {
+      tell()
+    } catch (error) {
+      this.#options.onFault(error)
+    }
+  }
+}
+
+function drop(handle: ServedRequest): void {
+  if (handle.drop === undefined) handle.cancel('kill')
+  else handle.drop()
+}

@@ -1,0 +1,159 @@
+/**
+ * A worker's server: frontends connect here, send requests and receive KV events and load reports.
+ *
+ * Life: `listen` → serving → `drain` (refuses what is new) → `close` (idempotent; what still runs is dropped).
+ */
+import type { AddressInfo, Server, Socket } from 'node:net'
+
+import { BatonError } from '../../base/index.ts'
+import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
+import type { WorkerAnswers, WorkerHandler, WorkerUplink } from '../../wire/index.ts'
+import { FrontendConnection } from './frontend-connection.ts'
+import { listenOn } from '../link/listen-on.ts'
+import type { WireTiming } from '../link/wire-socket.ts'
+import type { GateLimits } from '../link/connection-gate.ts'
+import { createWireServer } from '../link/wire-tls.ts'
+import type { WireTls } from '../link/wire-tls.ts'
+
+export interface TcpWorkerServerOptions {
+  readonly handler: WorkerHandler
+  readonly answers?: WorkerAnswers
+  /** Default 127.0.0.1. */
+  readonly host?: string
+  /** Default 0: any free port. */
+  readonly port?: number
+  /** Frontends check that they have reached the worker that they meant. */
+  readonly workerId?: string
+  readonly software?: string
+  /** Frontends must prove that they know it. */
+  readonly secret?: string
+  readonly tls?: WireTls
+  /** How many may be connected, of one address and of all. */
+  readonly gate?: Partial<GateLimits>
+  /** Requests of one frontend at once. */
+  readonly streamsMax?: number
+  readonly unsentBytesMax?: number
+  readonly timing?: WireTiming
+  /**
+   * A frontend's connection has ended; its requests have been dropped already. Not `wasReady`: it never became an
+   * authenticated one.
+   */
+  readonly onPeerGone?: (reason: BatonError, wasReady: boolean) => void
+}
+
+const DEFAULTS = {
+  streamsMax: 4_096,
+  unsentBytesMax: 64 * 1024 * 1024,
+} as const
+
+export class TcpWorkerServer implements WorkerUplink {
+  readonly host: string
+  readonly port: number
+  readonly #server: Server
+  readonly #options: TcpWorkerServerOptions
+  readonly #connections = new Set<FrontendConnection>()
+  #isDraining = false
+  #closing: Promise<void> | null = null
+
+  private constructor(server: Server, options: TcpWorkerServerOptions) {
+    const address = server.address() as AddressInfo
+    this.host = address.address
+    this.port = address.port
+    this.#server = server
+    this.#options = options
+  }
+
+  /** Rejects with `host.address_in_use` when the port is taken. */
+  static async listen(options: TcpWorkerServerOptions): Promise<TcpWorkerServer> {
+    let listening: TcpWorkerServer | undefined
+    const server = createWireServer(
+      options.tls,
+      { noDelay: true, gate: options.gate ?? {} },
+      (socket, admit) => {
+        if (listening !== undefined) listening.#onConnection(socket, admit)
+      },
+      (fault) => options.onPeerGone?.(fault, false),
+    )
+    await listenOn(server, options.host ?? '127.0.0.1', options.port ?? 0)
+    listening = new TcpWorkerServer(server, options)
+    return listening
+  }
+
+  /** Frontends and strangers. */
+  get connectionCount(): number {
+    return this.#connections.size
+  }
+
+  /** Requests that run now, of all frontends. */
+  get streamCount(): number {
+    let count = 0
+    for (const connection of this.#connections) count += connection.streamCount
+    return count
+  }
+
+  publishKvEvents(batch: KvEventBatch): void {
+    for (const connection of this.#connections) connection.sendKvEvents(batch)
+  }
+
+  publishLoad(report: LoadReport): void {
+    for (const connection of this.#connections) connection.sendLoad(report)
+  }
+
+  flush(): void {
+    for (const connection of this.#connections) connection.flush()
+  }
+
+  drain(): void {
+    if (this.#isDraining) return
+    this.#isDraining = true
+    for (const connection of this.#connections) connection.sendDraining()
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  #onConnection(socket: Socket, admit: () => BatonError | null): void {
+    const { handler, secret, timing, workerId } = this.#options
+    const { streamsMax, unsentBytesMax } = { ...DEFAULTS, ...this.#options }
+    const connection = new FrontendConnection(socket, {
+      socket: {
+        side: 'acceptor',
+        self: {
+          role: 'worker',
+          software: this.#options.software ?? '',
+          capabilities: ['peers'],
+          limits: { streamsMax },
+          ...(workerId === undefined ? {} : { workerId }),
+        },
+        secret,
+        timing,
+        admit,
+      },
+      handler,
+      answers: this.#options.answers,
+      onPeer: (from, bytes) => this.#handOn(from, bytes),
+      streamsMax,
+      unsentBytesMax,
+      isDraining: () => this.#isDraining,
+      onClosed: (reason, wasReady) => {
+        this.#connections.delete(connection)
+        this.#options.onPeerGone?.(reason, wasReady)
+      },
+    })
+    this.#connections.add(connection)
+  }
+
+  /** What one frontend says to the others goes to all that are connected here. */
+  #handOn(from: FrontendConnection, bytes: Uint8Array): void {
+    for (const other of this.#connections) if (other !== from) other.sendPeer(bytes)
+  }
+
+  async #close(): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    const reason = new BatonError('backend.engine_shutdown', 'this worker has stopped')
+    for (const connection of this.#connections) connection.close(reason)
+    await closed
+  }
+}

@@ -1,0 +1,420 @@
+/**
+ * The frontend's one connection to one worker: connects, comes back after a loss, carries requests and their replies.
+ *
+ *   connecting ──▶ ready ──▶ waiting (back-off) ──▶ connecting …        close ▶ closed, from anywhere
+ *
+ * A request that is sent while connecting waits for it (bounded by the connect timeout); while waiting for the next
+ * attempt it fails at once, so that migration can look elsewhere. A lost connection fails every live reply.
+ */
+import type { Socket } from 'node:net'
+
+import { BatonError } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import type { Chunk, GenerateRequest, ReplySink, RequestHandle } from '../../request/index.ts'
+import {
+  KvEventGaps,
+  TAG,
+  decodeChunk,
+  decodeError,
+  decodeKvEvents,
+  decodeLoad,
+  encodeCancel,
+  encodeCredit,
+  encodeKvRelease,
+  encodeRequest,
+  protocolError,
+  readU32,
+  tagName,
+} from '../../wire/index.ts'
+import type { CancelKind, Hello } from '../../wire/index.ts'
+import type { FleetReports } from './plane-reports.ts'
+import { StreamTable } from './stream-table.ts'
+import { WireSocket } from '../link/wire-socket.ts'
+import type { WireTiming } from '../link/wire-socket.ts'
+import { dialWire, wireFailure } from '../link/wire-tls.ts'
+import type { WireTls } from '../link/wire-tls.ts'
+
+export interface WorkerLinkOptions {
+  readonly workerId: WorkerId
+  readonly host: string
+  readonly port: number
+  readonly software: string
+  readonly secret?: string | undefined
+  readonly tls?: WireTls | undefined
+  readonly timing?: WireTiming | undefined
+  readonly connectTimeoutMs: number
+  readonly backoffMsMin: number
+  readonly backoffMsMax: number
+  readonly streamWindowItems: number
+  /** Requests that wait in our memory for a worker that does not read. */
+  readonly unsentBytesMax: number
+  readonly reports: FleetReports
+}
+
+type LinkState = 'connecting' | 'ready' | 'waiting' | 'closed'
+
+const READ_BYTES = 64 * 1024
+/** What frontends tell each other is lost over so many unsent bytes. */
+const PEER_UNSENT_MAX = 8 * 1024 * 1024
+
+const NO_HANDLE: RequestHandle = { cancel: () => undefined }
+
+export class WorkerLink {
+  readonly #options: WorkerLinkOptions
+  readonly #streams = new StreamTable()
+  readonly #creditAt: number
+  readonly #gaps: KvEventGaps
+  #state: LinkState = 'connecting'
+  #wire: WireSocket | null = null
+  #socket: Socket | null = null
+  #timer: NodeJS.Timeout | null = null
+  #backoffMs: number
+  #isDraining = false
+  #handsOn = false
+  /** The worker has left discovery in order: what runs may end, the connection is not made again. */
+  #isRetired = false
+  /** Why the worker is notified to go as soon as it answers; null: it is welcome. */
+  #goodbyeReason: BatonError | null = null
+  #isReportedUp = false
+  /** Written once the handshake is over. */
+  #waitingRequests: { streamId: number; request: GenerateRequest }[] = []
+  #lastFailure = new BatonError('transport.cannot_connect', 'not connected yet')
+
+  constructor(options: WorkerLinkOptions) {
+    this.#options = options
+    this.#backoffMs = options.backoffMsMin
+    this.#creditAt = options.streamWindowItems / 2
+    this.#gaps = new KvEventGaps({
+      deliver: (batch) => options.reports.onKvEvents?.(options.workerId, batch),
+      askSnapshot: () => this.askSnapshot(),
+      wantsSnapshot: (dpRank) =>
+        options.reports.wantsKvSnapshot?.(options.workerId, dpRank) === true,
+    })
+    this.#connect()
+  }
+
+  get state(): LinkState {
+    return this.#state
+  }
+
+  get host(): string {
+    return this.#options.host
+  }
+
+  get port(): number {
+    return this.#options.port
+  }
+
+  send(request: GenerateRequest, sink: ReplySink): RequestHandle {
+    const refusal = this.#refusal()
+    const streamId = refusal ? undefined : this.#streams.add(sink)
+    if (streamId === undefined) {
+      const full = new BatonError('capacity.exhausted', 'too many requests to one worker')
+      sink.onError(refusal ?? full)
+      return NO_HANDLE
+    }
+    if (this.#state === 'connecting') this.#waitingRequests.push({ streamId, request })
+    else this.#write(streamId, request)
+    return { cancel: (kind) => this.#cancel(streamId, kind) }
+  }
+
+  /** A connection that is not up yet begins with a snapshot anyway. */
+  askSnapshot(): void {
+    if (this.#state !== 'ready' || this.#wire === null) return
+    this.#wire.writer.begin(TAG.KV_SNAPSHOT).end()
+    this.#wire.flushSoon()
+  }
+
+  /** To all other frontends that are connected to the worker. False: it does not hand on, or reads too slowly. */
+  sendPeer(payload: Uint8Array): boolean {
+    if (this.#state !== 'ready' || this.#wire === null || !this.#handsOn) return false
+    if (this.#wire.unsentBytes > PEER_UNSENT_MAX) return false
+    this.#wire.writer.begin(TAG.PEER).bytes(payload).end()
+    this.#wire.flushSoon()
+    return true
+  }
+
+  /** A connection that is down has nothing to say: the offer ends with its lease. */
+  releaseKv(offerId: string): void {
+    if (this.#state !== 'ready' || this.#wire === null) return
+    encodeKvRelease(this.#wire.writer, { kind: 'abandoned', offerId })
+    this.#wire.flushSoon()
+  }
+
+  /** Nothing new is sent, live replies end by themselves, then the link closes. Idempotent. */
+  retire(reason: BatonError): void {
+    this.#isRetired = true
+    this.#lastFailure = reason
+    this.#reportDown(reason)
+    if (this.#streams.size === 0 || this.#state === 'waiting') this.close(reason)
+  }
+
+  /** The worker reads `reason` in GOODBYE, at once or as soon as it answers; then the link closes. */
+  turnAway(reason: BatonError): void {
+    this.#goodbyeReason = reason
+    if (this.#state === 'ready') this.close(reason)
+  }
+
+  /** Idempotent. Live replies end with `reason`. */
+  close(reason: BatonError): void {
+    if (this.#state === 'closed') return
+    this.#state = 'closed'
+    this.#reportDown(reason)
+    if (this.#timer) clearTimeout(this.#timer)
+    if (this.#wire) this.#wire.close(reason)
+    else this.#socket?.destroy()
+    this.#failAll(reason)
+  }
+
+  #refusal(): BatonError | undefined {
+    if (this.#state === 'waiting' || this.#state === 'closed') return this.#lastFailure
+    if (this.#isDraining || this.#isRetired) {
+      return new BatonError('backend.worker_draining', 'the worker is leaving')
+    }
+    if ((this.#wire?.unsentBytes ?? 0) <= this.#options.unsentBytesMax) return undefined
+    return new BatonError('capacity.worker_overloaded', 'the worker does not read its requests')
+  }
+
+  #write(streamId: number, request: GenerateRequest): void {
+    try {
+      if (this.#wire === null) return
+      encodeRequest(this.#wire.writer, streamId, request)
+      this.#wire.flushSoon()
+    } catch (error) {
+      this.#end(streamId, (sink) => sink.onError(BatonError.from(error)))
+    }
+  }
+
+  #cancel(streamId: number, kind: CancelKind): void {
+    if (!this.#streams.has(streamId)) return
+    const position = this.#waitingRequests.findIndex((waiting) => waiting.streamId === streamId)
+    if (position !== -1) this.#waitingRequests.splice(position, 1)
+    else if (this.#wire) {
+      encodeCancel(this.#wire.writer, streamId, kind)
+      this.#wire.flushSoon()
+    }
+    // A killed reply ends here and now; one that is stopped ends when the worker says so.
+    if (kind === 'kill' || position !== -1) {
+      this.#end(streamId, (sink) => sink.onChunk(finishChunk('cancelled')))
+    }
+  }
+
+  #connect(): void {
+    const { host, port, connectTimeoutMs, tls } = this.#options
+    this.#state = 'connecting'
+    // A worker sends a small frame every few milliseconds: one buffer for all of them.
+    const reader = {
+      buffer: Buffer.allocUnsafeSlow(READ_BYTES),
+      receive: (bytes: Uint8Array): void => this.#wire?.receive(bytes),
+    }
+    const onConnected = (): void => {
+      socket.off('error', onError)
+      this.#wire = this.#createWire(socket)
+    }
+    const socket = dialWire(tls, { host, port }, onConnected, reader)
+    this.#socket = socket
+    const fail = (error: BatonError): void => {
+      socket.destroy()
+      this.#onLost(error)
+    }
+    this.#timer = setTimeout(() => {
+      const text = `no connection to ${host}:${port} within ${connectTimeoutMs} ms`
+      fail(new BatonError('transport.connection_timeout', text, { data: { connectTimeoutMs } }))
+    }, connectTimeoutMs)
+    const onError = (error: Error): void => {
+      fail(wireFailure(error))
+    }
+    socket.once('error', onError)
+  }
+
+  #createWire(socket: Socket): WireSocket {
+    const { software, secret, timing, streamWindowItems, reports } = this.#options
+    return new WireSocket(
+      socket,
+      {
+        side: 'initiator',
+        self: {
+          role: 'frontend',
+          software,
+          capabilities: reports.onPeer === undefined ? ['kv-events'] : ['kv-events', 'peers'],
+          limits: { streamWindowItems },
+        },
+        secret,
+        timing,
+      },
+      {
+        onReady: (peer) => this.#onReady(peer),
+        onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
+        onClosed: (reason) => this.#onLost(reason),
+      },
+    )
+  }
+
+  #onReady(peer: Hello): void {
+    const { workerId, backoffMsMin, reports } = this.#options
+    if (peer.role !== 'worker' || (peer.workerId ?? workerId) !== workerId) {
+      const text = `expected worker ${workerId}, but ${peer.workerId ?? `a ${peer.role}`} answers`
+      throw new BatonError('transport.cannot_connect', text)
+    }
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#state = 'ready'
+    if (this.#goodbyeReason !== null) {
+      this.close(this.#goodbyeReason)
+      return
+    }
+    this.#backoffMs = backoffMsMin
+    this.#isDraining = false
+    this.#handsOn = peer.capabilities.includes('peers')
+    this.#gaps.reset()
+    const waiting = this.#waitingRequests
+    this.#waitingRequests = []
+    for (const { streamId, request } of waiting) this.#write(streamId, request)
+    this.#isReportedUp = true
+    reports.onConnected?.(workerId)
+  }
+
+  #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
+    const { workerId, reports } = this.#options
+    switch (tag) {
+      case TAG.TOKENS:
+        this.#onTokens(bytes, start, end)
+        break
+      case TAG.CHUNK:
+      case TAG.FINISH: {
+        const { streamId, chunk } = decodeChunk(tag, bytes, start, end)
+        this.#onChunk(streamId, chunk)
+        break
+      }
+      case TAG.ERROR: {
+        const { streamId, error } = decodeError(bytes, start, end)
+        this.#end(streamId, (sink) => sink.onError(error))
+        break
+      }
+      case TAG.KV_EVENTS:
+        if (!this.#isRetired) this.#gaps.take(decodeKvEvents(bytes, start, end))
+        break
+      case TAG.LOAD:
+        if (!this.#isRetired) reports.onLoad?.(workerId, decodeLoad(bytes, start, end))
+        break
+      case TAG.PEER:
+        reports.onPeer?.(bytes.slice(start, end))
+        break
+      case TAG.DRAINING:
+        this.#isDraining = true
+        reports.onDraining?.(workerId)
+        break
+      default:
+        throw protocolError('message.unexpected', `a worker does not send ${tagName(tag)}`)
+    }
+  }
+
+  /** The hot path: no allocation per token. */
+  #onTokens(bytes: Uint8Array, start: number, end: number): void {
+    if ((end - start) % 8 !== 0) {
+      throw protocolError('message.malformed', 'TOKENS is not made of whole pairs')
+    }
+    for (let at = start; at < end; at += 8) {
+      const streamId = readU32(bytes, at)
+      const sink = this.#streams.get(streamId)
+      if (sink === undefined) continue
+      this.#count(streamId)
+      try {
+        sink.onToken(readU32(bytes, at + 4))
+      } catch (error) {
+        this.#onSinkFault(streamId, error)
+      }
+    }
+  }
+
+  #onChunk(streamId: number, chunk: Chunk): void {
+    if (chunk.finish !== undefined) {
+      this.#end(streamId, (sink) => sink.onChunk(chunk))
+      return
+    }
+    const sink = this.#streams.get(streamId)
+    if (sink === undefined) return
+    this.#count(streamId)
+    try {
+      sink.onChunk(chunk)
+    } catch (error) {
+      this.#onSinkFault(streamId, error)
+    }
+  }
+
+  /** Gives credit again when half of the window is used. */
+  #count(streamId: number): void {
+    const taken = this.#streams.count(streamId)
+    if (taken < this.#creditAt || this.#wire === null) return
+    encodeCredit(this.#wire.writer, streamId, taken)
+    this.#wire.flushSoon()
+    this.#streams.resetCount(streamId)
+  }
+
+  /** One reader's fault must not cost the others their connection. */
+  #onSinkFault(streamId: number, error: unknown): void {
+    if (!this.#streams.has(streamId)) return
+    if (this.#wire) {
+      encodeCancel(this.#wire.writer, streamId, 'kill')
+      this.#wire.flushSoon()
+    }
+    this.#end(streamId, (sink) => sink.onError(BatonError.from(error)))
+  }
+
+  #end(streamId: number, tell: (sink: ReplySink) => void): void {
+    const sink = this.#streams.delete(streamId)
+    if (sink === undefined) return
+    try {
+      tell(sink)
+    } catch (error) {
+      this.#options.reports.onFault?.(error)
+    }
+    if (this.#isRetired && this.#streams.size === 0) this.close(this.#lastFailure)
+  }
+
+  #failAll(reason: BatonError): void {
+    this.#waitingRequests = []
+    for (const sink of this.#streams.clear()) {
+      try {
+        sink.onError(reason)
+      } catch (error) {
+        this.#options.reports.onFault?.(error)
+      }
+    }
+  }
+
+  #onLost(reason: BatonError): void {
+    if (this.#state === 'closed' || this.#state === 'waiting') return
+    const { workerId, backoffMsMax } = this.#options
+    const wasReady = this.#state === 'ready'
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#wire = null
+    if (this.#isRetired) {
+      this.close(reason)
+      return
+    }
+    this.#state = 'waiting'
+    this.#lastFailure = wasReady
+      ? reason
+      : new BatonError(asConnectFailure(reason), `worker ${workerId}: ${reason.message}`, {
+          cause: reason,
+        })
+    this.#timer = setTimeout(() => this.#connect(), this.#backoffMs)
+    this.#timer.unref()
+    this.#backoffMs = Math.min(backoffMsMax, this.#backoffMs * 2)
+    // First who routes: what fails now is not to be sent here again.
+    if (wasReady) this.#reportDown(this.#lastFailure)
+    else this.#options.reports.onConnectFailed?.(workerId, this.#lastFailure)
+    this.#failAll(this.#lastFailure)
+  }
+
+  #reportDown(reason: BatonError): void {
+    if (!this.#isReportedUp) return
+    this.#isReportedUp = false
+    this.#options.reports.onDisconnected?.(this.#options.workerId, reason)
+  }
+}
+
+function asConnectFailure(reason: BatonError): BatonError['code'] {
+  return reason.code === 'transport.disconnected' ? 'transport.cannot_connect' : reason.code
+}

@@ -1,0 +1,17 @@
+/**
+ * Room `os`: what the operating system gives.
+ *
+ * Owns the real clock and randomness, what tells a virtual clock that microtasks have run, V8's way with memory, folders of a process, whether a process lives, what loopback is.
+ * May use: base. For: the rooms that touch the machine (network, discovery, llamacpp, host, cli).
+ */
+export { keepRequestsYoung } from './heap-flags.ts'
+export { isLoopback } from './loopback.ts'
+export { osClock } from './os-clock.ts'
+export { osRandom } from './os-random.ts'
+export { isProcessAlive } from './process-alive.ts'
+export { processPlace } from './process-place.ts'
+export { PACKAGE_ROOT } from './package-root.ts'
+export { makeProcessFolder } from './process-folder.ts'
+export { watchContent } from './watch-content.ts'
+export type { ProcessFolder } from './process-folder.ts'
+export { settle } from './settle.ts'

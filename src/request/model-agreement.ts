@@ -1,0 +1,71 @@
+/**
+ * What all workers of one model name must agree on, because the frontend has one tokenizer, one template and one block
+ * size for the name: which field of a card differs from what is served.
+ *
+ * A field that one side does not say is not compared: an engine without a cache has no block size, an engine whose model
+ * is not readable has no digests.
+ */
+import type { EngineConfig, ModelTextDigest } from './worker-card.ts'
+
+/** What can be compared, by the name under which a difference is reported. */
+export type ModelFacts = Readonly<Partial<Record<ModelFactName, string | number>>>
+
+const FACTS = {
+  'block size': ({ engine }) => engine.kvCacheBlockSize,
+  'context length': ({ engine }) => engine.contextLength,
+  vocabulary: ({ agreement }) => agreement?.vocabulary,
+  tokenizer: ({ agreement }) => agreement?.tokenizer,
+  'chat template': ({ agreement }) => agreement?.template,
+  'model version': ({ agreement }) => agreement?.weights,
+} as const satisfies Record<string, (card: AgreeingCard) => string | number | undefined>
+
+export type ModelFactName = keyof typeof FACTS
+
+interface AgreeingCard {
+  readonly engine: EngineConfig
+  readonly agreement?: ModelTextDigest
+}
+
+export interface ModelDifference {
+  readonly field: ModelFactName
+  readonly served: string | number
+  readonly offered: string | number
+}
+
+export function modelFactsOf(card: AgreeingCard): ModelFacts {
+  const facts: Partial<Record<ModelFactName, string | number>> = {}
+  for (const [name, read] of Object.entries(FACTS)) {
+    const value = read(card)
+    if (value !== undefined) facts[name as ModelFactName] = value
+  }
+  return facts
+}
+
+/** The text over which a card's checksum is made. */
+export function modelFactsText(card: AgreeingCard): string {
+  return JSON.stringify(Object.entries(modelFactsOf(card)))
+}
+
+export function modelDifferences(
+  served: ModelFacts,
+  offered: ModelFacts,
+): readonly ModelDifference[] {
+  const differences: ModelDifference[] = []
+  for (const field of Object.keys(FACTS) as ModelFactName[]) {
+    const [ours, theirs] = [served[field], offered[field]]
+    if (ours === undefined || theirs === undefined || ours === theirs) continue
+    differences.push({ field, served: ours, offered: theirs })
+  }
+  return differences
+}
+
+/** `block size 32 instead of 16, tokenizer 1f… instead of 9a…` */
+export function describeDifferences(differences: readonly ModelDifference[]): string {
+  return differences
+    .map(({ field, offered, served }) => `${field} ${shown(offered)} instead of ${shown(served)}`)
+    .join(', ')
+}
+
+function shown(value: string | number): string {
+  return typeof value === 'number' ? String(value) : value.slice(0, 12)
+}

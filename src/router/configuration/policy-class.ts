@@ -1,0 +1,70 @@
+/**
+ * A policy class: which requests wait together, in which order, and how much the class may hold.
+ */
+import { BatonError } from '../../base/index.ts'
+
+export const QUEUE_POLICIES = ['fcfs', 'wspt', 'lcfs'] as const
+export type QueuePolicy = (typeof QUEUE_POLICIES)[number]
+
+export interface PolicyClass {
+  readonly name: string
+  /** Classes of one family share its name as a request's class; which of them it is, its uncached length decides. */
+  readonly family: string | null
+  /** Least uncached prompt tokens of a request of this class, inside its family. */
+  readonly minUncachedTokens: number
+  readonly queuePolicy: QueuePolicy
+  /** Tokens of uncached prompt that the class may send per round (deficit round robin). */
+  readonly quantum: number
+  /** Busy above so many prefill tokens in flight; null: not looked at. */
+  readonly prefillBusyThreshold: number | null
+  /** Busy above this share of max_num_batched_tokens; null: not looked at. */
+  readonly prefillBusyShare: number | null
+  /** Bounds, each times the number of workers; null: none. */
+  readonly requestLimitPerWorker: number | null
+  readonly promptTokenLimitPerWorker: number | null
+  readonly cachedTokenLimitPerWorker: number | null
+}
+
+export type PolicyClassOptions = Partial<PolicyClass> & { readonly name: string }
+
+export const DEFAULT_CLASS = 'default'
+const DEFAULT_QUANTUM = 8192
+
+/** A class never queues without a threshold. */
+export function isQueueing(policyClass: PolicyClass): boolean {
+  return policyClass.prefillBusyThreshold !== null || policyClass.prefillBusyShare !== null
+}
+
+/** Always holds a class `default`; its threshold is the router's `queueThreshold` unless it has its own. */
+export function completePolicyClasses(
+  options: readonly PolicyClassOptions[],
+  fallback: { queuePolicy: QueuePolicy; queueThreshold: number | null },
+): readonly PolicyClass[] {
+  const given = options.some(({ name }) => name === DEFAULT_CLASS)
+    ? options
+    : [{ name: DEFAULT_CLASS }, ...options]
+  const names = new Set<string>()
+  return given.map((option) => {
+    const policyClass: PolicyClass = {
+      family: null,
+      minUncachedTokens: 0,
+      queuePolicy: fallback.queuePolicy,
+      quantum: DEFAULT_QUANTUM,
+      prefillBusyThreshold: null,
+      prefillBusyShare: fallback.queueThreshold,
+      requestLimitPerWorker: null,
+      promptTokenLimitPerWorker: null,
+      cachedTokenLimitPerWorker: null,
+      ...option,
+    }
+    if (names.has(policyClass.name)) throw invalid(policyClass.name, 'is named twice')
+    names.add(policyClass.name)
+    return Object.freeze(policyClass)
+  })
+}
+
+function invalid(name: string, what: string): BatonError {
+  return new BatonError('config.invalid', `policy class '${name}' ${what}`, {
+    data: { option: 'policyClasses', name },
+  })
+}

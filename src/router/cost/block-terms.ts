@@ -1,0 +1,118 @@
+/**
+ * The built-in cost terms, in blocks. To add one, add it here: its option, default, column and docs follow from the entry.
+ *
+ *   credit = device + host + disk + shared                               (each times its weight)
+ *   cost   = (max(prefill − credit, 0) + decode + requests) × taints      (each times its weight)
+ *
+ * A decode leg whose prefill is not tracked has no prefill work: there the credit lowers the decode blocks.
+ *
+ * `prefillLoadScale` and `decodeActiveRequestWeight` are ours (Dynamo: 1 and 0): at 1 the active blocks of a worker
+ * outweigh the prefix that it holds, and a fifth of the possible reuse is lost; the second keeps a hot prefix, whose
+ * blocks count once, from herding everything onto one worker. docs/performance.md has the figures.
+ */
+import type { Candidate } from './candidate.ts'
+import type { BuiltInTerm } from './cost-term.ts'
+
+export const BLOCK_TERMS = [
+  {
+    name: 'device',
+    unit: 'blocks',
+    role: 'credit',
+    weight: {
+      option: 'overlapScoreCredit',
+      default: 1,
+      help: 'weight of blocks that the worker holds on its device',
+    },
+    help: 'cached on the device, less where more prefill waits (`overlapScoreCreditDecay`)',
+    of: (candidate) => candidate.decay * candidate.deviceBlocks,
+  },
+  {
+    name: 'host',
+    unit: 'blocks',
+    role: 'credit',
+    weight: {
+      option: 'hostCacheHitWeight',
+      default: 0.75,
+      help: 'weight of blocks in host memory',
+    },
+    help: 'cached in host memory',
+    applies: ({ hasLowerTiers }) => hasLowerTiers,
+    of: (candidate) => candidate.hostBlocks,
+  },
+  {
+    name: 'disk',
+    unit: 'blocks',
+    role: 'credit',
+    weight: { option: 'diskCacheHitWeight', default: 0.25, help: 'weight of blocks on disk' },
+    help: 'cached on disk',
+    applies: ({ hasLowerTiers }) => hasLowerTiers,
+    of: (candidate) => candidate.diskBlocks,
+  },
+  {
+    name: 'shared',
+    unit: 'blocks',
+    role: 'credit',
+    weight: {
+      option: 'sharedCacheMultiplier',
+      default: 0,
+      help: 'weight of blocks in a cache that all workers share',
+    },
+    help: 'cached where all workers can fetch it, behind what the device holds',
+    applies: ({ hasShared }) => hasShared,
+    of: (candidate) => candidate.sharedBlocks,
+  },
+  {
+    name: 'prefill',
+    unit: 'blocks',
+    role: 'add',
+    weight: {
+      option: 'prefillLoadScale',
+      default: 16,
+      help: 'weight of what is to be computed against what is active',
+    },
+    help: 'the prompt and all prefill in front of it',
+    isLowered: () => true,
+    of: prefillBlocksOf,
+  },
+  {
+    name: 'decode',
+    unit: 'blocks',
+    role: 'add',
+    weight: 1,
+    help: 'active blocks, and those that the request would add',
+    isLowered: ({ isDecode, trackPrefill, overlapScoreCredit }) =>
+      isDecode && !trackPrefill && overlapScoreCredit > 0,
+    of: (candidate) => candidate.activeDecodeBlocks + candidate.additionalBlocks,
+  },
+  {
+    name: 'requests',
+    unit: 'requests',
+    role: 'add',
+    weight: {
+      option: 'decodeActiveRequestWeight',
+      default: 128,
+      help: 'blocks that each active request counts for',
+    },
+    help: 'active requests',
+    of: (candidate) => candidate.activeRequests,
+  },
+  {
+    name: 'taints',
+    unit: 'factor',
+    role: 'factor',
+    weight: 1,
+    help: 'exp(−tanh(Σ weights)) of the preferred taints that the worker has',
+    applies: ({ hasPreferredTaints }) => hasPreferredTaints,
+    of: (candidate) => candidate.taintFactor,
+  },
+] as const satisfies readonly BuiltInTerm[]
+
+type BlockTerm = (typeof BLOCK_TERMS)[number]
+export type WeightName = Exclude<BlockTerm['weight'], 1>['option']
+
+/** Prefill work in front of the first token, cached part included; the credits take that off again. */
+function prefillBlocksOf(candidate: Candidate): number {
+  if (!candidate.tracksPrefill) return 0
+  const own = Math.max(candidate.promptTokens, candidate.cachedTokens)
+  return (candidate.activePrefillTokens + own) / candidate.blockSize
+}

@@ -1,0 +1,89 @@
+/**
+ * From all ranks to those that may take the request, with a note for each of the others.
+ */
+import type { GenerateRequest } from '../../request/index.ts'
+import type { Candidate } from '../cost/candidate.ts'
+import type { Filter } from '../cost/policy-part.ts'
+import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import { describeExclusion, exclusionOf, isUnconstrained } from './eligibility.ts'
+import type { Exclusion } from './eligibility.ts'
+import type { RankPricing } from './rank-pricing.ts'
+
+/** A thousand times the same reason is not worth keeping. */
+const EXCLUSIONS_KEPT = 16
+
+const FULL: Exclusion = { kind: 'full' }
+
+export class CandidateFilter {
+  readonly #pool: PoolParts
+  readonly #pricing: RankPricing
+
+  constructor(pool: PoolParts, pricing: RankPricing) {
+    this.#pool = pool
+    this.#pricing = pricing
+  }
+
+  /** Writes the eligible slots into `candidates` and returns how many there are. */
+  gather(scope: DecisionScope, candidates: Int32Array): number {
+    const { table, config } = this.#pool
+    const { live } = table
+    const anybody = isUnconstrained(scope.constraints, table) && config.filters.length === 0
+    if (anybody && !table.hasExclusions) {
+      for (let i = 0; i < live.length; i++) candidates[i] = live[i] as number
+      return live.length
+    }
+    let count = 0
+    const fenced: number[] = []
+    const full: number[] = []
+    for (const slot of live) {
+      const exclusion = this.exclusionOf(scope, slot)
+      if (exclusion === null && table.full[slot] === 1) full.push(slot)
+      else if (exclusion === null) candidates[count++] = slot
+      else {
+        this.note(scope, slot, exclusion)
+        if (exclusion.kind === 'fenced') fenced.push(slot)
+      }
+    }
+    // A full rank is worse than any other and better than none: who may wait has waited in the queue already.
+    if (count === 0) for (const slot of full) candidates[count++] = slot
+    else for (const slot of full) this.note(scope, slot, FULL)
+    if (count > 0 || scope.overloadedCount > 0) return count
+    scope.constraints = { ...scope.constraints, ignoresFences: true }
+    for (const slot of fenced) {
+      if (this.exclusionOf(scope, slot) === null) candidates[count++] = slot
+    }
+    return count
+  }
+
+  exclusionOf(scope: DecisionScope, slot: number): Exclusion | null {
+    const { table, config } = this.#pool
+    const hard = exclusionOf(table, slot, scope.constraints, scope.nowMs)
+    if (hard !== null || config.filters.length === 0) return hard
+    const candidate = this.#pricing.look(slot)
+    for (const filter of config.filters) {
+      const detail = reasonOf(filter, candidate, scope.query.request)
+      if (detail !== null) return { kind: 'filtered', detail }
+    }
+    return null
+  }
+
+  note(scope: DecisionScope, slot: number, exclusion: Exclusion): void {
+    if (exclusion.kind === 'overloaded') scope.overloadedCount++
+    if (scope.excluded.length >= EXCLUSIONS_KEPT) return
+    const { card, dpRank } = this.#pool.table.row(slot)
+    const reason = describeExclusion(exclusion)
+    scope.excluded.push({ workerId: card.workerId, dpRank, reason })
+  }
+}
+
+/** A filter that fails leaves the rank out: it is unknown whether it may be taken. */
+function reasonOf(filter: Filter, candidate: Candidate, request: GenerateRequest): string | null {
+  try {
+    const reason: unknown = filter(candidate, request)
+    if (reason === null || typeof reason === 'string') return reason
+    const shown = reason instanceof Promise ? 'a promise' : typeof reason
+    return `the filter returned ${shown}, expected a reason or null`
+  } catch (error) {
+    return `the filter threw: ${String(error)}`
+  }
+}

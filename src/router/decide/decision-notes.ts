@@ -1,0 +1,143 @@
+/**
+ * The written side of a decision: the record, the best candidates with every term, and the words of a refusal.
+ */
+import { BatonError } from '../../base/index.ts'
+import { excessOf } from '../configuration/busy-threshold.ts'
+import type { Overload } from '../configuration/busy-threshold.ts'
+import { PricedCandidate } from './decision-record.ts'
+import type { DecisionRecord } from './decision-record.ts'
+import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import { describeExclusion } from './eligibility.ts'
+import type { Exclusion } from './eligibility.ts'
+import type { Pin } from './pin.ts'
+import type { RankPricing } from './rank-pricing.ts'
+import type { RankTable } from '../load/rank-table.ts'
+
+interface PricedRanks {
+  readonly count: number
+  readonly limit: number
+  readonly costs: Float64Array
+  readonly slots: Int32Array
+  readonly table: RankTable
+  readonly pricing: RankPricing
+}
+
+/** The priced part of a record: the best candidates, and what their terms weigh. */
+export type PricedCandidates = Pick<DecisionRecord, 'terms' | 'candidates'>
+
+export const NOT_PRICED: PricedCandidates = { terms: [], candidates: [] }
+
+export function recordDecision(
+  { config, clock, table }: PoolParts,
+  scope: DecisionScope,
+  ranksEligible: number,
+  { terms, candidates }: PricedCandidates,
+  outcome: DecisionRecord['outcome'],
+): DecisionRecord {
+  const { request, phase, queuedMs, note } = scope.query
+  const record = {
+    requestId: request.requestId,
+    phase,
+    atMs: scope.nowMs,
+    atEpochMs: clock.epochMs(),
+    mode: config.mode,
+    promptTokens: scope.promptTokens,
+    promptBlocks: scope.promptBlocks,
+    queuedMs,
+    ranksSeen: table.live.length,
+    ranksEligible,
+    terms,
+    candidates,
+    excluded: scope.excluded,
+    outcome,
+  }
+  return note === undefined ? record : { ...record, disaggregation: note }
+}
+
+/** The cheapest `limit` candidates, best first; the values of the terms are read again for these only. */
+export function recordCandidates(scope: DecisionScope, ranks: PricedRanks): PricedCandidates {
+  const { terms } = ranks.pricing
+  const candidates = cheapest(ranks.costs, ranks.count, ranks.limit).map((i) => {
+    const slot = ranks.slots[i] as number
+    const { card, dpRank } = ranks.table.row(slot)
+    const rank = { workerId: card.workerId, dpRank, cost: ranks.costs[i] as number }
+    return new PricedCandidate(rank, terms, ranks.pricing.valuesAt(scope, slot))
+  })
+  return { terms, candidates }
+}
+
+/** Indexes of the lowest costs in ascending order, by insertion into a short list. */
+function cheapest(costs: Float64Array, count: number, limit: number): number[] {
+  const best: number[] = []
+  if (limit === 0) return best
+  let worst = Infinity
+  for (let i = 0; i < count; i++) {
+    const cost = costs[i] as number
+    if (best.length === limit) {
+      if (cost >= worst) continue
+      best.pop()
+    }
+    let at = best.length
+    while (at > 0 && (costs[best[at - 1] as number] as number) > cost) at--
+    best.splice(at, 0, i)
+    worst = costs[best.at(-1) as number] as number
+  }
+  return best
+}
+
+/** No rank is left: all too busy, or none registered. */
+export function refusalError(pool: PoolParts, scope: DecisionScope): BatonError {
+  const { phase } = scope.query
+  const summary = summaryOf(scope)
+  if (scope.overloadedCount > 0) {
+    const message = `all ${phase} workers are busy, please retry later (${summary})`
+    const data = { phase, ...leastOverload(pool, pool.table.live), retryAfterMs: RETRY_AFTER_MS }
+    return new BatonError('capacity.pool_exhausted', message, { data })
+  }
+  return new BatonError(
+    'backend.worker_unavailable',
+    summary === ''
+      ? `no ${phase} worker is registered`
+      : `no ${phase} worker may be taken: ${summary}`,
+    { data: { phase } },
+  )
+}
+
+/** The one worker that was asked for cannot be taken. */
+export function exactRefusal(
+  pool: PoolParts,
+  scope: DecisionScope,
+  { workerId }: Pin,
+  exclusion: Exclusion,
+  why: string,
+): BatonError {
+  const { phase } = scope.query
+  const isBusy = exclusion.kind === 'overloaded'
+  const load = isBusy
+    ? {
+        ...leastOverload(pool, pool.table.slotsOf(workerId)),
+        retryAfterMs: RETRY_AFTER_MS,
+      }
+    : {}
+  return new BatonError(
+    isBusy ? 'capacity.worker_overloaded' : 'backend.worker_unavailable',
+    `${phase} worker ${workerId} (${why}) cannot be taken: ${describeExclusion(exclusion)}`,
+    { data: { phase, workerId, reason: exclusion.kind, ...load } },
+  )
+}
+
+const RETRY_AFTER_MS = 1000
+
+/** Of the rank that is least over its limit: the first that will have capacity. */
+function leastOverload({ table, busy }: PoolParts, slots: readonly number[]): Partial<Overload> {
+  const overloads = slots
+    .filter((slot) => table.overloaded[slot] === 1)
+    .flatMap((slot) => table.overloadOf(slot, busy()) ?? [])
+  return overloads.sort((a, b) => excessOf(a) - excessOf(b))[0] ?? {}
+}
+
+function summaryOf({ excluded }: DecisionScope): string {
+  const counts = new Map<string, number>()
+  for (const { reason } of excluded) counts.set(reason, (counts.get(reason) ?? 0) + 1)
+  return [...counts].map(([reason, count]) => `${count} ${reason}`).join(', ')
+}

@@ -1,0 +1,102 @@
+/**
+ * What one decision knows beside the pool: the request's hashes, constraints and weights, and the notes it takes.
+ */
+import type { Clock, Random } from '../../base/index.ts'
+import type { BlockHashes } from '../../kv/index.ts'
+import type { ActiveSequences } from '../load/active-sequences.ts'
+import type { BusyThresholds } from '../configuration/busy-threshold.ts'
+import { overrideWeights } from '../cost/weights.ts'
+import type { CostWeights } from '../cost/weights.ts'
+import type { ExclusionRecord } from './decision-record.ts'
+import { constraintsOf } from './eligibility.ts'
+import type { Constraints } from './eligibility.ts'
+import type { OverlapIndex } from '../load/overlap-index.ts'
+import type { BlockRange } from '../cost/policy-part.ts'
+import type { PromptHasher } from '../load/prompt-hasher.ts'
+import type { RankRates } from '../load/rank-rates.ts'
+import type { RankTable } from '../load/rank-table.ts'
+import type { RouterConfig } from '../configuration/router-config.ts'
+import type { SelectionQuery } from './selection.ts'
+
+/** The state of a pool that decisions read. */
+export interface PoolParts {
+  readonly config: RouterConfig
+  readonly clock: Clock
+  readonly random: Random
+  readonly table: RankTable
+  readonly rates: RankRates
+  readonly sequences: ActiveSequences
+  readonly index: OverlapIndex
+  readonly hasher: PromptHasher
+  readonly blockSize: () => number
+  /** Some worker has said how large its blocks are. */
+  readonly knowsBlocks: () => boolean
+  readonly busy: () => BusyThresholds
+}
+
+export interface DecisionScope {
+  readonly query: SelectionQuery
+  readonly nowMs: number
+  constraints: Constraints
+  readonly hashes: BlockHashes | null
+  readonly promptBlocks: number
+  /** What a shared cache holds of the prompt. */
+  readonly shared: readonly BlockRange[]
+  readonly weights: CostWeights
+  readonly blockSize: number
+  readonly promptTokens: number
+  readonly trackPrefill: boolean
+  /** Least active prefill tokens of a candidate; only found when there is a decay. */
+  minActivePrefillTokens: number
+  readonly assumeKvReuse: boolean
+  /** Blocks that the request adds to a rank which shares none. */
+  readonly trackedBlocks: number
+  readonly excluded: ExclusionRecord[]
+  overloadedCount: number
+}
+
+/**
+ * Looks the prompt up: overlaps into the index's matches, active prefixes into `depths`. Without `withOverlap` nothing is
+ * looked up, and only eligibility may be asked then.
+ */
+export function openScope(
+  pool: PoolParts,
+  query: SelectionQuery,
+  depths: Int32Array,
+  withOverlap: boolean,
+): DecisionScope {
+  const { config, clock, hasher, sequences, index } = pool
+  const { request, phase } = query
+  const nowMs = clock.nowMs()
+  const { overrides } = request.routing
+  const blockSize = pool.blockSize()
+  const assumeKvReuse = overrides?.assumeKvReuse ?? config.assumeKvReuse
+  // An embedding reads no cached KV and leaves none.
+  const hasKv = config.mode === 'kv' && request.kind !== 'embed' && pool.knowsBlocks()
+  const hashes = withOverlap && hasKv ? hasher.hash(request, blockSize) : null
+  sequences.refresh(nowMs)
+  if (hashes === null) index.matches.clear()
+  else index.find(hashes, nowMs)
+  const weights = overrideWeights(config, overrides)
+  const hasShared = hashes !== null && weights.sharedCacheMultiplier > 0
+  const isTracked = config.trackActiveBlocks && hashes !== null
+  if (isTracked && assumeKvReuse) sequences.depths(hashes.sequence, depths)
+  else depths.fill(0)
+  return {
+    query,
+    nowMs,
+    constraints: constraintsOf(request.routing, phase, pool.table),
+    hashes,
+    assumeKvReuse,
+    shared: hasShared ? (config.sharedCache?.(hashes.sequence, request) ?? []) : [],
+    promptBlocks: Math.ceil(request.tokenIds.length / blockSize),
+    trackedBlocks: isTracked ? hashes.sequence.length / 2 : 0,
+    weights,
+    blockSize,
+    promptTokens: request.tokenIds.length,
+    trackPrefill: overrides?.trackPrefillTokens ?? config.trackPrefillTokens,
+    minActivePrefillTokens: 0,
+    excluded: [],
+    overloadedCount: 0,
+  }
+}

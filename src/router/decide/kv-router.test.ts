@@ -1,0 +1,433 @@
+import { readFileSync } from 'node:fs'
+
+import { describe, expect, it } from 'vitest'
+
+import { buildPool, select, selected, stored } from '../../../test/router/pool-fixture.ts'
+import { card, request } from '../../../test/router/scripted-plane.ts'
+import { workerIdOf } from '../../base/index.ts'
+import type { RouterOverrides, RoutingHints } from '../../request/index.ts'
+import type { Booking } from '../load/active-sequences.ts'
+import type { KvRouter } from './kv-router.ts'
+import type { RouterOptions } from '../configuration/router-config.ts'
+import type { Selection } from './selection.ts'
+
+interface Step {
+  op: string
+  id?: string
+  selection_id?: string
+  worker?: number
+  worker_id?: number
+  tokens?: number[]
+  token_ids?: number[]
+  effective_prefill_tokens?: number
+  allowed?: number[] | null
+  override?: Record<string, number | boolean> | null
+  osl?: number | null
+  cached?: number
+  effective?: number
+  potential?: number
+  logit?: number | null
+  decay?: number | null
+  loads?: Record<string, [number, number, number]>
+}
+
+const file = new URL('../../../test/vectors/router-selection-service.json', import.meta.url)
+const { rows } = JSON.parse(readFileSync(file, 'utf8')) as {
+  rows: { scenario: string; env: Record<string, string>; steps: Step[] }[]
+}
+
+const ENV: Record<string, string> = {
+  DYN_ROUTER_KV_OVERLAP_SCORE_CREDIT: 'overlapScoreCredit',
+  DYN_ROUTER_KV_OVERLAP_SCORE_CREDIT_DECAY: 'overlapScoreCreditDecay',
+  DYN_ROUTER_ASSUME_KV_REUSE: 'assumeKvReuse',
+  DYN_ROUTER_TRACK_PREFILL_TOKENS: 'trackPrefillTokens',
+  DYN_ROUTER_PREFILL_LOAD_SCALE: 'prefillLoadScale',
+  DYN_ROUTER_TEMPERATURE: 'temperature',
+}
+
+describe('KvRouter: recorded selection service', () => {
+  it.each(rows.map((row) => [`${row.scenario} ${JSON.stringify(row.env)}`, row] as const))(
+    '%s - costs, overlaps and loads',
+    (_, { env, steps }) => {
+      const config = Object.fromEntries(
+        Object.entries(env).map(([name, value]) => [ENV[name], JSON.parse(value) as unknown]),
+      )
+      const { router } = buildPool(config as RouterOptions)
+      const bookings = new Map<string, Booking>()
+      const pending = new Map<string, Selection>()
+      steps.forEach((step, index) => {
+        const where = `step ${index} ${step.op}`
+        const booking = bookings.get(step.id ?? '') as Booking
+        switch (step.op) {
+          case 'join':
+            router.workerJoined(card(step.worker as number))
+            break
+          case 'stored':
+            stored(router, step.worker as number, step.tokens ?? [])
+            break
+          case 'select':
+          case 'reserve': {
+            const free = asDecode(router, step, hints(step))
+            // Recorded choices between equal costs are random: what must hold is the cost of the chosen one.
+            const only = { ...hints(step), allowedWorkerIds: [workerIdOf(step.worker as number)] }
+            const isSame = free.workerId === String(step.worker)
+            const answer = isSame ? free : asDecode(router, step, only)
+            expect(free.cost, where).toBe(answer.cost)
+            expect(answer.effectivePrefillTokens, where).toBe(step.effective)
+            expect(answer.cachedTokens, where).toBe(step.cached)
+            expect(answer.potentialDecodeBlocks, where).toBe(step.potential)
+            if (step.logit !== null) expect(answer.cost, where).toBeCloseTo(step.logit as number, 6)
+            if (step.op === 'reserve') bookings.set(step.id as string, router.book(answer))
+            else if (step.id) pending.set(step.id, answer)
+            break
+          }
+          case 'create_reservation': {
+            const before = pending.get(step.selection_id as string)
+            const answer =
+              before ??
+              selected(router, step.token_ids ?? [], {
+                allowedWorkerIds: [workerIdOf(step.worker_id as number)],
+              })
+            const tokens = step.effective_prefill_tokens ?? answer.effectivePrefillTokens
+            const trackPrefill = answer.trackPrefill || step.effective_prefill_tokens !== undefined
+            const chosen = { ...answer, effectivePrefillTokens: tokens, trackPrefill }
+            bookings.set(step.selection_id as string, router.book(chosen))
+            break
+          }
+          case 'prefill_complete':
+            router.prefillDone(booking)
+            break
+          case 'add_output_block':
+            router.addOutputBlock(booking, step.decay ?? undefined)
+            break
+          case 'free_reservation':
+            router.free(booking)
+            break
+          case 'loads':
+            for (const rank of router.status().ranks) {
+              expect(
+                [rank.activePrefillTokens, rank.activeDecodeBlocks, rank.activeRequests],
+                `${where} of ${rank.workerId}`,
+              ).toEqual(step.loads?.[rank.workerId])
+            }
+            break
+          default:
+            throw new Error(`step ${step.op} is not known`)
+        }
+      })
+
+      function asDecode(pool: KvRouter, step: Step, routing: RoutingHints): Selection {
+        const query = { request: request(step.tokens ?? [], routing), phase: 'decode' } as const
+        const answer = pool.select({ ...query, queuedMs: 0 })
+        if (answer.kind === 'refused') throw answer.error
+        return answer
+      }
+
+      function hints(step: Step): RoutingHints {
+        // That version takes only these two from a request; Baton honours all, so the others are left out here.
+        const { assume_kv_reuse: reuse, track_prefill_tokens: track } = step.override ?? {}
+        const overrides: RouterOverrides = {
+          ...(reuse === undefined ? {} : { assumeKvReuse: Boolean(reuse) }),
+          ...(track === undefined ? {} : { trackPrefillTokens: Boolean(track) }),
+        }
+        return {
+          ...(step.allowed ? { allowedWorkerIds: step.allowed.map(workerIdOf) } : {}),
+          ...(step.osl ? { expectedOutputTokens: step.osl } : {}),
+          overrides,
+        }
+      }
+    },
+  )
+})
+
+describe('KvRouter: eligibility', () => {
+  it('typed reasons - every exclusion is named', () => {
+    const { router } = buildPool({
+      filters: [({ card: { workerId } }) => (workerId === '4' ? 'too far' : null)],
+    })
+    for (const id of [1, 2, 3, 4]) router.workerJoined(card(id))
+    router.fence(workerIdOf(3), 1000)
+    const answer = select(router, 16, {
+      excludedWorkerIds: [workerIdOf(1)],
+      requiredTaints: ['gold'],
+    })
+    expect(answer.kind).toBe('refused')
+    expect(answer.record.excluded.map(({ reason }) => reason)).toEqual([
+      'excluded',
+      'missing-taint: gold',
+      'fenced',
+      'missing-taint: gold',
+    ])
+    const open = select(router, 16, { excludedWorkerIds: [workerIdOf(1)] })
+    expect(open.record.excluded.map(({ reason }) => reason)).toEqual([
+      'excluded',
+      'fenced',
+      'filtered: too far',
+    ])
+  })
+
+  it('LoRA - only workers that have the adapter, unless no worker has it or one is named', () => {
+    const { router } = buildPool()
+    const engine = { loraAdapters: ['poet'] }
+    router.workerJoined(card(1))
+    router.workerJoined(card(2, 'agg', { engine }))
+    for (let i = 0; i < 3; i++) {
+      const answer = selected(router, 16, { loraName: 'poet' })
+      expect(answer.workerId).toBe('2')
+      expect(answer.record.excluded).toEqual([
+        { workerId: '1', dpRank: 0, reason: 'missing-adapter' },
+      ])
+      router.book(answer)
+    }
+    expect(selected(router, 16).workerId).toBe('1')
+    const named = { loraName: 'poet', backendWorkerId: workerIdOf(1) }
+    expect(selected(router, 16, named).workerId).toBe('1')
+    const allowed = { loraName: 'poet', allowedWorkerIds: [workerIdOf(1)] }
+    expect(selected(router, 16, allowed).workerId).toBe('1')
+    router.workerJoined(card(2))
+    expect(selected(router, 16, { loraName: 'poet' }).workerId).toBe('1')
+  })
+
+  it('LoRA - who has the adapter and is overloaded is not replaced by who has not', () => {
+    const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
+    router.workerJoined(card(1))
+    router.workerJoined(card(2, 'agg', { engine: { loraAdapters: ['poet'] } }))
+    router.book(selected(router, 16, { loraName: 'poet' }))
+    expect(select(router, 16, { loraName: 'poet' })).toMatchObject({
+      kind: 'refused',
+      overloaded: true,
+    })
+    router.workerLeft(workerIdOf(2), 'gone')
+    expect(selected(router, 16, { loraName: 'poet' }).workerId).toBe('1')
+  })
+
+  it('fence - a suspect is better than none', () => {
+    const { router } = buildPool()
+    router.workerJoined(card(1))
+    router.fence(workerIdOf(1), 1000)
+    expect(selected(router, 16).workerId).toBe('1')
+  })
+
+  it('all overloaded - a capacity refusal with limit, current and retry time', () => {
+    const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
+    router.workerJoined(card(1))
+    const booking = router.book(selected(router, 16))
+    const answer = select(router, 16)
+    if (answer.kind !== 'refused') throw new Error('was not refused')
+    expect(answer.error.code).toBe('capacity.pool_exhausted')
+    expect(answer.error.data).toEqual({
+      phase: 'aggregated',
+      kind: 'prefill tokens',
+      limit: 10,
+      current: 16,
+      retryAfterMs: 1000,
+    })
+    const pinned = select(router, 16, { backendWorkerId: workerIdOf(1) })
+    if (pinned.kind !== 'refused') throw new Error('was not refused')
+    expect(pinned.error.code).toBe('capacity.worker_overloaded')
+    expect(pinned.error.data).toMatchObject({ limit: 10, current: 16, workerId: '1' })
+    router.free(booking)
+    expect(selected(router, 16).workerId).toBe('1')
+  })
+
+  it('ranks - a worker is overloaded only when all of its ranks are', () => {
+    const { router } = buildPool({ busy: { activePrefillTokens: 10 } })
+    router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
+    const first = selected(router, 16)
+    router.book(first)
+    expect(router.status().ranks.filter(({ overloaded }) => overloaded)).toHaveLength(1)
+    const second = selected(router, 16)
+    expect(second.kind).toBe('selected')
+    router.book({ ...second, slot: 1 - first.slot })
+    expect(select(router, 16).kind).toBe('refused')
+  })
+
+  it('decode latch - set by either signal, cleared only when both are low', () => {
+    const { router } = buildPool({ busy: { activeDecodeBlocks: 0.5 } })
+    router.workerJoined(card(1, 'agg', { engine: { totalKvBlocks: 10 } }))
+    const report = {
+      dpRank: 0,
+      totalBlocks: 10,
+      runningRequests: 0,
+      queuedRequests: 0,
+      prefillTokensInFlight: 0,
+    }
+    const booking = router.book(selected(router, 24))
+    router.load(workerIdOf(1), { ...report, activeBlocks: 9 })
+    const refused = select(router, 16)
+    if (refused.kind !== 'refused') throw new Error('was not refused')
+    expect(refused.error.data).toMatchObject({ kind: 'decode blocks', limit: 5, current: 9 })
+    router.load(workerIdOf(1), { ...report, activeBlocks: 1 })
+    expect(select(router, 16).kind).toBe('refused')
+    router.free(booking)
+    expect(select(router, 16).kind).toBe('selected')
+  })
+})
+
+describe('KvRouter: load', () => {
+  it('known prefill speed - the load wears off while the prefill runs', () => {
+    const { router, clock } = buildPool({ prefillTokensPerSecond: 100 })
+    router.workerJoined(card(1))
+    router.book(selected(router, 100))
+    const tokens = () => router.status().ranks[0]?.activePrefillTokens
+    expect(tokens()).toBe(100)
+    clock.advance(400)
+    expect(tokens()).toBe(60)
+    clock.advance(1000)
+    expect(tokens()).toBe(0)
+  })
+
+  it('known prefill speed - a rank that was too busy is taken again when enough has worn off', () => {
+    const { router, clock } = buildPool({
+      prefillTokensPerSecond: 100,
+      busy: { activePrefillTokens: 50 },
+    })
+    router.workerJoined(card(1))
+    router.book(selected(router, 100))
+    clock.advance(499)
+    expect(select(router, 16).kind).toBe('refused')
+    clock.advance(1)
+    expect(select(router, 16).kind).toBe('selected')
+  })
+
+  it('no reuse assumed - each request counts for itself', () => {
+    const { router } = buildPool({ assumeKvReuse: false })
+    router.workerJoined(card(1))
+    const bookings = [1, 2].map(() => router.book(selected(router, 16)))
+    expect(router.status().ranks[0]?.activeDecodeBlocks).toBe(8)
+    for (const booking of bookings) router.free(booking)
+    expect(router.status().ranks[0]?.activeDecodeBlocks).toBe(0)
+  })
+})
+
+describe('KvRouter: pins and ranks', () => {
+  it('pinned worker - exactly that one, past the cost', () => {
+    const { router } = buildPool()
+    router.workerJoined(card(1))
+    router.workerJoined(card(2))
+    router.book(selected(router, 64, { backendWorkerId: workerIdOf(2) }))
+    expect(selected(router, 64, { backendWorkerId: workerIdOf(2) }).workerId).toBe('2')
+  })
+
+  it('missing rank - is the only one, or an error that asks for it', () => {
+    const { router } = buildPool()
+    router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
+    const answer = select(router, 16, { backendWorkerId: workerIdOf(1) })
+    if (answer.kind !== 'refused') throw new Error('was not refused')
+    expect(answer.error.message).toContain('dp_rank')
+    expect(selected(router, 16, { backendWorkerId: workerIdOf(1), dpRank: 1 }).dpRank).toBe(1)
+  })
+
+  it('ranks - each has its own holdings and load', () => {
+    const { router } = buildPool()
+    router.workerJoined(card(1, 'agg', { engine: { dataParallelSize: 2 } }))
+    stored(router, 1, [0, 1, 2, 3, 4, 5, 6, 7], 1)
+    const answer = selected(router, 16)
+    expect([answer.dpRank, answer.overlapBlocks]).toEqual([1, 2])
+  })
+
+  it('direct mode - without an id the error names the header', () => {
+    const { router } = buildPool({ mode: 'direct' })
+    router.workerJoined(card(1))
+    const answer = select(router, 16)
+    if (answer.kind !== 'refused') throw new Error('was not refused')
+    expect(answer.error.message).toContain('x-dynamo-worker-instance-id')
+    expect(selected(router, 16, { backendWorkerId: workerIdOf(1) }).workerId).toBe('1')
+  })
+})
+
+describe('KvRouter: overrides of one request', () => {
+  const overridden = (overrides: RouterOverrides) => {
+    const { router } = buildPool()
+    for (const id of [1, 2]) router.workerJoined(card(id))
+    stored(router, 1, [0, 1, 2, 3, 4, 5, 6, 7])
+    router.book(selected(router, [100, 101, 102, 103], { backendWorkerId: workerIdOf(1) }))
+    const answer = selected(router, 16, { overrides })
+    const costs = Object.fromEntries(
+      answer.record.candidates.map(({ workerId, cost }) => [workerId, cost]),
+    )
+    const after = selected(router, 16).cost
+    return { answer, costs, after }
+  }
+
+  it.each([
+    ['none', {}, { 1: 1 + 4 - 2 + 1 + 4, 2: 4 + 4 }],
+    ['overlapScoreCredit', { overlapScoreCredit: 0 }, { 1: 5 + 5, 2: 4 + 4 }],
+    ['prefillLoadScale', { prefillLoadScale: 3 }, { 1: 3 * 3 + 5, 2: 3 * 4 + 4 }],
+    ['overlapScoreWeight 0', { overlapScoreWeight: 0 }, { 1: 5, 2: 4 }],
+    ['trackPrefillTokens', { trackPrefillTokens: false }, { 1: 5, 2: 4 }],
+  ] as const)('%s - changes its costs and those of nobody else', (_, overrides, expected) => {
+    const { costs, after } = overridden(overrides)
+    expect(costs).toEqual(expected)
+    expect(after).toBe(8)
+  })
+
+  it('temperature, reuse - drawn at it; blocks counted for itself', () => {
+    const { answer } = overridden({ temperature: 5, assumeKvReuse: false })
+    expect(answer.record.outcome).toMatchObject({ reason: 'drawn at temperature' })
+    expect(answer.assumeKvReuse).toBe(false)
+  })
+})
+
+describe('KvRouter: modes', () => {
+  const pick = (mode: RouterOptions['mode'], count: number): string[] => {
+    const { router } = buildPool(mode === undefined ? {} : { mode })
+    for (const id of [1, 2, 3]) router.workerJoined(card(id))
+    return Array.from({ length: count }, () => {
+      const answer = selected(router, 16)
+      router.book(answer)
+      return answer.workerId
+    })
+  }
+
+  it('round-robin - each in turn', () => {
+    expect(pick('round-robin', 6)).toEqual(['1', '2', '3', '1', '2', '3'])
+  })
+
+  it.each(['least-loaded', 'kv'] as const)('%s - evens out', (mode) => {
+    const counts = countBy(pick(mode, 24))
+    expect(Object.values(counts)).toEqual([8, 8, 8])
+  })
+
+  it('power-of-two - no rank is far ahead', () => {
+    const counts = Object.values(countBy(pick('power-of-two', 60)))
+    expect(Math.max(...counts) - Math.min(...counts)).toBeLessThanOrEqual(4)
+  })
+
+  it('random - everybody has a turn', () => {
+    expect(Object.keys(countBy(pick('random', 60)))).toHaveLength(3)
+  })
+
+  it('peek - moves neither cursor nor load', () => {
+    const { router } = buildPool({ mode: 'round-robin' })
+    for (const id of [1, 2]) router.workerJoined(card(id))
+    const query = { request: request(16), phase: 'aggregated', queuedMs: 0 } as const
+    for (let i = 0; i < 3; i++) router.peek(query)
+    expect(selected(router, 16).workerId).toBe('1')
+    expect(router.status().activeRequests).toBe(0)
+  })
+})
+
+describe("KvRouter: the user's parts", () => {
+  it('scorer and picker - change the choice, and the record says so', () => {
+    const { router } = buildPool({
+      scorers: [{ name: 'away-from-1', of: ({ card: c }) => (c.workerId === '1' ? 50 : 0) }],
+    })
+    router.workerJoined(card(1))
+    router.workerJoined(card(2))
+    const answer = selected(router, 16)
+    expect(answer.workerId).toBe('2')
+    expect(answer.record.candidates.map(({ terms }) => terms['away-from-1'])).toEqual([0, 50])
+    expect(answer.record.terms.at(-1)).toMatchObject({ name: 'away-from-1', weight: 1 })
+    const last = buildPool({ picker: (_, count) => count - 1 })
+    last.router.workerJoined(card(1))
+    last.router.workerJoined(card(2))
+    expect(selected(last.router, 16).record.outcome).toMatchObject({ reason: 'custom picker' })
+  })
+})
+
+function countBy(values: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const value of values) counts[value] = (counts[value] ?? 0) + 1
+  return counts
+}

@@ -1,0 +1,462 @@
+/**
+ * The decisions of one pool of workers: who is there, what they hold, what they carry, and who gets the next request.
+ *
+ * Owns: the pool's state, kept as it changes. `select` decides and changes nothing but the round-robin cursor, `book`
+ * puts a selection on the books, the booking is freed exactly once. Pure: the clock and randomness are arguments.
+ */
+import type { Clock, Random, WorkerId } from '../../base/index.ts'
+import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import { ActiveSequences } from '../load/active-sequences.ts'
+import type { Booking } from '../load/active-sequences.ts'
+import { hasBusyThresholds, mergeBusyThresholds } from '../configuration/busy-threshold.ts'
+import type { BusyThresholds } from '../configuration/busy-threshold.ts'
+import { DecisionRing } from './decision-record.ts'
+import type { EngineQueueBound } from '../load/rank-capacity.ts'
+import type { FleetObserver } from '../load/fleet-observer.ts'
+import { OverlapIndex } from '../load/overlap-index.ts'
+import { PromptHasher } from '../load/prompt-hasher.ts'
+import { RankRates } from '../load/rank-rates.ts'
+import { RankTable } from '../load/rank-table.ts'
+import type { RouterConfig } from '../configuration/router-config.ts'
+import type { PoolStatus } from '../load/router-status.ts'
+import { AnswerCheck } from '../load/answer-check.ts'
+import { eventFacts, isSilent } from '../load/self-check.ts'
+import { isSnapshotDue, noteRefusals } from '../load/snapshot-wish.ts'
+import type { Refusal, Selection, SelectionQuery } from './selection.ts'
+import { Selector } from './selector.ts'
+
+const DEFAULT_BLOCK_TOKENS = 16
+
+export interface KvRouterOptions {
+  readonly config: RouterConfig
+  readonly clock: Clock
+  readonly random: Random
+  /** Shared between pools, so that a prompt is hashed once. */
+  readonly hasher?: PromptHasher
+  /** Shared between pools, so that a request's decisions are found together. */
+  readonly ring?: DecisionRing
+  /** A prompt goes to a rank that does not tell what it holds: other frontends are to know. */
+  readonly onRouted?: (to: Selection, sequence: Uint32Array) => void
+}
+
+export class KvRouter implements FleetObserver {
+  readonly config: RouterConfig
+  readonly #clock: Clock
+  readonly #table = new RankTable()
+  readonly #rates = new RankRates()
+  readonly #sequences: ActiveSequences
+  readonly #index: OverlapIndex
+  readonly #selector: Selector
+  readonly #ring: DecisionRing
+  readonly #onRouted: KvRouterOptions['onRouted']
+  readonly #freed: (() => void)[] = []
+  #busy: BusyThresholds
+  /** Null: any number may wait inside a worker. */
+  #engineQueue: EngineQueueBound | null
+  /** Null: no worker has said its own, and nothing is known of blocks. */
+  #blockSize: number | null
+  /** No worker has said a block size yet. */
+  #isAssumed = false
+  #decisions = 0
+  #refusals = 0
+  #eventGaps = 0
+  #eventErrors = 0
+  #snapshotsAsked = 0
+  readonly answers = new AnswerCheck()
+  #version = 0
+  #ended = 0
+  #isAwaited = false
+
+  constructor(options: KvRouterOptions) {
+    const { config, clock, random } = options
+    this.config = config
+    this.#clock = clock
+    this.#onRouted = options.onRouted
+    this.#busy = config.busy
+    this.#engineQueue = fullQueue(config)
+    this.#blockSize = config.blockSize
+    this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
+    this.#sequences = new ActiveSequences(
+      this.#table,
+      () => this.blockSize,
+      (slot) => this.#judge(slot),
+    )
+    this.#index = new OverlapIndex({
+      approximateTtlMs: 1000 * config.approximateTtlSeconds,
+      predictedTtlMs: 1000 * config.predictedTtlSeconds,
+      maxBlocks: config.maxIndexBlocks,
+      indexBytes: config.indexBytes,
+    })
+    this.#selector = new Selector({
+      config,
+      clock,
+      random,
+      table: this.#table,
+      rates: this.#rates,
+      sequences: this.#sequences,
+      index: this.#index,
+      hasher: options.hasher ?? new PromptHasher(),
+      blockSize: () => this.blockSize,
+      knowsBlocks: () => this.#blockSize !== null,
+      busy: () => this.#busy,
+    })
+  }
+
+  // The fleet
+
+  workerJoined(card: WorkerCard): void {
+    const saidTokens = card.engine.kvCacheBlockSize ?? this.config.blockSize
+    const isOpen = this.#blockSize === null || (this.#isAssumed && saidTokens !== null)
+    if (this.#table.workerCount === 0 || isOpen) {
+      this.#blockSize = saidTokens ?? assumedBlockTokens(card)
+      this.#isAssumed = saidTokens === null
+    }
+    const known = new Set(this.#table.slotsOf(card.workerId))
+    for (const slot of this.#table.join(card)) this.#dropSlot(slot)
+    for (const slot of this.#table.slotsOf(card.workerId)) {
+      if (!known.has(slot)) this.#rates.join(slot)
+    }
+    this.#changed()
+  }
+
+  workerLeft(workerId: WorkerId, _reason: string): void {
+    for (const slot of this.#table.leave(workerId)) this.#dropSlot(slot)
+    this.#changed()
+  }
+
+  kvEvents(workerId: WorkerId, batch: KvEventBatch): void {
+    const slot = this.#table.slotOf(workerId, batch.dpRank)
+    if (slot === -1 || !this.config.useKvEvents) return
+    const row = this.#table.row(slot)
+    if (row.lastSequence !== null && batch.sequence > row.lastSequence + 1) this.#eventGaps++
+    row.lastSequence = batch.sequence
+    if (row.kvEventsSeen === 0 && batch.events.length > 0) this.#index.hasBegunEvents(slot)
+    row.kvEventsSeen += batch.events.length
+    const refused = this.#index.apply(slot, batch.events)
+    this.#eventErrors += refused
+    noteRefusals(row, batch, refused)
+  }
+
+  wantsKvSnapshot(workerId: WorkerId, dpRank: number): boolean {
+    const slot = this.#table.slotOf(workerId, dpRank)
+    if (slot === -1 || !isSnapshotDue(this.#table.row(slot), this.#clock.nowMs())) return false
+    this.#snapshotsAsked++
+    return true
+  }
+
+  load(workerId: WorkerId, report: LoadReport): void {
+    const slot = this.#table.slotOf(workerId, report.dpRank)
+    if (slot === -1) return
+    const wasFull = this.#table.full[slot] === 1
+    this.#table.report(slot, report)
+    this.#judge(slot)
+    if (wasFull && this.#table.full[slot] === 0) this.#changed()
+  }
+
+  // Decisions
+
+  select(query: SelectionQuery): Selection | Refusal {
+    const answer = this.#selector.select(query)
+    this.#ring.add(answer.record)
+    if (answer.kind === 'selected') this.#decisions++
+    else this.#refusals++
+    return answer
+  }
+
+  /** A decision that leaves no trace: no record, no cursor, no booking. */
+  peek(query: SelectionQuery): Selection | Refusal {
+    return this.#selector.select(query, true)
+  }
+
+  /** Another frontend has sent a prompt to a worker that does not tell what it holds. */
+  learnRouted(workerId: WorkerId, dpRank: number, sequence: Uint32Array): void {
+    const slot = this.#table.slotOf(workerId, dpRank)
+    if (slot === -1 || (this.config.useKvEvents && !isSilent(this.#table.row(slot)))) return
+    const capacity = (this.#table.totalBlocks[slot] as number) || null
+    const hashes = { local: sequence, sequence }
+    this.#index.routed({ slot, hasEvents: false, capacity }, hashes, this.#clock.nowMs())
+    this.#version++
+  }
+
+  /** Slots that the request could go to now. */
+  eligible(query: SelectionQuery): readonly number[] {
+    return this.#selector.eligible(query)
+  }
+
+  /** The most prompt tokens that any rank holds for the request. */
+  bestCachedTokens(query: SelectionQuery): number {
+    return this.#selector.bestCachedTokens(query)
+  }
+
+  book(selection: Selection): Booking {
+    const nowMs = this.#clock.nowMs()
+    const { slot, hashes, promptTokens } = selection
+    const isTracked = this.config.trackActiveBlocks && hashes !== null
+    const byHash = isTracked && selection.assumeKvReuse
+    const speed = this.config.prefillTokensPerSecond
+    const tokens = selection.trackPrefill ? selection.effectivePrefillTokens : null
+    const booking = this.#sequences.add(
+      {
+        slot,
+        hashes: byHash ? hashes.sequence : null,
+        privateBlocks: isTracked && !byHash ? hashes.sequence.length / 2 : 0,
+        promptTokens,
+        prefillTokens: tokens,
+        prefillDurationMs: speed === null || tokens === null ? null : (1000 * tokens) / speed,
+        expectedOutputTokens: selection.expectedOutputTokens,
+      },
+      nowMs,
+    )
+    if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
+    // What decode takes over it holds as well; only conditional disaggregation asks for that.
+    const knowsBlocks =
+      (selection.card.engine.kvCacheBlockSize ??
+        this.config.blockSize ??
+        assumedBlockTokens(selection.card)) !== null
+    if (
+      hashes !== null &&
+      knowsBlocks &&
+      (selection.phase !== 'decode' || this.config.conditional.enabled)
+    ) {
+      const row = this.#table.row(slot)
+      const hasEvents = this.config.useKvEvents && !isSilent(row)
+      const capacity = (this.#table.totalBlocks[slot] as number) || null
+      this.#index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
+      if (!hasEvents && hashes.sequence.length > 0) this.#onRouted?.(selection, hashes.sequence)
+      if (hashes.sequence.length > 0) row.promptsPlaced++
+    }
+    this.#judge(slot)
+    this.#version++
+    return booking
+  }
+
+  prefillDone(booking: Booking): void {
+    this.#learnFirstToken(booking)
+    if (!this.#sequences.prefillDone(booking, this.#clock.nowMs())) return
+    this.#judge(booking.slot)
+    this.#changed()
+  }
+
+  /** So many more tokens of output. Returns after how many further ones it has to hear again. */
+  output(booking: Booking, tokens: number): number {
+    return this.config.trackOutputBlocks ? this.#sequences.addOutput(booking, tokens) : Infinity
+  }
+
+  /** What `output` does by itself when a block begins. */
+  addOutputBlock(booking: Booking, decayFraction?: number): void {
+    this.#sequences.addOutputBlock(booking, decayFraction)
+  }
+
+  /** A request has ended well after so many tokens. */
+  served(booking: Booking, tokens: number): void {
+    const { firstTokenMs, slot, requestsAtFirst } = booking
+    if (booking.freed || firstTokenMs === null || tokens < 2) return
+    const stepMs = (this.#clock.nowMs() - firstTokenMs) / (tokens - 1)
+    const requests = (requestsAtFirst + this.#table.requestsOf(slot)) / 2
+    this.#rates.ended(slot, requests, stepMs, tokens)
+  }
+
+  /** Idempotent. */
+  free(booking: Booking): void {
+    if (!this.#sequences.free(booking, this.#clock.nowMs())) return
+    this.#ended++
+    this.#judge(booking.slot)
+    this.#changed()
+  }
+
+  /** The worker did not answer: leave it out until a report of it comes, or for so long. */
+  fence(workerId: WorkerId, forMs: number): void {
+    const untilMs = this.#clock.nowMs() + forMs
+    for (const slot of this.#table.slotsOf(workerId)) this.#table.fence(slot, untilMs)
+  }
+
+  // What others read
+
+  /** Called whenever load went down or the fleet changed: a queue may go on. */
+  onCapacity(listener: () => void): void {
+    this.#freed.push(listener)
+  }
+
+  /** Another number whenever load or fleet have changed. */
+  get version(): number {
+    return this.#version
+  }
+
+  get workerCount(): number {
+    return this.#table.workerCount
+  }
+
+  get decodeModeCount(): number {
+    return this.#table.decodeModeCount
+  }
+
+  /** One card for each worker. */
+  get cards(): readonly WorkerCard[] {
+    return [...new Set(this.#table.live.map((slot) => this.#table.row(slot).card))]
+  }
+
+  /** The ranks that some worker has. */
+  hasRank(dpRank: number): boolean {
+    return this.#table.live.some((slot) => this.#table.row(slot).dpRank === dpRank)
+  }
+
+  taintsOf(slot: number): ReadonlySet<string> {
+    return this.#table.row(slot).taints
+  }
+
+  /** Ranks that take nothing more now. */
+  get fullCount(): number {
+    return this.#table.fullCount
+  }
+
+  get rankCount(): number {
+    return this.#table.live.length
+  }
+
+  isFull(slot: number): boolean {
+    return this.#table.full[slot] === 1
+  }
+
+  /** For a while no more than `max` wait inside a worker (null: as many as are configured), and who `hasWaited` has an advantage. */
+  boundEngineQueue(max: number | null, hasWaited: boolean): void {
+    const { engineQueue } = this.config
+    const before = this.#engineQueue
+    if (engineQueue === null || before === null) return
+    const requests = Math.min(engineQueue, max ?? Infinity)
+    const advantage = hasWaited || this.#isAwaited ? engineQueue : 0
+    if (before.requests === requests && before.advantage === advantage) return
+    this.#engineQueue = { requests, advantage }
+    for (const slot of this.#table.live) this.#judge(slot)
+    this.#changed()
+  }
+
+  /** Requests that were sent and have ended, however. */
+  get endedCount(): number {
+    return this.#ended
+  }
+
+  /** Requests of the leg before have waited for this pool. */
+  setAwaited(isAwaited: boolean): void {
+    if (this.#isAwaited === isAwaited) return
+    this.#isAwaited = isAwaited
+    this.boundEngineQueue(this.#engineQueue?.requests ?? null, false)
+  }
+
+  /** Who keeps requests for this pool says how many. */
+  waitingOutside: () => number = () => 0
+
+  /** Requests of this router that wait inside the workers. */
+  get waitingInside(): number {
+    return this.#table.waitingInside()
+  }
+
+  /** The unit of costs when the workers do not say theirs. */
+  get blockSize(): number {
+    return this.#blockSize ?? DEFAULT_BLOCK_TOKENS
+  }
+
+  get busy(): BusyThresholds {
+    return this.#busy
+  }
+
+  setBusy(update: BusyThresholds): BusyThresholds {
+    this.#busy = mergeBusyThresholds(this.#busy, update)
+    for (const slot of this.#table.live) this.#judge(slot)
+    this.#changed()
+    return this.#busy
+  }
+
+  cardOf(workerId: WorkerId): WorkerCard | null {
+    return this.#table.cardOf(workerId)
+  }
+
+  /** Booked load of one rank, up to date with the clock. */
+  loadOf(slot: number): {
+    prefillTokens: number
+    maxBatchedTokens: number
+    totalBlocks: number
+    requests: number
+  } {
+    this.#sequences.refresh(this.#clock.nowMs())
+    const table = this.#table
+    return {
+      prefillTokens: table.activePrefillTokens[slot] as number,
+      maxBatchedTokens: table.maxBatchedTokens[slot] as number,
+      totalBlocks: table.totalBlocks[slot] as number,
+      requests: table.activeRequests[slot] as number,
+    }
+  }
+
+  status(queue = { requests: 0, promptTokens: 0 }): PoolStatus {
+    this.#sequences.refresh(this.#clock.nowMs())
+    const ranks = this.#table.live.map((slot) => this.#table.statusOf(slot))
+    const index = this.#index.eventStats
+    const events = eventFacts(ranks, (workerId) => this.cardOf(workerId))
+    return {
+      mode: this.config.mode,
+      blockSize: this.blockSize,
+      knowsBlocks: this.#blockSize !== null,
+      workers: this.#table.workerCount,
+      ranks,
+      queuedRequests: queue.requests,
+      queuedPromptTokens: queue.promptTokens,
+      activeRequests: ranks.reduce((sum, rank) => sum + rank.activeRequests, 0),
+      decisions: this.#decisions,
+      refusals: this.#refusals,
+      usesKvEvents: this.config.useKvEvents,
+      ...events,
+      kvEventGaps: this.#eventGaps,
+      kvEventErrors: this.#eventErrors,
+      kvSnapshotsAsked: this.#snapshotsAsked,
+      indexBlocks: index?.blocks ?? 0,
+      indexBytes: index?.bytes ?? 0,
+      indexBytesMax: this.config.indexBytes,
+      indexGivenUp: index?.givenUp ?? 0,
+      answers: this.answers.status(),
+      ttftError: this.#rates.ttftError,
+      predictedTtftMs: this.#rates.usualTtftMs(
+        this.#table.live,
+        (slot) => this.#table.activePrefillTokens[slot] ?? 0,
+        queue.promptTokens,
+      ),
+      busy: this.#busy,
+    }
+  }
+
+  #learnFirstToken(booking: Booking): void {
+    const { slot, freed, firstTokenMs, prefill, tokensBefore, sentMs } = booking
+    if (freed || firstTokenMs !== null) return
+    const nowMs = this.#clock.nowMs()
+    booking.firstTokenMs = nowMs
+    booking.requestsAtFirst = this.#table.requestsOf(slot)
+    if (prefill !== null) this.#rates.firstToken(slot, tokensBefore, nowMs - sentMs)
+  }
+
+  #dropSlot(slot: number): void {
+    this.#sequences.dropSlot(slot, this.#clock.nowMs())
+    this.#index.removeSlot(slot)
+    this.#table.release(slot)
+  }
+
+  #judge(slot: number): void {
+    if (this.#engineQueue !== null) this.#table.judgeCapacity(slot, this.#engineQueue)
+    if (!hasBusyThresholds(this.#busy) && this.#table.overloaded[slot] === 0) return
+    const tokens = this.#table.activePrefillTokens[slot] as number
+    this.#table.judgeOverload(slot, this.#busy, tokens)
+  }
+
+  #changed(): void {
+    this.#version++
+    for (const listener of this.#freed) listener()
+  }
+}
+
+function fullQueue({ engineQueue }: RouterConfig): EngineQueueBound | null {
+  return engineQueue === null ? null : { requests: engineQueue, advantage: 0 }
+}
+
+/** Foreign engines that tell no block size keep prefixes all the same, and are assumed to hold what they were sent. */
+function assumedBlockTokens({ engine }: WorkerCard): number | null {
+  return engine.runtimeData?.['upstream_kind'] === undefined ? null : DEFAULT_BLOCK_TOKENS
+}

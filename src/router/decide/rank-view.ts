@@ -1,0 +1,219 @@
+/**
+ * A candidate as cost terms and filters see it: the pool's columns at one slot.
+ *
+ * One object per pool, set to the columns once per decision and moved from slot to slot, so that pricing a thousand ranks
+ * allocates nothing and a term pays only for what it reads.
+ */
+import type { Phase, WorkerCard } from '../../request/index.ts'
+import type { Candidate } from '../cost/candidate.ts'
+import type { BlockRange } from '../cost/policy-part.ts'
+import type { OverlapIndex } from '../load/overlap-index.ts'
+import type { RankRates } from '../load/rank-rates.ts'
+import type { RankTable } from '../load/rank-table.ts'
+import type { DecisionScope, PoolParts } from './decision-scope.ts'
+
+const NO_COLUMN: Int32Array = new Int32Array(0)
+const NO_LOAD: Float64Array = new Float64Array(0)
+const NO_RANGES: readonly BlockRange[] = []
+
+export class RankView implements Candidate {
+  // Read by the built-in terms: set by `moveTo`.
+  deviceBlocks = 0
+  hostBlocks = 0
+  diskBlocks = 0
+  sharedBlocks = 0
+  cachedTokens = 0
+  decay = 1
+  activePrefillTokens = 0
+  activeDecodeBlocks = 0
+  additionalBlocks = 0
+  activeRequests = 0
+  // The same for all candidates: set by `open`.
+  phase: Phase = 'aggregated'
+  promptTokens = 0
+  promptBlocks = 0
+  blockSize = 1
+  queuedMs = 0
+  tracksPrefill = true
+  #slot = 0
+  readonly #table: RankTable
+  readonly #index: OverlapIndex
+  readonly #rates: RankRates
+  #scope: DecisionScope | null = null
+  #device = NO_COLUMN
+  #host = NO_COLUMN
+  #disk = NO_COLUMN
+  #depths = NO_COLUMN
+  #requests = NO_COLUMN
+  #reportedRequests = NO_COLUMN
+  #reportedPrefill = NO_LOAD
+  #reportedDecode = NO_LOAD
+  #prefill = NO_LOAD
+  #decode = NO_LOAD
+  #shared = NO_RANGES
+  #trackedBlocks = 0
+  #hasMoreTiers = false
+  #hostWeight = 0
+  #diskWeight = 0
+  #decayWeight = 0
+  #leastPrefill = 0
+  #hasPreferredTaints = false
+
+  constructor({ table, index, rates }: PoolParts) {
+    this.#table = table
+    this.#index = index
+    this.#rates = rates
+  }
+
+  /** The columns of a decision at hand. `depths`: blocks of the prompt that are active on each slot. */
+  open(scope: DecisionScope, depths: Int32Array): void {
+    const { device, host, disk, hasLower } = this.#index.matches
+    const { weights, query } = scope
+    const preferred = query.request.routing.preferredTaints
+    this.#scope = scope
+    this.#device = device
+    this.#host = host
+    this.#disk = disk
+    this.#depths = depths
+    this.#requests = this.#table.activeRequests
+    this.#prefill = this.#table.activePrefillTokens
+    this.#decode = this.#table.activeDecodeBlocks
+    this.#reportedRequests = this.#table.reportedRequests
+    this.#reportedPrefill = this.#table.reportedPrefillTokens
+    this.#reportedDecode = this.#table.reportedDecodeBlocks
+    this.#shared = scope.shared
+    this.#hasMoreTiers = hasLower || scope.shared.length > 0
+    this.hostBlocks = 0
+    this.diskBlocks = 0
+    this.sharedBlocks = 0
+    this.decay = 1
+    this.#trackedBlocks = scope.trackedBlocks
+    this.#hostWeight = weights.hostCacheHitWeight
+    this.#diskWeight = weights.diskCacheHitWeight
+    this.#decayWeight = scope.trackPrefill ? weights.overlapScoreCreditDecay : 0
+    this.#leastPrefill = scope.minActivePrefillTokens
+    this.#hasPreferredTaints = preferred !== undefined && Object.keys(preferred).length > 0
+    this.phase = query.phase
+    this.promptTokens = scope.promptTokens
+    this.promptBlocks = scope.promptBlocks
+    this.blockSize = scope.blockSize
+    this.queuedMs = query.queuedMs
+    this.tracksPrefill = scope.trackPrefill
+  }
+
+  moveTo(slot: number): void {
+    const device = this.#device[slot] as number
+    const prefill = Math.max(this.#prefill[slot] as number, this.#reportedPrefill[slot] as number)
+    this.#slot = slot
+    this.deviceBlocks = device
+    this.cachedTokens = device * this.blockSize
+    this.activePrefillTokens = prefill
+    this.activeDecodeBlocks = Math.max(
+      Math.round(this.#decode[slot] as number),
+      this.#reportedDecode[slot] as number,
+    )
+    this.additionalBlocks = Math.max(this.#trackedBlocks - (this.#depths[slot] as number), 0)
+    this.activeRequests = Math.max(
+      this.#requests[slot] as number,
+      this.#reportedRequests[slot] as number,
+    )
+    if (this.#decayWeight > 0) this.decay = this.#decayAt(prefill)
+    if (this.#hasMoreTiers) this.#setMoreTiers(slot, device)
+  }
+
+  #setMoreTiers(slot: number, device: number): void {
+    const host = this.#host[slot] as number
+    const disk = this.#disk[slot] as number
+    this.hostBlocks = host
+    this.diskBlocks = disk
+    this.sharedBlocks = blocksBehind(this.#shared, device)
+    const cached = device + host * this.#hostWeight + disk * this.#diskWeight
+    this.cachedTokens = Math.max(0, Math.round(cached * this.blockSize))
+  }
+
+  get card(): WorkerCard {
+    return this.#table.row(this.#slot).card
+  }
+
+  get dpRank(): number {
+    return this.#table.row(this.#slot).dpRank
+  }
+
+  get taints(): ReadonlySet<string> {
+    return this.#table.row(this.#slot).taints
+  }
+
+  get queuedRequests(): number {
+    return this.#table.row(this.#slot).reportedQueued
+  }
+
+  get totalBlocks(): number | null {
+    return (this.#table.totalBlocks[this.#slot] as number) || null
+  }
+
+  get maxBatchedTokens(): number {
+    return this.#table.maxBatchedTokens[this.#slot] as number
+  }
+
+  get holdsSession(): boolean {
+    const target = this.#scope?.query.affinity?.target
+    if (target === undefined) return false
+    const { card, dpRank } = this.#table.row(this.#slot)
+    return target.workerId === card.workerId && (target.dpRank ?? dpRank) === dpRank
+  }
+
+  get taintFactor(): number {
+    if (!this.#hasPreferredTaints) return 1
+    return taintFactor(this.#scope?.query.request.routing.preferredTaints ?? {}, this.taints)
+  }
+
+  get msPerPromptToken(): number {
+    return this.#rates.perToken[this.#slot] as number
+  }
+
+  get prefillMs(): number {
+    return this.#rates.prefill[this.#slot] as number
+  }
+
+  get stepMs(): number {
+    return this.#rates.step[this.#slot] as number
+  }
+
+  get stepMsPerRequest(): number {
+    return this.#rates.perRequest[this.#slot] as number
+  }
+
+  get reuseShare(): number {
+    return this.#rates.reuseShare
+  }
+
+  get expectedOutputTokens(): number {
+    const { routing, stop } = this.#scope?.query.request ?? {}
+    const expected = routing?.expectedOutputTokens ?? this.#rates.outputTokens
+    return Math.min(expected, stop?.maxTokens ?? Infinity)
+  }
+
+  /** Cached blocks count for less where more prefill waits than on the idlest candidate. */
+  #decayAt(activePrefillTokens: number): number {
+    const ahead = Math.max(activePrefillTokens - this.#leastPrefill, 0)
+    const promptBlocks = Math.max(this.promptBlocks, 1)
+    return 1 / (1 + (this.#decayWeight * (ahead / this.blockSize)) / promptBlocks)
+  }
+}
+
+/** Of the preferred taints that a worker has: 1 without a match, never outside [1/e, e]. */
+export function taintFactor(
+  preferred: Readonly<Record<string, number>>,
+  taints: ReadonlySet<string>,
+): number {
+  let sum = 0
+  for (const [taint, weight] of Object.entries(preferred)) if (taints.has(taint)) sum += weight
+  return Math.exp(-Math.tanh(sum))
+}
+
+/** Blocks of the ranges that lie behind the first `from`. */
+function blocksBehind(ranges: readonly BlockRange[], from: number): number {
+  let blocks = 0
+  for (const [start, end] of ranges) blocks += Math.max(0, end - Math.max(start, from))
+  return blocks
+}

@@ -1,0 +1,219 @@
+/**
+ * The decision: eligibility, then cost, then pick. Nothing is booked here; only the round-robin cursor moves.
+ *
+ * Owns: the order of the rules (pin, session, mode) and the scratch columns of one decision.
+ */
+import { BatonError, randomInt } from '../../base/index.ts'
+import { CandidateFilter } from './candidate-filter.ts'
+import {
+  exactRefusal,
+  NOT_PRICED,
+  recordCandidates,
+  recordDecision,
+  refusalError,
+} from './decision-notes.ts'
+import type { ChoiceReason } from './decision-record.ts'
+import { openScope } from './decision-scope.ts'
+import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import { pickAtTemperature, pickLowest, pickOfTwo, pickWith } from './pick.ts'
+import { missingPin, pinnedSlot, pinOf } from './pin.ts'
+import type { Pin } from './pin.ts'
+import { RankPricing } from './rank-pricing.ts'
+import type { Refusal, Selection, SelectionQuery } from './selection.ts'
+
+export class Selector {
+  readonly #pool: PoolParts
+  readonly #pricing: RankPricing
+  readonly #filter: CandidateFilter
+  #candidates = new Int32Array(0)
+  #costs = new Float64Array(0)
+  #cursor = 0
+
+  constructor(pool: PoolParts) {
+    this.#pool = pool
+    this.#pricing = new RankPricing(pool)
+    this.#filter = new CandidateFilter(pool, this.#pricing)
+  }
+
+  /** `peek`: the round-robin cursor stays where it is. */
+  select(query: SelectionQuery, peek = false): Selection | Refusal {
+    const scope = this.#open(query)
+    const { config, table } = this.#pool
+    const { request, phase, affinity } = query
+    const pin = pinOf(request.routing, phase)
+    if (pin !== null) {
+      const bypasses = request.routing.bypassesPrefill === true
+      const reason = bypasses ? 'prefill bypassed' : 'pinned by the request'
+      return this.#takeExactly(scope, withKnownRank(pin, query), reason)
+    }
+    if (affinity !== null && affinity !== undefined) {
+      if (!affinity.soft) return this.#takeExactly(scope, affinity.target, 'bound session')
+      const slot = pinnedSlot(table, affinity.target, phase)
+      const isThere = !(slot instanceof BatonError)
+      if (isThere && this.#filter.exclusionOf(scope, slot) === null) {
+        return this.#choose(scope, slot, 1, 'preferred session')
+      }
+    }
+    if (config.mode === 'direct') return this.#refuse(scope, missingPin(phase))
+    const count = this.#filter.gather(scope, this.#candidates)
+    if (count === 0) return this.#refuse(scope, refusalError(this.#pool, scope))
+    try {
+      return this.#pick(scope, count, peek)
+    } catch (thrown) {
+      // A scorer or picker of the user's failed. Anything else is a bug of ours and ends the process.
+      if (thrown instanceof BatonError) return this.#refuse(scope, thrown)
+      throw thrown
+    }
+  }
+
+  /** Slots that could take the request now; for the queue. */
+  eligible(query: SelectionQuery): readonly number[] {
+    const { table, config } = this.#pool
+    const scope = this.#open(query, config.filters.length > 0)
+    const isFree = (slot: number): boolean => this.#filter.exclusionOf(scope, slot) === null
+    const pin = pinOf(query.request.routing, query.phase) ?? hardTarget(query)
+    if (pin === null) return table.live.filter(isFree)
+    const slot = pinnedSlot(table, pin, query.phase)
+    return slot instanceof BatonError || !isFree(slot) ? [] : [slot]
+  }
+
+  /** The most prompt tokens that any rank holds. */
+  bestCachedTokens(query: SelectionQuery): number {
+    this.#open(query)
+    const { matches } = this.#pool.index
+    let best = 0
+    for (let i = 0; i < matches.count; i++) {
+      const { cachedTokens } = this.#pricing.look(matches.holders[i] as number)
+      best = Math.max(best, cachedTokens)
+    }
+    return best
+  }
+
+  #open(query: SelectionQuery, withOverlap = true): DecisionScope {
+    const { capacity } = this.#pool.table
+    if (this.#candidates.length < capacity) {
+      this.#pool.index.reserve(capacity)
+      this.#pricing.depths = new Int32Array(capacity)
+      this.#candidates = new Int32Array(capacity)
+      this.#costs = new Float64Array(capacity)
+    }
+    const scope = openScope(this.#pool, query, this.#pricing.depths, withOverlap)
+    this.#pricing.begin(scope)
+    return scope
+  }
+
+  #takeExactly(scope: DecisionScope, pin: Pin, reason: ChoiceReason): Selection | Refusal {
+    const slot = pinnedSlot(this.#pool.table, pin, scope.query.phase)
+    if (slot instanceof BatonError) return this.#refuse(scope, slot)
+    const exclusion = this.#filter.exclusionOf(scope, slot)
+    if (exclusion === null) return this.#choose(scope, slot, 1, reason)
+    this.#filter.note(scope, slot, exclusion)
+    return this.#refuse(scope, exactRefusal(this.#pool, scope, pin, exclusion, reason))
+  }
+
+  #pick(scope: DecisionScope, count: number, peek: boolean): Selection {
+    const { config, random, table } = this.#pool
+    const at = (i: number): number => this.#candidates[i] as number
+    const requests = (i: number): number => table.requestsOf(at(i))
+    switch (config.mode) {
+      case 'round-robin': {
+        const i = this.#cursor % count
+        if (!peek) this.#cursor = (this.#cursor + 1) % 0x40000000
+        return this.#choose(scope, at(i), count, 'round robin')
+      }
+      case 'random':
+        return this.#choose(scope, at(randomInt(random, count)), count, 'random')
+      case 'power-of-two':
+        return this.#choose(scope, at(pickOfTwo(requests, count, random)), count, 'better of two')
+      case 'least-loaded': {
+        for (let i = 0; i < count; i++) this.#costs[i] = requests(i)
+        const i = pickLowest(this.#costs, count, random)
+        return this.#choose(scope, at(i), count, 'fewest requests')
+      }
+      default:
+        return this.#pickByCost(scope, count)
+    }
+  }
+
+  #pickByCost(scope: DecisionScope, count: number): Selection {
+    const { config, random, table } = this.#pool
+    const pricing = this.#pricing
+    pricing.price(scope, this.#candidates, count, this.#costs)
+    const { temperature } = scope.weights
+    const isOwn = config.picker !== null
+    const i =
+      config.picker === null
+        ? pickAtTemperature(temperature)(this.#costs, count, random)
+        : pickWith(config.picker, this.#costs, count, random)
+    const candidates = recordCandidates(scope, {
+      count,
+      limit: config.explainCandidates,
+      costs: this.#costs,
+      slots: this.#candidates,
+      table,
+      pricing,
+    })
+    const drawn = temperature > 0 ? 'drawn at temperature' : 'lowest cost'
+    const reason = isOwn ? 'custom picker' : drawn
+    return this.#choose(scope, this.#candidates[i] as number, count, reason, candidates)
+  }
+
+  #choose(
+    scope: DecisionScope,
+    slot: number,
+    eligible: number,
+    reason: ChoiceReason,
+    candidates = NOT_PRICED,
+  ): Selection {
+    const { query, promptTokens, promptBlocks } = scope
+    const { card, dpRank } = this.#pool.table.row(slot)
+    const view = this.#pricing.look(slot)
+    const { workerId } = card
+    const { deviceBlocks: overlapBlocks, cachedTokens } = view
+    const newBlocks = Math.max(promptBlocks - (this.#pricing.depths[slot] as number), 0)
+    return {
+      kind: 'selected',
+      slot,
+      workerId,
+      dpRank,
+      card,
+      phase: query.phase,
+      overlapBlocks,
+      cachedTokens,
+      promptTokens,
+      promptBlocks,
+      effectivePrefillTokens: Math.max(promptTokens - cachedTokens, 0),
+      potentialDecodeBlocks: view.activeDecodeBlocks + newBlocks,
+      cost: this.#pricing.costAt(scope, slot),
+      hashes: scope.hashes,
+      trackPrefill: scope.trackPrefill,
+      assumeKvReuse: scope.assumeKvReuse,
+      expectedOutputTokens: query.request.routing.expectedOutputTokens ?? null,
+      record: recordDecision(this.#pool, scope, eligible, candidates, {
+        kind: 'routed',
+        workerId,
+        dpRank,
+        overlapBlocks,
+        cachedTokens,
+        reason,
+      }),
+    }
+  }
+
+  #refuse(scope: DecisionScope, error: BatonError): Refusal {
+    const { code, message } = error
+    const outcome = { kind: 'refused', code, message } as const
+    const record = recordDecision(this.#pool, scope, 0, NOT_PRICED, outcome)
+    return { kind: 'refused', error, overloaded: scope.overloadedCount > 0, record }
+  }
+}
+
+function hardTarget({ affinity }: SelectionQuery): Pin | null {
+  return affinity === null || affinity === undefined || affinity.soft ? null : affinity.target
+}
+
+/** A binding to the same worker may know the rank that the request does not name. */
+function withKnownRank(pin: Pin, { affinity }: SelectionQuery): Pin {
+  const target = affinity?.target
+  return pin.dpRank === null && target?.workerId === pin.workerId ? target : pin
+}

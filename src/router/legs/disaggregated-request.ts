@@ -1,0 +1,360 @@
+/**
+ * One request over two legs, from the choice of a prefill worker to the single end that the client sees.
+ *
+ *   place prefill → prefill ──(completed: result in hand)──→ place decode → decode → end
+ *                     └─(bootstrap, or prefill says so: both legs at once)──↗
+ *
+ * Owns: which leg runs, the first failure ending the other leg, the retry of a prefill that failed before decode began.
+ * Invariants: the sink gets exactly one end; a hand-over that exists is told to a decode worker even when the client has
+ * left, and that decode is then stopped, so that no block waits for nobody.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, Random, WorkerId } from '../../base/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import type {
+  Chunk,
+  GenerateRequest,
+  PhaseEvent,
+  PrefillResult,
+  ReplySink,
+  RequestHandle,
+} from '../../request/index.ts'
+import { DecodeSink } from './decode-sink.ts'
+import { planHandOver } from './hand-over-plan.ts'
+import {
+  bootstrapFromResult,
+  decodeRequest,
+  placedPrefillRequest,
+  prefillRequest,
+  withoutWorkers,
+} from './leg-requests.ts'
+import type { HandOver } from './leg-requests.ts'
+import type { Leg } from './leg.ts'
+import type { Placement } from './placement.ts'
+import { PrefillSink } from './prefill-sink.ts'
+import type { RouterConfig } from '../configuration/router-config.ts'
+import { prefillsWithoutPartner } from './topology-pairs.ts'
+import type { WorkerRouter } from './worker-router.ts'
+
+export interface DisaggregatedParts {
+  readonly prefill: WorkerRouter
+  readonly decode: WorkerRouter
+  readonly clock: Clock
+  readonly random: Random
+  readonly config: RouterConfig
+  readonly note: string
+  /** The prefill leg could not be had; the request may go on aggregated. Counts the reason. */
+  onFallback(reason: string): void
+  onRetry(): void
+  /** Both legs were taken. */
+  onDisaggregated(): void
+}
+
+export class DisaggregatedRequest implements RequestHandle {
+  readonly #parts: DisaggregatedParts
+  readonly #request: GenerateRequest
+  readonly #sink: ReplySink
+  readonly #failedPrefills: WorkerId[] = []
+  #stopWaiting: (() => void) | null = null
+  #prefillLeg: Leg | null = null
+  #decode: RequestHandle | null = null
+  #cancelled: 'stop' | 'kill' | null = null
+  /** KV is handed over or will be: decode has to be told whatever happens. */
+  #isHandedOver = false
+  /** Both legs run at once, as prefill has said. */
+  #isMeeting = false
+  #ended = false
+
+  constructor(parts: DisaggregatedParts, request: GenerateRequest, sink: ReplySink) {
+    this.#parts = parts
+    this.#request = request
+    this.#sink = sink
+  }
+
+  start(): void {
+    this.#placePrefill()
+  }
+
+  cancel(kind: 'stop' | 'kill'): void {
+    if (this.#cancelled === 'kill' || this.#cancelled === kind) return
+    this.#cancelled = kind
+    if (this.#decode !== null) {
+      this.#decode.cancel(kind)
+      this.#prefillLeg?.cancel('stop')
+      return
+    }
+    // A hand-over under way goes on until a decode worker was told; see #placeDecode.
+    if (!this.#isHandedOver) {
+      if (this.#prefillLeg === null) this.#stopWaiting?.()
+      // Orderly even for a kill: only an orderly end gives the KV back.
+      else this.#prefillLeg.cancel('stop')
+    }
+    if (kind === 'kill' || (this.#prefillLeg === null && !this.#isHandedOver)) this.#endCancelled()
+  }
+
+  // Prefill
+
+  #placePrefill(): void {
+    this.#tell({ kind: 'prefillQueued', phase: 'prefill', atMs: this.#parts.clock.nowMs() })
+    const useless = prefillsWithoutPartner(this.#parts, this.#request)
+    const excluded = [...this.#failedPrefills, ...useless]
+    const wanted = prefillRequest(withoutWorkers(this.#request, excluded))
+    this.#stopWaiting = this.#parts.prefill.acquire(
+      wanted,
+      'prefill',
+      {
+        onPlaced: (placement) => this.#prefillPlaced(wanted, placement),
+        onRefused: (error) => this.#prefillRefused(error),
+      },
+      this.#parts.note,
+    )
+  }
+
+  #prefillPlaced(wanted: GenerateRequest, placement: Placement): void {
+    const { selection } = placement
+    let handOver: HandOver
+    try {
+      handOver = planHandOver(this.#parts, this.#request, selection)
+    } catch (thrown) {
+      placement.release()
+      this.#fail(BatonError.from(thrown))
+      return
+    }
+    const bootstrap = handOver.bootstrap ?? null
+    const request = placedPrefillRequest(wanted, selection, bootstrap)
+    if (bootstrap === null) {
+      const sink = new PrefillSink({
+        onPhase: (event) => this.#tell(event),
+        onMeeting: (result) => this.#prefillMeets(result, handOver),
+        onDone: (chunk, result) => {
+          if (this.#isMeeting) this.#prefillMet(chunk)
+          else this.#prefillDone(chunk, result, handOver)
+        },
+        onError: (error) => {
+          if (this.#isMeeting) {
+            this.#prefillLeg = null
+            this.#endWith(error)
+          } else this.#prefillFailed(error, selection.workerId)
+        },
+      })
+      const leg = placement.dispatch(request, sink)
+      if (!sink.isDone) this.#prefillLeg = leg
+      return
+    }
+    this.#isHandedOver = true
+    const sink = new PrefillSink({
+      onPhase: (event) => this.#tell(event),
+      onDone: (_chunk, result) => {
+        this.#prefillLeg = null
+        // Decode meets prefill elsewhere.
+        if (result !== null) this.#releaseKv({ ...handOver, prefillResult: result })
+      },
+      onError: (error) => {
+        this.#prefillLeg = null
+        this.#endWith(error)
+      },
+    })
+    const leg = placement.dispatch(request, sink)
+    if (!sink.isDone) this.#prefillLeg = leg
+    if (!this.#ended) this.#placeDecode(handOver)
+  }
+
+  /** Prefill goes on; from here the first failure ends both legs. */
+  #prefillMeets(result: PrefillResult, handOver: HandOver): void {
+    if (this.#cancelled !== null || this.#ended) return
+    this.#isMeeting = true
+    this.#isHandedOver = true
+    this.#placeDecode({ ...handOver, prefillResult: result })
+  }
+
+  /** Decode waits for what prefill has not handed over. */
+  #prefillMet({ finish, prefillResult }: Chunk): void {
+    this.#prefillLeg = null
+    if (finish === 'cancelled' || prefillResult?.engineParams !== undefined) return
+    const message = 'the prefill worker ended without a hand-over'
+    this.#endWith(new BatonError('kv.transfer_failed', message, { data: { stage: 'prefill' } }))
+  }
+
+  #prefillRefused(error: BatonError): void {
+    const last = this.#failedPrefills.at(-1)
+    const isGone = error.code === 'backend.worker_unavailable'
+    if (!isGone || this.#request.routing.prefillWorkerId !== undefined) this.#fail(error)
+    else {
+      this.#fallBack(
+        last === undefined ? 'no eligible prefill worker' : 'prefill failed on every worker',
+        error,
+      )
+    }
+  }
+
+  #prefillFailed(error: BatonError, workerId: WorkerId): void {
+    this.#prefillLeg = null
+    if (this.#cancelled !== null) {
+      this.#endCancelled()
+      return
+    }
+    const isPinned = this.#request.routing.prefillWorkerId !== undefined
+    if (!error.row.migratable || isPinned) {
+      this.#fail(error)
+      return
+    }
+    this.#failedPrefills.push(workerId)
+    if (this.#failedPrefills.length > this.#parts.config.prefillRetries) {
+      this.#fallBack('prefill failed', error)
+      return
+    }
+    this.#parts.onRetry()
+    this.#placePrefill()
+  }
+
+  #prefillDone(chunk: Chunk, result: PrefillResult | null, handOver: HandOver): void {
+    this.#prefillLeg = null
+    if (chunk.finish === 'cancelled') {
+      this.#prefillCancelled()
+      return
+    }
+    if (chunk.finish !== 'length') {
+      if (result !== null) this.#releaseKv({ ...handOver, prefillResult: result })
+      this.#endWithPrefill(chunk)
+      return
+    }
+    if (result === null) {
+      const message = 'the prefill worker ended without a hand-over'
+      this.#fallBack(
+        'prefill gave no hand-over',
+        new BatonError('kv.transfer_failed', message, { data: { stage: 'prefill' } }),
+      )
+      return
+    }
+    this.#isHandedOver = true
+    const bootstrap = bootstrapFromResult(result)
+    this.#placeDecode(
+      bootstrap === null
+        ? { ...handOver, prefillResult: result }
+        : { ...handOver, prefillResult: result, bootstrap },
+    )
+  }
+
+  #prefillCancelled(): void {
+    if (this.#cancelled !== null) this.#endCancelled()
+    else {
+      this.#fail(
+        new BatonError('backend.cancelled', 'the prefill worker cancelled the request', {
+          data: { stage: 'prefill' },
+        }),
+      )
+    }
+  }
+
+  /** The prefill's one token was the end (eos, a stop token): it is the answer. */
+  #endWithPrefill(chunk: Chunk): void {
+    const { prefillResult: _handOver, ...answer } = chunk
+    if (this.#ended) return
+    this.#ended = true
+    this.#sink.onChunk(answer)
+  }
+
+  #fallBack(reason: string, error: BatonError): void {
+    if (this.#cancelled !== null) {
+      this.#endCancelled()
+      return
+    }
+    if (this.#parts.config.enforceDisaggregation) {
+      this.#fail(error)
+      return
+    }
+    this.#parts.onFallback(reason)
+    this.#decode = this.#parts.decode.serve(
+      this.#request,
+      'aggregated',
+      this.#sink,
+      `aggregated: ${reason}`,
+    )
+  }
+
+  // Decode
+
+  #placeDecode(handOver: HandOver): void {
+    const { config, decode } = this.#parts
+    this.#parts.onDisaggregated()
+    this.#tell({ kind: 'decodeQueued', phase: 'decode', atMs: this.#parts.clock.nowMs() })
+    const request = decodeRequest(this.#request, handOver, config.conditional.enabled)
+    this.#stopWaiting = decode.acquire(
+      request,
+      'decode',
+      {
+        onPlaced: (placement) => {
+          if (this.#ended && this.#cancelled === null) {
+            placement.release()
+            return
+          }
+          const leg = placement.dispatch(request, this.#decodeSink(), () =>
+            this.#releaseKv(handOver),
+          )
+          this.#decode = leg
+          if (this.#cancelled === null) return
+          leg.cancel('stop')
+          this.#prefillLeg?.cancel('stop')
+        },
+        onRefused: (error) => {
+          this.#releaseKv(handOver)
+          this.#endWith(error)
+        },
+      },
+      this.#parts.note,
+    )
+  }
+
+  /** No decode worker will fetch the KV: the prefill worker need not hold it any longer. */
+  #releaseKv({ routing, prefillResult }: HandOver): void {
+    const { prefillWorkerId } = routing
+    const offer = prefillResult?.kvOffer
+    if (offer === undefined || prefillWorkerId === undefined) return
+    this.#parts.prefill.releaseKv(prefillWorkerId, offer.offerId)
+  }
+
+  /** The client's own sink; only a failure has to be seen, to end a prefill that still runs. */
+  #decodeSink(): ReplySink {
+    if (this.#prefillLeg === null && this.#cancelled === null) return this.#sink
+    return new DecodeSink(this.#sink, {
+      isEnded: () => this.#ended,
+      onEnd: () => {
+        this.#ended = true
+      },
+      onError: (error) => this.#endWith(error),
+    })
+  }
+
+  /** After its end the client's sink is not called. */
+  #tell(event: PhaseEvent): void {
+    if (!this.#ended) this.#sink.onPhase?.(event)
+  }
+
+  // Ends
+
+  /** The first failure ends both legs. */
+  #endWith(error: BatonError): void {
+    this.#prefillLeg?.cancel('stop')
+    this.#prefillLeg = null
+    if (this.#cancelled !== null) {
+      this.#endCancelled()
+      return
+    }
+    const decode = this.#decode
+    this.#fail(error)
+    decode?.cancel('kill')
+    if (decode === null) this.#stopWaiting?.()
+  }
+
+  #fail(error: BatonError): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#sink.onError(error)
+  }
+
+  #endCancelled(): void {
+    if (this.#ended) return
+    this.#ended = true
+    this.#sink.onChunk(finishChunk('cancelled'))
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * What each leg is sent (a leg is one phase of a request at one worker: prefill, decode, or both when aggregated): the prefill leg makes one token, the decode leg has the client's own limits and the hand-over.
+ */
+import { randomInt } from '../../base/index.ts'
+import type { Random, WorkerId } from '../../base/index.ts'
+import type {
+  BootstrapInfo,
+  GenerateRequest,
+  PrefillResult,
+  RoutingHints,
+  WorkerCard,
+} from '../../request/index.ts'
+import type { Selection } from '../decide/selection.ts'
+
+/** One token, and no minimum that it could not keep; everything else as the client said. */
+export function prefillRequest(request: GenerateRequest): GenerateRequest {
+  const { minTokens } = request.stop
+  const stop = { ...request.stop, maxTokens: 1 }
+  return {
+    ...request,
+    stop: minTokens === undefined ? stop : { ...stop, minTokens: Math.min(minTokens, 1) },
+  }
+}
+
+/** The same request, but not to these workers. */
+export function withoutWorkers(
+  request: GenerateRequest,
+  workerIds: readonly WorkerId[],
+): GenerateRequest {
+  if (workerIds.length === 0) return request
+  const { routing } = request
+  const excludedWorkerIds = [...(routing.excludedWorkerIds ?? []), ...workerIds]
+  return { ...request, routing: { ...routing, excludedWorkerIds } }
+}
+
+/** The prefill request once its worker is known. */
+export function placedPrefillRequest(
+  request: GenerateRequest,
+  selection: Selection,
+  bootstrap: BootstrapInfo | null,
+): GenerateRequest {
+  const routing = {
+    ...request.routing,
+    prefillWorkerId: selection.workerId,
+    prefillDpRank: selection.dpRank,
+  }
+  return bootstrap === null ? { ...request, routing } : { ...request, routing, bootstrap }
+}
+
+export interface HandOver {
+  readonly routing: RoutingHints
+  readonly prefillResult?: PrefillResult
+  readonly bootstrap?: BootstrapInfo
+}
+
+/**
+ * The decode leg: the client's own limits, the hand-over, and overrides that leave prefill out of the cost: no overlap
+ * credit (unless conditional disaggregation looks at it), no reuse assumed, no prefill tracked. Others are kept.
+ */
+export function decodeRequest(
+  request: GenerateRequest,
+  handOver: HandOver,
+  keepsOverlapCredit: boolean,
+): GenerateRequest {
+  const overrides = {
+    ...handOver.routing.overrides,
+    ...(keepsOverlapCredit ? {} : { overlapScoreCredit: 0 }),
+    assumeKvReuse: false,
+    trackPrefillTokens: false,
+  }
+  return { ...request, ...handOver, routing: { ...handOver.routing, overrides } }
+}
+
+/** Where both legs meet, when the prefill worker says that it can be met. */
+export function bootstrapOf(
+  card: WorkerCard,
+  dpRank: number,
+  random: Random,
+): BootstrapInfo | null {
+  const { bootstrapHost, bootstrapPort, dataParallelSize } = card.engine
+  if (bootstrapHost === undefined || bootstrapPort === undefined) return null
+  return {
+    host: bootstrapHost,
+    port: bootstrapPort,
+    room: bootstrapRoom(random, dpRank, dataParallelSize ?? 0).toString(),
+  }
+}
+
+const MAX_BOOTSTRAP_ROOM = (1n << 63n) - 1n
+
+/** Uniform below 2^63; with ranks, `bootstrap room mod ranks` is the rank. */
+export function bootstrapRoom(random: Random, dpRank: number, ranks: number): bigint {
+  const draw =
+    (BigInt(randomInt(random, 0x80000000)) << 32n) | BigInt(randomInt(random, 0x100000000))
+  if (ranks <= 0) return draw
+  const size = BigInt(ranks)
+  const rank = BigInt(dpRank)
+  const quotients = (MAX_BOOTSTRAP_ROOM - rank) / size + 1n
+  return (draw % quotients) * size + rank
+}
+
+/** An engine may answer a prefill with a meeting point of its own. */
+export function bootstrapFromResult(result: PrefillResult): BootstrapInfo | null {
+  const params = result.engineParams
+  if (typeof params !== 'object' || params === null) return null
+  const fields = params as Record<string, unknown>
+  const { bootstrap_host: host, bootstrap_port: port, bootstrap_room: room } = fields
+  if (typeof host !== 'string' || typeof port !== 'number') return null
+  if (typeof room !== 'string' && typeof room !== 'number' && typeof room !== 'bigint') return null
+  return { host, port, room: String(room) }
+}

@@ -1,0 +1,174 @@
+import { describe, expect, it } from 'vitest'
+import { buildModel, PD } from '../../../test/router/model-fixture.ts'
+import { card } from '../../../test/router/scripted-plane.ts'
+import { workerIdOf } from '../../base/index.ts'
+import type { RoutingHints } from '../../request/index.ts'
+import type { RouterOptions } from '../configuration/router-config.ts'
+
+const [ONE, TWO, NINE] = [1, 2, 9].map(workerIdOf) as [
+  ReturnType<typeof workerIdOf>,
+  ReturnType<typeof workerIdOf>,
+  ReturnType<typeof workerIdOf>,
+]
+const AGGREGATED = [card(1), card(2)]
+
+function outcome(cards: typeof AGGREGATED, routing: RoutingHints, config: RouterOptions = {}) {
+  const { plane, send } = buildModel(cards, config)
+  const [error] = send(routing).sink.errors
+  return { error, calls: plane.calls }
+}
+
+describe('pins that cannot be kept are 400', () => {
+  it.each([
+    ['an unknown backend', PD, { backendWorkerId: NINE }, 'no worker has the id 9'],
+    ['an unknown decode worker', PD, { decodeWorkerId: NINE }, 'no worker has the id 9'],
+    ['an unknown prefill worker', PD, { prefillWorkerId: NINE }, 'no prefill worker has the id 9'],
+    ['a decode worker for prefill', PD, { prefillWorkerId: TWO }, 'no prefill worker has the id 2'],
+    ['a prefill worker for decode', PD, { decodeWorkerId: ONE }, 'worker 1 is a prefill worker'],
+    ['a prefill worker for all', PD, { backendWorkerId: ONE }, 'worker 1 is a prefill worker'],
+    ['a prefill leg', AGGREGATED, { prefillWorkerId: ONE }, 'no prefill worker has'],
+    ['a prefill rank', AGGREGATED, { prefillDpRank: 0 }, '`prefill_dp_rank`: cannot be kept'],
+    ['a rank', AGGREGATED, { dpRank: 3 }, 'no worker has the data-parallel rank 3'],
+    ['a rank of the prefill', PD, { prefillDpRank: 3 }, 'the data-parallel rank 3'],
+    [
+      'the worker header alone',
+      PD,
+      { backendWorkerId: TWO, decodeWorkerId: TWO },
+      'x-dynamo-prefill-instance-id',
+    ],
+  ] as const)('%s', (_, cards, routing, message) => {
+    const { error, calls } = outcome([...cards], routing)
+    expect([error?.code, calls.length]).toEqual(['request.invalid_argument', 0])
+    expect(error?.message).toContain(message)
+  })
+
+  it.each([{}, { backendWorkerId: TWO }, { decodeWorkerId: TWO }])(
+    'direct mode with two legs and no prefill worker - an error that names the header',
+    (routing) => {
+      const { error } = outcome(PD, routing, { mode: 'direct' })
+      expect(error?.message).toContain('x-dynamo-prefill-instance-id')
+    },
+  )
+
+  it('an agg worker as decode worker of two legs', () => {
+    const { error } = outcome([...PD, card(3)], { decodeWorkerId: workerIdOf(3) })
+    expect(error?.message).toContain('its mode is agg')
+  })
+
+  it('also for a query', () => {
+    expect(outcome(PD, { decodeWorkerId: NINE, queryOnly: true }).error?.row.httpStatus).toBe(400)
+  })
+})
+
+describe('pins that can be kept', () => {
+  it.each([
+    [PD, { backendWorkerId: TWO }, '2'],
+    [PD, { decodeWorkerId: TWO }, '1'],
+    [PD, { prefillWorkerId: ONE, backendWorkerId: TWO, decodeWorkerId: TWO }, '1'],
+    [AGGREGATED, { backendWorkerId: TWO, decodeWorkerId: TWO }, '2'],
+    [AGGREGATED, { dpRank: 0 }, null],
+  ] as const)('%j', (cards, routing, first) => {
+    const { error, calls } = outcome([...cards], routing)
+    expect(error).toBeUndefined()
+    if (first !== null) expect(calls[0]?.workerId).toBe(first)
+  })
+
+  it('a rank without a worker - only that rank of any worker', () => {
+    const two = { engine: { dataParallelSize: 2 } }
+    for (let i = 0; i < 5; i++) {
+      const { calls } = outcome([card(1), card(2, 'agg', two)], { dpRank: 1 })
+      expect([calls[0]?.workerId, calls[0]?.request.routing.dpRank]).toEqual(['2', 1])
+    }
+  })
+
+  it('no worker at all - unavailable, as for any request', () => {
+    const { error } = outcome([], { backendWorkerId: ONE })
+    expect(error?.code).toBe('backend.worker_unavailable')
+  })
+})
+
+describe('required topology', () => {
+  const at = (zone: string) => ({ topology: { zone } })
+  const topology = { domain: 'zone', enforcement: 'required' } as const
+
+  it('a prefill worker without a decode worker in its domain is not chosen', () => {
+    const fleet = [
+      card(1, 'prefill', at('a')),
+      card(2, 'prefill', at('b')),
+      card(3, 'prefill', at('c')),
+      card(4, 'decode', at('b')),
+    ]
+    for (let i = 0; i < 6; i++) {
+      const { plane, send } = buildModel(fleet, { topology })
+      const { sink } = send({}, 16 + i)
+      plane.call(0).prefilled()
+      expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['2', '4'])
+      expect(sink.errors).toEqual([])
+    }
+  })
+
+  it('a pinned decode worker decides the domain', () => {
+    const fleet = [
+      card(1, 'prefill', at('a')),
+      card(2, 'prefill', at('b')),
+      card(3, 'decode', at('a')),
+      card(4, 'decode', at('b')),
+    ]
+    const { plane, send } = buildModel(fleet, { topology })
+    send({ decodeWorkerId: workerIdOf(3) })
+    expect(plane.call(0).workerId).toBe('1')
+  })
+
+  it('nobody has a partner - the error says what is missing', () => {
+    const fleet = [card(1, 'prefill', at('a')), card(2, 'decode', at('b'))]
+    const { send, plane } = buildModel(fleet, { topology })
+    expect(send().sink.errors[0]?.message).toContain('missing-taint')
+    expect(plane.calls).toHaveLength(0)
+  })
+})
+
+describe('workers that do not say their block size', () => {
+  const unknown = (id: number) => {
+    const { engine, ...rest } = card(id)
+    const { kvCacheBlockSize: _, ...others } = engine
+    return { ...rest, engine: others }
+  }
+
+  it('are routed to without KV, and the self-check says so', () => {
+    const { send, router } = buildModel([unknown(1), unknown(2)])
+    send()
+    const { sent } = send()
+    const [record] = router.explain(sent.requestId) ?? []
+    expect(record?.candidates.every(({ terms }) => terms['device'] === 0)).toBe(true)
+    expect(router.status().decode.knowsBlocks).toBe(false)
+    expect(router.status().selfCheck.join()).toContain('routing without KV')
+  })
+
+  const foreign = (id: number) => {
+    const { engine, ...rest } = unknown(id)
+    return {
+      ...rest,
+      publishesKvEvents: false,
+      engine: { ...engine, runtimeData: { upstream_kind: 'openai' } },
+    }
+  }
+
+  it('foreign engines among them - are believed to hold what they were sent', () => {
+    const { router } = buildModel([foreign(1), foreign(2)])
+    expect(router.status().decode).toMatchObject({ knowsBlocks: true, blockSize: 16 })
+    expect(router.status().selfCheck.join()).not.toContain('routing without KV')
+  })
+
+  it('one that says its block size joins foreign engines - its size counts', () => {
+    const { router } = buildModel([foreign(1), card(2)])
+    expect(router.status().decode.blockSize).toBe(card(2).engine.kvCacheBlockSize)
+  })
+
+  it('`blockSize` says it for them', () => {
+    const { send, router } = buildModel([unknown(1)], { blockSize: 4, useKvEvents: false })
+    send()
+    const { sent } = send()
+    const [record] = router.explain(sent.requestId) ?? []
+    expect(record?.candidates[0]?.terms['device']).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,79 @@
+/**
+ * What a client pins is kept or refused, before anything is chosen: an id that no worker has, a pin for a leg that there
+ * is not, a rank that nobody has. These are mistakes of the request (400); sending it again would not help.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+import type { RoutingHints } from '../../request/index.ts'
+import type { RouterMode } from '../configuration/router-config.ts'
+import type { KvRouter } from '../decide/kv-router.ts'
+import { missingPin } from '../decide/pin.ts'
+
+interface PinScope {
+  readonly prefill: KvRouter
+  readonly decode: KvRouter
+  readonly mode: RouterMode
+  /** Null: requests have two legs now; otherwise why not. */
+  readonly whyOneLeg: string | null
+}
+
+/** Null: every pin can be kept. */
+export function pinRefusal(hints: RoutingHints, scope: PinScope): BatonError | null {
+  const { prefill, decode } = scope
+  // No worker to compare with: the request waits or fails for lack of workers.
+  if (decode.workerCount === 0) return null
+  return (
+    unknownDecode('backend_instance_id', hints.backendWorkerId, scope) ??
+    unknownDecode('decode_worker_id', hints.decodeWorkerId, scope) ??
+    prefillRefusal(hints, scope) ??
+    rankRefusal('dp_rank', hints.dpRank, decode) ??
+    (scope.whyOneLeg === null ? rankRefusal('prefill_dp_rank', hints.prefillDpRank, prefill) : null)
+  )
+}
+
+function prefillRefusal(hints: RoutingHints, scope: PinScope): BatonError | null {
+  const { prefillWorkerId, prefillDpRank, backendWorkerId, decodeWorkerId } = hints
+  const { prefill, mode, whyOneLeg } = scope
+  if (whyOneLeg !== null) {
+    const named = prefillWorkerId === undefined ? 'prefill_dp_rank' : 'prefill_worker_id'
+    if (prefillWorkerId === undefined && prefillDpRank === undefined) return null
+    return refused(named, `cannot be kept: ${whyOneLeg}`)
+  }
+  if (prefillWorkerId !== undefined) {
+    if (prefill.cardOf(prefillWorkerId) !== null) return null
+    return refused('prefill_worker_id', `no prefill worker has the id ${prefillWorkerId}`)
+  }
+  // The header of the worker names both legs' worker, and a decode worker takes no prefill leg.
+  const isHeader = backendWorkerId !== undefined && decodeWorkerId !== undefined
+  return isHeader || mode === 'direct' ? missingPin('prefill', mode) : null
+}
+
+function unknownDecode(
+  param: string,
+  workerId: WorkerId | undefined,
+  { prefill, decode, whyOneLeg }: PinScope,
+): BatonError | null {
+  if (workerId === undefined) return null
+  const card = decode.cardOf(workerId)
+  if (card === null) {
+    return prefill.cardOf(workerId) === null
+      ? refused(param, `no worker has the id ${workerId}`)
+      : refused(param, `worker ${workerId} is a prefill worker and does not decode`)
+  }
+  if (param === 'decode_worker_id' && whyOneLeg === null && card.mode !== 'decode') {
+    return refused(
+      param,
+      `worker ${workerId} does not take the KV of others: its mode is ${card.mode}`,
+    )
+  }
+  return null
+}
+
+function rankRefusal(param: string, rank: number | undefined, pool: KvRouter): BatonError | null {
+  if (rank === undefined || pool.workerCount === 0 || pool.hasRank(rank)) return null
+  return refused(param, `no worker has the data-parallel rank ${rank}`)
+}
+
+function refused(param: string, what: string): BatonError {
+  return new BatonError('request.invalid_argument', `\`${param}\`: ${what}`, { data: { param } })
+}

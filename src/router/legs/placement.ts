@@ -1,0 +1,67 @@
+/**
+ * A booked place on a worker, not used yet: it is either dispatched once or released.
+ */
+import type { GenerateRequest, ReplySink } from '../../request/index.ts'
+import { Leg } from './leg.ts'
+import type { LegParts } from './leg.ts'
+import type { Selection } from '../decide/selection.ts'
+
+interface PlacementParts extends LegParts {
+  readonly queuedMs: number
+  readonly decisionMs: number
+}
+
+export class Placement {
+  readonly #parts: PlacementParts
+  #used = false
+
+  constructor(parts: PlacementParts) {
+    this.#parts = parts
+  }
+
+  get selection(): Selection {
+    return this.#parts.selection
+  }
+
+  /** The request carries the rank that was chosen. `onFailed` is called before the sink is notified. */
+  dispatch(request: GenerateRequest, sink: ReplySink, onFailed?: () => void): Leg {
+    this.#used = true
+    const { selection, queuedMs, decisionMs, clock } = this.#parts
+    const { phase, workerId, dpRank, overlapBlocks, promptBlocks } = selection
+    const atMs = clock.nowMs()
+    const leg = new Leg(
+      {
+        ...this.#parts,
+        onEnd: (error) => {
+          this.#parts.onEnd?.(error)
+          if (error !== null) onFailed?.()
+        },
+      },
+      sink,
+    )
+    const { bypassesPrefill } = request.routing
+    sink.onPhase?.({
+      kind: 'routed',
+      phase,
+      workerId,
+      dpRank,
+      overlapBlocks,
+      promptBlocks,
+      queuedMs,
+      decisionMs,
+      atMs,
+      ...(bypassesPrefill === true ? { bypassesPrefill } : {}),
+    })
+    const ranks = selection.card.engine.dataParallelSize ?? 1
+    leg.start(ranks > 1 ? { ...request, routing: { ...request.routing, dpRank } } : request)
+    return leg
+  }
+
+  /** Gives the place back. Of no effect after dispatch. */
+  release(): void {
+    if (this.#used) return
+    this.#used = true
+    this.#parts.router.free(this.#parts.booking)
+    this.#parts.onEnd?.(null)
+  }
+}

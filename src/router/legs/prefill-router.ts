@@ -1,0 +1,224 @@
+/**
+ * Splits requests over a prefill and a decode pool, or lets them go aggregated, and says which and why.
+ *
+ * States: pending (never had a prefill worker) → active ↔ unavailable (all gone); `disabled` when switched off.
+ * Not active means aggregated, unless disaggregation is enforced: then the request is refused.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, Random } from '../../base/index.ts'
+import type {
+  GenerateRequest,
+  ReplySink,
+  RequestHandle,
+  RequestService,
+} from '../../request/index.ts'
+import { bypassRequest, considerBypass } from './conditional-bypass.ts'
+import { DisaggregatedRequest } from './disaggregated-request.ts'
+import type { DisaggregatedParts } from './disaggregated-request.ts'
+import { decodeRequest, prefillRequest, withoutWorkers } from './leg-requests.ts'
+import { pinRefusal } from './pin-check.ts'
+import { prefillsWithoutPartner } from './topology-pairs.ts'
+import { answerQuery, routedEventOf } from './query-only.ts'
+import type { RouterConfig } from '../configuration/router-config.ts'
+import type { DisaggregationStatus, PrefillState } from '../load/router-status.ts'
+import type { Refusal, Selection } from '../decide/selection.ts'
+import { mergeTopology } from '../configuration/topology.ts'
+import type { WorkerRouter } from './worker-router.ts'
+
+export interface PrefillRouterOptions {
+  readonly prefill: WorkerRouter
+  readonly decode: WorkerRouter
+  readonly clock: Clock
+  readonly random: Random
+  readonly config: RouterConfig
+}
+
+const NO_HANDLE: RequestHandle = { cancel: () => undefined }
+
+export class PrefillRouter implements RequestService {
+  readonly #options: PrefillRouterOptions
+  #wasActive = false
+  #requests = 0
+  #disaggregated = 0
+  #retries = 0
+  readonly #aggregatedBy = new Map<string, number>()
+
+  constructor(options: PrefillRouterOptions) {
+    this.#options = options
+    options.prefill.router.onCapacity(() => {
+      if (options.prefill.router.workerCount > 0) this.#wasActive = true
+    })
+  }
+
+  get state(): PrefillState {
+    const { config, prefill } = this.#options
+    if (!config.disaggregation) return 'disabled'
+    if (prefill.router.workerCount > 0) return 'active'
+    return this.#wasActive ? 'unavailable' : 'pending'
+  }
+
+  /** A request sent now would not be refused for lack of workers. */
+  canServeRequests(): boolean {
+    const { config, decode } = this.#options
+    if (decode.router.workerCount === 0) return false
+    return !config.enforceDisaggregation || this.#whyNot() === null
+  }
+
+  send(request: GenerateRequest, sink: ReplySink): RequestHandle {
+    const refusal = this.#pinRefusal(request)
+    if (refusal !== null) {
+      sink.onError(refusal)
+      return NO_HANDLE
+    }
+    if (request.routing.queryOnly === true) {
+      this.#answerQuery(request, sink)
+      return NO_HANDLE
+    }
+    if (request.kind === 'embed') return this.#embed(request, sink)
+    this.#requests++
+    const { decode } = this.#options
+    const pinned = this.#whyOneWorker(request)
+    if (pinned !== null) return this.#aggregate(request, sink, pinned)
+    const reason = this.#whyNot()
+    if (reason !== null) {
+      if (!this.#options.config.enforceDisaggregation) {
+        const why = request.forward === undefined ? reason : `forwarded as it came, ${reason}`
+        return this.#aggregate(request, sink, why)
+      }
+      sink.onError(enforcedError(reason))
+      return NO_HANDLE
+    }
+    const bypass = considerBypass(this.#options, request)
+    if (bypass === null) return this.#disaggregate(request, sink, 'disaggregated')
+    if (!bypass.bypass) {
+      return this.#disaggregate(request, sink, `disaggregated: ${bypass.reason}`)
+    }
+    this.#countAggregated(`conditional (${this.#options.config.conditional.policy})`)
+    const note = `aggregated: ${bypass.reason}`
+    return decode.serve(bypassRequest(request, bypass), 'aggregated', sink, note)
+  }
+
+  status(): DisaggregationStatus {
+    return {
+      state: this.state,
+      enforced: this.#options.config.enforceDisaggregation,
+      requests: this.#requests,
+      disaggregated: this.#disaggregated,
+      aggregatedBy: Object.fromEntries(this.#aggregatedBy),
+      prefillRetries: this.#retries,
+    }
+  }
+
+  #pinRefusal(request: GenerateRequest): BatonError | null {
+    const { prefill, decode, config } = this.#options
+    return pinRefusal(request.routing, {
+      prefill: prefill.router,
+      decode: decode.router,
+      mode: config.mode,
+      whyOneLeg: request.kind === 'embed' ? 'an embedding has one leg' : this.#whyNot(),
+    })
+  }
+
+  /** Why no request can be disaggregated now, or null. */
+  #whyNot(): string | null {
+    const { decode } = this.#options
+    switch (this.state) {
+      case 'disabled':
+        return 'disaggregation is off'
+      case 'pending':
+        return 'no prefill worker has come yet'
+      case 'unavailable':
+        return 'all prefill workers are gone'
+      case 'active':
+        return decode.router.decodeModeCount === 0 ? 'no decode worker is registered' : null
+    }
+  }
+
+  /** The client wants one worker for all of it. That is no fall-back, so `enforce` has nothing against it. */
+  #whyOneWorker(request: GenerateRequest): string | null {
+    const { forward } = request
+    if (forward !== undefined && forward.prefillBody === undefined) return 'forwarded as it came'
+    // They come of computing the prompt, and a prefill leg says nothing of it.
+    if (request.output.promptLogprobs !== undefined) return 'log-probabilities of the prompt'
+    const { backendWorkerId, prefillWorkerId, decodeWorkerId } = request.routing
+    const isOne = backendWorkerId !== undefined
+    return isOne && prefillWorkerId === undefined && decodeWorkerId === undefined
+      ? 'pinned to one worker'
+      : null
+  }
+
+  #aggregate(request: GenerateRequest, sink: ReplySink, reason: string): RequestHandle {
+    this.#countAggregated(reason)
+    return this.#options.decode.serve(request, 'aggregated', sink, `aggregated: ${reason}`)
+  }
+
+  /** All prompt and no decode: it belongs to the prefill workers, unless the client names another one. */
+  #embed(request: GenerateRequest, sink: ReplySink): RequestHandle {
+    const { prefill, decode } = this.#options
+    const { backendWorkerId, decodeWorkerId } = request.routing
+    const isPinned = backendWorkerId !== undefined || decodeWorkerId !== undefined
+    if (isPinned || this.state !== 'active') {
+      return decode.serve(request, 'aggregated', sink, 'embedding')
+    }
+    return prefill.serve(request, 'prefill', sink, 'embedding')
+  }
+
+  /** Where both legs would go; nothing is booked and no engine is called. */
+  #answerQuery(request: GenerateRequest, sink: ReplySink): void {
+    const { prefill, decode, config, clock } = this.#options
+    const reason = this.#whyOneWorker(request) ?? this.#whyNot()
+    const selections: Selection[] = []
+    try {
+      if (reason === null) {
+        const partners = withoutWorkers(request, prefillsWithoutPartner(this.#options, request))
+        const first = must(prefill.peek(prefillRequest(partners), 'prefill'))
+        const routing = mergeTopology(request.routing, first.card, config.topology)
+        const second = decodeRequest(request, { routing }, config.conditional.enabled)
+        selections.push(first, must(decode.peek(second, 'decode')))
+      } else if (config.enforceDisaggregation && reason !== 'pinned to one worker') {
+        throw enforcedError(reason)
+      } else selections.push(must(decode.peek(request, 'aggregated')))
+    } catch (thrown) {
+      sink.onError(BatonError.from(thrown))
+      return
+    }
+    for (const selection of selections) {
+      sink.onPhase?.(routedEventOf(selection, clock.nowMs()))
+    }
+    sink.onChunk(answerQuery(selections, request))
+  }
+
+  #disaggregate(request: GenerateRequest, sink: ReplySink, note: string): RequestHandle {
+    const parts: DisaggregatedParts = {
+      ...this.#options,
+      note,
+      onFallback: (reason) => this.#countAggregated(reason),
+      onRetry: () => {
+        this.#retries++
+      },
+      onDisaggregated: () => {
+        this.#disaggregated++
+      },
+    }
+    const run = new DisaggregatedRequest(parts, request, sink)
+    run.start()
+    return run
+  }
+
+  #countAggregated(reason: string): void {
+    this.#aggregatedBy.set(reason, (this.#aggregatedBy.get(reason) ?? 0) + 1)
+  }
+}
+
+function enforcedError(reason: string): BatonError {
+  return new BatonError(
+    'backend.worker_unavailable',
+    `disaggregated serving is enforced, but ${reason}`,
+    { data: { stage: 'prefill', reason } },
+  )
+}
+
+function must(answer: Selection | Refusal): Selection {
+  if (answer.kind === 'refused') throw answer.error
+  return answer
+}

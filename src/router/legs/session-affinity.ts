@@ -1,0 +1,146 @@
+/**
+ * Which worker a session is bound to, in one pool.
+ *
+ * Life of a binding: made by the first request of the session that is dispatched, kept while one of its requests runs,
+ * then for its idle time; dropped when the session is closed, or when its worker is gone or fails it. Bounded: beyond
+ * the limit the binding that was idle longest goes.
+ */
+import type { RoutingHints } from '../../request/index.ts'
+import type { Pin } from '../decide/pin.ts'
+import type { SessionConfig } from '../configuration/router-config.ts'
+
+interface Binding {
+  target: Pin
+  idleMs: number
+  active: number
+  idleSinceMs: number
+  /** When the other frontends were told of it. */
+  toldAtMs: number
+}
+
+/** Held by a running request; `end` exactly once counts. */
+interface SessionLease {
+  end(failed: boolean, nowMs: number): void
+}
+
+/** What other frontends are to know of a session; null: it is bound no more. */
+type TellBinding = (sessionId: string, target: Pin | null, idleMs: number) => void
+
+export class SessionAffinity {
+  readonly #config: SessionConfig
+  readonly #tell: TellBinding
+  /** In order of last use. */
+  readonly #bindings = new Map<string, Binding>()
+
+  constructor(config: SessionConfig, tell: TellBinding = () => undefined) {
+    this.#config = config
+    this.#tell = tell
+  }
+
+  /** From another frontend, which has just used the binding or has dropped it. A request that runs here wins. */
+  learn(sessionId: string, target: Pin | null, idleMs: number, nowMs: number): void {
+    const known = this.#bindings.get(sessionId)
+    if (known !== undefined && known.active > 0) return
+    if (target === null) {
+      this.#bindings.delete(sessionId)
+      return
+    }
+    const told = { target, idleMs, active: 0, idleSinceMs: nowMs, toldAtMs: nowMs }
+    this.#touch(sessionId, told)
+  }
+
+  /** For a frontend that has joined late: every binding that holds. */
+  tellAll(nowMs: number): void {
+    for (const [sessionId, binding] of this.#bindings) {
+      if (!isOver(binding, nowMs)) this.#tell(sessionId, binding.target, binding.idleMs)
+    }
+  }
+
+  /** How many hold now; those whose idle time is over are forgotten. */
+  count(nowMs: number): number {
+    for (const [sessionId, binding] of this.#bindings) {
+      if (isOver(binding, nowMs)) this.#bindings.delete(sessionId)
+    }
+    return this.#bindings.size
+  }
+
+  targetOf(hints: RoutingHints, nowMs: number): Pin | null {
+    const { sessionId } = hints
+    if (sessionId === undefined) return null
+    const binding = this.#bindings.get(sessionId)
+    if (binding === undefined) return null
+    if (isOver(binding, nowMs)) {
+      this.#bindings.delete(sessionId)
+      return null
+    }
+    return binding.target
+  }
+
+  /** The request goes to `target`: binds the session if it is to be bound, and keeps the binding while it runs. */
+  lease(hints: RoutingHints, target: Pin, nowMs: number): SessionLease | null {
+    const { sessionId, sessionAction } = hints
+    if (sessionId === undefined) return null
+    const seconds = hints.sessionTimeoutSeconds ?? this.#config.ttlSeconds
+    const known = this.#bindings.get(sessionId)
+    const isWanted =
+      this.#config.ttlSeconds > 0 || sessionAction === 'open' || sessionAction === 'bind'
+    if (known === undefined && !isWanted) return null
+    const binding = known ?? {
+      target,
+      idleMs: 0,
+      active: 0,
+      idleSinceMs: nowMs,
+      toldAtMs: -Infinity,
+    }
+    const before = binding.target
+    if (sessionAction === 'bind' || this.#config.soft) binding.target = target
+    if (known === undefined || hints.sessionTimeoutSeconds !== undefined) {
+      binding.idleMs = 1000 * (seconds > 0 ? seconds : OPENED_SECONDS)
+    }
+    binding.active++
+    this.#touch(sessionId, binding)
+    const isNews = known === undefined || binding.target !== before
+    // Its idle time begins anew for the others as well.
+    if (isNews || nowMs - binding.toldAtMs > binding.idleMs / 4) {
+      binding.toldAtMs = nowMs
+      this.#tell(sessionId, binding.target, binding.idleMs)
+    }
+    return this.#leaseOn(sessionId, binding, sessionAction === 'close')
+  }
+
+  drop(sessionId: string): void {
+    if (this.#bindings.delete(sessionId)) this.#tell(sessionId, null, 0)
+  }
+
+  #leaseOn(sessionId: string, binding: Binding, closes: boolean): SessionLease {
+    let ended = false
+    return {
+      end: (failed, nowMs) => {
+        if (ended) return
+        ended = true
+        binding.active--
+        binding.idleSinceMs = nowMs
+        const isCurrent = this.#bindings.get(sessionId) === binding
+        if (isCurrent && (failed || closes)) this.drop(sessionId)
+      },
+    }
+  }
+
+  #touch(sessionId: string, binding: Binding): void {
+    this.#bindings.delete(sessionId)
+    this.#bindings.set(sessionId, binding)
+    if (this.#bindings.size <= this.#config.maxSessions) return
+    for (const [oldest, { active }] of this.#bindings) {
+      if (active > 0) continue
+      this.#bindings.delete(oldest)
+      return
+    }
+  }
+}
+
+function isOver({ active, idleSinceMs, idleMs }: Binding, nowMs: number): boolean {
+  return active === 0 && nowMs - idleSinceMs >= idleMs
+}
+
+/** Idle time of a session that was opened without saying one. */
+const OPENED_SECONDS = 300

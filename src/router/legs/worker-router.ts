@@ -1,0 +1,204 @@
+/**
+ * A pool of workers as a request service: wait if need be, select, book, send, count, free.
+ *
+ * `acquire` and `Placement.dispatch` are the two halves, for whoever has something to do in between (the prefill
+ * router); `send` is both.
+ */
+import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import type {
+  GenerateRequest,
+  Phase,
+  ReplySink,
+  RequestHandle,
+  RequestPlane,
+  RequestService,
+} from '../../request/index.ts'
+import { Admission } from '../queue/admission.ts'
+import type { KvRouter } from '../decide/kv-router.ts'
+import type { Leg } from './leg.ts'
+import { pinOf } from '../decide/pin.ts'
+import type { Pin } from '../decide/pin.ts'
+import { Placement } from './placement.ts'
+import { answerQuery, routedEventOf } from './query-only.ts'
+import type { PoolStatus } from '../load/router-status.ts'
+import type { Refusal, Selection, SelectionQuery } from '../decide/selection.ts'
+import { SessionAffinity } from './session-affinity.ts'
+
+export interface WorkerRouterOptions {
+  readonly router: KvRouter
+  readonly plane: RequestPlane
+  readonly clock: Clock
+  /** The pool of the next leg: a request waits here as long as no worker there has capacity. */
+  readonly next?: KvRouter
+  /** A session is bound, used again after a while, or (null) bound no more: other frontends are to know. */
+  readonly onSession?: (sessionId: string, target: Pin | null, idleMs: number) => void
+}
+
+/** Called exactly once, at once or later, unless the wait is cancelled first. */
+interface PlacementWaiter {
+  onPlaced(placement: Placement): void
+  onRefused(error: BatonError): void
+}
+
+const NO_HANDLE: RequestHandle = { cancel: () => undefined }
+
+export class WorkerRouter implements RequestService {
+  readonly router: KvRouter
+  readonly #plane: RequestPlane
+  readonly #clock: Clock
+  readonly #admission: Admission
+  readonly #sessions: SessionAffinity
+
+  constructor(options: WorkerRouterOptions) {
+    const { router, plane, clock } = options
+    this.router = router
+    this.#plane = plane
+    this.#clock = clock
+    this.#admission = new Admission(router, clock, options.next ?? null)
+    const { onSession } = options
+    this.#sessions = new SessionAffinity(router.config.session, onSession)
+  }
+
+  send(request: GenerateRequest, sink: ReplySink): RequestHandle {
+    return this.serve(request, 'aggregated', sink)
+  }
+
+  /** Both halves: place and dispatch. A query is answered with the ids and goes nowhere. */
+  serve(request: GenerateRequest, phase: Phase, sink: ReplySink, note?: string): RequestHandle {
+    if (request.routing.queryOnly === true) {
+      this.#answer(request, phase, sink)
+      return NO_HANDLE
+    }
+    let leg: Leg | null = null
+    let ended = false
+    sink.onPhase?.({ kind: 'prefillQueued', phase, atMs: this.#clock.nowMs() })
+    const stopWaiting = this.acquire(
+      request,
+      phase,
+      {
+        onPlaced: (placement) => {
+          leg = placement.dispatch(request, sink)
+        },
+        onRefused: (error) => {
+          ended = true
+          sink.onError(error)
+        },
+      },
+      note,
+    )
+    return {
+      cancel: (kind) => {
+        if (leg !== null) leg.cancel(kind)
+        else if (!ended) {
+          ended = true
+          stopWaiting()
+          sink.onChunk(finishChunk('cancelled'))
+        }
+      },
+    }
+  }
+
+  /** Selects and books, maybe after a wait. Returns how to stop waiting; of no effect once the waiter was called. */
+  acquire(
+    request: GenerateRequest,
+    phase: Phase,
+    waiter: PlacementWaiter,
+    note?: string,
+  ): () => void {
+    const query = this.#queryOf(request, phase, note)
+    return this.#admission.enter(query, {
+      onGo: (queuedMs) => {
+        const startMs = this.#clock.nowMs()
+        const answer = this.#select({ ...query, queuedMs })
+        const decisionMs = this.#clock.nowMs() - startMs
+        if (answer.kind === 'refused') waiter.onRefused(answer.error)
+        else waiter.onPlaced(this.#place(answer, request, { queuedMs, decisionMs }))
+      },
+      onRefused: (error) => waiter.onRefused(error),
+    })
+  }
+
+  /** What would be chosen now; nothing is booked, bound or recorded. */
+  peek(request: GenerateRequest, phase: Phase): Selection | Refusal {
+    return this.router.peek(this.#queryOf(request, phase))
+  }
+
+  /** What a prefill worker of the pool has offered will not be fetched. */
+  releaseKv(workerId: WorkerId, offerId: string): void {
+    this.#plane.releaseKv?.(workerId, offerId)
+  }
+
+  status(): PoolStatus {
+    return this.router.status(this.#admission.waiting)
+  }
+
+  learnSession(sessionId: string, target: Pin | null, idleMs: number): void {
+    this.#sessions.learn(sessionId, target, idleMs, this.#clock.nowMs())
+  }
+
+  tellSessions(): void {
+    this.#sessions.tellAll(this.#clock.nowMs())
+  }
+
+  get sessionCount(): number {
+    return this.#sessions.count(this.#clock.nowMs())
+  }
+
+  /** Ends what waits. */
+  close(): void {
+    this.#admission.close()
+  }
+
+  #queryOf(request: GenerateRequest, phase: Phase, note?: string): SelectionQuery {
+    const base = { request, phase, queuedMs: 0 }
+    const noted = note === undefined ? base : { ...base, note }
+    const target = this.#sessions.targetOf(request.routing, this.#clock.nowMs())
+    if (target === null) return noted
+    const pin = pinOf(request.routing, phase)
+    // A worker that the request names itself wins; the binding may still know its rank.
+    if (pin !== null && (pin.workerId !== target.workerId || pin.dpRank !== null)) return noted
+    const { soft } = this.router.config.session
+    return { ...noted, affinity: { target, soft: soft && pin === null } }
+  }
+
+  /** A binding whose worker can never take the request is dropped, and the request chooses anew. */
+  #select(query: SelectionQuery): Selection | Refusal {
+    const answer = this.router.select(query)
+    const { sessionId } = query.request.routing
+    if (answer.kind === 'selected' || answer.overloaded || sessionId === undefined) return answer
+    if (query.affinity === undefined || query.affinity === null) return answer
+    this.#sessions.drop(sessionId)
+    return this.router.select({ ...query, affinity: null })
+  }
+
+  #place(
+    selection: Selection,
+    request: GenerateRequest,
+    times: { readonly queuedMs: number; readonly decisionMs: number },
+  ): Placement {
+    const { workerId, dpRank } = selection
+    const clock = this.#clock
+    const lease = this.#sessions.lease(request.routing, { workerId, dpRank }, clock.nowMs())
+    return new Placement({
+      router: this.router,
+      plane: this.#plane,
+      clock,
+      selection,
+      ...times,
+      booking: this.router.book(selection),
+      ...(lease === null
+        ? {}
+        : { onEnd: (error: BatonError | null) => lease.end(error !== null, clock.nowMs()) }),
+    })
+  }
+
+  #answer(request: GenerateRequest, phase: Phase, sink: ReplySink): void {
+    const answer = this.peek(request, phase)
+    if (answer.kind === 'refused') sink.onError(answer.error)
+    else {
+      sink.onPhase?.(routedEventOf(answer, this.#clock.nowMs()))
+      sink.onChunk(answerQuery([answer], request))
+    }
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * What the router itself has put on each rank: active requests, their prompt and output blocks, their prefill.
+ *
+ * Owns: bookings. A booking is freed exactly once whatever ends the request, and frees everything that it added.
+ * The sums are kept in the rank table's columns as they change.
+ */
+import { InFlightSet } from '../../base/index.ts'
+import type { InFlight } from '../../base/index.ts'
+import { HeldPrefixTree } from '../../kv/index.ts'
+import type { HeldPrefixNode } from '../../kv/index.ts'
+import { PrefillLoad } from './prefill-load.ts'
+import type { OpenPrefill } from './prefill-load.ts'
+import type { RankTable } from './rank-table.ts'
+
+interface BookingOptions {
+  readonly slot: number
+  /** Sequence hashes of the complete prompt blocks (pairs of u32); null: not tracked by hash. */
+  readonly hashes: Uint32Array | null
+  /** Blocks that cannot be shared, counted when there are no hashes. */
+  readonly privateBlocks?: number
+  readonly promptTokens: number
+  /** Prompt tokens to compute; 0 or null: prefill is not tracked. */
+  readonly prefillTokens: number | null
+  readonly prefillDurationMs?: number | null
+  readonly expectedOutputTokens?: number | null
+}
+
+export class Booking implements InFlight {
+  place = -1
+  readonly slot: number
+  readonly promptTokens: number
+  readonly expectedOutputTokens: number | null
+  node: HeldPrefixNode | null = null
+  privateBlocks = 0
+  privateWeight = 1
+  outputBlocks = 0
+  outputWeight = 1
+  outputTokens = 0
+  /** Output tokens at which the next block begins. */
+  nextBlockAt = 0
+  /** Null: there is none, or it is done. */
+  prefill: OpenPrefill | null = null
+  /** When it was sent, with how many prompt tokens before its first token, its own among them. */
+  sentMs = 0
+  tokensBefore = 0
+  firstTokenMs: number | null = null
+  requestsAtFirst = 0
+  freed = false
+
+  constructor(options: BookingOptions) {
+    this.slot = options.slot
+    this.promptTokens = options.promptTokens
+    this.expectedOutputTokens = options.expectedOutputTokens ?? null
+  }
+}
+
+export class ActiveSequences {
+  readonly #table: RankTable
+  readonly #tree = new HeldPrefixTree()
+  readonly #prefills: (PrefillLoad | undefined)[] = []
+  readonly #bookings: (InFlightSet<Booking> | undefined)[] = []
+  /** Ranks whose prefill load changes by itself. */
+  readonly #wearing = new Set<number>()
+  readonly #blockSize: () => number
+  readonly #onWorn: (slot: number) => void
+
+  /** `onWorn` is called when a rank's load has changed with the clock only. */
+  constructor(table: RankTable, blockSize: () => number, onWorn: (slot: number) => void) {
+    this.#table = table
+    this.#blockSize = blockSize
+    this.#onWorn = onWorn
+  }
+
+  add(options: BookingOptions, nowMs: number): Booking {
+    const { slot } = options
+    const table = this.#table
+    const booking = new Booking(options)
+    const bookings = (this.#bookings[slot] ??= new InFlightSet())
+    bookings.add(booking)
+    table.activeRequests[slot] = (table.activeRequests[slot] as number) + 1
+    table.sentSinceReport[slot] = (table.sentSinceReport[slot] as number) + 1
+    if (options.hashes !== null && options.hashes.length > 0) {
+      const { node, added } = this.#tree.insert(options.hashes, slot)
+      booking.node = node
+      this.#addBlocks(slot, added)
+    }
+    booking.privateBlocks = options.privateBlocks ?? 0
+    this.#addBlocks(slot, booking.privateBlocks)
+    const blockSize = this.#blockSize()
+    const promptBlocks = Math.ceil(options.promptTokens / blockSize)
+    booking.nextBlockAt = promptBlocks * blockSize - options.promptTokens + 1
+    if (options.prefillTokens !== null && options.prefillTokens > 0) {
+      const prefill = (this.#prefills[slot] ??= new PrefillLoad())
+      table.openPrefills[slot] = (table.openPrefills[slot] as number) + 1
+      booking.prefill = prefill.add(options.prefillTokens, options.prefillDurationMs ?? null, nowMs)
+      this.#refreshPrefill(slot, nowMs)
+      booking.tokensBefore = table.activePrefillTokens[slot] as number
+    }
+    booking.sentMs = nowMs
+    return booking
+  }
+
+  /** Idempotent; returns whether anything changed. */
+  prefillDone(booking: Booking, nowMs: number): boolean {
+    const { prefill } = booking
+    if (prefill === null) return false
+    booking.prefill = null
+    const table = this.#table
+    table.openPrefills[booking.slot] = (table.openPrefills[booking.slot] as number) - 1
+    this.#prefills[booking.slot]?.remove(prefill, nowMs)
+    this.#refreshPrefill(booking.slot, nowMs)
+    return true
+  }
+
+  /** One block of output has begun. The nearer the expected end, the less the request's own blocks weigh. */
+  addOutputBlock(booking: Booking, decayFraction?: number): void {
+    if (booking.freed) return
+    const { slot } = booking
+    booking.outputBlocks++
+    this.#addBlocks(slot, booking.outputWeight)
+    if (decayFraction === undefined) return
+    this.#addBlocks(slot, booking.outputBlocks * (decayFraction - booking.outputWeight))
+    booking.outputWeight = decayFraction
+    this.#addBlocks(slot, booking.privateBlocks * (decayFraction - booking.privateWeight))
+    booking.privateWeight = decayFraction
+    if (booking.node !== null) {
+      this.#addBlocks(slot, this.#tree.weigh(booking.node, slot, decayFraction))
+    }
+  }
+
+  /** Counts output; adds a block when one begins. Returns how many tokens there are until the next one begins. */
+  addOutput(booking: Booking, tokens: number): number {
+    booking.outputTokens += tokens
+    while (booking.outputTokens >= booking.nextBlockAt) this.#beginOutputBlock(booking)
+    return booking.nextBlockAt - booking.outputTokens
+  }
+
+  /** Idempotent; implies that prefill is done. Returns whether anything changed. */
+  free(booking: Booking, nowMs: number): boolean {
+    if (booking.freed) return false
+    booking.freed = true
+    const { slot } = booking
+    const table = this.#table
+    this.prefillDone(booking, nowMs)
+    if (booking.node !== null) this.#addBlocks(slot, -this.#tree.remove(booking.node, slot))
+    this.#addBlocks(slot, -booking.outputBlocks * booking.outputWeight)
+    this.#addBlocks(slot, -booking.privateBlocks * booking.privateWeight)
+    const left = (table.activeRequests[slot] as number) - 1
+    table.activeRequests[slot] = left
+    // A worker whose load is the same as before reports nothing.
+    const sent = table.sentSinceReport[slot] as number
+    if (sent > 0) table.sentSinceReport[slot] = sent - 1
+    // Weights are fractions: what rounding leaves behind goes with the last request.
+    if (left === 0) table.activeDecodeBlocks[slot] = 0
+    this.#bookings[slot]?.delete(booking)
+    return true
+  }
+
+  /** The rank is gone: every booking on it ends. */
+  dropSlot(slot: number, nowMs: number): void {
+    for (const booking of this.#bookings[slot]?.values() ?? []) this.free(booking, nowMs)
+    this.#bookings[slot] = undefined
+    this.#prefills[slot] = undefined
+    this.#wearing.delete(slot)
+  }
+
+  /** Brings the columns up to date with the clock; nothing to do unless prefills have expected durations. */
+  refresh(nowMs: number): void {
+    for (const slot of this.#wearing) {
+      this.#refreshPrefill(slot, nowMs)
+      this.#onWorn(slot)
+    }
+  }
+
+  /** Blocks of `hashes` from the first on that are active on each slot; `out` is cleared first. */
+  depths(hashes: Uint32Array, out: Int32Array): void {
+    out.fill(0)
+    this.#tree.depths(hashes, out)
+  }
+
+  get isEmpty(): boolean {
+    return this.#tree.isEmpty
+  }
+
+  #beginOutputBlock(booking: Booking): void {
+    booking.nextBlockAt += Math.max(1, this.#blockSize())
+    const expected = booking.expectedOutputTokens
+    if (expected === null) this.addOutputBlock(booking)
+    else this.addOutputBlock(booking, Math.max(0, 1 - booking.outputTokens / Math.max(expected, 1)))
+  }
+
+  #addBlocks(slot: number, blocks: number): void {
+    const column = this.#table.activeDecodeBlocks
+    column[slot] = (column[slot] as number) + blocks
+  }
+
+  #refreshPrefill(slot: number, nowMs: number): void {
+    const prefill = this.#prefills[slot]
+    if (prefill === undefined) return
+    this.#table.activePrefillTokens[slot] = prefill.tokensAt(nowMs)
+    if (prefill.wearsOff) this.#wearing.add(slot)
+    else this.#wearing.delete(slot)
+  }
+}

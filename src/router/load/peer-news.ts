@@ -1,0 +1,67 @@
+/**
+ * What a router tells the routers of the same model in other frontends, so that they decide alike: which worker a session
+ * is bound to, and which blocks a worker that sends no events will hold because a prompt has just been sent to it.
+ *
+ * Plain JSON. Loads and KV events need no such news: workers tell them to every frontend themselves.
+ */
+import { isRecord } from '../../base/index.ts'
+import type { WorkerId } from '../../base/index.ts'
+
+export type PeerPool = 'prefill' | 'decode'
+
+export interface SessionNews {
+  readonly kind: 'session'
+  readonly pool: PeerPool
+  readonly sessionId: string
+  /** Null: the session is bound no more. */
+  readonly target: { readonly workerId: WorkerId; readonly dpRank: number | null } | null
+  readonly idleMs: number
+}
+
+export interface RoutedNews {
+  readonly kind: 'routed'
+  readonly pool: PeerPool
+  readonly workerId: WorkerId
+  readonly dpRank: number
+  /** Sequence hashes of the prompt's blocks, (low, high) pairs. */
+  readonly sequence: readonly number[]
+}
+
+export type PeerNews = SessionNews | RoutedNews
+
+/** Longer prompts share their beginning only. */
+const BLOCKS_TOLD_MAX = 2_048
+
+export function toldSequence(sequence: Uint32Array): readonly number[] {
+  return Array.from(sequence.subarray(0, 2 * BLOCKS_TOLD_MAX))
+}
+
+/** A message of another process is validated before use; null: it is not one. */
+export function parsePeerNews(value: unknown): PeerNews | null {
+  if (!isRecord(value) || (value['pool'] !== 'prefill' && value['pool'] !== 'decode')) return null
+  const isNews =
+    (value['kind'] === 'session' && isSession(value)) ||
+    (value['kind'] === 'routed' && isRouted(value))
+  return isNews ? (value as unknown as PeerNews) : null
+}
+
+function isSession({ sessionId, target, idleMs }: Record<string, unknown>): boolean {
+  if (typeof sessionId !== 'string' || !isAmount(idleMs)) return false
+  if (target === null) return true
+  if (!isRecord(target) || typeof target['workerId'] !== 'string') return false
+  return target['dpRank'] === null || isCount(target['dpRank'])
+}
+
+function isRouted({ workerId, dpRank, sequence }: Record<string, unknown>): boolean {
+  if (typeof workerId !== 'string' || !isCount(dpRank) || !Array.isArray(sequence)) return false
+  if (sequence.length % 2 !== 0 || sequence.length > 2 * BLOCKS_TOLD_MAX) return false
+  return sequence.every((word) => isCount(word) && word <= 0xffff_ffff)
+}
+
+function isAmount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+function isCount(value: unknown): value is number {
+  return isAmount(value) && Number.isInteger(value)
+}

@@ -1,0 +1,342 @@
+/**
+ * The ranks of one pool in columns: a rank (one data-parallel rank of one worker) is a small number, its slot.
+ *
+ * Owns: cards, capacity, booked and reported load, fences. Slots of workers that have left are used again.
+ * A decision reads columns only; they are changed when something happens, never gathered.
+ */
+import type { WorkerId } from '../../base/index.ts'
+import type { LoadReport } from '../../kv/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import {
+  decodeLatch,
+  DEFAULT_MAX_BATCHED_TOKENS,
+  isPrefillOverloaded,
+  overloadOf,
+} from '../configuration/busy-threshold.ts'
+import type { BusyThresholds, Overload } from '../configuration/busy-threshold.ts'
+import { isRankFull } from './rank-capacity.ts'
+import type { EngineQueueBound } from './rank-capacity.ts'
+import type { RankStatus } from './router-status.ts'
+import { NO_WISH } from './snapshot-wish.ts'
+import type { SnapshotWish } from './snapshot-wish.ts'
+import { topologyTaints } from '../configuration/topology.ts'
+
+export interface RankRow extends SnapshotWish {
+  card: WorkerCard
+  dpRank: number
+  taints: ReadonlySet<string>
+  reportedBlocks: number | null
+  /** Requests that wait inside the worker, as it says. */
+  reportedQueued: number
+  kvEventsSeen: number
+  /** Prompts that were given to the rank; each should lead to events sooner or later. */
+  promptsPlaced: number
+  lastSequence: number | null
+}
+
+const MIN_CAPACITY = 16
+
+export class RankTable {
+  /** Slots in use, in no order; the loop of a decision runs over it. */
+  readonly live: number[] = []
+  activePrefillTokens = new Float64Array(MIN_CAPACITY)
+  activeDecodeBlocks = new Float64Array(MIN_CAPACITY)
+  activeRequests = new Int32Array(MIN_CAPACITY)
+  overloaded = new Uint8Array(MIN_CAPACITY)
+  fencedUntilMs = new Float64Array(MIN_CAPACITY)
+  maxBatchedTokens = new Float64Array(MIN_CAPACITY)
+  totalBlocks = new Float64Array(MIN_CAPACITY)
+  /** The worker's own report, of the requests of all frontends: requests that run or wait in it, its prefill, its blocks. */
+  reportedRequests = new Int32Array(MIN_CAPACITY)
+  reportedPrefillTokens = new Float64Array(MIN_CAPACITY)
+  reportedDecodeBlocks = new Float64Array(MIN_CAPACITY)
+  /** It takes nothing more now: requests wait for it in the router. See `rank-capacity.ts`. */
+  full = new Uint8Array(MIN_CAPACITY)
+  /** Requests that were sent after the newest report, and those that have had no token yet. */
+  sentSinceReport = new Int32Array(MIN_CAPACITY)
+  openPrefills = new Int32Array(MIN_CAPACITY)
+  readonly #rows: (RankRow | undefined)[] = []
+  readonly #slotsOf = new Map<WorkerId, readonly number[]>()
+  readonly #free: number[] = []
+  /** LoRA adapter → workers that have it. */
+  readonly #adapters = new Map<string, Set<WorkerId>>()
+  #decodeModeCount = 0
+  #overloadedCount = 0
+  #fenced = 0
+  #fullCount = 0
+
+  get capacity(): number {
+    return this.activeRequests.length
+  }
+
+  get workerCount(): number {
+    return this.#slotsOf.size
+  }
+
+  /** Workers that say `decode`; a pool of plain aggregated workers has none. */
+  get decodeModeCount(): number {
+    return this.#decodeModeCount
+  }
+
+  /** Some rank may be overloaded, fenced or full: decisions have to look. */
+  get hasExclusions(): boolean {
+    return this.#overloadedCount > 0 || this.#fenced > 0 || this.#fullCount > 0
+  }
+
+  get fullCount(): number {
+    return this.#fullCount
+  }
+
+  slotsOf(workerId: WorkerId): readonly number[] {
+    return this.#slotsOf.get(workerId) ?? []
+  }
+
+  slotOf(workerId: WorkerId, dpRank: number): number {
+    for (const slot of this.slotsOf(workerId)) if (this.#rows[slot]?.dpRank === dpRank) return slot
+    return -1
+  }
+
+  /** Null when no worker of the pool has the adapter. */
+  workersWith(adapter: string): ReadonlySet<WorkerId> | null {
+    return this.#adapters.get(adapter) ?? null
+  }
+
+  row(slot: number): RankRow {
+    const row = this.#rows[slot]
+    if (row === undefined) throw new Error(`broken invariant: slot ${slot} is not in use`)
+    return row
+  }
+
+  cardOf(workerId: WorkerId): WorkerCard | null {
+    const slot = this.slotsOf(workerId)[0]
+    return slot === undefined ? null : this.row(slot).card
+  }
+
+  /** New ranks of a worker, or the changed card of a known one. Returns the slots of ranks that are gone. */
+  join(card: WorkerCard): readonly number[] {
+    const before = this.slotsOf(card.workerId)
+    const start = card.engine.dataParallelStartRank ?? 0
+    const size = Math.max(card.engine.dataParallelSize ?? 1, 1)
+    const taints = new Set([...(card.taints ?? []), ...topologyTaints(card)])
+    if (before.length > 0) this.#decodeModeCount -= this.#isDecode(before) ? 1 : 0
+    const gone = before.filter((slot) => {
+      const { dpRank } = this.row(slot)
+      return dpRank < start || dpRank >= start + size
+    })
+    const slots: number[] = []
+    for (let dpRank = start; dpRank < start + size; dpRank++) {
+      const known = before.find((slot) => this.row(slot).dpRank === dpRank)
+      const slot = known ?? this.#take()
+      const row = known === undefined ? newRow(card, dpRank, taints) : this.row(known)
+      row.card = card
+      row.taints = taints
+      this.#rows[slot] = row
+      this.maxBatchedTokens[slot] = card.engine.maxNumBatchedTokens ?? DEFAULT_MAX_BATCHED_TOKENS
+      this.totalBlocks[slot] = card.engine.totalKvBlocks ?? 0
+      this.unfence(slot)
+      slots.push(slot)
+    }
+    this.#slotsOf.set(card.workerId, slots)
+    this.#forgetAdapters(card.workerId)
+    for (const adapter of card.engine.loraAdapters ?? []) {
+      const workers = this.#adapters.get(adapter)
+      if (workers === undefined) this.#adapters.set(adapter, new Set([card.workerId]))
+      else workers.add(card.workerId)
+    }
+    if (card.mode === 'decode') this.#decodeModeCount++
+    return gone
+  }
+
+  /** Forgets the worker; `release` the slots when nothing refers to them any more. */
+  leave(workerId: WorkerId): readonly number[] {
+    const slots = this.slotsOf(workerId)
+    if (this.#isDecode(slots)) this.#decodeModeCount--
+    this.#slotsOf.delete(workerId)
+    this.#forgetAdapters(workerId)
+    return slots
+  }
+
+  #forgetAdapters(workerId: WorkerId): void {
+    for (const [adapter, workers] of this.#adapters) {
+      if (workers.delete(workerId) && workers.size === 0) this.#adapters.delete(adapter)
+    }
+  }
+
+  release(slot: number): void {
+    this.unfence(slot)
+    this.#setOverloaded(slot, false)
+    this.setFull(slot, false)
+    this.#rows[slot] = undefined
+    this.live.splice(this.live.indexOf(slot), 1)
+    this.#free.push(slot)
+  }
+
+  report(slot: number, report: LoadReport): void {
+    const row = this.row(slot)
+    row.reportedBlocks = report.activeBlocks
+    row.reportedQueued = report.queuedRequests
+    this.reportedRequests[slot] = report.runningRequests + report.queuedRequests
+    this.reportedPrefillTokens[slot] = report.prefillTokensInFlight
+    this.reportedDecodeBlocks[slot] = report.activeBlocks
+    this.sentSinceReport[slot] = 0
+    if (report.totalBlocks > 0) this.totalBlocks[slot] = report.totalBlocks
+    this.unfence(slot)
+  }
+
+  /** What the rank has too much of, or null. */
+  overloadOf(slot: number, thresholds: BusyThresholds): Overload | null {
+    return overloadOf(thresholds, {
+      prefillTokens: this.activePrefillTokens[slot] as number,
+      maxBatchedTokens: this.maxBatchedTokens[slot] as number,
+      bookedBlocks: Math.round(this.activeDecodeBlocks[slot] as number),
+      reportedBlocks: this.row(slot).reportedBlocks ?? 0,
+      totalBlocks: this.totalBlocks[slot] as number,
+    })
+  }
+
+  /** Looks at one rank's load again, after it has changed. */
+  judgeOverload(slot: number, thresholds: BusyThresholds, prefillTokens: number): void {
+    const decode = decodeLatch(thresholds, this.overloaded[slot] === 1, {
+      bookedBlocks: this.activeDecodeBlocks[slot] as number,
+      reportedBlocks: this.row(slot).reportedBlocks ?? 0,
+      totalBlocks: this.totalBlocks[slot] as number,
+    })
+    const batched = this.maxBatchedTokens[slot] as number
+    this.#setOverloaded(slot, decode || isPrefillOverloaded(thresholds, prefillTokens, batched))
+  }
+
+  /** Looks again whether the rank takes another request. */
+  judgeCapacity(slot: number, bound: EngineQueueBound): void {
+    const { card, reportedQueued } = this.row(slot)
+    const isFull = isRankFull(bound, {
+      requests: this.activeRequests[slot] as number,
+      reportedRequests: this.reportedRequests[slot] as number,
+      reportedQueued,
+      sentSinceReport: this.sentSinceReport[slot] as number,
+      maxSequences: card.engine.maxNumSeqs ?? null,
+      openPrefills: this.openPrefills[slot] as number,
+      prefillTokens: this.activePrefillTokens[slot] as number,
+      maxBatchedTokens: card.engine.maxNumBatchedTokens ?? null,
+    })
+    this.setFull(slot, isFull)
+  }
+
+  /** Booked here or reported by the worker, whichever is more: there may be other routers. */
+  requestsOf(slot: number): number {
+    return Math.max(this.activeRequests[slot] as number, this.reportedRequests[slot] as number)
+  }
+
+  /** Of what waits inside the workers, the part that this router has sent. */
+  waitingInside(): number {
+    let waiting = 0
+    for (const slot of this.live) {
+      const queued = this.row(slot).reportedQueued
+      if (queued === 0) continue
+      const all = Math.max(this.reportedRequests[slot] as number, 1)
+      waiting += queued * Math.min((this.activeRequests[slot] as number) / all, 1)
+    }
+    return Math.round(waiting)
+  }
+
+  setFull(slot: number, isFull: boolean): void {
+    const now = isFull ? 1 : 0
+    this.#fullCount += now - (this.full[slot] as number)
+    this.full[slot] = now
+  }
+
+  /** Left out of the candidates until then, or until a report of the worker comes. */
+  fence(slot: number, untilMs: number): void {
+    if (this.fencedUntilMs[slot] === 0) this.#fenced++
+    this.fencedUntilMs[slot] = untilMs
+  }
+
+  unfence(slot: number): void {
+    if (this.fencedUntilMs[slot] === 0) return
+    this.fencedUntilMs[slot] = 0
+    this.#fenced--
+  }
+
+  statusOf(slot: number): RankStatus {
+    const row = this.row(slot)
+    return {
+      workerId: row.card.workerId,
+      dpRank: row.dpRank,
+      activePrefillTokens: this.activePrefillTokens[slot] as number,
+      activeDecodeBlocks: Math.round(this.activeDecodeBlocks[slot] as number),
+      activeRequests: this.activeRequests[slot] as number,
+      reportedBlocks: row.reportedBlocks,
+      reportedRequests: this.reportedRequests[slot] as number,
+      reportedQueued: row.reportedQueued,
+      full: this.full[slot] === 1,
+      totalBlocks: (this.totalBlocks[slot] as number) || null,
+      overloaded: this.overloaded[slot] === 1,
+      kvEventsSeen: row.kvEventsSeen,
+      promptsPlaced: row.promptsPlaced,
+    }
+  }
+
+  #isDecode(slots: readonly number[]): boolean {
+    return slots[0] !== undefined && this.row(slots[0]).card.mode === 'decode'
+  }
+
+  #setOverloaded(slot: number, overloaded: boolean): void {
+    const now = overloaded ? 1 : 0
+    this.#overloadedCount += now - (this.overloaded[slot] as number)
+    this.overloaded[slot] = now
+  }
+
+  #take(): number {
+    const slot = this.#free.pop() ?? this.#rows.length
+    if (slot >= this.capacity) this.#grow()
+    this.activePrefillTokens[slot] = 0
+    this.activeDecodeBlocks[slot] = 0
+    this.activeRequests[slot] = 0
+    this.overloaded[slot] = 0
+    this.fencedUntilMs[slot] = 0
+    this.reportedRequests[slot] = 0
+    this.reportedPrefillTokens[slot] = 0
+    this.reportedDecodeBlocks[slot] = 0
+    this.full[slot] = 0
+    this.sentSinceReport[slot] = 0
+    this.openPrefills[slot] = 0
+    this.#rows[slot] = undefined
+    this.live.push(slot)
+    return slot
+  }
+
+  #grow(): void {
+    const size = this.capacity * 2
+    this.activePrefillTokens = grown(this.activePrefillTokens, new Float64Array(size))
+    this.activeDecodeBlocks = grown(this.activeDecodeBlocks, new Float64Array(size))
+    this.activeRequests = grown(this.activeRequests, new Int32Array(size))
+    this.overloaded = grown(this.overloaded, new Uint8Array(size))
+    this.fencedUntilMs = grown(this.fencedUntilMs, new Float64Array(size))
+    this.maxBatchedTokens = grown(this.maxBatchedTokens, new Float64Array(size))
+    this.totalBlocks = grown(this.totalBlocks, new Float64Array(size))
+    this.reportedRequests = grown(this.reportedRequests, new Int32Array(size))
+    this.reportedPrefillTokens = grown(this.reportedPrefillTokens, new Float64Array(size))
+    this.reportedDecodeBlocks = grown(this.reportedDecodeBlocks, new Float64Array(size))
+    this.full = grown(this.full, new Uint8Array(size))
+    this.sentSinceReport = grown(this.sentSinceReport, new Int32Array(size))
+    this.openPrefills = grown(this.openPrefills, new Int32Array(size))
+  }
+}
+
+function newRow(card: WorkerCard, dpRank: number, taints: ReadonlySet<string>): RankRow {
+  return {
+    card,
+    dpRank,
+    taints,
+    reportedBlocks: null,
+    reportedQueued: 0,
+    kvEventsSeen: 0,
+    promptsPlaced: 0,
+    lastSequence: null,
+    ...NO_WISH,
+  }
+}
+
+function grown<T extends { set(from: T): void }>(from: T, to: T): T {
+  to.set(from)
+  return to
+}

@@ -1,0 +1,132 @@
+/**
+ * Says in words whether what is configured also happens: KV events arrive, disaggregation is taken, and if not, why.
+ */
+import type { WorkerId } from '../../base/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import type { RankRow } from './rank-table.ts'
+import type { DisaggregationStatus, PoolStatus, RankStatus, RouterStatus } from './router-status.ts'
+
+export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): RouterStatus {
+  const warnings: string[] = []
+  const lines: string[] = []
+  checkEvents('prefill', facts.prefill, lines, warnings)
+  checkEvents('decode', facts.decode, lines, warnings)
+  checkForecasts('prefill', facts.prefill, warnings)
+  checkForecasts('decode', facts.decode, warnings)
+  checkHandOvers(facts.decode, lines, warnings)
+  checkDisaggregation(facts.disaggregation, lines, warnings)
+  return { ...facts, warnings, selfCheck: lines }
+}
+
+/** A prompt may be cached whole or still be computed; after so many, silence means that events do not arrive. */
+const PROMPTS_BEFORE_SILENCE = 8
+
+/** No events come from the rank: it promises none, or it keeps silent although it has had prompts enough. */
+export function isSilent({ card, kvEventsSeen, promptsPlaced }: RankRow): boolean {
+  if (kvEventsSeen > 0) return false
+  return !card.publishesKvEvents || promptsPlaced >= PROMPTS_BEFORE_SILENCE
+}
+
+/** Who promises KV events, who has sent some, and who keeps silent although it should have by now. */
+export function eventFacts(
+  ranks: readonly RankStatus[],
+  cardOf: (workerId: WorkerId) => WorkerCard | null,
+): Pick<PoolStatus, 'kvEventWorkers' | 'kvEventWorkersExpected' | 'kvEventWorkersSilent'> {
+  const heard = new Map<WorkerId, number>()
+  const placed = new Map<WorkerId, number>()
+  for (const { workerId, kvEventsSeen, promptsPlaced } of ranks) {
+    heard.set(workerId, (heard.get(workerId) ?? 0) + kvEventsSeen)
+    placed.set(workerId, (placed.get(workerId) ?? 0) + promptsPlaced)
+  }
+  const expected = [...heard.keys()].filter((id) => cardOf(id)?.publishesKvEvents === true)
+  const isHeard = (id: WorkerId): boolean => (heard.get(id) ?? 0) > 0
+  const isDue = (id: WorkerId): boolean => (placed.get(id) ?? 0) >= PROMPTS_BEFORE_SILENCE
+  return {
+    kvEventWorkers: [...heard.keys()].filter(isHeard).length,
+    kvEventWorkersExpected: expected.length,
+    kvEventWorkersSilent: expected.filter((id) => !isHeard(id) && isDue(id)).length,
+  }
+}
+
+function checkEvents(name: string, pool: PoolStatus, lines: string[], warnings: string[]): void {
+  if (pool.mode !== 'kv' || pool.workers === 0) return
+  if (!pool.knowsBlocks) {
+    lines.push(`${name}: routing without KV, the workers do not say their block size`)
+    return
+  }
+  const { kvEventWorkers: seen, kvEventWorkersExpected: expected, kvEventWorkersSilent } = pool
+  const reason = whyNoEvents(pool)
+  lines.push(
+    `${name}: KV events from ${seen} of ${expected} workers${reason === null ? '' : `; ${reason}`}`,
+  )
+  if (!pool.usesKvEvents) return
+  if (kvEventWorkersSilent > 0) {
+    warnings.push(
+      `KV routing of the ${name} pool hears nothing from ${kvEventWorkersSilent} of ${expected} workers that had prompts`,
+    )
+  }
+  if (pool.kvEventErrors > 0) {
+    warnings.push(
+      `${name}: ${pool.kvEventErrors} KV events were refused; blocks may be missing in the index; ${pool.kvSnapshotsAsked} snapshots were asked for`,
+    )
+  }
+  if (pool.indexGivenUp > 0) {
+    const size = Math.round(pool.indexBytesMax / 1024 ** 2)
+    warnings.push(
+      `${name}: the KV index is at its ${size} MiB (--router-index-bytes); ${pool.indexGivenUp} blocks were given up, the oldest first`,
+    )
+  }
+}
+
+/** What routing goes by where no events come from. */
+function whyNoEvents(pool: PoolStatus): string | null {
+  const believed = 'workers are believed to hold what they were sent'
+  if (!pool.usesKvEvents) return `events are off, ${believed}`
+  const silent = pool.workers - pool.kvEventWorkersExpected
+  if (silent === 0) return pool.kvEventWorkers === 0 ? 'none has come yet' : null
+  return `${silent} send none, these ${believed}`
+}
+
+/** Fewer answers say nothing. */
+const FORECASTS_BEFORE_WARNING = 16
+const SHARE_OFF_MAX = 0.25
+
+function checkForecasts(name: string, { answers }: PoolStatus, warnings: string[]): void {
+  const { recentForecasts: recent, recentForecastsOff: off } = answers
+  if (recent < FORECASTS_BEFORE_WARNING || off <= recent * SHARE_OFF_MAX) return
+  warnings.push(
+    `${name}: in ${off} of the last ${recent} answers the engine had cached another part of the prompt than KV events said; events are lost, or blocks are hashed otherwise than by the engine`,
+  )
+}
+
+/** A hand-over without KV is an answer like any other, only slower: it shows only here. */
+function checkHandOvers({ answers }: PoolStatus, lines: string[], warnings: string[]): void {
+  const { kvMoved, kvNotMoved } = answers
+  const all = kvMoved + kvNotMoved
+  if (all === 0) return
+  lines.push(`KV was handed over in ${kvMoved} of ${all} decode legs`)
+  if (kvNotMoved > 0) {
+    warnings.push(
+      `KV did not move in ${kvNotMoved} of ${all} decode legs: the decode engine computed the prompt again`,
+    )
+  }
+}
+
+function checkDisaggregation(
+  status: DisaggregationStatus,
+  lines: string[],
+  warnings: string[],
+): void {
+  if (status.state === 'disabled') return
+  const { requests, disaggregated } = status
+  const percent = requests === 0 ? 0 : Math.round((100 * disaggregated) / requests)
+  const reasons = Object.entries(status.aggregatedBy)
+    .sort((a, b) => b[1] - a[1])
+    .map(([reason, count]) => `${reason} (${count})`)
+  const why = reasons.length === 0 ? '' : `; aggregated: ${reasons.join(', ')}`
+  lines.push(`disaggregation (${status.state}) taken in ${percent} % of ${requests} requests${why}`)
+  if (status.state === 'unavailable') warnings.push('all prefill workers are gone')
+  if (status.state === 'active' && requests > 0 && disaggregated === 0) {
+    warnings.push(`disaggregation is on but never taken${why}`)
+  }
+}

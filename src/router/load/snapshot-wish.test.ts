@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { workerIdOf } from '../../base/index.ts'
+import type { KvEvent } from '../../kv/index.ts'
+import { card } from '../../../test/router/scripted-plane.ts'
+import { buildPool } from '../../../test/router/pool-fixture.ts'
+
+const refused: KvEvent = {
+  kind: 'stored',
+  parent: [1, 1],
+  hashes: Uint32Array.of(2, 2),
+  localHashes: new Uint32Array(0),
+  tier: 'device',
+}
+
+describe('KvRouter: a snapshot after a refusal', () => {
+  it('is asked for once, then after a wait that doubles, and at once again after a quiet time', () => {
+    const { router, clock } = buildPool()
+    const worker = workerIdOf(1)
+    router.workerJoined(card(1))
+    let sequence = 0
+    const asksAfter = (...events: KvEvent[]): boolean => {
+      router.kvEvents(worker, { sequence: (sequence += 1), dpRank: 0, events })
+      return router.wantsKvSnapshot(worker, 0)
+    }
+    expect(asksAfter(), 'nothing was refused').toBe(false)
+    expect(asksAfter(refused)).toBe(true)
+    expect(router.wantsKvSnapshot(worker, 0), 'asked once').toBe(false)
+    expect(asksAfter(refused), 'before its time').toBe(false)
+    clock.advance(999)
+    expect(asksAfter()).toBe(false)
+    clock.advance(1)
+    expect(asksAfter(), 'the wish has waited').toBe(true)
+    clock.advance(1999)
+    expect(asksAfter(refused), 'twice as long').toBe(false)
+    clock.advance(1)
+    expect(asksAfter({ kind: 'cleared' }), 'a snapshot that was taken ends the wish').toBe(false)
+    clock.advance(10_000)
+    expect(asksAfter(refused)).toBe(true)
+    clock.advance(1000)
+    expect(asksAfter(refused), 'the shortest wait again').toBe(true)
+    const status = router.status()
+    expect(status).toMatchObject({ kvEventErrors: 5, kvSnapshotsAsked: 4 })
+    expect(router.wantsKvSnapshot(workerIdOf(9), 0), 'unknown').toBe(false)
+  })
+})

@@ -1,0 +1,119 @@
+import { describe, expect, it } from 'vitest'
+import { workerIdOf } from '../base/index.ts'
+import type { EngineConfig } from '../request/index.ts'
+import { buildModel } from '../../test/router/model-fixture.ts'
+import { card } from '../../test/router/scripted-plane.ts'
+import type { RouterOptions } from './configuration/router-config.ts'
+import { parsePeerNews } from './load/peer-news.ts'
+import type { PeerNews } from './load/peer-news.ts'
+
+/** Two frontends of one fleet; each hears at once what the other tells, as JSON. */
+function twoFrontends(workers: number, config: RouterOptions, engine: Partial<EngineConfig> = {}) {
+  const cards = Array.from({ length: workers }, (_, index) =>
+    card(index + 1, 'agg', { engine, publishesKvEvents: false }),
+  )
+  const told: PeerNews[] = []
+  const hear = (to: () => ReturnType<typeof buildModel>) => (news: PeerNews) => {
+    told.push(news)
+    const heard = parsePeerNews(JSON.parse(JSON.stringify(news)))
+    if (heard === null) throw new Error('news that cannot be read')
+    to().router.learn(heard)
+  }
+  const first: ReturnType<typeof buildModel> = buildModel(
+    cards,
+    config,
+    hear(() => second),
+  )
+  const second: ReturnType<typeof buildModel> = buildModel(
+    cards,
+    config,
+    hear(() => first),
+  )
+  return { first, second, told }
+}
+
+const workerOf = (frontend: ReturnType<typeof buildModel>, nth: number) =>
+  frontend.plane.calls[nth]?.workerId
+
+describe('routers of several frontends - sessions', () => {
+  const config: RouterOptions = { mode: 'round-robin', session: { ttlSeconds: 60 } }
+
+  it('a session goes to its worker, whichever frontend is asked', () => {
+    const { first, second } = twoFrontends(3, config)
+    first.send({ sessionId: 's' })
+    const bound = workerOf(first, 0)
+    for (let ask = 0; ask < 4; ask++) second.send({ sessionId: 's' })
+    expect(second.plane.calls.map(({ workerId }) => workerId)).toEqual([bound, bound, bound, bound])
+  })
+
+  it('a binding that one frontend keeps in use - does not end at the other', () => {
+    const { first, second } = twoFrontends(3, config)
+    for (let minute = 0; minute < 5; minute++) {
+      first.send({ sessionId: 's' })
+      first.plane.calls.at(-1)?.finish()
+      for (const { clock } of [first, second]) clock.advance(45_000)
+    }
+    second.send({ sessionId: 's' })
+    expect(workerOf(second, 0)).toBe(workerOf(first, 0))
+  })
+
+  it('a session that is closed or fails - is bound nowhere', () => {
+    const { first, second } = twoFrontends(3, config)
+    first.send({ sessionId: 's' })
+    first.send({ sessionId: 's', sessionAction: 'close' })
+    for (const call of first.plane.calls) call.finish()
+    expect(second.router.status().sessions).toBe(0)
+  })
+
+  it('a frontend that joins late - knows all bindings when the others have told again', () => {
+    const { first, told } = twoFrontends(3, config)
+    for (const sessionId of ['a', 'b', 'c']) first.send({ sessionId })
+    told.length = 0
+    first.router.tellPeers()
+    expect(told.map((news) => news.kind === 'session' && news.sessionId)).toEqual(['a', 'b', 'c'])
+  })
+})
+
+describe('routers of several frontends - workers without events', () => {
+  it('a prompt that one has sent - is known to be cached by the other', () => {
+    const { first, second } = twoFrontends(3, { mode: 'kv' }, { kvCacheBlockSize: 16 })
+    first.send({}, 256)
+    second.send({}, 256)
+    expect(workerOf(second, 0)).toBe(workerOf(first, 0))
+  })
+})
+
+describe('parsePeerNews', () => {
+  const session = { kind: 'session', pool: 'decode', sessionId: 's', target: null, idleMs: 1 }
+  const routed = {
+    kind: 'routed',
+    pool: 'prefill',
+    workerId: workerIdOf(1),
+    dpRank: 0,
+    sequence: [1, 2],
+  }
+
+  it.each([
+    session,
+    { ...session, target: { workerId: '1', dpRank: null } },
+    routed,
+    { ...routed, sequence: Array.from({ length: 4096 }, () => 0xffff_ffff) },
+  ])('%j - is believed', (news) => expect(parsePeerNews(news)).toEqual(news))
+
+  it.each([
+    null,
+    [],
+    'news',
+    { ...session, pool: 'other' },
+    { ...session, kind: 'other' },
+    { ...session, sessionId: 1 },
+    { ...session, idleMs: -1 },
+    { ...session, idleMs: Infinity },
+    { ...session, target: {} },
+    { ...session, target: { workerId: '1', dpRank: 0.5 } },
+    { ...routed, dpRank: -1 },
+    { ...routed, sequence: [1] },
+    { ...routed, sequence: [1, 2 ** 32] },
+    { ...routed, sequence: Array.from({ length: 4098 }, () => 0) },
+  ])('%j - is not', (news) => expect(parsePeerNews(news)).toBeNull())
+})

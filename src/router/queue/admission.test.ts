@@ -1,0 +1,307 @@
+import { describe, expect, it } from 'vitest'
+import { buildModel } from '../../../test/router/model-fixture.ts'
+import { card } from '../../../test/router/scripted-plane.ts'
+import { workerIdOf } from '../../base/index.ts'
+import type { RoutingHints } from '../../request/index.ts'
+import type { RouterOptions } from '../configuration/router-config.ts'
+
+const small = (id: number, maxNumSeqs = 2) => card(id, 'agg', { engine: { maxNumSeqs } })
+const report = (running: number, queued: number, prefillTokensInFlight = 0, activeBlocks = 0) => ({
+  dpRank: 0,
+  activeBlocks,
+  totalBlocks: 1000,
+  runningRequests: running,
+  queuedRequests: queued,
+  prefillTokensInFlight,
+})
+
+function fleet(workers: number, config: RouterOptions = {}, maxNumSeqs = 2) {
+  const cards = Array.from({ length: workers }, (_, i) => small(i + 1, maxNumSeqs))
+  const model = buildModel(cards, { engineQueue: 1, ...config })
+  return { ...model, pool: () => model.router.status().decode }
+}
+
+describe('the queue inside a worker', () => {
+  it('at the bound the others wait in the router, and go one by one', () => {
+    const { plane, send, pool } = fleet(1)
+    for (let i = 0; i < 5; i++) send()
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([3, 2])
+    plane.call(0).finish()
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([4, 1])
+    plane.call(1).finish()
+    plane.call(2).finish()
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([5, 0])
+  })
+
+  it('what another frontend has sent counts: the report fills the worker', () => {
+    const { plane, send, pool, router } = fleet(1)
+    router.fleet.load(workerIdOf(1), report(2, 0))
+    send()
+    send()
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([1, 1])
+    router.fleet.load(workerIdOf(1), report(1, 0))
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([2, 0])
+  })
+
+  it('a worker that lacks capacity says so by its own queue, whatever its batch', () => {
+    const { plane, send, pool, router } = fleet(1, {}, 100)
+    router.fleet.load(workerIdOf(1), report(3, 1))
+    send()
+    expect([plane.calls.length, pool().queuedRequests]).toEqual([0, 1])
+    router.fleet.load(workerIdOf(1), report(4, 0))
+    expect(plane.calls.length).toBe(1)
+  })
+
+  it('two batches of prompts on their way are enough', () => {
+    const engine = { maxNumSeqs: 100, maxNumBatchedTokens: 20 }
+    const { plane, send, router } = buildModel([card(1, 'agg', { engine })], { engineQueue: 1 })
+    for (let i = 0; i < 5; i++) send()
+    expect(plane.calls.length).toBe(3)
+    plane.call(0).token()
+    expect(plane.calls.length).toBe(4)
+    expect(router.status().decode.ranks[0]).toMatchObject({ full: true, activePrefillTokens: 48 })
+  })
+
+  it('null - no bound', () => {
+    const { plane, send } = fleet(1, { engineQueue: null })
+    for (let i = 0; i < 50; i++) send()
+    expect(plane.calls.length).toBe(50)
+  })
+
+  it('a worker that says nothing of its batch - no bound', () => {
+    const { plane, send } = buildModel([card(1, 'agg')], { engineQueue: 1 })
+    for (let i = 0; i < 50; i++) send()
+    expect(plane.calls.length).toBe(50)
+  })
+
+  it('full - others are taken before it, and the record says why', () => {
+    const { plane, send, router } = fleet(2)
+    router.fleet.load(workerIdOf(1), report(3, 0))
+    const { sent } = send()
+    expect(plane.call(0).workerId).toBe('2')
+    const [record] = router.explain(sent.requestId) ?? []
+    expect(record?.excluded).toEqual([{ workerId: '1', dpRank: 0, reason: 'full' }])
+  })
+
+  it('pinned to a full worker - waits for it, and delays no other', () => {
+    const { plane, send, router, pool } = fleet(2)
+    router.fleet.load(workerIdOf(1), report(3, 0))
+    send({ backendWorkerId: workerIdOf(1) })
+    send()
+    expect(plane.calls.map(({ workerId }) => workerId)).toEqual(['2'])
+    expect(pool().queuedRequests).toBe(1)
+    router.fleet.load(workerIdOf(1), report(0, 0))
+    expect(plane.call(1).workerId).toBe('1')
+  })
+
+  it('a prefill waits while no worker could decode it', () => {
+    const decode = card(2, 'decode', { engine: { maxNumSeqs: 1 } })
+    const { plane, send, router } = buildModel([card(1, 'prefill'), decode], { engineQueue: 1 })
+    router.fleet.load(workerIdOf(2), report(2, 0))
+    send()
+    expect(plane.calls.length).toBe(0)
+    router.fleet.load(workerIdOf(2), report(1, 0))
+    expect(plane.call(0).workerId).toBe('1')
+  })
+})
+
+describe('two routers on one fleet', () => {
+  it('the cost is of what is booked here or reported, whichever is more', () => {
+    const { plane, send, router } = fleet(2, {}, 100)
+    router.fleet.load(workerIdOf(1), report(12, 0, 100, 40))
+    for (let i = 0; i < 8; i++) send({}, 8)
+    expect(plane.calls.every(({ workerId }) => workerId === '2')).toBe(true)
+  })
+
+  it.each(['least-loaded', 'power-of-two'] as const)('%s - too', (mode) => {
+    const { plane, send, router } = fleet(2, { mode }, 100)
+    router.fleet.load(workerIdOf(1), report(12, 0))
+    for (let i = 0; i < 8; i++) send()
+    expect(plane.calls.every(({ workerId }) => workerId === '2')).toBe(true)
+  })
+})
+
+describe('a full queue', () => {
+  const high: RoutingHints = { strictPriority: 1 }
+
+  it('gives up its lowest class first, the last of it', () => {
+    const { send, pool } = fleet(1, { maxQueuedRequests: 2 })
+    for (let i = 0; i < 3; i++) send()
+    const first = send()
+    const second = send()
+    const refused = send()
+    expect(refused.sink.errors[0]).toMatchObject({ code: 'capacity.exhausted' })
+    expect(refused.sink.errors[0]?.data['retryAfterMs']).toBeGreaterThan(0)
+    send(high)
+    expect([first.sink.errors.length, second.sink.errors.length]).toEqual([0, 1])
+    expect(second.sink.errors[0]?.code).toBe('capacity.exhausted')
+    send(high)
+    expect(first.sink.errors).toHaveLength(1)
+    expect(pool().queuedRequests).toBe(2)
+    const third = send(high)
+    expect(third.sink.errors[0]?.code).toBe('capacity.exhausted')
+  })
+
+  it('of a class - the same inside that class', () => {
+    const policyClasses = [{ name: 'a', requestLimitPerWorker: 1 }, { name: 'default' }]
+    const { send } = fleet(1, { policyClasses })
+    for (let i = 0; i < 3; i++) send()
+    const other = send()
+    const low = send({ policyClass: 'a' })
+    send({ policyClass: 'a', strictPriority: 1 })
+    expect(low.sink.errors[0]?.code).toBe('capacity.pool_exhausted')
+    expect(other.sink.errors).toEqual([])
+  })
+})
+
+describe('overload', () => {
+  /** Offers so many requests in each tenth of a second, while the worker ends one of them. */
+  function flood(perTick: number, ticks: number, routing: RoutingHints = {}) {
+    const model = fleet(1)
+    const sent: ReturnType<typeof model.send>[] = []
+    let next = 0
+    for (let tick = 0; tick < ticks; tick++) {
+      for (let i = 0; i < perTick; i++) sent.push(model.send(routing))
+      if (next < model.plane.calls.length) model.plane.call(next++).finish()
+      model.clock.advance(100)
+    }
+    // The last one has left a place.
+    for (let i = 1; i < perTick; i++) sent.push(model.send(routing))
+    return { ...model, sent, refused: sent.filter(({ sink }) => sink.errors.length > 0) }
+  }
+
+  it('as many come as go - none is refused', () => {
+    expect(flood(1, 60).refused).toHaveLength(0)
+  })
+
+  it('more come than go - only so many wait as go on in half a second, the others get Retry-After', () => {
+    const { refused, pool, plane, send } = flood(10, 60)
+    expect(pool().queuedRequests).toBe(5)
+    expect(plane.calls.length).toBeGreaterThan(55)
+    expect(refused.length).toBeGreaterThan(500)
+    const { code, data } = send().sink.errors[0] ?? {}
+    expect(code).toBe('capacity.pool_exhausted')
+    expect(data).toMatchObject({ stage: 'queue', retryAfterMs: expect.any(Number) })
+    expect(data?.['retryAfterMs']).toBeGreaterThan(5000)
+  })
+
+  it('a higher class goes on, a lower one gives way', () => {
+    const { send, pool } = flood(10, 60)
+    const waiting = pool().queuedRequests
+    const urgent = send({ strictPriority: 1 })
+    expect(urgent.sink.errors).toEqual([])
+    expect(pool().queuedRequests).toBe(waiting)
+  })
+
+  it('a burst - is worked off', () => {
+    const { send, pool, clock, plane } = fleet(1)
+    const all = Array.from({ length: 60 }, () => send())
+    for (let i = 0; i < 60; i++) {
+      clock.advance(200)
+      plane.call(i).finish()
+    }
+    expect(all.every(({ sink }) => sink.errors.length === 0)).toBe(true)
+    expect(pool().queuedRequests).toBe(0)
+  })
+
+  it('after it - everybody goes at once again', () => {
+    const { send, clock, plane, pool } = flood(10, 60)
+    for (let i = 0; i < plane.calls.length; i++) plane.call(i).finish()
+    clock.advance(1500)
+    expect(pool()).toMatchObject({ queuedRequests: 0, activeRequests: 0 })
+    const before = plane.calls.length
+    send()
+    expect(plane.calls.length).toBe(before + 1)
+  })
+})
+
+/** One worker that ends a request per tenth of a second; tenants that send more than that. */
+describe('tenants under overload', () => {
+  interface Tenant {
+    readonly tenantId: string
+    readonly perTick: number
+    readonly tenantWeight?: number
+  }
+
+  /** Of each tenant: how many it sent, how many reached the worker, how many were refused. */
+  function share(tenants: readonly Tenant[], ticks = 300) {
+    const model = fleet(1)
+    const tenantOf = new Map<string, string>()
+    const sent = tenants.map(() => [] as ReturnType<typeof model.send>[])
+    let next = 0
+    for (let tick = 0; tick < ticks; tick++) {
+      tenants.forEach(({ perTick, ...routing }, i) => {
+        const due = Math.floor((tick + 1) * perTick) - Math.floor(tick * perTick)
+        for (let n = 0; n < due; n++) {
+          const one = model.send(routing)
+          tenantOf.set(one.sent.requestId, routing.tenantId)
+          sent[i]?.push(one)
+        }
+      })
+      if (next < model.plane.calls.length) model.plane.call(next++).finish()
+      model.clock.advance(100)
+    }
+    const served = model.plane.calls.map(({ request }) => tenantOf.get(request.requestId))
+    return tenants.map(({ tenantId }, i) => ({
+      sent: sent[i]?.length ?? 0,
+      served: served.filter((tenant) => tenant === tenantId).length,
+      refused: sent[i]?.filter(({ sink }) => sink.errors.length > 0).length ?? 0,
+    }))
+  }
+
+  it('one that sends what it may - loses nothing to one that floods', () => {
+    const [flood, small] = share([
+      { tenantId: 'flood', perTick: 10 },
+      { tenantId: 'small', perTick: 0.4 },
+    ])
+    expect(small?.sent).toBe(120)
+    expect(small?.served).toBeGreaterThanOrEqual(114)
+    expect(small?.refused).toBeLessThanOrEqual(3)
+    // The flood has the rest: nothing lies idle.
+    expect((flood?.served ?? 0) + (small?.served ?? 0)).toBeGreaterThan(290)
+  })
+
+  it('two that flood, one twenty times as much - half each', () => {
+    const [loud, quiet] = share([
+      { tenantId: 'loud', perTick: 40 },
+      { tenantId: 'quiet', perTick: 2 },
+    ])
+    const part = (quiet?.served ?? 0) / ((quiet?.served ?? 0) + (loud?.served ?? 0))
+    expect(part).toBeGreaterThan(0.45)
+    expect(part).toBeLessThan(0.55)
+  })
+
+  it.each([
+    [3, 0.75],
+    [1, 0.5],
+    [0.25, 0.2],
+  ])('weights of %d to 1 - their parts', (tenantWeight, expected) => {
+    const [heavy, light] = share([
+      { tenantId: 'heavy', perTick: 10, tenantWeight },
+      { tenantId: 'light', perTick: 10 },
+    ])
+    const part = (heavy?.served ?? 0) / ((heavy?.served ?? 0) + (light?.served ?? 0))
+    expect(part).toBeGreaterThan(expected - 0.06)
+    expect(part).toBeLessThan(expected + 0.06)
+  })
+
+  it('alone - a tenant has everything, whatever its weight', () => {
+    const [only] = share([{ tenantId: 'only', perTick: 10, tenantWeight: 0.01 }])
+    expect(only?.served).toBeGreaterThan(290)
+  })
+
+  it('a full queue - the tenant with the most gives way, and no one of a higher class does', () => {
+    const { send, pool } = fleet(1, { maxQueuedRequests: 4 })
+    for (let i = 0; i < 3; i++) send({ tenantId: 'many' })
+    const many = Array.from({ length: 4 }, () => send({ tenantId: 'many' }))
+    const few = send({ tenantId: 'few' })
+    expect([few.sink.errors.length, many[3]?.sink.errors.length]).toEqual([0, 1])
+    const more = send({ tenantId: 'many' })
+    expect(more.sink.errors).toHaveLength(1)
+    const urgent = send({ tenantId: 'many', strictPriority: 1 })
+    expect([urgent.sink.errors.length, pool().queuedRequests]).toEqual([0, 4])
+    const others = [0, 1, 2].map(() => send({ tenantId: 'few' }))
+    expect(others.map(({ sink }) => sink.errors.length)).toEqual([0, 1, 1])
+    expect(urgent.sink.errors).toEqual([])
+  })
+})

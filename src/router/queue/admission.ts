@@ -1,0 +1,377 @@
+/**
+ * Who goes now, who waits and who is refused: the queue of a pool together with the clock and the pool's load.
+ *
+ * A request waits when every rank that it could go to is busy (full, or over a threshold of the request's class) or when
+ * its class waits already. It stops waiting when it goes, when its time is over, when it gives way, or when it is
+ * cancelled; each exactly once. Under overload only as many wait as the pool works off in `overloadWaitMs`: the others are
+ * told at once when to come again, the lowest priority first.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, Timer } from '../../base/index.ts'
+import type { ClassQueue, QueueEntry } from './class-queue.ts'
+import { FlowMeter } from './flow-meter.ts'
+import type { KvRouter } from '../decide/kv-router.ts'
+import { pinOf } from '../decide/pin.ts'
+import { isQueueing } from '../configuration/policy-class.ts'
+import { PolicyQueue } from './policy-queue.ts'
+import type { SelectionQuery } from '../decide/selection.ts'
+
+interface AdmissionWaiter {
+  onGo(queuedMs: number): void
+  onRefused(error: BatonError): void
+}
+
+/** Load also falls without being told (prefills wear off): waiting requests are looked at again. */
+const RECHECK_MS = 250
+/** Who has waited so long may use more of what other frontends have taken. */
+const WAITED_MS = 250
+const RETRY_MS_DEFAULT = 1000
+const RETRY_MS_MAX = 30_000
+/** One may always wait, whatever the pace. */
+const LINE_MIN = 1
+/** Under overload: of the time that requests may wait, the part for which an engine has others in its own queue. */
+const ENGINE_SHARE = 0.5
+/** Goes before everybody and is never dropped for another. */
+const FIRST = Number.MAX_SAFE_INTEGER
+
+interface Waiting extends QueueEntry {
+  readonly queue: ClassQueue
+  readonly waiter: AdmissionWaiter
+  deadline: Timer | null
+}
+
+export class Admission {
+  readonly #router: KvRouter
+  readonly #clock: Clock
+  readonly #queue: PolicyQueue
+  readonly #plainAnswers = new Map<ClassQueue, { version: number; nowMs: number; canGo: boolean }>()
+  #draining = false
+  #isClosed = false
+  #recheck: Timer | null = null
+  readonly #flow: FlowMeter
+  /** How long the last one waited, and since when none has gone on. */
+  #lastWaitMs = 0
+  #stillSinceMs = 0
+  /** Where the requests go from here: they wait here rather than there. */
+  readonly #next: KvRouter | null
+
+  constructor(router: KvRouter, clock: Clock, next: KvRouter | null = null) {
+    this.#router = router
+    this.#clock = clock
+    this.#flow = new FlowMeter(() => router.endedCount)
+    this.#next = next
+    next?.onCapacity(() => this.#drain())
+    router.waitingOutside = () => this.#queue.requests
+    this.#queue = new PolicyQueue(router.config.policyClasses, router.config.maxQueuedRequests)
+    router.onCapacity(() => this.#drain())
+  }
+
+  get waiting(): { requests: number; promptTokens: number } {
+    return { requests: this.#queue.requests, promptTokens: this.#queue.promptTokens }
+  }
+
+  /** Calls the waiter once, now or later, unless the returned function is called first. */
+  enter(query: SelectionQuery, waiter: AdmissionWaiter): () => void {
+    const { policyClass } = query.request.routing
+    const nowMs = this.#clock.nowMs()
+    this.#flow.arrived(nowMs)
+    const queue = this.#queue.classOf(policyClass, () => this.#uncachedTokens(query))
+    if (!this.#mustWait(queue, query)) {
+      this.#flow.gone(nowMs)
+      waiter.onGo(0)
+      return () => undefined
+    }
+    if (this.#isClosed) {
+      waiter.onRefused(closing())
+      return () => undefined
+    }
+    const entry = this.#entryOf(queue, query, waiter)
+    if (this.#queue.requests === 0) this.#stillSinceMs = nowMs
+    this.#boundEngines(nowMs)
+    this.#shorten(nowMs)
+    const refusal = this.#add(entry)
+    if (refusal !== null) {
+      waiter.onRefused(refusal)
+      return () => undefined
+    }
+    this.#startClock(entry)
+    this.#shorten(nowMs)
+    // Others may wait for a worker that this one does not need.
+    this.#drain()
+    return () => this.#leave(entry)
+  }
+
+  /** Refuses all that wait; from now on none waits. */
+  close(): void {
+    this.#isClosed = true
+    for (const entry of this.#queue.entries() as Waiting[]) {
+      if (this.#leave(entry)) entry.waiter.onRefused(closing())
+    }
+    this.#recheck?.cancel()
+    this.#recheck = null
+  }
+
+  #mustWait(queue: ClassQueue, query: SelectionQuery): boolean {
+    const { policyClass } = queue
+    const isBounded = this.#router.config.engineQueue !== null
+    if (!isQueueing(policyClass) && !isBounded) return false
+    const isBehind = queue.requests > 0
+    if (!isBehind && !isQueueing(policyClass) && this.#hasCapacityEverywhere(query)) return false
+    const eligible = this.#router.eligible(query)
+    if (eligible.length === 0) return false
+    return (
+      isBehind || !this.#isNextOpen(query) || eligible.every((slot) => this.#isBusy(queue, slot))
+    )
+  }
+
+  #hasCapacityEverywhere(query: SelectionQuery): boolean {
+    return this.#router.fullCount === 0 && this.#isNextOpen(query)
+  }
+
+  /** A prefill is not begun while no worker could decode it. */
+  #isNextOpen({ phase }: SelectionQuery): boolean {
+    const next = this.#next
+    if (next === null || phase !== 'prefill' || next.rankCount === 0) return true
+    return next.fullCount < next.rankCount
+  }
+
+  #isBusy({ policyClass }: ClassQueue, slot: number): boolean {
+    if (this.#router.isFull(slot)) return true
+    const { prefillBusyThreshold: limit, prefillBusyShare: share } = policyClass
+    if (limit === null && share === null) return false
+    const { prefillTokens, maxBatchedTokens } = this.#router.loadOf(slot)
+    if (limit !== null && prefillTokens > limit) return true
+    return share !== null && prefillTokens > share * maxBatchedTokens
+  }
+
+  /** Null: it waits. Who is more important takes the place of who is less. */
+  #add(entry: Waiting): BatonError | null {
+    const line = this.#lineOf(this.#clock.nowMs())
+    if (line !== null && this.#ahead(entry) >= line) return this.#overloaded(line)
+    const scope = { workers: this.#router.workerCount, retryAfterMs: this.#retryAfterMs() }
+    const refusal = this.#queue.add(entry.queue, entry, scope)
+    if (refusal === null) return null
+    const isClassFull = this.#queue.isClassFull(entry.queue, scope.workers)
+    const last = this.#queue.last(isClassFull ? entry.queue : null) as Waiting | null
+    if (last === null || !mayReplace(entry, last)) return refusal
+    this.#giveUp(last, refusal)
+    return this.#queue.add(entry.queue, entry, scope)
+  }
+
+  /** Under overload: how many may wait. Null: the queue's own bounds hold. */
+  #lineOf(nowMs: number): number | null {
+    const work = this.#workOf(nowMs)
+    if (work === null) return null
+    return Math.max(Math.ceil(work) - this.#waitingBehind(), LINE_MIN)
+  }
+
+  /** What has gone on from here and still waits, in the workers or for those of the next leg. */
+  #waitingBehind(): number {
+    const next = this.#next
+    const there = next === null ? 0 : next.waitingInside + next.waitingOutside()
+    return this.#router.waitingInside + there
+  }
+
+  /** Under overload: the requests that go on in `overloadWaitMs`, those that wait inside the workers among them. */
+  #workOf(nowMs: number): number | null {
+    const { overloadWaitMs } = this.#router.config.deadlines
+    if (overloadWaitMs === 0 || !this.#flow.isOverloaded(nowMs)) return null
+    return (this.#flow.rate(nowMs) ?? 0) * overloadWaitMs
+  }
+
+  #hasWaited(nowMs: number): boolean {
+    if (this.#queue.requests === 0) return false
+    return this.#lastWaitMs >= WAITED_MS || nowMs - this.#stillSinceMs >= WAITED_MS
+  }
+
+  /** A slow engine that has several requests ahead makes everybody wait longer than is meant. */
+  #boundEngines(nowMs: number): void {
+    const work = this.#workOf(nowMs)
+    const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(this.#router.rankCount, 1)
+    const max = work === null ? null : Math.max(Math.ceil(perRank), 1)
+    const hasWaited = this.#hasWaited(nowMs)
+    this.#next?.setAwaited(hasWaited)
+    this.#router.boundEngineQueue(max, hasWaited)
+  }
+
+  /** Those behind the line give way, the lowest first. */
+  #shorten(nowMs: number): void {
+    const line = this.#lineOf(nowMs)
+    if (line === null) return
+    while (this.#queue.requests > line) {
+      const last = this.#queue.last() as Waiting | null
+      if (last === null || last.strictPriority === FIRST) return
+      this.#giveUp(last, this.#overloaded(line))
+    }
+  }
+
+  #ahead(entry: Waiting): number {
+    return entry.strictPriority === FIRST ? 0 : this.#queue.countAhead(entry)
+  }
+
+  #giveUp(entry: Waiting, error: BatonError): void {
+    entry.deadline?.cancel()
+    if (this.#queue.remove(entry.queue, entry)) entry.waiter.onRefused(error)
+  }
+
+  #overloaded(limit: number): BatonError {
+    const nowMs = this.#clock.nowMs()
+    const current = this.#queue.requests
+    const retryAfterMs = Math.min(Math.max(1000 * this.#flow.excess(nowMs), 1000), RETRY_MS_MAX)
+    return new BatonError(
+      'capacity.pool_exhausted',
+      `overloaded: more requests come than the workers take, ${current} wait already`,
+      { data: { stage: 'queue', limit, current, retryAfterMs: Math.ceil(retryAfterMs) } },
+    )
+  }
+
+  #entryOf(queue: ClassQueue, query: SelectionQuery, waiter: AdmissionWaiter): Waiting {
+    const { request, phase } = query
+    const { routing } = request
+    const promptTokens = request.tokenIds.length
+    const uncachedTokens = this.#uncachedTokens(query)
+    return {
+      queue,
+      waiter,
+      deadline: null,
+      requestId: request.requestId,
+      promptTokens,
+      cachedTokens: promptTokens - uncachedTokens,
+      cost: Math.max(uncachedTokens, 1),
+      strictPriority: hasBegun(query) ? FIRST : (routing.strictPriority ?? 0),
+      priority: routing.priority ?? 0,
+      tenant: routing.tenantId ?? '',
+      tenantWeight: routing.tenantWeight ?? 1,
+      pinned: pinOf(routing, phase)?.workerId ?? '',
+      arrivedMs: this.#clock.nowMs(),
+      canGo:
+        this.#router.config.filters.length === 0 && isPlain(query)
+          ? () => this.#plainCanGo(queue, query)
+          : () => this.#hasCapacity(queue, query),
+    }
+  }
+
+  #uncachedTokens(query: SelectionQuery): number {
+    const promptTokens = query.request.tokenIds.length
+    return Math.max(promptTokens - this.#router.bestCachedTokens(query), 0)
+  }
+
+  #hasCapacity(queue: ClassQueue, query: SelectionQuery): boolean {
+    if (!this.#isNextOpen(query)) return false
+    const eligible = this.#router.eligible(query)
+    return eligible.length === 0 || eligible.some((slot) => !this.#isBusy(queue, slot))
+  }
+
+  /** Requests without routing constraints have the same answer until something changes: with a long queue that is most of them. */
+  #plainCanGo(queue: ClassQueue, query: SelectionQuery): boolean {
+    const version = this.#router.version + (this.#next?.version ?? 0)
+    const nowMs = this.#clock.nowMs()
+    const known = this.#plainAnswers.get(queue)
+    if (known !== undefined && known.version === version && known.nowMs === nowMs) {
+      return known.canGo
+    }
+    const canGo = this.#hasCapacity(queue, query)
+    this.#plainAnswers.set(queue, { version, nowMs, canGo })
+    return canGo
+  }
+
+  #startClock(entry: Waiting): void {
+    const { queueMs } = this.#router.config.deadlines
+    if (queueMs > 0) {
+      entry.deadline = this.#clock.after(queueMs, () => {
+        if (!this.#leave(entry)) return
+        entry.waiter.onRefused(
+          new BatonError(
+            'request.deadline_exceeded',
+            `stage 'queue': waited more than ${queueMs} ms for a worker`,
+            {
+              data: { stage: 'queue', limitMs: queueMs, retryAfterMs: this.#retryAfterMs() },
+            },
+          ),
+        )
+      })
+    }
+    this.#armRecheck()
+  }
+
+  #leave(entry: Waiting): boolean {
+    entry.deadline?.cancel()
+    if (!this.#queue.remove(entry.queue, entry)) return false
+    // Its place may have been what held back the ones behind it.
+    this.#drain()
+    return true
+  }
+
+  #drain(): void {
+    if (this.#draining || this.#isClosed) return
+    this.#draining = true
+    try {
+      if (this.#queue.requests > 0) this.#boundEngines(this.#clock.nowMs())
+      for (let entry = this.#pop(); entry !== null; entry = this.#pop()) {
+        entry.deadline?.cancel()
+        const nowMs = this.#clock.nowMs()
+        this.#flow.gone(nowMs)
+        this.#stillSinceMs = nowMs
+        this.#lastWaitMs = nowMs - entry.arrivedMs
+        entry.waiter.onGo(this.#lastWaitMs)
+      }
+    } finally {
+      this.#draining = false
+    }
+    if (this.#queue.requests > 0) this.#armRecheck()
+  }
+
+  #pop(): Waiting | null {
+    return this.#queue.requests === 0 ? null : (this.#queue.pop() as Waiting | null)
+  }
+
+  #armRecheck(): void {
+    if (this.#recheck !== null) return
+    this.#recheck = this.#clock.after(RECHECK_MS, () => {
+      this.#recheck = null
+      this.#drain()
+    })
+  }
+
+  /** How long it takes at the present pace until the queue of now is through. */
+  #retryAfterMs(): number {
+    const rate = this.#flow.rate(this.#clock.nowMs())
+    if (rate === null) return RETRY_MS_DEFAULT
+    const wait = Math.ceil((this.#queue.requests + 1) / rate)
+    return Math.min(Math.max(wait, 100), RETRY_MS_MAX)
+  }
+}
+
+function closing(): BatonError {
+  return new BatonError('backend.worker_unavailable', 'the router is closing', {
+    data: { stage: 'queue' },
+  })
+}
+
+/** Its prompt is computed and holds blocks on a prefill worker, or its client has read a part of the answer. */
+function hasBegun({ request, phase }: SelectionQuery): boolean {
+  return phase === 'decode' || (request.resumedTokens ?? 0) > 0
+}
+
+/** Nothing in the request narrows the candidates. */
+function isPlain({ request, phase, affinity }: SelectionQuery): boolean {
+  const { routing } = request
+  return (
+    pinOf(routing, phase) === null &&
+    (affinity === null || affinity === undefined) &&
+    routing.allowedWorkerIds === undefined &&
+    routing.excludedWorkerIds === undefined &&
+    routing.loraName === undefined &&
+    routing.dpRank === undefined &&
+    routing.prefillDpRank === undefined &&
+    routing.requiredTaints === undefined
+  )
+}
+
+/** Who is more important, or of a tenant that has less waiting for its weight, takes the place of who is not. */
+function mayReplace(entry: Waiting, held: Waiting): boolean {
+  if (held.strictPriority !== entry.strictPriority) {
+    return held.strictPriority < entry.strictPriority
+  }
+  return held.strictPriority !== FIRST && held.queue.hasMoreThan(held, entry)
+}

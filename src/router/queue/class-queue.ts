@@ -1,0 +1,232 @@
+/**
+ * What waits in one policy class, in the order in which it may go.
+ *
+ * Requests wait in lanes, one for each tenant and pinned worker, so that a pinned request waits only for its own worker
+ * and a tenant with a thousand requests only for itself. Between lanes: strict priority, then the tenant that has been
+ * served least, then the class's own order.
+ */
+import type { PolicyClass } from '../configuration/policy-class.ts'
+
+export interface QueueEntry {
+  readonly requestId: string
+  readonly promptTokens: number
+  readonly cachedTokens: number
+  /** Uncached prompt tokens, at least 1: what the request takes from its class's turn. */
+  readonly cost: number
+  readonly strictPriority: number
+  readonly priority: number
+  readonly tenant: string
+  /** What the tenant gets while others wait too, against theirs; above 0. */
+  readonly tenantWeight: number
+  /** The worker that it is pinned to; empty when it is not. */
+  readonly pinned: string
+  readonly arrivedMs: number
+  /** A rank that it may go to is not busy. */
+  canGo(): boolean
+}
+
+interface Placed {
+  readonly entry: QueueEntry
+  readonly score: number
+  readonly order: number
+}
+
+interface Tenant {
+  /** Tokens served while others waited too, divided by the weight. */
+  served: number
+  waiting: number
+  weight: number
+}
+
+/** Higher goes first; seconds for fcfs and lcfs, so that one priority point is one second of earlier arrival. */
+function queueScore(policyClass: PolicyClass, entry: QueueEntry): number {
+  // Below zero it is no head start; the engine is notified all the same.
+  const jump = Math.max(entry.priority, 0)
+  const seconds = entry.arrivedMs / 1000
+  switch (policyClass.queuePolicy) {
+    case 'fcfs':
+      return jump - seconds
+    case 'lcfs':
+      return jump + seconds
+    case 'wspt':
+      return (1 + jump) / entry.cost
+  }
+}
+
+export class ClassQueue {
+  readonly policyClass: PolicyClass
+  /** Deficit round robin: tokens that the class may still send in its turn. */
+  deficit = 0
+  requests = 0
+  promptTokens = 0
+  cachedTokens = 0
+  readonly #lanes = new Map<string, Placed[]>()
+  readonly #tenants = new Map<string, Tenant>()
+  /** Waiting requests by strict priority and tenant. */
+  readonly #byPriority = new Map<number, Map<string, number>>()
+  #order = 0
+
+  constructor(policyClass: PolicyClass) {
+    this.policyClass = policyClass
+  }
+
+  add(entry: QueueEntry): void {
+    const placed = { entry, score: queueScore(this.policyClass, entry), order: this.#order++ }
+    const key = laneKey(entry)
+    const lane = this.#lanes.get(key)
+    if (lane === undefined) this.#lanes.set(key, [placed])
+    else lane.splice(placeIn(lane, placed), 0, placed)
+    this.#tenantOf(entry).waiting++
+    this.#count(entry, 1)
+    this.requests++
+    this.promptTokens += entry.promptTokens
+    this.cachedTokens += entry.cachedTokens
+  }
+
+  /** The next one that can go, or null. */
+  head(): QueueEntry | null {
+    let best: Placed | null = null
+    for (const lane of this.#lanes.values()) {
+      const first = lane[0]
+      if (first === undefined || (best !== null && !this.#goesBefore(first, best))) continue
+      if (first.entry.canGo()) best = first
+    }
+    return best?.entry ?? null
+  }
+
+  /** Takes an entry out, because it goes (`served`) or because it no longer waits. */
+  remove(entry: QueueEntry, served: boolean): boolean {
+    const key = laneKey(entry)
+    const lane = this.#lanes.get(key)
+    const at = lane?.findIndex((placed) => placed.entry === entry) ?? -1
+    if (lane === undefined || at === -1) return false
+    lane.splice(at, 1)
+    if (lane.length === 0) this.#lanes.delete(key)
+    this.#count(entry, -1)
+    const tenant = this.#tenantOf(entry)
+    tenant.waiting--
+    if (served) tenant.served += entry.cost / tenant.weight
+    if (tenant.waiting === 0 && this.#tenants.size > MAX_IDLE_TENANTS) {
+      this.#tenants.delete(entry.tenant)
+    }
+    this.requests--
+    this.promptTokens -= entry.promptTokens
+    this.cachedTokens -= entry.cachedTokens
+    if (this.requests === 0) {
+      this.deficit = 0
+      this.#tenants.clear()
+    }
+    return true
+  }
+
+  /**
+   * How many would go before it: all of a higher strict priority, those of its own tenant, and of each other tenant as many as
+   * that one's weight allows in the meantime. So a tenant with a thousand requests does not take the places of another.
+   */
+  countAhead(entry: QueueEntry): number {
+    let count = 0
+    for (const [priority, tenants] of this.#byPriority) {
+      if (priority < entry.strictPriority) continue
+      const own = tenants.get(entry.tenant) ?? 0
+      for (const [tenant, waiting] of tenants) {
+        const weight = this.#tenants.get(tenant)?.weight ?? 1
+        const turns = Math.ceil(((own + 1) * weight) / entry.tenantWeight)
+        const isOther = priority === entry.strictPriority && tenant !== entry.tenant
+        count += isOther ? Math.min(waiting, turns) : waiting
+      }
+    }
+    return count
+  }
+
+  /** The one that is given up first: of the lowest strict priority, there of the tenant with the most, there the last. */
+  last(): QueueEntry | null {
+    let worst: Placed | null = null
+    for (const lane of this.#lanes.values()) {
+      const end = lane.at(-1)
+      if (end !== undefined && (worst === null || this.#isGivenUpBefore(end, worst))) worst = end
+    }
+    return worst?.entry ?? null
+  }
+
+  /** Whether the tenant of `held` has more waiting for its weight than that of `entry` would have. */
+  hasMoreThan(held: QueueEntry, entry: QueueEntry): boolean {
+    if (held.tenant === entry.tenant) return false
+    const own = this.#tenants.get(entry.tenant)?.waiting ?? 0
+    return this.#shareOf(held) > (own + 1) / entry.tenantWeight
+  }
+
+  entries(): QueueEntry[] {
+    return [...this.#lanes.values()].flatMap((lane) => lane.map(({ entry }) => entry))
+  }
+
+  #isGivenUpBefore(a: Placed, b: Placed): boolean {
+    if (a.entry.strictPriority !== b.entry.strictPriority) {
+      return a.entry.strictPriority < b.entry.strictPriority
+    }
+    const difference = this.#shareOf(a.entry) - this.#shareOf(b.entry)
+    return a.entry.tenant === b.entry.tenant || difference === 0 ? goesFirst(b, a) : difference > 0
+  }
+
+  #shareOf({ tenant }: QueueEntry): number {
+    const { waiting, weight } = this.#tenants.get(tenant) ?? { waiting: 0, weight: 1 }
+    return waiting / weight
+  }
+
+  #count({ strictPriority, tenant }: QueueEntry, change: 1 | -1): void {
+    const tenants = this.#byPriority.get(strictPriority) ?? new Map<string, number>()
+    const waiting = (tenants.get(tenant) ?? 0) + change
+    if (waiting === 0) tenants.delete(tenant)
+    else tenants.set(tenant, waiting)
+    if (tenants.size === 0) this.#byPriority.delete(strictPriority)
+    else this.#byPriority.set(strictPriority, tenants)
+  }
+
+  #goesBefore(a: Placed, b: Placed): boolean {
+    if (a.entry.strictPriority !== b.entry.strictPriority) {
+      return a.entry.strictPriority > b.entry.strictPriority
+    }
+    if (a.entry.tenant !== b.entry.tenant) {
+      const difference = this.#tenantOf(a.entry).served - this.#tenantOf(b.entry).served
+      if (difference !== 0) return difference < 0
+    }
+    return goesFirst(a, b)
+  }
+
+  /** A tenant that comes back starts level with the least served one: absence earns nothing. */
+  #tenantOf(entry: QueueEntry): Tenant {
+    const known = this.#tenants.get(entry.tenant)
+    if (known !== undefined) known.weight = entry.tenantWeight
+    if (known !== undefined && (known.waiting > 0 || this.requests === 0)) return known
+    const others = [...this.#tenants.values()].filter(({ waiting }) => waiting > 0)
+    const least = others.reduce((min, { served }) => Math.min(min, served), Infinity)
+    const level = Number.isFinite(least) ? least : 0
+    const tenant = known ?? { served: level, waiting: 0, weight: entry.tenantWeight }
+    tenant.served = Math.max(tenant.served, level)
+    this.#tenants.set(entry.tenant, tenant)
+    return tenant
+  }
+}
+
+const MAX_IDLE_TENANTS = 1024
+
+const laneKey = (entry: QueueEntry): string => `${entry.pinned}\n${entry.tenant}`
+
+function goesFirst(a: Placed, b: Placed): boolean {
+  if (a.entry.strictPriority !== b.entry.strictPriority) {
+    return a.entry.strictPriority > b.entry.strictPriority
+  }
+  if (a.score !== b.score) return a.score > b.score
+  return a.order < b.order
+}
+
+/** Where a new entry goes in a lane that is in order. */
+function placeIn(lane: readonly Placed[], placed: Placed): number {
+  let low = 0
+  let high = lane.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (goesFirst(lane[middle] as Placed, placed)) low = middle + 1
+    else high = middle
+  }
+  return low
+}

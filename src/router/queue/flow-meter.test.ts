@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest'
+import { FlowMeter } from './flow-meter.ts'
+
+/** So many come and go on in each 100 ms. */
+function run(
+  meter: FlowMeter,
+  { fromMs, untilMs, come, go }: Record<'fromMs' | 'untilMs' | 'come' | 'go', number>,
+): void {
+  let [arrived, gone] = [0, 0]
+  for (let nowMs = fromMs; nowMs < untilMs; nowMs += 100) {
+    for (arrived += come; arrived >= 1 - 1e-9; arrived--) meter.arrived(nowMs)
+    for (gone += go; gone >= 1 - 1e-9; gone--) meter.gone(nowMs)
+  }
+}
+
+function overloadedAfter(untilMs: number, come: number, go: number): boolean {
+  const meter = new FlowMeter()
+  run(meter, { fromMs: 0, untilMs, come, go })
+  return meter.isOverloaded(untilMs)
+}
+
+describe('FlowMeter', () => {
+  it.each([
+    ['as many come as go', 6000, 4, 4, false],
+    ['a fifth more', 6000, 4.8, 4, false],
+    ['twice as many, for less than two spans', 1400, 8, 4, false],
+    ['twice as many', 2300, 8, 4, true],
+    ['ten times as many', 2300, 40, 4, true],
+    ['two a second for one that goes', 12_000, 0.2, 0.1, true],
+    ['five in ten seconds for one that goes', 24_000, 0.05, 0.01, true],
+    ['one a second, and it goes', 24_000, 0.1, 0.1, false],
+    ['three in twelve seconds, and none goes', 24_000, 0.025, 0, false],
+  ])('%s', (_, untilMs, come, go, isOverloaded) => {
+    expect(overloadedAfter(untilMs, come, go)).toBe(isOverloaded)
+  })
+
+  it('the rate of a slow pool is taken from as long as it takes to know it', () => {
+    const meter = new FlowMeter()
+    run(meter, { fromMs: 0, untilMs: 12_000, come: 0.2, go: 0.1 })
+    expect(1000 * (meter.rate(12_000) ?? 0)).toBeCloseTo(1, 0)
+    expect(meter.excess(12_000)).toBeCloseTo(2, 0)
+  })
+
+  it('a burst that is worked off - no overload', () => {
+    const meter = new FlowMeter()
+    for (let i = 0; i < 500; i++) meter.arrived(0)
+    for (let nowMs = 0; nowMs < 24_000; nowMs += 100) {
+      meter.gone(nowMs)
+      expect(meter.isOverloaded(nowMs)).toBe(false)
+    }
+  })
+
+  it('it ends with the excess, even when few come afterwards', () => {
+    const meter = new FlowMeter()
+    run(meter, { fromMs: 0, untilMs: 6000, come: 40, go: 4 })
+    expect(meter.isOverloaded(6000)).toBe(true)
+    for (let nowMs = 6000; nowMs < 24_000; nowMs += 3000) {
+      meter.arrived(nowMs)
+      meter.gone(nowMs)
+      if (nowMs > 7500) expect(meter.isOverloaded(nowMs)).toBe(false)
+    }
+  })
+
+  it('clients whose requests end as fast as they come are no overload, though none goes on', () => {
+    let ended = 0
+    const meter = new FlowMeter(() => ended)
+    for (let nowMs = 0; nowMs < 6000; nowMs += 10) {
+      ended++
+      meter.arrived(nowMs)
+      expect(meter.isOverloaded(nowMs)).toBe(false)
+    }
+  })
+})

@@ -1,0 +1,179 @@
+/**
+ * The queue of a pool: classes with their bounds, and deficit round robin between them.
+ *
+ * Each class in turn may send as many uncached prompt tokens as its quantum allows; what is left over is carried while
+ * the class still waits. Every bound is a typed refusal, checked before anything is added.
+ */
+import { BatonError } from '../../base/index.ts'
+import { ClassQueue } from './class-queue.ts'
+import type { QueueEntry } from './class-queue.ts'
+import { DEFAULT_CLASS } from '../configuration/policy-class.ts'
+import type { PolicyClass } from '../configuration/policy-class.ts'
+
+export class PolicyQueue {
+  readonly #classes: readonly ClassQueue[]
+  readonly #byName: ReadonlyMap<string, ClassQueue>
+  readonly #maxRequests: number
+  #cursor = 0
+  #carried: ClassQueue | null = null
+
+  constructor(classes: readonly PolicyClass[], maxRequests: number) {
+    this.#classes = classes.map((policyClass) => new ClassQueue(policyClass))
+    this.#byName = new Map(this.#classes.map((queue) => [queue.policyClass.name, queue]))
+    this.#maxRequests = maxRequests
+  }
+
+  /**
+   * The class of that name; else, of the family of that name (without a name: the family `default`), the one with the
+   * highest floor that the uncached length reaches; else the class `default`.
+   */
+  classOf(name: string | undefined, uncachedTokens: () => number): ClassQueue {
+    const named = name === undefined ? undefined : this.#byName.get(name)
+    if (named !== undefined) return named
+    return this.#inFamily(name, uncachedTokens) ?? (this.#byName.get(DEFAULT_CLASS) as ClassQueue)
+  }
+
+  #inFamily(name: string | undefined, uncachedTokens: () => number): ClassQueue | undefined {
+    const of = (family: string): ClassQueue[] =>
+      this.#classes.filter(({ policyClass }) => policyClass.family === family)
+    const own = name === undefined ? [] : of(name)
+    const family = own.length > 0 ? own : of(DEFAULT_CLASS)
+    if (family.length === 0) return undefined
+    const uncached = uncachedTokens()
+    return family
+      .filter(({ policyClass }) => policyClass.minUncachedTokens <= uncached)
+      .sort((a, b) => b.policyClass.minUncachedTokens - a.policyClass.minUncachedTokens)[0]
+  }
+
+  get requests(): number {
+    return this.#classes.reduce((sum, queue) => sum + queue.requests, 0)
+  }
+
+  get promptTokens(): number {
+    return this.#classes.reduce((sum, queue) => sum + queue.promptTokens, 0)
+  }
+
+  /** Adds, or says which bound is reached. */
+  add(
+    queue: ClassQueue,
+    entry: QueueEntry,
+    scope: { workers: number; retryAfterMs: number },
+  ): BatonError | null {
+    const refusal = this.#refusal(queue, scope)
+    if (refusal === null) queue.add(entry)
+    return refusal
+  }
+
+  remove(queue: ClassQueue, entry: QueueEntry): boolean {
+    return queue.remove(entry, false)
+  }
+
+  /** How many of all classes would go before it. */
+  countAhead(entry: QueueEntry): number {
+    return this.#classes.reduce((sum, queue) => sum + queue.countAhead(entry), 0)
+  }
+
+  /** Whoever goes last, in one class or in all: who is dropped when the queue is full. */
+  last(only: ClassQueue | null = null): QueueEntry | null {
+    let worst: QueueEntry | null = null
+    for (const queue of only === null ? this.#classes : [only]) {
+      const last = queue.last()
+      if (last !== null && (worst === null || isBelow(last, worst))) worst = last
+    }
+    return worst
+  }
+
+  /** When the bound of one class is reached, an entry of that class is dropped. */
+  isClassFull(queue: ClassQueue, workers: number): boolean {
+    return classBounds(queue, workers).length > 0
+  }
+
+  /** Takes out the next one that can go, or null. */
+  pop(): QueueEntry | null {
+    const carried = this.#carried
+    if (carried !== null && carried.requests > 0) {
+      const head = carried.head()
+      if (head !== null && head.cost <= carried.deficit) return this.#serve(carried, head)
+    }
+    const turn = this.#turn()
+    for (const { queue, head } of turn) {
+      if (head.cost <= queue.deficit) return this.#serve(queue, head)
+      queue.deficit += queue.policyClass.quantum
+      if (head.cost <= queue.deficit) return this.#serve(queue, head)
+    }
+    if (turn.length === 0) return null
+    // Nobody can pay yet: as many whole rounds at once as the first one needs.
+    const rounds = Math.min(
+      ...turn.map(({ queue, head }) =>
+        Math.ceil((head.cost - queue.deficit) / queue.policyClass.quantum),
+      ),
+    )
+    for (const { queue } of turn) queue.deficit += rounds * queue.policyClass.quantum
+    const next = turn.find(({ queue, head }) => head.cost <= queue.deficit)
+    return next === undefined ? null : this.#serve(next.queue, next.head)
+  }
+
+  entries(): QueueEntry[] {
+    return this.#classes.flatMap((queue) => queue.entries())
+  }
+
+  /** Classes that have something that can go, from the cursor on. */
+  #turn(): { queue: ClassQueue; head: QueueEntry }[] {
+    const turn: { queue: ClassQueue; head: QueueEntry }[] = []
+    for (let i = 0; i < this.#classes.length; i++) {
+      const queue = this.#classes[(this.#cursor + i) % this.#classes.length] as ClassQueue
+      if (queue.requests === 0) continue
+      const head = queue.head()
+      if (head !== null) turn.push({ queue, head })
+    }
+    return turn
+  }
+
+  #serve(queue: ClassQueue, head: QueueEntry): QueueEntry {
+    this.#cursor = (this.#classes.indexOf(queue) + 1) % this.#classes.length
+    queue.deficit -= head.cost
+    queue.remove(head, true)
+    this.#carried = queue.deficit > 0 && queue.requests > 0 ? queue : null
+    return head
+  }
+
+  #refusal(queue: ClassQueue, scope: { workers: number; retryAfterMs: number }): BatonError | null {
+    const { workers, retryAfterMs } = scope
+    const [bound] = classBounds(queue, workers)
+    if (bound !== undefined) {
+      const { kind, limit, current } = bound
+      const { name } = queue.policyClass
+      return new BatonError(
+        'capacity.pool_exhausted',
+        `the queue of class '${name}' is full: ${current} of ${limit} ${kind}`,
+        { data: { stage: 'queue', policyClass: name, kind, limit, current, retryAfterMs } },
+      )
+    }
+    const current = this.requests
+    if (current < this.#maxRequests) return null
+    return new BatonError(
+      'capacity.exhausted',
+      `the queue is full: ${current} of ${this.#maxRequests} requests`,
+      { data: { stage: 'queue', limit: this.#maxRequests, current, retryAfterMs } },
+    )
+  }
+}
+
+/** Bounds of the class that are reached. */
+function classBounds(queue: ClassQueue, workers: number) {
+  const { policyClass } = queue
+  const bounds = [
+    ['requests', policyClass.requestLimitPerWorker, queue.requests],
+    ['prompt tokens', policyClass.promptTokenLimitPerWorker, queue.promptTokens],
+    ['cached tokens', policyClass.cachedTokenLimitPerWorker, queue.cachedTokens],
+  ] as const
+  return bounds.flatMap(([kind, perWorker, current]) => {
+    const limit = perWorker === null ? Infinity : perWorker * workers
+    return current < limit ? [] : [{ kind, limit, current }]
+  })
+}
+
+function isBelow(a: QueueEntry, b: QueueEntry): boolean {
+  if (a.strictPriority !== b.strictPriority) return a.strictPriority < b.strictPriority
+  return a.arrivedMs > b.arrivedMs
+}

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest'
+import { workerIdOf } from '../../base/index.ts'
+import { RoleController } from './role-controller.ts'
+import type { RoleView } from './role-controller.ts'
+import type { RoleLoad } from './role-load.ts'
+
+const IDLE: RoleLoad = { workers: 3, queuedRequests: 0, predictedTtftMs: 100, utilisation: 0.1 }
+const OPTIONS = { ttftGoalMs: 1000, utilisationTarget: 0.8, spare: 0.6, holdMs: 100, restMs: 1000 }
+const SLOW = { predictedTtftMs: 1001 }
+const FULL = { utilisation: 0.81 }
+
+function view(
+  nowMs: number,
+  prefill: Partial<RoleLoad> = {},
+  decode: Partial<RoleLoad> = {},
+): RoleView {
+  return {
+    nowMs,
+    prefill: { ...IDLE, ...prefill },
+    decode: { ...IDLE, ...decode },
+    changeable: { prefill: [workerIdOf(1)], decode: [workerIdOf(2), workerIdOf(3)] },
+  }
+}
+
+describe('RoleController', () => {
+  it('prefill short for as long as it must be - one decode worker changes, the least busy, and why is said', () => {
+    const controller = new RoleController(OPTIONS)
+    expect(controller.decide(view(0, SLOW))).toBeNull()
+    expect(controller.decide(view(99, SLOW))).toBeNull()
+    const change = controller.decide(view(100, SLOW))
+    expect(change).toMatchObject({ workerId: '2', from: 'decode', to: 'prefill' })
+    expect(change?.why).toMatch(/prefill has been short .* predicted TTFT 1001 ms of 1000 ms/)
+  })
+
+  it('decode short - a prefill worker changes', () => {
+    const controller = new RoleController(OPTIONS)
+    controller.decide(view(0, {}, FULL))
+    expect(controller.decide(view(100, {}, FULL))).toMatchObject({ from: 'prefill', to: 'decode' })
+  })
+
+  it('pressure at 1, or a moment without - nothing changes', () => {
+    const controller = new RoleController(OPTIONS)
+    for (let at = 0; at < 1000; at += 50) {
+      expect(controller.decide(view(at, { predictedTtftMs: 1000 }))).toBeNull()
+    }
+    controller.decide(view(1000, SLOW))
+    controller.decide(view(1090))
+    expect(controller.decide(view(1100, SLOW))).toBeNull()
+  })
+
+  it('the other role has nothing to spare - nothing changes', () => {
+    const controller = new RoleController(OPTIONS)
+    // 0.6 of 0.8 is a pressure of 0.75.
+    const busy = { utilisation: 0.6 }
+    controller.decide(view(0, SLOW, busy))
+    expect(controller.decide(view(200, SLOW, busy))).toBeNull()
+  })
+
+  it('after a change - rest, also when it would be undone', () => {
+    const controller = new RoleController(OPTIONS)
+    controller.decide(view(0, SLOW))
+    expect(controller.decide(view(100, SLOW))).not.toBeNull()
+    for (let at = 150; at < 1100; at += 50) expect(controller.decide(view(at, {}, FULL))).toBeNull()
+    expect(controller.decide(view(1100, {}, FULL))).not.toBeNull()
+  })
+
+  it('the last worker of a role, or none that may change - stays', () => {
+    const controller = new RoleController(OPTIONS)
+    controller.decide(view(0, SLOW, { workers: 1 }))
+    expect(controller.decide(view(100, SLOW, { workers: 1 }))).toBeNull()
+    const none = { ...view(200, SLOW), changeable: { prefill: [], decode: [] } }
+    expect(controller.decide(none)).toBeNull()
+  })
+})

@@ -1,0 +1,93 @@
+/**
+ * What happens to which worker when: written down, or drawn from a seed.
+ */
+import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
+
+/** `worker` is the place in the order of the fleet's groups; who comes up again after a death takes the same place. */
+export type FaultEvent =
+  | {
+      readonly kind: 'death'
+      readonly worker: number
+      readonly atMs: number
+      /** A new process starts so much later; absent: none. */
+      readonly restartMs?: number
+    }
+  | {
+      readonly kind: 'slow'
+      readonly worker: number
+      readonly atMs: number
+      readonly untilMs: number
+      /** Everything takes so many times as long. */
+      readonly factor: number
+    }
+  | {
+      readonly kind: 'partition'
+      readonly worker: number
+      readonly atMs: number
+      readonly untilMs: number
+    }
+  | { readonly kind: 'break'; readonly worker: number; readonly atMs: number }
+  | { readonly kind: 'drain'; readonly worker: number; readonly atMs: number }
+
+/** How many of each, over the time of a run. */
+export interface FaultDraw {
+  readonly seed: number
+  readonly workers: number
+  readonly durationMs: number
+  readonly deaths?: number
+  readonly restartMs?: number
+  readonly slow?: number
+  readonly partitions?: number
+  readonly breaks?: number
+  readonly drains?: number
+}
+
+const SLOW_FACTORS = [2, 4, 10] as const
+
+export function drawFaults(draw: FaultDraw): FaultEvent[] {
+  const random = seededRandom(draw.seed ^ 0x66617573)
+  const { workers, durationMs, restartMs = 1000 } = draw
+  const atMs = (): number => random.next() * durationMs
+  const worker = (): number => randomInt(random, workers)
+  const span = (fromMs: number): number => fromMs + (0.02 + 0.2 * random.next()) * durationMs
+  const times = <T>(count: number | undefined, make: () => T): T[] =>
+    Array.from({ length: count ?? 0 }, make)
+  const events: FaultEvent[] = [
+    ...times(
+      draw.deaths,
+      () => ({ kind: 'death', worker: worker(), atMs: atMs(), restartMs }) as const,
+    ),
+    ...times(draw.slow, () => {
+      const fromMs = atMs()
+      const factor = SLOW_FACTORS[randomInt(random, SLOW_FACTORS.length)]!
+      return {
+        kind: 'slow',
+        worker: worker(),
+        atMs: fromMs,
+        untilMs: span(fromMs),
+        factor,
+      } as const
+    }),
+    ...times(draw.partitions, () => {
+      const fromMs = atMs()
+      return { kind: 'partition', worker: worker(), atMs: fromMs, untilMs: span(fromMs) } as const
+    }),
+    ...times(draw.breaks, () => ({ kind: 'break', worker: worker(), atMs: atMs() }) as const),
+    ...times(draw.drains, () => ({ kind: 'drain', worker: worker(), atMs: atMs() }) as const),
+  ]
+  return events.sort((a, b) => a.atMs - b.atMs)
+}
+
+/** Throws `config.invalid` with the place of the event that is wrong. */
+export function checkFaults(events: readonly FaultEvent[], workers: number): void {
+  for (const [i, event] of events.entries()) {
+    const refuse = (what: string): never => {
+      throw new BatonError('config.invalid', `faults[${i}] (${event.kind}): ${what}`)
+    }
+    if (!Number.isSafeInteger(event.worker) || event.worker < 0 || event.worker >= workers)
+      refuse(`there is no worker ${event.worker}, the fleet has ${workers}`)
+    if (!(event.atMs >= 0)) refuse('atMs: expected a number ≥ 0')
+    if ('untilMs' in event && !(event.untilMs >= event.atMs)) refuse('untilMs: before atMs')
+    if (event.kind === 'slow' && !(event.factor > 0)) refuse('factor: expected a number > 0')
+  }
+}

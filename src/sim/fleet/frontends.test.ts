@@ -1,0 +1,98 @@
+/** What several frontends cost in decisions, and what the controller of roles brings, in virtual time. */
+import { describe, expect, it } from 'vitest'
+import { sharedPrefixWorkload } from '../trace/shared-prefix-workload.ts'
+import type { FleetReport } from '../report/fleet-report.ts'
+import type { FleetConfig } from './fleet-config.ts'
+import { recordFleet, runFleet } from './run-fleet.ts'
+
+const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+const trace = sharedPrefixWorkload({
+  requests: 1500,
+  groups: 40,
+  prefixBlocks: 16,
+  questionTokens: 300,
+  outputTokens: 60,
+  requestsPerSecond: 12,
+  seed: 5,
+})
+
+async function withFrontends(
+  frontends: number,
+  change: Partial<FleetConfig> = {},
+): Promise<FleetReport> {
+  return await runFleet({
+    workers: [{ mode: 'agg', count: 6, engine: { blockCount: 1600 } }],
+    trace,
+    frontends,
+    settle,
+    ...change,
+  })
+}
+
+describe('several frontends', () => {
+  it.each([
+    ['with KV events', {}],
+    ['without, by what was sent', { eventDelayMs: null }],
+  ] as const)('%s - reuse and TTFT stay within 3 %% of one', async (_, change) => {
+    const one = await withFrontends(1, change)
+    for (const count of [2, 4]) {
+      const several = await withFrontends(count, change)
+      expect(several.completed).toBe(trace.length)
+      expect(several.blockReuse, `${count}: reuse`).toBeGreaterThan(0.97 * one.blockReuse)
+      expect(several.ttftMs.mean, `${count}: TTFT`).toBeLessThan(1.03 * one.ttftMs.mean)
+    }
+  })
+})
+
+describe('the controller of roles', () => {
+  /** Long prompts, short answers. */
+  const prompts = (requestsPerSecond: number) =>
+    sharedPrefixWorkload({
+      requests: 300,
+      groups: 300,
+      prefixBlocks: 8,
+      questionTokens: 1000,
+      outputTokens: 20,
+      requestsPerSecond,
+      seed: 1,
+    })
+  const control = { ttftGoalMs: 1000, holdMs: 5_000, restMs: 10_000 }
+  const workers = [
+    { mode: 'prefill', count: 1, engine: { blockCount: 4096 }, changesRole: true },
+    { mode: 'decode', count: 5, engine: { blockCount: 4096 }, changesRole: true },
+  ] as const
+
+  it('prompts that one prefill worker cannot compute - decode workers help, and first tokens come sooner', async () => {
+    const trace = prompts(12)
+    const still = await recordFleet({ workers, trace, settle })
+    const moved = await recordFleet({
+      workers,
+      trace,
+      roles: control,
+      check: true,
+      settle,
+    })
+    expect(still.roleChanges).toEqual([])
+    expect(moved.roleChanges.length).toBeGreaterThan(0)
+    expect(moved.roleChanges[0]).toMatchObject({ from: 'decode', to: 'prefill' })
+    expect(moved.report.completed).toBe(trace.length)
+    expect(moved.report.violations).toEqual([])
+    expect(moved.report.ttftMs.mean).toBeLessThan(0.7 * still.report.ttftMs.mean)
+    // Hysteresis: no change follows another sooner than the rest.
+    for (const [index, { atMs }] of moved.roleChanges.entries()) {
+      const before = moved.roleChanges[index - 1]
+      if (before !== undefined) expect(atMs - before.atMs).toBeGreaterThanOrEqual(control.restMs)
+    }
+  })
+
+  it('prompts that it can compute - nobody changes', async () => {
+    const { roleChanges } = await recordFleet({
+      workers,
+      trace: prompts(5),
+      roles: control,
+      settle,
+    })
+    expect(roleChanges).toEqual([])
+  })
+})

@@ -1,0 +1,51 @@
+/** When requests are sent: at their times, so many at once, and behind the turn before. */
+import { describe, expect, it } from 'vitest'
+import { VirtualClock } from '../clock/virtual-clock.ts'
+import type { TraceRequest } from '../trace/trace-request.ts'
+import { LoadSource } from './load-source.ts'
+
+const SERVED_MS = 100
+
+async function sentAt(
+  trace: Partial<TraceRequest>[],
+  concurrency: number | null,
+): Promise<number[]> {
+  const clock = new VirtualClock()
+  const sent: number[] = []
+  const source: LoadSource = new LoadSource({
+    clock,
+    trace: trace.map((part) => ({
+      atMs: 0,
+      inputTokens: 1,
+      outputTokens: 1,
+      hashIds: [1],
+      ...part,
+    })),
+    concurrency,
+    send: (index) => {
+      sent[index] = clock.nowMs()
+      clock.after(SERVED_MS, () => source.ended(index))
+    },
+  })
+  source.start()
+  await clock.run()
+  return sent
+}
+
+describe('LoadSource', () => {
+  it('open loop - at the times of the trace, in whatever order they are written', async () => {
+    expect(await sentAt([{ atMs: 30 }, { atMs: 10 }, { atMs: 10 }], null)).toEqual([30, 10, 10])
+  })
+
+  it('closed loop - so many at once, whatever the times', async () => {
+    const trace = [{ atMs: 0 }, { atMs: 900 }, { atMs: 901 }, { atMs: 902 }, { atMs: 903 }]
+    expect(await sentAt(trace, 2)).toEqual([0, 0, 100, 100, 200])
+    expect(await sentAt(trace, 99)).toEqual([0, 0, 0, 0, 0])
+  })
+
+  it('a turn - follows the end of the turn before after its delay', async () => {
+    const trace = [{ atMs: 5 }, { after: 0, delayMs: 40 }, { after: 1 }]
+    expect(await sentAt(trace, null)).toEqual([5, 145, 245])
+    expect(await sentAt([...trace, { atMs: 6 }], 1)).toEqual([0, 140, 240, 340])
+  })
+})

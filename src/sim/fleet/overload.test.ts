@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest'
+import { seededRandom } from '../../base/index.ts'
+import type { DisaggregationMode } from '../../request/index.ts'
+import type { RequestRow } from '../report/request-log.ts'
+import type { TraceRequest } from '../trace/trace-request.ts'
+import type { FleetConfig, FleetGroup } from './fleet-config.ts'
+import { recordFleet } from './run-fleet.ts'
+
+const SEQUENCES = 8
+const LOAD_SECONDS = 15
+/** Until the rates of a load are those that last. */
+const WARM_SECONDS = 3
+const CALM_SECONDS = 6
+
+interface LoadOptions {
+  readonly rate: number
+  readonly seconds: number
+  readonly seed: number
+  readonly outputTokens: number
+  readonly fromSeconds?: number
+  readonly first?: number
+}
+
+/** Poisson arrivals; answers of half to one and a half times the length, so that batches do not run in step. */
+function poisson(options: LoadOptions): TraceRequest[] {
+  const { rate, seconds, seed, outputTokens, fromSeconds = 0, first = 0 } = options
+  const random = seededRandom(seed)
+  const requests: TraceRequest[] = []
+  let atMs = 1000 * fromSeconds
+  for (;;) {
+    atMs += (-1000 * Math.log(1 - random.next())) / rate
+    if (atMs >= 1000 * (fromSeconds + seconds)) return requests
+    requests.push({
+      atMs,
+      inputTokens: 250,
+      outputTokens: Math.round(outputTokens * (0.5 + random.next())),
+      hashIds: [first + requests.length + 1],
+    })
+  }
+}
+
+const group = (mode: DisaggregationMode): FleetGroup => ({
+  mode,
+  count: 2,
+  engine: { maxSequences: SEQUENCES, kvBytesPerToken: 131_072, kvTransferBandwidth: 50 },
+})
+
+const SHAPES = { aggregated: [group('agg')], disaggregated: [group('prefill'), group('decode')] }
+
+/** After the load: the first of five requests in a row that are answered as by a fleet that was never overloaded. */
+function recoverySeconds(rows: readonly RequestRow[], calmMs: number): number {
+  let first: RequestRow | undefined
+  let count = 0
+  for (const row of rows) {
+    const isGood = row.code === null && row.ttftMs <= 2 * calmMs
+    if (isGood && count === 0) first = row
+    count = isGood ? count + 1 : 0
+    if (count === 5) return (first?.atMs ?? NaN) / 1000 - LOAD_SECONDS
+  }
+  return Infinity
+}
+
+function percentile(values: readonly number[], p: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.floor((p / 100) * (sorted.length - 1))] ?? NaN
+}
+
+const ttftOf = (rows: readonly RequestRow[]): number[] =>
+  rows.filter(({ code }) => code === null).map(({ ttftMs }) => ttftMs)
+
+describe.each([
+  ['aggregated', 1, 40],
+  ['aggregated', 2, 40],
+  ['aggregated', 4, 40],
+  ['aggregated', 2, 160],
+  ['disaggregated', 1, 40],
+  ['disaggregated', 2, 40],
+] as const)(
+  'overload of a fleet: %s, %i frontends, %i tokens',
+  (shape, frontends, outputTokens) => {
+    const base: Omit<FleetConfig, 'trace'> = {
+      workers: SHAPES[shape],
+      frontends,
+      network: { delayMs: 0.3 },
+      settle: () => new Promise((resolve) => setImmediate(resolve)),
+    }
+
+    /** What clients get who wait for their answer before they ask again, and first tokens at half of that. */
+    async function measure(): Promise<{ capacity: number; calmMs: number }> {
+      const concurrency = 4 * SEQUENCES
+      const many = { rate: 1000, seconds: 0.4, seed: 1, outputTokens }
+      const { report, log } = await recordFleet({ ...base, concurrency, trace: poisson(many) })
+      expect(report.failed).toEqual({})
+      const ends = [...log.rows()].map(({ atMs, e2eMs }) => atMs + e2eMs).sort((a, b) => a - b)
+      const [from, until] = [Math.floor(ends.length * 0.1), Math.floor(ends.length * 0.9)]
+      const capacity = (1000 * (until - from)) / ((ends[until] ?? 0) - (ends[from] ?? 0))
+      const half = { rate: capacity / 2, seconds: 10, seed: 2, outputTokens }
+      const calm = await recordFleet({ ...base, trace: poisson(half) })
+      return { capacity, calmMs: percentile(ttftOf([...calm.log.rows()]), 95) }
+    }
+
+    it('goodput, recovery and first tokens at 1, 2, 5 and 10 times the capacity', async () => {
+      const { capacity, calmMs } = await measure()
+      for (const times of [1, 2, 5, 10]) {
+        const seed = 10 * frontends + times
+        const load = poisson({ rate: times * capacity, seconds: LOAD_SECONDS, seed, outputTokens })
+        const calm = { rate: capacity / 2, seconds: CALM_SECONDS, fromSeconds: LOAD_SECONDS }
+        const after = poisson({ ...calm, seed, outputTokens, first: load.length })
+        const { log, report } = await recordFleet({ ...base, trace: [...load, ...after] })
+        const rows = [...log.rows()]
+        const during = ({ atMs }: { atMs: number }): boolean =>
+          atMs >= 1000 * WARM_SECONDS && atMs < 1000 * LOAD_SECONDS
+        const done = rows.filter(
+          (row) => row.code === null && during({ atMs: row.atMs + row.e2eMs }),
+        )
+        const wanted = Math.min(
+          capacity * (LOAD_SECONDS - WARM_SECONDS),
+          load.filter(during).length,
+        )
+        const told = `${times} x ${capacity.toFixed(1)}/s: ${JSON.stringify(report.failed)}`
+        expect(done.length / wanted, `goodput at ${told}`).toBeGreaterThanOrEqual(0.95)
+        const recovery = recoverySeconds(rows.slice(load.length), calmMs)
+        expect(recovery, `recovery after ${told}`).toBeLessThan(2)
+        expect(percentile(ttftOf(rows), 99), `TTFT p99 at ${told}`).toBeLessThan(3000)
+        // No frontend takes the places of the others.
+        const served = Array.from({ length: frontends }, () => 0)
+        for (const { index } of done) served[index % frontends]! += 1
+        expect(Math.min(...served), `${served.join(', ')} by frontend at ${told}`).toBeGreaterThan(
+          (0.3 * done.length) / frontends,
+        )
+        expect(Object.keys(report.failed)).toEqual(
+          'capacity.pool_exhausted' in report.failed ? ['capacity.pool_exhausted'] : [],
+        )
+      }
+    })
+  },
+)

@@ -1,0 +1,44 @@
+/** What is measured comes back from the fit, noise or not. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { createSimTiming } from '../../simengine/index.ts'
+import { fitTiming } from './fit-timing.ts'
+
+const TOKENS = [16, 64, 256, 1024, 4096]
+const BATCHES = [1, 2, 4, 8].flatMap((requests) =>
+  [100, 800].map((context) => ({ requests, contextTokens: requests * context })),
+)
+
+describe('fitTiming', () => {
+  it('finds the coefficients of an engine that has them', () => {
+    const coefficient = fc.double({ min: 0.01, max: 20, noNaN: true })
+    fc.assert(
+      fc.property(coefficient, coefficient, coefficient, (base, slope, step) => {
+        const timing = createSimTiming({
+          kind: 'linear',
+          prefill: [base, slope / 100, slope / 1e6],
+          decode: [step, slope / 10, slope / 1e4],
+        })
+        const prefill = TOKENS.map((tokens) => ({
+          tokens,
+          ms: timing.prefillMs({ requests: 1, meanPromptTokens: tokens, meanPrefixTokens: 0 }),
+        }))
+        const decode = BATCHES.map((batch) => ({
+          ...batch,
+          ms: timing.decodeMs({ ...batch, capacityTokens: 1 }),
+        }))
+        const fitted = fitTiming(prefill, decode)
+        expect(fitted.prefillError[1]).toBeLessThan(1e-6)
+        expect(fitted.decodeError[1]).toBeLessThan(1e-6)
+      }),
+    )
+  })
+
+  it('noise, and an engine that seems to get quicker - no coefficient below 0, the error is said', () => {
+    const falling = TOKENS.map((tokens, i) => ({ tokens, ms: 10 - i }))
+    const { timing, prefillError } = fitTiming(falling, [{ requests: 1, contextTokens: 9, ms: 5 }])
+    expect([...timing.prefill, ...timing.decode].every((value) => value >= 0)).toBe(true)
+    expect(prefillError[0]).toBeGreaterThan(0)
+    expect(prefillError[1]).toBeGreaterThanOrEqual(prefillError[0])
+  })
+})

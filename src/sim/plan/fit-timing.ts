@@ -1,0 +1,130 @@
+/**
+ * How long an engine computes, fitted to what was measured: least squares of the relative errors, without negative
+ * coefficients (an engine is not quicker with more to do).
+ */
+import type { SimTimingOptions } from '../../simengine/index.ts'
+
+export interface PrefillPoint {
+  readonly tokens: number
+  readonly ms: number
+}
+
+export interface DecodePoint {
+  readonly requests: number
+  readonly contextTokens: number
+  readonly ms: number
+}
+
+interface Residual {
+  readonly measuredMs: number
+  readonly fittedMs: number
+}
+
+export interface FittedTiming {
+  readonly timing: Extract<SimTimingOptions, { kind: 'linear' }>
+  readonly prefill: readonly (PrefillPoint & Residual)[]
+  readonly decode: readonly (DecodePoint & Residual)[]
+  /** Mean and largest relative error. */
+  readonly prefillError: readonly [mean: number, max: number]
+  readonly decodeError: readonly [mean: number, max: number]
+}
+
+export function fitTiming(
+  prefill: readonly PrefillPoint[],
+  decode: readonly DecodePoint[],
+): FittedTiming {
+  const prefillRow = ({ tokens }: PrefillPoint): number[] => [1, tokens, tokens * tokens]
+  const decodeRow = ({ requests, contextTokens }: DecodePoint): number[] => [
+    1,
+    requests,
+    contextTokens,
+  ]
+  const a = fit(
+    prefill.map(prefillRow),
+    prefill.map(({ ms }) => ms),
+  )
+  const b = fit(
+    decode.map(decodeRow),
+    decode.map(({ ms }) => ms),
+  )
+  const fitted = <T extends { readonly ms: number }>(
+    points: readonly T[],
+    row: (point: T) => number[],
+    coefficients: readonly number[],
+  ): (T & Residual)[] =>
+    points.map((point) => ({
+      ...point,
+      measuredMs: point.ms,
+      fittedMs: row(point).reduce((sum, x, i) => sum + x * coefficients[i]!, 0),
+    }))
+  const prefillFit = fitted(prefill, prefillRow, a)
+  const decodeFit = fitted(decode, decodeRow, b)
+  return {
+    timing: { kind: 'linear', prefill: a, decode: [b[0]!, b[1]!, b[2]!] },
+    prefill: prefillFit,
+    decode: decodeFit,
+    prefillError: errorOf(prefillFit),
+    decodeError: errorOf(decodeFit),
+  }
+}
+
+function errorOf(points: readonly Residual[]): readonly [mean: number, max: number] {
+  const errors = points.map(({ measuredMs, fittedMs }) => Math.abs(fittedMs / measuredMs - 1))
+  const mean = errors.reduce((sum, error) => sum + error, 0) / Math.max(1, errors.length)
+  return [mean, Math.max(0, ...errors)]
+}
+
+/** Coefficients ≥ 0 of weighted least squares: of all sets of terms the one that errs least. Few terms: all are tried. */
+function fit(rows: readonly (readonly number[])[], values: readonly number[]): number[] {
+  const terms = rows[0]?.length ?? 3
+  let best: number[] = Array<number>(terms).fill(0)
+  let bestError = Infinity
+  for (let set = 1; set < 1 << terms; set++) {
+    const used = Array.from({ length: terms }, (_, i) => i).filter((i) => (set >> i) & 1)
+    if (used.length > rows.length) continue
+    const solved = solve(rows, values, used)
+    if (solved === null || solved.some((coefficient) => coefficient < 0)) continue
+    const all = Array<number>(terms).fill(0)
+    for (const [i, term] of used.entries()) all[term] = solved[i]!
+    const error = rows.reduce((sum, row, k) => {
+      const fitted = row.reduce((total, x, i) => total + x * all[i]!, 0)
+      return sum + (fitted / values[k]! - 1) ** 2
+    }, 0)
+    if (error < bestError) [best, bestError] = [all, error]
+  }
+  return best
+}
+
+/** Normal equations of the relative errors, by elimination with pivots; null: singular. */
+function solve(
+  rows: readonly (readonly number[])[],
+  values: readonly number[],
+  used: readonly number[],
+): number[] | null {
+  const n = used.length
+  // Columns are scaled, so that a square of tokens does not drown a constant.
+  const scale = used.map((term) => Math.max(...rows.map((row) => Math.abs(row[term]!))) || 1)
+  const matrix = Array.from({ length: n }, () => new Float64Array(n + 1))
+  for (const [k, row] of rows.entries()) {
+    const x = used.map((term, i) => row[term]! / scale[i]! / values[k]!)
+    for (let i = 0; i < n; i++) {
+      for (let j = 0; j < n; j++) matrix[i]![j]! += x[i]! * x[j]!
+      matrix[i]![n]! += x[i]!
+    }
+  }
+  for (let i = 0; i < n; i++) {
+    let pivot = i
+    for (let r = i + 1; r < n; r++)
+      if (Math.abs(matrix[r]![i]!) > Math.abs(matrix[pivot]![i]!)) pivot = r
+    const swapped = matrix[i]!
+    matrix[i] = matrix[pivot]!
+    matrix[pivot] = swapped
+    if (Math.abs(matrix[i]![i]!) < 1e-12) return null
+    for (let r = 0; r < n; r++) {
+      if (r === i) continue
+      const times = matrix[r]![i]! / matrix[i]![i]!
+      for (let j = i; j <= n; j++) matrix[r]![j]! -= times * matrix[i]![j]!
+    }
+  }
+  return scale.map((size, i) => matrix[i]![n]! / matrix[i]![i]! / size)
+}

@@ -1,0 +1,66 @@
+/** The search finds what trying every fleet would find, with far fewer trials, wherever more workers are never worse. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { planFleet } from './plan-fleet.ts'
+import type { FleetSize } from './plan-fleet.ts'
+
+const MAX = 24
+
+function cheapest(costs: FleetSize, meets: (size: FleetSize) => boolean): number | null {
+  let best: number | null = null
+  const look = (size: FleetSize): void => {
+    if (!meets(size)) return
+    const cost =
+      size.aggregated * costs.aggregated + size.prefill * costs.prefill + size.decode * costs.decode
+    if (best === null || cost < best) best = cost
+  }
+  for (let a = 1; a <= MAX; a++) look({ aggregated: a, prefill: 0, decode: 0 })
+  for (let prefill = 1; prefill <= MAX; prefill++)
+    for (let decode = 1; decode <= MAX; decode++) look({ aggregated: 0, prefill, decode })
+  return best
+}
+
+describe('planFleet', () => {
+  it('finds the cheapest fleet of any monotonic goal', async () => {
+    const need = fc.integer({ min: 1, max: 30 })
+    const price = fc.integer({ min: 1, max: 5 })
+    await fc.assert(
+      fc.asyncProperty(
+        need,
+        need,
+        need,
+        need,
+        price,
+        price,
+        price,
+        async (a, p, d, sum, ca, cp, cd) => {
+          const costs = { aggregated: ca, prefill: cp, decode: cd }
+          const meets = ({ aggregated, prefill, decode }: FleetSize): boolean =>
+            aggregated > 0
+              ? aggregated >= a
+              : prefill >= Math.ceil(p / 2) && decode >= Math.ceil(d / 2) && prefill + decode >= sum
+          const { best, trials } = await planFleet({
+            costs,
+            kinds: ['aggregated', 'disaggregated'],
+            workersMax: MAX,
+            meets: (size) => Promise.resolve(meets(size)),
+          })
+          expect(best?.cost ?? null).toBe(cheapest(costs, meets))
+          if (best !== null) expect(meets(best.size)).toBe(true)
+          expect(trials.length).toBeLessThan(MAX * 8)
+        },
+      ),
+    )
+  })
+
+  it('nothing within the bounds - says so, with what was tried', async () => {
+    const plan = await planFleet({
+      costs: { aggregated: 1, prefill: 1, decode: 1 },
+      kinds: ['aggregated', 'disaggregated'],
+      workersMax: 4,
+      meets: () => Promise.resolve(false),
+    })
+    expect(plan.best).toBeNull()
+    expect(plan.trials.map(({ size }) => size.aggregated)).toContain(4)
+  })
+})

@@ -1,0 +1,80 @@
+/**
+ * Collects measured values and says mean and percentiles. Exact: every value is kept; percentiles are selected, not sorted
+ * for, because a run of an hour has millions of gaps between tokens.
+ */
+export interface DistributionSummary {
+  readonly count: number
+  readonly mean: number
+  readonly p50: number
+  readonly p90: number
+  readonly p99: number
+  readonly max: number
+}
+
+export class Distribution {
+  #values = new Float64Array(1024)
+  #count = 0
+  #sum = 0
+
+  get count(): number {
+    return this.#count
+  }
+
+  add(value: number): void {
+    if (this.#count === this.#values.length) {
+      const larger = new Float64Array(2 * this.#count)
+      larger.set(this.#values)
+      this.#values = larger
+    }
+    this.#values[this.#count++] = value
+    this.#sum += value
+  }
+
+  /** Percentiles by nearest rank; all zero when there is no value. */
+  summary(): DistributionSummary {
+    const count = this.#count
+    if (count === 0) return { count, mean: 0, p50: 0, p90: 0, p99: 0, max: 0 }
+    const [p50, p90, p99, max] = this.quantiles([0.5, 0.9, 0.99, 1])
+    return { count, mean: this.#sum / count, p50: p50!, p90: p90!, p99: p99!, max: max! }
+  }
+
+  /** The values at these shares, by nearest rank; the shares rise. Empty without values. */
+  quantiles(shares: readonly number[]): number[] {
+    const count = this.#count
+    if (count === 0) return []
+    const values = this.#values.slice(0, count)
+    let from = 0
+    return shares.map((share) => {
+      const rank = Math.max(0, Math.ceil(share * count) - 1)
+      select(values, from, count - 1, rank)
+      from = rank
+      return values[rank]!
+    })
+  }
+}
+
+/** Puts the value of this rank in its place: what is smaller stands before it, what is larger behind (Hoare). */
+function select(values: Float64Array, from: number, to: number, rank: number): void {
+  let [left, right] = [from, to]
+  while (left < right) {
+    const pivot = medianOfThree(values[left]!, values[(left + right) >> 1]!, values[right]!)
+    let [i, j] = [left, right]
+    while (i <= j) {
+      while (values[i]! < pivot) i += 1
+      while (values[j]! > pivot) j -= 1
+      if (i > j) break
+      const swapped = values[i]!
+      values[i] = values[j]!
+      values[j] = swapped
+      i += 1
+      j -= 1
+    }
+    if (rank <= j) right = j
+    else if (rank >= i) left = i
+    else return
+  }
+}
+
+function medianOfThree(a: number, b: number, c: number): number {
+  return Math.max(Math.min(a, b), Math.min(Math.max(a, b), c))
+}

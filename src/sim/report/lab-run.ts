@@ -1,0 +1,84 @@
+/**
+ * One run as reports show it: plain data, so that it can cross processes and be written to a file.
+ *
+ * The same run is made from a replay in virtual time and from a load that was sent to a live server.
+ */
+import type { FleetReport } from './fleet-report.ts'
+import { Distribution } from './distribution.ts'
+import type { RequestLog } from './request-log.ts'
+
+/** Value at each of `QUANTILES`. */
+export type QuantileLine = readonly number[]
+
+export const QUANTILES: readonly number[] = Array.from({ length: 101 }, (_, i) => i / 100)
+
+export interface LabPoint {
+  readonly atMs: number
+  readonly queued: number
+  readonly active: number
+  /** Mean over the workers, 0 to 1. */
+  readonly busy: number
+}
+
+export interface LabRun {
+  readonly name: string
+  readonly report: FleetReport
+  readonly lines: Readonly<Record<'ttftMs' | 'itlMs' | 'e2eMs', QuantileLine>>
+  /** Share of good requests when both goals are so many times as wide as given. */
+  readonly goodAt: readonly (readonly [times: number, share: number])[]
+  readonly points: readonly LabPoint[]
+}
+
+const GOAL_TIMES = [0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10] as const
+const POINTS_MAX = 400
+
+interface LabRunParts {
+  readonly name: string
+  readonly report: FleetReport
+  readonly log: RequestLog
+  readonly points: readonly LabPoint[]
+}
+
+export function createLabRun({ name, report, log, points }: LabRunParts): LabRun {
+  const [ttft, e2e] = [new Distribution(), new Distribution()]
+  const met = new Float64Array(GOAL_TIMES.length)
+  const { goal } = report
+  for (const row of log.rows()) {
+    if (row.code !== null) continue
+    ttft.add(row.ttftMs)
+    e2e.add(row.e2eMs)
+    const needs = Math.max(row.ttftMs / goal.ttftMs, row.tpotMs / goal.tpotMs)
+    for (const [i, times] of GOAL_TIMES.entries()) if (needs <= times) met[i]! += 1
+  }
+  const share = (count: number): number => (report.requests === 0 ? 0 : count / report.requests)
+  return {
+    name,
+    report,
+    lines: {
+      ttftMs: ttft.quantiles(QUANTILES),
+      itlMs: log.itl.quantiles(QUANTILES),
+      e2eMs: e2e.quantiles(QUANTILES),
+    },
+    goodAt: GOAL_TIMES.map((times, i) => [times, share(met[i]!)] as const),
+    points: thinned(points),
+  }
+}
+
+/** Means over neighbours: a page need not show more points than it has pixels. */
+function thinned(points: readonly LabPoint[]): LabPoint[] {
+  const size = Math.ceil(points.length / POINTS_MAX)
+  if (size <= 1) return [...points]
+  const thin: LabPoint[] = []
+  for (let from = 0; from < points.length; from += size) {
+    const group = points.slice(from, from + size)
+    const mean = (pick: (point: LabPoint) => number): number =>
+      group.reduce((sum, point) => sum + pick(point), 0) / group.length
+    thin.push({
+      atMs: group.at(-1)!.atMs,
+      queued: mean(({ queued }) => queued),
+      active: mean(({ active }) => active),
+      busy: mean(({ busy }) => busy),
+    })
+  }
+  return thin
+}

@@ -1,0 +1,44 @@
+/**
+ * When requests of a workload come.
+ */
+import type { Random } from '../../base/index.ts'
+
+export const WORKLOAD_ARRIVALS = ['poisson', 'bursts', 'diurnal', 'constant'] as const
+export type WorkloadArrivals = (typeof WORKLOAD_ARRIVALS)[number]
+
+const BURST_SIZE = 12
+/** A day of the diurnal load is the whole run; at its top the rate is so much above the mean. */
+const DIURNAL_SWING = 0.8
+
+/** The time of the next arrival, given the last one. All have the same mean rate. */
+export function createArrivals(
+  kind: WorkloadArrivals,
+  perSecond: number,
+  durationSeconds: number,
+  random: Random,
+): (lastMs: number) => number {
+  const meanMs = 1000 / perSecond
+  const exponential = (mean: number): number => -Math.log(1 - random.next()) * mean
+  let leftInBurst = 0
+  switch (kind) {
+    case 'constant':
+      return (lastMs) => lastMs + meanMs
+    case 'poisson':
+      return (lastMs) => lastMs + exponential(meanMs)
+    case 'bursts':
+      return (lastMs) => {
+        if (leftInBurst > 0) {
+          leftInBurst -= 1
+          return lastMs + exponential(meanMs / 50)
+        }
+        leftInBurst = Math.floor(2 * BURST_SIZE * random.next())
+        return lastMs + exponential(meanMs * (BURST_SIZE + 0.5))
+      }
+    case 'diurnal':
+      return (lastMs) => {
+        const share = lastMs / (1000 * durationSeconds)
+        const rate = 1 - DIURNAL_SWING * Math.cos(2 * Math.PI * share)
+        return lastMs + exponential(meanMs / Math.max(rate, 1 - DIURNAL_SWING))
+      }
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * Traces that are nothing but lengths: CSV with a header whose names say what is what (those of the Azure, BurstGPT and
+ * Vidur data sets are known), or without one: `input,output` or `ms,input,output`. No prompt shares anything with another.
+ */
+import { isTokenCount, wrongLine } from './trace-line.ts'
+import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
+import type { TraceRequest } from './trace-request.ts'
+
+interface Columns {
+  readonly time: number | null
+  /** Of one unit of the time column, in ms; null: a date. */
+  readonly timeMs: number
+  readonly input: number
+  readonly output: number
+}
+
+const NAMES = {
+  input: [
+    'input',
+    'input_length',
+    'input_tokens',
+    'prompt_tokens',
+    'contexttokens',
+    'request tokens',
+    'num_prefill_tokens',
+  ],
+  output: [
+    'output',
+    'output_length',
+    'output_tokens',
+    'completion_tokens',
+    'generatedtokens',
+    'response tokens',
+    'num_decode_tokens',
+  ],
+  ms: ['ms', 'timestamp_ms', 'at_ms'],
+  seconds: ['timestamp', 's', 'seconds', 'arrived_at', 'time'],
+} as const
+
+export function parseCsv(lines: readonly string[], limit: number): TraceRequest[] {
+  const requests: TraceRequest[] = []
+  let columns: Columns | null = null
+  let startMs: number | null = null
+  let nextId = 0
+  for (const [i, line] of lines.entries()) {
+    if (requests.length >= limit) break
+    if (line.trim() === '') continue
+    const cells = line.split(',').map((cell) => cell.trim().replaceAll('"', ''))
+    if (columns === null) {
+      columns = columnsOf(cells, i + 1)
+      if (cells.some((cell) => /[a-z]/i.test(cell) && Number.isNaN(Date.parse(cell)))) continue
+    }
+    const inputTokens = Number(cells[columns.input])
+    const outputTokens = Number(cells[columns.output])
+    if (!isTokenCount(inputTokens)) throw wrongLine(i + 1, 'has no input length')
+    if (!isTokenCount(outputTokens)) throw wrongLine(i + 1, 'has no output length')
+    const timeMs = timeOf(cells, columns, i + 1)
+    startMs ??= timeMs
+    const blocks = Math.ceil(inputTokens / TRACE_BLOCK_TOKENS)
+    requests.push({
+      atMs: Math.max(0, timeMs - startMs),
+      inputTokens,
+      outputTokens,
+      hashIds: Array.from({ length: blocks }, () => nextId++),
+    })
+  }
+  return requests.sort((a, b) => a.atMs - b.atMs)
+}
+
+function columnsOf(cells: readonly string[], line: number): Columns {
+  const names = cells.map((cell) => cell.toLowerCase())
+  const find = (known: readonly string[]): number => names.findIndex((name) => known.includes(name))
+  const [input, output] = [find(NAMES.input), find(NAMES.output)]
+  if (input >= 0 && output >= 0) {
+    const [ms, seconds] = [find(NAMES.ms), find(NAMES.seconds)]
+    if (ms >= 0) return { time: ms, timeMs: 1, input, output }
+    return { time: seconds < 0 ? null : seconds, timeMs: 1000, input, output }
+  }
+  if (names.some((name) => name !== '' && Number.isNaN(Number(name))))
+    throw wrongLine(line, 'names no columns for input and output lengths')
+  if (cells.length === 2) return { time: null, timeMs: 1, input: 0, output: 1 }
+  if (cells.length === 3) return { time: 0, timeMs: 1, input: 1, output: 2 }
+  throw wrongLine(line, 'has neither two columns (input, output) nor three (ms, input, output)')
+}
+
+function timeOf(cells: readonly string[], columns: Columns, line: number): number {
+  if (columns.time === null) return 0
+  const cell = cells[columns.time] ?? ''
+  const number = Number(cell)
+  if (cell !== '' && !Number.isNaN(number)) return number * columns.timeMs
+  const date = Date.parse(cell)
+  if (Number.isNaN(date)) throw wrongLine(line, 'has no time')
+  return date
+}

@@ -1,0 +1,116 @@
+/**
+ * Traces in the format of the public Mooncake ones: one JSON object per line, with `timestamp` (ms), `input_length`,
+ * `output_length` and `hash_ids`. Dynamo's additions are read, too: a line with `session_id` and `delay` is a turn that
+ * follows the one before of its session, `delay` ms after that has ended; without a session `delay` counts from the line
+ * before. `block_size` says how many tokens an id stands for, `input_length` may be left out.
+ */
+import { isRecord } from '../../base/index.ts'
+import { isTokenCount, wrongLine } from './trace-line.ts'
+import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
+import type { TraceRequest } from './trace-request.ts'
+
+export function parseMooncake(
+  lines: readonly string[],
+  limit: number,
+  blockTokens = TRACE_BLOCK_TOKENS,
+): TraceRequest[] {
+  const requests: TraceRequest[] = []
+  /** Index of the latest turn of each session. */
+  const sessions = new Map<string, number>()
+  for (const [i, line] of lines.entries()) {
+    if (requests.length >= limit) break
+    if (line.trim() === '') continue
+    const request = parseLine(line, i + 1, { blockTokens, sessions, before: requests.at(-1) })
+    if (request.sessionId !== undefined) sessions.set(request.sessionId, requests.length)
+    requests.push(request)
+  }
+  return requests
+}
+
+interface LineContext {
+  readonly blockTokens: number
+  readonly sessions: ReadonlyMap<string, number>
+  readonly before: TraceRequest | undefined
+}
+
+function parseLine(line: string, number: number, context: LineContext): TraceRequest {
+  const entry = parseJson(line, number)
+  const times = timesOf(entry, number, context)
+  const { hash_ids: hashIds, output_length: outputTokens } = entry
+  const sessionId = sessionOf(entry, number)
+  if (!Array.isArray(hashIds) || !hashIds.every((id) => Number.isSafeInteger(id)))
+    throw wrongLine(number, 'has no hash_ids')
+  const blockTokens = entry['block_size'] ?? context.blockTokens
+  if (!isTokenCount(blockTokens)) throw wrongLine(number, 'has an invalid block_size')
+  const inputTokens = entry['input_length'] ?? hashIds.length * blockTokens
+  if (!isTokenCount(inputTokens)) throw wrongLine(number, 'has no input_length')
+  if (!isTokenCount(outputTokens)) throw wrongLine(number, 'has no output_length')
+  if (hashIds.length < Math.ceil(inputTokens / blockTokens))
+    throw wrongLine(number, 'has too few hash_ids for its input_length')
+  return {
+    ...times,
+    inputTokens,
+    outputTokens,
+    hashIds: hashIds as number[],
+    ...(blockTokens === TRACE_BLOCK_TOKENS ? {} : { blockTokens }),
+    ...(sessionId === undefined ? {} : { sessionId }),
+  }
+}
+
+type Times = Pick<TraceRequest, 'atMs' | 'after' | 'delayMs'>
+
+function timesOf(
+  entry: Readonly<Record<string, unknown>>,
+  number: number,
+  { sessions, before }: LineContext,
+): Times {
+  const { timestamp, delay } = entry
+  const session = sessionOf(entry, number)
+  const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0
+  const after = session === undefined ? undefined : sessions.get(session)
+  if (delay !== undefined && delay !== null) {
+    if (!isTime(delay)) throw wrongLine(number, 'has an invalid delay')
+    if (after !== undefined) return { atMs: before?.atMs ?? 0, after, delayMs: delay }
+    if (timestamp === undefined) return { atMs: (before?.atMs ?? 0) + delay }
+  }
+  if (isTime(timestamp)) return { atMs: timestamp }
+  if (timestamp === undefined && after !== undefined)
+    return { atMs: before?.atMs ?? 0, after, delayMs: 0 }
+  throw wrongLine(number, 'has no timestamp')
+}
+
+function sessionOf(
+  { session_id: session }: Readonly<Record<string, unknown>>,
+  number: number,
+): string | undefined {
+  if (session === undefined || session === null) return undefined
+  if (typeof session === 'string' || typeof session === 'number') return String(session)
+  throw wrongLine(number, 'has an invalid session_id')
+}
+
+function parseJson(line: string, number: number): Readonly<Record<string, unknown>> {
+  let entry: unknown
+  try {
+    entry = JSON.parse(line)
+  } catch (cause) {
+    throw wrongLine(number, 'is not JSON', cause)
+  }
+  return isRecord(entry) ? entry : {}
+}
+
+/** The same format again; a block size other than 512 is said in each line. */
+export function formatMooncake(requests: readonly TraceRequest[]): string {
+  const lines = requests.map((request) => {
+    const { atMs, inputTokens, outputTokens, hashIds, blockTokens, sessionId, after } = request
+    const isTurn = after !== undefined
+    return JSON.stringify({
+      ...(isTurn ? { delay: request.delayMs ?? 0 } : { timestamp: Math.round(atMs * 1000) / 1000 }),
+      input_length: inputTokens,
+      output_length: outputTokens,
+      hash_ids: hashIds,
+      ...(sessionId === undefined ? {} : { session_id: sessionId }),
+      ...(blockTokens === undefined ? {} : { block_size: blockTokens }),
+    })
+  })
+  return lines.map((line) => `${line}\n`).join('')
+}

@@ -1,0 +1,58 @@
+/**
+ * Baton's own log as a trace: the lines that say `request ended`, at the time at which each request came.
+ *
+ * A log has lengths, not prompts. Turns of one session are taken to begin with the prompt before, as far as both go; all
+ * else is unlike.
+ */
+import { isRecord } from '../../base/index.ts'
+import { isTokenCount, wrongLine } from './trace-line.ts'
+import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
+import type { TraceRequest } from './trace-request.ts'
+
+export function parseRequestLog(lines: readonly string[], limit: number): TraceRequest[] {
+  const ended: { atMs: number; inputTokens: number; outputTokens: number; sessionId: unknown }[] =
+    []
+  for (const [i, line] of lines.entries()) {
+    if (!line.includes('request ended')) continue
+    const entry = parseJson(line, i + 1)
+    const { time, durationMs, promptTokens, completionTokens, sessionId } = entry
+    if (entry['msg'] !== 'request ended') continue
+    if (typeof time !== 'number' || typeof durationMs !== 'number')
+      throw wrongLine(i + 1, 'has no time and durationMs')
+    if (!isTokenCount(promptTokens) || !isTokenCount(completionTokens)) continue
+    ended.push({
+      atMs: time - durationMs,
+      inputTokens: promptTokens,
+      outputTokens: completionTokens,
+      sessionId,
+    })
+  }
+  ended.sort((a, b) => a.atMs - b.atMs)
+  const startMs = ended[0]?.atMs ?? 0
+  const latest = new Map<string, readonly number[]>()
+  let nextId = 0
+  return ended.slice(0, Math.min(limit, ended.length)).map((entry) => {
+    const { atMs, inputTokens, outputTokens } = entry
+    const sessionId = typeof entry.sessionId === 'string' ? entry.sessionId : null
+    const before = (sessionId === null ? undefined : latest.get(sessionId)) ?? []
+    const blocks = Math.ceil(inputTokens / TRACE_BLOCK_TOKENS)
+    const hashIds = Array.from({ length: blocks }, (_, j) => before[j] ?? nextId++)
+    if (sessionId !== null) latest.set(sessionId, hashIds)
+    return {
+      atMs: atMs - startMs,
+      inputTokens,
+      outputTokens,
+      hashIds,
+      ...(sessionId === null ? {} : { sessionId }),
+    }
+  })
+}
+
+function parseJson(line: string, number: number): Readonly<Record<string, unknown>> {
+  try {
+    const entry: unknown = JSON.parse(line)
+    return isRecord(entry) ? entry : {}
+  } catch (cause) {
+    throw wrongLine(number, 'is not JSON', cause)
+  }
+}

@@ -1,0 +1,181 @@
+/** Traces as others write them: Dynamo's sessions, Baton's log, CSV of lengths. */
+import { describe, expect, it } from 'vitest'
+import { formatMooncake } from './mooncake-trace.ts'
+import { parseTrace } from './trace-reader.ts'
+import { createWorkload } from './workload.ts'
+import { WORKLOAD_KINDS } from './workload-options.ts'
+
+const line = (entry: unknown): string => JSON.stringify(entry)
+
+describe('parseTrace - sessions', () => {
+  it('a delay in a session - follows the turn before, whenever that ends', () => {
+    const text = [
+      line({ timestamp: 5, session_id: 'a', hash_ids: [1], output_length: 3 }),
+      line({ timestamp: 7, session_id: 'b', hash_ids: [2], input_length: 100, output_length: 4 }),
+      line({ delay: 250, session_id: 'a', hash_ids: [1, 3], output_length: 5 }),
+      line({ session_id: 'b', hash_ids: [2, 4], output_length: 6 }),
+    ].join('\n')
+    const [first, second, third, fourth] = parseTrace(text)
+    expect(first).toMatchObject({ atMs: 5, inputTokens: 512, sessionId: 'a' })
+    expect(second).toMatchObject({ atMs: 7, inputTokens: 100 })
+    expect(third).toMatchObject({ after: 0, delayMs: 250, inputTokens: 1024 })
+    expect(fourth).toMatchObject({ after: 1, delayMs: 0 })
+  })
+
+  it('a delay without a session - counts from the line before', () => {
+    const text = [
+      line({ timestamp: 10, hash_ids: [1], output_length: 1 }),
+      line({ delay: 5, hash_ids: [2], output_length: 1 }),
+    ].join('\n')
+    expect(parseTrace(text)[1]).toMatchObject({ atMs: 15 })
+    expect(parseTrace(text)[1]).not.toHaveProperty('after')
+  })
+
+  it('block size - from the line, from the option, or 512', () => {
+    const text = line({ timestamp: 0, hash_ids: [1, 2], output_length: 1 })
+    expect(parseTrace(text)[0]).toMatchObject({ inputTokens: 1024 })
+    expect(parseTrace(text, { blockTokens: 16 })[0]).toMatchObject({ inputTokens: 32 })
+    const own = line({ timestamp: 0, hash_ids: [1, 2], output_length: 1, block_size: 64 })
+    expect(parseTrace(own, { blockTokens: 16 })[0]).toMatchObject({ inputTokens: 128 })
+    expect(() => parseTrace(text, { blockTokens: 0 })).toThrow('blockTokens')
+  })
+
+  it.each([
+    [{ timestamp: 0, hash_ids: [1], input_length: 513, output_length: 1 }, 'too few hash_ids'],
+    [{ timestamp: 0, hash_ids: [1], input_length: 0, output_length: 1 }, 'input_length'],
+    [{ timestamp: 0, hash_ids: ['x'], output_length: 1 }, 'hash_ids'],
+    [{ timestamp: -1, hash_ids: [1], output_length: 1 }, 'timestamp'],
+    [{ delay: -1, hash_ids: [1], output_length: 1 }, 'delay'],
+    [{ timestamp: 0, hash_ids: [1], output_length: 1, block_size: 0 }, 'block_size'],
+    [7, 'timestamp'],
+  ])('%o - names the line and what is wrong', (entry, what) => {
+    expect(() => parseTrace(`\n${line(entry)}`)).toThrow(new RegExp(`line 2 .*${what}`))
+  })
+})
+
+describe("parseTrace - Baton's log", () => {
+  it('takes the requests that ended, at the times at which they came', () => {
+    const log = [
+      line({ level: 30, time: 9000, msg: 'listening' }),
+      line({
+        level: 30,
+        time: 10_500,
+        msg: 'request ended',
+        durationMs: 500,
+        promptTokens: 600,
+        completionTokens: 9,
+        sessionId: 's',
+      }),
+      line({
+        level: 30,
+        time: 10_100,
+        msg: 'request ended',
+        durationMs: 900,
+        promptTokens: 20,
+        completionTokens: 1,
+      }),
+      line({
+        level: 30,
+        time: 12_000,
+        msg: 'request ended',
+        durationMs: 100,
+        promptTokens: 1200,
+        completionTokens: 5,
+        sessionId: 's',
+      }),
+      line({
+        level: 30,
+        time: 12_000,
+        msg: 'request ended',
+        durationMs: 100,
+        promptTokens: 0,
+        completionTokens: 0,
+      }),
+    ].join('\n')
+    const requests = parseTrace(log)
+    expect(requests.map(({ atMs, inputTokens }) => [atMs, inputTokens])).toEqual([
+      [0, 20],
+      [800, 600],
+      [2700, 1200],
+    ])
+    expect(requests[2]!.hashIds.slice(0, 2)).toEqual(requests[1]!.hashIds)
+    expect(requests[0]!.hashIds).not.toEqual(requests[1]!.hashIds.slice(0, 1))
+  })
+})
+
+describe('parseTrace - CSV', () => {
+  it('by the names of the header, or by place', () => {
+    expect(
+      parseTrace(
+        'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.5,10,5\n2023-11-16 18:17:04,20,6',
+      ),
+    ).toMatchObject([
+      { atMs: 0, inputTokens: 10, outputTokens: 5 },
+      { atMs: 500, inputTokens: 20, outputTokens: 6 },
+    ])
+    expect(
+      parseTrace('Timestamp,Model,Request tokens,Response tokens\n5,GPT,7,8\n6,GPT,9,1'),
+    ).toMatchObject([
+      { atMs: 0, inputTokens: 7 },
+      { atMs: 1000, inputTokens: 9 },
+    ])
+    expect(parseTrace('100,3\n600,4')).toMatchObject([{ inputTokens: 100 }, { inputTokens: 600 }])
+    expect(parseTrace('10,100,3\n25,600,4')[1]).toMatchObject({ atMs: 15, inputTokens: 600 })
+  })
+
+  it.each([
+    ['1,2,3,4', 'neither two columns'],
+    ['a,b\n1,2', 'names no columns'],
+    ['input,output\n0,2', 'input length'],
+    ['input,output\n5,x', 'output length'],
+    ['time,input,output\nsoon,5,6', 'no time'],
+  ])('%j - names the line and what is wrong', (text, what) => {
+    expect(() => parseTrace(text, { format: 'csv' })).toThrow(what)
+  })
+})
+
+describe('createWorkload', () => {
+  it.each(WORKLOAD_KINDS)(
+    '%s - the same seed gives the same, at the rate that was asked for, and a file keeps it',
+    (kind) => {
+      const options = { kind, requests: 400, requestsPerSecond: 10, seed: 3 } as const
+      const requests = createWorkload(options)
+      expect(requests).toHaveLength(400)
+      expect(createWorkload(options)).toEqual(requests)
+      expect(createWorkload({ ...options, seed: 4 })).not.toEqual(requests)
+      const rate = 400 / (requests.at(-1)!.atMs / 1000)
+      expect(rate).toBeGreaterThan(5)
+      expect(rate).toBeLessThan(20)
+      for (const { inputTokens, hashIds } of requests)
+        expect(hashIds).toHaveLength(Math.ceil(inputTokens / 64))
+      const read = parseTrace(formatMooncake(requests))
+      expect(read.map(({ after, delayMs }) => [after, delayMs])).toEqual(
+        requests.map(({ after, delayMs }) => [after, delayMs]),
+      )
+      expect(read.map(({ hashIds }) => hashIds)).toEqual(requests.map(({ hashIds }) => hashIds))
+    },
+  )
+
+  it.each(['poisson', 'bursts', 'diurnal', 'constant'] as const)(
+    '%s arrivals - never go back in time',
+    (arrivals) => {
+      const requests = createWorkload({
+        kind: 'random',
+        arrivals,
+        requests: 500,
+        requestsPerSecond: 5,
+      })
+      for (const [i, { atMs }] of requests.entries())
+        expect(atMs).toBeGreaterThanOrEqual(requests[i - 1]?.atMs ?? 0)
+      expect(500 / (requests.at(-1)!.atMs / 1000)).toBeGreaterThan(3)
+      expect(500 / (requests.at(-1)!.atMs / 1000)).toBeLessThan(8)
+    },
+  )
+
+  it('what makes no sense - is refused by name', () => {
+    const options = { kind: 'random', requests: 5, requestsPerSecond: 1 } as const
+    expect(() => createWorkload({ ...options, requests: 0 })).toThrow('requests')
+    expect(() => createWorkload({ ...options, requestsPerSecond: -1 })).toThrow('requestsPerSecond')
+    expect(() => createWorkload({ ...options, kind: 'x' as 'random' })).toThrow('kind')
+  })
+})

@@ -1,0 +1,110 @@
+/**
+ * Workloads from a seed: what is asked (shapes of prompts and sessions) and when (arrivals).
+ *
+ * The same options give the same requests. Lengths are drawn around their means (log-normal); what is shared is said per
+ * kind. Every request fits the format of traces, so a workload can be written to a file and replayed anywhere.
+ */
+import { BatonError, seededRandom } from '../../base/index.ts'
+import type { Random } from '../../base/index.ts'
+import { createArrivals, WORKLOAD_ARRIVALS } from './arrivals.ts'
+import type { TraceRequest } from './trace-request.ts'
+import { SESSION_TURNS, WORKLOAD_KINDS } from './workload-options.ts'
+import type { WorkloadOptions } from './workload-options.ts'
+import { WORKLOAD_SHAPES } from './workload-shapes.ts'
+import type { WorkloadShape } from './workload-shapes.ts'
+
+/** Tokens per id of a workload's prompts: what shares a prefix need not share 512 tokens. */
+const WORKLOAD_BLOCK_TOKENS = 64
+
+export function createWorkload(options: WorkloadOptions): TraceRequest[] {
+  const { kind, arrivals = 'poisson', requests, requestsPerSecond, seed = 0 } = options
+  oneOf('kind', kind, WORKLOAD_KINDS)
+  oneOf('arrivals', arrivals, WORKLOAD_ARRIVALS)
+  positive('requests', requests)
+  positive('requestsPerSecond', requestsPerSecond)
+  const random = seededRandom(seed ^ 0x776f726b)
+  const perArrival = options.turns ?? SESSION_TURNS[kind]
+  const seconds = requests / requestsPerSecond
+  const next = createArrivals(arrivals, requestsPerSecond / perArrival, seconds, random)
+  const shape = WORKLOAD_SHAPES[kind](options)
+  const made: TraceRequest[] = []
+  let atMs = 0
+  const prompts = new PromptMaker(random)
+  while (made.length < requests) {
+    atMs = next(atMs)
+    addArrival(made, { atMs, shape, prompts, requests })
+  }
+  return made
+}
+
+interface Arrival {
+  readonly atMs: number
+  readonly shape: WorkloadShape
+  readonly prompts: PromptMaker
+  readonly requests: number
+}
+
+/** One request, or one session with all its turns. */
+function addArrival(made: TraceRequest[], { atMs, shape, prompts, requests }: Arrival): void {
+  const plan = shape(prompts.random, made.length)
+  let hashIds: number[] = []
+  let [inputTokens, answerTokens] = [0, 0]
+  const isSession = plan.turns.length > 1
+  const sessionId = isSession ? `s${made.length}` : undefined
+  for (const [turn, { newTokens, outputTokens, thinkMs }] of plan.turns.entries()) {
+    if (made.length >= requests) return
+    if (turn === 0 && plan.prefix !== null) {
+      hashIds = prompts.shared(plan.prefix.name, plan.prefix.tokens)
+      inputTokens = hashIds.length * WORKLOAD_BLOCK_TOKENS
+    }
+    // The blocks that the prompt before filled; its last one may have been partial, and the answer has no ids yet.
+    const whole = Math.floor(inputTokens / WORKLOAD_BLOCK_TOKENS)
+    inputTokens += answerTokens + newTokens
+    const blocks = Math.ceil(inputTokens / WORKLOAD_BLOCK_TOKENS)
+    hashIds = [...hashIds.slice(0, whole), ...prompts.fresh(blocks - whole)]
+    made.push({
+      atMs,
+      inputTokens,
+      outputTokens,
+      hashIds,
+      blockTokens: WORKLOAD_BLOCK_TOKENS,
+      ...(sessionId === undefined ? {} : { sessionId }),
+      ...(turn === 0 ? {} : { after: made.length - 1, delayMs: thinkMs }),
+    })
+    answerTokens = outputTokens
+  }
+}
+
+/** Ids of blocks: fresh ones, and those that a name stands for. */
+class PromptMaker {
+  readonly random: Random
+  readonly #shared = new Map<string, number[]>()
+  #nextId = 1
+
+  constructor(random: Random) {
+    this.random = random
+  }
+
+  fresh(blocks: number): number[] {
+    return Array.from({ length: Math.max(0, blocks) }, () => this.#nextId++)
+  }
+
+  shared(name: string, tokens: number): number[] {
+    const known = this.#shared.get(name) ?? this.fresh(Math.ceil(tokens / WORKLOAD_BLOCK_TOKENS))
+    this.#shared.set(name, known)
+    return [...known]
+  }
+}
+
+function positive(name: string, value: number): void {
+  if (value > 0 && Number.isFinite(value)) return
+  throw new BatonError('config.invalid', `workload: ${name} must be above 0, got ${value}`)
+}
+
+function oneOf(name: string, value: string, known: readonly string[]): void {
+  if (known.includes(value)) return
+  throw new BatonError(
+    'config.invalid',
+    `workload: ${name} must be one of ${known.join(', ')}, got ${value}`,
+  )
+}

@@ -1,0 +1,74 @@
+/**
+ * Which block holds a hash: open addressing over typed arrays, because a `Map` with numbers of 53 bits as keys was a third
+ * of what a simulated fleet costs. Hashes are uniform already; they index the table as they are.
+ *
+ * Blocks are numbered from 1; 0 marks a free cell.
+ */
+const CELLS_FIRST = 128
+
+export class BlockTable {
+  /** Per cell: low, high, block. */
+  #cells = new Uint32Array(3 * CELLS_FIRST)
+  #mask = CELLS_FIRST - 1
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** 0: none. */
+  get(low: number, high: number): number {
+    return this.#cells[3 * this.#cellOf(low, high) + 2]!
+  }
+
+  set(low: number, high: number, block: number): void {
+    if (2 * (this.#size + 1) > this.#mask + 1) this.#grow()
+    const at = 3 * this.#cellOf(low, high)
+    const cells = this.#cells
+    if (cells[at + 2] === 0) this.#size += 1
+    cells[at] = low
+    cells[at + 1] = high
+    cells[at + 2] = block
+  }
+
+  delete(low: number, high: number): void {
+    let gap = this.#cellOf(low, high)
+    const cells = this.#cells
+    if (cells[3 * gap + 2] === 0) return
+    this.#size -= 1
+    // What was pushed past the gap moves up, so that no tombstone is needed.
+    const mask = this.#mask
+    for (let at = (gap + 1) & mask; cells[3 * at + 2] !== 0; at = (at + 1) & mask) {
+      const home = this.#homeOf(cells[3 * at]!, cells[3 * at + 1]!)
+      if (((at - home) & mask) < ((at - gap) & mask)) continue
+      cells[3 * gap] = cells[3 * at]!
+      cells[3 * gap + 1] = cells[3 * at + 1]!
+      cells[3 * gap + 2] = cells[3 * at + 2]!
+      gap = at
+    }
+    cells[3 * gap + 2] = 0
+  }
+
+  #cellOf(low: number, high: number): number {
+    const cells = this.#cells
+    let cell = this.#homeOf(low, high)
+    for (;;) {
+      const at = 3 * cell
+      if (cells[at + 2] === 0 || (cells[at] === low && cells[at + 1] === high)) return cell
+      cell = (cell + 1) & this.#mask
+    }
+  }
+
+  #homeOf(low: number, high: number): number {
+    return (low ^ Math.imul(high, 0x9e3779b1)) & this.#mask
+  }
+
+  #grow(): void {
+    const old = this.#cells
+    this.#cells = new Uint32Array(2 * old.length)
+    this.#mask = 2 * this.#mask + 1
+    this.#size = 0
+    for (let at = 0; at < old.length; at += 3)
+      if (old[at + 2] !== 0) this.set(old[at]!, old[at + 1]!, old[at + 2]!)
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * The output of one simulated request: which token at which index, and when and why it ends.
+ *
+ * Everything is known before the first step: the scheduler needs the number of tokens only.
+ */
+import type { FinishReason, GenerateRequest } from '../../request/index.ts'
+import { BiasedTokens } from './biased-tokens.ts'
+import type { SimTokens } from './sim-tokens.ts'
+
+/** A reasoning model: this share of the output stands between the two tokens. */
+export interface SimReasoning {
+  readonly startTokenId: number
+  readonly endTokenId: number
+  /** 0 to 1. */
+  readonly ratio: number
+}
+
+interface SimOutputOptions {
+  readonly tokens: SimTokens
+  readonly request: GenerateRequest
+  /** No more tokens than this. */
+  readonly lengthMax: number
+  /** The request named no maximum: at `lengthMax` the model has said all it wanted. */
+  readonly endsByItself: boolean
+  /** Exactly these tokens, from the beginning of the whole output on. */
+  readonly script?: ArrayLike<number> | undefined
+  readonly reasoning?: SimReasoning | undefined
+}
+
+export class SimOutput {
+  /** Tokens that are generated here, including one that stops the output. */
+  readonly outputTokens: number
+  readonly finish: FinishReason
+  /** The id that ends the output. */
+  readonly stopTokenId: number | undefined
+  /** The stop token is part of what the client sees. */
+  readonly showsStop: boolean
+  readonly #tokens: SimTokens | BiasedTokens
+  readonly #stream: number
+  readonly #resumed: number
+  readonly #script: ArrayLike<number> | undefined
+  readonly #reasoning: SimReasoning | undefined
+  readonly #thinkingTokens: number
+
+  constructor(options: SimOutputOptions) {
+    const { tokens, request, lengthMax, endsByItself, script, reasoning } = options
+    const { logitBias } = request.sampling
+    this.#tokens = logitBias === undefined ? tokens : new BiasedTokens(tokens, logitBias)
+    this.#stream = tokens.streamOf(request)
+    this.#resumed = request.resumedTokens ?? 0
+    this.#script = script
+    this.#reasoning = reasoning
+    const wholeLength = this.#resumed + lengthMax
+    this.#thinkingTokens = thinkingTokens(wholeLength, reasoning?.ratio ?? 0)
+    this.showsStop = request.stop.includeStopInOutput === true
+
+    const scripted = script === undefined ? Infinity : Math.max(1, script.length - this.#resumed)
+    const length = Math.min(lengthMax, scripted)
+    const stopAt = this.#firstStop(request, length)
+    if (stopAt === null) {
+      this.outputTokens = length
+      this.finish = endsByItself || scripted < lengthMax ? 'eos' : 'length'
+      return
+    }
+    const stopTokenId = this.tokenAt(stopAt)
+    this.outputTokens = stopAt + 1
+    this.stopTokenId = stopTokenId
+    this.finish = request.stop.stopTokenIds?.includes(stopTokenId) === true ? 'stop' : 'eos'
+  }
+
+  /** The k-th token that is generated here; those of an earlier worker come before it. */
+  tokenAt(k: number): number {
+    const index = this.#resumed + k
+    const scripted = this.#script?.[index]
+    if (scripted !== undefined) return scripted
+    if (index < this.#thinkingTokens) {
+      if (index === 0) return this.#reasoning!.startTokenId
+      if (index === this.#thinkingTokens - 1) return this.#reasoning!.endTokenId
+    }
+    return this.#tokens.tokenAt(this.#stream, index)
+  }
+
+  #firstStop(request: GenerateRequest, length: number): number | null {
+    const { stop, eosTokenIds } = request
+    const ends = new Set(stop.stopTokenIds)
+    if (stop.ignoreEos !== true) for (const id of eosTokenIds) ends.add(id)
+    const canEnd = [...ends].some((id) => this.#script !== undefined || this.#tokens.canSay(id))
+    if (!canEnd) return null
+    for (let k = Math.max(0, (stop.minTokens ?? 0) - this.#resumed); k < length; k++) {
+      if (ends.has(this.tokenAt(k))) return k
+    }
+    return null
+  }
+}
+
+function thinkingTokens(outputMax: number, ratio: number): number {
+  const wanted = Math.floor(outputMax * ratio)
+  return outputMax < 2 || wanted === 0 ? 0 : Math.min(Math.max(wanted, 2), outputMax)
+}

@@ -1,0 +1,45 @@
+/**
+ * Speculative decoding: behind the token of a step some are guessed, and a run of them from the first on is accepted.
+ *
+ * A step takes as long as without; `timing` says otherwise if it should.
+ */
+import { seededRandom } from '../../base/index.ts'
+import type { Random } from '../../base/index.ts'
+import type { SequenceBlocks } from './sequence-blocks.ts'
+import type { SimSequence } from './sim-sequence.ts'
+import type { SpeculationConfig } from './speculation-config.ts'
+import type { StepBudget } from './step-budget.ts'
+
+export class Drafts {
+  readonly #most: number
+  readonly #rates: readonly number[]
+  readonly #random: Random
+
+  constructor({ drafts, acceptRates, seed }: SpeculationConfig, rank: number) {
+    this.#most = drafts
+    this.#rates = acceptRates
+    this.#random = seededRandom(seed + rank)
+  }
+
+  /** Drafts behind a token, as far as the output, the budget and the cache allow; no sequence is preempted for them. */
+  guess<Owner>(
+    sequence: SimSequence<Owner>,
+    blocks: SequenceBlocks<Owner>,
+    budget: StepBudget,
+  ): void {
+    const endsPrompt = sequence.computedTokens + sequence.stepTokens >= sequence.length
+    if (sequence.generatedTokens === 0 || !endsPrompt) return
+    const wanted = sequence.outputTokens - sequence.generatedTokens - 1
+    const most = Math.min(this.#most, wanted, budget.tokens)
+    if (most <= 0) return
+    blocks.growTo(sequence, sequence.length + most)
+    budget.giveDrafts(sequence, Math.min(most, blocks.capacityOf(sequence) - sequence.length))
+  }
+
+  /** How many of so many drafts turn out right. */
+  accepted(drafts: number): number {
+    let count = 0
+    while (count < drafts && this.#random.next() < this.#rates[count]!) count += 1
+    return count
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * Steps that only give each running sequence its next token: how many are to come, and when the last of them ends.
+ *
+ * With it a driver that knows the future (the laboratory) needs one timer for many steps. It is a forecast: whatever is
+ * submitted or cancelled meanwhile ends the run of steps. What the steps do to sequences and blocks is the scheduler's.
+ */
+import type { SchedulerConfig } from './scheduler-config.ts'
+import type { SimSequence } from './sim-sequence.ts'
+import { stepEndMs } from './step-work.ts'
+
+interface QuietOptions<Owner> {
+  readonly running: readonly SimSequence<Owner>[]
+  readonly config: SchedulerConfig
+  /** Free ones and those that may be evicted. */
+  readonly spareBlocks: number
+  /** The end of the step under way. */
+  readonly fromMs: number
+  readonly stepsMax: number
+}
+
+export interface QuietRun {
+  readonly steps: number
+  /** The end of the step under way, then the end of each quiet one. */
+  readonly endsMs: Float64Array
+}
+
+/** Null: the next step may be of another kind. */
+export function forecastQuietSteps<Owner>(options: QuietOptions<Owner>): QuietRun | null {
+  const { running, config, spareBlocks, fromMs, stepsMax } = options
+  const { offload, speculation, tokenBudget, blockTokens } = config
+  if (offload !== null || speculation !== null) return null
+  if (running.length === 0 || running.length > tokenBudget) return null
+  let steps = stepsMax
+  let contextTokens = 0
+  for (const sequence of running) {
+    const { length, computedTokens, restMs, outputTokens, generatedTokens } = sequence
+    if (restMs > 0 || length - computedTokens !== 1) return null
+    steps = Math.min(steps, outputTokens - generatedTokens)
+    contextTokens += length
+  }
+  let newBlocks = 0
+  for (const { computedTokens, blocks } of running)
+    newBlocks += Math.max(0, Math.ceil((computedTokens + steps) / blockTokens) - blocks.length)
+  if (steps < 1 || newBlocks > spareBlocks) return null
+  const endsMs = new Float64Array(steps + 1)
+  endsMs[0] = fromMs
+  for (let step = 1; step <= steps; step++) {
+    endsMs[step] = stepEndMs(endsMs[step - 1]!, decodeWork(running.length, contextTokens), config)
+    contextTokens += running.length
+  }
+  return { steps, endsMs }
+}
+
+function decodeWork(decodes: number, contextTokens: number): Parameters<typeof stepEndMs>[1] {
+  return {
+    scheduled: decodes,
+    prefills: 0,
+    promptTokens: 0,
+    prefixTokens: 0,
+    decodes,
+    contextTokens,
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * The blocks of sequences: taking a cached prefix, growing, publishing what has been computed, giving back.
+ */
+import type { BlockContent } from '../blocks/block-content.ts'
+import type { BlockPool } from '../blocks/block-pool.ts'
+import type { SimSequence } from './sim-sequence.ts'
+import type { TierBlock } from '../blocks/tier-store.ts'
+
+/**
+ * Hash of the full block `blockIndex` of a sequence that goes beyond the prompt's own hashes; the parent's hash is in
+ * `sequence.hashes`. Pushes (low, high) there.
+ */
+export type BlockHasher<Owner> = (sequence: SimSequence<Owner>, blockIndex: number) => void
+
+/** What is in block `blockIndex`, all of whose tokens are known. */
+export type BlockReader<Owner> = (sequence: SimSequence<Owner>, blockIndex: number) => BlockContent
+
+export class SequenceBlocks<Owner> {
+  readonly #pool: BlockPool
+  readonly #blockTokens: number
+  readonly #caching: boolean
+  readonly #hasher: BlockHasher<Owner> | null
+  readonly #reader: BlockReader<Owner> | null
+
+  constructor(
+    pool: BlockPool,
+    blockTokens: number,
+    caching: boolean,
+    hasher: BlockHasher<Owner> | null,
+    reader: BlockReader<Owner> | null = null,
+  ) {
+    this.#pool = pool
+    this.#blockTokens = blockTokens
+    this.#caching = caching
+    this.#hasher = hasher
+    this.#reader = reader
+  }
+
+  /** Resident blocks from the first on; at least one token of the sequence is left to compute. */
+  cachedPrefix(sequence: SimSequence<Owner>): number {
+    if (!this.#caching) return 0
+    const { hashes } = sequence
+    const most = this.reusable(sequence)
+    let count = 0
+    while (count < most && 2 * count < hashes.length) {
+      if (this.#pool.find(hashes[2 * count]!, hashes[2 * count + 1]!) < 0) break
+      count += 1
+    }
+    return count
+  }
+
+  /** Blocks that need not be computed if they are somewhere. */
+  reusable(sequence: SimSequence<Owner>): number {
+    return Math.floor((sequence.length - 1) / this.#blockTokens)
+  }
+
+  /** Blocks that could be allocated beside the reused prefix of `hits` blocks. */
+  availableBeside(sequence: SimSequence<Owner>, hits: number): number {
+    const { hashes } = sequence
+    let available = this.#pool.freeCount + this.#pool.inactiveCount
+    for (let i = 0; i < hits; i++) {
+      const block = this.#pool.find(hashes[2 * i]!, hashes[2 * i + 1]!)
+      if (this.#pool.isInactive(block)) available -= 1
+    }
+    return available
+  }
+
+  reusePrefix(sequence: SimSequence<Owner>, hits: number): void {
+    const { hashes, blocks } = sequence
+    for (let i = 0; i < hits; i++) {
+      const block = this.#pool.find(hashes[2 * i]!, hashes[2 * i + 1]!)
+      this.#pool.reuse(block)
+      blocks.push(block)
+    }
+    sequence.publishedBlocks = hits
+  }
+
+  /** Allocates until `tokens` fit; what was obtained stays when it returns false. */
+  growTo(sequence: SimSequence<Owner>, tokens: number): boolean {
+    const needed = Math.ceil(tokens / this.#blockTokens)
+    while (sequence.blocks.length < needed) {
+      const block = this.#pool.allocate()
+      if (block < 0) return false
+      sequence.blocks.push(block)
+    }
+    return true
+  }
+
+  /** Tokens that fit its blocks. */
+  capacityOf(sequence: SimSequence<Owner>): number {
+    return sequence.blocks.length * this.#blockTokens
+  }
+
+  /** Full blocks whose tokens are all computed become visible to others; `onPublished` is called for each. */
+  publishComputed(sequence: SimSequence<Owner>, onPublished?: (block: TierBlock) => void): void {
+    if (!this.#caching) return
+    const { hashes, blocks } = sequence
+    const full = Math.floor(sequence.computedTokens / this.#blockTokens)
+    for (let i = sequence.publishedBlocks; i < full; i++) {
+      if (2 * i >= hashes.length) this.#hasher?.(sequence, i)
+      if (2 * i >= hashes.length) return
+      const parent: readonly [number, number] | null =
+        i === 0 ? null : [hashes[2 * i - 2]!, hashes[2 * i - 1]!]
+      const [low, high] = [hashes[2 * i]!, hashes[2 * i + 1]!]
+      const content = this.#reader?.(sequence, i) ?? null
+      this.#pool.publish(blocks[i]!, low, high, parent, content)
+      onPublished?.({ low, high, parent, ...(content === null ? {} : { content }) })
+      sequence.publishedBlocks = i + 1
+    }
+  }
+
+  /** Last block first, so that leaves are evicted before their parents. */
+  releaseAll(sequence: SimSequence<Owner>): void {
+    const { blocks } = sequence
+    for (let i = blocks.length - 1; i >= 0; i--) this.#pool.release(blocks[i]!)
+    blocks.length = 0
+    sequence.publishedBlocks = 0
+  }
+}

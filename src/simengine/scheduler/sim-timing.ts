@@ -1,0 +1,193 @@
+/**
+ * How long a simulated engine computes: one step's prefill and decode in milliseconds.
+ *
+ * Owns: the built-in polynomials (fitted to a large GPU model), user-given polynomials, user-given tables, and the
+ * speed-up. Does not own: what is in a step (the scheduler).
+ */
+import { BatonError } from '../../base/index.ts'
+
+/** The prefill part of one step: requests with prompt tokens in it, and their mean lengths. */
+export interface PrefillBatch {
+  readonly requests: number
+  /** Prompt tokens computed so far including this step, mean over the requests, rounded down. */
+  readonly meanPromptTokens: number
+  /** Prompt tokens that were there before this step, mean, rounded down. */
+  readonly meanPrefixTokens: number
+}
+
+/** The decode part of one step. */
+export interface DecodeBatch {
+  readonly requests: number
+  /** Sum of the requests' contexts. */
+  readonly contextTokens: number
+  /** KV capacity of the engine in tokens. */
+  readonly capacityTokens: number
+}
+
+export interface SimTiming {
+  prefillMs(batch: PrefillBatch): number
+  decodeMs(batch: DecodeBatch): number
+}
+
+/** c[0] + c[1]·x + c[2]·x² + … */
+export type Polynomial = readonly number[]
+
+/** Linear between the points, extended beyond the ends; `x` rises strictly. */
+export interface Curve {
+  readonly x: readonly number[]
+  readonly y: readonly number[]
+}
+
+/** Bilinear: `values[i][j]` belongs to `rows[i]` and `columns[j]`. */
+export interface Grid {
+  readonly rows: readonly number[]
+  readonly columns: readonly number[]
+  readonly values: readonly (readonly number[])[]
+}
+
+export type SimTimingOptions =
+  | {
+      readonly kind: 'polynomial'
+      /** Of the new prompt tokens of the step. Default: 16.50142 + 0.01518344·T + 4.209989e-7·T². */
+      readonly prefill?: Polynomial
+      /** Of the share of KV capacity that the decoding contexts hold. Default: 5.74 + 54.01·u − 25.74·u². */
+      readonly decode?: Polynomial
+    }
+  | {
+      readonly kind: 'table'
+      /** New prompt tokens of the step → milliseconds. */
+      readonly prefill: Curve
+      /** Context tokens in the batch (rows) × mean context (columns) → milliseconds. */
+      readonly decode: Grid
+    }
+  | {
+      /** What `baton profile` measured: a step's decode grows with its requests and with their contexts. */
+      readonly kind: 'linear'
+      /** Of the new prompt tokens of the step. */
+      readonly prefill: Polynomial
+      /** Milliseconds: of a step, per request in it, per token of their contexts. */
+      readonly decode: readonly [step: number, perRequest: number, perToken: number]
+    }
+  | {
+      /** Somebody else's model of time. */
+      readonly kind: 'own'
+      readonly timing: SimTiming
+    }
+
+const PREFILL: Polynomial = [16.50142, 1.518344e-2, 4.209989e-7]
+const DECODE: Polynomial = [5.74, 54.01, -25.74]
+
+export function createSimTiming(options: SimTimingOptions = { kind: 'polynomial' }): SimTiming {
+  if (options.kind === 'own') return options.timing
+  if (options.kind === 'linear') return new LinearTiming(options.prefill, options.decode)
+  return options.kind === 'table'
+    ? new TableTiming(options.prefill, options.decode)
+    : new PolynomialTiming(options.prefill ?? PREFILL, options.decode ?? DECODE)
+}
+
+/** Tokens that the step has to compute, from the rounded means (so the reference counts them). */
+function newPromptTokens(batch: PrefillBatch): number {
+  return batch.requests * (batch.meanPromptTokens - batch.meanPrefixTokens)
+}
+
+class PolynomialTiming implements SimTiming {
+  readonly #prefill: Polynomial
+  readonly #decode: Polynomial
+
+  constructor(prefill: Polynomial, decode: Polynomial) {
+    for (const coefficients of [prefill, decode]) {
+      if (coefficients.length === 0 || !coefficients.every(Number.isFinite))
+        throw new BatonError('config.invalid', 'a timing polynomial needs finite coefficients')
+    }
+    this.#prefill = prefill
+    this.#decode = decode
+  }
+
+  prefillMs(batch: PrefillBatch): number {
+    const tokens = newPromptTokens(batch)
+    return tokens <= 0 ? 0 : Math.max(0, evaluate(this.#prefill, tokens))
+  }
+
+  decodeMs(batch: DecodeBatch): number {
+    if (batch.requests === 0) return 0
+    const used = batch.capacityTokens === 0 ? 1 : batch.contextTokens / batch.capacityTokens
+    return Math.max(1, evaluate(this.#decode, used))
+  }
+}
+
+class LinearTiming implements SimTiming {
+  readonly #prefill: Polynomial
+  readonly #decode: readonly number[]
+
+  constructor(prefill: Polynomial, decode: readonly number[]) {
+    const isFinite = [...prefill, ...decode].every(Number.isFinite)
+    if (prefill.length === 0 || decode.length !== 3 || !isFinite)
+      throw new BatonError(
+        'config.invalid',
+        'linear timing: expected finite numbers, three of them for decode',
+      )
+    this.#prefill = prefill
+    this.#decode = decode
+  }
+
+  prefillMs(batch: PrefillBatch): number {
+    const tokens = newPromptTokens(batch)
+    return tokens <= 0 ? 0 : Math.max(0, evaluate(this.#prefill, tokens))
+  }
+
+  decodeMs({ requests, contextTokens }: DecodeBatch): number {
+    if (requests === 0) return 0
+    const [step, perRequest, perToken] = this.#decode
+    return Math.max(0, step! + perRequest! * requests + perToken! * contextTokens)
+  }
+}
+
+class TableTiming implements SimTiming {
+  readonly #prefill: Curve
+  readonly #decode: Grid
+
+  constructor(prefill: Curve, decode: Grid) {
+    checkAxis('prefill', prefill.x, prefill.y.length)
+    checkAxis('decode rows', decode.rows, decode.values.length)
+    for (const row of decode.values) checkAxis('decode columns', decode.columns, row.length)
+    this.#prefill = prefill
+    this.#decode = decode
+  }
+
+  prefillMs(batch: PrefillBatch): number {
+    const tokens = newPromptTokens(batch)
+    return tokens <= 0 ? 0 : Math.max(0, interpolate(this.#prefill.x, this.#prefill.y, tokens))
+  }
+
+  decodeMs(batch: DecodeBatch): number {
+    if (batch.requests === 0) return 0
+    const { rows, columns, values } = this.#decode
+    const mean = Math.floor(batch.contextTokens / batch.requests)
+    const column = values.map((row) => interpolate(columns, row, mean))
+    return Math.max(1, interpolate(rows, column, batch.contextTokens))
+  }
+}
+
+function evaluate(coefficients: Polynomial, x: number): number {
+  let sum = 0
+  for (let i = coefficients.length - 1; i >= 0; i--) sum = sum * x + coefficients[i]!
+  return sum
+}
+
+function checkAxis(name: string, axis: readonly number[], valueCount: number): void {
+  const rises = axis.every((x, i) => Number.isFinite(x) && (i === 0 || x > axis[i - 1]!))
+  if (axis.length === 0 || axis.length !== valueCount || !rises) {
+    throw new BatonError(
+      'config.invalid',
+      `timing table, ${name}: the axis must rise strictly and have one value for each point`,
+    )
+  }
+}
+
+function interpolate(x: readonly number[], y: readonly number[], at: number): number {
+  if (x.length === 1) return y[0]!
+  let i = 1
+  while (i < x.length - 1 && x[i]! < at) i++
+  const [left, right] = [x[i - 1]!, x[i]!]
+  return y[i - 1]! + ((y[i]! - y[i - 1]!) * (at - left)) / (right - left)
+}

@@ -1,0 +1,15 @@
+/**
+ * Many steps with one timer: what a driver offers whose time stands still between two timers.
+ *
+ * A rank that forecasts quiet steps enters here. Whoever fires timers calls `catchUp` on all that are entered before each
+ * one, so that an engine is never seen in a state that lies behind the time.
+ */
+export interface StepRun {
+  /** The engine's state is that of now; the tokens of ended steps come with the end of the run. */
+  catchUp(nowMs: number): void
+}
+
+export interface StepAhead {
+  enter(run: StepRun): void
+  leave(run: StepRun): void
+}

@@ -1,0 +1,51 @@
+/**
+ * The tokens that one step may still compute, and who has how many of them.
+ */
+import type { SchedulerConfig } from './scheduler-config.ts'
+import type { SimSequence } from './sim-sequence.ts'
+
+export class StepBudget {
+  readonly #config: SchedulerConfig
+  #tokens = 0
+  #promptTokens = 0
+
+  constructor(config: SchedulerConfig) {
+    this.#config = config
+  }
+
+  get tokens(): number {
+    return this.#tokens
+  }
+
+  begin(): void {
+    this.#tokens = this.#config.tokenBudget
+    this.#promptTokens = this.#config.promptBudget
+  }
+
+  /** A prompt that is alone in its step may have more than there is for prompts. */
+  fitsPrompt(tokens: number): boolean {
+    return tokens <= this.#promptTokens || this.#promptTokens === this.#config.promptBudget
+  }
+
+  /** The sequence computes `take` tokens from `base` on. */
+  give(sequence: SimSequence<unknown>, base: number, take: number): void {
+    const prefix = Math.min(base, sequence.promptTokens)
+    sequence.stepTokens = take
+    sequence.stepPrefixTokens = prefix
+    sequence.stepPromptTokens = Math.min(base + take, sequence.promptTokens) - prefix
+    this.#tokens -= take
+    this.#promptTokens -= sequence.stepPromptTokens
+  }
+
+  giveDrafts(sequence: SimSequence<unknown>, drafts: number): void {
+    sequence.stepDrafts = drafts
+    this.#tokens -= drafts
+  }
+
+  /** The sequence computes nothing in this step after all. */
+  takeBack(sequence: SimSequence<unknown>): void {
+    this.#tokens += sequence.stepTokens + sequence.stepDrafts
+    this.#promptTokens += sequence.stepPromptTokens
+    sequence.clearStep()
+  }
+}

@@ -1,0 +1,33 @@
+/**
+ * Room `testing`: conformance kits for what others may bring to Baton, `baton-llm/testing`.
+ *
+ * Owns the kits for discovery, request planes and KV transports; names the engine's, which lies beside its contract.
+ * May use: base, request, wire, engine, discovery. For: tests of an implementation; nothing that serves loads it.
+ *
+ * Every kit is a list of named checks that throw, or a report: any test framework will do.
+ */
+export { CONFORMANCE_RULES, describeFailures, runConformance } from '../engine/testing/index.ts'
+export type {
+  ConformanceFailure,
+  ConformanceOptions,
+  ConformanceReport,
+  ConformanceRule,
+  ConformanceSkip,
+  EngineFactory,
+} from '../engine/testing/index.ts'
+export { DISCOVERY_CHECKS, DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
+export type { DiscoveryCheck, DiscoveryPair } from '../testing/discovery-kit.ts'
+export { KitBlocks, KitTarget, KV_TRANSPORT_CASES } from './kv-transport-kit.ts'
+export type {
+  KvTransportCase,
+  KvTransportFactory,
+  KvTransportSettings,
+  KvTransportUnderTest,
+} from './kv-transport-kit.ts'
+export {
+  CollectingSink,
+  countingHandler,
+  REQUEST_PLANE_CASES,
+  WORKER,
+} from './request-plane-kit.ts'
+export type { PlaneCase, PlaneFactory, PlaneUnderTest } from './request-plane-kit.ts'

@@ -1,0 +1,89 @@
+/**
+ * What each token is as text, worked out once per tokenizer and then looked up: almost every token is a complete
+ * piece of UTF-8, so the way from id to string is one array read.
+ */
+import type { Tokenizer } from '../tokenize/tokenizer.ts'
+
+/** What is known of a token; 0 is "not looked at yet". */
+export const PIECE = Object.freeze({
+  /** Complete UTF-8. */
+  text: 1,
+  /** Begins or ends inside a character, or is not UTF-8 at all: only bytes can be joined. */
+  bytes: 2,
+  control: 3,
+})
+
+const NO_IDS: ReadonlySet<number> = new Set()
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+
+export class TokenPieces {
+  readonly #tokenizer: Tokenizer
+  readonly #kinds: Uint8Array
+  /** Made at its full length: an array that is filled in any order would become a hash table. */
+  readonly #texts: (string | undefined)[]
+  #controlByName: ReadonlyMap<string, number> | null = null
+
+  constructor(tokenizer: Tokenizer) {
+    this.#tokenizer = tokenizer
+    this.#kinds = new Uint8Array(tokenizer.vocabSize)
+    this.#texts = Array.from({ length: tokenizer.vocabSize }, () => undefined)
+  }
+
+  /** One of `PIECE`. An id outside the vocabulary is an empty text. */
+  kind(id: number): number {
+    const kind = this.#kinds[id]
+    if (kind === undefined) return PIECE.text
+    return kind === 0 ? this.#learn(id) : kind
+  }
+
+  /** The text of a complete piece, the name of a control token. */
+  text(id: number): string {
+    return this.#texts[id] ?? ''
+  }
+
+  /** Ids of the control tokens of these names; names that are none are left out. */
+  controlIds(names: readonly string[]): ReadonlySet<number> {
+    if (names.length === 0) return NO_IDS
+    this.#controlByName ??= new Map(
+      this.#tokenizer.addedTokens
+        .filter((token) => token.control)
+        .map(({ text, id }) => [text, id]),
+    )
+    const byName = this.#controlByName
+    return new Set(names.map((name) => byName.get(name)).filter((id) => id !== undefined))
+  }
+
+  bytes(id: number): Uint8Array {
+    return this.#tokenizer.tokenBytes(id)
+  }
+
+  #learn(id: number): number {
+    let kind: number = PIECE.control
+    let text = this.#tokenizer.tokenName(id)
+    if (!this.#tokenizer.isSpecial(id)) {
+      const bytes = this.#tokenizer.tokenBytes(id)
+      kind = kindOf(bytes)
+      text = kind === PIECE.bytes ? '' : decoder.decode(bytes)
+    }
+    this.#texts[id] = text
+    this.#kinds[id] = kind
+    return kind
+  }
+}
+
+function kindOf(bytes: Uint8Array): number {
+  // Valid UTF-8 comes back unchanged; what was replaced does not.
+  const back = encoder.encode(decoder.decode(bytes))
+  const isSame = back.length === bytes.length && back.every((byte, i) => byte === bytes[i])
+  return isSame ? PIECE.text : PIECE.bytes
+}
+
+const encoder = new TextEncoder()
+const known = new WeakMap<Tokenizer, TokenPieces>()
+
+/** The shared pieces of a tokenizer. */
+export function tokenPiecesOf(tokenizer: Tokenizer): TokenPieces {
+  let pieces = known.get(tokenizer)
+  if (pieces === undefined) known.set(tokenizer, (pieces = new TokenPieces(tokenizer)))
+  return pieces
+}

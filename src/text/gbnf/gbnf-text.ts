@@ -1,0 +1,132 @@
+/**
+ * Writes a text of a grammar, drawn at random: what an engine without a model says when it is held to a shape.
+ *
+ * The text always ends: beyond a wanted length, and deep inside, only the ways that end soonest are taken.
+ */
+import { invalid } from '../grammar/grammar-refusal.ts'
+import { parseGbnf } from './gbnf-syntax.ts'
+import type { GbnfNode } from './gbnf-syntax.ts'
+
+const DEPTH_MAX = 60
+/** Of one repetition, beyond the least. */
+const EXTRA_MAX = 6
+/** A text that must be longer than this is not drawn. */
+const LENGTH_MAX = 100_000
+const LETTERS = 'etaoinshrdlucmfwypvbgkqjxz '
+const OTHERS = '0123456789ETAOIN-_.,:;!?/()[]{}<>+=*&%$#@^~|\'`"\\\n\t'
+
+/** `random` gives numbers from 0 up to 1. Throws `request.invalid_argument` when the grammar does not parse. */
+export function textOfGrammar(gbnf: string, random: () => number, lengthWanted: number): string {
+  return new GrammarWriter(parseGbnf(gbnf), random, lengthWanted).text()
+}
+
+class GrammarWriter {
+  readonly #rules: ReadonlyMap<string, GbnfNode>
+  readonly #random: () => number
+  readonly #lengthWanted: number
+  readonly #heights: ReadonlyMap<string, number>
+  #text = ''
+
+  constructor(rules: ReadonlyMap<string, GbnfNode>, random: () => number, lengthWanted: number) {
+    this.#rules = rules
+    this.#random = random
+    this.#lengthWanted = lengthWanted
+    this.#heights = heightsOf(rules)
+  }
+
+  text(): string {
+    // A list instead of calls: texts up to a closing tag are as deep as they are long.
+    const open: { readonly node: GbnfNode; readonly depth: number }[] = [
+      { node: { kind: 'rule', name: 'root' }, depth: 0 },
+    ]
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      const { node, depth } = next
+      const parts = this.#parts(node, depth)
+      for (const part of parts.toReversed()) open.push({ node: part, depth: depth + 1 })
+      if (this.#text.length > LENGTH_MAX) throw invalid('the grammar has no text that ends soon')
+    }
+    return this.#text
+  }
+
+  /** What is to be written in place of a node; a character is written at once. */
+  #parts(node: GbnfNode, depth: number): readonly GbnfNode[] {
+    const isLong = this.#text.length >= this.#lengthWanted || depth > DEPTH_MAX + this.#text.length
+    switch (node.kind) {
+      case 'class':
+        this.#text += this.#character(node)
+        return []
+      case 'rule':
+        return [this.#rules.get(node.name) ?? { kind: 'sequence', parts: [] }]
+      case 'sequence':
+        return node.parts
+      case 'choice': {
+        const options = isLong ? this.#soonest(node.options) : node.options
+        const option = options[Math.floor(this.#random() * options.length)]
+        return option === undefined ? [] : [option]
+      }
+      case 'repeat': {
+        const room = Math.min(node.most - node.least, EXTRA_MAX)
+        const extra = isLong ? 0 : Math.floor(this.#random() * (room + 1))
+        return Array.from({ length: node.least + extra }, () => node.part)
+      }
+    }
+  }
+
+  #soonest(options: readonly GbnfNode[]): readonly GbnfNode[] {
+    const heights = options.map((option) => heightOf(option, this.#heights))
+    const least = Math.min(...heights)
+    return options.filter((_, index) => heights[index] === least)
+  }
+
+  #character({ isNegated, ranges }: Extract<GbnfNode, { kind: 'class' }>): string {
+    const isIn = (code: number): boolean =>
+      ranges.some(([first, last]) => first <= code && code <= last)
+    const fits = (letter: string): boolean => isIn(letter.codePointAt(0) ?? 0) !== isNegated
+    const drawn = LETTERS[Math.floor(this.#random() * LETTERS.length)] ?? 'e'
+    if (fits(drawn)) return drawn
+    const known = Array.from(LETTERS + OTHERS).filter(fits)
+    if (known.length > 0) return known[Math.floor(this.#random() * known.length)] ?? ''
+    const [range] = ranges
+    if (isNegated || range === undefined) return String.fromCodePoint(firstOutside(isIn))
+    const [first, last] = range
+    return String.fromCodePoint(
+      first + Math.floor(this.#random() * (Math.max(last, first) - first + 1)),
+    )
+  }
+}
+
+function firstOutside(isIn: (code: number) => boolean): number {
+  for (let code = 0xa1; code < 0x3000; code++) if (!isIn(code)) return code
+  throw invalid('the grammar has a set that no character is in')
+}
+
+/** How many nodes the flattest text of a rule goes through; Infinity: it never ends. */
+function heightsOf(rules: ReadonlyMap<string, GbnfNode>): ReadonlyMap<string, number> {
+  const heights = new Map<string, number>()
+  for (let isChanged = true; isChanged;) {
+    isChanged = false
+    for (const [name, node] of rules) {
+      const height = 1 + heightOf(node, heights)
+      if (height >= (heights.get(name) ?? Infinity)) continue
+      heights.set(name, height)
+      isChanged = true
+    }
+  }
+  if (!heights.has('root')) throw invalid('the grammar has no text that ends')
+  return heights
+}
+
+function heightOf(node: GbnfNode, heights: ReadonlyMap<string, number>): number {
+  switch (node.kind) {
+    case 'class':
+      return 1
+    case 'rule':
+      return heights.get(node.name) ?? Infinity
+    case 'sequence':
+      return node.parts.reduce((sum, part) => sum + heightOf(part, heights), 0)
+    case 'choice':
+      return Math.min(...node.options.map((option) => heightOf(option, heights)))
+    case 'repeat':
+      return node.least === 0 ? 0 : node.least * heightOf(node.part, heights)
+  }
+}

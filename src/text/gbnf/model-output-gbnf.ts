@@ -1,0 +1,76 @@
+/**
+ * The grammar of all that a model writes: its thoughts, then either calls of tools in its own notation, or the answer.
+ *
+ * Only the answer, and the JSON of a call, are held to a shape. So a model that thinks can think first, and one that is offered
+ * tools can call one before it answers.
+ */
+import { gbnfText } from '../grammar/json-gbnf.ts'
+import { textUntil } from './text-until.ts'
+
+export interface ThoughtForm {
+  readonly opens: readonly string[]
+  readonly closes: readonly string[]
+  /** The prompt has opened it already. */
+  readonly isInside: boolean
+  /** What stands before an answer, and before a call; harmony names a channel there. */
+  readonly answerHead?: string
+}
+
+export interface CallForm {
+  readonly open: string
+  /** Null: it ends with the output. */
+  readonly close: string | null
+  /** All of it is one JSON object, which is held to the schemas of the tools; otherwise it is any text. */
+  readonly isJson: boolean
+}
+
+export interface ModelOutputForm {
+  readonly thought: ThoughtForm | null
+  /** Empty: no tool may be called. */
+  readonly calls: readonly CallForm[]
+  readonly allowsSeveralCalls: boolean
+}
+
+const ANY_TEXT = String.raw`[^\x00]*`
+
+/** `answer` and `call` are grammars of their own; `call` is the JSON of one call. */
+export function modelOutputGrammar(answer: string, call: string, form: ModelOutputForm): string {
+  const { thought, calls } = form
+  const rules = [String.raw`gap ::= [ \n]{0,2}` + '\n', prefixedRules(answer, 'answer-')]
+  const head = thought?.answerHead
+  let root = head === undefined ? 'answer-root' : `${gbnfText(head)} answer-root`
+  if (calls.length > 0) {
+    root = `( ${root} | calls )`
+    rules.push(...callRules(call, form))
+  }
+  if (thought !== null) {
+    rules.push(textUntil('thought', thought.closes))
+    const open = `( ${thought.opens.map(gbnfText).join(' | ')} )`
+    // A model may write the opening tag a second time; inside of a thought that is text like any other.
+    root = thought.isInside ? `thought gap ${root}` : `( ${open} thought gap )? ${root}`
+  }
+  return `root ::= ${root}\n${rules.join('')}`
+}
+
+function callRules(call: string, { calls, allowsSeveralCalls }: ModelOutputForm): string[] {
+  const rules: string[] = []
+  const options = calls.map(({ open, close, isJson }, index) => {
+    if (isJson)
+      return `${gbnfText(open)} gap call-root gap ${close === null ? '' : gbnfText(close)}`
+    if (close === null) return `${gbnfText(open)} ${ANY_TEXT}`
+    rules.push(textUntil(`until-${index}`, [close]))
+    return `${gbnfText(open)} until-${index}`
+  })
+  if (calls.some(({ isJson }) => isJson)) rules.push(prefixedRules(call, 'call-'))
+  const more = allowsSeveralCalls ? ' ( gap one-call )*' : ''
+  return [`calls ::= one-call${more}\n`, `one-call ::= ${options.join(' | ')}\n`, ...rules]
+}
+
+/** A literal, a set or a comment, which stay as they are; or the name of a rule. */
+const PIECE = /"(?:[^"\\]|\\[^])*"|\[(?:[^\]\\]|\\[^])*\]|#[^\n]*|\{[^}]*\}|[a-zA-Z][a-zA-Z0-9-]*/g
+
+/** The same grammar with other names of its rules, so that it can stand beside another one. */
+function prefixedRules(gbnf: string, prefix: string): string {
+  const rules = gbnf.replace(PIECE, (piece) => (/^[a-zA-Z]/.test(piece) ? prefix + piece : piece))
+  return rules.endsWith('\n') ? rules : `${rules}\n`
+}

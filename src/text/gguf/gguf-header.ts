@@ -1,0 +1,101 @@
+/**
+ * The header of a GGUF file (versions 2 and 3, little-endian) from the first bytes of the file: metadata, then the list
+ * of tensors. The host reads the bytes; when they do not suffice this says how many are needed. No length is trusted:
+ * it is compared with what can be there before anything is allocated.
+ */
+import { BatonError } from '../../base/index.ts'
+import { GgufCursor, NeedsMoreBytes } from './gguf-cursor.ts'
+import type { GgufValue } from './gguf-cursor.ts'
+
+export interface NeedsMore {
+  readonly kind: 'more'
+  /** Read at least so many bytes from the beginning of the file and ask again. */
+  readonly bytesNeeded: number
+}
+
+interface GgufTensor {
+  readonly name: string
+  readonly dimensions: readonly number[]
+  readonly type: number
+  /** From the begin of the data. */
+  readonly offset: number
+}
+
+export interface GgufHeader {
+  readonly values: ReadonlyMap<string, GgufValue>
+  readonly tensors: readonly GgufTensor[]
+  readonly headerBytes: number
+}
+
+interface GgufPreamble {
+  readonly version: number
+  readonly tensorCount: number
+  readonly values: ReadonlyMap<string, GgufValue>
+}
+
+/** A header with a vocabulary of 300,000 tokens has about 20 MB. */
+const HEADER_BYTES_MAX = 512 * 2 ** 20
+const MAGIC = 0x46554747
+const DIMENSIONS_MAX = 8
+
+/** The whole header; `fileBytes` is the size of the file. */
+export function readGgufHeader(
+  bytes: Uint8Array,
+  fileBytes: number,
+): { readonly kind: 'header'; readonly header: GgufHeader } | NeedsMore {
+  const read = readGguf(bytes, fileBytes, (cursor) => {
+    const { tensorCount, values } = readGgufPreamble(cursor)
+    const tensors: GgufTensor[] = []
+    for (let i = 0; i < tensorCount; i++) tensors.push(readTensor(cursor))
+    return { values, tensors, headerBytes: cursor.at }
+  })
+  return read.kind === 'more' ? read : { kind: 'header', header: read.value }
+}
+
+/** Runs `read` over the bytes. What it throws becomes `model.load_failed`, unless more bytes would help. */
+export function readGguf<T>(
+  bytes: Uint8Array,
+  fileBytes: number | undefined,
+  read: (cursor: GgufCursor) => T,
+): { readonly kind: 'read'; readonly value: T } | NeedsMore {
+  const bytesMax = Math.min(fileBytes ?? HEADER_BYTES_MAX, HEADER_BYTES_MAX)
+  try {
+    return { kind: 'read', value: read(new GgufCursor(bytes, bytesMax)) }
+  } catch (thrown) {
+    if (thrown instanceof NeedsMoreBytes) return { kind: 'more', bytesNeeded: thrown.bytesNeeded }
+    throw new BatonError(
+      'model.load_failed',
+      `not a usable GGUF file: ${thrown instanceof Error ? thrown.message : String(thrown)}; download it again or convert the model anew`,
+      { cause: thrown },
+    )
+  }
+}
+
+/** Magic, version, counts and the metadata. */
+export function readGgufPreamble(cursor: GgufCursor): GgufPreamble {
+  if (cursor.u32() !== MAGIC) throw new Error('it does not begin with "GGUF"')
+  const version = cursor.u32()
+  if (version !== 2 && version !== 3) throw new Error(describeVersion(version))
+  const tensorCount = cursor.length()
+  const valueCount = cursor.length()
+  const values = new Map<string, GgufValue>()
+  for (let i = 0; i < valueCount; i++) {
+    const key = cursor.string()
+    if (values.has(key)) throw new Error(`the key ${key} is there twice`)
+    values.set(key, cursor.value(cursor.u32()))
+  }
+  return { version, tensorCount, values }
+}
+
+function readTensor(cursor: GgufCursor): GgufTensor {
+  const name = cursor.string()
+  const dimensionCount = cursor.u32()
+  if (dimensionCount > DIMENSIONS_MAX) throw new Error(`a tensor with ${dimensionCount} dimensions`)
+  const dimensions = Array.from({ length: dimensionCount }, () => cursor.u64())
+  return { name, dimensions, type: cursor.u32(), offset: cursor.u64() }
+}
+
+function describeVersion(version: number): string {
+  if (version === 0x02000000 || version === 0x03000000) return 'it is big-endian'
+  return `its version is ${version}, and only 2 and 3 are known`
+}

@@ -1,0 +1,68 @@
+import { describe, expect, it } from 'vitest'
+import { GbnfLanguage } from '../../../test/text/gbnf-language.ts'
+import { guidedGrammar } from './guided-grammar.ts'
+
+/** Schemas that no grammar can hold; one value that the rest of the schema allows, and one that it does not. */
+const CASES: readonly (readonly [string, unknown, unknown, unknown])[] = [
+  ['uniqueItems', { type: 'array', items: { type: 'integer' }, uniqueItems: true }, [1, 1], ['a']],
+  ['not', { type: 'string', not: { const: 'no' } }, 'no', 7],
+  ['contains', { type: 'array', contains: { const: 1 }, items: { type: 'integer' } }, [2], [true]],
+  ['multipleOf', { type: 'number', multipleOf: 0.3 }, 1.5, 'x'],
+  ['pattern', { type: 'string', pattern: '^(?!no)[a-z]+$' }, 'no', 4],
+  ['oneOf', { oneOf: [{ type: 'integer' }, { type: 'number' }] }, 3, 'x'],
+  ['if', { type: 'boolean', if: { const: true }, then: false }, true, 1],
+  ['dependentRequired', { type: 'null', dependentRequired: { a: ['b'] } }, null, 1],
+  ['minItems', { type: 'array', items: { const: 1 }, minItems: 5000 }, [1], [2]],
+  ['minimum', { type: 'integer', minimum: 1e20 }, 5, 'x'],
+  ['enum', { enum: ['a', 'b'], minLength: 1 }, 'a', 'c'],
+]
+
+const text = (value: unknown) => JSON.stringify(value)
+
+describe('a schema that is not strict', () => {
+  it.each(CASES)('%s - is left out, the rest is held', (keyword, schema, right, wrong) => {
+    const strict = { kind: 'json-schema', schema } as const
+    expect(() => guidedGrammar(strict)).toThrow(/a grammar cannot hold/)
+    const relaxed = new Set<string>()
+    const language = new GbnfLanguage(guidedGrammar({ ...strict, isRelaxed: true }, relaxed))
+    expect([...relaxed].some((name) => name.startsWith(keyword) || keyword === 'minimum')).toBe(
+      true,
+    )
+    expect([language.has(text(right)), language.has(text(wrong))]).toEqual([true, false])
+  })
+
+  it('deep inside - only the keyword of that place goes', () => {
+    const list = { type: 'array', items: { enum: [1, 2] }, uniqueItems: true, maxItems: 3 }
+    const schema = {
+      $defs: { list },
+      type: 'object',
+      properties: { a: { $ref: '#/$defs/list' }, b: { $ref: '#/$defs/list' } },
+      required: ['a', 'b'],
+    }
+    const relaxed = new Set<string>()
+    const guided = { kind: 'json-schema', schema, isRelaxed: true } as const
+    const language = new GbnfLanguage(guidedGrammar(guided, relaxed))
+    expect([...relaxed]).toEqual(['uniqueItems'])
+    const has = (a: unknown, b: unknown) => language.has(`{"a":${text(a)},"b":${text(b)}}`)
+    expect([has([1, 1], [2]), has([1, 1, 1, 1], []), has([3], [])]).toEqual([true, false, false])
+  })
+
+  it('a schema that can be held - nothing is left out', () => {
+    const relaxed = new Set<string>()
+    const schema = { type: 'object', properties: { n: { type: 'integer' } } }
+    const strict = { kind: 'json-schema', schema } as const
+    expect(guidedGrammar({ ...strict, isRelaxed: true }, relaxed)).toBe(guidedGrammar(strict))
+    expect(relaxed.size).toBe(0)
+  })
+
+  it('nonsense - stays refused', () => {
+    const guided = { kind: 'json-schema', isRelaxed: true } as const
+    for (const schema of [
+      { type: 'colour' },
+      { $ref: '#/nowhere' },
+      { enum: [] },
+      { minItems: -1 },
+    ])
+      expect(() => guidedGrammar({ ...guided, schema })).toThrow(/cannot be used|must be|not/)
+  })
+})

@@ -1,0 +1,110 @@
+/**
+ * Everything of a model that the frontend needs to speak its language: tokenizer, chat template, context length and
+ * the ids that end the output. Built from values; who reads the files is the host's business.
+ */
+import { isRecord } from '../../base/index.ts'
+import { ChatTemplate } from '../template/chat-template.ts'
+import { ggufNumber } from '../gguf/gguf-metadata.ts'
+import type { GgufMetadata } from '../gguf/gguf-metadata.ts'
+import { tokenizerFromGguf } from '../tokenize/gguf-tokenizer.ts'
+import { nameOfToken } from '../../base/index.ts'
+import type { JsonRecord } from '../../base/index.ts'
+import { tokenizerFromJson } from '../tokenize/tokenizer-json.ts'
+import type { Tokenizer } from '../tokenize/tokenizer.ts'
+
+export interface ModelText {
+  readonly tokenizer: Tokenizer
+  /** Null: the model has no chat template and serves completions only. */
+  readonly template: ChatTemplate | null
+  readonly contextLength: number | null
+  readonly eosTokenIds: readonly number[]
+  readonly bosTokenId: number | null
+}
+
+/** The parsed JSON files of a Hugging Face folder; only the first is needed. */
+interface HuggingFaceFiles {
+  readonly tokenizer: unknown
+  readonly tokenizerConfig?: unknown
+  readonly config?: unknown
+  readonly generationConfig?: unknown
+  /** `chat_template.jinja`, which newer folders have beside the configuration. */
+  readonly chatTemplate?: string
+}
+
+export function modelTextFromHuggingFace(files: HuggingFaceFiles): ModelText {
+  const tokenizerConfig = isRecord(files.tokenizerConfig) ? files.tokenizerConfig : {}
+  const config = isRecord(files.config) ? files.config : {}
+  const generationConfig = isRecord(files.generationConfig) ? files.generationConfig : {}
+  const eosTokenIds = idsOf(generationConfig['eos_token_id']) ?? idsOf(config['eos_token_id'])
+  const tokenizer = tokenizerFromJson({
+    json: files.tokenizer,
+    config: tokenizerConfig,
+    ...(eosTokenIds !== null && { eosTokenIds }),
+  })
+  const source = files.chatTemplate ?? templateSource(tokenizerConfig['chat_template'])
+  return {
+    tokenizer,
+    template: source === null ? null : new ChatTemplate(source, tokenNames(tokenizerConfig)),
+    contextLength: contextLengthOf(config, tokenizerConfig),
+    eosTokenIds: tokenizer.eosTokenIds,
+    bosTokenId: tokenizer.bosTokenId,
+  }
+}
+
+export function modelTextFromGguf(metadata: GgufMetadata): ModelText {
+  const tokenizer = tokenizerFromGguf(metadata)
+  const { bosTokenId, eosTokenIds } = tokenizer
+  const eosTokenId = ggufNumber(metadata.values, 'tokenizer.ggml.eos_token_id')
+  const template = metadata.chatTemplate
+  const names = {
+    ...(bosTokenId !== null && { bosToken: tokenizer.tokenName(bosTokenId) }),
+    ...(eosTokenId !== null && { eosToken: tokenizer.tokenName(eosTokenId) }),
+  }
+  return {
+    tokenizer,
+    template: template === null ? null : new ChatTemplate(template, names),
+    contextLength: metadata.contextLength,
+    eosTokenIds,
+    bosTokenId,
+  }
+}
+
+function idsOf(value: unknown): readonly number[] | null {
+  const ids: unknown[] = Array.isArray(value) ? value : [value]
+  const numbers = ids.filter(
+    (id): id is number => typeof id === 'number' && Number.isInteger(id) && id >= 0,
+  )
+  return numbers.length === 0 ? null : numbers
+}
+
+/** One template, or a list of named ones of which `default` counts. */
+function templateSource(value: unknown): string | null {
+  if (typeof value === 'string') return value
+  if (!Array.isArray(value)) return null
+  const named = (value as unknown[]).filter(isRecord)
+  const chosen = named.find((entry) => entry['name'] === 'default') ?? named[0]
+  return typeof chosen?.['template'] === 'string' ? chosen['template'] : null
+}
+
+function tokenNames(config: JsonRecord): { bosToken?: string; eosToken?: string } {
+  const bosToken = nameOfToken(config['bos_token'])
+  const eosToken = nameOfToken(config['eos_token'])
+  return { ...(bosToken !== null && { bosToken }), ...(eosToken !== null && { eosToken }) }
+}
+
+/** Some tokenizers say 10^30 for "no limit"; that is not a length. */
+const CONTEXT_LENGTH_MAX = 1e9
+
+function contextLengthOf(config: JsonRecord, tokenizerConfig: JsonRecord): number | null {
+  const textConfig = isRecord(config['text_config']) ? config['text_config'] : config
+  const candidates = [
+    textConfig['max_position_embeddings'],
+    textConfig['n_positions'],
+    textConfig['max_seq_len'],
+    tokenizerConfig['model_max_length'],
+  ]
+  for (const value of candidates) {
+    if (typeof value === 'number' && value > 0 && value < CONTEXT_LENGTH_MAX) return value
+  }
+  return null
+}

@@ -1,0 +1,100 @@
+/**
+ * Reads an output that a grammar holds to `model-output-gbnf.ts`: a thought, then calls of tools or the answer.
+ *
+ * The answer goes through as it is: a tag inside of it is text, which the parsers of free output would take for a thought
+ * or a call.
+ */
+import type { CallForm, ThoughtForm } from '../gbnf/model-output-gbnf.ts'
+import { MarkerScanner } from './marker-scanner.ts'
+import type { OutputEvent, OutputParser } from './output-event.ts'
+
+interface GuidedOutputOptions {
+  readonly thought: ThoughtForm | null
+  /** What a call begins with. */
+  readonly calls: readonly CallForm[]
+  /** Reads what begins like a call; null: nothing does. */
+  readonly callParser: OutputParser | null
+  /** Reads an answer that is a call itself; null: it is text. */
+  readonly answerParser: OutputParser | null
+}
+
+export class GuidedOutputParser implements OutputParser {
+  readonly markers: readonly string[]
+  readonly #options: GuidedOutputOptions
+  readonly #closing: MarkerScanner
+  #place: 'begin' | 'thought' | 'gap' | 'rest'
+  /** Undefined: not decided; null: plain text. */
+  #reader: OutputParser | null | undefined
+  #held = ''
+
+  constructor(options: GuidedOutputOptions) {
+    const { thought, callParser, answerParser } = options
+    this.#options = options
+    this.#closing = new MarkerScanner(thought?.closes ?? [])
+    this.#place = thought === null ? 'gap' : 'begin'
+    this.markers = [
+      ...(thought?.opens ?? []),
+      ...(thought?.closes ?? []),
+      ...(callParser?.markers ?? []),
+      ...(answerParser?.markers ?? []),
+    ]
+  }
+
+  push(text: string): readonly OutputEvent[] {
+    if (this.#place === 'rest' && this.#reader !== undefined) return this.#read(text)
+    this.#held += text
+    const events: OutputEvent[] = []
+    if (this.#place === 'begin') this.#begin()
+    if (this.#place === 'thought') this.#think(events)
+    if (this.#place === 'gap') this.#decide(events)
+    return events
+  }
+
+  flush(): readonly OutputEvent[] {
+    const held = this.#held
+    this.#held = ''
+    if (this.#place === 'thought') return held === '' ? [] : [{ kind: 'reasoning', text: held }]
+    if (this.#place !== 'rest') this.#reader = this.#options.answerParser
+    return [...this.#read(held), ...(this.#reader?.flush() ?? [])]
+  }
+
+  #begin(): void {
+    const { opens = [], isInside = false } = this.#options.thought ?? {}
+    const begin = this.#held.trimStart()
+    const open = opens.find((tag) => tag.startsWith(begin) || begin.startsWith(tag))
+    if (open !== undefined && begin.length < open.length) return
+    if (open !== undefined) this.#held = begin.slice(open.length)
+    this.#place = open !== undefined || isInside ? 'thought' : 'gap'
+  }
+
+  #think(events: OutputEvent[]): void {
+    const scan = this.#closing.scan(this.#held)
+    const thought = scan.kind === 'text' ? scan.text : scan.before
+    if (thought !== '') events.push({ kind: 'reasoning', text: thought })
+    this.#held = scan.kind === 'text' ? scan.held : scan.after
+    if (scan.kind === 'marker') this.#place = 'gap'
+  }
+
+  /** Waits for a beginning that says whether this is a call. */
+  #decide(events: OutputEvent[]): void {
+    const { thought, calls, callParser, answerParser } = this.#options
+    const begin = this.#held.trimStart()
+    if (begin === '') return
+    const heads = calls.map(({ open }) => open)
+    const { answerHead } = thought ?? {}
+    if (answerHead !== undefined) heads.push(answerHead)
+    const head = heads.find((text) => text.startsWith(begin) || begin.startsWith(text))
+    if (head !== undefined && begin.length < head.length) return
+    const isCall = head !== undefined && head !== answerHead
+    this.#place = 'rest'
+    this.#reader = isCall ? callParser : answerParser
+    const rest = head !== undefined && !isCall ? begin.slice(head.length) : begin
+    this.#held = ''
+    events.push(...this.#read(rest))
+  }
+
+  #read(text: string): readonly OutputEvent[] {
+    if (text === '') return []
+    return this.#reader?.push(text) ?? [{ kind: 'text', text }]
+  }
+}

@@ -1,0 +1,132 @@
+/** How languages other than JSON write values: Python, and the one of Gemma. */
+import { isJson } from './is-json.ts'
+
+export interface Bracket {
+  readonly close: string
+  /** Between a key and its value; null: a list. */
+  readonly separator: string | null
+  /** Keys without quotes. Sticky. */
+  readonly bareKey: RegExp | null
+}
+
+export interface LiteralLanguage {
+  /** The arguments of a call, whose opening bracket belongs to the call. */
+  readonly members: Bracket
+  readonly brackets: Readonly<Record<string, Bracket>>
+  /** What begins and ends a text. */
+  readonly quotes: readonly string[]
+  /** A member whose key may stand bare may have it in quotes as well. */
+  readonly hasQuotedKeys: boolean
+  /** A number or a constant as JSON, or null. */
+  wordJson(word: string): string | null
+  /** What stands next in a text, without its end: what it means and how long it is. Null: it is invalid. */
+  textPiece(text: string, at: number, quote: string): TextPiece | 'waits' | null
+}
+
+interface TextPiece {
+  readonly text: string
+  readonly length: number
+}
+
+const LIST: Bracket = { close: ']', separator: null, bareKey: null }
+
+/** Of Python's string literals; the last two are a line that goes on in the next one, and a slash of JSON. */
+const ESCAPES: Readonly<Record<string, string>> = {
+  n: '\n',
+  t: '\t',
+  r: '\r',
+  a: '\u0007',
+  b: '\b',
+  f: '\f',
+  v: '\v',
+  '\\': '\\',
+  "'": "'",
+  '"': '"',
+  '\n': '',
+  '/': '/',
+}
+/** Hexadecimal digits behind `\x`, `\u` and `\U`. */
+const HEX_DIGITS: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 }
+const CODE_POINT_MAX = 0x10ffff
+/** Models mix Python's constants with those of JSON. */
+const CONSTANTS: Readonly<Record<string, string>> = {
+  True: 'true',
+  False: 'false',
+  None: 'null',
+  true: 'true',
+  false: 'false',
+  null: 'null',
+}
+
+export const PYTHON: LiteralLanguage = {
+  members: { close: ')', separator: '=', bareKey: /[A-Za-z_]\w*/y },
+  brackets: {
+    '[': LIST,
+    '(': { ...LIST, close: ')' },
+    '{': { close: '}', separator: ':', bareKey: null },
+  },
+  quotes: ['"', "'"],
+  hasQuotedKeys: false,
+  wordJson(word) {
+    if (Object.hasOwn(CONSTANTS, word)) return CONSTANTS[word] ?? null
+    if (isJson(word)) return word
+    if (!/^[-+]?[\d._]+(?:[eE][-+]?\d+)?$/.test(word)) return null
+    const number = Number(word.replaceAll('_', ''))
+    return Number.isFinite(number) ? JSON.stringify(number) : null
+  },
+  textPiece: (text, at, quote) =>
+    text.charAt(at) === '\\' ? escaped(text, at + 1) : plain(text, at, [quote, '\\']),
+}
+
+/** Texts stand between a token of their own (`<|"|>`, or `<escape>` in FunctionGemma), so that nothing in them is escaped. */
+export function gemmaLanguage(quote: string): LiteralLanguage {
+  const members: Bracket = { close: '}', separator: ':', bareKey: /[^\s"<{}[\]:,]+/y }
+  return {
+    members,
+    brackets: { '[': LIST, '{': members },
+    quotes: [quote, '"'],
+    hasQuotedKeys: true,
+    wordJson: (word) => (isJson(word) ? word : null),
+    textPiece: (text, at, open) =>
+      open === '"' && text.charAt(at) === '\\'
+        ? escaped(text, at + 1)
+        : plain(text, at, open === '"' ? [open, '\\'] : [open]),
+  }
+}
+
+/** Up to the first of the ends, but not what may become one, and not half of a character. */
+function plain(text: string, at: number, ends: readonly string[]): TextPiece | 'waits' {
+  let end = text.length
+  for (const mark of ends) {
+    const found = text.indexOf(mark, at)
+    if (found >= 0) end = Math.min(end, found)
+  }
+  if (end === text.length) {
+    for (const mark of ends) {
+      let length = Math.min(mark.length - 1, text.length - at)
+      while (length > 0 && !text.endsWith(mark.slice(0, length))) length -= 1
+      end = Math.min(end, text.length - length)
+    }
+    if (end === text.length && /[\ud800-\udbff]$/.test(text)) end -= 1
+  }
+  return end <= at ? 'waits' : { text: text.slice(at, end), length: end - at }
+}
+
+/** `at`: behind the backslash. */
+function escaped(text: string, at: number): TextPiece | 'waits' | null {
+  const character = text.charAt(at)
+  if (character === '') return 'waits'
+  const [digits] = /^[0-7]{1,3}/.exec(text.slice(at, at + 3)) ?? []
+  if (digits !== undefined) {
+    if (digits.length < 3 && at + digits.length === text.length) return 'waits'
+    return { text: String.fromCharCode(Number.parseInt(digits, 8)), length: 1 + digits.length }
+  }
+  const length = HEX_DIGITS[character]
+  // An unknown escape is not an escape: Python keeps the backslash.
+  if (length === undefined) return { text: ESCAPES[character] ?? `\\${character}`, length: 2 }
+  const code = text.slice(at + 1, at + 1 + length)
+  if (!/^[0-9a-fA-F]*$/.test(code)) return null
+  if (code.length < length) return 'waits'
+  const value = Number.parseInt(code, 16)
+  return value > CODE_POINT_MAX ? null : { text: String.fromCodePoint(value), length: 2 + length }
+}

@@ -1,0 +1,60 @@
+import { describe, expect, it } from 'vitest'
+import { everyCut } from '../../../test/text/every-cut.ts'
+import { parsedOutput } from '../../../test/text/parsed-output.ts'
+import { createToolCallParser } from './tool-formats.ts'
+
+const TOOLS = [
+  {
+    name: 'plan',
+    parameters: {
+      type: 'object',
+      properties: {
+        city: { type: 'string' },
+        days: { type: 'integer' },
+        dry: { type: 'boolean' },
+        tags: { type: 'array' },
+      },
+    },
+  },
+]
+const CALL = '<function=plan>\n<parameter=city>\nParis\n</parameter>\n</function>'
+const PARIS = ['plan', '{"city":"Paris"}'] as const
+
+describe('qwen3_coder as models write it', () => {
+  it.each([
+    ['with its section', `Ok.<tool_call>\n${CALL}\n</tool_call>`, 'Ok.', [PARIS]],
+    ['without the opener', `Ok.\n${CALL}`, 'Ok.\n', [PARIS]],
+    ['without the opener, with the closing tag', `${CALL}\n</tool_call>`, '', [PARIS]],
+    ['two without the opener', `${CALL}\n${CALL}`, '', [PARIS, PARIS]],
+    [
+      'without the opener, no such tool',
+      '<function=none>\n</function>',
+      '<function=none>\n</function>',
+      [],
+    ],
+    ['a program that writes about it', 'Write <function=x> here.', 'Write <function=x> here.', []],
+    [
+      'a value without its closing tag, another parameter behind',
+      '<tool_call><function=plan>\n<parameter=city>\nParis\n<parameter=days>\n3\n</parameter>\n</function></tool_call>',
+      '',
+      [['plan', '{"city":"Paris","days":3}']],
+    ],
+    [
+      'a value without its closing tag, the end of the call behind',
+      '<tool_call><function=plan>\n<parameter=days>\n3\n</function></tool_call>',
+      '',
+      [['plan', '{"days":3}']],
+    ],
+    [
+      'literals of Python where the schema wants no text',
+      `<tool_call><function=plan>\n<parameter=dry>\nTrue\n</parameter>\n<parameter=tags>\n['a', "b\\x41", None]\n</parameter>\n<parameter=city>\nTrue\n</parameter>\n</function></tool_call>`,
+      '',
+      [['plan', '{"dry":true,"tags":["a","bA",null],"city":"True"}']],
+    ],
+  ] as const)('%s - is read, however it is cut', (_, said, text, calls) => {
+    for (const pieces of everyCut(said)) {
+      const output = parsedOutput(createToolCallParser('qwen3_coder', TOOLS), pieces)
+      expect(output).toMatchObject({ text, calls })
+    }
+  })
+})

@@ -1,0 +1,62 @@
+/**
+ * The Jinja chat template of a model, compiled once and rendered per request. It remembers which form of the messages
+ * it was seen to accept.
+ */
+import { Template } from '@huggingface/jinja'
+import { BatonError } from '../../base/index.ts'
+import { suggestedForm } from './message-form.ts'
+import type { MessageForm } from './message-form.ts'
+
+interface ChatTemplateOptions {
+  readonly bosToken?: string
+  readonly eosToken?: string
+}
+
+export class ChatTemplate {
+  readonly source: string
+  readonly #template: Template
+  readonly #constants: Readonly<Record<string, unknown>>
+  #form: MessageForm
+
+  /** Throws `model.load_failed` when the template cannot be parsed. */
+  constructor(source: string, options: ChatTemplateOptions = {}) {
+    this.source = source
+    this.#constants = { bos_token: options.bosToken ?? '', eos_token: options.eosToken ?? '' }
+    this.#form = suggestedForm(source)
+    try {
+      this.#template = new Template(source)
+    } catch (thrown) {
+      throw new BatonError(
+        'model.load_failed',
+        `the model's chat template cannot be parsed: ${messageOf(thrown)}; repair it in tokenizer_config.json or give another`,
+        { cause: thrown },
+      )
+    }
+  }
+
+  /** The form of messages to begin with. */
+  get form(): MessageForm {
+    return this.#form
+  }
+
+  acceptsForm(form: MessageForm): void {
+    this.#form = form
+  }
+
+  /** Plain rendering. A template that refuses the messages (`raise_exception`) is the request's fault. */
+  render(variables: Readonly<Record<string, unknown>>): string {
+    try {
+      return this.#template.render({ ...this.#constants, ...variables })
+    } catch (thrown) {
+      throw new BatonError(
+        'request.invalid_argument',
+        `the model's chat template does not accept these messages: ${messageOf(thrown)}`,
+        { cause: thrown },
+      )
+    }
+  }
+}
+
+function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown)
+}

@@ -1,0 +1,120 @@
+/**
+ * The same messages in the forms that templates ask for. Clients send the arguments of earlier calls as JSON text and
+ * no content beside them; some templates want values, some an empty text, some want a list of tools even if there are none.
+ */
+import { BatonError, isRecord } from '../../base/index.ts'
+
+export interface ChatMessage {
+  readonly role: string
+  /** Text, or parts of which only `{type: 'text', text}` reach a text model. */
+  readonly content?: string | readonly ChatContentPart[] | null
+  readonly name?: string
+  readonly tool_calls?: readonly unknown[]
+  readonly tool_call_id?: string
+  readonly reasoning_content?: string
+  readonly [field: string]: unknown
+}
+
+interface ChatContentPart {
+  readonly type: string
+  readonly text?: string
+  readonly [field: string]: unknown
+}
+
+export interface MessageForm {
+  /** Arguments of earlier calls are values, not JSON text. */
+  readonly parsedArguments: boolean
+  /** A message without content has an empty one. */
+  readonly emptyContent: boolean
+  /** Without tools the variable is an empty list, instead of null. */
+  readonly emptyTools: boolean
+  /** Ids of calls have nine letters and digits, as Mistral's templates demand. */
+  readonly shortIds: boolean
+}
+
+/** The form that the source of a template suggests. */
+export function suggestedForm(source: string): MessageForm {
+  const parsedArguments =
+    /arguments['"]?\]?\s*\|\s*(?:tojson|items)|arguments\.items|_args\.items/.test(source)
+  return { parsedArguments, emptyContent: false, emptyTools: false, shortIds: false }
+}
+
+/** The form itself, then those that make a difference for these messages, the smallest change first. */
+export function formsToTry(
+  form: MessageForm,
+  messages: readonly ChatMessage[],
+  hasTools: boolean,
+): readonly MessageForm[] {
+  const forms = [form]
+  const add = (change: (form: MessageForm) => MessageForm): void => {
+    forms.push(...forms.map(change))
+  }
+  if (messages.some((message) => (message.content ?? null) === null)) {
+    add((each) => ({ ...each, emptyContent: !each.emptyContent }))
+  }
+  if (messages.some((message) => (message.tool_calls?.length ?? 0) > 0)) {
+    add((each) => ({ ...each, parsedArguments: !each.parsedArguments }))
+    add((each) => ({ ...each, shortIds: !each.shortIds }))
+  }
+  if (!hasTools) add((each) => ({ ...each, emptyTools: !each.emptyTools }))
+  return forms
+}
+
+export function shapeMessages(
+  messages: readonly ChatMessage[],
+  form: MessageForm,
+): readonly ChatMessage[] {
+  return messages.map((message) => {
+    const content = flattenContent(message.content) ?? (form.emptyContent ? '' : null)
+    const { tool_calls: calls, tool_call_id: callId } = message
+    return {
+      ...message,
+      content,
+      ...(calls !== undefined && { tool_calls: calls.map((call) => shapeCall(call, form)) }),
+      ...(callId !== undefined && form.shortIds && { tool_call_id: shortId(callId) }),
+    }
+  })
+}
+
+function shapeCall(call: unknown, form: MessageForm): unknown {
+  const shaped = form.parsedArguments ? parseArguments(call) : call
+  if (!form.shortIds || !isRecord(shaped) || typeof shaped['id'] !== 'string') return shaped
+  return { ...shaped, id: shortId(shaped['id']) }
+}
+
+/** The end of an id is what tells ids apart. */
+function shortId(id: string): string {
+  return id
+    .replace(/[^A-Za-z0-9]/g, '')
+    .slice(-9)
+    .padStart(9, '0')
+}
+
+/** Text parts joined; a part that is not text cannot be honoured by a text model. */
+function flattenContent(content: ChatMessage['content']): string | null {
+  if (content === undefined || content === null) return null
+  if (typeof content === 'string') return content
+  return content
+    .map((part) => {
+      if (part.type === 'text' && typeof part.text === 'string') return part.text
+      throw new BatonError(
+        'request.unsupported_parameter',
+        `messages: content parts of type '${part.type}' are not supported by this model`,
+      )
+    })
+    .join('')
+}
+
+/** A call of the OpenAI form with its arguments as a value; anything else as it is. */
+function parseArguments(call: unknown): unknown {
+  if (!isRecord(call) || !isRecord(call['function'])) return call
+  const text = call['function']['arguments']
+  if (typeof text !== 'string') return call
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? { ...call, function: { ...call['function'], arguments: value } } : call
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError) return call
+    throw thrown
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * What the tokenizers of this room have in common: names of ids, added tokens, and what a vocabulary says of itself.
+ *
+ * Does not own: how text is cut and joined, and which bytes a token stands for.
+ */
+import { AddedTokenFinder } from './added-token-finder.ts'
+import type { AddedToken } from './tokenizer.ts'
+
+export interface VocabularyOptions {
+  /** Name of each id; a hole is an empty name. Added tokens included. */
+  readonly names: readonly string[]
+  readonly addedTokens: readonly AddedToken[]
+  readonly bosTokenId: number | null
+  readonly eosTokenIds: readonly number[]
+  readonly addsBos: boolean
+}
+
+const NO_BYTES = new Uint8Array(0)
+const encoder = new TextEncoder()
+
+export class VocabularyTokenizer {
+  readonly isByteExact = true
+  readonly vocabSize: number
+  readonly bosTokenId: number | null
+  readonly eosTokenIds: readonly number[]
+  readonly addsBos: boolean
+  readonly addedTokens: readonly AddedToken[]
+  protected readonly finder: AddedTokenFinder
+  readonly #names: readonly string[]
+  readonly #addedById = new Map<number, AddedToken>()
+
+  constructor(options: VocabularyOptions) {
+    this.vocabSize = options.names.length
+    this.bosTokenId = options.bosTokenId
+    this.eosTokenIds = options.eosTokenIds
+    this.addsBos = options.addsBos
+    this.addedTokens = options.addedTokens
+    this.finder = new AddedTokenFinder(options.addedTokens)
+    this.#names = options.names
+    for (const token of options.addedTokens) this.#addedById.set(token.id, token)
+  }
+
+  isSpecial(id: number): boolean {
+    return this.#addedById.get(id)?.control === true
+  }
+
+  tokenName(id: number): string {
+    return this.#names[id] ?? ''
+  }
+
+  /** The bytes of an added token, none of a control token; null when it is not an added one. */
+  protected addedBytes(id: number): Uint8Array | null {
+    const added = this.#addedById.get(id)
+    if (added === undefined) return null
+    return added.control ? NO_BYTES : encoder.encode(added.text)
+  }
+}

@@ -1,0 +1,219 @@
+/**
+ * One request at a foreign server, from its bytes to chunks that can be awaited.
+ *
+ * Owns: the call and that it ends with its reader: whoever stops reading closes the connection, by which the server
+ * learns of it. Bounded: a reader that does not read stops the socket.
+ */
+import { BatonError } from '../base/index.ts'
+import type { GenerateRequest } from '../request/index.ts'
+import { jsonOf } from './client/fetch-json.ts'
+import type { ResponseHead } from './client/response-parser.ts'
+import { SseReader } from './client/sse-reader.ts'
+import type { UpstreamCall, UpstreamClient, UpstreamSink } from './client/upstream-client.ts'
+import type { Piece, WrittenRequest } from './dialects/dialect.ts'
+import { errorOfResponse } from './dialects/upstream-error.ts'
+import { OutputBook } from './output-book.ts'
+import type { AnswerChunk } from './remote-text/learned-stream.ts'
+
+const CHUNKS_MAX = 1024
+const ERROR_BYTES_MAX = 256 * 1024
+const WHOLE_BYTES_MAX = 64 * 2 ** 20
+/** How long a hand-over that is no longer wanted may take to be told. */
+const ARRIVAL_MS = 5000
+
+type Body = 'events' | 'whole' | 'error'
+
+export class AnswerStream implements UpstreamSink {
+  readonly book: OutputBook
+  readonly #written: WrittenRequest
+  /** Of the call's trace, for engines that make spans. */
+  readonly #traceparent: string | undefined
+  readonly #sse: SseReader
+  readonly #queue: (AnswerChunk | BatonError)[] = []
+  /** Of chunks that were taken in full: those in the queue may be dropped. */
+  #taken = 0
+  #call: UpstreamCall | null = null
+  #body: Body = 'events'
+  #status = 0
+  readonly #kept: Buffer[] = []
+  #keptBytes = 0
+  #hasEnded = false
+  #isPaused = false
+  #wake: (() => void) | null = null
+  #arrival: NodeJS.Timeout | null = null
+
+  constructor(request: GenerateRequest, written: WrittenRequest) {
+    this.#written = written
+    this.#traceparent = request.traceparent
+    this.book = new OutputBook(request)
+    this.#sse = new SseReader((data) => this.#onEvent(data))
+  }
+
+  start(client: UpstreamClient): void {
+    const { http } = this.#written
+    const traceparent = this.#traceparent
+    const headers = traceparent === undefined ? http.headers : { ...http.headers, traceparent }
+    const call = client.send(headers === undefined ? http : { ...http, headers }, this)
+    this.#call = call
+    if (this.#hasEnded) call.abort()
+  }
+
+  /** The next chunk, or the error that ends the answer as a rejection. */
+  async next(): Promise<AnswerChunk> {
+    while (this.#queue.length === 0) {
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve
+      })
+    }
+    const item = this.#queue.shift() as AnswerChunk | BatonError
+    if (this.#isPaused && this.#queue.length < CHUNKS_MAX / 2) {
+      this.#isPaused = false
+      this.#call?.resume()
+    }
+    if (item instanceof BatonError) throw item
+    this.#taken += item.text === undefined ? item.tokenIds.length : 1
+    return item
+  }
+
+  /** The reader wants no more: what is queued is dropped, the answer ends as cancelled. */
+  cancel(): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#queue.length = 0
+    this.#put(this.book.cancelled(this.#taken))
+    if (this.#written.mustArrive === true && this.#status === 0) {
+      this.#arrival = setTimeout(() => this.#letGo(), ARRIVAL_MS)
+    } else this.#letGo()
+  }
+
+  /** Gives everything back; idempotent. */
+  close(): void {
+    if (this.#arrival !== null) return
+    this.#hasEnded = true
+    this.#letGo()
+  }
+
+  onHead({ status, headers }: ResponseHead): void {
+    this.#status = status
+    if (this.#arrival !== null) {
+      this.#letGo()
+      return
+    }
+    if (status !== 200) this.#body = 'error'
+    else if (this.#written.isWhole === true) this.#body = 'whole'
+    else {
+      // Who was asked for a stream and gives a document is read as what it is.
+      const isStream = headers.get('content-type')?.toLowerCase().includes('event-stream') ?? true
+      this.#body = isStream ? 'events' : 'whole'
+    }
+  }
+
+  onBody(bytes: Uint8Array): void {
+    if (this.#hasEnded) return
+    if (this.#body !== 'events') {
+      this.#keep(bytes)
+      return
+    }
+    try {
+      this.#sse.push(bytes)
+    } catch (thrown) {
+      this.#fail(BatonError.from(thrown, 'backend.unknown'))
+    }
+    if (this.#queue.length > CHUNKS_MAX && !this.#isPaused) {
+      this.#isPaused = true
+      this.#call?.pause()
+    }
+  }
+
+  onEnd(): void {
+    if (this.#arrival !== null) this.#letGo()
+    if (this.#hasEnded) return
+    const text = Buffer.concat(this.#kept).toString('utf8')
+    if (this.#body === 'error') {
+      this.#fail(errorOfResponse(this.#status, text))
+      return
+    }
+    try {
+      if (this.#body === 'whole') this.#onPiece(this.#written.reader.read(jsonOf(text)))
+      else this.#sse.end()
+    } catch (thrown) {
+      this.#fail(BatonError.from(thrown, 'backend.unknown'))
+      return
+    }
+    this.#atEnd(
+      new BatonError('transport.disconnected', 'the engine ended its answer without a reason', {
+        data: { stage: 'upstream' },
+      }),
+    )
+  }
+
+  onError(error: BatonError): void {
+    if (this.#arrival !== null) this.#letGo()
+    if (!this.#hasEnded) this.#atEnd(error)
+  }
+
+  /** Nothing more comes: fine when the end was told before. */
+  #atEnd(otherwise: BatonError): void {
+    if (this.#hasEnded) return
+    if (this.book.hasFinish) this.#finish()
+    else this.#fail(otherwise)
+  }
+
+  #onEvent(data: string): void {
+    if (this.#hasEnded) return
+    if (data === '[DONE]') {
+      if (this.book.hasFinish) this.#finish()
+      return
+    }
+    this.#onPiece(this.#written.reader.read(jsonOf(data)))
+  }
+
+  #onPiece(piece: Piece | null): void {
+    if (piece === null || this.#hasEnded) return
+    const hadFinish = this.book.hasFinish
+    const chunk = this.book.take(piece)
+    if (chunk !== null) this.#put(chunk)
+    if (!this.book.hasFinish) return
+    // A server that goes on behind the end does not know of it; usually it ends by itself, and tells usage.
+    const goesOn = hadFinish && piece.finish === undefined && piece.tokenIds.length > 0
+    const isComplete = piece.finish !== undefined && piece.promptTokens !== undefined
+    if (goesOn || isComplete) this.#finish()
+  }
+
+  #finish(): void {
+    this.#hasEnded = true
+    this.#put(this.book.end())
+    this.#letGo()
+  }
+
+  #fail(error: BatonError): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#put(error)
+    this.#letGo()
+  }
+
+  #letGo(): void {
+    if (this.#arrival !== null) clearTimeout(this.#arrival)
+    this.#arrival = null
+    this.#call?.abort()
+  }
+
+  #put(item: AnswerChunk | BatonError): void {
+    this.#queue.push(item)
+    const wake = this.#wake
+    this.#wake = null
+    wake?.()
+  }
+
+  #keep(bytes: Uint8Array): void {
+    this.#keptBytes += bytes.length
+    const max = this.#body === 'error' ? ERROR_BYTES_MAX : WHOLE_BYTES_MAX
+    if (this.#keptBytes <= max) {
+      this.#kept.push(Buffer.from(bytes))
+      return
+    }
+    if (this.#body === 'error') this.onEnd()
+    else this.#fail(new BatonError('transport.protocol', 'the answer of the engine is too long'))
+  }
+}

@@ -1,0 +1,74 @@
+/**
+ * Whether an upstream is worth asking: closed (yes), open (not before a time), half open (one may try).
+ *
+ * Owns: when it opens and for how long. Only failures of the upstream count, never a refusal of what a client sent.
+ */
+import type { Clock } from '../../base/index.ts'
+
+export interface BreakerOptions {
+  /** Failures one after the other that open it. */
+  readonly failuresMax: number
+  readonly firstPauseMs: number
+  /** Each further failure doubles the pause up to this. */
+  readonly pauseMaxMs: number
+}
+
+const DEFAULT_BREAKER: BreakerOptions = Object.freeze({
+  failuresMax: 3,
+  firstPauseMs: 500,
+  pauseMaxMs: 15_000,
+})
+
+export type BreakerState = 'closed' | 'open' | 'half-open'
+
+export class Breaker {
+  readonly #clock: Clock
+  readonly #options: BreakerOptions
+  #failures = 0
+  #openUntilMs = 0
+  #isTrying = false
+  #timesOpened = 0
+
+  constructor(clock: Clock, options: BreakerOptions = DEFAULT_BREAKER) {
+    this.#clock = clock
+    this.#options = options
+  }
+
+  get state(): BreakerState {
+    if (this.#failures < this.#options.failuresMax) return 'closed'
+    return this.#clock.nowMs() < this.#openUntilMs ? 'open' : 'half-open'
+  }
+
+  get timesOpened(): number {
+    return this.#timesOpened
+  }
+
+  /** False: do not ask now. True while half open is given once; `succeeded`, `failed` or `gaveUp` has to follow. */
+  mayTry(): boolean {
+    const { state } = this
+    if (state === 'closed') return true
+    if (state === 'open' || this.#isTrying) return false
+    this.#isTrying = true
+    return true
+  }
+
+  succeeded(): void {
+    this.#failures = 0
+    this.#isTrying = false
+  }
+
+  failed(): void {
+    this.#isTrying = false
+    this.#failures += 1
+    const { failuresMax, firstPauseMs, pauseMaxMs } = this.#options
+    if (this.#failures < failuresMax) return
+    if (this.#failures === failuresMax) this.#timesOpened += 1
+    const doublings = Math.min(this.#failures - failuresMax, 30)
+    this.#openUntilMs = this.#clock.nowMs() + Math.min(pauseMaxMs, firstPauseMs * 2 ** doublings)
+  }
+
+  /** The try ended without a verdict: whoever asked has left. */
+  gaveUp(): void {
+    this.#isTrying = false
+  }
+}

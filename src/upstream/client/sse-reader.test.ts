@@ -1,0 +1,35 @@
+import { describe, expect, it } from 'vitest'
+import { SseReader } from './sse-reader.ts'
+
+function eventsOf(pieces: readonly Uint8Array[]): string[] {
+  const seen: string[] = []
+  const reader = new SseReader((data) => seen.push(data))
+  for (const piece of pieces) reader.push(piece)
+  reader.end()
+  return seen
+}
+
+const TEXT =
+  ': keepalive 1/1\n\ndata: {"a":1}\n\r\ndata:two\r\n\r\nevent: x\ndata: 1\ndata: 2\n\nid: 7\n\ndata: größe\n\ndata: [DONE]'
+
+describe('SseReader', () => {
+  it('comments, other fields, both line ends, no last empty line - the same in every cut', () => {
+    const bytes = Buffer.from(TEXT)
+    const expected = ['{"a":1}', 'two', '1\n2', 'größe', '[DONE]']
+    expect(eventsOf([bytes])).toEqual(expected)
+    for (let cut = 1; cut < bytes.length; cut++) {
+      expect(eventsOf([bytes.subarray(0, cut), bytes.subarray(cut)])).toEqual(expected)
+    }
+    expect(eventsOf([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected)
+  })
+
+  it('a buffer that is used again - does not change what was read before', () => {
+    const buffer = Buffer.from('data: abc')
+    const seen: string[] = []
+    const reader = new SseReader((data) => seen.push(data))
+    reader.push(buffer)
+    buffer.fill('x')
+    reader.push(Buffer.from('\n\n'))
+    expect(seen).toEqual(['abc'])
+  })
+})

@@ -1,0 +1,328 @@
+/**
+ * HTTP/1.1 to one upstream server: kept connections, deadlines, a bound of calls, a breaker, and one retry when a
+ * connection ended before the first byte of an answer.
+ *
+ * It is called back for every piece as it comes; nothing is awaited and nothing is copied on the way of a stream.
+ */
+import { BatonError, InFlightSet } from '../../base/index.ts'
+import type { Clock, InFlight } from '../../base/index.ts'
+import { Breaker } from './breaker.ts'
+import type { BreakerOptions } from './breaker.ts'
+import type { ResponseHead } from './response-parser.ts'
+import { UpstreamConnection } from './upstream-connection.ts'
+import type { ConnectionDeadlines, ConnectionUser } from './upstream-connection.ts'
+import type { UpstreamUrl } from './upstream-url.ts'
+
+export interface UpstreamRequest {
+  readonly method: string
+  /** Begins with a slash; the upstream's base path is put in front. */
+  readonly path: string
+  /** Names as they are to be written. `Host`, `Connection` and `Content-Length` are the client's own business. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array
+  /** False: the connection is closed behind the answer, and the server is notified so. */
+  readonly reuse?: boolean
+  /**
+   * False: never sent twice, as it holds what may be used once. `kept`: only when a kept connection has ended, which is
+   * no fault of the server; what a new connection meets is the caller's to retry elsewhere.
+   */
+  readonly retries?: boolean | 'kept'
+  readonly deadlines?: Partial<ConnectionDeadlines>
+}
+
+export interface UpstreamSink {
+  onHead(head: ResponseHead): void
+  /** A view that is valid during the call only. */
+  onBody(bytes: Uint8Array): void
+  onEnd(): void
+  /** Terminal, instead of `onEnd`. */
+  onError(error: BatonError): void
+}
+
+export interface UpstreamCall {
+  /** Closes the connection, which is how engines learn that the reader has left. Idempotent; nothing is reported after it. */
+  abort(): void
+  /** Bytes are left in the socket until `resume`. */
+  pause(): void
+  resume(): void
+}
+
+export interface UpstreamClientOptions {
+  readonly url: UpstreamUrl
+  readonly clock: Clock
+  /** Sent with every request, for example an API key. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly deadlines?: Partial<ConnectionDeadlines>
+  /** Calls at once; one more is refused. */
+  readonly callsMax?: number
+  readonly breaker?: BreakerOptions
+}
+
+export interface UpstreamCounters {
+  readonly calls: number
+  readonly inFlight: number
+  readonly failures: number
+  /** Calls that were sent again because the connection ended before the first byte. */
+  readonly retries: number
+  readonly refused: number
+}
+
+/** llama-server and uvicorn close idle connections after 5 s. */
+const IDLE_CONNECTION_MS = 4000
+const IDLE_CONNECTIONS_MAX = 64
+const DEFAULT_DEADLINES: ConnectionDeadlines = Object.freeze({
+  connectMs: 5_000,
+  headMs: 300_000,
+  idleMs: 120_000,
+})
+const DEFAULT_CALLS_MAX = 1024
+
+export class UpstreamClient {
+  readonly url: UpstreamUrl
+  readonly breaker: Breaker
+  readonly #options: UpstreamClientOptions
+  readonly #deadlines: ConnectionDeadlines
+  readonly #idle: UpstreamConnection[] = []
+  readonly #calls = new InFlightSet<Call>()
+  #isClosed = false
+  #started = 0
+  #failures = 0
+  #retries = 0
+  #refused = 0
+
+  constructor(options: UpstreamClientOptions) {
+    this.url = options.url
+    this.#options = options
+    this.#deadlines = { ...DEFAULT_DEADLINES, ...options.deadlines }
+    this.breaker = new Breaker(options.clock, options.breaker)
+  }
+
+  get counters(): UpstreamCounters {
+    return {
+      calls: this.#started,
+      inFlight: this.#calls.size,
+      failures: this.#failures,
+      retries: this.#retries,
+      refused: this.#refused,
+    }
+  }
+
+  /** Never throws: what goes wrong comes to the sink, also before this call returns. */
+  send(request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
+    const refusal = this.#refusal()
+    if (refusal !== null) {
+      this.#refused += 1
+      sink.onError(refusal)
+      return NO_CALL
+    }
+    let head: string
+    try {
+      head = this.#headOf(request)
+    } catch (thrown) {
+      this.breaker.gaveUp()
+      sink.onError(BatonError.from(thrown))
+      return NO_CALL
+    }
+    this.#started += 1
+    const call = new Call(sink, {
+      onHead: ({ status }) => {
+        // A gateway's word that its server is not there; every other answer is one.
+        if (status === 502 || status === 503 || status === 504) this.#failed()
+        else this.breaker.succeeded()
+      },
+      onLost: (error, hasBytes) => this.#lost(call, { request, head }, error, hasBytes),
+      onEnd: (connection, isReusable) => {
+        this.#calls.delete(call)
+        if (isReusable && request.reuse !== false && !this.#isClosed) this.#park(connection)
+        else connection.destroy()
+      },
+      onAborted: () => {
+        this.#calls.delete(call)
+        this.breaker.gaveUp()
+      },
+    })
+    this.#calls.add(call)
+    this.#dispatch(call, { request, head }, this.#idle.pop())
+    return call
+  }
+
+  /** Ends every call with `transport.disconnected`; idempotent. */
+  close(): void {
+    this.#isClosed = true
+    for (const connection of this.#idle.splice(0)) connection.destroy()
+    for (const call of this.#calls.values()) {
+      this.#calls.delete(call)
+      call.fail(
+        new BatonError('transport.disconnected', 'the connection to the upstream was closed'),
+      )
+    }
+  }
+
+  #refusal(): BatonError | null {
+    const callsMax = this.#options.callsMax ?? DEFAULT_CALLS_MAX
+    if (this.#isClosed) return new BatonError('backend.engine_shutdown', 'the upstream was closed')
+    if (this.#calls.size >= callsMax) {
+      return new BatonError(
+        'capacity.worker_overloaded',
+        `${callsMax} requests are in flight at the upstream`,
+        { data: { limit: callsMax } },
+      )
+    }
+    if (this.breaker.mayTry()) return null
+    return new BatonError(
+      'transport.cannot_connect',
+      'the upstream has failed and is not asked now',
+      {
+        data: { stage: 'upstream' },
+      },
+    )
+  }
+
+  #dispatch(call: Call, sent: SentRequest, kept: UpstreamConnection | undefined): void {
+    const { request, head } = sent
+    const deadlines =
+      request.deadlines === undefined
+        ? this.#deadlines
+        : { ...this.#deadlines, ...request.deadlines }
+    const connection = kept ?? new UpstreamConnection(this.url, deadlines)
+    call.connection = connection
+    const hasBody = request.method !== 'HEAD'
+    connection.send(call, head, request.body, { hasBody, deadlines })
+  }
+
+  #headOf(request: UpstreamRequest): string {
+    const { url } = this
+    const { method, path, body, headers, reuse } = request
+    let head = `${method} ${url.basePath}${path} HTTP/1.1\r\nHost: ${url.hostHeader}\r\n`
+    if (url.authorization !== undefined) head += `Authorization: ${url.authorization}\r\n`
+    for (const [name, value] of Object.entries(this.#options.headers ?? {})) {
+      head += headerLine(name, value)
+    }
+    for (const name in headers) head += headerLine(name, headers[name] as string)
+    if (body !== undefined) {
+      const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+      head += `Content-Length: ${length}\r\n`
+    } else if (method !== 'GET' && method !== 'HEAD') head += 'Content-Length: 0\r\n'
+    return `${head}Connection: ${reuse === false ? 'close' : 'keep-alive'}\r\n\r\n`
+  }
+
+  #lost(call: Call, sent: SentRequest, error: BatonError, hasBytes: boolean): void {
+    const isCutOff = error.code === 'transport.disconnected' && !hasBytes
+    if (isCutOff && !this.#isClosed && mayRepeat(sent.request, call)) {
+      call.wasRetried = true
+      this.#retries += 1
+      // Never on a kept connection: those may all have ended with the first one.
+      this.#dispatch(call, sent, undefined)
+      return
+    }
+    this.#calls.delete(call)
+    this.#failed()
+    call.fail(error)
+  }
+
+  #failed(): void {
+    this.#failures += 1
+    this.breaker.failed()
+  }
+
+  #park(connection: UpstreamConnection): void {
+    if (this.#idle.length >= IDLE_CONNECTIONS_MAX) {
+      connection.destroy()
+      return
+    }
+    this.#idle.push(connection)
+    connection.park(IDLE_CONNECTION_MS, () => {
+      const at = this.#idle.indexOf(connection)
+      if (at >= 0) this.#idle.splice(at, 1)
+    })
+  }
+}
+
+function mayRepeat({ retries }: UpstreamRequest, { connection, wasRetried }: Call): boolean {
+  if (retries === false || wasRetried) return false
+  return retries !== 'kept' || connection?.wasUsed === true
+}
+
+interface SentRequest {
+  readonly request: UpstreamRequest
+  /** Request line and headers as they are written. */
+  readonly head: string
+}
+
+const NO_CALL: UpstreamCall = {
+  abort: () => undefined,
+  pause: () => undefined,
+  resume: () => undefined,
+}
+
+interface CallEvents {
+  onHead(head: ResponseHead): void
+  onEnd(connection: UpstreamConnection, isReusable: boolean): void
+  onLost(error: BatonError, hasBytes: boolean): void
+  onAborted(): void
+}
+
+class Call implements UpstreamCall, ConnectionUser, InFlight {
+  place = -1
+  connection: UpstreamConnection | null = null
+  wasRetried = false
+  readonly #sink: UpstreamSink
+  readonly #events: CallEvents
+  #hasEnded = false
+
+  constructor(sink: UpstreamSink, events: CallEvents) {
+    this.#sink = sink
+    this.#events = events
+  }
+
+  abort(): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.connection?.destroy()
+    this.#events.onAborted()
+  }
+
+  pause(): void {
+    if (!this.#hasEnded) this.connection?.pause()
+  }
+
+  resume(): void {
+    if (!this.#hasEnded) this.connection?.resume()
+  }
+
+  /** Ends the call; the connection is gone already or goes now. */
+  fail(error: BatonError): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.connection?.destroy()
+    this.#sink.onError(error)
+  }
+
+  onHead(head: ResponseHead): void {
+    this.#events.onHead(head)
+    if (!this.#hasEnded) this.#sink.onHead(head)
+  }
+
+  onBody(bytes: Uint8Array): void {
+    if (!this.#hasEnded) this.#sink.onBody(bytes)
+  }
+
+  onEnd(isReusable: boolean): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    if (this.connection !== null) this.#events.onEnd(this.connection, isReusable)
+    this.#sink.onEnd()
+  }
+
+  onLost(error: BatonError, hasBytes: boolean): void {
+    if (!this.#hasEnded) this.#events.onLost(error, hasBytes)
+  }
+}
+
+/** A line break in a value would begin another header, or another request. */
+function headerLine(name: string, value: string): string {
+  if (/[\r\n\0]/.test(value) || /[^!#$%&'*+.^_`|~0-9a-z-]/i.test(name)) {
+    throw new BatonError('request.invalid_argument', 'a header is invalid', { data: { name } })
+  }
+  return `${name}: ${value}\r\n`
+}

@@ -1,0 +1,219 @@
+/**
+ * One connection to an upstream: carries one request at a time, and says how it ended.
+ *
+ * Owns: the socket and its deadlines. Does not own: which request goes where, retries, the pool.
+ */
+import { connect as connectTcp } from 'node:net'
+import type { Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { BatonError } from '../../base/index.ts'
+import { ResponseParser } from './response-parser.ts'
+import type { ResponseHead } from './response-parser.ts'
+import type { UpstreamUrl } from './upstream-url.ts'
+
+export interface ConnectionDeadlines {
+  readonly connectMs: number
+  /** From the request to the first byte of the response. */
+  readonly headMs: number
+  /** Between two pieces of the response. */
+  readonly idleMs: number
+}
+
+export interface ConnectionUser {
+  onHead(head: ResponseHead): void
+  onBody(bytes: Uint8Array): void
+  onEnd(isReusable: boolean): void
+  /** Nothing follows. `hasBytes`: some of the response had come. */
+  onLost(error: BatonError, hasBytes: boolean): void
+}
+
+/** A longer body is not worth a copy. */
+const ONE_WRITE_BYTES_MAX = 8 * 1024
+
+export class UpstreamConnection {
+  readonly #socket: Socket
+  readonly #url: UpstreamUrl
+  #deadlines: ConnectionDeadlines
+  #user: ConnectionUser | null = null
+  #parser: ResponseParser | null = null
+  #isConnected = false
+  #isPaused = false
+  #requests = 0
+  #onIdleGone: (() => void) | null = null
+
+  constructor(url: UpstreamUrl, deadlines: ConnectionDeadlines) {
+    this.#url = url
+    this.#deadlines = deadlines
+    const { host, port, isTls } = url
+    const ready = isTls ? 'secureConnect' : 'connect'
+    this.#socket = isTls
+      ? connectTls({ host, port, servername: host, ALPNProtocols: ['http/1.1'] })
+      : connectTcp({ host, port })
+    this.#socket.setNoDelay(true)
+    this.#socket.setTimeout(deadlines.connectMs)
+    this.#socket.once(ready, () => {
+      this.#isConnected = true
+      this.#armDeadline()
+    })
+    this.#socket.on('data', (bytes: Buffer) => this.#onData(bytes))
+    this.#socket.on('timeout', () => this.#onTimeout())
+    this.#socket.on('error', (error) => this.#onGone(error))
+    this.#socket.once('close', () => this.#onGone(null))
+  }
+
+  /** It has carried a request before: what it meets now may be the end of a server's patience. */
+  get wasUsed(): boolean {
+    return this.#requests > 1
+  }
+
+  send(
+    user: ConnectionUser,
+    head: string,
+    body: string | Uint8Array | undefined,
+    options: { readonly hasBody: boolean; readonly deadlines: ConnectionDeadlines },
+  ): void {
+    this.#user = user
+    this.#requests += 1
+    this.#deadlines = options.deadlines
+    this.#onIdleGone = null
+    this.#socket.ref()
+    this.#parser = new ResponseParser(
+      {
+        onHead: (response) => {
+          this.#armDeadline()
+          this.#user?.onHead(response)
+        },
+        onBody: (bytes) => this.#user?.onBody(bytes),
+        onEnd: (isReusable) => this.#onResponseEnd(isReusable),
+      },
+      options.hasBody,
+    )
+    if (this.#isConnected) this.#armDeadline()
+    this.#write(head, body)
+  }
+
+  /** A short body leaves as one text with the head, a character a byte: that is one plain write for the system. */
+  #write(head: string, body: string | Uint8Array | undefined): void {
+    if (body === undefined) {
+      this.#socket.write(head, 'latin1')
+      return
+    }
+    if (typeof body !== 'string' && body.length <= ONE_WRITE_BYTES_MAX) {
+      const { buffer, byteOffset, byteLength } = body
+      const bytes = Buffer.from(buffer, byteOffset, byteLength)
+      this.#socket.write(head + bytes.toString('latin1'), 'latin1')
+      return
+    }
+    this.#socket.cork()
+    this.#socket.write(head, 'latin1')
+    this.#socket.write(body)
+    this.#socket.uncork()
+  }
+
+  pause(): void {
+    this.#isPaused = true
+    this.#socket.pause()
+    this.#socket.setTimeout(0)
+  }
+
+  resume(): void {
+    if (!this.#isPaused) return
+    this.#isPaused = false
+    this.#armDeadline()
+    this.#socket.resume()
+  }
+
+  /** Waits for another request, for so long at most. */
+  park(idleMs: number, onGone: () => void): void {
+    this.#user = null
+    this.#parser = null
+    this.#onIdleGone = onGone
+    this.#socket.setTimeout(idleMs)
+    // An idle connection does not keep the process alive.
+    this.#socket.unref()
+    if (this.#isPaused) this.resume()
+  }
+
+  /** Nothing is reported after it. */
+  destroy(): void {
+    this.#user = null
+    this.#onIdleGone = null
+    this.#socket.destroy()
+  }
+
+  #armDeadline(): void {
+    if (!this.#isConnected || this.#isPaused) return
+    const { headMs, idleMs } = this.#deadlines
+    this.#socket.setTimeout(this.#parser?.hasBytes === true ? idleMs : headMs)
+  }
+
+  #onData(bytes: Buffer): void {
+    // A byte that was not requested: the connection is of no use any more.
+    if (this.#user === null || this.#parser === null) {
+      this.#socket.destroy()
+      return
+    }
+    try {
+      this.#parser.push(bytes)
+    } catch (thrown) {
+      this.#fail(BatonError.from(thrown))
+    }
+  }
+
+  #onResponseEnd(isReusable: boolean): void {
+    const user = this.#user
+    this.#user = null
+    user?.onEnd(isReusable)
+  }
+
+  #onTimeout(): void {
+    if (this.#user === null) {
+      this.#socket.destroy()
+      return
+    }
+    const { connectMs, headMs, idleMs } = this.#deadlines
+    const hasBytes = this.#parser?.hasBytes === true
+    const waited = !this.#isConnected ? connectMs : hasBytes ? idleMs : headMs
+    const what = !this.#isConnected
+      ? 'did not accept a connection'
+      : hasBytes
+        ? 'sent nothing more'
+        : 'did not answer'
+    this.#fail(this.#error('transport.connection_timeout', `${what} within ${waited} ms`))
+  }
+
+  #onGone(cause: NodeJS.ErrnoException | null): void {
+    const onIdleGone = this.#onIdleGone
+    this.#onIdleGone = null
+    onIdleGone?.()
+    if (this.#user === null) return
+    if (cause === null && this.#parser?.close() === true) return
+    if (!this.#isConnected) {
+      this.#fail(this.#error('transport.cannot_connect', `cannot be reached`, cause))
+    } else {
+      const text = this.#parser?.hasBytes === true ? 'in the middle of' : 'before'
+      this.#fail(
+        this.#error('transport.disconnected', `closed the connection ${text} its response`, cause),
+      )
+    }
+  }
+
+  #fail(error: BatonError): void {
+    const user = this.#user
+    const hasBytes = this.#parser?.hasBytes === true
+    this.destroy()
+    user?.onLost(error, hasBytes)
+  }
+
+  #error(
+    code: 'transport.cannot_connect' | 'transport.disconnected' | 'transport.connection_timeout',
+    what: string,
+    cause: Error | null = null,
+  ): BatonError {
+    // The address is for operators; what a client reads is written elsewhere.
+    return new BatonError(code, `the upstream ${what}`, {
+      data: { stage: 'upstream' },
+      cause: cause ?? new Error(`upstream ${this.#url.text}`),
+    })
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * llama-server (llama.cpp): token ids through its own route `/completion`.
+ *
+ * What it needs: every request is streamed, as only a streamed one is cancelled when its connection closes; no
+ * connection is used again after a stream, as it may be closed without notice; every sampling value is said, as its
+ * own defaults are not neutral; progress events carry a token 0 that is none.
+ */
+import { BatonError, isRecord } from '../../base/index.ts'
+import type { LoadReport } from '../../kv/index.ts'
+import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts'
+import { askJson, fetchWhole, jsonOf } from '../client/fetch-json.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
+import { metricValue, parsePrometheus } from '../load/prometheus-text.ts'
+import { firstModel } from '../kind/upstream-kind.ts'
+import type { Dialect, UpstreamFacts, WriteContext, WrittenRequest } from './dialect.ts'
+import { LlamaSlots } from './llama-slots.ts'
+import { idsIn, numberIn, textIn } from './plain-values.ts'
+import { TenantSlots } from './tenant-slots.ts'
+
+const DEADLINE_MS = 10_000
+
+export class LlamaServerDialect implements Dialect {
+  readonly knowsMinTokens = false
+  readonly #slots: LlamaSlots | null
+  #tenants = new TenantSlots(1)
+
+  /** With a role of its own a server hands KV over in files of `slotFolder`. Throws `config.invalid` without one. */
+  constructor(mode: DisaggregationMode, slotFolder: string | undefined) {
+    if (mode !== 'agg' && slotFolder === undefined) {
+      throw new BatonError(
+        'config.invalid',
+        `llama-server as ${mode} worker: --slot-save-path is missing, the folder that both servers have as theirs`,
+      )
+    }
+    this.#slots = mode === 'agg' || slotFolder === undefined ? null : new LlamaSlots(slotFolder)
+  }
+
+  async describe(client: UpstreamClient, signal: AbortSignal): Promise<UpstreamFacts> {
+    const options = { deadlineMs: DEADLINE_MS, signal }
+    const health = await fetchWhole(client, { method: 'GET', path: '/health' }, options)
+    if (health.status !== 200) {
+      throw new BatonError('backend.worker_unavailable', 'llama-server is still loading its model')
+    }
+    const props = await askJson(client, '/props', options)
+    const model = firstModel(await askJson(client, '/v1/models', options))
+    const slots = numberIn(props, 'total_slots') ?? 1
+    await this.#slots?.open(slots)
+    this.#tenants = new TenantSlots(slots)
+    const contextLength =
+      numberIn(props, 'default_generation_settings', 'n_ctx') ?? numberIn(model, 'meta', 'n_ctx')
+    const vocabSize = numberIn(model, 'meta', 'n_vocab')
+    const modelPath = textIn(props, 'model_path')
+    const chatTemplate = textIn(props, 'chat_template')
+    return {
+      model: textIn(props, 'model_alias') ?? textIn(model, 'id') ?? 'default',
+      sequences: slots,
+      features: ['logprobs', 'guided', 'gbnf', 'penalties', 'logit_bias', 'min_p', 'seed'],
+      ...(contextLength === undefined ? {} : { contextLength }),
+      ...(vocabSize === undefined ? {} : { vocabSize }),
+      ...(modelPath === undefined ? {} : { modelPath }),
+      ...(chatTemplate === undefined ? {} : { chatTemplate }),
+    }
+  }
+
+  write(request: GenerateRequest, context: WriteContext): WrittenRequest | Promise<WrittenRequest> {
+    if (this.#slots === null) return this.#tenants.write(request, context)
+    return context.mode === 'prefill'
+      ? this.#slots.writePrefill(request, context)
+      : this.#slots.writeDecode(request, context)
+  }
+
+  async close(): Promise<void> {
+    await this.#slots?.close()
+  }
+
+  async load(client: UpstreamClient, deadlineMs: number): Promise<readonly LoadReport[] | null> {
+    const answer = await fetchWhole(client, { method: 'GET', path: '/metrics' }, { deadlineMs })
+    if (answer.status !== 200) return await loadOfSlots(client, deadlineMs)
+    const metrics = parsePrometheus(answer.text)
+    const running = metricValue(metrics, ['llamacpp:requests_processing'])
+    const queued = metricValue(metrics, ['llamacpp:requests_deferred'])
+    if (running === null) return null
+    return [
+      {
+        dpRank: 0,
+        activeBlocks: 0,
+        totalBlocks: 0,
+        runningRequests: running,
+        queuedRequests: queued ?? 0,
+        prefillTokensInFlight: 0,
+      },
+    ]
+  }
+
+  async tokenizeChat(
+    client: UpstreamClient,
+    messages: readonly unknown[],
+  ): Promise<readonly number[] | null> {
+    const body = { messages }
+    const answer = await askJson(client, '/apply-template', { deadlineMs: DEADLINE_MS, body })
+    const prompt = textIn(answer, 'prompt')
+    return prompt === undefined ? null : await this.tokenize(client, prompt)
+  }
+
+  async tokenize(client: UpstreamClient, text: string): Promise<readonly number[] | null> {
+    const body = { content: text, add_special: false, parse_special: true }
+    const { status, text: answer } = await fetchWhole(
+      client,
+      {
+        method: 'POST',
+        path: '/tokenize',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify(body),
+      },
+      { deadlineMs: DEADLINE_MS },
+    )
+    if (status !== 200) return null
+    const json = jsonOf(answer)
+    return isRecord(json) && Array.isArray(json['tokens']) ? idsIn(json, 'tokens') : null
+  }
+}
+
+/** Without `--metrics`: how many slots are busy. Null: `--no-slots` as well. */
+async function loadOfSlots(
+  client: UpstreamClient,
+  deadlineMs: number,
+): Promise<readonly LoadReport[] | null> {
+  const { status, text } = await fetchWhole(
+    client,
+    { method: 'GET', path: '/slots' },
+    { deadlineMs },
+  )
+  const slots = status === 200 ? jsonOf(text) : null
+  if (!Array.isArray(slots)) return null
+  const busy = slots.filter((slot) => isRecord(slot) && slot['is_processing'] === true)
+  return [
+    {
+      dpRank: 0,
+      activeBlocks: 0,
+      totalBlocks: 0,
+      runningRequests: busy.length,
+      queuedRequests: 0,
+      prefillTokensInFlight: 0,
+    },
+  ]
+}

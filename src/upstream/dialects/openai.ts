@@ -1,0 +1,113 @@
+/**
+ * Any OpenAI server without token ids: the prompt goes as text to `/v1/completions`, text comes back.
+ *
+ * The prompt is the model's own template with the tokens that Baton has made, written out again, so that everything but
+ * ids works: stop strings, tools, reasoning, migration by text. Servers differ in where usage stands, whether `[DONE]`
+ * comes and how errors look; nothing of that is relied on.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { GenerateRequest } from '../../request/index.ts'
+import { askJson } from '../client/fetch-json.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
+import { firstModel } from '../kind/upstream-kind.ts'
+import type {
+  Dialect,
+  Piece,
+  PieceReader,
+  UpstreamFacts,
+  WriteContext,
+  WrittenRequest,
+} from './dialect.ts'
+import { countIn, given, listIn, numberIn, textIn } from './plain-values.ts'
+import { errorOfEvent } from './upstream-error.ts'
+
+const DEADLINE_MS = 15_000
+
+export class OpenAiDialect implements Dialect {
+  readonly knowsMinTokens = true
+
+  async describe(client: UpstreamClient, signal: AbortSignal): Promise<UpstreamFacts> {
+    // Some list no model, or fail to: then the name has to be given.
+    const model = firstModel(
+      await askJson(client, '/v1/models', { deadlineMs: DEADLINE_MS, signal }),
+    )
+    const contextLength = numberIn(model, 'max_model_len') ?? numberIn(model, 'context_length')
+    return {
+      model: textIn(model, 'id') ?? '',
+      features: ['penalties', 'seed'],
+      ...(contextLength === undefined ? {} : { contextLength }),
+    }
+  }
+
+  write(request: GenerateRequest, { decode, facts }: WriteContext): WrittenRequest {
+    const { sampling, stop, routing } = request
+    refuseUnknown(request)
+    const body = given({
+      model: routing.loraName ?? facts.model,
+      prompt: decode(request.tokenIds),
+      max_tokens: stop.maxTokens,
+      temperature: sampling.temperature,
+      top_p: sampling.topP,
+      seed: sampling.seed,
+      presence_penalty: sampling.presencePenalty,
+      frequency_penalty: sampling.frequencyPenalty,
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+    return {
+      http: {
+        method: 'POST',
+        path: '/v1/completions',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify(body),
+      },
+      reader: new TextReader(),
+    }
+  }
+}
+
+/** What such a server would ignore silently. */
+function refuseUnknown({ stop, sampling }: GenerateRequest): void {
+  const asked = [
+    ['min_tokens', (stop.minTokens ?? 0) > 0],
+    ['stop_token_ids', (stop.stopTokenIds ?? []).length > 0],
+    ['ignore_eos', stop.ignoreEos === true],
+    ['top_k', (sampling.topK ?? -1) > 0],
+  ] as const
+  const param = asked.find(([, isAsked]) => isAsked)?.[0]
+  if (param === undefined) return
+  throw new BatonError(
+    'request.unsupported_parameter',
+    `\`${param}\` cannot be honoured: the engine takes text and the fields of OpenAI only`,
+    { data: { param } },
+  )
+}
+
+class TextReader implements PieceReader {
+  read(json: unknown): Piece | null {
+    const error = errorOfEvent(json)
+    if (error !== null) return { tokenIds: [], error }
+    const [choice] = listIn(json, 'choices')
+    const text =
+      textIn(choice, 'text') ??
+      textIn(choice, 'delta', 'content') ??
+      textIn(choice, 'message', 'content')
+    const finish = textIn(choice, 'finish_reason')
+    const cachedTokens = countIn(json, 'usage', 'prompt_tokens_details', 'cached_tokens')
+    const promptTokens = countIn(json, 'usage', 'prompt_tokens')
+    const completionTokens = countIn(json, 'usage', 'completion_tokens')
+    return {
+      tokenIds: [],
+      ...(text === undefined || text === '' ? {} : { text }),
+      ...(finish === undefined ? {} : { finish: finishOf(finish) }),
+      ...(cachedTokens === undefined ? {} : { cachedTokens }),
+      ...(promptTokens === undefined ? {} : { promptTokens }),
+      ...(completionTokens === undefined ? {} : { completionTokens }),
+    }
+  }
+}
+
+function finishOf(finish: string): 'stop' | 'length' | 'content_filter' {
+  if (finish === 'length') return 'length'
+  return finish === 'content_filter' ? 'content_filter' : 'stop'
+}

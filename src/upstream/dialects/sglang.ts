@@ -1,0 +1,302 @@
+/**
+ * SGLang: token ids through its own route `/generate`.
+ *
+ * What it needs: events repeat all that came before, so that only what is new counts; a request id of its own that
+ * nobody can guess, as an abort takes every id that begins alike; no id outside its vocabulary, of which it dies (checked
+ * before any dialect is asked). Hand-over: both legs at once, with the same meeting point.
+ */
+import { randomUUID } from 'node:crypto'
+import { BatonError, isRecord } from '../../base/index.ts'
+import type { LoadReport } from '../../kv/index.ts'
+import type { GenerateRequest, TokenLogprob, TokenLogprobs } from '../../request/index.ts'
+import { guidedGrammar } from '../../text/index.ts'
+import { askJson, fetchWhole, jsonOf } from '../client/fetch-json.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
+import type { KvEventPlace } from '../events/kv-event-feed.ts'
+import { firstModel } from '../kind/upstream-kind.ts'
+import type {
+  Dialect,
+  Piece,
+  PieceReader,
+  UpstreamFacts,
+  WriteContext,
+  WrittenRequest,
+} from './dialect.ts'
+import { countIn, given, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
+import type { JsonObject } from './plain-values.ts'
+import { errorOfEvent, withoutIds } from './upstream-error.ts'
+
+const DEADLINE_MS = 15_000
+
+export class SglangDialect implements Dialect {
+  readonly knowsMinTokens = true
+
+  async describe(client: UpstreamClient, signal: AbortSignal): Promise<UpstreamFacts> {
+    const options = { deadlineMs: DEADLINE_MS, signal }
+    const health = await fetchWhole(client, { method: 'GET', path: '/health' }, options)
+    if (health.status >= 500) {
+      throw new BatonError('backend.worker_unavailable', 'SGLang is still loading its model')
+    }
+    const info =
+      (await askJson(client, '/model_info', options)) ??
+      (await askJson(client, '/get_model_info', options))
+    const server = await serverInfo(client, signal)
+    const model = firstModel(await askJson(client, '/v1/models', options))
+    const contextLength = numberIn(model, 'max_model_len') ?? numberIn(server, 'context_length')
+    const vocabSize = numberIn(server, 'vocab_size') ?? numberIn(info, 'vocab_size')
+    const modelPath = textIn(info, 'tokenizer_path') ?? textIn(info, 'model_path')
+    const pageTokens = numberIn(server, 'page_size')
+    const tokens = numberIn(server, 'max_total_num_tokens')
+    const ranks = numberIn(server, 'dp_size') ?? 1
+    const sequences = numberIn(server, 'max_running_requests')
+    const isPrefill = textIn(info, 'disaggregation_mode') === 'prefill'
+    const bootstrapPort = numberIn(server, 'disaggregation_bootstrap_port')
+    return {
+      model: textIn(info, 'served_model_name') ?? textIn(model, 'id') ?? 'default',
+      features: ['logprobs', 'guided', 'gbnf', 'penalties', 'logit_bias', 'min_p', 'seed'],
+      ...(contextLength === undefined ? {} : { contextLength }),
+      ...(vocabSize === undefined ? {} : { vocabSize }),
+      ...(modelPath === undefined ? {} : { modelPath }),
+      ...(sequences === undefined ? {} : { sequences }),
+      ...(ranks > 1 ? { ranks } : {}),
+      ...(pageTokens === undefined ? {} : { kvBlockTokens: pageTokens }),
+      ...(pageTokens === undefined || tokens === undefined
+        ? {}
+        : { kvBlocks: Math.floor(tokens / pageTokens) }),
+      ...(isPrefill && bootstrapPort !== undefined
+        ? { bootstrapHost: client.url.host, bootstrapPort }
+        : {}),
+    }
+  }
+
+  write(request: GenerateRequest, context: WriteContext): WrittenRequest {
+    const { bootstrap, routing } = request
+    const isPrefill = context.mode === 'prefill'
+    const rid = randomUUID()
+    const { dpRank, prefillDpRank } = routing
+    const ownRank = isPrefill ? (prefillDpRank ?? dpRank) : dpRank
+    const body = {
+      ...generateBody(request, context, isPrefill),
+      rid,
+      ...(ownRank === undefined ? {} : { routed_dp_rank: ownRank }),
+      ...(bootstrap === undefined
+        ? {}
+        : {
+            bootstrap_host: bootstrap.host,
+            bootstrap_port: bootstrap.port,
+            bootstrap_room: BOOTSTRAP_ROOM,
+          }),
+    }
+    return {
+      http: {
+        method: 'POST',
+        path: '/generate',
+        headers: { 'Content-Type': 'application/json' },
+        body: withBootstrapRoom(JSON.stringify(body), bootstrap?.room),
+        ...(bootstrap === undefined ? {} : { retries: false }),
+      },
+      reader: new GenerateReader(),
+    }
+  }
+
+  async load(client: UpstreamClient, deadlineMs: number): Promise<readonly LoadReport[] | null> {
+    const answer = await fetchWhole(client, { method: 'GET', path: '/v1/loads' }, { deadlineMs })
+    if (answer.status !== 200) return null
+    return listIn(jsonOf(answer.text), 'loads').map((load, index) => ({
+      dpRank: numberIn(load, 'dp_rank') ?? index,
+      // In tokens: what counts is their ratio.
+      activeBlocks: numberIn(load, 'num_used_tokens') ?? 0,
+      totalBlocks: numberIn(load, 'max_total_num_tokens') ?? 0,
+      runningRequests: numberIn(load, 'num_running_reqs') ?? 0,
+      queuedRequests: numberIn(load, 'num_waiting_reqs') ?? 0,
+      prefillTokensInFlight: numberIn(load, 'num_waiting_uncached_tokens') ?? 0,
+    }))
+  }
+
+  async kvEventPlaces(
+    client: UpstreamClient,
+    signal: AbortSignal,
+  ): Promise<readonly KvEventPlace[]> {
+    const server = await serverInfo(client, signal)
+    const written = isRecord(server) ? server['kv_events_config'] : null
+    const config = typeof written === 'string' ? jsonOf(written) : written
+    const endpoint = textIn(config, 'endpoint')
+    if (endpoint === undefined || textIn(config, 'publisher') !== 'zmq') return []
+    const topic = textIn(config, 'topic') ?? ''
+    const replay = textIn(config, 'replay_endpoint')
+    const ranks = numberIn(server, 'dp_size') ?? 1
+    return Array.from({ length: ranks }, (_, dpRank) => ({
+      dpRank,
+      topic,
+      endpoint: withPort(endpoint, dpRank),
+      replayEndpoint: replay === undefined ? null : withPort(replay, dpRank),
+    }))
+  }
+
+  async tokenize(client: UpstreamClient, text: string): Promise<readonly number[] | null> {
+    const answer = await askJson(client, '/tokenize', {
+      deadlineMs: DEADLINE_MS,
+      body: { prompt: text, add_special_tokens: false },
+    })
+    return isRecord(answer) && Array.isArray(answer['tokens']) ? idsIn(answer, 'tokens') : null
+  }
+}
+
+/** A bootstrap room has up to 63 bits, more than a JavaScript number holds: its digits are put into the text. */
+const BOOTSTRAP_ROOM = 'baton-room'
+
+function withBootstrapRoom(body: string, room: string | undefined): string {
+  if (room === undefined) return body
+  const digits = /^\d{1,19}$/.test(room) ? room : '0'
+  return body.replace(`"bootstrap_room":"${BOOTSTRAP_ROOM}"`, `"bootstrap_room":${digits}`)
+}
+
+function withPort(endpoint: string, dpRank: number): string {
+  return endpoint.replace(/:(\d+)$/, (_, port: string) => `:${Number(port) + dpRank}`)
+}
+
+async function serverInfo(client: UpstreamClient, signal: AbortSignal): Promise<unknown> {
+  const options = { deadlineMs: DEADLINE_MS, signal }
+  return (
+    (await askJson(client, '/server_info', options)) ??
+    (await askJson(client, '/get_server_info', options))
+  )
+}
+
+function generateBody(
+  request: GenerateRequest,
+  { facts }: WriteContext,
+  isPrefill: boolean,
+): JsonObject {
+  const { sampling, stop, output, routing, tokenIds, resumedTokens = 0 } = request
+  const { topK, guided } = sampling
+  const { logprobs } = output
+  const tokensMax = stop.maxTokens ?? Math.max(1, (facts.contextLength ?? 4096) - tokenIds.length)
+  const minTokens = Math.max(0, (stop.minTokens ?? 0) - resumedTokens)
+  return given({
+    input_ids: [...tokenIds],
+    sampling_params: given({
+      max_new_tokens: isPrefill ? 1 : tokensMax,
+      min_new_tokens: minTokens > 0 && !isPrefill ? minTokens : undefined,
+      temperature: sampling.temperature ?? 1,
+      top_p: sampling.topP ?? 1,
+      top_k: topK === undefined || topK <= 0 ? -1 : topK,
+      min_p: sampling.minP ?? 0,
+      sampling_seed: sampling.seed,
+      presence_penalty: sampling.presencePenalty,
+      frequency_penalty: sampling.frequencyPenalty,
+      repetition_penalty: sampling.repetitionPenalty,
+      logit_bias: sampling.logitBias,
+      stop_token_ids: stop.stopTokenIds,
+      ignore_eos: stop.ignoreEos === true ? true : undefined,
+      skip_special_tokens: false,
+      ...(guided === undefined ? {} : guidedOf(guided)),
+    }),
+    stream: true,
+    return_logprob: logprobs === undefined ? undefined : true,
+    top_logprobs_num: logprobs,
+    logprob_start_len: logprobs === undefined ? undefined : -1,
+    lora_path: routing.loraName,
+    extra_key: routing.cacheSalt === '' ? undefined : routing.cacheSalt,
+  })
+}
+
+function guidedOf(guided: NonNullable<GenerateRequest['sampling']['guided']>): JsonObject {
+  switch (guided.kind) {
+    case 'json':
+      return { json_schema: '{"type":"object"}' }
+    case 'json-schema':
+      return { json_schema: JSON.stringify(guided.schema) }
+    case 'regex':
+      return { regex: guided.pattern }
+    case 'choice':
+    case 'grammar':
+      return { ebnf: guidedGrammar(guided) }
+  }
+}
+
+class GenerateReader implements PieceReader {
+  #told = 0
+  #logprobsTold = 0
+
+  read(json: unknown): Piece | null {
+    const error = errorOfEvent(json)
+    if (error !== null) return { tokenIds: [], error }
+    const finish = finishIn(json)
+    if (finish === 'failed') {
+      return {
+        tokenIds: [],
+        error: new BatonError('backend.engine_shutdown', 'the engine gave the request up', {
+          data: { stage: 'upstream' },
+        }),
+      }
+    }
+    const hasText = (textIn(json, 'text') ?? '') !== ''
+    if (hasText && isRecord(json) && !Array.isArray(json['output_ids'])) {
+      return { tokenIds: [], error: withoutIds() }
+    }
+    const cachedTokens = countIn(json, 'meta_info', 'cached_tokens')
+    const promptTokens = countIn(json, 'meta_info', 'prompt_tokens')
+    const reason = isRecord(json) ? matchedIn(json) : undefined
+    const tokenIds = this.#newIds(json)
+    const logprobs = this.#newLogprobs(json)
+    return {
+      tokenIds,
+      ...(logprobs.length === 0 ? {} : { logprobs }),
+      ...(finish === null ? {} : { finish }),
+      ...(finish === null || reason === undefined ? {} : { stopReason: reason }),
+      ...(cachedTokens === undefined ? {} : { cachedTokens }),
+      ...(promptTokens === undefined ? {} : { promptTokens }),
+    }
+  }
+
+  /** Each event repeats all; with `--incremental-streaming-output` only what is new comes. */
+  #newIds(json: unknown): readonly number[] {
+    const ids = idsIn(json, 'output_ids')
+    const count = countIn(json, 'meta_info', 'completion_tokens') ?? ids.length
+    const isAll = ids.length >= count
+    const fresh = isAll ? ids.slice(this.#told) : ids
+    this.#told += fresh.length
+    return fresh
+  }
+
+  #newLogprobs(json: unknown): readonly TokenLogprobs[] {
+    const all = listIn(json, 'meta_info', 'output_token_logprobs')
+    const tops = listIn(json, 'meta_info', 'output_top_logprobs')
+    const isAll = all.length >= this.#told
+    const from = isAll ? this.#logprobsTold : 0
+    const fresh = all.slice(from, isAll ? this.#told : all.length).flatMap((entry, i) => {
+      const chosen = logprobOf(entry)
+      if (chosen === null) return []
+      const rivals = tops[from + i]
+      const top = Array.isArray(rivals)
+        ? (rivals as unknown[]).map(logprobOf).filter((rival) => rival !== null)
+        : []
+      return [{ ...chosen, top }]
+    })
+    this.#logprobsTold += fresh.length
+    return fresh
+  }
+}
+
+/** `[logprob, id, text or null]`. */
+function logprobOf(entry: unknown): TokenLogprob | null {
+  if (!Array.isArray(entry)) return null
+  const [logprob, tokenId] = entry as unknown[]
+  if (typeof tokenId !== 'number') return null
+  return { tokenId, logprob: typeof logprob === 'number' ? logprob : -Infinity }
+}
+
+function finishIn(json: unknown): 'stop' | 'length' | 'failed' | null {
+  const type = textIn(json, 'meta_info', 'finish_reason', 'type')
+  if (type === undefined) return null
+  if (type === 'abort') return 'failed'
+  return type === 'length' ? 'length' : 'stop'
+}
+
+function matchedIn(json: unknown): number | string | undefined {
+  return (
+    numberIn(json, 'meta_info', 'finish_reason', 'matched') ??
+    textIn(json, 'meta_info', 'finish_reason', 'matched')
+  )
+}

@@ -1,0 +1,115 @@
+/**
+ * What a foreign server says when it refuses, as an error of ours.
+ *
+ * Owns: the forms in which servers write errors (an object, a text, FastAPI's `detail`), and that nothing of the
+ * server's inside (paths, source lines, hosts) goes on to a client.
+ */
+import { BatonError, isRecord } from '../../base/index.ts'
+import { jsonOf } from '../client/fetch-json.ts'
+
+const TEXT_MAX = 300
+/** Paths, tracebacks, addresses, class names of Python. */
+const INSIDE =
+  /(^|[\s'"(=])(\/|~\/|[a-z]:\\)[\w.-]+[\\/]|File "|Traceback|line \d+|\b\d{1,3}(\.\d{1,3}){3}\b|https?:\/\/|localhost|\b[\w-]+(\.[\w-]+)*:\d{2,5}\b|\.(py|cpp|cc|rs|so)\b|<class |object at 0x/i
+
+export function errorOfResponse(status: number, text: string): BatonError {
+  const json = jsonOf(text)
+  return upstreamError(status, messageIn(json) ?? '', isRecord(json) ? json : null)
+}
+
+/** An error event in a stream that had begun well; null: the event is none. */
+export function errorOfEvent(json: unknown): BatonError | null {
+  if (!isRecord(json)) return null
+  const { error } = json
+  if (error === undefined || error === null) {
+    const isTopLevel = json['object'] === 'error' && typeof json['message'] === 'string'
+    return isTopLevel ? upstreamError(statusIn(json) ?? 500, String(json['message']), json) : null
+  }
+  const status = (isRecord(error) ? statusIn(error) : null) ?? statusIn(json) ?? 500
+  return upstreamError(status, messageIn(json) ?? '', json)
+}
+
+function upstreamError(
+  status: number,
+  message: string,
+  json: Readonly<Record<string, unknown>> | null,
+): BatonError {
+  const data = { stage: 'upstream', upstreamStatus: status }
+  const cause = new Error(`upstream answered ${status}: ${message.slice(0, 2000)}`)
+  const shown = publicMessage(message)
+  const because = shown === null ? '' : `: ${shown}`
+  if (status === 401 || status === 403) {
+    // The credentials are Baton's, not the client's.
+    return new BatonError('backend.unknown', 'the engine refuses its frontend', { data, cause })
+  }
+  if (status === 429) {
+    return new BatonError('capacity.worker_overloaded', `the engine has no capacity${because}`, {
+      data,
+      cause,
+    })
+  }
+  if (status === 502 || status === 503 || status === 504) {
+    return new BatonError('backend.worker_unavailable', 'the engine cannot serve now', {
+      data,
+      cause,
+    })
+  }
+  if (status >= 500) {
+    return new BatonError('backend.engine_shutdown', 'the engine failed', { data, cause })
+  }
+  if (isTooLong(message, json)) {
+    const text = shown ?? 'the prompt is longer than the context of the engine'
+    return new BatonError('request.context_length_exceeded', text, { data, cause })
+  }
+  return new BatonError('backend.invalid_argument', `the engine refused the request${because}`, {
+    data,
+    cause,
+  })
+}
+
+/** Text came where ids were asked for: an engine that is too old for that, or none of its kind. */
+export function withoutIds(): BatonError {
+  return new BatonError(
+    'backend.contract_violation',
+    'the engine tells no token ids: its version is too old, or it is not of the kind that it was taken for; --forward needs none',
+    { data: { stage: 'upstream' } },
+  )
+}
+
+/** A text that may be shown; null when it holds anything of the server's inside. */
+export function publicMessage(message: string): string | null {
+  const line = message.split('\n', 1)[0]?.trim() ?? ''
+  if (line === '' || line !== message.trim() || INSIDE.test(message)) return null
+  return line.length > TEXT_MAX ? `${line.slice(0, TEXT_MAX)}…` : line
+}
+
+/** Whether a text tells anything of the server's inside. */
+export function holdsInside(text: string): boolean {
+  return INSIDE.test(text)
+}
+
+function messageIn(json: unknown): string | null {
+  if (typeof json === 'string') return json
+  if (!isRecord(json)) return null
+  const { error, message, detail } = json
+  if (typeof error === 'string') return error
+  if (isRecord(error) && typeof error['message'] === 'string') return error['message']
+  if (typeof message === 'string') return message
+  if (typeof detail === 'string') return detail
+  if (Array.isArray(detail)) {
+    const messages = (detail as unknown[]).filter(isRecord).map((entry) => entry['msg'])
+    return messages.filter((text) => typeof text === 'string').join('; ')
+  }
+  return null
+}
+
+function statusIn(json: Readonly<Record<string, unknown>>): number | null {
+  const { code } = json
+  return typeof code === 'number' && code >= 400 && code < 600 ? code : null
+}
+
+function isTooLong(message: string, json: Readonly<Record<string, unknown>> | null): boolean {
+  const error = json?.['error']
+  if (isRecord(error) && error['type'] === 'exceed_context_size_error') return true
+  return /context (length|size|window)|maximum (model|context)|max_model_len/i.test(message)
+}

@@ -1,0 +1,108 @@
+/**
+ * The KV events of one server: a source for each of its ranks.
+ */
+import type { EngineMetric } from '../../engine/index.ts'
+import { BatonError } from '../../base/index.ts'
+import type { KvEvent } from '../../kv/index.ts'
+import { KvEventSource } from './kv-event-source.ts'
+import type { KvEventSourceCounters } from './kv-event-source.ts'
+import { endpointAt, loadZmqClient } from './zmq-client.ts'
+import type { ZmqClientModule } from './zmq-client.ts'
+
+/** Where a rank publishes, as the server says or as the user gave it. */
+export interface KvEventPlace {
+  readonly dpRank: number
+  readonly endpoint: string
+  readonly replayEndpoint: string | null
+  readonly topic: string
+}
+
+interface FeedOptions {
+  readonly places: readonly KvEventPlace[]
+  /** Of the server: takes the place of `*` in its addresses. */
+  readonly host: string
+  readonly blockTokens: number
+  readonly onEvents: (dpRank: number, events: readonly KvEvent[]) => void
+  readonly onFault: (error: unknown) => void
+}
+
+export class KvEventFeed {
+  readonly #sources: readonly KvEventSource[]
+
+  private constructor(zmq: ZmqClientModule, options: FeedOptions) {
+    const { places, host, ...rest } = options
+    this.#sources = places.map(
+      ({ dpRank, endpoint, replayEndpoint, topic }) =>
+        new KvEventSource({
+          ...rest,
+          zmq,
+          dpRank,
+          topic,
+          endpoint: endpointAt(endpoint, host),
+          replayEndpoint: replayEndpoint === null ? null : endpointAt(replayEndpoint, host),
+        }),
+    )
+  }
+
+  /** Null: the server publishes none, or the package to read them is not installed, which is reported. */
+  static async open(
+    options: FeedOptions,
+    load: () => Promise<ZmqClientModule | null> = loadZmqClient,
+  ): Promise<KvEventFeed | null> {
+    if (options.places.length === 0) return null
+    const zmq = await load()
+    if (zmq !== null) return new KvEventFeed(zmq, options)
+    options.onFault(
+      new BatonError(
+        'runtime.not_implemented',
+        `${options.host} publishes KV events, and the package to read them is missing: run \`npm i zeromq@6.8.0\`; until then routing goes without them`,
+      ),
+    )
+    return null
+  }
+
+  start(): void {
+    for (const source of this.#sources) source.start()
+  }
+
+  close(): void {
+    for (const source of this.#sources) source.close()
+  }
+
+  metrics(): readonly EngineMetric[] {
+    const all = this.#sources.map(({ counters }) => counters)
+    const sum = (key: keyof KvEventSourceCounters): number =>
+      all.reduce((total, counters) => total + counters[key], 0)
+    const counter = (name: string, help: string, value: number): EngineMetric => ({
+      name,
+      help,
+      kind: 'counter',
+      value,
+    })
+    return [
+      counter('kv_event_batches_total', 'Batches of KV events that were read', sum('batches')),
+      counter('kv_event_gaps_total', 'Times that batches were missing', sum('gaps')),
+      counter('kv_event_restarts_total', 'Times that the publisher began anew', sum('restarts')),
+      counter('kv_event_replays_total', 'Times that batches were asked for again', sum('replays')),
+      counter('kv_event_losses_total', 'Gaps that could not be filled', sum('losses')),
+      counter('kv_event_unreadable_total', 'Events that could not be read', sum('unreadable')),
+      counter(
+        'kv_event_left_out_total',
+        'Events of other cache groups, tiers without tokens, or other block sizes',
+        sum('leftOut') + sum('otherBlockSize'),
+      ),
+    ]
+  }
+}
+
+/** `tcp://host:5557` or `tcp://host:5557;tcp://host:5558` (with replay), one for each rank, commas between. */
+export function kvEventPlaces(written: string): readonly KvEventPlace[] {
+  return written
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '')
+    .map((entry, dpRank) => {
+      const [endpoint = '', replay] = entry.split(';')
+      return { dpRank, endpoint, replayEndpoint: replay ?? null, topic: '' }
+    })
+}

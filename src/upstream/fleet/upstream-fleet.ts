@@ -1,0 +1,139 @@
+/**
+ * Keeps one worker for every upstream of a changing list: started when the server is there, ended when it is lost or no
+ * longer named, and tried again for as long as it is named.
+ *
+ * Owns: who is up. Does not own: what a worker is (`host`), where the list comes from.
+ */
+import { BatonError } from '../../base/index.ts'
+import { upstreamKey } from './upstream-spec.ts'
+import type { UpstreamSpec } from './upstream-spec.ts'
+
+export interface UpstreamWorker {
+  stop(): Promise<void>
+}
+
+export interface UpstreamFleetOptions {
+  /** Rejects when the server is not there (yet). `onLost` may be called once, after it has resolved. */
+  readonly start: (
+    spec: UpstreamSpec,
+    onLost: (error: BatonError) => void,
+  ) => Promise<UpstreamWorker>
+  readonly onEvent: (event: UpstreamEvent) => void
+  readonly retryMs: number
+}
+
+export type UpstreamEvent =
+  | { readonly kind: 'up'; readonly spec: UpstreamSpec }
+  | { readonly kind: 'not-up'; readonly spec: UpstreamSpec; readonly error: BatonError }
+  | { readonly kind: 'lost'; readonly spec: UpstreamSpec; readonly error: BatonError }
+  | { readonly kind: 'removed'; readonly spec: UpstreamSpec }
+
+export class UpstreamFleet {
+  readonly #options: UpstreamFleetOptions
+  readonly #lives = new Map<string, UpstreamLife>()
+  #isClosed = false
+
+  constructor(options: UpstreamFleetOptions) {
+    this.#options = options
+  }
+
+  /** How many are named, and how many of them serve. */
+  get counts(): { readonly named: number; readonly up: number } {
+    const lives = [...this.#lives.values()]
+    return { named: lives.length, up: lives.filter(({ isUp }) => isUp).length }
+  }
+
+  setList(list: readonly UpstreamSpec[]): void {
+    if (this.#isClosed) return
+    const wanted = new Map(list.map((spec) => [upstreamKey(spec), spec]))
+    for (const [key, life] of this.#lives) {
+      if (wanted.has(key)) continue
+      this.#lives.delete(key)
+      void life.end().then(() => this.#options.onEvent({ kind: 'removed', spec: life.spec }))
+    }
+    for (const [key, spec] of wanted) {
+      if (!this.#lives.has(key)) this.#lives.set(key, new UpstreamLife(spec, this.#options))
+    }
+  }
+
+  /** Resolves when every upstream that is named now has been tried once. */
+  async tried(): Promise<void> {
+    await Promise.all([...this.#lives.values()].map((life) => life.tried))
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#lives.values()].map((life) => life.end()))
+  }
+}
+
+class UpstreamLife {
+  readonly spec: UpstreamSpec
+  readonly tried: Promise<void>
+  readonly #options: UpstreamFleetOptions
+  #worker: UpstreamWorker | null = null
+  #starting: Promise<void> | null = null
+  #timer: NodeJS.Timeout | null = null
+  #isEnded = false
+  #wasTold = false
+
+  constructor(spec: UpstreamSpec, options: UpstreamFleetOptions) {
+    this.spec = spec
+    this.#options = options
+    this.tried = this.#try()
+  }
+
+  get isUp(): boolean {
+    return this.#worker !== null
+  }
+
+  async end(): Promise<void> {
+    this.#isEnded = true
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    await this.#starting
+    await this.#worker?.stop()
+    this.#worker = null
+  }
+
+  #try(): Promise<void> {
+    this.#starting = this.#start()
+    return this.#starting
+  }
+
+  async #start(): Promise<void> {
+    const { spec } = this
+    const { onEvent, start } = this.#options
+    try {
+      let isLost = false
+      const worker = await start(spec, (error) => {
+        isLost = true
+        void this.#lost(error)
+      })
+      this.#worker = worker
+      if (isLost) return
+      this.#wasTold = false
+      onEvent({ kind: 'up', spec })
+    } catch (thrown) {
+      // Said once, not at every try.
+      if (!this.#wasTold) onEvent({ kind: 'not-up', spec, error: BatonError.from(thrown) })
+      this.#wasTold = true
+      this.#again()
+    }
+  }
+
+  async #lost(error: BatonError): Promise<void> {
+    await this.#starting
+    const worker = this.#worker
+    this.#worker = null
+    if (this.#isEnded) return
+    this.#wasTold = true
+    this.#options.onEvent({ kind: 'lost', spec: this.spec, error })
+    await worker?.stop().catch(() => undefined)
+    this.#again()
+  }
+
+  #again(): void {
+    if (this.#isEnded) return
+    this.#timer = setTimeout(() => void this.#try(), this.#options.retryMs)
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * Where the list of upstreams comes from, and what changes in it: what was given, a file that is read again, and the
+ * addresses of a name.
+ *
+ * A list that cannot be read (a broken file, a name server that is away) leaves the last good one in force.
+ */
+import { lookup } from 'node:dns/promises'
+import { readFile } from 'node:fs/promises'
+import { isIPv6 } from 'node:net'
+import { parse as parseYaml } from 'yaml'
+import { upstreamKey, upstreamsOf } from './upstream-spec.ts'
+import type { UpstreamSpec } from './upstream-spec.ts'
+
+export interface UpstreamSourceOptions {
+  readonly given: readonly UpstreamSpec[]
+  /** YAML, JSON, or an address a line. */
+  readonly filePath?: string
+  readonly everyMs: number
+  /** Called at once and after every change, with all that there are. */
+  readonly onList: (list: readonly UpstreamSpec[]) => void
+  readonly onFault: (error: unknown) => void
+}
+
+export class UpstreamSource {
+  readonly #options: UpstreamSourceOptions
+  readonly #addresses = new Map<string, readonly UpstreamSpec[]>()
+  #fromFile: readonly UpstreamSpec[] = []
+  #told = ''
+  #timer: NodeJS.Timeout | null = null
+  #isClosed = false
+
+  constructor(options: UpstreamSourceOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when the first list was told. Rejects when the file cannot be read at all. */
+  async start(): Promise<void> {
+    const { filePath } = this.#options
+    if (filePath !== undefined) this.#fromFile = await readList(filePath)
+    await this.#look(false)
+    this.#arm()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    if (this.#timer !== null) clearTimeout(this.#timer)
+  }
+
+  get #changes(): boolean {
+    const { filePath, given } = this.#options
+    return filePath !== undefined || [...given, ...this.#fromFile].some(({ isDns }) => isDns)
+  }
+
+  #arm(): void {
+    if (this.#isClosed || !this.#changes) return
+    this.#timer = setTimeout(() => void this.#tick(), this.#options.everyMs)
+    this.#timer.unref()
+  }
+
+  async #tick(): Promise<void> {
+    await this.#look(true)
+    this.#arm()
+  }
+
+  async #look(readsFile: boolean): Promise<void> {
+    const { filePath, given, onFault, onList } = this.#options
+    if (readsFile && filePath !== undefined) {
+      try {
+        this.#fromFile = await readList(filePath)
+      } catch (error) {
+        onFault(error)
+      }
+    }
+    const lists = await Promise.all([...given, ...this.#fromFile].map((spec) => this.#expand(spec)))
+    const unique = new Map(lists.flat().map((spec) => [upstreamKey(spec), spec]))
+    const key = [...unique.keys()].toSorted().join('\n')
+    if (this.#isClosed || (key === this.#told && readsFile)) return
+    this.#told = key
+    onList([...unique.values()])
+  }
+
+  async #expand(spec: UpstreamSpec): Promise<readonly UpstreamSpec[]> {
+    if (spec.isDns !== true) return [spec]
+    const { isDns: _isDns, ...rest } = spec
+    const url = new URL(spec.url)
+    try {
+      const found = await lookup(url.hostname, { all: true })
+      const list = found.map(({ address }) => {
+        const each = new URL(spec.url)
+        each.hostname = isIPv6(address) ? `[${address}]` : address
+        return { ...rest, url: each.href.replace(/\/$/, '') }
+      })
+      this.#addresses.set(spec.url, list)
+      return list
+    } catch (error) {
+      this.#options.onFault(error)
+      return this.#addresses.get(spec.url) ?? []
+    }
+  }
+}
+
+async function readList(filePath: string): Promise<readonly UpstreamSpec[]> {
+  const text = await readFile(filePath, 'utf8')
+  return upstreamsOf(parseYaml(text) as unknown)
+}

@@ -1,0 +1,106 @@
+/**
+ * A stream of server-sent events on its way through: whole events are let go as they came, a part of one waits for its
+ * rest, so that an answer that breaks off ends between two events.
+ *
+ * Bytes are texts of one character each. An event that reports an error is shown apart, as its text may hold what no
+ * client is to read.
+ */
+
+export interface EventCutterSink {
+  /** Whole events, as they came. */
+  events(text: string): void
+  /** One event that says that the engine has failed. */
+  failed(event: string): void
+}
+
+/** An event that is longer than this is let go in parts. */
+const EVENT_BYTES_MAX = 1024 * 1024
+const FAILURE =
+  /^(?:data: ?\{\s*"(?:error"|object": ?"error"|type": ?"error"|detail")|event: ?error[\r\n])/
+
+export class EventCutter {
+  readonly #sink: EventCutterSink
+  #waiting = ''
+  /** Whether the next byte begins an event; not so within one that is let go in parts. */
+  #isAtStart = true
+
+  constructor(sink: EventCutterSink) {
+    this.#sink = sink
+  }
+
+  push(text: string): void {
+    const all = this.#waiting === '' ? text : this.#waiting + text
+    const end = endOfEvents(all, this.#waiting.length)
+    this.#waiting = ''
+    if (end === all.length) {
+      this.#let(all)
+      return
+    }
+    if (end > 0) this.#let(all.slice(0, end))
+    const rest = end === 0 ? all : all.slice(end)
+    if (rest.length <= EVENT_BYTES_MAX) this.#waiting = rest
+    else {
+      this.#let(rest)
+      this.#isAtStart = false
+    }
+  }
+
+  /** The body has ended as its framing says: what is left is as the engine wanted it. */
+  end(): void {
+    const rest = this.#waiting
+    this.#waiting = ''
+    if (rest !== '') this.#let(rest)
+  }
+
+  #let(text: string): void {
+    // Every event of an answer that goes well begins otherwise; only those that may be failures are divided.
+    if (!this.#isAtStart || !mayHoldFailure(text)) {
+      this.#isAtStart = true
+      this.#sink.events(text)
+      return
+    }
+    let from = 0
+    let kept = 0
+    while (from < text.length) {
+      const end = endOfEvent(text, from)
+      if (FAILURE.test(text.slice(from, Math.min(end, from + 64)))) {
+        if (from > kept) this.#sink.events(text.slice(kept, from))
+        this.#sink.failed(text.slice(from, end))
+        kept = end
+      }
+      from = end
+    }
+    if (kept < text.length) this.#sink.events(text.slice(kept))
+  }
+}
+
+function mayHoldFailure(text: string): boolean {
+  return text.includes('error') || text.includes('"detail"')
+}
+
+/** Behind the last empty line; 0: there is none. */
+function endOfEvents(text: string, seen: number): number {
+  const { length } = text
+  if (text.charCodeAt(length - 1) === 10 && isEmptyLineAt(text, length - 1)) return length
+  // What was waiting has no end in it, but its last line end may be half of one.
+  const from = Math.max(0, seen - 3)
+  for (let at = text.lastIndexOf('\n'); at >= from; at = text.lastIndexOf('\n', at - 1)) {
+    if (isEmptyLineAt(text, at)) return at + 1
+    if (at === 0) break
+  }
+  return 0
+}
+
+/** Behind the empty line that ends the event; the end of the text when there is none. */
+function endOfEvent(text: string, from: number): number {
+  for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
+    if (isEmptyLineAt(text, at)) return at + 1
+  }
+  return text.length
+}
+
+/** The line that ends at this line feed is empty. */
+function isEmptyLineAt(text: string, at: number): boolean {
+  const before = text.charCodeAt(at - 1)
+  return before === 10 || (before === 13 && text.charCodeAt(at - 2) === 10)
+}

@@ -1,0 +1,221 @@
+/**
+ * One request that goes to a foreign engine as it came, and the answer on its way back.
+ *
+ * Owns: which answer is a stream and which is whole, what of it is shown, what is counted of it. The bytes of an answer that
+ * went well are never written anew.
+ */
+import { isAscii } from 'node:buffer'
+import type { BatonError } from '../../base/index.ts'
+import { finishChunk } from '../../request/index.ts'
+import type {
+  ForwardedRequest,
+  ForwardHead,
+  ReplySink,
+  RequestHandle,
+  Usage,
+} from '../../request/index.ts'
+import type { ResponseHead } from '../client/response-parser.ts'
+import type {
+  UpstreamCall,
+  UpstreamClient,
+  UpstreamRequest,
+  UpstreamSink,
+} from '../client/upstream-client.ts'
+import { errorOfResponse } from '../dialects/upstream-error.ts'
+import { EventCutter } from './event-cutter.ts'
+import { hiddenFailure, hiddenRefusal, redirected, shownHeaders } from './shown-answer.ts'
+import { UsageTail, usageOfWhole } from './usage-tail.ts'
+
+/** A longer answer is passed on in pieces. */
+const WHOLE_BYTES_MAX = 1024 * 1024
+/** A longer text of an error is not looked through. */
+const REFUSAL_BYTES_MAX = 64 * 1024
+
+/** How long a hand-over that is no longer wanted may take to be told. */
+const ARRIVAL_MS = 5000
+
+type State = 'waiting' | 'collecting' | 'events' | 'bytes' | 'ended'
+
+export class ForwardCall implements UpstreamSink, RequestHandle {
+  readonly #forward: ForwardedRequest
+  readonly #sink: ReplySink
+  readonly #usage = new UsageTail()
+  /** KV waits for this request at another server: it has to arrive even when the answer is no longer wanted. */
+  hasHandOver = false
+  #arrival: NodeJS.Timeout | null = null
+  #call: UpstreamCall | null = null
+  #state: State = 'waiting'
+  #head: ForwardHead | null = null
+  #pieces: Buffer[] = []
+  #pieceBytes = 0
+  #cutter: EventCutter | null = null
+
+  constructor(forward: ForwardedRequest, sink: ReplySink) {
+    this.#forward = forward
+    this.#sink = sink
+  }
+
+  start(client: UpstreamClient, request: UpstreamRequest): this {
+    const call = client.send(request, this)
+    this.#call = call
+    if (this.#state === 'ended' && this.#arrival === null) call.abort()
+    return this
+  }
+
+  /** The answer is no longer awaited: the connection is closed, which is how engines learn of it. */
+  cancel(kind: 'stop' | 'kill'): void {
+    if (this.#state === 'ended') return
+    if (this.hasHandOver && this.#state === 'waiting') {
+      this.#arrival = setTimeout(() => this.#letGo(), ARRIVAL_MS)
+    }
+    this.#state = 'ended'
+    if (this.#arrival === null) this.#call?.abort()
+    if (kind === 'stop') this.#sink.onChunk(finishChunk('cancelled'))
+  }
+
+  onHead({ status, headers }: ResponseHead): void {
+    this.#arrived()
+    if (this.#state === 'ended' || status < 200) return
+    this.#head = { status, headers: shownHeaders(headers) }
+    if (status >= 300) {
+      this.#state = 'collecting'
+      return
+    }
+    const type = headers.get('content-type')?.trimStart().toLowerCase() ?? ''
+    // What is coded (gzip) has no events that could be told apart.
+    const isCoded = (headers.get('content-encoding') ?? 'identity') !== 'identity'
+    const isEvents = type.startsWith('text/event-stream') && !isCoded
+    const length = Number(headers.get('content-length') ?? 0)
+    if (!isEvents && length <= WHOLE_BYTES_MAX) this.#state = 'collecting'
+    else this.#begin(isEvents)
+  }
+
+  onBody(view: Uint8Array): void {
+    const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength)
+    switch (this.#state) {
+      case 'events':
+        this.#cutter?.push(bytes.toString('latin1'))
+        return
+      case 'bytes':
+        this.#pass(bytes.toString('latin1'))
+        return
+      case 'collecting':
+        this.#collect(bytes)
+        return
+      case 'waiting':
+      case 'ended':
+    }
+  }
+
+  onEnd(): void {
+    if (this.#state === 'ended') return
+    if (this.#state === 'collecting') this.#endWhole()
+    else {
+      this.#cutter?.end()
+      this.#finish(this.#usage.usage())
+    }
+  }
+
+  onError(error: BatonError): void {
+    this.#arrived()
+    if (this.#state === 'ended') return
+    this.#state = 'ended'
+    this.#sink.onError(error)
+  }
+
+  /** The engine knows of the request, so that what waits for it elsewhere is given back. */
+  #arrived(): void {
+    if (this.#arrival !== null) this.#letGo()
+  }
+
+  #letGo(): void {
+    if (this.#arrival !== null) clearTimeout(this.#arrival)
+    this.#arrival = null
+    this.#call?.abort()
+  }
+
+  #begin(isEvents: boolean): void {
+    const { sink } = this.#forward
+    this.#state = isEvents ? 'events' : 'bytes'
+    if (isEvents) {
+      this.#cutter = new EventCutter({
+        events: (text) => this.#pass(text),
+        failed: (event) => this.#passFailure(event),
+      })
+    }
+    sink.onHead(this.#head as ForwardHead, isEvents, {
+      pause: () => this.#call?.pause(),
+      resume: () => this.#call?.resume(),
+    })
+  }
+
+  #pass(text: string): void {
+    if (this.#state === 'ended') return
+    this.#usage.push(text)
+    // The leg counts pieces for tokens. A comment is none: it says that there is nothing yet.
+    if (text.charCodeAt(0) !== COLON) this.#sink.onToken(0)
+    this.#forward.sink.onBytes(text)
+  }
+
+  #passFailure(event: string): void {
+    const error = hiddenFailure(event)
+    this.#pass(error === null ? event : this.#forward.errorEvent(error))
+  }
+
+  #collect(bytes: Buffer): void {
+    const isRefusal = (this.#head?.status ?? 0) >= 300
+    this.#pieceBytes += bytes.length
+    if (isRefusal && this.#pieceBytes > REFUSAL_BYTES_MAX) return
+    this.#pieces.push(Buffer.from(bytes))
+    if (isRefusal || this.#pieceBytes <= WHOLE_BYTES_MAX) return
+    const pieces = this.#pieces
+    this.#pieces = []
+    this.#begin(false)
+    for (const piece of pieces) this.#pass(piece.toString('latin1'))
+  }
+
+  #endWhole(): void {
+    const head = this.#head as ForwardHead
+    const { status } = head
+    const body =
+      this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces)
+    if (status < 300) {
+      this.#forward.sink.onWhole(head, isAscii(body) ? body.toString('latin1') : body)
+      this.#sink.onToken(0)
+      this.#finish(usageOfWhole(body))
+      return
+    }
+    const error = this.#refusalOf(status, body)
+    if (error !== null) {
+      this.onError(error)
+      return
+    }
+    this.#forward.sink.onWhole(head, body)
+    this.#finish(null)
+  }
+
+  /** Null: the answer goes on as it came. */
+  #refusalOf(status: number, body: Buffer): BatonError | null {
+    if (status < 400) return redirected(status)
+    // No output yet: another engine may be asked.
+    if (status === 502 || status === 503 || status === 504) {
+      return errorOfResponse(status, body.toString('utf8'))
+    }
+    if (this.#pieceBytes > REFUSAL_BYTES_MAX) return errorOfResponse(status, '')
+    return hiddenRefusal(status, body)
+  }
+
+  #finish(usage: Usage | null): void {
+    this.#state = 'ended'
+    // As a mere consumer vLLM tells 0 although it fetched: nothing follows from that.
+    const hasMoved = this.hasHandOver && (usage?.cachedTokens ?? 0) > 0
+    this.#sink.onChunk(
+      finishChunk('stop', {
+        ...(usage === null ? {} : { usage }),
+        ...(hasMoved ? { engineData: { kv_moved: true } } : {}),
+      }),
+    )
+  }
+}
+
+const COLON = 0x3a

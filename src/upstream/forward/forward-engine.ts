@@ -1,0 +1,116 @@
+/**
+ * A foreign server that is only forwarded to: Baton has no tokens of it, so this engine generates nothing itself. It says
+ * which models the server has, how loaded it is and whether it is still there, and beside its engine it passes on what a
+ * frontend forwards.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, WorkerId } from '../../base/index.ts'
+import type { Engine, EngineMetric, EngineObserver, GenerateContext } from '../../engine/index.ts'
+import type {
+  Chunk,
+  DisaggregationMode,
+  EngineConfig,
+  GenerateRequest,
+} from '../../request/index.ts'
+import { askJson } from '../client/fetch-json.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
+import { createDialect } from '../dialects/create-dialect.ts'
+import { detectKind, modelEntries } from '../kind/upstream-kind.ts'
+import type { UpstreamKind } from '../kind/upstream-kind.ts'
+import { upstreamMetrics } from '../watch/upstream-metrics.ts'
+import { UpstreamWatch } from '../watch/upstream-watch.ts'
+import { crossingOf, forwardedChunks } from './remote-forward.ts'
+
+export interface ForwardEngineOptions {
+  /** Of the caller, who forwards through it, too; closed by `cleanup`. */
+  readonly client: UpstreamClient
+  readonly clock: Clock
+  /** Absent: found by asking. */
+  readonly kind?: UpstreamKind
+  readonly mode: DisaggregationMode
+  readonly servedModelName?: string
+  readonly onLost: (error: BatonError) => void
+  readonly watchMs?: number
+}
+
+const ASK_MS = 10_000
+const NEVER = new AbortController().signal
+
+export class ForwardEngine implements Engine {
+  readonly #options: ForwardEngineOptions
+  #observer: EngineObserver | null = null
+  #watch: UpstreamWatch | null = null
+  #kind: UpstreamKind = 'openai'
+
+  constructor(options: ForwardEngineOptions) {
+    this.#options = options
+  }
+
+  async start(_workerId: WorkerId): Promise<EngineConfig> {
+    const { client, clock, servedModelName, onLost, watchMs = 1000 } = this.#options
+    const kind = this.#options.kind ?? (await detectKind(client)).kind
+    this.#kind = kind
+    const list = await askJson(client, '/v1/models', { deadlineMs: ASK_MS })
+    const entries = modelEntries(list).filter(({ id }) => typeof id === 'string')
+    const [model, ...others] = entries.map(({ id }) => String(id))
+    const name = model ?? servedModelName
+    if (name === undefined) {
+      throw new BatonError(
+        'config.invalid',
+        `the engine at ${client.url.text} does not say which model it has: give --served-model-name`,
+      )
+    }
+    // As far as it asks the server about itself.
+    const dialect = createDialect(kind, { mode: 'agg', clock })
+    const facts = kind === 'openai' ? null : await dialect.describe(client, NEVER)
+    this.#watch = new UpstreamWatch({
+      client,
+      clock,
+      dialect,
+      everyMs: watchMs,
+      onLoad: (report) => this.#observer?.load(report),
+      onLost,
+    })
+    this.#watch.start()
+    const contextLength = entries[0]?.['max_model_len'] ?? facts?.contextLength
+    const { bootstrapHost, bootstrapPort, ranks } = facts ?? {}
+    return {
+      model: name,
+      ...(servedModelName === undefined ? {} : { servedModelName }),
+      ...(others.length === 0 ? {} : { modelAliases: others }),
+      ...(typeof contextLength === 'number' ? { contextLength } : {}),
+      ...(ranks === undefined ? {} : { dataParallelSize: ranks }),
+      ...(bootstrapHost === undefined ? {} : { bootstrapHost }),
+      ...(bootstrapPort === undefined ? {} : { bootstrapPort }),
+      runtimeData: { upstream_kind: kind, forwards: true, forwarded: true },
+    }
+  }
+
+  async *generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk> {
+    const crossing = crossingOf(request)
+    if (crossing !== null) {
+      const { client, clock, mode } = this.#options
+      const target = { client, clock, mode, kind: this.#kind }
+      return yield* forwardedChunks(target, crossing, request, context)
+    }
+    throw new BatonError(
+      'request.unsupported_parameter',
+      'requests are only forwarded to this engine, it gives no tokens',
+    )
+  }
+
+  observe(observer: EngineObserver): void {
+    this.#observer = observer
+  }
+
+  metrics(): readonly EngineMetric[] {
+    const loads = this.#watch?.loads ?? []
+    return upstreamMetrics(this.#options.client, { kvMoved: 0, kvNotMoved: 0, loads })
+  }
+
+  async cleanup(): Promise<void> {
+    this.#watch?.close()
+    this.#options.client.close()
+    await Promise.resolve()
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * What of an engine's answer a client may see: headers by name, and texts of errors without the engine's inside.
+ */
+import { BatonError } from '../../base/index.ts'
+import { errorOfResponse, holdsInside } from '../dialects/upstream-error.ts'
+
+const SHOWN = new Set([
+  'content-type',
+  'content-disposition',
+  'content-encoding',
+  'content-language',
+  'cache-control',
+  'retry-after',
+])
+const SHOWN_PREFIX = /^(?:x-ratelimit-|anthropic-ratelimit-|openai-(?:processing|version))/
+const utf8 = new TextDecoder()
+
+export function shownHeaders(headers: ReadonlyMap<string, string>): Record<string, string> {
+  const shown: Record<string, string> = {}
+  for (const [name, value] of headers) {
+    if (SHOWN.has(name) || SHOWN_PREFIX.test(name)) shown[name] = value
+  }
+  return shown
+}
+
+/** The engine's refusal as an error of ours; null: it may be shown as it came. */
+export function hiddenRefusal(status: number, body: Uint8Array): BatonError | null {
+  const text = utf8.decode(body)
+  // Who refuses Baton's own credentials has nothing to say to a client.
+  if (status !== 401 && status !== 403 && !holdsInside(text)) return null
+  return errorOfResponse(status, text)
+}
+
+/** The same for an event within a stream. */
+export function hiddenFailure(event: string): BatonError | null {
+  const text = Buffer.from(event, 'latin1').toString('utf8')
+  if (!holdsInside(text)) return null
+  const data = text
+    .split(/\r?\n/)
+    .filter((line) => line.startsWith('data:'))
+    .map((line) => line.slice(5))
+  return errorOfResponse(500, data.join('\n'))
+}
+
+export function redirected(status: number): BatonError {
+  return new BatonError('backend.unknown', `the engine answered ${status} instead of an answer`, {
+    data: { stage: 'upstream', upstreamStatus: status },
+  })
+}

@@ -1,0 +1,41 @@
+/**
+ * Room `upstream`: servers of others (vLLM, SGLang, llama-server, any OpenAI server) as engines of Baton.
+ *
+ * Owns the HTTP client to them, what kind each is, their dialects, their KV events, which of them are up,
+ * and requests that go to them as they came (`forward/`).
+ * Does not own the worker that hosts such an engine (`host`) or which requests are forwarded.
+ * May use: base, request, kv, text, engine. For: `cli`, and whoever forwards requests to such servers.
+ */
+export type { BreakerOptions, BreakerState } from './client/breaker.ts'
+export { fetchWhole } from './client/fetch-json.ts'
+export type { WholeResponse } from './client/fetch-json.ts'
+export type { ResponseHead } from './client/response-parser.ts'
+export { SseReader } from './client/sse-reader.ts'
+export { UpstreamClient } from './client/upstream-client.ts'
+export type {
+  UpstreamCall,
+  UpstreamClientOptions,
+  UpstreamCounters,
+  UpstreamRequest,
+  UpstreamSink,
+} from './client/upstream-client.ts'
+export { kvEventPlaces } from './events/kv-event-feed.ts'
+export type { KvEventPlace } from './events/kv-event-feed.ts'
+export { parseUpstreamUrl } from './client/upstream-url.ts'
+export type { UpstreamUrl } from './client/upstream-url.ts'
+export { errorOfResponse, publicMessage } from './dialects/upstream-error.ts'
+export { ForwardEngine } from './forward/forward-engine.ts'
+export type { ForwardEngineOptions } from './forward/forward-engine.ts'
+export { ForwardPlane } from './forward/forward-plane.ts'
+export type { ForwardTarget } from './forward/forward-target.ts'
+export { RemoteTexts } from './remote-text/remote-texts.ts'
+export type { RemoteText } from './remote-text/remote-texts.ts'
+export { UpstreamEngine } from './upstream-engine.ts'
+export type { UpstreamEngineOptions } from './upstream-engine.ts'
+export { detectKind, UPSTREAM_KINDS } from './kind/upstream-kind.ts'
+export type { FoundKind, UpstreamKind } from './kind/upstream-kind.ts'
+export { UpstreamFleet } from './fleet/upstream-fleet.ts'
+export type { UpstreamEvent, UpstreamFleetOptions, UpstreamWorker } from './fleet/upstream-fleet.ts'
+export { UpstreamSource } from './fleet/upstream-source.ts'
+export { upstreamKey, upstreamsOf } from './fleet/upstream-spec.ts'
+export type { UpstreamSpec } from './fleet/upstream-spec.ts'

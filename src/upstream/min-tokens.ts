@@ -1,0 +1,67 @@
+/**
+ * A minimum of tokens for a server that knows none: first so many tokens without any end, then the rest behind them.
+ */
+import { usageOf } from '../request/index.ts'
+import type { Chunk, GenerateRequest } from '../request/index.ts'
+
+type Generate = (request: GenerateRequest) => AsyncIterable<Chunk>
+
+/** How many tokens must still come before an end may. */
+export function tokensOwed({ stop, resumedTokens = 0 }: GenerateRequest): number {
+  const owed = Math.max(0, (stop.minTokens ?? 0) - resumedTokens)
+  return Math.min(owed, stop.maxTokens ?? Infinity)
+}
+
+export async function* generateInTwo(
+  request: GenerateRequest,
+  owed: number,
+  generate: Generate,
+): AsyncIterable<Chunk> {
+  const made: number[] = []
+  for await (const chunk of generate(withoutEnds(request, owed))) {
+    if (chunk.finish === undefined) {
+      made.push(...chunk.tokenIds)
+      yield chunk
+      continue
+    }
+    if (chunk.finish !== 'length' || made.length < owed || owed === request.stop.maxTokens) {
+      yield chunk
+      return
+    }
+  }
+  const promptTokens = request.tokenIds.length
+  for await (const chunk of generate(theRest(request, made))) {
+    const { usage } = chunk
+    yield usage === undefined
+      ? chunk
+      : {
+          ...chunk,
+          usage: usageOf(promptTokens, usage.completionTokens + made.length, usage.cachedTokens),
+        }
+  }
+}
+
+/** What would end the output is never chosen. */
+function withoutEnds(request: GenerateRequest, owed: number): GenerateRequest {
+  const { sampling, stop } = request
+  const never = Object.fromEntries((stop.stopTokenIds ?? []).map((id) => [id, -Infinity]))
+  const { minTokens: _min, stopTokenIds: _ids, ...others } = stop
+  return {
+    ...request,
+    sampling: { ...sampling, logitBias: { ...sampling.logitBias, ...never } },
+    stop: { ...others, maxTokens: owed, ignoreEos: true },
+  }
+}
+
+function theRest(request: GenerateRequest, made: readonly number[]): GenerateRequest {
+  const { minTokens: _min, stop: _texts, maxTokens, ...others } = request.stop
+  const tokenIds = new Uint32Array(request.tokenIds.length + made.length)
+  tokenIds.set(request.tokenIds)
+  tokenIds.set(made, request.tokenIds.length)
+  return {
+    ...request,
+    tokenIds,
+    stop: { ...others, ...(maxTokens === undefined ? {} : { maxTokens: maxTokens - made.length }) },
+    resumedTokens: (request.resumedTokens ?? 0) + made.length,
+  }
+}

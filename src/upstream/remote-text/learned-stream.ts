@@ -1,0 +1,79 @@
+/**
+ * The chunks of one answer on their way to who makes text of them with a remote tokenizer: the bytes of every token that
+ * passes are known by then.
+ *
+ * Tokens that are only together a character wait for each other; at the end of an answer nothing waits any more.
+ */
+import { usageOf } from '../../request/index.ts'
+import type { Chunk, TokenLogprobs } from '../../request/index.ts'
+import type { LostText } from '../dialects/dialect.ts'
+import type { RemoteTokenizer } from './remote-tokenizer.ts'
+
+/** A character has no more bytes, and a token at least one. */
+const HELD_MAX = 8
+
+export type AnswerChunk = Chunk & {
+  /** Tokens before these that the server did not tell. */
+  readonly lost?: LostText
+}
+
+export class LearnedStream {
+  readonly #tokenizer: RemoteTokenizer
+  readonly #tokensMax: number
+  #held: number[] = []
+  #heldLogprobs: TokenLogprobs[] = []
+  #count = 0
+
+  constructor(tokenizer: RemoteTokenizer, tokensMax: number) {
+    this.#tokenizer = tokenizer
+    this.#tokensMax = tokensMax
+  }
+
+  /** Null: it waits for the next one. */
+  async take({ lost, ...chunk }: AnswerChunk): Promise<Chunk | null> {
+    // Who has stopped reading gets no more.
+    if (chunk.finish === 'cancelled') return this.#counted(chunk)
+    const isLast = chunk.finish !== undefined
+    const { tokenIds, logprobs } = await this.#whole(chunk, lost)
+    const ids = [...this.#held, ...tokenIds]
+    const entries = [...this.#heldLogprobs, ...logprobs]
+    const rivals = entries.flatMap(({ top }) => top.map(({ tokenId }) => tokenId))
+    await this.#tokenizer.learn([...ids, ...rivals])
+    const kept = await this.#readyOf(ids, isLast)
+    this.#held = ids.slice(kept)
+    this.#heldLogprobs = entries.slice(kept)
+    const passing = ids.slice(0, Math.min(kept, this.#tokensMax - this.#count))
+    this.#count += passing.length
+    if (!isLast && passing.length === 0 && tokenIds.length > 0) return null
+    return this.#counted({
+      ...chunk,
+      tokenIds: passing,
+      ...(chunk.logprobs === undefined ? {} : { logprobs: entries.slice(0, passing.length) }),
+    })
+  }
+
+  #counted(chunk: Chunk): Chunk {
+    const { usage } = chunk
+    if (usage === undefined) return chunk
+    return { ...chunk, usage: usageOf(usage.promptTokens, this.#count, usage.cachedTokens) }
+  }
+
+  /** With what the server did not tell: its text in the tokens that the server makes of it. */
+  async #whole(
+    { tokenIds, logprobs = [] }: Chunk,
+    lost: LostText | undefined,
+  ): Promise<{ tokenIds: readonly number[]; logprobs: readonly TokenLogprobs[] }> {
+    if (lost === undefined) return { tokenIds, logprobs }
+    const ids = [...(await this.#tokenizer.encodeThere(lost.text, { special: false }))]
+    const unknown = (tokenId: number): TokenLogprobs => ({ tokenId, logprob: -Infinity, top: [] })
+    return { tokenIds: ids, logprobs: logprobs.length === 0 ? [] : ids.map(unknown) }
+  }
+
+  /** How many of them can be made into text now. */
+  async #readyOf(ids: readonly number[], isLast: boolean): Promise<number> {
+    const first = ids.findIndex((id) => !this.#tokenizer.isKnown(id))
+    if (first < 0) return ids.length
+    const together = await this.#tokenizer.learnTogether(ids.slice(first))
+    return together || isLast || ids.length - first >= HELD_MAX ? ids.length : first
+  }
+}

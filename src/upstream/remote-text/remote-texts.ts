@@ -1,0 +1,198 @@
+/**
+ * Tokenizers and templates of models whose folders are on other machines, from the servers that run them: one for each
+ * model, shared by its servers.
+ *
+ * Owns: what is asked of a server to learn its control tokens and its template. A server that does not tell enough
+ * (vLLM without `--enable-tokenizer-info-endpoint`, SGLang, others) has none here.
+ */
+import { BatonError, isRecord } from '../../base/index.ts'
+import { ChatTemplate } from '../../text/index.ts'
+import type { AddedToken, ModelText } from '../../text/index.ts'
+import { askJson } from '../client/fetch-json.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
+import type { UpstreamFacts } from '../dialects/dialect.ts'
+import type { UpstreamKind } from '../kind/upstream-kind.ts'
+import { LlamaServerSource, VllmSource } from './remote-source.ts'
+import type { RemoteSource } from './remote-source.ts'
+import { RemoteTokenizer } from './remote-tokenizer.ts'
+import { LEARNING_TEXT } from './learning-text.ts'
+
+export interface RemoteText extends ModelText {
+  readonly tokenizer: RemoteTokenizer
+}
+
+export interface JoinedText {
+  readonly text: RemoteText
+  /** The server is not asked any more; idempotent. */
+  leave(): void
+}
+
+interface Server {
+  readonly kind: UpstreamKind
+  readonly client: UpstreamClient
+  readonly facts: UpstreamFacts
+}
+
+interface Description {
+  readonly template: string | null
+  readonly bosToken: string | null
+  readonly eosToken: string | null
+  /** Names that may be those of control tokens. */
+  readonly names: readonly string[]
+  /** Of these it is known. */
+  readonly added: readonly AddedToken[]
+}
+
+const DEADLINE_MS = 10_000
+const NAMES_MAX = 256
+/** Of a server that does not tell; ids that do not exist cost a little memory. */
+const VOCABULARY_MAX = 2 ** 19
+const NAME =
+  /<\|[^\s|<>]{1,40}\|>|<｜[^<>]{1,40}｜>|<\/?[a-z_]{1,32}>|<(?:start|end)_of_turn>|\[\/?[A-Z_]{2,24}\]/g
+
+export class RemoteTexts {
+  readonly #texts = new Map<string, RemoteText>()
+  /** One server after the other: those of one model share what the first one tells. */
+  #joining: Promise<unknown> = Promise.resolve()
+
+  textOf(model: string): RemoteText | null {
+    return this.#texts.get(model) ?? null
+  }
+
+  /** Null: the server does not tell enough. Rejects when it cannot be asked, or makes other tokens than its fellows. */
+  async join(server: Server): Promise<JoinedText | null> {
+    const joining = this.#joining.then(() => this.#join(server))
+    this.#joining = joining.catch(() => undefined)
+    return await joining
+  }
+
+  async #join(server: Server): Promise<JoinedText | null> {
+    const source = sourceOf(server)
+    if (source === null) return null
+    const { model } = server.facts
+    const known = this.#texts.get(model)
+    const text = known ?? (await describedText(server, source))
+    if (text === null) return null
+    if (known !== undefined) await refuseOther(known, source)
+    this.#texts.set(model, text)
+    const leave = text.tokenizer.addSource(source)
+    // What is learned of one text need not be asked for token by token.
+    await text.tokenizer.encodeThere(LEARNING_TEXT, { special: false })
+    return { text, leave }
+  }
+}
+
+function sourceOf({ kind, client }: Server): RemoteSource | null {
+  if (kind === 'llama-server') return new LlamaServerSource(client)
+  return kind === 'vllm' ? new VllmSource(client) : null
+}
+
+async function describedText(server: Server, source: RemoteSource): Promise<RemoteText | null> {
+  const said = await (server.kind === 'vllm' ? ofVllm(server.client) : ofLlamaServer(server.client))
+  if (said === null) return null
+  const { facts } = server
+  const found = await controlTokens(said.names, source)
+  const byId = new Map([...found, ...said.added].map((token) => [token.id, token]))
+  const addedTokens = [...byId.values()]
+  const idOf = (name: string | null): number | null =>
+    addedTokens.find(({ text }) => text === name)?.id ?? null
+  const eos = idOf(said.eosToken)
+  const eosTokenIds = eos === null ? [] : [eos]
+  const bosTokenId = idOf(said.bosToken)
+  const { bosToken, eosToken } = said
+  return {
+    tokenizer: new RemoteTokenizer({
+      vocabSize: facts.vocabSize ?? VOCABULARY_MAX,
+      bosTokenId,
+      eosTokenIds,
+      addedTokens,
+    }),
+    template:
+      said.template === null
+        ? null
+        : new ChatTemplate(said.template, {
+            ...(bosToken === null ? {} : { bosToken }),
+            ...(eosToken === null ? {} : { eosToken }),
+          }),
+    contextLength: facts.contextLength ?? null,
+    eosTokenIds,
+    bosTokenId,
+  }
+}
+
+async function ofLlamaServer(client: UpstreamClient): Promise<Description | null> {
+  const props = await askJson(client, '/props', { deadlineMs: DEADLINE_MS })
+  if (!isRecord(props)) return null
+  const template = textOrNull(props['chat_template'])
+  const bosToken = textOrNull(props['bos_token'])
+  const eosToken = textOrNull(props['eos_token'])
+  const names = [...(template?.match(NAME) ?? []), bosToken ?? '', eosToken ?? '']
+  return { template, bosToken, eosToken, names, added: [] }
+}
+
+async function ofVllm(client: UpstreamClient): Promise<Description | null> {
+  const config = await askJson(client, '/tokenizer_info', { deadlineMs: DEADLINE_MS })
+  if (!isRecord(config)) return null
+  const bosToken = nameOf(config['bos_token'])
+  const eosToken = nameOf(config['eos_token'])
+  const more = ['additional_special_tokens', 'extra_special_tokens'].flatMap((key) => {
+    const list = config[key]
+    return Array.isArray(list) ? list.map(nameOf) : []
+  })
+  const special = new Set([
+    bosToken,
+    eosToken,
+    nameOf(config['pad_token']),
+    nameOf(config['unk_token']),
+    ...more,
+  ])
+  const decoder = isRecord(config['added_tokens_decoder']) ? config['added_tokens_decoder'] : {}
+  const added = Object.entries(decoder).flatMap(([id, entry]) => {
+    const text = nameOf(entry)
+    if (text === null || !/^\d+$/.test(id)) return []
+    const isNamedSo = /^<\|.*\|>$|^<｜.*｜>$/.test(text)
+    const says = isRecord(entry) ? entry['special'] === true : isNamedSo
+    return [{ id: Number(id), text, control: says || special.has(text) }]
+  })
+  const template = textOrNull(config['chat_template'])
+  return { template, bosToken, eosToken, added, names: [bosToken ?? '', eosToken ?? ''] }
+}
+
+/** A name that the server makes one token of, but only where control tokens count. */
+async function controlTokens(
+  names: readonly string[],
+  source: RemoteSource,
+): Promise<readonly AddedToken[]> {
+  const found: AddedToken[] = []
+  for (const name of [...new Set(names)].slice(0, NAMES_MAX)) {
+    if (name === '') continue
+    const [only, ...others] = await source.encode(name, { special: true, addBos: false })
+    if (only === undefined || others.length > 0) continue
+    const plain = source.knowsPlainText
+      ? await source.encode(name, { special: false, addBos: false })
+      : []
+    const isPlainToo = plain.length === 1 && plain[0]?.id === only.id
+    found.push({ id: only.id, text: name, control: !isPlainToo })
+  }
+  return found
+}
+
+/** Servers of one model make the same tokens; a few texts tell. */
+async function refuseOther({ tokenizer }: RemoteText, source: RemoteSource): Promise<void> {
+  const theirs = await source.encode(LEARNING_TEXT, { special: false, addBos: false })
+  const ours = await tokenizer.encodeThere(LEARNING_TEXT, { special: false }).catch(() => null)
+  if (ours === null) return
+  if (ours.length === theirs.length && ours.every((id, i) => id === theirs[i]?.id)) return
+  throw new BatonError(
+    'model.load_failed',
+    'the engine makes other tokens than the other engines of its model',
+  )
+}
+
+function nameOf(value: unknown): string | null {
+  return textOrNull(isRecord(value) ? value['content'] : value)
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null
+}

@@ -1,0 +1,400 @@
+/**
+ * A foreign server as an engine of Baton: token ids in, token ids out, over HTTP.
+ *
+ * Owns: the life (found → described → compared → serving → gone), what is checked before a request is sent,
+ * and watching the server: its load, and whether it is still there. The server's language is its dialect's.
+ */
+import { BatonError, isRecord } from '../base/index.ts'
+import type { Clock, WorkerId } from '../base/index.ts'
+import type { Engine, EngineMetric, EngineObserver, GenerateContext } from '../engine/index.ts'
+import type { Chunk, DisaggregationMode, EngineConfig, GenerateRequest } from '../request/index.ts'
+import type { ModelText } from '../text/index.ts'
+import { AnswerStream } from './answer-stream.ts'
+import { UpstreamClient } from './client/upstream-client.ts'
+import type { UpstreamClientOptions } from './client/upstream-client.ts'
+import { parseUpstreamUrl } from './client/upstream-url.ts'
+import { createDialect } from './dialects/create-dialect.ts'
+import type { Dialect, UpstreamFacts } from './dialects/dialect.ts'
+import { TokensOfText } from './dialects/lost-tokens.ts'
+import type { LostTokens } from './dialects/lost-tokens.ts'
+import { KvEventFeed } from './events/kv-event-feed.ts'
+import type { KvEventPlace } from './events/kv-event-feed.ts'
+import { crossingOf, forwardedChunks } from './forward/remote-forward.ts'
+import { OutputBook } from './output-book.ts'
+import { generateInTwo, tokensOwed } from './min-tokens.ts'
+import { checkRequest, decoded, handOverNews, written } from './prepare-request.ts'
+import { LearnedStream } from './remote-text/learned-stream.ts'
+import type { JoinedText, RemoteTexts } from './remote-text/remote-texts.ts'
+import { compareChats, compareTexts, refuseOtherTokenizer } from './text-check.ts'
+import { detectKind } from './kind/upstream-kind.ts'
+import type { FoundKind, UpstreamKind } from './kind/upstream-kind.ts'
+import { upstreamMetrics } from './watch/upstream-metrics.ts'
+import { UpstreamWatch } from './watch/upstream-watch.ts'
+
+export interface UpstreamEngineOptions {
+  readonly url: string
+  readonly clock: Clock
+  readonly mode: DisaggregationMode
+  /** Absent: found by asking. */
+  readonly kind?: UpstreamKind
+  /** Names the model to clients. Absent: as the server does. */
+  readonly servedModelName?: string
+  /** Where tokenizer and template are. Absent: where the server says that its model is. */
+  readonly modelPath?: string
+  /** Reads what `modelPath` names; absent: texts are not compared. */
+  readonly loadText?: (modelPath: string) => Promise<ModelText>
+  /** Where that cannot be read here: tokenizers and templates from the servers themselves. Absent: then it does not start. */
+  readonly remoteTexts?: RemoteTexts
+  readonly client?: Partial<Omit<UpstreamClientOptions, 'url' | 'clock'>>
+  /** How long a server may take to be ready. */
+  readonly startDeadlineMs?: number
+  /** Between two looks at the server's load. */
+  readonly watchMs?: number
+  /** Where KV events are, when the server does not tell. */
+  readonly kvEventPlaces?: readonly KvEventPlace[]
+  readonly onFault?: (error: unknown) => void
+  /** What works less well than it could, in words for whoever runs it. */
+  readonly onNote?: (note: string) => void
+  /** Folder of llama-server's `--slot-save-path`, for hand-over by files. */
+  readonly slotFolder?: string
+  /** The server does not answer any more; told once. */
+  readonly onLost?: (error: BatonError) => void
+}
+
+const START_PAUSE_MS = 500
+const NO_EVENTS =
+  'publishes no KV events: routing believes that it holds what it was sent; --kv-events-config of the engine turns them on'
+const NO_READER =
+  'publishes KV events, but the package that reads them is not installed: npm i zeromq@6.8.0'
+const START_DEADLINE_MS = 600_000
+
+interface FoundText {
+  readonly modelPath: string | undefined
+  readonly text: ModelText | null
+  readonly remote: JoinedText | null
+}
+
+interface Started {
+  readonly kind: UpstreamKind
+  readonly dialect: Dialect
+  readonly facts: UpstreamFacts
+  readonly vocabSize: number
+  readonly text: ModelText | null
+  readonly lost: LostTokens | null
+  /** Tokenizer and template are the server's; null: they are read here. */
+  readonly remote: JoinedText | null
+  readonly watch: UpstreamWatch
+  readonly feed: KvEventFeed | null
+}
+
+export class UpstreamEngine implements Engine {
+  readonly #options: UpstreamEngineOptions
+  readonly #client: UpstreamClient
+  readonly #closing = new AbortController()
+  readonly #streams = new Set<AnswerStream>()
+  #found: FoundKind | null = null
+  #started: Started | null = null
+  #observer: EngineObserver | null = null
+  #lacksText = false
+  #kvMoved = 0
+  #kvNotMoved = 0
+
+  /** Throws `config.invalid`. */
+  constructor(options: UpstreamEngineOptions) {
+    this.#options = options
+    const { url, clock, client } = options
+    this.#client = new UpstreamClient({ ...client, url: parseUpstreamUrl(url), clock })
+  }
+
+  /** What kind of server it is, once `start` has found it. */
+  get found(): FoundKind | null {
+    return this.#found
+  }
+
+  /** `start` failed because the tokenizer is where the server says, which cannot be read here. */
+  get lacksText(): boolean {
+    return this.#lacksText
+  }
+
+  async start(_workerId: WorkerId): Promise<EngineConfig> {
+    const found = await this.#untilReady(() => this.#detect())
+    this.#found = found
+    const dialect = createDialect(found.kind, {
+      mode: this.#options.mode,
+      clock: this.#options.clock,
+      ...(this.#options.slotFolder === undefined ? {} : { slotFolder: this.#options.slotFolder }),
+    })
+    const said = await this.#untilReady(() => dialect.describe(this.#client, this.#closing.signal))
+    const facts = this.#named(said)
+    const { modelPath, text, remote } = await this.#textOf(facts, dialect)
+    this.#throwIfClosed()
+    const watch = new UpstreamWatch({
+      client: this.#client,
+      dialect,
+      clock: this.#options.clock,
+      everyMs: this.#options.watchMs ?? 1000,
+      onLoad: (report) => this.#observer?.load(report),
+      onLost: (error) => this.#options.onLost?.(error),
+    })
+    const vocabSize = facts.vocabSize ?? text?.tokenizer.vocabSize ?? Infinity
+    const feed = await this.#openFeed(dialect, facts)
+    const local = text === null ? null : new TokensOfText(text.tokenizer)
+    const lost = remote?.text.tokenizer ?? local
+    this.#started = { kind: found.kind, dialect, facts, vocabSize, text, lost, remote, watch, feed }
+    watch.start()
+    const config = this.#configOf(facts, dialect, { modelPath, isRemote: remote !== null })
+    const { kvBlockTokens } = facts
+    return feed === null || kvBlockTokens === undefined
+      ? config
+      : { ...config, kvCacheBlockSize: kvBlockTokens }
+  }
+
+  async *generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk> {
+    const started = this.#startedOrThrow()
+    const crossing = crossingOf(request)
+    if (crossing !== null) {
+      const { clock, mode } = this.#options
+      const target = { client: this.#client, clock, mode, kind: started.kind }
+      return yield* forwardedChunks(target, crossing, request, context)
+    }
+    checkRequest(request, started)
+    const owed = started.dialect.knowsMinTokens ? 0 : tokensOwed(request)
+    const once = (part: GenerateRequest) => this.#generate(part, context, started)
+    yield* owed === 0 ? once(request) : generateInTwo(request, owed, once)
+  }
+
+  async *#generate(
+    request: GenerateRequest,
+    context: GenerateContext,
+    { dialect, facts, lost, remote, text }: Started,
+  ): AsyncIterable<Chunk> {
+    const { mode } = this.#options
+    const { signal } = context
+    const decode = (tokenIds: Uint32Array): string => decoded(text, tokenIds)
+    const client = this.#client
+    const ready = await written(dialect, request, { client, facts, mode, signal, decode, lost })
+    if (ready === null) return yield new OutputBook(request).cancelled(0)
+    const stream = new AnswerStream(request, ready)
+    const learned =
+      remote === null
+        ? null
+        : new LearnedStream(remote.text.tokenizer, request.stop.maxTokens ?? Infinity)
+    const onStop = (): void => stream.cancel()
+    this.#streams.add(stream)
+    try {
+      // With a hand-over the server is notified of the request although it is no longer wanted.
+      if (!signal.aborted || ready.mustArrive === true) stream.start(this.#client)
+      if (signal.aborted) stream.cancel()
+      else signal.addEventListener('abort', onStop, { once: true })
+      if (ready.meeting !== undefined && !signal.aborted) {
+        yield { tokenIds: [], prefillResult: ready.meeting }
+      }
+      for (;;) {
+        const next = await stream.next()
+        const chunk = learned === null ? next : await learned.take(next)
+        if (chunk === null) continue
+        if (chunk.finish === undefined) yield chunk
+        else {
+          const isWhole = chunk.finish !== 'cancelled'
+          const added = isWhole ? await ready.complete?.() : undefined
+          const last = { ...chunk, ...handOverNews(stream.book, request), ...added }
+          this.#count(last)
+          return yield last
+        }
+      }
+    } finally {
+      signal.removeEventListener('abort', onStop)
+      stream.close()
+      ready.release?.()
+      this.#streams.delete(stream)
+    }
+  }
+
+  observe(observer: EngineObserver): void {
+    this.#observer = observer
+    this.#started?.feed?.start()
+  }
+
+  isQuiescent(): boolean {
+    return this.#streams.size === 0
+  }
+
+  metrics(): readonly EngineMetric[] {
+    return [
+      ...upstreamMetrics(this.#client, {
+        kvMoved: this.#kvMoved,
+        kvNotMoved: this.#kvNotMoved,
+        loads: this.#started?.watch.loads ?? [],
+      }),
+      ...(this.#started?.feed?.metrics() ?? []),
+    ]
+  }
+
+  async cleanup(): Promise<void> {
+    this.#closing.abort()
+    this.#started?.watch.close()
+    this.#started?.remote?.leave()
+    this.#started?.feed?.close()
+    this.#client.close()
+    await this.#started?.dialect.close?.()
+  }
+
+  async #detect(): Promise<FoundKind> {
+    const { kind } = this.#options
+    if (kind !== undefined) return { kind, version: null, mode: null }
+    return await detectKind(this.#client, this.#closing.signal)
+  }
+
+  /** A server that lists no model is asked for by the name that clients use. */
+  #named(facts: UpstreamFacts): UpstreamFacts {
+    const { servedModelName } = this.#options
+    return facts.model === '' ? { ...facts, model: servedModelName ?? 'default' } : facts
+  }
+
+  /** Decode workers tell routers nothing of their blocks: theirs came from others. */
+  async #openFeed(dialect: Dialect, facts: UpstreamFacts): Promise<KvEventFeed | null> {
+    const { kvEventPlaces, mode, onFault } = this.#options
+    const { kvBlockTokens: blockTokens } = facts
+    if (mode === 'decode' || blockTokens === undefined) return null
+    const places =
+      kvEventPlaces ?? (await dialect.kvEventPlaces?.(this.#client, this.#closing.signal)) ?? []
+    if (places.length === 0) {
+      if (dialect.kvEventPlaces !== undefined) this.#options.onNote?.(NO_EVENTS)
+      return null
+    }
+    const feed = await KvEventFeed.open({
+      places,
+      blockTokens,
+      host: this.#client.url.host,
+      onEvents: (dpRank, events) => this.#observer?.kvEvents(dpRank, events),
+      onFault: (error) => onFault?.(error),
+    })
+    if (feed === null) this.#options.onNote?.(NO_READER)
+    return feed
+  }
+
+  /** Asks again while the server is not there or loads its model. */
+  async #untilReady<T>(ask: () => Promise<T>): Promise<T> {
+    const { clock, startDeadlineMs = START_DEADLINE_MS } = this.#options
+    const endMs = clock.nowMs() + startDeadlineMs
+    for (;;) {
+      this.#throwIfClosed()
+      try {
+        return await ask()
+      } catch (thrown) {
+        const error = BatonError.from(thrown)
+        const isLasting = !error.row.retryable && error.code !== 'request.cancelled'
+        if (isLasting || clock.nowMs() + START_PAUSE_MS > endMs) throw this.#startError(error)
+      }
+      await new Promise<void>((resolve) => {
+        clock.after(START_PAUSE_MS, resolve)
+      })
+    }
+  }
+
+  #startError(error: BatonError): BatonError {
+    const { text } = this.#client.url
+    return new BatonError(error.code, `no engine answers at ${text}: ${error.message}`, {
+      data: error.data,
+      cause: error,
+    })
+  }
+
+  async #textOf(facts: UpstreamFacts, dialect: Dialect): Promise<FoundText> {
+    const { loadText, modelPath } = this.#options
+    const path = modelPath ?? facts.modelPath
+    if (loadText === undefined) return { modelPath: path, text: null, remote: null }
+    const read = path === undefined ? null : await loadText(path).catch(() => null)
+    if (read === null && modelPath === undefined) {
+      const remote = await this.#remoteText(facts, dialect)
+      if (remote !== null) return { modelPath: undefined, text: remote.text, remote }
+    }
+    if (path === undefined) {
+      this.#lacksText = true
+      throw new BatonError(
+        'model.load_failed',
+        `the engine at ${this.#client.url.text} does not say where its model is: give --model with its folder or GGUF file, or --forward`,
+      )
+    }
+    const text =
+      read ??
+      (await loadText(path).catch((thrown: unknown) => {
+        const { text: url } = this.#client.url
+        this.#lacksText = modelPath === undefined
+        throw new BatonError(
+          'model.load_failed',
+          `the tokenizer of the engine at ${url} is needed here: give --model with its folder or GGUF file, or --forward (${BatonError.from(thrown).message})`,
+          { cause: thrown },
+        )
+      }))
+    const foreign = async (sample: string) =>
+      (await dialect.tokenize?.(this.#client, sample)) ?? null
+    refuseOtherTokenizer(await compareTexts(text, foreign))
+    return { modelPath: path, text, remote: null }
+  }
+
+  /** Null: the server does not tell enough of them, or the template is not rendered here as it is there. */
+  async #remoteText(facts: UpstreamFacts, dialect: Dialect): Promise<JoinedText | null> {
+    const { onNote, remoteTexts } = this.#options
+    const kind = this.#found?.kind
+    if (remoteTexts === undefined || kind === undefined) return null
+    const joined = await remoteTexts.join({ kind, client: this.#client, facts })
+    if (joined === null) return null
+    const { tokenizer } = joined.text
+    const differing = await compareChats(joined.text, {
+      theirs: async (messages) => (await dialect.tokenizeChat?.(this.#client, messages)) ?? null,
+      ours: (text, literalRanges) => tokenizer.encodeThere(text, { special: true, literalRanges }),
+    })
+    if (differing === 0) return joined
+    joined.leave()
+    onNote?.(`renders ${differing} of its own chats in another way than its template here`)
+    return null
+  }
+
+  #configOf(
+    facts: UpstreamFacts,
+    dialect: Dialect,
+    { modelPath, isRemote }: { readonly modelPath: string | undefined; readonly isRemote: boolean },
+  ): EngineConfig {
+    const { servedModelName } = this.#options
+    return {
+      model: facts.model,
+      features: facts.features,
+      ...(servedModelName === undefined ? {} : { servedModelName }),
+      ...(facts.modelAliases === undefined ? {} : { modelAliases: facts.modelAliases }),
+      ...(facts.loraAdapters === undefined ? {} : { loraAdapters: facts.loraAdapters }),
+      ...(facts.contextLength === undefined ? {} : { contextLength: facts.contextLength }),
+      ...(facts.sequences === undefined ? {} : { maxNumSeqs: facts.sequences }),
+      ...(facts.kvBlocks === undefined ? {} : { totalKvBlocks: facts.kvBlocks }),
+      ...(facts.ranks === undefined ? {} : { dataParallelSize: facts.ranks }),
+      ...(facts.bootstrapHost === undefined ? {} : { bootstrapHost: facts.bootstrapHost }),
+      ...(facts.bootstrapPort === undefined ? {} : { bootstrapPort: facts.bootstrapPort }),
+      ...(modelPath === undefined ? {} : { modelPath }),
+      runtimeData: {
+        upstream_kind: this.#found?.kind,
+        forwards: true,
+        ...(isRemote ? { remote_tokenizer: true } : {}),
+        ...(this.#found?.version === null ? {} : { upstream_version: this.#found?.version }),
+        ...facts.runtimeData,
+      },
+      ...dialect.config?.(facts),
+    }
+  }
+
+  #count({ engineData }: Chunk): void {
+    const moved = isRecord(engineData) ? engineData['kv_moved'] : undefined
+    if (moved === true) this.#kvMoved += 1
+    if (moved === false) this.#kvNotMoved += 1
+  }
+
+  #startedOrThrow(): Started {
+    this.#throwIfClosed()
+    if (this.#started !== null) return this.#started
+    throw new BatonError('backend.engine_shutdown', 'the engine was not started')
+  }
+
+  #throwIfClosed(): void {
+    if (!this.#closing.signal.aborted) return
+    throw new BatonError('backend.engine_shutdown', 'the engine is shutting down')
+  }
+}

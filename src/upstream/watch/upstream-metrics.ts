@@ -1,0 +1,47 @@
+/** What an adapter counts of its server, as metrics of the worker that hosts it. */
+import { metricsOfLoad } from '../../engine/index.ts'
+import type { EngineMetric } from '../../engine/index.ts'
+import type { LoadReport } from '../../kv/index.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
+
+interface UpstreamFigures {
+  readonly kvMoved: number
+  readonly kvNotMoved: number
+  readonly loads: readonly LoadReport[]
+}
+
+export function upstreamMetrics(
+  client: UpstreamClient,
+  { kvMoved, kvNotMoved, loads }: UpstreamFigures,
+): readonly EngineMetric[] {
+  const { calls, inFlight, failures, retries, refused } = client.counters
+  const counter = (
+    name: string,
+    help: string,
+    value: number,
+    labels: Readonly<Record<string, string>> = {},
+  ): EngineMetric => ({ name, help, kind: 'counter', value, labels })
+  const gauge = (name: string, help: string, value: number): EngineMetric => ({
+    name,
+    help,
+    kind: 'gauge',
+    value,
+    labels: {},
+  })
+  const hand = 'Decode legs, by whether the prompt that prefill computed was used'
+  return [
+    counter('upstream_calls_total', 'HTTP requests to the server', calls),
+    gauge('upstream_calls_in_flight', 'HTTP requests whose answer has not ended', inFlight),
+    counter('upstream_failures_total', 'Calls that the server or the way to it failed', failures),
+    counter('upstream_retries_total', 'Calls sent again before the first byte', retries),
+    counter('upstream_refused_total', 'Calls not made, for the bound or the breaker', refused),
+    gauge('upstream_breaker_open', '1 while the server is not asked', isOpen(client)),
+    counter('upstream_hand_overs_total', hand, kvMoved, { kv: 'moved' }),
+    counter('upstream_hand_overs_total', hand, kvNotMoved, { kv: 'not_moved' }),
+    ...loads.flatMap((load) => metricsOfLoad(load)),
+  ]
+}
+
+function isOpen({ breaker }: UpstreamClient): number {
+  return breaker.state === 'open' ? 1 : 0
+}

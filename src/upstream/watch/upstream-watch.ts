@@ -1,0 +1,83 @@
+/**
+ * Looks at a server at intervals: how loaded it is, and whether it is still there.
+ *
+ * Gone is what has failed to answer several times one after the other; one missed answer of a busy server is none.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock, Timer } from '../../base/index.ts'
+import type { LoadReport } from '../../kv/index.ts'
+import { fetchWhole } from '../client/fetch-json.ts'
+import type { UpstreamClient } from '../client/upstream-client.ts'
+import type { Dialect } from '../dialects/dialect.ts'
+
+interface UpstreamWatchOptions {
+  readonly client: UpstreamClient
+  readonly dialect: Pick<Dialect, 'load'>
+  readonly clock: Clock
+  readonly everyMs: number
+  readonly onLoad: (report: LoadReport) => void
+  readonly onLost: (error: BatonError) => void
+}
+
+const FAILURES_MAX = 3
+const DEADLINE_MS = 5000
+
+export class UpstreamWatch {
+  readonly #options: UpstreamWatchOptions
+  #timer: Timer | null = null
+  #failures = 0
+  #isClosed = false
+  #loads: readonly LoadReport[] = []
+
+  constructor(options: UpstreamWatchOptions) {
+    this.#options = options
+  }
+
+  /** The last that the server said. */
+  get loads(): readonly LoadReport[] {
+    return this.#loads
+  }
+
+  start(): void {
+    this.#arm()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#timer?.cancel()
+  }
+
+  #arm(): void {
+    if (this.#isClosed) return
+    this.#timer = this.#options.clock.after(this.#options.everyMs, () => void this.#look())
+  }
+
+  async #look(): Promise<void> {
+    const { client, dialect, onLoad, onLost } = this.#options
+    try {
+      const loads = (await dialect.load?.(client, DEADLINE_MS)) ?? null
+      if (loads === null) await this.#askHealth()
+      if (this.#isClosed) return
+      this.#failures = 0
+      this.#loads = loads ?? []
+      for (const load of this.#loads) onLoad(load)
+    } catch (thrown) {
+      if (this.#isClosed) return
+      this.#failures += 1
+      if (this.#failures === FAILURES_MAX) {
+        this.close()
+        onLost(BatonError.from(thrown))
+        return
+      }
+    }
+    this.#arm()
+  }
+
+  /** Any answer below 500 is one. */
+  async #askHealth(): Promise<void> {
+    const request = { method: 'GET', path: '/health' }
+    const { status } = await fetchWhole(this.#options.client, request, { deadlineMs: DEADLINE_MS })
+    if (status < 500) return
+    throw new BatonError('backend.worker_unavailable', `the engine answers ${status} to /health`)
+  }
+}

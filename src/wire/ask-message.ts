@@ -1,0 +1,38 @@
+/**
+ * What somebody who has a worker's address asks of it besides requests, one question per connection at a time: its card,
+ * a command of an administrator, a piece of its model's text side.
+ *
+ *   COMMAND_ASK, TEXT_ASK   msgpack of a record
+ *   COMMAND, TEXT           msgpack of the answer, or of `{ error }` (an error as in ERROR)
+ */
+import { BatonError, isRecord } from '../base/index.ts'
+import type { ErrorValue } from '../base/index.ts'
+import type { FrameWriter } from './frame-writer.ts'
+import { decodePlain, encodePlain } from './plain-value.ts'
+
+/** A record of the answer's own, or why there is none. */
+type Answer = { readonly answer: unknown } | { readonly error: ErrorValue }
+
+export function encodeAsk(writer: FrameWriter, tag: number, question: unknown): void {
+  const bytes = encodePlain(question, 'a question')
+  writer.begin(tag).bytes(bytes).end()
+}
+
+export function encodeAnswer(writer: FrameWriter, tag: number, answer: Answer): void {
+  writer.begin(tag).bytes(encodePlain(answer, 'an answer')).end()
+}
+
+/** Throws the peer's error, or `transport.protocol` when it is no answer. */
+export function decodeAnswer(bytes: Uint8Array, start: number, end: number): unknown {
+  const value = decodePlain(bytes, start, end, 'an answer')
+  if (typeof value === 'object' && value !== null) {
+    if ('error' in value) throw BatonError.fromValue(errorValueOf(value.error))
+    if ('answer' in value) return value.answer
+  }
+  throw new BatonError('transport.protocol', 'what came is neither an answer nor an error')
+}
+
+function errorValueOf(value: unknown): { code: string; message: string } {
+  if (!isRecord(value)) return { code: 'backend.unknown', message: 'the worker reports an error' }
+  return { code: String(value['code']), message: String(value['message']) }
+}

@@ -1,0 +1,62 @@
+/**
+ * The parts of a worker that exist only once its engine runs and it has an address: its card, its membership in
+ * discovery, the drain that an administrator asks for, and the canary (the health probe through the engine).
+ */
+import type { BatonError } from '../base/index.ts'
+import { assert } from '../base/index.ts'
+import type { EngineConfig, WorkerCard } from '../request/index.ts'
+import { AdminDrain } from './admin-drain.ts'
+import type { Admission } from './admission.ts'
+import { Canary } from './canary.ts'
+import { Membership } from './membership.ts'
+import { workerCardOf } from './worker-card.ts'
+import { WorkerControls } from './worker-controls.ts'
+import { limitsOf, shutdownOf } from './worker-options.ts'
+import type { WorkerOptions } from './worker-options.ts'
+import type { WorkerAddress, WorkerPorts } from './worker-ports.ts'
+
+export interface ServingState {
+  readonly card: WorkerCard
+  readonly membership: Membership
+  readonly admin: AdminDrain
+  readonly controls: WorkerControls
+  readonly canary: Canary | null
+}
+
+interface ServingStateOptions {
+  readonly worker: WorkerOptions
+  readonly ports: WorkerPorts
+  readonly config: EngineConfig
+  readonly address: WorkerAddress
+  readonly admission: Admission
+  readonly isRunning: () => boolean
+  readonly onCanary: (error: BatonError | null) => void
+}
+
+export function createStanding(options: ServingStateOptions): ServingState {
+  const { worker, ports, config, address, admission, isRunning } = options
+  assert(config.model !== '', 'an engine names its model')
+  const card = workerCardOf(worker, config, address)
+  const membership = new Membership((own) => ports.register(own), card)
+  const graceMs = shutdownOf(worker).routerGraceMs
+  const admin = new AdminDrain({ clock: worker.clock, admission, membership, graceMs })
+  const controls = new WorkerControls(worker.engine, membership, isRunning)
+  return { card, membership, admin, controls, canary: createCanary(options) }
+}
+
+/** The user's canary prompt takes precedence over the engine's; null disables it. */
+function createCanary({ worker, admission, onCanary }: ServingStateOptions): Canary | null {
+  const { clock, engine } = worker
+  const limits = limitsOf(worker)
+  const request = worker.canary === undefined ? engine.healthCheckPayload?.() : worker.canary
+  if (request === undefined || request === null) return null
+  return new Canary({
+    clock,
+    engine,
+    request,
+    idleMs: limits.canaryIdleMs,
+    timeoutMs: limits.canaryTimeoutMs,
+    isBusy: () => admission.inFlight > 0,
+    onResult: onCanary,
+  })
+}

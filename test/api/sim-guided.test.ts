@@ -1,0 +1,118 @@
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { Output, generateText, jsonSchema, stepCountIs, tool } from 'ai'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+
+const WEATHER = {
+  type: 'object',
+  properties: { city: { type: 'string', maxLength: 12 } },
+  required: ['city'],
+  additionalProperties: false,
+} as const
+const tools = [{ type: 'function' as const, function: { name: 'weather', parameters: WEATHER } }]
+const ask = (content: string, fields: object = {}) => ({
+  model: 'storyteller',
+  messages: [{ role: 'user' as const, content }],
+  ...fields,
+})
+
+describe('the simulated engine held to a shape', () => {
+  let server: RunningServer
+  let openai: OpenAI
+  beforeAll(async () => {
+    server = await startServer(['--engine', 'sim', '--sim-speedup', '0'])
+    openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 })
+  })
+  afterAll(async () => {
+    await server.stop()
+  })
+
+  it('response_format and guided_* - what comes is of that shape, and the same again', async () => {
+    const shapes: readonly (readonly [object, (text: string) => boolean])[] = [
+      [
+        { response_format: { type: 'json_object' } },
+        (text) => typeof JSON.parse(text) === 'object',
+      ],
+      [{ guided_choice: ['yes', 'no'] }, (text) => /^(yes|no)$/.test(text)],
+      [{ guided_regex: '[a-f]{3}-\\d+' }, (text) => /^[a-f]{3}-\d+$/.test(text)],
+      [{ guided_grammar: 'root ::= "n" [0-9]{2}' }, (text) => /^n\d\d$/.test(text)],
+      [
+        { guided_json: WEATHER },
+        (text) => typeof (JSON.parse(text) as { city: string }).city === 'string',
+      ],
+    ]
+    for (const [fields, isRight] of shapes) {
+      for (const prompt of ['a', 'b', 'c', 'd']) {
+        const request = ask(prompt, { ...fields, max_tokens: 400 })
+        const { choices } = await openai.chat.completions.create(request)
+        const text = choices[0]?.message.content ?? ''
+        expect([text, choices[0]?.finish_reason, isRight(text)]).toEqual([text, 'stop', true])
+        const stream = openai.chat.completions.stream(request)
+        expect(await stream.finalContent()).toBe(text)
+      }
+    }
+  })
+
+  it('tools - a forced call has arguments of the schema; auto beside a shape calls or answers', async () => {
+    for (const prompt of ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']) {
+      const { choices } = await openai.chat.completions.create(
+        ask(prompt, { tools, tool_choice: 'required' }),
+      )
+      const [call] = choices[0]?.message.tool_calls ?? []
+      if (call?.type !== 'function') throw new Error('no call')
+      expect(Object.keys(JSON.parse(call.function.arguments) as object)).toEqual(['city'])
+    }
+    const finishes = new Set<string>()
+    for (let nth = 0; nth < 24; nth++) {
+      const format = { type: 'json_schema', json_schema: { name: 'a', schema: WEATHER } }
+      const { choices } = await openai.chat.completions.create(
+        ask(`question ${nth}`, { tools, response_format: format }),
+      )
+      finishes.add(choices[0]?.finish_reason ?? '')
+      if (choices[0]?.finish_reason === 'stop') JSON.parse(choices[0].message.content ?? '')
+    }
+    expect([...finishes].toSorted()).toEqual(['stop', 'tool_calls'])
+  })
+
+  it('an agent of the AI SDK - calls until it is forced no more, then gives its object', async () => {
+    let calls = 0
+    const model = createOpenAICompatible({
+      name: 'baton',
+      baseURL: `${server.url}/v1`,
+      supportsStructuredOutputs: true,
+    })('storyteller')
+    const result = await generateText({
+      model,
+      prompt: 'What is the weather?',
+      stopWhen: stepCountIs(3),
+      output: Output.object({ schema: jsonSchema<{ city: string }>(WEATHER) }),
+      prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber < 2 ? 'required' : 'none' }),
+      tools: {
+        weather: tool({
+          inputSchema: jsonSchema<{ city: string }>(WEATHER),
+          execute: () => `sunny ${++calls}`,
+        }),
+      },
+    })
+    expect([calls, typeof result.output.city]).toEqual([2, 'string'])
+  })
+
+  it('logit_bias - 100 says nothing else, -100 never', async () => {
+    const first = await openai.chat.completions.create(ask('x', { max_tokens: 4 }))
+    const reply = await fetch(`${server.url}/tokenize`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: ' robot', add_special_tokens: false }),
+    })
+    const { tokens } = (await reply.json()) as { tokens: number[] }
+    const bias = Object.fromEntries(tokens.slice(-1).map((id) => [id, 100]))
+    const biased = await openai.chat.completions.create(
+      ask('x', { max_tokens: 4, logit_bias: bias }),
+    )
+    const texts = biased.choices[0]?.message.content ?? ''
+    expect(texts.slice(0, texts.length / 4).repeat(4)).toBe(texts)
+    expect(texts).not.toBe(first.choices[0]?.message.content)
+  })
+})

@@ -1,0 +1,195 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runBaton, startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+const HAS_SQLITE = major > 22 || (major === 22 && minor >= 5)
+const SIM = ['--engine', 'sim', '--sim-speedup', '0']
+
+const clientOf = ({ url }: RunningServer) =>
+  new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 })
+
+describe('stored responses, by the openai client', () => {
+  let server: RunningServer
+  let client: OpenAI
+  beforeAll(async () => {
+    server = await startServer(SIM)
+    client = clientOf(server)
+  })
+  afterAll(async () => {
+    await server.stop()
+  })
+
+  const ask = (fields: object) => ({
+    model: 'storyteller',
+    max_output_tokens: 8,
+    stream: false as const,
+    ...fields,
+  })
+  const create = (fields: object) => client.responses.create(ask(fields))
+
+  it('previous_response_id - the model gets what was said before', async () => {
+    const first = await create({ input: 'My word is lamp.' })
+    expect(first).toMatchObject({ store: true })
+    const second = await create({ input: 'What is it?', previous_response_id: first.id })
+    expect(second.previous_response_id).toBe(first.id)
+    const whole = await create({
+      input: [
+        { role: 'user', content: 'My word is lamp.' },
+        ...first.output,
+        { role: 'user', content: 'What is it?' },
+      ],
+    })
+    expect(second.usage?.input_tokens).toBe(whole.usage?.input_tokens)
+    expect(second.output_text).toBe(whole.output_text)
+    const third = await create({ input: 'And now?', previous_response_id: second.id })
+    expect(third.usage?.input_tokens).toBeGreaterThan(second.usage?.input_tokens ?? 0)
+  })
+
+  it('a stream is stored as well, and calls of tools go on', async () => {
+    const tool = {
+      type: 'function' as const,
+      name: 'weather',
+      strict: true,
+      parameters: {
+        type: 'object',
+        properties: { city: { type: 'string', maxLength: 8 } },
+        required: ['city'],
+        additionalProperties: false,
+      },
+    }
+    const asked = {
+      model: 'storyteller',
+      input: 'What is the weather?',
+      tools: [tool],
+      tool_choice: 'required' as const,
+    }
+    const stream = client.responses.stream(asked)
+    const called = await stream.finalResponse()
+    const [item] = called.output
+    if (item?.type !== 'function_call') throw new Error('no call')
+    const answer = await create({
+      previous_response_id: called.id,
+      input: [{ type: 'function_call_output', call_id: item.call_id, output: 'sunny' }],
+    })
+    expect(answer.status).toMatch(/completed|incomplete/)
+    const items = await client.responses.inputItems.list(answer.id)
+    expect(items.data.map(({ type }) => type)).toEqual([
+      'message',
+      'function_call',
+      'function_call_output',
+    ])
+  })
+
+  it('get, delete, cancel; store false is not kept', async () => {
+    const kept = await create({ input: 'hello' })
+    expect(await client.responses.retrieve(kept.id)).toMatchObject({
+      id: kept.id,
+      output: kept.output,
+    })
+    await expect(client.responses.cancel(kept.id)).rejects.toMatchObject({ status: 400 })
+    await client.responses.delete(kept.id)
+    await expect(client.responses.retrieve(kept.id)).rejects.toMatchObject({ status: 404 })
+    await expect(client.responses.cancel(kept.id)).rejects.toMatchObject({ status: 404 })
+    const lost = await create({ input: 'hello', store: false })
+    expect(lost).toMatchObject({ store: false })
+    await expect(client.responses.retrieve(lost.id)).rejects.toMatchObject({ status: 404 })
+    await expect(create({ input: 'hello', previous_response_id: lost.id })).rejects.toMatchObject({
+      status: 404,
+    })
+  })
+
+  it('conversations - made, grown by responses, listed, changed, deleted', async () => {
+    const conversation = await client.conversations.create({
+      items: [{ role: 'user', content: 'My word is lamp.' }],
+      metadata: { topic: 'words' },
+    })
+    const first = await create({ input: 'What is it?', conversation: conversation.id })
+    expect(first.conversation?.id).toBe(conversation.id)
+    const second = await create({ input: 'Sure?', conversation: { id: conversation.id } })
+    expect(second.usage?.input_tokens).toBeGreaterThan(first.usage?.input_tokens ?? 0)
+    const items = await client.conversations.items.list(conversation.id)
+    expect(items.data).toHaveLength(5)
+    await client.conversations.items.create(conversation.id, {
+      items: [{ role: 'user', content: 'One more' }],
+    })
+    const [item] = items.data
+    await client.conversations.items.delete(item?.id ?? '', { conversation_id: conversation.id })
+    expect((await client.conversations.items.list(conversation.id)).data).toHaveLength(5)
+    const changed = await client.conversations.update(conversation.id, { metadata: { a: 'b' } })
+    expect(changed.metadata).toEqual({ a: 'b' })
+    await client.conversations.delete(conversation.id)
+    await expect(client.conversations.retrieve(conversation.id)).rejects.toMatchObject({
+      status: 404,
+    })
+    await expect(
+      create({ input: 'x', conversation: 'c', previous_response_id: 'r' }),
+    ).rejects.toMatchObject({ status: 400 })
+  })
+})
+
+describe('where responses are kept', () => {
+  it('--state off - what needs it is 501 by name', async () => {
+    const server = await startServer([...SIM, '--state', 'off'])
+    try {
+      const client = clientOf(server)
+      const made = await client.responses.create({ model: 'storyteller', input: 'hi' })
+      expect(made).toMatchObject({ store: false })
+      await expect(client.responses.retrieve(made.id)).rejects.toMatchObject({ status: 501 })
+      await expect(
+        client.responses.create({ model: 'storyteller', input: 'hi', previous_response_id: 'x' }),
+      ).rejects.toMatchObject({ status: 501 })
+    } finally {
+      await server.stop()
+    }
+  })
+
+  it('several frontends - nothing is kept unless they share it', async () => {
+    const server = await startServer([...SIM, '--frontends', '2'])
+    try {
+      const made = await clientOf(server).responses.create({ model: 'storyteller', input: 'hi' })
+      expect(made).toMatchObject({ store: false })
+    } finally {
+      await server.stop()
+    }
+  })
+
+  it('--state of several frontends in memory, or of another kind - refused at the start', async () => {
+    for (const args of [
+      ['--state', 'memory', '--frontends', '2'],
+      ['--state', 'redis://x'],
+      ...(HAS_SQLITE ? [] : [['--state', 'sqlite:x.db']]),
+    ]) {
+      const { exitCode, printed } = await runBaton(['serve', '--engine', 'sim', ...args])
+      expect([exitCode, /--state (is invalid|memory and --frontends)/.test(printed)]).toEqual([
+        2,
+        true,
+      ])
+    }
+  })
+
+  it.runIf(HAS_SQLITE)('--state sqlite: - survives a restart', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-state-'))
+    const args = [...SIM, '--state', `sqlite:${join(folder, 'state.db')}`]
+    try {
+      const first = await startServer(args)
+      const made = await clientOf(first).responses.create({ model: 'storyteller', input: 'hi' })
+      await first.stop()
+      const second = await startServer(args)
+      try {
+        const client = clientOf(second)
+        expect((await client.responses.retrieve(made.id)).output_text).toBe(made.output_text)
+        await client.responses.delete(made.id)
+        await expect(client.responses.retrieve(made.id)).rejects.toMatchObject({ status: 404 })
+      } finally {
+        await second.stop()
+      }
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+})

@@ -1,0 +1,154 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runBaton, startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+import { chromiumPath, complaintsOf, startChromium } from './chromium.ts'
+
+const path = chromiumPath()
+const QUESTION = 'textarea[aria-label="Your message"]'
+
+describe.skipIf(path === null)('the console in a real browser', () => {
+  let server: RunningServer
+  let browser: Browser
+  let page: Page
+  let complaints: string[]
+
+  beforeAll(async () => {
+    server = await startServer(['--engine', 'sim', '--prefill', '1', '--decode', '2'])
+    browser = await startChromium(path ?? '')
+    page = await browser.newPage()
+    complaints = complaintsOf(page)
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await server?.stop()
+  })
+
+  it('fleet - workers by role, with figures, and nothing from another place', async () => {
+    const asked: string[] = []
+    page.on('request', (request) => asked.push(new URL(request.url()).origin))
+    await page.goto(server.url)
+    await page.getByText('storyteller: 3 workers').waitFor()
+    expect(await page.locator('tbody .role').allTextContents()).toEqual(
+      expect.arrayContaining(['prefill', 'decode', 'decode']),
+    )
+    await page.getByText('Baton 0.', { exact: false }).first().waitFor()
+    expect(new Set(asked)).toEqual(new Set([new URL(server.url).origin]))
+  })
+
+  it('chat by keyboard alone - who read, who wrote, what it took', async () => {
+    await page.goto(`${server.url}/#/chat`)
+    await page.locator(QUESTION).focus()
+    await page.keyboard.type('Tell me a story.')
+    await page.keyboard.press('Enter')
+    await page.getByText(/Read by .* written by .* TTFT .* tokens/).waitFor()
+    expect((await page.locator('.assistant .said').textContent())?.length).toBeGreaterThan(20)
+  })
+
+  it('a broken tool list - is told, and nothing is sent', async () => {
+    await page.getByText('Tools and schema').click()
+    await page.locator('#chat-tools').fill('[{')
+    await page.locator(QUESTION).fill('hi')
+    await page.keyboard.press('Enter')
+    await page.getByText(/failed: Tools/).waitFor()
+    await page.locator('#chat-tools').fill('')
+  })
+
+  it('a request - its phases, its decisions, and who would be chosen with other weights', async () => {
+    await page.getByRole('link', { name: 'Phases and decision' }).first().click()
+    await page.getByRole('heading', { name: 'Decisions' }).waitFor()
+    expect(await page.locator('.waterfall .phase').count()).toBeGreaterThan(4)
+    const table = page.locator('table.candidates').last()
+    const cost = () => table.locator('tbody tr').first().locator('td').nth(1).textContent()
+    const before = await cost()
+    await table.getByLabel(/^weight of decode/).fill('1000')
+    expect(await cost()).not.toBe(before)
+  })
+
+  it('the list of requests - has the call, and leads back to it', async () => {
+    await page.getByRole('link', { name: 'Requests', exact: true }).click()
+    await page.locator('tbody a').first().click()
+    await page.getByRole('heading', { name: 'Phases' }).waitFor()
+  })
+
+  it('an id that is not known - is said', async () => {
+    await page.goto(`${server.url}/#/requests/nope`)
+    await page.getByText('request nope is not known').waitFor()
+  })
+
+  it('text of a server - never becomes markup', async () => {
+    await page.goto(`${server.url}/#/requests/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E`)
+    await page.getByText('is not known').waitFor()
+    expect(await page.locator('main img').count()).toBe(0)
+  })
+
+  it('less motion, and dark - no dots, and the page has its other colours', async () => {
+    const calm = await browser.newPage({ reducedMotion: 'reduce', colorScheme: 'dark' })
+    await calm.goto(server.url)
+    await calm.getByText('storyteller: 3 workers').waitFor()
+    await fetch(`${server.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'storyteller', prompt: 'hi', max_tokens: 3 }),
+    })
+    await calm.locator('dd', { hasText: /in all/ }).waitFor()
+    expect(await calm.locator('.dot').count()).toBe(0)
+    const ground = await calm.evaluate('getComputedStyle(document.body).backgroundColor')
+    expect(ground).toBe('rgb(21, 23, 26)')
+    await calm.close()
+  })
+
+  it('operate - a worker is drained and comes back', async () => {
+    await page.goto(`${server.url}/#/operate`)
+    page.on('dialog', (dialog) => void dialog.accept())
+    const row = page.locator('tr', { hasText: 'decode' }).first()
+    await row.getByRole('button', { name: 'drain' }).click()
+    await page.getByText('Done. drain').waitFor()
+    await page.getByRole('button', { name: 'resume' }).click()
+    await page.getByText('Done. resume').waitFor()
+    await page.getByText('No keys are asked for').waitFor()
+  })
+
+  it('nothing was complained of - no error, nothing blocked by the policy', () => {
+    // The unknown ids above were answered with 404, which the browser counts as an error.
+    expect(complaints.filter((text) => !text.includes('404'))).toEqual([])
+  })
+})
+
+describe.skipIf(path === null)('the console where keys are asked for', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'baton-console-'))
+  const keys = join(folder, 'keys.json')
+  let server: RunningServer
+  let browser: Browser
+  let key: string
+
+  beforeAll(async () => {
+    const added = await runBaton(['keys', 'add', '--file', keys, '--tenant', 'ops', '--operator'])
+    // The sentence around it has blanks, the key has none.
+    key = /^\S+$/m.exec(added.printed)?.[0] ?? ''
+    server = await startServer(['--engine', 'sim', '--keys', keys])
+    browser = await startChromium(path ?? '')
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await server?.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  it('without a key - nothing of the fleet; with one of an operator - all of it', async () => {
+    const page = await browser.newPage()
+    await page.goto(server.url)
+    const field = page.getByLabel('API key of an operator')
+    await field.waitFor()
+    expect(await page.locator('tbody tr').count()).toBe(0)
+    await field.fill(key)
+    await page.keyboard.press('Enter')
+    await page.getByText('storyteller: 2 workers').waitFor()
+    await page.getByRole('link', { name: 'Operate' }).click()
+    await page.getByRole('cell', { name: 'ops' }).waitFor()
+    expect(await page.locator('body').textContent()).not.toContain(key)
+  })
+})

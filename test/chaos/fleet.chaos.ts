@@ -1,0 +1,99 @@
+/**
+ * 1,000 streams with known right text over 3 frontends, 4 decode and 2 prefill workers that meet over a real
+ * nats-server, while workers, frontends and NATS are killed, stopped and cut off. The seed is printed;
+ * `BATON_TEST_CHAOS_SEED=N npm run test:chaos` draws the same list of faults again (see chaos-faults.ts for what that means).
+ * Faults begin for at most a minute, at least one of each kind; what runs then ends undisturbed, so the run is bounded.
+ */
+import { Kvm } from '@nats-io/kv'
+import { connect } from '@nats-io/transport-node'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { seededRandom } from '../../src/base/index.ts'
+import { NATS_VERSION } from '../nats/nats-server.ts'
+import { startServer } from '../running-server.ts'
+import { until } from '../until.ts'
+import { ChaosFaults, FAULTS } from './chaos-faults.ts'
+import { ChaosFleet } from './chaos-fleet.ts'
+import { ask, promptOf, runStreams } from './chaos-streams.ts'
+
+const SEED = Number(process.env.BATON_TEST_CHAOS_SEED ?? 1 + Math.floor(Math.random() * 1e6))
+const STREAMS = 1000
+const CONCURRENCY = 32
+const FAULTS_MS = 60_000
+const BOOKED =
+  /^baton_frontend_(?:inflight_requests|worker_active_decode_blocks|worker_active_prefill_tokens)(?:\{.*\})? (\S+)$/gm
+
+function say(text: string): void {
+  process.stderr.write(`chaos: ${text}\n`)
+}
+
+/** What an undisturbed server without hand-over says to each prompt. */
+async function rightTexts(): Promise<readonly string[]> {
+  const server = await startServer(['--engine', 'sim', '--sim-speedup', '0', '--aggregated', '1'])
+  try {
+    const texts: string[] = []
+    for (let index = 0; index < STREAMS; index++) {
+      const reply = await ask(server.url, promptOf(index))
+      if (!reply.isWhole) throw new Error(`no right text: ${reply.raw.slice(-400)}`)
+      texts.push(reply.text)
+    }
+    return texts
+  } finally {
+    await server.stop()
+  }
+}
+
+/** The cards in all buckets of the server. */
+async function cardsIn(port: number): Promise<readonly string[]> {
+  const connection = await connect({ servers: `127.0.0.1:${port}` })
+  try {
+    const manager = new Kvm(connection)
+    const cards: string[] = []
+    for await (const { bucket } of manager.list()) {
+      const opened = await manager.open(bucket)
+      for await (const key of await opened.keys()) cards.push(`${bucket}/${key}`)
+    }
+    return cards
+  } finally {
+    await connection.close()
+  }
+}
+
+async function bookedAt(url: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text()
+  return [...text.matchAll(BOOKED)].reduce((sum, match) => sum + Number(match[1]), 0)
+}
+
+describe.skipIf(NATS_VERSION === null)('a fleet under chaos', () => {
+  it(`seed ${SEED} - no stream is wrong or lost, nothing is left`, async () => {
+    say(`seed ${SEED}, ${NATS_VERSION ?? ''}`)
+    const rights = await rightTexts()
+    expect(new Set(rights).size).toBe(STREAMS)
+    const fleet = await ChaosFleet.start()
+    onTestFinished(() => fleet.close())
+    await until('a stream is served', async () => {
+      const [first] = fleet.of('frontend')
+      return (await ask(first?.url ?? '', promptOf(0))).isWhole
+    })
+    const faults = new ChaosFaults(fleet, seededRandom(SEED))
+    let isOver = false
+    const startedMs = performance.now()
+    const isLate = (): boolean => performance.now() - startedMs > FAULTS_MS
+    const hasAll = (): boolean => Object.keys(faults.counts).length === new Set(FAULTS).size
+    const chaos = faults.runUntil(() => (isOver || isLate()) && hasAll())
+    const outcome = await runStreams(rights, CONCURRENCY, fleet)
+    const seconds = (performance.now() - startedMs) / 1000
+    isOver = true
+    await chaos
+    say(`${STREAMS} streams in ${seconds.toFixed(1)} s: ${JSON.stringify(outcome)}`)
+    say(`faults: ${JSON.stringify(faults.counts)}`)
+    expect(fleet.startFaults).toEqual([])
+    for (const { url } of fleet.of('frontend'))
+      await until(`nothing is booked at ${url}`, async () => (await bookedAt(url)) === 0)
+    expect(await fleet.stop('decode', 'prefill')).toEqual(Array.from({ length: 6 }, () => 0))
+    await until('the buckets are empty', async () => (await cardsIn(fleet.nats.port)).length === 0)
+    expect(await fleet.stop('frontend')).toEqual([0, 0, 0])
+    expect(fleet.remains()).toEqual([])
+    expect(Object.keys(faults.counts).toSorted()).toEqual([...new Set(FAULTS)].toSorted())
+    expect(outcome).toMatchObject({ right: STREAMS, wrong: 0, lost: 0, faults: [] })
+  })
+})

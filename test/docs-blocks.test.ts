@@ -1,0 +1,122 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { runBaton } from './running-server.ts'
+
+/**
+ * Every block of the docs: a command of Baton has the options that it is shown with, a script of npm or a file that is run exists,
+ * JSON and YAML parse. What needs a GPU, another machine or much time is not run here; the page says where it was.
+ */
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const PAGES = [
+  'README.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => path.endsWith('.md'))
+    .map((path) => `docs/${path}`),
+]
+
+interface Block {
+  readonly page: string
+  readonly language: string
+  readonly text: string
+}
+
+const blocks: readonly Block[] = PAGES.flatMap((page) => {
+  const text = readFileSync(join(ROOT, page), 'utf8')
+  return [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```/gm)].map(([, language = '', body = '']) => ({
+    page,
+    language,
+    text: body,
+  }))
+})
+
+/** Lines that a reader types, with the lines that a backslash joins to them. */
+const lines = blocks
+  .filter(({ language }) => language === '' || language === 'sh' || language === 'bash')
+  .flatMap(({ page, text }) =>
+    text
+      .replaceAll(/\\\n\s*/g, ' ')
+      .split('\n')
+      .flatMap((line) => line.split(/ && | \| /))
+      .map((line) => ({ page, line: line.replace(/\s#.*$/, '').trim() })),
+  )
+
+const BATON =
+  /^(?:[A-Z_]+=\S+ )*(?:npx baton(?:-llm)?|npm run -s baton --|node \S*baton\.js|baton) (.*)$/
+const commands = lines.flatMap(({ page, line }) => {
+  const asked = BATON.exec(line)?.[1]
+  return asked === undefined ? [] : [{ page, asked }]
+})
+
+const helps = new Map<string, Promise<string>>()
+function helpOf(words: readonly string[]): Promise<string> {
+  const key = words.join(' ')
+  const known = helps.get(key) ?? runBaton([...words, '--help']).then(({ printed }) => printed)
+  helps.set(key, known)
+  return known
+}
+
+const GROUPS = new Set(['keys', 'boostr'])
+
+describe('blocks of the docs', () => {
+  it('there are many', () => {
+    expect([blocks.length > 60, commands.length > 30]).toEqual([true, true])
+  })
+
+  it(
+    'commands of baton - exist, with every option that they are shown with',
+    { timeout: 120_000 },
+    async () => {
+      const wrong: string[] = []
+      for (const { page, asked } of commands) {
+        const [name = '', second = ''] = asked.split(/\s+/)
+        if (name.startsWith('-')) continue
+        const words = GROUPS.has(name) && !second.startsWith('-') ? [name, second] : [name]
+        const help = await helpOf(words)
+        const isKnown = new RegExp(`^Usage: baton ${words.join(' ')}\\b`).test(help)
+        if (!isKnown) wrong.push(`${page}: baton ${asked}: no such command`)
+        for (const [, flag] of asked.matchAll(/(?<![\w-])(--[a-z][a-z0-9-]*)/g)) {
+          if (isKnown && !new RegExp(`${flag}(?![\\w-])`).test(help)) {
+            wrong.push(`${page}: baton ${words.join(' ')} has no ${flag}`)
+          }
+        }
+      }
+      expect(wrong).toEqual([])
+    },
+  )
+
+  it('scripts of npm - are in package.json', () => {
+    const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>
+    }
+    const asked = lines.flatMap(({ page, line }) => {
+      const name = /^npm run (?:-s )?([a-z][\w:-]*)/.exec(line)?.[1]
+      return name === undefined ? [] : [{ page, name }]
+    })
+    expect(asked.length).toBeGreaterThan(3)
+    expect(asked.filter(({ name }) => !(name in scripts))).toEqual([])
+  })
+
+  it('programs of the repository - are there', () => {
+    const run = lines.flatMap(({ page, line }) =>
+      [...line.matchAll(/(?:tsx|node)(?: --\S+)* ((?:bench|scripts|examples)\/\S+)/g)].map(
+        ([, path = '']) => ({ page, path }),
+      ),
+    )
+    expect(run.length).toBeGreaterThan(5)
+    for (const { page, path } of run) {
+      expect([page, path, existsSync(join(ROOT, path))]).toEqual([page, path, true])
+    }
+  })
+
+  it.each(blocks.filter(({ language }) => language === 'json' || language === 'yaml'))(
+    '$page: $language - parses',
+    ({ language, text }) => {
+      expect(() => void (language === 'json' ? JSON.parse(text) : parse(text))).not.toThrow()
+    },
+  )
+})

@@ -1,0 +1,23 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+
+const namesOf = (path: string): string[] => {
+  const text = readFileSync(new URL(path, import.meta.url), 'utf8')
+  return [...text.matchAll(/export (?:type )?\{([^}]*)\}/g)]
+    .flatMap((match) => (match[1] ?? '').split(','))
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+}
+
+describe('baton-llm/engine', () => {
+  it("names all of the room's own door, and a clock", () => {
+    const door = namesOf('../src/engine-door.ts')
+    expect(door).toEqual(expect.arrayContaining(namesOf('../src/engine/index.ts')))
+    expect(door).toContain('osClock')
+  })
+
+  it.each(['KvEvent', 'LoadReport', 'EngineFeature', 'Clock', 'FinishReason', 'TokenLogprobs'])(
+    '%s - is there for an author of an engine',
+    (name) => expect(namesOf('../src/engine-door.ts')).toContain(name),
+  )
+})

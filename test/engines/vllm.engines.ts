@@ -1,0 +1,244 @@
+/** Baton in front of real vLLM, without a GPU: slow to start, exact in what it does. */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+import { until } from '../until.ts'
+import { chat, forecastOf, modelsOf, pieces, STORY } from './asking.ts'
+import { metricOf, startVllm, vllmFolder } from './real-vllm.ts'
+import type { RealVllm } from './real-vllm.ts'
+
+const isThere = vllmFolder() !== null
+const long = (nth: number): string =>
+  `Number ${nth}. ${'The fox went through the forest and met a bear. '.repeat(20)}${STORY}`
+const ask = (words: string): object => ({ messages: [{ role: 'user', content: words }] })
+
+describe.skipIf(!isThere)('vLLM, aggregated', () => {
+  let engine: RealVllm
+  let server: RunningServer
+  beforeAll(async () => {
+    engine = await startVllm()
+    server = await startServer(['--upstream', engine.url])
+    // The first request compiles.
+    await chat(engine.url, { max_tokens: 2 })
+  })
+  afterAll(async () => {
+    await server?.stop()
+    await engine?.kill()
+  })
+
+  it('the same tokens as the server itself', async () => {
+    const expected = await chat(engine.url)
+    const seen = await chat(server.url)
+    expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
+    expect(seen.usage.completion_tokens).toBe(expected.usage.completion_tokens)
+  })
+
+  it('KV events are found - and what they foretell is what the answers tell', async () => {
+    const rows: string[] = []
+    for (let nth = 0; nth < 4; nth++) {
+      for (let round = 0; round < 3; round++) {
+        const reply = await chat(server.url, { ...ask(long(nth)), max_tokens: 4 })
+        const foretold = await forecastOf(server, reply.id)
+        const cached = reply.usage.prompt_tokens_details?.cached_tokens ?? 0
+        rows.push(`${foretold}/${cached}`)
+        expect(Math.abs(foretold - cached)).toBeLessThanOrEqual(32)
+        if (round > 0) expect(cached).toBeGreaterThan(200)
+        // Events come a moment after the answer.
+        await until('the blocks are known', async () => {
+          const [{ self_check: lines }] = await modelsOf(server)
+          return lines.some((line) => line.includes('KV events from 1 of 1 workers'))
+        })
+        await new Promise((resolve) => {
+          setTimeout(resolve, 200)
+        })
+      }
+    }
+    console.log(`cached tokens, foretold/told: ${rows.join(' ')}`)
+    expect((await modelsOf(server))[0].warnings).toEqual([])
+  })
+
+  it('a Baton that comes late - knows what the engine holds before its first request', async () => {
+    const late = await startServer(['--upstream', engine.url])
+    try {
+      await until('it has read the past', async () => {
+        const [{ self_check: lines }] = await modelsOf(late)
+        return lines.some((line) => line.includes('KV events from 1 of 1 workers'))
+      })
+      const reply = await chat(late.url, { ...ask(long(0)), max_tokens: 4 })
+      const foretold = await forecastOf(late, reply.id)
+      console.log(
+        `late: foretold ${foretold}, told ${reply.usage.prompt_tokens_details?.cached_tokens}`,
+      )
+      expect(foretold).toBeGreaterThan(200)
+    } finally {
+      await late.stop()
+    }
+  })
+
+  it('a client that leaves - the engine is idle again', async () => {
+    const leaving = new AbortController()
+    const stream = pieces(server.url, { max_tokens: 2000, ignore_eos: true }, leaving.signal)
+    for (let i = 0; i < 3; i++) await stream.next()
+    const leftMs = performance.now()
+    leaving.abort()
+    await until(
+      'it is idle',
+      async () => (await metricOf(engine, 'vllm:num_requests_running')) === 0,
+    )
+    console.log(`vLLM idle ${(performance.now() - leftMs).toFixed(0)} ms after the client left`)
+  })
+
+  it('structured output - is what was asked for', async () => {
+    const schema = {
+      type: 'object',
+      properties: { name: { type: 'string', maxLength: 8 }, age: { type: 'integer' } },
+      required: ['name', 'age'],
+      additionalProperties: false,
+    }
+    const reply = await chat(server.url, {
+      response_format: { type: 'json_schema', json_schema: { name: 'x', schema } },
+    })
+    expect(JSON.parse(reply.choices[0]?.message.content ?? '')).toMatchObject({
+      age: expect.any(Number) as number,
+    })
+  })
+})
+
+describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
+  let p: RealVllm
+  let d: RealVllm
+  let server: RunningServer
+  beforeAll(async () => {
+    // One after the other: starting takes all there is.
+    p = await startVllm('prefill')
+    d = await startVllm('decode')
+    server = await startServer([
+      '--upstream',
+      `prefill=${p.url},decode=${d.url}`,
+      '--enforce-disagg',
+    ])
+    await chat(p.url, { max_tokens: 2 })
+    await chat(d.url, { max_tokens: 2 })
+  })
+  afterAll(async () => {
+    await server?.stop()
+    await p?.kill()
+    await d?.kill()
+  })
+
+  it('the same tokens as one server alone, and the bytes are counted', async () => {
+    const before = await metricOf(d, 'vllm:nixl_bytes_transferred_sum')
+    for (let nth = 10; nth < 13; nth++) {
+      const expected = await chat(p.url, { ...ask(long(nth)), cache_salt: 'alone' })
+      const seen = await chat(server.url, ask(long(nth)))
+      expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
+    }
+    let bytes = 0
+    await until('bytes are counted', async () => {
+      bytes = (await metricOf(d, 'vllm:nixl_bytes_transferred_sum')) - before
+      return bytes > 0
+    })
+    const [{ disaggregation, self_check: lines, warnings }] = await modelsOf(server)
+    console.log(
+      `NIXL moved ${bytes} bytes in 3 requests; ${lines.join('; ')}; ${warnings.join('; ')}`,
+    )
+    expect(disaggregation).toMatchObject({ requests: 3, disaggregated: 3 })
+    expect(lines).toContain('KV was handed over in 3 of 3 decode legs')
+  })
+
+  it('a client that leaves between the legs - leaves no blocks behind', async () => {
+    const leaving = new AbortController()
+    const stream = pieces(server.url, { ...ask(long(20)), max_tokens: 2000 }, leaving.signal)
+    const first = stream.next().catch(() => undefined)
+    setTimeout(() => leaving.abort(), 60)
+    await first
+    await until('both are idle', async () => {
+      const running = await Promise.all(
+        [p, d].map((each) => metricOf(each, 'vllm:num_requests_running')),
+      )
+      return running.every((count) => count === 0)
+    })
+    await until(
+      'the blocks are free',
+      async () => (await metricOf(p, 'vllm:kv_cache_usage_perc')) === 0,
+    )
+    console.log(`expired at P: ${await metricOf(p, 'vllm:nixl_num_kv_expired_reqs_total')}`)
+  })
+
+  it('passed through - the same text as one server alone, and the bytes are counted', async () => {
+    const forwarding = await startServer([
+      '--upstream',
+      `prefill=${p.url},decode=${d.url}`,
+      '--forward',
+      '--enforce-disagg',
+    ])
+    try {
+      const before = await metricOf(d, 'vllm:nixl_bytes_transferred_sum')
+      const expected = await chat(p.url, { ...ask(long(50)), cache_salt: 'alone' })
+      const seen = await chat(forwarding.url, ask(long(50)))
+      expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
+      let text = ''
+      for await (const piece of pieces(forwarding.url, { ...ask(long(51)), max_tokens: 64 })) {
+        text += piece
+      }
+      const alone = await chat(p.url, { ...ask(long(51)), cache_salt: 'alone' })
+      expect(text).toBe(alone.choices[0]?.message.content)
+      let bytes = 0
+      await until('bytes are counted', async () => {
+        bytes = (await metricOf(d, 'vllm:nixl_bytes_transferred_sum')) - before
+        return bytes > 0
+      })
+      console.log(`passed through: NIXL moved ${bytes} bytes in 2 requests`)
+    } finally {
+      await forwarding.stop()
+    }
+  })
+
+  it('a hand-over that nobody fetches - is free again at the end of its lease, and not before', async () => {
+    const before = await metricOf(p, 'vllm:nixl_num_kv_expired_reqs_total')
+    const orphanMs = performance.now()
+    await chat(p.url, {
+      ...ask(long(60)),
+      max_tokens: 1,
+      kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false },
+    })
+    expect(await metricOf(p, 'vllm:kv_cache_usage_perc')).toBeGreaterThan(0)
+    const isFree = async (): Promise<boolean> =>
+      (await metricOf(p, 'vllm:kv_cache_usage_perc')) === 0
+    while (!(await isFree()) && performance.now() - orphanMs < 90_000) {
+      await new Promise((resolve) => {
+        setTimeout(resolve, 250)
+      })
+    }
+    expect(await isFree()).toBe(true)
+    const seconds = (performance.now() - orphanMs) / 1000
+    const expired = (await metricOf(p, 'vllm:nixl_num_kv_expired_reqs_total')) - before
+    console.log(`the lease ended after ${seconds.toFixed(1)} s, expired at P: ${expired}`)
+    expect(expired).toBe(1)
+    // The same prompt through Baton has a hand-over of its own.
+    const expected = await chat(p.url, { ...ask(long(60)), cache_salt: 'alone' })
+    const seen = await chat(server.url, ask(long(60)))
+    expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
+  })
+
+  it('D dies in the middle of an answer - the client hears of it, and P holds nothing', async () => {
+    const stream = pieces(server.url, { ...ask(long(40)), max_tokens: 3000, ignore_eos: true })
+    for (let i = 0; i < 5; i++) await stream.next()
+    await d.kill()
+    const rest = (async () => {
+      for await (const _ of stream) continue
+    })()
+    await expect(rest).rejects.toThrow()
+    await until('P is idle', async () => (await metricOf(p, 'vllm:num_requests_running')) === 0)
+    await until('it is known', async () => (await modelsOf(server))[0].workers.length === 1)
+  })
+
+  it('P dies - it is said, and requests are refused', async () => {
+    await p.kill()
+    await until('it is known', async () => {
+      const [{ warnings }] = await modelsOf(server)
+      return warnings.some((text) => text.includes('prefill workers are gone'))
+    })
+    await expect(chat(server.url, ask(long(30)))).rejects.toThrow(/503|404/)
+  })
+})

@@ -1,0 +1,22 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const page = readFileSync(join(ROOT, 'docs/extending.md'), 'utf8')
+const diffs = [...page.matchAll(/```diff\n--- (\S+)\n([\s\S]*?)```/g)].map(
+  ([, path = '', lines = '']) => ({ path, lines: lines.trimEnd().split('\n') }),
+)
+
+describe('docs/extending.md', () => {
+  it('has diffs for the tasks that need one', () => {
+    expect(new Set(diffs.map(({ path }) => path)).size).toBeGreaterThanOrEqual(6)
+  })
+
+  it.each(diffs)('the diff of $path - fits the file as it is', ({ path, lines }) => {
+    const before = lines.filter((line) => !line.startsWith('+')).map((line) => line.slice(1))
+    expect(readFileSync(join(ROOT, path), 'utf8')).toContain(before.join('\n'))
+    expect(lines.some((line) => line.startsWith('+'))).toBe(true)
+  })
+})

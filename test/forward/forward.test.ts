@@ -1,0 +1,113 @@
+/** Requests that are passed through: the bytes that the engine gets, and the bytes that the client gets. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { eventResponse, jsonResponse } from '../upstream/transcripts.ts'
+import { ask, engineServer, startGateway } from './gateway-kit.ts'
+import type { Gateway } from './gateway-kit.ts'
+
+const open: { close(): unknown }[] = []
+afterEach(async () => {
+  for (const end of open.splice(0).toReversed()) await end.close()
+})
+
+async function served(
+  answer: Parameters<typeof engineServer>[0],
+  flags: Readonly<Record<string, unknown>> = {},
+): Promise<{ engine: Awaited<ReturnType<typeof engineServer>>; gateway: Gateway }> {
+  const engine = await engineServer(answer)
+  open.push(engine)
+  const gateway = await startGateway([engine], flags)
+  open.push(gateway)
+  return { engine, gateway }
+}
+
+const WHOLE = jsonResponse(200, {
+  id: 'x',
+  choices: [{ index: 0, message: { role: 'assistant', content: 'Grüße' } }],
+  usage: { prompt_tokens: 7, completion_tokens: 3, total_tokens: 10 },
+})
+
+describe('the body of a request', () => {
+  it('goes on byte by byte - unknown keys, order, large numbers, white space, parts of any kind', async () => {
+    const { engine, gateway } = await served(() => WHOLE)
+    const body =
+      '{"zeta":1.50, "seed":12345678901234567890,\n\t"model":"m","messages":[{"content":[{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}},{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}},{"type":"file","file":{}}],"role":"user"}],"tools":[{"type":"custom","x":{"kv_transfer_params":1}}],"e":1e400}'
+    const answer = await ask(gateway.port, '/v1/chat/completions?a=b', body)
+    expect(answer.status).toBe(200)
+    expect(answer.body.toString()).toBe(WHOLE.slice(WHOLE.indexOf('\r\n\r\n') + 4))
+    expect(Buffer.from(engine.asked[0]?.body ?? '', 'latin1').toString()).toBe(body)
+    expect(engine.asked[0]?.path).toBe('/v1/chat/completions?a=b')
+    expect(engine.asked[0]?.headers['authorization']).toBeUndefined()
+  })
+
+  it.each([
+    ['{"model":"m","kv_transfer_params":{"do_remote_prefill":true}}', '{"model":"m"}'],
+    ['{"kv_transfer_params":{"a":[1,{}]}, "model":"m"}', '{"model":"m"}'],
+    [
+      '{"model":"m","bootstrap_host":"h","bootstrap_port":1,"bootstrap_room":9,"n":1}',
+      '{"model":"m","n":1}',
+    ],
+    ['{"model":"m","n":1,"bootstrap_room":9, "disaggregated_params":{}}', '{"model":"m","n":1}'],
+    [
+      '{"model":"m","vllm_xargs":{"kv_transfer_params":"{}","k":1}}',
+      '{"model":"m","vllm_xargs":{"k":1}}',
+    ],
+    ['{"model":"m","vllm_xargs":{"kv_transfer_params":1}}', '{"model":"m","vllm_xargs":{}}'],
+    [
+      '{"model":"m","sampling_params":{"extra_args":{"a":0,"ec_transfer_params":1}}}',
+      '{"model":"m","sampling_params":{"extra_args":{"a":0}}}',
+    ],
+    ['{"model":"m","\\u006bv_transfer_params":1}', '{"model":"m"}'],
+    ['{"model":"m","kv_transfer_params":1,"kv_transfer_params":2}', '{"model":"m"}'],
+    [
+      '{"model":"m","messages":[{"kv_transfer_params":1}]}',
+      '{"model":"m","messages":[{"kv_transfer_params":1}]}',
+    ],
+  ])('%s - is sent without fields of KV transfer', async (body, sent) => {
+    const { engine, gateway } = await served(() => WHOLE)
+    expect((await ask(gateway.port, '/v1/chat/completions', body)).status).toBe(200)
+    expect(engine.asked[0]?.body).toBe(sent)
+  })
+
+  it.each([
+    '{"model":"m"',
+    '[1]',
+    '',
+    '{"model":"m",}',
+    '{"a" 1}',
+    '{"model":"m"} x',
+    '{"a":tru}',
+    '{"a":"b',
+    '{"a":01}',
+  ])('%s - is refused here with 400', async (body) => {
+    const { engine, gateway } = await served(() => WHOLE)
+    const answer = await ask(gateway.port, '/v1/chat/completions', body)
+    expect(answer.status).toBe(400)
+    expect(JSON.parse(answer.body.toString())).toHaveProperty('error.message')
+    expect(engine.asked).toEqual([])
+  })
+
+  it('another name of the model - is replaced by the one that the engine knows', async () => {
+    const { engine, gateway } = await served(() => WHOLE, { servedModelName: 'mine' })
+    await ask(
+      gateway.port,
+      '/v1/chat/completions',
+      '{"n":1, "model" : "mine","kv_transfer_params":0}',
+    )
+    expect(engine.asked[0]?.body).toBe('{"n":1, "model" : "m"}')
+  })
+})
+
+describe('a stream', () => {
+  it('comes back as it came, with comments and without [DONE]', async () => {
+    const text = eventResponse([
+      ': keepalive 1/1',
+      { a: 'ü' },
+      { b: 1, usage: { prompt_tokens: 1 } },
+    ])
+    const { gateway } = await served(() => Buffer.from(text))
+    const answer = await ask(gateway.port, '/v1/chat/completions', '{"model":"m","stream":true}')
+    expect(answer.head).toMatch(/content-type: text\/event-stream/i)
+    expect(answer.body.toString()).toBe(text.slice(text.indexOf('\r\n\r\n') + 4))
+    expect(answer.isCutOff).toBe(false)
+  })
+})

@@ -1,0 +1,250 @@
+/** Requests that are passed through where prefill and decode are apart: what each server gets, and what goes wrong. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { until } from '../until.ts'
+import { fakeServer, jsonResponse } from '../upstream/transcripts.ts'
+import type { FakeServer, SeenRequest } from '../upstream/transcripts.ts'
+import { ask, post, startGateway } from './gateway-kit.ts'
+import type { Gateway } from './gateway-kit.ts'
+
+const open: { close(): unknown }[] = []
+afterEach(async () => {
+  for (const end of open.splice(0).toReversed()) await end.close()
+})
+
+type Answer = (request: SeenRequest) => string | null
+
+const CHAT = '/v1/chat/completions'
+const PARAMS = {
+  do_remote_prefill: true,
+  do_remote_decode: false,
+  remote_block_ids: [[4, 5]],
+  remote_engine_id: 'e',
+  remote_request_id: 'r',
+  remote_host: '10.0.0.4',
+  remote_port: 5600,
+  tp_size: 1,
+}
+const PREFILLED = jsonResponse(200, { choices: [{}], kv_transfer_params: PARAMS })
+const DECODED = jsonResponse(200, {
+  choices: [{ message: { content: 'hi' } }],
+  usage: { prompt_tokens: 9, completion_tokens: 2, prompt_tokens_details: { cached_tokens: 8 } },
+})
+const ABOUT: Readonly<Record<string, unknown>> = {
+  '/health': {},
+  '/v1/models': { data: [{ id: 'm', owned_by: 'vllm' }] },
+  '/server_info': { disaggregation_bootstrap_port: 8998, dp_size: 2 },
+}
+
+async function server(
+  kind: 'vllm' | 'sglang',
+  answer: Answer,
+  metrics = '',
+  role = 'decode',
+): Promise<FakeServer> {
+  const fake = await fakeServer((request) => {
+    if (request.path === '/metrics')
+      return `HTTP/1.1 200 OK\r\nContent-Length: ${metrics.length}\r\n\r\n${metrics}`
+    const said = ABOUT[request.path]
+    const about =
+      request.path === '/model_info' ? { model_path: 'm', disaggregation_mode: role } : said
+    const isKnown = kind === 'sglang' || request.path !== '/model_info'
+    if (request.method === 'GET')
+      return about !== undefined && isKnown ? jsonResponse(200, about) : jsonResponse(404, {})
+    return request.path === CHAT || request.path === '/v1/completions'
+      ? answer(request)
+      : jsonResponse(404, {})
+  })
+  open.push(fake)
+  return fake
+}
+
+async function gatewayOf(
+  kind: 'vllm' | 'sglang',
+  [p, d]: readonly [FakeServer, FakeServer],
+  flags: Readonly<Record<string, unknown>> = {},
+): Promise<Gateway> {
+  const upstream = `prefill=${kind}+${p.url},decode=${kind}+${d.url}`
+  const gateway = await startGateway([], { upstream, ...flags })
+  open.push(gateway)
+  return gateway
+}
+
+const asked = ({ seen }: FakeServer): readonly SeenRequest[] =>
+  seen.filter(({ method, path }) => method === 'POST' && path.startsWith('/v1/'))
+const bodyOf = (request: SeenRequest | undefined): Record<string, unknown> =>
+  JSON.parse(request?.body ?? 'null') as Record<string, unknown>
+
+describe('vLLM', () => {
+  it('the prefill leg is the request for one token, the decode leg the bytes as they came with what it left', async () => {
+    const p = await server('vllm', () => PREFILLED)
+    const d = await server('vllm', () => DECODED)
+    const gateway = await gatewayOf('vllm', [p, d])
+    const body =
+      '{"model":"m", "seed":12345678901234567890,"stream":false,"max_completion_tokens":50,"min_tokens":3,"stream_options":{},"max_tokens":50,"messages":[{"role":"user","content":"hi"}],"kv_transfer_params":{"do_remote_prefill":true}}'
+    const answer = await ask(gateway.port, CHAT, body)
+    expect(answer.status).toBe(200)
+    expect(JSON.parse(answer.body.toString())).toMatchObject({ choices: [{}] })
+    const [first] = asked(p)
+    const [second] = asked(d)
+    expect(first?.body.startsWith('{"model":"m", "seed":12345678901234567890,"messages":')).toBe(
+      true,
+    )
+    expect(bodyOf(first)).toMatchObject({
+      stream: false,
+      max_tokens: 1,
+      kv_transfer_params: { do_remote_decode: true, do_remote_prefill: false },
+    })
+    for (const name of ['min_tokens', 'stream_options', 'max_completion_tokens']) {
+      expect(bodyOf(first)).not.toHaveProperty(name)
+    }
+    expect(second?.body).toBe(
+      `${body.slice(0, body.indexOf(',"kv_transfer_params"'))},"kv_transfer_params":${JSON.stringify(PARAMS)}}`,
+    )
+    expect(first?.headers['x-request-id']).toBe(second?.headers['x-request-id'])
+    const health = await (await fetch(`${gateway.url}/health`)).text()
+    expect(health).toContain('KV was handed over in 1 of 1 decode legs')
+  })
+
+  it.each([
+    ['two answers', '{"model":"m","n":2,"messages":[]}', CHAT],
+    ['several prompts', '{"model":"m","prompt":["a","b"]}', '/v1/completions'],
+  ])('%s - are one request of the decode server', async (_name, body, path) => {
+    const p = await server('vllm', () => PREFILLED)
+    const d = await server('vllm', () => DECODED)
+    const gateway = await gatewayOf('vllm', [p, d])
+    expect((await ask(gateway.port, path, body)).status).toBe(200)
+    expect([asked(p).length, asked(d)[0]?.body]).toEqual([0, body])
+  })
+
+  it('prefill leaves nothing - the decode server gets the request as it came', async () => {
+    const p = await server('vllm', () =>
+      jsonResponse(200, { choices: [{}], kv_transfer_params: null }),
+    )
+    const d = await server('vllm', () => DECODED)
+    const gateway = await gatewayOf('vllm', [p, d])
+    const body = '{"model":"m","prompt":"a"}'
+    expect((await ask(gateway.port, '/v1/completions', body)).status).toBe(200)
+    expect(asked(d)[0]?.body).toBe(body)
+  })
+
+  it('the prefill server refuses - the client reads its refusal, and decode is not asked', async () => {
+    const refusal = { error: { message: 'top_p must be at most 1', code: 400 } }
+    const p = await server('vllm', () => jsonResponse(400, refusal))
+    const d = await server('vllm', () => DECODED)
+    const gateway = await gatewayOf('vllm', [p, d])
+    const { status, body } = await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')
+    expect([status, JSON.parse(body.toString())]).toEqual([400, refusal])
+    expect(asked(d)).toEqual([])
+  })
+
+  it('decode closes the connection - a new prefill leg, never the same hand-over twice', async () => {
+    let count = 0
+    const p = await server('vllm', () =>
+      jsonResponse(200, { kv_transfer_params: { ...PARAMS, remote_request_id: `r${++count}` } }),
+    )
+    let failures = 0
+    const d = await server('vllm', ({ socket }) => {
+      if (failures++ > 0) return DECODED
+      socket.destroy()
+      return null
+    })
+    const gateway = await gatewayOf('vllm', [p, d])
+    expect((await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')).status).toBe(200)
+    const used = asked(d).map((request) => bodyOf(request)['kv_transfer_params'])
+    expect(used).toMatchObject([{ remote_request_id: 'r1' }, { remote_request_id: 'r2' }])
+    expect(asked(p)).toHaveLength(2)
+  })
+
+  it('a client that leaves between the legs - decode gets the request, and is left then', async () => {
+    let answer: (() => void) | null = null
+    const p = await server('vllm', ({ socket }) => {
+      answer = () => socket.write(PREFILLED)
+      return null
+    })
+    let isLeft = false
+    const d = await server('vllm', ({ socket }) => {
+      socket.once('close', () => {
+        isLeft = true
+      })
+      setTimeout(
+        () => socket.write('HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n'),
+        20,
+      )
+      return null
+    })
+    const gateway = await gatewayOf('vllm', [p, d])
+    const client = post(gateway.port, CHAT, '{"model":"m","stream":true,"messages":[]}')
+    await until('prefill is asked', () => answer !== null)
+    // The answer and the end of the client meet.
+    answer!()
+    await until('decode is asked', () => asked(d).length === 1)
+    client.destroy()
+    await until('decode is left', () => isLeft)
+    expect(bodyOf(asked(d)[0])).toHaveProperty('kv_transfer_params.remote_request_id')
+  })
+
+  it('the rank that was chosen - is told in the header', async () => {
+    const metrics = ['0', '1', '2']
+      .map(
+        (engine) =>
+          `vllm:num_requests_running{engine="${engine}",model_name="m"} ${engine === '1' ? 0 : 5}\n`,
+      )
+      .join('')
+    const only = await server('vllm', () => DECODED, metrics)
+    const gateway = await startGateway([], { upstream: `vllm+${only.url}` })
+    open.push(gateway)
+    for (let i = 0; i < 3; i++) {
+      await ask(gateway.port, CHAT, `{"model":"m","messages":[{"role":"user","content":"${i}"}]}`)
+    }
+    const ranks = asked(only).map(({ headers }) => headers['x-data-parallel-rank'])
+    expect(ranks).toHaveLength(3)
+    for (const rank of ranks) expect(['0', '1', '2']).toContain(rank)
+  })
+})
+
+describe('SGLang', () => {
+  it('both legs at once with the same meeting point and ids of their own', async () => {
+    const p = await server('sglang', () => jsonResponse(200, { choices: [{}] }), '', 'prefill')
+    const d = await server('sglang', () => DECODED)
+    const gateway = await gatewayOf('sglang', [p, d])
+    const body = '{"model":"m","max_tokens":9,"rid":"a","bootstrap_room":1,"messages":[]}'
+    expect((await ask(gateway.port, CHAT, body)).status).toBe(200)
+    const [first, second] = [asked(p)[0], asked(d)[0]]
+    const room = /"bootstrap_room":(\d+)\}$/.exec(second?.body ?? '')?.[1]
+    expect(room).toBeDefined()
+    expect(first?.body).toContain(`"bootstrap_room":${room}}`)
+    expect(bodyOf(first)).toMatchObject({
+      max_tokens: 1,
+      bootstrap_host: '127.0.0.1',
+      bootstrap_port: 8998,
+    })
+    expect(bodyOf(second)).toMatchObject({
+      max_tokens: 9,
+      bootstrap_host: '127.0.0.1',
+      bootstrap_port: 8998,
+    })
+    const ids = [first, second].map((request) => String(bodyOf(request)['rid']))
+    for (const id of ids) expect(id).toMatch(/^[0-9a-f-]{36}$/)
+    expect(ids[0]).not.toBe(ids[1])
+  })
+
+  it.each([
+    [true, 503, 1],
+    [false, 200, 2],
+  ])('prefill fails, enforced %s - decode is left', async (enforceDisagg, status, calls) => {
+    const failure = jsonResponse(500, { error: { message: 'x' } })
+    const p = await server('sglang', () => failure, '', 'prefill')
+    let isLeft = false
+    const d = await server('sglang', ({ body, socket }) => {
+      if (!body.includes('bootstrap_room')) return DECODED
+      socket.once('close', () => {
+        isLeft = true
+      })
+      return null
+    })
+    const gateway = await gatewayOf('sglang', [p, d], { enforceDisagg })
+    const answer = await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')
+    await until('decode is left', () => isLeft)
+    expect([answer.status, asked(d).length]).toEqual([status, calls])
+  })
+})

@@ -1,0 +1,157 @@
+/** Answers that are allowed, if odd, come back as they were; wrong ones are an error of the API, once. */
+import { gunzipSync, gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { SeenRequest } from '../upstream/transcripts.ts'
+import { jsonResponse } from '../upstream/transcripts.ts'
+import { ask, engineServer, startGateway } from './gateway-kit.ts'
+import type { ForwardEngineServer, Gateway } from './gateway-kit.ts'
+
+const CHAT = '/v1/chat/completions'
+const STREAM = '{"model":"m","stream":true,"messages":[]}'
+const WHOLE = '{"model":"m","messages":[]}'
+let engine: ForwardEngineServer
+let gateway: Gateway
+let answer: (request: SeenRequest) => Buffer | string | null
+
+beforeAll(async () => {
+  engine = await engineServer((request) => answer(request))
+  gateway = await startGateway([engine])
+})
+afterAll(async () => {
+  await gateway.close()
+  await engine.close()
+})
+
+const HEAD = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n'
+const closing = (body: string): string => `${HEAD}Connection: close\r\n\r\n${body}`
+const role = '{"choices":[{"delta":{"role":"assistant","content":null}}]}'
+const call =
+  '{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"f","arguments":"{\\"error\\":1}"}}]}}]}'
+const usage = '{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}'
+const finish = '{"choices":[{"delta":{},"finish_reason":"stop"}]}'
+
+describe('a stream', () => {
+  it.each([
+    ['CRLF', `data: ${role}\r\n\r\ndata: ${finish}\r\n\r\ndata: [DONE]\r\n\r\n`],
+    ['a byte order mark', `\ufeffdata: ${role}\n\ndata: ${finish}\n\n`],
+    ['no blank behind data:', `data:${role}\n\ndata:${finish}\n\n`],
+    [
+      'tool calls whose arguments tell of an error',
+      `data: ${role}\n\ndata: ${call}\n\ndata: ${finish}\n\n`,
+    ],
+    [
+      'an end told twice, usage alone',
+      `data: ${finish}\n\ndata: ${finish}\n\ndata: ${usage}\n\ndata: [DONE]\n\n`,
+    ],
+    ['comments, names and ids of events', `:\n\nevent: a\nid: 1\ndata: ${role}\n\n: x\n\n`],
+    ['no empty line at the end', `data: ${role}\n\ndata: ${finish}`],
+    ['CR alone', `data: ${role}\r\rdata: ${finish}\r\r`],
+    [
+      'an error event that may be shown',
+      `data: ${role}\n\ndata: {"error":{"message":"too long"}}\n\n`,
+    ],
+    ['nothing', ''],
+  ])('%s - comes back as it was', async (_name, body) => {
+    answer = () => Buffer.from(closing(body))
+    const seen = await ask(gateway.port, CHAT, STREAM)
+    expect([seen.status, seen.body.toString(), seen.isCutOff]).toEqual([200, body, false])
+  })
+
+  it.each([
+    ['HTTP/1.0', `HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n`],
+    [
+      '100 and 103 before',
+      `HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 X\r\n\r\n${closing('data: 1\n\n')}`,
+    ],
+    [
+      'chunks with extensions and a trailer',
+      `${HEAD}Transfer-Encoding: chunked\r\n\r\n9;a=b\r\ndata: 1\n\n\r\n0\r\nX-T: 1\r\n\r\n`,
+    ],
+    [
+      'a length, and bytes behind it',
+      `${HEAD}Content-Length: 9\r\n\r\ndata: 1\n\nHTTP/1.1 200 OK\r\n\r\n`,
+    ],
+    [
+      'a type in capitals',
+      closing('data: 1\n\n').replace('text/event-stream', 'Text/Event-Stream;charset=UTF-8'),
+    ],
+  ])('framed as %s - the same', async (_name, response) => {
+    answer = ({ socket }) => {
+      socket.end(response)
+      return null
+    }
+    const seen = await ask(gateway.port, CHAT, STREAM)
+    expect([seen.status, seen.body.toString()]).toEqual([200, 'data: 1\n\n'])
+  })
+
+  it.each([
+    ['ends too early for its length', `${HEAD}Content-Length: 500\r\n\r\ndata: 1\n\ndata: {"ha`],
+    ['ends within a chunk', `${HEAD}Transfer-Encoding: chunked\r\n\r\nff\r\ndata: 1\n\ndata: {"ha`],
+    ['has a broken chunk', `${HEAD}Transfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\nzz\r\n`],
+  ])('that %s - whole events, then one error event', async (_name, response) => {
+    answer = ({ socket }) => {
+      socket.end(response)
+      return null
+    }
+    const text = (await ask(gateway.port, CHAT, STREAM)).body.toString()
+    expect(text.startsWith('data: 1\n\n')).toBe(true)
+    expect(text.match(/"error"/g)).toHaveLength(1)
+    expect(text).not.toContain('"ha')
+    expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
+  })
+
+  it('coded with gzip - is passed on in its code, piece by piece', async () => {
+    const bytes = gzipSync(`data: ${role}\n\ndata: ${finish}\n\n`)
+    const head = `${HEAD}Content-Encoding: gzip\r\nConnection: close\r\n\r\n`
+    answer = () => Buffer.concat([Buffer.from(head), bytes])
+    const seen = await ask(gateway.port, CHAT, STREAM)
+    expect(seen.head).toMatch(/content-encoding: gzip/i)
+    expect(gunzipSync(seen.body).toString()).toBe(`data: ${role}\n\ndata: ${finish}\n\n`)
+  })
+})
+
+describe('a whole answer', () => {
+  it('coded with gzip, of bytes, of nothing - comes back as it was', async () => {
+    const bodies = [gzipSync('{"a":1}'), Buffer.from([0, 255, 128, 10, 13]), Buffer.alloc(0)]
+    for (const body of bodies) {
+      const head = `HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: ${body.length}\r\n\r\n`
+      answer = () => Buffer.concat([Buffer.from(head), body])
+      const seen = await ask(gateway.port, CHAT, WHOLE)
+      expect([seen.status, seen.body.equals(body)]).toEqual([200, true])
+    }
+  })
+
+  it('429 - with its Retry-After and its bytes', async () => {
+    answer = () =>
+      jsonResponse(429, { error: { message: 'slow down' } }).replace(
+        '\r\n',
+        '\r\nRetry-After: 7\r\n',
+      )
+    const seen = await ask(gateway.port, CHAT, WHOLE)
+    expect([seen.status, seen.body.toString()]).toEqual([429, '{"error":{"message":"slow down"}}'])
+    expect(seen.head).toMatch(/retry-after: 7/i)
+  })
+
+  it.each([
+    ['endless headers', `HTTP/1.1 200 OK\r\n${'X: y\r\n'.repeat(20_000)}`],
+    ['no HTTP', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['two lengths', 'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab'],
+    ['a length that is too long', 'HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"a":1}'],
+  ])('%s - is an error of the API', async (_name, response) => {
+    answer = ({ socket }) => {
+      socket.end(response)
+      return null
+    }
+    const seen = await ask(gateway.port, CHAT, WHOLE)
+    expect(seen.status).toBeGreaterThanOrEqual(500)
+    expect(JSON.parse(seen.body.toString())).toHaveProperty('error.message')
+    expect(seen.body.toString()).not.toContain('127.0.0.1')
+  })
+
+  it('the next request - is served, whatever came before', async () => {
+    answer = () => jsonResponse(200, { ok: true })
+    const seen = await ask(gateway.port, CHAT, WHOLE)
+    // What failed before may have opened the breaker for half a second.
+    expect([200, 503]).toContain(seen.status)
+  })
+})

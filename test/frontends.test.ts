@@ -1,0 +1,143 @@
+/**
+ * Several frontend processes behind one port.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { startServer } from './running-server.ts'
+import type { RunningServer } from './running-server.ts'
+
+const SOON = { timeout: 20_000, interval: 50 }
+const SIM = ['--engine', 'sim', '--sim-speedup', '0', '--aggregated', '2']
+
+async function start(args: readonly string[]): Promise<RunningServer> {
+  const server = await startServer([...SIM, ...args])
+  onTestFinished(async () => {
+    if (server.process.exitCode === null) await server.stop()
+  })
+  return server
+}
+
+function frontendPids(server: RunningServer): readonly number[] {
+  return (/frontend .* pid ([\d, ]+)/.exec(server.printed())?.[1] ?? '').split(', ').map(Number)
+}
+
+/** Each on a connection of its own, so that they reach all frontends. */
+async function complete(url: string, requestId?: string): Promise<number> {
+  const reply = await fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      connection: 'close',
+      ...(requestId === undefined ? {} : { 'x-request-id': requestId }),
+    },
+    body: JSON.stringify({ prompt: 'Once upon a time', max_tokens: 2 }),
+  })
+  await reply.text()
+  return reply.status
+}
+
+async function textOf(url: string): Promise<string> {
+  return await (await fetch(url, { headers: { connection: 'close' } })).text()
+}
+
+function sumOf(metrics: string, name: string): Readonly<Record<string, number>> {
+  const sums: Record<string, number> = {}
+  for (const [, labels = '', value] of metrics.matchAll(new RegExp(`^${name}{(.*)} (.*)$`, 'gm'))) {
+    const frontend = /frontend="(\d+)"/.exec(labels)?.[1] ?? ''
+    sums[frontend] = (sums[frontend] ?? 0) + Number(value)
+  }
+  return sums
+}
+
+describe('baton serve --frontends', () => {
+  it('all serve, metrics are of all, a decision is found from anywhere, a dead one is replaced', async () => {
+    const server = await start(['--frontends', '2'])
+    const pids = frontendPids(server)
+    expect(pids).toHaveLength(2)
+    expect(await Promise.all(Array.from({ length: 20 }, () => complete(server.url)))).toEqual(
+      Array.from({ length: 20 }, () => 200),
+    )
+    const sums = sumOf(await textOf(`${server.url}/metrics`), 'baton_frontend_requests_total')
+    expect(new Set(Object.keys(sums).map(Number))).toEqual(new Set(pids))
+    expect(Object.values(sums).reduce((a, b) => a + b)).toBe(20)
+    expect(Math.min(...Object.values(sums))).toBeGreaterThan(0)
+
+    expect(await complete(server.url, 'known-to-one')).toBe(200)
+    for (let ask = 0; ask < 4; ask++) {
+      const explained = JSON.parse(await textOf(`${server.url}/debug/requests/known-to-one`)) as {
+        request_id: string
+      }
+      expect(explained.request_id).toBe('known-to-one')
+    }
+    expect(await textOf(`${server.url}/debug/requests/known-to-nobody`)).toContain('not known')
+
+    process.kill(pids[0] ?? 0, 'SIGKILL')
+    await expect.poll(() => server.printed(), SOON).toContain('a frontend started again')
+    await expect
+      .poll(async () => {
+        const told = sumOf(await textOf(`${server.url}/metrics`), 'baton_frontend_event_loop.*')
+        return [Object.keys(told).length, String(pids[0]) in told]
+      }, SOON)
+      .toEqual([2, false])
+    expect(await complete(server.url)).toBe(200)
+  })
+
+  it('SIGTERM - streams under way end whole, then nothing is left', async () => {
+    const server = await start(['--frontends', '2', '--sim-speedup', '1'])
+    const streams = Array.from({ length: 6 }, async () => {
+      const reply = await fetch(`${server.url}/v1/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', connection: 'close' },
+        body: JSON.stringify({ prompt: 'Once', max_tokens: 100, stream: true, ignore_eos: true }),
+      })
+      return { started: reply.status, text: reply.text() }
+    })
+    const started = await Promise.all(streams)
+    const ended = server.stop()
+    for (const { started: status, text } of started) {
+      expect([status, (await text).endsWith('data: [DONE]\n\n')]).toEqual([200, true])
+    }
+    expect(await ended).toBe(0)
+    for (const pid of frontendPids(server)) expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+  })
+
+  it('a session goes to one worker, whichever frontend is asked', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-router-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const file = join(folder, 'router.yaml')
+    writeFileSync(file, JSON.stringify({ mode: 'round-robin', session: { ttlSeconds: 60 } }))
+    const server = await start(['--frontends', '2', '--router-config', file])
+    const ask = async (session: string): Promise<number> => {
+      const reply = await fetch(`${server.url}/v1/completions`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          connection: 'close',
+          'x-dynamo-session-id': session,
+        },
+        body: JSON.stringify({
+          prompt: 'Once',
+          max_tokens: 2,
+          nvext: { extra_fields: ['worker_id'] },
+        }),
+      })
+      const { nvext } = (await reply.json()) as {
+        nvext: { worker_id: { decode_worker_id: number } }
+      }
+      return nvext.worker_id.decode_worker_id
+    }
+    for (const session of ['a', 'b', 'c', 'd']) {
+      const bound = await ask(session)
+      for (let more = 0; more < 6; more++) expect(await ask(session)).toBe(bound)
+    }
+  })
+
+  it('a port that is taken - is said in one line, and nothing is left running', async () => {
+    const first = await start(['--frontends', '2'])
+    await expect(
+      startServer([...SIM, '--frontends', '2', '--port', String(first.port)]),
+    ).rejects.toThrow(/in use|is taken/)
+  })
+})

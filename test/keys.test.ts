@@ -1,0 +1,66 @@
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { runBaton, startServer } from './running-server.ts'
+import { until } from './until.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'baton-keys-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const file = join(folder, 'keys.json')
+
+async function addKey(...terms: string[]): Promise<string> {
+  const { exitCode, printed } = await runBaton(['keys', 'add', '--file', file, ...terms])
+  expect(exitCode).toBe(0)
+  return /^baton_[a-z0-9]{8}_\S{43}$/m.exec(printed)?.[0] ?? ''
+}
+
+const idOf = (key: string): string => key.split('_')[1] ?? ''
+
+describe('baton keys', () => {
+  it('a key - is made, used, listed and revoked while the server runs', async () => {
+    const key = await addKey('--tenant', 'acme', '--models', 'storyteller')
+    expect(readFileSync(file, 'utf8')).not.toContain(key)
+    expect(statSync(file).mode & 0o077).toBe(0)
+    const server = await startServer(['--engine', 'sim', '--in-process', '--keys', file])
+    const status = async (authorization: string, path = '/v1/models') =>
+      (await fetch(`${server.url}${path}`, { headers: { authorization } })).status
+    try {
+      expect([await status(''), await status('Bearer x'), await status(`Bearer ${key}`)]).toEqual([
+        401, 401, 200,
+      ])
+      expect(await status(`Bearer ${key}`, '/metrics')).toBe(403)
+      const operator = await addKey('--tenant', 'ops', '--operator')
+      await until(
+        'the new key opens',
+        async () => (await status(`Bearer ${operator}`, '/metrics')) === 200,
+      )
+      const list = await runBaton(['keys', 'list', '--file', file])
+      expect(list.printed).toMatch(new RegExp(`${idOf(key)} +acme +valid`))
+      expect(list.printed).not.toContain(key)
+      await runBaton(['keys', 'revoke', '--file', file, idOf(key)])
+      await until('the revoked key is refused', async () => (await status(`Bearer ${key}`)) === 401)
+      const explained = await runBaton(['explain', 'none', '--url', server.url], {
+        BATON_API_KEY: operator,
+      })
+      expect(explained.printed).not.toContain('key')
+      expect(server.printed()).not.toContain(key)
+    } finally {
+      await server.stop()
+    }
+  })
+
+  it.each([
+    [['serve', '--engine', 'sim', '--host', '0.0.0.0', '--port', '0'], '--insecure-open'],
+    [['serve', '--engine', 'sim', '--port', '0', '--keys', join(folder, 'none')], 'cannot be read'],
+    [['serve', '--engine', 'sim', '--port', '0', '--keys', '{"keys":5}'], '--keys: keys'],
+    [['keys', 'add', '--file', file, '--tenant', 'x', '--rate', '0'], '--rate'],
+    [['keys', 'add', '--file', file, '--tenant', ' '], '--tenant'],
+    [['keys', 'revoke', '--file', file, 'nothere1'], 'no key nothere1'],
+    [['keys', 'list', '--file', join(folder, 'none')], 'cannot be read'],
+  ])('%j - is one sentence', async (args, sentence) => {
+    const { exitCode, printed } = await runBaton(args)
+    expect([exitCode, printed]).toEqual([2, expect.stringContaining(sentence)])
+    expect(printed).toMatch(/^baton: [^\n]+\n$/)
+  })
+})

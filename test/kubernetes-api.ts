@@ -1,0 +1,147 @@
+/**
+ * A Kubernetes API server as far as a watch of pods needs it, over HTTPS: list, watch from a version, bookmarks, versions
+ * that have expired (410), connections that break, answers that do not come. What is asked is kept.
+ */
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:https'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+interface PodEvent {
+  readonly version: number
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
+  readonly object: Record<string, unknown>
+}
+
+export class KubernetesServer {
+  readonly asked: string[] = []
+  readonly accountFolder = mkdtempSync(join(tmpdir(), 'baton-account-'))
+  /** While set, every question gets this status. */
+  status: number | null = null
+  /** While true, questions are taken and not answered. */
+  isSilent = false
+  readonly #pods = new Map<string, Record<string, unknown>>()
+  readonly #watches = new Map<ServerResponse, string>()
+  #events: PodEvent[] = []
+  #version = 1
+  #oldest = 0
+  readonly #server
+
+  private constructor() {
+    const key = join(this.accountFolder, 'key.pem')
+    const words =
+      'req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=api -addext subjectAltName=IP:127.0.0.1 -days 2'
+    const ca = join(this.accountFolder, 'ca.crt')
+    spawnSync('openssl', [...words.split(' '), '-keyout', key, '-out', ca])
+    writeFileSync(join(this.accountFolder, 'token'), 'hush\n')
+    writeFileSync(join(this.accountFolder, 'namespace'), 'fleet\n')
+    this.#server = createServer({ key: readFileSync(key), cert: readFileSync(ca) }, (ask, answer) =>
+      this.#onRequest(ask, answer),
+    )
+  }
+
+  static async start(): Promise<KubernetesServer> {
+    const server = new KubernetesServer()
+    await new Promise<void>((resolve) => {
+      server.#server.listen(0, '127.0.0.1', resolve)
+    })
+    return server
+  }
+
+  get api(): { readonly host: string; readonly port: number } {
+    return { host: '127.0.0.1', port: (this.#server.address() as AddressInfo).port }
+  }
+
+  get watchCount(): number {
+    return this.#watches.size
+  }
+
+  /** A running pod with its worker at 127.0.0.1 and this port. */
+  put(name: string, port: number, status: object = { phase: 'Running', podIP: '127.0.0.1' }): void {
+    const type = this.#pods.has(name) ? 'MODIFIED' : 'ADDED'
+    const containers = [{ ports: [{ name: 'baton', containerPort: port }] }]
+    this.#tell(type, { metadata: { name, uid: name }, spec: { containers }, status })
+  }
+
+  remove(name: string): void {
+    const pod = this.#pods.get(name)
+    if (pod !== undefined) this.#tell('DELETED', pod)
+  }
+
+  bookmark(): void {
+    this.#version += 1
+    const metadata = { resourceVersion: String(this.#version) }
+    this.#write({ type: 'BOOKMARK', object: { kind: 'Pod', metadata } })
+  }
+
+  /** What came before is forgotten: a watch from an older version gets 410, those that run are told so. */
+  expire(): void {
+    this.#events = []
+    this.#oldest = this.#version
+    this.#write({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } })
+    const ending = [...this.#watches.keys()]
+    this.#watches.clear()
+    for (const answer of ending) answer.end()
+  }
+
+  /** What came before is forgotten, and those that watch do not hear of it. */
+  forget(): void {
+    this.#events = []
+    this.#oldest = this.#version
+  }
+
+  /** Connections of watches break in the middle. */
+  disconnect(): void {
+    for (const answer of this.#watches.keys()) answer.socket?.destroy()
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+    rmSync(this.accountFolder, { recursive: true, force: true })
+  }
+
+  #tell(type: PodEvent['type'], pod: Record<string, unknown>): void {
+    this.#version += 1
+    const metadata = { ...(pod['metadata'] as object), resourceVersion: String(this.#version) }
+    const object = { ...pod, metadata }
+    const { name } = metadata as unknown as { name: string }
+    if (type === 'DELETED') this.#pods.delete(name)
+    else this.#pods.set(name, object)
+    this.#events.push({ version: this.#version, type, object })
+    this.#write({ type, object })
+  }
+
+  #write(event: object): void {
+    for (const answer of this.#watches.keys()) answer.write(`${JSON.stringify(event)}\n`)
+  }
+
+  #onRequest(ask: IncomingMessage, answer: ServerResponse): void {
+    this.asked.push(`${ask.headers.authorization} ${ask.url}`)
+    if (this.isSilent) return
+    if (this.status !== null) {
+      answer.writeHead(this.status).end('{}')
+      return
+    }
+    const query = new URL(ask.url ?? '', 'https://api').searchParams
+    if (query.get('watch') !== 'true') {
+      const metadata = { resourceVersion: String(this.#version) }
+      answer.end(JSON.stringify({ kind: 'PodList', metadata, items: [...this.#pods.values()] }))
+      return
+    }
+    const from = Number(query.get('resourceVersion'))
+    if (from < this.#oldest) {
+      answer.writeHead(410).end('{}')
+      return
+    }
+    answer.writeHead(200, { 'content-type': 'application/json' })
+    answer.flushHeaders()
+    for (const { version, type, object } of this.#events)
+      if (version > from) answer.write(`${JSON.stringify({ type, object })}\n`)
+    this.#watches.set(answer, ask.url ?? '')
+    answer.on('close', () => this.#watches.delete(answer))
+  }
+}

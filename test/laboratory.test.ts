@@ -1,0 +1,223 @@
+/** `baton replay` and `baton workload` as a user runs them. */
+import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from './running-server.ts'
+import type { RunningServer } from './running-server.ts'
+
+const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
+const folder = mkdtempSync(join(tmpdir(), 'baton-laboratory-'))
+const run = promisify(execFile)
+const baton = (...args: string[]): Promise<{ stdout: string; stderr: string }> =>
+  run(process.execPath, [MAIN, ...args], { cwd: folder, maxBuffer: 2 ** 26 })
+const at = (name: string): string => join(folder, name)
+
+afterAll(() => rmSync(folder, { recursive: true }))
+
+describe('baton workload, baton replay', () => {
+  it('a workload goes through a file and a fleet; the same seed gives the same bytes', async () => {
+    const made = await baton('workload', 'chat', '--requests', '60', '--rate', '5', '--seed', '2')
+    expect(made.stderr).toMatch(/^60 requests, \d+ tokens in and \d+ out/)
+    writeFileSync(at('chat.jsonl'), made.stdout)
+    const replay = async (name: string): Promise<string> => {
+      const files = ['--json', `${name}.json`, '--html', `${name}.html`]
+      const logs = ['--telemetry', `${name}-time.jsonl`, '--requests', `${name}-requests.jsonl`]
+      const fleet = ['--workers', 'prefill:1', '--workers', 'decode:2:speed=0.5,startup=0.01']
+      const faults = ['--faults', 'breaks=1,event-loss=0.1,delay=0.2', '--check', '--kv-hand-over']
+      return (await baton('replay', 'chat.jsonl', ...fleet, ...faults, ...files, ...logs)).stdout
+    }
+    const text = await replay('one')
+    expect(text).toContain('60 requests of trace chat.jsonl')
+    expect(text).toContain('1 prefill + 2 decode (speed=0.5,startup=0.01), router mode kv')
+    expect(text).toMatch(/requests +60, completed 60/)
+    expect(await replay('two')).toBe(text)
+    for (const file of ['.json', '.html', '-time.jsonl', '-requests.jsonl'])
+      expect(readFileSync(at(`one${file}`), 'utf8')).toBe(readFileSync(at(`two${file}`), 'utf8'))
+    const { run: result } = JSON.parse(readFileSync(at('one.json'), 'utf8')) as {
+      run: { report: { requests: number; violations: unknown[] } }
+    }
+    expect(result.report).toMatchObject({ requests: 60, violations: [] })
+    expect(readFileSync(at('one-requests.jsonl'), 'utf8').trim().split('\n')).toHaveLength(60)
+  }, 60_000)
+
+  it('the fleet of baton.yaml - as it would serve', async () => {
+    const yaml = 'engine: sim\nprefill: 2\ndecode: 3\nrouterMode: round-robin\nsimBlocks: 4096\n'
+    writeFileSync(at('fleet.yaml'), yaml)
+    const requests = 'workload:random,requests=20'
+    const { stdout } = await baton('replay', requests, '--config', 'fleet.yaml', '--json', '-')
+    const { config } = JSON.parse(stdout) as { config: { workers: unknown; router: unknown } }
+    expect(config.workers).toMatchObject([
+      { mode: 'prefill', count: 2, engine: { blockTokens: 16, blockCount: 4096, maxSequences: 8 } },
+      { mode: 'decode', count: 3 },
+    ])
+    expect(config.router).toMatchObject({ mode: 'round-robin' })
+  }, 60_000)
+
+  it.each([
+    [['replay', 'nowhere.jsonl'], 'trace nowhere.jsonl: not readable'],
+    [['replay', 'workload:tea'], "workload: 'tea'"],
+    [['replay', 'workload:chat,sugar=1'], "unknown name 'sugar'"],
+    [['replay', 'workload:chat', '--workers', 'cook:2'], 'expected agg, prefill or decode'],
+    [['replay', 'workload:chat', '--workers', 'agg:x'], '--workers'],
+    [['replay', 'workload:chat', '--aggregated', '-1'], '--aggregated'],
+    [['replay', 'workload:chat', '--prefill', '2'], 'add --decode'],
+    [['replay', 'workload:chat', '--concurrency', '0'], '--concurrency'],
+    [['replay', 'workload:chat', '--faults', 'rain=1'], "unknown name 'rain'"],
+    [['replay', 'workload:chat', '--faults', 'loss=2'], 'messageLoss'],
+    [['replay', 'workload:chat', '--format', 'xml'], '--format'],
+  ])(
+    '%j - is refused in one line',
+    async (args, what) => {
+      const failed = await baton(...args).catch((error: { code: number; stderr: string }) => error)
+      expect(failed).toMatchObject({ code: 2 })
+      expect(failed.stderr).toContain(what)
+      expect(failed.stderr.trim().split('\n')).toHaveLength(1)
+    },
+    30_000,
+  )
+})
+
+describe('baton compare, baton plan', () => {
+  it('policies × fleets over seeds - paired differences from the first one', async () => {
+    const load = ['workload:shared-prefix,requests=80,rate=10', '--seeds', '2', '--json', '-']
+    const policies = [
+      '--policy',
+      'kv',
+      '--policy',
+      'kv:overlapScoreCredit=0',
+      '--policy',
+      'round-robin',
+    ]
+    const fleets = ['--fleet', 'agg:3', '--fleet', 'prefill:1+decode:2', '--html', 'compare.html']
+    const { stdout } = await baton('compare', ...load, ...policies, ...fleets)
+    const { contenders, differences, runs } = JSON.parse(stdout) as {
+      contenders: { name: string }[]
+      differences: { rows: string[][] }
+      runs: { report: { requests: number; reuse: number } }[][]
+    }
+    expect(contenders.map(({ name }) => name)).toEqual([
+      'kv on 3 agg',
+      'kv:overlapScoreCredit=0 on 3 agg',
+      'round-robin on 3 agg',
+      'kv on 1 prefill + 2 decode',
+      'kv:overlapScoreCredit=0 on 1 prefill + 2 decode',
+      'round-robin on 1 prefill + 2 decode',
+    ])
+    expect(runs.map((seeds) => seeds.length)).toEqual([2, 2, 2, 2, 2, 2])
+    expect(runs[0]![0]!.report.reuse).toBeGreaterThan(runs[2]![0]!.report.reuse)
+    expect(differences.rows[2]![6]).toMatch(/^-\d+\.\d ± \d+\.\d %$/)
+    expect(readFileSync(at('compare.html'), 'utf8')).toContain('round-robin on 3 agg')
+  }, 120_000)
+
+  it('plan - the cheapest fleet, how sure it is, and exit code 1 when there is none', async () => {
+    const load = ['plan', 'workload:random,requests=40,rate=40,input=2000', '--tpot', '40']
+    const fits = await baton(
+      ...load,
+      '--ttft',
+      '400',
+      '--good',
+      '0.9',
+      '--max',
+      '16',
+      '--json',
+      '-',
+    )
+    const { plan, verdict } = JSON.parse(fits.stdout) as {
+      plan: { best: { cost: number }; trials: { meets: boolean; cost: number }[] }
+      verdict: string
+    }
+    expect(verdict).toMatch(/% good; the/)
+    for (const trial of plan.trials)
+      if (trial.meets) expect(trial.cost).toBeGreaterThanOrEqual(plan.best.cost)
+    const none = await baton(...load, '--ttft', '1', '--max', '1', '--seeds', '1').catch(
+      (error: unknown) => error,
+    )
+    expect(none).toMatchObject({ code: 1, stdout: expect.stringContaining('no fleet within') })
+  }, 120_000)
+
+  it.each([
+    [['compare', 'workload:chat', '--policy', 'tea'], 'mode'],
+    [['compare', 'workload:chat', '--policy', 'kv:nonsense=1'], 'nonsense'],
+    [['compare', 'workload:chat', '--fleet', 'agg'], '--workers'],
+    [['compare', 'workload:chat', '--seeds', '0'], '--seeds'],
+    [['plan', 'workload:chat', '--good', '2'], '--good'],
+    [['plan', 'workload:chat', '--kinds', 'both'], '--kinds'],
+    [['plan', 'workload:chat', '--costs', 'gpu=3'], "unknown name 'gpu'"],
+  ])(
+    '%j - is refused in one line',
+    async (args, what) => {
+      const failed = await baton(...args).catch((error: { code: number; stderr: string }) => error)
+      expect(failed).toMatchObject({ code: 2 })
+      expect(failed.stderr).toContain(what)
+      expect(failed.stderr.trim().split('\n')).toHaveLength(1)
+    },
+    30_000,
+  )
+})
+
+describe('baton bench, baton profile', () => {
+  let server: RunningServer
+  beforeAll(async () => {
+    server = await startServer(['--engine', 'sim', '--aggregated', '1', '--in-process'])
+  }, 60_000)
+  afterAll(() => server.stop())
+
+  it('a workload on a live server, direct and routed - the same report, prompts that no cache has', async () => {
+    const load = ['workload:random,requests=12,input=64,output=8', '--concurrency', '3']
+    const reports = ['--direct', server.url, '--json', '-', '--html', 'bench.html']
+    const { stdout } = await baton('bench', server.url, ...load, ...reports)
+    const { runs } = JSON.parse(stdout) as {
+      runs: { name: string; report: { completed: number; outputTokens: number; reuse: number } }[]
+    }
+    expect(runs.map(({ name }) => name)).toEqual([`direct ${server.url}`, `routed ${server.url}`])
+    for (const { report } of runs) {
+      expect(report.completed).toBe(12)
+      expect(report.reuse).toBe(0)
+      expect(report.outputTokens).toBeGreaterThan(12)
+    }
+    expect(readFileSync(at('bench.html'), 'utf8')).toContain('routed http')
+  }, 60_000)
+
+  it('clients that leave or read slowly - are no failure of the server', async () => {
+    const load = ['workload:random,requests=12,rate=40,input=64,output=20', '--json', '-']
+    const { stdout } = await baton(
+      'bench',
+      server.url,
+      ...load,
+      '--leaving',
+      '0.5',
+      '--slow',
+      '0.3',
+    )
+    const { runs } = JSON.parse(stdout) as {
+      runs: { report: { completed: number; failed: Record<string, number> } }[]
+    }
+    const { completed, failed } = runs[0]!.report
+    expect(Object.keys(failed)).toEqual(['request.cancelled'])
+    expect(completed + failed['request.cancelled']!).toBe(12)
+  }, 60_000)
+
+  it('profile - a timing that replay takes', async () => {
+    const probes = ['--max-prompt', '256', '--max-batch', '2', '--repeats', '1', '--quiet']
+    await baton('profile', server.url, ...probes, '--out', 'timing.json')
+    const { timing } = JSON.parse(readFileSync(at('timing.json'), 'utf8')) as {
+      timing: { kind: string; prefill: number[]; decode: number[] }
+    }
+    expect(timing.kind).toBe('linear')
+    expect([...timing.prefill, ...timing.decode].every((value) => value >= 0)).toBe(true)
+    const load = ['workload:random,requests=20,input=200,output=20', '--timing', 'timing.json']
+    expect((await baton('replay', ...load)).stdout).toMatch(/completed 20/)
+  }, 60_000)
+
+  it('nobody there, another model - one line, exit code 1', async () => {
+    const failed = await baton('bench', 'http://127.0.0.1:1').catch((error: unknown) => error)
+    expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining('no server answers') })
+    const load = ['workload:random,requests=2,input=9,output=2', '--model', 'nobody']
+    const other = await baton('bench', server.url, ...load).catch((error: unknown) => error)
+    expect(other).toMatchObject({ code: 1, stdout: expect.stringContaining('request.not_found') })
+  }, 60_000)
+})

@@ -1,0 +1,134 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { startServer } from './running-server.ts'
+import { until } from './until.ts'
+
+const MONITORING = new URL('../deploy/monitoring/', import.meta.url)
+const read = (name: string): string => readFileSync(new URL(name, MONITORING), 'utf8')
+const has = (program: string): boolean => spawnSync(program, ['--version']).status === 0
+
+interface Dashboard {
+  readonly panels: readonly {
+    readonly title: string
+    readonly targets?: { readonly expr: string }[]
+  }[]
+}
+interface Rules {
+  readonly groups: readonly {
+    readonly rules: readonly { readonly alert: string; readonly expr: string }[]
+  }[]
+}
+
+const panelQueries = (JSON.parse(read('grafana-dashboard.json')) as Dashboard).panels.flatMap(
+  ({ title, targets = [] }) => targets.map(({ expr }) => [title, expr] as const),
+)
+const ruleQueries = (parse(read('alerts.yaml')) as Rules).groups.flatMap(({ rules }) =>
+  rules.map(({ alert, expr }) => [alert, expr] as const),
+)
+const QUERIES = [...panelQueries, ...ruleQueries]
+
+/** As Grafana fills them in. */
+const filled = (expression: string): string =>
+  expression.replaceAll('$__rate_interval', '1m').replaceAll('$model', '.*')
+
+const DOCUMENTED = new Set(
+  readFileSync(new URL('../docs/metrics.md', import.meta.url), 'utf8').match(/baton_\w+/g),
+)
+/** Of every Node process, under the frontend's prefix as well as the worker's. */
+const isOfProcess = (name: string): boolean =>
+  DOCUMENTED.has(name.replace('baton_frontend_', 'baton_worker_')) &&
+  /_(process|nodejs)_/.test(name)
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => {
+    server.close(resolve)
+  })
+  return port
+}
+
+describe('dashboard and alerts', () => {
+  it('there are some', () => {
+    expect([panelQueries.length > 15, ruleQueries.length > 5]).toEqual([true, true])
+  })
+
+  it.each(QUERIES)('%s - every name is a documented metric', (_, expression) => {
+    const names = expression.match(/baton_\w+/g) ?? []
+    const unknown = names.filter(
+      (name) => !DOCUMENTED.has(name.replace(/_(bucket|sum|count)$/, '')) && !isOfProcess(name),
+    )
+    expect(unknown).toEqual([])
+  })
+
+  it.skipIf(!has('promtool'))('promtool - takes rules and configuration', () => {
+    for (const [what, file] of [
+      ['rules', 'alerts.yaml'],
+      ['config', 'prometheus.yaml'],
+    ] as const) {
+      const path = new URL(file, MONITORING).pathname
+      const { status, stdout, stderr } = spawnSync('promtool', ['check', what, path], {
+        encoding: 'utf8',
+      })
+      expect([file, status, status === 0 ? '' : stdout + stderr]).toEqual([file, 0, ''])
+    }
+  })
+})
+
+/** Debian's package; where it is not installed there is nothing to scrape with. */
+describe.skipIf(!has('prometheus'))('a real Prometheus', () => {
+  it('scrapes a frontend with a worker, and answers every query of dashboard and alerts', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-prometheus-'))
+    const server = await startServer(['--engine', 'sim', '--aggregated', '1'])
+    const port = await freePort()
+    const config = join(folder, 'prometheus.yaml')
+    writeFileSync(
+      config,
+      `global: { scrape_interval: 1s }
+scrape_configs:
+  - { job_name: baton-frontend, static_configs: [{ targets: ['127.0.0.1:${server.port}'] }] }
+`,
+    )
+    const address = `127.0.0.1:${port}`
+    const args = [
+      `--config.file=${config}`,
+      `--storage.tsdb.path=${folder}/data`,
+      `--web.listen-address=${address}`,
+    ]
+    const prometheus = spawn('prometheus', args, { stdio: 'ignore' })
+    const ask = async (
+      query: string,
+    ): Promise<{ status: string; data?: { result: { value: [number, string] }[] } }> => {
+      const url = `http://${address}/api/v1/query?query=${encodeURIComponent(query)}`
+      return (await (await fetch(url)).json()) as Awaited<ReturnType<typeof ask>>
+    }
+    const valueOf = async (query: string): Promise<string | undefined> =>
+      (await ask(query).catch(() => null))?.data?.result[0]?.value[1]
+    try {
+      const body = JSON.stringify({ model: 'storyteller', prompt: 'hi', max_tokens: 3 })
+      const headers = { 'content-type': 'application/json' }
+      await fetch(`${server.url}/v1/completions`, { method: 'POST', headers, body })
+      await until(
+        'the request in a scrape',
+        async () => (await valueOf('baton_frontend_requests_total')) === '1',
+      )
+      expect(await valueOf('up{job="baton-frontend"}')).toBe('1')
+      for (const [title, expression] of QUERIES) {
+        expect([title, (await ask(filled(expression))).status]).toEqual([title, 'success'])
+      }
+    } finally {
+      prometheus.kill('SIGKILL')
+      await server.stop()
+      rmSync(folder, { recursive: true, force: true })
+    }
+  })
+})

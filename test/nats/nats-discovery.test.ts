@@ -1,0 +1,272 @@
+/**
+ * Discovery over a real nats-server: the contract of every discovery, and what a server can do wrong.
+ */
+import { afterEach, describe, expect, it } from 'vitest'
+import { connect } from '@nats-io/transport-node'
+import { Kvm } from '@nats-io/kv'
+import { DISCOVERY_CHECKS, DiscoveryRecord, sampleCard } from '../../src/testing/discovery-kit.ts'
+import { parseDiscovery } from '../../src/discovery/discovery-url.ts'
+import type { NatsAddress } from '../../src/discovery/discovery-url.ts'
+import { NatsDiscovery } from '../../src/discovery/nats/nats-discovery.ts'
+import type { NatsDiscoveryOptions } from '../../src/discovery/nats/nats-discovery.ts'
+import { until } from '../until.ts'
+import { CuttableProxy, NatsServer, NATS_VERSION } from './nats-server.ts'
+
+const ends: (() => Promise<unknown>)[] = []
+
+afterEach(async () => {
+  for (const end of ends.splice(0).toReversed()) await end()
+})
+
+async function startServer(settings = ''): Promise<NatsServer> {
+  const server = await NatsServer.start(settings)
+  ends.push(() => server.close())
+  return server
+}
+
+function discoveryAt(url: string, options: Partial<NatsDiscoveryOptions> = {}): NatsDiscovery {
+  const address = parseDiscovery(url) as NatsAddress
+  const discovery = new NatsDiscovery({ address, ttlMs: 900, pollMs: 50, ...options })
+  ends.push(() => discovery.close())
+  return discovery
+}
+
+const left = (record: DiscoveryRecord): readonly string[] =>
+  record.told.filter((line) => line.startsWith('left'))
+
+/** Resolves when a worker that fell silent just now has expired, at a server of its own. */
+async function outliveTimeToLive(): Promise<void> {
+  const { url, port } = await startServer()
+  const sever = await registerElsewhere(port)
+  const record = new DiscoveryRecord()
+  await discoveryAt(url).watch(record)
+  sever()
+  await record.until('left 1 expired')
+}
+
+describe.skipIf(NATS_VERSION === null)(`NatsDiscovery (${NATS_VERSION}) - the contract`, () => {
+  it.each(DISCOVERY_CHECKS)('$name', async ({ run }) => {
+    const { url } = await startServer()
+    await run({ worker: discoveryAt(url), frontend: discoveryAt(url) })
+  })
+})
+
+describe.skipIf(NATS_VERSION === null)('NatsDiscovery - a server that is away at the start', () => {
+  it('a worker registers and a frontend watches as soon as the server answers again', async () => {
+    const { port } = await startServer()
+    const proxy = await CuttableProxy.start(port)
+    ends.push(() => proxy.close())
+    const record = new DiscoveryRecord()
+    const far = `nats://127.0.0.1:${proxy.port}`
+    const worker = discoveryAt(far)
+    // Connected and then cut off: answers are lost on the way.
+    const first = await worker.register(sampleCard(1))
+    const missing = new DiscoveryRecord()
+    await worker.watch(missing)
+    proxy.cut()
+    const registering = worker.register(sampleCard(2))
+    const watching = discoveryAt(far).watch(record)
+    await missing.until('away')
+    proxy.mend()
+    await registering
+    await watching
+    await record.until('joined 2')
+    await first.close()
+  })
+})
+
+describe.skipIf(NATS_VERSION === null)('NatsDiscovery - leases', () => {
+  it('a worker whose process is gone without a word - expires; another fleet hears nothing', async () => {
+    const { url, port } = await startServer()
+    const sever = await registerElsewhere(port)
+    const record = new DiscoveryRecord()
+    const other = new DiscoveryRecord()
+    await discoveryAt(url).watch(record)
+    await discoveryAt(`${url}?prefix=other`).watch(other)
+    // As kill -9 does: the connection ends, the entry stays.
+    sever()
+    await record.until('left 1 expired')
+    expect(other.told).toEqual([])
+  })
+
+  it('nothing is left in the bucket by workers that left in order', async () => {
+    const { url, port } = await startServer()
+    const worker = discoveryAt(url)
+    const registrations = await Promise.all([1, 2, 3].map((id) => worker.register(sampleCard(id))))
+    for (const registration of registrations) await registration.close()
+    const connection = await connect({ servers: `127.0.0.1:${port}` })
+    ends.push(() => connection.close())
+    const bucket = await new Kvm(connection).open('baton_workers')
+    const keys: string[] = []
+    for await (const key of await bucket.keys()) keys.push(key)
+    expect(keys).toEqual([])
+  })
+
+  it('an id whose owner elsewhere lives - is refused; one whose owner is silent is taken over', async () => {
+    const { url, port } = await startServer()
+    const sever = await registerElsewhere(port)
+    await expect(discoveryAt(url).register(sampleCard(1))).rejects.toMatchObject({
+      code: 'request.conflict',
+    })
+    sever()
+    await discoveryAt(url).register(sampleCard(1))
+  })
+})
+
+describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', () => {
+  it('killed and restarted with an empty bucket - no worker leaves, all register again, news come', async () => {
+    const server = await startServer()
+    const said: string[] = []
+    const worker = discoveryAt(server.url)
+    for (const id of [1, 2, 3]) {
+      await worker.register(sampleCard(id), { restored: () => void said.push(`restored ${id}`) })
+    }
+    const record = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(record)
+    await server.kill()
+    await record.until('away')
+    // Longer than the time to live: what is known stays in use.
+    await outliveTimeToLive()
+    expect(left(record)).toEqual([])
+    await server.restart()
+    await record.until('back')
+    await until('all have registered again', () => said.length === 3)
+    await worker.register(sampleCard(4))
+    await record.until('joined 4')
+    await outliveOne(record, server.port)
+    expect(left(record)).toEqual(['left 9 expired'])
+    const late = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(late)
+    await until('the silent one is gone', () => !late.cards.has('9'))
+    expect([...late.cards.keys()].sort()).toEqual(['1', '2', '3', '4'])
+  })
+
+  it('a worker that left while the server was away - is gone when it is back', async () => {
+    const server = await startServer()
+    const worker = discoveryAt(server.url)
+    const registration = await worker.register(sampleCard(1))
+    await worker.register(sampleCard(2))
+    const record = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(record)
+    await server.kill()
+    await record.until('away')
+    await registration.close()
+    await server.restart()
+    await record.until('left 1')
+    expect([...record.cards.keys()]).toEqual(['2'])
+  })
+
+  it('a frontend that is partitioned - keeps what it knows, and then hears what it missed', async () => {
+    const server = await startServer()
+    const proxy = await CuttableProxy.start(server.port)
+    ends.push(() => proxy.close())
+    const worker = discoveryAt(server.url)
+    const first = await worker.register(sampleCard(1))
+    const record = new DiscoveryRecord()
+    await discoveryAt(`nats://127.0.0.1:${proxy.port}`).watch(record)
+    const near = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(near)
+    proxy.cut()
+    await record.until('away')
+    await outliveOne(near, server.port)
+    expect(left(record)).toEqual([])
+    await first.close()
+    await worker.register(sampleCard(2))
+    proxy.mend()
+    await record.until('joined 2')
+    await record.until('left 1 closed')
+  })
+
+  it('a worker that is partitioned - expires for the others and comes back', async () => {
+    const server = await startServer()
+    const proxy = await CuttableProxy.start(server.port)
+    ends.push(() => proxy.close())
+    const worker = discoveryAt(`nats://127.0.0.1:${proxy.port}`, { place: 'elsewhere' })
+    await worker.register(sampleCard(1))
+    const record = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(record)
+    proxy.cut()
+    await record.until('left 1 expired')
+    proxy.mend()
+    await until('it is back', () => record.cards.has('1'))
+  })
+
+  it('a server that stands still for longer than the time to live - expires nobody', async () => {
+    const server = await startServer()
+    const worker = discoveryAt(server.url, { place: 'elsewhere' })
+    await worker.register(sampleCard(1))
+    const record = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(record)
+    server.suspend()
+    await outliveTimeToLive()
+    await outliveTimeToLive()
+    expect(left(record)).toEqual([])
+    server.resume()
+    await worker.register(sampleCard(2))
+    await record.until('joined 2')
+    expect(left(record)).toEqual([])
+  })
+
+  it('a server that is full - refuses a new worker by name and keeps those that it has', async () => {
+    const server = await startServer()
+    const worker = discoveryAt(server.url)
+    await worker.register(sampleCard(1))
+    const record = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(record)
+    const sever = await registerElsewhere(server.port, 9)
+    await record.until('joined 9')
+    const connection = await connect({ servers: `127.0.0.1:${server.port}` })
+    ends.push(() => connection.close())
+    await shrink(connection)
+    const taints = ['x'.repeat(16_384)]
+    await expect(worker.register(sampleCard(2, { taints }))).rejects.toMatchObject({
+      code: 'discovery.unavailable',
+      message: expect.stringMatching(/maximum bytes exceeded/),
+    })
+    sever()
+    await record.until('left 9 expired')
+    expect(left(record)).toEqual(['left 9 expired'])
+  })
+
+  it('not there at first - is waited for; a wrong password is an error at once', async () => {
+    const server = await startServer('authorization { user: baton, password: "a b" }')
+    const good = `nats://baton:a%20b@127.0.0.1:${server.port}`
+    await server.kill()
+    const record = new DiscoveryRecord()
+    const watching = discoveryAt(good).watch(record)
+    const registering = discoveryAt(good).register(sampleCard(1))
+    await server.restart()
+    await Promise.all([watching, registering])
+    await record.until('joined 1')
+    await expect(
+      discoveryAt(`nats://baton:wrong@127.0.0.1:${server.port}`).watch(record),
+    ).rejects.toMatchObject({ code: 'config.invalid' })
+  })
+})
+
+/** Another worker falls silent and expires: a time to live has passed since, as that record's watch counts it. */
+async function outliveOne(record: DiscoveryRecord, port: number): Promise<void> {
+  const sever = await registerElsewhere(port, 9)
+  await record.until('joined 9')
+  sever()
+  await record.until('left 9 expired')
+}
+
+/** A worker in another place; what comes back ends it as kill -9 does: silence, and the entry stays. */
+async function registerElsewhere(port: number, id = 1): Promise<() => void> {
+  const proxy = await CuttableProxy.start(port)
+  ends.push(() => proxy.close())
+  const worker = discoveryAt(`nats://127.0.0.1:${proxy.port}`, { place: 'elsewhere' })
+  await worker.register(sampleCard(id, { pid: 1 }))
+  return () => proxy.cut()
+}
+
+/** Of the bucket's stream, so that nothing more fits. */
+async function shrink(connection: Awaited<ReturnType<typeof connect>>): Promise<void> {
+  const answer = await connection.request('$JS.API.STREAM.INFO.KV_baton_workers')
+  const { config } = answer.json<{ config: Record<string, unknown> }>()
+  await connection.request(
+    '$JS.API.STREAM.UPDATE.KV_baton_workers',
+    JSON.stringify({ ...config, max_bytes: 4_096 }),
+  )
+}

@@ -1,0 +1,223 @@
+/**
+ * One model name, several workers: what a worker that differs, or that cannot be reached, looks like from outside.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { startBaton } from './running-server.ts'
+import type { RunningBaton } from './running-server.ts'
+
+const SOON = { timeout: 20_000, interval: 50 }
+const tls = (name: string): string =>
+  fileURLToPath(new URL(`fixtures/tls/${name}`, import.meta.url))
+
+function fleetFolder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'baton-fleet-'))
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+async function start(
+  args: readonly string[],
+  ready: RegExp,
+  environment: NodeJS.ProcessEnv = {},
+): Promise<RunningBaton> {
+  const baton = await startBaton(args, ready, environment)
+  onTestFinished(async () => {
+    baton.process.kill('SIGKILL')
+    await baton.ended
+  })
+  return baton
+}
+
+function startWorker(
+  folder: string,
+  args: readonly string[] = [],
+  environment: NodeJS.ProcessEnv = {},
+  discovery = `file:${folder}`,
+): Promise<RunningBaton> {
+  const sim = ['--engine', 'sim', '--sim-speedup', '0', '--grace-seconds', '0']
+  return start(['worker', '--discovery', discovery, ...sim, ...args], /ready/, environment)
+}
+
+async function startFrontend(
+  folder: string,
+  args: readonly string[] = [],
+  environment: NodeJS.ProcessEnv = {},
+): Promise<RunningBaton & { readonly url: string }> {
+  const where = folder === '' ? [] : ['--discovery', `file:${folder}`]
+  const fixed = [...where, '--port', '0', '--log-level', 'info']
+  const frontend = await start(['frontend', ...fixed, ...args], /http:\/\/[\d.]+:\d+/, environment)
+  return { ...frontend, url: /http:\/\/[\d.]+:\d+/.exec(frontend.printed())?.[0] ?? '' }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+interface Health {
+  readonly status: string
+  readonly message: string
+  readonly warnings: readonly string[]
+  readonly models: readonly {
+    readonly workers: readonly { readonly worker_id: number; readonly pid: number }[]
+    readonly refused?: readonly { readonly pid: number }[]
+  }[]
+}
+
+async function healthOf(url: string): Promise<Health> {
+  return (await (await fetch(`${url}/health`)).json()) as Health
+}
+
+function complete(url: string, body: object = {}): Promise<Response> {
+  return fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ prompt: 'Once', max_tokens: 2, ...body }),
+  })
+}
+
+describe('baton worker - that differs from the others of its model', () => {
+  it('gets nothing; both logs and /health name the field; it takes over when the others have left', async () => {
+    const folder = fleetFolder()
+    const first = await startWorker(folder)
+    const { url, printed } = await startFrontend(folder)
+    await expect.poll(async () => (await healthOf(url)).status, SOON).toBe('healthy')
+    const other = await startWorker(folder, ['--sim-block-size', '32'])
+    await expect
+      .poll(async () => (await healthOf(url)).models[0]?.refused?.map(({ pid }) => pid), SOON)
+      .toEqual([other.process.pid])
+    const health = await healthOf(url)
+    expect(health.models[0]?.workers.map(({ pid }) => pid)).toEqual([first.process.pid])
+    expect(health.warnings.join()).toContain('block size 32 instead of 16')
+    expect(printed()).toContain('block size 32 instead of 16')
+    await expect.poll(other.printed, SOON).toContain('block size 32 instead of 16')
+    first.process.kill('SIGTERM')
+    await expect
+      .poll(async () => (await healthOf(url)).models[0]?.workers.map(({ pid }) => pid), SOON)
+      .toEqual([other.process.pid])
+    await expect.poll(async () => (await complete(url)).status, SOON).toBe(200)
+  })
+})
+
+describe('baton frontend - workers that are known by their addresses', () => {
+  it('static: asks each for its card, over guarded connections; who drains or dies is gone', async () => {
+    const secret = { BATON_WIRE_SECRET: 'one' }
+    const ports = [await freePort(), await freePort()]
+    const workers = await Promise.all(
+      ports.map((port) =>
+        startWorker('', ['--worker-port', String(port)], secret, 'static:127.0.0.1:1'),
+      ),
+    )
+    const where = `static:${ports.map((port) => `127.0.0.1:${port}`).join()}`
+    const { url } = await startFrontend('', [], { ...secret, BATON_DISCOVERY: where })
+    const pids = async () =>
+      (await healthOf(url)).models
+        .flatMap((model) => model.workers.map(({ pid }) => pid))
+        .toSorted((a, b) => a - b)
+    await expect
+      .poll(pids, SOON)
+      .toEqual(workers.map(({ process }) => process.pid ?? 0).toSorted((a, b) => a - b))
+    expect((await complete(url)).status).toBe(200)
+    workers[0]?.process.kill('SIGTERM')
+    await expect.poll(pids, SOON).toEqual([workers[1]?.process.pid])
+    workers[1]?.process.kill('SIGKILL')
+    await expect.poll(async () => (await healthOf(url)).status, SOON).toBe('not_ready')
+  })
+})
+
+describe('baton frontend - a model without workers', () => {
+  it('is 503 before the first worker, 404 when it has been forgotten; a request without a model goes on', async () => {
+    const folder = fleetFolder()
+    const { url, printed } = await startFrontend(folder, ['--model-forget-seconds', '0.5'])
+    const early = await complete(url, { model: 'a' })
+    expect([early.status, early.headers.get('retry-after')]).toEqual([503, '1'])
+    const workers = await Promise.all(
+      ['a', 'b'].map((name) => startWorker(folder, ['--served-model-name', name])),
+    )
+    await expect.poll(async () => (await complete(url, { model: 'a' })).status, SOON).toBe(200)
+    await expect.poll(async () => (await complete(url, { model: 'b' })).status, SOON).toBe(200)
+    expect((await complete(url)).status).toBe(400)
+    workers[0]?.process.kill('SIGTERM')
+    await expect.poll(async () => (await complete(url, { model: 'a' })).status, SOON).toBe(404)
+    expect((await complete(url)).status).toBe(200)
+    expect(printed()).toContain('model forgotten')
+  })
+
+  it('kill -9 of all workers - is not healthy from the moment at which requests fail', async () => {
+    const folder = fleetFolder()
+    const workers = await Promise.all([startWorker(folder), startWorker(folder)])
+    const { url, printed } = await startFrontend(folder, ['--migration-limit', '0'])
+    await expect.poll(async () => (await healthOf(url)).models[0]?.workers.length, SOON).toBe(2)
+    for (const worker of workers) worker.process.kill('SIGKILL')
+    let isRefused = false
+    while (!isRefused) {
+      isRefused = (await complete(url)).status === 503
+      if (isRefused) expect((await healthOf(url)).status).toBe('not_ready')
+    }
+    await expect.poll(printed, SOON).toContain('worker is gone: process-died')
+  })
+})
+
+describe('baton frontend - ready means an authenticated connection', () => {
+  const certificates = (ca: string): string[] => {
+    const names = { '--tls-cert': 'fleet.pem', '--tls-key': 'fleet.key', '--tls-ca': ca }
+    return Object.entries(names).flatMap(([flag, name]) => [flag, tls(name)])
+  }
+
+  it.each([
+    ['another secret', [], [], 'one', 'two', /secret/],
+    ['a secret on one side only', [], [], 'one', '', /secret/],
+    ['TLS at the worker only', certificates('fleet-ca.pem'), [], 'one', 'one', /TLS/],
+    ['TLS at the frontend only', [], certificates('fleet-ca.pem'), 'one', 'one', /TLS/],
+    [
+      'a certificate of another authority',
+      certificates('fleet-ca.pem'),
+      [
+        '--tls-cert',
+        tls('stranger.pem'),
+        '--tls-key',
+        tls('stranger.key'),
+        '--tls-ca',
+        tls('fleet-ca.pem'),
+      ],
+      'one',
+      'one',
+      /TLS/,
+    ],
+    [
+      'another authority',
+      certificates('fleet-ca.pem'),
+      certificates('stranger-ca.pem'),
+      'one',
+      'one',
+      /TLS/,
+    ],
+  ] as const)('%s - health, ready and both logs name it', async (...given) => {
+    const [, workerArgs, frontendArgs, workerSecret, frontendSecret, cause] = given
+    const folder = fleetFolder()
+    const secret = (text: string) => (text === '' ? {} : { BATON_WIRE_SECRET: text })
+    const worker = await startWorker(folder, workerArgs, secret(workerSecret))
+    const { url, printed } = await startFrontend(folder, frontendArgs, secret(frontendSecret))
+    await expect.poll(async () => (await healthOf(url)).message, SOON).toMatch(cause)
+    const health = await healthOf(url)
+    expect([health.status, health.warnings.join()]).toMatchObject([
+      'not_ready',
+      expect.stringMatching(cause),
+    ])
+    const ready = await fetch(`${url}/ready`)
+    expect([ready.status, await ready.text()]).toMatchObject([503, expect.stringMatching(cause)])
+    expect(printed()).toMatch(cause)
+    await expect.poll(worker.printed, SOON).toMatch(cause)
+  })
+})

@@ -1,0 +1,78 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runBaton, startServer } from './running-server.ts'
+import type { RunningServer } from './running-server.ts'
+
+describe('baton top and baton doctor', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'baton-operate-'))
+  const discovery = `file:${folder}`
+  let server: RunningServer
+
+  beforeAll(async () => {
+    server = await startServer(['--engine', 'sim', '--aggregated', '2', '--discovery', discovery])
+  })
+  afterAll(async () => {
+    await server.stop()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  it('top of a server - its workers, once and without colours', async () => {
+    const { exitCode, printed } = await runBaton(['top', '--url', server.url, '--once'])
+    expect(exitCode).toBe(0)
+    expect(printed).toContain('storyteller: 2 workers')
+    expect(printed.match(/aggregated +serving/g)).toHaveLength(2)
+    expect(printed).not.toContain('\u001B')
+  })
+
+  it('top of a discovery - the workers themselves', async () => {
+    const { exitCode, printed } = await runBaton([
+      'top',
+      '--discovery',
+      discovery,
+      '--once',
+      '--json',
+    ])
+    const fleet = JSON.parse(printed) as { models: { workers: { state: string }[] }[] }
+    expect(exitCode).toBe(0)
+    expect(fleet.models[0]?.workers.map(({ state }) => state)).toEqual(['serving', 'serving'])
+  })
+
+  it('doctor - a healthy fleet has no fault, by its server and by its workers', async () => {
+    for (const where of [
+      ['--url', server.url],
+      ['--discovery', discovery],
+    ]) {
+      const { exitCode, printed } = await runBaton(['doctor', ...where])
+      expect([exitCode, printed]).toEqual([0, expect.stringContaining('\n0 faults')])
+    }
+  })
+
+  it('doctor - another secret than the workers have is named, with what to do', async () => {
+    const other = await runBaton([
+      'doctor',
+      '--discovery',
+      discovery,
+      '--wire-secret',
+      'x'.repeat(32),
+    ])
+    expect(other.exitCode).toBe(1)
+    expect(other.printed).toMatch(/FAIL +connections +worker .*\n +→ .*--wire-secret/)
+  })
+
+  it('nobody answers - one sentence, and for doctor a finding', async () => {
+    const url = 'http://127.0.0.1:1'
+    expect(await runBaton(['top', '--url', url, '--once'])).toEqual({
+      exitCode: 1,
+      printed: `baton: no server at ${url}: start one with 'baton serve', or name it with --url\n`,
+    })
+    const { exitCode, printed } = await runBaton(['doctor', '--url', url])
+    expect([exitCode, printed]).toEqual([1, expect.stringMatching(/FAIL +server +no server at/)])
+  })
+
+  it.each(['0', 'x', '3601'])('top --interval %s - is refused', async (interval) => {
+    const { exitCode, printed } = await runBaton(['top', '--interval', interval])
+    expect([exitCode, printed]).toEqual([2, expect.stringContaining('--interval')])
+  })
+})

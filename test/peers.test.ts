@@ -1,0 +1,84 @@
+/** What frontends that share workers and nothing else tell each other, over the connections to those workers. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it, onTestFinished } from 'vitest'
+import { runBaton, startBaton } from './running-server.ts'
+import type { RunningBaton } from './running-server.ts'
+import { until } from './until.ts'
+
+interface Running {
+  readonly baton: RunningBaton
+  readonly url: string
+}
+
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'baton-peers-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+async function startWorker(where: readonly string[]): Promise<void> {
+  const args = ['worker', ...where, '--engine', 'sim', '--sim-speedup', '1']
+  const worker = await startBaton(args, /ready/)
+  onTestFinished(() => void worker.process.kill('SIGKILL'))
+}
+
+async function startFrontend(where: readonly string[], keys: string): Promise<Running> {
+  const args = ['frontend', ...where, '--port', '0', '--keys', keys]
+  const baton = await startBaton(args, /http:\/\/\S+\d/)
+  onTestFinished(() => void baton.process.kill('SIGKILL'))
+  return { baton, url: /http:\/\/[\d.]+:\d+/.exec(baton.printed())?.[0] ?? '' }
+}
+
+/** A stream that lasts until it is left. */
+async function begin(
+  url: string,
+  key: string,
+): Promise<{ readonly status: number; readonly leave: () => void }> {
+  const ended = new AbortController()
+  const reply = await fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+    body: JSON.stringify({ prompt: 'hi', max_tokens: 3000, ignore_eos: true, stream: true }),
+    signal: ended.signal,
+  })
+  onTestFinished(() => ended.abort())
+  return { status: reply.status, leave: () => ended.abort() }
+}
+
+describe('frontends without NATS', () => {
+  it('a key - has its limit once, wherever it is used; a dead frontend leaves nothing, a late one knows', async () => {
+    const folder = newFolder()
+    const keys = join(folder, 'keys.json')
+    const made = await runBaton([
+      'keys',
+      'add',
+      '--file',
+      keys,
+      '--tenant',
+      't',
+      '--concurrency',
+      '1',
+    ])
+    const key = /^baton_\S+$/m.exec(made.printed)?.[0] ?? ''
+    const where = ['--discovery', `file:${newFolder()}`]
+    await startWorker(where)
+    const [one, two] = [await startFrontend(where, keys), await startFrontend(where, keys)]
+    const status = async ({ url }: Running): Promise<number> => {
+      const { status: answered, leave } = await begin(url, key)
+      leave()
+      return answered
+    }
+    for (const each of [one, two]) {
+      await until('it serves', async () => (await status(each)) === 200)
+      await until('its stream has ended', async () => (await status(each)) === 200)
+    }
+    await until('a stream runs at one', async () => (await begin(one.url, key)).status === 200)
+    await until('two refuses', async () => (await status(two)) === 429)
+    const late = await startFrontend(where, keys)
+    await until('the late one is connected and knows', async () => (await status(late)) === 429)
+    one.baton.process.kill('SIGKILL')
+    await until('two admits again', async () => (await status(two)) === 200)
+  })
+})

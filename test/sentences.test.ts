@@ -1,0 +1,97 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, describe, expect, it } from 'vitest'
+import { runBaton } from './running-server.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'baton-sentences-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function file(name: string, content: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, content)
+  return path
+}
+
+const tls = (name: string): string =>
+  fileURLToPath(new URL(`fixtures/tls/${name}`, import.meta.url))
+const BROKEN = file('broken.pem', '-----BEGIN CERTIFICATE-----\nabc\n')
+const PLAIN = file('plain.txt', 'no PEM')
+const serve = ['serve', '--engine', 'sim', '--port', '0']
+const tlsArgs = (cert: string, key: string, ca: string): string[] => [
+  ...serve,
+  '--tls-cert',
+  cert,
+  '--tls-key',
+  key,
+  '--tls-ca',
+  ca,
+]
+
+/** What goes wrong outside is reported in one line that says what to change, without a stack. */
+describe('one sentence', () => {
+  it.each([
+    ['is not there', join(folder, 'nowhere'), 'ENOENT'],
+    ['is a file', PLAIN, 'ENOTDIR'],
+  ])('TMPDIR %s - names it and the variable', async (_, path, code) => {
+    const { exitCode, printed } = await runBaton(serve, { TMPDIR: path })
+    expect([exitCode, printed]).toEqual([
+      2,
+      `baton: no folder can be made in ${path} (${code}): name another with TMPDIR\n`,
+    ])
+  })
+
+  it.each([
+    ['is not there', tlsArgs('x', tls('fleet.key'), tls('fleet-ca.pem')), '--tls-cert: ENOENT'],
+    ['is a folder', tlsArgs(folder, tls('fleet.key'), tls('fleet-ca.pem')), '--tls-cert: EISDIR'],
+    ['is no PEM', tlsArgs(PLAIN, tls('fleet.key'), tls('fleet-ca.pem')), 'is no PEM file'],
+    [
+      'is broken',
+      tlsArgs(BROKEN, tls('fleet.key'), tls('fleet-ca.pem')),
+      '--tls-cert: the file is',
+    ],
+    ['has a broken key', tlsArgs(tls('fleet.pem'), BROKEN, tls('fleet-ca.pem')), '--tls-key: the'],
+    ['has a broken CA', tlsArgs(tls('fleet.pem'), tls('fleet.key'), BROKEN), '--tls-ca: the file'],
+    [
+      'has the key of another',
+      tlsArgs(tls('fleet.pem'), tls('stranger.key'), tls('fleet-ca.pem')),
+      '--tls-key: it is not the key of --tls-cert',
+    ],
+  ])('a certificate that %s - names the option', async (_, args, sentence) => {
+    const { exitCode, printed } = await runBaton(args)
+    expect([exitCode, printed]).toEqual([2, expect.stringContaining(sentence)])
+    expect(printed).toMatch(/^baton: [^\n]+\n$/)
+  })
+
+  // Node 20 cannot load a module of WebAssembly then; newer versions can, and serve.
+  it('a limit of address space - is named instead of a stack, or does not matter', async () => {
+    const main = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
+    const command = `ulimit -v 4000000; exec "$0" "$@"`
+    const args = [process.execPath, main, ...serve]
+    const child = spawn('sh', ['-c', command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+    let printed = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (bytes: Buffer) => {
+        printed += bytes.toString()
+        if (!child.killed && printed.includes('Ctrl-C')) child.kill('SIGTERM')
+      })
+    }
+    const exitCode = await new Promise((resolve) => child.once('close', resolve))
+    const serves = printed.includes('Ctrl-C')
+    expect([exitCode, printed]).toEqual([
+      serves ? 0 : 1,
+      expect.stringMatching(serves ? /Ctrl-C/ : /^baton: [^\n]*ulimit -v[^\n]*\n$/),
+    ])
+    expect(printed).not.toMatch(/^ +at /m)
+  })
+
+  it('worker --mode - has a variable, and a wrong one is named as it was written', async () => {
+    const args = ['worker', '--engine', 'sim', '--discovery-dir', folder]
+    const { exitCode, printed } = await runBaton(args, { BATON_MODE: 'nope' })
+    expect([exitCode, printed]).toEqual([2, expect.stringMatching(/^baton: BATON_MODE: [^\n]*\n$/)])
+    const help = await runBaton(['worker', '--help'])
+    expect(help.printed).toContain('[BATON_MODE]')
+  })
+})

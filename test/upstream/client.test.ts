@@ -1,0 +1,168 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import type { BatonError } from '../../src/base/index.ts'
+import { osClock } from '../../src/os/index.ts'
+import { fetchWhole, parseUpstreamUrl, UpstreamClient } from '../../src/upstream/index.ts'
+import type { UpstreamClientOptions } from '../../src/upstream/index.ts'
+import { until } from '../until.ts'
+import { fakeServer } from './transcripts.ts'
+import type { FakeServer, SeenRequest } from './transcripts.ts'
+
+const open: { close(): unknown }[] = []
+afterEach(async () => {
+  for (const end of open.splice(0)) await end.close()
+})
+
+const KEPT = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+const GET = { method: 'GET', path: '/x' }
+const SOON = { deadlineMs: 5000 }
+
+async function served(answer: (request: SeenRequest) => string | null): Promise<FakeServer> {
+  const server = await fakeServer(answer)
+  open.push(server)
+  return server
+}
+
+function clientOf(url: string, options: Partial<UpstreamClientOptions> = {}): UpstreamClient {
+  const client = new UpstreamClient({ ...options, url: parseUpstreamUrl(url), clock: osClock })
+  open.push(client)
+  return client
+}
+
+async function errorOf(work: Promise<unknown>): Promise<BatonError> {
+  return await work.then(
+    () => {
+      throw new Error('it did not fail')
+    },
+    (error: BatonError) => error,
+  )
+}
+
+describe('UpstreamClient', () => {
+  it('requests one after the other - share a connection', async () => {
+    const server = await served(({ socket }) => (socket.write(KEPT), null))
+    const client = clientOf(server.url)
+    for (let i = 0; i < 3; i++) {
+      expect((await fetchWhole(client, GET, SOON)).text).toBe('ok')
+    }
+    expect(new Set(server.seen.map(({ socket }) => socket)).size).toBe(1)
+  })
+
+  it('`reuse: false` - tells the server, and uses a new connection', async () => {
+    const server = await served(({ socket }) => (socket.write(KEPT), null))
+    const client = clientOf(server.url)
+    for (let i = 0; i < 2; i++) await fetchWhole(client, { ...GET, reuse: false }, SOON)
+    expect(new Set(server.seen.map(({ socket }) => socket)).size).toBe(2)
+    expect(server.seen[0]?.headers['connection']).toBe('close')
+  })
+
+  it('a kept connection that ends before the first byte - the request is sent once more', async () => {
+    const server = await served(({ socket }) => {
+      const isSecond = server.seen.filter((seen) => seen.socket === socket).length === 2
+      if (isSecond) socket.destroy()
+      else socket.write(KEPT)
+      return null
+    })
+    const client = clientOf(server.url)
+    for (let i = 0; i < 4; i++) expect((await fetchWhole(client, GET, SOON)).text).toBe('ok')
+    expect(client.counters).toMatchObject({ retries: 3, failures: 0 })
+  })
+
+  it('a connection that always ends before the first byte - two tries, then an error that may migrate', async () => {
+    const server = await served(({ socket }) => (socket.destroy(), null))
+    const error = await errorOf(fetchWhole(clientOf(server.url), GET, SOON))
+    expect(error.code).toBe('transport.disconnected')
+    expect(server.seen.length).toBe(2)
+  })
+
+  it('`retries: false` - one try', async () => {
+    const server = await served(({ socket }) => (socket.destroy(), null))
+    await errorOf(fetchWhole(clientOf(server.url), { ...GET, retries: false }, SOON))
+    expect(server.seen.length).toBe(1)
+  })
+
+  it('a response that is cut off - is not sent again', async () => {
+    const cut = 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc'
+    const server = await served(() => cut)
+    const error = await errorOf(fetchWhole(clientOf(server.url), GET, SOON))
+    expect(error.code).toBe('transport.disconnected')
+    expect(server.seen.length).toBe(1)
+  })
+
+  it('nobody there - cannot connect; after three the breaker asks no more', async () => {
+    const server = await served(() => KEPT)
+    await server.close()
+    const client = clientOf(server.url)
+    for (let i = 0; i < 3; i++) {
+      expect((await errorOf(fetchWhole(client, GET, SOON))).code).toBe('transport.cannot_connect')
+    }
+    expect(client.breaker.state).toBe('open')
+    await errorOf(fetchWhole(client, GET, SOON))
+    expect(client.counters).toMatchObject({ calls: 3, refused: 1, failures: 3 })
+  })
+
+  it.each([
+    ['does not answer', '', { headMs: 30 }],
+    ['stops in the middle', 'HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc', { idleMs: 30 }],
+  ])('a server that %s - has a deadline', async (_name, bytes, deadlines) => {
+    const server = await served(({ socket }) => (socket.write(bytes), null))
+    const client = clientOf(server.url, { deadlines })
+    const error = await errorOf(fetchWhole(client, GET, SOON))
+    expect(error.code).toBe('transport.connection_timeout')
+  })
+
+  it('what a client sends wrong - is not held against the server', async () => {
+    const server = await served(() => 'HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n')
+    const client = clientOf(server.url)
+    for (let i = 0; i < 5; i++) await fetchWhole(client, GET, SOON)
+    expect(client.breaker.state).toBe('closed')
+  })
+
+  it.each([
+    [1, 0],
+    [2, 0],
+    [3, 1],
+  ])('%i calls at a bound of 2 - %i are refused', async (calls, refused) => {
+    const server = await served(() => null)
+    const client = clientOf(server.url, { callsMax: 2 })
+    const errors: string[] = []
+    for (let i = 0; i < calls; i++) {
+      client.send(GET, {
+        onHead: () => undefined,
+        onBody: () => undefined,
+        onEnd: () => undefined,
+        onError: (error) => errors.push(error.code),
+      })
+    }
+    expect(errors).toEqual(Array.from({ length: refused }, () => 'capacity.worker_overloaded'))
+    expect(client.counters.inFlight).toBe(calls - refused)
+  })
+
+  it('a call that is aborted - closes its connection', async () => {
+    let isClosed = false
+    const server = await served(({ socket }) => {
+      socket.on('close', () => {
+        isClosed = true
+      })
+      return null
+    })
+    const client = clientOf(server.url)
+    const call = client.send(GET, {
+      onHead: () => undefined,
+      onBody: () => undefined,
+      onEnd: () => undefined,
+      onError: () => undefined,
+    })
+    await until('the request is there', () => server.seen.length === 1)
+    call.abort()
+    await until('the server has seen the end', () => isClosed)
+    expect(client.counters.inFlight).toBe(0)
+  })
+
+  it('a header with a line break - is refused', async () => {
+    const server = await served(() => KEPT)
+    const request = { ...GET, headers: { 'X-A': 'b\r\nX-C: d' } }
+    const error = await errorOf(fetchWhole(clientOf(server.url), request, SOON))
+    expect(error.code).toBe('request.invalid_argument')
+    expect(server.seen.length).toBe(0)
+  })
+})

@@ -1,0 +1,133 @@
+/** Which upstreams there are, and that a worker is kept for each. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { afterEach, describe, expect, it } from 'vitest'
+import { BatonError } from '../../src/base/index.ts'
+import { UpstreamFleet, UpstreamSource } from '../../src/upstream/index.ts'
+import type { UpstreamEvent, UpstreamSpec } from '../../src/upstream/index.ts'
+import { until } from '../until.ts'
+
+const open: (() => unknown)[] = []
+afterEach(async () => {
+  for (const end of open.splice(0).toReversed()) await end()
+})
+
+describe('UpstreamSource', () => {
+  function folder(): string {
+    const made = mkdtempSync(path.join(tmpdir(), 'baton-upstreams-'))
+    open.push(() => rmSync(made, { recursive: true }))
+    return made
+  }
+
+  async function watched(options: {
+    given?: readonly UpstreamSpec[]
+    filePath?: string
+  }): Promise<{ lists: string[][]; faults: unknown[] }> {
+    const lists: string[][] = []
+    const faults: unknown[] = []
+    const source = new UpstreamSource({
+      given: options.given ?? [],
+      everyMs: 10,
+      onList: (list) => lists.push(list.map(({ url }) => url)),
+      onFault: (error) => faults.push(error),
+      ...(options.filePath === undefined ? {} : { filePath: options.filePath }),
+    })
+    open.push(() => source.close())
+    await source.start()
+    return { lists, faults }
+  }
+
+  it('a file - is read again when it changes, and a broken one changes nothing', async () => {
+    const filePath = path.join(folder(), 'upstreams.yaml')
+    writeFileSync(filePath, '- http://a:1\n')
+    const { lists, faults } = await watched({ filePath, given: [{ url: 'http://z:1' }] })
+    expect(lists).toEqual([['http://z:1', 'http://a:1']])
+    writeFileSync(filePath, 'upstreams: [http://a:1, {url: http://b:2, mode: prefill}]\n')
+    await until('the change is seen', () => lists.length === 2)
+    expect(lists[1]).toEqual(['http://z:1', 'http://a:1', 'http://b:2'])
+    writeFileSync(filePath, '- {ulr: x}\n')
+    await until('the fault is told', () => faults.length > 0)
+    expect(lists.length).toBe(2)
+  })
+
+  it('a file that is not there at the start - is an error', async () => {
+    await expect(watched({ filePath: path.join(folder(), 'none') })).rejects.toThrow(/ENOENT/)
+  })
+
+  it('a name - becomes its addresses', async () => {
+    const { lists } = await watched({ given: [{ url: 'http://localhost:8000', isDns: true }] })
+    expect(lists[0]?.length).toBeGreaterThan(0)
+    for (const url of lists[0] ?? []) expect(url).toMatch(/^http:\/\/(127\.0\.0\.1|\[::1\]):8000$/)
+  })
+
+  it('a name that nobody knows - is reported as a fault, and nothing else', async () => {
+    const { lists, faults } = await watched({ given: [{ url: 'http://a.invalid:1', isDns: true }] })
+    expect(lists).toEqual([[]])
+    expect(faults.length).toBe(1)
+  })
+})
+
+describe('UpstreamFleet', () => {
+  function fleet(start: (url: string, nth: number) => void): {
+    fleet: UpstreamFleet
+    events: string[]
+    stopped: string[]
+    lose: (url: string) => void
+  } {
+    const events: string[] = []
+    const stopped: string[] = []
+    const losses = new Map<string, (error: BatonError) => void>()
+    let nth = 0
+    const made = new UpstreamFleet({
+      retryMs: 5,
+      onEvent: (event: UpstreamEvent) => events.push(`${event.kind} ${event.spec.url}`),
+      start: async ({ url }, onLost) => {
+        await Promise.resolve()
+        start(url, ++nth)
+        losses.set(url, onLost)
+        return { stop: async () => void stopped.push(url) }
+      },
+    })
+    open.push(() => made.close())
+    return {
+      fleet: made,
+      events,
+      stopped,
+      lose: (url) => losses.get(url)?.(new BatonError('transport.disconnected', 'gone')),
+    }
+  }
+
+  it('what is named - is started; what is no longer named - is stopped', async () => {
+    const { fleet: kept, events, stopped } = fleet(() => undefined)
+    kept.setList([{ url: 'a' }, { url: 'b' }])
+    await kept.tried()
+    expect(kept.counts).toEqual({ named: 2, up: 2 })
+    kept.setList([{ url: 'b' }, { url: 'c' }])
+    await kept.tried()
+    await until('a is gone', () => events.includes('removed a'))
+    expect(stopped).toEqual(['a'])
+    expect(kept.counts).toEqual({ named: 2, up: 2 })
+  })
+
+  it('one that is not there - is said once and tried until it is', async () => {
+    const { fleet: kept, events } = fleet((_url, nth) => {
+      if (nth < 4) throw new BatonError('transport.cannot_connect', 'not there')
+    })
+    kept.setList([{ url: 'a' }])
+    await kept.tried()
+    expect(kept.counts.up).toBe(0)
+    await until('it is up', () => kept.counts.up === 1)
+    expect(events).toEqual(['not-up a', 'up a'])
+  })
+
+  it('one that is lost - is stopped and started again', async () => {
+    const { fleet: kept, events, stopped, lose } = fleet(() => undefined)
+    kept.setList([{ url: 'a' }])
+    await kept.tried()
+    lose('a')
+    await until('it is up again', () => events.filter((event) => event === 'up a').length === 2)
+    expect(events).toEqual(['up a', 'lost a', 'up a'])
+    expect(stopped).toEqual(['a'])
+  })
+})

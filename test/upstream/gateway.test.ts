@@ -1,0 +1,267 @@
+/** `baton serve --upstream`, whole: what reaches an engine, what reaches a client, and what happens when engines go. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { runBaton, startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+import { until } from '../until.ts'
+import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
+import type { FakeServer, SeenRequest } from './transcripts.ts'
+
+const open: (() => unknown)[] = []
+afterEach(async () => {
+  for (const end of open.splice(0).toReversed()) await end()
+})
+
+type Answer = (request: SeenRequest) => Buffer | string | null | undefined
+
+async function fake(about: Readonly<Record<string, Buffer>>, answer: Answer): Promise<FakeServer> {
+  const server = await fakeServer((request) => {
+    const said = about[`${request.method} ${request.path}`]
+    if (said !== undefined) return said
+    return request.method === 'GET' ? undefined : answer(request)
+  })
+  open.push(() => server.close())
+  return server
+}
+
+const VLLM = {
+  'GET /health': responseOf('vllm', 'get_health'),
+  'GET /version': responseOf('vllm', 'get_version'),
+  'GET /v1/models': responseOf('vllm', 'get_models'),
+  'GET /metrics': responseOf('vllm', 'get_metrics_idle'),
+}
+const vllm = (answer: Answer): Promise<FakeServer> =>
+  fake(VLLM, (request) => (request.path === '/v1/completions' ? answer(request) : undefined))
+
+/** SGLang, with a role. */
+function sglang(mode: 'prefill' | 'decode', answer: Answer): Promise<FakeServer> {
+  const info = { model_path: 'm', served_model_name: 'storyteller', disaggregation_mode: mode }
+  const server = {
+    page_size: 16,
+    vocab_size: 2048,
+    disaggregation_bootstrap_port: 8998,
+    context_length: 4096,
+  }
+  return fake(
+    {
+      'GET /health': responseOf('sglang', 'get_health'),
+      'GET /model_info': Buffer.from(jsonResponse(200, info)),
+      'GET /server_info': Buffer.from(jsonResponse(200, server)),
+      'GET /v1/loads': responseOf('sglang', 'get_loads'),
+    },
+    (request) => (request.path === '/generate' ? answer(request) : undefined),
+  )
+}
+
+async function gateway(upstream: string, ...args: string[]): Promise<RunningServer> {
+  const server = await startServer([
+    '--upstream',
+    upstream,
+    '--model',
+    'models/storyteller',
+    ...args,
+  ])
+  open.push(() => server.stop())
+  return server
+}
+
+async function chat(
+  server: RunningServer,
+  fields: object = {},
+): Promise<{ status: number; text: string }> {
+  const response = await fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'storyteller',
+      messages: [{ role: 'user', content: 'Hello' }],
+      temperature: 0,
+      max_tokens: 3,
+      ...fields,
+    }),
+  })
+  return { status: response.status, text: await response.text() }
+}
+
+const TRANSFER =
+  /kv_transfer_params|ec_transfer_params|bootstrap_|disaggregated_params|do_remote|vllm_xargs|extra_args/
+
+describe('baton serve --upstream', () => {
+  it("a client's transfer fields - reach no engine, wherever they stand", async () => {
+    const engine = await vllm(() => responseOf('vllm', 'cmpl_stream'))
+    const server = await gateway(engine.url)
+    const params = { do_remote_prefill: true, remote_host: '10.0.0.1' }
+    const fields = [
+      { kv_transfer_params: params },
+      { ec_transfer_params: params },
+      { bootstrap_host: 'x', bootstrap_port: 1, bootstrap_room: 2 },
+      { disaggregated_params: params },
+      { vllm_xargs: { kv_transfer_params: params } },
+      { extra_args: { kv_transfer_params: params } },
+      { nvext: { kv_transfer_params: params } },
+    ]
+    for (const field of fields) await chat(server, field)
+    const bodies = engine.seen
+      .filter(({ path }) => path === '/v1/completions')
+      .map(({ body }) => body)
+    for (const body of bodies) expect(body).not.toMatch(TRANSFER)
+    expect((await chat(server)).status).toBe(200)
+  })
+
+  it('an error with paths and hosts - reaches the client without them', async () => {
+    const inside = 'File "/srv/models/run.py", line 3: connect 10.0.0.7:5600 failed'
+    const engine = await vllm(() => jsonResponse(400, { error: { message: inside, code: 400 } }))
+    const server = await gateway(engine.url)
+    const { status, text } = await chat(server)
+    expect(status).toBe(400)
+    expect(text).not.toMatch(/srv|run\.py|10\.0\.0\.7|5600|127\.0\.0\.1/)
+  })
+
+  it('two engines, one fails in the middle - the answer goes on at the other', async () => {
+    let calls = 0
+    const chunk = (token: number, finish: string | null): object => ({
+      choices: [{ index: 0, token_ids: [token], finish_reason: finish }],
+    })
+    const answer: Answer = ({ body }) => {
+      calls += 1
+      const { prompt } = JSON.parse(body) as { prompt: number[] }
+      // Whoever is asked first tells one token and is gone.
+      if (calls === 1) return eventResponse([chunk(735, null)])
+      expect(prompt.at(-1)).toBe(735)
+      return eventResponse([chunk(706, null), chunk(20, 'length'), 'data: [DONE]'])
+    }
+    const [a, b] = [await vllm(answer), await vllm(answer)]
+    const server = await gateway(`${a.url},${b.url}`)
+    const { text } = await chat(server)
+    expect(
+      (JSON.parse(text) as { choices: { message: { content: string } }[] }).choices[0]?.message
+        .content,
+    ).toBe('Long ago,')
+    expect(calls).toBe(2)
+  })
+
+  it('engines without KV events - a prompt that comes again goes to the one that has had it', async () => {
+    const [a, b] = [
+      await vllm(() => responseOf('vllm', 'cmpl_stream')),
+      await vllm(() => responseOf('vllm', 'cmpl_stream')),
+    ]
+    const server = await gateway(`${a.url},${b.url}`)
+    const asked = ({ seen }: FakeServer): number =>
+      seen.filter(({ path }) => path === '/v1/completions').length
+    for (const word of ['bear', 'wolf', 'hare']) {
+      const before = [asked(a), asked(b)]
+      const content = `${word} and fox. `.repeat(60)
+      for (let i = 0; i < 4; i++) await chat(server, { messages: [{ role: 'user', content }] })
+      const counts = [asked(a) - (before[0] ?? 0), asked(b) - (before[1] ?? 0)]
+      expect(counts.toSorted((x, y) => x - y)).toEqual([0, 4])
+    }
+  })
+
+  it('a trace - reaches the engine, and nothing else that a client wrote in a header does', async () => {
+    const engine = await vllm(() => responseOf('vllm', 'cmpl_stream'))
+    const server = await gateway(engine.url)
+    const traceparent = `00-${'a1'.repeat(16)}-${'b2'.repeat(8)}-01`
+    await fetch(`${server.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', traceparent, 'x-mine': 'secret' },
+      body: JSON.stringify({ model: 'storyteller', prompt: 'Hello', max_tokens: 3 }),
+    })
+    const asked = engine.seen.find(({ path }) => path === '/v1/completions')
+    expect([asked?.headers['traceparent'], asked?.headers['x-mine']]).toEqual([
+      traceparent,
+      undefined,
+    ])
+  })
+
+  it('two ranks of one server - both are asked by their number, a prompt that comes again the same one', async () => {
+    const metrics = [0, 1].map(
+      (rank) =>
+        `vllm:num_requests_running{engine="${rank}"} 0\nvllm:num_requests_waiting{engine="${rank}"} 0\n`,
+    )
+    const body = metrics.join('')
+    const head = `HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`
+    const engine = await fake({ ...VLLM, 'GET /metrics': Buffer.from(head + body) }, ({ path }) =>
+      path === '/v1/completions' ? responseOf('vllm', 'cmpl_stream') : undefined,
+    )
+    const server = await gateway(engine.url)
+    const ranksOf = async (word: string): Promise<Set<string | undefined>> => {
+      const before = engine.seen.length
+      const content = `${word} and fox. `.repeat(60)
+      for (let i = 0; i < 3; i++) await chat(server, { messages: [{ role: 'user', content }] })
+      const asked = engine.seen.slice(before).filter(({ path }) => path === '/v1/completions')
+      expect(asked).toHaveLength(3)
+      return new Set(asked.map(({ headers }) => headers['x-data-parallel-rank']))
+    }
+    const all = new Set<string | undefined>()
+    for (let word = 0; word < 20 && all.size < 2; word++) {
+      const ranks = await ranksOf(`bear ${word}`)
+      expect(ranks.size).toBe(1)
+      for (const rank of ranks) all.add(rank)
+    }
+    expect(all).toEqual(new Set(['0', '1']))
+  })
+
+  it('an engine that is not there yet - is served when it is', async () => {
+    const gone = await vllm(() => responseOf('vllm', 'cmpl_stream'))
+    const { url, port } = gone
+    await gone.close()
+    const server = await gateway(url)
+    expect((await chat(server)).status).toBe(503)
+    expect(server.printed()).toContain('is not there')
+    const back = await fakeServer(
+      ({ method, path }) =>
+        (VLLM as Readonly<Record<string, Buffer>>)[`${method} ${path}`] ??
+        (path === '/v1/completions' ? responseOf('vllm', 'cmpl_stream') : undefined),
+      port,
+    )
+    open.push(() => back.close())
+    await until('it is served', async () => (await chat(server)).status === 200)
+  })
+
+  it('two servers of SGLang - find their roles, and meet in one room', async () => {
+    const event = (ids: number[], finish: object): string =>
+      eventResponse([
+        {
+          output_ids: ids,
+          meta_info: { prompt_tokens: 12, completion_tokens: ids.length, finish_reason: finish },
+        },
+      ])
+    const p = await sglang('prefill', () => event([735], { type: 'length', length: 1 }))
+    const d = await sglang('decode', () => event([735, 706, 20], { type: 'length', length: 3 }))
+    const server = await gateway(`${p.url},${d.url}`, '--enforce-disagg')
+    const { text, status } = await chat(server)
+    expect([status, text]).toEqual([200, expect.stringContaining('Long ago,')])
+    const legs = [p, d].map(({ seen }) => seen.find(({ path }) => path === '/generate')?.body ?? '')
+    const rooms = legs.map((leg) => /"bootstrap_room":(\d+)/.exec(leg)?.[1])
+    expect(rooms[0]).toBeDefined()
+    expect(rooms[1]).toBe(rooms[0])
+    for (const leg of legs) {
+      expect(leg).toContain('"bootstrap_host":"127.0.0.1","bootstrap_port":8998')
+    }
+    const rids = legs.map((leg) => /"rid":"([^"]+)"/.exec(leg)?.[1])
+    expect(rids[0]).not.toBe(rids[1])
+  })
+
+  it('a prefill server of SGLang that refuses - the decode server is left at once', async () => {
+    let isLeft = false
+    const p = await sglang('prefill', () => jsonResponse(400, { error: { message: 'no' } }))
+    const d = await sglang('decode', ({ socket }) => {
+      socket.on('close', () => {
+        isLeft = true
+      })
+      return null
+    })
+    const server = await gateway(`${p.url},${d.url}`, '--enforce-disagg')
+    expect((await chat(server)).status).toBe(400)
+    await until('the decode server is left', () => isLeft)
+  })
+
+  it.each([
+    [['--upstream', 'http://a', '--prefill', '2'], 'contradict each other'],
+    [['--upstream', 'ftp://a'], 'is invalid'],
+    [['--engine-requests', '7'], 'has no effect'],
+  ])('%j - is refused in one line', async (args, why) => {
+    const { exitCode, printed } = await runBaton(['serve', '--port', '0', ...args])
+    expect(exitCode).toBe(2)
+    expect(printed).toContain(why)
+  })
+})

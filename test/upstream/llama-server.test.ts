@@ -1,0 +1,419 @@
+/** The adapter to llama-server: against what a real one said, and against servers that go wrong. */
+import { afterEach, describe, expect, it } from 'vitest'
+import type { BatonError } from '../../src/base/index.ts'
+import { RequestContext, StreamValidator } from '../../src/engine/index.ts'
+import { loadModelText } from '../../src/host/index.ts'
+import type { UpstreamEngine, UpstreamEngineOptions } from '../../src/upstream/index.ts'
+import { until } from '../until.ts'
+import { chunksOf, requestOf, startedEngine, tokensOf } from './engine-kit.ts'
+import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
+import type { FakeServer, SeenRequest } from './transcripts.ts'
+
+const open: { close(): unknown }[] = []
+afterEach(async () => {
+  for (const end of open.splice(0)) await end.close()
+})
+
+const ABOUT: Readonly<Record<string, string>> = {
+  'GET /props': 'get_props',
+  'GET /health': 'get_health',
+  'GET /v1/models': 'get_models',
+  'GET /metrics': 'get_metrics_idle',
+}
+
+/** A server that says of itself what a real one said; `complete` answers `/completion`. */
+async function llamaServer(
+  complete: (request: SeenRequest) => Buffer | string | null,
+  options: Partial<UpstreamEngineOptions> = {},
+): Promise<{ readonly server: FakeServer; readonly engine: UpstreamEngine }> {
+  const server = await fakeServer((request) => {
+    const about = ABOUT[`${request.method} ${request.path}`]
+    return about === undefined ? complete(request) : responseOf('llama-server', about)
+  })
+  const engine = await startedEngine({ url: server.url, ...options })
+  open.push({ close: () => engine.cleanup() }, server)
+  return { server, engine }
+}
+
+const recorded = (name: string) => (): Buffer => responseOf('llama-server', name)
+
+function bodyOf(request: SeenRequest | undefined): Record<string, unknown> {
+  return JSON.parse(request?.body ?? 'null') as Record<string, unknown>
+}
+
+const event = (tokens: number[], rest: object = {}): object => ({
+  content: 'x',
+  tokens,
+  stop: false,
+  ...rest,
+})
+const END = event([], {
+  stop: true,
+  stop_type: 'limit',
+  tokens_evaluated: 27,
+  timings: { cache_n: 26 },
+})
+
+describe('start', () => {
+  it('the server is asked what it is - kind, name, context, slots', async () => {
+    const { engine } = await llamaServer(() => null)
+    expect(engine.found?.kind).toBe('llama-server')
+    const again = await startedEngine({ url: (await llamaServer(() => null)).server.url })
+    open.push({ close: () => again.cleanup() })
+  })
+
+  it('nobody there - a typed error that names the address', async () => {
+    const { server } = await llamaServer(() => null)
+    await server.close()
+    await expect(startedEngine({ url: server.url })).rejects.toThrow(/no engine answers at http/)
+  })
+
+  it('a tokenizer that makes other tokens - is refused before the first request', async () => {
+    const wrong = llamaServer(() => jsonResponse(200, { tokens: [1, 2, 3] }), {
+      modelPath: 'models/storyteller',
+      loadText: loadModelText,
+    })
+    await expect(wrong).rejects.toThrow(/other tokens than --model/)
+  })
+})
+
+describe('generate', () => {
+  it('a recorded stream with logprobs - its tokens, usage and end', async () => {
+    const { engine, server } = await llamaServer(recorded('completion_ids_stream'))
+    const request = requestOf({ output: { logprobs: 1 } })
+    const chunks = await chunksOf(engine, request)
+    expect(tokensOf(chunks)).toEqual([735, 706, 20, 265])
+    expect(chunks[0]?.logprobs?.[0]).toMatchObject({ tokenId: 735, top: [{ tokenId: 735 }] })
+    expect(chunks.at(-1)).toMatchObject({
+      finish: 'length',
+      usage: { promptTokens: 27, completionTokens: 4, totalTokens: 31, cachedTokens: 26 },
+    })
+    const validator = new StreamValidator({ request })
+    for (const chunk of chunks) validator.chunk(chunk)
+    const sent = server.seen.find(({ path }) => path === '/completion')
+    expect(sent?.headers['connection']).toBe('close')
+    expect(bodyOf(sent)).toMatchObject({
+      stream: true,
+      return_tokens: true,
+      temperature: 0,
+      top_k: 0,
+      top_p: 1,
+      min_p: 0,
+      n_predict: 4,
+    })
+  })
+
+  it('progress events - hold no token, whatever they say', async () => {
+    const { engine } = await llamaServer(recorded('completion_progress'))
+    const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 2 } }))
+    expect(tokensOf(chunks)).toEqual([735, 706])
+  })
+
+  it('a server that answers one document although a stream was asked for - is read all the same', async () => {
+    const { engine } = await llamaServer(recorded('completion_ids'))
+    const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 8 } }))
+    expect(tokensOf(chunks)).toEqual([735, 706, 20, 265, 1327, 1292, 402, 1523])
+  })
+
+  it('the end token - ends the output and is not part of it; usage of the server still counts', async () => {
+    const { engine } = await llamaServer(() =>
+      eventResponse([event([7]), event([2]), { ...END, stop_type: 'eos' }]),
+    )
+    const chunks = await chunksOf(engine, requestOf())
+    expect(tokensOf(chunks)).toEqual([7])
+    expect(chunks.at(-1)).toMatchObject({
+      finish: 'eos',
+      stopReason: 2,
+      usage: { completionTokens: 1, cachedTokens: 26 },
+    })
+  })
+
+  it('a stop token that the server does not know - ends the output, and the server is left', async () => {
+    let isLeft = false
+    const { engine } = await llamaServer(({ socket }) => {
+      socket.on('close', () => {
+        isLeft = true
+      })
+      socket.write(eventResponse([event([7]), event([9]), event([8]), event([8])]))
+      return null
+    })
+    const stop = { maxTokens: 100, stopTokenIds: [9] }
+    const chunks = await chunksOf(engine, requestOf({ stop }))
+    expect(tokensOf(chunks)).toEqual([7])
+    expect(chunks.at(-1)).toMatchObject({ finish: 'stop', stopReason: 9 })
+    await until('the server is left', () => isLeft)
+  })
+
+  it('several tokens in an event, more than asked for - no more than asked for', async () => {
+    const { engine } = await llamaServer(() => eventResponse([event([1, 3, 4, 5, 6]), END]))
+    const chunks = await chunksOf(engine, requestOf())
+    expect(tokensOf(chunks)).toEqual([1, 3, 4, 5])
+    expect(chunks.at(-1)).toMatchObject({ finish: 'length', usage: { completionTokens: 4 } })
+  })
+
+  it('with stop texts - the first token tells what was cached', async () => {
+    const timed = event([7], { timings: { cache_n: 5 } })
+    const { engine, server } = await llamaServer(() => eventResponse([timed, END]))
+    const stop = { maxTokens: 4, stop: ['fox'] }
+    const [first] = await chunksOf(engine, requestOf({ stop }))
+    expect(first).toMatchObject({ tokenIds: [7], usage: { cachedTokens: 5 } })
+    expect(bodyOf(server.seen.at(-1))).toMatchObject({ timings_per_token: true })
+  })
+
+  it('a minimum of tokens - first so many without an end, then the rest behind them', async () => {
+    let calls = 0
+    const { engine, server } = await llamaServer(() =>
+      eventResponse(++calls === 1 ? [event([7, 8]), END] : [event([9]), event([2]), END]),
+    )
+    const stop = { maxTokens: 10, minTokens: 2, stopTokenIds: [5] }
+    const chunks = await chunksOf(engine, requestOf({ stop }))
+    expect(tokensOf(chunks)).toEqual([7, 8, 9])
+    expect(chunks.at(-1)).toMatchObject({
+      finish: 'eos',
+      usage: { promptTokens: 27, completionTokens: 3 },
+    })
+    const [first, second] = server.seen.filter(({ path }) => path === '/completion').map(bodyOf)
+    expect(first).toMatchObject({ n_predict: 2, ignore_eos: true, logit_bias: [[5, false]] })
+    expect(second).toMatchObject({ n_predict: 8 })
+    const prompt = second?.['prompt'] as number[] | undefined
+    expect(prompt?.slice(-2)).toEqual([7, 8])
+  })
+
+  it('stopped while tokens wait to be read - usage counts those that were read', async () => {
+    const { engine } = await llamaServer(({ socket }) => {
+      socket.write(eventResponse([event([7]), event([8]), event([9])]))
+      return null
+    })
+    const request = requestOf({ stop: { maxTokens: 100 } })
+    const context = new RequestContext(request.requestId)
+    const validator = new StreamValidator({ request, context })
+    const seen: number[] = []
+    for await (const chunk of engine.generate(request, context)) {
+      validator.chunk(chunk)
+      seen.push(...chunk.tokenIds)
+      // All three have come in one piece.
+      context.stop()
+    }
+    validator.end()
+    expect(seen).toEqual([7])
+  })
+
+  /** What a real server (b10434) streams of `a🙂é你b`: of each character the id of its last token only. */
+  const CHARACTERS = [
+    event([73], { content: 'a', tokens_predicted: 1 }),
+    event([233], { content: '🙂', tokens_predicted: 5 }),
+    event([111], { content: 'é', tokens_predicted: 7 }),
+    event([263], { content: '你', tokens_predicted: 10 }),
+    event([74], { content: 'b', tokens_predicted: 11 }),
+    event([], { stop: true, stop_type: 'limit', tokens_predicted: 11 }),
+  ]
+  const withText = { modelPath: 'models/storyteller', loadText: loadModelText }
+  const orNoTokenizer =
+    (complete: () => string) =>
+    ({ path }: SeenRequest): string =>
+      path === '/completion' ? complete() : jsonResponse(404, {})
+
+  it('tokens that end within a character - are found again, as the server does not tell them', async () => {
+    const complete = orNoTokenizer(() => eventResponse(CHARACTERS))
+    const { engine } = await llamaServer(complete, withText)
+    const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 20 } }))
+    expect(tokensOf(chunks)).toEqual([73, 181, 262, 256, 233, 136, 111, 169, 130, 263, 74])
+    expect(chunks.at(-1)?.usage?.completionTokens).toBe(11)
+  })
+
+  it('a character in more tokens than the tokenizer would make - other tokens of the same bytes', async () => {
+    const events = [event([233], { content: ' 🙂', tokens_predicted: 5 }), END]
+    const complete = orNoTokenizer(() => eventResponse(events))
+    const { engine } = await llamaServer(complete, withText)
+    const ids = tokensOf(await chunksOf(engine, requestOf({ stop: { maxTokens: 20 } })))
+    expect(ids).toHaveLength(5)
+    const { tokenizer } = await loadModelText(withText.modelPath)
+    expect(tokenizer.decode(ids)).toBe(' 🙂')
+  })
+
+  it('without a tokenizer - the tokens that are told, and nothing is made up', async () => {
+    const { engine } = await llamaServer(() => eventResponse(CHARACTERS))
+    const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 20 } }))
+    expect(tokensOf(chunks)).toEqual([73, 233, 111, 263, 74])
+  })
+
+  it('tenants - from the first salt on Baton gives the slots out, and builds on the own prompts of each only', async () => {
+    const { engine, server } = await llamaServer(() => eventResponse([event([7]), END]))
+    const slotFor = async (salt?: string): Promise<unknown[]> => {
+      const routing = salt === undefined ? {} : { cacheSalt: salt }
+      await chunksOf(engine, requestOf({ routing }))
+      const { cache_prompt: reuses, id_slot: slot } = bodyOf(server.seen.at(-1))
+      return [slot, reuses]
+    }
+    expect(await slotFor()).toEqual([undefined, true])
+    const [first, reuses] = await slotFor('a')
+    expect(reuses).toBe(false)
+    expect(await slotFor('a')).toEqual([first, true])
+    // Slots of no tenant are left: what others did without a salt may be built upon.
+    const [second] = await slotFor()
+    expect(second).not.toBe(first)
+    const [third, found] = await slotFor('b')
+    expect([third === first, found]).toEqual([false, false])
+    expect(await slotFor('a')).toEqual([first, true])
+    expect(await slotFor()).toEqual([second, true])
+  })
+})
+
+describe('load', () => {
+  it('without --metrics - the busy slots; without both it is still there', async () => {
+    let slots: string = jsonResponse(200, [{ is_processing: true }, { is_processing: false }])
+    const server = await fakeServer(({ method, path }) => {
+      if (path === '/metrics') return jsonResponse(501, { error: { message: 'off' } })
+      if (path === '/slots') return slots
+      const about = ABOUT[`${method} ${path}`]
+      return about === undefined ? undefined : responseOf('llama-server', about)
+    })
+    const lost: unknown[] = []
+    const engine = await startedEngine({
+      url: server.url,
+      watchMs: 5,
+      onLost: (error) => lost.push(error),
+    })
+    open.push({ close: () => engine.cleanup() }, server)
+    const running: number[] = []
+    engine.observe({
+      load: ({ runningRequests }) => running.push(runningRequests),
+      kvEvents: () => undefined,
+    })
+    await until('the load is told', () => running.length > 0)
+    expect(running[0]).toBe(1)
+    slots = jsonResponse(501, {})
+    const asked = server.seen.length
+    await until('it is looked at again', () => server.seen.length > asked + 20)
+    expect(lost).toEqual([])
+  })
+})
+
+describe('what is refused before the server hears of it', () => {
+  it.each([
+    [2047, null],
+    [2048, 'request.invalid_argument'],
+    [0xffffffff, 'request.invalid_argument'],
+  ])('token id %i of 2048', async (id, code) => {
+    const { engine, server } = await llamaServer(() => eventResponse([event([7]), END]))
+    const asked = chunksOf(engine, requestOf({ tokenIds: Uint32Array.of(1, id) }))
+    const error = await asked.then(
+      () => null,
+      (thrown: BatonError) => thrown.code,
+    )
+    expect(error).toBe(code)
+    expect(server.seen.some(({ path }) => path === '/completion')).toBe(code === null)
+  })
+
+  it.each([
+    [4095, null],
+    [4096, 'request.context_length_exceeded'],
+    [0, 'request.invalid_argument'],
+  ])('%i prompt tokens at a context of 4096', async (length, code) => {
+    const { engine } = await llamaServer(() => eventResponse([event([7]), END]))
+    const asked = chunksOf(engine, requestOf({ tokenIds: new Uint32Array(length).fill(300) }))
+    expect(
+      await asked.then(
+        () => null,
+        (thrown: BatonError) => thrown.code,
+      ),
+    ).toBe(code)
+  })
+})
+
+describe('failures', () => {
+  async function failureOf(
+    complete: (request: SeenRequest) => Buffer | string | null,
+  ): Promise<BatonError> {
+    const { engine } = await llamaServer(complete)
+    return await chunksOf(engine, requestOf()).then(
+      () => {
+        throw new Error('it did not fail')
+      },
+      (error: BatonError) => error,
+    )
+  }
+
+  it('a recorded refusal - the limit is reported, with the code of ours', async () => {
+    const error = await failureOf(recorded('err_context'))
+    expect(error.code).toBe('request.context_length_exceeded')
+    expect(error.message).toContain('4096')
+  })
+
+  it('the connection ends in the middle - the request may go on elsewhere', async () => {
+    const error = await failureOf(() => eventResponse([event([7])]))
+    expect(error.code).toBe('transport.disconnected')
+    expect(error.row.migratable).toBe(true)
+  })
+
+  it('an error in the middle of the stream - the request may go on elsewhere', async () => {
+    const error = await failureOf(() =>
+      eventResponse([event([7]), { error: { code: 500, message: 'at /srv/model.gguf' } }]),
+    )
+    expect(error.code).toBe('backend.engine_shutdown')
+    expect(error.row.migratable).toBe(true)
+    expect(error.message).not.toContain('/srv')
+  })
+
+  it('events that are no JSON - are passed over', async () => {
+    const { engine } = await llamaServer(() =>
+      eventResponse([': comment', 'data: {broken', event([7]), END]),
+    )
+    expect(tokensOf(await chunksOf(engine, requestOf()))).toEqual([7])
+  })
+})
+
+describe('cancel', () => {
+  it('a stop in the middle - the server sees its connection close, the stream ends as cancelled', async () => {
+    let isClosed = false
+    const { engine } = await llamaServer(({ socket }) => {
+      socket.on('close', () => {
+        isClosed = true
+      })
+      socket.write(eventResponse([event([7])]))
+      return null
+    })
+    const request = requestOf({ stop: { maxTokens: 100 } })
+    const context = new RequestContext(request.requestId)
+    const seen: string[] = []
+    for await (const chunk of engine.generate(request, context)) {
+      seen.push(chunk.finish ?? String(chunk.tokenIds))
+      context.stop()
+    }
+    expect(seen).toEqual(['7', 'cancelled'])
+    await until('the server sees it', () => isClosed)
+  })
+
+  it('a stop before anything is sent - the server hears of nothing', async () => {
+    const { engine, server } = await llamaServer(() => null)
+    const request = requestOf()
+    const context = new RequestContext(request.requestId)
+    context.stop()
+    const chunks = await chunksOf(engine, request, context)
+    expect(chunks.map(({ finish }) => finish)).toEqual(['cancelled'])
+    expect(server.seen.some(({ path }) => path === '/completion')).toBe(false)
+  })
+
+  it('a reader that just leaves - the server sees its connection close', async () => {
+    let isClosed = false
+    const { engine } = await llamaServer(({ socket }) => {
+      socket.on('close', () => {
+        isClosed = true
+      })
+      socket.write(eventResponse([event([7]), event([8])]))
+      return null
+    })
+    const request = requestOf({ stop: { maxTokens: 100 } })
+    for await (const _ of engine.generate(request, new RequestContext('x'))) break
+    await until('the server sees it', () => isClosed)
+    expect(engine.isQuiescent()).toBe(true)
+  })
+
+  it('cleanup - ends what is under way', async () => {
+    const { engine, server } = await llamaServer(() => null)
+    const asked = chunksOf(engine, requestOf()).catch((error: BatonError) => error.code)
+    await until('it is asked', () => server.seen.some(({ path }) => path === '/completion'))
+    await engine.cleanup()
+    expect(await asked).toBe('transport.disconnected')
+  })
+})

@@ -1,0 +1,119 @@
+/** Engines whose model lies on another machine: a gateway passes requests through, a frontend says what it needs. */
+import { afterEach, describe, expect, it } from 'vitest'
+import { ModelPlaces } from '../../src/cli/compose/model-place.ts'
+import { workerIdOf } from '../../src/base/index.ts'
+import type { WorkerCard } from '../../src/request/index.ts'
+import { startGateway } from '../forward/gateway-kit.ts'
+import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
+import type { FakeServer } from './transcripts.ts'
+
+const open: (() => unknown)[] = []
+afterEach(async () => {
+  for (const end of open.splice(0).toReversed()) await end()
+})
+
+const ELSEWHERE = '/nowhere/on/this/machine'
+
+/** vLLM that names `root`, and answers a chat itself. */
+async function vllm(root: string | null): Promise<FakeServer> {
+  const model = {
+    id: 'm',
+    object: 'model',
+    max_model_len: 4096,
+    owned_by: 'vllm',
+    ...(root === null ? {} : { root }),
+  }
+  const server = await fakeServer(({ method, path }) => {
+    if (path === '/v1/models') return jsonResponse(200, { data: [model] })
+    if (path === '/health') return responseOf('vllm', 'get_health')
+    if (path === '/version') return responseOf('vllm', 'get_version')
+    if (path === '/metrics') return responseOf('vllm', 'get_metrics_idle')
+    if (method === 'POST' && path === '/v1/chat/completions') {
+      return eventResponse([{ choices: [{ delta: { content: 'own words' } }] }, 'data: [DONE]'])
+    }
+    if (method === 'POST' && path === '/tokenize') return jsonResponse(200, { tokens: [1, 2, 3] })
+    return undefined
+  })
+  open.push(() => server.close())
+  return server
+}
+
+async function gateway(servers: readonly FakeServer[]): Promise<{ readonly url: string }> {
+  const started = await startGateway(servers, { forward: false })
+  open.push(() => started.close())
+  return started
+}
+
+async function post(url: string, path: string, body: string): Promise<[number, string]> {
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(`${url}${path}`, { method: 'POST', headers, body })
+  return [response.status, await response.text()]
+}
+
+describe('a gateway without the model of its engine', () => {
+  it.each([
+    ['a folder that is not here', ELSEWHERE],
+    ['no word of where it is', null],
+  ])('%s - requests go to the engine as they came', async (_name, root) => {
+    const engine = await vllm(root)
+    const { url } = await gateway([engine])
+    const body =
+      '{"model":"m", "stream":true,  "unknown":1.50,"messages":[{"role":"user","content":"hi"}]}'
+    expect(await post(url, '/v1/chat/completions', body)).toEqual([
+      200,
+      expect.stringContaining('own words'),
+    ])
+    const asked = engine.seen.filter(({ path }) => path === '/v1/chat/completions')
+    expect(asked.map((request) => request.body)).toEqual([body])
+    expect(await post(url, '/tokenize', '{"model":"m","prompt":"hi"}')).toEqual([
+      200,
+      expect.stringContaining('[1,2,3]'),
+    ])
+  })
+
+  it('a model that nobody has - is refused by Baton', async () => {
+    const { url } = await gateway([await vllm(ELSEWHERE)])
+    const [status] = await post(url, '/v1/chat/completions', '{"model":"x","messages":[]}')
+    expect(status).toBeGreaterThanOrEqual(400)
+    const [broken] = await post(url, '/v1/chat/completions', '{"model":')
+    expect(broken).toBe(400)
+  })
+})
+
+describe('ModelPlaces', () => {
+  const card = (modelPath?: string): WorkerCard => ({
+    workerId: workerIdOf(7n),
+    mode: 'agg',
+    host: 'a',
+    port: 1,
+    engineName: 'vllm',
+    publishesKvEvents: false,
+    version: '0',
+    engine: { model: 'm', ...(modelPath === undefined ? {} : { modelPath }) },
+  })
+
+  const OURS = 'models/storyteller'
+  const places = (isShippedModel: boolean, model: string) =>
+    new ModelPlaces({
+      config: { isShippedModel, model, modelCache: null },
+      security: {},
+      cards: () => [],
+    })
+
+  it('a path that is here - is read, whatever --model says', async () => {
+    expect(await places(false, '/x').place(card(OURS))).toBe(OURS)
+  })
+
+  it('a path of another machine - the copy that --model names', async () => {
+    expect(await places(false, OURS).place(card(ELSEWHERE))).toBe(OURS)
+  })
+
+  it('a path of another machine and no --model - the refusal says what to do', async () => {
+    const place = places(true, OURS).place(card(ELSEWHERE))
+    await expect(place).rejects.toThrow(/\/nowhere.*start the frontend with --model/)
+  })
+
+  it('no path - --model', async () => {
+    expect(await places(true, OURS).place(card())).toBe(OURS)
+  })
+})

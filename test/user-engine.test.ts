@@ -1,0 +1,108 @@
+/** `--engine ./mine.js`: an engine that a user wrote, in workers of its own and in the frontend's process. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { runBaton, startServer } from './running-server.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'baton-user-engine-'))
+const DOOR = new URL('../dist/engine-door.js', import.meta.url).href
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function file(name: string, content: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, content)
+  return path
+}
+
+/** Says the same text again and again, in ids or as text. */
+const PARROT = `
+import { finishChunk, sleep, textChunk, usageOf } from ${JSON.stringify(DOOR)}
+export default class Parrot {
+  #options
+  constructor(options) { this.#options = options }
+  async start() { return { model: 'parrot', contextLength: 512 } }
+  async *generate(request, context) {
+    const tokens = request.stop.maxTokens ?? 4
+    for (let count = 0; count < tokens; count++) {
+      await sleep(this.#options.clock, 1)
+      if (context.isStopped) return yield finishChunk('cancelled')
+      yield textChunk(this.#options.args.word)
+    }
+    yield finishChunk('length', { usage: usageOf(request.tokenIds.length, tokens) })
+  }
+  async cleanup() {}
+}
+`
+
+async function chat(url: string, model: string) {
+  const reply = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model,
+      messages: [{ role: 'user', content: 'Hello' }],
+      max_tokens: 3,
+    }),
+  })
+  return (await reply.json()) as {
+    choices: { message: { content: string }; finish_reason: string }[]
+    usage: { completion_tokens: number }
+  }
+}
+
+describe('baton serve --engine ./mine.js', () => {
+  it.each([[[]], [['--in-process']]])('serves it (%j)', async (more) => {
+    const path = file('parrot.js', more.length === 0 ? PARROT : PARROT.replace('default ', ''))
+    const args = ['--engine', path, '--engine-args', '{"word":"ah "}', '--aggregated', '1']
+    const server = await startServer([...args, '--served-model-name', 'polly', ...more])
+    try {
+      const reply = await chat(server.url, 'polly')
+      expect(reply.choices[0]).toMatchObject({
+        message: { content: 'ah ah ah ' },
+        finish_reason: 'length',
+      })
+      expect(reply.usage.completion_tokens).toBe(3)
+      expect(server.printed()).toContain('parrot')
+    } finally {
+      expect(await server.stop()).toBe(0)
+    }
+  })
+
+  it.each([
+    ['no such file', () => './nowhere.js', /there is no such file/],
+    ['a module that does not load', () => file('a.js', 'export default ('), /cannot be loaded/],
+    ['no default export', () => file('b.js', 'export const engine = 1'), /default export/],
+    [
+      'what is not an engine',
+      () => file('c.js', 'export default () => ({ start() {}, cleanup() {} })'),
+      /'generate' is missing/,
+    ],
+    [
+      'a factory that throws',
+      () => file('d.js', 'export default () => { throw new Error("no device 3") }'),
+      /made no engine: no device 3/,
+    ],
+    [
+      'a name that is none',
+      () => 'simm',
+      /--engine: "simm" .*expected one of .* or the path of a module/,
+    ],
+  ])('%s - one sentence, and nothing is started', async (_name, path, said) => {
+    const { exitCode, printed } = await runBaton(['serve', '--port', '0', '--engine', path()])
+    expect(printed).toMatch(said)
+    expect(printed.trim().split('\n')).toHaveLength(1)
+    expect(exitCode).not.toBe(0)
+  })
+
+  it.each([
+    [['--engine', 'sim', '--engine-args', '{}'], /--engine-args has no effect with --engine sim/],
+    [['--engine', './x.js', '--threads', '2'], /--threads has no effect with --engine \.\/x\.js/],
+    [['--engine', './x.js', '--engine-args', '[1]'], /--engine-args is invalid/],
+  ])('%j - is refused', async (args, said) => {
+    const { printed, exitCode } = await runBaton(['serve', ...args])
+    expect(printed).toMatch(said)
+    expect(exitCode).not.toBe(0)
+  })
+})

@@ -1,0 +1,14 @@
+import { defineConfig } from 'vitest/config'
+
+/** A real Chromium: `npm run test:browser`. Skipped, and said, where none is installed. */
+export default defineConfig({
+  test: {
+    include: ['test/browser/**/*.browser.ts'],
+    globalSetup: ['test/bundle-setup.ts'],
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    pool: 'forks',
+    fileParallelism: false,
+    disableConsoleIntercept: true,
+  },
+})

@@ -1,0 +1,14 @@
+import { defineConfig } from 'vitest/config'
+
+/** Real engines of others: `npm run test:engines`. What is not installed is skipped, and said. */
+export default defineConfig({
+  test: {
+    include: ['test/engines/**/*.engines.ts'],
+    globalSetup: ['test/bundle-setup.ts'],
+    testTimeout: 120_000,
+    hookTimeout: 900_000,
+    pool: 'forks',
+    fileParallelism: false,
+    disableConsoleIntercept: true,
+  },
+})
