@@ -55,6 +55,15 @@ describe('baton workload, baton replay', () => {
       { mode: 'decode', count: 3 },
     ])
     expect(config.router).toMatchObject({ mode: 'round-robin' })
+    // What flags say of the fleet is the whole fleet; limit and speed-up hold for made requests, too.
+    const flags = ['--config', 'fleet.yaml', '--aggregated', '2', '--limit', '7', '--speedup', '2']
+    const other = await baton('replay', requests, ...flags, '--json', '-')
+    const { config: fleet, run: result } = JSON.parse(other.stdout) as {
+      config: { workers: unknown[] }
+      run: { report: { requests: number } }
+    }
+    expect(fleet.workers).toMatchObject([{ mode: 'agg', count: 2 }])
+    expect(result.report.requests).toBe(7)
   }, 60_000)
 
   it.each([

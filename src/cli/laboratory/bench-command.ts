@@ -31,27 +31,29 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
   const range =
     flags['text'] === true ? null : parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
   const runs: LabRun[] = []
+  const rows: string[] = []
   for (const [salt, [name, target]] of targets.entries()) {
     const model =
       typeof flags['model'] === 'string'
         ? flags['model']
         : await firstLiveModel(target, apiKey.apiKey)
     const label = targets.length > 1 ? `${name} ${target}` : target
-    runs.push(
-      await runLiveLoad({
-        name: label,
-        target: { url: target, model, ...apiKey },
-        trace,
-        prompts: { range, salt },
-        goal,
-        concurrency,
-        seed: wholeOf('--seed', flags['seed'] ?? 0),
-        leaving: numberOf('--leaving', flags['leaving'] ?? 0),
-        slow: numberOf('--slow', flags['slow'] ?? 0),
-        onProgress: progressLine(flags, label),
-      }),
-    )
+    const { run, log } = await runLiveLoad({
+      name: label,
+      target: { url: target, model, ...apiKey },
+      trace,
+      prompts: { range, salt },
+      goal,
+      concurrency,
+      seed: wholeOf('--seed', flags['seed'] ?? 0),
+      leaving: numberOf('--leaving', flags['leaving'] ?? 0),
+      slow: numberOf('--slow', flags['slow'] ?? 0),
+      onProgress: progressLine(flags, label, 'real'),
+    })
+    runs.push(run)
+    for (const row of log.rows()) rows.push(`${JSON.stringify({ run: name, ...row })}\n`)
   }
+  if (typeof flags['requests'] === 'string') writeText(flags['requests'], rows.join(''))
   const facts = [
     describeTrace(spec, trace.length),
     concurrency === null

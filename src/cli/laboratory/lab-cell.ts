@@ -5,7 +5,13 @@
 import { readFileSync } from 'node:fs'
 import { settle } from '../../os/index.ts'
 import { BatonError } from '../../base/index.ts'
-import { createLabRun, createWorkload, parseTrace, recordFleet } from '../../sim/index.ts'
+import {
+  arrangeTrace,
+  createLabRun,
+  createWorkload,
+  parseTrace,
+  recordFleet,
+} from '../../sim/index.ts'
 import type {
   FleetConfig,
   FleetRun,
@@ -49,7 +55,7 @@ export function loadTrace(spec: TraceSpec): readonly TraceRequest[] {
 }
 
 function readTrace({ path, workload, options }: TraceSpec): TraceRequest[] {
-  if (path === undefined) return createWorkload(workload as WorkloadOptions)
+  if (path === undefined) return arrangeTrace(createWorkload(workload as WorkloadOptions), options)
   let text: string
   try {
     text = readFileSync(path === '-' ? 0 : path, 'utf8')

@@ -165,6 +165,7 @@ function addBench(root: Command, program: LabProgram): void {
     .option('--text', 'prompts are words, for servers that take no token ids')
     .option('--leaving <share>', 'share of clients that leave before the end', '0')
     .option('--slow <share>', 'share of clients that read slowly', '0')
+    .option('--requests <file>', 'what happened to each request, one JSON object per line')
     .action(async (url: string, trace: string | undefined, flags: Flags) => {
       const { runBench } = await import('./bench-command.ts')
       program.exit(

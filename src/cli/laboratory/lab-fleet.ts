@@ -62,9 +62,11 @@ function topologyOf(
   flags: Flags,
   given: readonly ResolvedOption[],
 ): (readonly [DisaggregationMode, number])[] {
+  // Flags say the whole fleet: beside `--aggregated 10` the workers of a file are not added.
+  const isSaid = ['prefill', 'decode', 'aggregated'].some((key) => flags[key] !== undefined)
   const countOf = (key: string): number => {
     const flag = flags[key]
-    if (flag !== undefined) return countOfWorkers(`--${key}`, flag)
+    if (isSaid) return flag === undefined ? 0 : countOfWorkers(`--${key}`, flag)
     const resolved = given.find(({ option }) => option.key === key)
     return resolved === undefined || resolved.source === 'default' ? 0 : Number(resolved.value)
   }

@@ -9,6 +9,7 @@ import type { Flags } from './lab-flags.ts'
 export function progressLine(
   flags: Flags,
   name: string,
+  time: 'virtual' | 'real' = 'virtual',
 ): (ended: number, total: number, nowMs: number) => void {
   if (flags['quiet'] === true || !process.stderr.isTTY) return () => undefined
   let shownMs = 0
@@ -17,7 +18,7 @@ export function progressLine(
     if (realMs - shownMs < 100 && ended < total) return
     shownMs = realMs
     const percent = Math.floor((100 * ended) / Math.max(1, total))
-    const line = `${name}: ${percent} % (${ended} of ${total}), ${(nowMs / 1000).toFixed(0)} s of virtual time`
+    const line = `${name}: ${percent} % (${ended} of ${total}), ${(nowMs / 1000).toFixed(0)} s of ${time} time`
     process.stderr.write(
       `\r${line.slice(0, 110).padEnd(110)}${ended >= total ? '\r'.padEnd(111) + '\r' : ''}`,
     )

@@ -28,7 +28,12 @@ export interface LiveLoadOptions {
 const SAMPLE_MS = 250
 const SLOW_PAUSE_MS = 100
 
-export async function runLiveLoad(options: LiveLoadOptions): Promise<LabRun> {
+export interface LiveLoad {
+  readonly run: LabRun
+  readonly log: RequestLog
+}
+
+export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   const { name, trace, goal, concurrency, onProgress } = options
   const log = new RequestLog(trace.length)
   const clock = clockFromNow()
@@ -78,7 +83,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LabRun> {
   const { promptTokens, cachedTokens } = sums
   const reuse = promptTokens === 0 ? 0 : cachedTokens / promptTokens
   const report = { ...createFleetReport(log, run, []), promptTokens, cachedTokens, reuse }
-  return createLabRun({ name, report, log, points })
+  return { run: createLabRun({ name, report, log, points }), log }
 }
 
 interface LiveClient {

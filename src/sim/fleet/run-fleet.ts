@@ -113,7 +113,7 @@ class LeavingClients {
 }
 
 function requestOf(request: TraceRequest, index: number): GenerateRequest {
-  const { sessionId } = request
+  const { sessionId, priority } = request
   return {
     requestId: `trace-${index + 1}`,
     model: LAB_MODEL,
@@ -122,6 +122,9 @@ function requestOf(request: TraceRequest, index: number): GenerateRequest {
     stop: { maxTokens: request.outputTokens, ignoreEos: true },
     output: {},
     eosTokenIds: [],
-    routing: sessionId === undefined ? {} : { sessionId },
+    routing: {
+      ...(sessionId === undefined ? {} : { sessionId }),
+      ...(priority === undefined ? {} : { priority }),
+    },
   }
 }

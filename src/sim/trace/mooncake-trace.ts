@@ -2,7 +2,8 @@
  * Traces in the format of the public Mooncake ones: one JSON object per line, with `timestamp` (ms), `input_length`,
  * `output_length` and `hash_ids`. Dynamo's additions are read, too: a line with `session_id` and `delay` is a turn that
  * follows the one before of its session, `delay` ms after that has ended; without a session `delay` counts from the line
- * before. `block_size` says how many tokens an id stands for, `input_length` may be left out.
+ * before. A turn with a time instead follows by as much as it came after the one before. `block_size` says how many tokens
+ * an id stands for; `input_length` may be left out, and what ids do not reach is shared with nobody.
  */
 import { isRecord } from '../../base/index.ts'
 import { isTokenCount, wrongLine } from './trace-line.ts'
@@ -15,25 +16,43 @@ export function parseMooncake(
   blockTokens = TRACE_BLOCK_TOKENS,
 ): TraceRequest[] {
   const requests: TraceRequest[] = []
-  /** Index of the latest turn of each session. */
-  const sessions = new Map<string, number>()
+  const sessions = new Map<string, LatestTurn>()
+  let unsharedId = -1
   for (const [i, line] of lines.entries()) {
     if (requests.length >= limit) break
     if (line.trim() === '') continue
-    const request = parseLine(line, i + 1, { blockTokens, sessions, before: requests.at(-1) })
-    if (request.sessionId !== undefined) sessions.set(request.sessionId, requests.length)
+    const { request, atMs } = parseLine(line, i + 1, {
+      blockTokens,
+      sessions,
+      before: requests.at(-1),
+      unshared: () => unsharedId--,
+    })
+    if (request.sessionId !== undefined)
+      sessions.set(request.sessionId, { index: requests.length, atMs })
     requests.push(request)
   }
   return requests
 }
 
-interface LineContext {
-  readonly blockTokens: number
-  readonly sessions: ReadonlyMap<string, number>
-  readonly before: TraceRequest | undefined
+interface LatestTurn {
+  readonly index: number
+  /** Null: the trace does not say. */
+  readonly atMs: number | null
 }
 
-function parseLine(line: string, number: number, context: LineContext): TraceRequest {
+interface LineContext {
+  readonly blockTokens: number
+  readonly sessions: ReadonlyMap<string, LatestTurn>
+  readonly before: TraceRequest | undefined
+  /** An id that no line has. */
+  readonly unshared: () => number
+}
+
+function parseLine(
+  line: string,
+  number: number,
+  context: LineContext,
+): { readonly request: TraceRequest; readonly atMs: number | null } {
   const entry = parseJson(line, number)
   const times = timesOf(entry, number, context)
   const { hash_ids: hashIds, output_length: outputTokens } = entry
@@ -45,16 +64,23 @@ function parseLine(line: string, number: number, context: LineContext): TraceReq
   const inputTokens = entry['input_length'] ?? hashIds.length * blockTokens
   if (!isTokenCount(inputTokens)) throw wrongLine(number, 'has no input_length')
   if (!isTokenCount(outputTokens)) throw wrongLine(number, 'has no output_length')
-  if (hashIds.length < Math.ceil(inputTokens / blockTokens))
-    throw wrongLine(number, 'has too few hash_ids for its input_length')
-  return {
+  const missing = Math.ceil(inputTokens / blockTokens) - hashIds.length
+  const { priority, timestamp } = entry
+  if (priority !== undefined && priority !== null && !Number.isSafeInteger(priority))
+    throw wrongLine(number, 'has an invalid priority')
+  const request = {
     ...times,
     inputTokens,
     outputTokens,
-    hashIds: hashIds as number[],
+    hashIds: [
+      ...(hashIds as number[]),
+      ...Array.from({ length: Math.max(0, missing) }, context.unshared),
+    ],
     ...(blockTokens === TRACE_BLOCK_TOKENS ? {} : { blockTokens }),
     ...(sessionId === undefined ? {} : { sessionId }),
+    ...(typeof priority === 'number' ? { priority } : {}),
   }
+  return { request, atMs: typeof timestamp === 'number' ? timestamp : null }
 }
 
 type Times = Pick<TraceRequest, 'atMs' | 'after' | 'delayMs'>
@@ -67,15 +93,19 @@ function timesOf(
   const { timestamp, delay } = entry
   const session = sessionOf(entry, number)
   const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0
-  const after = session === undefined ? undefined : sessions.get(session)
+  const turn = session === undefined ? undefined : sessions.get(session)
   if (delay !== undefined && delay !== null) {
     if (!isTime(delay)) throw wrongLine(number, 'has an invalid delay')
-    if (after !== undefined) return { atMs: before?.atMs ?? 0, after, delayMs: delay }
+    if (turn !== undefined) return { atMs: before?.atMs ?? 0, after: turn.index, delayMs: delay }
     if (timestamp === undefined) return { atMs: (before?.atMs ?? 0) + delay }
   }
-  if (isTime(timestamp)) return { atMs: timestamp }
-  if (timestamp === undefined && after !== undefined)
-    return { atMs: before?.atMs ?? 0, after, delayMs: 0 }
+  if (isTime(timestamp)) {
+    if (turn === undefined || turn.atMs === null) return { atMs: timestamp }
+    if (timestamp < turn.atMs) throw wrongLine(number, 'comes before the turn that it follows')
+    return { atMs: timestamp, after: turn.index, delayMs: timestamp - turn.atMs }
+  }
+  if (timestamp === undefined && turn !== undefined)
+    return { atMs: before?.atMs ?? 0, after: turn.index, delayMs: 0 }
   throw wrongLine(number, 'has no timestamp')
 }
 
@@ -101,7 +131,8 @@ function parseJson(line: string, number: number): Readonly<Record<string, unknow
 /** The same format again; a block size other than 512 is said in each line. */
 export function formatMooncake(requests: readonly TraceRequest[]): string {
   const lines = requests.map((request) => {
-    const { atMs, inputTokens, outputTokens, hashIds, blockTokens, sessionId, after } = request
+    const { atMs, inputTokens, outputTokens, hashIds, blockTokens, sessionId, priority, after } =
+      request
     const isTurn = after !== undefined
     return JSON.stringify({
       ...(isTurn ? { delay: request.delayMs ?? 0 } : { timestamp: Math.round(atMs * 1000) / 1000 }),
@@ -110,6 +141,7 @@ export function formatMooncake(requests: readonly TraceRequest[]): string {
       hash_ids: hashIds,
       ...(sessionId === undefined ? {} : { session_id: sessionId }),
       ...(blockTokens === undefined ? {} : { block_size: blockTokens }),
+      ...(priority === undefined ? {} : { priority }),
     })
   })
   return lines.map((line) => `${line}\n`).join('')

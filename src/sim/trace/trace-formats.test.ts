@@ -22,6 +22,25 @@ describe('parseTrace - sessions', () => {
     expect(fourth).toMatchObject({ after: 1, delayMs: 0 })
   })
 
+  it('a time in a session - the turn follows by as much as it came after the one before', () => {
+    const text = [
+      line({ timestamp: 5, session_id: 'a', hash_ids: [1], output_length: 3 }),
+      line({ timestamp: 40, session_id: 'a', hash_ids: [1, 2], output_length: 3 }),
+    ].join('\n')
+    expect(parseTrace(text)[1]).toMatchObject({ after: 0, delayMs: 35 })
+    const back = text.replace('40', '4')
+    expect(() => parseTrace(back)).toThrow(/line 2 .*before the turn/)
+  })
+
+  it('a prompt longer than its ids - the rest is shared with nobody; a priority is taken', () => {
+    const entry = { timestamp: 0, hash_ids: [1], input_length: 1500, output_length: 1, priority: 2 }
+    const [first, second] = parseTrace(`${line(entry)}\n${line(entry)}`)
+    expect(first).toMatchObject({ inputTokens: 1500, priority: 2 })
+    expect(first!.hashIds).toHaveLength(3)
+    expect(second!.hashIds[0]).toBe(1)
+    expect(second!.hashIds.slice(1)).not.toContain(first!.hashIds[1])
+  })
+
   it('a delay without a session - counts from the line before', () => {
     const text = [
       line({ timestamp: 10, hash_ids: [1], output_length: 1 }),
@@ -41,7 +60,7 @@ describe('parseTrace - sessions', () => {
   })
 
   it.each([
-    [{ timestamp: 0, hash_ids: [1], input_length: 513, output_length: 1 }, 'too few hash_ids'],
+    [{ timestamp: 0, hash_ids: [1], output_length: 1, priority: 'high' }, 'priority'],
     [{ timestamp: 0, hash_ids: [1], input_length: 0, output_length: 1 }, 'input_length'],
     [{ timestamp: 0, hash_ids: ['x'], output_length: 1 }, 'hash_ids'],
     [{ timestamp: -1, hash_ids: [1], output_length: 1 }, 'timestamp'],

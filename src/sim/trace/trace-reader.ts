@@ -37,8 +37,7 @@ export function parseTrace(text: string, options: TraceOptions = {}): TraceReque
   if (blockTokens !== undefined && !(Number.isSafeInteger(blockTokens) && blockTokens >= 1))
     throw new BatonError('config.invalid', 'blockTokens: expected a whole number ≥ 1')
   const lines = text.split('\n')
-  const requests = parseLines(lines, limit, options)
-  return arrange(requests, options)
+  return arrangeTrace(parseLines(lines, limit, options), options)
 }
 
 function parseLines(
@@ -65,8 +64,13 @@ function formatOf(lines: readonly string[]): TraceFormat {
   return first.includes('"hash_ids"') || !first.includes('"msg"') ? 'mooncake' : 'log'
 }
 
-function arrange(requests: readonly TraceRequest[], options: TraceOptions): TraceRequest[] {
-  const spread = options.spread === true ? spreadEvenly(requests) : [...requests]
+/** Limit, spread and speed-up of requests that are already read, or made. */
+export function arrangeTrace(
+  all: readonly TraceRequest[],
+  options: TraceOptions = {},
+): TraceRequest[] {
+  const requests = all.slice(0, options.limit)
+  const spread = options.spread === true ? spreadEvenly(requests) : requests
   const speedup = options.arrivalSpeedup ?? 1
   if (!(speedup > 0))
     throw new BatonError('config.invalid', 'arrivalSpeedup: expected a number > 0')

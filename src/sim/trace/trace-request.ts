@@ -14,6 +14,8 @@ export interface TraceRequest {
   /** Tokens per id. Default 512. */
   readonly blockTokens?: number
   readonly sessionId?: string
+  /** Of the request; larger goes first. Default 0. */
+  readonly priority?: number
   /** Sent when this request of the trace (by index) has ended, `delayMs` later, and not at `atMs`. */
   readonly after?: number
   readonly delayMs?: number
