@@ -78,9 +78,15 @@ function resolved(flags: Flags): readonly ResolvedOption[] {
 }
 
 function addKeysCommand(root: Command): void {
-  const keys = root.command('keys').description('API keys of a file, for baton serve --keys')
+  const keys = root
+    .command('keys')
+    .description('API keys of a file or of NATS, for baton serve --keys')
   const inFile = (command: Command): Command =>
-    command.option('--file <file>', 'where the keys are kept', 'keys.json')
+    command.option(
+      '--file <file>',
+      'where the keys are kept, a file or nats://<host>:4222',
+      'keys.json',
+    )
   inFile(keys.command('add').description('make a key; it is printed once'))
     .requiredOption('--tenant <name>', 'whose key it is')
     .option('--models <list>', 'models that it may use, with commas between them (default: all)')
@@ -98,18 +104,18 @@ function addKeysCommand(root: Command): void {
     .option('--shared-cache', 'its prompts are reused for others, and theirs for it')
     .action(async (flags: KeyFlags) => {
       const { addKey } = await import('./commands/keys-command.ts')
-      addKey(flags)
+      await addKey(flags)
     })
   inFile(keys.command('list').description('all keys, without the keys themselves')).action(
     async (flags: KeyFlags) => {
       const { listKeys } = await import('./commands/keys-command.ts')
-      listKeys(flags)
+      await listKeys(flags)
     },
   )
   inFile(keys.command('revoke <id>').description('a key is not valid any more')).action(
     async (id: string, flags: KeyFlags) => {
       const { revokeKey } = await import('./commands/keys-command.ts')
-      revokeKey(id, flags)
+      await revokeKey(id, flags)
     },
   )
 }

@@ -48,7 +48,7 @@ export function parseDiscovery(text: string): DiscoveryAddress {
       return { kind: 'static', addresses: addressesOf(trimmed, rest) }
     case 'nats':
     case 'tls':
-      return natsOf(trimmed)
+      return parseNatsAddress(trimmed, '--discovery')
     case 'kubernetes':
       return kubernetesOf(rest)
     default:
@@ -91,25 +91,32 @@ function addressesOf(text: string, rest: string): readonly HostPort[] {
   return addresses
 }
 
-function hostPortOf(text: string, part: string, standard?: number): HostPort {
+function hostPortOf(
+  text: string,
+  part: string,
+  standard?: number,
+  option = '--discovery',
+): HostPort {
   const [, host = '', digits] = /^(\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(part) ?? []
   const port = digits === undefined ? standard : Number(digits)
   if (host === '' || port === undefined || port < 1 || port > 65_535) {
-    throw invalid(text, `'${part}' is not <host>:<port>`)
+    throw invalidFor(option, text, `'${part}' is not <host>:<port>`)
   }
   return { host: host.replace(/^\[|\]$/g, ''), port }
 }
 
-function natsOf(text: string): NatsAddress {
+/** `option`: for what is wrong with it. Throws `config.invalid`. */
+export function parseNatsAddress(text: string, option: string): NatsAddress {
+  const invalid = (shown: string, why: string): BatonError => invalidFor(option, shown, why)
   const [, scheme, authority = '', query = ''] =
     /^(nats|tls):\/\/([^/?]*)\/?(?:\?(.*))?$/s.exec(text) ?? []
-  if (scheme === undefined) throw invalid(text, 'expected nats://<host>:4222[,…]')
+  if (scheme === undefined) throw invalid(withoutSecrets(text), 'expected nats://<host>:4222[,…]')
   const at = authority.lastIndexOf('@')
   const [user, password] = at < 0 ? [] : authority.slice(0, at).split(':')
   const servers = authority
     .slice(at + 1)
     .split(',')
-    .map((part) => hostPortOf(withoutSecrets(text), part, NATS_PORT))
+    .map((part) => hostPortOf(withoutSecrets(text), part, NATS_PORT, option))
     .map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`)
   const given = new URLSearchParams(query)
   const unknown = [...given.keys()].find((name) => !NATS_PARAMETERS.has(name))
@@ -160,5 +167,9 @@ function withoutSecrets(text: string): string {
 }
 
 function invalid(text: string, why: string): BatonError {
-  return new BatonError('config.invalid', `--discovery: '${text}' is invalid: ${why}`)
+  return invalidFor('--discovery', text, why)
+}
+
+function invalidFor(option: string, text: string, why: string): BatonError {
+  return new BatonError('config.invalid', `${option}: '${text}' is invalid: ${why}`)
 }

@@ -6,8 +6,11 @@
  * May use: base, request, text, engine, simengine, router, worker, frontend, os, network, discovery. For: `cli`, and programs that embed Baton.
  */
 export { FrontendMetrics } from './observe/frontend-metrics.ts'
-export { KeyBook, readKeys } from './access/key-book.ts'
-export { createKey, keysText } from './access/key-entry.ts'
+export { KeyBook } from './access/key-book.ts'
+export { followKeyBucket, keyBucket } from './access/key-bucket.ts'
+export { createKey } from './access/key-entry.ts'
+export { keyFile } from './access/key-file.ts'
+export type { KeyStore } from './access/key-store.ts'
 export type { KeyEntry } from './access/key-entry.ts'
 export { fleetLog } from './observe/fleet-log.ts'
 export { createLogger, frontendLog } from './observe/frontend-log.ts'

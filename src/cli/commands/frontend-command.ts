@@ -11,8 +11,10 @@ import type { WorkerCard } from '../../request/index.ts'
 import { endFrontend } from '../compose/end-frontend.ts'
 import { frontendProcesses } from '../compose/frontend-processes.ts'
 import { FrontendStack } from '../compose/frontend-stack.ts'
+import { accessLine } from '../compose/serve-banner.ts'
 import { traceSettings } from '../compose/trace-settings.ts'
 import { openDiscovery } from '../compose/open-discovery.ts'
+import { openKeys } from '../compose/open-keys.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { loadPolicyModules } from '../options/policy-modules.ts'
 import { routerSettings } from '../options/router-settings.ts'
@@ -150,12 +152,14 @@ async function createStack(
 ): Promise<FrontendStack> {
   const router = { ...routerSettings(options).router, ...(await loadPolicyModules(options)) }
   const openTraces = await traceSettings(config)
-  return new FrontendStack({ config, router, discovery, plane: 'tcp', siblings, openTraces })
+  const keys = await openKeys(config)
+  return new FrontendStack({ config, router, discovery, plane: 'tcp', siblings, keys, openTraces })
 }
 
 function banner(config: ServeConfig, port: number, what: string): string {
   const { discovery, host } = config
   const where = discovery === null ? '' : describeDiscovery(discovery)
   const scheme = config.httpTlsCert === null ? 'http' : 'https'
-  return `Baton ${BATON_VERSION} ${what} at ${scheme}://${host}:${port}, workers from ${where}`
+  return `Baton ${BATON_VERSION} ${what} at ${scheme}://${host}:${port}, workers from ${where}
+  access    ${accessLine(config)}`
 }

@@ -1,18 +1,16 @@
 /**
- * `baton keys`: makes, lists and revokes the keys of a file. A key is printed once; the file has its hash.
+ * `baton keys`: makes, lists and revokes the keys of a file, or of a bucket of NATS. A key is printed once; its hash is kept.
  */
-import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { BatonError } from '../../base/index.ts'
-import { createKey, keysText, readKeys } from '../../host/index.ts'
-import type { KeyEntry } from '../../host/index.ts'
+import { createKey } from '../../host/index.ts'
+import type { KeyStore } from '../../host/index.ts'
+import { openKeyStore } from '../compose/open-keys.ts'
 
 export type KeyFlags = Readonly<Record<string, string | boolean | undefined>>
 
 const DAY_MS = 86_400_000
 
-export function addKey(flags: KeyFlags, now = new Date()): void {
-  const path = fileOf(flags)
-  const keys = existsSync(path) ? readKeys(path) : []
+export async function addKey(flags: KeyFlags, now = new Date()): Promise<void> {
   const tenant = String(flags['tenant'] ?? '').trim()
   if (tenant === '') throw new BatonError('config.invalid', '--tenant: must be given')
   const days = numberOf(flags, 'expiresDays')
@@ -34,33 +32,37 @@ export function addKey(flags: KeyFlags, now = new Date()): void {
     },
     now,
   )
-  write(path, [...keys, entry])
+  await inStore(flags, (store) => store.add(entry))
   console.error(
-    `key ${entry.id} of ${tenant} is in ${path}; this is the only time that it is shown:`,
+    `key ${entry.id} of ${tenant} is in ${placeOf(flags)}; this is the only time that it is shown:`,
   )
   console.log(text)
 }
 
-export function listKeys(flags: KeyFlags, now = new Date()): void {
-  for (const key of readKeys(fileOf(flags))) {
+export async function listKeys(flags: KeyFlags, now = new Date()): Promise<void> {
+  for (const key of await inStore(flags, (store) => store.list())) {
     const { id, tenant, hash: _, createdAt: __, expiresAt, revokedAt, ...terms } = key
     const state = stateOf(revokedAt, expiresAt, now)
     console.log(`${id}  ${tenant}  ${state}  ${JSON.stringify({ ...terms, expiresAt })}`)
   }
 }
 
-export function revokeKey(id: string, flags: KeyFlags, now = new Date()): void {
-  const path = fileOf(flags)
-  const keys = readKeys(path)
-  if (!keys.some((key) => key.id === id)) {
-    throw new BatonError('config.invalid', `${path} has no key ${id}`)
-  }
+export async function revokeKey(id: string, flags: KeyFlags, now = new Date()): Promise<void> {
   const revokedAt = now.toISOString()
-  write(
-    path,
-    keys.map((key) => (key.id === id ? { ...key, revokedAt: key.revokedAt ?? revokedAt } : key)),
+  const isThere = await inStore(flags, (store) =>
+    store.change(id, (key) => ({ ...key, revokedAt: key.revokedAt ?? revokedAt })),
   )
+  if (!isThere) throw new BatonError('config.invalid', `${placeOf(flags)} has no key ${id}`)
   console.log(`key ${id} is revoked`)
+}
+
+async function inStore<T>(flags: KeyFlags, work: (store: KeyStore) => Promise<T>): Promise<T> {
+  const store = await openKeyStore(fileOf(flags))
+  try {
+    return await work(store)
+  } finally {
+    await store.close()
+  }
 }
 
 function stateOf(revokedAt: string | undefined, expiresAt: string | undefined, now: Date): string {
@@ -70,6 +72,13 @@ function stateOf(revokedAt: string | undefined, expiresAt: string | undefined, n
 
 function fileOf(flags: KeyFlags): string {
   return String(flags['file'])
+}
+
+/** For people: without a password. */
+function placeOf(flags: KeyFlags): string {
+  return fileOf(flags)
+    .replace(/\/\/[^@/]*@/, '//')
+    .replace(/\?.*$/, '')
 }
 
 function numberOf(flags: KeyFlags, name: string, least = 1): number | null {
@@ -110,17 +119,4 @@ function listOf(flags: KeyFlags, name: 'models'): { models?: string[] } {
     .map((each) => each.trim())
   if (names.every((each) => each !== '')) return { models: names }
   throw new BatonError('config.invalid', `--${name}: must be names with commas between them`)
-}
-
-/** The file is replaced atomically, and only its owner may read it. */
-function write(path: string, keys: readonly KeyEntry[]): void {
-  const next = `${path}.${process.pid}.tmp`
-  try {
-    writeFileSync(next, keysText(keys), { mode: 0o600 })
-    renameSync(next, path)
-  } catch (error) {
-    rmSync(next, { force: true })
-    const { code = 'unknown error' } = error as NodeJS.ErrnoException
-    throw new BatonError('config.invalid', `--file: ${path} cannot be written (${code})`)
-  }
 }

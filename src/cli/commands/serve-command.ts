@@ -10,6 +10,7 @@ import type { Discovery } from '../../discovery/index.ts'
 import { watchShutdownSignals } from '../../host/index.ts'
 import { makeProcessFolder } from '../../os/index.ts'
 import { openDiscovery } from '../compose/open-discovery.ts'
+import { openKeys } from '../compose/open-keys.ts'
 import { endFrontend } from '../compose/end-frontend.ts'
 import { startDeadlineMs } from '../compose/fleet.ts'
 import type { Fleet, ServePlan } from '../compose/fleet.ts'
@@ -99,7 +100,9 @@ async function loadStack(
   const { FrontendStack: Stack } = await import('../compose/frontend-stack.ts')
   const isLocal = config.inProcess || isGateway(config)
   const openTraces = await traceSettings(config)
-  return new Stack({ config, router, discovery, plane: isLocal ? 'local' : 'tcp', openTraces })
+  const keys = await openKeys(config)
+  const plane = isLocal ? 'local' : 'tcp'
+  return new Stack({ config, router, discovery, plane, keys, openTraces })
 }
 
 async function loadLocalFleet(

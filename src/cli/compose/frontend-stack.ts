@@ -44,6 +44,7 @@ import { RoleKeeper } from './role-keeper.ts'
 import { WorkerPeers } from './worker-peers.ts'
 import { PeerSharing } from './peer-sharing.ts'
 import { SiblingAnswers } from './sibling-answers.ts'
+import type { OpenKeys } from './open-keys.ts'
 import type { OpenTraces } from './trace-settings.ts'
 import { HttpGuard } from './http-guard.ts'
 import { HttpTlsFiles } from './http-tls.ts'
@@ -57,6 +58,8 @@ interface FrontendStackOptions {
   readonly discovery: Discovery
   /** The other frontends behind the same port; absent: there is only this one. */
   readonly siblings?: FrontendSiblings | null
+  /** Of `config.keys`; closed with the stack. */
+  readonly keys?: OpenKeys | null
   /** Null: no traces are made. */
   readonly openTraces?: OpenTraces | null
   /** Workers of this process are reached by plain calls, others over TCP. */
@@ -81,6 +84,7 @@ export class FrontendStack {
   readonly #tcpPlane: TcpRequestPlane | null
   readonly #metrics: FrontendMetrics
   readonly #guard: HttpGuard
+  readonly #keys: OpenKeys | null
   readonly #state: StateStore | undefined
   readonly #tls: HttpTlsFiles | null
   readonly #tokenizerThread = new TokenizerThread()
@@ -138,7 +142,8 @@ export class FrontendStack {
       security: wireSecurity(config),
       cards: () => this.#frontend.registry.models.flatMap(({ cards }) => cards),
     })
-    this.#guard = new HttpGuard(config, logger)
+    this.#guard = new HttpGuard(config, options.keys?.book ?? null, logger)
+    this.#keys = options.keys ?? null
     this.#state = openState(config)
     this.#tls = HttpTlsFiles.open(config)
     this.#traces = this.#openTraces(options.openTraces ?? null)
@@ -298,7 +303,7 @@ export class FrontendStack {
     this.#metrics.close()
     this.#roles?.close()
     await this.#traces?.close()
-    this.#guard.close()
+    await this.#keys?.close()
     this.#state?.close()
     this.#tls?.close()
     await this.#tokenizerThread.close()

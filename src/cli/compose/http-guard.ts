@@ -2,10 +2,10 @@
  * What guards the HTTP port: keys, and the refusal to serve other machines without them.
  */
 import type { Logger } from 'pino'
-import { BatonError } from '../../base/index.ts'
+import { assert, BatonError } from '../../base/index.ts'
 import { authentication, cors } from '../../frontend/index.ts'
 import type { ApiKey, HttpCall, HttpReply, Middleware } from '../../frontend/index.ts'
-import { KeyBook } from '../../host/index.ts'
+import type { KeyBook } from '../../host/index.ts'
 import { isLoopback, osClock } from '../../os/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 
@@ -15,14 +15,11 @@ export class HttpGuard {
   readonly middleware: readonly Middleware[]
   readonly #keys: KeyBook | null
 
-  /** Throws `config.invalid` when strangers would be served, or when the keys cannot be read. */
-  constructor(config: GuardConfig, logger: Logger) {
-    const { keys } = config
+  /** `book`: of `--keys`. Throws `config.invalid` when strangers would be served. */
+  constructor(config: GuardConfig, book: KeyBook | null, logger: Logger) {
     refuseOpenPort(config)
-    const onFault = ({ message }: BatonError): void =>
-      logger.error({ message }, 'keys were not read again, the previous ones stay in use')
-    this.#keys = keys === null ? null : KeyBook.open(keys, onFault)
-    const book = this.#keys
+    assert((config.keys === null) === (book === null), 'keys are asked for and not open')
+    this.#keys = book
     this.middleware = [
       cors(originsOf(config.corsOrigin)),
       ...(book === null
@@ -34,10 +31,6 @@ export class HttpGuard {
   /** Null: none is asked for. */
   get keys(): readonly ApiKey[] | null {
     return this.#keys?.keys ?? null
-  }
-
-  close(): void {
-    this.#keys?.close()
   }
 }
 

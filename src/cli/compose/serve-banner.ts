@@ -2,6 +2,7 @@
  * What `baton serve` prints when it is up: what runs, and a line to try.
  */
 import { basename } from 'node:path'
+import { isLoopback } from '../../os/index.ts'
 import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { isGateway } from '../options/serve-config.ts'
@@ -33,14 +34,28 @@ export function serveBanner(
     '',
     `  frontend  ${url}  pid ${frontendPids.join(', ')}`,
     `  console   ${url}/`,
+    `  access    ${accessLine(config)}`,
     ...workerLines(cards),
     `  KV        ${kvLine(config, cards)}`,
     '',
     'Try it:',
-    `  curl -N ${url}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`,
+    `  curl -N ${url}/v1/chat/completions${keyHeader(config)} -H 'content-type: application/json' -d '${body}'`,
     `or talk:  ${BATON} chat${port === 8000 ? '' : ` --url ${url}`}`,
     'Ctrl-C drains and ends.',
   ].join('\n')
+}
+
+/** Who may call. */
+export function accessLine({ keys, host, insecureOpen }: ServeConfig): string {
+  if (keys !== null) return 'with a key (--keys)'
+  if (isLoopback(host) && !insecureOpen) return 'this machine only, without a key'
+  return isLoopback(host)
+    ? 'OPEN: whatever forwards to this address may do everything, without a key (--insecure-open)'
+    : 'OPEN: whoever reaches this address may do everything, without a key (--insecure-open)'
+}
+
+function keyHeader({ keys }: ServeConfig): string {
+  return keys === null ? '' : ` -H "authorization: Bearer $BATON_API_KEY"`
 }
 
 function whatIsServed(config: ServeConfig, cards: readonly WorkerCard[], model: string): string {

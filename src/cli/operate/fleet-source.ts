@@ -38,7 +38,13 @@ export async function discoverySource(
   options: readonly ResolvedOption[],
   name: string,
 ): Promise<FleetSource> {
-  const config = { ...serveConfig(options), logLevel: 'silent' as const }
+  // It only looks: no port is opened, nobody needs a key.
+  const config = {
+    ...serveConfig(options),
+    logLevel: 'silent' as const,
+    keys: null,
+    insecureOpen: true,
+  }
   const discovery = openDiscovery(config)
   // It sends no requests: what workers hold is not asked for.
   const stack = new FrontendStack({

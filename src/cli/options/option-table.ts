@@ -233,14 +233,18 @@ const TABLE = [
     8000,
     'port of the HTTP frontend; 0 takes a free one',
   ),
-  spec(
-    'http',
-    'keys',
-    '<file>',
-    textOrObject,
-    null,
-    "file of API keys ('baton keys add' makes it), or its JSON: whoever calls needs one of them; read again when it changes",
-  ),
+  {
+    ...spec(
+      'http',
+      'keys',
+      '<where>',
+      textOrObject,
+      null,
+      "API keys, of which whoever calls needs one: a file ('baton keys add' makes it), its JSON, nats://<host>:4222 (a bucket there), or nats (at the fleet's own server); changes need no restart",
+    ),
+    // An address of NATS may have a password.
+    isSecret: true,
+  },
   spec(
     'http',
     'httpTlsCert',

@@ -58,7 +58,10 @@ export class NatsDiscovery implements Discovery {
     this.#place = options.place ?? processPlace()
     this.#session = new NatsSession({
       address,
-      bucketTtlMs: this.#lease.ttlMs * BUCKET_TTLS,
+      bucket: 'workers',
+      // In memory, since it holds nothing that workers do not know themselves. A card that is not renewed is removed, and
+      // watchers are not told of the removal.
+      bucketOptions: { storage: 'memory', ttl: this.#lease.ttlMs * BUCKET_TTLS },
       pingMs: this.#lease.renewMs,
     })
   }

@@ -1,14 +1,13 @@
 /**
- * One connection to NATS and the bucket of cards behind it: made, kept, and made again after every loss.
+ * One connection to NATS and the bucket behind it: made, kept, and made again after every loss.
  *
  *   connecting ──▶ up ──▶ away ──▶ up …        close ▶ closed, from anywhere
  *
- * The bucket is in the server's memory, since it holds nothing that workers do not know themselves: a server that was
- * restarted has none, and gets a new one. Users of the session are told `up` (each time with a bucket that may be empty)
- * and of `away`. The library is loaded with the first session.
+ * A bucket may be in the server's memory: one that was restarted has none, and gets a new one. Users of the session are
+ * told `up` (each time with a bucket that may be empty) and of `away`. The library is loaded with the first session.
  */
 import { readFileSync } from 'node:fs'
-import type { KV } from '@nats-io/kv'
+import type { KV, KvOptions } from '@nats-io/kv'
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { BatonError } from '../../base/index.ts'
 import type { NatsAddress } from '../discovery-url.ts'
@@ -21,8 +20,10 @@ export interface NatsUser {
 
 interface NatsSessionOptions {
   readonly address: NatsAddress
-  /** A card that is not renewed is removed from the bucket after so long; watchers are not told of the removal. */
-  readonly bucketTtlMs: number
+  /** Behind the address's prefix. */
+  readonly bucket: string
+  /** Of the bucket, where it is not there yet. */
+  readonly bucketOptions: Partial<KvOptions>
   readonly pingMs: number
 }
 
@@ -45,6 +46,11 @@ export class NatsSession {
 
   get isUp(): boolean {
     return this.#bucket !== null && this.#awaySince === null
+  }
+
+  /** Why it is not up; null: it is. */
+  get awayReason(): string | null {
+    return this.#awaySince
   }
 
   get connection(): NatsConnection {
@@ -158,21 +164,21 @@ export class NatsSession {
 
   /** Until the bucket is there or the connection is gone again: a server that has just started is not ready at once. */
   async #prepare(): Promise<void> {
-    const { address, bucketTtlMs } = this.#options
+    const { address, bucketOptions } = this.#options
+    const bucket = `${address.prefix}_${this.#options.bucket}`
     const { Kvm } = await loadLibrary(() => import('@nats-io/kv'))
     while (!this.#closed && this.#connection !== null) {
       try {
-        this.#bucket = await new Kvm(this.#connection).create(`${address.prefix}_workers`, {
+        this.#bucket = await new Kvm(this.#connection).create(bucket, {
           history: 1,
-          ttl: bucketTtlMs,
-          storage: 'memory',
           timeout: REQUEST_MS,
+          ...bucketOptions,
         })
         this.#awaySince = null
         for (const user of this.#users) user.up()
         return
       } catch (thrown) {
-        this.#away(`no bucket for cards: ${messageOf(thrown)}`)
+        this.#away(`no bucket ${bucket}: ${messageOf(thrown)}`)
         await pause(RETRY_MS)
       }
     }
@@ -186,7 +192,7 @@ export class NatsSession {
 }
 
 export function unavailable(why: string, cause?: unknown): BatonError {
-  const text = `discovery over NATS is unavailable: ${why}`
+  const text = `NATS is unavailable: ${why}`
   return new BatonError('discovery.unavailable', text, cause === undefined ? {} : { cause })
 }
 
@@ -198,8 +204,7 @@ async function loadLibrary<T>(load: () => Promise<T>): Promise<T> {
   try {
     return await load()
   } catch (cause) {
-    const text =
-      'discovery over NATS needs the packages @nats-io/transport-node and @nats-io/kv: npm install them'
+    const text = 'NATS needs the packages @nats-io/transport-node and @nats-io/kv: npm install them'
     throw new BatonError('config.invalid', text, { cause })
   }
 }
@@ -208,7 +213,7 @@ function read(name: string, path: string): Uint8Array {
   try {
     return readFileSync(path)
   } catch (cause) {
-    const text = `--discovery: ${name}=${path} cannot be read: ${messageOf(cause)}`
+    const text = `nats: ${name}=${path} cannot be read: ${messageOf(cause)}`
     throw new BatonError('config.invalid', text, { cause })
   }
 }

@@ -1,15 +1,16 @@
 /**
- * The keys that are valid: from a file or from text, read again when the file changes.
+ * The keys that are valid: from a file or from text, read again when the file changes; or from a source that tells of
+ * changes.
  *
- * A file that is broken while the service runs changes nothing: the keys of before stay, and the fault is reported.
+ * What is broken while the service runs changes nothing: the keys of before stay, and the fault is reported.
  */
 import { timingSafeEqual } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { BatonError } from '../../base/index.ts'
 import type { ApiKey } from '../../frontend/index.ts'
 import { watchContent } from '../../os/index.ts'
-import { digestOf, parseKeys } from './key-entry.ts'
+import { digestOf, parseKey, parseKeys } from './key-entry.ts'
 import type { KeyEntry } from './key-entry.ts'
+import { readKeyText } from './key-file.ts'
 
 const NOBODY = Buffer.alloc(32)
 const TEXT = /^baton_([a-z0-9]{8})_[A-Za-z0-9_-]{43}$/
@@ -18,6 +19,14 @@ interface HeldKey {
   readonly digest: Buffer
   readonly key: ApiKey
 }
+
+/** Each key a text of its own, under its id. */
+export interface KeySource {
+  readonly texts: ReadonlyMap<string, string>
+  onChange(listener: () => void): void
+}
+
+type OnFault = (error: BatonError) => void
 
 export class KeyBook {
   #keys: ReadonlyMap<string, HeldKey>
@@ -28,11 +37,23 @@ export class KeyBook {
   }
 
   /** `given`: JSON, or the path of a file of it, which is watched. Throws `config.invalid`. */
-  static open(given: string, onFault: (error: BatonError) => void): KeyBook {
+  static open(given: string, onFault: OnFault): KeyBook {
     if (given.trimStart().startsWith('{')) return new KeyBook(parseKeys(given, '--keys'))
-    const text = readText(given)
+    const text = readKeyText(given)
     const book = new KeyBook(parseKeys(text, given))
     book.#watch(given, text, onFault)
+    return book
+  }
+
+  /** A key that is broken at the start is not valid. */
+  static follow(source: KeySource, onFault: OnFault): KeyBook {
+    const book = new KeyBook([])
+    const parser = new SourceParser(onFault)
+    const take = (): void => {
+      book.#keys = heldOf(parser.parse(source.texts))
+    }
+    take()
+    source.onChange(take)
     return book
   }
 
@@ -56,10 +77,10 @@ export class KeyBook {
     this.#close()
   }
 
-  #watch(path: string, first: string, onFault: (error: BatonError) => void): void {
+  #watch(path: string, first: string, onFault: OnFault): void {
     this.#close = watchContent(path, first, () => {
       try {
-        this.#keys = heldOf(parseKeys(readText(path), path))
+        this.#keys = heldOf(parseKeys(readKeyText(path), path))
       } catch (error) {
         onFault(BatonError.from(error))
       }
@@ -67,17 +88,35 @@ export class KeyBook {
   }
 }
 
-/** Throws `config.invalid`. */
-export function readKeys(path: string): readonly KeyEntry[] {
-  return parseKeys(readText(path), path)
-}
+/** Reads what has changed; a text that is broken leaves its key as it was, and is told once. */
+class SourceParser {
+  readonly #onFault: OnFault
+  #known = new Map<string, { readonly text: string; readonly entry: KeyEntry | null }>()
 
-function readText(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch (error) {
-    const { code = 'unknown error' } = error as NodeJS.ErrnoException
-    throw new BatonError('config.invalid', `keys: ${path} cannot be read (${code})`)
+  constructor(onFault: OnFault) {
+    this.#onFault = onFault
+  }
+
+  parse(texts: ReadonlyMap<string, string>): readonly KeyEntry[] {
+    this.#known = new Map(
+      [...texts].map(([id, text]) => {
+        const before = this.#known.get(id)
+        const entry = before?.text === text ? before.entry : this.#read(id, text, before?.entry)
+        return [id, { text, entry }]
+      }),
+    )
+    return [...this.#known.values()].flatMap(({ entry }) => (entry === null ? [] : [entry]))
+  }
+
+  #read(id: string, text: string, before: KeyEntry | null = null): KeyEntry | null {
+    try {
+      const entry = parseKey(text, `key ${id}`)
+      if (entry.id === id) return entry
+      throw new BatonError('config.invalid', `key ${id}: its text is of key ${entry.id}`)
+    } catch (error) {
+      this.#onFault(BatonError.from(error))
+      return before
+    }
   }
 }
 

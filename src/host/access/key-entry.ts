@@ -32,22 +32,29 @@ export type KeyEntry = z.infer<typeof entrySchema>
 
 /** Throws `config.invalid` with the place of what is wrong; never shows a hash. */
 export function parseKeys(text: string, source: string): readonly KeyEntry[] {
+  const { keys } = parsed(fileSchema, text, source)
+  const ids = new Set(keys.map(({ id }) => id))
+  if (ids.size === keys.length) return keys
+  throw new BatonError('config.invalid', `${source}: two keys have the same id`)
+}
+
+/** One key, as a text of its own. Throws as `parseKeys` does. */
+export function parseKey(text: string, source: string): KeyEntry {
+  return parsed(entrySchema, text, source)
+}
+
+function parsed<T>(schema: z.ZodType<T>, text: string, source: string): T {
   let content: unknown
   try {
     content = JSON.parse(text)
   } catch {
     throw new BatonError('config.invalid', `${source} is not JSON`)
   }
-  const parsed = fileSchema.safeParse(content)
-  if (!parsed.success) {
-    const [issue] = parsed.error.issues
-    const place = issue?.path.join('.') ?? ''
-    throw new BatonError('config.invalid', `${source}: ${place}: ${issue?.message ?? 'is invalid'}`)
-  }
-  const { keys } = parsed.data
-  const ids = new Set(keys.map(({ id }) => id))
-  if (ids.size === keys.length) return keys
-  throw new BatonError('config.invalid', `${source}: two keys have the same id`)
+  const result = schema.safeParse(content)
+  if (result.success) return result.data
+  const [issue] = result.error.issues
+  const place = issue?.path.join('.') ?? ''
+  throw new BatonError('config.invalid', `${source}: ${place}: ${issue?.message ?? 'is invalid'}`)
 }
 
 export function keysText(keys: readonly KeyEntry[]): string {

@@ -1,0 +1,59 @@
+/**
+ * Keys in a bucket of NATS, `<prefix>_keys`: one text per key, so that two people may add keys at once.
+ */
+import { NatsTable } from '../../discovery/index.ts'
+import type { NatsAddress } from '../../discovery/index.ts'
+import type { BatonError } from '../../base/index.ts'
+import { KeyBook } from './key-book.ts'
+import { parseKey } from './key-entry.ts'
+import type { KeyStore } from './key-store.ts'
+
+const NAME = 'keys'
+
+/** Rejects with `discovery.unavailable` when there is no server for 15 s, `config.invalid` when it refuses this process. */
+export async function keyBucket(address: NatsAddress): Promise<KeyStore> {
+  const table = new NatsTable({ address, name: NAME })
+  try {
+    await table.open()
+  } catch (error) {
+    await table.close()
+    throw error
+  }
+  return {
+    list: async () => [...(await table.read())].map(([id, text]) => parseKey(text, `key ${id}`)),
+    add: (entry) => table.create(entry.id, JSON.stringify(entry)),
+    change: (id, next) =>
+      table.change(id, (text) => JSON.stringify(next(parseKey(text, `key ${id}`)))),
+    close: () => table.close(),
+  }
+}
+
+interface KeyBucketObserver {
+  /** A key is broken. */
+  fault(error: BatonError): void
+  away(why: string): void
+  back(): void
+}
+
+/** Keys as they are in the bucket, from now on. Rejects as `keyBucket` does. */
+export async function followKeyBucket(
+  address: NatsAddress,
+  observer: KeyBucketObserver,
+  openMs?: number,
+): Promise<{ readonly book: KeyBook; close(): Promise<void> }> {
+  const table = new NatsTable({
+    address,
+    name: NAME,
+    onAway: (why) => observer.away(why),
+    onBack: () => observer.back(),
+    ...(openMs === undefined ? {} : { openMs }),
+  })
+  try {
+    await table.follow()
+  } catch (error) {
+    await table.close()
+    throw error
+  }
+  const book = KeyBook.follow(table, (error) => observer.fault(error))
+  return { book, close: () => table.close() }
+}
