@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { connect } from '@nats-io/transport-node'
 import { Kvm } from '@nats-io/kv'
-import { openKeys, openKeyStore } from '../../src/cli/compose/open-keys.ts'
+import { openKeys, openKeyStore } from '../../src/cli/guard/open-keys.ts'
 import { parseDiscovery } from '../../src/discovery/index.ts'
 import { followKeyBucket } from '../../src/host/access/key-bucket.ts'
 import type { KeyBook } from '../../src/host/access/key-book.ts'

@@ -6,7 +6,7 @@ import { runBoostr } from './boostr-command.ts'
 import type { BoostrRole } from './boostr-flags.ts'
 import { TOY_MODEL, loadBoostrModel } from './boostr-model.ts'
 import { resolveConfig } from '../options/resolve-config.ts'
-import { openWireWarning } from '../compose/wire-security.ts'
+import { openWireWarning } from '../guard/wire-security.ts'
 
 const OPTIONS = resolveConfig({ flags: {}, environment: {}, file: undefined })
 const COMMON = { rank: '1', peers: 'baton', maxKvTransferBytes: '100' }

@@ -19,8 +19,8 @@ import { loadBoostrModel } from './boostr-model.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from '../compose/version.ts'
-import { openWireWarning, wireSecurity } from '../compose/wire-security.ts'
-import type { WireSecurity } from '../compose/wire-security.ts'
+import { openWireWarning, wireSecurity } from '../guard/wire-security.ts'
+import type { WireSecurity } from '../guard/wire-security.ts'
 
 const DEADLINES = { prefillMs: 60_000, tokenMs: 60_000, ackMs: 60_000, kvWaitMs: 60_000 } as const
 const LIMITS = { queueMax: 4_096, affinityMax: 65_536, parkedMax: 4_096 } as const

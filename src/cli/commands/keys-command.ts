@@ -4,7 +4,7 @@
 import { BatonError } from '../../base/index.ts'
 import { createKey } from '../../host/index.ts'
 import type { KeyStore } from '../../host/index.ts'
-import { openKeyStore } from '../compose/open-keys.ts'
+import { openKeyStore } from '../guard/open-keys.ts'
 
 export type KeyFlags = Readonly<Record<string, string | boolean | undefined>>
 

@@ -13,7 +13,7 @@ import { openDiscovery } from '../compose/open-discovery.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
-import { openWireWarning, wireSecurity } from '../compose/wire-security.ts'
+import { openWireWarning, wireSecurity } from '../guard/wire-security.ts'
 
 export async function runWorker(options: readonly ResolvedOption[]): Promise<number> {
   const config = serveConfig(options)

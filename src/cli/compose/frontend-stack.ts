@@ -44,13 +44,13 @@ import { RoleKeeper } from './role-keeper.ts'
 import { WorkerPeers } from './worker-peers.ts'
 import { PeerSharing } from './peer-sharing.ts'
 import { SiblingAnswers } from './sibling-answers.ts'
-import type { OpenKeys } from './open-keys.ts'
+import type { OpenKeys } from '../guard/open-keys.ts'
 import type { OpenTraces } from './trace-settings.ts'
-import { HttpGuard } from './http-guard.ts'
-import { HttpTlsFiles } from './http-tls.ts'
+import { HttpGuard } from '../guard/http-guard.ts'
+import { HttpTlsFiles } from '../guard/http-tls.ts'
 import { consolePage } from './console-page.ts'
 import { BATON_VERSION } from './version.ts'
-import { wireSecurity } from './wire-security.ts'
+import { wireSecurity } from '../guard/wire-security.ts'
 
 interface FrontendStackOptions {
   readonly config: ServeConfig

@@ -7,7 +7,7 @@ import { isModulePath } from '../options/option-values.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { describedBy, userEngineName } from './load-user-engine.ts'
 import { BATON_VERSION } from './version.ts'
-import { wireSecurity } from './wire-security.ts'
+import { wireSecurity } from '../guard/wire-security.ts'
 
 export function hostedOptions(
   config: ServeConfig,

@@ -14,7 +14,7 @@ import { describeDifferences, modelDifferences, modelFactsOf } from '../../reque
 import type { ModelDifference, WorkerCard } from '../../request/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from './version.ts'
-import type { wireSecurity } from './wire-security.ts'
+import type { wireSecurity } from '../guard/wire-security.ts'
 
 /** Of one connection and of one piece; and of all of it. */
 const ANSWER_MS = 10_000

@@ -13,7 +13,7 @@ import type { Discovery, DiscoveryAddress, HostPort } from '../../discovery/inde
 import { fetchWorkerCard } from '../../network/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from './version.ts'
-import { wireSecurity } from './wire-security.ts'
+import { wireSecurity } from '../guard/wire-security.ts'
 
 /** Null: not given. Throws `config.invalid`. */
 export function openDiscovery(
