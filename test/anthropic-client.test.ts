@@ -229,8 +229,8 @@ describe('the Anthropic client', () => {
   it('abort in mid-stream - the slot is free again for the next request', async () => {
     const stream = client.messages.stream({
       ...base,
-      // Hot, it does not come to an end by itself soon.
-      temperature: 1,
+      // Greedy, this story has 2,448 tokens. One that ends while its first chunk is read can leave the client without
+      // an end: a hot one of 150 tokens did, on a busy machine.
       max_tokens: 3500,
       messages: user(STORY),
     })
@@ -246,7 +246,7 @@ describe('the Anthropic client', () => {
     expect(await failed).toBeInstanceOf(Anthropic.APIUserAbortError)
     const next = await client.messages.create({ ...base, max_tokens: 3, messages: user('Hello') })
     expect(next.usage.output_tokens).toBe(3)
-    expect(deltas).toBeLessThan(3000)
+    expect(deltas).toBeLessThan(2000)
   })
 
   it.each([
