@@ -1,8 +1,12 @@
 /**
- * What more than one frontend brings and costs: requests per second and latency behind one port with 1 and 2 frontends,
- * and what a frontend costs per 100 idle workers (memory, CPU).
+ * What more than one frontend brings and costs: CPU per request of each process, rate and latency behind one port with 1
+ * and 2 frontends, and what a frontend costs per 100 idle workers (memory, CPU).
  *
- *   npm run build && npx tsx bench/frontends.ts [--seconds 10] [--workers 100]
+ *   npm run build && npx tsx bench/frontends.ts [--seconds 8] [--rounds 5] [--warm-up 8000] [--workers 100]
+ *
+ * Both servers are up and warm before anything counts, and rounds of the two take turns: what else runs on the machine
+ * meets both. The rate at equal CPU is what a second of CPU time of all processes together serves, so it does not depend on
+ * how many cores were free.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -12,49 +16,72 @@ import { FileDiscovery } from '../src/discovery/index.ts'
 import { HostedWorker } from '../src/host/index.ts'
 import { osClock } from '../src/os/index.ts'
 import { SimEngine } from '../src/simengine/index.ts'
-import { startBaton, startServer } from '../test/running-server.ts'
-import { load } from './load/measure.ts'
+import { startBaton } from '../test/running-server.ts'
+import { MeasuredFleet } from './load/fleet-cpu.ts'
+import type { FleetRun } from './load/fleet-cpu.ts'
 import { cpuMicros, rssMegabytes } from './load/process-cpu.ts'
+import { median } from './load/summary.ts'
 import { WORKLOADS } from './load/workloads.ts'
 import type { Workload } from './load/workloads.ts'
 
 const { values } = parseArgs({
   options: {
-    seconds: { type: 'string', default: '10' },
+    seconds: { type: 'string', default: '8' },
+    rounds: { type: 'string', default: '5' },
+    'warm-up': { type: 'string', default: '8000' },
     workers: { type: 'string', default: '100' },
   },
 })
 const seconds = Number(values.seconds)
+const rounds = Number(values.rounds)
 const workerCount = Number(values.workers)
-const SIM = ['--engine', 'sim', '--sim-speedup', '0', '--sequences', '1024', '--aggregated', '1']
+const SIM = ['--engine', 'sim', '--sequences', '1024', '--aggregated', '1', '--sim-speedup', '0']
 
 /** 128 streams of 64 tokens at once: most of the work is the frontend's. */
 const STREAMS = WORKLOADS.find(({ name }) => name === 's128') as Workload
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 
-async function throughput(frontends: number): Promise<number> {
-  const server = await startServer([...SIM, '--frontends', String(frontends)])
+type Medians = { readonly [name in keyof FleetRun]: number }
+
+function medians(runs: readonly FleetRun[]): Medians {
+  const names = Object.keys(runs[0] ?? {}) as (keyof FleetRun)[]
+  const pairs = names.map((name) => [name, median(runs.map((run) => run[name]))] as const)
+  return Object.fromEntries(pairs) as Medians
+}
+
+function cpuPerRequest({ frontends, workers, parent, clients }: Medians): number {
+  return frontends + workers + parent + clients
+}
+
+async function compareFrontends(): Promise<void> {
+  const fleets = [await MeasuredFleet.start(1, SIM), await MeasuredFleet.start(2, SIM)]
   try {
-    const spec = {
-      port: server.port,
-      path: '/v1/chat/completions',
-      warmupRequests: 0,
-      bodies: STREAMS.bodies,
-      concurrency: STREAMS.concurrency,
-      requestsMax: 1_000_000,
+    for (const fleet of fleets) await fleet.warmUp(STREAMS, Number(values['warm-up']))
+    const runs = fleets.map((): FleetRun[] => [])
+    for (let round = 0; round < rounds; round++) {
+      for (const [index, fleet] of fleets.entries()) {
+        runs[index]?.push(await fleet.run(STREAMS, seconds))
+      }
     }
-    await load({ ...spec, seconds: 5 })
-    const result = await load({ ...spec, seconds })
-    const rate = (result.requests / result.elapsedMs) * 1000
-    const { p50, p99 } = result.ttftMs
+    const [one, two] = runs.map(medians) as [Medians, Medians]
+    print(1, one)
+    print(2, two)
+    const ratio = (a: number, b: number): string => (a / b).toFixed(2)
     console.log(
-      `${frontends} frontend(s)  ${rate.toFixed(0).padStart(6)} requests/s  TTFT p50 ${p50.toFixed(1)} ms  p99 ${p99.toFixed(1)} ms  failures ${result.failures}`,
+      `2 frontends / 1: rate ${ratio(two.requestsPerSecond, one.requestsPerSecond)}, rate at equal CPU of all processes ${ratio(cpuPerRequest(one), cpuPerRequest(two))}, CPU of frontends per request ${ratio(two.frontends, one.frontends)}, of the worker ${ratio(two.workers, one.workers)}`,
     )
-    return rate
   } finally {
-    await server.stop()
+    await Promise.all(fleets.map((fleet) => fleet.stop()))
   }
+}
+
+function print(frontends: number, run: Medians): void {
+  const micros = (name: 'frontends' | 'workers' | 'parent' | 'clients'): string =>
+    `${name} ${run[name].toFixed(0)}`
+  console.log(
+    `${frontends} frontend(s)  ${run.requestsPerSecond.toFixed(0)} requests/s with ${run.coresUsed.toFixed(2)} cores  TTFT p50 ${run.ttftMsP50.toFixed(1)} ms p99 ${run.ttftMsP99.toFixed(1)} ms  failures ${run.failures}  CPU µs per request: ${(['frontends', 'workers', 'parent', 'clients'] as const).map(micros).join(', ')}, all ${cpuPerRequest(run).toFixed(0)} (${(1e6 / cpuPerRequest(run)).toFixed(0)} requests per CPU second)`,
+  )
 }
 
 /** Connected and idle: what remains is memory, pings and looking into the folder. */
@@ -101,7 +128,5 @@ async function costOfWorkers(): Promise<void> {
   }
 }
 
-const one = await throughput(1)
-const two = await throughput(2)
-console.log(`2 frontends / 1 frontend: ${(two / one).toFixed(2)}`)
+await compareFrontends()
 await costOfWorkers()

@@ -25,6 +25,8 @@ export interface LoadResult {
   readonly firstFailure: string | null
   readonly events: number
   readonly elapsedMs: number
+  /** What this process spent meanwhile, user and system. */
+  readonly cpuMicros: number
   readonly ttftMs: Summary
   readonly itlMs: Summary
   readonly totalMs: Summary
@@ -99,6 +101,7 @@ async function run(spec: LoadSpec): Promise<LoadResult> {
     total: [],
   }
   let issued = 0
+  const cpuBefore = process.cpuUsage()
   const startedAt = performance.now()
   const deadline = startedAt + spec.seconds * 1000
   const more = () => issued < spec.requestsMax && performance.now() < deadline
@@ -114,12 +117,14 @@ async function run(spec: LoadSpec): Promise<LoadResult> {
     socket.destroy()
   }
   await Promise.all(Array.from({ length: spec.concurrency }, loop))
+  const { user, system } = process.cpuUsage(cpuBefore)
   return {
     requests: tally.requests,
     failures: tally.failures,
     firstFailure: tally.firstFailure,
     events: tally.events,
     elapsedMs: performance.now() - startedAt,
+    cpuMicros: user + system,
     ttftMs: summary(tally.ttft),
     itlMs: summary(tally.itl),
     totalMs: summary(tally.total),
