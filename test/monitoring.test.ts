@@ -86,7 +86,7 @@ describe('dashboard and alerts', () => {
 
 /** Debian's package; where it is not installed there is nothing to scrape with. */
 describe.skipIf(!has('prometheus'))('a real Prometheus', () => {
-  it('scrapes a frontend with a worker, and answers every query of dashboard and alerts', async () => {
+  it('scrapes a frontend as OpenMetrics, with exemplars, and answers every query of dashboard and alerts', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-prometheus-'))
     const server = await startServer(['--engine', 'sim', '--aggregated', '1'])
     const port = await freePort()
@@ -103,6 +103,7 @@ scrape_configs:
       `--config.file=${config}`,
       `--storage.tsdb.path=${folder}/data`,
       `--web.listen-address=${address}`,
+      '--enable-feature=exemplar-storage',
     ]
     const prometheus = spawn('prometheus', args, { stdio: 'ignore' })
     const ask = async (
@@ -115,13 +116,23 @@ scrape_configs:
       (await ask(query).catch(() => null))?.data?.result[0]?.value[1]
     try {
       const body = JSON.stringify({ model: 'storyteller', prompt: 'hi', max_tokens: 3 })
-      const headers = { 'content-type': 'application/json' }
+      const traceId = 'a1'.repeat(16)
+      const headers = {
+        'content-type': 'application/json',
+        traceparent: `00-${traceId}-${'b2'.repeat(8)}-01`,
+      }
       await fetch(`${server.url}/v1/completions`, { method: 'POST', headers, body })
       await until(
         'the request in a scrape',
         async () => (await valueOf('baton_frontend_requests_total')) === '1',
       )
       expect(await valueOf('up{job="baton-frontend"}')).toBe('1')
+      const exemplars = await fetch(
+        `http://${address}/api/v1/query_exemplars?query=baton_frontend_request_duration_seconds_bucket&start=0&end=${Date.now()}`,
+      )
+      expect(await exemplars.json()).toMatchObject({
+        data: [{ exemplars: [{ labels: { trace_id: traceId } }] }],
+      })
       for (const [title, expression] of QUERIES) {
         expect([title, (await ask(filled(expression))).status]).toEqual([title, 'success'])
       }

@@ -27,6 +27,7 @@ export interface RoutedEvent {
   readonly phase: Phase
   readonly workerId: WorkerId
   readonly dpRank?: number
+  /** Of the prompt that the worker holds, wherever it keeps them. */
   readonly overlapBlocks: number
   readonly promptBlocks: number
   /** The wait for a worker that has capacity. */

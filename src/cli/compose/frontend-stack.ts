@@ -176,7 +176,7 @@ export class FrontendStack {
       commandWorker: (card, command) => this.#command(card, command),
       onAdminNews: (news) => this.#sharing.tellAdmin(news),
       ...(forwarding === null ? {} : { forwarding }),
-      metrics: () => this.#metrics.text(),
+      metrics: (accept) => this.#metrics.page(accept),
       encodeOffLoop: (card, text, options) =>
         this.#remoteTextOf(card)?.tokenizer.encodeThere(text, options) ??
         this.#places.place(card).then((path) => this.#tokenizerThread.encode(path, text, options)),

@@ -121,7 +121,7 @@ function ownRoutes({ deps, generating, isDraining, console }: RouteDeps): readon
     get('anyone', '/health', (_, { caller }) =>
       healthReply(registry, isDraining(), caller.mayOperate),
     ),
-    get('operator', '/metrics', async () => metricsReply((await deps.metrics?.()) ?? '')),
+    get('operator', '/metrics', async ({ headers }) => await metricsReply(deps, headers['accept'])),
     get('operator', '/debug/requests/{id}', (_, { name }) =>
       explainReply(registry, console.log, withoutReplyPrefix(name)),
     ),
@@ -158,8 +158,14 @@ function get(access: Access, path: string, handle: Handler): Route {
   return { method: 'GET', path, access, body: 'none', form: 'openai', handle }
 }
 
-function metricsReply(text: string): HttpReply {
-  return { status: 200, headers: { 'content-type': METRICS_TYPE }, body: text }
+async function metricsReply(
+  { metrics }: GenerationDeps,
+  accept: string | undefined,
+): Promise<HttpReply> {
+  const said = (await metrics?.(accept)) ?? ''
+  const { contentType, body } =
+    typeof said === 'string' ? { contentType: METRICS_TYPE, body: said } : said
+  return { status: 200, headers: { 'content-type': contentType, vary: 'accept' }, body }
 }
 
 /** The id of a reply names its request as well: `chatcmpl-<request id>`. */

@@ -19,6 +19,8 @@ type EncodeOffLoop = (
   options: EncodeOptions,
 ) => Promise<Uint32Array>
 
+type Metrics = string | { readonly contentType: string; readonly body: string }
+
 export interface FrontendOptions {
   readonly clock: Clock
   readonly random: Random
@@ -32,8 +34,8 @@ export interface FrontendOptions {
   readonly fleetObserver?: FleetNewsObserver
   /** Gives every call a span of its own in the client's trace or a new one. Absent: the client's `traceparent` is handed on. */
   readonly beginTrace?: BeginTrace
-  /** The text of `/metrics`. */
-  readonly metrics?: () => string | Promise<string>
+  /** `/metrics`, for a scrape with this `Accept`; a text alone is Prometheus'. */
+  readonly metrics?: (accept: string | undefined) => Metrics | Promise<Metrics>
   readonly version?: string
   /** Keeps responses and conversations; absent: what needs them is refused by name. */
   readonly state?: StateStore

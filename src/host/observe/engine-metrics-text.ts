@@ -5,6 +5,8 @@
  */
 import { isEngineMetric } from '../../engine/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
+import type { MetricsFormat } from './metrics-page.ts'
+import { openMetricsHead } from './open-metrics-text.ts'
 
 const PREFIX = 'baton_engine_'
 
@@ -12,6 +14,7 @@ const PREFIX = 'baton_engine_'
 export function engineMetricsText(
   metrics: readonly EngineMetric[],
   labels: Readonly<Record<string, string>> = {},
+  format: MetricsFormat = 'prometheus',
 ): string {
   const families = new Map<string, EngineMetric[]>()
   for (const metric of metrics) {
@@ -22,22 +25,28 @@ export function engineMetricsText(
     family.push(metric)
     families.set(metric.name, family)
   }
-  return [...families].map(([name, family]) => familyText(PREFIX + name, family, labels)).join('')
+  return [...families]
+    .map(([name, family]) => familyText(PREFIX + name, family, labels, format))
+    .join('')
 }
 
 function familyText(
   name: string,
   family: readonly EngineMetric[],
   labels: Readonly<Record<string, string>>,
+  format: MetricsFormat,
 ): string {
   const [{ help, kind } = { help: '', kind: 'gauge' }] = family
   const samples = new Map<string, number>()
   for (const metric of family) {
     samples.set(labelsText({ ...metric.labels, ...labels }), metric.value)
   }
+  const head =
+    format === 'openmetrics'
+      ? openMetricsHead({ name, help, type: kind }).trimEnd()
+      : `# HELP ${name} ${escapeText(help)}\n# TYPE ${name} ${kind}`
   return [
-    `# HELP ${name} ${escapeText(help)}`,
-    `# TYPE ${name} ${kind}`,
+    head,
     ...[...samples].map(([label, value]) => `${name}${label} ${numberText(value)}`),
     '',
   ].join('\n')

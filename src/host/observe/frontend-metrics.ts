@@ -9,6 +9,9 @@ import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/
 import type { RouterStatus } from '../../router/index.ts'
 import { describeMetrics } from './metric-description.ts'
 import type { MetricDescription } from './metric-description.ts'
+import { METRICS_TYPES, metricsFormat, OPEN_METRICS_END } from './metrics-page.ts'
+import type { MetricsPage } from './metrics-page.ts'
+import { openMetricsText } from './open-metrics-text.ts'
 import { PhaseMetrics } from './phase-metrics.ts'
 import { RankMetrics } from './rank-metrics.ts'
 import { RoleMetrics } from './role-metrics.ts'
@@ -71,6 +74,16 @@ export class FrontendMetrics {
 
   async text(): Promise<string> {
     return await this.#registry.metrics()
+  }
+
+  /** For a scrape with this `Accept`. */
+  async page(accept: string | undefined): Promise<MetricsPage> {
+    const format = metricsFormat(accept)
+    const body =
+      format === 'prometheus'
+        ? await this.text()
+        : (await openMetricsText(this.#registry)) + OPEN_METRICS_END
+    return { contentType: METRICS_TYPES[format], body }
   }
 
   /** Every metric with its labels, for docs/metrics.md. */

@@ -30,6 +30,26 @@ describe('mergeMetrics - one text of several processes', () => {
     )
   })
 
+  it('OpenMetrics - has its end once, and exemplars as they were', () => {
+    const text = (value: string) =>
+      `# HELP a A.\n# TYPE a histogram\na_bucket{le="1.0"} ${value} # {trace_id="ab"} 0.5 1.000\n# EOF\n`
+    expect(
+      mergeMetrics([
+        { from: '1', text: text('5') },
+        { from: '2', text: text('6') },
+      ]),
+    ).toBe(
+      [
+        '# HELP a A.',
+        '# TYPE a histogram',
+        'a_bucket{frontend="1",le="1.0"} 5 # {trace_id="ab"} 0.5 1.000',
+        'a_bucket{frontend="2",le="1.0"} 6 # {trace_id="ab"} 0.5 1.000',
+        '# EOF',
+        '',
+      ].join('\n'),
+    )
+  })
+
   it('nothing - is nothing', () => {
     expect(mergeMetrics([])).toBe('')
     expect(mergeMetrics([{ from: '1', text: '' }])).toBe('')

@@ -1,6 +1,9 @@
 /**
- * Prometheus texts of several processes as one: each family once, each sample with the process that it is of.
+ * Metrics of several processes as one text, in the format that they have: each family once, each sample with the process
+ * that it is of.
  */
+import { OPEN_METRICS_END } from './metrics-page.ts'
+
 interface Family {
   readonly head: string[]
   readonly samples: string[]
@@ -27,8 +30,10 @@ export function mergeMetrics(texts: readonly MetricsText[]): string {
       if (!current.head.includes(line)) current.head.push(line)
     }
   }
+  const isOpenMetrics = texts.some(({ text }) => text.endsWith(OPEN_METRICS_END))
   const lines = [...families.values()].flatMap(({ head, samples }) => [...head, ...samples])
-  return lines.length === 0 ? '' : `${lines.join('\n')}\n`
+  if (lines.length === 0) return ''
+  return `${lines.join('\n')}\n${isOpenMetrics ? OPEN_METRICS_END : ''}`
 }
 
 function familyOf(families: Map<string, Family>, name: string): Family {

@@ -5,6 +5,8 @@
  */
 import type { Registry } from 'prom-client'
 import type { FrontendEvent, FrontendEventOf, RequestFacts } from '../../frontend/index.ts'
+import { osClock } from '../../os/index.ts'
+import { isSampled, parseTraceparent } from '../traces/trace-context.ts'
 import { SeriesHistogram } from './series-histogram.ts'
 import type { HistogramSeries } from './series-histogram.ts'
 
@@ -126,6 +128,9 @@ const METRICS: readonly PhaseMetric[] = [
   ),
 ]
 
+/** Events that do not say of which leg they are. */
+const OF_NO_LEG: readonly Kind[] = ['tokenised', 'kvTransferred', 'ended']
+
 interface KindMetric {
   readonly histogram: SeriesHistogram
   readonly value: PhaseMetric['value']
@@ -158,12 +163,15 @@ class KindMetrics {
 export class PhaseMetrics {
   readonly #ofKind = new Map<Kind, KindMetrics>()
 
-  constructor(registry: Registry) {
+  readonly #epochMs: () => number
+
+  constructor(registry: Registry, epochMs: () => number = () => osClock.epochMs()) {
+    this.#epochMs = epochMs
     for (const { kind, name, help, buckets, value } of METRICS) {
       const histogram = new SeriesHistogram({
         name: `baton_frontend_${name}`,
         help,
-        labelNames: kind === 'ended' || kind === 'tokenised' ? ['model'] : ['model', 'phase'],
+        labelNames: OF_NO_LEG.includes(kind) ? ['model'] : ['model', 'phase'],
         buckets: [...buckets],
         registers: [registry],
       })
@@ -173,13 +181,17 @@ export class PhaseMetrics {
     }
   }
 
-  readonly observe = (event: FrontendEvent, { model }: RequestFacts): void => {
+  /** A request whose trace is recorded is the exemplar of the buckets that it falls into. */
+  readonly observe = (event: FrontendEvent, { model, traceparent }: RequestFacts): void => {
     const ofKind = this.#ofKind.get(event.kind)
     if (ofKind === undefined) return
     const phase = 'phase' in event ? event.phase : undefined
+    const isRecorded = traceparent !== undefined && isSampled(traceparent)
+    const traceId = isRecorded ? parseTraceparent(traceparent).traceId : undefined
+    const epochMs = isRecorded ? this.#epochMs() : 0
     for (const { series, value } of ofKind.seriesOf(model, phase)) {
       const seen = value(event)
-      if (seen !== undefined) series.observe(seen)
+      if (seen !== undefined) series.observe(seen, traceId, epochMs)
     }
   }
 }

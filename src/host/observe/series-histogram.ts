@@ -6,6 +6,7 @@
  */
 import { Histogram } from 'prom-client'
 import type { HistogramConfiguration } from 'prom-client'
+import type { Exemplar } from './open-metrics-text.ts'
 
 type Labels = Readonly<Record<string, string>>
 
@@ -16,6 +17,8 @@ export class HistogramSeries {
   /** By bucket, not cumulated; the last one is of values beyond every bound. */
   readonly counts: Float64Array
   sum = 0
+  /** By bucket: the last value that was of a trace. */
+  #exemplars: (Exemplar | undefined)[] | null = null
 
   constructor(labels: Labels, bounds: readonly number[]) {
     this.labels = labels
@@ -27,12 +30,20 @@ export class HistogramSeries {
     return this.counts.every((count) => count === 0)
   }
 
-  observe(value: number): void {
+  /** `traceId`: of the trace that is recorded of it, with the time. */
+  observe(value: number, traceId?: string, epochMs = 0): void {
     const bounds = this.#bounds
     let at = 0
     while (at < bounds.length && value > (bounds[at] as number)) at++
     this.counts[at] = (this.counts[at] as number) + 1
     this.sum += value
+    if (traceId === undefined) return
+    this.#exemplars ??= []
+    this.#exemplars[at] = { traceId, value, epochMs }
+  }
+
+  exemplar(bucket: number): Exemplar | undefined {
+    return this.#exemplars?.[bucket]
   }
 }
 
@@ -41,6 +52,7 @@ interface Sample {
   readonly labels: Readonly<Record<string, string | number>>
   readonly sharedLabels: Labels
   readonly value: number
+  readonly exemplar?: Exemplar
 }
 
 export class SeriesHistogram extends Histogram {
@@ -68,18 +80,21 @@ export class SeriesHistogram extends Histogram {
     return await Promise.resolve({ name, help, type: 'histogram', aggregator: 'sum', values })
   }
 
-  #samplesOf({ labels, counts, sum }: HistogramSeries): readonly Sample[] {
+  #samplesOf(series: HistogramSeries): readonly Sample[] {
+    const { labels, counts, sum } = series
     const { name } = this.#settings
     const samples: Sample[] = []
     let count = 0
     for (const [at, some] of counts.entries()) {
       count += some
       const le = this.#bounds[at] ?? '+Inf'
+      const exemplar = series.exemplar(at)
       samples.push({
         metricName: `${name}_bucket`,
         labels: { le },
         sharedLabels: labels,
         value: count,
+        ...(exemplar === undefined ? {} : { exemplar }),
       })
     }
     samples.push({ metricName: `${name}_sum`, labels: {}, sharedLabels: labels, value: sum })

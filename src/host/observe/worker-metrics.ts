@@ -7,6 +7,9 @@ import { unreachable } from '../../base/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
 import type { WorkerEvent, WorkerHealth } from '../../worker/index.ts'
 import { engineMetricsText } from './engine-metrics-text.ts'
+import { METRICS_TYPES, metricsFormat, OPEN_METRICS_END } from './metrics-page.ts'
+import type { MetricsFormat, MetricsPage } from './metrics-page.ts'
+import { openMetricsText } from './open-metrics-text.ts'
 import { describeMetrics } from './metric-description.ts'
 import type { MetricDescription } from './metric-description.ts'
 
@@ -133,15 +136,29 @@ export class WorkerMetrics {
     }
   }
 
-  /** An engine that fails to tell its numbers is counted as a fault; the worker's own are there nevertheless. */
   async text(): Promise<string> {
-    let ofEngine = ''
+    const ofEngine = this.#engineText('prometheus')
+    return (await this.#registry.metrics()) + ofEngine
+  }
+
+  /** For a scrape with this `Accept`. */
+  async page(accept: string | undefined): Promise<MetricsPage> {
+    const format = metricsFormat(accept)
+    if (format === 'prometheus')
+      return { contentType: METRICS_TYPES[format], body: await this.text() }
+    const ofEngine = this.#engineText(format)
+    const own = await openMetricsText(this.#registry, this.#labels)
+    return { contentType: METRICS_TYPES[format], body: own + ofEngine + OPEN_METRICS_END }
+  }
+
+  /** An engine that fails to tell its numbers is counted as a fault; the worker's own are there nevertheless. */
+  #engineText(format: MetricsFormat): string {
     try {
-      ofEngine = engineMetricsText(this.#ofEngine(), this.#labels)
+      return engineMetricsText(this.#ofEngine(), this.#labels, format)
     } catch {
       this.#faults.inc({ kind: 'metrics' })
+      return ''
     }
-    return (await this.#registry.metrics()) + ofEngine
   }
 
   /** Every metric with its labels, for docs/metrics.md. */

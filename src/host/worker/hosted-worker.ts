@@ -219,7 +219,7 @@ export class HostedWorker {
     this.#admin = await listenWorkerAdmin({
       ...admin,
       worker: this.worker,
-      metrics: () => this.metrics.text(),
+      metrics: (accept) => this.metrics.page(accept),
       onFault: (error) => this.#options.onFault?.(error),
     })
   }

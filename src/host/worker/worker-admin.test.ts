@@ -85,6 +85,9 @@ describe('worker admin - health', () => {
     )
     expect(body).toMatch(/baton_worker_ready\{.*\} 1/)
     expect(body).toMatch(/^baton_engine_kv_blocks\{dp_rank="0",worker_id="\d+",mode="agg"\} \d+$/m)
+    const open = (await hosted.metrics.page('application/openmetrics-text')).body
+    expect(open).toMatch(/^# TYPE baton_worker_requests counter\nbaton_worker_requests_total\{/m)
+    expect(open).toMatch(/^baton_engine_kv_blocks\{.*\} \d+\n(.*\n)*# EOF\n$/m)
   })
 })
 

@@ -13,6 +13,7 @@ import { BatonError } from '../../base/index.ts'
 import { plainRequests } from '../../frontend/index.ts'
 import type { HttpReply, HttpRequest } from '../../frontend/index.ts'
 import type { Worker } from '../../worker/index.ts'
+import type { MetricsPage } from '../observe/metrics-page.ts'
 import { HttpServer } from '../../network/index.ts'
 import { isLoopback } from '../../os/index.ts'
 
@@ -22,7 +23,7 @@ interface WorkerAdminOptions {
   /** 0: any free port. */
   readonly port: number
   readonly token?: string
-  readonly metrics: () => Promise<string>
+  readonly metrics: (accept: string | undefined) => Promise<MetricsPage>
   readonly onFault: (error: unknown) => void
 }
 
@@ -58,8 +59,8 @@ async function route(options: WorkerAdminOptions, request: HttpRequest): Promise
   if (method === 'GET' && path === '/live') return json(health.live ? 200 : 503, health)
   if (method === 'GET' && path === '/health') return json(health.ready ? 200 : 503, health)
   if (method === 'GET' && path === '/metrics') {
-    const headers = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
-    return { status: 200, headers, body: await metrics() }
+    const { contentType, body } = await metrics(request.headers['accept'])
+    return { status: 200, headers: { 'content-type': contentType, vary: 'accept' }, body }
   }
   if (!path.startsWith('/engine/')) throw new BatonError('request.not_found', `no route ${path}`)
   checkToken(options.token, request.headers['authorization'])

@@ -25,6 +25,7 @@ export interface Selection {
   readonly dpRank: number
   readonly card: WorkerCard
   readonly phase: Phase
+  /** Of the prompt that the rank holds, on its device, in its host's memory or on its disk. */
   readonly overlapBlocks: number
   readonly cachedTokens: number
   readonly promptTokens: number

@@ -169,7 +169,8 @@ export class Selector {
     const { card, dpRank } = this.#pool.table.row(slot)
     const view = this.#pricing.look(slot)
     const { workerId } = card
-    const { deviceBlocks: overlapBlocks, cachedTokens } = view
+    const { deviceBlocks, hostBlocks, diskBlocks, cachedTokens } = view
+    const overlapBlocks = deviceBlocks + hostBlocks + diskBlocks
     const newBlocks = Math.max(promptBlocks - (this.#pricing.depths[slot] as number), 0)
     return {
       kind: 'selected',

@@ -100,6 +100,7 @@ describe('KvRouter: holdings', () => {
       terms: { device: 2, host: 3, disk: 3 },
     })
     expect(answer.cachedTokens).toBe(4 * 5)
+    expect(answer.overlapBlocks).toBe(8)
   })
 
   it('worker left - its blocks, load and bookings go with it', () => {
