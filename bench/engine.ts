@@ -9,13 +9,12 @@
  * own. CPU is that of all processes of a server, without the load generator.
  */
 import { spawn } from 'node:child_process'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { workerIdOf } from '../src/base/index.ts'
 import { RequestContext } from '../src/engine/index.ts'
 import { LlamaCppEngine } from '../src/llamacpp/index.ts'
+import { freePort } from '../test/free-port.ts'
 import { startServer } from '../test/running-server.ts'
 import { load } from './load/measure.ts'
 import { cpuMicros } from './load/process-cpu.ts'
@@ -159,15 +158,6 @@ while True: time.sleep(60)
         child.kill('SIGKILL')
       }),
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo
-      server.close(() => resolve(port))
-    })
-  })
 }
 
 function print(who: string, what: string, speeds: readonly number[], costs: readonly number[]) {

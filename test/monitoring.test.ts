@@ -1,11 +1,10 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
+import { freePort } from './free-port.ts'
 import { startServer } from './running-server.ts'
 import { until } from './until.ts'
 
@@ -44,18 +43,6 @@ const DOCUMENTED = new Set(
 const isOfProcess = (name: string): boolean =>
   DOCUMENTED.has(name.replace('baton_frontend_', 'baton_worker_')) &&
   /_(process|nodejs)_/.test(name)
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => {
-    server.close(resolve)
-  })
-  return port
-}
 
 describe('dashboard and alerts', () => {
   it('there are some', () => {

@@ -2,12 +2,11 @@
  * One model name, several workers: what a worker that differs, or that cannot be reached, looks like from outside.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { freePort } from './free-port.ts'
 import { startBaton } from './running-server.ts'
 import type { RunningBaton } from './running-server.ts'
 
@@ -53,16 +52,6 @@ async function startFrontend(
   const fixed = [...where, '--port', '0', '--log-level', 'info']
   const frontend = await start(['frontend', ...fixed, ...args], /http:\/\/[\d.]+:\d+/, environment)
   return { ...frontend, url: /http:\/\/[\d.]+:\d+/.exec(frontend.printed())?.[0] ?? '' }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => {
-    server.listen(0, '127.0.0.1', resolve)
-  })
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 interface Health {

@@ -5,7 +5,8 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { ask, freePort, realServer } from './real-engine.ts'
+import { freePort } from '../free-port.ts'
+import { ask, realServer } from './real-engine.ts'
 import type { RealServer } from './real-engine.ts'
 
 const FOLDER = process.env['BATON_TEST_VLLM'] ?? null

@@ -1,0 +1,14 @@
+/** A port on which nobody listens, for a server that cannot be told to choose one; another process may take it meanwhile. */
+import { createServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo
+      server.close(() => resolve(port))
+    })
+  })
+}
