@@ -6,12 +6,13 @@ import type { Random } from '../../base/index.ts'
 function hex(random: Random, digits: number): string {
   let out = ''
   while (out.length < digits) {
-    out += Math.floor(random.next() * 0x100000000)
-      .toString(16)
-      .padStart(8, '0')
+    const drawn = Math.floor(random.next() * 0x100000000)
+    for (let shift = 24; shift >= 0; shift -= 8) out += BYTES[(drawn >>> shift) & 0xff] as string
   }
   return out.slice(0, digits)
 }
+
+const BYTES = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
 
 /** A UUID of version 4. */
 export function createRequestId(random: Random): string {

@@ -7,6 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
 import type { RouterStatus } from '../../router/index.ts'
+import { LabelledCounts } from './labelled-counts.ts'
 import { describeMetrics } from './metric-description.ts'
 import type { MetricDescription } from './metric-description.ts'
 import { METRICS_TYPES, metricsFormat, OPEN_METRICS_END } from './metrics-page.ts'
@@ -40,17 +41,33 @@ export class FrontendMetrics {
   readonly #phases
 
   constructor(options: FrontendMetricsOptions) {
-    const counter = (name: string, help: string, labelNames: string[]) =>
-      new Counter({ name: `baton_frontend_${name}`, help, labelNames, registers: [this.#registry] })
+    const counter = (name: string, help: string, labelNames: string[]): LabelledCounts => {
+      const counts = new LabelledCounts(labelNames)
+      new Counter({
+        name: `baton_frontend_${name}`,
+        help,
+        labelNames,
+        registers: [this.#registry],
+        collect() {
+          counts.writeTo(this)
+        },
+      })
+      return counts
+    }
     const ends = ['model', 'endpoint', 'request_type', 'status', 'error_type']
     this.#requests = counter('requests_total', 'Requests that have ended', ends)
     this.#started = counter('requests_started_total', 'Requests accepted', ends.slice(0, 3))
-    this.#inflight = new Gauge({
+    const inflight = new LabelledCounts(['model'])
+    new Gauge({
       name: 'baton_frontend_inflight_requests',
       help: 'Requests between arrival and end',
       labelNames: ['model'],
       registers: [this.#registry],
+      collect() {
+        inflight.writeTo(this)
+      },
     })
+    this.#inflight = inflight
     this.#outputTokensTotal = counter('output_tokens_total', 'Generated tokens', ['model'])
     this.#migrations = counter('model_migration_total', 'Requests carried on at another worker', [
       'model',
@@ -100,14 +117,14 @@ export class FrontendMetrics {
     const { model } = request
     switch (event.kind) {
       case 'received':
-        this.#started.inc(labelsOf(request))
-        this.#inflight.inc({ model })
+        this.#started.add(1, model, request.endpoint, typeOf(request))
+        this.#inflight.add(1, model)
         return
       case 'routed':
         this.#routed.count({ model, phase: event.phase, worker_id: event.workerId })
         return
       case 'migrated':
-        this.#migrations.inc({ model, kind: event.request })
+        this.#migrations.add(1, model, event.request)
         return
       case 'ended':
         this.#countEnd(event, request)
@@ -118,12 +135,13 @@ export class FrontendMetrics {
 
   #countEnd(end: RequestEnd, request: RequestFacts): void {
     const { model, endpoint } = request
-    this.#inflight.dec({ model })
+    const type = typeOf(request)
+    this.#inflight.add(-1, model)
     const status = end.outcome === 'success' ? 'success' : 'error'
-    this.#requests.inc({ ...labelsOf(request), status, error_type: end.errorCode ?? '' })
-    if (end.completionTokens > 0) this.#outputTokensTotal.inc({ model }, end.completionTokens)
-    if (end.outcome === 'cancelled') this.#cancellations.inc(labelsOf(request))
-    if (end.errorCode?.startsWith('capacity.') === true) this.#rejections.inc({ model, endpoint })
+    this.#requests.add(1, model, endpoint, type, status, end.errorCode ?? '')
+    if (end.completionTokens > 0) this.#outputTokensTotal.add(end.completionTokens, model)
+    if (end.outcome === 'cancelled') this.#cancellations.add(1, model, endpoint, type)
+    if (end.errorCode?.startsWith('capacity.') === true) this.#rejections.add(1, model, endpoint)
   }
 
   #collectRouters(options: FrontendMetricsOptions): void {
@@ -179,7 +197,6 @@ export class FrontendMetrics {
   }
 }
 
-function labelsOf(facts: RequestFacts): { model: string; endpoint: string; request_type: string } {
-  const { model, endpoint, streamed } = facts
-  return { model, endpoint, request_type: streamed ? 'stream' : 'unary' }
+function typeOf({ streamed }: RequestFacts): string {
+  return streamed ? 'stream' : 'unary'
 }

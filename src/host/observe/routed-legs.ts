@@ -6,24 +6,30 @@
  */
 import { Counter } from 'prom-client'
 import type { Registry } from 'prom-client'
+import { LabelledCounts } from './labelled-counts.ts'
 
 type LegLabels = Readonly<Record<'model' | 'phase' | 'worker_id', string>>
 
 interface WorkerSeries {
-  readonly byName: Map<string, LegLabels>
+  /** Model and phase of what was counted for it. */
+  readonly seen: Map<string, LegLabels>
   isGone: boolean
 }
 
 export class RoutedLegs {
-  readonly #counter: Counter
+  readonly #counts = new LabelledCounts(['model', 'phase', 'worker_id'])
   readonly #ofWorker = new Map<string, WorkerSeries>()
 
   constructor(registry: Registry) {
-    this.#counter = new Counter({
+    const counts = this.#counts
+    new Counter({
       name: 'baton_frontend_routed_legs_total',
       help: 'Legs placed on a worker',
       labelNames: ['model', 'phase', 'worker_id'],
       registers: [registry],
+      collect() {
+        counts.writeTo(this)
+      },
     })
   }
 
@@ -31,11 +37,12 @@ export class RoutedLegs {
     const { model, phase, worker_id: workerId } = labels
     let series = this.#ofWorker.get(workerId)
     if (series === undefined) {
-      series = { byName: new Map(), isGone: false }
+      series = { seen: new Map(), isGone: false }
       this.#ofWorker.set(workerId, series)
     }
-    series.byName.set(`${phase} ${model}`, labels)
-    this.#counter.inc(labels)
+    const name = `${phase} ${model}`
+    if (!series.seen.has(name)) series.seen.set(name, labels)
+    this.#counts.add(1, model, phase, workerId)
   }
 
   /** Looks at who is there; called at each scrape. */
@@ -44,7 +51,9 @@ export class RoutedLegs {
       const wasGone = series.isGone
       series.isGone = !workerIds.has(workerId)
       if (!wasGone || !series.isGone) continue
-      for (const labels of series.byName.values()) this.#counter.remove(labels)
+      for (const { model, phase } of series.seen.values()) {
+        this.#counts.remove(model, phase, workerId)
+      }
       this.#ofWorker.delete(workerId)
     }
   }
