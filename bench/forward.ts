@@ -10,6 +10,7 @@ import {
   processTree,
   startBaton,
   startNginx,
+  startNodeProxy,
   startRouter,
   startUpstream,
 } from './forward/targets.ts'
@@ -119,6 +120,7 @@ function targets(): readonly Start[] {
   const { nginx, 'vllm-router': vllm, 'sglang-router': sglang } = values
   return [
     startBaton,
+    startNodeProxy,
     ...(nginx === undefined ? [] : [(ports: readonly number[]) => startNginx(nginx, ports)]),
     ...(vllm === undefined
       ? []

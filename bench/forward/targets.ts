@@ -4,11 +4,11 @@
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '../../test/free-port.ts'
 import { startServer } from '../../test/running-server.ts'
 
 export interface Target {
@@ -19,16 +19,29 @@ export interface Target {
   stop(): Promise<void>
 }
 
-const UPSTREAM = fileURLToPath(new URL('./trivial-upstream.ts', import.meta.url))
-
 export async function startUpstream(itlMs: number): Promise<Target> {
-  const child = spawn(process.execPath, ['--import', 'tsx', UPSTREAM, String(itlMs)], {
+  const { port, child } = await startScript('./trivial-upstream.ts', [itlMs])
+  return { name: 'direct', port, pid: null, stop: () => ended(child) }
+}
+
+/** What Node itself costs. */
+export async function startNodeProxy(ports: readonly number[]): Promise<Target> {
+  const { port, child } = await startScript('./node-proxy.ts', ports)
+  return { name: 'node:http proxy', port, pid: child.pid ?? 0, stop: () => ended(child) }
+}
+
+async function startScript(
+  file: string,
+  args: readonly number[],
+): Promise<{ readonly port: number; readonly child: ChildProcess }> {
+  const path = fileURLToPath(new URL(file, import.meta.url))
+  const child = spawn(process.execPath, ['--import', 'tsx', path, ...args.map(String)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const port = await new Promise<number>((resolve) => {
     child.stdout.once('data', (bytes: Buffer) => resolve(Number(bytes.toString())))
   })
-  return { name: 'direct', port, pid: null, stop: () => ended(child) }
+  return { port, child }
 }
 
 export async function startBaton(ports: readonly number[]): Promise<Target> {
@@ -119,14 +132,6 @@ async function ended(child: ChildProcess): Promise<void> {
   const closed = new Promise((resolve) => child.once('close', resolve))
   child.kill('SIGTERM')
   await closed
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise((resolve) => server.close(resolve))
-  return port
 }
 
 async function untilOpen(port: number): Promise<void> {
