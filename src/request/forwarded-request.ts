@@ -12,8 +12,8 @@ export interface ForwardedRequest {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
-  /** The same request for a prefill leg: one token, no stream. Absent: it cannot be divided into legs. */
-  readonly prefillBody?: () => Uint8Array
+  /** The same request for a prefill leg: one token, `isStreamed` or whole. Absent: it cannot be divided into legs. */
+  readonly prefillBody?: (isStreamed?: boolean) => Uint8Array
   readonly sink: ForwardSink
   /** An error as an event of the client's API, for a stream that has begun. ASCII. */
   readonly errorEvent: (error: BatonError) => string
@@ -37,8 +37,11 @@ export interface ForwardSink {
   onWhole(head: ForwardHead, body: string | Uint8Array): void
   /** A stream begins; `isEvents`: server-sent events. */
   onHead(head: ForwardHead, isEvents: boolean, flow: ForwardFlow): void
-  /** Bytes as a text of one character each, at the end of an event whenever there are events. */
-  onBytes(text: string): void
+  /**
+   * Bytes as a text of one character each, at the end of an event whenever there are events. `isAlone`: nothing else comes in
+   * this turn, so they need not wait for its end.
+   */
+  onBytes(text: string, isAlone?: boolean): void
 }
 
 /** A client's own request can be sent to the worker. */

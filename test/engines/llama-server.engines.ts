@@ -39,6 +39,27 @@ async function busySlots(server: RealServer): Promise<number> {
   return slots.filter((slot) => slot.is_processing).length
 }
 
+/** The same answer twice; in the middle of the second the server that makes it is killed. */
+async function killedInTheMiddle(
+  server: RunningServer,
+  servers: readonly RealServer[],
+  tokens: number,
+): Promise<{ readonly expected: string; readonly seen: string }> {
+  const wish = { max_tokens: tokens, ignore_eos: true }
+  let expected = ''
+  for await (const piece of pieces(server.url, wish)) expected += piece
+  let seen = ''
+  let count = 0
+  for await (const piece of pieces(server.url, wish)) {
+    seen += piece
+    if (++count !== 20) continue
+    const busy = await Promise.all(servers.map(busySlots))
+    expect(busy.reduce((sum, slots) => sum + slots)).toBe(1)
+    await servers[busy.indexOf(1)]?.kill()
+  }
+  return { expected, seen }
+}
+
 async function direct(server: RealServer): Promise<string> {
   return (await chat(server.url)).choices[0]?.message.content ?? ''
 }
@@ -80,17 +101,7 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect(JSON.parse(shaped)).toBe('a🙂é你 Привет b')
     const stopped = await chat(server.url, { stop: ['fox'] })
     expect(stopped.choices[0]?.message.content).not.toContain('fox')
-    const wish = { max_tokens: 400, ignore_eos: true }
-    let expected = ''
-    for await (const piece of pieces(server.url, wish)) expected += piece
-    let text = ''
-    let count = 0
-    for await (const piece of pieces(server.url, wish)) {
-      text += piece
-      if (++count !== 20) continue
-      const busy = await Promise.all(both.map(busySlots))
-      await both[busy.indexOf(1)]?.kill()
-    }
+    const { expected, seen: text } = await killedInTheMiddle(server, both, 400)
     expect(text).toBe(expected)
   })
 
@@ -129,6 +140,36 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     expect(tokens).toBeLessThan(30)
   })
 
+  it('the same for requests that are passed through, whole and streamed - the same text, hardly anything computed twice', async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'baton-slots-'))
+    open.push(() => rmSync(folder, { recursive: true }))
+    const flags = ['--slot-save-path', folder]
+    const [p, d] = [await llama(flags), await llama(flags)]
+    const server = await baton([
+      '--upstream',
+      `prefill=${p.url},decode=${d.url}`,
+      '--forward',
+      '--slot-save-path',
+      folder,
+      '--enforce-disagg',
+    ])
+    const alone = await llama()
+    const long = 'The fox went through the forest and met a bear. '.repeat(60) + STORY
+    const wish = asking(long)
+    const expected = (await chat(alone.url, wish)).choices[0]?.message.content
+    const whole = await chat(server.url, wish)
+    let streamed = ''
+    for await (const piece of pieces(server.url, { ...wish, max_tokens: 64 })) streamed += piece
+    expect([whole.choices[0]?.message.content, streamed]).toEqual([expected, expected])
+    expect(whole.usage.prompt_tokens_details?.cached_tokens).toBeGreaterThan(600)
+    expect(readdirSync(folder)).toEqual([])
+    const computed = (await ask(`${d.url}/metrics`)).text
+    const tokens = Number(/^llamacpp:prompt_tokens_total (\d+)/m.exec(computed)?.[1])
+    console.log(`passed through: the decode server computed ${tokens} prompt tokens of two prompts`)
+    expect(tokens).toBeLessThan(30)
+    expect((await ask(`${server.url}/health`)).text).toContain('in 2 of 2 decode legs')
+  })
+
   it('a client that leaves - frees the slot in less than 50 ms', async () => {
     const real = await llama()
     const server = await baton(['--upstream', real.url])
@@ -150,19 +191,7 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
   it('kill -9 of one in the middle of an answer - the answer goes on at the other, to the letter', async () => {
     const both = [await llama(), await llama()]
     const server = await baton(['--upstream', both.map(({ url }) => url).join(',')])
-    const wish = { max_tokens: 600, ignore_eos: true }
-    let expected = ''
-    for await (const piece of pieces(server.url, wish)) expected += piece
-    let seen = ''
-    let count = 0
-    for await (const piece of pieces(server.url, wish)) {
-      seen += piece
-      if (++count !== 20) continue
-      const busy = await Promise.all(both.map(busySlots))
-      expect(busy.reduce((sum, slots) => sum + slots)).toBe(1)
-      await both[busy.indexOf(1)]?.kill()
-      console.log('killed one after 20 pieces')
-    }
+    const { expected, seen } = await killedInTheMiddle(server, both, 600)
     expect(seen).toBe(expected)
     // The dead one is no longer asked.
     await until('one is left', async () => (await modelsOf(server))[0].workers.length === 1)

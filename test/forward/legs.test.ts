@@ -11,6 +11,13 @@ afterEach(async () => {
   for (const end of open.splice(0).toReversed()) await end.close()
 })
 
+const DIVIDED = new Set([
+  '/v1/chat/completions',
+  '/v1/completions',
+  '/v1/messages',
+  '/v1/responses',
+])
+
 type Answer = (request: SeenRequest) => string | null
 
 const CHAT = '/v1/chat/completions'
@@ -50,9 +57,7 @@ async function server(
     const isKnown = kind === 'sglang' || request.path !== '/model_info'
     if (request.method === 'GET')
       return about !== undefined && isKnown ? jsonResponse(200, about) : jsonResponse(404, {})
-    return request.path === CHAT || request.path === '/v1/completions'
-      ? answer(request)
-      : jsonResponse(404, {})
+    return DIVIDED.has(request.path) ? answer(request) : jsonResponse(404, {})
   })
   open.push(fake)
   return fake
@@ -106,8 +111,43 @@ describe('vLLM', () => {
   })
 
   it.each([
+    [
+      '/v1/messages',
+      '"messages":[{"role":"user","content":"hi"}],"thinking":{"type":"enabled","budget_tokens":1024}',
+      '"stream":true,"max_tokens":2048',
+      '"stream":false,"max_tokens":1',
+    ],
+    [
+      '/v1/responses',
+      '"input":"hi"',
+      '"stream":true,"max_output_tokens":50,"store":true,"background":false,"stream_options":{}',
+      '"stream":false,"max_output_tokens":1,"store":false',
+    ],
+  ])('%s - is divided, too', async (path, prompt, ofDecode, ofPrefill) => {
+    const p = await server('vllm', () => PREFILLED)
+    const d = await server('vllm', () => DECODED)
+    const gateway = await gatewayOf('vllm', [p, d])
+    const body = `{"model":"m",${ofDecode},${prompt}}`
+    expect((await ask(gateway.port, path, body)).status).toBe(200)
+    const legs = [asked(p)[0], asked(d)[0]]
+    expect(legs.map((leg) => leg?.path)).toEqual([path, path])
+    expect(
+      legs[0]?.body.startsWith(`{"model":"m",${prompt},${ofPrefill},"kv_transfer_params"`),
+    ).toBe(true)
+    expect(legs[1]?.body).toBe(
+      `${body.slice(0, -1)},"kv_transfer_params":${JSON.stringify(PARAMS)}}`,
+    )
+  })
+
+  it.each([
     ['two answers', '{"model":"m","n":2,"messages":[]}', CHAT],
     ['several prompts', '{"model":"m","prompt":["a","b"]}', '/v1/completions'],
+    [
+      'what another answer is behind',
+      '{"model":"m","input":"a","previous_response_id":"r"}',
+      '/v1/responses',
+    ],
+    ['work in the background', '{"model":"m","input":"a","background":true}', '/v1/responses'],
   ])('%s - are one request of the decode server', async (_name, body, path) => {
     const p = await server('vllm', () => PREFILLED)
     const d = await server('vllm', () => DECODED)
@@ -230,21 +270,55 @@ describe('SGLang', () => {
 
   it.each([
     [true, 503, 1],
-    [false, 200, 2],
-  ])('prefill fails, enforced %s - decode is left', async (enforceDisagg, status, calls) => {
-    const failure = jsonResponse(500, { error: { message: 'x' } })
-    const p = await server('sglang', () => failure, '', 'prefill')
-    let isLeft = false
-    const d = await server('sglang', ({ body, socket }) => {
-      if (!body.includes('bootstrap_room')) return DECODED
-      socket.once('close', () => {
-        isLeft = true
+    // A decode server refuses what it is sent alone.
+    [false, 503, 1],
+  ])(
+    'prefill fails, enforced %s - decode is left, and is not asked alone',
+    async (enforceDisagg, status, calls) => {
+      const failure = jsonResponse(500, { error: { message: 'x' } })
+      const p = await server('sglang', () => failure, '', 'prefill')
+      let isLeft = false
+      const d = await server('sglang', ({ body, socket }) => {
+        if (!body.includes('bootstrap_room')) return DECODED
+        socket.once('close', () => {
+          isLeft = true
+        })
+        return null
       })
-      return null
-    })
-    const gateway = await gatewayOf('sglang', [p, d], { enforceDisagg })
-    const answer = await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')
-    await until('decode is left', () => isLeft)
-    expect([answer.status, asked(d).length]).toEqual([status, calls])
+      const gateway = await gatewayOf('sglang', [p, d], { enforceDisagg })
+      const answer = await ask(gateway.port, CHAT, '{"model":"m","messages":[]}')
+      await until('decode is left', () => isLeft)
+      expect([answer.status, asked(d).length]).toEqual([status, calls])
+    },
+  )
+
+  it.each([
+    ['two answers', CHAT, '{"model":"m","n":2,"messages":[]}', 'one request for each prompt'],
+    [
+      'a route without a meeting point',
+      '/v1/messages',
+      '{"model":"m","max_tokens":5,"messages":[]}',
+      'use /v1/chat/completions',
+    ],
+  ])('%s - is refused with what to do, and no server is asked', async (_name, path, body, said) => {
+    const p = await server('sglang', () => DECODED, '', 'prefill')
+    const d = await server('sglang', () => DECODED)
+    const gateway = await gatewayOf('sglang', [p, d])
+    const answer = await ask(gateway.port, path, body)
+    expect([answer.status, asked(p).length, asked(d).length]).toEqual([400, 0, 0])
+    expect(answer.body.toString()).toContain(said)
+  })
+
+  it('/v1/responses - both legs meet', async () => {
+    const p = await server('sglang', () => DECODED, '', 'prefill')
+    const d = await server('sglang', () => DECODED)
+    const gateway = await gatewayOf('sglang', [p, d])
+    const body = '{"model":"m","input":"hi","max_output_tokens":20}'
+    expect((await ask(gateway.port, '/v1/responses', body)).status).toBe(200)
+    const rooms = [asked(p)[0], asked(d)[0]].map(
+      (leg) => /"bootstrap_room":(\d+)\}$/.exec(leg?.body ?? '')?.[1],
+    )
+    expect(rooms[0]).toBeDefined()
+    expect(rooms[0]).toBe(rooms[1])
   })
 })

@@ -85,11 +85,15 @@ export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMod
 
 /** Where nothing here makes tokens. */
 function forwardEngine(
-  { servedModelName }: ServeConfig,
+  { servedModelName, slotSavePath }: ServeConfig,
   parts: Pick<ForwardEngineOptions, 'client' | 'onLost' | 'mode' | 'kind'>,
 ): ForwardEngine {
-  const name = servedModelName === null ? {} : { servedModelName }
-  return new ForwardEngine({ ...parts, clock: osClock, ...name })
+  return new ForwardEngine({
+    ...parts,
+    clock: osClock,
+    ...(servedModelName === null ? {} : { servedModelName }),
+    ...(slotSavePath === null ? {} : { slotFolder: slotSavePath }),
+  })
 }
 
 /** What is wrong beside the requests, such as KV events that cannot be read. */
@@ -173,20 +177,24 @@ class GatewayFleet {
       forwardEngine(this.#config, { kind: found.kind, client: forwarding, mode, onLost })
     const isPassed = forwardingOf(this.#config, 'local')?.hasTokenizer === false
     const tokens = isPassed ? null : this.#tokenEngine(spec, { kind: found.kind, mode, onLost })
-    let worker = workerOf(tokens ?? passing())
-    const target = { client: forwarding, kind: found.kind, mode, clock: osClock }
-    const removeTarget = this.#planes.forward.addTarget(workerId, target)
+    const passed = isPassed ? passing() : null
+    let worker = workerOf(tokens ?? passed ?? passing())
+    const target = passed?.target ?? { client: forwarding, kind: found.kind, mode, clock: osClock }
+    let removeTarget = this.#planes.forward.addTarget(workerId, target)
     const end = (): void => {
       removeTarget()
       forwarding.close()
     }
     try {
       await worker.start().catch(async (thrown: unknown) => {
-        // Only vLLM and SGLang hand KV over for requests in this form.
-        const isDivided = found.kind === 'vllm' || found.kind === 'sglang'
+        const passedOn = passing()
+        const hasSlots = passedOn.target.slots !== undefined
+        // Servers that hand KV over for requests in this form.
+        const isDivided = found.kind === 'vllm' || found.kind === 'sglang' || hasSlots
         if (tokens?.lacksText !== true || (mode !== 'agg' && !isDivided)) throw thrown
         tellPassThrough(spec, thrown)
-        worker = workerOf(passing())
+        removeTarget = this.#planes.forward.addTarget(workerId, passedOn.target)
+        worker = workerOf(passedOn)
         await worker.start()
       })
     } catch (error) {

@@ -25,15 +25,12 @@ import { forwardHeaders } from './forward-headers.ts'
 import { ForwardRun } from './forward-run.ts'
 import { tokenizedPrompt } from './tokenized-prompt.ts'
 
-/** Where engines take fields of a hand-over. */
-const DIVISIBLE: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions'])
-
 export async function answerForwarded(
   deps: GenerationDeps,
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  const body = readForwardBody(http.body, http.headers['content-type'])
+  const body = readForwardBody(http.body, http.headers['content-type'], http.path)
   const model = deps.registry.ready(body.model)
   if (!takesForwarded(model)) throw notForwarded(http, model)
   refuseOtherModels(record.caller, [body.model ?? model.name, model.name])
@@ -63,9 +60,12 @@ export async function answerForwarded(
       path: query === '' ? path : `${path}?${query}`,
       headers: forwardHeaders(http.headers, record),
       body: body.bytes(nameAtEngine(model, body.model)),
-      ...(prefillBytes === undefined || !DIVISIBLE.has(path)
+      ...(prefillBytes === undefined
         ? {}
-        : { prefillBody: () => prefillBytes(nameAtEngine(model, body.model)) }),
+        : {
+            prefillBody: (isStreamed = false) =>
+              prefillBytes(nameAtEngine(model, body.model), isStreamed),
+          }),
       errorEvent: errorEventFor(path),
     },
   }).answer()

@@ -11,7 +11,7 @@ import { asciiOf, JsonMembers } from './json-members.ts'
 import type { Member, Span } from './json-members.ts'
 import { routingTokens, tokensOfBytes } from './routing-tokens.ts'
 import { isTransferField, transferFields, withoutSpans } from './transfer-fields.ts'
-import { isDivisible, isOfDecode, PREFILL_FIELDS } from './prefill-body.ts'
+import { prefillFormOf } from './prefill-body.ts'
 
 export interface ForwardBody {
   readonly model: string | undefined
@@ -21,19 +21,23 @@ export interface ForwardBody {
   routingTokens(): Uint32Array
   /** What goes on; `model` replaces the name that the client has given. */
   bytes(model?: string): Uint8Array
-  /** The same for a prefill leg: one token, no stream. Absent: it cannot be divided into legs. */
-  readonly prefillBytes?: (model?: string) => Uint8Array
+  /** The same for a prefill leg: one token. Absent: it cannot be divided into legs. */
+  readonly prefillBytes?: (model: string | undefined, isStreamed: boolean) => Uint8Array
 }
 
 const utf8 = new TextDecoder()
 
-/** Throws `request.invalid_argument` for what is neither JSON nor a form. */
-export function readForwardBody(body: Uint8Array, contentType: string | undefined): ForwardBody {
+/** `path`: of the request. Throws `request.invalid_argument` for what is neither JSON nor a form. */
+export function readForwardBody(
+  body: Uint8Array,
+  contentType: string | undefined,
+  path: string,
+): ForwardBody {
   const boundary = formBoundary(contentType)
-  return boundary === null ? jsonBody(body) : formBody(body, boundary)
+  return boundary === null ? jsonBody(body, path) : formBody(body, boundary)
 }
 
-function jsonBody(body: Uint8Array): ForwardBody {
+function jsonBody(body: Uint8Array, path: string): ForwardBody {
   const json = new JsonMembers(body)
   const top = json.top()
   const longStrings = [...json.longStrings]
@@ -49,18 +53,21 @@ function jsonBody(body: Uint8Array): ForwardBody {
     const span = { start: model.valueStart, end: model.end }
     return replaced(body, cuts, span, JSON.stringify(name))
   }
+  const form = prefillFormOf(body, top, path)
   return {
     model: stringAt(body, model),
     isStream: stream !== undefined && asciiOf(body, stream.valueStart, stream.end) === 'true',
     cacheSalt: textOf('cache_salt'),
     routingTokens: () => routingTokens(body, top, longStrings),
     bytes: (name) => written(transferFields(json, top), name),
-    ...(isDivisible(body, top)
-      ? {
-          prefillBytes: (name) =>
-            withFields(written(transferFields(json, top, isOfDecode), name), PREFILL_FIELDS),
-        }
-      : {}),
+    ...(form === null
+      ? {}
+      : {
+          prefillBytes: (name, isStreamed) => {
+            const cuts = transferFields(json, top, (key) => form.ofDecode.has(key))
+            return withFields(written(cuts, name), `"stream":${isStreamed},${form.fields}`)
+          },
+        }),
   }
 }
 
@@ -111,7 +118,10 @@ function replaced(bytes: Uint8Array, cuts: readonly Span[], span: Span, text: st
 
 function stringAt(bytes: Uint8Array, member: Member | undefined): string | undefined {
   if (member === undefined || bytes[member.valueStart] !== 0x22) return undefined
-  const written = utf8.decode(bytes.subarray(member.valueStart, member.end))
+  const ascii = asciiOf(bytes, member.valueStart, member.end)
+  const written = BEYOND_ASCII.test(ascii)
+    ? utf8.decode(bytes.subarray(member.valueStart, member.end))
+    : ascii
   if (!written.includes('\\')) return written.slice(1, -1)
   try {
     return String(JSON.parse(written))
@@ -119,3 +129,5 @@ function stringAt(bytes: Uint8Array, member: Member | undefined): string | undef
     throw new BatonError('request.invalid_argument', `\`${member.key}\` is invalid`, { cause })
   }
 }
+
+const BEYOND_ASCII = /[\u0080-\u00ff]/

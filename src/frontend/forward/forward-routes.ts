@@ -75,12 +75,14 @@ export function orPassedThrough(
 
 /** A body that cannot be read is refused by Baton's own route. */
 function isForPassedThrough(
-  { body, headers }: Parameters<Handler>[0],
+  { body, headers, path }: Parameters<Handler>[0],
   registry: ModelRegistry,
 ): boolean {
   if (!registry.models.some(isPassedThrough)) return false
   try {
-    return isPassedThrough(registry.known(readForwardBody(body, headers['content-type']).model))
+    return isPassedThrough(
+      registry.known(readForwardBody(body, headers['content-type'], path).model),
+    )
   } catch {
     return false
   }

@@ -98,8 +98,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
     this.#decide({ ...head, body: this.#stream })
   }
 
-  onBytes(text: string): void {
-    if (!this.#isDone) this.#stream?.write(text)
+  onBytes(text: string, isAlone?: boolean): void {
+    if (!this.#isDone) this.#stream?.write(text, isAlone)
   }
 
   /** Once for every piece of the answer that says something. */

@@ -35,14 +35,15 @@ export class ForwardStream implements HttpStream {
   }
 
   /** One character per byte. */
-  write(bytes: string): void {
+  write(bytes: string, isAlone = false): void {
     const writer = this.#writer
     if (this.#state !== 'open') return
     if (writer === null) {
       this.#waiting += bytes
       return
     }
-    writer.write(bytes, true)
+    if (isAlone && writer.writeNow !== undefined) writer.writeNow(bytes)
+    else writer.write(bytes, true)
     if (!this.#isHeld && writer.flow?.isFull === true) this.#hold(writer)
   }
 

@@ -194,7 +194,11 @@ function isEscaped(bytes: Uint8Array, at: number, start: number): boolean {
 
 /** Bytes as characters, one each. */
 export function asciiOf(bytes: Uint8Array, start: number, end: number): string {
-  let text = ''
-  for (let at = start; at < end; at++) text += String.fromCharCode(bytes[at] as number)
-  return text
+  if (end - start > ONE_CALL_BYTES) {
+    const middle = start + ONE_CALL_BYTES
+    return asciiOf(bytes, start, middle) + asciiOf(bytes, middle, end)
+  }
+  return String.fromCharCode.apply(null, bytes.subarray(start, end) as unknown as number[])
 }
+
+const ONE_CALL_BYTES = 4096

@@ -5,43 +5,78 @@
 import { asciiOf } from './json-members.ts'
 import type { Member } from './json-members.ts'
 
-/** Of the decode leg: how much is generated, and how it is shown. With any of them a server refuses one token whole. */
-const OF_DECODE: ReadonlySet<string> = new Set([
-  'stream',
-  'stream_options',
-  'max_tokens',
-  'max_completion_tokens',
-  'min_tokens',
-])
-
-/** What a prefill leg asks for instead. */
-export const PREFILL_FIELDS = '"stream":false,"max_tokens":1'
-
-export function isOfDecode(key: string): boolean {
-  return OF_DECODE.has(key)
+interface PrefillForm {
+  /** Of the decode leg: how much is generated, and how it is shown. With any of them a server refuses one token whole. */
+  readonly ofDecode: ReadonlySet<string>
+  /** What a prefill leg asks for instead, `stream` apart. */
+  readonly fields: string
+  /** With one of them, unless it is null or false, the request is one server's business. */
+  readonly ofOneServer: readonly string[]
 }
 
-/** One prompt, one answer. */
-export function isDivisible(bytes: Uint8Array, top: readonly Member[]): boolean {
-  return (
-    isOne(bytes, top, 'n') &&
-    isOne(bytes, top, 'best_of') &&
-    !top.some(({ key }) => key === 'use_beam_search') &&
-    hasOnePrompt(bytes, top)
-  )
+const COMPLETIONS: PrefillForm = {
+  ofDecode: new Set([
+    'stream',
+    'stream_options',
+    'max_tokens',
+    'max_completion_tokens',
+    'min_tokens',
+  ]),
+  fields: '"max_tokens":1',
+  ofOneServer: ['use_beam_search'],
+}
+
+/** By the path: where engines take fields of a hand-over. */
+const FORMS: Readonly<Record<string, PrefillForm>> = {
+  '/v1/chat/completions': COMPLETIONS,
+  '/v1/completions': COMPLETIONS,
+  '/v1/messages': {
+    ofDecode: new Set(['stream', 'max_tokens']),
+    fields: '"max_tokens":1',
+    ofOneServer: [],
+  },
+  '/v1/responses': {
+    ofDecode: new Set(['stream', 'stream_options', 'max_output_tokens', 'store', 'background']),
+    // What one leg has computed is no answer that anybody asks for again.
+    fields: '"max_output_tokens":1,"store":false',
+    // Only the server that has answered before knows what it was.
+    ofOneServer: ['background', 'previous_response_id', 'conversation'],
+  },
+}
+
+/** Null: engines hand nothing over for this path, or for such a request: one prompt, one answer is what they can. */
+export function prefillFormOf(
+  bytes: Uint8Array,
+  top: readonly Member[],
+  path: string,
+): PrefillForm | null {
+  const form = Object.hasOwn(FORMS, path) ? (FORMS[path] as PrefillForm) : null
+  if (form === null || form.ofOneServer.some((name) => isSet(bytes, top, name))) return null
+  const isOneOfBoth = isOne(bytes, top, 'n') && isOne(bytes, top, 'best_of')
+  return isOneOfBoth && hasOnePrompt(bytes, top) ? form : null
+}
+
+function isSet(bytes: Uint8Array, top: readonly Member[], name: string): boolean {
+  const text = shortValue(bytes, top, name)
+  return text !== undefined && text !== 'null' && text !== 'false'
 }
 
 function isOne(bytes: Uint8Array, top: readonly Member[], name: string): boolean {
+  const text = shortValue(bytes, top, name)
+  return text === undefined || text === '1' || text === 'null'
+}
+
+/** As far as it has to be known; the last one of a name counts. */
+function shortValue(bytes: Uint8Array, top: readonly Member[], name: string): string | undefined {
   const member = top.findLast(({ key }) => key === name)
-  if (member === undefined) return true
-  const text = asciiOf(bytes, member.valueStart, Math.min(member.end, member.valueStart + 8))
-  return text === '1' || text === 'null'
+  if (member === undefined) return undefined
+  return asciiOf(bytes, member.valueStart, Math.min(member.end, member.valueStart + 8))
 }
 
 /** Messages, a text or a list of ids; a list of texts is several prompts. */
 function hasOnePrompt(bytes: Uint8Array, top: readonly Member[]): boolean {
   const prompt = top.findLast(({ key }) => key === 'prompt')
-  if (prompt === undefined) return top.some(({ key }) => key === 'messages')
+  if (prompt === undefined) return top.some(({ key }) => key === 'messages' || key === 'input')
   const start = asciiOf(bytes, prompt.valueStart, Math.min(prompt.end, prompt.valueStart + 64))
   return /^(?:"|\[\s*\d)/.test(start)
 }

@@ -24,6 +24,9 @@ const CONVERSATION = [
   'data_2',
   'suffix',
 ] as const
+const PLACES: ReadonlyMap<string, number> = new Map(
+  CONVERSATION.map((name, place) => [name, place]),
+)
 const BYTES_PER_TOKEN = 4
 const SAMPLES = 32
 const SAMPLE_BYTES = 32
@@ -35,12 +38,20 @@ export function routingTokens(
 ): Uint32Array {
   const ids = promptIds(bytes, members)
   if (ids !== null) return ids
-  const spans = CONVERSATION.flatMap((name) => {
-    const member = members.findLast(({ key }) => key === name)
-    return member === undefined ? [] : [{ start: member.valueStart, end: member.end }]
-  })
+  const spans = conversationOf(members)
   const data = longStrings.filter((span) => isData(bytes, span))
   return tokensOf(spans.flatMap((span) => piecesOf(bytes, span, data)))
+}
+
+/** What of the body the engine renders, in the order in which it does. */
+function conversationOf(members: readonly Member[]): readonly Span[] {
+  const ofPlace: (Span | undefined)[] = []
+  for (const { key, valueStart: start, end } of members) {
+    const place = PLACES.get(key)
+    // The last one of a name counts, as for a reader of JSON.
+    if (place !== undefined) ofPlace[place] = { start, end }
+  }
+  return ofPlace.filter((span) => span !== undefined)
 }
 
 /** Tokens of bytes that are no JSON. */

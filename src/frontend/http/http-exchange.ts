@@ -53,6 +53,8 @@ export interface StreamWriter {
    * may say so, too, if all of the stream does.
    */
   write(text: string, ascii: boolean): void
+  /** Text of one character per byte, not kept for what else this turn may bring. */
+  writeNow?(text: string): void
   end(): void
   /** Absent: whoever writes cannot be held back. */
   readonly flow?: WriterFlow

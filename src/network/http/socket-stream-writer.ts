@@ -67,6 +67,12 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     this.#schedule()
   }
 
+  writeNow(text: string): void {
+    if (this.#ended) return
+    this.#pending += text
+    this.#send()
+  }
+
   end(): void {
     if (this.#ended) return
     this.#ended = true
@@ -99,8 +105,17 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
   /** Called by the turn's flush only. */
   flush(): void {
     this.#queued = false
+    const isLast = this.#ended && !this.#res.destroyed
+    if (!isLast) {
+      if (this.#pending !== '') this.#send()
+      return
+    }
+    // The last bytes and the end of the body leave in one write.
+    const socket = http2StreamOf(this.#res) === undefined ? this.#res.socket : null
+    socket?.cork()
     if (this.#pending !== '') this.#send()
-    if (this.#ended && !this.#res.destroyed) this.#res.end()
+    this.#res.end()
+    socket?.uncork()
   }
 
   #schedule(): void {

@@ -20,8 +20,8 @@ function readIn(
       onHead: (seen) => {
         head = seen
       },
-      onBody: (bytes) => {
-        body += Buffer.from(bytes).toString()
+      onBody: (bytes, start, end) => {
+        body += bytes.toString('utf8', start, end)
       },
       onEnd: (isReusable) => ends.push(isReusable),
     },
@@ -53,6 +53,37 @@ describe('ResponseParser', () => {
 
   it('headers of one name - are joined, names are in lower case', () => {
     expect(readIn([CHUNKED]).head?.headers.get('x-a')).toBe('1, 2')
+  })
+
+  it.each([
+    ['chunks', CHUNKED],
+    ['a length', COUNTED],
+  ])(
+    '%s - what comes behind the end is none of it, and the connection is of no use',
+    (_name, text) => {
+      const read = readIn([`${text}HTTP/1.1 200 OK\r\n`])
+      expect(read.body).toBe('hello world')
+      expect(read.ends).toEqual([false])
+    },
+  )
+
+  it('another response on the same connection - is read from its beginning', () => {
+    const bodies: string[] = []
+    const parser = new ResponseParser({
+      onHead: () => bodies.push(''),
+      onBody: (bytes, start, end) => {
+        bodies[bodies.length - 1] += bytes.toString('utf8', start, end)
+      },
+      onEnd: () => parser.restart(true),
+    })
+    for (const text of [CHUNKED, COUNTED, CHUNKED]) parser.push(Buffer.from(text))
+    expect(bodies).toEqual(['hello world', 'hello world', 'hello world'])
+  })
+
+  it('chunks of which each size is written otherwise - are all read', () => {
+    const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+    const rest = `1\r\na\r\n01\r\nb\r\n1 \r\nc\r\n1;x\r\nd\r\n00000001\r\ne\r\nA\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n`
+    expect(readIn([head + rest])).toMatchObject({ body: 'abcde01234567890123456789', ends: [true] })
   })
 
   it('neither length nor chunks - the body ends with the connection, which is then of no use', () => {

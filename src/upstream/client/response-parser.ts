@@ -14,25 +14,27 @@ export interface ResponseHead {
 
 export interface ResponseEvents {
   onHead(head: ResponseHead): void
-  /** A view of the bytes that were pushed: copy what is to be kept. */
-  onBody(bytes: Uint8Array): void
+  /** Bytes of the body within what was pushed: copy what is to be kept. */
+  onBody(bytes: Buffer, start: number, end: number): void
   /** Once. `isReusable`: the connection may carry another request. */
   onEnd(isReusable: boolean): void
 }
 
 const HEAD_BYTES_MAX = 64 * 1024
 const CHUNK_LINE_BYTES_MAX = 1024
+const CHUNK_DIGITS_MAX = 8
 const CR = 13
 const LF = 10
+const NOTHING = Buffer.alloc(0)
 
 type State = 'head' | 'length' | 'chunk-line' | 'chunk' | 'chunk-end' | 'trailer' | 'close' | 'done'
 
 export class ResponseParser {
   readonly #events: ResponseEvents
-  readonly #hasBody: boolean
+  #hasBody: boolean
   #state: State = 'head'
   /** Of a head or a line that has come in part. */
-  #pending: Buffer = Buffer.alloc(0)
+  #pending: Buffer = NOTHING
   #remaining = 0
   #trailerBytes = 0
   #isKeptAlive = true
@@ -42,6 +44,17 @@ export class ResponseParser {
   constructor(events: ResponseEvents, hasBody = true) {
     this.#events = events
     this.#hasBody = hasBody
+  }
+
+  /** Another response follows on the same connection. */
+  restart(hasBody: boolean): void {
+    this.#hasBody = hasBody
+    this.#state = 'head'
+    this.#pending = NOTHING
+    this.#remaining = 0
+    this.#trailerBytes = 0
+    this.#isKeptAlive = true
+    this.#hasBytes = false
   }
 
   /** Whether anything at all has come. */
@@ -54,65 +67,64 @@ export class ResponseParser {
   }
 
   /** Throws `transport.protocol` for what is not HTTP. */
-  push(bytes: Buffer): void {
-    if (bytes.length > 0) this.#hasBytes = true
+  push(bytes: Buffer, length = bytes.length): void {
+    if (length === 0 || this.#state === 'done') return
+    this.#hasBytes = true
     let at = 0
-    while (at < bytes.length) {
-      if (this.#state === 'done') {
-        this.#isKeptAlive = false
-        return
-      }
-      at = this.#step(bytes, at)
-    }
+    while (at < length && !this.isDone) at = this.#step(bytes, at, length)
+    // Told last, as another request may follow at once: what came behind the end is none of its answer.
+    if (this.isDone) this.#events.onEnd(this.#isKeptAlive && at === length)
   }
 
   /** The connection was closed. Returns false when the response was cut off. */
   close(): boolean {
-    if (this.#state === 'close') this.#end(false)
+    if (this.#state === 'close') {
+      this.#state = 'done'
+      this.#events.onEnd(false)
+    }
     return this.#state === 'done'
   }
 
-  #step(bytes: Buffer, at: number): number {
+  #step(bytes: Buffer, at: number, length: number): number {
     switch (this.#state) {
       case 'head':
-        return this.#readHead(bytes, at)
+        return this.#readHead(bytes, at, length)
       case 'length':
-        return this.#readCounted(bytes, at, () => this.#end(this.#isKeptAlive))
       case 'chunk':
-        return this.#readCounted(bytes, at, () => {
-          this.#state = 'chunk-end'
-        })
+        return this.#readCounted(bytes, at, length)
       case 'chunk-line':
       case 'chunk-end':
       case 'trailer':
-        return this.#readLine(bytes, at)
+        return this.#readShortLine(bytes, at, length) ?? this.#readLine(bytes, at, length)
       case 'close':
-        this.#events.onBody(at === 0 ? bytes : bytes.subarray(at))
-        return bytes.length
+        this.#events.onBody(bytes, at, length)
+        return length
       case 'done':
-        return bytes.length
+        return length
     }
   }
 
-  #readCounted(bytes: Buffer, at: number, onFull: () => void): number {
-    const take = Math.min(this.#remaining, bytes.length - at)
-    this.#remaining -= take
-    this.#events.onBody(bytes.subarray(at, at + take))
-    if (this.#remaining === 0) onFull()
-    return at + take
+  #readCounted(bytes: Buffer, at: number, length: number): number {
+    const end = Math.min(length, at + this.#remaining)
+    this.#remaining -= end - at
+    this.#events.onBody(bytes, at, end)
+    if (this.#remaining > 0) return end
+    if (this.#state === 'chunk') this.#state = 'chunk-end'
+    else if (this.#state === 'length') this.#state = 'done'
+    return end
   }
 
-  #readHead(bytes: Buffer, at: number): number {
+  #readHead(bytes: Buffer, at: number, length: number): number {
     const before = this.#pending.length
-    const rest = at === 0 ? bytes : bytes.subarray(at)
+    const rest = bytes.subarray(at, length)
     const all = before === 0 ? rest : Buffer.concat([this.#pending, rest])
     const end = endOfHead(all, Math.max(0, before - 3))
     if (end < 0) {
       if (all.length > HEAD_BYTES_MAX) throw malformed('its head is too long')
       this.#pending = Buffer.from(all)
-      return bytes.length
+      return length
     }
-    this.#pending = Buffer.alloc(0)
+    this.#pending = NOTHING
     this.#begin(parseHead(all.toString('latin1', 0, end)))
     return at + (end - before)
   }
@@ -126,7 +138,7 @@ export class ResponseParser {
       version === '1.1' ? !connection.includes('close') : connection.includes('keep-alive')
     this.#events.onHead(head)
     if (!this.#hasBody || status === 204 || status === 304) {
-      this.#end(this.#isKeptAlive)
+      this.#state = 'done'
       return
     }
     const coding = headers.get('transfer-encoding')?.toLowerCase()
@@ -138,22 +150,45 @@ export class ResponseParser {
     else {
       if (!/^\d{1,15}$/.test(length)) throw malformed('its length is not a number')
       this.#remaining = Number(length)
-      if (this.#remaining === 0) this.#end(this.#isKeptAlive)
+      if (this.#remaining === 0) this.#state = 'done'
       else this.#state = 'length'
     }
   }
 
-  #readLine(bytes: Buffer, at: number): number {
+  /** The lines between the chunks of a stream, without a text of them; null: it is another one, or not whole. */
+  #readShortLine(bytes: Buffer, at: number, length: number): number | null {
+    if (this.#pending.length > 0) return null
+    if (this.#state === 'chunk-end') {
+      if (at + 1 >= length || bytes[at] !== CR || bytes[at + 1] !== LF) return null
+      this.#state = 'chunk-line'
+      return at + 2
+    }
+    if (this.#state !== 'chunk-line') return null
+    let size = 0
+    let end = at
+    for (; end < length && end < at + CHUNK_DIGITS_MAX; end++) {
+      const digit = hexDigit(bytes[end] as number)
+      if (digit < 0) break
+      size = size * 16 + digit
+    }
+    // The end of the body is not on the way of every token.
+    if (size === 0 || end + 1 >= length || bytes[end] !== CR || bytes[end + 1] !== LF) return null
+    this.#remaining = size
+    this.#state = 'chunk'
+    return end + 2
+  }
+
+  #readLine(bytes: Buffer, at: number, length: number): number {
     const found = bytes.indexOf(LF, at)
-    const end = found < 0 ? bytes.length : found
-    const piece = bytes.subarray(at, end)
+    const isWhole = found >= 0 && found < length
+    const piece = bytes.subarray(at, isWhole ? found : length)
     const line = this.#pending.length === 0 ? piece : Buffer.concat([this.#pending, piece])
     if (line.length > CHUNK_LINE_BYTES_MAX) throw malformed('a line of its framing is too long')
-    if (found < 0) {
+    if (!isWhole) {
       this.#pending = Buffer.from(line)
-      return bytes.length
+      return length
     }
-    this.#pending = Buffer.alloc(0)
+    this.#pending = NOTHING
     const cut = line.at(-1) === CR ? line.length - 1 : line.length
     this.#line(line.toString('latin1', 0, cut))
     return found + 1
@@ -168,7 +203,7 @@ export class ResponseParser {
     if (this.#state === 'trailer') {
       this.#trailerBytes += line.length
       if (this.#trailerBytes > HEAD_BYTES_MAX) throw malformed('its trailer is too long')
-      if (line === '') this.#end(this.#isKeptAlive)
+      if (line === '') this.#state = 'done'
       return
     }
     const size = /^([0-9a-f]{1,8})\s*(;.*)?$/i.exec(line)?.[1]
@@ -176,11 +211,13 @@ export class ResponseParser {
     this.#remaining = parseInt(size, 16)
     this.#state = this.#remaining === 0 ? 'trailer' : 'chunk'
   }
+}
 
-  #end(isReusable: boolean): void {
-    this.#state = 'done'
-    this.#events.onEnd(isReusable)
-  }
+/** -1: it is none. */
+function hexDigit(byte: number): number {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
+  const lower = byte | 0x20
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : -1
 }
 
 /** Index behind the empty line, or -1. A bare LF ends a line, too. */
@@ -198,22 +235,30 @@ interface ParsedHead {
 }
 
 function parseHead(text: string): ParsedHead {
-  const [first = '', ...lines] = text.split(/\r?\n/)
-  const match = /^HTTP\/(1\.[01]) (\d{3})(?: |$)/.exec(first)
+  const firstEnd = text.indexOf('\n')
+  const match = /^HTTP\/(1\.[01]) (\d{3})(?: |\r?$)/.exec(text.slice(0, firstEnd))
   if (match === null) throw malformed('it does not begin as HTTP/1.1')
   const headers = new Map<string, string>()
-  for (const line of lines) {
-    const colon = line.indexOf(':')
-    if (colon <= 0) continue
-    const name = line.slice(0, colon).trim().toLowerCase()
-    const value = line.slice(colon + 1).trim()
-    const before = headers.get(name)
-    if (before !== undefined && name === 'content-length' && before !== value) {
-      throw malformed('it says two lengths')
+  for (let from = firstEnd + 1; from < text.length;) {
+    const end = text.indexOf('\n', from)
+    const lineEnd = end < 0 ? text.length : end
+    const colon = text.indexOf(':', from)
+    if (colon > from && colon < lineEnd) {
+      addHeader(headers, text.slice(from, colon), text.slice(colon + 1, lineEnd))
     }
-    headers.set(name, before === undefined || before === value ? value : `${before}, ${value}`)
+    from = lineEnd + 1
   }
   return { version: match[1] as string, head: { status: Number(match[2]), headers } }
+}
+
+function addHeader(headers: Map<string, string>, writtenName: string, written: string): void {
+  const name = writtenName.trim().toLowerCase()
+  const value = written.trim()
+  const before = headers.get(name)
+  if (before !== undefined && name === 'content-length' && before !== value) {
+    throw malformed('it says two lengths')
+  }
+  headers.set(name, before === undefined || before === value ? value : `${before}, ${value}`)
 }
 
 function malformed(why: string): BatonError {

@@ -9,6 +9,7 @@ import type { Clock, InFlight } from '../../base/index.ts'
 import { Breaker } from './breaker.ts'
 import type { BreakerOptions } from './breaker.ts'
 import type { ResponseHead } from './response-parser.ts'
+import { ConnectionWatch } from './connection-watch.ts'
 import { UpstreamConnection } from './upstream-connection.ts'
 import type { ConnectionDeadlines, ConnectionUser } from './upstream-connection.ts'
 import type { UpstreamUrl } from './upstream-url.ts'
@@ -34,6 +35,11 @@ export interface UpstreamSink {
   onHead(head: ResponseHead): void
   /** A view that is valid during the call only. */
   onBody(bytes: Uint8Array): void
+  /**
+   * Instead of `onBody`, where there is one: all that one read of the socket has brought, a character for each byte.
+   * `isLast`: the end follows at once.
+   */
+  onText?(text: string, isLast: boolean): void
   onEnd(): void
   /** Terminal, instead of `onEnd`. */
   onError(error: BatonError): void
@@ -83,6 +89,7 @@ export class UpstreamClient {
   readonly #options: UpstreamClientOptions
   readonly #deadlines: ConnectionDeadlines
   readonly #idle: UpstreamConnection[] = []
+  readonly #watch: ConnectionWatch
   readonly #calls = new InFlightSet<Call>()
   #isClosed = false
   #started = 0
@@ -94,6 +101,7 @@ export class UpstreamClient {
     this.url = options.url
     this.#options = options
     this.#deadlines = { ...DEFAULT_DEADLINES, ...options.deadlines }
+    this.#watch = new ConnectionWatch(this.#deadlines)
     this.breaker = new Breaker(options.clock, options.breaker)
   }
 
@@ -124,31 +132,36 @@ export class UpstreamClient {
       return NO_CALL
     }
     this.#started += 1
-    const call = new Call(sink, {
-      onHead: ({ status }) => {
-        // A gateway's word that its server is not there; every other answer is one.
-        if (status === 502 || status === 503 || status === 504) this.#failed()
-        else this.breaker.succeeded()
-      },
-      onLost: (error, hasBytes) => this.#lost(call, { request, head }, error, hasBytes),
-      onEnd: (connection, isReusable) => {
-        this.#calls.delete(call)
-        if (isReusable && request.reuse !== false && !this.#isClosed) this.#park(connection)
-        else connection.destroy()
-      },
-      onAborted: () => {
-        this.#calls.delete(call)
-        this.breaker.gaveUp()
-      },
-    })
+    const call = new Call(this, { request, head }, sink)
     this.#calls.add(call)
-    this.#dispatch(call, { request, head }, this.#idle.pop())
+    this.#dispatch(call, this.#idle.pop())
     return call
+  }
+
+  /** For its calls only. */
+  answered({ status }: ResponseHead): void {
+    // A gateway's word that its server is not there; every other answer is one.
+    if (status === 502 || status === 503 || status === 504) this.#failed()
+    else this.breaker.succeeded()
+  }
+
+  /** For its calls only. */
+  ended(call: Call, connection: UpstreamConnection, isReusable: boolean): void {
+    this.#calls.delete(call)
+    if (isReusable && call.sent.request.reuse !== false && !this.#isClosed) this.#park(connection)
+    else connection.destroy()
+  }
+
+  /** For its calls only. */
+  aborted(call: Call): void {
+    this.#calls.delete(call)
+    this.breaker.gaveUp()
   }
 
   /** Ends every call with `transport.disconnected`; idempotent. */
   close(): void {
     this.#isClosed = true
+    this.#watch.close()
     for (const connection of this.#idle.splice(0)) connection.destroy()
     for (const call of this.#calls.values()) {
       this.#calls.delete(call)
@@ -178,13 +191,14 @@ export class UpstreamClient {
     )
   }
 
-  #dispatch(call: Call, sent: SentRequest, kept: UpstreamConnection | undefined): void {
-    const { request, head } = sent
+  #dispatch(call: Call, kept: UpstreamConnection | undefined): void {
+    const { request, head } = call.sent
     const deadlines =
       request.deadlines === undefined
         ? this.#deadlines
         : { ...this.#deadlines, ...request.deadlines }
     const connection = kept ?? new UpstreamConnection(this.url, deadlines)
+    if (kept === undefined) this.#watch.add(connection)
     call.connection = connection
     const hasBody = request.method !== 'HEAD'
     connection.send(call, head, request.body, { hasBody, deadlines })
@@ -195,9 +209,8 @@ export class UpstreamClient {
     const { method, path, body, headers, reuse } = request
     let head = `${method} ${url.basePath}${path} HTTP/1.1\r\nHost: ${url.hostHeader}\r\n`
     if (url.authorization !== undefined) head += `Authorization: ${url.authorization}\r\n`
-    for (const [name, value] of Object.entries(this.#options.headers ?? {})) {
-      head += headerLine(name, value)
-    }
+    const own = this.#options.headers
+    for (const name in own) head += headerLine(name, own[name] as string)
     for (const name in headers) head += headerLine(name, headers[name] as string)
     if (body !== undefined) {
       const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length
@@ -206,13 +219,14 @@ export class UpstreamClient {
     return `${head}Connection: ${reuse === false ? 'close' : 'keep-alive'}\r\n\r\n`
   }
 
-  #lost(call: Call, sent: SentRequest, error: BatonError, hasBytes: boolean): void {
+  /** For its calls only. */
+  lost(call: Call, error: BatonError, hasBytes: boolean): void {
     const isCutOff = error.code === 'transport.disconnected' && !hasBytes
-    if (isCutOff && !this.#isClosed && mayRepeat(sent.request, call)) {
+    if (isCutOff && !this.#isClosed && mayRepeat(call)) {
       call.wasRetried = true
       this.#retries += 1
       // Never on a kept connection: those may all have ended with the first one.
-      this.#dispatch(call, sent, undefined)
+      this.#dispatch(call, undefined)
       return
     }
     this.#calls.delete(call)
@@ -238,7 +252,8 @@ export class UpstreamClient {
   }
 }
 
-function mayRepeat({ retries }: UpstreamRequest, { connection, wasRetried }: Call): boolean {
+function mayRepeat({ connection, sent, wasRetried }: Call): boolean {
+  const { retries } = sent.request
   if (retries === false || wasRetried) return false
   return retries !== 'kept' || connection?.wasUsed === true
 }
@@ -255,31 +270,30 @@ const NO_CALL: UpstreamCall = {
   resume: () => undefined,
 }
 
-interface CallEvents {
-  onHead(head: ResponseHead): void
-  onEnd(connection: UpstreamConnection, isReusable: boolean): void
-  onLost(error: BatonError, hasBytes: boolean): void
-  onAborted(): void
-}
-
 class Call implements UpstreamCall, ConnectionUser, InFlight {
   place = -1
   connection: UpstreamConnection | null = null
   wasRetried = false
+  readonly sent: SentRequest
+  readonly #client: UpstreamClient
   readonly #sink: UpstreamSink
-  readonly #events: CallEvents
+  readonly #takesText: boolean
+  /** Of the read that is being told. */
+  #text = ''
   #hasEnded = false
 
-  constructor(sink: UpstreamSink, events: CallEvents) {
+  constructor(client: UpstreamClient, sent: SentRequest, sink: UpstreamSink) {
+    this.#client = client
+    this.sent = sent
     this.#sink = sink
-    this.#events = events
+    this.#takesText = sink.onText !== undefined
   }
 
   abort(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.connection?.destroy()
-    this.#events.onAborted()
+    this.#client.aborted(this)
   }
 
   pause(): void {
@@ -299,30 +313,47 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
   }
 
   onHead(head: ResponseHead): void {
-    this.#events.onHead(head)
+    this.#client.answered(head)
     if (!this.#hasEnded) this.#sink.onHead(head)
   }
 
-  onBody(bytes: Uint8Array): void {
-    if (!this.#hasEnded) this.#sink.onBody(bytes)
+  onBody(bytes: Buffer, start: number, end: number): void {
+    if (this.#hasEnded) return
+    if (this.#takesText) this.#text += bytes.toString('latin1', start, end)
+    else this.#sink.onBody(bytes.subarray(start, end))
+  }
+
+  onRead(): void {
+    if (this.#text !== '') this.#tellText(false)
   }
 
   onEnd(isReusable: boolean): void {
+    if (this.#text !== '') this.#tellText(true)
     if (this.#hasEnded) return
     this.#hasEnded = true
-    if (this.connection !== null) this.#events.onEnd(this.connection, isReusable)
+    if (this.connection !== null) this.#client.ended(this, this.connection, isReusable)
     this.#sink.onEnd()
   }
 
   onLost(error: BatonError, hasBytes: boolean): void {
-    if (!this.#hasEnded) this.#events.onLost(error, hasBytes)
+    if (this.#text !== '') this.#tellText(false)
+    if (!this.#hasEnded) this.#client.lost(this, error, hasBytes)
+  }
+
+  #tellText(isLast: boolean): void {
+    const text = this.#text
+    this.#text = ''
+    if (!this.#hasEnded) this.#sink.onText?.(text, isLast)
   }
 }
 
 /** A line break in a value would begin another header, or another request. */
 function headerLine(name: string, value: string): string {
-  if (/[\r\n\0]/.test(value) || /[^!#$%&'*+.^_`|~0-9a-z-]/i.test(name)) {
+  if (BREAKING.test(value) || NOT_IN_NAMES.test(name)) {
     throw new BatonError('request.invalid_argument', 'a header is invalid', { data: { name } })
   }
   return `${name}: ${value}\r\n`
 }
+
+const BREAKING = /[\r\n\0]/
+const NOT_IN_NAMES = /[^!#$%&'*+.^_`|~0-9a-z-]/i

@@ -8,7 +8,7 @@ import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { BatonError } from '../../base/index.ts'
 import { ResponseParser } from './response-parser.ts'
-import type { ResponseHead } from './response-parser.ts'
+import type { ResponseEvents, ResponseHead } from './response-parser.ts'
 import type { UpstreamUrl } from './upstream-url.ts'
 
 export interface ConnectionDeadlines {
@@ -21,7 +21,10 @@ export interface ConnectionDeadlines {
 
 export interface ConnectionUser {
   onHead(head: ResponseHead): void
-  onBody(bytes: Uint8Array): void
+  /** Bytes of the body between `start` and `end`, valid during the call only. */
+  onBody(bytes: Buffer, start: number, end: number): void
+  /** All that one read of the socket has brought was told, and there is more to come. */
+  onRead(): void
   onEnd(isReusable: boolean): void
   /** Nothing follows. `hasBytes`: some of the response had come. */
   onLost(error: BatonError, hasBytes: boolean): void
@@ -30,15 +33,21 @@ export interface ConnectionUser {
 /** A longer body is not worth a copy. */
 const ONE_WRITE_BYTES_MAX = 8 * 1024
 
-export class UpstreamConnection {
+/** Every socket reads into it, and what has come is told at once: nothing is allocated for a read. */
+const READ_BYTES = Buffer.allocUnsafeSlow(64 * 1024)
+
+export class UpstreamConnection implements ResponseEvents {
+  /** How long nothing has come, in ticks of the client's watch. */
+  quietTicks = 0
   readonly #socket: Socket
   readonly #url: UpstreamUrl
   #deadlines: ConnectionDeadlines
   #user: ConnectionUser | null = null
-  #parser: ResponseParser | null = null
+  readonly #parser = new ResponseParser(this)
   #isConnected = false
   #isPaused = false
   #requests = 0
+  #parkedMs = 0
   #onIdleGone: (() => void) | null = null
 
   constructor(url: UpstreamUrl, deadlines: ConnectionDeadlines) {
@@ -46,17 +55,16 @@ export class UpstreamConnection {
     this.#deadlines = deadlines
     const { host, port, isTls } = url
     const ready = isTls ? 'secureConnect' : 'connect'
+    // A socket of TLS has its own buffers.
     this.#socket = isTls
       ? connectTls({ host, port, servername: host, ALPNProtocols: ['http/1.1'] })
-      : connectTcp({ host, port })
+      : connectTcp({ host, port, onread: { buffer: READ_BYTES, callback: this.#onRead } })
     this.#socket.setNoDelay(true)
-    this.#socket.setTimeout(deadlines.connectMs)
     this.#socket.once(ready, () => {
       this.#isConnected = true
-      this.#armDeadline()
+      this.quietTicks = 0
     })
-    this.#socket.on('data', (bytes: Buffer) => this.#onData(bytes))
-    this.#socket.on('timeout', () => this.#onTimeout())
+    if (isTls) this.#socket.on('data', (bytes: Buffer) => this.#onData(bytes, bytes.length))
     this.#socket.on('error', (error) => this.#onGone(error))
     this.#socket.once('close', () => this.#onGone(null))
   }
@@ -76,19 +84,9 @@ export class UpstreamConnection {
     this.#requests += 1
     this.#deadlines = options.deadlines
     this.#onIdleGone = null
+    this.quietTicks = 0
     this.#socket.ref()
-    this.#parser = new ResponseParser(
-      {
-        onHead: (response) => {
-          this.#armDeadline()
-          this.#user?.onHead(response)
-        },
-        onBody: (bytes) => this.#user?.onBody(bytes),
-        onEnd: (isReusable) => this.#onResponseEnd(isReusable),
-      },
-      options.hasBody,
-    )
-    if (this.#isConnected) this.#armDeadline()
+    this.#parser.restart(options.hasBody)
     this.#write(head, body)
   }
 
@@ -113,25 +111,47 @@ export class UpstreamConnection {
   pause(): void {
     this.#isPaused = true
     this.#socket.pause()
-    this.#socket.setTimeout(0)
   }
 
   resume(): void {
     if (!this.#isPaused) return
     this.#isPaused = false
-    this.#armDeadline()
+    this.quietTicks = 0
     this.#socket.resume()
   }
 
   /** Waits for another request, for so long at most. */
   park(idleMs: number, onGone: () => void): void {
     this.#user = null
-    this.#parser = null
     this.#onIdleGone = onGone
-    this.#socket.setTimeout(idleMs)
+    this.#parkedMs = idleMs
+    this.quietTicks = 0
     // An idle connection does not keep the process alive.
     this.#socket.unref()
     if (this.#isPaused) this.resume()
+  }
+
+  onHead(head: ResponseHead): void {
+    this.#user?.onHead(head)
+  }
+
+  onBody(bytes: Buffer, start: number, end: number): void {
+    this.#user?.onBody(bytes, start, end)
+  }
+
+  onEnd(isReusable: boolean): void {
+    const user = this.#user
+    this.#user = null
+    user?.onEnd(isReusable)
+  }
+
+  /** Another tick has passed, and nothing has come. False: it is gone, nobody needs to look at it any more. */
+  tick(tickMs: number): boolean {
+    if (this.#socket.destroyed) return false
+    this.quietTicks += 1
+    // The first tick came at some time after the last byte.
+    if (!this.#isPaused && (this.quietTicks - 1) * tickMs >= this.#limitMs) this.#onTimeout()
+    return !this.#socket.destroyed
   }
 
   /** Nothing is reported after it. */
@@ -141,29 +161,31 @@ export class UpstreamConnection {
     this.#socket.destroy()
   }
 
-  #armDeadline(): void {
-    if (!this.#isConnected || this.#isPaused) return
-    const { headMs, idleMs } = this.#deadlines
-    this.#socket.setTimeout(this.#parser?.hasBytes === true ? idleMs : headMs)
+  get #limitMs(): number {
+    const { connectMs, headMs, idleMs } = this.#deadlines
+    if (!this.#isConnected) return connectMs
+    if (this.#user === null) return this.#parkedMs
+    return this.#parser.hasBytes ? idleMs : headMs
   }
 
-  #onData(bytes: Buffer): void {
+  readonly #onRead = (length: number, bytes: Uint8Array): boolean => {
+    this.#onData(bytes as Buffer, length)
+    return true
+  }
+
+  #onData(bytes: Buffer, length: number): void {
     // A byte that was not requested: the connection is of no use any more.
-    if (this.#user === null || this.#parser === null) {
+    if (this.#user === null) {
       this.#socket.destroy()
       return
     }
+    this.quietTicks = 0
     try {
-      this.#parser.push(bytes)
+      this.#parser.push(bytes, length)
+      if (!this.#parser.isDone) this.#user?.onRead()
     } catch (thrown) {
       this.#fail(BatonError.from(thrown))
     }
-  }
-
-  #onResponseEnd(isReusable: boolean): void {
-    const user = this.#user
-    this.#user = null
-    user?.onEnd(isReusable)
   }
 
   #onTimeout(): void {
@@ -171,12 +193,10 @@ export class UpstreamConnection {
       this.#socket.destroy()
       return
     }
-    const { connectMs, headMs, idleMs } = this.#deadlines
-    const hasBytes = this.#parser?.hasBytes === true
-    const waited = !this.#isConnected ? connectMs : hasBytes ? idleMs : headMs
+    const waited = this.#limitMs
     const what = !this.#isConnected
       ? 'did not accept a connection'
-      : hasBytes
+      : this.#parser.hasBytes
         ? 'sent nothing more'
         : 'did not answer'
     this.#fail(this.#error('transport.connection_timeout', `${what} within ${waited} ms`))
@@ -187,11 +207,11 @@ export class UpstreamConnection {
     this.#onIdleGone = null
     onIdleGone?.()
     if (this.#user === null) return
-    if (cause === null && this.#parser?.close() === true) return
+    if (cause === null && this.#parser.close() === true) return
     if (!this.#isConnected) {
       this.#fail(this.#error('transport.cannot_connect', `cannot be reached`, cause))
     } else {
-      const text = this.#parser?.hasBytes === true ? 'in the middle of' : 'before'
+      const text = this.#parser.hasBytes ? 'in the middle of' : 'before'
       this.#fail(
         this.#error('transport.disconnected', `closed the connection ${text} its response`, cause),
       )
@@ -200,7 +220,7 @@ export class UpstreamConnection {
 
   #fail(error: BatonError): void {
     const user = this.#user
-    const hasBytes = this.#parser?.hasBytes === true
+    const hasBytes = this.#parser.hasBytes
     this.destroy()
     user?.onLost(error, hasBytes)
   }

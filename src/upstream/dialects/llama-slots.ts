@@ -37,19 +37,19 @@ export class LlamaSlots {
   }
 
   async writePrefill(request: GenerateRequest, context: WriteContext): Promise<WrittenRequest> {
-    const { slot, release } = await this.#slotFor(request, context.signal)
+    const { slot, release } = await this.slotFor(request, context.signal)
     const body = {
       ...completionBody(request, context.facts.contextLength),
       // One token is computed all the same, and not told.
       n_predict: 0,
       id_slot: slot.id,
-      cache_prompt: slot.salt === saltOf(request),
+      cache_prompt: holdsOwn(slot, request),
     }
     return {
       ...writtenCompletion(body, context.lost),
       release,
       complete: async () => {
-        const prefillResult = await this.#save(context.client, slot)
+        const prefillResult = await this.save(context.client, slot)
         return prefillResult === null ? {} : { prefillResult }
       },
     }
@@ -58,12 +58,12 @@ export class LlamaSlots {
   async writeDecode(request: GenerateRequest, context: WriteContext): Promise<WrittenRequest> {
     const file = fileOf(request.prefillResult)
     try {
-      const { slot, release } = await this.#slotFor(request, context.signal)
-      const restored = file === null ? 0 : await this.#restore(context.client, slot, file)
+      const { slot, release } = await this.slotFor(request, context.signal)
+      const restored = file === null ? 0 : await this.restore(context.client, slot, file)
       const body = {
         ...completionBody(request, context.facts.contextLength),
         id_slot: slot.id,
-        cache_prompt: restored > 0 || slot.salt === saltOf(request),
+        cache_prompt: restored > 0 || holdsOwn(slot, request),
       }
       const written = writtenCompletion(body, context.lost)
       if (request.prefillResult === undefined) return { ...written, release }
@@ -71,11 +71,17 @@ export class LlamaSlots {
       const reader = new MovedReader(written.reader, expected > 0 ? expected : Infinity)
       return { ...written, release, reader }
     } finally {
-      if (file !== null) await this.#files.remove(file)
+      await this.drop(file)
     }
   }
 
-  async #slotFor(
+  /** The file has been used, or will not be. */
+  async drop(file: string | null): Promise<void> {
+    if (file !== null) await this.#files.remove(file)
+  }
+
+  /** A free slot, when there is one; `release` gives it back, once. */
+  async slotFor(
     request: GenerateRequest,
     signal: AbortSignal,
   ): Promise<{ readonly slot: Slot; readonly release: () => void }> {
@@ -92,7 +98,7 @@ export class LlamaSlots {
   }
 
   /** Null: it could not be saved, and decode computes the prompt itself. */
-  async #save(client: UpstreamClient, slot: Slot): Promise<PrefillResult | null> {
+  async save(client: UpstreamClient, slot: Slot): Promise<PrefillResult | null> {
     const filename = this.#files.create()
     const saved = await slotAction(client, slot, 'save', filename)
     if (saved !== null && (numberIn(saved, 'n_saved') ?? 0) > 0) {
@@ -103,7 +109,7 @@ export class LlamaSlots {
   }
 
   /** Tokens that the slot holds now; 0: the file could not be used. */
-  async #restore(client: UpstreamClient, slot: Slot, filename: string): Promise<number> {
+  async restore(client: UpstreamClient, slot: Slot, filename: string): Promise<number> {
     const answer = await slotAction(client, slot, 'restore', filename)
     // A number that does not exist is answered 200 for another slot.
     if (answer === null || numberIn(answer, 'id_slot') !== slot.id) return 0
@@ -136,10 +142,16 @@ async function slotAction(
   }
 }
 
-function fileOf(result: PrefillResult | undefined): string | null {
+/** Null: prefill has left none. */
+export function fileOf(result: PrefillResult | undefined): string | null {
   const { engineParams } = result ?? {}
   const name = isRecord(engineParams) ? engineParams[ENVELOPE] : undefined
   return SlotFiles.isName(name) ? name : null
+}
+
+/** What the slot holds may be built upon. */
+export function holdsOwn(slot: Slot, request: GenerateRequest): boolean {
+  return slot.salt === saltOf(request)
 }
 
 function saltOf({ routing }: GenerateRequest): string {

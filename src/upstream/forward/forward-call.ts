@@ -4,7 +4,6 @@
  * Owns: which answer is a stream and which is whole, what of it is shown, what is counted of it. The bytes of an answer that
  * went well are never written anew.
  */
-import { isAscii } from 'node:buffer'
 import type { BatonError } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
 import type {
@@ -24,7 +23,7 @@ import type {
 import { errorOfResponse } from '../dialects/upstream-error.ts'
 import { EventCutter } from './event-cutter.ts'
 import { hiddenFailure, hiddenRefusal, redirected, shownHeaders } from './shown-answer.ts'
-import { UsageTail, usageOfWhole } from './usage-tail.ts'
+import { UsageOfEvents, usageOfWhole, UsageTail } from './usage-tail.ts'
 
 /** A longer answer is passed on in pieces. */
 const WHOLE_BYTES_MAX = 1024 * 1024
@@ -39,15 +38,18 @@ type State = 'waiting' | 'collecting' | 'events' | 'bytes' | 'ended'
 export class ForwardCall implements UpstreamSink, RequestHandle {
   readonly #forward: ForwardedRequest
   readonly #sink: ReplySink
-  readonly #usage = new UsageTail()
-  /** KV waits for this request at another server: it has to arrive even when the answer is no longer wanted. */
+  #usage: UsageOfEvents | UsageTail | null = null
+  /** The engine was handed KV for this request. */
   hasHandOver = false
+  /** It waits at another server: the request has to arrive even when the answer is no longer wanted. */
+  mustArrive = false
   #arrival: NodeJS.Timeout | null = null
   #call: UpstreamCall | null = null
   #state: State = 'waiting'
   #head: ForwardHead | null = null
-  #pieces: Buffer[] = []
-  #pieceBytes = 0
+  #whole = ''
+  /** What is being told leaves together with the end. */
+  #isLast = false
   #cutter: EventCutter | null = null
 
   constructor(forward: ForwardedRequest, sink: ReplySink) {
@@ -65,7 +67,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
   /** The answer is no longer awaited: the connection is closed, which is how engines learn of it. */
   cancel(kind: 'stop' | 'kill'): void {
     if (this.#state === 'ended') return
-    if (this.hasHandOver && this.#state === 'waiting') {
+    if (this.mustArrive && this.#state === 'waiting') {
       this.#arrival = setTimeout(() => this.#letGo(), ARRIVAL_MS)
     }
     this.#state = 'ended'
@@ -90,17 +92,20 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     else this.#begin(isEvents)
   }
 
-  onBody(view: Uint8Array): void {
-    const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength)
+  /** All comes as text. */
+  onBody(): void {}
+
+  onText(text: string, isLast: boolean): void {
+    this.#isLast = isLast
     switch (this.#state) {
       case 'events':
-        this.#cutter?.push(bytes.toString('latin1'))
+        this.#cutter?.push(text)
         return
       case 'bytes':
-        this.#pass(bytes.toString('latin1'))
+        this.#pass(text)
         return
       case 'collecting':
-        this.#collect(bytes)
+        this.#collect(text)
         return
       case 'waiting':
       case 'ended':
@@ -111,8 +116,9 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     if (this.#state === 'ended') return
     if (this.#state === 'collecting') this.#endWhole()
     else {
+      this.#isLast = true
       this.#cutter?.end()
-      this.#finish(this.#usage.usage())
+      this.#finish(this.#usage?.usage() ?? null)
     }
   }
 
@@ -137,6 +143,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
   #begin(isEvents: boolean): void {
     const { sink } = this.#forward
     this.#state = isEvents ? 'events' : 'bytes'
+    this.#usage = isEvents ? new UsageOfEvents() : new UsageTail()
     if (isEvents) {
       this.#cutter = new EventCutter({
         events: (text) => this.#pass(text),
@@ -151,10 +158,10 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
 
   #pass(text: string): void {
     if (this.#state === 'ended') return
-    this.#usage.push(text)
+    this.#usage?.push(text)
     // The leg counts pieces for tokens. A comment is none: it says that there is nothing yet.
     if (text.charCodeAt(0) !== COLON) this.#sink.onToken(0)
-    this.#forward.sink.onBytes(text)
+    this.#forward.sink.onBytes(text, !this.#isLast)
   }
 
   #passFailure(event: string): void {
@@ -162,29 +169,28 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     this.#pass(error === null ? event : this.#forward.errorEvent(error))
   }
 
-  #collect(bytes: Buffer): void {
+  #collect(text: string): void {
     const isRefusal = (this.#head?.status ?? 0) >= 300
-    this.#pieceBytes += bytes.length
-    if (isRefusal && this.#pieceBytes > REFUSAL_BYTES_MAX) return
-    this.#pieces.push(Buffer.from(bytes))
-    if (isRefusal || this.#pieceBytes <= WHOLE_BYTES_MAX) return
-    const pieces = this.#pieces
-    this.#pieces = []
+    if (isRefusal && this.#whole.length > REFUSAL_BYTES_MAX) return
+    this.#whole += text
+    if (isRefusal || this.#whole.length <= WHOLE_BYTES_MAX) return
+    const whole = this.#whole
+    this.#whole = ''
     this.#begin(false)
-    for (const piece of pieces) this.#pass(piece.toString('latin1'))
+    this.#pass(whole)
   }
 
   #endWhole(): void {
     const head = this.#head as ForwardHead
     const { status } = head
-    const body =
-      this.#pieces.length === 1 ? (this.#pieces[0] as Buffer) : Buffer.concat(this.#pieces)
+    const text = this.#whole
     if (status < 300) {
-      this.#forward.sink.onWhole(head, isAscii(body) ? body.toString('latin1') : body)
+      this.#forward.sink.onWhole(head, isAsciiText(text) ? text : Buffer.from(text, 'latin1'))
       this.#sink.onToken(0)
-      this.#finish(usageOfWhole(body))
+      this.#finish(usageOfWhole(text))
       return
     }
+    const body = Buffer.from(text, 'latin1')
     const error = this.#refusalOf(status, body)
     if (error !== null) {
       this.onError(error)
@@ -201,7 +207,7 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     if (status === 502 || status === 503 || status === 504) {
       return errorOfResponse(status, body.toString('utf8'))
     }
-    if (this.#pieceBytes > REFUSAL_BYTES_MAX) return errorOfResponse(status, '')
+    if (body.length > REFUSAL_BYTES_MAX) return errorOfResponse(status, '')
     return hiddenRefusal(status, body)
   }
 
@@ -219,3 +225,8 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
 }
 
 const COLON = 0x3a
+const BEYOND_ASCII = /[\u0080-\u00ff]/
+
+function isAsciiText(text: string): boolean {
+  return !BEYOND_ASCII.test(text)
+}

@@ -19,6 +19,8 @@ import { detectKind, modelEntries } from '../kind/upstream-kind.ts'
 import type { UpstreamKind } from '../kind/upstream-kind.ts'
 import { upstreamMetrics } from '../watch/upstream-metrics.ts'
 import { UpstreamWatch } from '../watch/upstream-watch.ts'
+import { ForwardSlots } from './forward-slots.ts'
+import type { ForwardTarget } from './forward-target.ts'
 import { crossingOf, forwardedChunks } from './remote-forward.ts'
 
 export interface ForwardEngineOptions {
@@ -31,6 +33,15 @@ export interface ForwardEngineOptions {
   readonly servedModelName?: string
   readonly onLost: (error: BatonError) => void
   readonly watchMs?: number
+  /** Of llama-servers with a role: where they hand KV over in files. */
+  readonly slotFolder?: string
+}
+
+function targetOf(options: ForwardEngineOptions, kind: UpstreamKind): ForwardTarget {
+  const { client, clock, mode, slotFolder } = options
+  const hasSlots = kind === 'llama-server' && mode !== 'agg' && slotFolder !== undefined
+  const slots = hasSlots ? { slots: new ForwardSlots(client, slotFolder) } : {}
+  return { client, clock, mode, kind, ...slots }
 }
 
 const ASK_MS = 10_000
@@ -40,16 +51,23 @@ export class ForwardEngine implements Engine {
   readonly #options: ForwardEngineOptions
   #observer: EngineObserver | null = null
   #watch: UpstreamWatch | null = null
-  #kind: UpstreamKind = 'openai'
+  #target: ForwardTarget
 
   constructor(options: ForwardEngineOptions) {
     this.#options = options
+    this.#target = targetOf(options, options.kind ?? 'openai')
+  }
+
+  /** Where requests are forwarded to; of an engine whose kind was not given once it has started. */
+  get target(): ForwardTarget {
+    return this.#target
   }
 
   async start(_workerId: WorkerId): Promise<EngineConfig> {
     const { client, clock, servedModelName, onLost, watchMs = 1000 } = this.#options
     const kind = this.#options.kind ?? (await detectKind(client)).kind
-    this.#kind = kind
+    if (kind !== this.#target.kind) this.#target = targetOf(this.#options, kind)
+    await this.#target.slots?.open()
     const list = await askJson(client, '/v1/models', { deadlineMs: ASK_MS })
     const entries = modelEntries(list).filter(({ id }) => typeof id === 'string')
     const [model, ...others] = entries.map(({ id }) => String(id))
@@ -89,9 +107,7 @@ export class ForwardEngine implements Engine {
   async *generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk> {
     const crossing = crossingOf(request)
     if (crossing !== null) {
-      const { client, clock, mode } = this.#options
-      const target = { client, clock, mode, kind: this.#kind }
-      return yield* forwardedChunks(target, crossing, request, context)
+      return yield* forwardedChunks(this.#target, crossing, request, context)
     }
     throw new BatonError(
       'request.unsupported_parameter',
@@ -111,6 +127,6 @@ export class ForwardEngine implements Engine {
   async cleanup(): Promise<void> {
     this.#watch?.close()
     this.#options.client.close()
-    await Promise.resolve()
+    await this.#target.slots?.close()
   }
 }

@@ -55,7 +55,7 @@ export class ForwardPlane implements RequestPlane {
     const card = this.#remote.get(workerId)
     if (card !== undefined) {
       const through = new RemoteReplySink(forward, sink)
-      return this.#below.send(workerId, remoteRequest(request, forward, card.mode), through)
+      return this.#below.send(workerId, remoteRequest(request, forward, card), through)
     }
     const text = `no request can be forwarded to worker ${workerId}`
     sink.onError(new BatonError('backend.worker_unavailable', text, { data: { workerId } }))

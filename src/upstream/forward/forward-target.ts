@@ -3,10 +3,12 @@
  * of a hand-over behind them where there are two legs.
  *
  * vLLM (NIXL): the prefill leg is the same request for one token; what it answers goes to the decode leg, once. SGLang: both
- * legs have the same meeting point. Other servers hand nothing over for requests in this form: the prefill leg ends at
- * once without a result, and the router lets decode do all of it, or refuses where disaggregation is enforced.
+ * legs have the same meeting point. llama-server: files of slots (`forward-slots.ts`). Other servers hand nothing over: the
+ * prefill leg ends at once without a result, and the router lets decode do all of it, or refuses where disaggregation is
+ * enforced.
  */
 import { randomUUID } from 'node:crypto'
+import { BatonError } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
 import { finishChunk, withFields } from '../../request/index.ts'
 import type {
@@ -21,12 +23,15 @@ import { KEEP_BLOCKS, paramsOfPrefill, requestIdOfPrefill } from '../dialects/vl
 import type { UpstreamKind } from '../kind/upstream-kind.ts'
 import { ForwardCall } from './forward-call.ts'
 import { ForwardPrefill } from './forward-prefill.ts'
+import type { ForwardSlots } from './forward-slots.ts'
 
 export interface ForwardTarget {
   readonly client: UpstreamClient
   readonly kind: UpstreamKind
   readonly mode: DisaggregationMode
   readonly clock: Clock
+  /** Of a llama-server with a role; absent: it computes all of a request that is forwarded. */
+  readonly slots?: ForwardSlots
 }
 
 export function startForward(
@@ -47,6 +52,17 @@ function startPrefill(
   sink: ReplySink,
 ): RequestHandle {
   const { routing } = request
+  const refusal = undivided(target, forward, request)
+  if (refusal !== null) return refused(refusal, sink)
+  const { clock, slots } = target
+  const ofSlots = slots?.prefill({
+    forward,
+    request,
+    sink,
+    clock,
+    http: httpOf(target, forward, undefined),
+  })
+  if (ofSlots !== undefined && ofSlots !== null) return ofSlots
   const fields = prefillFields(target, request)
   const body = fields === null ? undefined : forward.prefillBody?.()
   if (fields === null || body === undefined) {
@@ -62,7 +78,6 @@ function startPrefill(
     body: withFields(body, fields),
     retries: 'kept' as const,
   }
-  const { clock } = target
   return new ForwardPrefill({ clock, requestId }, forward, sink).start(target.client, whole)
 }
 
@@ -72,17 +87,56 @@ function startDecode(
   request: GenerateRequest,
   sink: ReplySink,
 ): RequestHandle {
-  const call = new ForwardCall(forward, sink)
+  const refusal = undivided(target, forward, request)
+  if (refusal !== null) return refused(refusal, sink)
   const http = httpOf(target, forward, request.routing.dpRank)
+  const { clock, slots } = target
+  const ofSlots = slots?.decode({ forward, request, sink, clock, http })
+  if (ofSlots !== undefined && ofSlots !== null) return ofSlots
+  const call = new ForwardCall(forward, sink)
   const fields = decodeFields(target, request)
   if (fields === null) return call.start(target.client, { ...http, retries: 'kept' })
   // What prefill has left may be used once, and waits for the request to come.
   const body = withFields(forward.body, fields)
   call.hasHandOver = request.prefillResult !== undefined
+  call.mustArrive = call.hasHandOver
   const requestId = requestIdOfPrefill(request.prefillResult)
   const named = requestId === undefined ? {} : { 'X-Request-Id': requestId }
   const headers = { ...http.headers, ...named }
   return call.start(target.client, { ...http, headers, body, retries: false })
+}
+
+/**
+ * What SGLang cannot do apart, and why: its servers with a role take only requests that say where both legs meet. Null: it
+ * can, or another server does all of it.
+ */
+function undivided(
+  { kind, mode }: ForwardTarget,
+  { path, prefillBody }: ForwardedRequest,
+  { bootstrap }: GenerateRequest,
+): BatonError | null {
+  if (kind !== 'sglang' || mode === 'agg') return null
+  const isMessages = path.startsWith('/v1/messages')
+  if (isMessages || prefillBody === undefined) {
+    const instead = isMessages
+      ? 'use /v1/chat/completions'
+      : 'send one request for each prompt and each answer'
+    return new BatonError(
+      'request.unsupported_parameter',
+      `prefill and decode servers of SGLang cannot answer this request to ${path}: ${instead}, or put a server without a role beside them`,
+    )
+  }
+  if (bootstrap !== undefined) return null
+  return new BatonError(
+    'backend.worker_unavailable',
+    'prefill and decode servers of SGLang answer only together, and no prefill server could be had',
+    { data: { stage: 'prefill' } },
+  )
+}
+
+function refused(error: BatonError, sink: ReplySink): RequestHandle {
+  sink.onError(error)
+  return NO_HANDLE
 }
 
 /** Null: the server hands nothing over. */

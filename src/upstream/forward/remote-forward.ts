@@ -10,7 +10,6 @@ import type { GenerateContext } from '../../engine/index.ts'
 import { finishChunk } from '../../request/index.ts'
 import type {
   Chunk,
-  DisaggregationMode,
   ForwardedRequest,
   ForwardFlow,
   ForwardHead,
@@ -19,6 +18,7 @@ import type {
   PhaseEvent,
   ReplySink,
   Usage,
+  WorkerCard,
 } from '../../request/index.ts'
 import { startForward } from './forward-target.ts'
 import type { ForwardTarget } from './forward-target.ts'
@@ -52,11 +52,13 @@ interface AnswerPiece {
 export function remoteRequest(
   request: GenerateRequest,
   forward: ForwardedRequest,
-  mode: DisaggregationMode,
+  { engine, mode }: WorkerCard,
 ): GenerateRequest {
   const { forward: _forward, ...rest } = request
   const { method, path, headers } = forward
-  const body = (mode === 'prefill' ? forward.prefillBody?.() : undefined) ?? forward.body
+  // It notices only of a stream that nobody reads it any more.
+  const isStreamed = engine.runtimeData?.['upstream_kind'] === 'llama-server'
+  const body = (mode === 'prefill' ? forward.prefillBody?.(isStreamed) : undefined) ?? forward.body
   const crossing: Crossing = { method, path, headers, body }
   return { ...rest, extra: { ...request.extra, [KEY]: crossing } }
 }

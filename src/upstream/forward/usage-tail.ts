@@ -12,6 +12,7 @@ const HEAD_CHARACTERS = 4096
 const USAGE_CHARACTERS_MAX = 4096
 const KEY = '"usage"'
 
+/** Of pieces that may be cut anywhere. */
 export class UsageTail {
   #head = ''
   #tail = ''
@@ -30,21 +31,80 @@ export class UsageTail {
   /** Null: the engine has not said. */
   usage(): Usage | null {
     const tail = this.#before + this.#tail
-    const last = lastUsage(tail)
-    const first = firstUsage(this.#head)
-    if (last === null && first === null) return null
-    const prompt = numberIn(last, PROMPT) ?? numberIn(first, PROMPT) ?? 0
-    const completion = numberIn(last, COMPLETION) ?? numberIn(first, COMPLETION) ?? 0
-    return usageOf(prompt, completion, cachedIn(last) ?? cachedIn(first))
+    return usageFrom(firstUsage(this.#head), lastUsage(tail))
+  }
+}
+
+/** The same for texts that are whole in themselves: events, or a whole answer. Nothing else of them is kept. */
+export class UsageOfEvents {
+  #first: Found | null = null
+  #last: Found | null = null
+
+  push(text: string): void {
+    const at = lastObject(text)
+    if (at < 0) return
+    this.#last = { text, at }
+    this.#first ??= { text, at: firstObject(text) }
+  }
+
+  /** Null: the engine has not said. */
+  usage(): Usage | null {
+    const [first, last] = [this.#first, this.#last]
+    if (first === null || last === null) return null
+    const isOne = first.text === last.text && first.at === last.at
+    const read = usageAt(last.text, last.at)
+    return usageFrom(isOne ? read : usageAt(first.text, first.at), read)
   }
 }
 
 /** Of an answer that is whole. */
-export function usageOfWhole(body: Buffer): Usage | null {
-  const tail = new UsageTail()
-  tail.push(body.toString('latin1'))
-  return tail.usage()
+export function usageOfWhole(text: string): Usage | null {
+  const events = new UsageOfEvents()
+  events.push(text)
+  return events.usage()
 }
+
+function usageFrom(first: Fields | null, last: Fields | null): Usage | null {
+  if (last === null && first === null) return null
+  const prompt = numberIn(last, PROMPT) ?? numberIn(first, PROMPT) ?? 0
+  const completion = numberIn(last, COMPLETION) ?? numberIn(first, COMPLETION) ?? 0
+  return usageOf(prompt, completion, cachedIn(last) ?? cachedIn(first))
+}
+
+interface Found {
+  readonly text: string
+  /** Of the key. */
+  readonly at: number
+}
+
+/** Where the last `"usage"` stands that is followed by an object; -1: nowhere. */
+function lastObject(text: string): number {
+  let at = text.lastIndexOf(KEY)
+  while (at >= 0 && !isObjectAt(text, at)) at = at === 0 ? -1 : text.lastIndexOf(KEY, at - 1)
+  return at
+}
+
+function firstObject(text: string): number {
+  let at = text.indexOf(KEY)
+  while (at >= 0 && !isObjectAt(text, at)) at = text.indexOf(KEY, at + 1)
+  return at
+}
+
+/** Most engines write `null` in every event but one. */
+function isObjectAt(text: string, at: number): boolean {
+  let behind = at + KEY.length
+  for (; behind < text.length; behind++) {
+    const code = text.charCodeAt(behind)
+    if (code === OPEN) return text.charCodeAt(at - 1) !== BACKSLASH
+    if (code !== COLON && code > BLANK) return false
+  }
+  return false
+}
+
+const OPEN = 0x7b
+const COLON = 0x3a
+const BLANK = 0x20
+const BACKSLASH = 0x5c
 
 type Fields = Readonly<Record<string, unknown>>
 

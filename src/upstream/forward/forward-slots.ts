@@ -1,0 +1,207 @@
+/**
+ * Requests that are forwarded to llama-servers with a role: prefill computes the client's own request for one token in a slot
+ * and saves it to a file, decode restores the file and gets the request as it came, with the number of its slot.
+ *
+ * Owns: which of the two a leg does, and that the slot is given back and the file deleted however it ends.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
+import { finishChunk, withFields } from '../../request/index.ts'
+import type {
+  Chunk,
+  ForwardedRequest,
+  GenerateRequest,
+  PhaseEvent,
+  ReplySink,
+  RequestHandle,
+} from '../../request/index.ts'
+import { askJson } from '../client/fetch-json.ts'
+import type { UpstreamClient, UpstreamRequest } from '../client/upstream-client.ts'
+import { fileOf, holdsOwn, LlamaSlots } from '../dialects/llama-slots.ts'
+import type { Slot } from '../dialects/slot-table.ts'
+import { numberIn } from '../dialects/plain-values.ts'
+import { ForwardCall } from './forward-call.ts'
+import { ForwardPrefill } from './forward-prefill.ts'
+
+const ASK_MS = 10_000
+/** Where the server takes the number of a slot; its other routes make a request of their own out of what they get. */
+const WITH_SLOT: ReadonlySet<string> = new Set(['/v1/chat/completions', '/v1/completions'])
+
+/** One leg as it would be sent without a slot. */
+export interface SlotLegParts {
+  readonly forward: ForwardedRequest
+  readonly request: GenerateRequest
+  readonly http: UpstreamRequest
+  readonly sink: ReplySink
+  readonly clock: Clock
+}
+
+export class ForwardSlots {
+  readonly client: UpstreamClient
+  readonly slots: LlamaSlots
+
+  constructor(client: UpstreamClient, folder: string) {
+    this.client = client
+    this.slots = new LlamaSlots(folder)
+  }
+
+  /** Rejects with `config.invalid` when the folder is not there. */
+  async open(): Promise<void> {
+    const props = await askJson(this.client, '/props', { deadlineMs: ASK_MS })
+    await this.slots.open(numberIn(props, 'total_slots') ?? 1)
+  }
+
+  close(): Promise<void> {
+    return this.slots.close()
+  }
+
+  /** Null: nothing can be handed over for such a request. */
+  prefill(parts: SlotLegParts): RequestHandle | null {
+    const body = parts.forward.prefillBody?.(true)
+    if (body === undefined || !WITH_SLOT.has(parts.forward.path)) return null
+    const leg = new SlotLeg(this, parts)
+    void leg.prefill(body)
+    return leg
+  }
+
+  /** Null: nothing has been handed over. */
+  decode(parts: SlotLegParts): RequestHandle | null {
+    const file = fileOf(parts.request.prefillResult)
+    if (file === null) return null
+    const leg = new SlotLeg(this, parts)
+    void leg.decode(file)
+    return leg
+  }
+}
+
+class SlotLeg implements RequestHandle, ReplySink {
+  readonly #of: ForwardSlots
+  readonly #parts: SlotLegParts
+  readonly #leaving = new AbortController()
+  #slot: Slot | null = null
+  #release: (() => void) | null = null
+  #call: RequestHandle | null = null
+  #isPrefill = false
+  #hasEnded = false
+
+  constructor(of: ForwardSlots, parts: SlotLegParts) {
+    this.#of = of
+    this.#parts = parts
+  }
+
+  async prefill(body: Uint8Array): Promise<void> {
+    this.#isPrefill = true
+    const { client } = this.#of
+    await this.#run(async () => {
+      const slot = await this.#takeSlot()
+      const http = this.#httpOf(body, slot, holdsOwn(slot, this.#parts.request))
+      return (): RequestHandle => {
+        const { clock, forward, request } = this.#parts
+        const { requestId } = request
+        return new ForwardPrefill({ clock, requestId }, forward, this).start(client, http)
+      }
+    })
+  }
+
+  async decode(file: string): Promise<void> {
+    const { client, slots } = this.#of
+    const { forward } = this.#parts
+    await this.#run(async () => {
+      try {
+        const slot = await this.#takeSlot()
+        const restored = await slots.restore(client, slot, file)
+        const isOwn = restored > 0 || holdsOwn(slot, this.#parts.request)
+        const http = this.#httpOf(forward.body, slot, isOwn)
+        return (): RequestHandle => {
+          const call = new ForwardCall(forward, this)
+          call.hasHandOver = restored > 0
+          return call.start(client, http)
+        }
+      } finally {
+        await slots.drop(file)
+      }
+    })
+  }
+
+  cancel(kind: 'stop' | 'kill'): void {
+    if (this.#hasEnded) return
+    if (this.#call === null || kind === 'kill') {
+      this.#call?.cancel(kind)
+      this.#leaving.abort()
+      this.#end()
+      if (kind === 'stop') this.#parts.sink.onChunk(finishChunk('cancelled'))
+    } else this.#call.cancel(kind)
+  }
+
+  onToken(tokenId: number): void {
+    this.#parts.sink.onToken(tokenId)
+  }
+
+  onPhase(event: PhaseEvent): void {
+    this.#parts.sink.onPhase?.(event)
+  }
+
+  onChunk(chunk: Chunk): void {
+    if (this.#hasEnded) return
+    if (this.#isPrefill && chunk.finish === 'length') {
+      void this.#save(chunk)
+      return
+    }
+    if (chunk.finish !== undefined) this.#end()
+    this.#parts.sink.onChunk(chunk)
+  }
+
+  onError(error: BatonError): void {
+    if (this.#hasEnded) return
+    this.#end()
+    this.#parts.sink.onError(error)
+  }
+
+  /** The prompt is computed: what decode is told is the file. */
+  async #save(chunk: Chunk): Promise<void> {
+    const { client, slots } = this.#of
+    try {
+      const result = this.#slot === null ? null : await slots.save(client, this.#slot)
+      if (this.#hasEnded) {
+        await slots.drop(fileOf(result ?? undefined))
+        return
+      }
+      this.#end()
+      this.#parts.sink.onChunk(result === null ? chunk : { ...chunk, prefillResult: result })
+    } catch (thrown) {
+      this.onError(BatonError.from(thrown))
+    }
+  }
+
+  async #run(prepare: () => Promise<() => RequestHandle>): Promise<void> {
+    try {
+      const start = await prepare()
+      if (this.#hasEnded) return
+      this.#call = start()
+    } catch (thrown) {
+      this.onError(BatonError.from(thrown))
+    }
+  }
+
+  async #takeSlot(): Promise<Slot> {
+    const taken = await this.#of.slots.slotFor(this.#parts.request, this.#leaving.signal)
+    if (this.#hasEnded) {
+      taken.release()
+      throw new BatonError('request.cancelled', 'the request was stopped while it waited')
+    }
+    this.#slot = taken.slot
+    this.#release = taken.release
+    return taken.slot
+  }
+
+  /** The server closes a connection behind a stream whatever it says. */
+  #httpOf(body: Uint8Array, { id }: Slot, isOwn: boolean): UpstreamRequest {
+    const fields = `"id_slot":${id},"cache_prompt":${isOwn}`
+    return { ...this.#parts.http, body: withFields(body, fields), reuse: false, retries: 'kept' }
+  }
+
+  #end(): void {
+    this.#hasEnded = true
+    this.#release?.()
+  }
+}
