@@ -104,6 +104,18 @@ describe.skipIf(!isThere)('vLLM, aggregated', () => {
   })
 })
 
+/** All texts within an answer of any form, in their order. */
+async function textsOf(url: string, path: string, body: object): Promise<readonly string[]> {
+  const response = await fetch(url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  const answer = await response.text()
+  if (response.status !== 200) throw new Error(`${path}: ${response.status} ${answer}`)
+  return [...answer.matchAll(/"text":"((?:[^"\\]|\\.)*)"/g)].map(([, text]) => text ?? '')
+}
+
 describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
   let p: RealVllm
   let d: RealVllm
@@ -189,6 +201,22 @@ describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
         return bytes > 0
       })
       console.log(`passed through: NIXL moved ${bytes} bytes in 2 requests`)
+      for (const [path, body] of [
+        ['/v1/messages', { ...ask(long(52)), max_tokens: 24 }],
+        ['/v1/responses', { input: long(53), max_output_tokens: 24 }],
+      ] as const) {
+        const asked = { model: 'storyteller', temperature: 0, ...body }
+        const moved = await metricOf(d, 'vllm:nixl_bytes_transferred_sum')
+        const through = await textsOf(forwarding.url, path, asked)
+        expect(through.join('')).not.toBe('')
+        expect(through).toEqual(await textsOf(p.url, path, { ...asked, cache_salt: 'alone' }))
+        await until(
+          `bytes are counted for ${path}`,
+          async () => (await metricOf(d, 'vllm:nixl_bytes_transferred_sum')) > moved,
+        )
+        const now = await metricOf(d, 'vllm:nixl_bytes_transferred_sum')
+        console.log(`${path}: NIXL moved ${now - moved} bytes`)
+      }
     } finally {
       await forwarding.stop()
     }
