@@ -28,6 +28,8 @@ export interface ModelRouterOptions {
   readonly config?: RouterOptions
   /** For the routers of the same model in other frontends. */
   readonly onPeerNews?: (news: PeerNews) => void
+  /** False: there is nobody to tell now, and nothing is put together. */
+  readonly hasPeers?: () => boolean
 }
 
 export interface ModelRouter {
@@ -54,7 +56,7 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
   const config = completeRouterConfig(options.config)
   const ring = new DecisionRing(config.explainRecords)
   const hasher = new PromptHasher()
-  const { onPeerNews } = options
+  const { hasPeers, onPeerNews } = options
   const createPool = (pool: PeerPool, next?: KvRouter): WorkerRouter =>
     new WorkerRouter({
       router: new KvRouter({
@@ -64,14 +66,16 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
         hasher,
         ring,
         ...(onPeerNews && {
-          onRouted: ({ workerId, dpRank }, sequence) =>
+          onRouted: ({ workerId, dpRank }, sequence) => {
+            if (hasPeers?.() === false) return
             onPeerNews({
               kind: 'routed',
               pool,
               workerId,
               dpRank,
               sequence: toldSequence(sequence),
-            }),
+            })
+          },
         }),
       }),
       plane,

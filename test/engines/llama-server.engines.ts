@@ -159,7 +159,9 @@ describe.skipIf(llamaServerBinary().kind === 'missing')('llama-server', () => {
     const expected = (await chat(alone.url, wish)).choices[0]?.message.content
     const whole = await chat(server.url, wish)
     let streamed = ''
-    for await (const piece of pieces(server.url, { ...wish, max_tokens: 64 })) streamed += piece
+    // Without usage a stream does not tell what was cached.
+    const told = { ...wish, max_tokens: 64, stream_options: { include_usage: true } }
+    for await (const piece of pieces(server.url, told)) streamed += piece
     expect([whole.choices[0]?.message.content, streamed]).toEqual([expected, expected])
     expect(whole.usage.prompt_tokens_details?.cached_tokens).toBeGreaterThan(600)
     expect(readdirSync(folder)).toEqual([])

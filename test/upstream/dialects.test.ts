@@ -396,6 +396,16 @@ describe('SGLang', () => {
     expect(server.seen.at(-1)?.body).toContain('"bootstrap_host":"p","bootstrap_port":8998')
   })
 
+  it.each(['prefill', 'decode'] as const)(
+    'a %s server alone - is not asked, as it refuses what names no meeting point',
+    async (mode) => {
+      const recording = recorded('sglang', 'generate_stream')
+      const { engine, bodies } = await served('sglang', recording, { mode })
+      const error = await failureOf(chunksOf(engine, requestOf()))
+      expect([error.code, bodies()]).toEqual(['backend.worker_unavailable', []])
+    },
+  )
+
   it('the end token that it names - is not part of the output', async () => {
     const { engine } = await served('sglang', () =>
       eventResponse([

@@ -163,6 +163,7 @@ export class FrontendStack {
           config:
             forwarding?.always === true ? { blockSize: ROUTED_BLOCK_TOKENS, ...router } : router,
           onPeerNews: (news) => this.#sharing.tell(model, version, news),
+          hasPeers: () => this.#sharing.hasPeers,
         }),
       loadText: async (card) => this.#remoteTextOf(card) ?? (await this.#places.text(card)),
       observer: observeWithAll([

@@ -13,6 +13,10 @@ import type { PeerNews } from '../../router/index.ts'
 export class PeerSharing {
   #channels: readonly PeerChannel[] = []
 
+  get hasPeers(): boolean {
+    return this.#channels.length > 0
+  }
+
   tell(model: string, version: string, news: PeerNews): void {
     this.#tell('news', { model, version, news })
   }

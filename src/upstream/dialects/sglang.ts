@@ -72,6 +72,7 @@ export class SglangDialect implements Dialect {
   write(request: GenerateRequest, context: WriteContext): WrittenRequest {
     const { bootstrap, routing } = request
     const isPrefill = context.mode === 'prefill'
+    if (bootstrap === undefined && context.mode !== 'agg') throw apartOnly()
     const rid = randomUUID()
     const { dpRank, prefillDpRank } = routing
     const ownRank = isPrefill ? (prefillDpRank ?? dpRank) : dpRank
@@ -298,5 +299,14 @@ function matchedIn(json: unknown): number | string | undefined {
   return (
     numberIn(json, 'meta_info', 'finish_reason', 'matched') ??
     textIn(json, 'meta_info', 'finish_reason', 'matched')
+  )
+}
+
+/** Its servers with a role answer no request that does not say where both legs meet. */
+export function apartOnly(): BatonError {
+  return new BatonError(
+    'backend.worker_unavailable',
+    'prefill and decode servers of SGLang answer only together, and no prefill server could be had',
+    { data: { stage: 'prefill' } },
   )
 }

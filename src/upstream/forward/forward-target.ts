@@ -19,6 +19,7 @@ import type {
   RequestHandle,
 } from '../../request/index.ts'
 import type { UpstreamClient, UpstreamRequest } from '../client/upstream-client.ts'
+import { apartOnly } from '../dialects/sglang.ts'
 import { KEEP_BLOCKS, paramsOfPrefill, requestIdOfPrefill } from '../dialects/vllm-transfer.ts'
 import type { UpstreamKind } from '../kind/upstream-kind.ts'
 import { ForwardCall } from './forward-call.ts'
@@ -126,12 +127,7 @@ function undivided(
       `prefill and decode servers of SGLang cannot answer this request to ${path}: ${instead}, or put a server without a role beside them`,
     )
   }
-  if (bootstrap !== undefined) return null
-  return new BatonError(
-    'backend.worker_unavailable',
-    'prefill and decode servers of SGLang answer only together, and no prefill server could be had',
-    { data: { stage: 'prefill' } },
-  )
+  return bootstrap === undefined ? apartOnly() : null
 }
 
 function refused(error: BatonError, sink: ReplySink): RequestHandle {
