@@ -32,6 +32,8 @@ const BLOCKS_MAX = 1 << 25
 const BLOCK_BYTES_MIN = 8
 /** Stored blocks after which memory is looked at again. */
 const LOOK_BLOCKS = 1024
+/** Blocks of removals that are applied as one. */
+const MERGED_MAX = 1024
 const TIER_BIT = { device: 1, host: 2, disk: 4 } as const satisfies Record<KvTier, number>
 
 export class EventPrefixIndex implements PrefixIndex {
@@ -45,6 +47,7 @@ export class EventPrefixIndex implements PrefixIndex {
   #refused = 0
   readonly #bytesMax: number
   #storedSinceLook = 0
+  readonly #merged = new Uint32Array(2 * MERGED_MAX)
   /** Hashes that are looked up ahead. */
   readonly #ahead = new Uint32Array(2 * AHEAD_MAX)
 
@@ -89,10 +92,43 @@ export class EventPrefixIndex implements PrefixIndex {
   applyAll(holder: number, events: readonly KvEvent[]): number {
     const refusedBefore = this.#refused
     for (let i = 0; i < events.length;) {
+      const removals = this.#removalsFrom(events, i)
+      if (removals > 1) {
+        this.#removeAll(holder, events, i, i + removals)
+        i += removals
+        continue
+      }
       const stop = this.#lookAhead(events, i)
       for (; i < stop; i++) this.apply(holder, events[i] as KvEvent)
     }
     return this.#refused - refusedBefore
+  }
+
+  /** How many events from `i` on are removals of one tier: they are as one, since the order within an event means nothing. */
+  #removalsFrom(events: readonly KvEvent[], i: number): number {
+    if (this.#names.size > 0) return 0
+    const first = events[i] as KvEvent
+    if (first.kind !== 'removed') return 0
+    let blocks = 0
+    let k = i
+    for (; k < events.length; k++) {
+      const event = events[k] as KvEvent
+      if (event.kind !== 'removed' || event.tier !== first.tier) break
+      blocks += event.hashes.length >> 1
+      if (blocks > MERGED_MAX) break
+    }
+    return k - i
+  }
+
+  #removeAll(holder: number, events: readonly KvEvent[], from: number, to: number): void {
+    if (holder >= this.#holderCount) this.#holderCount = holder + 1
+    const merged = this.#merged
+    let words = 0
+    for (let i = from; i < to; i++) {
+      const { hashes } = events[i] as Removed
+      for (let k = 0; k < hashes.length; k++) merged[words++] = hashes[k] as number
+    }
+    this.#tier((events[from] as Removed).tier).remove(holder, merged.subarray(0, words))
   }
 
   /** Brings what the next events are about into the cache; returns where it has stopped, one event further at least. */
@@ -111,7 +147,7 @@ export class EventPrefixIndex implements PrefixIndex {
         ahead[2 * count + 1] = parent[1]
         count += 1
       }
-      ahead.set(hashes, 2 * count)
+      for (let k = 0; k < hashes.length; k++) ahead[2 * count + k] = hashes[k] as number
       count += hashes.length >> 1
     }
     if (i - from > 1 && this.#names.size === 0) this.#device.lookAhead.touch(ahead, count)
@@ -166,8 +202,8 @@ export class EventPrefixIndex implements PrefixIndex {
     this.#storedSinceLook = 0
     const bytesMax = this.#bytesMax - this.#nameBytes
     for (;;) {
-      const tiers = this.#tiers.toSorted((a, b) => b.bytes - a.bytes)
-      const bytes = tiers.reduce((sum, tier) => sum + tier.bytes, 0)
+      const tiers = this.#tiers.toSorted((a, b) => b.bytesNeeded - a.bytesNeeded)
+      const bytes = tiers.reduce((sum, tier) => sum + tier.bytesNeeded, 0)
       if (bytes <= bytesMax) return
       const reusable = tiers.reduce((sum, tier) => sum + tier.reusableBytes, 0)
       const hasGone =

@@ -53,6 +53,50 @@ describe('EventPrefixIndex', () => {
     },
   )
 
+  it('random removal - chains that branch off each other are dissolved, and grow again: answers as the oracle', () => {
+    const [index, oracle] = [new EventPrefixIndex(), new NaivePrefixIndex()]
+    const trunk = hashesOf(1, 60)
+    const branches = [10, 30, 59].flatMap((at) =>
+      [1, 2].map((number) => {
+        const tail = hashesOf(10_000 * at + 1000 * number, 40)
+        const hashes = Uint32Array.from([...trunk.subarray(0, 2 * at + 2), ...tail])
+        return { at, hashes }
+      }),
+    )
+    const [found, expected] = [new PrefixMatches(8), new PrefixMatches(8)]
+    const apply = (holder: number, event: KvEvent): void => {
+      expect(index.apply(holder, event)).toBe(oracle.apply(holder, event))
+    }
+    const check = (): void => {
+      checkRuns(index.device)
+      for (const { hashes } of branches) {
+        for (const each of [index, oracle]) each.find(hashes, each === index ? found : expected)
+        expect(found.device.subarray(0, 3)).toEqual(expected.device.subarray(0, 3))
+      }
+    }
+    let mostLoose = 0
+    for (let round = 0; round < 3; round++) {
+      for (let holder = 0; holder < 3; holder++) {
+        apply(holder, stored(trunk, 0, 60))
+        for (const { at, hashes } of branches) apply(holder, stored(hashes, at + 1, at + 41))
+      }
+      check()
+      for (let step = 0; step < 900; step++) {
+        const { hashes } = branches[step % 6] ?? { hashes: trunk }
+        apply(step % 3, removed(hashes, (step * 37 + round) % (hashes.length / 2)))
+        mostLoose = Math.max(mostLoose, index.device.parts.loose.count)
+        if (step % 30 === 0) check()
+      }
+      check()
+    }
+    expect(mostLoose, 'runs have been dissolved').toBeGreaterThan(0)
+    for (let holder = 0; holder < 3; holder++) {
+      for (const each of [index, oracle]) each.removeHolder(holder)
+    }
+    checkRuns(index.device)
+    expect(index.stats()).toMatchObject({ entries: 0, blocks: 0 })
+  })
+
   it('short events - a prompt that was asked for is one run, however its blocks come; another one is loose', () => {
     const index = new EventPrefixIndex()
     const matches = new PrefixMatches(2)

@@ -1,41 +1,70 @@
 /**
- * Blocks of short chains, each by itself: what a run of a few blocks would cost is many times what they are.
+ * Blocks by themselves: of short chains, because a run of a few blocks would cost many times what they are, and of chains
+ * that are evicted in no order, because nothing then need be known but the block.
  *
- * A flat set: hash -> who has it. Because a sequence hash names its whole prefix, nothing need be known of the chain: a
- * query looks at the next row first, where the next block of a chain that came in one event lies, and else asks the
- * table. A block costs 12 bytes and its slot in the table (4.7 to 9.4 bytes), whatever the length of its chain.
+ * A flat set: hash -> who has it. Because a sequence hash names its whole prefix, nothing need be known of the chain. A
+ * block costs its row in the table, 14 to 24 bytes, whatever the length of its chain.
  *
- * Owns: rows, table and owners, kept in step. A holder that goes is forgotten at once; what it had is swept up step by step.
+ *   word of a row   | ref 24 | age 7 | is followed 1 |   ref > 0: the one stay that has it (`Tenancies`);
+ *                                                        ref < 0: -ref - 1 is where their list is (`OwnerLists`), by fours
+ *
+ * Owns: table, ages and owners, kept in step. A holder that goes is forgotten at once; what it had is swept up step by step.
+ * "The block found" is the one that `lookup` has found last; it is good until something is added or taken away.
  * Invariant: a block is loose or in a run, never both; whoever adds one has looked.
  */
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
-import { LooseFilter } from './loose-filter.ts'
-import { CHUNK_ROWS, LooseRows } from './loose-rows.ts'
-import { LOOSE_POSITIONS_MAX, LooseTable } from './loose-table.ts'
+import { LooseAges } from './loose-ages.ts'
+import { LooseTable } from './loose-table.ts'
 import { OwnerLists } from './owner-lists.ts'
 import { Tenancies } from './tenancies.ts'
 
-/** Who keeps something under the position of a loose block. */
+/** Who keeps something under the hash (signed halves) of a loose block that is followed. */
 interface LooseWatcher {
-  movedLoose(from: number, to: number): void
-  droppedLoose(position: number): void
+  droppedLoose(low: number, high: number): void
 }
+
+const REF_BITS = 8
+const FLAG_MASK = (1 << REF_BITS) - 1
+const AGE_SHIFT = 1
+const AGE_MASK = 127
+const FOLLOWED = 1
+/** A row and its bits in a segment that has just grown. */
+const BLOCK_BYTES = 23
+/** Words of owner lists that can be named. */
+const LIST_WORDS_MAX = 1 << 24
 
 /** Ended stays are swept up when they are more than this share of all. */
 const DEAD_SHARE = 8
 /** Fewer blocks than this lie in the cache anyway. */
 const TOUCHED_MIN = 1 << 14
-/** Chunks that are swept at once when a holder goes. */
-const SWEEP_CHUNKS = 64
+/** Blocks of an event whose memory is asked for at once. */
+const TOUCHED = 32
+/** Segments that are swept at once when a holder goes. */
+const SWEEP_SEGMENTS = 4
+/** Blocks that are given up at once: so many, and the rest of a segment. */
+const EVICTED_MIN = 256
+/** Ages that the blocks which fit into memory are of. */
+const AGES_WANTED = 64
+const AGE_BLOCKS_MIN = 64
+
+const ageOf = (word: number): number => (word >> AGE_SHIFT) & AGE_MASK
+const withAge = (word: number, age: number): number =>
+  (word & ~(AGE_MASK << AGE_SHIFT)) | (age << AGE_SHIFT)
+const withRef = (word: number, ref: number): number => (ref << REF_BITS) | (word & FLAG_MASK)
+const listOf = (ref: number): number => (-ref - 1) << 2
+const refOf = (list: number): number => -(list >> 2) - 1
 
 export class LooseBlocks {
   readonly #watcher: LooseWatcher
-  #rows = new LooseRows()
-  #table = new LooseTable(this.#rows)
+  readonly #ageBlocks: number
+  #table = new LooseTable()
   #lists = new OwnerLists()
   #owners = new Tenancies()
-  #filter = new LooseFilter()
+  #ages: LooseAges
   #sweepAt = 0
+  #evictAt = 0
+  /** Next segment of a pass that merges ages; -1: none is under way. */
+  #mergeAt = -1
   /** The time of the index, in events. */
   tick = 0
   /** Whether the last block that `match` looked at was held all the way, and how many owners it has. */
@@ -44,13 +73,16 @@ export class LooseBlocks {
   /** What `touch` has read, so that its reads are not optimised away. */
   touched = 0
 
-  constructor(watcher: LooseWatcher) {
+  /** `blocksMax`: about how many blocks fit into memory. */
+  constructor(watcher: LooseWatcher, blocksMax = 1 << 20) {
     this.#watcher = watcher
+    this.#ageBlocks = Math.max(AGE_BLOCKS_MIN, Math.floor(blocksMax / AGES_WANTED))
+    this.#ages = new LooseAges(this.#ageBlocks)
   }
 
   /** Different blocks, among them those of holders that have gone and not been swept up. */
   get count(): number {
-    return this.#rows.count
+    return this.#table.count
   }
 
   /** (holder, block) pairs. */
@@ -59,187 +91,226 @@ export class LooseBlocks {
   }
 
   get bytes(): number {
-    if (this.#rows.count === 0) return 0
-    return (
-      this.#rows.bytes +
-      this.#table.bytes +
-      this.#lists.bytes +
-      this.#owners.bytes +
-      this.#filter.bytes
-    )
+    if (this.#table.count === 0) return 0
+    return this.#table.bytes + this.#lists.bytes + this.#owners.bytes
+  }
+
+  /** Memory that so many blocks may take while the table grows on: giving up blocks lowers it at once. */
+  get bytesNeeded(): number {
+    const { count } = this.#table
+    if (count === 0) return 0
+    return Math.max(this.bytes, BLOCK_BYTES * count + this.#lists.bytes + this.#owners.bytes)
   }
 
   get isFull(): boolean {
-    return this.#rows.top * CHUNK_ROWS >= LOOSE_POSITIONS_MAX - CHUNK_ROWS
+    return 4 * LIST_WORDS_MAX < this.#lists.bytes
   }
 
-  /** When the oldest chunk was begun. */
+  /** When the oldest blocks came, as a tick. */
   get oldestTick(): number {
-    return this.#rows.begunOf(this.#rows.oldest)
+    const { oldest } = this.#ages
+    return oldest < 0 ? this.tick : this.#ages.begunOf(oldest)
   }
 
-  /** Position of a block (signed halves), or -1. */
-  lookup(low: number, high: number): number {
-    return this.#rows.count === 0 ? -1 : this.#table.lookup(low, high)
+  /** Finds a block (signed halves); false: it is not here. */
+  lookup(low: number, high: number): boolean {
+    return this.#table.count > 0 && this.#table.lookup(low, high)
   }
 
   /** False: no block has this hash (signed halves), surely and quickly. */
   mayHave(low: number, high: number): boolean {
-    return this.#rows.count > 0 && this.#filter.mayHave(low, high)
+    return this.#table.count > 0 && this.#table.mayHave(low, high)
   }
 
   /**
-   * Reads what is kept of hashes `from` .. `to`, in passes, and changes nothing: their accesses to memory overlap, and
-   * whoever asks for them next finds them in the cache.
+   * Reads the rows of hashes `from` .. `to` and changes nothing: their accesses to memory overlap, and whoever asks for
+   * them next finds them in the cache.
    */
   touch(hashes: Uint32Array, from: number, to: number): void {
-    if (this.#rows.count < TOUCHED_MIN) return
-    const [table, rows] = [this.#table, this.#rows]
+    const table = this.#table
+    if (table.count < TOUCHED_MIN) return
     let sum = 0
     for (let i = from; i < to; i++) {
       sum ^= table.touch((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)
     }
-    for (let i = from; i < to; i++) {
-      const low = (hashes[2 * i] as number) | 0
-      const position = table.candidate(low, (hashes[2 * i + 1] as number) | 0)
-      if (position >= 0) sum ^= rows.ownerOf(position)
-    }
     this.touched = sum
   }
 
-  /** As `lookup`, when the block before lies at a position (-1: none). */
-  lookupAfter(position: number, low: number, high: number): number {
-    if (position >= 0 && this.#rows.isNext(position, low, high)) return position + 1
-    return this.lookup(low, high)
-  }
-
-  has(position: number, holder: number): boolean {
+  /** Whether the holder has the block found. */
+  has(holder: number): boolean {
     const number = this.#owners.numberOf(holder)
     if (number === 0) return false
-    const owner = this.#rows.ownerOf(position)
-    return owner > 0 ? owner === number : this.#lists.has(~owner, number)
+    const ref = this.#table.word >> REF_BITS
+    return ref > 0 ? ref === number : this.#lists.has(listOf(ref), number)
   }
 
-  /** The holders of a block. */
-  holdersOf(position: number): number[] {
-    const owner = this.#rows.ownerOf(position)
+  /** The holders of the block found. */
+  holders(): number[] {
+    const ref = this.#table.word >> REF_BITS
     const numbers =
-      owner > 0
-        ? [owner]
-        : Array.from({ length: this.#lists.lengthOf(~owner) }, (_, i) =>
-            this.#lists.ownerAt(~owner, i),
+      ref > 0
+        ? [ref]
+        : Array.from({ length: this.#lists.lengthOf(listOf(ref)) }, (_, i) =>
+            this.#lists.ownerAt(listOf(ref), i),
           )
     return numbers.map((number) => this.#owners.holderOf(number)).filter((holder) => holder >= 0)
   }
 
-  /** A block that is nowhere yet (signed halves). */
-  add(low: number, high: number, holder: number): number {
+  /** Blocks `from` .. `to` of a chain, which are nowhere yet. */
+  add(hashes: Uint32Array, from: number, to: number, holder: number): void {
+    const table = this.#table
     const number = this.#owners.enter(holder)
-    const position = this.#rows.add(low, high, number, this.tick)
-    this.#table.add(low, high, position)
-    this.#owners.gained(number)
-    this.#filter.add(low, high)
-    return position
+    const word = (number << REF_BITS) | (this.#ages.now << AGE_SHIFT)
+    for (let i = from; i < to; i++) {
+      table.add((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0, word)
+    }
+    this.#ages.gained(to - from)
+    this.#owners.gained(number, to - from)
   }
 
-  /** The holder has the block, too; returns how many owners that makes. */
-  hold(position: number, holder: number): number {
+  /** The holder has the block found, too; returns how many owners that makes. */
+  hold(holder: number): number {
     const number = this.#owners.enter(holder)
-    const owner = this.#rows.ownerOf(position)
-    if (owner === number) return 1
-    if (owner > 0) {
-      if (this.#owners.holderOf(owner) < 0) {
-        this.#owners.lost(owner)
-        this.#rows.setOwner(position, number)
+    const { word } = this.#table
+    const ref = word >> REF_BITS
+    if (ref === number) return 1
+    if (ref > 0) {
+      if (this.#owners.holderOf(ref) < 0) {
+        this.#owners.lost(ref)
+        this.#table.word = withRef(word, number)
         this.#owners.gained(number)
         return 1
       }
-      this.#rows.setOwner(position, ~this.#lists.create(owner, number))
-    } else {
-      if (this.#lists.has(~owner, number)) return this.#lists.lengthOf(~owner)
-      this.#rows.setOwner(position, ~this.#lists.add(~owner, number))
+      this.#table.word = withRef(word, refOf(this.#lists.create(ref, number)))
+      this.#owners.gained(number)
+      return 2
     }
+    const list = listOf(ref)
+    if (this.#lists.has(list, number)) return this.#lists.lengthOf(list)
+    const longer = this.#lists.add(list, number)
+    this.#table.word = withRef(word, refOf(longer))
     this.#owners.gained(number)
-    return this.#lists.lengthOf(~this.#rows.ownerOf(position))
+    return this.#lists.lengthOf(longer)
   }
 
-  /** The holder loses a block (signed halves); false when it has not had it. Positions may change. */
-  remove(holder: number, low: number, high: number): boolean {
+  /** The holder loses the blocks from `from` on, up to the first one that it has not had; returns which one that is. */
+  remove(holder: number, hashes: Uint32Array, from: number): number {
     const number = this.#owners.numberOf(holder)
-    if (number === 0) return false
-    const position = this.lookup(low, high)
-    if (position < 0) return false
-    const owner = this.#rows.ownerOf(position)
-    if (owner > 0 ? owner !== number : !this.#lists.has(~owner, number)) return false
-    this.#release(position, number)
-    this.#tidy(this.#rows.chunkOf(position))
-    return true
+    if (number === 0) return from
+    const table = this.#table
+    const count = hashes.length >> 1
+    let own = 0
+    let touched = from + 1
+    let i = from
+    for (; i < count; i++) {
+      const low = (hashes[2 * i] as number) | 0
+      if (!table.lookup(low, (hashes[2 * i + 1] as number) | 0)) break
+      const { word } = table
+      const ref = word >> REF_BITS
+      if (ref === number) {
+        own += 1
+        this.#forget(word)
+        table.delete()
+      } else if (ref < 0 && this.#lists.has(listOf(ref), number)) this.#release(number)
+      else break
+      if (i + 1 === touched) {
+        // What lies beside a loose block is mostly loose.
+        touched = Math.min(count, i + 1 + TOUCHED)
+        this.touch(hashes, i + 1, touched)
+      }
+    }
+    if (own > 0) this.#owners.lost(number, own)
+    if (table.count === 0) this.#reset()
+    return i
   }
 
-  /** No holder has the block any more. Positions may change. */
-  drop(position: number): void {
-    this.#dropRow(position)
-    this.#tidy(this.#rows.chunkOf(position))
+  /** No holder has the block found any more. */
+  drop(): void {
+    this.#loseAll()
+    this.#table.delete()
+    if (this.#table.count === 0) this.#reset()
+  }
+
+  /** Whether something is kept under the hash of the block found: it must be told when the block goes. */
+  get isFollowed(): boolean {
+    return (this.#table.word & FOLLOWED) !== 0
+  }
+
+  set isFollowed(isFollowed: boolean) {
+    const { word } = this.#table
+    this.#table.word = isFollowed ? word | FOLLOWED : word & ~FOLLOWED
   }
 
   removeHolder(holder: number): void {
     this.#owners.leave(holder)
-    if (this.#rows.count === 0) return
+    if (this.#table.count === 0) return
     if (this.#owners.live === 0) {
       while (this.evictOldest());
       return
     }
-    for (let i = 0; i < SWEEP_CHUNKS; i++) this.sweep()
+    for (let i = 0; i < SWEEP_SEGMENTS; i++) this.sweep()
   }
 
-  /** One step of what takes a pass over all blocks. Positions may change. */
+  /** One step of what takes a pass over all blocks. */
   tend(): void {
     this.sweep()
-    this.#filter.tend(this.#rows)
+    if (this.#mergeAt >= 0) this.#merge()
+    else if (this.#ages.tend(this.tick)) this.#mergeAt = 0
   }
 
-  /** Sweeps one chunk, if there is enough to be swept up. Positions may change. */
+  /** Sweeps one segment, if there is enough to be swept up. */
   sweep(): void {
     const { live, dead } = this.#owners
     if (DEAD_SHARE * dead <= live) return
-    this.#sweepAt = this.#sweepAt + 1 < this.#rows.top ? this.#sweepAt + 1 : 0
-    const chunk = this.#sweepAt
-    if (!this.#rows.isLive(chunk)) return
-    const first = this.#rows.firstOf(chunk)
-    for (let position = first; position < first + CHUNK_ROWS; position++) this.#sweepRow(position)
-    this.#tidy(chunk)
+    const table = this.#table
+    this.#sweepAt = this.#sweepAt + 1 < table.top ? this.#sweepAt + 1 : 0
+    const segment = this.#sweepAt
+    for (let row = 0; row < table.rowsOf(segment); row++) {
+      while (table.goTo(segment, row) && this.#sweepFound());
+    }
+    this.#tidy(segment)
   }
 
-  /** Gives up the blocks of the oldest chunk; false when there is none. */
+  /** Gives up some of the oldest blocks; false when there is none. */
   evictOldest(): boolean {
-    const chunk = this.#rows.oldest
-    if (chunk < 0) return false
-    const first = this.#rows.firstOf(chunk)
-    for (let position = first; position < first + CHUNK_ROWS; position++) {
-      if (this.#rows.ownerOf(position) !== 0) this.#dropRow(position)
+    const { oldest } = this.#ages
+    if (oldest < 0) return false
+    const table = this.#table
+    const all = this.#ages.countOf(oldest)
+    const enough = Math.min(all, EVICTED_MIN)
+    while (all - this.#ages.countOf(oldest) < enough) {
+      this.#evictAt = this.#evictAt + 1 < table.top ? this.#evictAt + 1 : 0
+      const segment = this.#evictAt
+      for (let row = 0; row < table.rowsOf(segment); row++) {
+        while (table.goTo(segment, row) && ageOf(table.word) === oldest) {
+          this.#loseAll()
+          table.deleteOnly()
+        }
+      }
+      if (table.count > 0) table.tidy(segment)
     }
-    this.#rows.release(chunk)
-    if (this.#rows.count === 0) this.#reset()
+    if (table.count === 0) this.#reset()
     return true
   }
 
-  /** A block that is used is as one that has just come. Its position changes. */
-  renew(position: number): void {
-    const chunk = this.#rows.chunkOf(position)
-    const age = (this.tick - this.#rows.begunOf(chunk)) | 0
-    if (2 * age < ((this.tick - this.oldestTick) | 0)) return
-    this.#relocate(position)
+  /** The block found is as one that has just come. */
+  renew(): void {
+    const { word } = this.#table
+    if (ageOf(word) === this.#ages.now) return
+    this.#ages.lost(ageOf(word))
+    this.#ages.gained()
+    this.#table.word = withAge(word, this.#ages.now)
   }
 
-  /** What `RunIndex.find` does with block `i` of a prompt, which lies here; returns how many holders are found. */
-  match(position: number, i: number, matches: PrefixMatches, found: number): number {
+  /** What `RunIndex.find` does with block `i` of a prompt, the one found; returns how many holders are found. */
+  match(i: number, matches: PrefixMatches, found: number): number {
     const { device, holders } = matches
-    const owner = this.#rows.ownerOf(position)
-    const count = owner > 0 ? 1 : this.#lists.lengthOf(~owner)
+    const ref = this.#table.word >> REF_BITS
+    const count = ref > 0 ? 1 : this.#lists.lengthOf(listOf(ref))
     this.isHeld = false
     this.ownerCount = count
     for (let k = 0; k < count; k++) {
-      const holder = this.#owners.holderOf(owner > 0 ? owner : this.#lists.ownerAt(~owner, k))
+      const holder = this.#owners.holderOf(ref > 0 ? ref : this.#lists.ownerAt(listOf(ref), k))
       if (holder < 0 || (i > 0 && device[holder] !== i)) continue
       if (i === 0) holders[found++] = holder
       device[holder] = i + 1
@@ -248,56 +319,64 @@ export class LooseBlocks {
     return found
   }
 
-  /** Whether a block lies at a position. */
-  holds(position: number): boolean {
-    return this.#rows.isLive(this.#rows.chunkOf(position)) && this.#rows.ownerOf(position) !== 0
-  }
-
   /** All blocks, for whoever checks them. */
-  *each(): Generator<{ low: number; high: number; position: number; holders: number }> {
-    for (let position = 0; position < this.#rows.top * CHUNK_ROWS; position++) {
-      if (!this.holds(position)) continue
-      const [low, high] = [this.#rows.lowOf(position), this.#rows.highOf(position)]
-      yield { low, high, position, holders: this.holdersOf(position).length }
-    }
-  }
-
-  #release(position: number, number: number): void {
-    const owner = this.#rows.ownerOf(position)
-    if (owner > 0) {
-      this.#dropRow(position)
-      return
-    }
-    const list = ~owner
-    this.#owners.lost(number)
-    if (this.#lists.remove(list, number) > 1) return
-    this.#rows.setOwner(position, this.#lists.ownerAt(list, 0))
-    this.#lists.release(list)
-  }
-
-  #dropRow(position: number): void {
-    const rows = this.#rows
-    const owner = rows.ownerOf(position)
-    if (owner > 0) this.#owners.lost(owner)
-    else {
-      for (let k = 0; k < this.#lists.lengthOf(~owner); k++) {
-        this.#owners.lost(this.#lists.ownerAt(~owner, k))
+  each(): { low: number; high: number; holders: number; isFollowed: boolean }[] {
+    const table = this.#table
+    const blocks = []
+    for (let segment = 0; segment < table.top; segment++) {
+      for (let row = 0; row < table.rowsOf(segment); row++) {
+        if (!table.goTo(segment, row)) continue
+        const holders = this.holders().length
+        blocks.push({ low: table.low, high: table.high, holders, isFollowed: this.isFollowed })
       }
-      this.#lists.release(~owner)
     }
-    this.#table.delete(rows.lowOf(position), rows.highOf(position), position)
-    rows.clear(position)
-    this.#watcher.droppedLoose(position)
+    return blocks
   }
 
-  #sweepRow(position: number): void {
-    for (;;) {
-      const owner = this.#rows.ownerOf(position)
-      if (owner === 0) return
-      const gone = owner > 0 ? this.#goneOf(owner) : this.#goneIn(~owner)
-      if (gone === 0) return
-      this.#release(position, gone)
+  /** One owner less of the block found, which goes with its last one; returns whether it has gone. */
+  #release(number: number): boolean {
+    const { word } = this.#table
+    const ref = word >> REF_BITS
+    this.#owners.lost(number)
+    if (ref > 0) {
+      this.#forget(word)
+      this.#table.deleteOnly()
+      return true
     }
+    const list = listOf(ref)
+    if (this.#lists.remove(list, number) > 1) return false
+    this.#table.word = withRef(word, this.#lists.ownerAt(list, 0))
+    this.#lists.release(list)
+    return false
+  }
+
+  /** The block found has no owner from now on, and goes. */
+  #loseAll(): void {
+    const { word } = this.#table
+    const ref = word >> REF_BITS
+    if (ref > 0) this.#owners.lost(ref)
+    else {
+      const list = listOf(ref)
+      for (let k = 0; k < this.#lists.lengthOf(list); k++) {
+        this.#owners.lost(this.#lists.ownerAt(list, k))
+      }
+      this.#lists.release(list)
+    }
+    this.#forget(word)
+  }
+
+  #forget(word: number): void {
+    this.#ages.lost(ageOf(word))
+    if ((word & FOLLOWED) !== 0) this.#watcher.droppedLoose(this.#table.low, this.#table.high)
+  }
+
+  /** Takes one ended stay from the block found; returns whether there may be more to do in its row. */
+  #sweepFound(): boolean {
+    const ref = this.#table.word >> REF_BITS
+    const gone = ref > 0 ? this.#goneOf(ref) : this.#goneIn(listOf(ref))
+    if (gone === 0) return false
+    this.#release(gone)
+    return true
   }
 
   #goneOf(owner: number): number {
@@ -312,36 +391,35 @@ export class LooseBlocks {
     return 0
   }
 
-  #relocate(position: number): void {
-    const rows = this.#rows
-    const [low, high] = [rows.lowOf(position), rows.highOf(position)]
-    const target = rows.add(low, high, rows.ownerOf(position), this.tick)
-    this.#table.move(low, high, position, target)
-    rows.clear(position)
-    // It may have left a chunk that has not been shown yet for one that has.
-    this.#filter.moved(low, high)
-    this.#watcher.movedLoose(position, target)
-  }
-
-  /** Gives memory back if there is enough of it in a chunk. */
-  #tidy(chunk: number): void {
-    if (this.#rows.count === 0) {
-      this.#reset()
+  /** One step of a pass that gives old blocks a common age. */
+  #merge(): void {
+    const table = this.#table
+    const segment = this.#mergeAt
+    if (segment >= table.top) {
+      this.#mergeAt = -1
       return
     }
-    if (!this.#rows.isSparse(chunk)) return
-    const first = this.#rows.firstOf(chunk)
-    for (let position = first; position < first + CHUNK_ROWS; position++) {
-      if (this.#rows.ownerOf(position) !== 0) this.#relocate(position)
+    for (let row = 0; row < table.rowsOf(segment); row++) {
+      if (!table.goTo(segment, row)) continue
+      const { word } = table
+      const age = this.#ages.merged(ageOf(word))
+      if (age !== ageOf(word)) table.word = withAge(word, age)
     }
-    this.#rows.release(chunk)
+    this.#mergeAt += 1
+  }
+
+  #tidy(segment: number): void {
+    if (this.#table.count === 0) this.#reset()
+    else this.#table.tidy(segment)
   }
 
   #reset(): void {
-    this.#rows = new LooseRows()
-    this.#table = new LooseTable(this.#rows)
+    this.#table = new LooseTable()
     this.#lists = new OwnerLists()
     this.#owners = new Tenancies()
-    this.#filter = new LooseFilter()
+    this.#ages = new LooseAges(this.#ageBlocks)
+    this.#sweepAt = 0
+    this.#evictAt = 0
+    this.#mergeAt = -1
   }
 }

@@ -7,13 +7,14 @@
 import { PagedWords } from '../words/paged-words.ts'
 
 export class Tenancies {
-  /** By number: the holder, or -1 when the stay has ended. */
+  /** By number: the holder; -1 when the stay has ended; below, when the number is free: -2 - the next free one. */
   readonly #holders = new PagedWords()
   readonly #held = new PagedWords()
   /** By holder: the number, or 0. */
   readonly #numbers = new PagedWords()
   #top = 1
-  readonly #free: number[] = []
+  /** The first free number, or 0: a list of a million numbers would be copied while it grows. */
+  #free = 0
   /** (owner, block) pairs of stays that go on, and of those that have ended. */
   live = 0
   dead = 0
@@ -22,7 +23,7 @@ export class Tenancies {
     return this.#holders.bytes + this.#held.bytes + this.#numbers.bytes
   }
 
-  /** The holder of a number, or -1. */
+  /** The holder of a number; below 0: none. */
   holderOf(number: number): number {
     return this.#holders.get(number)
   }
@@ -37,7 +38,8 @@ export class Tenancies {
     this.#numbers.reserve(holder + 1)
     const known = this.#numbers.get(holder)
     if (known !== 0) return known
-    const number = this.#free.pop() ?? this.#top++
+    const number = this.#free > 0 ? this.#free : this.#top++
+    if (number === this.#free) this.#free = -2 - this.#holders.get(number)
     this.#holders.reserve(number + 1)
     this.#held.reserve(number + 1)
     this.#holders.set(number, holder)
@@ -45,19 +47,19 @@ export class Tenancies {
     return number
   }
 
-  /** One more block names the stay, which goes on. */
-  gained(number: number): void {
-    this.#held.add(number, 1)
-    this.live += 1
+  /** So many more blocks name the stay, which goes on. */
+  gained(number: number, count = 1): void {
+    this.#held.add(number, count)
+    this.live += count
   }
 
-  /** One block less names the stay. */
-  lost(number: number): void {
-    const left = this.#held.add(number, -1)
-    if (this.#holders.get(number) !== -1) this.live -= 1
+  /** So many blocks less name the stay. */
+  lost(number: number, count = 1): void {
+    const left = this.#held.add(number, -count)
+    if (this.#holders.get(number) !== -1) this.live -= count
     else {
-      this.dead -= 1
-      if (left === 0) this.#free.push(number)
+      this.dead -= count
+      if (left === 0) this.#release(number)
     }
   }
 
@@ -69,6 +71,11 @@ export class Tenancies {
     this.#holders.set(number, -1)
     this.live -= held
     this.dead += held
-    if (held === 0) this.#free.push(number)
+    if (held === 0) this.#release(number)
+  }
+
+  #release(number: number): void {
+    this.#holders.set(number, -2 - this.#free)
+    this.#free = number
   }
 }

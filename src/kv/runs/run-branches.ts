@@ -4,28 +4,29 @@
  * A store has to look out for runs that begin in its middle only while there are such detached runs: engines that
  * evict chains from their ends never make one. Owns the `PARENT` field of runs and the `BRANCHED` marks of the arena.
  *
- * A place is where a block lies: its position in the arena, or, when it is loose, `placeOfLoose` of its position there.
+ * A place is where a block lies: its position in the arena, or `LOOSE`, and then its hash says which one.
  */
-import { BRANCHED, MARK_STRIDE } from './block-arena.ts'
+import { BRANCHED, MARK_STRIDE, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
 import { bitsBetween } from './block-set.ts'
-import { PARENT, RUN_STRIDE } from './run-store.ts'
+import { FIRST_PAGE, PARENT, RUN_STRIDE } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
 
 const DETACHED = -1
 /** No block. */
 export const NOWHERE = -1
-
-/** The place of a loose block; the same function finds its position again. */
-export const placeOfLoose = (position: number): number => -2 - position
+/** A loose block; as a run's parent, the one whose hash is kept here. */
+export const LOOSE = -2
 
 export class RunBranches {
   readonly #arena: BlockArena
   readonly #runs: RunStore
   /** Runs that begin after a position, where there are some. */
   readonly #children = new Map<number, number>()
-  /** Runs that begin after a loose block, by its position. */
+  /** Runs that begin after a loose block, by the low half of its hash, and the high half by run. */
   readonly #afterLoose = new Map<number, number[]>()
+  readonly #looseHigh = new Map<number, number>()
+  readonly #looseLow = new Map<number, number>()
   /** Runs whose predecessor is not in the index, although their chain does not begin with them. */
   detached = 0
 
@@ -43,18 +44,20 @@ export class RunBranches {
     return place < 0 || this.detached > 0 || this.#arena.isMarked(place, BRANCHED)
   }
 
-  /** The block before the run is at a place. */
-  attach(run: number, place: number): void {
+  /** The block before the run is a loose one (signed halves), which must be marked as followed. */
+  attachLoose(run: number, low: number, high: number): void {
     this.leave(run)
-    if (place < 0) {
-      this.#runs.records[run * RUN_STRIDE + PARENT] = place
-      const position = placeOfLoose(place)
-      const runs = this.#afterLoose.get(position)
-      if (runs === undefined) this.#afterLoose.set(position, [run])
-      else runs.push(run)
-      return
-    }
-    const position = place
+    this.#runs.records[run * RUN_STRIDE + PARENT] = LOOSE
+    this.#looseLow.set(run, low)
+    this.#looseHigh.set(run, high)
+    const runs = this.#afterLoose.get(low)
+    if (runs === undefined) this.#afterLoose.set(low, [run])
+    else runs.push(run)
+  }
+
+  /** The block before the run is at a position. */
+  attach(run: number, position: number): void {
+    this.leave(run)
     this.#runs.records[run * RUN_STRIDE + PARENT] = position + 1
     this.#children.set(position, (this.#children.get(position) ?? 0) + 1)
     this.#arena.mark(position, BRANCHED)
@@ -78,7 +81,7 @@ export class RunBranches {
       return
     }
     if (parent < 0) {
-      this.#leaveLoose(run, placeOfLoose(parent))
+      this.#leaveLoose(run)
       return
     }
     const position = parent - 1
@@ -91,21 +94,39 @@ export class RunBranches {
     this.#arena.unmark(position, BRANCHED)
   }
 
-  #leaveLoose(run: number, position: number): void {
-    const rest = (this.#afterLoose.get(position) ?? []).filter((other) => other !== run)
-    if (rest.length === 0) this.#afterLoose.delete(position)
-    else this.#afterLoose.set(position, rest)
+  #leaveLoose(run: number): void {
+    const low = this.#looseLow.get(run) as number
+    this.#looseLow.delete(run)
+    this.#looseHigh.delete(run)
+    const rest = (this.#afterLoose.get(low) ?? []).filter((other) => other !== run)
+    if (rest.length === 0) this.#afterLoose.delete(low)
+    else this.#afterLoose.set(low, rest)
   }
 
-  /** A loose block lies at another place from now on. */
-  movedLoose(from: number, place: number): void {
-    if (this.#afterLoose.size === 0) return
-    for (const run of this.#afterLoose.get(from) ?? []) this.attach(run, place)
+  /** The runs that begin after a loose block (signed halves). */
+  after(low: number, high: number): number[] {
+    const runs = this.#afterLoose.get(low) ?? []
+    return runs.filter((run) => this.#looseHigh.get(run) === high)
   }
 
-  droppedLoose(position: number): void {
-    if (this.#afterLoose.size === 0) return
-    for (const run of this.#afterLoose.get(position) ?? []) this.detach(run)
+  /** A loose block lies at a position from now on. */
+  movedLoose(low: number, high: number, position: number): void {
+    for (const run of this.after(low, high)) this.attach(run, position)
+  }
+
+  droppedLoose(low: number, high: number): void {
+    for (const run of this.after(low, high)) this.detach(run)
+  }
+
+  /** Whether a run begins after one of another run's blocks. */
+  isRunBranched(run: number): boolean {
+    for (let page = this.#runs.records[run * RUN_STRIDE + FIRST_PAGE] as number; page >= 0;) {
+      const first = page << PAGE_BITS
+      const isMarked = this.#arena.hasMarks(page)
+      if (isMarked && this.isBranched(first, first + PAGE_BLOCKS)) return true
+      page = this.#arena.pages[page * PAGE_STRIDE + NEXT] as number
+    }
+    return false
   }
 
   /** The blocks at [from, to) go: detaches the runs that begin after one of them. Rare, so it may look at all runs. */

@@ -6,10 +6,9 @@
  * chunk, the oldest first.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
-import { NEXT, PAGE_BITS, PAGE_STRIDE } from './block-arena.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
-import { FIRST_PAGE, RUN_STRIDE, USED } from './run-store.ts'
+import { RUN_STRIDE, USED } from './run-store.ts'
 
 /** Runs that are compared with each other. */
 const SAMPLE = 32
@@ -70,7 +69,7 @@ export class RunEviction {
   }
 
   #oldestRun(): number {
-    const { runs } = this.#blocks
+    const { branches, runs } = this.#blocks
     if (runs.live === 0) return -1
     const now = this.#loose.tick
     let oldest = -1
@@ -85,21 +84,11 @@ export class RunEviction {
       if (runs.isFree(run)) continue
       fallback = run
       const own = (now - (runs.records[run * RUN_STRIDE + USED] as number)) | 0
-      if (own <= age || this.#hasBranch(run)) continue
+      if (own <= age || branches.isRunBranched(run)) continue
       oldest = run
       age = own
       sampled += 1
     }
     return oldest >= 0 ? oldest : fallback
-  }
-
-  #hasBranch(run: number): boolean {
-    const { arena, branches, runs } = this.#blocks
-    for (let page = runs.records[run * RUN_STRIDE + FIRST_PAGE] as number; page >= 0;) {
-      const first = page << PAGE_BITS
-      if (arena.hasMarks(page) && branches.isBranched(first, first + (1 << PAGE_BITS))) return true
-      page = arena.pages[page * PAGE_STRIDE + NEXT] as number
-    }
-    return false
   }
 }

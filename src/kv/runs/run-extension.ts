@@ -77,12 +77,9 @@ export class RunExtension {
     own: Int32Array,
     upper: Int32Array | null,
   ): void {
-    const loose = this.#loose.lookup(
-      (hashes[2 * i] as number) | 0,
-      (hashes[2 * i + 1] as number) | 0,
-    )
-    if (loose < 0) return
-    for (const holder of this.#loose.holdersOf(loose)) {
+    const low = (hashes[2 * i] as number) | 0
+    if (!this.#loose.lookup(low, (hashes[2 * i + 1] as number) | 0)) return
+    for (const holder of this.#loose.holders()) {
       const above =
         (matches.device[holder] as number) + (upper === null ? 0 : (upper[holder] as number))
       const reached = above + (own[holder] as number)

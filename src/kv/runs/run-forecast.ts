@@ -4,7 +4,7 @@
  * Owns: two signs of it. A query has asked for a long prompt that goes on there: its blocks come next, however many events
  * they come in. Or one holder has added to a loose chain block after block for long enough.
  */
-import { spreadHash } from '../loose/loose-table.ts'
+import { spreadHash } from '../loose/loose-rows.ts'
 import { PagedWords } from '../words/paged-words.ts'
 
 /** A chain that one holder adds to without a break goes on as a run after so many loose blocks. */

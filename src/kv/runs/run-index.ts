@@ -13,8 +13,9 @@ import { PAGE_BITS, PAGE_MASK } from './block-arena.ts'
 import type { ApplyOutcome } from '../prefix/prefix-index.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { RunBlocks } from './run-blocks.ts'
+import { RunDissolution } from './run-dissolution.ts'
 import { RunEviction } from './run-eviction.ts'
-import { NOWHERE, placeOfLoose } from './run-branches.ts'
+import { LOOSE, NOWHERE } from './run-branches.ts'
 import { RunExtension } from './run-extension.ts'
 import { RunLookAhead } from './run-look-ahead.ts'
 import { RunHoldings } from './run-holdings.ts'
@@ -48,6 +49,7 @@ export class RunIndex {
   readonly #hasOrphans: boolean
   readonly #search: RunSearch
   readonly #removal: RunRemoval
+  readonly #dissolution: RunDissolution
   readonly lookAhead: RunLookAhead
   readonly #placement: RunPlacement
   readonly eviction: RunEviction
@@ -61,17 +63,16 @@ export class RunIndex {
     this.#blocks = new RunBlocks(options.blocksMax)
     this.#holdings = new RunHoldings(this.#blocks)
     const { branches } = this.#blocks
-    this.#loose = new LooseBlocks({
-      movedLoose: (from, to) => branches.movedLoose(from, placeOfLoose(to)),
-      droppedLoose: (position) => branches.droppedLoose(position),
-    })
+    const watcher = { droppedLoose: branches.droppedLoose.bind(branches) }
+    this.#loose = new LooseBlocks(watcher, options.blocksMax >> 1)
     this.parts = { blocks: this.#blocks, holdings: this.#holdings, loose: this.#loose }
     this.#hasOrphans = options.hasOrphans
     const { scanFreeBlocks = SCAN_FREE_DEFAULT } = options
     const [blocks, holdings, loose] = [this.#blocks, this.#holdings, this.#loose]
     this.eviction = new RunEviction(blocks, holdings, loose)
     this.#search = new RunSearch(blocks, holdings, loose, scanFreeBlocks)
-    this.#removal = new RunRemoval(blocks, holdings, loose, this.#search)
+    this.#dissolution = new RunDissolution(blocks, holdings, loose)
+    this.#removal = new RunRemoval(blocks, holdings, loose, this.#search, this.#dissolution)
     this.lookAhead = new RunLookAhead(blocks, holdings, loose)
     this.extension = new RunExtension(blocks, holdings, loose)
     this.#placement = new RunPlacement(blocks, holdings, loose, this.#search, options.hasOrphans)
@@ -87,6 +88,11 @@ export class RunIndex {
 
   get bytes(): number {
     return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytes
+  }
+
+  /** As `bytes`, with what the blocks that are here may come to take. */
+  get bytesNeeded(): number {
+    return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytesNeeded
   }
 
   /** Of `bytes`, what only runs can use again. */
@@ -113,6 +119,10 @@ export class RunIndex {
     this.#holdings.holders.reserve(holder)
     this.#loose.tick += 1
     this.#loose.tend()
+    if (parent !== null && hashes.length > 0 && this.#placement.growTail(holder, parent, hashes)) {
+      this.#dissolution.stored(hashes.length >> 1)
+      return 'applied'
+    }
     let before = this.#find(parent, holder)
     if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
       return 'parent-not-found'
@@ -128,6 +138,7 @@ export class RunIndex {
     if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
       return 'parent-not-found'
     }
+    this.#dissolution.stored(hashes.length >> 1)
     this.#placement.store(holder, hashes, before, parent)
     return 'applied'
   }
@@ -146,7 +157,7 @@ export class RunIndex {
 
   #holdsAt(place: number, holder: number): boolean {
     if (place === NOWHERE) return false
-    if (place < 0) return this.#loose.has(placeOfLoose(place), holder)
+    if (place === LOOSE) return this.#loose.has(holder)
     const { arena } = this.#blocks
     return this.#holdings.has(arena.runOf(place), holder, arena.offsetOf(place))
   }
@@ -235,20 +246,19 @@ export class RunIndex {
     // Once there has been too little memory, what is asked for is kept longer than what is not.
     const isRenewed = this.eviction.given > 0
     let owners = 0
-    let position = -1
     let k = i
     for (loose.isHeld = true; k < count && loose.isHeld; k++) {
       const low = (hashes[2 * k] as number) | 0
-      position = loose.lookupAfter(position, low, (hashes[2 * k + 1] as number) | 0)
-      if (position < 0) break
-      found = loose.match(position, k, matches, found)
+      if (!loose.lookup(low, (hashes[2 * k + 1] as number) | 0)) break
+      found = loose.match(k, matches, found)
       owners += loose.ownerCount
-      if (isRenewed && loose.isHeld) loose.renew(position)
+      if (isRenewed && loose.isHeld) loose.renew()
     }
     this.#foundLoose = found
     // The last one may be nobody's any more: a run ends with a block that somebody has.
     const end = loose.isHeld ? k : k - 1
-    if (isWorthRun(end - i, owners)) this.#placement.gather(hashes, i, end, before)
+    if (isWorthRun(end - i, owners) && !this.#dissolution.isResting)
+      this.#placement.gather(hashes, i, end, before)
     return k - i
   }
 }

@@ -3,7 +3,7 @@
  */
 import { assert } from '../../base/index.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
-import { placeOfLoose } from './run-branches.ts'
+import { LOOSE } from './run-branches.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunIndex } from './run-index.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
@@ -49,11 +49,10 @@ export function checkRuns(index: RunIndex): void {
 function checkLoose(index: RunIndex): void {
   const { blocks, loose } = index.parts
   const { anchors, arena, runs } = blocks
-  if (loose.count === 0) return
+  let afterLoose = 0
   for (let run = 0; run < runs.top; run++) {
     if (runs.isFree(run)) continue
-    const parent = runs.records[run * RUN_STRIDE + PARENT] as number
-    if (parent < -1) assert(loose.holds(placeOfLoose(parent)), `run ${run} follows a loose block`)
+    if (runs.records[run * RUN_STRIDE + PARENT] === LOOSE) afterLoose += 1
     let page = runs.records[run * RUN_STRIDE + FIRST_PAGE] as number
     const end = runs.records[run * RUN_STRIDE + END] as number
     for (let at = runs.records[run * RUN_STRIDE + START] as number; at < end; at++) {
@@ -62,16 +61,19 @@ function checkLoose(index: RunIndex): void {
         arena.words[2 * position] as number,
         arena.words[2 * position + 1] as number,
       ]
-      assert(loose.lookup(low, high) < 0, `block ${position} is not loose, too`)
+      assert(!loose.lookup(low, high), `block ${position} is not loose, too`)
       if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
     }
   }
   let found = 0
-  for (const { low, high, position, holders } of loose.each()) {
-    assert(loose.lookup(low, high) === position, `loose block ${position} is in the table`)
-    assert(anchors.lookup(low, high) < 0, `loose block ${position} does not begin a run`)
+  let followers = 0
+  for (const { low, high, holders, isFollowed } of loose.each()) {
+    assert(loose.lookup(low, high), `loose block ${low} ${high} is in the table`)
+    assert(anchors.lookup(low, high) < 0, `loose block ${low} ${high} does not begin a run`)
+    if (isFollowed) followers += blocks.branches.after(low, high).length
     found += holders
   }
+  assert(followers === afterLoose, `${afterLoose} runs follow loose blocks, ${followers} live ones`)
   assert(found === loose.entries, `${found} loose entries, counted ${loose.entries}`)
 }
 

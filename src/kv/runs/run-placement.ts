@@ -9,11 +9,11 @@ import type { HashPair } from '../hash/hash-pair.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import type { RunBlocks } from './run-blocks.ts'
-import { NOWHERE, placeOfLoose } from './run-branches.ts'
+import { LOOSE, NOWHERE } from './run-branches.ts'
 import { RunForecast, STREAK_MIN } from './run-forecast.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import type { RunSearch } from './run-search.ts'
-import { COUNT, END, HOLDING, RUN_STRIDE, USED } from './run-store.ts'
+import { COUNT, DENSE, END, HOLDING, RUN_STRIDE, START, USED } from './run-store.ts'
 
 /** A new stretch of so many blocks is a run: record, page and anchors then cost no more than loose blocks would. */
 export const RUN_BLOCKS_MIN = 28
@@ -34,6 +34,9 @@ export class RunPlacement {
   readonly #isDense: boolean
   /** The hash before what is walked now, as a place; and where that is in its run, if it is in one. */
   #before = NOWHERE
+  /** Its hash (signed halves), when it is loose. */
+  #beforeLow = 0
+  #beforeHigh = 0
   #run = -1
   #at = 0
   #end = 0
@@ -68,6 +71,45 @@ export class RunPlacement {
     }
     this.#parent = parent
     this.#place(holder, hashes, before, parent !== null && before === NOWHERE)
+  }
+
+  /**
+   * As `store`, for what most events of few blocks are: more of a run that the holder alone has, after the end that its
+   * last event left. False: it is not that, and nothing has changed.
+   */
+  growTail(holder: number, parent: HashPair, hashes: Uint32Array): boolean {
+    const before = this.#search.endOf(holder, parent[0] | 0, parent[1] | 0)
+    const count = hashes.length >> 1
+    if (before < 0 || (before & PAGE_MASK) + count > PAGE_MASK) return false
+    const { anchors, arena, branches, runs } = this.#blocks
+    const { records } = runs
+    const run = arena.runOf(before)
+    const record = run * RUN_STRIDE
+    if (run < 0 || branches.mayFollow(before)) return false
+    const end = arena.offsetOf(before) + 1
+    if (
+      records[record + END] !== end ||
+      records[record + COUNT] !== 1 ||
+      records[record + DENSE] !== 0
+    ) {
+      return false
+    }
+    const list = runs.holdings(run)
+    const k = runs.firstHolding(run)
+    if (list[k] !== holder || list[k + 1] !== end) return false
+    if (this.#nextLoose(hashes, 0) < count) return false
+    const blocks = arena.hashes
+    for (let i = 0, at = 2 * before + 2; i < hashes.length; i++)
+      blocks[at + i] = hashes[i] as number
+    records[record + END] = end + count
+    records[record + USED] = this.#loose.tick
+    list[k + 1] = end + count
+    this.#blocks.count += count
+    this.#blocks.added += count
+    this.#holdings.entries += count
+    if (records[record + START] !== end - 1) anchors.drop(before)
+    this.#search.moveEnd(holder, before + count)
+    return true
   }
 
   /** Adds blocks after the last one of a run, which is what most events are about: nothing else can follow there. */
@@ -113,6 +155,10 @@ export class RunPlacement {
   #startAfter(before: number): void {
     const { arena, runs } = this.#blocks
     this.#before = before
+    if (before === LOOSE && this.#parent !== null) {
+      this.#beforeLow = this.#parent[0] | 0
+      this.#beforeHigh = this.#parent[1] | 0
+    }
     this.#run = -1
     this.#at = 0
     this.#end = 0
@@ -152,9 +198,7 @@ export class RunPlacement {
     this.#at = arena.offsetOf(start)
     this.#end = runs.records[this.#run * RUN_STRIDE + END] as number
     this.#page = start >> PAGE_BITS
-    if (this.#before !== NOWHERE && branches.isDetached(this.#run)) {
-      branches.attach(this.#run, this.#before)
-    }
+    if (this.#before !== NOWHERE && branches.isDetached(this.#run)) this.#attach()
     return true
   }
 
@@ -163,10 +207,30 @@ export class RunPlacement {
     const { anchors, branches, runs } = this.#blocks
     this.#run = runs.create(this.#isDense || this.#search.isTooMuch)
     this.#at = 0
-    if (this.#before !== NOWHERE) branches.attach(this.#run, this.#before)
+    if (this.#before !== NOWHERE) this.#attach()
     else if (isOrphan) branches.detach(this.#run)
     // What the holder has of the run before ends there.
     if (this.#before >= 0) anchors.add(this.#before)
+  }
+
+  /** The run follows the block before. */
+  #attach(): void {
+    const { branches } = this.#blocks
+    if (this.#before >= 0) {
+      branches.attach(this.#run, this.#before)
+      return
+    }
+    const [low, high] = [this.#beforeLow, this.#beforeHigh]
+    if (!this.#loose.lookup(low, high)) return
+    this.#loose.isFollowed = true
+    branches.attachLoose(this.#run, low, high)
+  }
+
+  /** The block before is this one of the hashes, and loose. */
+  #setBeforeLoose(hashes: Uint32Array, i: number): void {
+    this.#before = LOOSE
+    this.#beforeLow = (hashes[2 * i] as number) | 0
+    this.#beforeHigh = (hashes[2 * i + 1] as number) | 0
   }
 
   #append(holder: number, hashes: Uint32Array, from: number, to: number): void {
@@ -185,13 +249,9 @@ export class RunPlacement {
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
       const high = (hashes[2 * i + 1] as number) | 0
-      if (this.#loose.mayHave(low, high) && this.#loose.lookup(low, high) >= 0) break
+      if (this.#loose.mayHave(low, high) && this.#loose.lookup(low, high)) break
     }
     return i
-  }
-
-  #looseAt(hashes: Uint32Array, i: number): number {
-    return this.#loose.lookup((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)
   }
 
   #isForecast(holder: number, hashes: Uint32Array, i: number): boolean {
@@ -213,14 +273,10 @@ export class RunPlacement {
     // What the holder has of the run before ends there.
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
     const streak = this.#streakBefore(holder, hashes, from) + to - from
-    let position = -1
-    for (let i = from; i < to; i++) {
-      const low = (hashes[2 * i] as number) | 0
-      position = this.#loose.add(low, (hashes[2 * i + 1] as number) | 0, holder)
-    }
+    this.#loose.add(hashes, from, to, holder)
     const low = (hashes[2 * to - 2] as number) | 0
     this.forecast.setStreak(holder, streak, low, (hashes[2 * to - 1] as number) | 0)
-    this.#before = placeOfLoose(position)
+    this.#setBeforeLoose(hashes, to - 1)
     this.#run = -1
   }
 
@@ -229,14 +285,11 @@ export class RunPlacement {
     if (this.#loose.count === 0) return 0
     const count = hashes.length >> 1
     let owners = 0
-    let position = -1
     let k = i
     for (; k < count; k++) {
       const low = (hashes[2 * k] as number) | 0
-      const next = this.#loose.lookupAfter(position, low, (hashes[2 * k + 1] as number) | 0)
-      if (next < 0) break
-      position = next
-      owners += this.#loose.hold(position, holder)
+      if (!this.#loose.lookup(low, (hashes[2 * k + 1] as number) | 0)) break
+      owners += this.#loose.hold(holder)
     }
     if (k === i) return 0
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
@@ -246,7 +299,7 @@ export class RunPlacement {
       this.#makeRun(hashes, i, k)
       return k - i
     }
-    this.#before = placeOfLoose(position)
+    this.#setBeforeLoose(hashes, k - 1)
     this.#run = -1
     this.#at = 0
     this.#end = 0
@@ -268,13 +321,17 @@ export class RunPlacement {
     this.#blocks.append(run, hashes, from, to - from)
     runs.records[run * RUN_STRIDE + USED] = this.#loose.tick
     for (let i = from; i < to; i++) {
-      const position = this.#looseAt(hashes, i)
-      for (const holder of this.#loose.holdersOf(position)) {
+      const low = (hashes[2 * i] as number) | 0
+      const high = (hashes[2 * i + 1] as number) | 0
+      this.#loose.lookup(low, high)
+      for (const holder of this.#loose.holders()) {
         this.#holdings.cover(run, holder, i - from, i - from + 1)
       }
-      const place = reader.positionNear(this.#firstPage(run), i - from)
-      branches.movedLoose(position, place)
-      this.#loose.drop(position)
+      if (this.#loose.isFollowed) {
+        this.#loose.isFollowed = false
+        branches.movedLoose(low, high, reader.positionNear(this.#firstPage(run), i - from))
+      }
+      this.#loose.drop()
     }
     const list = runs.holdings(run)
     let k = runs.firstHolding(run)

@@ -10,15 +10,14 @@
 import { PAGE_BITS } from './block-arena.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
+import type { RunDissolution } from './run-dissolution.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import type { RunSearch } from './run-search.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
 import { WantedHashes } from './wanted-hashes.ts'
 
-/** Blocks that one event may anchor, and the rest of a run. */
-const DENSIFY_MAX = 1 << 12
-/** Loose blocks of an event whose memory is asked for at once. */
-const TOUCHED = 32
+/** Blocks of runs that one event may dissolve, and the rest of a run. */
+const DISSOLVED_MAX = 1 << 12
 /** Or an eighth of the blocks that it had to look through. */
 const SEARCHED_SHARE = 3
 
@@ -28,10 +27,19 @@ export class RunRemoval {
   readonly #loose: LooseBlocks
   readonly #search: RunSearch
   readonly #wanted = new WantedHashes()
-  /** While blocks are removed that had to be searched for: how many more may be anchored. */
-  #densifyLeft = 0
+  readonly #dissolution: RunDissolution
+  /** Runs that lose blocks which had to be searched for, one by one. */
+  readonly #scattered: number[] = []
+  #isSearching = false
 
-  constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks, search: RunSearch) {
+  constructor(
+    blocks: RunBlocks,
+    holdings: RunHoldings,
+    loose: LooseBlocks,
+    search: RunSearch,
+    dissolution: RunDissolution,
+  ) {
+    this.#dissolution = dissolution
     this.#blocks = blocks
     this.#holdings = holdings
     this.#loose = loose
@@ -43,16 +51,11 @@ export class RunRemoval {
     const count = hashes.length >> 1
     const { arena, reader, runs } = this.#blocks
     let missing = 0
-    let touched = 1
     for (let i = 0; i < count;) {
-      if (this.#removeLoose(hashes, i, holder)) {
-        i += 1
-        if (i >= touched && i < count) {
-          // What lies beside a loose block is mostly loose.
-          touched = Math.min(count, i + TOUCHED)
-          this.#loose.touch(hashes, i, touched)
-        }
-        continue
+      if (this.#loose.count > 0) {
+        const from = i
+        i = this.#loose.remove(holder, hashes, i)
+        if (i > from) continue
       }
       const position = this.#locate(hashes, i, holder)
       const run = position < 0 ? -1 : arena.runOf(position)
@@ -88,8 +91,7 @@ export class RunRemoval {
 
   #removeLoose(hashes: Uint32Array, i: number, holder: number): boolean {
     if (this.#loose.count === 0) return false
-    const low = (hashes[2 * i] as number) | 0
-    return this.#loose.remove(holder, low, (hashes[2 * i + 1] as number) | 0)
+    return this.#loose.remove(holder, hashes.subarray(2 * i, 2 * i + 2), 0) > 0
   }
 
   /** As `remove`, for the hashes from `i` on, in whatever order they are. */
@@ -108,17 +110,23 @@ export class RunRemoval {
       if (position >= 0) missing += this.#takeAround(holder, position)
     }
     if (wanted.left === 0) return missing
-    this.#densifyLeft = DENSIFY_MAX
+    this.#isSearching = true
     for (const position of this.#search.findWanted(holder, wanted)) {
       if (this.#search.isLive(position)) missing += this.#takeAround(holder, position)
     }
-    if (this.#densifyLeft < DENSIFY_MAX) {
-      // Its other runs will be, too: each event that is searched for shortens the next search by a share of it.
-      const share = Math.max(this.#densifyLeft, this.#search.lastScanned >> SEARCHED_SHARE)
-      this.#search.densifyRuns(holder, share)
-    }
-    this.#densifyLeft = 0
+    this.#isSearching = false
+    if (this.#scattered.length > 0) this.#dissolve(holder)
     return missing + wanted.left
+  }
+
+  /** Dissolves the runs that are evicted in no order, and some of the holder's other ones, which will be, too. */
+  #dissolve(holder: number): void {
+    let left = DISSOLVED_MAX
+    for (const run of this.#scattered) if (left > 0) left -= this.#dissolution.dissolve(run)
+    this.#scattered.length = 0
+    // Each event that is searched for shortens the next search by a share of it.
+    const share = Math.max(left, this.#search.lastScanned >> SEARCHED_SHARE)
+    this.#dissolution.dissolveRuns(holder, share)
   }
 
   /** Takes the block at a position and those beside it that are wanted; returns how many of them were not held. */
@@ -152,9 +160,9 @@ export class RunRemoval {
       }
     } else if (to - from > 1 || isHead || to === this.#holdings.highOf(held)) {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
-    } else if (this.#densifyLeft > 0) {
+    } else if (this.#isSearching && this.#blocks.isSparse(run)) {
       // Searched for, with no other beside it: the run is evicted in no order, and each of its blocks will be asked for.
-      this.#densifyLeft -= this.#holdings.densify(run)
+      if (this.#scattered.at(-1) !== run) this.#scattered.push(run)
     }
     return to - from - this.#holdings.cut(run, holder, k, from, to)
   }

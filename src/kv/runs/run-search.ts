@@ -9,7 +9,7 @@
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { PagedWords } from '../words/paged-words.ts'
 import type { RunBlocks } from './run-blocks.ts'
-import { NOWHERE, placeOfLoose } from './run-branches.ts'
+import { LOOSE, NOWHERE } from './run-branches.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { END, RUN_STRIDE, START } from './run-store.ts'
 import type { WantedHashes } from './wanted-hashes.ts'
@@ -51,6 +51,19 @@ export class RunSearch {
     if (before >= 0 && before !== consumed && this.isLive(before)) this.#blocks.anchors.add(before)
   }
 
+  /** Position of a block, if it is the end that the holder's last event left, or -1; whether it is still there is not said. */
+  endOf(holder: number, low: number, high: number): number {
+    const end = holder < this.#ends.length ? this.#ends.get(holder) - 1 : -1
+    if (end < 0) return -1
+    const { words } = this.#blocks.arena
+    return words[2 * end] === low && words[2 * end + 1] === high ? end : -1
+  }
+
+  /** The end that a holder's last event left has moved on within its page. */
+  moveEnd(holder: number, position: number): void {
+    this.#ends.set(holder, position + 1)
+  }
+
   /** Whether the block at a position is one of its run. */
   isLive(position: number): boolean {
     const { arena, runs } = this.#blocks
@@ -64,25 +77,15 @@ export class RunSearch {
 
   /** Position of a block by what the holder's last event left or by its anchor, or -1. */
   lookup(low: number, high: number, holder: number): number {
-    const { anchors, arena } = this.#blocks
-    const end = holder < this.#ends.length ? this.#ends.get(holder) - 1 : -1
-    if (
-      end >= 0 &&
-      arena.words[2 * end] === low &&
-      arena.words[2 * end + 1] === high &&
-      this.isLive(end)
-    ) {
-      return end
-    }
-    return anchors.lookup(low, high)
+    const end = this.endOf(holder, low, high)
+    return end >= 0 && this.isLive(end) ? end : this.#blocks.anchors.lookup(low, high)
   }
 
-  /** Place of a block (signed halves), surely found when the holder has it; whether it does is not said. */
+  /** Place of a block (signed halves), surely found when the holder has it; whether it does is not said. A loose one is the one found. */
   locate(low: number, high: number, holder: number): number {
     const position = this.lookup(low, high, holder)
     if (position >= 0) return position
-    const loose = this.#loose.lookup(low, high)
-    if (loose >= 0) return placeOfLoose(loose)
+    if (this.#loose.lookup(low, high)) return LOOSE
     if (this.#holdings.holders.sparseCount(holder) === 0) return NOWHERE
     return this.#scan(low, high, holder)
   }

@@ -1,0 +1,125 @@
+/**
+ * Makes the blocks of a run loose again, when they are evicted one by one in no order.
+ *
+ * A block in the middle of a run is found by its anchor, its page, its run, a holding and that holding's set: each an
+ * access to memory that waits for the one before. A loose block is one. Owns: what becomes of the run's holders and of the runs that
+ * branch off it, and for how long what has been dissolved is not made a run again.
+ */
+import type { LooseBlocks } from '../loose/loose-blocks.ts'
+import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
+import type { RunBlocks } from './run-blocks.ts'
+import type { RunHoldings } from './run-holdings.ts'
+import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
+
+/** A run with more holders keeps its blocks: each of them would be a word in the list of each block. */
+const HOLDERS_MAX = 4
+/** For each block that was dissolved so many others are stored before queries make runs of loose blocks again. */
+const REST_SHARE = 4
+const BATCH = 32
+
+export class RunDissolution {
+  readonly #blocks: RunBlocks
+  readonly #holdings: RunHoldings
+  readonly #loose: LooseBlocks
+  #hashes = new Uint32Array(128)
+  #rest = 0
+
+  constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks) {
+    this.#blocks = blocks
+    this.#holdings = holdings
+    this.#loose = loose
+  }
+
+  /** Whether runs have been dissolved lately, so that loose blocks should stay as they are. */
+  get isResting(): boolean {
+    return this.#rest > 0
+  }
+
+  stored(blocks: number): void {
+    if (this.#rest > 0) this.#rest -= blocks
+  }
+
+  /** Dissolves a run, or, if many hold it, anchors every block of it; returns how many blocks that were. */
+  dissolve(run: number): number {
+    const { runs } = this.#blocks
+    if (runs.isFree(run) || !this.#blocks.isSparse(run)) return 0
+    const record = run * RUN_STRIDE
+    const holders = runs.records[record + COUNT] as number
+    if (holders > HOLDERS_MAX) return this.#holdings.densify(run)
+    const start = runs.records[record + START] as number
+    const count = (runs.records[record + END] as number) - start
+    this.#read(run, count)
+    for (let k = 0; k < holders; k++) this.#addHolding(run, k, start, count)
+    this.#takeBranches(run, start)
+    this.#holdings.dropRun(run)
+    this.#rest = Math.min(this.#rest + REST_SHARE * count, REST_SHARE * this.#loose.count)
+    return count
+  }
+
+  /** Dissolves runs of a holder: at least so many blocks, when it has them, and the rest of a run. */
+  dissolveRuns(holder: number, blocks: number): void {
+    if (this.#holdings.holders.sparseCount(holder) === 0) return
+    const { list, first, count } = this.#holdings.holders.of(holder)
+    // The list changes with each run that goes.
+    const runs = list.slice(first, first + count)
+    for (let k = 0; k < runs.length && blocks > 0; k++) blocks -= this.dissolve(runs[k] as number)
+  }
+
+  /** The hashes of a run. */
+  #read(run: number, count: number): void {
+    const { arena, runs } = this.#blocks
+    if (this.#hashes.length < 2 * count) this.#hashes = new Uint32Array(4 * count)
+    const record = run * RUN_STRIDE
+    let page = runs.records[record + FIRST_PAGE] as number
+    let at = runs.records[record + START] as number
+    for (let i = 0; i < count; i++, at++) {
+      const position = (page << PAGE_BITS) + (at & PAGE_MASK)
+      this.#hashes[2 * i] = arena.hashes[2 * position] as number
+      this.#hashes[2 * i + 1] = arena.hashes[2 * position + 1] as number
+      if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
+    }
+  }
+
+  /** What a holder has of the run is loose, too. */
+  #addHolding(run: number, k: number, start: number, count: number): void {
+    const { runs } = this.#blocks
+    const loose = this.#loose
+    const list = runs.holdings(run)
+    const at = runs.firstHolding(run) + HOLDING * k
+    const holder = list[at] as number
+    const held = list[at + 1] as number
+    for (let i = 0; i < count;) {
+      const stop = Math.min(count, this.#holdings.endOf(held, start + i) - start)
+      if (k === 0) {
+        for (; i < stop; i = Math.min(stop, i + BATCH)) {
+          const to = Math.min(stop, i + BATCH)
+          loose.touch(this.#hashes, i, to)
+          loose.add(this.#hashes, i, to, holder)
+        }
+      }
+      for (; i < stop; i++) {
+        const low = (this.#hashes[2 * i] as number) | 0
+        if (loose.lookup(low, (this.#hashes[2 * i + 1] as number) | 0)) loose.hold(holder)
+        else loose.add(this.#hashes, i, i + 1, holder)
+      }
+      i += 1
+    }
+  }
+
+  /** The runs that branch off this one begin after loose blocks. */
+  #takeBranches(run: number, start: number): void {
+    const { arena, branches, runs } = this.#blocks
+    if (!branches.isRunBranched(run)) return
+    for (let child = 0; child < runs.top; child++) {
+      if (runs.isFree(child)) continue
+      const position = (runs.records[child * RUN_STRIDE + PARENT] as number) - 1
+      if (position < 0 || arena.runOf(position) !== run) continue
+      const i = arena.offsetOf(position) - start
+      const low = (this.#hashes[2 * i] as number) | 0
+      const high = (this.#hashes[2 * i + 1] as number) | 0
+      if (!this.#loose.lookup(low, high)) continue
+      this.#loose.isFollowed = true
+      branches.attachLoose(child, low, high)
+    }
+  }
+}
