@@ -8,7 +8,8 @@
  * `--patience` seconds) as a share of what was offered or of the capacity, whichever is less; how many were refused and
  * how many of them with Retry-After, who gave up, TTFT of the accepted, how long after the load has fallen to half the
  * capacity five requests in a row have their first tokens as a fleet gives them that has known that load only, and the
- * share of a core that this program and the first frontend took: near 100 % the figures are about them.
+ * share of a core that this program and the first frontend took: near 100 % the figures are about them. The capacity is measured
+ * before and after each load, because the pace of simulated workers follows that of a machine that does other things.
  *
  * Answers are half to one and a half times as long as the mean: equal ones let whole batches begin and end together in a
  * closed loop, which is a quarter faster than requests that come at their own times ever get from these engines.
@@ -58,6 +59,14 @@ function bodyOf(n: number): string {
     ignore_eos: true,
     messages: [{ role: 'user', content: `${n} ${words.join(' ')}` }],
   })
+}
+
+interface LoadResult {
+  readonly answers: readonly Answer[]
+  readonly goodput: number
+  readonly offeredRate: number
+  readonly recoveryMs: number
+  readonly cpu: string
 }
 
 let asked = 0
@@ -172,8 +181,13 @@ async function run(frontends: number): Promise<void> {
     console.log(
       `${frontends} frontend${frontends > 1 ? 's' : ''}: capacity ${capacity.toFixed(1)} req/s, TTFT at half of it ${calmMs.toFixed(0)} ms (p95)`,
     )
+    let before = capacity
     for (const times of values.times.split(',').map(Number)) {
-      await runLoad({ ports, pid: server.process.pid ?? 0 }, { times, capacity, calmMs })
+      const load = { times, capacity: before, calmMs }
+      const result = await runLoad({ ports, pid: server.process.pid ?? 0 }, load)
+      const after = await capacityOf(ports)
+      report(result, { times, before, after })
+      before = after
     }
   } finally {
     for (const { process: child, ended } of others) {
@@ -188,7 +202,7 @@ async function run(frontends: number): Promise<void> {
 async function runLoad(
   { ports, pid }: { ports: readonly number[]; pid: number },
   { times, capacity, calmMs }: { times: number; capacity: number; calmMs: number },
-): Promise<void> {
+): Promise<LoadResult> {
   const startMs = performance.now()
   const cpuBefore = [cpuMicros(process.pid), cpuMicros(pid)] as const
   const pending = offer(ports, times * capacity, SECONDS)
@@ -203,7 +217,16 @@ async function runLoad(
   const offered = answers.filter(
     ({ askedMs }) => askedMs >= startMs + WARM_MS && askedMs < endMs,
   ).length
-  const wanted = Math.min(capacity, (1000 * offered) / (endMs - startMs - WARM_MS))
+  const offeredRate = (1000 * offered) / (endMs - startMs - WARM_MS)
+  return { answers, goodput, offeredRate, recoveryMs: recoveryMs(after, endMs, calmMs), cpu }
+}
+
+/** The fleet's pace drifts with what else the machine does: the capacity is the mean of before and after the load. */
+function report(
+  { answers, goodput, offeredRate, recoveryMs: recovery, cpu }: LoadResult,
+  { times, before, after }: { times: number; before: number; after: number },
+): void {
+  const wanted = Math.min((before + after) / 2, offeredRate)
   const count = (kind: Answer['kind']): number =>
     answers.filter((answer) => answer.kind === kind).length
   const told = answers.filter(({ kind, retryAfter }) => kind === 'refused' && retryAfter).length
@@ -211,9 +234,10 @@ async function runLoad(
   ttft.sort((a, b) => a - b)
   console.log(
     `${String(times).padStart(4)} x  goodput ${goodput.toFixed(1).padStart(6)} req/s (${((100 * goodput) / wanted).toFixed(0)} %)` +
+      `  capacity ${before.toFixed(1)} before, ${after.toFixed(1)} after` +
       `  refused ${count('refused')} (Retry-After ${told})  gave up ${count('gave up')}  failed ${count('failed')}` +
       `  TTFT p50 ${percentile(ttft, 50).toFixed(0)} p99 ${percentile(ttft, 99).toFixed(0)} ms` +
-      `  recovery ${(recoveryMs(after, endMs, calmMs) / 1000).toFixed(2)} s  ${cpu}`,
+      `  recovery ${(recovery / 1000).toFixed(2)} s  ${cpu}`,
   )
 }
 
