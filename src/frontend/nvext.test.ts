@@ -161,6 +161,21 @@ describe('nvext of a request', () => {
     expect(it_.ends[0]).toMatchObject({ ttftTargetMs: 100, itlTargetMs: 10 })
   })
 
+  it('null - as if it were not there, also inside: clients write out what they leave unset', async () => {
+    const unset = {
+      prefill_worker_id: null,
+      dp_rank: null,
+      annotations: null,
+      agent_hints: { priority: 3, osl: null },
+      session_control: null,
+      router: { temperature: null },
+    }
+    expect((await routed(unset)).routing).toEqual({ priority: 3 })
+    const it_ = new ScriptedFrontend()
+    const taints = { routing_constraints: { preferred_taints: { a: null } } }
+    expect((await it_.chat({ nvext: taints })).status, 'a value is no field').toBe(400)
+  })
+
   it('unknown keys - refused by name, also inside', async () => {
     const it_ = new ScriptedFrontend()
     for (const [nvext, name] of [

@@ -14,8 +14,25 @@ export function given<T extends object>(fields: T): Given<T> {
   return out
 }
 
-/** The same object without the keys whose value is null; one level only. */
+/** The same object without the keys whose value is null, one level only; in `nvext` two: clients write out what they leave unset. */
 export function withoutNulls(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  // Not by assignment: a key `__proto__` is one like others, and no prototype.
-  return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
+  return without(body, (key, value) =>
+    key === 'nvext' && isPlain(value)
+      ? without(value, (_, inner) =>
+          isPlain(inner) ? without(inner, (_key, leaf) => leaf) : inner,
+        )
+      : value,
+  )
 }
+
+function without(
+  fields: Readonly<Record<string, unknown>>,
+  inside: (key: string, value: unknown) => unknown,
+): Record<string, unknown> {
+  const present = Object.entries(fields).filter(([, value]) => value !== null)
+  // Not by assignment: a key `__proto__` is one like others, and no prototype.
+  return Object.fromEntries(present.map(([key, value]) => [key, inside(key, value)]))
+}
+
+const isPlain = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -36,6 +36,8 @@ export interface RunIndexOptions {
   readonly scanFreeBlocks?: number
 }
 
+/** Loose blocks of a query whose memory is asked for at once. */
+const TOUCHED = 32
 const SCAN_FREE_DEFAULT = 1 << 18
 
 export class RunIndex {
@@ -247,6 +249,7 @@ export class RunIndex {
     const isRenewed = this.eviction.given > 0
     let owners = 0
     let k = i
+    if (count - i > 1) loose.touch(hashes, i, Math.min(count, i + TOUCHED))
     for (loose.isHeld = true; k < count && loose.isHeld; k++) {
       const low = (hashes[2 * k] as number) | 0
       if (!loose.lookup(low, (hashes[2 * k + 1] as number) | 0)) break

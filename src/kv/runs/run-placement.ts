@@ -246,10 +246,12 @@ export class RunPlacement {
   #nextLoose(hashes: Uint32Array, i: number): number {
     const count = hashes.length >> 1
     if (this.#loose.count === 0) return count
+    // The rows of a short event have been touched.
+    const isNear = count < RUN_BLOCKS_MIN
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
       const high = (hashes[2 * i + 1] as number) | 0
-      if (this.#loose.mayHave(low, high) && this.#loose.lookup(low, high)) break
+      if ((isNear || this.#loose.mayHave(low, high)) && this.#loose.lookup(low, high)) break
     }
     return i
   }
