@@ -1,24 +1,28 @@
 /**
- * What traces cost a request that is sampled out: its context, and one look per event.
+ * What traces cost a request that is sampled out, in CPU of the process: at the frontend its context and one look per
+ * event, at each worker one look per event. The trace context on its way costs what any header costs and is not in it.
  */
 import { workerIdOf } from '../src/base/index.ts'
 import { loadTraces } from '../src/host/index.ts'
 import type { FrontendEvent } from '../src/frontend/index.ts'
 import { osClock } from '../src/os/index.ts'
+import type { WorkerEvent } from '../src/worker/index.ts'
 
 const REQUESTS = 200_000
-const EVENTS_PER_REQUEST = 11
+const EVENTS_PER_REQUEST = 13
+const EVENTS_PER_LEG = 4
+const UNSAMPLED = `00-${'a'.repeat(32)}-${'b'.repeat(16)}-00`
 
-const open = await loadTraces()
-const traces = open({
+const { otlpTraces, otlpWorkerTraces } = await loadTraces()
+const receiver = {
   clock: osClock,
   endpoint: 'http://127.0.0.1:9',
   serviceName: 'bench',
   version: '0',
-  sampleRatio: 0,
-  decisionsOf: () => [],
-  onProblem: (problem) => console.error(problem),
-})
+  onProblem: (problem: string) => console.error(problem),
+}
+const traces = otlpTraces({ ...receiver, sampleRatio: 0, decisionsOf: () => [] })
+const ofWorkers = otlpWorkerTraces(receiver)
 const event: FrontendEvent = {
   kind: 'prefillDone',
   phase: 'prefill',
@@ -26,24 +30,48 @@ const event: FrontendEvent = {
   elapsedMs: 1,
   atMs: 1,
 }
+const ended: WorkerEvent = {
+  kind: 'request-ended',
+  requestId: 'r',
+  promptTokens: 1,
+  outputTokens: 1,
+  elapsedMs: 1,
+  traceparent: UNSAMPLED,
+  times: { admittedMs: 0, atEngineMs: 0, firstTokenMs: 0, endedMs: 1 },
+}
+const worker = { workerId: workerIdOf(1), mode: 'decode' } as const
 
-function microsecondsPerRequest(): number {
-  const startMs = performance.now()
-  for (let i = 0; i < REQUESTS; i++) {
-    const traceparent = traces.begin(undefined)
-    const facts = {
-      requestId: 'r',
-      model: 'm',
-      endpoint: 'chat_completions',
-      streamed: true,
-      traceparent,
-    } as const
-    for (let n = 0; n < EVENTS_PER_REQUEST; n++) traces.observe(event, facts)
-  }
-  return ((performance.now() - startMs) * 1000) / REQUESTS
+function frontend(): void {
+  const traceparent = traces.begin(undefined)
+  const facts = {
+    requestId: 'r',
+    model: 'm',
+    endpoint: 'chat_completions',
+    streamed: true,
+    traceparent,
+  } as const
+  for (let n = 0; n < EVENTS_PER_REQUEST; n++) traces.observe(event, facts)
 }
 
-microsecondsPerRequest()
-const runs = Array.from({ length: 5 }, microsecondsPerRequest).toSorted((a, b) => a - b)
-console.log(`sampled out: ${runs[2]?.toFixed(2)} µs per request (median of 5 × ${REQUESTS})`)
-await traces.close()
+function leg(): void {
+  for (let n = 0; n < EVENTS_PER_LEG; n++) ofWorkers.observe(ended, worker)
+}
+
+function microseconds(work: () => void): number {
+  const before = process.cpuUsage()
+  for (let i = 0; i < REQUESTS; i++) work()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / REQUESTS
+}
+
+for (const [name, work] of [
+  ['frontend, per request', frontend],
+  ['worker, per leg', leg],
+] as const) {
+  microseconds(work)
+  const runs = Array.from({ length: 5 }, () => microseconds(work)).toSorted((a, b) => a - b)
+  console.log(
+    `sampled out, ${name}: ${runs[2]?.toFixed(2)} µs of CPU (median of 5 × ${REQUESTS}, ${runs[0]?.toFixed(2)} to ${runs[4]?.toFixed(2)})`,
+  )
+}
+await Promise.all([traces.close(), ofWorkers.close()])

@@ -22,6 +22,8 @@ interface Span {
   readonly attributes: readonly Attribute[]
   readonly events?: readonly { readonly name: string }[]
   readonly links?: readonly { readonly spanId: string }[]
+  /** Of the process that sent it. */
+  readonly pid: unknown
 }
 
 /** Reads what an OTLP/HTTP receiver is sent as JSON. */
@@ -70,12 +72,15 @@ class Receiver {
 function spansIn(body: unknown): Span[] {
   const under = (value: unknown, key: string): unknown[] =>
     isRecord(value) && Array.isArray(value[key]) ? (value[key] as unknown[]) : []
-  return under(body, 'resourceSpans')
-    .flatMap((resource) => under(resource, 'scopeSpans'))
-    .flatMap((scope) => under(scope, 'spans')) as Span[]
+  return under(body, 'resourceSpans').flatMap((sent) => {
+    const { resource } = sent as { readonly resource: Pick<Span, 'attributes'> }
+    const pid = Number(valueOf(resource, 'process.pid'))
+    const spans = under(sent, 'scopeSpans').flatMap((scope) => under(scope, 'spans')) as Span[]
+    return spans.map((span) => ({ ...span, pid }))
+  })
 }
 
-const valueOf = (span: Span | undefined, key: string): unknown => {
+const valueOf = (span: Pick<Span, 'attributes'> | undefined, key: string): unknown => {
   const value = span?.attributes.find((attribute) => attribute.key === key)?.value
   return value === undefined ? undefined : Object.values(value)[0]
 }
@@ -115,10 +120,14 @@ describe('traces of baton serve, as an OTLP receiver gets them', () => {
     const traceId = 'a1'.repeat(16)
     const parent = 'b2'.repeat(8)
     await ask({ traceparent: `00-${traceId}-${parent}-01` })
-    await until('the spans', () =>
-      receiver.of(traceId).some(({ name }) => name.startsWith('chat ')),
-    )
-    const spans = receiver.of(traceId)
+    await until('the spans of three processes', () => {
+      const names = receiver.of(traceId).map(({ name }) => name)
+      return ['chat storyteller', 'worker prefill', 'worker decode'].every((name) =>
+        names.includes(name),
+      )
+    })
+    const all = receiver.of(traceId)
+    const spans = all.filter(({ name }) => !name.startsWith('worker '))
     const root = spans.find(({ name }) => name.startsWith('chat '))
     expect(root?.parentSpanId).toBe(parent)
     expect(valueOf(root, 'gen_ai.usage.output_tokens')).toBe(8)
@@ -143,7 +152,23 @@ describe('traces of baton serve, as an OTLP receiver gets them', () => {
       'string',
       'string',
     ])
-    for (const span of spans) {
+    const [prefill, decode] = ['worker prefill', 'worker decode'].map((name) =>
+      all.find((span) => span.name === name),
+    )
+    expect([prefill?.parentSpanId, decode?.parentSpanId]).toEqual([root?.spanId, root?.spanId])
+    expect(new Set([root?.pid, prefill?.pid, decode?.pid]).size).toBe(3)
+    expect(server.workerPids).toEqual(expect.arrayContaining([prefill?.pid, decode?.pid]))
+    expect(valueOf(decode, 'gen_ai.usage.output_tokens')).toBe(8)
+    const below = (parent: Span | undefined): string[] =>
+      all.filter(({ parentSpanId }) => parentSpanId === parent?.spanId).map(({ name }) => name)
+    expect(below(prefill)).toEqual(['worker queue', 'worker first_token', 'worker offer'])
+    expect(below(decode)).toEqual([
+      'worker kv_take',
+      'worker queue',
+      'worker first_token',
+      'worker output',
+    ])
+    for (const span of all) {
       expect(BigInt(span.endTimeUnixNano) >= BigInt(span.startTimeUnixNano)).toBe(true)
     }
     expect(receiver.paths[0]).toBe('/v1/traces')

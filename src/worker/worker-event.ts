@@ -3,11 +3,20 @@
  * log lines and metrics.
  */
 import type { ErrorValue } from '../base/index.ts'
-import type { FinishReason } from '../request/index.ts'
+import type { FinishReason, KvTransfer } from '../request/index.ts'
 import type { KvReleaseReason } from '../wire/index.ts'
 import type { ShutdownStage, StageReason } from './shutdown-budget.ts'
 
 export type WorkerState = 'init' | 'starting' | 'running' | 'draining' | 'stopped' | 'start-failed'
+
+/** On the worker's clock. */
+export interface RequestTimes {
+  readonly admittedMs: number
+  /** Null: it ended before the engine was given it, or without a token. */
+  readonly atEngineMs: number | null
+  readonly firstTokenMs: number | null
+  readonly endedMs: number
+}
 
 export type WorkerEvent =
   | { readonly kind: 'state'; readonly state: WorkerState }
@@ -36,6 +45,11 @@ export type WorkerEvent =
       readonly promptTokens: number
       readonly outputTokens: number
       readonly elapsedMs: number
+      /** Of the trace that the request is part of, as it came. */
+      readonly traceparent?: string
+      readonly times: RequestTimes
+      /** The KV that it began with. */
+      readonly transfer?: KvTransfer
     }
   | {
       readonly kind: 'engine-stalled'

@@ -47,7 +47,7 @@ export class WorkerSession implements ServedRequest, InFlight {
   #cancelTimer: Timer | null = null
   /** When the engine began with the request; until it says so, when it was called. */
   #atEngineMs: number | null = null
-  #hasToldStart = false
+  #firstTokenMs: number | null = null
 
   constructor(options: SessionOptions) {
     this.#options = options
@@ -167,7 +167,7 @@ export class WorkerSession implements ServedRequest, InFlight {
   #countOutput({ tokenIds, text, usage }: Chunk): void {
     const hasText = text !== undefined && text !== ''
     if (tokenIds.length === 0 && !hasText) return
-    if (!this.#hasToldStart) this.#tellStart()
+    if (this.#firstTokenMs === null) this.#tellStart()
     this.#tokenCount = hasText
       ? (usage?.completionTokens ?? this.#tokenCount + 1)
       : this.#tokenCount + tokenIds.length
@@ -217,9 +217,9 @@ export class WorkerSession implements ServedRequest, InFlight {
 
   /** At the first token. */
   #tellStart(): void {
-    this.#hasToldStart = true
     const { clock, observe, reply } = this.#options
     const nowMs = clock.nowMs()
+    this.#firstTokenMs = nowMs
     const startedMs = this.#atEngineMs ?? nowMs
     const transfer = this.#taken?.transfer
     const queuedMs = Math.max(0, startedMs - this.#startMs - (transfer?.elapsedMs ?? 0))
@@ -236,7 +236,7 @@ export class WorkerSession implements ServedRequest, InFlight {
       chunk.finish !== 'cancelled' &&
       this.#options.request.isProbe !== true
     // The prompt may have been computed without a token.
-    if (isPrefillDone && !this.#hasToldStart) this.#tellStart()
+    if (isPrefillDone && this.#firstTokenMs === null) this.#tellStart()
     this.#end(isPrefillDone ? this.#withOffer(chunk) : chunk)
   }
 
@@ -280,13 +280,25 @@ export class WorkerSession implements ServedRequest, InFlight {
     finish?: NonNullable<Chunk['finish']>
     error?: ReturnType<BatonError['toValue']>
   }): void {
-    this.#options.observe({
+    const { clock, observe, request } = this.#options
+    const { traceparent, tokenIds } = request
+    const transfer = this.#taken?.transfer
+    const endedMs = clock.nowMs()
+    observe({
       kind: 'request-ended',
       requestId: this.requestId,
       ...outcome,
-      promptTokens: this.#options.request.tokenIds.length,
+      promptTokens: tokenIds.length,
       outputTokens: this.#tokenCount,
-      elapsedMs: this.#options.clock.nowMs() - this.#startMs,
+      elapsedMs: endedMs - this.#startMs,
+      ...(traceparent === undefined ? {} : { traceparent }),
+      times: {
+        admittedMs: this.#startMs,
+        atEngineMs: this.#atEngineMs,
+        firstTokenMs: this.#firstTokenMs,
+        endedMs,
+      },
+      ...(transfer === undefined ? {} : { transfer }),
     })
   }
 }

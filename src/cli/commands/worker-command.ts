@@ -4,11 +4,16 @@
 import { BatonError } from '../../base/index.ts'
 import type { Engine } from '../../engine/index.ts'
 import { EXIT_FAILED, runWorkerInRoles, runWorkerProcess } from '../../host/index.ts'
-import type { HostedWorkerOptions, WorkerProcessOptions } from '../../host/index.ts'
+import type {
+  HostedWorkerOptions,
+  TracesOfWorkers,
+  WorkerProcessOptions,
+} from '../../host/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
 import { createEngine } from '../compose/create-engine.ts'
 import { modeOfSidecar } from '../compose/upstream-engines.ts'
 import { hostedOptions } from '../compose/hosted-options.ts'
+import { workerTraces } from '../compose/trace-settings.ts'
 import { openDiscovery } from '../compose/open-discovery.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
@@ -29,10 +34,12 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
   const first = given === 'auto' ? 'decode' : given
   const engine = await engineOrReport(config, first)
   if (engine === null) return EXIT_FAILED
+  const traces = await workerTraces(config)
   const exitCode =
     given === 'auto'
-      ? await runWorkerInRoles(first, enginesInTurn(config, engine))
-      : await runWorkerProcess(processOptions(config, first, engine))
+      ? await runWorkerInRoles(first, enginesInTurn(config, engine, traces))
+      : await runWorkerProcess(processOptions(config, first, engine, traces))
+  await traces?.close()
   // An engine that hangs would keep the process alive.
   process.exit(exitCode)
 }
@@ -41,6 +48,7 @@ function processOptions(
   config: ServeConfig,
   mode: DisaggregationMode,
   engine: Engine,
+  traces: TracesOfWorkers | null,
 ): WorkerProcessOptions {
   return {
     ...hostedOptions(config),
@@ -51,6 +59,7 @@ function processOptions(
     port: config.workerPort,
     discovery: openDiscovery(config),
     logLevel: config.logLevel,
+    ...(traces === null ? {} : { traces }),
     ...adminOf(config),
   }
 }
@@ -59,12 +68,13 @@ function processOptions(
 function enginesInTurn(
   config: ServeConfig,
   first: Engine,
+  traces: TracesOfWorkers | null,
 ): (role: DisaggregationMode) => Promise<WorkerProcessOptions> {
   let next: Engine | null = first
   return async (role) => {
     const engine = next ?? (await createEngine(config, role))
     next = null
-    return processOptions(config, role, engine)
+    return processOptions(config, role, engine, traces)
   }
 }
 

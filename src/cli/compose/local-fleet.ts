@@ -4,9 +4,11 @@
 import { BatonError } from '../../base/index.ts'
 import type { Discovery } from '../../discovery/index.ts'
 import { createLogger, HostedWorker, workerLog } from '../../host/index.ts'
+import type { TracesOfWorkers } from '../../host/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { createEngine } from './create-engine.ts'
 import { fleetRoles } from './fleet.ts'
+import { workerTraces } from './trace-settings.ts'
 import type { Fleet } from './fleet.ts'
 import type { FrontendStack } from './frontend-stack.ts'
 import { hostedOptions } from './hosted-options.ts'
@@ -17,11 +19,14 @@ export function localFleet(config: ServeConfig, stack: FrontendStack, discovery:
   if (localPlane === null) throw new BatonError('runtime.internal', 'no local plane')
   const planned = fleetRoles(config)
   let isStopping = false
+  let traces: TracesOfWorkers | null = null
   const stop = async (): Promise<void> => {
     isStopping = true
     await Promise.all(workers.map((worker) => worker.stop()))
+    await traces?.close()
   }
   const startAll = async (): Promise<void> => {
+    traces = await workerTraces(config)
     for (const { mode } of planned) {
       const engine = await createEngine(config, mode)
       if (isStopping) return
@@ -32,6 +37,7 @@ export function localFleet(config: ServeConfig, stack: FrontendStack, discovery:
         plane: { kind: 'local', plane: localPlane },
         discovery,
         observe: workerLog(createLogger(config.logLevel)),
+        ...(traces === null ? {} : { traces }),
       })
       workers.push(worker)
       await worker.start()

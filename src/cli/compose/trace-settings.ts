@@ -1,8 +1,8 @@
 /**
  * Traces as the options want them. OpenTelemetry is loaded here and only when there is a receiver.
  */
-import { loadTraces } from '../../host/index.ts'
-import type { Traces, TracesOptions } from '../../host/index.ts'
+import { createLogger, loadTraces } from '../../host/index.ts'
+import type { ReceiverOptions, Traces, TracesOfWorkers, TracesOptions } from '../../host/index.ts'
 import { osClock } from '../../os/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from './version.ts'
@@ -11,16 +11,27 @@ export type OpenTraces = (parts: Pick<TracesOptions, 'decisionsOf' | 'onProblem'
 
 /** Null: no traces are asked for. */
 export async function traceSettings(config: ServeConfig): Promise<OpenTraces | null> {
-  const { otlpEndpoint: endpoint, otelServiceName: serviceName, traceSampleRatio } = config
-  if (endpoint === null) return null
-  const open = await loadTraces()
-  return (parts) =>
-    open({
-      ...parts,
-      clock: osClock,
-      endpoint,
-      serviceName,
-      version: BATON_VERSION,
-      sampleRatio: traceSampleRatio,
-    })
+  const receiver = receiverOf(config)
+  if (receiver === null) return null
+  const { otlpTraces } = await loadTraces()
+  return (parts) => otlpTraces({ ...parts, ...receiver, sampleRatio: config.traceSampleRatio })
+}
+
+/** Of the workers of this process; null: no traces are asked for. */
+export async function workerTraces(config: ServeConfig): Promise<TracesOfWorkers | null> {
+  const receiver = receiverOf(config)
+  if (receiver === null) return null
+  const { otlpWorkerTraces } = await loadTraces()
+  const logger = createLogger(config.logLevel)
+  const onProblem = (problem: string): void => logger.warn({ problem }, 'traces could not be sent')
+  return otlpWorkerTraces({ ...receiver, onProblem })
+}
+
+function receiverOf({
+  otlpEndpoint: endpoint,
+  otelServiceName: serviceName,
+}: ServeConfig): Omit<ReceiverOptions, 'onProblem'> | null {
+  return endpoint === null
+    ? null
+    : { clock: osClock, endpoint, serviceName, version: BATON_VERSION }
 }

@@ -7,7 +7,7 @@ import { amount, httpAddress, text } from './option-values.ts'
 export const TRACE_OPTIONS = [
   {
     ...spec(
-      'http',
+      'operation',
       'otlpEndpoint',
       '<url>',
       httpAddress,
@@ -18,7 +18,7 @@ export const TRACE_OPTIONS = [
   },
   {
     ...spec(
-      'http',
+      'operation',
       'otelServiceName',
       '<name>',
       text,

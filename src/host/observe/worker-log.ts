@@ -9,7 +9,10 @@ import type { WorkerEvent, WorkerObserver } from '../../worker/index.ts'
 export function workerLog(logger: Logger): WorkerObserver {
   return (event) => {
     const { kind, ...facts } = event
-    logger[levelOf(event)](facts, `worker: ${kind}`)
+    logger[levelOf(event)](
+      'times' in facts ? { ...facts, times: undefined } : facts,
+      `worker: ${kind}`,
+    )
   }
 }
 

@@ -2,7 +2,7 @@
  * The door to traces: loads OpenTelemetry when it is asked for, and says in one sentence what is missing when it is not there.
  */
 import { BatonError } from '../../base/index.ts'
-import type { Traces, TracesOptions } from './traces.ts'
+import type { ReceiverOptions, Traces, TracesOfWorkers, TracesOptions } from './traces.ts'
 
 /** Nobody who does not trace installs them: 34 MB. The versions that Baton is tested with. */
 const TRACE_PACKAGES = [
@@ -13,11 +13,15 @@ const TRACE_PACKAGES = [
   '@opentelemetry/semantic-conventions@1.45.0',
 ]
 
+interface TraceMakers {
+  readonly otlpTraces: (options: TracesOptions) => Traces
+  readonly otlpWorkerTraces: (options: ReceiverOptions) => TracesOfWorkers
+}
+
 /** Throws `config.invalid` when the packages are not installed. */
-export async function loadTraces(): Promise<(options: TracesOptions) => Traces> {
+export async function loadTraces(): Promise<TraceMakers> {
   try {
-    const { otlpTraces } = await import('./otlp-traces.ts')
-    return otlpTraces
+    return await import('./otlp-traces.ts')
   } catch (cause) {
     throw new BatonError(
       'config.invalid',

@@ -1,81 +1,28 @@
 /**
- * Traces to an OTLP receiver over HTTP. Only this file and `request-traces.ts` load OpenTelemetry, and `open-traces.ts`
- * loads them only when traces are asked for.
- *
- * Spans wait in a bounded queue and go out in batches; what does not fit, or what the receiver does not take, is dropped
- * and told, at most once a minute.
+ * Traces of a frontend and of a worker, sent to an OTLP receiver. `open-traces.ts` loads this file, and with it
+ * OpenTelemetry, only when traces are asked for.
  */
-import { diag, DiagLogLevel } from '@opentelemetry/api'
-import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
-import { resourceFromAttributes } from '@opentelemetry/resources'
-import {
-  AlwaysOnSampler,
-  BasicTracerProvider,
-  BatchSpanProcessor,
-  RandomIdGenerator,
-} from '@opentelemetry/sdk-trace-node'
+import { RandomIdGenerator } from '@opentelemetry/sdk-trace-node'
 import type { IdGenerator } from '@opentelemetry/sdk-trace-node'
-import { ATTR_SERVICE_NAME, ATTR_SERVICE_VERSION } from '@opentelemetry/semantic-conventions'
-import { withDeadline } from '../../base/index.ts'
+import { otlpProvider } from './otlp-provider.ts'
 import { RequestTraces } from './request-traces.ts'
 import { TraceContexts } from './trace-context.ts'
 import type { TraceContext } from './trace-context.ts'
-import type { Traces, TracesOptions } from './traces.ts'
-
-const TOLD_EVERY_MS = 60_000
-const EXPORT_TIMEOUT_MS = 5_000
-/** A receiver that is away does not hold the end of the process up. */
-const CLOSE_MS = 2_000
+import type { ReceiverOptions, Traces, TracesOptions, TracesOfWorkers } from './traces.ts'
+import { WorkerTraces } from './worker-traces.ts'
 
 export function otlpTraces(options: TracesOptions): Traces {
-  const { clock, endpoint, sampleRatio, serviceName, version, decisionsOf } = options
-  tellProblems(options)
+  const { clock, sampleRatio, decisionsOf } = options
   const ids = new GivenIds()
-  const exporter = new OTLPTraceExporter({
-    url: urlOf(endpoint),
-    timeoutMillis: EXPORT_TIMEOUT_MS,
-  })
-  const provider = new BasicTracerProvider({
-    resource: resourceFromAttributes({
-      [ATTR_SERVICE_NAME]: serviceName,
-      [ATTR_SERVICE_VERSION]: version,
-    }),
-    sampler: new AlwaysOnSampler(),
-    idGenerator: ids,
-    spanProcessors: [new BatchSpanProcessor(exporter)],
-  })
-  const requests = new RequestTraces({
-    clock,
-    tracer: provider.getTracer('baton', version),
-    identify: (own) => ids.give(own),
-    decisionsOf,
-  })
-  return {
-    observe: requests.observe,
-    begin: new TraceContexts(sampleRatio).begin,
-    close: async () => {
-      await withDeadline(clock, CLOSE_MS, provider.shutdown()).catch(() => undefined)
-    },
-  }
+  const { tracer, close } = otlpProvider(options, ids)
+  const identify = (own: TraceContext): void => ids.give(own)
+  const requests = new RequestTraces({ clock, tracer, identify, decisionsOf })
+  return { observe: requests.observe, begin: new TraceContexts(sampleRatio).begin, close }
 }
 
-/** The standard's address of a receiver is the base of its paths. */
-function urlOf(endpoint: string): string {
-  const base = endpoint.replace(/\/+$/, '')
-  return base.endsWith('/v1/traces') ? base : `${base}/v1/traces`
-}
-
-function tellProblems({ clock, onProblem }: TracesOptions): void {
-  let toldMs = -Infinity
-  const tell = (message: string, ...details: unknown[]): void => {
-    const nowMs = clock.nowMs()
-    if (nowMs - toldMs < TOLD_EVERY_MS) return
-    toldMs = nowMs
-    onProblem([message, ...details.map(String)].join(' '))
-  }
-  const ignore = (): void => undefined
-  const logger = { error: tell, warn: tell, info: ignore, debug: ignore, verbose: ignore }
-  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
+export function otlpWorkerTraces(options: ReceiverOptions): TracesOfWorkers {
+  const { tracer, close } = otlpProvider(options)
+  return { observe: new WorkerTraces(tracer, options.clock).observe, close }
 }
 
 /** The span of a call has the identity that workers and engines were told when the call began. */

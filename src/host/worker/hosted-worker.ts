@@ -39,6 +39,7 @@ import { weightsFingerprint } from '../tokenizer/weights-fingerprint.ts'
 import { listenWorkerAdmin } from './worker-admin.ts'
 import { HostedAnswers } from './worker-answers.ts'
 import type { ChangeRole, WorkerRestart } from './worker-answers.ts'
+import type { TracesOfWorkers } from '../traces/traces.ts'
 import { WorkerMetrics } from '../observe/worker-metrics.ts'
 
 /** How requests reach the worker. */
@@ -69,6 +70,8 @@ export interface HostedWorkerOptions {
   readonly describe?: (config: EngineConfig) => EngineConfig
   readonly shutdown?: Partial<ShutdownConfig>
   readonly observe?: WorkerObserver
+  /** Makes spans of its requests. */
+  readonly traces?: Pick<TracesOfWorkers, 'observe'>
   /** An internal error, to be logged. */
   readonly onFault?: (error: unknown) => void
   readonly taints?: readonly string[]
@@ -169,6 +172,8 @@ export class HostedWorker {
 
   #observe(event: WorkerEvent): void {
     this.metrics.observe(event)
+    const { mode, traces } = this.#options
+    traces?.observe(event, { workerId: this.workerId, mode })
     this.#options.observe?.(event)
   }
 

@@ -1,0 +1,80 @@
+/**
+ * Spans to an OTLP receiver over HTTP, of a frontend or of a worker.
+ *
+ * Spans wait in a bounded queue and go out in batches; what does not fit, or what the receiver does not take, is dropped
+ * and told, at most once a minute.
+ */
+import { diag, DiagLogLevel } from '@opentelemetry/api'
+import type { Tracer } from '@opentelemetry/api'
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http'
+import { resourceFromAttributes } from '@opentelemetry/resources'
+import {
+  AlwaysOnSampler,
+  BasicTracerProvider,
+  BatchSpanProcessor,
+  RandomIdGenerator,
+} from '@opentelemetry/sdk-trace-node'
+import type { IdGenerator } from '@opentelemetry/sdk-trace-node'
+import { ATTR_SERVICE_NAME, ATTR_SERVICE_VERSION } from '@opentelemetry/semantic-conventions'
+import { withDeadline } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
+import type { ReceiverOptions } from './traces.ts'
+
+const TOLD_EVERY_MS = 60_000
+const EXPORT_TIMEOUT_MS = 5_000
+/** A receiver that is away does not hold the end of the process up. */
+const CLOSE_MS = 2_000
+
+export interface OtlpProvider {
+  readonly tracer: Tracer
+  /** Sends what waits, for a bounded time. Never rejects. */
+  close(): Promise<void>
+}
+
+/** What samples has sampled already: every span that is started is sent. */
+export function otlpProvider(
+  options: ReceiverOptions,
+  ids: IdGenerator = new RandomIdGenerator(),
+): OtlpProvider {
+  const { clock, endpoint, serviceName, version } = options
+  tellProblems(clock, options.onProblem)
+  const exporter = new OTLPTraceExporter({
+    url: urlOf(endpoint),
+    timeoutMillis: EXPORT_TIMEOUT_MS,
+  })
+  const provider = new BasicTracerProvider({
+    resource: resourceFromAttributes({
+      [ATTR_SERVICE_NAME]: serviceName,
+      [ATTR_SERVICE_VERSION]: version,
+      'process.pid': process.pid,
+    }),
+    sampler: new AlwaysOnSampler(),
+    idGenerator: ids,
+    spanProcessors: [new BatchSpanProcessor(exporter)],
+  })
+  return {
+    tracer: provider.getTracer('baton', version),
+    close: async () => {
+      await withDeadline(clock, CLOSE_MS, provider.shutdown()).catch(() => undefined)
+    },
+  }
+}
+
+/** The standard's address of a receiver is the base of its paths. */
+function urlOf(endpoint: string): string {
+  const base = endpoint.replace(/\/+$/, '')
+  return base.endsWith('/v1/traces') ? base : `${base}/v1/traces`
+}
+
+function tellProblems(clock: Clock, onProblem: (message: string) => void): void {
+  let toldMs = -Infinity
+  const tell = (message: string, ...details: unknown[]): void => {
+    const nowMs = clock.nowMs()
+    if (nowMs - toldMs < TOLD_EVERY_MS) return
+    toldMs = nowMs
+    onProblem([message, ...details.map(String)].join(' '))
+  }
+  const ignore = (): void => undefined
+  const logger = { error: tell, warn: tell, info: ignore, debug: ignore, verbose: ignore }
+  diag.setLogger(logger, { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
+}
