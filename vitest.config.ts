@@ -1,6 +1,18 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
 
+/** The examples name the package as its users do. */
+const { compilerOptions } = JSON.parse(
+  readFileSync(new URL('tsconfig.json', import.meta.url), 'utf8'),
+) as { compilerOptions: { paths: Record<string, string[]> } }
+const alias = Object.entries(compilerOptions.paths).map(([name, [path = '']]) => ({
+  find: new RegExp(`^${name}$`),
+  replacement: fileURLToPath(new URL(path, import.meta.url)),
+}))
+
 export default defineConfig({
+  resolve: { alias },
   test: {
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     // Tests that start processes run the bundle; it is made once, when a source is newer.

@@ -2,9 +2,11 @@
  * Baton inside a program of your own: a frontend, a prefill and a decode worker in one process, and one request.
  * Run: npx tsx examples/embedded.ts
  *
- * In a project of your own the import is `baton-llm`. Workers elsewhere: `FileDiscovery` and `TcpRequestPlane` take the
+ * Workers elsewhere: `FileDiscovery` and `TcpRequestPlane` take the
  * places of `MemoryDiscovery` and `LocalRequestPlane`. A real model: `LlamaCppEngine` takes that of `SimEngine`.
  */
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import {
   createModelRouter,
   Frontend,
@@ -16,9 +18,11 @@ import {
   osClock,
   osRandom,
   SimEngine,
-} from '../src/index.ts'
+} from 'baton-llm'
 
-const model = 'models/storyteller'
+/** The model that ships with Baton: the simulated engine uses its tokenizer. */
+const root = dirname(createRequire(import.meta.url).resolve('baton-llm/package.json'))
+const model = join(root, 'models/storyteller')
 const onFault = (error: unknown): void => console.error(error)
 
 const plane: LocalRequestPlane = new LocalRequestPlane({

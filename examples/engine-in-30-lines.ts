@@ -1,11 +1,9 @@
 /**
- * A whole engine: it says the prompt backwards, one token every few milliseconds.
- *
- * In a project of your own the import is `baton-llm/engine`, and `baton serve --engine ./engine.js` runs it.
+ * A whole engine: it says the prompt backwards, one token every few milliseconds. `baton serve --engine ./engine.js` runs it.
  */
-import { BatonError, finishChunk, tokenChunk, usageOf } from '../src/engine/index.ts'
-import type { Chunk, Engine, EngineConfig, GenerateContext } from '../src/engine/index.ts'
-import type { GenerateRequest } from '../src/engine/index.ts'
+import { BatonError, finishChunk, tokenChunk, usageOf } from 'baton-llm/engine'
+import type { Chunk, Engine, EngineConfig, GenerateContext } from 'baton-llm/engine'
+import type { GenerateRequest } from 'baton-llm/engine'
 
 export class BackwardsEngine implements Engine {
   #isRunning = false

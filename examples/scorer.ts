@@ -1,12 +1,10 @@
 /**
  * Your own routing rule in ten lines: a scorer that keeps work off workers whose rack draws too much power, and a filter
  * for one that is being looked at. The decision's record shows what they did. Run: npx tsx examples/scorer.ts
- *
- * In a project of your own the import is `baton-llm/router`.
  */
-import { seededRandom, workerIdOf } from '../src/base/index.ts'
-import { completeRouterConfig, KvRouter } from '../src/router/index.ts'
-import type { Filter, Scorer } from '../src/router/index.ts'
+import { seededRandom, workerIdOf } from 'baton-llm'
+import { completeRouterConfig, KvRouter } from 'baton-llm/router'
+import type { Filter, Scorer } from 'baton-llm/router'
 
 /** Kilowatts by rack, from wherever you measure them. Costs are in KV blocks; lower wins. */
 const power: Readonly<Record<string, number>> = { north: 38, south: 21 }

@@ -73,13 +73,19 @@ describe('the package', () => {
     },
   )
 
-  it('what is published - the built code, the model and the pages, and nothing of the workshop', () => {
+  it('what is published - the built code, the model and the pages, and nothing of the workshop; its examples run', async () => {
     // A cache of its own: npm's usual one may be out of reach.
-    const cache = mkdtempSync(join(tmpdir(), 'baton-npm-'))
-    onTestFinished(() => rmSync(cache, { recursive: true, force: true }))
-    const args = ['pack', '--dry-run', '--json', '--cache', cache]
-    const packed = spawnSync('npm', args, { cwd: ROOT, encoding: 'utf8' })
-    const list = JSON.parse(packed.stdout) as readonly { files: readonly { path: string }[] }[]
+    const folder = mkdtempSync(join(tmpdir(), 'baton-npm-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const args = ['pack', '--json', '--ignore-scripts', '--cache', join(folder, 'cache')]
+    const packed = spawnSync('npm', [...args, '--pack-destination', folder], {
+      cwd: ROOT,
+      encoding: 'utf8',
+    })
+    const list = JSON.parse(packed.stdout) as readonly {
+      filename: string
+      files: readonly { path: string }[]
+    }[]
     const paths = (list[0]?.files ?? []).map(({ path }) => path)
     const doors = Object.values(manifest.exports).flatMap((door) =>
       typeof door === 'string' ? [door] : Object.values(door as Record<string, string>),
@@ -89,6 +95,23 @@ describe('the package', () => {
     expect(
       paths.filter((path) => /\.test\.|tsbuildinfo|^(src|test|bench|dist\/cli|\.)/.test(path)),
     ).toEqual([])
+    const modules = join(folder, 'node_modules')
+    const installed = join(modules, 'baton-llm')
+    mkdirSync(installed, { recursive: true })
+    const tar = join(folder, list[0]?.filename ?? '')
+    expect(spawnSync('tar', ['xzf', tar, '-C', installed, '--strip-components=1']).status).toBe(0)
+    for (const name of readdirSync(join(ROOT, 'node_modules')))
+      symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+    // As somebody would who has installed it: a copy to work on.
+    for (const [example, says] of [
+      ['scorer.ts', 'worker 3: filtered: under repair'],
+      ['embedded.ts', '"finish_reason":"length"'],
+    ] as const) {
+      cpSync(join(installed, 'examples', example), join(folder, example))
+      const { code, printed } = await run(folder, ['--import', 'tsx', example])
+      expect(printed).toContain(says)
+      expect(code).toBe(0)
+    }
   })
 
   it('dependencies - each has its line of reason', () => {
