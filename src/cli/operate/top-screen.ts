@@ -1,6 +1,7 @@
 /**
  * The screen of `baton top` as lines of text: pure, so that a narrow terminal is a test.
  */
+import { workerSums } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
 
 export interface Screen {
@@ -25,11 +26,11 @@ const GRAY = 90
 const COLUMNS: readonly Column[] = [
   { title: 'WORKER', of: ({ workerId }) => shortId(workerId), from: 0 },
   { title: 'ROLE', of: ({ role }) => role, from: 0 },
-  { title: 'STATE', of: stateOf, from: 30 },
-  { title: 'RUN', of: (worker) => String(running(worker)), isNumber: true, from: 0 },
-  { title: 'QUEUE', of: (worker) => String(queued(worker)), isNumber: true, from: 36 },
+  { title: 'STATE', of: (worker) => workerSums(worker).state, from: 30 },
+  { title: 'RUN', of: (worker) => String(workerSums(worker).running), isNumber: true, from: 0 },
+  { title: 'QUEUE', of: (worker) => String(workerSums(worker).queued), isNumber: true, from: 36 },
   { title: 'KV', of: kvText, isNumber: true, from: 40 },
-  { title: 'PROMPTS', of: (worker) => String(prompts(worker)), isNumber: true, from: 64 },
+  { title: 'PROMPTS', of: (worker) => String(workerSums(worker).prompts), isNumber: true, from: 64 },
   { title: 'ENGINE', of: ({ engine }) => engine, from: 76 },
   { title: 'ADDRESS', of: ({ host, port }) => `${host}:${port}`, from: 90 },
 ]
@@ -117,32 +118,21 @@ function modelLines(model: ModelView, screen: Screen, paint: Paint): string[] {
 /** Undefined: the head of the table. */
 function colorOf(worker: WorkerView | undefined): number {
   if (worker === undefined) return GRAY
-  if (worker.state !== 'serving') return RED
-  if (worker.ranks.some(({ full }) => full)) return YELLOW
-  return running(worker) > 0 ? GREEN : 0
+  const { state, running } = workerSums(worker)
+  if (state === 'full') return YELLOW
+  if (state !== 'serving') return RED
+  return running > 0 ? GREEN : 0
 }
 
 function painter(hasColor: boolean): Paint {
   return (color, text) => (hasColor && color !== 0 ? `\u001B[${color}m${text}\u001B[0m` : text)
 }
 
-const total = (worker: WorkerView, of: (rank: WorkerView['ranks'][number]) => number): number =>
-  worker.ranks.reduce((sum, rank) => sum + of(rank), 0)
-const running = (worker: WorkerView): number =>
-  total(worker, (rank) => Math.max(rank.activeRequests, rank.reportedRequests))
-const queued = (worker: WorkerView): number => total(worker, (rank) => rank.reportedQueued)
-const prompts = (worker: WorkerView): number => total(worker, (rank) => rank.promptsPlaced)
 const percent = (share: number): string => `${Math.round(100 * share)} %`
 
-function stateOf(worker: WorkerView): string {
-  return worker.state === 'serving' && worker.ranks.some(({ full }) => full) ? 'full' : worker.state
-}
-
 function kvText(worker: WorkerView): string {
-  const blocks = total(worker, (rank) => rank.totalBlocks ?? 0)
-  if (blocks === 0) return '–'
-  const used = total(worker, (rank) => Math.max(rank.reportedBlocks ?? 0, rank.activeDecodeBlocks))
-  return percent(Math.min(1, used / blocks))
+  const { kvShare } = workerSums(worker)
+  return kvShare === null ? '–' : percent(kvShare)
 }
 
 export function shortId(workerId: string): string {

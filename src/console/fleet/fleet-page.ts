@@ -1,11 +1,11 @@
 /**
  * The fleet: figures, what is wrong, requests on their way from prefill to decode, workers with their load.
  */
+import { workerSums } from '../../frontend/index.ts'
 import type { FleetView, LoggedRequest, ModelView, WorkerView } from '../../frontend/index.ts'
 import { h, table } from '../data/dom.ts'
 import { count, ms, percent, shortId } from '../data/format.ts'
 import type { Store } from '../data/store.ts'
-import { kvShare } from './kv-share.ts'
 import { MovingRequests } from './moving-requests.ts'
 
 /** A table of more rows is not read by anybody. */
@@ -118,18 +118,16 @@ function workersTable(model: ModelView): HTMLElement {
 }
 
 function workerRow(worker: WorkerView): (Node | string | number)[] {
-  const { workerId, role, engine, host, port, state, ranks } = worker
-  const sum = (of: (rank: WorkerView['ranks'][number]) => number): number =>
-    ranks.reduce((total, rank) => total + of(rank), 0)
-  const used = kvShare(worker)
+  const { workerId, role, engine, host, port } = worker
+  const { running, queued, prompts, kvShare: used, state } = workerSums(worker)
   return [
     h('abbr', { title: workerId }, shortId(workerId)),
     h('span', { class: `role ${role}` }, role),
     engine,
     `${host}:${port}`,
-    h('span', { class: `state ${state}` }, ranks.some(({ full }) => full) ? 'full' : state),
-    sum((rank) => Math.max(rank.activeRequests, rank.reportedRequests)),
-    sum((rank) => rank.reportedQueued),
+    h('span', { class: `state ${worker.state}` }, state),
+    running,
+    queued,
     used === null
       ? '–'
       : h(
@@ -138,7 +136,7 @@ function workerRow(worker: WorkerView): (Node | string | number)[] {
           h('meter', { min: 0, max: 1, value: used.toFixed(3), 'aria-label': 'KV in use' }),
           ` ${Math.round(100 * used)} %`,
         ),
-    sum((rank) => rank.promptsPlaced),
+    prompts,
   ]
 }
 

@@ -4,10 +4,10 @@
  * A dot takes its stops from the phases that the server told, one after the other, so that a request that came and went
  * between two messages is seen, too. Who prefers less motion sees workers and their load, without dots.
  */
+import { workerSums } from '../../frontend/index.ts'
 import type { FleetView, LoggedRequest } from '../../frontend/index.ts'
 import { svg } from '../data/dom.ts'
 import { shortId } from '../data/format.ts'
-import { kvShare } from './kv-share.ts'
 import { DOOR, HEIGHT, layoutOf, WIDTH } from './fleet-layout.ts'
 import type { Layout, Placed } from './fleet-layout.ts'
 
@@ -123,8 +123,8 @@ function drawing(layout: Layout): SVGElement[] {
 
 function box(place: Placed): SVGElement {
   const { worker, x, y, width, height, isCell } = place
-  const share = kvShare(worker) ?? 0
-  const running = worker.ranks.reduce((sum, rank) => sum + rank.activeRequests, 0)
+  const { running, kvShare } = workerSums(worker)
+  const share = kvShare ?? 0
   const fill = svg('rect', {
     x,
     y: y + height * (1 - share),
