@@ -25,7 +25,12 @@ export { forcedCallSchema } from './fields/forced-call-schema.ts'
 export { errorEvent, errorReply, errorTypeOf } from './replies/error-reply.ts'
 export type { GenerationOptions } from './fields/generation-fields.ts'
 export { readJsonObject } from './fields/json-body.ts'
-export { asciiJson, quoteJson, withRawWorkerIds } from './fields/json-escape.ts'
+export {
+  asciiJson,
+  quoteJson,
+  withQuotedWorkerIds,
+  withRawWorkerIds,
+} from './fields/json-escape.ts'
 export {
   chatLogprobsEntries,
   chatLogprobsJson,

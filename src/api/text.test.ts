@@ -4,7 +4,13 @@ import { BatonError } from '../base/index.ts'
 import { ChatChoiceChunks, CompletionChoiceChunks, usageEvent } from './replies/chunk-text.ts'
 import { errorReply } from './replies/error-reply.ts'
 import { readJsonObject } from './fields/json-body.ts'
-import { asciiJson, escapeJson, quoteJson, withRawWorkerIds } from './fields/json-escape.ts'
+import {
+  asciiJson,
+  escapeJson,
+  quoteJson,
+  withQuotedWorkerIds,
+  withRawWorkerIds,
+} from './fields/json-escape.ts'
 import { traceparentOf } from './fields/routing-headers.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -38,6 +44,17 @@ describe('escape', () => {
     expect(withRawWorkerIds(json)).toBe(
       '{"worker_id":18446744073709551615,"name":"\\"worker_id\\":\\"12\\""}',
     )
+  })
+
+  it('worker ids that are read - keep all digits, text stays as it is', () => {
+    const json =
+      '{"workerId":18446744073709551615,"a":[{"worker_id":7,"decode_worker_id": 18446744073709551614}],' +
+      '"text":"\\"workerId\\":7"}'
+    expect(JSON.parse(withQuotedWorkerIds(json))).toEqual({
+      workerId: '18446744073709551615',
+      a: [{ worker_id: '7', decode_worker_id: '18446744073709551614' }],
+      text: '"workerId":7',
+    })
   })
 })
 

@@ -47,6 +47,11 @@ export function withRawWorkerIds(json: string): string {
   return json.replace(/(?<!\\)"(worker_id|workerId)":"([0-9]{1,20})"/g, '"$1":$2')
 }
 
+/** The other way: what JSON has as an integer becomes text, of which `JSON.parse` would lose the last digits. */
+export function withQuotedWorkerIds(json: string): string {
+  return json.replace(/(?<!\\)"([a-z_]*worker_id|workerId)":\s*([0-9]{1,20})/g, '"$1":"$2"')
+}
+
 function escapeFrom(text: string, start: number): string {
   let out = text.slice(0, start)
   for (let i = start; i < text.length; i++) {

@@ -3,7 +3,8 @@
  */
 import { createParser } from 'eventsource-parser'
 import { BatonError } from '../../base/index.ts'
-import { keyHeaders, noServer, quotedWorkerIds } from '../commands/ask-server.ts'
+import { withQuotedWorkerIds } from '../../api/index.ts'
+import { keyHeaders, noServer } from '../commands/ask-server.ts'
 import { WordWrap } from './word-wrap.ts'
 
 export interface ChatMessage {
@@ -116,7 +117,7 @@ class ShownAnswer {
   async read(body: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
     const parser = createParser({
       onEvent: ({ data }) => {
-        if (data !== '[DONE]') this.#take(JSON.parse(quotedWorkerIds(data)) as StreamEvent)
+        if (data !== '[DONE]') this.#take(JSON.parse(withQuotedWorkerIds(data)) as StreamEvent)
       },
     })
     const decoder = new TextDecoder()

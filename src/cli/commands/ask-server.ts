@@ -1,6 +1,7 @@
 /**
  * How a command asks a running server, and what it says when none answers.
  */
+import { withQuotedWorkerIds } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 
 /** Throws `config.invalid` when it is no address of a web server. */
@@ -47,7 +48,7 @@ async function exchange(url: string, path: string, init: RequestInit): Promise<S
   })
   const text = await reply.text()
   try {
-    return { status: reply.status, body: JSON.parse(quotedWorkerIds(text)) as unknown }
+    return { status: reply.status, body: JSON.parse(withQuotedWorkerIds(text)) as unknown }
   } catch (error) {
     const message = `what answers at ${url} is no Baton server: name yours with --url`
     throw new BatonError('transport.cannot_connect', message, { cause: error })
@@ -60,9 +61,4 @@ export function noServer(url: string, cause: unknown): BatonError {
     `no server at ${url}: start one with 'baton serve', or name it with --url`,
     { cause },
   )
-}
-
-/** Worker ids have 64 bits and stand as plain integers in a reply, of which `JSON.parse` would lose the last digits. */
-export function quotedWorkerIds(json: string): string {
-  return json.replace(/"([a-z_]*worker_id|workerId)":\s*(\d{1,20})/g, '"$1":"$2"')
 }

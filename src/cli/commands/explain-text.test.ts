@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { workerIdOf } from '../../base/index.ts'
 import type { CandidateRecord, DecisionRecord } from '../../router/index.ts'
-import { quotedWorkerIds } from './ask-server.ts'
 import { explainText } from './explain-text.ts'
 
 const candidate: CandidateRecord = {
@@ -47,19 +46,6 @@ const refused: DecisionRecord = {
   excluded: [],
   outcome: { kind: 'refused', code: 'capacity.pool_exhausted', message: 'all are busy' },
 }
-
-describe('quotedWorkerIds', () => {
-  it('a reply - keeps all digits of worker ids, and text as it is', () => {
-    const json =
-      '{"workerId":18446744073709551615,"a":[{"worker_id":7,"decode_worker_id": 18446744073709551614}],' +
-      '"text":"\\"workerId\\":7"}'
-    expect(JSON.parse(quotedWorkerIds(json))).toEqual({
-      workerId: '18446744073709551615',
-      a: [{ worker_id: '7', decode_worker_id: '18446744073709551614' }],
-      text: '"workerId":7',
-    })
-  })
-})
 
 describe('explainText', () => {
   it('each decision - what, why, the candidates with every term, and who was left out', () => {

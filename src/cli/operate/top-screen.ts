@@ -30,7 +30,12 @@ const COLUMNS: readonly Column[] = [
   { title: 'RUN', of: (worker) => String(workerSums(worker).running), isNumber: true, from: 0 },
   { title: 'QUEUE', of: (worker) => String(workerSums(worker).queued), isNumber: true, from: 36 },
   { title: 'KV', of: kvText, isNumber: true, from: 40 },
-  { title: 'PROMPTS', of: (worker) => String(workerSums(worker).prompts), isNumber: true, from: 64 },
+  {
+    title: 'PROMPTS',
+    of: (worker) => String(workerSums(worker).prompts),
+    isNumber: true,
+    from: 64,
+  },
   { title: 'ENGINE', of: ({ engine }) => engine, from: 76 },
   { title: 'ADDRESS', of: ({ host, port }) => `${host}:${port}`, from: 90 },
 ]

@@ -1,6 +1,8 @@
 /**
  * How the page asks the server: with the key that was typed in, if one is needed.
  */
+import { withQuotedWorkerIds } from '../../api/index.ts'
+
 const KEY = 'baton-key'
 
 /** The server wants a key, or another one. */
@@ -26,12 +28,7 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
 export async function askJson<T>(path: string, init: RequestInit = {}): Promise<T> {
   const response = await ask(path, init)
   if (!response.ok) throw new Error(await said(response))
-  return JSON.parse(withQuotedIds(await response.text())) as T
-}
-
-/** Worker ids are numbers of 64 bits there, of which JavaScript keeps 53. */
-function withQuotedIds(json: string): string {
-  return json.replace(/(?<!\\)"(worker_id|workerId)": ?([0-9]+)/g, '"$1":"$2"')
+  return JSON.parse(withQuotedWorkerIds(await response.text())) as T
 }
 
 export async function said(response: Response): Promise<string> {
