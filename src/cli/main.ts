@@ -12,7 +12,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
 import { keepRequestsYoung } from '../os/index.ts'
 import { EXIT_FAILED, EXIT_MISUSED } from '../host/index.ts'
-import { serverUrl } from './commands/ask-server.ts'
+import { serverOption, serverUrl } from './commands/ask-server.ts'
 import type { KeyFlags } from './commands/keys-command.ts'
 import { BOOSTR_EXAMPLE, BOOSTR_ROLES, describeBoostr } from './commands/boostr-flags.ts'
 import { addLaboratory } from './laboratory/lab-commands.ts'
@@ -165,7 +165,7 @@ function program(exit: (code: number) => void): Command {
   root
     .command('chat')
     .description('talk to a running server')
-    .option('--url <url>', 'the server', process.env['BATON_URL'] ?? 'http://127.0.0.1:8000')
+    .addOption(serverOption())
     .option('--model <name>', 'model name (default: the first that the server lists)')
     .option('--system <text>', 'system message')
     .option('--max-tokens <n>', 'tokens per answer', '512')
@@ -177,7 +177,7 @@ function program(exit: (code: number) => void): Command {
   root
     .command('explain <requestId>')
     .description('why a request ran where it ran')
-    .option('--url <url>', 'the server', process.env['BATON_URL'] ?? 'http://127.0.0.1:8000')
+    .addOption(serverOption())
     .option('--json', 'as JSON')
     .addHelpText('after', EXPLAIN_HELP)
     .action(async (requestId: string, flags: Flags) => {
@@ -187,7 +187,7 @@ function program(exit: (code: number) => void): Command {
   root
     .command('roll')
     .description('restart the workers of a running fleet one by one, without losing a request')
-    .option('--url <url>', 'a frontend', process.env['BATON_URL'] ?? 'http://127.0.0.1:8000')
+    .addOption(serverOption('a frontend'))
     .option('--model <name>', 'only workers of this model')
     .option('--role <role>', 'only workers of this role: prefill, decode or aggregated')
     .option('--timeout-seconds <s>', 'how long one worker may take to be replaced', '600')

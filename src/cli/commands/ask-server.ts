@@ -1,8 +1,16 @@
 /**
  * How a command asks a running server, and what it says when none answers.
  */
+import { Option } from 'commander'
 import { withQuotedWorkerIds } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
+
+/** `--url` of a command that asks a server; `what`: of which one. */
+export function serverOption(what = 'the server'): Option {
+  return new Option('--url <url>', `${what} [BATON_URL]`).default(
+    process.env['BATON_URL'] ?? 'http://127.0.0.1:8000',
+  )
+}
 
 /** Throws `config.invalid` when it is no address of a web server. */
 export function serverUrl(given: unknown): string {

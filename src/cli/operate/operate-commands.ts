@@ -3,7 +3,7 @@
  */
 import type { Command } from 'commander'
 import { BatonError } from '../../base/index.ts'
-import { serverUrl } from '../commands/ask-server.ts'
+import { serverOption, serverUrl } from '../commands/ask-server.ts'
 import { GROUPS_OF } from '../options/option-spec.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import type { FleetSource } from './fleet-source.ts'
@@ -34,11 +34,7 @@ Exit code 1 when something is broken; warnings alone give 0.`
 export function addOperate(root: Command, { exit, withOptions, resolved }: OperateParts): void {
   const looking = (name: string, text: string, examples: string): Command =>
     withOptions(
-      root
-        .command(name)
-        .description(text)
-        .option('--url <url>', 'the server', process.env['BATON_URL'] ?? 'http://127.0.0.1:8000')
-        .option('--json', 'as JSON'),
+      root.command(name).description(text).addOption(serverOption()).option('--json', 'as JSON'),
       GROUPS_OF.looking,
     ).addHelpText('after', examples)
   const open = async (flags: Flags): Promise<FleetSource> => {
