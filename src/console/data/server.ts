@@ -1,6 +1,7 @@
 /**
  * How the page asks the server: with the key that was typed in, if one is needed.
  */
+import { EventSourceParserStream } from 'eventsource-parser/stream'
 import { withQuotedWorkerIds } from '../../api/index.ts'
 
 const KEY = 'baton-key'
@@ -45,26 +46,14 @@ export interface ServerEvent {
 
 /** The events of a stream, as they come. `EventSource` cannot send a key. */
 export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent> {
-  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader()
+  const reader = response.body
+    ?.pipeThrough(new TextDecoderStream())
+    .pipeThrough(new EventSourceParserStream())
+    .getReader()
   if (reader === undefined) return
-  let text = ''
   for (;;) {
     const { done, value } = await reader.read()
     if (done) return
-    text += value
-    for (let end = text.indexOf('\n\n'); end >= 0; end = text.indexOf('\n\n')) {
-      yield parsed(text.slice(0, end))
-      text = text.slice(end + 2)
-    }
+    yield { event: value.event ?? 'message', data: value.data }
   }
-}
-
-function parsed(block: string): ServerEvent {
-  let event = 'message'
-  const data: string[] = []
-  for (const line of block.split('\n')) {
-    if (line.startsWith('event:')) event = line.slice(6).trim()
-    else if (line.startsWith('data:')) data.push(line.slice(5).trimStart())
-  }
-  return { event, data: data.join('\n') }
 }
