@@ -7,6 +7,7 @@ import { BatonError } from '../base/index.ts'
 import { DISCOVERY_CHECKS, DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
 import { until } from '../../test/until.ts'
 import { AddressDiscovery } from './address-discovery.ts'
+import type { FollowListener } from './address-discovery.ts'
 import type { HostPort } from './discovery-url.ts'
 import type { WorkerCard } from '../request/index.ts'
 import { KubernetesServer } from '../../test/kubernetes-api.ts'
@@ -16,17 +17,56 @@ import { PodWatch } from './kubernetes/pod-watch.ts'
 /** Makes the certificate of the API server. */
 const HAS_OPENSSL = spawnSync('openssl', ['version']).status === 0
 
-/** What answers at each port: a card, null (no requests now), or nothing at all. */
-function discoveryOver(
-  answers: Map<number, unknown>,
-  addresses: () => Promise<readonly HostPort[]>,
-) {
+/** What is said at each port: a card, null (no requests now), or nothing at all. Who listens hears every change. */
+class Answers {
+  readonly #said = new Map<number, unknown>()
+  readonly #listeners = new Map<number, Set<FollowListener>>()
+  dials = 0
+
+  set(port: number, said: unknown): this {
+    this.#said.set(port, said)
+    for (const listener of this.#listeners.get(port) ?? []) listener.onCard(said)
+    return this
+  }
+
+  /** The process at the port is gone. */
+  delete(port: number): void {
+    this.#said.delete(port)
+    const listeners = this.#listeners.get(port) ?? []
+    this.#listeners.delete(port)
+    for (const listener of listeners) listener.onLost(new Error('hung up'))
+  }
+
+  get connections(): number {
+    return [...this.#listeners.values()].reduce((sum, { size }) => sum + size, 0)
+  }
+
+  readonly follow = ({ port }: HostPort, listener: FollowListener) => {
+    this.dials += 1
+    let isClosed = false
+    queueMicrotask(() => {
+      if (isClosed) return
+      if (!this.#said.has(port)) {
+        listener.onLost(new BatonError('transport.cannot_connect', 'refused'))
+        return
+      }
+      const there = this.#listeners.get(port) ?? new Set()
+      this.#listeners.set(port, there.add(listener))
+      listener.onCard(this.#said.get(port))
+    })
+    return {
+      close: () => {
+        isClosed = true
+        this.#listeners.get(port)?.delete(listener)
+      },
+    }
+  }
+}
+
+function discoveryOver(answers: Answers, addresses: () => Promise<readonly HostPort[]>) {
   const discovery = new AddressDiscovery({
     addresses,
-    fetchCard: ({ port }) =>
-      answers.has(port)
-        ? Promise.resolve(answers.get(port))
-        : Promise.reject(new BatonError('transport.cannot_connect', 'refused')),
+    follow: answers.follow,
     ttlMs: 300,
     pollMs: 20,
   })
@@ -39,10 +79,7 @@ const at = (...ports: readonly number[]): readonly HostPort[] =>
 
 describe('AddressDiscovery', () => {
   it('who answers joins, with the address by which it was found; who drains leaves; who is silent expires', async () => {
-    const answers = new Map<number, unknown>([
-      [1, sampleCard(1, { host: '0.0.0.0' })],
-      [2, sampleCard(2)],
-    ])
+    const answers = new Answers().set(1, sampleCard(1, { host: '0.0.0.0' })).set(2, sampleCard(2))
     const record = new DiscoveryRecord()
     const watch = await discoveryOver(answers, () => Promise.resolve(at(1, 2, 3))).watch(record)
     expect([...watch.cards.keys()].toSorted()).toEqual(['1', '2'])
@@ -56,7 +93,7 @@ describe('AddressDiscovery', () => {
   })
 
   it('another worker at an address, and an address that is gone', async () => {
-    const answers = new Map<number, unknown>([[1, sampleCard(1)]])
+    const answers = new Answers().set(1, sampleCard(1))
     let addresses = at(1)
     const record = new DiscoveryRecord()
     await discoveryOver(answers, () => Promise.resolve(addresses)).watch(record)
@@ -68,7 +105,7 @@ describe('AddressDiscovery', () => {
   })
 
   it('what is no card - is reported once and not believed', async () => {
-    const answers = new Map<number, unknown>([[1, { workerId: 'x' }]])
+    const answers = new Answers().set(1, { workerId: 'x' })
     const record = new DiscoveryRecord()
     await discoveryOver(answers, () => Promise.resolve(at(1))).watch(record)
     answers.set(2, null)
@@ -76,8 +113,72 @@ describe('AddressDiscovery', () => {
     expect(record.cards.size).toBe(0)
   })
 
+  it('a fleet in which nothing happens - is dialled once, and never again', async () => {
+    const answers = new Answers()
+    const ports = Array.from({ length: 1_000 }, (_, index) => index + 1)
+    for (const port of ports) answers.set(port, sampleCard(port))
+    let looks = 0
+    const addresses = () => {
+      looks += 1
+      return Promise.resolve(at(...ports))
+    }
+    const watch = await discoveryOver(answers, addresses).watch(new DiscoveryRecord())
+    expect(watch.cards.size).toBe(1_000)
+    await until('twenty looks later', () => looks > 20)
+    expect([answers.dials, answers.connections]).toEqual([1_000, 1_000])
+    watch.close()
+    expect(answers.connections).toBe(0)
+  })
+
+  it('an address where nobody is - is dialled with growing pauses', async () => {
+    const answers = new Answers()
+    let looks = 0
+    const addresses = () => {
+      looks += 1
+      return Promise.resolve(at(1))
+    }
+    const record = new DiscoveryRecord()
+    await discoveryOver(answers, addresses).watch(record)
+    await until('forty looks later', () => looks > 40)
+    expect(answers.dials).toBeLessThan(10)
+    answers.set(1, sampleCard(1))
+    await record.until('joined 1')
+  })
+
+  it('one that is lost and back within its time to live - was never away', async () => {
+    const answers = new Answers().set(1, sampleCard(1))
+    const record = new DiscoveryRecord()
+    await discoveryOver(answers, () => Promise.resolve(at(1))).watch(record)
+    answers.delete(1)
+    answers.set(1, sampleCard(1))
+    await until('connected again', () => answers.connections === 1)
+    expect(record.told).toEqual(['joined 1'])
+  })
+
+  it('an address that goes while it is dialled - leaves the place to others', async () => {
+    let addresses: readonly number[] = []
+    let dials = 0
+    const discovery = new AddressDiscovery({
+      addresses: () => Promise.resolve(at(...addresses)),
+      follow: ({ port }, listener) => {
+        dials += 1
+        if (port === 999) queueMicrotask(() => listener.onCard(sampleCard(port)))
+        return { close: () => undefined }
+      },
+      pollMs: 20,
+    })
+    onTestFinished(() => discovery.close())
+    const record = new DiscoveryRecord()
+    await discovery.watch(record)
+    addresses = Array.from({ length: 200 }, (_, index) => index + 1)
+    await until('128 are dialled and say nothing', () => dials === 128)
+    addresses = [999]
+    await record.until('joined 999')
+    expect(dials).toBe(129)
+  })
+
   it('who knows the addresses is away - what is known stays in use', async () => {
-    const answers = new Map<number, unknown>([[1, sampleCard(1)]])
+    const answers = new Answers().set(1, sampleCard(1))
     let isAway = false
     const record = new DiscoveryRecord()
     const addresses = () => (isAway ? Promise.reject(new Error('503')) : Promise.resolve(at(1)))
@@ -92,7 +193,7 @@ describe('AddressDiscovery', () => {
 
 /** A discovery in which workers are found by their addresses, and a kit's worker that appears at one. */
 class AddressFleet {
-  readonly cards = new Map<number, WorkerCard>()
+  readonly answers = new Answers()
   readonly discovery: AddressDiscovery
   readonly #told: { put(card: WorkerCard): void; remove(card: WorkerCard): void }
 
@@ -103,7 +204,7 @@ class AddressFleet {
     this.#told = told
     this.discovery = new AddressDiscovery({
       addresses,
-      fetchCard: ({ port }) => Promise.resolve(this.cards.get(port) ?? null),
+      follow: this.answers.follow,
       ttlMs: 300,
       pollMs: 20,
     })
@@ -114,12 +215,12 @@ class AddressFleet {
     return {
       register: (card) => {
         const { port } = card
-        this.cards.set(port, card)
+        this.answers.set(port, card)
         this.#told.put(card)
         return Promise.resolve({
-          update: (changed) => Promise.resolve(void this.cards.set(port, changed)),
+          update: (changed) => Promise.resolve(void this.answers.set(port, changed)),
           close: () => {
-            this.cards.delete(port)
+            this.answers.set(port, null)
             this.#told.remove(card)
             return Promise.resolve()
           },
@@ -136,9 +237,10 @@ const WITHOUT_REGISTER = DISCOVERY_CHECKS.filter(({ name }) => !name.startsWith(
 
 describe('static: - the contract of every discovery but the refusal of an id', () => {
   it.each(WITHOUT_REGISTER)('$name', async ({ run }) => {
-    const listed = Array.from({ length: 10 }, (_, i) => ({ host: '127.0.0.1', port: 1000 + i }))
+    const listed = at(...Array.from({ length: 10 }, (_, index) => 1000 + index))
     const nothing = { put: () => undefined, remove: () => undefined }
     const fleet = new AddressFleet(() => Promise.resolve(listed), nothing)
+    for (const { port } of listed) fleet.answers.set(port, null)
     onTestFinished(() => fleet.discovery.close())
     await run({ worker: fleet.asWorker(), frontend: fleet.discovery })
   })

@@ -1,6 +1,7 @@
 /**
- * Discovery by addresses: somebody else knows where workers are (a list, Kubernetes), and each worker is asked for its
- * card. Workers register nowhere.
+ * Discovery by addresses: somebody else knows where workers are (a list, Kubernetes), and a connection to each is kept, over
+ * which it tells its card and every change of it. Workers register nowhere; a fleet in which nothing happens costs nothing
+ * but the pulse of its connections.
  */
 import { BatonError } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
@@ -13,19 +14,29 @@ import { FleetDiff } from './fleet-diff.ts'
 import { leaseOf } from './lease.ts'
 import { Renewals } from './renewals.ts'
 
+/** What a worker says of itself. */
+export interface FollowListener {
+  /** Unchecked; null: it takes no requests now. */
+  onCard(card: unknown): void
+  /** Once, and nothing after it: the worker cannot be reached, or no longer. */
+  onLost(reason: unknown): void
+}
+
 export interface AddressDiscoveryOptions {
   /** Asked at every look. When it rejects, discovery is away. */
   readonly addresses: () => Promise<readonly HostPort[]>
-  /** Null: the worker takes no requests now. Rejects when it cannot be reached. */
-  readonly fetchCard: (address: HostPort) => Promise<unknown>
-  /** A worker that did not answer for so long is gone. */
+  /** Tells the worker's card now and at every change, until it is closed or the worker is lost. */
+  readonly follow: (address: HostPort, listener: FollowListener) => { close(): void }
   /** Nobody asks any more. */
   readonly onClose?: () => void
+  /** A worker that could not be reached for so long is gone. */
   readonly ttlMs?: number
   readonly pollMs?: number
 }
 
-const ASKED_AT_ONCE = 32
+const DIALLED_AT_ONCE = 128
+/** Of the pauses between attempts at a worker that is not known, in looks. */
+const LOOKS_BETWEEN_MAX = 8
 
 export class AddressDiscovery implements Discovery {
   readonly #options: AddressDiscoveryOptions
@@ -55,16 +66,35 @@ export class AddressDiscovery implements Discovery {
   }
 }
 
+/** One address, whoever is there. */
+interface Place {
+  readonly name: string
+  readonly address: HostPort
+  /** Ends the connection, or the attempt at it; null: there is none. */
+  stop: (() => void) | null
+  /** It has told a card, or that it has none, over this connection. */
+  isUp: boolean
+  workerId: WorkerId | null
+  fault: string | null
+  failures: number
+  /** It is not dialled before this look. */
+  dueAtLook: number
+  isQueued: boolean
+}
+
 class AddressWatch implements DiscoveryWatch {
   readonly #options: AddressDiscoveryOptions
   readonly #observer: DiscoveryObserver
   readonly #diff: FleetDiff
   readonly #renewals: Renewals
   readonly #pollMs: number
-  readonly #workerAt = new Map<string, WorkerId>()
-  readonly #faults = new Map<string, string>()
+  readonly #places = new Map<string, Place>()
+  readonly #queue: Place[] = []
+  #dialling = 0
+  #whenIdle: (() => void) | null = null
   #poll: NodeJS.Timeout | null = null
   #looks = 0
+  #marks = 0
   #isAway = false
   #closed = false
 
@@ -81,14 +111,22 @@ class AddressWatch implements DiscoveryWatch {
     return this.#diff.cards
   }
 
+  /** Resolves when every address has answered, or has not. */
   async open(): Promise<void> {
     await this.#look()
+    await new Promise<void>((resolve) => {
+      this.#whenIdle = resolve
+      this.#dial()
+    })
+    this.#whenIdle = null
     this.#lookLater()
   }
 
   close(): void {
     this.#closed = true
     if (this.#poll !== null) clearTimeout(this.#poll)
+    for (const place of this.#places.values()) place.stop?.()
+    this.#whenIdle?.()
   }
 
   /** One look after the other: a slow one is not overtaken. */
@@ -102,17 +140,18 @@ class AddressWatch implements DiscoveryWatch {
     this.#looks += 1
     this.#renewals.look(performance.now())
     const addresses = await this.#addresses()
-    if (addresses === null) return
+    if (addresses === null || this.#closed) return
     const named = new Map(addresses.map((address) => [nameOf(address), address]))
-    const asking = [...named]
-    const ask = async (): Promise<void> => {
-      for (let next = asking.shift(); next !== undefined; next = asking.shift()) {
-        await this.#ask(...next)
-      }
+    this.#forget([...this.#places.values()].filter(({ name }) => !named.has(name)))
+    for (const [name, address] of named) {
+      if (!this.#places.has(name)) this.#places.set(name, newPlace(name, address))
     }
-    await Promise.all(Array.from({ length: ASKED_AT_ONCE }, ask))
-    if (this.#closed) return
-    for (const name of this.#workerAt.keys()) if (!named.has(name)) this.#drop(name, 'closed')
+    for (const place of this.#places.values()) {
+      if (place.stop !== null || place.isQueued || place.dueAtLook > this.#looks) continue
+      place.isQueued = true
+      this.#queue.push(place)
+    }
+    this.#dial()
   }
 
   async #addresses(): Promise<readonly HostPort[] | null> {
@@ -130,37 +169,114 @@ class AddressWatch implements DiscoveryWatch {
     }
   }
 
-  async #ask(name: string, address: HostPort): Promise<void> {
-    try {
-      const told = await this.#options.fetchCard(address)
-      if (this.#closed) return
-      this.#faults.delete(name)
-      if (told === null) this.#drop(name, 'closed')
-      else this.#believe(name, { ...checkCard(told), ...address })
-    } catch (thrown) {
-      if (this.#closed) return
-      if (!this.#renewals.holds(name, performance.now())) this.#drop(name, 'expired')
-      const why = BatonError.from(thrown).message
-      if (this.#faults.get(name) !== why) this.#observer.unreadable?.(name, why)
-      this.#faults.set(name, why)
+  /** All at once: an attempt that ends makes room for the next, which must not be one of these. */
+  #forget(gone: readonly Place[]): void {
+    for (const { name } of gone) this.#places.delete(name)
+    for (const place of gone) {
+      place.stop?.()
+      this.#drop(place, 'closed')
+      this.#renewals.forget(place.name)
     }
   }
 
-  /** Another worker at the address: the one of before is gone. */
-  #believe(name: string, card: WorkerCard): void {
-    const before = this.#workerAt.get(name)
-    if (before !== undefined && before !== card.workerId) this.#drop(name, 'expired')
-    this.#workerAt.set(name, card.workerId)
-    this.#renewals.see(name, this.#looks, performance.now())
+  #dial(): void {
+    while (this.#dialling < DIALLED_AT_ONCE && !this.#closed) {
+      const place = this.#queue.shift()
+      if (place === undefined) break
+      place.isQueued = false
+      if (this.#places.get(place.name) === place) this.#follow(place)
+    }
+    if (this.#dialling === 0 && this.#queue.length === 0) this.#whenIdle?.()
+  }
+
+  #follow(place: Place): void {
+    let isDialling = true
+    let isOver = false
+    let link: { close(): void } | null = null
+    const answered = (): void => {
+      if (!isDialling) return
+      isDialling = false
+      this.#dialling -= 1
+      this.#dial()
+    }
+    const stop = (): void => {
+      if (isOver) return
+      isOver = true
+      place.stop = null
+      link?.close()
+      answered()
+    }
+    const lose = (reason: unknown): void => {
+      if (isOver) return
+      stop()
+      this.#onLost(place, reason)
+    }
+    this.#dialling += 1
+    place.stop = stop
+    link = this.#options.follow(place.address, {
+      onCard: (told) => {
+        if (isOver) return
+        try {
+          this.#believe(place, told)
+          answered()
+        } catch (thrown) {
+          lose(thrown)
+        }
+      },
+      onLost: lose,
+    })
+    if (isOver) link.close()
+  }
+
+  /** Another worker at the address: the one of before is gone. Throws for what is no card. */
+  #believe(place: Place, told: unknown): void {
+    const card = told === null ? null : { ...checkCard(told), ...place.address }
+    place.isUp = true
+    place.failures = 0
+    place.fault = null
+    if (card === null) return this.#drop(place, 'closed')
+    if (place.workerId !== card.workerId) this.#drop(place, 'expired')
+    place.workerId = card.workerId
     this.#diff.seen(card)
   }
 
-  #drop(name: string, reason: 'closed' | 'expired'): void {
-    const workerId = this.#workerAt.get(name)
-    if (workerId === undefined) return
-    this.#workerAt.delete(name)
-    this.#renewals.forget(name)
+  /** Its time to live begins when it is lost: until then its connection has said that it lives. */
+  #onLost(place: Place, reason: unknown): void {
+    const nowMs = performance.now()
+    if (place.isUp) this.#renewals.see(place.name, ++this.#marks, nowMs)
+    else this.#tellFault(place, BatonError.from(reason).message)
+    if (!this.#renewals.holds(place.name, nowMs)) this.#drop(place, 'expired')
+    place.isUp = false
+    place.failures += 1
+    const looks = place.workerId === null ? 2 ** (place.failures - 1) : 1
+    place.dueAtLook = this.#looks + Math.min(LOOKS_BETWEEN_MAX, looks)
+  }
+
+  /** Of an attempt, once; a connection that was up and is lost says nothing yet. */
+  #tellFault(place: Place, why: string): void {
+    if (place.fault !== why) this.#observer.unreadable?.(place.name, why)
+    place.fault = why
+  }
+
+  #drop(place: Place, reason: 'closed' | 'expired'): void {
+    const { workerId } = place
+    if (workerId === null) return
+    place.workerId = null
     this.#diff.gone(workerId, reason)
+  }
+}
+
+function newPlace(name: string, address: HostPort): Place {
+  return {
+    name,
+    address,
+    stop: null,
+    isUp: false,
+    workerId: null,
+    fault: null,
+    failures: 0,
+    dueAtLook: 0,
+    isQueued: false,
   }
 }
 

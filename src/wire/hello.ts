@@ -12,6 +12,9 @@ import { TAG } from './tag.ts'
 
 export const WIRE_VERSION = 1
 export const WIRE_VERSION_OLDEST = 1
+/** Capability of a frontend: it takes a worker's card unasked, whenever it changes. */
+export const CARD_NEWS = 'card-news'
+
 export const NONCE_BYTES = 16
 /** "BATN". */
 const MAGIC = 0x4e544142

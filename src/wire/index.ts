@@ -20,6 +20,7 @@ export { FrameWriter } from './frame-writer.ts'
 export { Handshake } from './handshake.ts'
 export type { HandshakeOptions, HandshakeSide } from './handshake.ts'
 export {
+  CARD_NEWS,
   NONCE_BYTES,
   WIRE_VERSION,
   WIRE_VERSION_OLDEST,

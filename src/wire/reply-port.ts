@@ -70,4 +70,6 @@ export interface WorkerUplink {
   flush(): void
   /** From now on new requests are refused with `backend.worker_draining`; frontends are notified. */
   drain(): void
+  /** The worker takes requests now, or no longer: peers that know only its address are told its card, or that there is none. */
+  membershipChanged?(): void
 }

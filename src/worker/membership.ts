@@ -11,14 +11,21 @@ import type { Registration } from './worker-ports.ts'
 export class Membership {
   readonly #register: (card: WorkerCard) => Promise<Registration>
   readonly #card: WorkerCard
+  readonly #onChange: () => void
   #registration: Registration | null = null
   #turn: Promise<unknown> = Promise.resolve()
   #joining = 0
   #isClosed = false
 
-  constructor(register: (card: WorkerCard) => Promise<Registration>, card: WorkerCard) {
+  /** `onChange`: it is registered now, or no longer. */
+  constructor(
+    register: (card: WorkerCard) => Promise<Registration>,
+    card: WorkerCard,
+    onChange: () => void = () => undefined,
+  ) {
     this.#register = register
     this.#card = card
+    this.#onChange = onChange
   }
 
   get isMember(): boolean {
@@ -36,7 +43,9 @@ export class Membership {
     try {
       await this.#inTurn(async () => {
         if (this.#isClosed) throw new BatonError('request.conflict', 'the worker is going down')
-        this.#registration ??= await this.#register(this.#card)
+        if (this.#registration !== null) return
+        this.#registration = await this.#register(this.#card)
+        this.#onChange()
       })
     } finally {
       this.#joining--
@@ -46,8 +55,10 @@ export class Membership {
   /** Idempotent. When it rejects, the worker counts as registered still: a second try makes sense. */
   async leave(): Promise<void> {
     await this.#inTurn(async () => {
-      await this.#registration?.close()
+      if (this.#registration === null) return
+      await this.#registration.close()
       this.#registration = null
+      this.#onChange()
     })
   }
 

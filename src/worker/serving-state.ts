@@ -37,7 +37,11 @@ export function createStanding(options: ServingStateOptions): ServingState {
   const { worker, ports, config, address, admission, isRunning } = options
   assert(config.model !== '', 'an engine names its model')
   const card = workerCardOf(worker, config, address)
-  const membership = new Membership((own) => ports.register(own), card)
+  const membership = new Membership(
+    (own) => ports.register(own),
+    card,
+    () => address.uplink?.membershipChanged?.(),
+  )
   const graceMs = shutdownOf(worker).routerGraceMs
   const admin = new AdminDrain({ clock: worker.clock, admission, membership, graceMs })
   const controls = new WorkerControls(worker.engine, membership, isRunning)

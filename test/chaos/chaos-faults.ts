@@ -4,6 +4,7 @@
  * does whether the process in that place is up at that moment: if it is not, the fault is left out.
  */
 import type { Random } from '../../src/base/index.ts'
+import type { FaultyProxy } from '../faulty-proxy.ts'
 import type { ChaosFleet, Kind, Member } from './chaos-fleet.ts'
 
 export const FAULTS = [
@@ -16,11 +17,20 @@ export const FAULTS = [
   'stop NATS',
   'cut workers from NATS',
   'cut frontends from NATS',
+  'cut worker from frontends',
+  'cut worker from frontends for long',
+  'cut worker from one frontend',
+  'hold what worker and frontends say',
+  'slow link to worker',
 ] as const
 type Fault = (typeof FAULTS)[number]
 
 const PAUSE_MS = { least: 300, most: 1500 }
 const LASTS_MS = { least: 300, most: 4000 }
+/** Longer than either side waits for a word of the other (20 s). Once in a run. */
+const LONG_MS = 23_000
+/** A slow link is slower than a token takes. */
+const SLOW_MS = { least: 20, most: 300 }
 
 export class ChaosFaults {
   readonly counts: Record<string, number> = {}
@@ -92,7 +102,53 @@ export class ChaosFaults {
           () => frontendsProxy.cut(),
           () => frontendsProxy.mend(),
         )
+      case 'cut worker from frontends':
+        return this.#onLink(fault, draw, lastsMs, (proxy) => {
+          proxy.cut()
+          return () => proxy.mend()
+        })
+      case 'cut worker from frontends for long':
+        if (fault in this.counts) return
+        return this.#onLink(fault, draw, LONG_MS, (proxy) => {
+          proxy.cut()
+          return () => proxy.mend()
+        })
+      case 'cut worker from one frontend':
+        return this.#onLink(fault, draw, lastsMs, (proxy) => proxy.cutOne(draw))
+      case 'hold what worker and frontends say':
+        return this.#onLink(fault, draw, lastsMs, (proxy) => {
+          proxy.hold()
+          return () => proxy.letGo()
+        })
+      case 'slow link to worker': {
+        const slowMs = SLOW_MS.least + draw * (SLOW_MS.most - SLOW_MS.least)
+        return this.#onLink(fault, draw, lastsMs, (proxy) => {
+          proxy.delay(slowMs)
+          return () => proxy.delay(0)
+        })
+      }
     }
+  }
+
+  /** Between one worker, whoever is in that place meanwhile, and the frontends. */
+  #onLink(
+    fault: Fault,
+    draw: number,
+    lastsMs: number,
+    begin: (proxy: FaultyProxy) => () => void,
+  ): void {
+    const proxy = this.#placeOf(draw, ['decode', 'prefill'])?.link?.proxy
+    if (proxy === undefined) return
+    let end: () => void = () => undefined
+    this.#for(
+      fault,
+      proxy,
+      lastsMs,
+      () => {
+        end = begin(proxy)
+      },
+      () => end(),
+    )
   }
 
   #kill(fault: Fault, draw: number, ...kinds: readonly Kind[]): void {

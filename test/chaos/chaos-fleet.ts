@@ -1,11 +1,13 @@
 /**
- * The processes of one chaos run: a nats-server behind two proxies, frontends and workers that are started again when
- * they are killed. All that they leave on disk lies in a folder of this run.
+ * The processes of one chaos run: a nats-server behind two proxies, frontends, and workers that frontends reach through a
+ * proxy each; who is killed is started again. All that they leave on disk lies in a folder of this run.
  */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { CuttableProxy, NatsServer } from '../nats/nats-server.ts'
+import { FaultyProxy } from '../faulty-proxy.ts'
+import { freePort } from '../free-port.ts'
+import { NatsServer } from '../nats/nats-server.ts'
 import { startBaton } from '../running-server.ts'
 import type { RunningBaton } from '../running-server.ts'
 
@@ -16,11 +18,20 @@ export interface Member {
   readonly kind: Kind
   baton: RunningBaton
   url: string
+  /** Between the frontends and a worker; null: the place of a frontend. */
+  readonly link: WorkerLink | null
   /** False from just before it is killed until its successor is ready. */
   isUp: boolean
 }
 
+interface WorkerLink {
+  readonly workerPort: number
+  readonly proxy: FaultyProxy
+}
+
 const COUNTS = { decode: 4, prefill: 2, frontend: 3 } as const
+/** No outgoing connection takes a port of this address while the worker of a place is away. */
+const WORKERS_HOST = '127.0.0.2'
 const START_ATTEMPTS = 5
 const SIM = ['--engine', 'sim', '--sim-speedup', '1', '--grace-seconds', '0']
 
@@ -33,14 +44,10 @@ export class ChaosFleet {
   readonly #starting = new Set<Promise<void>>()
 
   readonly nats: NatsServer
-  readonly workersProxy: CuttableProxy
-  readonly frontendsProxy: CuttableProxy
+  readonly workersProxy: FaultyProxy
+  readonly frontendsProxy: FaultyProxy
 
-  private constructor(
-    nats: NatsServer,
-    workersProxy: CuttableProxy,
-    frontendsProxy: CuttableProxy,
-  ) {
+  private constructor(nats: NatsServer, workersProxy: FaultyProxy, frontendsProxy: FaultyProxy) {
     this.nats = nats
     this.workersProxy = workersProxy
     this.frontendsProxy = frontendsProxy
@@ -48,13 +55,14 @@ export class ChaosFleet {
 
   static async start(): Promise<ChaosFleet> {
     const nats = await NatsServer.start()
-    const proxies = [await CuttableProxy.start(nats.port), await CuttableProxy.start(nats.port)]
-    const [workersProxy, frontendsProxy] = proxies as [CuttableProxy, CuttableProxy]
+    const proxies = [await FaultyProxy.start(nats.port), await FaultyProxy.start(nats.port)]
+    const [workersProxy, frontendsProxy] = proxies as [FaultyProxy, FaultyProxy]
     const fleet = new ChaosFleet(nats, workersProxy, frontendsProxy)
     for (const kind of ['decode', 'prefill', 'frontend'] as const) {
       const places = Array.from({ length: COUNTS[kind] }, async () => {
-        const baton = await fleet.#spawn(kind)
-        return { kind, baton, url: urlOf(baton), isUp: true }
+        const link = kind === 'frontend' ? null : await openLink()
+        const baton = await fleet.#spawn(kind, link)
+        return { kind, baton, url: urlOf(baton), link, isUp: true }
       })
       fleet.members.push(...(await Promise.all(places)))
     }
@@ -109,7 +117,8 @@ export class ChaosFleet {
     await Promise.allSettled(this.#starting)
     for (const { baton } of this.members) baton.process.kill('SIGKILL')
     await Promise.all(this.members.map(({ baton }) => baton.ended))
-    await Promise.all([this.workersProxy.close(), this.frontendsProxy.close()])
+    const links = this.members.map(({ link }) => link?.proxy.close())
+    await Promise.all([this.workersProxy.close(), this.frontendsProxy.close(), ...links])
     await this.nats.close()
     rmSync(this.temporary, { recursive: true, force: true })
   }
@@ -119,7 +128,7 @@ export class ChaosFleet {
     await member.baton.ended
     for (let attempt = 1; ; attempt++) {
       try {
-        member.baton = await this.#spawn(member.kind)
+        member.baton = await this.#spawn(member.kind, member.link)
         member.url = urlOf(member.baton)
         member.isUp = true
         return
@@ -130,18 +139,27 @@ export class ChaosFleet {
     }
   }
 
-  async #spawn(kind: Kind): Promise<RunningBaton> {
+  async #spawn(kind: Kind, link: WorkerLink | null): Promise<RunningBaton> {
     const proxy = kind === 'frontend' ? this.frontendsProxy : this.workersProxy
     const environment = {
       BATON_DISCOVERY: `nats://127.0.0.1:${proxy.port}`,
       TMPDIR: this.temporary,
     }
-    return kind === 'frontend'
-      ? await startBaton(['frontend', '--port', '0'], /http:\/\/[\d.]+:\d+/, environment)
-      : await startBaton(['worker', ...SIM, '--mode', kind], /ready/, environment)
+    if (link === null) {
+      return await startBaton(['frontend', '--port', '0'], /http:\/\/[\d.]+:\d+/, environment)
+    }
+    const { workerPort, proxy: between } = link
+    const reached = ['--worker-host', WORKERS_HOST, '--worker-port', String(workerPort)]
+    reached.push('--worker-advertise', `${WORKERS_HOST}:${between.port}`)
+    return await startBaton(['worker', ...SIM, ...reached, '--mode', kind], /ready/, environment)
   }
 }
 
 function urlOf(baton: RunningBaton): string {
   return /http:\/\/[\d.]+:\d+/.exec(baton.printed())?.[0] ?? ''
+}
+
+async function openLink(): Promise<WorkerLink> {
+  const workerPort = await freePort()
+  return { workerPort, proxy: await FaultyProxy.start(workerPort, WORKERS_HOST) }
 }

@@ -1,9 +1,11 @@
 /**
  * 1,000 streams with known right text over 3 frontends, 4 decode and 2 prefill workers that meet over a real
- * nats-server, while workers, frontends and NATS are killed, stopped and cut off. The seed is printed;
+ * nats-server, while workers, frontends and NATS are killed, stopped and cut off, and links between frontends and workers
+ * are cut, held and slow. The seed is printed;
  * `BATON_TEST_CHAOS_SEED=N npm run test:chaos` draws the same list of faults again (see chaos-faults.ts for what that means).
  * Faults begin for at most a minute, at least one of each kind; what runs then ends undisturbed, so the run is bounded.
  */
+import { existsSync, readdirSync } from 'node:fs'
 import { Kvm } from '@nats-io/kv'
 import { connect } from '@nats-io/transport-node'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -24,6 +26,12 @@ const BOOKED =
 
 function say(text: string): void {
   process.stderr.write(`chaos: ${text}\n`)
+}
+
+/** Other programs may come and go there meanwhile. */
+function inSharedMemory(): readonly string[] {
+  if (!existsSync('/dev/shm')) return []
+  return readdirSync('/dev/shm').filter((name) => /baton/i.test(name))
 }
 
 /** What an undisturbed server without hand-over says to each prompt. */
@@ -68,6 +76,7 @@ describe.skipIf(NATS_VERSION === null)('a fleet under chaos', () => {
     say(`seed ${SEED}, ${NATS_VERSION ?? ''}`)
     const rights = await rightTexts()
     expect(new Set(rights).size).toBe(STREAMS)
+    const sharedBefore = inSharedMemory()
     const fleet = await ChaosFleet.start()
     onTestFinished(() => fleet.close())
     await until('a stream is served', async () => {
@@ -93,6 +102,7 @@ describe.skipIf(NATS_VERSION === null)('a fleet under chaos', () => {
     await until('the buckets are empty', async () => (await cardsIn(fleet.nats.port)).length === 0)
     expect(await fleet.stop('frontend')).toEqual([0, 0, 0])
     expect(fleet.remains()).toEqual([])
+    expect(inSharedMemory()).toEqual(sharedBefore)
     expect(Object.keys(faults.counts).toSorted()).toEqual([...new Set(FAULTS)].toSorted())
     expect(outcome).toMatchObject({ right: STREAMS, wrong: 0, lost: 0, faults: [] })
   })

@@ -10,7 +10,8 @@ import type { NatsAddress } from '../../src/discovery/discovery-url.ts'
 import { NatsDiscovery } from '../../src/discovery/nats/nats-discovery.ts'
 import type { NatsDiscoveryOptions } from '../../src/discovery/nats/nats-discovery.ts'
 import { until } from '../until.ts'
-import { CuttableProxy, NatsServer, NATS_VERSION } from './nats-server.ts'
+import { FaultyProxy } from '../faulty-proxy.ts'
+import { NatsServer, NATS_VERSION } from './nats-server.ts'
 
 const ends: (() => Promise<unknown>)[] = []
 
@@ -54,7 +55,7 @@ describe.skipIf(NATS_VERSION === null)(`NatsDiscovery (${NATS_VERSION}) - the co
 describe.skipIf(NATS_VERSION === null)('NatsDiscovery - a server that is away at the start', () => {
   it('a worker registers and a frontend watches as soon as the server answers again', async () => {
     const { port } = await startServer()
-    const proxy = await CuttableProxy.start(port)
+    const proxy = await FaultyProxy.start(port)
     ends.push(() => proxy.close())
     const record = new DiscoveryRecord()
     const far = `nats://127.0.0.1:${proxy.port}`
@@ -158,7 +159,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
 
   it('a frontend that is partitioned - keeps what it knows, and then hears what it missed', async () => {
     const server = await startServer()
-    const proxy = await CuttableProxy.start(server.port)
+    const proxy = await FaultyProxy.start(server.port)
     ends.push(() => proxy.close())
     const worker = discoveryAt(server.url)
     const first = await worker.register(sampleCard(1))
@@ -179,7 +180,7 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
 
   it('a worker that is partitioned - expires for the others and comes back', async () => {
     const server = await startServer()
-    const proxy = await CuttableProxy.start(server.port)
+    const proxy = await FaultyProxy.start(server.port)
     ends.push(() => proxy.close())
     const worker = discoveryAt(`nats://127.0.0.1:${proxy.port}`, { place: 'elsewhere' })
     await worker.register(sampleCard(1))
@@ -254,7 +255,7 @@ async function outliveOne(record: DiscoveryRecord, port: number): Promise<void> 
 
 /** A worker in another place; what comes back ends it as kill -9 does: silence, and the entry stays. */
 async function registerElsewhere(port: number, id = 1): Promise<() => void> {
-  const proxy = await CuttableProxy.start(port)
+  const proxy = await FaultyProxy.start(port)
   ends.push(() => proxy.close())
   const worker = discoveryAt(`nats://127.0.0.1:${proxy.port}`, { place: 'elsewhere' })
   await worker.register(sampleCard(id, { pid: 1 }))

@@ -1,11 +1,10 @@
 /**
- * A real nats-server (Debian package `nats-server`) for tests, and a proxy before it that can be cut.
+ * A real nats-server (Debian package `nats-server`) for tests.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { connect, createServer } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../free-port.ts'
@@ -76,60 +75,6 @@ export class NatsServer {
     this.resume()
     await this.kill()
     rmSync(this.#folder, { recursive: true, force: true })
-  }
-}
-
-/** Between a client and the server; cut, it swallows every byte and says nothing, as a partition does. */
-export class CuttableProxy {
-  readonly #sockets = new Set<Socket>()
-  readonly #server
-  #isCut = false
-
-  private constructor(targetPort: number) {
-    this.#server = createServer((client) => {
-      const upstream = connect(targetPort, '127.0.0.1')
-      for (const [from, to] of [
-        [client, upstream],
-        [upstream, client],
-      ] as const) {
-        this.#sockets.add(from)
-        from.on('data', (bytes) => {
-          if (!this.#isCut) to.write(bytes)
-        })
-        from.on('error', () => undefined)
-        from.on('close', () => {
-          this.#sockets.delete(from)
-          to.destroy()
-        })
-      }
-    })
-  }
-
-  static async start(targetPort: number): Promise<CuttableProxy> {
-    const proxy = new CuttableProxy(targetPort)
-    await new Promise<void>((resolve) => {
-      proxy.#server.listen(0, '127.0.0.1', resolve)
-    })
-    return proxy
-  }
-
-  get port(): number {
-    return (this.#server.address() as AddressInfo).port
-  }
-
-  cut(): void {
-    this.#isCut = true
-  }
-
-  /** What was swallowed is lost: connections of before are of no use any more. */
-  mend(): void {
-    this.#isCut = false
-    for (const socket of this.#sockets) socket.destroy()
-  }
-
-  async close(): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy()
-    await new Promise((resolve) => this.#server.close(resolve))
   }
 }
 

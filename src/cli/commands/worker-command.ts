@@ -17,6 +17,7 @@ import { workerTraces } from '../compose/trace-settings.ts'
 import { openDiscovery } from '../compose/open-discovery.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
+import { parseHostAndPort } from '../options/option-values.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { openWireWarning, wireSecurity } from '../guard/wire-security.ts'
 
@@ -57,6 +58,9 @@ function processOptions(
     ...wireSecurity(config),
     host: config.workerHost,
     port: config.workerPort,
+    ...(config.workerAdvertise === null
+      ? {}
+      : { advertised: parseHostAndPort(config.workerAdvertise) }),
     discovery: openDiscovery(config),
     logLevel: config.logLevel,
     ...(traces === null ? {} : { traces }),

@@ -3,7 +3,7 @@
  */
 import { openKvTcp } from '../../network/index.ts'
 import type { HostedWorkerOptions } from '../../host/index.ts'
-import { isModulePath } from '../options/option-values.ts'
+import { isModulePath, parseHostAndPort } from '../options/option-values.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { describedBy, userEngineName } from './load-user-engine.ts'
 import { BATON_VERSION } from './version.ts'
@@ -34,6 +34,9 @@ export function hostedOptions(
     openKv: (mode) =>
       openKvTcp(mode, {
         host: config.workerHost,
+        ...(config.workerAdvertise === null
+          ? {}
+          : { advertisedHost: parseHostAndPort(config.workerAdvertise).host }),
         checksum: config.kvChecksums,
         ...security,
       }),

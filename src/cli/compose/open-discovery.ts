@@ -9,8 +9,8 @@ import {
   NatsDiscovery,
   PodWatch,
 } from '../../discovery/index.ts'
-import type { Discovery, DiscoveryAddress, HostPort } from '../../discovery/index.ts'
-import { fetchWorkerCard } from '../../network/index.ts'
+import type { AddressDiscoveryOptions, Discovery, DiscoveryAddress } from '../../discovery/index.ts'
+import { WorkerCardLink } from '../../network/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from './version.ts'
 import { wireSecurity } from '../guard/wire-security.ts'
@@ -40,23 +40,25 @@ export function openDiscovery(
     case 'static':
       return new AddressDiscovery({
         addresses: () => Promise.resolve(address.addresses),
-        fetchCard: cardFetcher(config),
+        follow: cardLinks(config),
       })
     case 'kubernetes': {
       const pods = new PodWatch(address)
       return new AddressDiscovery({
         addresses: () => pods.addresses(),
-        fetchCard: cardFetcher(config),
+        follow: cardLinks(config),
         onClose: () => pods.close(),
       })
     }
   }
 }
 
+/** For a connection to a worker, and for its first answer. */
 const CARD_MS = 3_000
 
-function cardFetcher(config: ServeConfig): (address: HostPort) => Promise<unknown> {
+function cardLinks(config: ServeConfig): AddressDiscoveryOptions['follow'] {
   const security = wireSecurity(config)
   const software = `baton ${BATON_VERSION}`
-  return (address) => fetchWorkerCard({ ...address, ...security, software, timeoutMs: CARD_MS })
+  return (address, listener) =>
+    new WorkerCardLink({ ...address, ...security, software, timeoutMs: CARD_MS }, listener)
 }

@@ -24,6 +24,7 @@ import {
   nameOrModule,
   oneOf,
   pairList,
+  hostAndPort,
   taintList,
   text,
   textOrObject,
@@ -203,6 +204,14 @@ const TABLE = [
     count(0, 65_535),
     0,
     'port of the worker, for frontends that know it by its address (static:, kubernetes:); 0 takes a free one',
+  ),
+  spec(
+    'lone worker',
+    'workerAdvertise',
+    '<host[:port]>',
+    hostAndPort,
+    null,
+    'what others dial to reach the worker, where that is not the address on which it listens (NAT, ports that a container publishes); KV goes to the same host',
   ),
   spec(
     'lone worker',

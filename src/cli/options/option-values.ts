@@ -55,6 +55,23 @@ export const taintList = z
   .regex(/^[^,\s]+(,[^,\s]+)*$/, 'words separated by commas')
   .refine((list) => !RESERVED_TAINT.test(list), 'no dynamo.topology/ taint: --topology writes it')
 
+const ADDRESS_FORM = /^(\[[0-9a-f:.]+\]|[^\s:/[\]]+)(?::(\d{1,5}))?$/i
+const HOST_EXPECTED = 'host or host:port (an IPv6 address in [brackets])'
+export const hostAndPort = z.string(HOST_EXPECTED).refine((value) => {
+  const [, host, port] = ADDRESS_FORM.exec(value) ?? []
+  return host !== undefined && (port === undefined || (Number(port) > 0 && Number(port) < 65_536))
+}, HOST_EXPECTED)
+
+/** Of what `hostAndPort` lets through. */
+export function parseHostAndPort(value: string): {
+  readonly host: string
+  readonly port?: number
+} {
+  const [, host = value, port] = ADDRESS_FORM.exec(value) ?? []
+  const bare = host.replace(/^\[(.*)\]$/, '$1')
+  return port === undefined ? { host: bare } : { host: bare, port: Number(port) }
+}
+
 const PAIRS_EXPECTED = 'domain=value, separated by commas'
 export const pairList = z
   .string(PAIRS_EXPECTED)

@@ -65,6 +65,8 @@ export interface ServeConfig {
   readonly topology: string | null
   /** Of a lone worker; 0: any free one. */
   readonly workerPort: number
+  /** Null: others dial the address on which it listens. */
+  readonly workerAdvertise: string | null
   readonly adminPort: number | null
   readonly adminToken: string | null
   readonly wireSecret: string | null

@@ -115,6 +115,18 @@ describe('HostedWorker - blocks and load reach the routers', () => {
   })
 })
 
+describe('HostedWorker - behind another address', () => {
+  it.each([
+    [{ host: 'node-7.example' }, null],
+    [{ host: '10.1.2.3', port: 4444 }, 4444],
+  ] as const)('advertised %j - the card names it', async (advertised, port) => {
+    const { card } = await startWorker({ kind: 'tcp', host: '127.0.0.1', port: 0, advertised })
+    expect(card.host).toBe(advertised.host)
+    if (port === null) expect(card.port).toBeGreaterThan(0)
+    else expect(card.port).toBe(port)
+  })
+})
+
 describe('HostedWorker - a frontend that is lost', () => {
   it('over TCP - what its requests held is given back, and the engine is never asked to abort', async () => {
     const aborted: string[] = []

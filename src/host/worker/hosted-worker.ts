@@ -42,6 +42,12 @@ import type { ChangeRole, WorkerRestart } from './worker-answers.ts'
 import type { TracesOfWorkers } from '../traces/traces.ts'
 import { WorkerMetrics } from '../observe/worker-metrics.ts'
 
+export interface AdvertisedAddress {
+  readonly host: string
+  /** Absent: the port on which the worker listens. */
+  readonly port?: number
+}
+
 /** How requests reach the worker. */
 export type WorkerPlane =
   | {
@@ -49,6 +55,8 @@ export type WorkerPlane =
       readonly host: string
       /** 0: any free port. */
       readonly port: number
+      /** What others dial, where that is not the address on which it listens. */
+      readonly advertised?: AdvertisedAddress
       readonly secret?: string
       readonly tls?: WireTls
     }
@@ -189,7 +197,7 @@ export class HostedWorker {
       plane.plane.setAnswers(this.workerId, this.#answers(files))
       return { host: 'in-process', port: 0, uplink, kv, agreement }
     }
-    const { host, port, secret, tls } = plane
+    const { host, port, secret, tls, advertised = { host } } = plane
     const server = await TcpWorkerServer.listen({
       handler: this.worker,
       answers: this.#answers(files),
@@ -202,7 +210,7 @@ export class HostedWorker {
       ...(tls === undefined ? {} : { tls }),
     })
     this.#server = server
-    return { host, port: server.port, uplink: server, kv, agreement, ...text }
+    return { port: server.port, ...advertised, uplink: server, kv, agreement, ...text }
   }
 
   #answers(files: TextFiles | null): HostedAnswers {
@@ -233,9 +241,10 @@ export class HostedWorker {
     const { mode, plane, openKv } = this.#options
     if (openKv !== undefined) return openKv(mode)
     if (plane.kind === 'local') return openKvTcp(mode, { host: '127.0.0.1' })
-    const { host, secret, tls } = plane
+    const { host, secret, tls, advertised } = plane
     return openKvTcp(mode, {
       host,
+      ...(advertised === undefined ? {} : { advertisedHost: advertised.host }),
       ...(secret === undefined ? {} : { secret }),
       ...(tls === undefined ? {} : { tls }),
     })

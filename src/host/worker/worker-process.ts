@@ -20,7 +20,7 @@ import type { Logger } from 'pino'
 import type { DisaggregationMode } from '../../request/index.ts'
 import { LEAVE_MS } from './worker-answers.ts'
 import { HostedWorker } from './hosted-worker.ts'
-import type { HostedWorkerOptions } from './hosted-worker.ts'
+import type { AdvertisedAddress, HostedWorkerOptions } from './hosted-worker.ts'
 import { watchShutdownSignals } from '../process/shutdown-signals.ts'
 import { workerLog } from '../observe/worker-log.ts'
 import type {
@@ -38,6 +38,8 @@ export interface WorkerProcessOptions extends Omit<
   readonly host: string
   /** 0: any free port. */
   readonly port: number
+  /** What others dial, where that is not `host` and `port`. */
+  readonly advertised?: AdvertisedAddress
   readonly secret?: string
   readonly tls?: WireTls
   /** Of what the worker reports, on standard error. Absent: `warn`. */
@@ -95,7 +97,7 @@ class WorkerProcessLife {
     options: WorkerProcessOptions,
     roles: { readonly isSupervised: boolean; readonly role: DisaggregationMode } | null = null,
   ) {
-    const { host, port, secret, tls } = options
+    const { host, port, advertised, secret, tls } = options
     const logger = createLogger(options.logLevel ?? 'warn')
     this.#logger = logger
     this.#log = workerLog(logger)
@@ -107,6 +109,7 @@ class WorkerProcessLife {
         kind: 'tcp',
         host,
         port,
+        ...(advertised === undefined ? {} : { advertised }),
         ...(secret === undefined ? {} : { secret }),
         ...(tls === undefined ? {} : { tls }),
       },

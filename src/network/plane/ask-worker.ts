@@ -3,7 +3,7 @@
  * answer comes. Several questions may follow each other on it.
  */
 import { BatonError } from '../../base/index.ts'
-import { decodeAnswer, encodeAsk, TAG, tagName } from '../../wire/index.ts'
+import { CARD_NEWS, decodeAnswer, encodeAsk, TAG, tagName } from '../../wire/index.ts'
 import { WireSocket } from '../link/wire-socket.ts'
 import { dialWire, wireFailure } from '../link/wire-tls.ts'
 import type { WireTls } from '../link/wire-tls.ts'
@@ -18,6 +18,16 @@ export interface AskWorkerOptions {
   readonly timeoutMs: number
 }
 
+/** A worker that has gone without a word is missed sooner than by its requests. */
+const KEPT = { timing: { pingEveryMs: 5_000, silenceMs: 12_000, handshakeMs: 5_000 } }
+
+/** A conversation that stays: what the worker says unasked, and when it is over. */
+export interface ConversationListener {
+  /** As it came; empty: it takes no requests now. */
+  onCard(payload: Uint8Array): void
+  onClosed(reason: BatonError): void
+}
+
 interface Awaited {
   readonly tag: number
   readonly resolve: (payload: Uint8Array) => void
@@ -26,17 +36,23 @@ interface Awaited {
 
 export class WorkerConversation {
   readonly #options: AskWorkerOptions
+  readonly #listener: ConversationListener | null
+  #isOpen = false
   #wire: WireSocket | null = null
   #awaited: Awaited | null = null
   #failure: BatonError | null = null
 
-  private constructor(options: AskWorkerOptions) {
+  private constructor(options: AskWorkerOptions, listener: ConversationListener | null) {
     this.#options = options
+    this.#listener = listener
   }
 
-  /** Rejects when the worker cannot be reached, or does not know our secret. */
-  static async open(options: AskWorkerOptions): Promise<WorkerConversation> {
-    const conversation = new WorkerConversation(options)
+  /** Rejects when the worker cannot be reached, or does not know our secret; a listener hears of what comes later. */
+  static async open(
+    options: AskWorkerOptions,
+    listener: ConversationListener | null = null,
+  ): Promise<WorkerConversation> {
+    const conversation = new WorkerConversation(options, listener)
     await conversation.#dial()
     return conversation
   }
@@ -90,6 +106,7 @@ export class WorkerConversation {
         if (this.#wire === null) socket.destroy()
         reject(reason)
         this.#awaited?.reject(reason)
+        if (this.#isOpen) this.#listener?.onClosed(reason)
       }
       const timer = setTimeout(() => {
         const text = `no connection to ${host}:${port} within ${timeoutMs} ms`
@@ -99,13 +116,15 @@ export class WorkerConversation {
       const onError = (error: Error): void => fail(wireFailure(error))
       const socket = dialWire(tls, { host, port }, () => {
         socket.off('error', onError)
-        const self = { role: 'frontend', software, capabilities: [], limits: {} } as const
+        const capabilities = this.#listener === null ? [] : [CARD_NEWS]
+        const self = { role: 'frontend', software, capabilities, limits: {} } as const
         this.#wire = new WireSocket(
           socket,
-          { side: 'initiator', self, secret },
+          { side: 'initiator', self, secret, ...(this.#listener === null ? {} : KEPT) },
           {
             onReady: () => {
               clearTimeout(timer)
+              this.#isOpen = true
               resolve()
             },
             onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes.slice(start, end)),
@@ -122,6 +141,10 @@ export class WorkerConversation {
     const awaited = this.#awaited
     if (awaited?.tag === tag) {
       awaited.resolve(payload)
+      return
+    }
+    if (tag === TAG.CARD && this.#listener !== null) {
+      this.#listener.onCard(payload)
       return
     }
     const due = awaited === null ? 'nothing' : tagName(awaited.tag)

@@ -10,6 +10,7 @@ import { BatonError, InFlightMap } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { Chunk } from '../../request/index.ts'
 import {
+  CARD_NEWS,
   SKIPPABLE,
   TAG,
   decodeCancel,
@@ -62,6 +63,7 @@ export class FrontendConnection implements StreamOutlet {
   #wantsEvents = false
   #missedEvents = false
   #wantsPeers = false
+  #wantsCards = false
   #isAnswering = false
   #wasReady = false
   #isTokensOpen = false
@@ -138,6 +140,10 @@ export class FrontendConnection implements StreamOutlet {
     this.#wire.flushSoon()
   }
 
+  cardChanged(): void {
+    if (this.#wantsCards && this.isReady) this.#sendCard()
+  }
+
   sendDraining(): void {
     if (!this.isReady) return
     this.#closeTokens()
@@ -166,6 +172,7 @@ export class FrontendConnection implements StreamOutlet {
     this.#windowItems = Math.max(1, peer.limits['streamWindowItems'] ?? WINDOW_ITEMS_DEFAULT)
     this.#wantsEvents = peer.capabilities.includes('kv-events')
     this.#wantsPeers = peer.capabilities.includes('peers')
+    this.#wantsCards = peer.capabilities.includes(CARD_NEWS)
     this.#sendSnapshot()
     for (const report of this.#options.handler.loadSnapshot?.() ?? []) this.sendLoad(report)
     if (this.#options.isDraining()) this.sendDraining()

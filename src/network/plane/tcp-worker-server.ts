@@ -109,6 +109,10 @@ export class TcpWorkerServer implements WorkerUplink {
     for (const connection of this.#connections) connection.sendDraining()
   }
 
+  membershipChanged(): void {
+    for (const connection of this.#connections) connection.cardChanged()
+  }
+
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing

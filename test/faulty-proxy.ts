@@ -1,0 +1,153 @@
+/**
+ * A TCP proxy that fails as networks do: it loses what passes (and the connections with it), holds it back until a
+ * partition is over, or is slow.
+ */
+import { connect, createServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+
+/** `lose`: every byte is swallowed and nothing said. `hold`: bytes wait and come later, as TCP sends them again. */
+type State = 'open' | 'lose' | 'hold'
+
+/** One direction of one connection; what goes in first comes out first. */
+class Flow {
+  readonly #to: Socket
+  readonly #waiting: { readonly bytes: Buffer; readonly atMs: number }[] = []
+  #timer: NodeJS.Timeout | null = null
+  state: State = 'open'
+  delayMs = 0
+
+  constructor(to: Socket) {
+    this.#to = to
+  }
+
+  take(bytes: Buffer): void {
+    if (this.state === 'lose') return
+    this.#waiting.push({ bytes, atMs: performance.now() + this.delayMs })
+    this.release()
+  }
+
+  /** All that is due. */
+  release(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+    if (this.state === 'hold') return
+    for (;;) {
+      const [first] = this.#waiting
+      if (first === undefined) return
+      const waitMs = first.atMs - performance.now()
+      if (waitMs > 0) {
+        this.#timer = setTimeout(() => this.release(), waitMs)
+        return
+      }
+      this.#waiting.shift()
+      if (this.#to.writable) this.#to.write(first.bytes)
+    }
+  }
+
+  stop(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#waiting.length = 0
+  }
+}
+
+interface Link {
+  readonly ends: readonly Socket[]
+  readonly flows: readonly Flow[]
+}
+
+export class FaultyProxy {
+  readonly #targetPort: number
+  readonly #host: string
+  readonly #links = new Set<Link>()
+  readonly #server = createServer((client) => this.#onClient(client))
+  /** Of links that are yet to come. */
+  #state: State = 'open'
+  #delayMs = 0
+
+  private constructor(targetPort: number, host: string) {
+    this.#targetPort = targetPort
+    this.#host = host
+  }
+
+  /** On a port of its own of the address on which the target listens. */
+  static async start(targetPort: number, host = '127.0.0.1'): Promise<FaultyProxy> {
+    const proxy = new FaultyProxy(targetPort, host)
+    await new Promise<void>((resolve) => {
+      proxy.#server.listen(0, host, resolve)
+    })
+    return proxy
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port
+  }
+
+  cut(): void {
+    this.#setState('lose')
+  }
+
+  /** What was swallowed is lost: connections of before are of no use any more. */
+  mend(): void {
+    this.#setState('open')
+    for (const { ends } of this.#links) for (const socket of ends) socket.destroy()
+  }
+
+  /** One connection that is there loses all; `draw` is from 0 to 1. Returns what ends the connection. */
+  cutOne(draw: number): () => void {
+    const link = [...this.#links][Math.floor(draw * this.#links.size)]
+    for (const flow of link?.flows ?? []) flow.state = 'lose'
+    return () => link?.ends.forEach((socket) => socket.destroy())
+  }
+
+  /** A partition that connections outlive. */
+  hold(): void {
+    this.#setState('hold')
+  }
+
+  letGo(): void {
+    this.#setState('open')
+  }
+
+  /** From now on everything comes so much later, in both directions. */
+  delay(delayMs: number): void {
+    this.#delayMs = delayMs
+    for (const flow of this.#flows()) flow.delayMs = delayMs
+  }
+
+  async close(): Promise<void> {
+    for (const { ends } of this.#links) for (const socket of ends) socket.destroy()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  #setState(state: State): void {
+    this.#state = state
+    for (const flow of this.#flows()) {
+      flow.state = state
+      flow.release()
+    }
+  }
+
+  #flows(): readonly Flow[] {
+    return [...this.#links].flatMap(({ flows }) => flows)
+  }
+
+  #onClient(client: Socket): void {
+    const target = connect(this.#targetPort, this.#host)
+    const flows = [new Flow(target), new Flow(client)]
+    const link: Link = { ends: [client, target], flows }
+    this.#links.add(link)
+    for (const [index, flow] of flows.entries()) {
+      flow.state = this.#state
+      flow.delayMs = this.#delayMs
+      const from = link.ends[index] as Socket
+      from.setNoDelay(true)
+      from.on('data', (bytes: Buffer) => flow.take(bytes))
+      from.on('error', () => undefined)
+      from.on('close', () => {
+        this.#links.delete(link)
+        for (const each of flows) each.stop()
+        for (const end of link.ends) end.destroy()
+      })
+    }
+  }
+}
