@@ -119,12 +119,38 @@ describe('required topology', () => {
     expect(plane.call(0).workerId).toBe('1')
   })
 
-  it('nobody has a partner - the error says what is missing', () => {
+  it('nobody has a partner - the error says what is missing, and the self-check what is refused', () => {
     const fleet = [card(1, 'prefill', at('a')), card(2, 'decode', at('b'))]
-    const { send, plane } = buildModel(fleet, { topology })
+    const { send, plane, router } = buildModel(fleet, { topology })
     expect(send().sink.errors[0]?.message).toContain('missing-taint')
     expect(plane.calls).toHaveLength(0)
+    expect(router.status().warnings[0]).toMatch(/two legs are refused/)
   })
+
+  it.each([
+    [['a', 'b'], ['a', 'b'], []],
+    [['a', 'b', 'c'], ['b'], [/^2 of 3 prefill workers get no requests/]],
+    [['a'], ['a', 'b'], [/^1 of 2 decode workers/]],
+    [
+      ['a', 'b'],
+      ['b', 'c'],
+      [/^1 of 2 prefill/, /^1 of 2 decode/],
+    ],
+    [['a'], [], []],
+    [[], ['a'], []],
+  ])(
+    'prefill in %j, decode in %j - the self-check names who gets nothing',
+    (prefill, decode, said) => {
+      const fleet = [
+        ...prefill.map((zone, i) => card(1 + i, 'prefill', at(zone))),
+        ...decode.map((zone, i) => card(10 + i, 'decode', at(zone))),
+      ]
+      const warnings = (enforcement: 'required' | 'preferred') =>
+        buildModel(fleet, { topology: { ...topology, enforcement } }).router.status().warnings
+      expect(warnings('required')).toEqual(said.map((words) => expect.stringMatching(words)))
+      expect(warnings('preferred')).toEqual([])
+    },
+  )
 })
 
 describe('workers that do not say their block size', () => {

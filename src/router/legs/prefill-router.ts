@@ -17,7 +17,7 @@ import { DisaggregatedRequest } from './disaggregated-request.ts'
 import type { DisaggregatedParts } from './disaggregated-request.ts'
 import { decodeRequest, prefillRequest, withoutWorkers } from './leg-requests.ts'
 import { pinRefusal } from './pin-check.ts'
-import { prefillsWithoutPartner } from './topology-pairs.ts'
+import { prefillsWithoutPartner, unpairedOf } from './topology-pairs.ts'
 import { answerQuery, routedEventOf } from './query-only.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { DisaggregationStatus, PrefillState } from '../load/router-status.ts'
@@ -106,6 +106,7 @@ export class PrefillRouter implements RequestService {
       disaggregated: this.#disaggregated,
       aggregatedBy: Object.fromEntries(this.#aggregatedBy),
       prefillRetries: this.#retries,
+      unpaired: unpairedOf(this.#options),
     }
   }
 

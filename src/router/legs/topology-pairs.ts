@@ -5,13 +5,31 @@
 import type { WorkerId } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
-import { requiredTaint } from '../configuration/topology.ts'
+import { requiredTaint, topologyTaints } from '../configuration/topology.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
+import type { Unpaired } from '../load/router-status.ts'
 
 interface Pools {
   readonly prefill: { readonly router: KvRouter }
   readonly decode: { readonly router: KvRouter }
   readonly config: RouterConfig
+}
+
+/** What the fleet has of workers that no pair can be made of: their KV may not travel to, or from, anybody. */
+export function unpairedOf({ prefill, decode, config }: Pools): Unpaired | null {
+  const required = prefill.router.cards.map((card) => requiredTaint(card, config.topology))
+  if (required.length === 0 || required.includes(null)) return null
+  const places = decode.router.cards
+    .filter(({ mode }) => mode === 'decode')
+    .map((card) => new Set(topologyTaints(card)))
+  if (places.length === 0) return null
+  const wanted = required.filter((taint) => taint !== null)
+  return {
+    prefill: wanted.filter((taint) => !places.some((taints) => taints.has(taint))).length,
+    prefillAll: wanted.length,
+    decode: places.filter((taints) => !wanted.some((taint) => taints.has(taint))).length,
+    decodeAll: places.length,
+  }
 }
 
 /**

@@ -64,6 +64,14 @@ export interface PoolStatus {
 
 export type PrefillState = 'pending' | 'active' | 'unavailable' | 'disabled'
 
+/** Workers of each leg that are in a domain without one of the other leg, where KV must stay in it; and how many there are. */
+export interface Unpaired {
+  readonly prefill: number
+  readonly prefillAll: number
+  readonly decode: number
+  readonly decodeAll: number
+}
+
 export interface DisaggregationStatus {
   readonly state: PrefillState
   readonly enforced: boolean
@@ -72,6 +80,8 @@ export interface DisaggregationStatus {
   /** Requests that were not disaggregated, by reason. */
   readonly aggregatedBy: Readonly<Record<string, number>>
   readonly prefillRetries: number
+  /** Null: KV may travel everywhere, or one of the legs has no worker. */
+  readonly unpaired: Unpaired | null
 }
 
 export interface RouterStatus {

@@ -4,7 +4,8 @@
 import type { WorkerId } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { RankRow } from './rank-table.ts'
-import type { DisaggregationStatus, PoolStatus, RankStatus, RouterStatus } from './router-status.ts'
+import type { DisaggregationStatus, PoolStatus, RankStatus } from './router-status.ts'
+import type { RouterStatus, Unpaired } from './router-status.ts'
 
 export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): RouterStatus {
   const warnings: string[] = []
@@ -126,7 +127,31 @@ function checkDisaggregation(
   const why = reasons.length === 0 ? '' : `; aggregated: ${reasons.join(', ')}`
   lines.push(`disaggregation (${status.state}) taken in ${percent} % of ${requests} requests${why}`)
   if (status.state === 'unavailable') warnings.push('all prefill workers are gone')
+  warnings.push(...pairWarnings(status.unpaired))
   if (status.state === 'active' && requests > 0 && disaggregated === 0) {
     warnings.push(`disaggregation is on but never taken${why}`)
   }
+}
+
+/** A worker that no KV may travel to or from looks well and gets nothing. */
+function pairWarnings(unpaired: Unpaired | null): string[] {
+  if (unpaired === null) return []
+  const { prefill, prefillAll, decode, decodeAll } = unpaired
+  if (prefill === prefillAll) {
+    return [
+      'no prefill worker has a decode worker in its domain (topology, required): requests with two legs are refused; see --topology of the workers',
+    ]
+  }
+  const warnings: string[] = []
+  if (prefill > 0) {
+    warnings.push(
+      `${prefill} of ${prefillAll} prefill workers get no requests: no decode worker is in their domain (topology, required)`,
+    )
+  }
+  if (decode > 0) {
+    warnings.push(
+      `${decode} of ${decodeAll} decode workers get no request with two legs: no prefill worker is in their domain (topology, required)`,
+    )
+  }
+  return warnings
 }
