@@ -2,7 +2,7 @@
  * CPU per request of every process that takes part in serving it, so that runs can be compared on a machine that is
  * shared: wall-clock time there says how much of the machine was left over.
  */
-import { load } from './measure.ts'
+import { load, specOf } from './measure.ts'
 import { cpuMicros } from './process-cpu.ts'
 import type { LoadSpec } from './load-client.ts'
 import type { Workload } from './workloads.ts'
@@ -79,9 +79,7 @@ export class MeasuredFleet {
     await this.#server.stop()
   }
 
-  #spec({ bodies, concurrency }: Workload): LoadSpec {
-    const path = '/v1/chat/completions'
-    const bounds = { seconds: 120, requestsMax: 1_000_000, warmupRequests: 0 }
-    return { port: this.#server.port, path, bodies, concurrency, ...bounds }
+  #spec(workload: Workload): LoadSpec {
+    return { ...specOf(this.#server.port, workload), seconds: 120 }
   }
 }

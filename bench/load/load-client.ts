@@ -7,16 +7,23 @@ import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { summary } from './summary.ts'
 import type { Summary } from './summary.ts'
+import { bodyOf } from './workloads.ts'
+import type { Asked } from './workloads.ts'
 
 export interface LoadSpec {
   readonly port: number
   readonly path: string
-  /** JSON bodies, taken in turn. */
-  readonly bodies: readonly string[]
+  /** JSON bodies, taken in turn, or what each request asks for with a prompt of its own, made of seeds from `firstSeed` on. */
+  readonly bodies: readonly string[] | Distinct
   readonly concurrency: number
   readonly seconds: number
   readonly requestsMax: number
   readonly warmupRequests: number
+}
+
+export interface Distinct {
+  readonly asked: Asked
+  readonly firstSeed: number
 }
 
 export interface LoadResult {
@@ -108,7 +115,7 @@ async function run(spec: LoadSpec): Promise<LoadResult> {
   const loop = async (): Promise<void> => {
     let socket = await open(spec.port)
     while (more()) {
-      const body = spec.bodies[issued % spec.bodies.length] ?? '{}'
+      const body = bodyAt(spec.bodies, issued)
       issued += 1
       const counts = issued > spec.warmupRequests
       // Some servers end a connection after each stream, whatever their headers say.
@@ -129,6 +136,11 @@ async function run(spec: LoadSpec): Promise<LoadResult> {
     itlMs: summary(tally.itl),
     totalMs: summary(tally.total),
   }
+}
+
+function bodyAt(bodies: LoadSpec['bodies'], index: number): string {
+  if ('asked' in bodies) return bodyOf(bodies.asked, bodies.firstSeed + index)
+  return bodies[index % bodies.length] ?? '{}'
 }
 
 function open(port: number): Promise<Socket> {

@@ -124,8 +124,12 @@ export async function startBareServer(): Promise<RunningServer> {
   }
 }
 
-function specOf(port: number, workload: Workload): LoadSpec {
-  const { bodies, concurrency } = workload
+const SEEDS_PER_LOAD = 10_000_000
+let loads = 0
+
+/** Every load has prompts that none before it had. */
+export function specOf(port: number, { asked, concurrency }: Workload): LoadSpec {
+  const bodies = { asked, firstSeed: ++loads * SEEDS_PER_LOAD }
   const path = '/v1/chat/completions'
   return { port, path, bodies, concurrency, seconds: 1, requestsMax: 1_000_000, warmupRequests: 0 }
 }

@@ -7,7 +7,7 @@ export interface Workload {
   readonly tokens: number
   /** The engine runs at a real pace (ITL about 5.8 ms) instead of giving every token at once. */
   readonly paced: boolean
-  readonly bodies: readonly string[]
+  readonly asked: Asked
 }
 
 const WORDS = (
@@ -25,6 +25,52 @@ export function prompt(words: number, seed: number): string {
   return Array.from({ length: words }, next).join(' ')
 }
 
+/** What a request of a workload asks for; its prompt is made of `seed`, so that no two requests share one. */
+export interface Asked {
+  readonly model: string
+  readonly words: number
+  readonly tokens: number
+  readonly stream: boolean
+}
+
+const MADE_UP_WORDS = 2000
+
+/** Mostly words of 3 to 8 random letters, which are 2 to 4 tokens of any vocabulary, and the common ones above. */
+const DICTIONARY: readonly string[] = [...madeUpWords(), ...WORDS]
+
+function madeUpWords(): string[] {
+  let state = 4
+  const next = (below: number): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    return (state >>> 8) % below
+  }
+  const word = (): string =>
+    Array.from({ length: 3 + next(6) }, () => String.fromCharCode(97 + next(26))).join('')
+  return Array.from({ length: MADE_UP_WORDS }, word)
+}
+
+/** A text that no other seed has; texts of two seeds differ from the first words on. */
+export function distinctText(words: number, seed: number): string {
+  let state = Math.imul(seed, 2654435761) >>> 0
+  let text = ''
+  for (let i = 0; i < words; i++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0
+    text += `${DICTIONARY[(state >>> 8) % DICTIONARY.length] ?? 'the'} `
+  }
+  return `${text}request ${seed}`
+}
+
+export function bodyOf({ model, words, tokens, stream }: Asked, seed: number): string {
+  return JSON.stringify({
+    model,
+    messages: [{ role: 'user', content: distinctText(words, seed) }],
+    max_tokens: tokens,
+    ignore_eos: true,
+    stream,
+    ...(stream ? { stream_options: { include_usage: true } } : {}),
+  })
+}
+
 function workload(
   name: string,
   concurrency: number,
@@ -33,17 +79,8 @@ function workload(
   flags: { stream?: boolean; paced?: boolean } = {},
 ): Workload {
   const { stream = true, paced = false } = flags
-  const bodies = Array.from({ length: words > 1000 ? 4 : 64 }, (_, index) =>
-    JSON.stringify({
-      model: 'storyteller',
-      messages: [{ role: 'user', content: prompt(words, index + 1) }],
-      max_tokens: tokens,
-      ignore_eos: true,
-      stream,
-      ...(stream ? { stream_options: { include_usage: true } } : {}),
-    }),
-  )
-  return { name, concurrency, tokens, paced, bodies }
+  const asked: Asked = { model: 'storyteller', words, tokens, stream }
+  return { name, concurrency, tokens, paced, asked }
 }
 
 export const WARM_UP = workload('s16x1', 16, 100, 1)

@@ -1,0 +1,35 @@
+/**
+ * Baton's frontend beside a bare Node server and NVIDIA Dynamo, and its engine beside llama.cpp's own server: the table of
+ * docs/performance.md, each block of rows from one run.
+ *
+ *   npx tsx bench/beside.ts [--dynamo DIR] [--model FOLDER] [--llama-server DIR] [--rounds 5]
+ *                           [--blocks request,token,burst,long,neighbours,memory,start,engine]
+ *
+ * `--dynamo` and `--llama-server` name folders with `venv/bin/python` that has `ai-dynamo` and `xllamacpp`. CPU is that of the
+ * frontend process alone (Baton's workers are its children and do not count), memory is its resident set.
+ */
+import { parseArgs } from 'node:util'
+import { BLOCKS } from './beside/blocks.ts'
+import type { Setting } from './beside/blocks.ts'
+
+const { values } = parseArgs({
+  options: {
+    dynamo: { type: 'string' },
+    model: { type: 'string', default: 'models/storyteller' },
+    'llama-server': { type: 'string' },
+    rounds: { type: 'string', default: '5' },
+    blocks: { type: 'string', default: Object.keys(BLOCKS).join(',') },
+  },
+})
+const setting: Setting = {
+  dynamo:
+    values.dynamo === undefined ? null : { venvParent: values.dynamo, modelFolder: values.model },
+  llamaServer: values['llama-server'] ?? null,
+  rounds: Number(values.rounds),
+}
+for (const name of values.blocks.split(',')) {
+  const block = BLOCKS[name]
+  if (block === undefined)
+    throw new Error(`no block ${name}: expected ${Object.keys(BLOCKS).join(', ')}`)
+  await block(setting)
+}

@@ -1,0 +1,47 @@
+/**
+ * Long prompts, one after the other.
+ */
+import { cpuMicros } from '../load/process-cpu.ts'
+import type { Target } from '../load/targets.ts'
+import { distinctText } from '../load/workloads.ts'
+
+const TURNS = 40
+const PREFIX_WORDS = 8000
+
+let seeds = 500_000_000
+
+async function ask(target: Target, content: string): Promise<void> {
+  const messages = [{ role: 'user', content }]
+  const reply = await fetch(`http://127.0.0.1:${target.port}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: target.model, messages, max_tokens: 1 }),
+  })
+  const text = await reply.text()
+  if (reply.status !== 200) throw new Error(`${target.name}: ${text.slice(0, 200)}`)
+}
+
+/** Distinct prompts until told to stop, or so many; returns how many were answered. */
+export async function sendLongPrompts(
+  target: Target,
+  words: number,
+  signal: AbortSignal | null,
+  most = Infinity,
+): Promise<number> {
+  let answered = 0
+  while (signal?.aborted !== true && answered < most) {
+    await ask(target, distinctText(words, ++seeds))
+    answered += 1
+  }
+  return answered
+}
+
+/** CPU µs of the frontend per request for prompts that share their first 8,000 words. */
+export async function conversation(target: Target): Promise<number> {
+  const known = distinctText(PREFIX_WORDS, ++seeds)
+  for (let turn = 0; turn < 10; turn++) await ask(target, `${known} ${distinctText(20, ++seeds)}`)
+  const before = cpuMicros(target.pid)
+  for (let turn = 0; turn < TURNS; turn++)
+    await ask(target, `${known} ${distinctText(20, ++seeds)}`)
+  return (cpuMicros(target.pid) - before) / TURNS
+}
