@@ -22,6 +22,7 @@ import {
 import type { GenerationOptions } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
+import { isPlainChat } from './plain-chat.ts'
 
 const TOP_LOGPROBS_MAX = 20
 
@@ -62,7 +63,9 @@ export interface ChatCall extends GenerationOptions {
 export function parseChatRequest(body: Record<string, unknown>): ChatCall {
   const own = stripNoOps(withoutNulls(stripTransferFields(body)), { best_of: 1 })
   refuseDeprecated(own)
-  const fields = checked(chatRequestSchema, own)
+  const fields = isPlainChat(own)
+    ? (own as unknown as z.infer<typeof chatRequestSchema>)
+    : checked(chatRequestSchema, own)
   const toolChoice = toolChoiceOf(fields)
   const logprobs = fields.logprobs === true ? (fields.top_logprobs ?? 0) : undefined
   if (fields.top_logprobs !== undefined && fields.logprobs !== true) {

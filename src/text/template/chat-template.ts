@@ -1,9 +1,11 @@
 /**
- * The Jinja chat template of a model, compiled once and rendered per request. It remembers which form of the messages
+ * The Jinja chat template of a model, compiled once and rendered per request; the library interprets what the compiler leaves. It remembers which form of the messages
  * it was seen to accept.
  */
 import { Template } from '@huggingface/jinja'
 import { BatonError } from '../../base/index.ts'
+import { compileTemplate } from './compiled/compiled-template.ts'
+import type { CompiledTemplate } from './compiled/compiled-template.ts'
 import { suggestedForm } from './message-form.ts'
 import type { MessageForm } from './message-form.ts'
 
@@ -15,6 +17,7 @@ interface ChatTemplateOptions {
 export class ChatTemplate {
   readonly source: string
   readonly #template: Template
+  readonly #compiled: CompiledTemplate
   readonly #constants: Readonly<Record<string, unknown>>
   #form: MessageForm
 
@@ -25,6 +28,7 @@ export class ChatTemplate {
     this.#form = suggestedForm(source)
     try {
       this.#template = new Template(source)
+      this.#compiled = compileTemplate(this.#template.parsed.body)
     } catch (thrown) {
       throw new BatonError(
         'model.load_failed',
@@ -45,8 +49,9 @@ export class ChatTemplate {
 
   /** Plain rendering. A template that refuses the messages (`raise_exception`) is the request's fault. */
   render(variables: Readonly<Record<string, unknown>>): string {
+    const all = { ...this.#constants, ...variables }
     try {
-      return this.#template.render({ ...this.#constants, ...variables })
+      return this.#compiled(all) ?? this.#template.render(all)
     } catch (thrown) {
       throw new BatonError(
         'request.invalid_argument',

@@ -12,12 +12,13 @@ export class TokenBuffer {
     this.#ids[this.#length++] = id
   }
 
-  pushAll(ids: Uint32Array): void {
-    const end = this.#length + ids.length
-    if (end > this.#ids.length) this.#grow(end)
+  pushRange(ids: Uint32Array, start: number, end: number): void {
+    const length = this.#length + end - start
+    if (length > this.#ids.length) this.#grow(length)
     // A loop beats `set` for the few ids of a word.
-    for (let i = 0, at = this.#length; i < ids.length; i++, at++) this.#ids[at] = ids[i]!
-    this.#length = end
+    const own = this.#ids
+    for (let i = start, at = this.#length; i < end; i++, at++) own[at] = ids[i]!
+    this.#length = length
   }
 
   finish(): Uint32Array {

@@ -1,0 +1,172 @@
+/**
+ * A chat template as functions over plain values, five to ten times cheaper than the interpreter of `@huggingface/jinja`,
+ * which makes an object of everything that it touches.
+ *
+ * It knows what chat templates mostly do. Whatever else a template does, and every error, is the interpreter's: the result is
+ * null then, and nothing has happened. The interpreter is the reference; `compiled-template.test.ts` compares the two.
+ */
+import { expression, leave, RESERVED } from './expressions.ts'
+import type { Expression } from './expressions.ts'
+import type {
+  Assignment,
+  Branch,
+  ListLiteral,
+  Loop,
+  Member,
+  Named,
+  Selection,
+  SyntaxNode,
+} from './syntax.ts'
+import { GIVE_UP, isObject, isTrue, Namespace, Scope, written } from './values.ts'
+
+type Writer = (scope: Scope) => string
+
+/** Null: the interpreter has to render it. */
+export type CompiledTemplate = (variables: Readonly<Record<string, unknown>>) => string | null
+
+export function compileTemplate(body: readonly SyntaxNode[]): CompiledTemplate {
+  const write = block(body)
+  return (variables) => {
+    const scope = new Scope(null)
+    for (const [name, value] of Object.entries(variables)) {
+      if (RESERVED.has(name)) return null
+      scope.set(name, value)
+    }
+    try {
+      return write(scope)
+    } catch (thrown) {
+      // A text or a nesting that is too long for the engine: the interpreter says so in its own words.
+      if (thrown === GIVE_UP || thrown instanceof RangeError) return null
+      throw thrown
+    }
+  }
+}
+
+function block(nodes: readonly SyntaxNode[]): Writer {
+  const writers = nodes.map(statement)
+  return (scope) => {
+    let text = ''
+    for (const write of writers) text += write(scope)
+    return text
+  }
+}
+
+function statement(node: SyntaxNode): Writer {
+  switch (node.type) {
+    case 'If':
+      return branch(node as Branch)
+    case 'For':
+      return loop(node as Loop)
+    case 'Set':
+      return silent(assignment(node as Assignment))
+    case 'Macro': {
+      // To define one is harmless; whoever uses it finds something that no rule here knows.
+      const { value: name } = (node as unknown as { readonly name: Named }).name
+      return silent((scope) => scope.set(name, GIVE_UP))
+    }
+    case 'Comment':
+      return () => ''
+    default: {
+      const value = expression(node)
+      return (scope) => written(value(scope))
+    }
+  }
+}
+
+function silent(run: (scope: Scope) => unknown): Writer {
+  return (scope) => {
+    run(scope)
+    return ''
+  }
+}
+
+function branch({ test, body, alternate }: Branch): Writer {
+  const [asked, yes, no] = [expression(test), block(body), block(alternate)]
+  return (scope) => (isTrue(asked(scope)) ? yes(scope) : no(scope))
+}
+
+function assignment({ assignee, value }: Assignment): Expression {
+  if (value === null) return leave
+  const compute = expression(value)
+  if (assignee.type === 'Identifier') {
+    const { value: name } = assignee as Named
+    if (RESERVED.has(name)) return leave
+    return (scope) => scope.set(name, compute(scope))
+  }
+  const { object, property, computed } = assignee as Member
+  if (assignee.type !== 'MemberExpression' || computed || property.type !== 'Identifier')
+    return leave
+  const owner = expression(object)
+  const { value: field } = property as Named
+  return (scope) => {
+    const set = compute(scope)
+    const target = owner(scope)
+    if (!(target instanceof Namespace)) throw GIVE_UP
+    target.fields.set(field, set)
+  }
+}
+
+function loop({ loopvar, iterable, body, defaultBlock }: Loop): Writer {
+  const isFiltered = iterable.type === 'SelectExpression'
+  const { lhs, test } = iterable as Selection
+  const all = expression(isFiltered ? lhs : iterable)
+  const keep = isFiltered ? expression(test) : null
+  const bind = binding(loopvar)
+  const [write, writeDefault] = [block(body), block(defaultBlock)]
+  return (outer) => {
+    const scope = new Scope(outer)
+    const items = itemsOf(all(scope)).filter((item) => {
+      if (keep === null) return true
+      const own = new Scope(scope)
+      bind(own, item)
+      return isTrue(keep(own))
+    })
+    if (items.length === 0) return writeDefault(scope)
+    let text = ''
+    for (const [index, item] of items.entries()) {
+      scope.set('loop', loopAt(items, index))
+      bind(scope, item)
+      text += write(scope)
+    }
+    return text
+  }
+}
+
+function itemsOf(value: unknown): readonly unknown[] {
+  if (Array.isArray(value)) return value
+  if (isObject(value)) return Object.keys(value)
+  throw GIVE_UP
+}
+
+function binding(loopvar: SyntaxNode): (scope: Scope, item: unknown) => void {
+  const names =
+    loopvar.type === 'TupleLiteral' ? (loopvar as ListLiteral).value : ([loopvar] as const)
+  const isPlain = names.every(
+    (name) => name.type === 'Identifier' && !RESERVED.has((name as Named).value),
+  )
+  if (!isPlain) return leave
+  const texts = names.map((name) => (name as Named).value)
+  const [only] = texts
+  if (loopvar.type === 'Identifier' && only !== undefined) {
+    return (scope, item) => scope.set(only, item)
+  }
+  return (scope, item) => {
+    if (!Array.isArray(item) || item.length !== texts.length) throw GIVE_UP
+    for (const [index, name] of texts.entries()) scope.set(name, item[index])
+  }
+}
+
+function loopAt(items: readonly unknown[], index: number): Readonly<Record<string, unknown>> {
+  const { length } = items
+  return {
+    index: index + 1,
+    index0: index,
+    revindex: length - index,
+    revindex0: length - index - 1,
+    first: index === 0,
+    last: index === length - 1,
+    length,
+    previtem: items[index - 1],
+    nextitem: items[index + 1],
+  }
+}
