@@ -64,6 +64,18 @@ describe('baton serve --frontends', () => {
     expect(Object.values(sums).reduce((a, b) => a + b)).toBe(20)
     expect(Math.min(...Object.values(sums))).toBeGreaterThan(0)
 
+    for (let ask = 0; ask < 4; ask++) {
+      const fleet = JSON.parse(await textOf(`${server.url}/debug/fleet`)) as {
+        frontends: number
+        sums: { received: number }
+      }
+      expect([fleet.frontends, fleet.sums.received]).toEqual([2, 20])
+      const { requests } = JSON.parse(await textOf(`${server.url}/debug/requests`)) as {
+        requests: readonly object[]
+      }
+      expect(requests).toHaveLength(20)
+    }
+
     expect(await complete(server.url, 'known-to-one')).toBe(200)
     for (let ask = 0; ask < 4; ask++) {
       const explained = JSON.parse(await textOf(`${server.url}/debug/requests/known-to-one`)) as {

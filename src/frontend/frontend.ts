@@ -9,6 +9,7 @@ import { BatonError } from '../base/index.ts'
 import { fleetView } from './console/fleet-view.ts'
 import type { FleetView } from './console/fleet-view.ts'
 import { LiveFeed } from './console/live-feed.ts'
+import { OtherFrontends } from './console/other-frontends.ts'
 import { RequestLog } from './console/request-log.ts'
 import { KeyLimits } from './access/key-limits.ts'
 import { decisionHeader } from './endpoints/decision-header.ts'
@@ -34,6 +35,8 @@ export class Frontend {
   readonly registry: ModelRegistry
   /** Shared with the other frontends. */
   readonly keyLimits: KeyLimits
+  /** What the other frontends of the fleet have served, for who looks here. */
+  readonly others: OtherFrontends
   readonly #deps: GenerationDeps
   readonly #observer: FrontendObserver
   readonly routes: readonly Route[]
@@ -41,13 +44,11 @@ export class Frontend {
   readonly #middleware: readonly Middleware[]
   readonly #calls: RunningCalls
   readonly #feed: LiveFeed
-  readonly #log: RequestLog
 
   constructor(options: FrontendOptions) {
     const bounds = { ...DEFAULT_LIMITS, ...options.limits }
     this.registry = new ModelRegistry({ ...options, modelForgetMs: bounds.modelForgetMs })
     const log = new RequestLog(options.clock)
-    this.#log = log
     const { observer } = options
     this.#observer = (event, facts) => {
       log.observe(event, facts)
@@ -68,8 +69,19 @@ export class Frontend {
     })
     this.#calls = calls
     const fleet = (): FleetView => this.fleet()
-    this.#feed = new LiveFeed({ clock, log, fleet })
-    const console = { log, feed: this.#feed, fleet, page: options.consolePage }
+    this.others = new OtherFrontends({
+      clock,
+      self: createRequestId(options.random),
+      log,
+      requestsInFlight: () => this.requestsInFlight,
+      decisionsOf: (requestId) => {
+        const found = this.registry.decisionsOf(requestId)
+        return found && { model: found.model.name, decisions: found.decisions }
+      },
+    })
+    const { others } = this
+    this.#feed = new LiveFeed({ clock, log, fleet, onLook: () => others.look() })
+    const console = { log, feed: this.#feed, fleet, others, page: options.consolePage }
     this.routes = routesOf({
       deps,
       console,
@@ -106,6 +118,7 @@ export class Frontend {
   close(): void {
     this.drain()
     this.keyLimits.close()
+    this.others.close()
     this.registry.close()
   }
 
@@ -115,8 +128,7 @@ export class Frontend {
       version: this.#deps.version ?? '0.0.0',
       epochMs: Math.round(this.#deps.clock.epochMs()),
       draining: this.isDraining,
-      requestsInFlight: this.requestsInFlight,
-      sums: this.#log.sums,
+      ...this.others.all(),
     })
   }
 

@@ -35,6 +35,12 @@ export class PeerSharing {
   start(channels: readonly PeerChannel[], frontend: Frontend): void {
     this.#channels = channels
     frontend.keyLimits.shareWith((news) => this.#tell('key', news))
+    frontend.others.shareWith({
+      wanted: () => this.#tell('looked', null),
+      news: (news) => this.#tell('seen', news),
+      asked: (asked) => this.#tell('explain', asked),
+      told: (told) => this.#tell('explained', told),
+    })
     for (const channel of channels) this.#listen(channel, frontend)
     this.ask()
   }
@@ -48,7 +54,11 @@ export class PeerSharing {
     for (const channel of this.#channels) channel.tell(topic, body)
   }
 
-  #listen(channel: PeerChannel, { registry, keyLimits }: Frontend): void {
+  #listen(channel: PeerChannel, { registry, keyLimits, others }: Frontend): void {
+    channel.onTold('looked', () => others.wanted())
+    channel.onTold('seen', (body) => others.learn(body))
+    channel.onTold('explain', (body) => others.asked(body))
+    channel.onTold('explained', (body) => others.told(body))
     channel.onTold('news', (body) => {
       if (!isRecord(body)) return
       const news = parsePeerNews(body['news'])

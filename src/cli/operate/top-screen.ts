@@ -61,16 +61,16 @@ export function topScreen(
 }
 
 function headLines(name: string, fleet: FleetView, before: FleetView | null): string[] {
-  const { sums, requestsInFlight, version } = fleet
+  const { sums, requestsInFlight, version, frontends } = fleet
   const seconds = before === null ? 0 : (fleet.epochMs - before.epochMs) / 1000
   const rate = (of: (sums: FleetView['sums']) => number): string =>
-    before === null || seconds <= 0
+    before === null || seconds <= 0 || before.frontends !== fleet.frontends
       ? '–'
       : (Math.max(0, of(sums) - of(before.sums)) / seconds).toFixed(1)
   const reused = sums.promptTokens === 0 ? '–' : percent(sums.cachedTokens / sums.promptTokens)
   return [
     `baton ${version}  ${name}  ${new Date(fleet.epochMs).toISOString().slice(11, 19)}`,
-    `in flight ${requestsInFlight}  req/s ${rate((all) => all.received)}  tokens/s ${rate((all) => all.completionTokens)}  ` +
+    `${frontends > 1 ? `${frontends} frontends  ` : ''}in flight ${requestsInFlight}  req/s ${rate((all) => all.received)}  tokens/s ${rate((all) => all.completionTokens)}  ` +
       `reused ${reused}  failed ${sums.failed}  migrated ${sums.migrated}`,
   ]
 }

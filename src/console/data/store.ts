@@ -62,7 +62,9 @@ export class Store {
 
   #takeFleet(fleet: FleetView): void {
     const before = this.fleet
-    if (before !== null && fleet.epochMs > before.epochMs) {
+    // Another frontend that is heard brings sums of its own: no rate can be told from that.
+    const isComparable = fleet.frontends === before?.frontends
+    if (before !== null && isComparable && fleet.epochMs > before.epochMs) {
       const seconds = (fleet.epochMs - before.epochMs) / 1000
       const requests = Math.max(0, fleet.sums.received - before.sums.received)
       const tokens = Math.max(0, fleet.sums.completionTokens - before.sums.completionTokens)

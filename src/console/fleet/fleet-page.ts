@@ -61,8 +61,13 @@ export class FleetPage {
       (sum, { prefill, decode }) => sum + prefill.queuedRequests + decode.queuedRequests,
       0,
     )
+    const { frontends } = fleet
     const figures: [string, string, string][] = [
-      ['In flight', count(fleet.requestsInFlight), queued > 0 ? `${count(queued)} queued` : ''],
+      [
+        'In flight',
+        count(fleet.requestsInFlight),
+        queued > 0 ? `${count(queued)} queued${frontends > 1 ? ' at this frontend' : ''}` : '',
+      ],
       ['Requests per second', rates.requestsPerSecond.toFixed(1), `${count(sums.received)} in all`],
       [
         'Tokens per second',
@@ -72,6 +77,9 @@ export class FleetPage {
       ['TTFT, median', ms(median(ttft)), `of the last ${ended.length}`],
       ['Prompt from cache', percent(sums.cachedTokens, sums.promptTokens), 'of all prompt tokens'],
       ['Failed', count(sums.failed), `${count(sums.migrated)} migrated`],
+      ...(frontends > 1
+        ? [['Frontends', count(frontends), 'figures are of all'] satisfies [string, string, string]]
+        : []),
     ]
     this.#figures.replaceChildren(
       ...figures.map(([name, value, note]) =>

@@ -9,12 +9,14 @@ import type { HttpReply } from '../http/http-exchange.ts'
 import type { Route } from '../http/route.ts'
 import type { FleetView } from './fleet-view.ts'
 import type { LiveFeed } from './live-feed.ts'
+import type { OtherFrontends } from './other-frontends.ts'
 import type { RequestLog } from './request-log.ts'
 
 export interface ConsoleParts {
   readonly log: RequestLog
   readonly feed: LiveFeed
   readonly fleet: () => FleetView
+  readonly others: Pick<OtherFrontends, 'looked' | 'decisionsOf'>
   /** The page's HTML; null or absent: this build has none. */
   readonly page?: (() => string | null) | undefined
 }
@@ -28,11 +30,17 @@ const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
 }
 
-export function consoleRoutes({ log, feed, fleet, page }: ConsoleParts): readonly Route[] {
+export function consoleRoutes({ log, feed, fleet, others, page }: ConsoleParts): readonly Route[] {
   return [
     read('/', 'anyone', () => pageReply(page?.() ?? null)),
-    read('/debug/fleet', 'operator', () => json(fleet())),
-    read('/debug/requests', 'operator', () => json({ requests: log.latest(LISTED) })),
+    read('/debug/fleet', 'operator', async () => {
+      await others.looked()
+      return json(fleet())
+    }),
+    read('/debug/requests', 'operator', async () => {
+      await others.looked()
+      return json({ requests: log.latest(LISTED) })
+    }),
     read('/debug/events', 'operator', ({ signal }) => feed.open(signal)),
   ]
 }

@@ -80,7 +80,10 @@ export interface ModelView {
 export interface FleetView {
   readonly version: string
   readonly epochMs: number
+  /** Of the one that answers; what waits in a router's queue is as well. */
   readonly draining: boolean
+  /** Whose requests are in `requestsInFlight` and `sums`: all that are heard, the one that answers among them. */
+  readonly frontends: number
   readonly requestsInFlight: number
   /** Null: where workers register is reachable. */
   readonly discoveryFault: string | null
@@ -92,6 +95,7 @@ interface FleetFacts {
   readonly version: string
   readonly epochMs: number
   readonly draining: boolean
+  readonly frontends: number
   readonly requestsInFlight: number
   readonly sums: RequestSums
 }

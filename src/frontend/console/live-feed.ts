@@ -18,6 +18,8 @@ interface LiveFeedOptions {
   readonly clock: Clock
   readonly log: RequestLog
   readonly fleet: () => FleetView
+  /** Called again and again while somebody reads. */
+  readonly onLook?: () => void
 }
 
 export const READERS_MAX = 32
@@ -67,7 +69,8 @@ export class LiveFeed {
   }
 
   #join(stream: EventStream, signal: CancelSignal): void {
-    const { log } = this.#options
+    const { log, onLook } = this.#options
+    onLook?.()
     this.#readers.add(stream)
     signal.addEventListener('abort', () => {
       this.#readers.delete(stream)
@@ -83,7 +86,8 @@ export class LiveFeed {
   #tick(): void {
     this.#timer = null
     if (this.#readers.size === 0) return
-    const { log, clock } = this.#options
+    const { log, clock, onLook } = this.#options
+    onLook?.()
     this.#timer = clock.after(TICK_MS, () => this.#tick())
     const changed = log.changedSince(this.#revision, REQUESTS_PER_TICK)
     this.#revision = log.revision

@@ -79,6 +79,25 @@ export interface RequestSums {
   completionTokens: number
 }
 
+export const SUM_NAMES = [
+  'received',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'migrated',
+  'kvTransfers',
+  'kvRecomputed',
+  'promptTokens',
+  'cachedTokens',
+  'completionTokens',
+] as const satisfies readonly (keyof RequestSums)[]
+
+/** Of another frontend, as it told. */
+interface ForeignEntry {
+  readonly record: LoggedRequest
+  readonly revision: number
+}
+
 interface Entry {
   readonly record: {
     requestId: string
@@ -101,22 +120,13 @@ const ADMITTED_PER_SECOND = 50
 const PHASES_MAX = 60
 
 export class RequestLog {
-  readonly sums: RequestSums = {
-    received: 0,
-    succeeded: 0,
-    failed: 0,
-    cancelled: 0,
-    migrated: 0,
-    kvTransfers: 0,
-    kvRecomputed: 0,
-    promptTokens: 0,
-    cachedTokens: 0,
-    completionTokens: 0,
-  }
+  readonly sums = Object.fromEntries(SUM_NAMES.map((name) => [name, 0])) as unknown as RequestSums
   readonly #clock: Clock
   readonly #running = new Map<string, Entry>()
   /** Oldest first. */
   readonly #ended: Entry[] = []
+  /** Of other frontends, the one that changed last at the end. */
+  readonly #foreign = new Map<string, ForeignEntry>()
   #revision = 0
   #admitted = 0
   #windowMs = Number.NEGATIVE_INFINITY
@@ -145,22 +155,44 @@ export class RequestLog {
   find(requestId: string): LoggedRequest | null {
     const running = this.#running.get(requestId)
     if (running !== undefined) return running.record
-    return this.#ended.findLast(({ record }) => record.requestId === requestId)?.record ?? null
+    const ended = this.#ended.findLast(({ record }) => record.requestId === requestId)
+    return (ended ?? this.#foreign.get(requestId))?.record ?? null
   }
 
   /** The newest first, running ones before those that have ended. */
   latest(limit: number): readonly LoggedRequest[] {
-    const running = [...this.#running.values()].toReversed().slice(0, limit)
-    const ended = this.#ended.slice(-(limit - running.length || 1)).toReversed()
-    return [...running, ...ended].slice(0, limit).map(({ record }) => record)
+    const foreign = [...this.#foreign.values()].map(({ record }) => record)
+    const running = [...this.#running.values()].map(({ record }) => record)
+    const ended = this.#ended.slice(-limit).map(({ record }) => record)
+    if (foreign.length === 0) {
+      return [...running.toReversed().slice(0, limit), ...ended.toReversed()].slice(0, limit)
+    }
+    return [...running, ...ended, ...foreign]
+      .toSorted(
+        (a, b) =>
+          Number(a.end !== null) - Number(b.end !== null) || b.startedEpochMs - a.startedEpochMs,
+      )
+      .slice(0, limit)
   }
 
-  /** Those that have changed since the given revision. */
-  changedSince(revision: number, limit: number): readonly LoggedRequest[] {
-    const changed = (entry: Entry): boolean => entry.revision > revision
+  /** Those that have changed since the given revision; `own`: without those of other frontends. */
+  changedSince(revision: number, limit: number, whose?: 'own'): readonly LoggedRequest[] {
+    const changed = (entry: ForeignEntry): boolean => entry.revision > revision
     const ended = this.#ended.filter(changed)
     const running = [...this.#running.values()].filter(changed)
-    return [...ended, ...running].slice(-limit).map(({ record }) => record)
+    const foreign = whose === 'own' ? [] : [...this.#foreign.values()].filter(changed)
+    return [...ended, ...foreign, ...running].slice(-limit).map(({ record }) => record)
+  }
+
+  /** A request of another frontend, as it stands now. */
+  learn(record: LoggedRequest): void {
+    const { requestId } = record
+    if (this.#running.has(requestId)) return
+    this.#foreign.delete(requestId)
+    this.#foreign.set(requestId, { record, revision: ++this.#revision })
+    if (this.#foreign.size <= KEPT_MAX) return
+    const [oldest] = this.#foreign.keys()
+    if (oldest !== undefined) this.#foreign.delete(oldest)
   }
 
   #received(atMs: number, { requestId, model, endpoint, streamed }: RequestFacts): void {

@@ -16,6 +16,7 @@ import { mayUseModel, refuseOtherModels } from '../access/tenant-rules.ts'
 import type { Caller } from '../access/caller.ts'
 import type { HttpReply } from '../http/http-exchange.ts'
 import type { ApiForm } from '../http/route-facts.ts'
+import type { OtherFrontends } from '../console/other-frontends.ts'
 import type { RequestLog } from '../console/request-log.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
 import type { ServedModel } from '../models/served-model.ts'
@@ -194,17 +195,23 @@ function entryOf(name: string, model: ServedModel) {
 }
 
 /** One request: its phases as long as they are kept, and the decisions with every candidate and the terms of its cost. */
-export function explainReply(
+/** Another frontend may have taken the decision. */
+export async function explainReply(
   registry: ModelRegistry,
   log: RequestLog,
+  others: Pick<OtherFrontends, 'decisionsOf'>,
   requestId: string,
-): HttpReply {
-  const found = registry.decisionsOf(requestId)
+): Promise<HttpReply> {
+  const own = registry.decisionsOf(requestId)
+  const found =
+    own === null
+      ? await others.decisionsOf(requestId)
+      : { model: own.model.name, decisions: own.decisions }
   const request = log.find(requestId)
   if (found !== null || request !== null) {
     return jsonReply(200, {
       request_id: requestId,
-      model: found?.model.name ?? request?.model,
+      model: found?.model ?? request?.model,
       decisions: found?.decisions ?? [],
       ...(request === null ? {} : { request }),
     })

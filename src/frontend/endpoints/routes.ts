@@ -123,7 +123,7 @@ function ownRoutes({ deps, generating, isDraining, console }: RouteDeps): readon
     ),
     get('operator', '/metrics', async ({ headers }) => await metricsReply(deps, headers['accept'])),
     get('operator', '/debug/requests/{id}', (_, { name }) =>
-      explainReply(registry, console.log, withoutReplyPrefix(name)),
+      explainReply(registry, console.log, console.others, withoutReplyPrefix(name)),
     ),
     ...consoleRoutes(console),
     get('operator', '/openapi.json', () => jsonReply(200, openApi())),

@@ -1,0 +1,143 @@
+import { describe, expect, it } from 'vitest'
+import { VirtualClock } from '../../sim/index.ts'
+import { OtherFrontends } from './other-frontends.ts'
+import type { FrontendNews } from './other-frontends.ts'
+import { RequestLog } from './request-log.ts'
+
+const facts = (requestId: string) =>
+  ({
+    requestId,
+    model: 'm',
+    endpoint: 'completions',
+    streamed: true,
+    traceparent: undefined,
+  }) as const
+
+function advance(clock: VirtualClock, ms: number): void {
+  const untilMs = clock.nowMs() + ms
+  clock.after(ms, () => undefined)
+  while (clock.fireNext(untilMs));
+}
+
+/** Frontends that hear each other, each message twice. */
+function frontends(count: number) {
+  const clock = new VirtualClock()
+  const told: FrontendNews[] = []
+  const all = Array.from({ length: count }, (_, i) => {
+    const log = new RequestLog(clock)
+    return {
+      log,
+      others: new OtherFrontends({
+        clock,
+        self: `f${i}`,
+        log,
+        requestsInFlight: () => i,
+        decisionsOf: (id) => (id === `of-f${i}` ? { model: 'm', decisions: [i] } : null),
+      }),
+    }
+  })
+  for (const one of all) {
+    const rest = all.filter((each) => each !== one).flatMap((each) => [each, each])
+    one.others.shareWith({
+      wanted: () => rest.forEach(({ others }) => others.wanted()),
+      news: (news) => {
+        told.push(news)
+        for (const { others } of rest) others.learn(structuredClone(news))
+      },
+      asked: (asked) => rest.forEach(({ others }) => others.asked(asked)),
+      told: (answer) => rest.forEach(({ others }) => others.told(answer)),
+    })
+  }
+  const receive = (at: number, requestId: string): void =>
+    all[at]?.log.observe({ kind: 'received', atMs: clock.nowMs() }, facts(requestId))
+  return { clock, all, told, receive }
+}
+
+const idsOf = (log: RequestLog | undefined): readonly string[] =>
+  (log?.latest(100) ?? []).map(({ requestId }) => requestId)
+
+describe('OtherFrontends', () => {
+  it('who looks - sees the sums and requests of all, once each, whichever is asked', () => {
+    const { clock, all, receive } = frontends(3)
+    for (const [at, id] of [
+      [0, 'a'],
+      [1, 'b'],
+      [2, 'c'],
+    ] as const) {
+      receive(at, id)
+      advance(clock, 1)
+    }
+    for (const { others, log } of all) {
+      others.look()
+      expect(others.all()).toMatchObject({ frontends: 3, requestsInFlight: 0 + 1 + 2 })
+      expect(others.all().sums.received).toBe(3)
+      expect(idsOf(log)).toEqual(['c', 'b', 'a'])
+    }
+    expect(all[0]?.log.sums.received).toBe(1)
+  })
+
+  it('what changes - is told within a second, as long as somebody looks', () => {
+    const { clock, all, receive, told } = frontends(2)
+    const looking = all[0]
+    looking?.others.look()
+    receive(1, 'later')
+    advance(clock, 999)
+    expect(idsOf(looking?.log)).toEqual([])
+    looking?.others.look()
+    advance(clock, 1)
+    expect(idsOf(looking?.log)).toEqual(['later'])
+    advance(clock, 20_000)
+    const count = told.length
+    advance(clock, 60_000)
+    expect(told).toHaveLength(count)
+  })
+
+  it('nobody looks - nothing is told; a frontend that is silent is not counted any more', () => {
+    const { clock, all, told } = frontends(2)
+    advance(clock, 60_000)
+    expect(told).toEqual([])
+    all[0]?.others.look()
+    expect(all[0]?.others.all().frontends).toBe(2)
+    all[1]?.others.close()
+    advance(clock, 4_000)
+    expect(all[0]?.others.all().frontends).toBe(2)
+    advance(clock, 1)
+    expect(all[0]?.others.all().frontends).toBe(1)
+  })
+
+  it('more than goes into one message - the newest are told, later ones come with the next', () => {
+    const { clock, all, receive } = frontends(2)
+    for (let i = 0; i < 150; i++) {
+      if (i % 50 === 0) advance(clock, 1_000)
+      receive(1, `r${i}`)
+    }
+    all[0]?.others.look()
+    expect(idsOf(all[0]?.log)).toHaveLength(100)
+    expect(idsOf(all[0]?.log)).toContain('r149')
+  })
+
+  it('the decisions of a request - come from whoever has taken them, or nobody says so', async () => {
+    const { clock, all } = frontends(3)
+    expect(await all[0]?.others.decisionsOf('of-f2')).toEqual({ model: 'm', decisions: [2] })
+    const unknown = all[0]?.others.decisionsOf('of-nobody')
+    advance(clock, 500)
+    expect(await unknown).toBeNull()
+  })
+
+  it.each([null, 5, {}, { from: 'x' }, { from: 'x', sums: {}, requests: 5 }])(
+    '%j - is no news',
+    (body) => {
+      const { all } = frontends(1)
+      all[0]?.others.learn(body)
+      expect(all[0]?.others.all().frontends).toBe(1)
+    },
+  )
+
+  it('news that are odd - count as nothing, what is no request is left out', () => {
+    const { all } = frontends(1)
+    const [one] = all
+    one?.others.learn({ from: 'x', sums: { received: 'many' }, requests: [null, { requestId: 1 }] })
+    expect(one?.others.all()).toMatchObject({ frontends: 2, sums: { received: 0 } })
+    expect(idsOf(one?.log)).toEqual([])
+  })
+})

@@ -1,0 +1,234 @@
+/**
+ * What the other frontends of the fleet have served, for who looks at this one: their sums and their last requests.
+ *
+ * Nothing is told while nobody looks. Who is looked at says so once a second (`wanted`); the others then tell once a second
+ * what they have counted and which requests have changed, for as long as they are asked. All is told as it stands now, so
+ * that what is lost, or comes twice over two ways, is made good by what comes next. The decisions of one request are asked
+ * for when somebody wants to see them.
+ */
+import { isRecord } from '../../base/index.ts'
+import type { Clock, Timer } from '../../base/index.ts'
+import { SUM_NAMES } from './request-log.ts'
+import type { LoggedRequest, RequestLog, RequestSums } from './request-log.ts'
+
+export interface FrontendNews {
+  readonly from: string
+  readonly sums: RequestSums
+  readonly requestsInFlight: number
+  readonly requests: readonly LoggedRequest[]
+}
+
+interface OtherFrontendsOptions {
+  readonly clock: Clock
+  /** Names this frontend among the others. */
+  readonly self: string
+  readonly log: RequestLog
+  readonly requestsInFlight: () => number
+  /** Of a request that was routed here; null: none are known. */
+  readonly decisionsOf: (requestId: string) => ToldDecisions | null
+}
+
+type ToldDecisions = Pick<DecisionsTold, 'model' | 'decisions'>
+
+/** Who knows the decisions of this request? */
+export interface DecisionsAsked {
+  readonly from: string
+  readonly requestId: string
+}
+
+export interface DecisionsTold {
+  readonly to: string
+  readonly requestId: string
+  readonly model: string
+  readonly decisions: readonly unknown[]
+}
+
+export interface FrontendTells {
+  wanted(): void
+  news(news: FrontendNews): void
+  asked(asked: DecisionsAsked): void
+  told(told: DecisionsTold): void
+}
+
+const TELL_EVERY_MS = 1_000
+/** Who has not been heard for so long has left, or is not asked any more. */
+const SILENCE_MS = 4_000
+/** How long the first look waits for the others. */
+const FIRST_WAIT_MS = 200
+const OTHERS_MAX = 256
+const ANSWER_MS = 500
+const QUESTIONS_MAX = 256
+/** A message of more would not go over every way. */
+const PHASES_PER_NEWS = 1_000
+const REQUESTS_PER_NEWS = 100
+
+interface Other {
+  readonly sums: RequestSums
+  readonly requestsInFlight: number
+  readonly heardMs: number
+}
+
+export class OtherFrontends {
+  readonly #options: OtherFrontendsOptions
+  readonly #others = new Map<string, Other>()
+  readonly #questions = new Map<string, (told: ToldDecisions | null) => void>()
+  #tell: FrontendTells | null = null
+  #lookedMs = -Infinity
+  #wantedMs = -Infinity
+  #timer: Timer | null = null
+  #revision = 0
+
+  constructor(options: OtherFrontendsOptions) {
+    this.#options = options
+  }
+
+  /** From now on the others are heard and told. */
+  shareWith(tell: FrontendTells): void {
+    this.#tell = tell
+  }
+
+  /** Somebody looks: the others are asked to tell. */
+  look(): void {
+    const nowMs = this.#options.clock.nowMs()
+    if (this.#tell === null || nowMs - this.#lookedMs < TELL_EVERY_MS) return
+    this.#lookedMs = nowMs
+    this.#tell.wanted()
+  }
+
+  /** As `look`; resolves when those that are asked for the first time have had time to answer. */
+  async looked(): Promise<void> {
+    const { clock } = this.#options
+    const isFirst = clock.nowMs() - this.#lookedMs >= SILENCE_MS
+    this.look()
+    if (this.#tell === null || !isFirst) return
+    await new Promise<void>((resolve) => {
+      clock.after(FIRST_WAIT_MS, resolve)
+    })
+  }
+
+  /** Another frontend is looked at. */
+  wanted(): void {
+    const { clock } = this.#options
+    const isFirst = clock.nowMs() - this.#wantedMs >= SILENCE_MS
+    this.#wantedMs = clock.nowMs()
+    // Who looks now may not have looked before: it gets the last requests.
+    if (isFirst) this.#revision = 0
+    if (this.#timer === null) this.#tellNews()
+  }
+
+  learn(body: unknown): void {
+    const news = parseNews(body)
+    if (news === null || news.from === this.#options.self) return
+    const { from, sums, requestsInFlight, requests } = news
+    if (!this.#others.has(from) && this.#others.size >= OTHERS_MAX) return
+    const heardMs = this.#options.clock.nowMs()
+    this.#others.set(from, { sums, requestsInFlight, heardMs })
+    for (const request of requests) this.#options.log.learn(request)
+  }
+
+  /** Of a request that another frontend has routed; null: none says so in half a second. */
+  async decisionsOf(requestId: string): Promise<ToldDecisions | null> {
+    const { clock, self } = this.#options
+    const isAsked = this.#questions.has(requestId) || this.#questions.size >= QUESTIONS_MAX
+    if (this.#tell === null || isAsked) return null
+    const tell = this.#tell
+    return await new Promise((resolve) => {
+      const finish = (told: ToldDecisions | null): void => {
+        timer.cancel()
+        this.#questions.delete(requestId)
+        resolve(told)
+      }
+      const timer = clock.after(ANSWER_MS, () => finish(null))
+      this.#questions.set(requestId, finish)
+      tell.asked({ from: self, requestId })
+    })
+  }
+
+  /** Another frontend is asked for a request. */
+  asked(body: unknown): void {
+    if (!isRecord(body) || typeof body['requestId'] !== 'string') return
+    const { from, requestId } = body
+    const known = this.#options.decisionsOf(requestId)
+    if (known !== null && typeof from === 'string') {
+      this.#tell?.told({ to: from, requestId, ...known })
+    }
+  }
+
+  told(body: unknown): void {
+    if (!isRecord(body) || body['to'] !== this.#options.self) return
+    const { requestId, model, decisions } = body
+    if (typeof model !== 'string' || !Array.isArray(decisions)) return
+    this.#questions.get(String(requestId))?.({ model, decisions })
+  }
+
+  /** Of all frontends that are known now, this one among them. */
+  all(): { frontends: number; sums: RequestSums; requestsInFlight: number } {
+    const { clock, log } = this.#options
+    const sums = { ...log.sums }
+    let requestsInFlight = this.#options.requestsInFlight()
+    for (const [from, other] of this.#others) {
+      if (clock.nowMs() - other.heardMs > SILENCE_MS) {
+        this.#others.delete(from)
+        continue
+      }
+      for (const name of SUM_NAMES) sums[name] += other.sums[name]
+      requestsInFlight += other.requestsInFlight
+    }
+    return { frontends: 1 + this.#others.size, sums, requestsInFlight }
+  }
+
+  close(): void {
+    this.#timer?.cancel()
+    this.#tell = null
+  }
+
+  #tellNews(): void {
+    const { clock, log, self } = this.#options
+    this.#timer = null
+    if (this.#tell === null || clock.nowMs() - this.#wantedMs > SILENCE_MS) return
+    const changed = log.changedSince(this.#revision, REQUESTS_PER_NEWS, 'own')
+    this.#revision = log.revision
+    this.#tell.news({
+      from: self,
+      sums: { ...log.sums },
+      requestsInFlight: this.#options.requestsInFlight(),
+      requests: withinPhases(changed),
+    })
+    this.#timer = clock.after(TELL_EVERY_MS, () => this.#tellNews())
+  }
+}
+
+/** The newest of them. */
+function withinPhases(requests: readonly LoggedRequest[]): readonly LoggedRequest[] {
+  let phases = 0
+  const first = requests.findLastIndex(
+    (request) => (phases += request.phases.length) > PHASES_PER_NEWS,
+  )
+  return requests.slice(first + 1)
+}
+
+/** Null: not what a frontend tells. */
+function parseNews(body: unknown): FrontendNews | null {
+  if (!isRecord(body) || typeof body['from'] !== 'string') return null
+  const { sums, requestsInFlight, requests } = body
+  if (!isRecord(sums) || !Array.isArray(requests)) return null
+  const numberOf = (value: unknown): number => (Number.isFinite(value) ? Number(value) : 0)
+  return {
+    from: body['from'],
+    sums: Object.fromEntries(
+      SUM_NAMES.map((name) => [name, numberOf(sums[name])]),
+    ) as unknown as RequestSums,
+    requestsInFlight: numberOf(requestsInFlight),
+    requests: requests.filter(isLoggedRequest),
+  }
+}
+
+function isLoggedRequest(value: unknown): value is LoggedRequest {
+  return (
+    isRecord(value) &&
+    typeof value['requestId'] === 'string' &&
+    typeof value['startedEpochMs'] === 'number' &&
+    Array.isArray(value['phases']) &&
+    (value['end'] === null || isRecord(value['end']))
+  )
+}
