@@ -22,7 +22,8 @@ describe('baton keys', () => {
     const key = await addKey('--tenant', 'acme', '--models', 'storyteller')
     expect(readFileSync(file, 'utf8')).not.toContain(key)
     expect(statSync(file).mode & 0o077).toBe(0)
-    const server = await startServer(['--engine', 'sim', '--in-process', '--keys', file])
+    const args = ['--engine', 'sim', '--in-process', '--keys', file, '--log-level', 'debug']
+    const server = await startServer(args)
     const status = async (authorization: string, path = '/v1/models') =>
       (await fetch(`${server.url}${path}`, { headers: { authorization } })).status
     try {
@@ -30,6 +31,17 @@ describe('baton keys', () => {
         401, 401, 200,
       ])
       expect(await status(`Bearer ${key}`, '/metrics')).toBe(403)
+      // Whatever is logged at the lowest level: no prompt, neither of a request that ran nor of one that was refused.
+      for (const [path, body] of [
+        ['/v1/completions', { prompt: 'tell nobody', max_tokens: 2 }],
+        ['/v1/completions', { prompt: 'tell nobody', max_tokens: 'tell nobody' }],
+        ['/v1/chat/completions', { messages: [{ role: 'tell nobody', content: 'tell nobody' }] }],
+        ['/v1/messages', { model: 'tell nobody', messages: 'tell nobody' }],
+      ] as const) {
+        const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+        const init = { method: 'POST', headers, body: JSON.stringify(body) }
+        expect([200, 400, 403, 404]).toContain((await fetch(server.url + path, init)).status)
+      }
       const operator = await addKey('--tenant', 'ops', '--operator')
       await until(
         'the new key opens',
@@ -44,7 +56,9 @@ describe('baton keys', () => {
         BATON_API_KEY: operator,
       })
       expect(explained.printed).not.toContain('key')
+      expect(server.printed()).toContain('"level":20')
       expect(server.printed()).not.toContain(key)
+      expect(server.printed()).not.toContain('tell nobody')
     } finally {
       await server.stop()
     }

@@ -114,15 +114,15 @@ export function fleetView(registry: ModelRegistry, facts: FleetFacts): FleetView
 
 function modelView(model: ServedModel): ModelView {
   const status = model.router.status()
-  const ranks = new Map<string, RankView[]>()
+  const serving = model.reachable
+  const others = otherWorkers(model)
+  // Of ten thousand workers a thousand are written down: the rest is not even looked at.
+  const listed = serving.slice(0, Math.max(0, WORKERS_MAX - others.length))
+  const ranks = new Map<string, RankView[]>(listed.map(({ workerId }) => [workerId, []]))
   for (const { ranks: ofPool } of [status.prefill, status.decode]) {
-    for (const rank of ofPool) {
-      const known = ranks.get(rank.workerId)
-      if (known === undefined) ranks.set(rank.workerId, [rankView(rank)])
-      else known.push(rankView(rank))
-    }
+    for (const rank of ofPool) ranks.get(rank.workerId)?.push(rankView(rank))
   }
-  const all = [...servingWorkers(model, ranks), ...otherWorkers(model)]
+  const all = [...servingWorkers(listed, ranks), ...others]
   const { state, requests, disaggregated } = status.disaggregation
   return {
     name: model.name,
@@ -133,15 +133,15 @@ function modelView(model: ServedModel): ModelView {
     prefill: poolView(status.prefill),
     decode: poolView(status.decode),
     workers: all.slice(0, WORKERS_MAX),
-    workersNotListed: Math.max(0, all.length - WORKERS_MAX),
+    workersNotListed: Math.max(0, serving.length + others.length - WORKERS_MAX),
   }
 }
 
 function servingWorkers(
-  model: ServedModel,
+  cards: readonly WorkerCard[],
   ranks: ReadonlyMap<string, readonly RankView[]>,
 ): WorkerView[] {
-  return model.reachable.map((card) => ({
+  return cards.map((card) => ({
     ...cardView(card),
     state: 'serving',
     ranks: ranks.get(card.workerId) ?? [],
