@@ -1,8 +1,9 @@
-/** What frontends that share workers and nothing else tell each other, over the connections to those workers. */
+/** What frontends of one fleet tell each other: over NATS, or over the connections to the workers that they share. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { describe, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { NatsServer, NATS_VERSION } from './nats/nats-server.ts'
 import { runBaton, startBaton } from './running-server.ts'
 import type { RunningBaton } from './running-server.ts'
 import { until } from './until.ts'
@@ -47,22 +48,28 @@ async function begin(
   return { status: reply.status, leave: () => ended.abort() }
 }
 
-describe('frontends without NATS', () => {
+async function newKey(file: string): Promise<string> {
+  const limits = ['--tenant', 't', '--concurrency', '1']
+  const made = await runBaton(['keys', 'add', '--file', file, ...limits])
+  return /^baton_\S+$/m.exec(made.printed)?.[0] ?? ''
+}
+
+async function startNats(): Promise<NatsServer> {
+  const server = await NatsServer.start()
+  onTestFinished(() => server.close())
+  return server
+}
+
+const WAYS = [
+  ['over workers', () => Promise.resolve(`file:${newFolder()}`)],
+  ...(NATS_VERSION === null ? [] : [['over NATS', async () => (await startNats()).url] as const]),
+] as const
+
+describe.each(WAYS)('frontends of one fleet, %s', (_, meetingPlace) => {
   it('a key - has its limit once, wherever it is used; a dead frontend leaves nothing, a late one knows', async () => {
-    const folder = newFolder()
-    const keys = join(folder, 'keys.json')
-    const made = await runBaton([
-      'keys',
-      'add',
-      '--file',
-      keys,
-      '--tenant',
-      't',
-      '--concurrency',
-      '1',
-    ])
-    const key = /^baton_\S+$/m.exec(made.printed)?.[0] ?? ''
-    const where = ['--discovery', `file:${newFolder()}`]
+    const keys = join(newFolder(), 'keys.json')
+    const key = await newKey(keys)
+    const where = ['--discovery', await meetingPlace()]
     await startWorker(where)
     const [one, two] = [await startFrontend(where, keys), await startFrontend(where, keys)]
     const status = async ({ url }: Running): Promise<number> => {
@@ -80,5 +87,28 @@ describe('frontends without NATS', () => {
     await until('the late one is connected and knows', async () => (await status(late)) === 429)
     one.baton.process.kill('SIGKILL')
     await until('two admits again', async () => (await status(two)) === 200)
+  })
+})
+
+describe.skipIf(NATS_VERSION === null)('two fleets at one NATS', () => {
+  it('each has its workers, and the limits of a key are its own', async () => {
+    const keys = join(newFolder(), 'keys.json')
+    const key = await newKey(keys)
+    const { url } = await startNats()
+    const fleets = ['red', 'blue'].map((prefix) => ['--discovery', `${url}?prefix=${prefix}`])
+    const [red = [], blue = []] = fleets
+    await startWorker(red)
+    const [one, other] = [await startFrontend(red, keys), await startFrontend(blue, keys)]
+    await until('red serves', async () => (await begin(one.url, key)).status === 200)
+    const models = async (): Promise<number> => {
+      const headers = { authorization: `Bearer ${key}` }
+      const reply = await fetch(`${other.url}/v1/models`, { headers })
+      return ((await reply.json()) as { data: unknown[] }).data.length
+    }
+    // Red's worker is known to red, and so is its use of the key.
+    expect([await models(), (await begin(other.url, key)).status]).toEqual([0, 503])
+    await startWorker(blue)
+    await until('blue serves beside it', async () => (await begin(other.url, key)).status === 200)
+    expect((await begin(one.url, key)).status).toBe(429)
   })
 })

@@ -5,6 +5,8 @@ import { spawnSync } from 'node:child_process'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { BatonError } from '../base/index.ts'
 import { DISCOVERY_CHECKS, DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
+import { DISCOVERY_FAULT_CHECKS } from '../testing/discovery-faults.ts'
+import type { FaultScene } from '../testing/discovery-faults.ts'
 import { until } from '../../test/until.ts'
 import { AddressDiscovery } from './address-discovery.ts'
 import type { FollowListener } from './address-discovery.ts'
@@ -245,6 +247,53 @@ describe('static: - the contract of every discovery but the refusal of an id', (
     await run({ worker: fleet.asWorker(), frontend: fleet.discovery })
   })
 })
+
+const API_FAULTS: Readonly<
+  Record<string, (api: KubernetesServer) => Pick<FaultScene, 'begin' | 'end' | 'isTold'>>
+> = {
+  'gone, and back': (api) => ({
+    begin: () => {
+      api.status = 503
+      api.disconnect()
+    },
+    end: () => {
+      api.status = null
+    },
+    isTold: true,
+  }),
+  'silent, and back': (api) => ({
+    begin: () => {
+      api.isSilent = true
+      api.disconnect()
+    },
+    end: () => {
+      api.isSilent = false
+    },
+    isTold: true,
+  }),
+}
+
+describe.skipIf(!HAS_OPENSSL).each(Object.entries(API_FAULTS))(
+  'kubernetes: - the API is %s',
+  (_, faultOf) => {
+    it.each(DISCOVERY_FAULT_CHECKS)('$name', async ({ run }) => {
+      const api = await KubernetesServer.start()
+      const { accountFolder } = api
+      const pods = new PodWatch({ api: api.api, accountFolder, selector: 'a=b', listMs: 200 })
+      const fleet = new AddressFleet(() => pods.addresses(), {
+        put: ({ workerId, port }) => api.put(workerId, port),
+        remove: ({ workerId }) => api.remove(workerId),
+      })
+      onTestFinished(async () => {
+        await fleet.discovery.close()
+        pods.close()
+        await api.close()
+      })
+      const fault = faultOf(api)
+      await run({ worker: fleet.asWorker(), frontend: fleet.discovery, ttlMs: 300, ...fault })
+    })
+  },
+)
 
 describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do wrong', () => {
   async function startApi(): Promise<{ api: KubernetesServer; pods: PodWatch }> {

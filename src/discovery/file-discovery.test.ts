@@ -17,6 +17,7 @@ import { processPlace } from '../os/index.ts'
 import { until } from '../../test/until.ts'
 import { decodeCardFile, encodeCardFile } from './card-file.ts'
 import { DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
+import { DISCOVERY_FAULT_CHECKS } from '../testing/discovery-faults.ts'
 import { Renewals } from './renewals.ts'
 
 endDiscoveriesAfterEach()
@@ -26,6 +27,21 @@ async function deadPid(): Promise<number> {
   await new Promise((resolve) => child.once('exit', resolve))
   return child.pid ?? 0
 }
+
+describe('FileDiscovery - the folder is removed, and made again by the workers', () => {
+  it.each(DISCOVERY_FAULT_CHECKS)('$name', async ({ run }) => {
+    const folder = await temporaryFolder()
+    const ttlMs = 400
+    await run({
+      worker: discoveryOf(folder, { ttlMs }),
+      frontend: discoveryOf(folder, { ttlMs }),
+      begin: () => rm(folder, { recursive: true }),
+      end: () => undefined,
+      isTold: false,
+      ttlMs,
+    })
+  })
+})
 
 describe('FileDiscovery - close', () => {
   it('in the middle of a look, and the folder goes - reports nothing more', async () => {
@@ -293,6 +309,18 @@ describe('Renewals - who is believed', () => {
     expect(renewals.see('a', 0, 1_002)).toBe(true)
     expect(renewals.holds('a', 2_002)).toBe(true)
     expect(renewals.holds('a', 2_003)).toBe(false)
+  })
+
+  it('what was granted - is not taken back by a renewal that comes sooner', () => {
+    const renewals = new Renewals(1_000, 0)
+    renewals.see('a', 1, 0)
+    renewals.grant(4_000)
+    renewals.see('a', 2, 100)
+    expect(renewals.holds('a', 5_000)).toBe(true)
+    expect(renewals.holds('a', 5_001)).toBe(false)
+    renewals.see('a', 3, 5_100)
+    expect(renewals.holds('a', 6_100)).toBe(true)
+    expect(renewals.holds('a', 6_101)).toBe(false)
   })
 
   it('a watcher that was suspended - gives everybody the time that it missed', () => {

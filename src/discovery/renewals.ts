@@ -33,11 +33,11 @@ export class Renewals {
     }
   }
 
-  /** True while the entry is valid. */
+  /** True while the entry is valid. What was granted is not taken back by a renewal that comes sooner. */
   see(key: string, mark: string | number, nowMs: number): boolean {
     const known = this.#seen.get(key)
     if (known === undefined || known.mark !== mark) {
-      this.#seen.set(key, { mark, changedAtMs: nowMs })
+      this.#seen.set(key, { mark, changedAtMs: Math.max(nowMs, known?.changedAtMs ?? nowMs) })
       return true
     }
     return nowMs - known.changedAtMs <= this.#ttlMs

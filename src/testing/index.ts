@@ -17,6 +17,8 @@ export type {
 } from '../engine/testing/index.ts'
 export { DISCOVERY_CHECKS, DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
 export type { DiscoveryCheck, DiscoveryPair } from '../testing/discovery-kit.ts'
+export { DISCOVERY_FAULT_CHECKS } from './discovery-faults.ts'
+export type { DiscoveryFaultCheck, FaultScene } from './discovery-faults.ts'
 export { KitBlocks, KitTarget, KV_TRANSPORT_CASES } from './kv-transport-kit.ts'
 export type {
   KvTransportCase,

@@ -21,6 +21,8 @@ export interface KubernetesOptions {
 interface Asked {
   readonly path: string
   readonly onLine: (line: string) => void
+  /** The head of the answer comes at once, that of a watch too: an API that has not sent it by then hangs. */
+  readonly headMs: number
   /** Without a byte for so long the connection is given up. */
   readonly silenceMs: number
   readonly signal: AbortSignal
@@ -41,7 +43,7 @@ export class KubernetesApi {
   }
 
   /** Resolves with the status when the answer has ended; lines of another status than 200 are not told. */
-  async ask({ path, onLine, silenceMs, signal }: Asked): Promise<number> {
+  async ask({ path, onLine, headMs, silenceMs, signal }: Asked): Promise<number> {
     // The token is renewed by the cluster: it is read each time.
     const [token, ca] = await Promise.all([this.#account('token'), this.#account('ca.crt')])
     const { host, port } = this.#options.api ?? apiOfCluster()
@@ -49,6 +51,7 @@ export class KubernetesApi {
     return await new Promise<number>((resolve, reject) => {
       const asked = { host, port, path, ca, headers, timeout: silenceMs, signal }
       const call = request(asked, (answer) => {
+        clearTimeout(late)
         const status = answer.statusCode ?? 0
         let rest = ''
         answer.setEncoding('utf8')
@@ -66,7 +69,12 @@ export class KubernetesApi {
         })
       })
       call.on('timeout', () => call.destroy(new Error('no answer in time')))
-      call.on('error', reject)
+      call.on('error', (error) => {
+        clearTimeout(late)
+        reject(error)
+      })
+      const late = setTimeout(() => call.destroy(new Error('no answer in time')), headMs)
+      late.unref()
       call.end()
     })
   }

@@ -80,7 +80,8 @@ export class PodWatch {
     const path = await this.#path('resourceVersion=0')
     const onLine = (line: string): void => void (text += line)
     const { signal } = this.#ending
-    const status = await this.#api.ask({ path, onLine, silenceMs: this.#listMs, signal })
+    const headMs = this.#listMs
+    const status = await this.#api.ask({ path, onLine, headMs, silenceMs: headMs, signal })
     if (status !== 200) throw new Error(`status ${status}`)
     const list: unknown = JSON.parse(text)
     const items = isRecord(list) ? list['items'] : null
@@ -98,7 +99,8 @@ export class PodWatch {
     )
     const onLine = (line: string): void => this.#onEvent(JSON.parse(line) as unknown)
     const { signal } = this.#ending
-    const status = await this.#api.ask({ path, onLine, silenceMs: WATCH_SILENCE_MS, signal })
+    const [headMs, silenceMs] = [this.#listMs, WATCH_SILENCE_MS]
+    const status = await this.#api.ask({ path, onLine, headMs, silenceMs, signal })
     if (status === GONE) this.#version = ''
     else if (status !== 200) throw new Error(`status ${status}`)
     // A server that ends every watch at once is not asked without a pause.
