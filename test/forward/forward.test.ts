@@ -1,5 +1,7 @@
 /** Requests that are passed through: the bytes that the engine gets, and the bytes that the client gets. */
+import { connect } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
+import { until } from '../until.ts'
 import { eventResponse, jsonResponse } from '../upstream/transcripts.ts'
 import { ask, engineServer, startGateway } from './gateway-kit.ts'
 import type { Gateway } from './gateway-kit.ts'
@@ -84,6 +86,24 @@ describe('the body of a request', () => {
     expect(answer.status).toBe(400)
     expect(JSON.parse(answer.body.toString())).toHaveProperty('error.message')
     expect(engine.asked).toEqual([])
+  })
+
+  it('in chunks, behind 100-continue - goes on with its length', async () => {
+    const { engine, gateway } = await served(() => WHOLE)
+    const socket = connect(gateway.port, '127.0.0.1')
+    open.push({ close: () => socket.destroy() })
+    let text = ''
+    socket.on('data', (bytes: Buffer) => {
+      text += bytes.toString()
+    })
+    socket.write(
+      'POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n',
+    )
+    await until('it may go on', () => text.startsWith('HTTP/1.1 100 Continue\r\n\r\n'))
+    socket.write('b\r\n{"model":"m\r\n14;x=y\r\n","messages":[1.50]}\r\n0\r\nX-T: 1\r\n\r\n')
+    await until('it is answered', () => text.includes('HTTP/1.1 200 OK'))
+    expect(engine.asked[0]?.body).toBe('{"model":"m","messages":[1.50]}')
+    expect(engine.asked[0]?.headers['content-length']).toBe('31')
   })
 
   it('another name of the model - is replaced by the one that the engine knows', async () => {

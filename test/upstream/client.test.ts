@@ -55,6 +55,16 @@ describe('UpstreamClient', () => {
     expect(server.seen[0]?.headers['connection']).toBe('close')
   })
 
+  it('bytes behind an answer - are never the answer to the next request', async () => {
+    const forged = 'HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged'
+    const server = await served(({ socket }) => (socket.write(KEPT + forged), null))
+    const client = clientOf(server.url)
+    const first = await fetchWhole(client, GET, SOON)
+    const second = await fetchWhole(client, GET, SOON)
+    expect([first.text, second.text]).toEqual(['ok', 'ok'])
+    expect(new Set(server.seen.map(({ socket }) => socket)).size).toBe(2)
+  })
+
   it('a kept connection that ends before the first byte - the request is sent once more', async () => {
     const server = await served(({ socket }) => {
       const isSecond = server.seen.filter((seen) => seen.socket === socket).length === 2
