@@ -2,7 +2,7 @@
  * What passing a request through costs: CPU per request and per paced token, TTFT added, memory, in front of two trivial
  * upstreams, in one run with the upstream alone and with other routers where they are installed.
  *
- *   npx tsx bench/forward.ts [--seconds 4] [--rounds 1] [--nginx [PATH]] [--vllm-router VENV] [--sglang-router VENV] [--json out.json]
+ *   npx tsx bench/forward.ts [--seconds 4] [--rounds 1] [--nginx [PATH]] [--vllm-router VENV] [--sglang-router VENV] [--cells n16,p128] [--json out.json]
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
@@ -27,10 +27,12 @@ const { values } = parseArgs({
     nginx: { type: 'string' },
     'vllm-router': { type: 'string' },
     'sglang-router': { type: 'string' },
+    cells: { type: 'string', default: 'n16,s1,l60k,p128' },
     json: { type: 'string' },
   },
 })
 const seconds = Number(values.seconds)
+const wanted = new Set(values.cells.split(','))
 const TOKENS = 64
 const ITL_MS = 10
 /** A program that is compiled as it runs is measured when that is over: 10,000 requests and more. */
@@ -137,7 +139,8 @@ async function round(isPaced: boolean): Promise<Row[]> {
     startUpstream(isPaced ? ITL_MS : 0),
     startUpstream(isPaced ? ITL_MS : 0),
   ])
-  const cells = CELLS.filter(({ paced }) => paced === isPaced)
+  const cells = CELLS.filter(({ name, paced }) => paced === isPaced && wanted.has(name))
+  if (cells.length === 0) return []
   const rows: Row[] = []
   const [direct] = upstreams
   for (const cell of cells) rows.push(await measured(direct as Target, cell))
@@ -164,11 +167,19 @@ function best(target: string, cell: string, of: (row: Row) => number): number {
 for (const name of new Set(rows.map(({ target }) => target))) {
   if (name === 'direct') continue
   const micros = (cell: string): number => best(name, cell, (row) => row.cpuMicrosPerRequest)
-  const added = (cell: string): number =>
-    best(name, cell, (row) => row.ttftMsP50) - best('direct', cell, (row) => row.ttftMsP50)
+  const added = (cell: string): string => {
+    const ttft = (target: string): number => best(target, cell, (row) => row.ttftMsP50)
+    return `TTFT + ${(ttft(name) - ttft('direct')).toFixed(2)} ms`
+  }
   const memory = rows.filter(({ target }) => target === name).map(({ megabytes }) => megabytes)
-  console.log(
-    `${name}: ${micros('n16').toFixed(0)} µs per request, ${((micros('p128') - micros('n16')) / TOKENS).toFixed(1)} µs per paced token, TTFT + ${added('s1').toFixed(2)} ms (60,000 words: + ${added('l60k').toFixed(2)} ms, ${micros('l60k').toFixed(0)} µs), ${Math.max(...memory).toFixed(0)} MB at most`,
-  )
+  const perToken = (micros('p128') - micros('n16')) / TOKENS
+  const parts = [
+    wanted.has('n16') ? `${micros('n16').toFixed(0)} µs per request` : '',
+    wanted.has('n16') && wanted.has('p128') ? `${perToken.toFixed(1)} µs per paced token` : '',
+    wanted.has('s1') ? added('s1') : '',
+    wanted.has('l60k') ? `60,000 words: ${added('l60k')}, ${micros('l60k').toFixed(0)} µs` : '',
+    `${Math.max(...memory).toFixed(0)} MB at most`,
+  ]
+  console.log(`${name}: ${parts.filter((part) => part !== '').join(', ')}`)
 }
 if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(rows, null, 2))
