@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ERROR_CODES } from '../base/index.ts'
+import { BatonError, ERROR_CODES } from '../base/index.ts'
 import type { ErrorCode } from '../base/index.ts'
 import { card, ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
 import type { Answer, ScriptedOptions, ScriptRun } from '../../test/frontend/scripted-frontend.ts'
@@ -118,6 +118,21 @@ describe('errors before the first token', () => {
     expect(faults).toHaveLength(2)
     expect(it_.frontend.requestsInFlight).toBe(0)
   })
+
+  it.each([true, false])(
+    'an overloaded router - refuses before the prompt is put into tokens (stream: %s)',
+    async (stream) => {
+      const it_ = new ScriptedFrontend()
+      const data = { stage: 'queue', retryAfterMs: 2500 }
+      it_.refusal = new BatonError('capacity.pool_exhausted', 'overloaded', { data })
+      const reply = await it_.chat({ stream })
+      expect([reply.status, reply.headers['retry-after']]).toEqual([529, '3'])
+      expect(it_.runs).toHaveLength(0)
+      expect(it_.events.map(({ kind }) => kind)).toEqual(['received', 'ended'])
+      it_.refusal = null
+      expect((await it_.chat({})).status).toBe(200)
+    },
+  )
 
   it('too many in flight - 529, and free again after the end', async () => {
     const it_ = new ScriptedFrontend({

@@ -3,8 +3,8 @@
  *
  * A worker's card says its mode: `agg` and `decode` belong to the decode pool, `prefill` to the prefill pool.
  */
-import type { Clock, Random } from '../base/index.ts'
-import type { RequestPlane, RequestService } from '../request/index.ts'
+import type { BatonError, Clock, Random } from '../base/index.ts'
+import type { RequestPlane, RequestService, RoutingHints } from '../request/index.ts'
 import type { BusyThresholds } from './configuration/busy-threshold.ts'
 import { DecisionRing } from './decide/decision-record.ts'
 import type { DecisionRecord } from './decide/decision-record.ts'
@@ -37,6 +37,11 @@ export interface ModelRouter {
   readonly fleet: FleetObserver
   /** Some worker can answer; with `enforceDisaggregation` there must be a prefill worker as well. */
   canServeRequests(): boolean
+  /**
+   * The refusal that a request of these hints would get now whatever its prompt is, because too many wait; null: send it.
+   * For whoever has yet to put the prompt into tokens.
+   */
+  refusalAtOnce(routing: RoutingHints): BatonError | null
   /** All decisions of one request, oldest first; null when it is not (or no longer) known. */
   explain(requestId: string): readonly DecisionRecord[] | null
   status(): RouterStatus
@@ -93,6 +98,7 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
     service,
     fleet: new FleetSplit(prefill.router, decode.router),
     canServeRequests: () => service.canServeRequests(),
+    refusalAtOnce: (routing) => service.refusalAtOnce(routing),
     explain: (requestId) => ring.get(requestId),
     status: () =>
       selfCheck({

@@ -146,6 +146,9 @@ export class ScriptedFrontend {
   readonly decisions = new Map<string, readonly DecisionRecord[]>()
   script: Script
 
+  /** What the router says before it is sent anything. */
+  refusal: BatonError | null = null
+
   constructor(options: ScriptedOptions = {}) {
     this.script = options.script ?? ((run) => void run.routed().says('Once').ends())
     this.frontend = new Frontend({
@@ -224,6 +227,7 @@ export class ScriptedFrontend {
       service,
       fleet: { workerJoined() {}, workerLeft() {}, kvEvents() {}, load() {} },
       canServeRequests,
+      refusalAtOnce: () => this.refusal,
       explain: (requestId) => this.decisions.get(requestId) ?? null,
       status: () => STATUS,
       busyThresholds: () => thresholds,

@@ -50,6 +50,10 @@ export async function generate<Call extends GenerationOptions>(
   record.started(model.name, job.call, routing)
   refuseMissingFeatures(job.call, model.features)
   const relaxed = refuseUnwritable(job.call, model.features)
+  // Scores of a prompt are computed by decode workers alone, whose queue is another one.
+  const isScored = job.call.output.promptLogprobs !== undefined
+  const refusal = isScored ? null : model.router.refusalAtOnce(routing)
+  if (refusal !== null) throw refusal
   const { text, prompts } = await withinPreprocess(preprocess(deps, model, job), {
     clock: deps.clock,
     limitMs: deps.bounds.preprocessMs,

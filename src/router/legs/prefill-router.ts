@@ -11,6 +11,7 @@ import type {
   ReplySink,
   RequestHandle,
   RequestService,
+  RoutingHints,
 } from '../../request/index.ts'
 import { bypassRequest, considerBypass } from './conditional-bypass.ts'
 import { DisaggregatedRequest } from './disaggregated-request.ts'
@@ -62,6 +63,16 @@ export class PrefillRouter implements RequestService {
     const { config, decode } = this.#options
     if (decode.router.workerCount === 0) return false
     return !config.enforceDisaggregation || this.#whyNot() === null
+  }
+
+  /** The refusal that `send` would give for want of places, whatever the prompt; null: it is not known yet. */
+  refusalAtOnce(routing: RoutingHints): BatonError | null {
+    const { prefill, decode, config } = this.#options
+    if (routing.queryOnly === true) return null
+    if (this.#whyNot() === null) {
+      return config.conditional.enabled ? null : prefill.refusalAtOnce(routing)
+    }
+    return config.enforceDisaggregation ? null : decode.refusalAtOnce(routing)
   }
 
   send(request: GenerateRequest, sink: ReplySink): RequestHandle {

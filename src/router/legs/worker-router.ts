@@ -13,6 +13,7 @@ import type {
   RequestHandle,
   RequestPlane,
   RequestService,
+  RoutingHints,
 } from '../../request/index.ts'
 import { Admission } from '../queue/admission.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
@@ -117,6 +118,11 @@ export class WorkerRouter implements RequestService {
       },
       onRefused: (error) => waiter.onRefused(error),
     })
+  }
+
+  /** See `Admission.refusalAtOnce`. */
+  refusalAtOnce(routing: RoutingHints): BatonError | null {
+    return this.#admission.refusalAtOnce(routing)
   }
 
   /** What would be chosen now; nothing is booked, bound or recorded. */

@@ -193,6 +193,67 @@ describe('overload', () => {
     expect(pool().queuedRequests).toBe(waiting)
   })
 
+  it('asked before there are tokens - refuses whom the queue would, and nobody else', () => {
+    /** As `flood`, but each request is asked for first, as a frontend does. */
+    const model = fleet(1)
+    const sent: ReturnType<typeof model.send>[] = []
+    let atOnce = 0
+    let next = 0
+    for (let tick = 0; tick < 60; tick++) {
+      for (let i = 0; i < 10; i++) {
+        if (model.router.refusalAtOnce({}) !== null) {
+          atOnce++
+          continue
+        }
+        const one = model.send()
+        expect(one.sink.errors, 'the queue refuses nobody more').toEqual([])
+        sent.push(one)
+      }
+      if (next < model.plane.calls.length) model.plane.call(next++).finish()
+      model.clock.advance(100)
+    }
+    const plain = flood(10, 60)
+    // The queue before the overload was known is cut; those have their tokens already.
+    const refused = atOnce + sent.filter(({ sink }) => sink.errors.length > 0).length
+    expect(Math.abs(refused - plain.refused.length)).toBeLessThanOrEqual(10)
+    expect(atOnce).toBeGreaterThan(refused / 2)
+    expect(model.pool().queuedRequests).toBeLessThanOrEqual(5)
+    expect(model.plane.calls.length).toBe(plain.plane.calls.length)
+    while (model.router.refusalAtOnce({}) === null) model.send()
+    expect(model.router.refusalAtOnce({})).toMatchObject({
+      code: 'capacity.pool_exhausted',
+      data: { stage: 'queue', retryAfterMs: expect.any(Number) },
+    })
+    const asked: RoutingHints[] = [
+      { strictPriority: 1 },
+      { sessionId: 's' },
+      { decodeWorkerId: workerIdOf(1) },
+      { dpRank: 0 },
+      { requiredTaints: ['gpu'] },
+      { queryOnly: true },
+    ]
+    for (const hints of asked)
+      expect(model.router.refusalAtOnce(hints), JSON.stringify(hints)).toBeNull()
+    expect(
+      model.router.refusalAtOnce({ tenantId: 'other' }),
+      'a tenant with nothing there',
+    ).toBeNull()
+  })
+
+  it('asked before there are tokens - knows nothing with several classes, or without overload', () => {
+    expect(fleet(1).router.refusalAtOnce({})).toBeNull()
+    const classes = [{ name: 'default' }, { name: 'batch' }]
+    const { router, send, clock, plane } = fleet(1, { policyClasses: classes })
+    for (let tick = 0; tick < 40; tick++) {
+      for (let i = 0; i < 10; i++) send()
+      plane.call(tick).finish()
+      clock.advance(100)
+    }
+    const more = Array.from({ length: 10 }, () => send())
+    expect(more.some(({ sink }) => sink.errors.length > 0)).toBe(true)
+    expect(router.refusalAtOnce({})).toBeNull()
+  })
+
   it('a burst - is worked off', () => {
     const { send, pool, clock, plane } = fleet(1)
     const all = Array.from({ length: 60 }, () => send())

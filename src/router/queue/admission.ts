@@ -8,6 +8,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
+import type { RoutingHints } from '../../request/index.ts'
 import type { ClassQueue, QueueEntry } from './class-queue.ts'
 import { FlowMeter } from './flow-meter.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
@@ -99,6 +100,25 @@ export class Admission {
     // Others may wait for a worker that this one does not need.
     this.#drain()
     return () => this.#leave(entry)
+  }
+
+  /**
+   * The refusal that a request of these hints would get from `enter`, before its prompt is put into tokens: under overload
+   * that is most of what a refusal costs. Null: `enter` will say.
+   */
+  refusalAtOnce(routing: RoutingHints): BatonError | null {
+    const { filters, policyClasses } = this.#router.config
+    if (this.#isClosed || this.#queue.requests === 0 || this.#router.rankCount === 0) return null
+    if (policyClasses.length > 1 || filters.length > 0 || hasConstraint(routing)) return null
+    const nowMs = this.#clock.nowMs()
+    this.#boundEngines(nowMs)
+    this.#shorten(nowMs)
+    const line = this.#lineOf(nowMs)
+    const { strictPriority = 0, tenantId: tenant = '', tenantWeight = 1 } = routing
+    const rank = { strictPriority, tenant, tenantWeight }
+    if (line === null || this.#queue.countAhead(rank) < line) return null
+    this.#flow.arrived(nowMs)
+    return this.#overloaded(line)
   }
 
   /** Refuses all that wait; from now on none waits. */
@@ -353,18 +373,35 @@ function hasBegun({ request, phase }: SelectionQuery): boolean {
   return phase === 'decode' || (request.resumedTokens ?? 0) > 0
 }
 
+/** The hints, or the session that they name, may narrow the candidates. */
+function hasConstraint(routing: RoutingHints): boolean {
+  return (
+    routing.backendWorkerId !== undefined ||
+    routing.prefillWorkerId !== undefined ||
+    routing.decodeWorkerId !== undefined ||
+    routing.sessionId !== undefined ||
+    narrows(routing)
+  )
+}
+
 /** Nothing in the request narrows the candidates. */
 function isPlain({ request, phase, affinity }: SelectionQuery): boolean {
   const { routing } = request
   return (
     pinOf(routing, phase) === null &&
     (affinity === null || affinity === undefined) &&
-    routing.allowedWorkerIds === undefined &&
-    routing.excludedWorkerIds === undefined &&
-    routing.loraName === undefined &&
-    routing.dpRank === undefined &&
-    routing.prefillDpRank === undefined &&
-    routing.requiredTaints === undefined
+    !narrows(routing)
+  )
+}
+
+function narrows(routing: RoutingHints): boolean {
+  return (
+    routing.allowedWorkerIds !== undefined ||
+    routing.excludedWorkerIds !== undefined ||
+    routing.loraName !== undefined ||
+    routing.dpRank !== undefined ||
+    routing.prefillDpRank !== undefined ||
+    routing.requiredTaints !== undefined
   )
 }
 

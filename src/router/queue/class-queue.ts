@@ -25,6 +25,9 @@ export interface QueueEntry {
   canGo(): boolean
 }
 
+/** What an entry's place among the others depends on, besides when it came. */
+export type QueueRank = Pick<QueueEntry, 'strictPriority' | 'tenant' | 'tenantWeight'>
+
 interface Placed {
   readonly entry: QueueEntry
   readonly score: number
@@ -123,7 +126,7 @@ export class ClassQueue {
    * How many would go before it: all of a higher strict priority, those of its own tenant, and of each other tenant as many as
    * that one's weight allows in the meantime. So a tenant with a thousand requests does not take the places of another.
    */
-  countAhead(entry: QueueEntry): number {
+  countAhead(entry: QueueRank): number {
     let count = 0
     for (const [priority, tenants] of this.#byPriority) {
       if (priority < entry.strictPriority) continue

@@ -6,7 +6,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import { ClassQueue } from './class-queue.ts'
-import type { QueueEntry } from './class-queue.ts'
+import type { QueueEntry, QueueRank } from './class-queue.ts'
 import { DEFAULT_CLASS } from '../configuration/policy-class.ts'
 import type { PolicyClass } from '../configuration/policy-class.ts'
 
@@ -69,7 +69,7 @@ export class PolicyQueue {
   }
 
   /** How many of all classes would go before it. */
-  countAhead(entry: QueueEntry): number {
+  countAhead(entry: QueueRank): number {
     return this.#classes.reduce((sum, queue) => sum + queue.countAhead(entry), 0)
   }
 
