@@ -1,24 +1,46 @@
 /**
- * What the frontend reports, as log lines: one JSON object per request at level `info`, failures at `warn`.
+ * What the frontend reports, as log lines: one per request at level `info`, failures at `warn`.
  *
- * Written synchronously to standard error, so that nothing is lost on a forced exit.
+ * JSON, or lines for people where standard error is a terminal. Written synchronously, so that nothing is lost on a forced
+ * exit.
  */
+import { writeSync } from 'node:fs'
 import { destination, pino } from 'pino'
 import type { Logger } from 'pino'
+import { logLine } from './log-line.ts'
+import { RequestPhases } from './request-phases.ts'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
 
 export type LogLevel = 'silent' | 'error' | 'warn' | 'info' | 'debug'
 
+const STANDARD_ERROR = 2
+
 export function createLogger(level: LogLevel): Logger {
-  return pino({ level, base: null }, destination({ fd: 2, sync: true }))
+  const { isTTY } = process.stderr
+  return pino({ level, base: null }, isTTY ? forPeople() : destination({ fd: 2, sync: true }))
+}
+
+function forPeople(): { write(json: string): void } {
+  const hasColor = (process.env['NO_COLOR'] ?? '') === ''
+  return {
+    write: (json) => {
+      try {
+        writeSync(STANDARD_ERROR, logLine(json, hasColor))
+      } catch {
+        // A terminal that is gone, or does not take it now, does not end a server.
+      }
+    },
+  }
 }
 
 /** The observer that writes the lines. */
 export function frontendLog(logger: Logger): FrontendObserver {
+  const phases = logger.isLevelEnabled('info') ? new RequestPhases() : null
   return (event, request) => {
+    const known = phases?.observe(event, request.requestId) ?? {}
     switch (event.kind) {
       case 'ended':
-        return tellEnd(logger, event, request)
+        return tellEnd(logger, event, { ...request, ...known })
       case 'migrated':
         return logger.warn({ ...request, ...event }, 'request goes on at another worker')
       case 'faulted':
@@ -35,8 +57,9 @@ export function frontendLog(logger: Logger): FrontendObserver {
 }
 
 function tellEnd(logger: Logger, end: RequestEnd, request: RequestFacts): void {
+  const { kind: _, atMs: __, ...facts } = end
   const level = end.outcome === 'error' && end.status >= 500 ? 'warn' : 'info'
   if (!logger.isLevelEnabled(level)) return
   const text = end.outcome !== 'error' ? 'ended' : level === 'warn' ? 'failed' : 'refused'
-  logger[level]({ ...request, ...end }, `request ${text}`)
+  logger[level]({ ...request, ...facts }, `request ${text}`)
 }

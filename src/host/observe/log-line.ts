@@ -1,0 +1,47 @@
+/**
+ * A line of the log for people at a terminal: time, level, what happened, then the facts. What clients chose (names, ids)
+ * may hold anything: nothing of it moves the cursor.
+ */
+import { isRecord } from '../../base/index.ts'
+
+const LEVELS: Readonly<Record<number, readonly [name: string, color: number]>> = {
+  10: ['TRACE', 90],
+  20: ['DEBUG', 90],
+  30: ['INFO ', 32],
+  40: ['WARN ', 33],
+  50: ['ERROR', 31],
+  60: ['FATAL', 31],
+}
+const DIM = 90
+
+/** `json`: one line as the logger writes it; what is none stays as it is. */
+export function logLine(json: string, hasColor: boolean): string {
+  let line: unknown
+  try {
+    line = JSON.parse(json)
+  } catch {
+    return json
+  }
+  if (!isRecord(line)) return json
+  const { level, time, msg, ...facts } = line
+  const paint = (color: number, text: string): string =>
+    hasColor ? `\u001B[${color}m${text}\u001B[0m` : text
+  const [name, color] = LEVELS[Number(level)] ?? ['     ', DIM]
+  const at = new Date(Number(time)).toISOString().slice(11, 23)
+  const told = Object.entries(facts).map(([key, value]) => `${key}=${shown(value)}`)
+  const head = `${paint(DIM, at)} ${paint(color, name)} ${plain(String(msg ?? ''))}`
+  return told.length === 0 ? `${head}\n` : `${head}  ${paint(DIM, told.join(' '))}\n`
+}
+
+function shown(value: unknown): string {
+  if (typeof value === 'number') return String(Math.round(value * 100) / 100)
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return /^[^\s"=]+$/.test(text) || typeof value !== 'string'
+    ? plain(text)
+    : plain(JSON.stringify(text))
+}
+
+function plain(text: string): string {
+  // oxlint-disable-next-line no-control-regex -- these are what is taken out
+  return text.replace(/[\u0000-\u001F\u007F-\u009F\u2028-\u202E\u2066-\u2069]/g, ' ')
+}
