@@ -3,6 +3,7 @@
  * docs/performance.md, each block of rows from one run.
  *
  *   npx tsx bench/beside.ts [--dynamo DIR] [--model FOLDER] [--llama-server DIR] [--rounds 5]
+ *                           [--topologies aggregated,disaggregated] [--warm-up 12000]
  *                           [--blocks request,token,burst,long,neighbours,memory,start,engine]
  *
  * `--dynamo` and `--llama-server` name folders with `venv/bin/python` that has `ai-dynamo` and `xllamacpp`. CPU is that of the
@@ -18,6 +19,8 @@ const { values } = parseArgs({
     model: { type: 'string', default: 'models/storyteller' },
     'llama-server': { type: 'string' },
     rounds: { type: 'string', default: '5' },
+    topologies: { type: 'string', default: 'aggregated,disaggregated' },
+    'warm-up': { type: 'string', default: '12000' },
     blocks: { type: 'string', default: Object.keys(BLOCKS).join(',') },
   },
 })
@@ -26,6 +29,8 @@ const setting: Setting = {
     values.dynamo === undefined ? null : { venvParent: values.dynamo, modelFolder: values.model },
   llamaServer: values['llama-server'] ?? null,
   rounds: Number(values.rounds),
+  topologies: values.topologies.split(',') as Setting['topologies'],
+  warmUpRequests: Number(values['warm-up']),
 }
 for (const name of values.blocks.split(',')) {
   const block = BLOCKS[name]

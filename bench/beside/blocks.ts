@@ -18,10 +18,13 @@ export interface Setting {
   /** Folder of the environment with the wheel `xllamacpp`. */
   readonly llamaServer: string | null
   readonly rounds: number
+  /** Of the blocks `request` and `token`. */
+  readonly topologies: readonly Topology[]
+  /** Requests before what is called warm. */
+  readonly warmUpRequests: number
 }
 
 const COLD_REQUESTS = 3000
-const WARM_UP_REQUESTS = 12_000
 const IDLE_MS = 15_000
 const SHORT: Shape = { words: 100, tokens: 1, stream: false, concurrency: 16 }
 const PACED: Shape = { words: 100, tokens: 128, stream: true, concurrency: 200 }
@@ -33,16 +36,16 @@ const ENGINE_BENCH = fileURLToPath(new URL('../engine.ts', import.meta.url))
 
 export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>>> = {
   request: async (setting) => {
-    for (const topology of ['aggregated', 'disaggregated'] as const) {
+    for (const topology of setting.topologies) {
       await withTargets(setting, topology, { bare: true }, (targets) =>
-        requestRows(topology, targets, setting.rounds),
+        requestRows(topology, targets, setting),
       )
     }
   },
   token: async (setting) => {
-    for (const topology of ['aggregated', 'disaggregated'] as const) {
+    for (const topology of setting.topologies) {
       await withTargets(setting, topology, { bare: true, paced: true }, (targets) =>
-        tokenRow(topology, targets, setting.rounds),
+        tokenRow(topology, targets, setting),
       )
     }
   },
@@ -65,7 +68,7 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
       print('8,000 words, CPU per request', cpu, 'µs')
       const known = new Map<Target, number>()
       for (const target of targets) known.set(target, await conversation(target))
-      print('the same 8,000 words and a new question, CPU per request', known, 'µs')
+      print('a new turn after the same 8,000 words, CPU per request', known, 'µs')
     }),
   neighbours: (setting) =>
     withTargets(setting, 'disaggregated', { paced: true }, async (targets) => {
@@ -128,7 +131,7 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
 async function requestRows(
   topology: Topology,
   targets: readonly Target[],
-  rounds: number,
+  { rounds, warmUpRequests }: Setting,
 ): Promise<void> {
   const single = async (requests: number): Promise<Map<Target, number>> =>
     new Map(
@@ -136,7 +139,7 @@ async function requestRows(
     )
   const what = `CPU per request, ${topology}`
   print(`${what}, first ${COLD_REQUESTS}`, await single(COLD_REQUESTS), 'µs')
-  await takeTurns(targets, SHORT, WARM_UP_REQUESTS)
+  await takeTurns(targets, SHORT, warmUpRequests)
   print(`${what}, warm`, await medians(targets, SHORT, 2000, rounds, perRequest), 'µs')
   await new Promise((done) => setTimeout(done, IDLE_MS))
   print(`${what}, after ${IDLE_MS / 1000} s of idling`, await single(500), 'µs')
@@ -146,9 +149,9 @@ async function requestRows(
 async function tokenRow(
   topology: Topology,
   targets: readonly Target[],
-  rounds: number,
+  { rounds, warmUpRequests }: Setting,
 ): Promise<void> {
-  await takeTurns(targets, { ...SHORT, stream: true }, WARM_UP_REQUESTS / 2)
+  await takeTurns(targets, { ...SHORT, stream: true }, warmUpRequests / 2)
   await takeTurns(targets, PACED, 200)
   const costs = await medians(
     targets,

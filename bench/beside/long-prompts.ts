@@ -10,8 +10,11 @@ const PREFIX_WORDS = 8000
 
 let seeds = 500_000_000
 
-async function ask(target: Target, content: string): Promise<void> {
-  const messages = [{ role: 'user', content }]
+async function ask(target: Target, ...contents: readonly string[]): Promise<void> {
+  const messages = contents.map((content, index) => ({
+    role: index % 2 === 0 ? 'user' : 'assistant',
+    content,
+  }))
   const reply = await fetch(`http://127.0.0.1:${target.port}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -36,12 +39,12 @@ export async function sendLongPrompts(
   return answered
 }
 
-/** CPU µs of the frontend per request for prompts that share their first 8,000 words. */
+/** CPU µs of the frontend per request of a conversation that begins with 8,000 words: only its last turn is new. */
 export async function conversation(target: Target): Promise<number> {
   const known = distinctText(PREFIX_WORDS, ++seeds)
-  for (let turn = 0; turn < 10; turn++) await ask(target, `${known} ${distinctText(20, ++seeds)}`)
+  for (let turn = 0; turn < 10; turn++) await ask(target, known, 'yes', distinctText(20, ++seeds))
   const before = cpuMicros(target.pid)
   for (let turn = 0; turn < TURNS; turn++)
-    await ask(target, `${known} ${distinctText(20, ++seeds)}`)
+    await ask(target, known, 'yes', distinctText(20, ++seeds))
   return (cpuMicros(target.pid) - before) / TURNS
 }

@@ -1,6 +1,6 @@
 /**
  * Byte-level BPE, the tokenizer of most models: added tokens are taken out, the rest is cut into pieces, the bytes
- * of a piece are joined by rank. Words that were seen before come from a bounded cache.
+ * of a piece are joined by rank. Words and long stretches that were seen before come from bounded caches.
  */
 import { alphabetToBytes, byteChar, bytesToAlphabet } from './byte-alphabet.ts'
 import { decodeTokens, wellFormed } from './decode-tokens.ts'
@@ -8,6 +8,7 @@ import { mergeSymbols } from './merge-loop.ts'
 import type { MergeTable } from './merge-table.ts'
 import { PieceCache } from './piece-cache.ts'
 import type { PreTokenize } from './pre-tokenizer.ts'
+import { StretchCache } from './stretch-cache.ts'
 import { TokenBuffer } from './token-buffer.ts'
 import type { EncodeOptions, Tokenizer } from './tokenizer.ts'
 import { VocabularyTokenizer } from './vocabulary-tokenizer.ts'
@@ -30,6 +31,7 @@ const encoder = new TextEncoder()
 export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   readonly #options: ByteLevelBpeOptions
   readonly #cache = new PieceCache((piece) => this.#encodePiece(piece))
+  readonly #stretches = new StretchCache()
   readonly #byteIds = new Int32Array(256)
   #symbols = new Int32Array(1024)
 
@@ -63,8 +65,15 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   }
 
   #encodePlain(text: string, ids: TokenBuffer): void {
+    const known = this.#stretches.get(text)
+    if (known !== undefined) {
+      ids.pushRange(known, 0, known.length)
+      return
+    }
     const { normalize, preTokenize } = this.#options
+    const start = ids.length
     this.#cache.encodeAll(preTokenize(normalize === null ? text : normalize(text)), ids)
+    this.#stretches.keep(text, ids, start)
   }
 
   #encodePiece(piece: string): Uint32Array {

@@ -21,6 +21,15 @@ export class TokenBuffer {
     this.#length = length
   }
 
+  get length(): number {
+    return this.#length
+  }
+
+  /** A copy of what was appended since the buffer had `start` ids. */
+  since(start: number): Uint32Array {
+    return this.#ids.slice(start, this.#length)
+  }
+
   finish(): Uint32Array {
     return this.#ids.slice(0, this.#length)
   }

@@ -1,0 +1,73 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { modelTextFromHuggingFace } from '../model/model-text.ts'
+import { StretchCache } from './stretch-cache.ts'
+import { TokenBuffer } from './token-buffer.ts'
+
+function keep(cache: StretchCache, text: string, ids: readonly number[]): void {
+  const buffer = new TokenBuffer(4)
+  buffer.push(99)
+  for (const id of ids) buffer.push(id)
+  cache.keep(text, buffer, 1)
+}
+
+describe('a stretch of text that comes again', () => {
+  it('has the ids that it had, from 1,024 characters on', () => {
+    const cache = new StretchCache()
+    const [below, at] = ['a'.repeat(1023), 'é😀'.repeat(400)]
+    keep(cache, below, [1])
+    keep(cache, at, [1, 2, 3])
+    expect(cache.get(below)).toBeUndefined()
+    expect(cache.get(`${at} `.slice(0, at.length))).toEqual(Uint32Array.of(1, 2, 3))
+    expect(cache.get(`${at}b`)).toBeUndefined()
+  })
+
+  it('a byte order mark at its beginning is part of it', () => {
+    const cache = new StretchCache()
+    const marked = `\uFEFF${'a'.repeat(1024)}`
+    keep(cache, marked, [7])
+    expect(cache.get(marked)).toEqual(Uint32Array.of(7))
+    expect(cache.get(marked.slice(1))).toBeUndefined()
+  })
+
+  it('is forgotten when two generations of others came after it, and kept while it is asked for', () => {
+    const cache = new StretchCache()
+    const text = (seed: number): string => String.fromCharCode(97 + seed).repeat(700_000)
+    keep(cache, text(0), [0])
+    keep(cache, text(1), [1])
+    for (const seed of [2, 3, 4]) {
+      keep(cache, text(seed), [seed])
+      expect(cache.get(text(0))).toEqual(Uint32Array.of(0))
+    }
+    for (const seed of [5, 6, 7, 8, 9]) keep(cache, text(seed), [seed])
+    expect(cache.get(text(0))).toBeUndefined()
+    expect(cache.get(text(9))).toEqual(Uint32Array.of(9))
+  })
+
+  it('that is too long for a generation is not kept', () => {
+    const cache = new StretchCache()
+    const text = 'a'.repeat(1_500_001)
+    keep(cache, text, [1])
+    expect(cache.get(text)).toBeUndefined()
+  })
+
+  it('a tokenizer gives the same ids again, between control tokens and alone', () => {
+    const readJson = (name: string): unknown =>
+      JSON.parse(
+        readFileSync(new URL(`../../../models/storyteller/${name}`, import.meta.url), 'utf8'),
+      )
+    const files = {
+      tokenizer: readJson('tokenizer.json'),
+      tokenizerConfig: readJson('tokenizer_config.json'),
+    }
+    const { tokenizer } = modelTextFromHuggingFace(files)
+    const long = 'Once upon a time a fox ate 12 pies. Ça va? 😀 \n\n'.repeat(40)
+    const options = { special: true }
+    for (const text of [long, `<|im_start|>user\n${long}<|im_end|>\n${long}`, `${long} `]) {
+      const fresh = modelTextFromHuggingFace(files).tokenizer.encode(text, options)
+      expect(tokenizer.encode(text, options)).toEqual(fresh)
+      expect(tokenizer.encode(text, options)).toEqual(fresh)
+      expect(tokenizer.decode(fresh)).toBe(text)
+    }
+  })
+})
