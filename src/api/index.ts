@@ -106,3 +106,5 @@ export {
 } from './requests/responses-request.ts'
 export type { ResponsesState } from './requests/responses-request.ts'
 export { invalid as invalidField } from './fields/generation-fields.ts'
+export { parseBatch, parseFileForm, parsePage } from './requests/batch-request.ts'
+export type { BatchCall, FileForm, Page } from './requests/batch-request.ts'

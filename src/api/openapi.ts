@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { REPLY_SCHEMAS, repliesOf } from './openapi-replies.ts'
 import { roleCommandSchema, weightSchema, workerCommandSchema } from './requests/admin-requests.ts'
 import { anthropicCountSchema, anthropicMessagesSchema } from './requests/anthropic-request.ts'
+import { batchSchema } from './requests/batch-request.ts'
 import { chatRequestSchema } from './requests/chat-request.ts'
 import { completionRequestSchema } from './requests/completion-request.ts'
 import { embeddingRequestSchema } from './requests/embedding-request.ts'
@@ -21,7 +22,13 @@ interface Operation {
   readonly path: string
   readonly summary: string
   readonly schema?: z.ZodType
+  /** A body that is a form. */
+  readonly form?: Readonly<Record<string, unknown>>
+  /** Names of what may stand in the query. */
+  readonly query?: readonly string[]
 }
+
+const PAGE = ['limit', 'after', 'order'] as const
 
 const COMMANDS = {
   drain: 'Take a worker out of the fleet; what runs there ends',
@@ -103,6 +110,28 @@ const OPERATIONS: readonly Operation[] = [
     summary: 'Embeddings, where the engine has them',
     schema: embeddingRequestSchema,
   },
+  {
+    method: 'post',
+    path: '/v1/files',
+    summary: 'Upload a file',
+    form: {
+      type: 'object',
+      properties: {
+        file: { type: 'string', contentMediaType: 'application/octet-stream' },
+        purpose: { type: 'string' },
+        'expires_after[anchor]': { type: 'string', const: 'created_at' },
+        'expires_after[seconds]': { type: 'integer' },
+      },
+      required: ['file', 'purpose'],
+    },
+  },
+  { method: 'get', path: '/v1/files', summary: 'Files', query: [...PAGE, 'purpose'] },
+  { method: 'get', path: '/v1/files/{id}', summary: 'A file; /content is what is in it' },
+  { method: 'delete', path: '/v1/files/{id}', summary: 'Delete a file' },
+  { method: 'post', path: '/v1/batches', summary: 'Begin a batch', schema: batchSchema },
+  { method: 'get', path: '/v1/batches', summary: 'Batches', query: PAGE },
+  { method: 'get', path: '/v1/batches/{id}', summary: 'A batch' },
+  { method: 'post', path: '/v1/batches/{id}', summary: 'With /cancel: cancel a batch' },
   ...['/tokenize', '/v1/tokenize'].map((path) => ({
     method: 'post' as const,
     path,
@@ -184,8 +213,9 @@ export function openApiDocument(version: string): Record<string, unknown> {
     entry[operation.method] = {
       operationId: operationId(operation),
       summary: operation.summary,
-      ...parametersOf(operation.path),
+      ...parametersOf(operation),
       ...(operation.schema === undefined ? {} : { requestBody: bodyOf(operation.schema) }),
+      ...(operation.form === undefined ? {} : { requestBody: formOf(operation.form) }),
       responses: repliesOf(operation.method, operation.path),
     }
   }
@@ -198,17 +228,20 @@ function operationId({ method, path }: Operation): string {
   return [method, ...path.split(/\W+/)].filter((part) => part !== '').join('_')
 }
 
-function parametersOf(path: string): Record<string, unknown> {
-  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
-  if (names.length === 0) return {}
-  return {
-    parameters: names.map((name) => ({
-      name,
-      in: 'path',
-      required: true,
-      schema: { type: 'string' },
-    })),
-  }
+function parametersOf({ path, query = [] }: Operation): Record<string, unknown> {
+  const schema = { type: 'string' }
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema,
+  }))
+  const parameters = [...inPath, ...query.map((name) => ({ name, in: 'query', schema }))]
+  return parameters.length === 0 ? {} : { parameters }
+}
+
+function formOf(schema: unknown): Record<string, unknown> {
+  return { required: true, content: { 'multipart/form-data': { schema } } }
 }
 
 function bodyOf(schema: z.ZodType): Record<string, unknown> {

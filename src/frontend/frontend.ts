@@ -12,6 +12,8 @@ import { LiveFeed } from './console/live-feed.ts'
 import { OtherFrontends } from './console/other-frontends.ts'
 import { RequestLog } from './console/request-log.ts'
 import { KeyLimits } from './access/key-limits.ts'
+import { BatchService } from './batches/batch-service.ts'
+import { answeredBy } from './batches/line-answer.ts'
 import { decisionHeader } from './endpoints/decision-header.ts'
 import { routesOf } from './endpoints/routes.ts'
 import type { FrontendObserver } from './generation/frontend-event.ts'
@@ -44,6 +46,7 @@ export class Frontend {
   readonly #middleware: readonly Middleware[]
   readonly #calls: RunningCalls
   readonly #feed: LiveFeed
+  #batches: BatchService | null = null
 
   constructor(options: FrontendOptions) {
     const bounds = { ...DEFAULT_LIMITS, ...options.limits }
@@ -85,11 +88,32 @@ export class Frontend {
     this.routes = routesOf({
       deps,
       console,
+      batches: () => this.#batches,
       generating: (endpoint, answer) => (http, call) =>
         calls.serve(call, endpoint, (record) => answer(deps, http, record)),
       isDraining: () => calls.isDraining,
     })
     this.#table = new RouteTable(this.routes)
+    if (options.batches !== undefined) {
+      this.#batches = new BatchService({
+        ...options,
+        options: options.batches,
+        registry: this.registry,
+        answer: answeredBy(this.#table, (thrown, call) => this.#shown(thrown, call)),
+        keys: () => options.keys?.() ?? null,
+        lineBytesMax: bounds.bodyBytesMax,
+        onFault: (error) => {
+          const facts = {
+            requestId: '',
+            model: '',
+            endpoint: 'other',
+            streamed: false,
+            traceparent: undefined,
+          } as const
+          this.#observer({ kind: 'faulted', error }, facts)
+        },
+      })
+    }
   }
 
   get isDraining(): boolean {
@@ -108,6 +132,11 @@ export class Frontend {
     this.#feed.close()
   }
 
+  /** Batches that run here are left to whoever starts next; resolves when none runs. */
+  async stopBatches(): Promise<void> {
+    await this.#batches?.runner.stop()
+  }
+
   /** Admits nothing new and ends every reply that runs: a stream with an error event, another with 503. */
   cutOff(): void {
     this.drain()
@@ -117,6 +146,7 @@ export class Frontend {
 
   close(): void {
     this.drain()
+    void this.stopBatches()
     this.keyLimits.close()
     this.others.close()
     this.registry.close()

@@ -11,6 +11,7 @@ import type {
   OpenRequest,
   StateStore,
 } from '../../frontend/index.ts'
+import { openBatches } from '../state/open-batches.ts'
 import { openState } from '../state/open-state.ts'
 import {
   createLogger,
@@ -145,6 +146,7 @@ export class FrontendStack {
     this.#guard = new HttpGuard(config, options.keys?.book ?? null, logger)
     this.#keys = options.keys ?? null
     this.#state = openState(config)
+    const batches = openBatches(config)
     this.#tls = HttpTlsFiles.open(config)
     this.#traces = this.#openTraces(options.openTraces ?? null)
     this.#frontend = new Frontend({
@@ -154,6 +156,7 @@ export class FrontendStack {
       random: osRandom,
       version: BATON_VERSION,
       ...(this.#state === undefined ? {} : { state: this.#state }),
+      ...(batches === undefined ? {} : { batches }),
       consolePage,
       createRouter: (model, version) =>
         createModelRouter({
@@ -286,6 +289,7 @@ export class FrontendStack {
   /** Orderly: nothing new, what runs ends within the budget. Returns how many requests were cut off. */
   async drain(graceMs: number): Promise<number> {
     this.#frontend.drain()
+    await this.#frontend.stopBatches()
     return (await this.#http?.close(graceMs, () => this.#frontend.cutOff())) ?? 0
   }
 
@@ -298,6 +302,8 @@ export class FrontendStack {
 
   async close(): Promise<void> {
     this.#watch?.close()
+    // First: what it runs needs the workers.
+    await this.#frontend.stopBatches()
     await this.#http?.close(0)
     this.#frontend.close()
     await this.#plane.close()

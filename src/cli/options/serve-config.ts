@@ -86,6 +86,11 @@ export interface ServeConfig {
   readonly corsOrigin: string | null
   readonly state: string | null
   readonly stateTtlSeconds: number
+  readonly filesDir: string | null
+  readonly filesLimit: number
+  readonly fileLimit: number
+  readonly filesTtlSeconds: number
+  readonly batchRequests: number
   readonly frontends: number
   readonly modelCache: string | null
   readonly otlpEndpoint: string | null

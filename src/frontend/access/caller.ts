@@ -8,6 +8,8 @@ export interface Caller {
   readonly mayOperate: boolean
   /** Fields and headers that choose workers, priorities and the like. */
   readonly mayRoute: boolean
+  /** Nobody waits for the answer: it is computed when others leave capacity. */
+  readonly isBackground?: boolean
 }
 
 /** Without keys everybody who reaches the port may do everything. */

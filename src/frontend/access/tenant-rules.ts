@@ -41,8 +41,16 @@ export function refuseRouting({ key, mayRoute }: Caller, nvext: object): void {
   })
 }
 
+/** Below what anybody else may ask for. */
+const BACKGROUND = { priority: -1, strictPriority: -1 } as const
+
 /** The tenant is the key's, whatever the client says; its KV is its own, unless the key shares. */
-export function tenantRouting({ key, mayRoute }: Caller, hints: RoutingHints): RoutingHints {
+export function tenantRouting(caller: Caller, hints: RoutingHints): RoutingHints {
+  const routing = keyRouting(caller, hints)
+  return caller.isBackground === true ? { ...routing, ...BACKGROUND } : routing
+}
+
+function keyRouting({ key, mayRoute }: Caller, hints: RoutingHints): RoutingHints {
   if (key === null) return hints
   const { cacheSalt = '', priority, strictPriority, policyClass, tenantWeight: _, ...rest } = hints
   const ceiling = key.priorityMax ?? 0

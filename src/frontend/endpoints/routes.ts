@@ -4,6 +4,7 @@
 import { openApiDocument } from '../../api/index.ts'
 import { consoleRoutes } from '../console/console-routes.ts'
 import type { ConsoleParts } from '../console/console-routes.ts'
+import type { BatchService } from '../batches/batch-service.ts'
 import { forwardRoutes, orPassedThrough } from '../forward/forward-routes.ts'
 import type { Endpoint } from '../generation/frontend-event.ts'
 import type { GenerationDeps, Generator } from '../generation/generation-job.ts'
@@ -20,9 +21,11 @@ import {
 } from './endpoint-admin.ts'
 import { docsPage } from './docs-page.ts'
 import { answerMessages, countMessageTokens } from './endpoint-anthropic.ts'
+import { cancelBatch, createBatch, listBatches, readBatch } from './endpoint-batches.ts'
 import { answerChat } from './endpoint-chat.ts'
 import { answerCompletions } from './endpoint-completions.ts'
 import { answerEmbeddings } from './endpoint-embeddings.ts'
+import { createFile, deleteFile, listFiles, readFile } from './endpoint-files.ts'
 import { answerGenerate } from './endpoint-generate.ts'
 import { answerResponses, countResponseTokens } from './endpoint-responses.ts'
 import {
@@ -52,6 +55,8 @@ export interface RouteDeps {
   readonly generating: (endpoint: Endpoint, answer: Generator) => Handler
   readonly isDraining: () => boolean
   readonly console: ConsoleParts
+  /** Null: none are kept. */
+  readonly batches: () => BatchService | null
 }
 
 const HTML = { 'content-type': 'text/html; charset=utf-8' }
@@ -72,7 +77,13 @@ export function routesOf(parts: RouteDeps): readonly Route[] {
   ]
 }
 
-function ownRoutes({ deps, generating, isDraining, console }: RouteDeps): readonly Route[] {
+function ownRoutes({
+  deps,
+  generating,
+  isDraining,
+  console,
+  batches,
+}: RouteDeps): readonly Route[] {
   const { registry } = deps
   let written: Record<string, unknown> | null = null
   const openApi = () => (written ??= openApiDocument(deps.version ?? '0.0.0'))
@@ -111,6 +122,20 @@ function ownRoutes({ deps, generating, isDraining, console }: RouteDeps): readon
       ),
       form: 'either',
     },
+    {
+      ...post('/v1/files', (http, call) => createFile(batches(), http, call)),
+      body: deps.batches?.fileBytesMax ?? SMALL_BODY_BYTES,
+    },
+    get('client', '/v1/files', (_, call) => listFiles(batches(), call)),
+    get('client', '/v1/files/{id}', (_, call) => readFile(batches(), call)),
+    remove('/v1/files/{id}', (_, call) => deleteFile(batches(), call)),
+    {
+      ...post('/v1/batches', (http, call) => createBatch(batches(), http, call)),
+      body: SMALL_BODY_BYTES,
+    },
+    get('client', '/v1/batches', (_, call) => listBatches(batches(), call)),
+    get('client', '/v1/batches/{id}', (_, call) => readBatch(batches(), call)),
+    { ...post('/v1/batches/{id}', (_, call) => cancelBatch(batches(), call)), body: 'none' },
     post('/tokenize', (http, { caller }) => answerTokenize(deps, http, caller)),
     post('/detokenize', (http, { caller }) => answerDetokenize(registry, http, caller)),
     post('/v1/tokenize', (http, { caller }) => answerTokenize(deps, http, caller)),

@@ -6,6 +6,8 @@ import type { Span } from './json-members.ts'
 
 export interface FormPart extends Span {
   readonly name: string
+  /** Of a file. */
+  readonly fileName?: string
   readonly valueStart: number
   readonly valueEnd: number
 }
@@ -36,11 +38,21 @@ export function formParts(bytes: Uint8Array, boundary: string): readonly FormPar
       const head = asciiOf(bytes, headStart, headEnd)
       const [, quoted, plain] = /;\s*name=(?:"([^"]*)"|([^\s;"]+))/i.exec(head) ?? []
       const valueEnd = bytes[next - 2] === 13 ? next - 2 : next - 1
-      parts.push({ name: quoted ?? plain ?? '', start, end: next, valueStart: headEnd, valueEnd })
+      const [, file] = /;\s*filename="((?:[^"\\]|\\.)*)"/i.exec(head) ?? []
+      const name = quoted ?? plain ?? ''
+      const place = { start, end: next, valueStart: headEnd, valueEnd }
+      parts.push({ name, ...place, ...(file === undefined ? {} : { fileName: utf8Of(file) }) })
     }
     start = next
   }
   return parts
+}
+
+/** Browsers and clients write names as UTF-8. */
+function utf8Of(text: string): string {
+  const bytes = new Uint8Array(text.length)
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at)
+  return new TextDecoder().decode(bytes)
 }
 
 function endOfHead(bytes: Uint8Array, from: number, to: number): number | null {

@@ -1,6 +1,7 @@
 /**
  * What a frontend is made of, and its bounds. All of it is handed in; nothing is read from the outside.
  */
+import type { BatchOptions } from '../batches/batch-folder.ts'
 import type { Clock, Random } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { ModelRouter } from '../../router/index.ts'
@@ -39,6 +40,8 @@ export interface FrontendOptions {
   readonly version?: string
   /** Keeps responses and conversations; absent: what needs them is refused by name. */
   readonly state?: StateStore
+  /** Keeps files and runs batches; absent: both are refused by name. */
+  readonly batches?: BatchOptions
   /** The keys that are valid, without themselves; null: none is asked for. */
   readonly keys?: () => readonly ApiKey[] | null
   /** The HTML of the console at `/`; null: there is none. */

@@ -1,0 +1,122 @@
+/**
+ * Bodies and queries of files and batches.
+ */
+import { z } from 'zod'
+import { invalid } from '../fields/generation-fields.ts'
+import { given, withoutNulls } from '../fields/plain-fields.ts'
+import { checked } from '../fields/schema-check.ts'
+
+const HOUR = 3600
+const KEEP_SECONDS_MIN = HOUR
+const KEEP_SECONDS_MAX = 30 * 24 * HOUR
+const WINDOW_SECONDS_MAX = 30 * 24 * HOUR
+
+/** What a batch may ask for, one endpoint for all of its lines. */
+export const BATCH_ENDPOINTS = [
+  '/v1/chat/completions',
+  '/v1/completions',
+  '/v1/embeddings',
+  '/v1/responses',
+  '/v1/messages',
+  '/v1/rerank',
+  '/v1/score',
+] as const
+
+const expiry = z.strictObject({
+  anchor: z.enum(['created_at', 'file_created_at']),
+  seconds: z.int().min(KEEP_SECONDS_MIN).max(KEEP_SECONDS_MAX),
+})
+
+export const batchSchema = z.strictObject({
+  input_file_id: z.string().min(1),
+  endpoint: z.enum(BATCH_ENDPOINTS),
+  /** `24h`, or another number of s, m, h or d up to 30 days. */
+  completion_window: z.string(),
+  metadata: z.record(z.string().max(64), z.string().max(512)).optional(),
+  output_expires_after: expiry.optional(),
+})
+
+export interface BatchCall {
+  readonly inputFileId: string
+  readonly endpoint: string
+  readonly completionWindow: string
+  readonly windowSeconds: number
+  readonly metadata?: Readonly<Record<string, string>>
+  readonly outputKeepSeconds?: number
+}
+
+const METADATA_MAX = 16
+const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: HOUR, d: 24 * HOUR }
+
+export function parseBatch(body: Record<string, unknown>): BatchCall {
+  const fields = checked(batchSchema, withoutNulls(body))
+  const { metadata, completion_window: completionWindow } = fields
+  if (Object.keys(metadata ?? {}).length > METADATA_MAX) {
+    throw invalid('metadata', `must have at most ${METADATA_MAX} keys`)
+  }
+  const [, digits, unit = ''] = /^(\d{1,7})([smhd])$/.exec(completionWindow) ?? []
+  const windowSeconds = Number(digits) * (UNIT_SECONDS[unit] ?? 0)
+  if (!(windowSeconds >= 1 && windowSeconds <= WINDOW_SECONDS_MAX)) {
+    throw invalid('completion_window', 'must be a time such as 24h, from 1s to 30d')
+  }
+  return {
+    inputFileId: fields.input_file_id,
+    endpoint: fields.endpoint,
+    completionWindow,
+    windowSeconds,
+    ...given({ metadata, outputKeepSeconds: fields.output_expires_after?.seconds }),
+  }
+}
+
+/** Text fields of the form that uploads a file. */
+export interface FileForm {
+  readonly purpose: string
+  readonly keepSeconds?: number
+}
+
+const PURPOSES = ['batch', 'user_data', 'assistants', 'fine-tune', 'vision', 'evals'] as const
+
+export function parseFileForm(fields: Readonly<Record<string, string>>): FileForm {
+  const { purpose = '' } = fields
+  if (!(PURPOSES as readonly string[]).includes(purpose)) {
+    throw invalid('purpose', `must be one of ${PURPOSES.join(', ')}`)
+  }
+  const seconds = fields['expires_after[seconds]']
+  if (seconds === undefined) return { purpose }
+  const { seconds: keepSeconds } = checked(expiry, {
+    anchor: fields['expires_after[anchor]'],
+    seconds: Number(seconds),
+  })
+  return { purpose, keepSeconds }
+}
+
+export interface Page {
+  readonly limit: number
+  readonly after?: string
+  readonly order: 'asc' | 'desc'
+  readonly purpose?: string
+}
+
+export function parsePage(query: string, limits: { usual: number; max: number }): Page {
+  const fields = Object.fromEntries(
+    query
+      .split('&')
+      .filter((pair) => pair !== '')
+      .map((pair) => pair.split('=').map(decoded) as [string, string | undefined]),
+  )
+  const { limit, after, order = 'desc', purpose } = fields
+  const count = limit === undefined ? limits.usual : Number(limit)
+  if (!Number.isInteger(count) || count < 1 || count > limits.max) {
+    throw invalid('limit', `must be an integer from 1 to ${limits.max}`)
+  }
+  if (order !== 'asc' && order !== 'desc') throw invalid('order', 'must be asc or desc')
+  return { limit: count, order, ...given({ after, purpose }) }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,23 @@
+/** Where files and batches are kept, as `--files-dir` says. */
+import { randomUUID } from 'node:crypto'
+import type { BatchOptions } from '../../frontend/index.ts'
+import type { ServeConfig } from '../options/serve-config.ts'
+import { DiskFolder } from './disk-folder.ts'
+
+/** Undefined: nowhere. Throws `config.invalid` for a folder that cannot be used. */
+export function openBatches(
+  config: Pick<
+    ServeConfig,
+    'filesDir' | 'filesLimit' | 'fileLimit' | 'filesTtlSeconds' | 'batchRequests'
+  >,
+): BatchOptions | undefined {
+  const { filesDir, filesLimit, fileLimit, filesTtlSeconds, batchRequests } = config
+  if (filesDir === null) return undefined
+  return {
+    folder: DiskFolder.open(filesDir, randomUUID()),
+    bytesMax: filesLimit,
+    fileBytesMax: fileLimit,
+    keepSeconds: filesTtlSeconds,
+    requestsMax: batchRequests,
+  }
+}

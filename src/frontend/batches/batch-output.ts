@@ -1,0 +1,126 @@
+/**
+ * The two files that a batch writes. Each answer is one line, and a line that is there is an answer that need not be asked for
+ * again: that is how a batch goes on after a restart.
+ */
+import { isRecord } from '../../base/index.ts'
+import type { BatchFolder } from './batch-folder.ts'
+import { NO_USAGE } from './batch-record.ts'
+import type { BatchRecord, BatchUsage } from './batch-record.ts'
+import { byteLines } from './byte-lines.ts'
+import { contentName, jsonOf } from './stored-files.ts'
+
+type Kind = 'output' | 'error'
+
+export interface OutputLine {
+  readonly id: string
+  readonly customId: string
+  /** Null: it was not asked. */
+  readonly response: {
+    readonly status: number
+    readonly requestId: string
+    readonly body: string
+  } | null
+  readonly error: { readonly code: string; readonly message: string } | null
+}
+
+/** An answer that was written before; longer ones are not read again for their usage. */
+const LINE_BYTES_MAX = 256 * 1024 * 1024
+const utf8 = new TextDecoder()
+
+export class BatchOutput {
+  completed = 0
+  failed = 0
+  usage: BatchUsage = NO_USAGE
+  readonly bytes: Record<Kind, number> = { output: 0, error: 0 }
+  readonly #folder: BatchFolder
+  readonly #names: Readonly<Record<Kind, string>>
+  #waiting: Record<Kind, string> = { output: '', error: '' }
+  #writing: Promise<void> | null = null
+
+  constructor(folder: BatchFolder, { outputFileId, errorFileId }: BatchRecord) {
+    this.#folder = folder
+    this.#names = { output: contentName(outputFileId), error: contentName(errorFileId) }
+  }
+
+  /** The `custom_id`s that have their line; half a line at the end is taken away. */
+  async written(): Promise<Set<string>> {
+    const done = new Set<string>()
+    for (const kind of ['output', 'error'] as const) {
+      let whole = 0
+      for await (const line of byteLines(this.#folder.pieces(this.#names[kind]), LINE_BYTES_MAX)) {
+        const value = jsonOf(utf8.decode(line))
+        const customId = value?.['custom_id']
+        if (typeof customId !== 'string') break
+        whole += line.length + 1
+        done.add(customId)
+        this.#count(kind, value?.['response'])
+      }
+      const bytes = await this.#folder.bytesOf(this.#names[kind])
+      // The last line may lack its end.
+      if (bytes !== undefined && bytes < whole) await this.#folder.append(this.#names[kind], '\n')
+      if (bytes !== undefined && bytes > whole) {
+        await this.#folder.truncate(this.#names[kind], whole)
+      }
+      this.bytes[kind] = whole
+    }
+    return done
+  }
+
+  /** Resolves when it is in the file. */
+  async write({ id, customId, response, error }: OutputLine): Promise<void> {
+    const kind = response !== null && response.status < 400 ? 'output' : 'error'
+    const answer =
+      response === null
+        ? 'null'
+        : `{"status_code":${response.status},"request_id":${JSON.stringify(response.requestId)},"body":${response.body}}`
+    const line = `{"id":${JSON.stringify(id)},"custom_id":${JSON.stringify(customId)},"response":${answer},"error":${JSON.stringify(error)}}\n`
+    this.#count(kind, response === null ? null : { body: jsonOf(response.body) })
+    this.bytes[kind] += line.length
+    this.#waiting[kind] += line
+    this.#writing ??= this.#writeAll()
+    await this.#writing
+  }
+
+  /** What comes while something is written goes with the next write. */
+  async #writeAll(): Promise<void> {
+    await Promise.resolve()
+    try {
+      while (this.#waiting.output !== '' || this.#waiting.error !== '') {
+        const { output, error } = this.#waiting
+        this.#waiting = { output: '', error: '' }
+        if (output !== '') await this.#folder.append(this.#names.output, output)
+        if (error !== '') await this.#folder.append(this.#names.error, error)
+      }
+    } finally {
+      this.#writing = null
+    }
+  }
+
+  #count(kind: Kind, response: unknown): void {
+    if (kind === 'error') {
+      this.failed += 1
+      return
+    }
+    this.completed += 1
+    const body = isRecord(response) ? response['body'] : null
+    this.usage = plus(this.usage, isRecord(body) ? body['usage'] : null)
+  }
+}
+
+/** In the words of any of the APIs. */
+function plus(sum: BatchUsage, usage: unknown): BatchUsage {
+  if (!isRecord(usage)) return sum
+  const count = (from: unknown, ...names: readonly string[]): number => {
+    if (!isRecord(from)) return 0
+    const found = names.map((name) => from[name]).find((value) => typeof value === 'number')
+    return Number(found ?? 0)
+  }
+  const inputDetails = usage['prompt_tokens_details'] ?? usage['input_tokens_details']
+  const outputDetails = usage['completion_tokens_details'] ?? usage['output_tokens_details']
+  return {
+    inputTokens: sum.inputTokens + count(usage, 'prompt_tokens', 'input_tokens'),
+    cachedTokens: sum.cachedTokens + count(inputDetails, 'cached_tokens'),
+    outputTokens: sum.outputTokens + count(usage, 'completion_tokens', 'output_tokens'),
+    reasoningTokens: sum.reasoningTokens + count(outputDetails, 'reasoning_tokens'),
+  }
+}

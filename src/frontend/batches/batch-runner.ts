@@ -1,0 +1,152 @@
+/**
+ * Which batches run in this process. Each is leased, so that of several frontends over one folder one runs it, and another goes
+ * on with it when that one dies.
+ */
+import type { Clock, Timer } from '../../base/index.ts'
+import { hasEnded } from './batch-record.ts'
+import type { BatchRecord } from './batch-record.ts'
+import { BatchRun } from './batch-run.ts'
+import type { BatchRunDeps } from './batch-run.ts'
+
+const LOOK_MS = 5_000
+const SWEEP_MS = 10 * 60_000
+const RUNS_MAX = 4
+/** A batch whose files cannot be written is left alone for so long. */
+const BROKEN_MS = 30_000
+
+interface Running {
+  readonly run: BatchRun
+  readonly ended: Promise<void>
+}
+
+export class BatchRunner {
+  readonly #deps: BatchRunDeps
+  readonly #clock: Clock
+  readonly #onFault: (error: unknown) => void
+  readonly #running = new Map<string, Running>()
+  readonly #brokenUntilMs = new Map<string, number>()
+  #timer: Timer | null = null
+  #isLooking = false
+  #isPoked = false
+  #isStopped = false
+  #sweptMs = -Infinity
+
+  constructor(deps: BatchRunDeps, onFault: (error: unknown) => void) {
+    this.#deps = deps
+    this.#clock = deps.clock
+    this.#onFault = onFault
+    this.#timer = this.#clock.after(0, () => this.poke())
+  }
+
+  /** As it is now, if it runs here. */
+  running(id: string): BatchRecord | undefined {
+    return this.#running.get(id)?.run.batch
+  }
+
+  get size(): number {
+    return this.#running.size
+  }
+
+  cancel(id: string): void {
+    this.#running.get(id)?.run.cancel()
+  }
+
+  /** Something may be there to be run. */
+  poke(): void {
+    if (this.#isStopped) return
+    this.#isPoked = true
+    if (this.#isLooking) return
+    this.#isLooking = true
+    this.#timer?.cancel()
+    this.#lookOn().then(
+      () => this.#lookedOn(),
+      (error: unknown) => {
+        this.#onFault(error)
+        this.#lookedOn()
+      },
+    )
+  }
+
+  /** What runs here is left to whoever comes next. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#timer?.cancel()
+    const running = [...this.#running.values()]
+    for (const { run } of running) run.stop()
+    await Promise.all(running.map(async ({ ended }) => await ended))
+  }
+
+  #lookedOn(): void {
+    this.#isLooking = false
+    if (!this.#isStopped) this.#timer = this.#clock.after(LOOK_MS, () => this.poke())
+  }
+
+  async #lookOn(): Promise<void> {
+    while (this.#isPoked && !this.#isStopped) {
+      this.#isPoked = false
+      await this.#look()
+    }
+    await this.#sweep()
+  }
+
+  async #look(): Promise<void> {
+    const { batches, options } = this.#deps
+    for (const [id, { run }] of this.#running) {
+      if (!(await options.folder.lease(id))) run.stop()
+      else if (await batches.isToBeCancelled(id)) run.cancel()
+    }
+    const open = await batches.unfinished()
+    while (this.#running.size < RUNS_MAX) {
+      const next = this.#next(open)
+      if (next === undefined || this.#isStopped) return
+      open.splice(open.indexOf(next), 1)
+      if (await options.folder.lease(next.id)) await this.#begin(next.id)
+    }
+  }
+
+  /** Of the tenant with the fewest that run; of its own the oldest. */
+  #next(open: readonly BatchRecord[]): BatchRecord | undefined {
+    const nowMs = this.#clock.nowMs()
+    const count = (tenant: string): number =>
+      [...this.#running.values()].filter(({ run }) => run.batch.tenant === tenant).length
+    const free = open.filter(
+      ({ id }) => !this.#running.has(id) && (this.#brokenUntilMs.get(id) ?? 0) <= nowMs,
+    )
+    const fewest = Math.min(...free.map(({ tenant }) => count(tenant)))
+    return free.find(({ tenant }) => count(tenant) === fewest)
+  }
+
+  /** Read again under the lease: whoever had it may have brought it to its end. */
+  async #begin(id: string): Promise<void> {
+    const batch = await this.#deps.batches.read(id)
+    if (batch === null || hasEnded(batch)) return await this.#deps.options.folder.release(id)
+    const run = new BatchRun(this.#deps, batch)
+    const ended = run.run().then(
+      () => this.#ended(id),
+      async (error: unknown) => {
+        this.#onFault(error)
+        this.#brokenUntilMs.set(id, this.#clock.nowMs() + BROKEN_MS)
+        await this.#ended(id)
+      },
+    )
+    this.#running.set(id, { run, ended: ended.catch(this.#onFault) })
+  }
+
+  async #ended(id: string): Promise<void> {
+    this.#running.delete(id)
+    await this.#deps.options.folder.release(id)
+    this.poke()
+  }
+
+  async #sweep(): Promise<void> {
+    const nowMs = this.#clock.nowMs()
+    if (this.#isStopped || nowMs - this.#sweptMs < SWEEP_MS) return
+    this.#sweptMs = nowMs
+    const { files, batches, options } = this.#deps
+    await files.forgetExpired()
+    await batches.forget(options.keepSeconds)
+    for (const [id, untilMs] of this.#brokenUntilMs) {
+      if (untilMs <= nowMs) this.#brokenUntilMs.delete(id)
+    }
+  }
+}

@@ -1,0 +1,92 @@
+/**
+ * Files and batches of one frontend, put together.
+ */
+import type { Clock, Random } from '../../base/index.ts'
+import type { ApiKey } from '../access/api-key.ts'
+import { callerOf, OPEN_CALLER } from '../access/caller.ts'
+import type { Caller } from '../access/caller.ts'
+import type { ModelRegistry } from '../models/model-registry.ts'
+import type { BatchOptions } from './batch-folder.ts'
+import { BatchGate } from './batch-gate.ts'
+import type { ModelLoad } from './batch-gate.ts'
+import { BatchRunner } from './batch-runner.ts'
+import type { AnswerLine } from './line-answer.ts'
+import { StoredBatches } from './stored-batches.ts'
+import { StoredFiles } from './stored-files.ts'
+
+export interface BatchServiceDeps {
+  readonly options: BatchOptions
+  readonly clock: Clock
+  readonly random: Random
+  readonly registry: ModelRegistry
+  readonly answer: AnswerLine
+  /** Null: no key is asked for. */
+  readonly keys: () => readonly ApiKey[] | null
+  readonly lineBytesMax: number
+  readonly onFault: (error: unknown) => void
+}
+
+/** Workers may take so long to register with a frontend that has just begun. */
+const YOUNG_MS = 5 * 60_000
+
+export class BatchService {
+  readonly files: StoredFiles
+  readonly batches: StoredBatches
+  readonly runner: BatchRunner
+  readonly clock: Clock
+  readonly random: Random
+
+  constructor(deps: BatchServiceDeps) {
+    const { options, clock, random, registry, keys, answer, lineBytesMax, onFault } = deps
+    const begunMs = clock.nowMs()
+    this.clock = clock
+    this.random = random
+    this.files = new StoredFiles(options, clock)
+    this.batches = new StoredBatches(options.folder, clock)
+    this.runner = new BatchRunner(
+      {
+        options,
+        files: this.files,
+        batches: this.batches,
+        clock,
+        random,
+        gate: new BatchGate(clock, (model) => loadOf(registry, model), options.requestsMax),
+        answer,
+        callerOf: ({ keyId }) => callerOfKey(keys(), keyId, clock),
+        lineBytesMax,
+        isYoung: () => clock.nowMs() - begunMs < YOUNG_MS,
+      },
+      onFault,
+    )
+  }
+}
+
+/** Without keys everybody may do everything; with them a batch is its key's, as long as that is valid. */
+function callerOfKey(
+  keys: readonly ApiKey[] | null,
+  keyId: string | null,
+  clock: Clock,
+): Caller | null {
+  if (keys === null) return { ...OPEN_CALLER, isBackground: true }
+  const key = keys.find(({ id }) => id === keyId)
+  if (key === undefined || (key.expiresAtEpochMs ?? Infinity) <= clock.epochMs()) return null
+  return { ...callerOf(key), isBackground: true }
+}
+
+function loadOf(registry: ModelRegistry, name: string | undefined): ModelLoad | undefined {
+  const model = knownModel(registry, name)
+  if (model === undefined) return undefined
+  const status = model.router.status()
+  const places = model.cards
+    .filter(({ mode }) => mode !== 'prefill')
+    .reduce((sum, { engine }) => sum + (engine.maxNumSeqs ?? Infinity), 0)
+  return { places: model.cards.length === 0 ? Infinity : places, status }
+}
+
+function knownModel(registry: ModelRegistry, name: string | undefined) {
+  try {
+    return registry.known(name)
+  } catch {
+    return undefined
+  }
+}

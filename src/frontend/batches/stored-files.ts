@@ -1,0 +1,140 @@
+/**
+ * Files: a record and the bytes, each of one tenant; for others they are not there.
+ *
+ * The record is written last and removed first, so that bytes without a record are none that anybody reads: those of a
+ * batch that is still writing them, or what a process left that died.
+ */
+import { BatonError, isRecord } from '../../base/index.ts'
+import type { Clock } from '../../base/index.ts'
+import type { BatchOptions } from './batch-folder.ts'
+
+export interface StoredFile {
+  readonly id: string
+  readonly tenant: string
+  readonly bytes: number
+  readonly createdSeconds: number
+  readonly expiresSeconds: number
+  readonly fileName: string
+  readonly purpose: string
+}
+
+const FILE_ID = /^file-[0-9a-f]{32}$/
+
+export class StoredFiles {
+  readonly #options: BatchOptions
+  readonly #clock: Clock
+
+  constructor(options: BatchOptions, clock: Clock) {
+    this.#options = options
+    this.#clock = clock
+  }
+
+  /** Throws `host.disk_full` over the bound of all files. */
+  async keep(
+    file: Omit<StoredFile, 'createdSeconds' | 'expiresSeconds' | 'bytes'>,
+    content: Uint8Array,
+    keepSeconds?: number,
+  ): Promise<StoredFile> {
+    const { folder, bytesMax } = this.#options
+    if ((await folder.bytesOfAll()) + content.length > bytesMax) throw fullError(bytesMax)
+    await folder.write(contentName(file.id), content)
+    return await this.publish(file, content.length, keepSeconds)
+  }
+
+  /** Makes a file of bytes that are there already. */
+  async publish(
+    file: Omit<StoredFile, 'createdSeconds' | 'expiresSeconds' | 'bytes'>,
+    bytes: number,
+    keepSeconds = this.#options.keepSeconds,
+  ): Promise<StoredFile> {
+    const createdSeconds = this.#nowSeconds()
+    const stored = { ...file, bytes, createdSeconds, expiresSeconds: createdSeconds + keepSeconds }
+    await this.#options.folder.write(recordName(file.id), JSON.stringify(stored))
+    return stored
+  }
+
+  /** Throws `request.not_found`. */
+  async file(id: string, tenant: string): Promise<StoredFile> {
+    const found = FILE_ID.test(id) ? await this.#read(id) : null
+    if (found === null || found.tenant !== tenant || found.expiresSeconds <= this.#nowSeconds()) {
+      throw new BatonError('request.not_found', `there is no file \`${id.slice(0, 100)}\``)
+    }
+    return found
+  }
+
+  /** The newest first. */
+  async list(tenant: string): Promise<StoredFile[]> {
+    const all = await this.#all()
+    const nowSeconds = this.#nowSeconds()
+    return all
+      .filter((file) => file.tenant === tenant && file.expiresSeconds > nowSeconds)
+      .toSorted(newestFirst)
+  }
+
+  /** Throws `request.not_found`. */
+  async delete(id: string, tenant: string): Promise<void> {
+    await this.file(id, tenant)
+    await this.#remove(id)
+  }
+
+  content(id: string): AsyncIterable<Uint8Array> {
+    return this.#options.folder.pieces(contentName(id))
+  }
+
+  async forgetExpired(): Promise<void> {
+    const nowSeconds = this.#nowSeconds()
+    for (const { id, expiresSeconds } of await this.#all()) {
+      if (expiresSeconds <= nowSeconds) await this.#remove(id)
+    }
+  }
+
+  async #remove(id: string): Promise<void> {
+    const { folder } = this.#options
+    await folder.remove(recordName(id))
+    await folder.remove(contentName(id))
+  }
+
+  async #all(): Promise<StoredFile[]> {
+    const names = await this.#options.folder.names()
+    const ids = names.flatMap((name) => (/^(file-[0-9a-f]{32})\.json$/.exec(name) ?? []).slice(1))
+    const files = await Promise.all(ids.map(async (id) => await this.#read(id)))
+    return files.filter((file) => file !== null)
+  }
+
+  async #read(id: string): Promise<StoredFile | null> {
+    const value = jsonOf(await this.#options.folder.read(recordName(id)))
+    return value === null ? null : (value as unknown as StoredFile)
+  }
+
+  #nowSeconds(): number {
+    return Math.floor(this.#clock.epochMs() / 1000)
+  }
+}
+
+export const contentName = (id: string): string => `${id}.content`
+const recordName = (id: string): string => `${id}.json`
+
+/** Null: not there, or written by something else. */
+export function jsonOf(text: string | undefined): Record<string, unknown> | null {
+  if (text === undefined) return null
+  try {
+    const value: unknown = JSON.parse(text)
+    return isRecord(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+export function newestFirst(
+  left: { readonly id: string; readonly createdSeconds: number },
+  right: { readonly id: string; readonly createdSeconds: number },
+): number {
+  if (left.createdSeconds !== right.createdSeconds)
+    return right.createdSeconds - left.createdSeconds
+  return left.id < right.id ? 1 : -1
+}
+
+export function fullError(bytesMax: number): BatonError {
+  const text = `files and batches may take ${bytesMax} bytes here, and this would be more: delete files, or raise --files-limit`
+  return new BatonError('host.disk_full', text, { data: { limit: bytesMax } })
+}

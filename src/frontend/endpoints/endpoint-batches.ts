@@ -1,0 +1,103 @@
+/**
+ * `/v1/batches`: many requests in one file, answered while nobody else needs the workers.
+ */
+import { parseBatch, parsePage, readJsonObject } from '../../api/index.ts'
+import { BatonError } from '../../base/index.ts'
+import { batchObject, hasEnded, NO_USAGE } from '../batches/batch-record.ts'
+import type { BatchRecord } from '../batches/batch-record.ts'
+import type { BatchService } from '../batches/batch-service.ts'
+import type { HttpCall } from '../http/http-call.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { createRequestId } from '../http/request-id.ts'
+import { neededBatches, tenantOf, unknownRoute } from './endpoint-files.ts'
+import { jsonReply } from './endpoint-status.ts'
+import { pageReply } from './pages.ts'
+
+const LIMITS = { usual: 20, max: 100 }
+/** Batches that have not ended, of all tenants. */
+const OPEN_MAX = 1000
+
+export async function createBatch(
+  service: BatchService | null,
+  http: HttpRequest,
+  call: HttpCall,
+): Promise<HttpReply> {
+  const { files, batches, runner, random, clock } = neededBatches(service)
+  const asked = parseBatch(readJsonObject(http.body, http.headers['content-type']))
+  const tenant = tenantOf(call)
+  const { purpose } = await files.file(asked.inputFileId, tenant)
+  if (purpose !== 'batch') {
+    const text = `\`input_file_id\`: the purpose of the file is ${purpose}, and not batch`
+    throw new BatonError('request.invalid_argument', text, { data: { param: 'input_file_id' } })
+  }
+  const open = await batches.unfinished()
+  if (open.length >= OPEN_MAX) {
+    const text = `${OPEN_MAX} batches have not ended yet, and no more may wait`
+    throw new BatonError('capacity.exhausted', text, { data: { limit: OPEN_MAX } })
+  }
+  const newId = (): string => createRequestId(random).replaceAll('-', '')
+  const createdSeconds = Math.floor(clock.epochMs() / 1000)
+  const batch: BatchRecord = {
+    id: `batch_${newId()}`,
+    tenant,
+    keyId: call.caller.key?.id ?? null,
+    endpoint: asked.endpoint,
+    inputFileId: asked.inputFileId,
+    completionWindow: asked.completionWindow,
+    metadata: asked.metadata ?? null,
+    state: 'validating',
+    faults: [],
+    model: null,
+    outputFileId: `file-${newId()}`,
+    errorFileId: `file-${newId()}`,
+    hasOutput: false,
+    hasErrors: false,
+    outputKeepSeconds: asked.outputKeepSeconds ?? null,
+    total: 0,
+    completed: 0,
+    failed: 0,
+    usage: NO_USAGE,
+    createdSeconds,
+    expiresSeconds: createdSeconds + asked.windowSeconds,
+    reached: {},
+  }
+  await batches.write(batch)
+  runner.poke()
+  return jsonReply(200, batchObject(batch))
+}
+
+export async function listBatches(
+  service: BatchService | null,
+  call: HttpCall,
+): Promise<HttpReply> {
+  const { batches, runner } = neededBatches(service)
+  const page = parsePage(call.head.query, LIMITS)
+  const all = await batches.list(tenantOf(call))
+  return pageReply(all, page, (batch) => batchObject(runner.running(batch.id) ?? batch))
+}
+
+export async function readBatch(service: BatchService | null, call: HttpCall): Promise<HttpReply> {
+  const { batches, runner } = neededBatches(service)
+  const batch = await batches.batch(call.name, tenantOf(call))
+  return jsonReply(200, batchObject(runner.running(batch.id) ?? batch))
+}
+
+/** `POST /v1/batches/{id}/cancel`. */
+export async function cancelBatch(
+  service: BatchService | null,
+  call: HttpCall,
+): Promise<HttpReply> {
+  const { batches, runner } = neededBatches(service)
+  const [id = '', rest] = call.name.split('/')
+  if (rest !== 'cancel') throw unknownRoute(call)
+  const batch = await batches.batch(id, tenantOf(call))
+  if (hasEnded(batch)) {
+    const text = `the batch has ended already, it is ${batch.state}`
+    throw new BatonError('request.conflict', text)
+  }
+  await batches.markCancelled(id)
+  runner.cancel(id)
+  runner.poke()
+  const now = runner.running(id) ?? (await batches.batch(id, tenantOf(call)))
+  return jsonReply(200, batchObject(now))
+}

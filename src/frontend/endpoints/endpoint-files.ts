@@ -1,0 +1,124 @@
+/**
+ * `/v1/files`: the inputs and outputs of batches.
+ */
+import { parseFileForm, parsePage } from '../../api/index.ts'
+import { BatonError } from '../../base/index.ts'
+import type { BatchService } from '../batches/batch-service.ts'
+import { contentStream } from '../batches/content-stream.ts'
+import type { StoredFile } from '../batches/stored-files.ts'
+import { formBoundary, formParts } from '../forward/form-parts.ts'
+import type { FormPart } from '../forward/form-parts.ts'
+import type { HttpCall } from '../http/http-call.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { createRequestId } from '../http/request-id.ts'
+import { jsonReply } from './endpoint-status.ts'
+import { pageReply } from './pages.ts'
+
+const LIMITS = { usual: 10_000, max: 10_000 }
+const NAME_MAX = 255
+const utf8 = new TextDecoder()
+
+export async function createFile(
+  service: BatchService | null,
+  http: HttpRequest,
+  call: HttpCall,
+): Promise<HttpReply> {
+  const { files, random } = neededBatches(service)
+  const { body, headers } = http
+  const boundary = formBoundary(headers['content-type'])
+  if (boundary === null) {
+    const text = 'expected a form: content-type multipart/form-data with a boundary'
+    throw new BatonError('request.unsupported_media', text)
+  }
+  const parts = formParts(body, boundary)
+  const file = parts.find(({ name }) => name === 'file')
+  if (file === undefined) {
+    const text = '`file` is missing from the form'
+    throw new BatonError('request.invalid_argument', text, { data: { param: 'file' } })
+  }
+  const { purpose, keepSeconds } = parseFileForm(textsOf(body, parts))
+  const content = body.subarray(file.valueStart, Math.max(file.valueStart, file.valueEnd))
+  const stored = await files.keep(
+    {
+      id: `file-${createRequestId(random).replaceAll('-', '')}`,
+      tenant: tenantOf(call),
+      fileName: (file.fileName ?? 'file').slice(0, NAME_MAX),
+      purpose,
+    },
+    content,
+    keepSeconds,
+  )
+  return jsonReply(200, fileObject(stored))
+}
+
+export async function listFiles(service: BatchService | null, call: HttpCall): Promise<HttpReply> {
+  const page = parsePage(call.head.query, LIMITS)
+  const all = await neededBatches(service).files.list(tenantOf(call))
+  const { purpose } = page
+  const wanted = purpose === undefined ? all : all.filter((file) => file.purpose === purpose)
+  return pageReply(wanted, page, fileObject)
+}
+
+/** `GET /v1/files/{id}` and `/{id}/content`. */
+export async function readFile(service: BatchService | null, call: HttpCall): Promise<HttpReply> {
+  const { files } = neededBatches(service)
+  const [id = '', rest] = call.name.split('/')
+  const file = await files.file(id, tenantOf(call))
+  if (rest === undefined) return jsonReply(200, fileObject(file))
+  if (rest !== 'content') throw unknownRoute(call)
+  return {
+    status: 200,
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-length': String(file.bytes),
+      'content-disposition': `attachment; filename="${file.id}"`,
+    },
+    body: contentStream(files.content(id), call.head.signal),
+  }
+}
+
+export async function deleteFile(service: BatchService | null, call: HttpCall): Promise<HttpReply> {
+  await neededBatches(service).files.delete(call.name, tenantOf(call))
+  return jsonReply(200, { id: call.name, object: 'file', deleted: true })
+}
+
+/** Throws `runtime.not_implemented` where nothing is kept. */
+export function neededBatches(service: BatchService | null): BatchService {
+  if (service !== null) return service
+  const text = 'this server keeps no files and batches: start it with --files-dir <folder>'
+  throw new BatonError('runtime.not_implemented', text)
+}
+
+export function tenantOf({ caller }: HttpCall): string {
+  return caller.key?.tenant ?? ''
+}
+
+export function unknownRoute({ head }: HttpCall): BatonError {
+  return new BatonError('request.not_found', `Route not found: ${head.method} ${head.path}`)
+}
+
+function fileObject(file: StoredFile): Record<string, unknown> {
+  return {
+    id: file.id,
+    object: 'file',
+    bytes: file.bytes,
+    created_at: file.createdSeconds,
+    expires_at: file.expiresSeconds,
+    filename: file.fileName,
+    purpose: file.purpose,
+    status: 'processed',
+  }
+}
+
+const TEXT_BYTES_MAX = 1024
+
+function textsOf(body: Uint8Array, parts: readonly FormPart[]): Record<string, string> {
+  return Object.fromEntries(
+    parts
+      .filter(({ name }) => name !== 'file')
+      .map(({ name, valueStart, valueEnd }) => {
+        const end = Math.min(valueEnd, valueStart + TEXT_BYTES_MAX)
+        return [name, utf8.decode(body.subarray(valueStart, end)).trim()]
+      }),
+  )
+}
