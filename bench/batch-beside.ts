@@ -15,9 +15,8 @@ const PACE_MS = 200
 const WORDS = Array.from({ length: 400 }, (_, i) => `word${i}`).join(' ')
 
 const dir = mkdtempSync(join(tmpdir(), 'baton-bench-batch-'))
-const server = await startServer([
-  ...['--engine', 'sim', '--aggregated', '1', '--sequences', '8', '--files-dir', dir],
-])
+const SIM = ['--engine', 'sim', '--aggregated', '1', '--sequences', '8']
+const server = await startServer([...SIM, '--files-dir', dir])
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 })
 
 const body = (text: string, maxTokens: number) => ({

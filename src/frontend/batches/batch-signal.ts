@@ -8,7 +8,7 @@ export class BatchSignal implements CancelSignal {
   abort(): void {
     if (this.aborted) return
     this.aborted = true
-    for (const listener of [...this.#listeners]) listener()
+    for (const listener of this.#listeners) listener()
     this.#listeners.clear()
   }
 
