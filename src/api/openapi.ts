@@ -3,14 +3,24 @@
  */
 import { z } from 'zod'
 import { REPLY_SCHEMAS, repliesOf } from './openapi-replies.ts'
-import { roleCommandSchema, weightSchema, workerCommandSchema } from './requests/admin-requests.ts'
+import {
+  clearCacheSchema,
+  roleCommandSchema,
+  weightSchema,
+  workerCommandSchema,
+} from './requests/admin-requests.ts'
 import { anthropicCountSchema, anthropicMessagesSchema } from './requests/anthropic-request.ts'
 import { batchSchema } from './requests/batch-request.ts'
 import { chatRequestSchema } from './requests/chat-request.ts'
 import { completionRequestSchema } from './requests/completion-request.ts'
 import { embeddingRequestSchema } from './requests/embedding-request.ts'
+import { rerankSchema, scoreSchema } from './requests/rerank-request.ts'
 import { tokenRequestSchema } from './requests/token-request.ts'
-import { conversationSchema, responsesRequestSchema } from './requests/responses-request.ts'
+import {
+  conversationSchema,
+  itemsSchema,
+  responsesRequestSchema,
+} from './requests/responses-request.ts'
 import {
   busyThresholdSchema,
   detokenizeSchema,
@@ -22,6 +32,8 @@ interface Operation {
   readonly path: string
   readonly summary: string
   readonly schema?: z.ZodType
+  /** It may be called without its body. */
+  readonly isOptional?: boolean
   /** A body that is a form. */
   readonly form?: Readonly<Record<string, unknown>>
   /** Names of what may stand in the query. */
@@ -70,27 +82,53 @@ const OPERATIONS: readonly Operation[] = [
   {
     method: 'get',
     path: '/v1/responses/{id}',
-    summary: 'A stored response; /input_items lists what it was given',
+    summary: 'A stored response, or how one of the background stands',
+  },
+  {
+    method: 'get',
+    path: '/v1/responses/{id}/input_items',
+    summary: 'What a stored response was given',
   },
   { method: 'delete', path: '/v1/responses/{id}', summary: 'Forget a stored response' },
-  { method: 'post', path: '/v1/responses/{id}', summary: 'With /cancel: cancel a response' },
+  {
+    method: 'post',
+    path: '/v1/responses/{id}/cancel',
+    summary: 'Cancel a response of the background',
+  },
   {
     method: 'post',
     path: '/v1/conversations',
     summary: 'Begin a conversation',
     schema: conversationSchema,
   },
-  { method: 'get', path: '/v1/conversations/{id}', summary: 'A conversation; /items lists it' },
+  { method: 'get', path: '/v1/conversations/{id}', summary: 'A conversation' },
+  { method: 'get', path: '/v1/conversations/{id}/items', summary: 'Items of a conversation' },
   {
     method: 'post',
     path: '/v1/conversations/{id}',
-    summary: 'Set the metadata of a conversation, or with /items add to it',
+    summary: 'Set the metadata of a conversation',
     schema: conversationSchema,
+  },
+  {
+    method: 'post',
+    path: '/v1/conversations/{id}/items',
+    summary: 'Add to a conversation',
+    schema: itemsSchema,
   },
   {
     method: 'delete',
     path: '/v1/conversations/{id}',
-    summary: 'Forget a conversation, or with /items/{item} an item',
+    summary: 'Forget a conversation',
+  },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}/items/{item}',
+    summary: 'An item of a conversation',
+  },
+  {
+    method: 'delete',
+    path: '/v1/conversations/{id}/items/{item}',
+    summary: 'Forget an item of a conversation',
   },
   {
     method: 'post',
@@ -110,6 +148,18 @@ const OPERATIONS: readonly Operation[] = [
     summary: 'Embeddings, where the engine has them',
     schema: embeddingRequestSchema,
   },
+  ...['/v1/rerank', '/rerank', '/v2/rerank', '/v1/reranking'].map((path) => ({
+    method: 'post' as const,
+    path,
+    summary: 'Documents by how near they are to a query',
+    schema: rerankSchema,
+  })),
+  ...['/v1/score', '/score'].map((path) => ({
+    method: 'post' as const,
+    path,
+    summary: 'How near texts are to texts',
+    schema: scoreSchema,
+  })),
   {
     method: 'post',
     path: '/v1/files',
@@ -126,12 +176,13 @@ const OPERATIONS: readonly Operation[] = [
     },
   },
   { method: 'get', path: '/v1/files', summary: 'Files', query: [...PAGE, 'purpose'] },
-  { method: 'get', path: '/v1/files/{id}', summary: 'A file; /content is what is in it' },
+  { method: 'get', path: '/v1/files/{id}', summary: 'A file' },
+  { method: 'get', path: '/v1/files/{id}/content', summary: 'What is in a file' },
   { method: 'delete', path: '/v1/files/{id}', summary: 'Delete a file' },
   { method: 'post', path: '/v1/batches', summary: 'Begin a batch', schema: batchSchema },
   { method: 'get', path: '/v1/batches', summary: 'Batches', query: PAGE },
   { method: 'get', path: '/v1/batches/{id}', summary: 'A batch' },
-  { method: 'post', path: '/v1/batches/{id}', summary: 'With /cancel: cancel a batch' },
+  { method: 'post', path: '/v1/batches/{id}/cancel', summary: 'Cancel a batch' },
   ...['/tokenize', '/v1/tokenize'].map((path) => ({
     method: 'post' as const,
     path,
@@ -165,6 +216,13 @@ const OPERATIONS: readonly Operation[] = [
     summary: 'Make a decode worker a prefill worker, or back',
     schema: roleCommandSchema,
   },
+  ...['/clear_kv_blocks', '/reset_prefix_cache', '/flush_cache'].map((path) => ({
+    method: 'post' as const,
+    path,
+    summary: 'Workers forget the KV of prompts that no request uses',
+    schema: clearCacheSchema,
+    isOptional: true,
+  })),
   { method: 'get', path: '/admin/weights', summary: 'Versions of the models and their weights' },
   {
     method: 'post',
@@ -214,7 +272,9 @@ export function openApiDocument(version: string): Record<string, unknown> {
       operationId: operationId(operation),
       summary: operation.summary,
       ...parametersOf(operation),
-      ...(operation.schema === undefined ? {} : { requestBody: bodyOf(operation.schema) }),
+      ...(operation.schema === undefined
+        ? {}
+        : { requestBody: bodyOf(operation.schema, operation.isOptional !== true) }),
       ...(operation.form === undefined ? {} : { requestBody: formOf(operation.form) }),
       responses: repliesOf(operation.method, operation.path),
     }
@@ -244,7 +304,7 @@ function formOf(schema: unknown): Record<string, unknown> {
   return { required: true, content: { 'multipart/form-data': { schema } } }
 }
 
-function bodyOf(schema: z.ZodType): Record<string, unknown> {
+function bodyOf(schema: z.ZodType, required: boolean): Record<string, unknown> {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
-  return { required: true, content: { 'application/json': { schema: json } } }
+  return { required, content: { 'application/json': { schema: json } } }
 }

@@ -31,6 +31,7 @@ import type { RouteMatch } from './http/route-table.ts'
 import type { Route } from './http/route.ts'
 import { writeError } from './http/write-error.ts'
 import { ModelRegistry } from './models/model-registry.ts'
+import { BackgroundResponses } from './state/background-responses.ts'
 
 export class Frontend {
   /** Tell it of workers: it is a FleetObserver. */
@@ -58,7 +59,8 @@ export class Frontend {
       observer?.(event, facts)
     }
     this.#middleware = options.middleware ?? []
-    const deps = { ...options, registry: this.registry, bounds }
+    const background = new BackgroundResponses(options.clock)
+    const deps = { ...options, registry: this.registry, bounds, background }
     this.#deps = deps
     const { beginTrace, clock } = options
     const { requestsMax } = bounds

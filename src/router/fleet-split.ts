@@ -38,6 +38,10 @@ export class FleetSplit implements FleetObserver {
     return this.#poolOf.get(workerId)?.wantsKvSnapshot?.(workerId, dpRank) ?? false
   }
 
+  cacheCleared(workerId: WorkerId): void {
+    this.#poolOf.get(workerId)?.cacheCleared?.(workerId)
+  }
+
   load(workerId: WorkerId, report: LoadReport): void {
     this.#poolOf.get(workerId)?.load(workerId, report)
   }

@@ -7,6 +7,7 @@
  * May use: base, request, kv, text, engine. For: `cli`, and whoever forwards requests to such servers.
  */
 export type { BreakerOptions, BreakerState } from './client/breaker.ts'
+export { clearCache } from './kind/clear-cache.ts'
 export { fetchWhole } from './client/fetch-json.ts'
 export type { WholeResponse } from './client/fetch-json.ts'
 export type { ResponseHead } from './client/response-parser.ts'

@@ -10,6 +10,7 @@ import type { Engine, EngineMetric, EngineObserver, GenerateContext } from '../e
 import type { Chunk, DisaggregationMode, EngineConfig, GenerateRequest } from '../request/index.ts'
 import type { ModelText } from '../text/index.ts'
 import { AnswerStream } from './answer-stream.ts'
+import { clearCache } from './kind/clear-cache.ts'
 import { UpstreamClient } from './client/upstream-client.ts'
 import type { UpstreamClientOptions } from './client/upstream-client.ts'
 import { parseUpstreamUrl } from './client/upstream-url.ts'
@@ -208,6 +209,11 @@ export class UpstreamEngine implements Engine {
       ready.release?.()
       this.#streams.delete(stream)
     }
+  }
+
+  readonly controls = {
+    clear_kv_blocks: async (): Promise<unknown> =>
+      await clearCache(this.#client, this.#startedOrThrow().kind),
   }
 
   observe(observer: EngineObserver): void {

@@ -7,7 +7,13 @@ import { asciiJson, quoteJson } from '../fields/json-escape.ts'
 import type { ReplyHead, ReplyUsage } from './reply-head.ts'
 import type { ToolCallReply } from './whole-reply.ts'
 
-export type ResponseStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed'
+export type ResponseStatus =
+  | 'queued'
+  | 'in_progress'
+  | 'completed'
+  | 'incomplete'
+  | 'failed'
+  | 'cancelled'
 
 interface ResponseParts {
   readonly head: ReplyHead

@@ -25,6 +25,22 @@ export const weightSchema = z.strictObject({
   weight: z.number().min(0).max(WEIGHT_MAX),
 })
 
+export const clearCacheSchema = z.strictObject({
+  model: z.string().min(1).optional(),
+  worker_id: workerId.optional(),
+})
+
+interface ClearCacheCall {
+  readonly model?: string
+  readonly workerId?: WorkerId
+}
+
+/** Of all models and workers, unless it says less. */
+export function parseClearCache(body: Record<string, unknown>): ClearCacheCall {
+  const fields = checked(clearCacheSchema, withoutNulls(body))
+  return given({ model: fields.model, workerId: fields.worker_id })
+}
+
 export function parseWorkerCommand(body: Record<string, unknown>): { readonly workerId: WorkerId } {
   return { workerId: checked(workerCommandSchema, body).worker_id }
 }

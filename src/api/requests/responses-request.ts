@@ -133,8 +133,10 @@ export function parseConversation(
   return checked(conversationSchema, withoutNulls(body))
 }
 
+export const itemsSchema = z.strictObject({ items: z.array(item).min(1) })
+
 export function parseItems(body: Record<string, unknown>): readonly unknown[] {
-  return checked(z.strictObject({ items: z.array(item).min(1) }), withoutNulls(body)).items
+  return checked(itemsSchema, withoutNulls(body)).items
 }
 
 /** What a client refers to instead of sending it; taken out of the body. */
@@ -143,25 +145,37 @@ export interface ResponsesState {
   readonly conversationId?: string
   /** The response is to be kept. */
   readonly store: boolean
+  /** Nobody waits for it at this connection. */
+  readonly background: boolean
 }
 
 const stateSchema = z.object({
   previous_response_id: z.string().nullish(),
   conversation: z.union([z.string(), z.looseObject({ id: z.string() })]).nullish(),
   store: z.boolean().nullish(),
+  background: z.boolean().nullish(),
+  stream: z.unknown().optional(),
 })
 
 /** For a server that keeps responses. */
 export function takeResponsesState(body: Record<string, unknown>): ResponsesState {
-  const { previous_response_id: previous, conversation, store } = checked(stateSchema, body)
+  const fields = checked(stateSchema, body)
+  const { previous_response_id: previous, conversation, store } = fields
+  const background = fields.background === true
+  if (background && store === false) throw invalid('store', 'must be true with `background`')
+  if (background && fields.stream === true) {
+    throw unsupported('stream', 'a response of the background is polled: GET /v1/responses/{id}')
+  }
   if (previous != null && conversation != null) {
     throw invalid('previous_response_id', 'cannot be used together with `conversation`')
   }
   delete body['previous_response_id']
   delete body['conversation']
+  delete body['background']
   const id = typeof conversation === 'string' ? conversation : conversation?.id
   return {
     store: store ?? true,
+    background,
     ...given({ previousResponseId: previous ?? undefined, conversationId: id }),
   }
 }

@@ -3,7 +3,7 @@
  * digit is lost.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
-import { asciiOf, JsonMembers } from '../forward/json-members.ts'
+import { asciiOf, JsonMembers } from '../http/json-members.ts'
 import type { BatchFault } from './batch-record.ts'
 
 export interface BatchLine {

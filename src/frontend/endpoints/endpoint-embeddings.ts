@@ -32,6 +32,37 @@ export async function answerEmbeddings(
   record: CallRecord,
 ): Promise<HttpReply> {
   const call = parseEmbeddingRequest(readJsonObject(http.body, http.headers['content-type']))
+  const { encoding } = call
+  const { model, vectors, promptTokens } = await embeddingsOf(deps, http, record, {
+    ...call,
+    lacks: (name) => `the engine of model \`${name}\` does not make embeddings`,
+  })
+  return {
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: embeddingReplyJson({ model, vectors, encoding, promptTokens }),
+  }
+}
+
+export interface Embeddings {
+  readonly model: string
+  /** In the order of the inputs. */
+  readonly vectors: readonly Float32Array[]
+  readonly promptTokens: number
+}
+
+interface EmbeddingWish extends Pick<EmbeddingCall, 'model' | 'inputs' | 'dimensions'> {
+  /** What is said of a model whose engine makes none. */
+  readonly lacks: (model: string) => string
+}
+
+/** One vector per input; the whole of the call but its words. */
+export async function embeddingsOf(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+  call: EmbeddingWish,
+): Promise<Embeddings> {
   const model = deps.registry.ready(call.model)
   const nvext = applyRoutingHeaders({}, http.headers)
   refuseRouting(record.caller, nvext)
@@ -67,24 +98,16 @@ export async function answerEmbeddings(
   })
   const vectors = await run.vectors()
   record.ended({ status: 200, error: null, usage: usageOf(promptTokens, 0), choices: 0 })
-  const { encoding } = call
-  return {
-    status: 200,
-    headers: { 'content-type': 'application/json' },
-    body: embeddingReplyJson({ model: model.name, vectors, encoding, promptTokens }),
-  }
+  return { model: model.name, vectors, promptTokens }
 }
 
 /** An engine must say that it makes embeddings; silence means no. */
-function refuseWhatIsMissing(call: EmbeddingCall, model: ServedModel): void {
+function refuseWhatIsMissing({ dimensions, lacks }: EmbeddingWish, model: ServedModel): void {
   if (model.features?.includes('embeddings') !== true) {
-    throw new BatonError(
-      'request.unsupported_parameter',
-      `the engine of model \`${model.name}\` does not make embeddings`,
-      { data: { param: 'model' } },
-    )
+    throw new BatonError('request.unsupported_parameter', lacks(model.name), {
+      data: { param: 'model' },
+    })
   }
-  const { dimensions } = call
   if (dimensions === undefined || dimensions === model.embeddingLength) return
   throw new BatonError(
     'request.unsupported_parameter',
@@ -95,7 +118,7 @@ function refuseWhatIsMissing(call: EmbeddingCall, model: ServedModel): void {
 
 async function tokenised(
   deps: GenerationDeps,
-  call: EmbeddingCall,
+  call: EmbeddingWish,
   model: ServedModel,
 ): Promise<Uint32Array[]> {
   const text = await model.text()

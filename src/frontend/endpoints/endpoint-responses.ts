@@ -7,6 +7,7 @@ import {
   readJsonObject,
   takeResponsesState,
 } from '../../api/index.ts'
+import { answerInBackground } from './background-response.ts'
 import { storedOf, withIds } from './endpoint-stored.ts'
 import { jsonReply } from './endpoint-status.ts'
 import { chatPrompt, withinCount } from '../prompt/prompt.ts'
@@ -20,6 +21,7 @@ import { generate } from '../generation/generation.ts'
 import { refuseOtherModels } from '../access/tenant-rules.ts'
 import type { Caller } from '../access/caller.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import type { StoredResponses } from '../state/stored-responses.ts'
 import { responsesWriters } from '../reply/responses-writers.ts'
 
 export async function answerResponses(
@@ -46,7 +48,7 @@ async function answerStored(
   fields: Record<string, unknown>,
 ): Promise<HttpReply> {
   const stored = storedOf(deps, record)
-  const { store, previousResponseId, conversationId } = takeResponsesState(fields)
+  const { store, background, previousResponseId, conversationId } = takeResponsesState(fields)
   const own = itemsOf(fields['input'])
   const before =
     previousResponseId !== undefined
@@ -59,17 +61,28 @@ async function answerStored(
   const said = {
     ...echo,
     store,
+    background,
     ...(previousResponseId === undefined ? {} : { previous_response_id: previousResponseId }),
     ...(conversationId === undefined ? {} : { conversation: { id: conversationId } }),
   }
   const writers = responsesWriters(said, customTools, (response) => {
     const input = withIds(deps, own)
+    // A response of the background may have been cancelled or deleted when its last token came.
+    if (background && !isAwaited(stored, String(response['id']))) return
     if (store)
       stored.keepResponse(String(response['id']), { response, input: [...before, ...input] })
     if (conversationId === undefined) return
     stored.append(conversationId, [...input, ...(response['output'] as readonly unknown[])])
   })
+  if (background) {
+    const input = [...before, ...withIds(deps, own)]
+    return answerInBackground(deps, http, record, { chat, echo: said, input, writers, stored })
+  }
   return generate(deps, http, record, chatJob(chat, writers))
+}
+
+function isAwaited(stored: StoredResponses, id: string): boolean {
+  return stored.has(id) && stored.response(id).response['status'] === 'in_progress'
 }
 
 /** Counted by the model's own tokenizer. */

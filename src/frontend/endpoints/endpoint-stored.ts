@@ -1,6 +1,7 @@
 /**
  * Responses that were stored: read, forget, cancel, list what the model was given. And conversations.
  */
+import { asItIs, cancelInBackground } from './background-response.ts'
 import { invalidField, parseConversation, parseItems, readJsonObject } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
@@ -23,26 +24,28 @@ export function storedOf(
 /** `GET /v1/responses/{id}` and `/{id}/input_items`. */
 export function readResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
   const { id, rest } = partsOf(call.name)
-  const { response, input } = storedOf(deps, call).response(id)
+  const { response, input } = asItIs(deps.background, storedOf(deps, call), id)
   if (rest === '') return jsonReply(200, response)
   if (rest === 'input_items') return listReply(input)
   throw unknownRoute(call)
 }
 
 export function deleteResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
-  storedOf(deps, call).delete(call.name, 'response')
+  const stored = storedOf(deps, call)
+  stored.delete(call.name, 'response')
+  deps.background.cancel(call.name, stored)
   return jsonReply(200, { id: call.name, object: 'response', deleted: true })
 }
 
-/** `POST /v1/responses/{id}/cancel`: what is stored has ended; what runs is cancelled by closing its connection. */
+/** `POST /v1/responses/{id}/cancel`: what has a connection is cancelled by closing it. */
 export function cancelResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
   const { id, rest } = partsOf(call.name)
-  storedOf(deps, call).response(id)
+  const stored = storedOf(deps, call)
+  stored.response(id)
   if (rest === '')
     throw invalidField('response_id', 'a stored response is not changed; expected /cancel')
   if (rest !== 'cancel') throw unknownRoute(call)
-  const text = 'only a response of the background can be cancelled, and this one has ended'
-  throw new BatonError('request.invalid_argument', text, { data: { param: 'response_id' } })
+  return cancelInBackground(deps.background, stored, id)
 }
 
 export function createConversation(

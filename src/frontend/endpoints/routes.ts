@@ -19,6 +19,7 @@ import {
   roleReply,
   weightsReply,
 } from './endpoint-admin.ts'
+import { clearCaches } from './endpoint-cache.ts'
 import { docsPage } from './docs-page.ts'
 import { answerMessages, countMessageTokens } from './endpoint-anthropic.ts'
 import { cancelBatch, createBatch, listBatches, readBatch } from './endpoint-batches.ts'
@@ -27,6 +28,7 @@ import { answerCompletions } from './endpoint-completions.ts'
 import { answerEmbeddings } from './endpoint-embeddings.ts'
 import { createFile, deleteFile, listFiles, readFile } from './endpoint-files.ts'
 import { answerGenerate } from './endpoint-generate.ts'
+import { answerRerank, answerScore } from './endpoint-rerank.ts'
 import { answerResponses, countResponseTokens } from './endpoint-responses.ts'
 import {
   explainReply,
@@ -112,6 +114,10 @@ function ownRoutes({
       form: 'anthropic',
     },
     generator('/v1/embeddings', 'embeddings', answerEmbeddings),
+    ...['/v1/rerank', '/rerank', '/v2/rerank', '/v1/reranking'].map((path) =>
+      generator(path, 'rerank', answerRerank),
+    ),
+    ...['/v1/score', '/score'].map((path) => generator(path, 'score', answerScore)),
     {
       ...get('client', '/v1/models', (_, { form, caller }) => modelsReply(registry, form, caller)),
       form: 'either',
@@ -159,6 +165,9 @@ function ownRoutes({
     ...(['drain', 'resume', 'restart'] as const).map((command) =>
       operatorPost(`/admin/${command}`, (http) => commandReply(deps, command, http)),
     ),
+    operatorPost('/clear_kv_blocks', (http) => clearCaches(deps, http, 200)),
+    operatorPost('/reset_prefix_cache', (http) => clearCaches(deps, http, 502)),
+    operatorPost('/flush_cache', (http) => clearCaches(deps, http, 502)),
     operatorPost('/admin/role', (http) => roleReply(deps, http)),
     get('operator', '/admin/weights', () => weightsReply(registry)),
     operatorPost('/admin/weights', (http) => answerWeights(deps, http)),

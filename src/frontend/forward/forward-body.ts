@@ -6,9 +6,9 @@
  */
 import { BatonError } from '../../base/index.ts'
 import { withFields } from '../../request/index.ts'
-import { formBoundary, formParts } from './form-parts.ts'
-import { asciiOf, JsonMembers } from './json-members.ts'
-import type { Member, Span } from './json-members.ts'
+import { formBoundary, formParts } from '../http/form-parts.ts'
+import { asciiOf, JsonMembers } from '../http/json-members.ts'
+import type { Member, Span } from '../http/json-members.ts'
 import { routingTokens, tokensOfBytes } from './routing-tokens.ts'
 import { isTransferField, transferFields, withoutSpans } from './transfer-fields.ts'
 import { prefillFormOf } from './prefill-body.ts'

@@ -2,8 +2,8 @@
  * The body of the prefill leg of a request that is forwarded: the client's bytes without what is the decode leg's business,
  * so that both legs make the same tokens of the same prompt.
  */
-import { asciiOf } from './json-members.ts'
-import type { Member } from './json-members.ts'
+import { asciiOf } from '../http/json-members.ts'
+import type { Member } from '../http/json-members.ts'
 
 interface PrefillForm {
   /** Of the decode leg: how much is generated, and how it is shown. With any of them a server refuses one token whole. */

@@ -5,7 +5,7 @@
  * the same first tokens, and with them the same first block hashes. Data inside (an image as base64) counts as a sample of
  * itself: another image gives other tokens, and its length does not drown the text.
  */
-import type { Member, Span } from './json-members.ts'
+import type { Member, Span } from '../http/json-members.ts'
 
 /** In the order in which templates render them, so that what follows does not move what comes first. */
 const CONVERSATION = [

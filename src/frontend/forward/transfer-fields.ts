@@ -5,7 +5,7 @@
  *
  * Owns: which fields these are, where engines look for them, and the cut: the bytes around them stay as they came.
  */
-import type { JsonMembers, Member, Span } from './json-members.ts'
+import type { JsonMembers, Member, Span } from '../http/json-members.ts'
 
 const TRANSFER_FIELD =
   /^(?:kv_transfer_params|ec_transfer_params|disaggregated_params|bootstrap_\w*|disagg_\w*|rid)$/

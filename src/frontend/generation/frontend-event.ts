@@ -18,11 +18,11 @@ export type Endpoint =
   | 'embeddings'
   /** Token ids in and out. */
   | 'generate'
+  | 'rerank'
+  | 'score'
   /** Only forwarded. */
   | 'audio'
   | 'images'
-  | 'rerank'
-  | 'score'
   | 'classify'
   | 'pooling'
   | 'moderations'

@@ -1,6 +1,7 @@
 /**
  * What generating calls are made of: what an endpoint brings, and what all of them are given.
  */
+import type { BackgroundResponses } from '../state/background-responses.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import { hasRemoteTokenizer } from '../../request/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
@@ -17,6 +18,7 @@ import type { ThinkingLimit } from './thinking-limit.ts'
 export interface GenerationDeps extends FrontendOptions {
   readonly registry: ModelRegistry
   readonly bounds: FrontendLimits
+  readonly background: BackgroundResponses
 }
 
 /** Answers a call that generates; its record is told of all that happens. */

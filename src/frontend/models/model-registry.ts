@@ -148,6 +148,10 @@ export class ModelRegistry implements FleetObserver {
     this.#ofWorker.get(workerId)?.router.fleet.kvEvents(workerId, batch)
   }
 
+  cacheCleared(workerId: WorkerId): void {
+    this.#ofWorker.get(workerId)?.router.fleet.cacheCleared?.(workerId)
+  }
+
   wantsKvSnapshot(workerId: WorkerId, dpRank: number): boolean {
     const fleet = this.#ofWorker.get(workerId)?.router.fleet
     return fleet?.wantsKvSnapshot?.(workerId, dpRank) ?? false

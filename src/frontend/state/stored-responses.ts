@@ -41,11 +41,27 @@ export class StoredResponses {
   /** All that was said up to the end of that response. */
   turnsOf(id: string): readonly unknown[] {
     const { input, response } = this.response(id)
+    if (response['status'] === 'in_progress') {
+      throw new BatonError('request.conflict', `response \`${id}\` is not at its end yet`)
+    }
     return [...input, ...(response['output'] as readonly unknown[])]
   }
 
   keepResponse(id: string, stored: StoredResponse): void {
     this.#store.set(this.#key(id), asciiJson(stored))
+  }
+
+  has(id: string): boolean {
+    return this.#store.get(this.#key(id)) !== undefined
+  }
+
+  /** A small text beside a response, for the other processes over the same store. */
+  sign(id: string, name: 'alive' | 'cancel', text: string): void {
+    this.#store.set(`${this.#key(id)}\u0000${name}`, text)
+  }
+
+  readSign(id: string, name: 'alive' | 'cancel'): string | undefined {
+    return this.#store.get(`${this.#key(id)}\u0000${name}`)
   }
 
   /** Throws `request.not_found`. */

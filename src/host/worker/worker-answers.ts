@@ -55,6 +55,8 @@ export class HostedAnswers implements WorkerAnswers {
         return this.#restart()
       case 'role':
         return this.#role(isRecord(question) ? question : {})
+      case 'clear_kv':
+        return (await worker.control('clear_kv_blocks', {})) ?? null
       default:
         throw new BatonError('request.not_found', `a worker knows no command ${String(command)}`)
     }

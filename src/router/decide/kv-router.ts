@@ -131,7 +131,7 @@ export class KvRouter implements FleetObserver {
     const row = this.#table.row(slot)
     if (row.lastSequence !== null && batch.sequence > row.lastSequence + 1) this.#eventGaps++
     row.lastSequence = batch.sequence
-    if (row.kvEventsSeen === 0 && batch.events.length > 0) this.#index.hasBegunEvents(slot)
+    if (row.kvEventsSeen === 0 && batch.events.length > 0) this.#index.forgetBeliefs(slot)
     row.kvEventsSeen += batch.events.length
     const refused = this.#index.apply(slot, batch.events)
     this.#eventErrors += refused
@@ -143,6 +143,10 @@ export class KvRouter implements FleetObserver {
     if (slot === -1 || !isSnapshotDue(this.#table.row(slot), this.#clock.nowMs())) return false
     this.#snapshotsAsked++
     return true
+  }
+
+  cacheCleared(workerId: WorkerId): void {
+    for (const slot of this.#table.slotsOf(workerId)) this.#index.forgetBeliefs(slot)
   }
 
   load(workerId: WorkerId, report: LoadReport): void {

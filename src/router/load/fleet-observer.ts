@@ -17,4 +17,6 @@ export interface FleetObserver {
   /** Whether events of the rank were refused and a snapshot is to be asked for: asked after each batch, yes only once. */
   wantsKvSnapshot?(workerId: WorkerId, dpRank: number): boolean
   load(workerId: WorkerId, report: LoadReport): void
+  /** It was told to forget its KV: what it is believed to hold, without its saying so, is not there. */
+  cacheCleared?(workerId: WorkerId): void
 }

@@ -86,13 +86,13 @@ export class OverlapIndex {
     index.record(slot, sequence, nowMs, capacity)
   }
 
-  /** The rank sends KV events from now on: its estimates are no longer used. */
-  hasBegunEvents(slot: number): void {
+  /** The rank sends KV events from now on, or was told to forget all: its estimates are no longer used. */
+  forgetBeliefs(slot: number): void {
     for (const index of this.#beliefs.values()) index.removeHolder(slot)
   }
 
   removeSlot(slot: number): void {
     this.#events?.removeHolder(slot)
-    this.hasBegunEvents(slot)
+    this.forgetBeliefs(slot)
   }
 }

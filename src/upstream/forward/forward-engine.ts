@@ -14,6 +14,7 @@ import type {
 } from '../../request/index.ts'
 import { askJson } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
+import { clearCache } from '../kind/clear-cache.ts'
 import { createDialect } from '../dialects/create-dialect.ts'
 import { detectKind, modelEntries } from '../kind/upstream-kind.ts'
 import type { UpstreamKind } from '../kind/upstream-kind.ts'
@@ -113,6 +114,11 @@ export class ForwardEngine implements Engine {
       'request.unsupported_parameter',
       'requests are only forwarded to this engine, it gives no tokens',
     )
+  }
+
+  readonly controls = {
+    clear_kv_blocks: async (): Promise<unknown> =>
+      await clearCache(this.#options.client, this.#kind),
   }
 
   observe(observer: EngineObserver): void {

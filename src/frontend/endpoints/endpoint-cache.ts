@@ -1,0 +1,62 @@
+/**
+ * `POST /clear_kv_blocks` (Dynamo), `/reset_prefix_cache` (vLLM), `/flush_cache` (SGLang): every worker forgets the KV that no
+ * request uses, and so does the router.
+ */
+import { parseClearCache, readJsonObject } from '../../api/index.ts'
+import { BatonError } from '../../base/index.ts'
+import { disaggregationModeToJson } from '../../request/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import type { GenerationDeps } from '../generation/generation-job.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { jsonReply } from './endpoint-status.ts'
+
+/** `status`: when a worker has failed. Dynamo's clients read the lists, those of engines the status. */
+export async function clearCaches(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  statusOfFailure: 200 | 502,
+): Promise<HttpReply> {
+  const { registry, commandWorker } = deps
+  const body = http.body.length === 0 ? {} : readJsonObject(http.body, http.headers['content-type'])
+  const { model, workerId } = parseClearCache(body)
+  if (model !== undefined) registry.known(model)
+  const cards = registry.models
+    .filter((served) => model === undefined || served.name === registry.known(model).name)
+    .flatMap(({ reachable }) => reachable)
+    .filter((card) => workerId === undefined || card.workerId === workerId)
+  if (workerId !== undefined && cards.length === 0) {
+    const text = `no worker ${workerId} serves here`
+    throw new BatonError('request.not_found', text, { data: { param: 'worker_id' } })
+  }
+  const cleared: unknown[] = []
+  const failed: unknown[] = []
+  await Promise.all(
+    cards.map(async (card) => {
+      try {
+        if (commandWorker === undefined) {
+          throw new BatonError('request.conflict', 'this frontend gives no commands to workers')
+        }
+        const response = await commandWorker(card, { command: 'clear_kv' })
+        registry.cacheCleared(card.workerId)
+        const status = 'Successfully cleared kv blocks for instance'
+        cleared.push({ ...named(card), status, response })
+      } catch (thrown) {
+        const { code, message } = BatonError.from(thrown)
+        failed.push({ ...named(card), status: 'Failed to clear kv blocks', error: message, code })
+      }
+    }),
+  )
+  const status = failed.length > 0 ? statusOfFailure : 200
+  return jsonReply(status, { cleared_workers: cleared, failed_workers: failed })
+}
+
+function named({ workerId, engine, mode, host, port }: WorkerCard): Record<string, unknown> {
+  const role = disaggregationModeToJson(mode)
+  return {
+    name: `${role}-instance-${workerId}`,
+    endpoint: `${host}:${port}/clear_kv_blocks`,
+    worker_id: workerId,
+    model: engine.servedModelName ?? engine.model,
+    role,
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * `POST /v1/rerank` and `/v1/score`. A server that ranks by itself gets the request as it came; of a model that makes
+ * embeddings the score is the cosine of two of them; any other one is refused by name.
+ */
+import { given, parseRerank, parseScore, readJsonObject } from '../../api/index.ts'
+import { answerForwarded } from '../forward/forward-answer.ts'
+import { readForwardBody } from '../forward/forward-body.ts'
+import type { CallRecord } from '../generation/call-record.ts'
+import type { GenerationDeps } from '../generation/generation-job.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { takesForwarded } from '../models/passed-through.ts'
+import { embeddingsOf } from './endpoint-embeddings.ts'
+import type { Embeddings } from './endpoint-embeddings.ts'
+import { jsonReply } from './endpoint-status.ts'
+
+export async function answerRerank(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> {
+  if (isForwarded(deps, http)) return await answerForwarded(deps, http, record)
+  const call = parseRerank(readJsonObject(http.body, http.headers['content-type']))
+  const { query, documents, topN, returnsDocuments } = call
+  const made = await compared(deps, http, record, { ...call, inputs: [query, ...documents] })
+  const [asked = EMPTY, ...vectors] = made.vectors
+  const results = vectors
+    .map((vector, index) => ({
+      index,
+      ...(returnsDocuments ? { document: { text: documents[index] } } : {}),
+      relevance_score: cosine(asked, vector),
+    }))
+    .toSorted((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
+    .slice(0, topN)
+  return jsonReply(200, {
+    id: `rerank-${record.requestId}`,
+    object: 'list',
+    model: made.model,
+    usage: usageOf(made),
+    results,
+  })
+}
+
+export async function answerScore(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+): Promise<HttpReply> {
+  if (isForwarded(deps, http)) return await answerForwarded(deps, http, record)
+  const call = parseScore(readJsonObject(http.body, http.headers['content-type']))
+  const { left, right } = call
+  const inputs = [...new Set([...left, ...right])]
+  const made = await compared(deps, http, record, { ...call, inputs })
+  const vectorOf = (text: string): Float32Array => made.vectors[inputs.indexOf(text)] ?? EMPTY
+  return jsonReply(200, {
+    id: `score-${record.requestId}`,
+    object: 'list',
+    created: Math.floor(record.receivedEpochMs / 1000),
+    model: made.model,
+    data: right.map((text, index) => ({
+      index,
+      object: 'score',
+      score: cosine(vectorOf(left[index] ?? ''), vectorOf(text)),
+    })),
+    usage: usageOf(made),
+  })
+}
+
+const EMPTY = new Float32Array(0)
+
+async function compared(
+  deps: GenerationDeps,
+  http: HttpRequest,
+  record: CallRecord,
+  call: { readonly model?: string; readonly inputs: readonly string[] },
+): Promise<Embeddings> {
+  return await embeddingsOf(deps, http, record, {
+    ...given({ model: call.model }),
+    inputs: call.inputs,
+    lacks: (name) =>
+      `model \`${name}\` cannot rank or score: its engine neither has these routes nor makes embeddings; vLLM has them for cross-encoders and embedding models, llama-server with --reranking`,
+  })
+}
+
+/** As their servers take it. Whom the request is for is Baton's own answer when it cannot be found. */
+function isForwarded({ forwarding, registry }: GenerationDeps, http: HttpRequest): boolean {
+  if (forwarding === undefined) return false
+  try {
+    const { model } = readForwardBody(http.body, http.headers['content-type'])
+    return takesForwarded(registry.known(model))
+  } catch {
+    return false
+  }
+}
+
+function usageOf({ promptTokens }: Embeddings): Record<string, number> {
+  return { prompt_tokens: promptTokens, total_tokens: promptTokens }
+}
+
+function cosine(a: Float32Array, b: Float32Array): number {
+  let [product, lengthA, lengthB] = [0, 0, 0]
+  a.forEach((value, i) => {
+    const other = b[i] ?? 0
+    product += value * other
+    lengthA += value * value
+    lengthB += other * other
+  })
+  return lengthA === 0 || lengthB === 0 ? 0 : product / Math.sqrt(lengthA * lengthB)
+}

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest'
+import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
+import type { Script } from '../../test/frontend/scripted-frontend.ts'
+
+const ENGINE = { features: ['embeddings'] as const, embeddingLength: 2, contextLength: 64 }
+/** The more tokens, the further it is turned. */
+const answers: Script = (run) => {
+  const { length } = run.request.tokenIds
+  run
+    .routed()
+    .ends('stop', { embedding: Float32Array.of(Math.cos(length / 20), Math.sin(length / 20)) })
+}
+const start = () => new ScriptedFrontend({ script: answers, engine: ENGINE })
+const MODEL = { model: 'storyteller' }
+
+describe('rerank', () => {
+  const query = 'a fox'
+  const documents = ['a fox that runs through the dark wood', 'a dog', { text: 'a fox and a dog' }]
+
+  it.each(['/v1/rerank', '/rerank', '/v2/rerank', '/v1/reranking'])(
+    '%s - the nearest first, with its place in the list',
+    async (path) => {
+      const { status, json } = await start().post(path, { ...MODEL, query, documents })
+      expect(status).toBe(200)
+      expect(json).toMatchObject({ object: 'list', model: 'storyteller' })
+      const { results, usage } = json
+      expect(results.map((each: { index: number }) => each.index)).toEqual([1, 2, 0])
+      expect(results[0]).toMatchObject({ index: 1, document: { text: 'a dog' } })
+      expect(results[0].relevance_score).toBeGreaterThan(results[1].relevance_score)
+      expect(usage.total_tokens).toBe(usage.prompt_tokens)
+      expect(usage.total_tokens).toBeGreaterThan(10)
+    },
+  )
+
+  it('top_n and return_documents', async () => {
+    const ask = async (fields: object) =>
+      (await start().post('/v1/rerank', { ...MODEL, query, documents, ...fields })).json.results
+    expect(await ask({ top_n: 0 })).toHaveLength(3)
+    expect(await ask({ top_n: 1 })).toHaveLength(1)
+    expect(await ask({ top_n: 9 })).toHaveLength(3)
+    expect((await ask({ return_documents: false }))[0]).not.toHaveProperty('document')
+  })
+
+  it.each([
+    [{ documents }, 'query'],
+    [{ query }, 'documents'],
+    [{ query, documents: [] }, 'documents'],
+    [{ query, documents: Array.from({ length: 2049 }, () => 'x') }, 'documents'],
+    [{ query, documents, top_n: -1 }, 'top_n'],
+    [{ query, documents, bogus: 1 }, 'bogus'],
+  ])('%j - 400 by name', async (fields, param) => {
+    const { status, json } = await start().post('/v1/rerank', { ...MODEL, ...fields })
+    expect([status, json.error.param]).toEqual([400, param])
+  })
+})
+
+describe('score', () => {
+  it.each(['/v1/score', '/score'])('%s - one with several, as many with as many', async (path) => {
+    const scores = async (text_1: unknown, text_2: unknown) => {
+      const { status, json } = await start().post(path, { ...MODEL, text_1, text_2 })
+      expect(status).toBe(200)
+      return json.data.map((each: { score: number }) => each.score)
+    }
+    const [same, other] = await scores('a fox', ['a fox', 'a fox in the dark wood'])
+    expect(same).toBeCloseTo(1, 6)
+    expect(other).toBeLessThan(same)
+    expect(await scores(['a', 'a dog'], ['a dog', 'a'])).toHaveLength(2)
+    expect(await scores('a', 'a')).toHaveLength(1)
+  })
+
+  it('lists that do not fit - 400', async () => {
+    const fields = { ...MODEL, text_1: ['a', 'b'], text_2: ['a', 'b', 'c'] }
+    const { status, json } = await start().post('/v1/score', fields)
+    expect([status, json.error.param]).toEqual([400, 'text_1'])
+  })
+})
+
+describe('a model that can do neither', () => {
+  it.each(['/v1/rerank', '/rerank', '/v1/score', '/score'])(
+    '%s - 400 that says so',
+    async (path) => {
+      const both = { query: 'a', documents: ['b'], text_1: 'a', text_2: 'b' }
+      const { query, documents, text_1, text_2 } = both
+      const fields = path.endsWith('score') ? { text_1, text_2 } : { query, documents }
+      const { status, json } = await new ScriptedFrontend().post(path, { ...MODEL, ...fields })
+      expect(status).toBe(400)
+      expect(json.error).toMatchObject({ code: 'unsupported_parameter', param: 'model' })
+      expect(json.error.message).toContain('--reranking')
+    },
+  )
+
+  it('a model that nobody serves - 404', async () => {
+    const fields = { model: 'nobody', query: 'a', documents: ['b'] }
+    expect((await new ScriptedFrontend().post('/v1/rerank', fields)).status).toBe(404)
+  })
+})

@@ -1,0 +1,69 @@
+/**
+ * Responses that are computed while nobody waits at a connection: which of them run here, and how they are cancelled from
+ * anywhere.
+ *
+ * Another frontend over the same store sees by a sign of life whether one still runs, and cancels it by a mark.
+ */
+import type { Clock } from '../../base/index.ts'
+import { BatonError } from '../../base/index.ts'
+import type { StoredResponses } from './stored-responses.ts'
+
+const BEAT_MS = 1_000
+/** Who has given no sign of life for so long is dead. */
+const SILENT_MS = 15_000
+
+type Stored = Pick<StoredResponses, 'sign' | 'readSign'>
+
+export class BackgroundResponses {
+  readonly #clock: Clock
+  readonly #running = new Map<string, AbortController>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  get size(): number {
+    return this.#running.size
+  }
+
+  /**
+   * `work` is told when to end; `fail` is called once when it does not come to its end by itself, with `request.cancelled` when
+   * that was asked for.
+   */
+  begin(
+    id: string,
+    stored: Stored,
+    work: (signal: AbortSignal) => Promise<unknown>,
+    fail: (error: BatonError) => void,
+  ): void {
+    const control = new AbortController()
+    this.#running.set(id, control)
+    let isOver = false
+    const beat = (): void => {
+      if (isOver) return
+      stored.sign(id, 'alive', String(this.#clock.epochMs()))
+      if (stored.readSign(id, 'cancel') !== undefined) control.abort()
+      this.#clock.after(BEAT_MS, beat)
+    }
+    beat()
+    work(control.signal)
+      .catch((thrown: unknown) => fail(BatonError.from(thrown)))
+      .finally(() => {
+        isOver = true
+        this.#running.delete(id)
+      })
+  }
+
+  /** It ends soon, here or where it runs. */
+  cancel(id: string, stored: Stored): void {
+    stored.sign(id, 'cancel', '1')
+    this.#running.get(id)?.abort()
+  }
+
+  /** Somebody still computes it. */
+  isAlive(id: string, stored: Stored): boolean {
+    if (this.#running.has(id)) return true
+    const seenMs = Number(stored.readSign(id, 'alive') ?? 0)
+    return this.#clock.epochMs() - seenMs < SILENT_MS
+  }
+}

@@ -1,0 +1,130 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { OpenAPIClientAxios } from 'openapi-client-axios'
+import type { Document, OpenAPIClient } from 'openapi-client-axios'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+import { until } from '../until.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'baton-openapi-'))
+const MODEL = 'storyteller'
+
+describe('a client that is generated from /openapi.json', () => {
+  let server: RunningServer
+  let client: OpenAPIClient
+  let document: Document
+  beforeAll(async () => {
+    const sim = ['--engine', 'sim', '--sim-speedup', '0', '--in-process', '--aggregated', '1']
+    server = await startServer([...sim, '--files-dir', folder])
+    document = (await (await fetch(`${server.url}/openapi.json`)).json()) as Document
+    const api = new OpenAPIClientAxios({ definition: structuredClone(document) })
+    client = await api.init()
+    client.defaults.baseURL = server.url
+    client.defaults.validateStatus = () => true
+  })
+  afterAll(async () => {
+    await server.stop()
+    rmSync(folder, { recursive: true })
+  })
+
+  const call = async (name: string, id: unknown, body?: unknown) => {
+    const operation = client[name]
+    if (operation === undefined) throw new Error(`no operation ${name}`)
+    const { status, data } = await operation(id as never, body)
+    return { status, data: data as Record<string, unknown> }
+  }
+
+  it('an independent validator takes the document for OpenAPI 3.1', async () => {
+    const validator = new Validator()
+    const { valid, errors } = await validator.validate(structuredClone({ ...document }))
+    expect([valid, errors]).toEqual([true, undefined])
+    expect(validator.version).toBe('3.1')
+  })
+
+  it('generates, counts, ranks and reads by the names of the operations', async () => {
+    const messages = [{ role: 'user', content: 'hi' }]
+    const max_tokens = 4
+    expect(
+      await call('post_v1_chat_completions', null, { model: MODEL, messages, max_tokens }),
+    ).toMatchObject({ status: 200, data: { object: 'chat.completion' } })
+    expect(
+      await call('post_v1_messages', null, { model: MODEL, messages, max_tokens }),
+    ).toMatchObject({ status: 200, data: { type: 'message' } })
+    expect(await call('post_v1_rerank', null, { query: 'a', documents: ['b', 'c'] })).toMatchObject(
+      {
+        status: 200,
+        data: { results: [{}, {}] },
+      },
+    )
+    expect(await call('post_tokenize', null, { prompt: 'hi' })).toMatchObject({ status: 200 })
+    expect(await call('get_v1_models_id', MODEL)).toMatchObject({ data: { id: MODEL } })
+    expect(await call('get_v1_models_id', 'nobody')).toMatchObject({ status: 404 })
+    expect(await call('post_clear_kv_blocks', null)).toMatchObject({
+      status: 200,
+      data: { failed_workers: [] },
+    })
+    expect(
+      await call('post_v1_chat_completions', null, { model: MODEL, messages: [] }),
+    ).toMatchObject({ status: 400, data: { error: { param: 'messages' } } })
+  })
+
+  it('stored responses, conversations, files and batches - by their own paths', async () => {
+    const asked = { model: MODEL, input: 'hi', max_output_tokens: 4, background: true }
+    const { data: response } = await call('post_v1_responses', null, asked)
+    await until('it has ended', async () => {
+      const { data } = await call('get_v1_responses_id', response['id'])
+      return data['status'] !== 'in_progress'
+    })
+    const { data: list } = await call('get_v1_responses_id_input_items', response['id'])
+    expect(list['data']).toHaveLength(1)
+    expect((await call('post_v1_responses_id_cancel', response['id'])).status).toBe(400)
+    const { data: conversation } = await call('post_v1_conversations', null, {})
+    const items = [{ type: 'message', role: 'user', content: 'hi' }]
+    const at = conversation['id']
+    expect((await call('post_v1_conversations_id_items', at, { items })).status).toBe(200)
+    expect((await call('get_v1_conversations_id_items', at)).data['data']).toHaveLength(1)
+
+    const form = new FormData()
+    const url = '/v1/completions'
+    const line = { custom_id: 'a', url, body: { model: MODEL, prompt: 'a', max_tokens: 2 } }
+    form.set('purpose', 'batch')
+    form.set('file', new Blob([JSON.stringify(line)]), 'in.jsonl')
+    const { data: file } = await call('post_v1_files', null, form)
+    const { data: batch } = await call('post_v1_batches', null, {
+      input_file_id: file['id'],
+      endpoint: url,
+      completion_window: '1h',
+    })
+    let now = batch
+    await until('the batch has ended', async () => {
+      now = (await call('get_v1_batches_id', batch['id'])).data
+      return now['status'] === 'completed'
+    })
+    const output = await call('get_v1_files_id_content', now['output_file_id'])
+    expect(JSON.stringify(output.data)).toContain('text_completion')
+    expect((await call('post_v1_batches_id_cancel', batch['id'])).status).toBe(409)
+  })
+
+  it('every path of the document is answered by a route', async () => {
+    for (const [path, methods] of Object.entries(document.paths ?? {})) {
+      for (const method of Object.keys(methods ?? {})) {
+        if (path === '/debug/events') continue
+        const reply = await fetch(server.url + path.replace(/\{\w+\}/g, 'x'), {
+          method: method.toUpperCase(),
+          headers: { 'content-type': 'application/json' },
+          ...(method === 'post' ? { body: '{"bogus":1}' } : {}),
+        })
+        const text = await reply.text()
+        expect([method, path, reply.status === 405, text.includes('Route not found')]).toEqual([
+          method,
+          path,
+          false,
+          false,
+        ])
+      }
+    }
+  })
+})
