@@ -118,7 +118,7 @@ export class ForwardEngine implements Engine {
 
   readonly controls = {
     clear_kv_blocks: async (): Promise<unknown> =>
-      await clearCache(this.#options.client, this.#kind),
+      await clearCache(this.#target.client, this.#target.kind),
   }
 
   observe(observer: EngineObserver): void {
