@@ -85,7 +85,7 @@ async function compared(
 function isForwarded({ forwarding, registry }: GenerationDeps, http: HttpRequest): boolean {
   if (forwarding === undefined) return false
   try {
-    const { model } = readForwardBody(http.body, http.headers['content-type'])
+    const { model } = readForwardBody(http.body, http.headers['content-type'], http.path)
     return takesForwarded(registry.known(model))
   } catch {
     return false
