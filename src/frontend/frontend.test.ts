@@ -309,8 +309,12 @@ describe('status', () => {
       expect([path, reply.status]).not.toEqual([path, 405])
       expect([path, reply.body]).not.toEqual([path, expect.stringContaining('Route not found')])
     }
-    const routes = it_.frontend.routes.map(({ method, path }) => `${method} ${path}`)
-    expect(documented.map((each) => each.join(' '))).toEqual(expect.arrayContaining(routes))
+    // A path with an id stands for those below it.
+    const written = documented.map((each) => each.join(' '))
+    for (const { method, path } of it_.frontend.routes) {
+      const isWritten = written.some((each) => `${each}/`.startsWith(`${method} ${path}/`))
+      expect([method, path, isWritten]).toEqual([method, path, true])
+    }
   })
 
   it('busy thresholds - read, set in part, unknown model 404', async () => {

@@ -415,7 +415,7 @@ describe('what is counted and told', () => {
     for (const path of ['/v1/audio/transcriptions', '/v1/rerank', '/score', '/v1/embeddings']) {
       expect((await ask(gateway.port, path, '{"model":"m"}')).status).toBe(200)
     }
-    expect((await ask(gateway.port, '/flush_cache', '{}')).status).toBe(404)
+    expect((await ask(gateway.port, '/release_memory_occupation', '{}')).status).toBe(404)
     expect(only.asked.map(({ path }) => path)).toEqual([
       '/v1/audio/transcriptions',
       '/v1/rerank',

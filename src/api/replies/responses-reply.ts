@@ -4,6 +4,7 @@
 import type { BatonError } from '../../base/index.ts'
 import { clientMessage } from '../fields/client-message.ts'
 import { asciiJson, quoteJson } from '../fields/json-escape.ts'
+import type { ToolPlace } from '../fields/offered-tools.ts'
 import type { ReplyHead, ReplyUsage } from './reply-head.ts'
 import type { ToolCallReply } from './whole-reply.ts'
 
@@ -106,12 +107,13 @@ export function functionCallItem(
   id: string,
   call: ToolCallReply,
   status: ItemStatus,
+  place?: ToolPlace,
 ): Record<string, unknown> {
   return {
     id,
     type: 'function_call',
     call_id: call.id,
-    name: call.name,
+    ...(place ?? { name: call.name }),
     arguments: call.arguments,
     status,
   }

@@ -6,7 +6,9 @@ import { z } from 'zod'
 import { BatonError } from '../../base/index.ts'
 import { parseChatRequest } from './chat-request.ts'
 import type { ChatCall } from './chat-request.ts'
-import { customToolFunction, customToolSchema } from '../fields/custom-tool.ts'
+import { customToolFunction } from '../fields/custom-tool.ts'
+import { nameInSpace, offeredTools, toolSchema } from '../fields/offered-tools.ts'
+import type { OwnTool, ToolPlace } from '../fields/offered-tools.ts'
 import { invalid, unsupported } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
@@ -46,18 +48,6 @@ const item = z.union([
   }),
 ])
 
-const functionTool = z.looseObject({
-  type: z.literal('function'),
-  name: z.string().min(1),
-  description: z.string().nullish(),
-  parameters: z.record(z.string(), z.unknown()).nullish(),
-  strict: z.boolean().nullish(),
-})
-
-const tool = z.discriminatedUnion('type', [functionTool, customToolSchema], {
-  error: 'only tools of type "function" and "custom" are supported',
-})
-
 const format = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text') }),
   z.strictObject({ type: z.literal('json_object') }),
@@ -80,7 +70,7 @@ export const responsesRequestSchema = z.strictObject({
   top_logprobs: z.literal(0, 'log-probabilities are not supported by this endpoint').optional(),
   stream: z.boolean().optional(),
   stream_options: z.looseObject({}).optional(),
-  tools: z.array(tool).optional(),
+  tools: z.array(toolSchema).optional(),
   tool_choice: z
     .union([
       z.enum(['none', 'auto', 'required']),
@@ -118,6 +108,8 @@ interface ResponsesCall {
   readonly echo: Readonly<Record<string, unknown>>
   /** Tools whose input is a text. */
   readonly customTools: ReadonlySet<string>
+  /** Of tools in a namespace, by the name that the model knows. */
+  readonly toolPlaces: ReadonlyMap<string, ToolPlace>
 }
 
 const NEEDS_STATE = ['previous_response_id', 'conversation', 'prompt', 'max_tool_calls']
@@ -192,10 +184,11 @@ export function parseResponsesRequest(body: Record<string, unknown>): ResponsesC
   if (fields.include?.some((name) => name !== 'reasoning.encrypted_content') === true) {
     throw unsupported('include')
   }
-  const chat = parseChatRequest(chatBody(fields, own['nvext']))
-  const custom = (fields.tools ?? []).filter(({ type }) => type === 'custom')
+  const { tools, places: toolPlaces } = offeredTools(fields.tools ?? [])
+  const chat = parseChatRequest(chatBody(fields, tools, own['nvext']))
+  const custom = tools.filter(({ type }) => type === 'custom')
   const customTools = new Set(custom.map(({ name }) => name))
-  return { chat: withOwnName(chat), echo: echoOf(fields), customTools }
+  return { chat: withOwnName(chat), echo: echoOf(fields), customTools, toolPlaces }
 }
 
 /** What is `response_format` elsewhere has another name here, which a refusal tells. */
@@ -216,7 +209,11 @@ function refuseState(body: Record<string, unknown>): void {
   )
 }
 
-function chatBody(fields: ResponsesFields, nvext: unknown): Record<string, unknown> {
+function chatBody(
+  fields: ResponsesFields,
+  tools: readonly OwnTool[],
+  nvext: unknown,
+): Record<string, unknown> {
   return given({
     model: fields.model,
     messages: messagesOf(fields),
@@ -224,8 +221,11 @@ function chatBody(fields: ResponsesFields, nvext: unknown): Record<string, unkno
     temperature: fields.temperature,
     top_p: fields.top_p,
     stream: fields.stream,
-    tools: fields.tools?.map((entry) => ({ type: 'function', function: functionOf(entry) })),
-    tool_choice: toolChoice(fields.tool_choice),
+    tools:
+      tools.length === 0
+        ? undefined
+        : tools.map((entry) => ({ type: 'function', function: functionOf(entry) })),
+    tool_choice: tools.length === 0 ? undefined : toolChoice(fields.tool_choice),
     parallel_tool_calls: fields.parallel_tool_calls,
     response_format: responseFormat(fields.text?.format),
     reasoning_effort: fields.reasoning?.effort ?? undefined,
@@ -233,7 +233,7 @@ function chatBody(fields: ResponsesFields, nvext: unknown): Record<string, unkno
   })
 }
 
-function functionOf(entry: z.infer<typeof tool>): Record<string, unknown> {
+function functionOf(entry: OwnTool): Record<string, unknown> {
   if (entry.type === 'custom') return customToolFunction(entry)
   const { name, description, parameters, strict } = entry
   return { name, description, parameters, strict }
@@ -284,7 +284,10 @@ function addCall(messages: Record<string, unknown>[], entry: Record<string, unkn
   const call = {
     id: entry['call_id'],
     type: 'function',
-    function: { name: entry['name'], arguments: entry['arguments'] },
+    function: {
+      name: nameInSpace(entry['namespace'], entry['name']),
+      arguments: entry['arguments'],
+    },
   }
   const last = messages.at(-1)
   if (last?.['role'] === 'assistant') {

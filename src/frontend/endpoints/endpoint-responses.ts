@@ -34,8 +34,8 @@ export async function answerResponses(
     return await answerForwarded(deps, http, record)
   }
   if (deps.state === undefined) {
-    const { chat, echo, customTools } = parseResponsesRequest(fields)
-    return generate(deps, http, record, chatJob(chat, responsesWriters(echo, customTools)))
+    const { chat, echo, ...tools } = parseResponsesRequest(fields)
+    return generate(deps, http, record, chatJob(chat, responsesWriters(echo, tools)))
   }
   return await answerStored(deps, http, record, fields)
 }
@@ -57,7 +57,7 @@ async function answerStored(
         ? stored.conversation(conversationId).items
         : []
   if (before.length > 0) fields['input'] = [...before, ...own]
-  const { chat, echo, customTools } = parseResponsesRequest(fields)
+  const { chat, echo, ...tools } = parseResponsesRequest(fields)
   const said = {
     ...echo,
     store,
@@ -65,7 +65,7 @@ async function answerStored(
     ...(previousResponseId === undefined ? {} : { previous_response_id: previousResponseId }),
     ...(conversationId === undefined ? {} : { conversation: { id: conversationId } }),
   }
-  const writers = responsesWriters(said, customTools, (response) => {
+  const writers = responsesWriters(said, tools, (response) => {
     const input = withIds(deps, own)
     // A response of the background may have been cancelled or deleted when its last token came.
     if (background && !isAwaited(stored, String(response['id']))) return

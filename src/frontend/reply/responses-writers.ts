@@ -20,7 +20,7 @@ import {
   responseObject,
   textPart,
 } from '../../api/index.ts'
-import type { ResponseStatus, ToolCallReply } from '../../api/index.ts'
+import type { ResponseStatus, ToolCallReply, ToolPlace } from '../../api/index.ts'
 import type { OutputEvent } from '../../text/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
@@ -30,18 +30,24 @@ import type { ReplyWriters, StreamedWriter, WholeWriter } from './reply-writer.t
 
 type Echo = Readonly<Record<string, unknown>>
 
+/** How calls are shown. */
+interface ResponseTools {
+  readonly customTools: ReadonlySet<string>
+  readonly toolPlaces: ReadonlyMap<string, ToolPlace>
+}
+
 /** The whole response, when it has come to its end. */
 type OnEnded = (response: Readonly<Record<string, unknown>>) => void
 
 export function responsesWriters(
   echo: Echo,
-  customTools: ReadonlySet<string>,
+  tools: ResponseTools,
   onEnded?: OnEnded,
 ): ReplyWriters {
   return {
     idPrefix: 'resp_',
-    streamed: (context) => new ResponsesReply(context, echo, customTools, onEnded),
-    whole: (context) => new ResponsesReply(context, echo, customTools, onEnded),
+    streamed: (context) => new ResponsesReply(context, echo, tools, onEnded),
+    whole: (context) => new ResponsesReply(context, echo, tools, onEnded),
   }
 }
 
@@ -70,7 +76,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   readonly stream = new EventStream()
   readonly #context: ReplyContext
   readonly #echo: Echo
-  readonly #customTools: ReadonlySet<string>
+  readonly #tools: ResponseTools
   readonly #output: unknown[] = []
   readonly #choices: ChoiceSink[] = []
   #open: OpenItem | null = null
@@ -83,12 +89,12 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   constructor(
     context: ReplyContext,
     echo: Echo,
-    customTools: ReadonlySet<string>,
+    tools: ResponseTools,
     onEnded: OnEnded | undefined,
   ) {
     this.#onEnded = onEnded
     this.#context = context
-    this.#customTools = customTools
+    this.#tools = tools
     this.#echo = echo
   }
 
@@ -218,14 +224,14 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   #openCall(name: string): void {
     this.#close()
     const call = { id: this.#context.createToolCallId(), name, arguments: '' }
-    const input = this.#customTools.has(name) ? new CustomToolInput() : null
+    const input = this.#tools.customTools.has(name) ? new CustomToolInput() : null
     const id = this.#newId(input === null ? 'fc' : 'ctc')
     this.#open = { kind: 'call', id, call, input }
     this.#event('response.output_item.added', {
       output_index: this.#output.length,
       item:
         input === null
-          ? functionCallItem(id, call, 'in_progress')
+          ? functionCallItem(id, call, 'in_progress', this.#tools.toolPlaces.get(call.name))
           : customCallItem(id, call, '', 'in_progress'),
     })
   }
@@ -281,10 +287,11 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
         }
         this.#event('response.function_call_arguments.done', {
           ...at,
-          name: open.call.name,
+          name: this.#tools.toolPlaces.get(open.call.name)?.name ?? open.call.name,
           arguments: open.call.arguments,
         })
-        return functionCallItem(open.id, open.call, status)
+        const place = this.#tools.toolPlaces.get(open.call.name)
+        return functionCallItem(open.id, open.call, status, place)
       }
     }
   }
