@@ -47,6 +47,30 @@ describe('baton keys', () => {
         'the new key opens',
         async () => (await status(`Bearer ${operator}`, '/metrics')) === 200,
       )
+      await fetch(`${server.url}/busy_threshold`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${operator}`, 'content-type': 'application/json' },
+        body: '{}',
+      })
+      const audited = server
+        .printed()
+        .split('\n')
+        .filter((line) => /call refused|administrative call/.test(line))
+        .map((line) => JSON.parse(line) as Record<string, unknown>)
+      const by = { remoteAddress: '127.0.0.1', requestId: expect.any(String) }
+      for (const line of [
+        { ...by, msg: 'call refused', path: '/v1/models', status: 401 },
+        {
+          ...by,
+          msg: 'call refused',
+          path: '/metrics',
+          status: 403,
+          keyId: idOf(key),
+          tenant: 'acme',
+        },
+        { ...by, msg: 'administrative call', keyId: idOf(operator), tenant: 'ops', method: 'POST' },
+      ])
+        expect(audited).toContainEqual(expect.objectContaining(line))
       const list = await runBaton(['keys', 'list', '--file', file])
       expect(list.printed).toMatch(new RegExp(`${idOf(key)} +acme +valid`))
       expect(list.printed).not.toContain(key)
