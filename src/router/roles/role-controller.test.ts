@@ -38,6 +38,20 @@ describe('RoleController', () => {
     expect(controller.decide(view(100, {}, FULL))).toMatchObject({ from: 'prefill', to: 'decode' })
   })
 
+  it('a queue at both - decode is short when first tokens are predicted in time, nobody when they are not', () => {
+    const waiting = { queuedRequests: 6, utilisation: 1 }
+    const heldBack = { queuedRequests: 1 }
+    const controller = new RoleController(OPTIONS)
+    controller.decide(view(0, heldBack, waiting))
+    expect(controller.decide(view(100, heldBack, waiting))).toMatchObject({ to: 'decode' })
+    const late = { queuedRequests: 1, predictedTtftMs: 1001 }
+    const other = new RoleController(OPTIONS)
+    other.decide(view(0, late, waiting))
+    expect(other.decide(view(100, late, waiting))).toBeNull()
+    other.decide(view(200, heldBack))
+    expect(other.decide(view(300, heldBack))).toMatchObject({ to: 'prefill' })
+  })
+
   it('pressure at 1, or a moment without - nothing changes', () => {
     const controller = new RoleController(OPTIONS)
     for (let at = 0; at < 1000; at += 50) {

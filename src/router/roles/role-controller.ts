@@ -5,8 +5,10 @@
  * one worker of the other role changes, and nothing more for `restMs`, in which the change can be seen to work. The gap
  * between 1 and `spare` and the two times are the hysteresis: a fleet between them stays as it is.
  *
- *   pressure of prefill = max(predicted TTFT / goal, queued ? 1.5 : 0)
+ *   pressure of prefill = max(predicted TTFT / goal, queued, and nobody waits for decode ? 1.5 : 0)
  *   pressure of decode  = max(utilisation / target, queued ? 1.5 : 0)
+ *
+ * While requests wait for decode, what waits for prefill may be held back by them: only the prediction tells then.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { RoleLoad } from './role-load.ts'
@@ -96,7 +98,7 @@ export class RoleController {
     return {
       prefill: Math.max(
         (prefill.predictedTtftMs ?? 0) / ttftGoalMs,
-        prefill.queuedRequests > 0 ? QUEUED : 0,
+        prefill.queuedRequests > 0 && decode.queuedRequests === 0 ? QUEUED : 0,
       ),
       decode: Math.max(
         decode.utilisation / utilisationTarget,
