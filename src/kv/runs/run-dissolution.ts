@@ -13,6 +13,8 @@ import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './ru
 
 /** A run with more holders keeps its blocks: each of them would be a word in the list of each block. */
 const HOLDERS_MAX = 4
+/** Neither does a longer one: a query looks at each loose block by itself, and at a run by pages. */
+const BLOCKS_MAX = 128
 /** For each block that was dissolved so many others are stored before queries make runs of loose blocks again. */
 const REST_SHARE = 4
 const BATCH = 32
@@ -39,13 +41,13 @@ export class RunDissolution {
     if (this.#rest > 0) this.#rest -= blocks
   }
 
-  /** Dissolves a run, or, if many hold it, anchors every block of it; returns how many blocks that were. */
+  /** Dissolves a run, or, if it is long or many hold it, anchors every block of it; returns how many blocks that were. */
   dissolve(run: number): number {
     const { runs } = this.#blocks
     if (runs.isFree(run) || !this.#blocks.isSparse(run)) return 0
     const record = run * RUN_STRIDE
     const holders = runs.records[record + COUNT] as number
-    if (holders > HOLDERS_MAX) return this.#holdings.densify(run)
+    if (holders > HOLDERS_MAX || runs.length(run) > BLOCKS_MAX) return this.#holdings.densify(run)
     const start = runs.records[record + START] as number
     const count = (runs.records[record + END] as number) - start
     this.#read(run, count)
