@@ -24,10 +24,12 @@ function forPeople(): { write(json: string): void } {
   const hasColor = (process.env['NO_COLOR'] ?? '') === ''
   return {
     write: (json) => {
+      const line = logLine(json, hasColor)
       try {
-        writeSync(STANDARD_ERROR, logLine(json, hasColor))
+        writeSync(STANDARD_ERROR, line)
       } catch {
-        // A terminal that is gone, or does not take it now, does not end a server.
+        // A terminal that does not take it now gets it later; one that is gone does not end a server.
+        process.stderr.write(line)
       }
     },
   }
