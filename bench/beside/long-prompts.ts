@@ -3,7 +3,7 @@
  */
 import { cpuMicros } from '../load/process-cpu.ts'
 import type { Target } from '../load/targets.ts'
-import { distinctText } from '../load/workloads.ts'
+import { distinctText, prompt } from '../load/workloads.ts'
 
 const TURNS = 40
 const PREFIX_WORDS = 8000
@@ -24,7 +24,7 @@ async function ask(target: Target, ...contents: readonly string[]): Promise<void
   if (reply.status !== 200) throw new Error(`${target.name}: ${text.slice(0, 200)}`)
 }
 
-/** Distinct prompts until told to stop, or so many; returns how many were answered. */
+/** Prompts of words that are one token each, until told to stop, or so many; returns how many were answered. */
 export async function sendLongPrompts(
   target: Target,
   words: number,
@@ -33,7 +33,7 @@ export async function sendLongPrompts(
 ): Promise<number> {
   let answered = 0
   while (signal?.aborted !== true && answered < most) {
-    await ask(target, distinctText(words, ++seeds))
+    await ask(target, prompt(words, ++seeds))
     answered += 1
   }
   return answered
