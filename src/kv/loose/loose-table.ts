@@ -100,6 +100,8 @@ export class LooseTable {
       if (rows[bucket] === 0) return false
       bucket += BUCKET
       if (bucket === buckets << BUCKET_BITS) bucket = 0
+      // In a small segment each bucket may have been passed by some row.
+      if (bucket === home) return false
     }
   }
 
