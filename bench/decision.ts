@@ -4,13 +4,25 @@
  *
  * Prints medians in microseconds of: hashing, the whole decision (hash, find, loads, cost, pick, record), loads and
  * selection alone (the prompt's hashes are known, nothing in the index), booking and freeing; and beside it the plain
- * way, which gathers every worker's load from its own map for each decision. Run: npx tsx bench/decision.ts
+ * way, which gathers every worker's load from its own map for each decision.
+ *
+ *   npx tsx bench/decision.ts [--cost time|blocks] [--workers 10,100,1000,10000]
  */
+import { parseArgs } from 'node:util'
 import { seededRandom, workerIdOf } from '../src/base/index.ts'
 import { hashBlocks } from '../src/kv/index.ts'
 import type { GenerateRequest } from '../src/request/index.ts'
 import { completeRouterConfig, KvRouter } from '../src/router/index.ts'
+import type { RouterOptions } from '../src/router/index.ts'
 
+const { values } = parseArgs({
+  options: {
+    cost: { type: 'string', default: 'time' },
+    workers: { type: 'string', default: '10,100,1000,10000' },
+  },
+})
+
+const config = completeRouterConfig({ cost: values.cost as NonNullable<RouterOptions['cost']> })
 const BLOCK_TOKENS = 16
 const PROMPT_TOKENS = 8192
 const SHARED_TOKENS = 32 * BLOCK_TOKENS
@@ -50,7 +62,7 @@ const query = (tokenIds: Uint32Array) =>
   ({ request: requestOf(tokenIds), phase: 'aggregated', queuedMs: 0 }) as const
 
 function fill(workers: number, overlapShare: number, prompt: Uint32Array): KvRouter {
-  const router = new KvRouter({ config: completeRouterConfig(), clock, random: seededRandom(1) })
+  const router = new KvRouter({ config, clock, random: seededRandom(1) })
   const hashes = hashBlocks(prompt, BLOCK_TOKENS)
   for (let id = 1; id <= workers; id++) {
     const workerId = workerIdOf(id)
@@ -156,7 +168,7 @@ console.log(
   'workers      hash  whole 10%  whole 100%  loads+sel      book      free     plain  plain/ours',
 )
 const prompt = promptOf(1)
-for (const workers of [10, 100, 1000, 10_000]) {
+for (const workers of values.workers.split(',').map(Number)) {
   const rounds = workers >= 10_000 ? 300 : 2000
   const hash = medianUs(rounds, () => void hashBlocks(prompt, BLOCK_TOKENS))
   const whole = [0.1, 1].map((share) => {

@@ -26,11 +26,24 @@ function decisionLines(decision: DecisionRecord): string[] {
       : `refused, ${outcome.code}: ${outcome.message}`
   return [
     `${phase} at ${when}${waited}: ${what}`,
+    ...(outcome.kind === 'routed' ? ttftLine(outcome) : []),
     ...(disaggregation === undefined ? [] : [`  ${disaggregation}`]),
     `  mode ${mode}, ${ranksEligible} of ${ranksSeen} ranks could take it`,
     ...(candidates.length === 0 ? [] : table(decision)),
     ...leftOut(excluded),
   ]
+}
+
+/** What was predicted, and what came. */
+function ttftLine({
+  predictedTtftMs,
+  ttftMs,
+}: Extract<DecisionRecord['outcome'], { kind: 'routed' }>): string[] {
+  const predicted =
+    predictedTtftMs === undefined ? null : `predicted after ${rounded(predictedTtftMs)} ms`
+  const came = ttftMs === undefined ? null : `came after ${rounded(ttftMs)} ms`
+  const said = [predicted, came].filter((part) => part !== null)
+  return said.length === 0 ? [] : [`  first token ${said.join(', ')}`]
 }
 
 /** A column for each term of the cost, under its name and with its weight; the cheapest candidate comes first. */

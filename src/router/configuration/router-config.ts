@@ -99,6 +99,9 @@ export type RouterOptions = Partial<
   readonly policyClasses?: readonly PolicyClassOptions[]
 }
 
+/** With `cost: time`: what has been sent counts at once. */
+const PREDICTED_TTL_SECONDS = 5
+
 const DEFAULTS = {
   mode: 'kv',
   cost: 'blocks',
@@ -112,7 +115,6 @@ const DEFAULTS = {
   trackOutputBlocks: false,
   trackPrefillTokens: true,
   prefillTokensPerSecond: null,
-  predictedTtlSeconds: 0,
   approximateTtlSeconds: 120,
   maxIndexBlocks: 1 << 22,
   indexBytes: 1 << 29,
@@ -131,7 +133,10 @@ const DEFAULTS = {
   scorers: [],
   picker: null,
   sharedCache: null,
-} as const satisfies Omit<RouterConfig, 'session' | 'conditional' | 'deadlines' | 'policyClasses'>
+} as const satisfies Omit<
+  RouterConfig,
+  'predictedTtlSeconds' | 'session' | 'conditional' | 'deadlines' | 'policyClasses'
+>
 
 const SESSION_DEFAULTS: SessionConfig = { ttlSeconds: 0, soft: false, maxSessions: 100_000 }
 
@@ -145,7 +150,8 @@ const DEADLINE_DEFAULTS: StageDeadlines = {
 }
 
 export function completeRouterConfig(options: RouterOptions = {}): RouterConfig {
-  const given = { ...DEFAULTS, ...options }
+  const predictedTtlSeconds = options.cost === 'time' ? PREDICTED_TTL_SECONDS : 0
+  const given = { ...DEFAULTS, predictedTtlSeconds, ...options }
   const queuePolicy = given.queuePolicy
   const config: RouterConfig = {
     ...given,

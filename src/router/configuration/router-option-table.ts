@@ -77,7 +77,11 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
     'positive',
     'prefill load decays at this rate; null: it counts until the end',
   ),
-  row('predictedTtlSeconds', 'amount', 'how long a routed prompt counts beside KV events; 0: not'),
+  row(
+    'predictedTtlSeconds',
+    'amount',
+    'how long a routed prompt counts beside KV events; 0: not; 5 by default with cost time',
+  ),
   row(
     'approximateTtlSeconds',
     'amount',

@@ -56,11 +56,26 @@ export interface Candidate {
   readonly msPerPromptToken: number
   /** Before the first prompt token is computed. */
   readonly prefillMs: number
-  /** Of a step, and what each request in it adds. */
+  /** Until the prompts before this one are computed. */
+  readonly waitMs: number
+  /** Until its batch has a place. */
+  readonly placeMs: number
+  /** Requests that wait there for the step in which this one would be computed, too. */
+  readonly waitingRequests: number
+  /** Requests that decode there. */
+  readonly runningRequests: number
+  /** Prompt tokens of all requests there: what a step reads. */
+  readonly contextTokens: number
+  /** Of a step, and what each request in it and each token of their contexts add. */
   readonly stepMs: number
   readonly stepMsPerRequest: number
+  readonly stepMsPerContextToken: number
+  /** Of steps of those that decode there, how many a first token takes. */
+  readonly stepShare: number
   /** Of the prompt tokens of the pool, those that were found cached. */
   readonly reuseShare: number
   /** As the request says, else as others of the pool had. */
   readonly expectedOutputTokens: number
+  /** Of the requests that run there. */
+  readonly usualOutputTokens: number
 }

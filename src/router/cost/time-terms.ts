@@ -2,30 +2,46 @@
  * The built-in cost terms of `cost: time`, in milliseconds: what the request waits for here, and what the others here
  * lose by it. The rates are learned per rank (`load/rank-rates.ts`), so that no weight has to be tuned to a fleet.
  *
- *   cost = (queue + prefill + decode + stall + displaced + memory) × taints
+ *   cost = (queue + prefill + delay + decode + stall + slowdown + memory) × taints       (each times its weight)
+ *
+ * The weights say what is worth more, not how fast anything is. A reader waits for the first token, while later ones come
+ * faster than they are read: a millisecond before it counts `FIRST_TOKEN` times. And a wait may grow, because others join
+ * it, while a prompt of one's own takes what it takes: it counts half as much again. docs/routing-quality.md has the
+ * figures, also for other values.
  */
 import type { Candidate } from './candidate.ts'
 import type { BuiltInTerm } from './cost-term.ts'
+
+export const FIRST_TOKEN = 12
+export const WAITING = 1.5 * FIRST_TOKEN
 
 export const TIME_TERMS = [
   {
     name: 'queue',
     unit: 'ms',
     role: 'add',
-    weight: 1,
-    help: 'until the prompts before this one are computed',
-    of: (candidate) => candidate.msPerPromptToken * tokensAhead(candidate),
+    weight: WAITING,
+    help: 'until its batch has a place, the prompts before this one are computed, and the step under way has ended',
+    of: (candidate) =>
+      candidate.tracksPrefill
+        ? candidate.waitMs + candidate.placeMs + candidate.stepShare * stepMsOf(candidate, 0, 0)
+        : 0,
   },
   {
     name: 'prefill',
     unit: 'ms',
     role: 'add',
-    weight: 1,
+    weight: FIRST_TOKEN,
     help: 'until the uncached part of the prompt is computed',
-    of: (candidate) =>
-      candidate.tracksPrefill
-        ? candidate.prefillMs + candidate.msPerPromptToken * uncachedTokens(candidate)
-        : 0,
+    of: ownPrefillMs,
+  },
+  {
+    name: 'delay',
+    unit: 'ms',
+    role: 'add',
+    weight: WAITING,
+    help: 'what those lose that wait there for their first token: their prompts are computed together with this one',
+    of: (candidate) => candidate.waitingRequests * addedPrefillMs(candidate),
   },
   {
     name: 'decode',
@@ -35,8 +51,7 @@ export const TIME_TERMS = [
     help: 'its output, at the pace that the rank has with one request more',
     of: (candidate) => {
       if (candidate.phase === 'prefill') return 0
-      const { stepMs, stepMsPerRequest, activeRequests, expectedOutputTokens } = candidate
-      return expectedOutputTokens * (stepMs + stepMsPerRequest * (activeRequests + 1))
+      return candidate.expectedOutputTokens * stepMsOf(candidate, 1, candidate.promptTokens)
     },
   },
   {
@@ -45,21 +60,21 @@ export const TIME_TERMS = [
     role: 'add',
     weight: 1,
     help: 'what those that decode there lose while the prompt is computed',
-    of: (candidate) =>
-      candidate.tracksPrefill && candidate.phase !== 'prefill'
-        ? candidate.activeRequests * candidate.msPerPromptToken * uncachedTokens(candidate)
-        : 0,
+    of: (candidate) => candidate.runningRequests * addedPrefillMs(candidate),
   },
   {
-    name: 'displaced',
+    name: 'slowdown',
     unit: 'ms',
     role: 'add',
     weight: 1,
-    help: 'what later requests lose: new blocks take the place of cached ones, as often used as the cache of the pool is',
-    of: (candidate) =>
-      candidate.tracksPrefill
-        ? candidate.reuseShare * candidate.msPerPromptToken * uncachedTokens(candidate)
-        : 0,
+    help: 'what those that decode there lose while it decodes with them',
+    of: (candidate) => {
+      if (candidate.phase === 'prefill') return 0
+      const { activeRequests, expectedOutputTokens, usualOutputTokens, promptTokens } = candidate
+      const tokens = Math.min(expectedOutputTokens, usualOutputTokens)
+      const { stepMsPerRequest, stepMsPerContextToken } = candidate
+      return activeRequests * tokens * (stepMsPerRequest + stepMsPerContextToken * promptTokens)
+    },
   },
   {
     name: 'memory',
@@ -85,10 +100,29 @@ export const TIME_TERMS = [
   },
 ] as const satisfies readonly BuiltInTerm[]
 
-function tokensAhead(candidate: Candidate): number {
-  return candidate.tracksPrefill ? candidate.activePrefillTokens : 0
-}
-
 function uncachedTokens(candidate: Candidate): number {
   return Math.max(candidate.promptTokens - candidate.cachedTokens, 0)
+}
+
+function ownPrefillMs(candidate: Candidate): number {
+  if (!candidate.tracksPrefill) return 0
+  return candidate.prefillMs + candidate.msPerPromptToken * uncachedTokens(candidate)
+}
+
+/** What it makes the step longer in which it is computed; where others wait there is one already. */
+function addedPrefillMs(candidate: Candidate): number {
+  if (!candidate.tracksPrefill) return 0
+  const start = candidate.waitingRequests > 0 ? 0 : candidate.prefillMs
+  return start + candidate.msPerPromptToken * uncachedTokens(candidate)
+}
+
+/** Of a step there with so many requests and tokens of context more; 0 when nobody decodes. */
+function stepMsOf(candidate: Candidate, requests: number, contextTokens: number): number {
+  const running = candidate.runningRequests + requests
+  if (running <= 0) return 0
+  return (
+    candidate.stepMs +
+    candidate.stepMsPerRequest * running +
+    candidate.stepMsPerContextToken * (candidate.contextTokens + contextTokens)
+  )
 }

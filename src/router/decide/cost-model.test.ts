@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { buildPool, select, selected } from '../../../test/router/pool-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
+import { completeRouterConfig } from '../configuration/router-config.ts'
 import type { RouterOptions } from '../configuration/router-config.ts'
 import type { Candidate } from '../cost/candidate.ts'
 
@@ -31,13 +32,78 @@ describe('KvRouter: cost in milliseconds', () => {
     expect(answer.workerId).toBe('1')
     expect(answer.record.terms.map(({ unit }) => unit).slice(0, 6)).toEqual(Array(6).fill('ms'))
     const [fast, slow] = answer.record.candidates
-    expect(fast?.terms['prefill']).toBeCloseTo(400, -1)
-    expect(slow?.terms['prefill']).toBeCloseTo(1600, -1)
-    expect(fast?.cost).toBeCloseTo(
-      Object.entries(fast?.terms ?? {}).reduce((sum, [, ms]) => sum + ms, -1),
-      6,
-    )
+    // Part of a difference between ranks may be chance: a factor is believed a little late.
+    expect(fast?.terms['prefill']).toBeGreaterThan(300)
+    expect(fast?.terms['prefill']).toBeLessThan(550)
+    expect(slow?.terms['prefill']).toBeGreaterThan(1100)
+    expect(slow?.terms['prefill']).toBeLessThan(1700)
+    for (const candidate of answer.record.candidates) {
+      const sum = answer.record.terms
+        .filter(({ role }) => role === 'add')
+        .reduce((total, { name, weight }) => total + weight * (candidate.terms[name] ?? 0), 0)
+      expect(candidate.cost).toBeCloseTo(sum, 6)
+    }
+    expect(answer.cost).toBeCloseTo(fast?.cost ?? 0, 6)
     expect(router.status().ttftError).toBeLessThan(0.5)
+  })
+
+  it('costs of a rank with load - are the terms that explain shows, one pass or one by one', () => {
+    const { router, clock } = trained([1, 2])
+    for (let i = 0; i < 6; i++) {
+      router.book(selected(router, tokensOf(200 + 100 * i, 200_000 * (i + 1))))
+      clock.advance(37)
+    }
+    const { terms, candidates } = selected(router, tokensOf(300)).record
+    for (const { cost, terms: values } of candidates) {
+      const sum = terms.reduce(
+        (total, { name, role, weight }) =>
+          role === 'add' ? total + weight * (values[name] ?? 0) : total,
+        0,
+      )
+      expect(values['queue']).toBeGreaterThan(0)
+      expect(values['delay']).toBeGreaterThan(0)
+      expect(cost).toBeCloseTo(sum, 6)
+    }
+  })
+
+  it('a record says what was predicted, and then what came', () => {
+    const { router, clock } = trained([1, 4])
+    const answer = selected(router, tokensOf(400))
+    const booking = router.book(answer)
+    expect(answer.record.outcome).toMatchObject({ predictedTtftMs: answer.predictedTtftMs })
+    expect(answer.predictedTtftMs).toBeGreaterThan(250)
+    expect(answer.predictedTtftMs).toBeLessThan(600)
+    clock.advance(410)
+    router.prefillDone(booking)
+    expect(answer.record.outcome).toMatchObject({ ttftMs: 410 })
+  })
+
+  it('weights of blocks in a request - that decision costs blocks', () => {
+    const { router } = trained([1, 4])
+    const { record } = selected(router, tokensOf(400), { overrides: { prefillLoadScale: 2 } })
+    expect(record.terms.map(({ name }) => name)).toContain('device')
+    expect(selected(router, tokensOf(400)).record.terms.map(({ name }) => name)).toContain('stall')
+  })
+
+  it('predictions that are far off - load alone decides, and says so', () => {
+    const { router, clock } = trained([1, 1])
+    for (let i = 0; i < 100; i++) {
+      const booking = router.book(selected(router, tokensOf(64, 1000 * (i + 300))))
+      clock.advance(i % 2 === 0 ? 2 : 9000)
+      router.prefillDone(booking)
+      router.free(booking)
+    }
+    const { record } = selected(router, tokensOf(400))
+    expect(record.outcome).toMatchObject({ reason: 'fewest requests, predictions are off' })
+    expect(router.status().predictionsOff).toBe(true)
+  })
+
+  it.each([
+    ['nothing said', {}, 'blocks', 0],
+    ['time', { cost: 'time' }, 'time', 5],
+    ['no predictions', { cost: 'time', predictedTtlSeconds: 0 }, 'time', 0],
+  ] as const)('%s - the unit of costs', (_, options, cost, predictedTtlSeconds) => {
+    expect(completeRouterConfig(options)).toMatchObject({ cost, predictedTtlSeconds })
   })
 
   it('the slow one takes over when the fast one has more before it', () => {

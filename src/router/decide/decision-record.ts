@@ -66,6 +66,7 @@ export type ChoiceReason =
   | 'round robin'
   | 'random'
   | 'fewest requests'
+  | 'fewest requests, predictions are off'
   | 'better of two'
 
 export interface DecisionRecord {
@@ -93,6 +94,10 @@ export interface DecisionRecord {
         readonly overlapBlocks: number
         readonly cachedTokens: number
         readonly reason: ChoiceReason
+        /** Until its first token, as predicted from what the rank has shown; absent: nothing is known of the pool yet. */
+        readonly predictedTtftMs?: number
+        /** What came; absent: nothing yet. */
+        ttftMs?: number
       }
     | { readonly kind: 'refused'; readonly code: ErrorCode; readonly message: string }
   /** What the prefill router thought of it. */

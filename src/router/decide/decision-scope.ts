@@ -13,6 +13,7 @@ import type { Constraints } from './eligibility.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { BlockRange } from '../cost/policy-part.ts'
 import type { PromptHasher } from '../load/prompt-hasher.ts'
+import type { RankBacklog } from '../load/rank-backlog.ts'
 import type { RankRates } from '../load/rank-rates.ts'
 import type { RankTable } from '../load/rank-table.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
@@ -25,6 +26,7 @@ export interface PoolParts {
   readonly random: Random
   readonly table: RankTable
   readonly rates: RankRates
+  readonly backlog: RankBacklog
   readonly sequences: ActiveSequences
   readonly index: OverlapIndex
   readonly hasher: PromptHasher

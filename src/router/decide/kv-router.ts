@@ -16,6 +16,7 @@ import type { EngineQueueBound } from '../load/rank-capacity.ts'
 import type { FleetObserver } from '../load/fleet-observer.ts'
 import { OverlapIndex } from '../load/overlap-index.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
+import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankRates } from '../load/rank-rates.ts'
 import { RankTable } from '../load/rank-table.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
@@ -45,6 +46,7 @@ export class KvRouter implements FleetObserver {
   readonly #clock: Clock
   readonly #table = new RankTable()
   readonly #rates = new RankRates()
+  readonly #backlog = new RankBacklog()
   readonly #sequences: ActiveSequences
   readonly #index: OverlapIndex
   readonly #selector: Selector
@@ -94,6 +96,7 @@ export class KvRouter implements FleetObserver {
       random,
       table: this.#table,
       rates: this.#rates,
+      backlog: this.#backlog,
       sequences: this.#sequences,
       index: this.#index,
       hasher: options.hasher ?? new PromptHasher(),
@@ -115,7 +118,9 @@ export class KvRouter implements FleetObserver {
     const known = new Set(this.#table.slotsOf(card.workerId))
     for (const slot of this.#table.join(card)) this.#dropSlot(slot)
     for (const slot of this.#table.slotsOf(card.workerId)) {
-      if (!known.has(slot)) this.#rates.join(slot)
+      if (known.has(slot)) continue
+      this.#rates.join(slot)
+      this.#backlog.join(slot)
     }
     this.#changed()
   }
@@ -154,6 +159,7 @@ export class KvRouter implements FleetObserver {
     if (slot === -1) return
     const wasFull = this.#table.full[slot] === 1
     this.#table.report(slot, report)
+    this.#noteOthers(slot, report)
     this.#judge(slot)
     if (wasFull && this.#table.full[slot] === 0) this.#changed()
   }
@@ -213,6 +219,8 @@ export class KvRouter implements FleetObserver {
       nowMs,
     )
     if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
+    booking.record = selection.record
+    this.#predict(booking, tokens, nowMs)
     // What decode takes over it holds as well; only conditional disaggregation asks for that.
     const knowsBlocks =
       (selection.card.engine.kvCacheBlockSize ??
@@ -254,18 +262,29 @@ export class KvRouter implements FleetObserver {
 
   /** A request has ended well after so many tokens. */
   served(booking: Booking, tokens: number): void {
-    const { firstTokenMs, slot, requestsAtFirst } = booking
-    if (booking.freed || firstTokenMs === null || tokens < 2) return
-    const stepMs = (this.#clock.nowMs() - firstTokenMs) / (tokens - 1)
-    const requests = (requestsAtFirst + this.#table.requestsOf(slot)) / 2
-    this.#rates.ended(slot, requests, stepMs, tokens)
+    const { firstTokenMs, slot, atFirst } = booking
+    if (booking.freed || firstTokenMs === null || atFirst === null || tokens < 2) return
+    const nowMs = this.#clock.nowMs()
+    const elapsedMs = nowMs - firstTokenMs
+    if (elapsedMs <= 0) return
+    const now = this.#backlog.at(slot, nowMs)
+    // Prompts that were computed between its tokens are no part of a step.
+    const prefilledMs = now.prefilledMs - atFirst.prefilledMs
+    const stepMs = Math.max(elapsedMs - prefilledMs, elapsedMs / 4) / (tokens - 1)
+    const requests = (now.requestMs - atFirst.requestMs) / elapsedMs
+    const contextTokens = (now.contextMs - atFirst.contextMs) / elapsedMs
+    this.#rates.ended(slot, requests, stepMs, tokens, contextTokens)
   }
 
   /** Idempotent. */
   free(booking: Booking): void {
-    if (!this.#sequences.free(booking, this.#clock.nowMs())) return
+    const nowMs = this.#clock.nowMs()
+    const { slot, promptTokens } = booking
+    if (!this.#sequences.free(booking, nowMs)) return
+    this.#prefillGone(booking, nowMs)
+    this.#backlog.free(slot, promptTokens, nowMs)
     this.#ended++
-    this.#judge(booking.slot)
+    this.#judge(slot)
     this.#changed()
   }
 
@@ -419,6 +438,7 @@ export class KvRouter implements FleetObserver {
       indexGivenUp: index?.givenUp ?? 0,
       answers: this.answers.status(),
       ttftError: this.#rates.ttftError,
+      predictionsOff: this.config.cost === 'time' && this.#rates.isLost,
       predictedTtftMs: this.#rates.usualTtftMs(
         this.#table.live,
         (slot) => this.#table.activePrefillTokens[slot] ?? 0,
@@ -428,13 +448,61 @@ export class KvRouter implements FleetObserver {
     }
   }
 
+  /** What the booking waits for and how long its prompt takes, by what is known of the rank. */
+  #predict(booking: Booking, tokens: number | null, nowMs: number): void {
+    const { slot, promptTokens } = booking
+    const [rates, backlog] = [this.#rates, this.#backlog]
+    if (tokens !== null) {
+      // A wait for a place in a batch says nothing of how fast prompts are computed.
+      booking.hasPlace = this.#hasPlaces(slot)
+      const running = backlog.runningOn(slot)
+      booking.waitMs = backlog.waitMs(slot, nowMs)
+      booking.stepMs =
+        running === 0 ? 0 : rates.stepMsAt(slot, running, backlog.contextTokens[slot] as number)
+      booking.uncachedTokens = tokens
+      // Prompts that wait together share what a step costs by itself.
+      const startMs = booking.waitMs > 0 ? 0 : rates.ttftMs(slot, 0)
+      booking.prefillMs = startMs + rates.perTokenMs(slot) * tokens
+      booking.isLong = tokens > (this.#table.maxBatchedTokens[slot] as number)
+      backlog.prefillSent(slot, booking.prefillMs, booking.isLong, nowMs)
+    }
+    backlog.add(slot, promptTokens, nowMs)
+  }
+
+  /** Nobody waits there for a place in the batch. */
+  #hasPlaces(slot: number): boolean {
+    return this.#table.excessOf(slot) <= 1 && this.#table.row(slot).reportedQueued === 0
+  }
+
+  #prefillGone(booking: Booking, nowMs: number): void {
+    const { prefillMs, slot } = booking
+    if (prefillMs === null) return
+    booking.prefillMs = null
+    this.#backlog.prefillDone(slot, prefillMs, booking.isLong, nowMs)
+  }
+
   #learnFirstToken(booking: Booking): void {
-    const { slot, freed, firstTokenMs, prefill, tokensBefore, sentMs } = booking
+    const { slot, freed, firstTokenMs, prefillMs, waitMs, stepMs, sentMs } = booking
     if (freed || firstTokenMs !== null) return
     const nowMs = this.#clock.nowMs()
     booking.firstTokenMs = nowMs
-    booking.requestsAtFirst = this.#table.requestsOf(slot)
-    if (prefill !== null) this.#rates.firstToken(slot, tokensBefore, nowMs - sentMs)
+    this.#prefillGone(booking, nowMs)
+    booking.atFirst = this.#backlog.at(slot, nowMs)
+    const outcome = booking.record?.outcome
+    if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
+    if (prefillMs === null || !booking.hasPlace || !this.#hasPlaces(slot)) return
+    this.#rates.firstToken(slot, booking.uncachedTokens, nowMs - sentMs, waitMs, stepMs)
+  }
+
+  /** What the rank has beyond what this router has sent. Reports are of a moment ago: what is not clear does not count. */
+  #noteOthers(slot: number, report: LoadReport): void {
+    const table = this.#table
+    const reported = report.runningRequests + report.queuedRequests
+    const others = Math.max(reported - (table.activeRequests[slot] as number), 0)
+    const excess = report.prefillTokensInFlight - (table.activePrefillTokens[slot] as number)
+    const tokens = others === 0 ? 0 : (Math.max(excess, 0) * others) / reported
+    const prefillMs = tokens * this.#rates.perTokenMs(slot)
+    this.#backlog.others(slot, others, prefillMs, this.#clock.nowMs())
   }
 
   #dropSlot(slot: number): void {

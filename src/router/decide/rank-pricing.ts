@@ -1,15 +1,22 @@
 /**
  * The price of each rank for one request: the pool's columns, seen through the cost function.
  */
+import type { RouterOverrides } from '../../request/index.ts'
 import { CostFunction } from '../cost/cost-function.ts'
-import type { WeighedTerm } from '../cost/cost-function.ts'
+import type { CostModel, WeighedTerm } from '../cost/cost-function.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import { fillTimeCosts } from './time-pricing.ts'
 import { RankView } from './rank-view.ts'
 
 export class RankPricing {
   readonly #pool: PoolParts
   readonly #view: RankView
-  readonly #cost: CostFunction
+  readonly #model: CostModel
+  readonly #own: CostFunction
+  /** Of requests that bring weights of blocks to a router that thinks in time. */
+  #blocks: CostFunction | null = null
+  #cost: CostFunction
+  #isPlainTime = false
   readonly #one = new Int32Array(1)
   readonly #oneCost = new Float64Array(1)
   /** Blocks of the prompt that are active on each slot. */
@@ -18,7 +25,8 @@ export class RankPricing {
   constructor(pool: PoolParts) {
     this.#pool = pool
     this.#view = new RankView(pool)
-    this.#cost = new CostFunction(pool.config.scorers, pool.config.cost)
+    this.#model = pool.config.cost
+    this.#cost = this.#own = new CostFunction(pool.config.scorers, this.#model)
   }
 
   /** Before anything else is asked about a decision. */
@@ -27,15 +35,36 @@ export class RankPricing {
     const isDecode = query.phase === 'decode'
     const { overlapScoreCredit } = weights
     const { preferredTaints = {} } = query.request.routing
-    this.#cost.begin(weights, {
+    this.#cost = this.#costOf(query.request.routing.overrides)
+    const decision = {
       isDecode,
       trackPrefill,
       overlapScoreCredit,
       hasPreferredTaints: Object.keys(preferredTaints).length > 0,
       hasLowerTiers: this.#pool.index.matches.hasLower,
       hasShared: scope.shared.length > 0,
-    })
+    }
+    this.#cost.begin(weights, decision)
+    this.#isPlainTime =
+      this.#model === 'time' &&
+      this.#cost === this.#own &&
+      this.#pool.config.scorers.length === 0 &&
+      !decision.hasPreferredTaints &&
+      !decision.hasLowerTiers &&
+      !decision.hasShared
     this.#view.open(scope, this.depths)
+  }
+
+  #costOf(overrides: RouterOverrides | undefined): CostFunction {
+    if (overrides === undefined || this.#model === 'blocks') return this.#own
+    const { prefillLoadScale, overlapScoreWeight } = overrides
+    if (prefillLoadScale === undefined && overlapScoreWeight === undefined) return this.#own
+    return (this.#blocks ??= new CostFunction(this.#pool.config.scorers, 'blocks'))
+  }
+
+  /** Costs are in milliseconds, by rates that are too far off to go by them. */
+  get isLost(): boolean {
+    return this.#model === 'time' && this.#cost === this.#own && this.#pool.rates.isLost
   }
 
   /** Fills `costs` for the first `count` candidates; with a decay it first finds the idlest of them. */
@@ -48,6 +77,11 @@ export class RankPricing {
       }
       scope.minActivePrefillTokens = least
       this.#view.open(scope, this.depths)
+    }
+    if (this.#isPlainTime) {
+      const output = this.#view.expectedOutputTokens
+      fillTimeCosts(this.#pool, scope, this.depths, output, candidates, count, costs)
+      return
     }
     this.#cost.fill(this.#view, candidates, count, scope.query.request, costs)
   }

@@ -8,7 +8,9 @@ import type { Phase, WorkerCard } from '../../request/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
 import type { BlockRange } from '../cost/policy-part.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
+import type { RankBacklog } from '../load/rank-backlog.ts'
 import type { RankRates } from '../load/rank-rates.ts'
+import { expectedExcess } from '../load/rank-table.ts'
 import type { RankTable } from '../load/rank-table.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 
@@ -35,10 +37,13 @@ export class RankView implements Candidate {
   blockSize = 1
   queuedMs = 0
   tracksPrefill = true
+  expectedOutputTokens = 0
   #slot = 0
   readonly #table: RankTable
   readonly #index: OverlapIndex
   readonly #rates: RankRates
+  readonly #backlog: RankBacklog
+  #nowMs = 0
   #scope: DecisionScope | null = null
   #device = NO_COLUMN
   #host = NO_COLUMN
@@ -59,10 +64,11 @@ export class RankView implements Candidate {
   #leastPrefill = 0
   #hasPreferredTaints = false
 
-  constructor({ table, index, rates }: PoolParts) {
+  constructor({ table, index, rates, backlog }: PoolParts) {
     this.#table = table
     this.#index = index
     this.#rates = rates
+    this.#backlog = backlog
   }
 
   /** The columns of a decision at hand. `depths`: blocks of the prompt that are active on each slot. */
@@ -71,6 +77,8 @@ export class RankView implements Candidate {
     const { weights, query } = scope
     const preferred = query.request.routing.preferredTaints
     this.#scope = scope
+    this.#nowMs = scope.nowMs
+    this.expectedOutputTokens = this.#outputOf(scope)
     this.#device = device
     this.#host = host
     this.#disk = disk
@@ -168,29 +176,66 @@ export class RankView implements Candidate {
   }
 
   get msPerPromptToken(): number {
-    return this.#rates.perToken[this.#slot] as number
+    return this.#rates.perTokenMs(this.#slot)
   }
 
   get prefillMs(): number {
-    return this.#rates.prefill[this.#slot] as number
+    return (this.#rates.prefillFactor[this.#slot] as number) * this.#rates.prefillMs
+  }
+
+  get waitMs(): number {
+    return Math.max(this.#rates.waitShare, 1) * this.#backlog.waitMs(this.#slot, this.#nowMs)
+  }
+
+  get placeMs(): number {
+    const excess = expectedExcess(this.#table.excessOf(this.#slot))
+    if (excess === 0) return 0
+    const { outputTokens } = this.#rates
+    const places = this.#table.maxSequences[this.#slot] as number
+    const stepMs = this.#rates.stepMsAt(this.#slot, places, this.contextTokens)
+    return (excess * outputTokens * stepMs) / places
+  }
+
+  get waitingRequests(): number {
+    return this.#backlog.waiting[this.#slot] as number
+  }
+
+  get runningRequests(): number {
+    return this.#backlog.runningOn(this.#slot)
+  }
+
+  get contextTokens(): number {
+    return this.#backlog.contextTokens[this.#slot] as number
   }
 
   get stepMs(): number {
-    return this.#rates.step[this.#slot] as number
+    return (this.#rates.stepFactor[this.#slot] as number) * this.#rates.stepMs
   }
 
   get stepMsPerRequest(): number {
-    return this.#rates.perRequest[this.#slot] as number
+    return (this.#rates.stepFactor[this.#slot] as number) * this.#rates.stepMsPerRequest
+  }
+
+  get stepMsPerContextToken(): number {
+    return (this.#rates.stepFactor[this.#slot] as number) * this.#rates.stepMsPerContextToken
+  }
+
+  get stepShare(): number {
+    return this.#rates.stepShare
   }
 
   get reuseShare(): number {
     return this.#rates.reuseShare
   }
 
-  get expectedOutputTokens(): number {
-    const { routing, stop } = this.#scope?.query.request ?? {}
-    const expected = routing?.expectedOutputTokens ?? this.#rates.outputTokens
-    return Math.min(expected, stop?.maxTokens ?? Infinity)
+  get usualOutputTokens(): number {
+    return this.#rates.outputTokens
+  }
+
+  #outputOf({ query: { request } }: DecisionScope): number {
+    const { routing, stop } = request
+    const expected = routing.expectedOutputTokens ?? this.#rates.outputTokens
+    return Math.min(expected, stop.maxTokens ?? Infinity)
   }
 
   /** Cached blocks count for less where more prefill waits than on the idlest candidate. */

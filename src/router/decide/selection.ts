@@ -39,6 +39,8 @@ export interface Selection {
   readonly trackPrefill: boolean
   readonly assumeKvReuse: boolean
   readonly expectedOutputTokens: number | null
+  /** Until the first token; null: it has no prompt to compute, or nothing is known of the pool yet. */
+  readonly predictedTtftMs: number | null
   readonly record: DecisionRecord
 }
 

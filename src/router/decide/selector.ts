@@ -125,14 +125,23 @@ export class Selector {
         return this.#choose(scope, at(randomInt(random, count)), count, 'random')
       case 'power-of-two':
         return this.#choose(scope, at(pickOfTwo(requests, count, random)), count, 'better of two')
-      case 'least-loaded': {
-        for (let i = 0; i < count; i++) this.#costs[i] = requests(i)
-        const i = pickLowest(this.#costs, count, random)
-        return this.#choose(scope, at(i), count, 'fewest requests')
-      }
+      case 'least-loaded':
+        return this.#pickIdlest(scope, count, 'fewest requests')
       default:
+        if (this.#pricing.isLost && config.picker === null) {
+          return this.#pickIdlest(scope, count, 'fewest requests, predictions are off')
+        }
         return this.#pickByCost(scope, count)
     }
+  }
+
+  #pickIdlest(scope: DecisionScope, count: number, reason: ChoiceReason): Selection {
+    const { random, table } = this.#pool
+    for (let i = 0; i < count; i++) {
+      this.#costs[i] = table.requestsOf(this.#candidates[i] as number)
+    }
+    const i = pickLowest(this.#costs, count, random)
+    return this.#choose(scope, this.#candidates[i] as number, count, reason)
   }
 
   #pickByCost(scope: DecisionScope, count: number): Selection {
@@ -171,6 +180,8 @@ export class Selector {
     const { workerId } = card
     const { deviceBlocks, hostBlocks, diskBlocks, cachedTokens } = view
     const overlapBlocks = deviceBlocks + hostBlocks + diskBlocks
+    const uncached = Math.max(promptTokens - cachedTokens, 0)
+    const predictedTtftMs = this.#predictTtft(scope, slot, uncached)
     const newBlocks = Math.max(promptBlocks - (this.#pricing.depths[slot] as number), 0)
     return {
       kind: 'selected',
@@ -183,13 +194,14 @@ export class Selector {
       cachedTokens,
       promptTokens,
       promptBlocks,
-      effectivePrefillTokens: Math.max(promptTokens - cachedTokens, 0),
+      effectivePrefillTokens: uncached,
       potentialDecodeBlocks: view.activeDecodeBlocks + newBlocks,
       cost: this.#pricing.costAt(scope, slot),
       hashes: scope.hashes,
       trackPrefill: scope.trackPrefill,
       assumeKvReuse: scope.assumeKvReuse,
       expectedOutputTokens: query.request.routing.expectedOutputTokens ?? null,
+      predictedTtftMs,
       record: recordDecision(this.#pool, scope, eligible, candidates, {
         kind: 'routed',
         workerId,
@@ -197,8 +209,18 @@ export class Selector {
         overlapBlocks,
         cachedTokens,
         reason,
+        ...(predictedTtftMs === null ? {} : { predictedTtftMs }),
       }),
     }
+  }
+
+  #predictTtft(scope: DecisionScope, slot: number, tokens: number): number | null {
+    const { rates, backlog } = this.#pool
+    if (!scope.trackPrefill || rates.ttftError === null) return null
+    const running = backlog.runningOn(slot)
+    const contexts = backlog.contextTokens[slot] as number
+    const stepMs = running > 0 ? rates.stepMsAt(slot, running, contexts) : 0
+    return rates.predictedTtftMs(slot, tokens, backlog.waitMs(slot, scope.nowMs), stepMs)
   }
 
   #refuse(scope: DecisionScope, error: BatonError): Refusal {

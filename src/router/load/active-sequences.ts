@@ -8,6 +8,7 @@ import { InFlightSet } from '../../base/index.ts'
 import type { InFlight } from '../../base/index.ts'
 import { HeldPrefixTree } from '../../kv/index.ts'
 import type { HeldPrefixNode } from '../../kv/index.ts'
+import type { RankMoment } from './rank-backlog.ts'
 import { PrefillLoad } from './prefill-load.ts'
 import type { OpenPrefill } from './prefill-load.ts'
 import type { RankTable } from './rank-table.ts'
@@ -25,6 +26,11 @@ interface BookingOptions {
   readonly expectedOutputTokens?: number | null
 }
 
+/** What a booking tells the record of its decision. */
+export interface BookedRecord {
+  readonly outcome: { readonly kind: 'routed'; ttftMs?: number } | { readonly kind: 'refused' }
+}
+
 export class Booking implements InFlight {
   place = -1
   readonly slot: number
@@ -40,11 +46,22 @@ export class Booking implements InFlight {
   nextBlockAt = 0
   /** Null: there is none, or it is done. */
   prefill: OpenPrefill | null = null
-  /** When it was sent, with how many prompt tokens before its first token, its own among them. */
+  // What was predicted when it was sent, and what it has met since; see `RankBacklog`.
   sentMs = 0
-  tokensBefore = 0
+  waitMs = 0
+  stepMs = 0
+  predictedMs = 0
+  uncachedTokens = 0
+  /** Of the rank's time, its prompt's part; null: none, or it is done. */
+  prefillMs: number | null = null
+  /** Of its decision; what came is noted there. */
+  record: BookedRecord | null = null
+  /** It could begin at once when it was sent. */
+  hasPlace = true
+  /** Its prompt is longer than a step of the engine. */
+  isLong = false
   firstTokenMs: number | null = null
-  requestsAtFirst = 0
+  atFirst: RankMoment | null = null
   freed = false
 
   constructor(options: BookingOptions) {
@@ -94,7 +111,6 @@ export class ActiveSequences {
       table.openPrefills[slot] = (table.openPrefills[slot] as number) + 1
       booking.prefill = prefill.add(options.prefillTokens, options.prefillDurationMs ?? null, nowMs)
       this.#refreshPrefill(slot, nowMs)
-      booking.tokensBefore = table.activePrefillTokens[slot] as number
     }
     booking.sentMs = nowMs
     return booking

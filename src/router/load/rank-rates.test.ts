@@ -1,93 +1,136 @@
 import { describe, expect, it } from 'vitest'
-import { LineFit, RankRates } from './rank-rates.ts'
+import { FadingFit } from './fading-fit.ts'
+import { RankRates } from './rank-rates.ts'
 
-describe('LineFit', () => {
+describe('FadingFit', () => {
+  const fitted = (rows: readonly (readonly [number, number])[]) => {
+    const fit = new FadingFit([0, 0], 0.97, 1)
+    for (const [x, y] of rows) fit.add([1, x], y)
+    return fit.coefficients
+  }
+
   it('finds the line that the observations lie on', () => {
-    const fit = new LineFit()
-    for (let x = 0; x < 50; x++) fit.add(x * 100, 7 + 0.25 * x * 100)
-    expect(fit.line()?.slope).toBeCloseTo(0.25, 6)
-    expect(fit.line()?.intercept).toBeCloseTo(7, 3)
+    const [intercept, slope] = fitted(Array.from({ length: 50 }, (_, x) => [x, 7 + 2 * x]))
+    expect(intercept).toBeCloseTo(7, 1)
+    expect(slope).toBeCloseTo(2, 2)
   })
 
   it('follows a change', () => {
-    const fit = new LineFit()
-    for (let i = 0; i < 100; i++) fit.add(100 * (i % 10), 100 * (i % 10))
-    for (let i = 0; i < 200; i++) fit.add(100 * (i % 10), 400 * (i % 10))
-    expect(fit.line()?.slope).toBeCloseTo(4, 1)
+    const pace = (factor: number, count: number) =>
+      Array.from({ length: count }, (_, i) => [1 + (i % 10), factor * (1 + (i % 10))] as const)
+    const [, slope] = fitted([...pace(1, 100), ...pace(4, 200)])
+    expect(slope).toBeCloseTo(4, 0)
   })
 
-  it.each([
-    ['nothing', [], null],
-    ['one', [[100, 20]], { slope: 0.2, intercept: 0 }],
-    [
-      'always the same',
-      [
-        [100, 20],
-        [100, 30],
-      ],
-      { slope: 0.25, intercept: 0 },
-    ],
-    ['no prompt at all', [[0, 20]], { slope: 0, intercept: 20 }],
-    [
-      'falling',
-      [
-        [100, 30],
-        [200, 10],
-      ],
-      { slope: 0, intercept: 20 },
-    ],
-  ] as const)('%s - neither slope nor intercept is below 0', (_, observations, expected) => {
-    const fit = new LineFit()
-    for (const [x, y] of observations) fit.add(x, y)
-    const line = fit.line()
-    if (expected === null) expect(line).toBeNull()
-    else {
-      expect(line?.slope).toBeCloseTo(expected.slope, 2)
-      expect(line?.intercept).toBeCloseTo(expected.intercept, 0)
+  it('neither slope nor intercept is below 0', () => {
+    const [intercept, slope] = fitted([
+      [1, 30],
+      [2, 10],
+    ])
+    expect(slope).toBe(0)
+    expect(intercept).toBeGreaterThan(10)
+    expect(fitted([[0, 20]])[0]).toBeCloseTo(20, 1)
+  })
+
+  it('small observations count as much as large ones', () => {
+    const fit = new FadingFit([0, 0], 1, 1)
+    for (let i = 0; i < 50; i++) {
+      fit.add([1, 1], 12)
+      // Far away a line is wrong by a third; near the origin it holds.
+      fit.add([1, 1000], i % 2 === 0 ? 1500 : 2500)
     }
+    expect(fit.predict([1, 1])).toBeCloseTo(12, 0)
   })
 })
 
 describe('RankRates', () => {
-  const observe = (rates: RankRates, slot: number, perToken: number, times = 20): void => {
-    for (let i = 1; i <= times; i++) rates.firstToken(slot, 100 * i, 100 * i * perToken)
+  /** A rank that takes `fixed` and so much for each token, whatever is asked. */
+  const observe = (rates: RankRates, slot: number, perToken: number, times = 40): void => {
+    for (let i = 1; i <= times; i++) {
+      const tokens = 100 * (1 + (i % 20))
+      rates.firstToken(slot, tokens, 5 + tokens * perToken)
+    }
   }
 
   it('each rank has its own pace, a new one that of the pool, the next in its slot too', () => {
     const rates = new RankRates()
     for (const slot of [0, 1]) rates.join(slot)
-    observe(rates, 0, 1)
-    observe(rates, 1, 4)
-    expect([rates.perToken[0], rates.perToken[1]].map((rate) => rate?.toFixed(1))).toEqual([
-      '1.0',
-      '4.0',
-    ])
+    for (let round = 0; round < 8; round++) {
+      observe(rates, 0, 1, 20)
+      observe(rates, 1, 4, 20)
+    }
+    // Part of a difference may be chance.
+    expect(rates.ttftMs(0, 1000) / 1005).toBeGreaterThan(0.8)
+    expect(rates.ttftMs(0, 1000) / 1005).toBeLessThan(1.2)
+    expect(rates.ttftMs(1, 1000) / 4005).toBeGreaterThan(0.8)
+    expect(rates.ttftMs(1, 1000) / 4005).toBeLessThan(1.2)
     rates.join(20)
-    expect(rates.perToken[20]).toBeGreaterThan(1)
-    expect(rates.perToken[20]).toBeLessThan(4.1)
+    expect(rates.perTokenMs(20)).toBeGreaterThan(1)
+    expect(rates.perTokenMs(20)).toBeLessThan(4)
     rates.join(1)
-    expect(rates.hasOwn(1)).toBe(false)
-    expect(rates.perToken[1]).toBe(rates.perToken[20])
+    expect(rates.seen(1)).toBe(0)
+    expect(rates.perTokenMs(1)).toBe(rates.perTokenMs(20))
+  })
+
+  it('ranks that differ by chance only - are the same', () => {
+    const rates = new RankRates()
+    for (let slot = 0; slot < 4; slot++) rates.join(slot)
+    for (let i = 0; i < 400; i++) {
+      const tokens = 100 * (1 + (i % 7))
+      rates.firstToken(i % 4, tokens, (10 + tokens) * (0.9 + 0.05 * ((i * 13) % 5)))
+    }
+    expect([...rates.prefillFactor.slice(0, 4)]).toEqual([1, 1, 1, 1])
+  })
+
+  it('who was slow and is no longer used - is taken for one of the pool again', () => {
+    const rates = new RankRates()
+    for (const slot of [0, 1]) rates.join(slot)
+    observe(rates, 0, 1)
+    observe(rates, 1, 8)
+    const slow = rates.prefillFactor[1] ?? 0
+    expect(slow).toBeGreaterThan(2)
+    observe(rates, 0, 1, 2000)
+    expect(rates.prefillFactor[1]).toBeLessThan(1.5)
+  })
+
+  it('waiting, and steps of those that decode - are told from the prompt', () => {
+    const rates = new RankRates()
+    rates.join(0)
+    for (let i = 0; i < 300; i++) {
+      const [tokens, waitMs, stepMs] = [100 * (1 + (i % 7)), 10 * (i % 5), i % 3]
+      rates.firstToken(0, tokens, 20 + 0.1 * tokens + 0.5 * waitMs + 2 * stepMs, waitMs, stepMs)
+    }
+    expect(rates.msPerToken).toBeCloseTo(0.1, 2)
+    expect(rates.waitShare).toBeCloseTo(0.5, 1)
+    expect(rates.predictedTtftMs(0, 500, 40, 2)).toBeCloseTo(20 + 50 + 20 + 4, 0)
   })
 
   it('steps, outputs, reuse - as they were', () => {
     const rates = new RankRates()
     rates.join(0)
-    for (let i = 0; i < 200; i++) rates.ended(0, i % 8, 10 + 2 * (i % 8), 40)
-    expect(rates.step[0]).toBeCloseTo(10, 3)
-    expect(rates.perRequest[0]).toBeCloseTo(2, 3)
+    for (let i = 0; i < 300; i++)
+      rates.ended(0, i % 8, 10 + 2 * (i % 8) + 0.001 * (i % 11) * 1000, 40, (i % 11) * 1000)
+    expect(rates.stepMs).toBeCloseTo(10, 0)
+    expect(rates.stepMsPerRequest).toBeCloseTo(2, 1)
+    expect(rates.stepMsPerContextToken).toBeCloseTo(0.001, 4)
     expect(rates.outputTokens).toBeCloseTo(40, 0)
     for (let i = 0; i < 20; i++) rates.placed(100, 75)
     expect(rates.reuseShare).toBeCloseTo(0.75, 6)
   })
 
-  it('the error of what it predicts - falls as it learns', () => {
+  it('the error of what it predicts - falls as it learns; far off, it is not gone by until it is near again', () => {
     const rates = new RankRates()
     rates.join(0)
     expect(rates.ttftError).toBeNull()
     observe(rates, 0, 3, 5)
     const early = rates.ttftError ?? 0
     observe(rates, 0, 3, 200)
-    expect(rates.ttftError).toBeLessThan(early / 10)
+    expect(rates.ttftError).toBeLessThan(early / 5)
+    expect(rates.isLost).toBe(false)
+    // First tokens that have nothing to do with anything.
+    for (let i = 0; i < 200; i++) rates.firstToken(0, 1000, i % 2 === 0 ? 5 : 5000)
+    expect(rates.isLost).toBe(true)
+    observe(rates, 0, 3, 600)
+    expect(rates.isLost).toBe(false)
   })
 })

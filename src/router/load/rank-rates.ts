@@ -1,64 +1,80 @@
 /**
  * How fast each rank is, learned from what it does: milliseconds until a first token against the prompt tokens before it,
- * milliseconds per step against the requests that share it. Each is a line fitted online; older observations fade.
+ * milliseconds of a step against the requests in it and their contexts.
  *
- * A rank that nothing is known of has the rates of its pool, a pool that nothing is known of those of `GUESS`: a rank that
- * has just joined is tried like any other. What is predicted is compared with what comes, and the error is kept.
+ * What is common to a pool (the shape of the two lines) is learned from all of its ranks, how fast a rank is beside it from
+ * the rank alone: one factor for prompts, one for steps. So a rank that has done little is as fast as its pool, a slow
+ * one is known after a few prompts, and equal ranks are told apart by noise only as far as one number can be. A pool that
+ * nothing is known of has the rates of `GUESS`. What is predicted is compared with what comes.
  */
-const FADE = 0.97
-/** So many observations until a rank's own line counts alone. */
-const OWN_AFTER = 8
-const GUESS = { perToken: 0.1, prefill: 5, perRequest: 0.1, step: 10, outputTokens: 128 }
+import { FadingFit } from './fading-fit.ts'
+
+const GUESS = { prefill: 5, perToken: 0.1, step: 10, perRequest: 0.1, perContextToken: 0 }
+/** Of the time that a prompt is predicted to wait for others, and of the steps of those that decode where it goes. */
+const GUESS_SHARES = { wait: 1, step: 1 }
+const GUESS_OUTPUT = 128
+/** Of a pool's lines, of a rank's factors: what an observation counts after the next one. */
+const POOL_FADE = 0.99
+const RANK_FADE = 0.96
+/** So many observations of the pool's pace weigh as much as what a rank has shown. */
+const SHRINK = 2
+/** How far a single observation may move what a rank is believed to be (logarithm of its factor). */
+const STEP_LOG = 1
+/** How far single observations of one rank lie apart: a rank is told from its pool only by more than chance. */
+const NOISE_LOG = 0.25
+/** After so many observations for each rank, what is known of all of them fades: who was slow is tried again. */
+const AGE_EVERY = 32
+const AGE_FADE = 0.8
+/** Mean relative error above which predictions are not used, and below which they are again; asked after so many. */
+const LOST = 1
+const FOUND = 0.5
+const TRUST_AFTER = 64
+const ERROR_MAX = 10
+const PREFILL_FLOOR_MS = 5
+const STEP_FLOOR_MS = 0.5
 const MIN_CAPACITY = 16
-
-/** Least squares with fading sums; neither slope nor intercept falls below 0. */
-export class LineFit {
-  count = 0
-  #n = 0
-  #x = 0
-  #y = 0
-  #xx = 0
-  #xy = 0
-
-  add(x: number, y: number): void {
-    this.count++
-    this.#n = FADE * this.#n + 1
-    this.#x = FADE * this.#x + x
-    this.#y = FADE * this.#y + y
-    this.#xx = FADE * this.#xx + x * x
-    this.#xy = FADE * this.#xy + x * y
-  }
-
-  /** Null: nothing is known. */
-  line(): { readonly slope: number; readonly intercept: number } | null {
-    if (this.count === 0) return null
-    const spread = this.#n * this.#xx - this.#x * this.#x
-    // All the same x says nothing of a slope: the line goes through the origin.
-    const isFlat = spread <= 1e-9 * this.#n * Math.max(this.#xx, 1)
-    const through = this.#xx === 0 ? 0 : this.#xy / this.#xx
-    if (isFlat) return { slope: through, intercept: this.#xx === 0 ? this.#y / this.#n : 0 }
-    const slope = (this.#n * this.#xy - this.#x * this.#y) / spread
-    if (slope < 0) return { slope: 0, intercept: this.#y / this.#n }
-    const intercept = (this.#y - slope * this.#x) / this.#n
-    return intercept < 0 ? { slope: through, intercept: 0 } : { slope, intercept }
-  }
-}
+/** Tokens are counted in thousands inside, so that all coefficients have the same size. */
+const KILO = 1000
 
 export class RankRates {
-  /** By slot: ms per prompt token, ms before the first of them, ms per step and per request in it. */
-  perToken = new Float64Array(MIN_CAPACITY).fill(GUESS.perToken)
-  prefill = new Float64Array(MIN_CAPACITY).fill(GUESS.prefill)
-  perRequest = new Float64Array(MIN_CAPACITY).fill(GUESS.perRequest)
-  step = new Float64Array(MIN_CAPACITY).fill(GUESS.step)
-  readonly #prefillOf: (LineFit | undefined)[] = []
-  readonly #stepOf: (LineFit | undefined)[] = []
-  readonly #poolPrefill = new LineFit()
-  readonly #poolStep = new LineFit()
-  #outputTokens = GUESS.outputTokens
+  readonly #prefillOf = new RankFactors()
+  readonly #stepOf = new RankFactors()
+  /** Of the pool. */
+  prefillMs = GUESS.prefill
+  msPerToken = GUESS.perToken
+  stepMs = GUESS.step
+  stepMsPerRequest = GUESS.perRequest
+  stepMsPerContextToken = GUESS.perContextToken
+  /** How much of a predicted wait comes true: prompts that wait together are computed together. */
+  waitShare = GUESS_SHARES.wait
+  /** Steps of those that decode there which a first token takes. */
+  stepShare = GUESS_SHARES.step
+  readonly #prefill = new FadingFit(
+    [GUESS.prefill, KILO * GUESS.perToken, GUESS_SHARES.wait, GUESS_SHARES.step],
+    POOL_FADE,
+    PREFILL_FLOOR_MS,
+  )
+  readonly #step = new FadingFit(
+    [GUESS.step, GUESS.perRequest, KILO * GUESS.perContextToken],
+    POOL_FADE,
+    STEP_FLOOR_MS,
+  )
+  #outputTokens = GUESS_OUTPUT
   #prompts = 0
   #promptTokens = 0
   #cachedTokens = 0
   #error: number | null = null
+  #seen = 0
+  #isLost = false
+
+  /** By slot: how many times longer than in the pool prompts and steps take. */
+  get prefillFactor(): Float64Array {
+    return this.#prefillOf.values
+  }
+
+  get stepFactor(): Float64Array {
+    return this.#stepOf.values
+  }
 
   /** Output of a request that does not say how much it expects. */
   get outputTokens(): number {
@@ -88,22 +104,25 @@ export class RankRates {
     )
   }
 
+  /** Predictions are so far off that load alone says more; they count again when they have become much better. */
+  get isLost(): boolean {
+    return this.#isLost
+  }
+
   /** Mean relative error of predicted first tokens, newer ones weigh more; null: none has come. */
   get ttftError(): number | null {
     return this.#error
   }
 
-  hasOwn(slot: number): boolean {
-    return (this.#prefillOf[slot]?.count ?? 0) >= OWN_AFTER
+  /** Observations of the rank's prompts. */
+  seen(slot: number): number {
+    return this.#prefillOf.countOf(slot)
   }
 
   /** A new rank has this slot. */
   join(slot: number): void {
-    this.#reserve(slot)
-    this.#prefillOf[slot] = undefined
-    this.#stepOf[slot] = undefined
-    this.#setPrefill(slot)
-    this.#setStep(slot)
+    this.#prefillOf.join(slot)
+    this.#stepOf.join(slot)
   }
 
   placed(promptTokens: number, cachedTokens: number): void {
@@ -112,67 +131,135 @@ export class RankRates {
     this.#cachedTokens = 0.99 * this.#cachedTokens + Math.min(cachedTokens, promptTokens)
   }
 
+  perTokenMs(slot: number): number {
+    return (this.prefillFactor[slot] as number) * this.msPerToken
+  }
+
   ttftMs(slot: number, tokensBefore: number): number {
-    return (this.prefill[slot] as number) + (this.perToken[slot] as number) * tokensBefore
+    return (this.prefillFactor[slot] as number) * (this.prefillMs + this.msPerToken * tokensBefore)
   }
 
-  /** A first token came after so long, with so many prompt tokens before it, its own among them. */
-  firstToken(slot: number, tokensBefore: number, elapsedMs: number): void {
-    const error = Math.abs(this.ttftMs(slot, tokensBefore) - elapsedMs) / Math.max(elapsedMs, 1)
-    this.#error = this.#error === null ? error : 0.95 * this.#error + 0.05 * error
-    this.#poolPrefill.add(tokensBefore, elapsedMs)
-    const own = (this.#prefillOf[slot] ??= new LineFit())
-    own.add(tokensBefore, elapsedMs)
-    this.#setPrefill(slot)
+  stepMsAt(slot: number, requests: number, contextTokens: number): number {
+    const { stepMs, stepMsPerRequest, stepMsPerContextToken } = this
+    return (
+      (this.stepFactor[slot] as number) *
+      (stepMs + stepMsPerRequest * requests + stepMsPerContextToken * contextTokens)
+    )
   }
 
-  /** A request has ended: its steps took so long on average, with so many requests beside it. */
-  ended(slot: number, requests: number, stepMs: number, outputTokens: number): void {
+  /** Of a prompt with so many tokens to compute, behind others, where a step of those that decode takes so long. */
+  predictedTtftMs(slot: number, tokens: number, waitMs: number, stepMs: number): number {
+    return this.ttftMs(slot, tokens) + this.waitShare * waitMs + this.stepShare * stepMs
+  }
+
+  /**
+   * A first token came after so long: with so many tokens of its own to compute, behind others that were predicted to take
+   * `waitMs`, where a step of those that decode took `stepMs`.
+   */
+  firstToken(slot: number, tokens: number, elapsedMs: number, waitMs = 0, stepMs = 0): void {
+    const predicted = this.predictedTtftMs(slot, tokens, waitMs, stepMs)
+    const error = Math.abs(predicted - elapsedMs) / Math.max(elapsedMs, 1)
+    // Who was ten times too slow counts no more than that: one broken connection is not drift.
+    const bounded = Math.min(error, ERROR_MAX)
+    this.#error = this.#error === null ? bounded : 0.95 * this.#error + 0.05 * bounded
+    this.#seen++
+    if (this.#seen >= TRUST_AFTER) this.#isLost = this.#error > (this.#isLost ? FOUND : LOST)
+    const factor = this.prefillFactor[slot] as number
+    const features = [1, tokens / KILO, waitMs / factor, stepMs / factor]
+    const ratio = Math.max(elapsedMs, 0.1) / Math.max(this.#prefill.predict(features), 0.1)
+    // What had to wait says less of the rank than of those before it.
+    const own = factor * (this.prefillMs + this.msPerToken * tokens)
+    this.#prefillOf.add(slot, ratio, own / (own + waitMs))
+    this.#prefill.add(features, elapsedMs / this.#prefillOf.relative(slot))
+    this.prefillMs = this.#prefill.coefficients[0] as number
+    this.msPerToken = (this.#prefill.coefficients[1] as number) / KILO
+    this.waitShare = this.#prefill.coefficients[2] as number
+    this.stepShare = this.#prefill.coefficients[3] as number
+  }
+
+  /** A request has ended: its steps took so long on average, with so many requests and tokens of context in them. */
+  ended(
+    slot: number,
+    requests: number,
+    stepMs: number,
+    outputTokens: number,
+    contextTokens = 0,
+  ): void {
     this.#outputTokens = 0.95 * this.#outputTokens + 0.05 * outputTokens
-    this.#poolStep.add(requests, stepMs)
-    const own = (this.#stepOf[slot] ??= new LineFit())
-    own.add(requests, stepMs)
-    this.#setStep(slot)
-  }
-
-  #setPrefill(slot: number): void {
-    const { slope, intercept } = known(this.#prefillOf[slot], this.#poolPrefill) ?? {
-      slope: GUESS.perToken,
-      intercept: GUESS.prefill,
-    }
-    this.perToken[slot] = slope
-    this.prefill[slot] = intercept
-  }
-
-  #setStep(slot: number): void {
-    const { slope, intercept } = known(this.#stepOf[slot], this.#poolStep) ?? {
-      slope: GUESS.perRequest,
-      intercept: GUESS.step,
-    }
-    this.perRequest[slot] = slope
-    this.step[slot] = intercept
-  }
-
-  #reserve(slot: number): void {
-    if (slot < this.perToken.length) return
-    const size = Math.max(slot + 1, 2 * this.perToken.length)
-    this.perToken = grown(this.perToken, size)
-    this.prefill = grown(this.prefill, size)
-    this.perRequest = grown(this.perRequest, size)
-    this.step = grown(this.step, size)
+    const features = [1, requests, contextTokens / KILO]
+    const ratio = Math.max(stepMs, 0.01) / Math.max(this.#step.predict(features), 0.01)
+    this.#stepOf.add(slot, ratio, 1)
+    this.#step.add(features, stepMs / this.#stepOf.relative(slot))
+    const [step = 0, perRequest = 0, perKilo = 0] = this.#step.coefficients
+    this.stepMs = step
+    this.stepMsPerRequest = perRequest
+    this.stepMsPerContextToken = perKilo / KILO
   }
 }
 
-/** The rank's own line; the pool's until enough is known of the rank. */
-function known(own: LineFit | undefined, pool: LineFit) {
-  const line = own === undefined ? null : own.line()
-  if (line !== null && own !== undefined && own.count >= OWN_AFTER) return line
-  const common = pool.line()
-  if (line === null || common === null || own === undefined) return common ?? line
-  const share = own.count / OWN_AFTER
-  return {
-    slope: share * line.slope + (1 - share) * common.slope,
-    intercept: share * line.intercept + (1 - share) * common.intercept,
+/** How many times slower than its pool each rank is, by slot. */
+class RankFactors {
+  values = new Float64Array(MIN_CAPACITY).fill(1)
+  #logs = new Float64Array(MIN_CAPACITY)
+  #counts = new Float64Array(MIN_CAPACITY)
+  /** Mean logarithm: the pool's line is that of a rank in the middle. */
+  #middle = 0
+  #ranks = 0
+  #sinceAged = 0
+  #isFirst = true
+
+  join(slot: number): void {
+    const { length } = this.values
+    if (slot >= length) {
+      const size = Math.max(slot + 1, 2 * length)
+      this.values = grown(this.values, size)
+      this.#logs = grown(this.#logs, size)
+      this.#counts = grown(this.#counts, size)
+    }
+    this.#ranks = Math.max(this.#ranks, slot + 1)
+    this.values[slot] = 1
+    this.#logs[slot] = this.#counts[slot] = 0
+  }
+
+  countOf(slot: number): number {
+    return this.#counts[slot] ?? 0
+  }
+
+  /** What a factor is beside that of a rank in the middle. */
+  relative(slot: number): number {
+    return (this.values[slot] as number) / Math.exp(this.#middle)
+  }
+
+  /** It took so many times as long as the pool would have. */
+  add(slot: number, ratio: number, weight: number): void {
+    // The very first one sets the pool's line, whatever was guessed.
+    if (this.#isFirst) {
+      this.#isFirst = false
+      return
+    }
+    const known = Math.log(this.values[slot] as number)
+    const seen = known + Math.min(Math.max(Math.log(ratio) - known, -STEP_LOG), STEP_LOG)
+    this.#logs[slot] = RANK_FADE * (this.#logs[slot] as number) + weight * seen
+    this.#counts[slot] = RANK_FADE * (this.#counts[slot] as number) + weight
+    this.#set(slot)
+    this.#middle = 0.98 * this.#middle + 0.02 * Math.log(this.values[slot] as number)
+    if (++this.#sinceAged >= AGE_EVERY * this.#ranks) this.#age()
+  }
+
+  #set(slot: number): void {
+    const count = this.#counts[slot] as number
+    const mean = (this.#logs[slot] as number) / (count + SHRINK)
+    const chance = NOISE_LOG / Math.sqrt(count + 1)
+    this.values[slot] = Math.exp(Math.sign(mean) * Math.max(Math.abs(mean) - chance, 0))
+  }
+
+  #age(): void {
+    this.#sinceAged = 0
+    for (let slot = 0; slot < this.#ranks; slot++) {
+      this.#logs[slot] = AGE_FADE * (this.#logs[slot] as number)
+      this.#counts[slot] = AGE_FADE * (this.#counts[slot] as number)
+      this.#set(slot)
+    }
   }
 }
 

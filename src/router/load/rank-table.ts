@@ -46,6 +46,8 @@ export class RankTable {
   fencedUntilMs = new Float64Array(MIN_CAPACITY)
   maxBatchedTokens = new Float64Array(MIN_CAPACITY)
   totalBlocks = new Float64Array(MIN_CAPACITY)
+  /** Places in its batch; 0: it does not say. */
+  maxSequences = new Int32Array(MIN_CAPACITY)
   /** The worker's own report, of the requests of all frontends: requests that run or wait in it, its prefill, its blocks. */
   reportedRequests = new Int32Array(MIN_CAPACITY)
   reportedPrefillTokens = new Float64Array(MIN_CAPACITY)
@@ -133,6 +135,7 @@ export class RankTable {
       this.#rows[slot] = row
       this.maxBatchedTokens[slot] = card.engine.maxNumBatchedTokens ?? DEFAULT_MAX_BATCHED_TOKENS
       this.totalBlocks[slot] = card.engine.totalKvBlocks ?? 0
+      this.maxSequences[slot] = card.engine.maxNumSeqs ?? 0
       this.unfence(slot)
       slots.push(slot)
     }
@@ -226,6 +229,12 @@ export class RankTable {
     return Math.max(this.activeRequests[slot] as number, this.reportedRequests[slot] as number)
   }
 
+  /** Requests beyond the places of its batch when one more comes; below 1: it has a place. */
+  excessOf(slot: number): number {
+    const places = this.maxSequences[slot] as number
+    return places === 0 ? -Infinity : this.requestsOf(slot) + 1 - places
+  }
+
   /** Of what waits inside the workers, the part that this router has sent. */
   waitingInside(): number {
     let waiting = 0
@@ -313,6 +322,7 @@ export class RankTable {
     this.fencedUntilMs = grown(this.fencedUntilMs, new Float64Array(size))
     this.maxBatchedTokens = grown(this.maxBatchedTokens, new Float64Array(size))
     this.totalBlocks = grown(this.totalBlocks, new Float64Array(size))
+    this.maxSequences = grown(this.maxSequences, new Int32Array(size))
     this.reportedRequests = grown(this.reportedRequests, new Int32Array(size))
     this.reportedPrefillTokens = grown(this.reportedPrefillTokens, new Float64Array(size))
     this.reportedDecodeBlocks = grown(this.reportedDecodeBlocks, new Float64Array(size))
@@ -340,3 +350,11 @@ function grown<T extends { set(from: T): void }>(from: T, to: T): T {
   to.set(from)
   return to
 }
+
+/** Another frontend may take a last place at the same moment: how many are too many, in the mean. */
+export function expectedExcess(excess: number): number {
+  if (excess < -4) return 0
+  return Math.max(excess, 0) + LAST_PLACE_RISK * Math.exp(-Math.abs(excess))
+}
+
+const LAST_PLACE_RISK = 0.25

@@ -57,6 +57,8 @@ export interface PoolStatus {
   readonly answers: AnswerStatus
   /** Mean relative error of the first tokens that the learned rates predict; null: none has come. */
   readonly ttftError: number | null
+  /** The error is so large that requests go where the fewest are, until it has fallen. */
+  readonly predictionsOff: boolean
   /** Of a request of the usual length that came now, from what was learned; null: none has come. */
   readonly predictedTtftMs: number | null
   readonly busy: BusyThresholds

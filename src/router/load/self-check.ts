@@ -92,7 +92,14 @@ function whyNoEvents(pool: PoolStatus): string | null {
 const FORECASTS_BEFORE_WARNING = 16
 const SHARE_OFF_MAX = 0.25
 
-function checkForecasts(name: string, { answers }: PoolStatus, warnings: string[]): void {
+function checkForecasts(name: string, pool: PoolStatus, warnings: string[]): void {
+  const { answers } = pool
+  if (pool.predictionsOff) {
+    const error = Math.round(100 * (pool.ttftError ?? 0))
+    warnings.push(
+      `${name}: predicted first tokens are off by ${error} %; requests go to the workers with the fewest until that falls`,
+    )
+  }
   const { recentForecasts: recent, recentForecastsOff: off } = answers
   if (recent < FORECASTS_BEFORE_WARNING || off <= recent * SHARE_OFF_MAX) return
   warnings.push(

@@ -1,0 +1,95 @@
+/**
+ * Does thinking in milliseconds choose better workers? Every load of `routing/loads.ts`, every way of `routing/policies.ts`,
+ * paired over seeds: the real router in front of simulated workers, in virtual time. Prints the matrix of
+ * docs/routing-quality.md.
+ *
+ *   npx tsx bench/routing-quality.ts [--trace conversation_trace.jsonl] [--seeds 3] [--requests 800] [--quick]
+ *     [--only 'documents|chat'] [--workers 8] [--policies time,weighed] [--jobs 2] [--json FILE] [--beside FILE]
+ *
+ * The trace (Mooncake's format) may also be named by BATON_CONVERSATION_TRACE; without one its loads are left out.
+ * `--beside` takes figures of ways that were not run from an earlier `--json`.
+ */
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { rolldown } from 'rolldown'
+import type { CellFigures, CellOrder } from './routing/cell.ts'
+import { qualityLoads } from './routing/loads.ts'
+import { formatMatrix } from './routing/matrix.ts'
+import type { Cells } from './routing/matrix.ts'
+import { POLICIES } from './routing/policies.ts'
+
+const { values } = parseArgs({
+  options: {
+    trace: { type: 'string' },
+    seeds: { type: 'string', default: '3' },
+    requests: { type: 'string', default: '800' },
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string', default: '' },
+    workers: { type: 'string' },
+    policies: { type: 'string', default: Object.keys(POLICIES).join(',') },
+    jobs: { type: 'string', default: String(availableParallelism()) },
+    json: { type: 'string' },
+    beside: { type: 'string' },
+  },
+})
+if (values.trace !== undefined) process.env['BATON_CONVERSATION_TRACE'] = resolve(values.trace)
+const [seeds, requests] = values.quick ? [2, 300] : [Number(values.seeds), Number(values.requests)]
+const loads = qualityLoads()
+const wanted = new RegExp(values.only)
+const chosen = loads.flatMap(({ name, workers }, load) =>
+  wanted.test(name) && (values.workers === undefined || Number(values.workers) === workers)
+    ? [load]
+    : [],
+)
+const orders: CellOrder[] = chosen.flatMap((load) =>
+  values.policies
+    .split(',')
+    .flatMap((policy) =>
+      Array.from({ length: seeds }, (_, seed) => ({ load, policy, seed, requests })),
+    ),
+)
+
+const cells: Record<string, Record<string, CellFigures[]>> = {}
+if (values.beside !== undefined && existsSync(values.beside))
+  Object.assign(cells, JSON.parse(readFileSync(values.beside, 'utf8')))
+const labelOf = (load: number): string => `${loads[load]!.name}, ${loads[load]!.workers}`
+
+const folder = mkdtempSync(join(tmpdir(), 'baton-routing-'))
+const beganMs = performance.now()
+try {
+  const program = join(folder, 'cell.js')
+  const input = fileURLToPath(new URL('routing/cell.ts', import.meta.url))
+  const build = await rolldown({ input, platform: 'node' })
+  await build.write({ file: program, format: 'esm' })
+  await build.close()
+  for (const { load, policy } of orders) (cells[labelOf(load)] ??= {})[policy] = []
+  let next = 0
+  // The longest first: with them at the end the last process would work alone.
+  const queue = orders.toSorted((a, b) => loads[b.load]!.workers - loads[a.load]!.workers)
+  await Promise.all(
+    Array.from({ length: Number(values.jobs) }, async () => {
+      const child = spawn(process.execPath, [program], { stdio: ['pipe', 'pipe', 'inherit'] })
+      const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+      for (let order = queue[next++]; order !== undefined; order = queue[next++]) {
+        child.stdin.write(`${JSON.stringify(order)}\n`)
+        const { value, done } = await answers.next()
+        if (done === true) throw new Error(`the cell ${JSON.stringify(order)} has failed`)
+        cells[labelOf(order.load)]![order.policy]![order.seed] = JSON.parse(value) as CellFigures
+      }
+      child.stdin.end()
+    }),
+  )
+} finally {
+  rmSync(folder, { recursive: true })
+}
+if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(cells))
+const shown: Cells = Object.fromEntries(
+  chosen.map((load) => [labelOf(load), cells[labelOf(load)] ?? {}]),
+)
+console.log(formatMatrix(shown))
+console.error(`${((performance.now() - beganMs) / 1000).toFixed(0)} s`)

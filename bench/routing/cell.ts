@@ -1,0 +1,48 @@
+/**
+ * A child process of `bench/routing-quality.ts`: runs the cells that it is told, one line of JSON for each.
+ */
+import { createInterface } from 'node:readline'
+import { settle } from '../../src/os/index.ts'
+import { runFleet } from '../../src/sim/index.ts'
+import type { FleetReport } from '../../src/sim/index.ts'
+import { qualityLoads } from './loads.ts'
+import { POLICIES } from './policies.ts'
+
+export interface CellOrder {
+  /** Of `qualityLoads`. */
+  readonly load: number
+  readonly policy: string
+  readonly seed: number
+  readonly requests: number
+}
+
+export const METRICS = ['ttft', 'p99', 'e2e', 'good'] as const
+export type Metric = (typeof METRICS)[number]
+export type CellFigures = Readonly<Record<Metric | 'reuse' | 'completed', number>>
+
+async function runCell(order: CellOrder): Promise<CellFigures> {
+  const { load, policy, seed, requests } = order
+  const { router, ...run } = qualityLoads()[load]!.make(seed, requests)
+  const report = await runFleet({
+    ...run,
+    // Everybody waits: a refused request would make the others look faster.
+    router: { ...router, ...POLICIES[policy], deadlines: { overloadWaitMs: 0, queueMs: 0 } },
+    seed,
+    settle,
+  })
+  return figuresOf(report)
+}
+
+const figuresOf = ({ ttftMs, e2eMs, good, blockReuse, completed, requests }: FleetReport) => ({
+  ttft: ttftMs.mean,
+  p99: ttftMs.p99,
+  e2e: e2eMs.mean,
+  good,
+  reuse: blockReuse,
+  completed: completed / requests,
+})
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const figures = await runCell(JSON.parse(line) as CellOrder)
+  process.stdout.write(`${JSON.stringify(figures)}\n`)
+}

@@ -1,0 +1,14 @@
+/**
+ * The ways of choosing a worker that are compared.
+ */
+import type { RouterOptions } from '../../src/router/index.ts'
+
+export const POLICIES: Readonly<Record<string, RouterOptions>> = {
+  weighed: { cost: 'blocks', prefillLoadScale: 16, decodeActiveRequestWeight: 128 },
+  dynamo: { cost: 'blocks', prefillLoadScale: 1, decodeActiveRequestWeight: 0 },
+  'least-loaded': { mode: 'least-loaded' },
+  'power-of-two': { mode: 'power-of-two' },
+  time: { cost: 'time' },
+}
+/** The one that is held against the others. */
+export const JUDGED = 'time'

@@ -1,0 +1,98 @@
+/**
+ * Least squares over a few features with fading memory: a sum of non-negative coefficients times features, fitted online.
+ *
+ * Bounded (a matrix of k × k), every observation in constant time. Observations count by their relative error, so that a
+ * prompt of a hundred tokens says as much as one of fifty thousand. A weak pull towards `prior` stands for what has not
+ * been seen: a feature that never changes takes no part in the fit.
+ */
+export class FadingFit {
+  count = 0
+  readonly coefficients: Float64Array
+  readonly #prior: readonly number[]
+  readonly #fade: number
+  /** Of features times features (row by row) and of features times observations. */
+  readonly #xx: Float64Array
+  readonly #xy: Float64Array
+  /** What is expected to be smaller than this is as exact as this. */
+  readonly #floor: number
+
+  constructor(prior: readonly number[], fade: number, floor: number) {
+    const size = prior.length
+    this.#prior = prior
+    this.#fade = fade
+    this.#floor = floor
+    this.coefficients = Float64Array.from(prior)
+    this.#xx = new Float64Array(size * size)
+    this.#xy = new Float64Array(size)
+  }
+
+  predict(features: readonly number[]): number {
+    let sum = 0
+    for (let i = 0; i < features.length; i++)
+      sum += (this.coefficients[i] as number) * (features[i] as number)
+    return sum
+  }
+
+  add(features: readonly number[], value: number): void {
+    const size = this.#prior.length
+    // By what was expected, not by what came: else those that came out small would count most.
+    const weight = 1 / Math.max(this.predict(features), this.#floor) ** 2
+    this.count++
+    for (let i = 0; i < size; i++) {
+      const x = weight * (features[i] as number)
+      this.#xy[i] = this.#fade * (this.#xy[i] as number) + x * value
+      for (let j = 0; j < size; j++) {
+        const at = i * size + j
+        this.#xx[at] = this.#fade * (this.#xx[at] as number) + x * (features[j] as number)
+      }
+    }
+    this.#solve()
+  }
+
+  /** Without those that would fall below 0, one after the other. */
+  #solve(): void {
+    const size = this.#prior.length
+    const used = Array.from({ length: size }, (_, i) => i)
+    for (;;) {
+      const solution = this.#solveFor(used)
+      let worst = -1
+      for (let i = 0; i < used.length; i++) {
+        if ((solution[i] as number) < (worst === -1 ? 0 : (solution[worst] as number))) worst = i
+      }
+      if (worst === -1) {
+        this.coefficients.fill(0)
+        for (const [i, feature] of used.entries())
+          this.coefficients[feature] = solution[i] as number
+        return
+      }
+      used.splice(worst, 1)
+    }
+  }
+
+  /** Gaussian elimination; the pull makes the matrix regular. */
+  #solveFor(used: readonly number[]): Float64Array {
+    const [size, n] = [this.#prior.length, used.length]
+    const rows = used.map((i) => {
+      const diagonal = this.#xx[i * size + i] as number
+      const pull = PULL * diagonal + Number.MIN_VALUE
+      const row = Float64Array.from([...used, i], (j) => this.#xx[i * size + j] as number)
+      row[used.indexOf(i)] = diagonal + pull
+      row[n] = (this.#xy[i] as number) + pull * (this.#prior[i] as number)
+      return row
+    })
+    for (let at = 0; at < n; at++) {
+      const pivot = rows[at] as Float64Array
+      const head = pivot[at] as number
+      for (let other = 0; other < n; other++) {
+        if (other === at || head === 0) continue
+        const row = rows[other] as Float64Array
+        const share = (row[at] as number) / head
+        for (let j = at; j <= n; j++) row[j] = (row[j] as number) - share * (pivot[j] as number)
+      }
+    }
+    return Float64Array.from(rows, (row, i) => (row[i] === 0 ? 0 : (row[n] as number) / row[i]!))
+  }
+}
+
+/** So weak that ten observations outweigh it, strong enough that what is not told apart stays where it was. */
+const PULL = 1e-4
