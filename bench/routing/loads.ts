@@ -5,7 +5,7 @@
  * Each is a function of a seed; the conversation trace, when its path is given, is cut into windows instead.
  */
 import { readFileSync } from 'node:fs'
-import { randomInt, seededRandom } from '../../src/base/index.ts'
+import { seededRandom } from '../../src/base/index.ts'
 import type { Random } from '../../src/base/index.ts'
 import { createWorkload, parseTrace, sharedPrefixWorkload } from '../../src/sim/index.ts'
 import type { FleetConfig, FleetGoal, FleetGroup, TraceRequest } from '../../src/sim/index.ts'

@@ -17,6 +17,7 @@ import type { FleetObserver } from '../load/fleet-observer.ts'
 import { OverlapIndex } from '../load/overlap-index.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
 import { RankBacklog } from '../load/rank-backlog.ts'
+import { RankForecast } from '../load/rank-forecast.ts'
 import { RankRates } from '../load/rank-rates.ts'
 import { RankTable } from '../load/rank-table.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
@@ -47,6 +48,7 @@ export class KvRouter implements FleetObserver {
   readonly #table = new RankTable()
   readonly #rates = new RankRates()
   readonly #backlog = new RankBacklog()
+  readonly #forecast = new RankForecast(this.#table, this.#rates, this.#backlog)
   readonly #sequences: ActiveSequences
   readonly #index: OverlapIndex
   readonly #selector: Selector
@@ -159,7 +161,7 @@ export class KvRouter implements FleetObserver {
     if (slot === -1) return
     const wasFull = this.#table.full[slot] === 1
     this.#table.report(slot, report)
-    this.#noteOthers(slot, report)
+    this.#forecast.report(slot, report, this.#clock.nowMs())
     this.#judge(slot)
     if (wasFull && this.#table.full[slot] === 0) this.#changed()
   }
@@ -220,7 +222,7 @@ export class KvRouter implements FleetObserver {
     )
     if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
     booking.record = selection.record
-    this.#predict(booking, tokens, nowMs)
+    this.#forecast.predict(booking, tokens, nowMs)
     // What decode takes over it holds as well; only conditional disaggregation asks for that.
     const knowsBlocks =
       (selection.card.engine.kvCacheBlockSize ??
@@ -244,7 +246,7 @@ export class KvRouter implements FleetObserver {
   }
 
   prefillDone(booking: Booking): void {
-    this.#learnFirstToken(booking)
+    this.#forecast.firstToken(booking, this.#clock.nowMs())
     if (!this.#sequences.prefillDone(booking, this.#clock.nowMs())) return
     this.#judge(booking.slot)
     this.#changed()
@@ -262,27 +264,15 @@ export class KvRouter implements FleetObserver {
 
   /** A request has ended well after so many tokens. */
   served(booking: Booking, tokens: number): void {
-    const { firstTokenMs, slot, atFirst } = booking
-    if (booking.freed || firstTokenMs === null || atFirst === null || tokens < 2) return
-    const nowMs = this.#clock.nowMs()
-    const elapsedMs = nowMs - firstTokenMs
-    if (elapsedMs <= 0) return
-    const now = this.#backlog.at(slot, nowMs)
-    // Prompts that were computed between its tokens are no part of a step.
-    const prefilledMs = now.prefilledMs - atFirst.prefilledMs
-    const stepMs = Math.max(elapsedMs - prefilledMs, elapsedMs / 4) / (tokens - 1)
-    const requests = (now.requestMs - atFirst.requestMs) / elapsedMs
-    const contextTokens = (now.contextMs - atFirst.contextMs) / elapsedMs
-    this.#rates.ended(slot, requests, stepMs, tokens, contextTokens)
+    this.#forecast.served(booking, tokens, this.#clock.nowMs())
   }
 
   /** Idempotent. */
   free(booking: Booking): void {
     const nowMs = this.#clock.nowMs()
-    const { slot, promptTokens } = booking
+    const { slot } = booking
     if (!this.#sequences.free(booking, nowMs)) return
-    this.#prefillGone(booking, nowMs)
-    this.#backlog.free(slot, promptTokens, nowMs)
+    this.#forecast.freed(booking, nowMs)
     this.#ended++
     this.#judge(slot)
     this.#changed()
@@ -446,63 +436,6 @@ export class KvRouter implements FleetObserver {
       ),
       busy: this.#busy,
     }
-  }
-
-  /** What the booking waits for and how long its prompt takes, by what is known of the rank. */
-  #predict(booking: Booking, tokens: number | null, nowMs: number): void {
-    const { slot, promptTokens } = booking
-    const [rates, backlog] = [this.#rates, this.#backlog]
-    if (tokens !== null) {
-      // A wait for a place in a batch says nothing of how fast prompts are computed.
-      booking.hasPlace = this.#hasPlaces(slot)
-      const running = backlog.runningOn(slot)
-      booking.waitMs = backlog.waitMs(slot, nowMs)
-      booking.stepMs =
-        running === 0 ? 0 : rates.stepMsAt(slot, running, backlog.contextTokens[slot] as number)
-      booking.uncachedTokens = tokens
-      // Prompts that wait together share what a step costs by itself.
-      const startMs = booking.waitMs > 0 ? 0 : rates.ttftMs(slot, 0)
-      booking.prefillMs = startMs + rates.perTokenMs(slot) * tokens
-      booking.isLong = tokens > (this.#table.maxBatchedTokens[slot] as number)
-      backlog.prefillSent(slot, booking.prefillMs, booking.isLong, nowMs)
-    }
-    backlog.add(slot, promptTokens, nowMs)
-  }
-
-  /** Nobody waits there for a place in the batch. */
-  #hasPlaces(slot: number): boolean {
-    return this.#table.excessOf(slot) <= 1 && this.#table.row(slot).reportedQueued === 0
-  }
-
-  #prefillGone(booking: Booking, nowMs: number): void {
-    const { prefillMs, slot } = booking
-    if (prefillMs === null) return
-    booking.prefillMs = null
-    this.#backlog.prefillDone(slot, prefillMs, booking.isLong, nowMs)
-  }
-
-  #learnFirstToken(booking: Booking): void {
-    const { slot, freed, firstTokenMs, prefillMs, waitMs, stepMs, sentMs } = booking
-    if (freed || firstTokenMs !== null) return
-    const nowMs = this.#clock.nowMs()
-    booking.firstTokenMs = nowMs
-    this.#prefillGone(booking, nowMs)
-    booking.atFirst = this.#backlog.at(slot, nowMs)
-    const outcome = booking.record?.outcome
-    if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
-    if (prefillMs === null || !booking.hasPlace || !this.#hasPlaces(slot)) return
-    this.#rates.firstToken(slot, booking.uncachedTokens, nowMs - sentMs, waitMs, stepMs)
-  }
-
-  /** What the rank has beyond what this router has sent. Reports are of a moment ago: what is not clear does not count. */
-  #noteOthers(slot: number, report: LoadReport): void {
-    const table = this.#table
-    const reported = report.runningRequests + report.queuedRequests
-    const others = Math.max(reported - (table.activeRequests[slot] as number), 0)
-    const excess = report.prefillTokensInFlight - (table.activePrefillTokens[slot] as number)
-    const tokens = others === 0 ? 0 : (Math.max(excess, 0) * others) / reported
-    const prefillMs = tokens * this.#rates.perTokenMs(slot)
-    this.#backlog.others(slot, others, prefillMs, this.#clock.nowMs())
   }
 
   #dropSlot(slot: number): void {

@@ -79,7 +79,7 @@ describe('RankRates', () => {
       const tokens = 100 * (1 + (i % 7))
       rates.firstToken(i % 4, tokens, (10 + tokens) * (0.9 + 0.05 * ((i * 13) % 5)))
     }
-    expect([...rates.prefillFactor.slice(0, 4)]).toEqual([1, 1, 1, 1])
+    expect(Array.from(rates.prefillFactor.slice(0, 4))).toEqual([1, 1, 1, 1])
   })
 
   it('who was slow and is no longer used - is taken for one of the pool again', () => {
