@@ -49,6 +49,12 @@ export interface Engine {
   /** Called once after start. The engine calls the observer synchronously, at most once per step. */
   observe?(observer: EngineObserver): void
 
+  /**
+   * What a rank holds for everybody now, parents before children, as one would have been told it. Only for an engine that
+   * tells a block once, with its first copy, and its removal with the last one: the worker then keeps no books beside it.
+   */
+  readonly heldKv?: ((dpRank: number) => readonly KvEvent[]) | undefined
+
   /** KV that can be handed over block by block; absent: the engine moves its KV itself or not at all. */
   readonly kvBlocks?: KvBlockSource | undefined
 

@@ -27,9 +27,12 @@ export class EngineReports {
   #uplink: WorkerUplink | undefined
   #count = 0
 
-  constructor(onFault: (error: BatonError) => void) {
+  constructor(
+    onFault: (error: BatonError) => void,
+    heldKv: ((dpRank: number) => readonly KvEvent[]) | null = null,
+  ) {
     this.#onFault = onFault
-    this.#kvEvents = new KvEventPublisher((batch) => this.#uplink?.publishKvEvents(batch))
+    this.#kvEvents = new KvEventPublisher((batch) => this.#uplink?.publishKvEvents(batch), heldKv)
     this.#load = new LoadPublisher((report) => this.#uplink?.publishLoad(report))
   }
 

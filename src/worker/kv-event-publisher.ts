@@ -3,7 +3,8 @@
  *
  * One batch per rank and engine step, numbered without gaps. A block that the engine holds twice is reported once, and
  * its removal only when the last copy goes. A router that comes late or has missed a batch gets a snapshot: one batch
- * per rank that begins with `cleared` and has the number of the last batch, so that the next one fits behind it.
+ * per rank that begins with `cleared` and has the number of the last batch, so that the next one fits behind it. An engine
+ * that keeps such books itself (`Engine.heldKv`) is asked, and its events are passed on as they are.
  */
 import type { KvEvent, KvEventBatch, KvTier } from '../kv/index.ts'
 import { HeldBlocks } from './held-blocks.ts'
@@ -17,20 +18,21 @@ interface Rank {
 
 export class KvEventPublisher {
   readonly #emit: (batch: KvEventBatch) => void
+  readonly #heldKv: ((dpRank: number) => readonly KvEvent[]) | null
   readonly #ranks = new Map<number, Rank>()
 
-  constructor(emit: (batch: KvEventBatch) => void) {
+  constructor(
+    emit: (batch: KvEventBatch) => void,
+    heldKv: ((dpRank: number) => readonly KvEvent[]) | null = null,
+  ) {
     this.#emit = emit
+    this.#heldKv = heldKv
   }
 
   /** The events of one engine step. Nothing is emitted when no router needs to know. */
   publish(dpRank: number, events: readonly KvEvent[]): void {
     const rank = this.#rankOf(dpRank)
-    const news: KvEvent[] = []
-    for (const event of events) {
-      const told = applyTo(rank, event)
-      if (told !== null) news.push(told)
-    }
+    const news = this.#heldKv === null ? newsFor(rank, events) : events
     if (news.length === 0) return
     rank.sequence++
     this.#emit({ sequence: rank.sequence, dpRank, events: news })
@@ -40,7 +42,7 @@ export class KvEventPublisher {
     return [...this.#ranks].map(([dpRank, rank]) => ({
       sequence: rank.sequence,
       dpRank,
-      events: [{ kind: 'cleared' }, ...storedEvents(rank)],
+      events: [{ kind: 'cleared' }, ...(this.#heldKv?.(dpRank) ?? storedEvents(rank))],
     }))
   }
 
@@ -51,6 +53,16 @@ export class KvEventPublisher {
     this.#ranks.set(dpRank, rank)
     return rank
   }
+}
+
+/** Keeps the books of them; what is left is what a router does not know. */
+function newsFor(rank: Rank, events: readonly KvEvent[]): KvEvent[] {
+  const news: KvEvent[] = []
+  for (const event of events) {
+    const told = applyTo(rank, event)
+    if (told !== null) news.push(told)
+  }
+  return news
 }
 
 function storedEvents(rank: Rank): KvEvent[] {

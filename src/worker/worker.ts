@@ -39,7 +39,7 @@ export class Worker implements WorkerHandler {
   readonly #sessions = new InFlightSet<WorkerSession>()
   readonly #handOff: KvHandOff
   readonly #engine: EngineLife
-  readonly #reports = new EngineReports((error) => this.#reportFault(error))
+  readonly #reports: EngineReports
   readonly #stallWatch: StallWatch
   #state: WorkerState = 'init'
   #unhealthy: string | null = null
@@ -53,6 +53,10 @@ export class Worker implements WorkerHandler {
   constructor(options: WorkerOptions) {
     const limits = limitsOf(options)
     this.#options = options
+    this.#reports = new EngineReports(
+      (error) => this.#reportFault(error),
+      options.engine.heldKv?.bind(options.engine) ?? null,
+    )
     this.#limits = limits
     this.#admission = new Admission(limits.requestsMax)
     this.#handOff = new KvHandOff({

@@ -183,7 +183,7 @@ function addProfile(root: Command, program: LabProgram): void {
     .option('--token-range <from:to>', 'ids that prompts are made of', '300:1300')
     .option('--max-prompt <tokens>', 'longest prompt', '2048')
     .option('--max-batch <n>', 'most requests at once', '8')
-    .option('--repeats <n>', 'of each measurement', '5')
+    .option('--repeats <n>', 'of each measurement', '7')
     .option('--seed <n>', 'of the prompts', '0')
     .option('--out <file>', 'where to; default: standard output')
     .option('--quiet', 'no table')

@@ -32,6 +32,10 @@ export function withFleetFlags(command: Command): Command {
       [],
     )
     .option('--timing <file>', 'how long the engine computes: a file of `baton profile`')
+    .option(
+      '--overhead <ms>',
+      'what a request takes beside the engine: ms, or ms,ms per 1,000 tokens, or a file of `baton profile`',
+    )
 }
 
 export function withRunFlags(command: Command): Command {

@@ -11,7 +11,7 @@ import type { DisaggregationMode } from '../../request/index.ts'
 import type { RouterOptions } from '../../router/index.ts'
 import { mockEngineOptions } from '../../simengine/index.ts'
 import type { SchedulerOptions } from '../../simengine/index.ts'
-import type { FleetGroup } from '../../sim/index.ts'
+import type { FleetGroup, RequestOverhead } from '../../sim/index.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { routerSettings } from '../options/router-settings.ts'
 import { simSettings } from '../options/sim-settings.ts'
@@ -116,16 +116,57 @@ function countOfWorkers(flag: string, value: unknown): number {
   throw refusal(flag, `${count} is invalid: expected ${WORKERS_MAX} at most`)
 }
 
+type Profiled = Pick<SchedulerOptions, 'timing' | 'promptsPerStep' | 'promptChunk'>
+
 /** A file of `baton profile`, or the `timing` of the engine's arguments. */
-function timingOf(path: Flags[string]): Pick<SchedulerOptions, 'timing'> {
+function timingOf(path: Flags[string]): Profiled {
   if (path === undefined) return {}
-  let read: unknown
-  try {
-    read = JSON.parse(readFileSync(String(path), 'utf8'))
-  } catch {
-    throw refusal('--timing', `${String(path)}: not readable as JSON`)
-  }
+  const read = readJson(String(path))
   const timing = isRecord(read) && isRecord(read['timing']) ? read['timing'] : read
   const { timing: checked } = mockEngineOptions({ timing }, mockArgFiles)
-  return checked === undefined ? {} : { timing: checked }
+  const schedule = isRecord(read) && isRecord(read['schedule']) ? read['schedule'] : {}
+  return {
+    ...(checked === undefined ? {} : { timing: checked }),
+    ...wholeIn(schedule, 'promptsPerStep'),
+    ...wholeIn(schedule, 'promptChunk'),
+  }
+}
+
+/** `--overhead`: milliseconds per request and per 1,000 tokens, or a file of `baton profile`; else what `--timing` says. */
+export function overheadOf(flags: Flags): RequestOverhead | null {
+  const { overhead, timing } = flags
+  if (typeof overhead === 'string' && /^[\d.]+(,[\d.]+)?$/.test(overhead)) {
+    const [requestMs, perThousand = 0] = overhead
+      .split(',')
+      .map((part) => numberOf('--overhead', part))
+    return { requestMs: requestMs!, msPerToken: perThousand / 1000 }
+  }
+  const path = overhead ?? timing
+  if (path === undefined) return null
+  const read = readJson(String(path))
+  const measured = isRecord(read) && isRecord(read['overhead']) ? read['overhead'] : null
+  if (measured === null && overhead !== undefined)
+    throw refusal('--overhead', `${String(path)} says no overhead`)
+  if (measured === null) return null
+  return {
+    requestMs: numberOf('overhead.requestMs', measured['requestMs'] ?? 0),
+    msPerToken: numberOf('overhead.msPerToken', measured['msPerToken'] ?? 0),
+  }
+}
+
+function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'))
+  } catch {
+    throw refusal('--timing', `${path}: not readable as JSON`)
+  }
+}
+
+function wholeIn<Name extends string>(
+  record: Readonly<Record<string, unknown>>,
+  name: Name,
+): { readonly [key in Name]?: number } {
+  const value = record[name]
+  if (value === undefined || value === null) return {}
+  return { [name]: wholeOf(`schedule.${name}`, value, 1) } as { readonly [key in Name]: number }
 }

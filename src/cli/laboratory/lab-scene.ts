@@ -6,7 +6,7 @@ import type { LabCell } from './lab-cell.ts'
 import { loadTrace } from './lab-cell.ts'
 import { labFaults } from './lab-faults.ts'
 import type { Flags } from './lab-flags.ts'
-import { describeFleet, labFleet } from './lab-fleet.ts'
+import { describeFleet, labFleet, overheadOf } from './lab-fleet.ts'
 import { numberOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
 
@@ -19,6 +19,7 @@ export function labCell(given: string, flags: Flags, options: readonly ResolvedO
   const count = workers.reduce((sum, group) => sum + group.count, 0)
   const { faults, network } = labFaults(flags['faults'], { workers: count, durationMs, seed })
   const concurrency = flags['concurrency']
+  const overhead = overheadOf(flags)
   return {
     name: `${router.mode ?? 'kv'}, ${describeFleet(workers)}`,
     trace,
@@ -36,6 +37,7 @@ export function labCell(given: string, flags: Flags, options: readonly ResolvedO
       leaving: numberOf('--leaving', flags['leaving'] ?? 0),
       check: flags['check'] === true,
       handsKvOver: flags['kvHandOver'] === true,
+      ...(overhead === null ? {} : { overhead }),
       ...(concurrency === undefined
         ? {}
         : { concurrency: wholeOf('--concurrency', concurrency, 1) }),
@@ -45,7 +47,8 @@ export function labCell(given: string, flags: Flags, options: readonly ResolvedO
 
 /** What a report says above its figures. */
 export function factsOf({ trace, config }: LabCell): string[] {
-  const { workers, goal, seed, faults = [], network = {}, concurrency, router = {} } = config
+  const { workers, goal, seed, faults = [], network = {}, overhead } = config
+  const { concurrency, router = {} } = config
   const isFaulty = faults.length > 0 || Object.keys(network).length > 0
   return [
     describeTrace(trace, loadTrace(trace).length),
@@ -54,6 +57,11 @@ export function factsOf({ trace, config }: LabCell): string[] {
       : `closed loop: ${concurrency} requests under way`,
     `${describeFleet(workers)}, router mode ${router.mode ?? 'kv'}, seed ${seed}`,
     `good: TTFT ≤ ${goal?.ttftMs} ms and TPOT ≤ ${goal?.tpotMs} ms`,
+    ...(overhead === undefined
+      ? []
+      : [
+          `overhead: ${overhead.requestMs.toFixed(2)} ms per request and ${(1000 * overhead.msPerToken).toFixed(2)} ms per 1,000 tokens of its prompt`,
+        ]),
     ...(isFaulty ? [`faults: ${JSON.stringify(network)}, ${faults.length} events`] : []),
   ]
 }

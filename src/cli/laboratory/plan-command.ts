@@ -1,7 +1,7 @@
 /**
  * `baton plan`: the cheapest number and kind of workers that meets the goals on a trace.
  */
-import { htmlReport, meanWithMargin, planFleet } from '../../sim/index.ts'
+import { htmlReport, planFleet, shareMargin } from '../../sim/index.ts'
 import type { FleetGroup, FleetSize, FleetTrial, HtmlSection, LabRun } from '../../sim/index.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import type { LabCell } from './lab-cell.ts'
@@ -40,7 +40,13 @@ export async function runPlan(
     meets: async (size) => {
       const cells = Array.from({ length: seeds }, (_, i) => withSeed(cellFor(cell, size), i))
       const runs = await pool.run(cells)
-      const { mean, margin } = meanWithMargin(runs.map(({ report }) => report.good))
+      const mean = runs.reduce((sum, { report }) => sum + report.good, 0) / runs.length
+      const shares = runs.map(({ report, goodParts }) => ({
+        requests: report.requests,
+        share: report.good,
+        parts: goodParts,
+      }))
+      const margin = shareMargin(shares, cell.trace.workload !== undefined)
       measured.set(keyOf(size), { runs, good: mean, margin })
       if (isShown)
         process.stderr.write(
@@ -103,7 +109,7 @@ function trialsOf(
         nameOf(trial.size),
         trial.cost.toFixed(2),
         (100 * good).toFixed(2),
-        Number.isFinite(margin) ? (100 * margin).toFixed(2) : '–',
+        (100 * margin).toFixed(2),
         mean(({ report }) => report.ttftMs.p99).toFixed(0),
         mean(({ report }) => report.itlMs.mean).toFixed(2),
         (100 * mean(({ report }) => busyOf(report.workers))).toFixed(0),
@@ -130,9 +136,8 @@ function verdictOf(
   const sure =
     good - margin >= goal
       ? 'the whole interval meets the goal'
-      : 'the interval reaches below the goal: more --seeds would tell'
-  const interval = Number.isFinite(margin) ? ` ± ${percent(margin)}` : ' (one seed)'
-  return `${nameOf(best.size)}, cost ${best.cost}: ${percent(good)}${interval} % good; ${sure}`
+      : 'the interval reaches below the goal: more requests, or --seeds of a workload, would tell'
+  return `${nameOf(best.size)}, cost ${best.cost}: ${percent(good)} ± ${percent(margin)} % good; ${sure}`
 }
 
 function costsOf(given: Flags[string]): FleetSize {

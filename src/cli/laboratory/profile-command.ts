@@ -1,13 +1,15 @@
 /**
  * `baton profile`: how long a running engine computes, measured from outside and fitted, for `--timing` of the laboratory.
  *
- * Prefill: prompts of several lengths that nothing has seen, one token each. Decode: several requests at once with
- * short and long contexts; the gap between tokens while all of them run. What a server adds (HTTP, tokenizer) is in it.
+ * Prefill: prompts of several lengths that nothing has seen, and by how much they hold up another stream; what a first
+ * token takes beside that is the server's overhead. Decode: several requests at once with short and long contexts; the gap
+ * between tokens while all of them run. Whether prompts are computed together or one after the other, and in pieces of how
+ * many tokens, is seen as well.
  */
-import { seededRandom } from '../../base/index.ts'
+import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
-import { fitTiming } from '../../sim/index.ts'
-import type { DecodePoint, FittedTiming, PrefillPoint } from '../../sim/index.ts'
+import { fitOverhead, fitTiming } from '../../sim/index.ts'
+import type { DecodePoint, FittedTiming, RequestOverhead } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
 import type { Flags } from './lab-flags.ts'
 import { textTable, writeText } from './lab-output.ts'
@@ -15,6 +17,13 @@ import { wholeOf } from './lab-pairs.ts'
 import { parseTokenRange } from './live-prompt.ts'
 import { askLive, firstLiveModel } from './live-request.ts'
 import type { LiveTarget } from './live-request.ts'
+import { measureSpread, measureStall } from './profile-stalls.ts'
+import type { StallPoint, StallProbe } from './profile-stalls.ts'
+
+interface ProfiledSchedule {
+  readonly promptsPerStep: number | null
+  readonly promptChunk: number | null
+}
 
 interface Probe {
   readonly target: LiveTarget
@@ -25,6 +34,9 @@ interface Probe {
 
 const DECODE_TOKENS = 48
 const SHORTEST_PROMPT = 16
+/** Prompts that are sent at once to see whether they are computed together. */
+const TOGETHER = 4
+const HELD_UP_SHARE = 0.3
 
 export async function runProfile(url: string, flags: Flags): Promise<number> {
   const target = serverUrl(url)
@@ -37,25 +49,47 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     target: { url: target, model, ...apiKey },
     range: parseTokenRange(String(flags['tokenRange'] ?? '300:1300')),
     random: seededRandom(wholeOf('--seed', flags['seed'] ?? 0)),
-    repeats: wholeOf('--repeats', flags['repeats'] ?? 5, 1),
+    repeats: wholeOf('--repeats', flags['repeats'] ?? 7, 1),
   }
   const promptMax = wholeOf('--max-prompt', flags['maxPrompt'] ?? 2048, SHORTEST_PROMPT)
   const requestsMax = wholeOf('--max-batch', flags['maxBatch'] ?? 8, 1)
   await askLive(probe.target, { prompt: promptOf(probe, SHORTEST_PROMPT), maxTokens: 4 })
-  const prefill: PrefillPoint[] = []
-  for (const tokens of doubling(SHORTEST_PROMPT, promptMax))
-    prefill.push(await measurePrefill(probe, tokens))
+  const stalls: StallPoint[] = []
+  const asStallProbe = { ...probe, promptOf: (tokens: number) => promptOf(probe, tokens) }
+  for (const tokens of doubling(SHORTEST_PROMPT, promptMax)) {
+    const stall = await measureStall(asStallProbe, tokens)
+    if (stall !== null) stalls.push(stall)
+  }
+  if (stalls.length === 0)
+    throw new BatonError('backend.unknown', `${target} gives too few tokens to see what it does`)
   const decode: DecodePoint[] = []
   for (const requests of doubling(1, requestsMax))
     for (const context of [SHORTEST_PROMPT, Math.floor(promptMax / 2)])
       decode.push(await measureDecode(probe, requests, context))
-  const fitted = fitTiming(prefill, decode)
-  if (flags['quiet'] !== true) console.error(describe(fitted))
+  const isApart = wasHeldUp(stalls)
+  const schedule = isApart
+    ? await scheduleOf(asStallProbe, stalls)
+    : { promptsPerStep: null, promptChunk: null }
+  const points = stalls.map((stall) => ({
+    ...stall,
+    ms: isApart ? stall.ms : stall.ttftMs,
+    // Of short prompts gaps do not tell: a late one looks like a piece.
+    pieces: Math.ceil(stall.tokens / (schedule.promptChunk ?? Infinity)) || 1,
+  }))
+  const fitted = fitTiming(points, decode)
+  const overhead = isApart ? fitOverhead(points) : { requestMs: 0, msPerToken: 0 }
+  if (!isApart)
+    console.error(
+      'prompts did not hold up another stream: are there several engines behind this URL? What HTTP and tokenizer take is in the times of the prompts',
+    )
+  if (flags['quiet'] !== true) console.error(describe(stalls, fitted, overhead, schedule))
   const { timing, prefillError, decodeError } = fitted
   const file = {
     url: target,
     model,
     timing,
+    overhead,
+    schedule,
     prefillError,
     decodeError,
     prefill: fitted.prefill,
@@ -63,18 +97,6 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   }
   writeText(String(flags['out'] ?? '-'), `${JSON.stringify(file, null, 2)}\n`)
   return 0
-}
-
-async function measurePrefill(probe: Probe, tokens: number): Promise<PrefillPoint> {
-  const times: number[] = []
-  let counted = tokens
-  for (let i = 0; i < probe.repeats; i++) {
-    const startMs = performance.now()
-    const reply = await askLive(probe.target, { prompt: promptOf(probe, tokens), maxTokens: 1 })
-    times.push((Number.isNaN(reply.firstMs) ? performance.now() : reply.firstMs) - startMs)
-    counted = reply.promptTokens || tokens
-  }
-  return { tokens: counted, ms: median(times) }
 }
 
 /** Gaps while all requests are decoding: from the last first token to the first end. */
@@ -118,12 +140,35 @@ function doubling(from: number, to: number): number[] {
   return [...all, to]
 }
 
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? NaN
+/** Another stream stands still while a long prompt is computed, where both are in one engine. */
+function wasHeldUp(stalls: readonly StallPoint[]): boolean {
+  const { ms, ttftMs } = stalls.at(-1)!
+  return ms > HELD_UP_SHARE * ttftMs
 }
 
-function describe({ timing, prefill, decode, prefillError, decodeError }: FittedTiming): string {
+/** How the engine schedules, as far as it shows: one prompt after the other, and in pieces. */
+async function scheduleOf(
+  probe: StallProbe,
+  stalls: readonly StallPoint[],
+): Promise<ProfiledSchedule> {
+  const longest = stalls.at(-1)!
+  // Short enough that a step has room for all of them, long enough to be seen.
+  const short = stalls.findLast(({ tokens }) => tokens <= longest.tokens / TOGETHER) ?? longest
+  const spreadMs = await measureSpread(probe, short.tokens, TOGETHER)
+  const { tokens, pieces } = longest
+  return {
+    // Of four that are computed one after the other the last comes three prompts behind the first.
+    promptsPerStep: spreadMs > ((TOGETHER - 1) / 2) * short.ms ? 1 : null,
+    promptChunk: pieces > 1 ? Math.ceil(tokens / pieces / 16) * 16 : null,
+  }
+}
+
+function describe(
+  stalls: readonly StallPoint[],
+  { timing, prefill, decode, prefillError, decodeError }: FittedTiming,
+  { requestMs, msPerToken }: RequestOverhead,
+  { promptsPerStep, promptChunk }: ProfiledSchedule,
+): string {
   const percent = (share: number): string => `${(100 * share).toFixed(1)} %`
   const row = (name: string, measured: number, fitted: number): string[] => [
     name,
@@ -143,7 +188,9 @@ function describe({ timing, prefill, decode, prefillError, decodeError }: Fitted
     values.map((value) => value.toPrecision(4)).join(', ')
   return [
     textTable(['', 'measured ms', 'fitted ms', 'error'], rows),
-    `prefill ms = [${numbers(timing.prefill)}] · [1, tokens, tokens²]; error ${percent(prefillError[0])} on average, ${percent(prefillError[1])} at most`,
-    `decode ms = [${numbers(timing.decode)}] · [1, requests, context tokens]; error ${percent(decodeError[0])} on average, ${percent(decodeError[1])} at most`,
+    `prefill ms = [${numbers(timing.prefill)}] · [steps, tokens, tokens²]; error ${percent(prefillError[0])} on average, ${percent(prefillError[1])} at most`,
+    `decode ms = ${timing.decodeSteps?.x.map((requests, i) => `${timing.decodeSteps?.y[i]?.toPrecision(4)} with ${requests}`).join(', ')} requests, and ${timing.decode[2].toPrecision(4)} per token of their contexts; error ${percent(decodeError[0])} on average, ${percent(decodeError[1])} at most`,
+    `overhead ms = [${numbers([requestMs, msPerToken])}] · [1, tokens]; measured ${stalls.map(({ tokens, overheadMs }) => `${overheadMs.toFixed(1)} with ${tokens}`).join(', ')}`,
+    `prompts are computed ${promptsPerStep === 1 ? 'one after the other' : 'together'}, ${promptChunk === null ? 'each in one step' : `in pieces of ${promptChunk} tokens`}`,
   ].join('\n')
 }

@@ -21,6 +21,11 @@ export interface FleetGroup {
   readonly name?: string
 }
 
+export interface RequestOverhead {
+  readonly requestMs: number
+  readonly msPerToken: number
+}
+
 export interface FleetConfig {
   readonly workers: readonly FleetGroup[]
   readonly trace: readonly TraceRequest[]
@@ -45,6 +50,8 @@ export interface FleetConfig {
   readonly network?: Partial<NetworkFaults>
   /** Further attempts of a request whose worker is lost. Default 3, as the server's. */
   readonly migrationLimit?: number
+  /** What a request takes before a worker has it, and its tokens on their way back: HTTP, parsing, tokenizing. Default 0. */
+  readonly overhead?: RequestOverhead
   /** Share of clients that leave before the end. Default 0. */
   readonly leaving?: number
   /** KV goes from worker to worker by offers and pulls, instead of being a time only. Default false. */

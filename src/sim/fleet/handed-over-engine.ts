@@ -60,6 +60,10 @@ export class HandedOverEngine implements Engine {
     return this.#inner.cleanup()
   }
 
+  get heldKv(): Engine['heldKv'] {
+    return this.#inner.heldKv
+  }
+
   observe(observer: EngineObserver): void {
     this.#inner.observe(observer)
   }

@@ -39,6 +39,17 @@ describe('runFleet', () => {
     expect(formatFleetReport(report)).toContain('completed 120')
   })
 
+  it('overhead - comes before the first token and beside the engine, which has no more to do', async () => {
+    const few = trace.slice(0, 5).map((request, i) => ({ ...request, atMs: 5_000 * i }))
+    const plain = await runFleet(fleet({ trace: few }))
+    const slower = await runFleet(
+      fleet({ trace: few, overhead: { requestMs: 3, msPerToken: 0.01 } }),
+    )
+    const more = slower.ttftMs.mean - plain.ttftMs.mean
+    expect(more).toBeCloseTo(3 + 0.01 * (slower.promptTokens / 5), 6)
+    expect(slower.itlMs).toEqual(plain.itlMs)
+  })
+
   it('finds more in the caches with KV-aware routing than in turn', async () => {
     // Each worker can keep a third of the groups.
     const workers = [{ mode: 'agg', count: 4, engine: { blockCount: 400 } }] as const

@@ -2,7 +2,7 @@
  * A whole fleet under the virtual clock: the real router, migration and workers around the simulated engine, fed by a
  * trace, over a simulated network with the faults that are asked for.
  *
- * What is not modelled: the frontend's own time (tokenising, HTTP). A run is a function of its configuration.
+ * The frontend's own time (tokenising, HTTP) is a delay per request (`overhead`); frontends do not run short of CPU. A run is a function of its configuration.
  */
 import { seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
@@ -29,6 +29,7 @@ export interface FleetRun {
 }
 
 const PROGRESS_EVERY = 64
+const NO_OVERHEAD = { requestMs: 0, msPerToken: 0 }
 
 export async function runFleet(config: FleetConfig): Promise<FleetReport> {
   return (await recordFleet(config)).report
@@ -62,7 +63,13 @@ export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
       })
       const request = requestOf(trace[index]!, index)
       witness?.sent(index, request)
-      client.handle = fleet.frontendOf(index).service.send(request, client)
+      const send = (): void => {
+        client.handle = fleet.frontendOf(index).service.send(request, client)
+      }
+      const { requestMs, msPerToken } = config.overhead ?? NO_OVERHEAD
+      const overheadMs = requestMs + msPerToken * request.tokenIds.length
+      if (overheadMs === 0) send()
+      else fleet.clock.after(overheadMs, send)
     },
   })
   source.start()

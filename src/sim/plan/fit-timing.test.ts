@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createSimTiming } from '../../simengine/index.ts'
-import { fitTiming } from './fit-timing.ts'
+import { fitOverhead, fitTiming } from './fit-timing.ts'
 
 const TOKENS = [16, 64, 256, 1024, 4096]
 const BATCHES = [1, 2, 4, 8].flatMap((requests) =>
@@ -17,7 +17,8 @@ describe('fitTiming', () => {
         const timing = createSimTiming({
           kind: 'linear',
           prefill: [base, slope / 100, slope / 1e6],
-          decode: [step, slope / 10, slope / 1e4],
+          decode: [step, 0, slope / 1e4],
+          decodeSteps: { x: [1, 2, 4, 8], y: [step, 3 * step, 3.1 * step, 7 * step] },
         })
         const prefill = TOKENS.map((tokens) => ({
           tokens,
@@ -40,5 +41,32 @@ describe('fitTiming', () => {
     expect([...timing.prefill, ...timing.decode].every((value) => value >= 0)).toBe(true)
     expect(prefillError[0]).toBeGreaterThan(0)
     expect(prefillError[1]).toBeGreaterThanOrEqual(prefillError[0])
+  })
+
+  it('prompts in pieces - each piece has the constant part', () => {
+    const prefill = TOKENS.map((tokens) => {
+      const pieces = Math.ceil(tokens / 512)
+      return { tokens, pieces, ms: 4 * pieces + 0.2 * tokens, ttftMs: 500 + tokens }
+    })
+    const [step, perToken, perPair] = fitTiming(prefill, [{ requests: 1, contextTokens: 9, ms: 5 }])
+      .timing.prefill
+    expect(step).toBeCloseTo(4, 6)
+    expect(perToken).toBeCloseTo(0.2, 6)
+    expect(perPair).toBeCloseTo(0, 6)
+  })
+
+  it('overhead - per request and per token, never below 0', () => {
+    const points = TOKENS.map((tokens) => ({
+      tokens,
+      overheadMs: 3 + 0.002 * tokens,
+    }))
+    const { requestMs, msPerToken } = fitOverhead(points)
+    expect(requestMs).toBeCloseTo(3, 6)
+    expect(msPerToken).toBeCloseTo(0.002, 9)
+    // One that came in a busy moment.
+    const noisy = points.map((point, i) => (i === 1 ? { ...point, overheadMs: 90 } : point))
+    expect(fitOverhead(noisy).requestMs).toBeLessThan(4)
+    const none = fitOverhead(points.map((point) => ({ ...point, overheadMs: 0 })))
+    expect(none).toEqual({ requestMs: 0, msPerToken: 0 })
   })
 })

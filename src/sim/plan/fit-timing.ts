@@ -7,6 +7,16 @@ import type { SimTimingOptions } from '../../simengine/index.ts'
 export interface PrefillPoint {
   readonly tokens: number
   readonly ms: number
+  /** Steps in which it was computed. Default 1. */
+  readonly pieces?: number
+  /** Of which `ms` is a part: errors count as shares of this. Default: `ms`. */
+  readonly ttftMs?: number
+}
+
+/** What a request took beside the engine. */
+export interface OverheadPoint {
+  readonly tokens: number
+  readonly overheadMs: number
 }
 
 export interface DecodePoint {
@@ -33,15 +43,21 @@ export function fitTiming(
   prefill: readonly PrefillPoint[],
   decode: readonly DecodePoint[],
 ): FittedTiming {
-  const prefillRow = ({ tokens }: PrefillPoint): number[] => [1, tokens, tokens * tokens]
+  const prefillRow = ({ tokens, pieces = 1 }: PrefillPoint): number[] => [
+    pieces,
+    tokens,
+    tokens * tokens,
+  ]
+  // Each number of requests has a time of its own: with one request engines take other ways than with two.
+  const sizes = [...new Set(decode.map(({ requests }) => requests))].toSorted((a, b) => a - b)
   const decodeRow = ({ requests, contextTokens }: DecodePoint): number[] => [
-    1,
-    requests,
+    ...sizes.map((size) => (size === requests ? 1 : 0)),
     contextTokens,
   ]
   const a = fit(
     prefill.map(prefillRow),
     prefill.map(({ ms }) => ms),
+    prefill.map(({ ms, ttftMs = ms }) => ttftMs),
   )
   const b = fit(
     decode.map(decodeRow),
@@ -60,12 +76,40 @@ export function fitTiming(
   const prefillFit = fitted(prefill, prefillRow, a)
   const decodeFit = fitted(decode, decodeRow, b)
   return {
-    timing: { kind: 'linear', prefill: a, decode: [b[0]!, b[1]!, b[2]!] },
+    timing: {
+      kind: 'linear',
+      prefill: a,
+      decode: [b[0]!, 0, b.at(-1)!],
+      decodeSteps: { x: sizes, y: b.slice(0, -1) },
+    },
     prefill: prefillFit,
     decode: decodeFit,
     prefillError: errorOf(prefillFit),
     decodeError: errorOf(decodeFit),
   }
+}
+
+/**
+ * Milliseconds per request and per token of its prompt, by medians (Theil and Sen): a busy moment of the machine, which
+ * only ever adds, does not bend the line.
+ */
+export function fitOverhead(points: readonly OverheadPoint[]): {
+  readonly requestMs: number
+  readonly msPerToken: number
+} {
+  const slopes = points.flatMap((a, i) =>
+    points
+      .slice(i + 1)
+      .filter(({ tokens }) => tokens !== a.tokens)
+      .map((b) => (b.overheadMs - a.overheadMs) / (b.tokens - a.tokens)),
+  )
+  const msPerToken = Math.max(0, medianOf(slopes))
+  const rest = points.map(({ tokens, overheadMs }) => overheadMs - msPerToken * tokens)
+  return { requestMs: Math.max(0, medianOf(rest)), msPerToken }
+}
+
+function medianOf(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
 }
 
 function errorOf(points: readonly Residual[]): readonly [mean: number, max: number] {
@@ -75,20 +119,24 @@ function errorOf(points: readonly Residual[]): readonly [mean: number, max: numb
 }
 
 /** Coefficients ≥ 0 of weighted least squares: of all sets of terms the one that errs least. Few terms: all are tried. */
-function fit(rows: readonly (readonly number[])[], values: readonly number[]): number[] {
+function fit(
+  rows: readonly (readonly number[])[],
+  values: readonly number[],
+  scales = values,
+): number[] {
   const terms = rows[0]?.length ?? 3
   let best: number[] = Array<number>(terms).fill(0)
   let bestError = Infinity
   for (let set = 1; set < 1 << terms; set++) {
     const used = Array.from({ length: terms }, (_, i) => i).filter((i) => (set >> i) & 1)
     if (used.length > rows.length) continue
-    const solved = solve(rows, values, used)
+    const solved = solve(rows, values, { used, scales })
     if (solved === null || solved.some((coefficient) => coefficient < 0)) continue
     const all = Array<number>(terms).fill(0)
     for (const [i, term] of used.entries()) all[term] = solved[i]!
     const error = rows.reduce((sum, row, k) => {
       const fitted = row.reduce((total, x, i) => total + x * all[i]!, 0)
-      return sum + (fitted / values[k]! - 1) ** 2
+      return sum + ((fitted - values[k]!) / scales[k]!) ** 2
     }, 0)
     if (error < bestError) [best, bestError] = [all, error]
   }
@@ -99,17 +147,17 @@ function fit(rows: readonly (readonly number[])[], values: readonly number[]): n
 function solve(
   rows: readonly (readonly number[])[],
   values: readonly number[],
-  used: readonly number[],
+  { used, scales }: { readonly used: readonly number[]; readonly scales: readonly number[] },
 ): number[] | null {
   const n = used.length
   // Columns are scaled, so that a square of tokens does not drown a constant.
   const scale = used.map((term) => Math.max(...rows.map((row) => Math.abs(row[term]!))) || 1)
   const matrix = Array.from({ length: n }, () => new Float64Array(n + 1))
   for (const [k, row] of rows.entries()) {
-    const x = used.map((term, i) => row[term]! / scale[i]! / values[k]!)
+    const x = used.map((term, i) => row[term]! / scale[i]! / scales[k]!)
     for (let i = 0; i < n; i++) {
       for (let j = 0; j < n; j++) matrix[i]![j]! += x[i]! * x[j]!
-      matrix[i]![n]! += x[i]!
+      matrix[i]![n]! += (x[i]! * values[k]!) / scales[k]!
     }
   }
   for (let i = 0; i < n; i++) {

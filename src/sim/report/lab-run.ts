@@ -26,9 +26,12 @@ export interface LabRun {
   readonly lines: Readonly<Record<'ttftMs' | 'itlMs' | 'e2eMs', QuantileLine>>
   /** Share of good requests when both goals are so many times as wide as given. */
   readonly goodAt: readonly (readonly [times: number, share: number])[]
+  /** Share of good requests in consecutive parts of the run. */
+  readonly goodParts: readonly number[]
   readonly points: readonly LabPoint[]
 }
 
+const PARTS = 20
 const GOAL_TIMES = [0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10] as const
 const POINTS_MAX = 400
 
@@ -43,11 +46,17 @@ export function createLabRun({ name, report, log, points }: LabRunParts): LabRun
   const [ttft, e2e] = [new Distribution(), new Distribution()]
   const met = new Float64Array(GOAL_TIMES.length)
   const { goal } = report
+  const partOf = (index: number): number => Math.floor((index * PARTS) / report.requests)
+  const parts = new Map<number, { all: number; good: number }>()
   for (const row of log.rows()) {
+    const part = parts.get(partOf(row.index)) ?? { all: 0, good: 0 }
+    parts.set(partOf(row.index), part)
+    part.all += 1
     if (row.code !== null) continue
     ttft.add(row.ttftMs)
     e2e.add(row.e2eMs)
     const needs = Math.max(row.ttftMs / goal.ttftMs, row.tpotMs / goal.tpotMs)
+    if (needs <= 1) part.good += 1
     for (const [i, times] of GOAL_TIMES.entries()) if (needs <= times) met[i]! += 1
   }
   const share = (count: number): number => (report.requests === 0 ? 0 : count / report.requests)
@@ -60,6 +69,7 @@ export function createLabRun({ name, report, log, points }: LabRunParts): LabRun
       e2eMs: e2e.quantiles(QUANTILES),
     },
     goodAt: GOAL_TIMES.map((times, i) => [times, share(met[i]!)] as const),
+    goodParts: [...parts.values()].map(({ all, good }) => good / all),
     points: thinned(points),
   }
 }

@@ -9,16 +9,32 @@ type Args = Readonly<Record<string, unknown>>
 
 export function timingOf(name: string, value: unknown): SimTimingOptions {
   if (!isRecord(value)) return refuse(name, value, 'an object')
-  const { kind, prefill, decode } = value
-  onlyThese(name, value, ['kind', 'prefill', 'decode'])
+  const { kind, prefill, decode, decodeSteps } = value
+  onlyThese(name, value, ['kind', 'prefill', 'decode', 'decodeSteps'])
   const known = oneOf(`${name}.kind`, kind, ['polynomial', 'linear', 'table'] as const)
   if (known === 'linear') {
     const [step, perRequest, perToken, ...more] = numbersOf(`${name}.decode`, decode)
     if (step === undefined || perRequest === undefined || perToken === undefined || more.length > 0)
       return refuse(`${name}.decode`, decode, 'three numbers: of a step, per request, per token')
     const decodeMs = [step, perRequest, perToken] as const
-    return { kind: 'linear', prefill: numbersOf(`${name}.prefill`, prefill), decode: decodeMs }
+    const steps =
+      decodeSteps === undefined ? null : recordOf(`${name}.decodeSteps`, decodeSteps, ['x', 'y'])
+    return {
+      kind: 'linear',
+      prefill: numbersOf(`${name}.prefill`, prefill),
+      decode: decodeMs,
+      ...(steps === null
+        ? {}
+        : {
+            decodeSteps: {
+              x: numbersOf(`${name}.decodeSteps.x`, steps['x']),
+              y: numbersOf(`${name}.decodeSteps.y`, steps['y']),
+            },
+          }),
+    }
   }
+  if (decodeSteps !== undefined)
+    return refuse(`${name}.decodeSteps`, decodeSteps, "left out, but with kind 'linear'")
   if (known === 'polynomial') {
     return {
       kind: 'polynomial',

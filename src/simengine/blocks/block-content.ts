@@ -18,32 +18,36 @@ export type SimKvEvent =
   | Exclude<KvEvent, Stored>
   | (Stored & { readonly contents?: readonly BlockContent[] })
 
-/** `tokenAt` gives the tokens of the output, which follow those of the prompt. */
+/** The tokens of the output from index `k` on into `target[at]` and behind. */
+export interface OutputTokens {
+  fill(k: number, target: Uint32Array, at: number): void
+}
+
+/** `output` follows the tokens of the prompt. */
 export function blockContent(
   request: GenerateRequest,
   blockTokens: number,
   block: number,
-  tokenAt: (outputIndex: number) => number,
+  output: OutputTokens,
 ): BlockContent {
   const { loraName, cacheSalt } = request.routing
   return {
-    tokenIds: blockTokenIds(request, blockTokens, block, tokenAt),
+    tokenIds: fillBlock(new Uint32Array(blockTokens), request, block, output),
     ...(loraName === undefined ? {} : { loraName }),
     ...(cacheSalt === undefined ? {} : { cacheSalt }),
   }
 }
 
-export function blockTokenIds(
+/** The tokens of the full block `block` into `tokens`, which is as long as a block. */
+export function fillBlock(
+  tokens: Uint32Array,
   { tokenIds }: GenerateRequest,
-  blockTokens: number,
   block: number,
-  tokenAt: (outputIndex: number) => number,
+  output: OutputTokens,
 ): Uint32Array {
-  const tokens = new Uint32Array(blockTokens)
-  const from = block * blockTokens
-  for (let i = 0; i < blockTokens; i++) {
-    const index = from + i
-    tokens[i] = index < tokenIds.length ? tokenIds[index]! : tokenAt(index - tokenIds.length)
-  }
+  const from = block * tokens.length
+  const ofPrompt = Math.min(tokens.length, Math.max(0, tokenIds.length - from))
+  if (ofPrompt > 0) tokens.set(tokenIds.subarray(from, from + ofPrompt))
+  if (ofPrompt < tokens.length) output.fill(from + ofPrompt - tokenIds.length, tokens, ofPrompt)
   return tokens
 }

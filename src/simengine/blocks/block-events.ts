@@ -11,7 +11,9 @@ const NO_LOCAL_HASHES = new Uint32Array(0)
 export class BlockEvents {
   #events: SimKvEvent[] = []
   #kind: 'stored' | 'removed' | null = null
-  #hashes: number[] = []
+  /** Of the event that is being collected; the first `#length` numbers. */
+  #hashes = new Uint32Array(64)
+  #length = 0
   #parent: readonly [number, number] | null = null
   #tier: KvTier = 'device'
   #contents: BlockContent[] = []
@@ -29,7 +31,28 @@ export class BlockEvents {
       this.#parent = parent === null ? null : [parent[0], parent[1]]
       this.#tier = tier
     }
-    this.#hashes.push(low, high)
+    this.#push(low, high)
+    if (content !== null) this.#contents.push(content)
+  }
+
+  /** The same of hash `index` of a chain, whose parent is the one before. */
+  storedChain(hashes: ArrayLike<number>, index: number, content: BlockContent | null): void {
+    const low = hashes[2 * index]!
+    const high = hashes[2 * index + 1]!
+    const end = this.#length
+    const follows =
+      index > 0 &&
+      this.#kind === 'stored' &&
+      this.#tier === 'device' &&
+      hashes[2 * index - 2] === this.#hashes[end - 2] &&
+      hashes[2 * index - 1] === this.#hashes[end - 1]
+    if (!follows) {
+      const parent =
+        index === 0 ? null : ([hashes[2 * index - 2]!, hashes[2 * index - 1]!] as const)
+      this.stored(low, high, parent, 'device', content)
+      return
+    }
+    this.#push(low, high)
     if (content !== null) this.#contents.push(content)
   }
 
@@ -39,7 +62,7 @@ export class BlockEvents {
       this.#kind = 'removed'
       this.#tier = tier
     }
-    this.#hashes.push(low, high)
+    this.#push(low, high)
   }
 
   cleared(): void {
@@ -58,14 +81,23 @@ export class BlockEvents {
   #continues(parent: readonly [number, number] | null): boolean {
     if (this.#kind !== 'stored' || parent === null) return false
     const hashes = this.#hashes
-    const end = hashes.length
+    const end = this.#length
     return parent[0] === hashes[end - 2] && parent[1] === hashes[end - 1]
+  }
+
+  #push(low: number, high: number): void {
+    if (this.#length === this.#hashes.length) {
+      const larger = new Uint32Array(2 * this.#length)
+      larger.set(this.#hashes)
+      this.#hashes = larger
+    }
+    this.#hashes[this.#length++] = low
+    this.#hashes[this.#length++] = high
   }
 
   #close(): void {
     if (this.#kind === null) return
-    // Not `from`, which goes through an iterator.
-    const hashes = new Uint32Array(this.#hashes)
+    const hashes = this.#hashes.slice(0, this.#length)
     const tier = this.#tier
     if (this.#kind === 'removed') this.#events.push({ kind: 'removed', hashes, tier })
     else {
@@ -79,7 +111,7 @@ export class BlockEvents {
       })
     }
     this.#kind = null
-    this.#hashes = []
+    this.#length = 0
     if (this.#contents.length > 0) this.#contents = []
   }
 }

@@ -3,22 +3,27 @@
  */
 import { hashBlocks, hashPartial } from '../../kv/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
-import { blockTokenIds } from './block-content.ts'
+import { fillBlock } from './block-content.ts'
+import type { OutputTokens } from './block-content.ts'
 
 /** Sequence hashes of the full blocks of the prompt. */
 export function hashPrompt(request: GenerateRequest, blockTokens: number): Uint32Array {
   return hashBlocks(request.tokenIds, blockTokens, seedNames(request.routing)).sequence
 }
 
-/** Appends to `hashes` the hash of the full block `block`, which holds tokens of the output (`tokenAt`). */
+/** Of one block at a time; nothing here waits. */
+let scratch = new Uint32Array(0)
+
+/** Appends to `hashes` the hash of the full block `block`, which holds tokens of the output. */
 export function hashBlockOfOutput(
   hashes: number[],
   request: GenerateRequest,
   blockTokens: number,
   block: number,
-  tokenAt: (outputIndex: number) => number,
+  output: OutputTokens,
 ): void {
-  const tokens = blockTokenIds(request, blockTokens, block, tokenAt)
+  if (scratch.length !== blockTokens) scratch = new Uint32Array(blockTokens)
+  const tokens = fillBlock(scratch, request, block, output)
   const parentHigh = block === 0 ? null : hashes[2 * block - 1]!
   const hash = hashPartial(
     hashes[2 * block - 2] ?? 0,

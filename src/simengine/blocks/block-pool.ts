@@ -9,14 +9,16 @@
  * The table is keyed by all 64 bits of a hash.
  */
 import { assert } from '../../base/index.ts'
-import type { BlockContent } from './block-content.ts'
-import type { BlockEvents } from './block-events.ts'
+import type { BlockContent, SimKvEvent } from './block-content.ts'
+import { BlockEvents } from './block-events.ts'
 import { BlockTable } from './block-table.ts'
 
 const NONE = -1
 /** Head and tail of the LRU list; blocks are numbered from 1. */
 const END = 0
 const CAPACITY_FIRST = 64
+const ROOT = 1
+const CHILD = 2
 
 export class BlockPool {
   readonly blockCount: number
@@ -25,7 +27,10 @@ export class BlockPool {
   #refs = new Int32Array(CAPACITY_FIRST)
   #low = new Uint32Array(CAPACITY_FIRST)
   #high = new Uint32Array(CAPACITY_FIRST)
+  /** 0, or whether there is a parent (`CHILD`) or none (`ROOT`). */
   #isCached = new Uint8Array(CAPACITY_FIRST)
+  #parentLow = new Uint32Array(CAPACITY_FIRST)
+  #parentHigh = new Uint32Array(CAPACITY_FIRST)
   /** Next copy of the same hash; 0: none. */
   #nextCopy = new Int32Array(CAPACITY_FIRST)
   /** LRU list of inactive blocks. */
@@ -67,12 +72,12 @@ export class BlockPool {
   }
 
   isInactive(block: number): boolean {
-    return this.#isCached[block] === 1 && this.#refs[block] === 0
+    return this.#isCached[block] !== 0 && this.#refs[block] === 0
   }
 
   /** One more reference to a cached block. */
   reuse(block: number): void {
-    assert(this.#isCached[block] === 1, 'only a cached block is reused')
+    assert(this.#isCached[block] !== 0, 'only a cached block is reused')
     if (this.#refs[block] === 0) this.#unlink(block)
     this.#refs[block]! += 1
   }
@@ -90,29 +95,64 @@ export class BlockPool {
     return block
   }
 
-  /** A private block has been computed: from now on it can be found by its hash. */
+  /** A private block has been computed: from now on it can be found by its hash, number `index` of the chain `hashes`. */
   publish(
     block: number,
-    low: number,
-    high: number,
-    parent: readonly [number, number] | null,
+    hashes: ArrayLike<number>,
+    index: number,
     content: BlockContent | null = null,
   ): void {
     assert(
       this.#isCached[block] === 0 && this.#refs[block] === 1,
       'only a private block is published',
     )
-    this.#isCached[block] = 1
+    const low = hashes[2 * index]!
+    const high = hashes[2 * index + 1]!
     this.#low[block] = low
     this.#high[block] = high
+    this.#isCached[block] = index === 0 ? ROOT : CHILD
+    if (index > 0) {
+      this.#parentLow[block] = hashes[2 * index - 2]!
+      this.#parentHigh[block] = hashes[2 * index - 1]!
+    }
     const first = this.#firstCopy.get(low, high)
     if (first === 0) {
       this.#firstCopy.set(low, high, block)
-      this.#events?.stored(low, high, parent, 'device', content)
+      this.#events?.storedChain(hashes, index, content)
       return
     }
     this.#nextCopy[block] = this.#nextCopy[first]!
     this.#nextCopy[first] = block
+  }
+
+  /** What is cached, each hash once, parents before children, as events would have told it. */
+  held(): readonly SimKvEvent[] {
+    const events = new BlockEvents()
+    const isDone = new Uint8Array(this.#usedCount + 1)
+    for (let block = 1; block <= this.#usedCount; block++) {
+      const path: number[] = []
+      let at = this.#isCached[block] === 0 ? 0 : block
+      while (at !== 0 && isDone[at] === 0) {
+        isDone[at] = 1
+        const first = this.#firstCopy.get(this.#low[at]!, this.#high[at]!)
+        if (first === at) path.push(at)
+        at = first === at ? this.#parentOf(at) : first
+      }
+      for (const found of path.toReversed()) {
+        const isRoot = this.#isCached[found] === ROOT
+        const parent = isRoot
+          ? null
+          : ([this.#parentLow[found]!, this.#parentHigh[found]!] as const)
+        events.stored(this.#low[found]!, this.#high[found]!, parent)
+      }
+    }
+    return events.take()
+  }
+
+  /** The first copy of the block before it; 0: there is none, or it has been evicted. */
+  #parentOf(block: number): number {
+    if (this.#isCached[block] !== CHILD) return 0
+    return this.#firstCopy.get(this.#parentLow[block]!, this.#parentHigh[block]!)
   }
 
   /** One reference less; the last one frees a private block and makes a cached one inactive. */
@@ -154,6 +194,8 @@ export class BlockPool {
     this.#low = grown(this.#low, new Uint32Array(capacity))
     this.#high = grown(this.#high, new Uint32Array(capacity))
     this.#isCached = grown(this.#isCached, new Uint8Array(capacity))
+    this.#parentLow = grown(this.#parentLow, new Uint32Array(capacity))
+    this.#parentHigh = grown(this.#parentHigh, new Uint32Array(capacity))
     this.#nextCopy = grown(this.#nextCopy, new Int32Array(capacity))
     this.#previous = grown(this.#previous, new Int32Array(capacity))
     this.#next = grown(this.#next, new Int32Array(capacity))

@@ -7,6 +7,7 @@
 import { BatonError, InFlightSet, sleep } from '../../base/index.ts'
 import type { Clock, WorkerId } from '../../base/index.ts'
 import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.ts'
+import type { KvEvent } from '../../kv/index.ts'
 import type { Engine, EngineObserver } from '../../engine/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
 import type { GenerateContext } from '../../engine/index.ts'
@@ -174,6 +175,12 @@ export class SimEngine implements Engine, SimStreamHost {
     ])
   }
 
+  /** Absent with memory behind the device's, of which the worker keeps the books. */
+  get heldKv(): ((dpRank: number) => readonly KvEvent[]) | undefined {
+    if (this.config.scheduler.offload !== null) return undefined
+    return (dpRank) => (this.config.mode === 'decode' ? [] : (this.#ranks[dpRank]?.held() ?? []))
+  }
+
   observe(observer: EngineObserver): void {
     this.#reports.observe(observer)
     for (const rank of this.#ranks) rank.observe(this.#reports)
@@ -290,18 +297,14 @@ export class SimEngine implements Engine, SimStreamHost {
     const { request, opened } = sequence.owner
     // Without a hash a block is not visible to others: an embedding leaves no prefix behind.
     if (request.kind === 'embed') return
-    hashBlockOfOutput(sequence.hashes, request, this.config.scheduler.blockTokens, block, (k) =>
-      opened!.output.tokenAt(k),
-    )
+    const { blockTokens } = this.config.scheduler
+    hashBlockOfOutput(sequence.hashes, request, blockTokens, block, opened!.output)
   }
 
   readonly #contentOf = (
     { owner: { request, opened } }: SimSequence<SimStream>,
     block: number,
-  ): BlockContent =>
-    blockContent(request, this.config.scheduler.blockTokens, block, (k) =>
-      opened!.output.tokenAt(k),
-    )
+  ): BlockContent => blockContent(request, this.config.scheduler.blockTokens, block, opened!.output)
 
   #describe(): EngineConfig {
     const { contextLength, dataParallelSize, scheduler } = this.config

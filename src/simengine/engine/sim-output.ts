@@ -5,7 +5,7 @@
  */
 import type { FinishReason, GenerateRequest } from '../../request/index.ts'
 import { BiasedTokens } from './biased-tokens.ts'
-import type { SimTokens } from './sim-tokens.ts'
+import { SimTokens } from './sim-tokens.ts'
 
 /** A reasoning model: this share of the output stands between the two tokens. */
 export interface SimReasoning {
@@ -78,6 +78,14 @@ export class SimOutput {
       if (index === this.#thinkingTokens - 1) return this.#reasoning!.endTokenId
     }
     return this.#tokens.tokenAt(this.#stream, index)
+  }
+
+  /** The tokens from `k` on, as `tokenAt` gives them, into `target[at]` and behind. */
+  fill(k: number, target: Uint32Array, at: number): void {
+    const tokens = this.#tokens
+    if (tokens instanceof SimTokens && this.#script === undefined && this.#thinkingTokens === 0)
+      tokens.fill(this.#stream, this.#resumed + k, target, at, target.length)
+    else for (let i = at; i < target.length; i++) target[i] = this.tokenAt(k + i - at)
   }
 
   #firstStop(request: GenerateRequest, length: number): number | null {

@@ -99,6 +99,10 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
     this.#wake()
   }
 
+  held(): readonly SimKvEvent[] {
+    return this.scheduler.pool.held()
+  }
+
   clearCache(): void {
     this.#endRun()
     this.scheduler.clearCache()

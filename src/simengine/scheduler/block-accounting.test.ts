@@ -103,7 +103,7 @@ describe('BlockPool - against a naive pool', () => {
               }
             } else if (kind === 'publish' && pick !== undefined && naive.of(pick).hash === null) {
               const hash = n % 9
-              pool.publish(pick, hash, 7, null)
+              pool.publish(pick, [hash, 7], 0)
               naive.of(pick).hash = hash
             } else if (kind === 'reuse') {
               const block = pool.find(n % 9, 7)
@@ -130,6 +130,10 @@ describe('BlockPool - against a naive pool', () => {
             expect([...listener.resident].sort()).toEqual(
               [...hashes].map((hash) => `${hash}:7`).sort(),
             )
+            // Who comes now and is told what is held knows the same.
+            const newcomer = new Listener()
+            newcomer.hear(pool.held())
+            expect(newcomer.resident).toEqual(listener.resident)
           }
         },
       ),

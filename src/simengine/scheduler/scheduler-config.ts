@@ -26,6 +26,9 @@ export interface SchedulerConfig {
   readonly reserve: OutputReserveConfig
   /** Prompt tokens per step; a prompt that is alone in its step may have more. */
   readonly promptBudget: number
+  /** Requests that may compute prompt tokens in one step, and how many each; Infinity: no limit. */
+  readonly promptsPerStep: number
+  readonly promptChunk: number
   readonly waitingOrder: 'arrival' | 'longest-prefix'
   readonly timing: SimTiming
   /** Infinity: takes no time. */
@@ -53,6 +56,10 @@ export interface SchedulerOptions {
   readonly prefixCaching?: boolean
   readonly chunkedPrefill?: boolean
   readonly preemption?: 'lifo' | 'fifo'
+  /** Some engines compute one prompt after the other, a piece per step. Default: no limit. */
+  readonly promptsPerStep?: number | null
+  /** Prompt tokens of one request per step. Default: no limit but the step's. */
+  readonly promptChunk?: number | null
   readonly waitingOrder?: 'arrival' | 'longest-prefix'
   readonly timing?: SimTimingOptions
   /** Divides the time of computing; 'instantaneous': that takes none. Links take the time of their bytes. */
@@ -109,6 +116,8 @@ export function createSchedulerConfig(options: SchedulerOptions = {}): Scheduler
       engineType === 'sglang'
         ? whole('sglang.maxPrefillTokens', options.sglang?.maxPrefillTokens ?? 16384)
         : Infinity,
+    promptsPerStep: orUnlimited('promptsPerStep', options.promptsPerStep),
+    promptChunk: orUnlimited('promptChunk', options.promptChunk),
     waitingOrder: options.waitingOrder ?? 'arrival',
     timing: createSimTiming(options.timing),
     // A ratio of 0 leaves the time as it is.

@@ -99,12 +99,9 @@ export class SequenceBlocks<Owner> {
     for (let i = sequence.publishedBlocks; i < full; i++) {
       if (2 * i >= hashes.length) this.#hasher?.(sequence, i)
       if (2 * i >= hashes.length) return
-      const parent: readonly [number, number] | null =
-        i === 0 ? null : [hashes[2 * i - 2]!, hashes[2 * i - 1]!]
-      const [low, high] = [hashes[2 * i]!, hashes[2 * i + 1]!]
-      const content = this.#reader?.(sequence, i) ?? null
-      this.#pool.publish(blocks[i]!, low, high, parent, content)
-      onPublished?.({ low, high, parent, ...(content === null ? {} : { content }) })
+      const content = this.#reader === null ? null : this.#reader(sequence, i)
+      this.#pool.publish(blocks[i]!, hashes, i, content)
+      if (onPublished !== undefined) onPublished(tierBlock(hashes, i, content))
       sequence.publishedBlocks = i + 1
     }
   }
@@ -115,5 +112,14 @@ export class SequenceBlocks<Owner> {
     for (let i = blocks.length - 1; i >= 0; i--) this.#pool.release(blocks[i]!)
     blocks.length = 0
     sequence.publishedBlocks = 0
+  }
+}
+
+function tierBlock(hashes: readonly number[], i: number, content: BlockContent | null): TierBlock {
+  return {
+    low: hashes[2 * i]!,
+    high: hashes[2 * i + 1]!,
+    parent: i === 0 ? null : [hashes[2 * i - 2]!, hashes[2 * i - 1]!],
+    ...(content === null ? {} : { content }),
   }
 }

@@ -41,7 +41,7 @@ export class SimAdmission<Owner> {
     const base = sequence.kvArrived ? sequence.length - 1 : reused * blockTokens
     const remaining = sequence.length - base
     if (!chunkedPrefill && remaining > this.#budget.tokens) return false
-    const take = Math.min(remaining, this.#budget.tokens)
+    const take = this.#budget.share(remaining)
     if (take <= 0 || !this.#budget.fitsPrompt(take)) return false
     const footprint = this.#reserve.footprint(sequence, running.length === 0)
     const available = this.#blocks.availableBeside(sequence, hits) - this.#reserve.reserved(running)

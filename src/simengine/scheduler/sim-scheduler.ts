@@ -52,7 +52,7 @@ export interface SimStep<Owner> {
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
-type Outcome = 'scheduled' | 'blocked' | 'preempted-itself'
+type Outcome = 'scheduled' | 'waits' | 'blocked' | 'preempted-itself'
 
 export class SimScheduler<Owner> {
   readonly config: SchedulerConfig
@@ -288,8 +288,9 @@ export class SimScheduler<Owner> {
   }
 
   #scheduleOne(sequence: SimSequence<Owner>): Outcome {
-    const take = Math.min(sequence.length - sequence.computedTokens, this.#budget.tokens)
-    if (take <= 0) return 'blocked'
+    const remaining = sequence.length - sequence.computedTokens
+    const take = this.#budget.share(remaining)
+    if (take <= 0) return remaining > 0 ? 'waits' : 'blocked'
     const target = sequence.computedTokens + take
     while (!this.#blocks.growTo(sequence, target)) {
       const victim = this.config.preemption === 'lifo' ? this.#running.at(-1)! : this.#running[0]!

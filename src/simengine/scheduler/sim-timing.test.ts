@@ -54,3 +54,30 @@ describe('createSimTiming - table', () => {
     expect(() => createSimTiming({ ...table, prefill: { x: [1, 2], y: [1] } })).toThrow('value')
   })
 })
+
+describe('createSimTiming - linear', () => {
+  const timing = createSimTiming({ kind: 'linear', prefill: [2, 0.5, 0.01], decode: [3, 1, 0.1] })
+
+  it('a prompt in pieces costs its attention once, and each piece a step', () => {
+    const whole = timing.prefillMs(prefill(100))
+    expect(whole).toBe(2 + 50 + 100)
+    const pieces = timing.prefillMs(prefill(60)) + timing.prefillMs(prefill(100, 60))
+    expect(pieces).toBeCloseTo(whole + 2, 9)
+    expect(timing.prefillMs(prefill(60, 60))).toBe(0)
+  })
+
+  it('a step of decode, and coefficients that are refused', () => {
+    expect(timing.decodeMs({ requests: 2, contextTokens: 50, capacityTokens: 1 })).toBe(10)
+    const steps = createSimTiming({
+      kind: 'linear',
+      prefill: [1],
+      decode: [0, 0, 0.1],
+      decodeSteps: { x: [1, 2, 4], y: [1, 5, 6] },
+    })
+    const stepOf = (requests: number): number =>
+      steps.decodeMs({ requests, contextTokens: 10, capacityTokens: 1 })
+    expect([1, 2, 3, 4, 6].map(stepOf)).toEqual([2, 6, 6.5, 7, 8])
+    const wrong = { kind: 'linear', prefill: [1, 2, 3, 4], decode: [1, 2, 3] } as const
+    expect(() => createSimTiming(wrong)).toThrow('three at most')
+  })
+})

@@ -63,10 +63,12 @@ export type SimTimingOptions =
   | {
       /** What `baton profile` measured: a step's decode grows with its requests and with their contexts. */
       readonly kind: 'linear'
-      /** Of the new prompt tokens of the step. */
+      /** c[0] + c[1]·n + c[2]·((p + n)² − p²) for n tokens behind p that are there: attention looks at those, too. */
       readonly prefill: Polynomial
       /** Milliseconds: of a step, per request in it, per token of their contexts. */
       readonly decode: readonly [step: number, perRequest: number, perToken: number]
+      /** Requests → milliseconds of a step, instead of its first two: engines take other ways with one request than with two. */
+      readonly decodeSteps?: Curve
     }
   | {
       /** Somebody else's model of time. */
@@ -79,7 +81,7 @@ const DECODE: Polynomial = [5.74, 54.01, -25.74]
 
 export function createSimTiming(options: SimTimingOptions = { kind: 'polynomial' }): SimTiming {
   if (options.kind === 'own') return options.timing
-  if (options.kind === 'linear') return new LinearTiming(options.prefill, options.decode)
+  if (options.kind === 'linear') return new LinearTiming(options)
   return options.kind === 'table'
     ? new TableTiming(options.prefill, options.decode)
     : new PolynomialTiming(options.prefill ?? PREFILL, options.decode ?? DECODE)
@@ -118,13 +120,16 @@ class PolynomialTiming implements SimTiming {
 class LinearTiming implements SimTiming {
   readonly #prefill: Polynomial
   readonly #decode: readonly number[]
+  readonly #steps: Curve | null
 
-  constructor(prefill: Polynomial, decode: readonly number[]) {
+  constructor({ prefill, decode, decodeSteps }: Extract<SimTimingOptions, { kind: 'linear' }>) {
+    if (decodeSteps !== undefined) checkAxis('decodeSteps', decodeSteps.x, decodeSteps.y.length)
+    this.#steps = decodeSteps ?? null
     const isFinite = [...prefill, ...decode].every(Number.isFinite)
-    if (prefill.length === 0 || decode.length !== 3 || !isFinite)
+    if (prefill.length === 0 || prefill.length > 3 || decode.length !== 3 || !isFinite)
       throw new BatonError(
         'config.invalid',
-        'linear timing: expected finite numbers, three of them for decode',
+        'linear timing: expected finite numbers, three at most for prefill, three for decode',
       )
     this.#prefill = prefill
     this.#decode = decode
@@ -132,13 +137,21 @@ class LinearTiming implements SimTiming {
 
   prefillMs(batch: PrefillBatch): number {
     const tokens = newPromptTokens(batch)
-    return tokens <= 0 ? 0 : Math.max(0, evaluate(this.#prefill, tokens))
+    if (tokens <= 0) return 0
+    const { requests, meanPromptTokens, meanPrefixTokens } = batch
+    const [step = 0, perToken = 0, perPair = 0] = this.#prefill
+    const pairs = requests * (meanPromptTokens ** 2 - meanPrefixTokens ** 2)
+    return Math.max(0, step + perToken * tokens + perPair * pairs)
   }
 
   decodeMs({ requests, contextTokens }: DecodeBatch): number {
     if (requests === 0) return 0
     const [step, perRequest, perToken] = this.#decode
-    return Math.max(0, step! + perRequest! * requests + perToken! * contextTokens)
+    const ofStep =
+      this.#steps === null
+        ? step! + perRequest! * requests
+        : interpolate(this.#steps.x, this.#steps.y, requests)
+    return Math.max(0, ofStep + perToken! * contextTokens)
   }
 }
 

@@ -8,6 +8,7 @@ export class StepBudget {
   readonly #config: SchedulerConfig
   #tokens = 0
   #promptTokens = 0
+  #prompts = 0
 
   constructor(config: SchedulerConfig) {
     this.#config = config
@@ -20,6 +21,14 @@ export class StepBudget {
   begin(): void {
     this.#tokens = this.#config.tokenBudget
     this.#promptTokens = this.#config.promptBudget
+    this.#prompts = this.#config.promptsPerStep
+  }
+
+  /** What a request that has so many tokens to compute may have of them; 0: none in this step. */
+  share(remaining: number): number {
+    // One token is the next one of an answer.
+    if (remaining <= 1) return Math.min(remaining, this.#tokens)
+    return this.#prompts > 0 ? Math.min(remaining, this.#tokens, this.#config.promptChunk) : 0
   }
 
   /** A prompt that is alone in its step may have more than there is for prompts. */
@@ -31,6 +40,7 @@ export class StepBudget {
   give(sequence: SimSequence<unknown>, base: number, take: number): void {
     const prefix = Math.min(base, sequence.promptTokens)
     sequence.stepTokens = take
+    if (take > 1) this.#prompts -= 1
     sequence.stepPrefixTokens = prefix
     sequence.stepPromptTokens = Math.min(base + take, sequence.promptTokens) - prefix
     this.#tokens -= take
@@ -45,6 +55,7 @@ export class StepBudget {
   /** The sequence computes nothing in this step after all. */
   takeBack(sequence: SimSequence<unknown>): void {
     this.#tokens += sequence.stepTokens + sequence.stepDrafts
+    if (sequence.stepTokens > 1) this.#prompts += 1
     this.#promptTokens += sequence.stepPromptTokens
     sequence.clearStep()
   }
