@@ -12,7 +12,12 @@ const LOADS: readonly TruthLoad[] = [
   { name: 'chat', workload: 'workload:chat,requests=120,rate=8,turns=3,think=500' },
   { name: 'rag', workload: 'workload:rag,requests=60,rate=3' },
   {
-    name: 'closed loop of 12',
+    name: 'chat, closed loop of 8',
+    workload: 'workload:chat,requests=120,turns=3,think=100',
+    flags: ['--concurrency', '8'],
+  },
+  {
+    name: 'mix, closed loop of 12',
     workload: 'workload:mix,requests=60',
     flags: ['--concurrency', '12'],
   },

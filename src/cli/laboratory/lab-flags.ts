@@ -12,7 +12,11 @@ export function collect(value: string, before: readonly string[]): readonly stri
 
 export function withTraceFlags(command: Command): Command {
   return command
-    .option('--format <name>', 'auto, mooncake, log (of Baton) or csv', 'auto')
+    .option(
+      '--format <name>',
+      'auto, mooncake, agentic or dynamo (of Dynamo), log (of Baton) or csv',
+      'auto',
+    )
     .option('--block-size <tokens>', "tokens per id of the trace's prompts (default: 512)")
     .option('--limit <n>', 'only the first so many requests')
     .option('--speedup <x>', 'arrivals come so much faster')

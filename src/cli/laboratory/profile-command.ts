@@ -157,8 +157,8 @@ async function scheduleOf(
   const spreadMs = await measureSpread(probe, short.tokens, TOGETHER)
   const { tokens, pieces } = longest
   return {
-    // Of four that are computed one after the other the last comes three prompts behind the first.
-    promptsPerStep: spreadMs > ((TOGETHER - 1) / 2) * short.ms ? 1 : null,
+    // Of four that are computed one after the other the last comes two prompts behind the second.
+    promptsPerStep: spreadMs > ((TOGETHER - 2) / 2) * short.ms ? 1 : null,
     promptChunk: pieces > 1 ? Math.ceil(tokens / pieces / 16) * 16 : null,
   }
 }

@@ -48,4 +48,21 @@ describe('LoadSource', () => {
     expect(await sentAt(trace, null)).toEqual([5, 145, 245])
     expect(await sentAt([...trace, { atMs: 6 }], 1)).toEqual([0, 140, 240, 340])
   })
+
+  it('a graph - a request follows the sending or the end of others, when all of them allow it', async () => {
+    const trace: Partial<TraceRequest>[] = [
+      { atMs: 10 },
+      { waitsFor: [{ request: 0, on: 'sent', delayMs: 5 }] },
+      {
+        waitsFor: [
+          { request: 0, on: 'ended', delayMs: 1 },
+          { request: 1, on: 'ended', delayMs: 1 },
+        ],
+      },
+      { atMs: 500, waitsFor: [{ request: 0, on: 'ended', delayMs: 0 }] },
+    ]
+    expect(await sentAt(trace, null)).toEqual([10, 15, 116, 500])
+    // Closed loop: the whole graph holds one place, and times do not count.
+    expect(await sentAt([...trace, { atMs: 11 }], 1)).toEqual([0, 5, 106, 100, 206])
+  })
 })

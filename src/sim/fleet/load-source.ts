@@ -1,9 +1,9 @@
 /**
- * When the requests of a trace are sent: at their times (open loop), or so many at once (closed loop). A turn that
- * depends on another one follows it after its delay.
+ * When the requests of a trace are sent: at their times (open loop), or so many at once (closed loop). What depends on
+ * others follows them, after its delays.
  */
 import type { Clock } from '../../base/index.ts'
-import type { TraceRequest } from '../trace/trace-request.ts'
+import type { TraceDependency, TraceRequest } from '../trace/trace-request.ts'
 
 interface LoadSourceOptions {
   readonly clock: Clock
@@ -13,20 +13,43 @@ interface LoadSourceOptions {
   readonly send: (index: number) => void
 }
 
+/** A request that waits for others. */
+interface Follower {
+  readonly index: number
+  /** Of them so many have not happened yet. */
+  left: number
+  /** Not before this moment, as far as is known. */
+  fromMs: number
+}
+
+interface Following {
+  readonly follower: Follower
+  readonly on: TraceDependency['on']
+  readonly delayMs: number
+}
+
 export class LoadSource {
   readonly #options: LoadSourceOptions
-  readonly #followers = new Map<number, number[]>()
+  readonly #followers = new Map<number, Following[]>()
   /** Those that wait for no other one, in the order of their times. */
-  readonly #free: number[]
+  readonly #free: number[] = []
+  /** The free request that a request follows in the end, and how many of its kin have not ended. */
+  readonly #roots: Int32Array
+  readonly #kin: Int32Array
   #next = 0
 
   constructor(options: LoadSourceOptions) {
     this.#options = options
     const { trace } = options
-    this.#free = []
-    for (const [index, { after }] of trace.entries()) {
-      if (after === undefined) this.#free.push(index)
-      else this.#followers.set(after, [...(this.#followers.get(after) ?? []), index])
+    this.#roots = new Int32Array(trace.length)
+    this.#kin = new Int32Array(trace.length)
+    for (const [index, request] of trace.entries()) {
+      const waitsFor = dependenciesOf(request)
+      const root = waitsFor.length === 0 ? index : this.#roots[waitsFor[0]!.request]!
+      this.#roots[index] = root
+      this.#kin[root]! += 1
+      if (waitsFor.length === 0) this.#free.push(index)
+      else this.#follow(index, waitsFor)
     }
     this.#free.sort((a, b) => trace[a]!.atMs - trace[b]!.atMs)
   }
@@ -39,17 +62,46 @@ export class LoadSource {
 
   /** The request has ended, well or not. */
   ended(index: number): void {
-    const { clock, trace, concurrency, send } = this.#options
-    const followers = this.#followers.get(index)
-    if (followers !== undefined) {
-      for (const follower of followers)
-        clock.after(trace[follower]!.delayMs ?? 0, () => send(follower))
-    } else if (concurrency !== null) clock.after(0, () => this.#fill(1))
+    const { clock, concurrency } = this.#options
+    const root = this.#roots[index]!
+    this.#kin[root]! -= 1
+    if (concurrency !== null && this.#kin[root] === 0) clock.after(0, () => this.#fill(1))
+    this.#release(index, 'ended')
+  }
+
+  #follow(index: number, waitsFor: readonly TraceDependency[]): void {
+    const { trace, concurrency } = this.#options
+    const { waitsFor: isGraph, atMs } = trace[index]!
+    // A turn follows the one before whatever its time says; a request of a graph has a time of its own as well.
+    const fromMs = isGraph !== undefined && concurrency === null ? atMs : 0
+    const follower = { index, left: waitsFor.length, fromMs }
+    for (const { request, on, delayMs } of waitsFor) {
+      const following = this.#followers.get(request) ?? []
+      following.push({ follower, on, delayMs })
+      this.#followers.set(request, following)
+    }
+  }
+
+  #release(index: number, on: TraceDependency['on']): void {
+    const { clock } = this.#options
+    const nowMs = clock.nowMs()
+    for (const { follower, on: wanted, delayMs } of this.#followers.get(index) ?? []) {
+      if (wanted !== on) continue
+      follower.left -= 1
+      follower.fromMs = Math.max(follower.fromMs, nowMs + delayMs)
+      if (follower.left === 0)
+        clock.after(follower.fromMs - nowMs, () => this.#send(follower.index))
+    }
+  }
+
+  #send(index: number): void {
+    this.#options.send(index)
+    if (this.#followers.has(index)) this.#release(index, 'sent')
   }
 
   /** Only the next arrival has a timer: a trace may be long. */
   #arrive(): void {
-    const { clock, trace, send } = this.#options
+    const { clock, trace } = this.#options
     for (;;) {
       const index = this.#free[this.#next]
       if (index === undefined) return
@@ -59,17 +111,26 @@ export class LoadSource {
         return
       }
       this.#next += 1
-      send(index)
+      this.#send(index)
     }
   }
 
-  /** A session holds its place until its last turn has ended. */
+  /** A session, or a graph, holds its place until the last of its requests has ended. */
   #fill(count: number): void {
     for (let i = 0; i < count; i++) {
       const index = this.#free[this.#next]
       if (index === undefined) return
       this.#next += 1
-      this.#options.send(index)
+      this.#send(index)
     }
   }
+}
+
+function dependenciesOf({
+  after,
+  delayMs = 0,
+  waitsFor,
+}: TraceRequest): readonly TraceDependency[] {
+  if (waitsFor !== undefined) return waitsFor
+  return after === undefined ? [] : [{ request: after, on: 'ended', delayMs }]
 }

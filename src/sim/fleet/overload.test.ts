@@ -132,6 +132,6 @@ describe.each([
           'capacity.pool_exhausted' in report.failed ? ['capacity.pool_exhausted'] : [],
         )
       }
-    })
+    }, 240_000)
   },
 )

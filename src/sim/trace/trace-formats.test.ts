@@ -72,6 +72,85 @@ describe('parseTrace - sessions', () => {
   })
 })
 
+describe("parseTrace - Dynamo's graphs and records", () => {
+  const header = line({ schema: 'dynamo.agentic_mooncake', version: 2, block_size: 4 })
+  const row = (id: string, dependencies: unknown[], more = {}): string =>
+    line({
+      request_id: id,
+      session_id: id,
+      input_length: 6,
+      output_length: 2,
+      hash_ids: [301],
+      not_before_ms: 3,
+      dependencies,
+      ...more,
+    })
+
+  it('a graph - who waits for whom', () => {
+    const text = [
+      header,
+      row('root', []),
+      row('child', [{ request_id: 'root', trigger: 'dispatch', delay_ms: 5, relation: 'spawn' }]),
+      row('join', [
+        { request_id: 'root', trigger: 'completion', delay_ms: 1 },
+        { request_id: 'child', trigger: 'completion' },
+      ]),
+    ].join('\n')
+    const [root, child, join] = parseTrace(text)
+    expect(root).toMatchObject({ atMs: 3, inputTokens: 6, blockTokens: 4, sessionId: 'root' })
+    expect(root!.hashIds).toHaveLength(2)
+    expect(root).not.toHaveProperty('waitsFor')
+    expect(child!.waitsFor).toEqual([{ request: 0, on: 'sent', delayMs: 5 }])
+    expect(join!.waitsFor).toEqual([
+      { request: 0, on: 'ended', delayMs: 1 },
+      { request: 1, on: 'ended', delayMs: 0 },
+    ])
+    // The second block is nobody else's.
+    expect(root!.hashIds[0]).toBe(child!.hashIds[0])
+    expect(root!.hashIds[1]).not.toBe(child!.hashIds[1])
+  })
+
+  it.each([
+    [row('a', [{ request_id: 'b', trigger: 'completion' }]), 'depends on b'],
+    [row('a', [{}]), 'depends on'],
+    [row('a', 7 as never), 'dependencies'],
+    [row('a', [], { not_before_ms: -1 }), 'not_before_ms'],
+    [row('a', [], { hash_ids: ['x'] }), 'hash_ids'],
+    [row('a', [], { input_length: 0 }), 'input length'],
+  ])('%s - names the line and what is wrong', (text, what) => {
+    expect(() => parseTrace(`${header}\n${text}`)).toThrow(new RegExp(`line 2 .*${what}`))
+  })
+
+  it('records - the requests that ended, turns as far apart as they were', () => {
+    const ended = (receivedMs: number, hash: number, session?: string): string =>
+      line({
+        schema: 'dynamo.request.trace.v1',
+        event_type: 'request_end',
+        ...(session === undefined ? {} : { agent_context: { session_id: session } }),
+        request: {
+          output_tokens: 2,
+          request_received_ms: receivedMs,
+          total_time_ms: 10,
+          replay: { trace_block_size: 4, input_length: 4, input_sequence_hashes: [hash] },
+        },
+      })
+    const text = [
+      line({ event_type: 'request_payload', request_id: 'x' }),
+      ended(1030, 2 ** 63, 's'),
+      ended(1000, 7, 's'),
+      ended(1005, 7),
+    ].join('\n')
+    const requests = parseTrace(text)
+    expect(requests.map(({ atMs, hashIds }) => [atMs, hashIds])).toEqual([
+      [0, [0]],
+      [5, [0]],
+      [30, [1]],
+    ])
+    expect(requests[2]).toMatchObject({ after: 0, delayMs: 20 })
+    expect(() => parseTrace(text.replace('trace_block_size', 'size'))).toThrow('trace_block_size')
+  })
+})
+
 describe("parseTrace - Baton's log", () => {
   it('takes the requests that ended, at the times at which they came', () => {
     const log = [

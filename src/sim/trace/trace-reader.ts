@@ -4,16 +4,19 @@
  * | format | a line |
  * |---|---|
  * | `mooncake` | JSON with `timestamp` (ms), `input_length`, `output_length`, `hash_ids`; Dynamo's `session_id` and `delay` too |
+ * | `agentic` | Dynamo's graphs of requests: a header, then JSON with `dependencies` |
+ * | `dynamo` | what Dynamo's servers recorded: JSON with `event_type` `request_end` |
  * | `log` | a line of Baton's own log that says `request ended` |
  * | `csv` | lengths, with or without a time |
  */
 import { BatonError } from '../../base/index.ts'
+import { parseAgentic, parseDynamoRecords } from './agentic-trace.ts'
 import { parseCsv } from './csv-trace.ts'
 import { parseRequestLog } from './request-log-trace.ts'
 import { parseMooncake } from './mooncake-trace.ts'
 import type { TraceRequest } from './trace-request.ts'
 
-export const TRACE_FORMATS = ['auto', 'mooncake', 'log', 'csv'] as const
+export const TRACE_FORMATS = ['auto', 'mooncake', 'agentic', 'dynamo', 'log', 'csv'] as const
 export type TraceFormat = (typeof TRACE_FORMATS)[number]
 
 export interface TraceOptions {
@@ -50,6 +53,10 @@ function parseLines(
   ) {
     case 'mooncake':
       return parseMooncake(lines, limit, options.blockTokens)
+    case 'agentic':
+      return parseAgentic(lines, limit)
+    case 'dynamo':
+      return parseDynamoRecords(lines, limit)
     case 'log':
       return parseRequestLog(lines, limit)
     default:
@@ -61,6 +68,8 @@ function parseLines(
 function formatOf(lines: readonly string[]): TraceFormat {
   const first = lines.find((line) => line.trim() !== '') ?? ''
   if (!first.trimStart().startsWith('{')) return first.includes(',') ? 'csv' : 'mooncake'
+  if (first.includes('"dynamo.agentic_mooncake"')) return 'agentic'
+  if (first.includes('"event_type"')) return 'dynamo'
   return first.includes('"hash_ids"') || !first.includes('"msg"') ? 'mooncake' : 'log'
 }
 

@@ -19,6 +19,15 @@ export interface TraceRequest {
   /** Sent when this request of the trace (by index) has ended, `delayMs` later, and not at `atMs`. */
   readonly after?: number
   readonly delayMs?: number
+  /** Sent when all of these allow it, and not before `atMs`; instead of `after`. */
+  readonly waitsFor?: readonly TraceDependency[]
+}
+
+export interface TraceDependency {
+  /** Index in the trace, below the own one. */
+  readonly request: number
+  readonly on: 'sent' | 'ended'
+  readonly delayMs: number
 }
 
 export const TRACE_BLOCK_TOKENS = 512

@@ -1,0 +1,143 @@
+/**
+ * Traces of agents as Dynamo writes them: a graph of requests (`dynamo.agentic_mooncake`), and what its own servers recorded
+ * (`dynamo.request.trace`).
+ *
+ * A graph has a header that names the tokens per id, then a request per line with the requests that it depends on: sent
+ * `delay_ms` after the other was sent (`dispatch`) or has ended (`completion`), when all of them allow it. Of a recorded
+ * trace the lines `request_end` are taken; requests of one session follow each other as far apart as they did.
+ */
+import { isRecord } from '../../base/index.ts'
+import { isTokenCount, wrongLine } from './trace-line.ts'
+import type { TraceDependency, TraceRequest } from './trace-request.ts'
+
+type Entry = Readonly<Record<string, unknown>>
+
+export function parseAgentic(lines: readonly string[], limit: number): TraceRequest[] {
+  const requests: TraceRequest[] = []
+  const known = new Map<unknown, number>()
+  let blockTokens = 0
+  for (const [i, line] of lines.entries()) {
+    if (requests.length >= limit) break
+    if (line.trim() === '') continue
+    const entry = entryOf(line, i + 1)
+    if (blockTokens === 0) {
+      const { block_size: size } = entry
+      if (!isTokenCount(size)) throw wrongLine(i + 1, 'is no header with a block_size')
+      blockTokens = size
+      continue
+    }
+    const { request_id: id, session_id: session, not_before_ms: notBefore = 0 } = entry
+    if (typeof notBefore !== 'number' || !(notBefore >= 0))
+      throw wrongLine(i + 1, 'has an invalid not_before_ms')
+    const waitsFor = dependenciesOf(entry, i + 1, known)
+    known.set(id, requests.length)
+    requests.push({
+      ...lengthsOf(entry, i + 1),
+      atMs: notBefore,
+      hashIds: hashIdsOf(entry['hash_ids'], i + 1),
+      blockTokens,
+      ...(typeof session === 'string' ? { sessionId: session } : {}),
+      ...(waitsFor.length === 0 ? {} : { waitsFor }),
+    })
+  }
+  return requests.map((request, i) => padded(request, i))
+}
+
+function dependenciesOf(
+  entry: Entry,
+  line: number,
+  known: ReadonlyMap<unknown, number>,
+): TraceDependency[] {
+  const { dependencies = [] } = entry
+  if (!Array.isArray(dependencies)) throw wrongLine(line, 'has invalid dependencies')
+  return dependencies.map((dependency: unknown): TraceDependency => {
+    const { request_id: id, trigger, delay_ms: delay = 0 } = isRecord(dependency) ? dependency : {}
+    const request = known.get(id)
+    if (request === undefined)
+      throw wrongLine(line, `depends on ${String(id)}, which is not before it`)
+    if (trigger !== 'dispatch' && trigger !== 'completion')
+      throw wrongLine(line, 'has a dependency that is neither dispatch nor completion')
+    if (typeof delay !== 'number' || !(delay >= 0)) throw wrongLine(line, 'has an invalid delay_ms')
+    return { request, on: trigger === 'dispatch' ? 'sent' : 'ended', delayMs: delay }
+  })
+}
+
+export function parseDynamoRecords(lines: readonly string[], limit: number): TraceRequest[] {
+  const ended: { readonly line: number; readonly entry: Entry; readonly session: unknown }[] = []
+  for (const [i, line] of lines.entries()) {
+    if (line.trim() === '') continue
+    const { event_type: type, request, agent_context: context } = entryOf(line, i + 1)
+    if (type !== 'request_end' || !isRecord(request)) continue
+    const session = isRecord(context) ? context['session_id'] : undefined
+    ended.push({ line: i + 1, entry: request, session })
+  }
+  const received = ({ line, entry }: (typeof ended)[number]): number => {
+    const atMs = entry['request_received_ms']
+    if (typeof atMs !== 'number') throw wrongLine(line, 'has no request_received_ms')
+    return atMs
+  }
+  ended.sort((a, b) => received(a) - received(b))
+  const startMs = ended.length === 0 ? 0 : received(ended[0]!)
+  const latest = new Map<unknown, { readonly index: number; readonly endMs: number }>()
+  const ids = new Map<unknown, number>()
+  return ended.slice(0, Math.min(limit, ended.length)).map((record, index) => {
+    const { line, entry, session } = record
+    const replay = isRecord(entry['replay']) ? entry['replay'] : {}
+    const { trace_block_size: blockTokens, input_sequence_hashes: hashes } = replay
+    if (!isTokenCount(blockTokens) || !Array.isArray(hashes))
+      throw wrongLine(line, 'has no replay with trace_block_size and input_sequence_hashes')
+    const lengths = lengthsOf({ ...replay, output_length: entry['output_tokens'] }, line)
+    const hashIds = hashes.map((hash) => {
+      const id = ids.get(hash) ?? ids.size
+      ids.set(hash, id)
+      return id
+    })
+    const atMs = received(record)
+    const before = session === undefined ? undefined : latest.get(session)
+    const tookMs = typeof entry['total_time_ms'] === 'number' ? entry['total_time_ms'] : 0
+    if (session !== undefined) latest.set(session, { index, endMs: atMs + tookMs })
+    return padded(
+      {
+        ...lengths,
+        atMs: atMs - startMs,
+        hashIds,
+        blockTokens,
+        ...(typeof session === 'string' ? { sessionId: session } : {}),
+        ...(before === undefined
+          ? {}
+          : { after: before.index, delayMs: Math.max(0, atMs - before.endMs) }),
+      },
+      index,
+    )
+  })
+}
+
+function lengthsOf(entry: Entry, line: number): { inputTokens: number; outputTokens: number } {
+  const { input_length: inputTokens, output_length: outputTokens } = entry
+  if (!isTokenCount(inputTokens)) throw wrongLine(line, 'has no input length')
+  if (!isTokenCount(outputTokens)) throw wrongLine(line, 'has no output length')
+  return { inputTokens, outputTokens }
+}
+
+function hashIdsOf(ids: unknown, line: number): number[] {
+  if (Array.isArray(ids) && ids.every((id) => Number.isSafeInteger(id))) return ids as number[]
+  throw wrongLine(line, 'has no hash_ids')
+}
+
+/** What ids do not reach is shared with nobody. */
+function padded(request: TraceRequest, index: number): TraceRequest {
+  const { inputTokens, blockTokens = 1, hashIds } = request
+  const missing = Math.ceil(inputTokens / blockTokens) - hashIds.length
+  if (missing <= 0) return request
+  const own = Array.from({ length: missing }, (_, i) => -1 - index * 65_536 - i)
+  return { ...request, hashIds: [...hashIds, ...own] }
+}
+
+function entryOf(line: string, number: number): Entry {
+  try {
+    const entry: unknown = JSON.parse(line)
+    return isRecord(entry) ? entry : {}
+  } catch (cause) {
+    throw wrongLine(number, 'is not JSON', cause)
+  }
+}
