@@ -91,7 +91,7 @@ export const DISCOVERY_FAULT_CHECKS: readonly DiscoveryFaultCheck[] = [
       await beginAndBeTold(scene, record)
       const coming = scene.worker.register(sampleCard(2, { taints: ['x'.repeat(16_384)] })).then(
         () => 'accepted',
-        (error: { readonly code?: string }) => error.code ?? String(error),
+        (error: Error & { readonly code?: string }) => error.code ?? error.message,
       )
       const refused = scene.refuses === true ? await coming : null
       await scene.end()

@@ -79,7 +79,10 @@ describe('a fleet forgets its KV', () => {
   it('of other servers - one that cannot is said so, with the status that clients read', async () => {
     const server = await engineServer(() => jsonResponse(200, {}))
     const gateway = await startGateway([server])
-    open.push(gateway.close, server.close)
+    open.push(
+      () => gateway.close(),
+      () => server.close(),
+    )
     const failed = [{ code: 'runtime.not_implemented' }]
     expect(await post(gateway.url, '/clear_kv_blocks')).toMatchObject({
       status: 200,
@@ -105,7 +108,10 @@ describe('what each kind of server is asked', () => {
       isThere ? jsonResponse(200, path === '/slots' ? slots : {}) : undefined,
     )
     const client = new UpstreamClient({ url: parseUpstreamUrl(server.url), clock: osClock })
-    open.push(server.close, () => client.close())
+    open.push(
+      () => server.close(),
+      () => client.close(),
+    )
     expect(await clearCache(client, kind)).toEqual(answer)
     expect(server.seen.map(({ method, path }) => `${method} ${path}`)).toEqual(expected)
     isThere = false

@@ -29,7 +29,7 @@ export function logLine(json: string, hasColor: boolean): string {
   const [name, color] = LEVELS[Number(level)] ?? ['     ', DIM]
   const at = new Date(Number(time)).toISOString().slice(11, 23)
   const told = Object.entries(facts).map(([key, value]) => `${key}=${shown(value)}`)
-  const head = `${paint(DIM, at)} ${paint(color, name)} ${plain(String(msg ?? ''))}`
+  const head = `${paint(DIM, at)} ${paint(color, name)} ${plain(typeof msg === 'string' ? msg : '')}`
   return told.length === 0 ? `${head}\n` : `${head}  ${paint(DIM, told.join(' '))}\n`
 }
 

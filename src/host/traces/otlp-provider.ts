@@ -28,7 +28,7 @@ const CLOSE_MS = 2_000
 export interface OtlpProvider {
   readonly tracer: Tracer
   /** Sends what waits, for a bounded time. Never rejects. */
-  close(): Promise<void>
+  readonly close: () => Promise<void>
 }
 
 /** What samples has sampled already: every span that is started is sent. */
