@@ -115,7 +115,7 @@ describe('routing quality', () => {
     // 519 against 654 ms. Until fc6e8c3 it was 476 against 695: routers heard of first tokens at the end of a run of steps,
     // which cost blocks more than rates that are learned. With a timer per step the figures are those of today.
     expect(time.e2eMs.mean).toBeLessThan(0.85 * blocks.e2eMs.mean)
-    // The mean is no better: prompts wait for nobody at this rate.
+    // The mean is no better.
     expect(time.ttftMs.mean).toBeLessThan(1.05 * blocks.ttftMs.mean)
     expect(time.ttftMs.p99).toBeLessThan(0.5 * blocks.ttftMs.p99)
   })
