@@ -28,6 +28,7 @@ export default {
         text: 'Start',
         items: [
           page('Five minutes', '/'),
+          page('Concepts', '/docs/concepts'),
           page('Architecture', '/ARCHITECTURE'),
           page('Coming from others', '/docs/from-other-routers'),
         ],
@@ -60,9 +61,10 @@ export default {
         ],
       },
       {
-        text: 'Concepts',
+        text: 'In depth',
         items: [
           page('Routing', '/docs/routing'),
+          page('Routing quality', '/docs/routing-quality'),
           page('Lifecycles', '/docs/lifecycles'),
           page('The wire', '/docs/wire'),
           page('Laboratory', '/docs/laboratory'),
