@@ -1,4 +1,4 @@
-import OpenAI from 'openai'
+import type OpenAI from 'openai'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,10 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
+import { HAS_SQLITE, clientOf } from './openai-of.ts'
 
 const SIM = ['--engine', 'sim', '--in-process', '--aggregated', '1']
-const clientOf = ({ url }: RunningServer) =>
-  new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 })
 
 describe('responses of the background, by the openai client', () => {
   let server: RunningServer
@@ -92,9 +91,7 @@ describe('responses of the background, by the openai client', () => {
   })
 })
 
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-
-describe.runIf(major > 22 || (major === 22 && minor >= 5))('over a restart', () => {
+describe.runIf(HAS_SQLITE)('over a restart', () => {
   it('what nobody computes any more has failed', async () => {
     const dir = mkdtempSync(join(tmpdir(), 'baton-background-'))
     const state = ['--state', `sqlite:${join(dir, 's.db')}`]

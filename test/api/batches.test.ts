@@ -1,18 +1,17 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import OpenAI, { toFile } from 'openai'
+import { toFile } from 'openai'
+import type OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runBaton, startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
+import { clientOf } from './openai-of.ts'
 import { until } from '../until.ts'
 
 const FAST = ['--engine', 'sim', '--sim-speedup', '0', '--in-process', '--aggregated', '1']
 /** A token takes milliseconds, so that something is always half done. */
 const SLOW = ['--engine', 'sim', '--in-process', '--aggregated', '1', '--sequences', '8']
-
-const clientOf = ({ url }: RunningServer, apiKey = 'none') =>
-  new OpenAI({ baseURL: `${url}/v1`, apiKey, maxRetries: 0 })
 
 const lineOf = (customId: string, fields: object = {}) => ({
   custom_id: customId,

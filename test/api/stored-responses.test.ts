@@ -1,17 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import OpenAI from 'openai'
+import type OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runBaton, startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
+import { HAS_SQLITE, clientOf } from './openai-of.ts'
 
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-const HAS_SQLITE = major > 22 || (major === 22 && minor >= 5)
 const SIM = ['--engine', 'sim', '--sim-speedup', '0']
-
-const clientOf = ({ url }: RunningServer) =>
-  new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 })
 
 describe('stored responses, by the openai client', () => {
   let server: RunningServer
