@@ -1,6 +1,6 @@
 /**
  * Puts the pages of the site together in `.pages`: docs/ and the pages of the root as they are, and the API reference, which
- * TypeDoc makes from the docstrings of the package's doors.
+ * TypeDoc makes from the docstrings of the package's doors; the OpenAPI document, from the code that serves it, as a file and as a page.
  *
  * Links between pages stay as they are in the repository; what a page links to and is no page (a source, a folder) becomes a link
  * into the repository, so that the build can refuse every other dead link.
@@ -18,6 +18,8 @@ import {
 import { dirname, join, normalize, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Application } from 'typedoc'
+import { openApiPage } from '../scripts/openapi-page.ts'
+import { openApiDocument } from '../src/api/index.ts'
 
 const SITE = fileURLToPath(new URL('.', import.meta.url))
 const ROOT = join(SITE, '..')
@@ -116,5 +118,15 @@ async function writeApi() {
   await app.generateOutputs(project)
 }
 
+/** Without a frontend: what one of this version would serve. */
+function writeOpenApi() {
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const document = openApiDocument(version)
+  mkdirSync(join(PAGES, 'public'), { recursive: true })
+  writeFileSync(join(PAGES, 'public/openapi.json'), JSON.stringify(document, null, 2))
+  writeFileSync(join(PAGES, 'openapi.md'), openApiPage(document))
+}
+
 copyPages()
+writeOpenApi()
 await writeApi()

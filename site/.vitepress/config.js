@@ -76,6 +76,7 @@ export default {
         items: [
           page('HTTP API', '/docs/http-api'),
           page('Errors', '/docs/errors'),
+          page('OpenAPI', '/openapi'),
           page('TypeScript API', '/api/'),
           page('Extending', '/docs/extending'),
           page('Contributing', '/CONTRIBUTING'),
