@@ -128,7 +128,7 @@ export function metricsPage(): string {
     'are not changed within a major version. Everything is counted once per request, nothing per token. Besides these, the usual process and Node.js metrics are there, with the prefix',
     '`baton_frontend_`.',
     '',
-    'In OpenMetrics the buckets of the histograms of a request (not those of workers) have exemplars: the trace id of the last request that fell into them and whose trace is recorded, by [traces](tracing.md) or by the client',
+    'In OpenMetrics the buckets of the histograms of a request, those of workers too, have exemplars: the trace id of the last request that fell into them and whose trace is recorded, by [traces](tracing.md) or by the client',
     '(`traceparent` with its sampled flag). Prometheus keeps them with `--enable-feature=exemplar-storage`; Grafana leads from a slow bucket to its trace.',
     '',
     '| name | type | labels | meaning |',

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { freePort } from './free-port.ts'
-import { startServer } from './running-server.ts'
+import { startBaton } from './running-server.ts'
 import { until } from './until.ts'
 
 const MONITORING = new URL('../deploy/monitoring/', import.meta.url)
@@ -73,16 +73,24 @@ describe('dashboard and alerts', () => {
 
 /** Debian's package; where it is not installed there is nothing to scrape with. */
 describe.skipIf(!has('prometheus'))('a real Prometheus', () => {
-  it('scrapes a frontend as OpenMetrics, with exemplars, and answers every query of dashboard and alerts', async () => {
+  it('scrapes a frontend and a worker as OpenMetrics, with exemplars, and answers every query of dashboard and alerts', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'baton-prometheus-'))
-    const server = await startServer(['--engine', 'sim', '--aggregated', '1'])
-    const port = await freePort()
+    const discovery = ['--discovery', `file:${folder}/fleet`]
+    const [port, workerPort, frontendPort] = [await freePort(), await freePort(), await freePort()]
+    const engine = ['--engine', 'sim', '--grace-seconds', '0', '--admin-port', `${workerPort}`]
+    const worker = await startBaton(['worker', ...discovery, ...engine], /"ready"/)
+    const frontend = await startBaton(
+      ['frontend', ...discovery, '--port', `${frontendPort}`],
+      /http:/,
+    )
+    const url = `http://127.0.0.1:${frontendPort}`
     const config = join(folder, 'prometheus.yaml')
     writeFileSync(
       config,
       `global: { scrape_interval: 1s }
 scrape_configs:
-  - { job_name: baton-frontend, static_configs: [{ targets: ['127.0.0.1:${server.port}'] }] }
+  - { job_name: baton-frontend, static_configs: [{ targets: ['127.0.0.1:${frontendPort}'] }] }
+  - { job_name: baton-worker, static_configs: [{ targets: ['127.0.0.1:${workerPort}'] }] }
 `,
     )
     const address = `127.0.0.1:${port}`
@@ -108,24 +116,33 @@ scrape_configs:
         'content-type': 'application/json',
         traceparent: `00-${traceId}-${'b2'.repeat(8)}-01`,
       }
-      await fetch(`${server.url}/v1/completions`, { method: 'POST', headers, body })
-      await until(
-        'the request in a scrape',
-        async () => (await valueOf('baton_frontend_requests_total')) === '1',
-      )
-      expect(await valueOf('up{job="baton-frontend"}')).toBe('1')
-      const exemplars = await fetch(
-        `http://${address}/api/v1/query_exemplars?query=baton_frontend_request_duration_seconds_bucket&start=0&end=${Date.now()}`,
-      )
-      expect(await exemplars.json()).toMatchObject({
-        data: [{ exemplars: [{ labels: { trace_id: traceId } }] }],
-      })
+      await until('a worker is found', async () => (await fetch(`${url}/ready`)).ok)
+      await fetch(`${url}/v1/completions`, { method: 'POST', headers, body })
+      const counts = ['baton_frontend_requests_total', 'baton_worker_request_seconds_count']
+      for (const count of counts)
+        await until(`${count} in a scrape`, async () => (await valueOf(count)) === '1')
+      for (const job of ['baton-frontend', 'baton-worker'])
+        expect([job, await valueOf(`up{job="${job}"}`)]).toEqual([job, '1'])
+      const buckets = [
+        'baton_frontend_request_duration_seconds_bucket',
+        'baton_worker_request_seconds_bucket',
+      ]
+      for (const bucket of buckets) {
+        const query = `query=${bucket}&start=0&end=${Date.now()}`
+        const exemplars = await fetch(`http://${address}/api/v1/query_exemplars?${query}`)
+        expect(await exemplars.json()).toMatchObject({
+          data: [{ exemplars: [{ labels: { trace_id: traceId } }] }],
+        })
+      }
       for (const [title, expression] of QUERIES) {
         expect([title, (await ask(filled(expression))).status]).toEqual([title, 'success'])
       }
     } finally {
       prometheus.kill('SIGKILL')
-      await server.stop()
+      for (const { process, ended } of [frontend, worker]) {
+        process.kill('SIGTERM')
+        await ended
+      }
       rmSync(folder, { recursive: true, force: true })
     }
   })

@@ -12,6 +12,7 @@ import type { Clock } from '../base/index.ts'
 import type { KvBlockSource, KvPin } from '../engine/index.ts'
 import type { GenerateRequest, KvOffer, KvTransfer } from '../request/index.ts'
 import type { KvClient, KvServer } from '../wire/index.ts'
+import { traceOf } from './worker-event.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
 /** What a decode worker does when the offered KV cannot be had: end the request, or compute the prompt itself. */
@@ -70,6 +71,7 @@ export class KvHandOff {
       return null
     }
     const offeredMs = clock.nowMs()
+    const trace = traceOf(request)
     let offerId = ''
     const offer = server.offer(pin, source, {
       leaseMs,
@@ -80,6 +82,7 @@ export class KvHandOff {
           reason,
           kvBytes: pin.kvBytes,
           heldMs: clock.nowMs() - offeredMs,
+          ...trace,
         }),
     })
     offerId = offer.offerId
@@ -161,7 +164,14 @@ export class KvHandOff {
       const { offerId } = offer
       const { requestId } = request
       const what = { blocksPulled, blocksHeld, elapsedMs }
-      observe({ kind: 'kv-taken', requestId, offerId, ...what, bytesPulled: bytes })
+      observe({
+        kind: 'kv-taken',
+        requestId,
+        offerId,
+        ...what,
+        bytesPulled: bytes,
+        ...traceOf(request),
+      })
       return { pin, transfer: { ...what, bytes, recomputed: false } }
     } catch (thrown) {
       client.abandon(offer)

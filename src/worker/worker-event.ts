@@ -3,7 +3,7 @@
  * log lines and metrics.
  */
 import type { ErrorValue } from '../base/index.ts'
-import type { FinishReason, KvTransfer } from '../request/index.ts'
+import type { FinishReason, GenerateRequest, KvTransfer } from '../request/index.ts'
 import type { KvReleaseReason } from '../wire/index.ts'
 import type { ShutdownStage, StageReason } from './shutdown-budget.ts'
 
@@ -36,6 +36,8 @@ export type WorkerEvent =
       readonly queuedMs: number
       /** From the engine's start to the first token. */
       readonly computeMs: number
+      /** Here and below: of the trace that the request is part of, as it came. */
+      readonly traceparent?: string
     }
   | {
       readonly kind: 'request-ended'
@@ -45,7 +47,6 @@ export type WorkerEvent =
       readonly promptTokens: number
       readonly outputTokens: number
       readonly elapsedMs: number
-      /** Of the trace that the request is part of, as it came. */
       readonly traceparent?: string
       readonly times: RequestTimes
       /** The KV that it began with. */
@@ -69,6 +70,7 @@ export type WorkerEvent =
       readonly reason: KvReleaseReason
       readonly kvBytes: number
       readonly heldMs: number
+      readonly traceparent?: string
     }
   | {
       readonly kind: 'kv-taken'
@@ -78,6 +80,7 @@ export type WorkerEvent =
       readonly blocksHeld: number
       readonly bytesPulled: number
       readonly elapsedMs: number
+      readonly traceparent?: string
     }
   | {
       readonly kind: 'kv-recomputed'
@@ -97,3 +100,10 @@ export type WorkerEvent =
   | { readonly kind: 'engine-fault'; readonly error: ErrorValue }
 
 export type WorkerObserver = (event: WorkerEvent) => void
+
+/** What an event of a request says of its trace. */
+export function traceOf({ traceparent }: Pick<GenerateRequest, 'traceparent'>): {
+  readonly traceparent?: string
+} {
+  return traceparent === undefined ? {} : { traceparent }
+}

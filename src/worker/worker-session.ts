@@ -14,6 +14,7 @@ import { finishChunk, usageOf } from '../request/index.ts'
 import type { Chunk, DisaggregationMode, GenerateRequest } from '../request/index.ts'
 import type { ReplyPort, ServedRequest } from '../wire/index.ts'
 import type { KvHandOff, TakenKv } from './kv-hand-off.ts'
+import { traceOf } from './worker-event.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
 interface SessionOptions {
@@ -217,7 +218,7 @@ export class WorkerSession implements ServedRequest, InFlight {
 
   /** At the first token. */
   #tellStart(): void {
-    const { clock, observe, reply } = this.#options
+    const { clock, observe, reply, request } = this.#options
     const nowMs = clock.nowMs()
     this.#firstTokenMs = nowMs
     const startedMs = this.#atEngineMs ?? nowMs
@@ -225,7 +226,13 @@ export class WorkerSession implements ServedRequest, InFlight {
     const queuedMs = Math.max(0, startedMs - this.#startMs - (transfer?.elapsedMs ?? 0))
     const computeMs = nowMs - startedMs
     reply.started({ queuedMs, computeMs, ...(transfer === undefined ? {} : { transfer }) })
-    observe({ kind: 'request-started', requestId: this.requestId, queuedMs, computeMs })
+    observe({
+      kind: 'request-started',
+      requestId: this.requestId,
+      queuedMs,
+      computeMs,
+      ...traceOf(request),
+    })
   }
 
   #endWithChunk(chunk: Chunk): void {
@@ -281,7 +288,7 @@ export class WorkerSession implements ServedRequest, InFlight {
     error?: ReturnType<BatonError['toValue']>
   }): void {
     const { clock, observe, request } = this.#options
-    const { traceparent, tokenIds } = request
+    const { tokenIds } = request
     const transfer = this.#taken?.transfer
     const endedMs = clock.nowMs()
     observe({
@@ -291,7 +298,7 @@ export class WorkerSession implements ServedRequest, InFlight {
       promptTokens: tokenIds.length,
       outputTokens: this.#tokenCount,
       elapsedMs: endedMs - this.#startMs,
-      ...(traceparent === undefined ? {} : { traceparent }),
+      ...traceOf(request),
       times: {
         admittedMs: this.#startMs,
         atEngineMs: this.#atEngineMs,

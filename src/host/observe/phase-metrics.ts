@@ -6,7 +6,7 @@
 import type { Registry } from 'prom-client'
 import type { FrontendEvent, FrontendEventOf, RequestFacts } from '../../frontend/index.ts'
 import { osClock } from '../../os/index.ts'
-import { isSampled, parseTraceparent } from '../traces/trace-context.ts'
+import { recordedTraceId } from './recorded-trace.ts'
 import { SeriesHistogram } from './series-histogram.ts'
 import type { HistogramSeries } from './series-histogram.ts'
 
@@ -186,9 +186,8 @@ export class PhaseMetrics {
     const ofKind = this.#ofKind.get(event.kind)
     if (ofKind === undefined) return
     const phase = 'phase' in event ? event.phase : undefined
-    const isRecorded = traceparent !== undefined && isSampled(traceparent)
-    const traceId = isRecorded ? parseTraceparent(traceparent).traceId : undefined
-    const epochMs = isRecorded ? this.#epochMs() : 0
+    const traceId = recordedTraceId(traceparent)
+    const epochMs = traceId === undefined ? 0 : this.#epochMs()
     for (const { series, value } of ofKind.seriesOf(model, phase)) {
       const seen = value(event)
       if (seen !== undefined) series.observe(seen, traceId, epochMs)

@@ -26,8 +26,9 @@ export class HistogramSeries {
     this.counts = new Float64Array(bounds.length + 1)
   }
 
-  get isEmpty(): boolean {
-    return this.counts.every((count) => count === 0)
+  /** One without labels is there from the start, as the library has it: a rate over its first value needs the zero. */
+  get isShown(): boolean {
+    return Object.keys(this.labels).length === 0 || this.counts.some((count) => count > 0)
   }
 
   /** `traceId`: of the trace that is recorded of it, with the time. */
@@ -73,10 +74,10 @@ export class SeriesHistogram extends Histogram {
     return series
   }
 
-  /** What the registry reads at a scrape; the library's `get` is made of it. A series without a value is left out. */
+  /** What the registry reads at a scrape; the library's `get` is made of it. A labelled series without a value is left out. */
   async getForPromString(): Promise<object> {
     const { name, help } = this.#settings
-    const values = this.#series.flatMap((series) => (series.isEmpty ? [] : this.#samplesOf(series)))
+    const values = this.#series.flatMap((series) => (series.isShown ? this.#samplesOf(series) : []))
     return await Promise.resolve({ name, help, type: 'histogram', aggregator: 'sum', values })
   }
 

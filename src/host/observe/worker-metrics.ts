@@ -5,6 +5,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import { unreachable } from '../../base/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
+import { osClock } from '../../os/index.ts'
 import type { WorkerEvent, WorkerHealth } from '../../worker/index.ts'
 import { engineMetricsText } from './engine-metrics-text.ts'
 import { METRICS_TYPES, metricsFormat, OPEN_METRICS_END } from './metrics-page.ts'
@@ -12,6 +13,9 @@ import type { MetricsFormat, MetricsPage } from './metrics-page.ts'
 import { openMetricsText } from './open-metrics-text.ts'
 import { describeMetrics } from './metric-description.ts'
 import type { MetricDescription } from './metric-description.ts'
+import { recordedTraceId } from './recorded-trace.ts'
+import { SeriesHistogram } from './series-histogram.ts'
+import type { HistogramSeries } from './series-histogram.ts'
 
 const SECONDS = [0.001, 0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300]
 
@@ -19,6 +23,7 @@ export class WorkerMetrics {
   readonly #registry = new Registry()
   readonly #labels: Readonly<Record<string, string>>
   readonly #ofEngine: () => readonly EngineMetric[]
+  readonly #epochMs: () => number
   readonly #requests
   readonly #refused
   readonly #tokens
@@ -41,7 +46,9 @@ export class WorkerMetrics {
     health: () => WorkerHealth,
     labels: Readonly<Record<string, string>> = {},
     ofEngine: () => readonly EngineMetric[] = () => [],
+    epochMs: () => number = () => osClock.epochMs(),
   ) {
+    this.#epochMs = epochMs
     this.#labels = labels
     this.#ofEngine = ofEngine
     this.#registry.setDefaultLabels(labels)
@@ -49,23 +56,25 @@ export class WorkerMetrics {
     this.#requests = this.#counter('requests_total', 'Requests ended', ['outcome'])
     this.#refused = this.#counter('requests_refused_total', 'Requests not admitted', ['code'])
     this.#tokens = this.#counter('tokens_total', 'Tokens of ended requests', ['kind'])
-    this.#duration = this.#histogram('request_seconds', 'Admission to end', [])
-    this.#queue = this.#histogram('queue_seconds', "Admission to the engine's start", [])
-    this.#firstToken = this.#histogram(
+    this.#duration = this.#ofRequests('request_seconds', 'Admission to end')
+    this.#queue = this.#ofRequests('queue_seconds', "Admission to the engine's start")
+    this.#firstToken = this.#ofRequests(
       'first_token_seconds',
       "The engine's start to the first token",
-      [],
     )
-    this.#stages = this.#histogram('shutdown_stage_seconds', 'Stages of the way down', [
-      'stage',
-      'reason',
-    ])
+    this.#stages = new Histogram({
+      name: 'baton_worker_shutdown_stage_seconds',
+      help: 'Stages of the way down',
+      labelNames: ['stage', 'reason'],
+      buckets: SECONDS,
+      registers: [this.#registry],
+    })
     this.#kvOffers = this.#counter('kv_offers_released_total', 'KV offers ended', ['reason'])
     this.#kvBytesOffered = this.#counter('kv_bytes_offered_total', 'Bytes of KV offered', [])
-    this.#kvHeld = this.#histogram('kv_offer_held_seconds', 'Offer to release', [])
+    this.#kvHeld = this.#ofRequests('kv_offer_held_seconds', 'Offer to release')
     this.#kvBlocks = this.#counter('kv_blocks_taken_total', 'Blocks of KV taken over', ['how'])
     this.#kvBytesPulled = this.#counter('kv_bytes_pulled_total', 'Bytes of KV pulled', [])
-    this.#kvPull = this.#histogram('kv_pull_seconds', 'Taking a prompt over', [])
+    this.#kvPull = this.#ofRequests('kv_pull_seconds', 'Taking a prompt over')
     this.#kvRecomputed = this.#counter(
       'kv_recomputed_total',
       'Prompts computed here because their KV did not arrive',
@@ -86,11 +95,11 @@ export class WorkerMetrics {
         this.#requests.inc({ outcome: event.error?.code ?? event.finish ?? 'unknown' })
         this.#tokens.inc({ kind: 'prompt' }, event.promptTokens)
         this.#tokens.inc({ kind: 'output' }, event.outputTokens)
-        this.#duration.observe(event.elapsedMs / 1000)
+        this.#observeMs(this.#duration, event.elapsedMs, event.traceparent)
         return
       case 'request-started':
-        this.#queue.observe(event.queuedMs / 1000)
-        this.#firstToken.observe(event.computeMs / 1000)
+        this.#observeMs(this.#queue, event.queuedMs, event.traceparent)
+        this.#observeMs(this.#firstToken, event.computeMs, event.traceparent)
         return
       case 'request-refused':
         this.#refused.inc({ code: event.error.code })
@@ -104,14 +113,14 @@ export class WorkerMetrics {
         return
       case 'kv-released':
         this.#kvOffers.inc({ reason: event.reason })
-        this.#kvHeld.observe(event.heldMs / 1000)
+        this.#observeMs(this.#kvHeld, event.heldMs, event.traceparent)
         this.#kvHeldBytes -= event.kvBytes
         return
       case 'kv-taken':
         this.#kvBlocks.inc({ how: 'pulled' }, event.blocksPulled)
         this.#kvBlocks.inc({ how: 'held' }, event.blocksHeld)
         this.#kvBytesPulled.inc(event.bytesPulled)
-        this.#kvPull.observe(event.elapsedMs / 1000)
+        this.#observeMs(this.#kvPull, event.elapsedMs, event.traceparent)
         return
       case 'kv-recomputed':
         this.#kvRecomputed.inc({ code: event.error.code })
@@ -175,14 +184,20 @@ export class WorkerMetrics {
     })
   }
 
-  #histogram(name: string, help: string, labelNames: string[]): Histogram {
-    return new Histogram({
+  /** A histogram of requests: one whose trace is recorded is the exemplar of the bucket that it falls into. */
+  #ofRequests(name: string, help: string): HistogramSeries {
+    const histogram = new SeriesHistogram({
       name: `baton_worker_${name}`,
       help,
-      labelNames,
       buckets: SECONDS,
       registers: [this.#registry],
     })
+    return histogram.series({})
+  }
+
+  #observeMs(series: HistogramSeries, elapsedMs: number, traceparent: string | undefined): void {
+    const traceId = recordedTraceId(traceparent)
+    series.observe(elapsedMs / 1000, traceId, traceId === undefined ? 0 : this.#epochMs())
   }
 
   #gauge(name: string, help: string, read: () => number): void {
