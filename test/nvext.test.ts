@@ -115,6 +115,17 @@ describe('nvext in the system', () => {
     ])
   })
 
+  it('extra_fields timing - how many waited in the queue of the router when a request left it', async () => {
+    const fleet = await SmallFleet.start([{ id: 1 }], {
+      policyClasses: [{ name: 'default', prefillBusyThreshold: 0 }],
+    })
+    const send = () => fleet.send({ messages: user(LONG), nvext: { extra_fields: ['timing'] } })
+    const answers = Promise.all([send(), send(), send(), send()])
+    await fleet.clock.runUntil(answers)
+    const depths = (await answers).map(({ json }) => json.nvext.timing.router_queue_depth)
+    expect(depths).toEqual([0, 2, 1, 0])
+  })
+
   it('agent_hints.priority - reaches the engine as it is, also below zero', async () => {
     const fleet = await SmallFleet.start([{ id: 1, sim: { maxSequences: 1 } }])
     const priorities = [0, -5, 5]

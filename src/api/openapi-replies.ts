@@ -57,8 +57,10 @@ export const REPLY_SCHEMAS: Readonly<Record<string, Json>> = {
           'tool_calls?': listOf(toolCall),
         }),
         finish_reason: nullable('string'),
+        'token_ids?': listOf(integer),
       }),
     ),
+    'prompt_token_ids?': listOf(integer),
     usage: ref('Usage'),
   }),
   Completion: object({
@@ -66,7 +68,15 @@ export const REPLY_SCHEMAS: Readonly<Record<string, Json>> = {
     object: one('text_completion'),
     created: integer,
     model: text,
-    choices: listOf(object({ index: integer, text, finish_reason: nullable('string') })),
+    choices: listOf(
+      object({
+        index: integer,
+        text,
+        finish_reason: nullable('string'),
+        'token_ids?': listOf(integer),
+        'prompt_token_ids?': listOf(integer),
+      }),
+    ),
     usage: ref('Usage'),
   }),
   GeneratedTokens: object({

@@ -32,6 +32,8 @@ export interface RoutedEvent {
   readonly promptBlocks: number
   /** The wait for a worker that has capacity. */
   readonly queuedMs: number
+  /** Others that waited in the queue of this pool when the request left it. Absent: nothing was booked. */
+  readonly queueDepth?: number
   /** The choice among the workers. */
   readonly decisionMs: number
   readonly atMs: number

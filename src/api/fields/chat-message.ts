@@ -2,7 +2,7 @@
  * Messages and tools of a chat, checked, with text parts made one text. Templates want plain strings.
  */
 import { z } from 'zod'
-import { BatonError, isRecord } from '../../base/index.ts'
+import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
 
 const TOOLS_MAX = 1536
 const FUNCTION_NAME_MAX = 96
@@ -110,7 +110,7 @@ function toolCallMessage(call: z.infer<typeof toolCall>): ToolCallMessage {
 function argumentsObject(given: string | Record<string, unknown>): unknown {
   if (typeof given !== 'string') return given
   try {
-    const value: unknown = JSON.parse(given)
+    const value = parseExactJson(given)
     return isRecord(value) ? value : given
   } catch {
     return given

@@ -56,6 +56,8 @@ export const generationFields = {
   include_stop_str_in_output: z.boolean().optional(),
   skip_special_tokens: z.boolean().optional(),
   return_tokens_as_token_ids: z.boolean().optional(),
+  /** vLLM's name: the ids of prompt and output beside the text. */
+  return_token_ids: z.boolean().optional(),
   /** vLLM's name: log-probabilities of the prompt's tokens, with so many rivals each. */
   prompt_logprobs: z.int().min(0).max(PROMPT_LOGPROBS_MAX).optional(),
   cache_salt: z.string().optional(),
@@ -92,6 +94,8 @@ export interface GenerationOptions {
   readonly tokensAsIds: boolean
   /** The reply shows the ids of its tokens. */
   readonly keepsTokenIds?: boolean
+  /** They stand beside the text, with those of the prompt. */
+  readonly showsTokenIds?: boolean
   /** So many of a prompt's choices are shown: those whose tokens were the likeliest. Absent: all. */
   readonly bestOf?: number
   /** The engine is asked for them, the client is not shown them. */
@@ -168,6 +172,7 @@ export function generationOptions(
       ...own.output,
     },
     tokensAsIds: fields.return_tokens_as_token_ids ?? false,
+    ...(fields.return_token_ids === true ? { keepsTokenIds: true, showsTokenIds: true } : {}),
     nvext,
   }
 }

@@ -2,7 +2,7 @@
  * The bytes of a request as JSON, read leniently: raw control characters inside strings and broken UTF-8 are accepted,
  * because clients send them. 64-bit ids keep every digit.
  */
-import { BatonError, isRecord } from '../../base/index.ts'
+import { BatonError, isRecord, withExactIntegers } from '../../base/index.ts'
 import { exactWorkerIds } from './worker-id-digits.ts'
 
 const utf8 = new TextDecoder()
@@ -47,7 +47,20 @@ function parseLenient(body: Uint8Array): unknown {
 
 function parseExact(body: Uint8Array): unknown {
   const text = utf8.decode(body)
-  return exactWorkerIds(JSON.parse(text), text)
+  return exactWorkerIds(exactToolInputs(JSON.parse(text), text), text)
+}
+
+/** What a tool was called with comes back with every digit: `input` of Anthropic, `arguments` that are an object. */
+function exactToolInputs(value: unknown, text: string): unknown {
+  if (!isRecord(value) || !Array.isArray(value['messages'])) return value
+  if (!text.includes('"tool_use"') && !text.includes('"arguments"')) return value
+  return withExactIntegers(
+    value,
+    text,
+    (owner, key) =>
+      (key === 'input' && owner['type'] === 'tool_use') ||
+      (key === 'arguments' && typeof owner['name'] === 'string'),
+  )
 }
 
 function refusal(cause: unknown): BatonError {

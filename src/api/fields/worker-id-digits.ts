@@ -4,7 +4,7 @@
  * Only the member `nvext` of the body is looked at: the same names in a user's data (a tool's schema, a document) are
  * data and stay as they came.
  */
-import { isRecord } from '../../base/index.ts'
+import { endOfString, isRecord } from '../../base/index.ts'
 
 const FIELDS = ['backend_instance_id', 'prefill_worker_id', 'decode_worker_id'] as const
 const FIELD = new RegExp(`(?<!\\\\)"(${FIELDS.join('|')})"\\s*:\\s*([0-9]{16,20})(?=[\\s,}])`, 'g')
@@ -54,11 +54,4 @@ function memberText(json: string, name: string): string {
     at += 1
   }
   return found
-}
-
-/** The position behind the closing quote. */
-function endOfString(json: string, open: number): number {
-  let at = open + 1
-  while (at < json.length && json[at] !== '"') at += json[at] === '\\' ? 2 : 1
-  return at + 1
 }

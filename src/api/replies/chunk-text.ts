@@ -14,6 +14,10 @@ interface ChunkExtras {
   readonly logprobs?: string
   readonly usage?: string
   readonly nvext?: string
+  /** Of the choice: the ids that came since its last chunk (`return_token_ids`). */
+  readonly tokenIds?: readonly number[]
+  /** On the first chunk of a choice. */
+  readonly promptTokenIds?: readonly number[]
 }
 
 /** The chunks of one choice. */
@@ -36,9 +40,18 @@ function opening(head: ReplyHead, object: string): string {
   return `data: {"id":${quoteJson(head.id)},"object":"${object}","created":${head.created},"model":${quoteJson(head.model)},"choices":[`
 }
 
-function closing(extras: ChunkExtras, includeUsage: boolean): string {
+/** Members of a choice. */
+function idsOfChoice({ tokenIds }: ChunkExtras): string {
+  return tokenIds === undefined ? '' : `,"token_ids":[${tokenIds.join(',')}]`
+}
+
+function idsOfPrompt({ promptTokenIds }: ChunkExtras): string {
+  return promptTokenIds === undefined ? '' : `,"prompt_token_ids":[${promptTokenIds.join(',')}]`
+}
+
+function closing(extras: ChunkExtras, includeUsage: boolean, ids = ''): string {
   const usage = extras.usage ?? (includeUsage ? 'null' : undefined)
-  return `]${usage === undefined ? '' : `,"usage":${usage}`}${extras.nvext === undefined ? '' : `,"nvext":${extras.nvext}`}}\n\n`
+  return `]${ids}${usage === undefined ? '' : `,"usage":${usage}`}${extras.nvext === undefined ? '' : `,"nvext":${extras.nvext}`}}\n\n`
 }
 
 const NO_EXTRAS: ChunkExtras = {}
@@ -110,7 +123,7 @@ export class ChatChoiceChunks implements ChoiceChunks {
       fields = delta === '' ? '"role":"assistant"' : `"role":"assistant",${delta}`
     }
     const reason = finish === null ? 'null' : `"${finish}"`
-    return `${this.#start}${fields}},"logprobs":${extras.logprobs ?? 'null'},"finish_reason":${reason}}${closing(extras, this.#includeUsage)}`
+    return `${this.#start}${fields}},"logprobs":${extras.logprobs ?? 'null'},"finish_reason":${reason}${idsOfChoice(extras)}}${closing(extras, this.#includeUsage, idsOfPrompt(extras))}`
   }
 }
 
@@ -148,7 +161,7 @@ export class CompletionChoiceChunks implements ChoiceChunks {
 
   #chunk(text: string, finish: ClientFinishReason | null, extras: ChunkExtras): string {
     const reason = finish === null ? 'null' : `"${finish}"`
-    return `${this.#start}${escapeJson(text)}","logprobs":${extras.logprobs ?? 'null'},"finish_reason":${reason}}${closing(extras, this.#includeUsage)}`
+    return `${this.#start}${escapeJson(text)}","logprobs":${extras.logprobs ?? 'null'},"finish_reason":${reason}${idsOfChoice(extras)}${idsOfPrompt(extras)}}${closing(extras, this.#includeUsage)}`
   }
 }
 

@@ -21,6 +21,9 @@ export interface WholeChoice {
   /** In the form of the API that asked. */
   readonly logprobs?: unknown
   readonly promptLogprobs?: unknown
+  /** With `return_token_ids`. */
+  readonly tokenIds?: readonly number[]
+  readonly promptTokenIds?: readonly number[]
 }
 
 /** `nvext` is JSON text. */
@@ -43,14 +46,13 @@ export function chatReplyJson(reply: WholeReply): string {
     },
     logprobs: choice.logprobs ?? null,
     finish_reason: choice.finish,
+    ...(choice.tokenIds === undefined ? {} : { token_ids: choice.tokenIds }),
   }))
-  const scored = reply.choices[0]?.promptLogprobs
-  return envelope(
-    'chat.completion',
-    reply,
-    choices,
-    scored === undefined ? {} : { prompt_logprobs: scored },
-  )
+  const { promptLogprobs: scored, promptTokenIds: ids } = reply.choices[0] ?? {}
+  return envelope('chat.completion', reply, choices, {
+    ...(scored === undefined ? {} : { prompt_logprobs: scored }),
+    ...(ids === undefined ? {} : { prompt_token_ids: ids }),
+  })
 }
 
 export function completionReplyJson(reply: WholeReply): string {
@@ -60,6 +62,8 @@ export function completionReplyJson(reply: WholeReply): string {
     logprobs: choice.logprobs ?? null,
     finish_reason: choice.finish,
     ...(choice.promptLogprobs === undefined ? {} : { prompt_logprobs: choice.promptLogprobs }),
+    ...(choice.tokenIds === undefined ? {} : { token_ids: choice.tokenIds }),
+    ...(choice.promptTokenIds === undefined ? {} : { prompt_token_ids: choice.promptTokenIds }),
   }))
   return envelope('text_completion', reply, choices)
 }

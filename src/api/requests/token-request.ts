@@ -16,7 +16,17 @@ import { checked } from '../fields/schema-check.ts'
 
 const LOGPROBS_MAX = 20
 
-const { model, stream, stream_options, cache_salt, nvext, user, ...sampling } = generationFields
+const {
+  model,
+  stream,
+  stream_options,
+  cache_salt,
+  nvext,
+  user,
+  // Ids are all that such a reply has.
+  return_token_ids: _ids,
+  ...sampling
+} = generationFields
 
 export const tokenRequestSchema = z.strictObject({
   model,

@@ -151,6 +151,9 @@ class CollectedChoice implements ChoiceOutput {
       ...(call.showsPromptLogprobs === true && asked !== undefined
         ? { promptLogprobs: promptLogprobsEntries(scored, asked, tokenTexts) }
         : {}),
+      ...(call.showsTokenIds === true
+        ? { tokenIds: this.end?.completionTokenIds ?? [], promptTokenIds: Array.from(tokenIds) }
+        : {}),
     }
   }
 }

@@ -11,6 +11,7 @@ export class ReplyTimeline {
   #prefillStartMs: number | null = null
   #firstTokenMs: number | null = null
   #transferMs: number | null = null
+  #queueDepth: number | null = null
   #overlap: { blocks: number; of: number } | null = null
 
   constructor(receivedMs: number, receivedEpochMs: number) {
@@ -23,6 +24,7 @@ export class ReplyTimeline {
       this.slots.prefillWorkerId = event.workerId
       if (event.dpRank !== undefined) this.slots.prefillDpRank = event.dpRank
       this.#prefillStartMs ??= event.atMs
+      this.#queueDepth ??= event.queueDepth ?? null
       this.#overlap ??= { blocks: event.overlapBlocks, of: event.promptBlocks }
     }
     if (event.phase !== 'prefill') {
@@ -60,6 +62,7 @@ export class ReplyTimeline {
     if (this.#transferMs !== null) {
       timing['kv_transfer_estimated_latency_ms'] = rounded(this.#transferMs)
     }
+    if (this.#queueDepth !== null) timing['router_queue_depth'] = this.#queueDepth
     timing['total_time_ms'] = rounded(nowMs - received)
     if (this.#overlap !== null && this.#overlap.of > 0) {
       timing['kv_hit_rate'] = this.#overlap.blocks / this.#overlap.of

@@ -105,6 +105,13 @@ export class StreamedReply implements StreamedWriter {
   }
 }
 
+interface ShownExtras {
+  readonly usage?: string
+  readonly nvext?: string
+  readonly tokenIds?: readonly number[]
+  readonly promptTokenIds?: readonly number[]
+}
+
 class StreamedChoice implements ChoiceOutput {
   readonly #plain: boolean
   readonly #stream: EventStream
@@ -116,6 +123,7 @@ class StreamedChoice implements ChoiceOutput {
   #textLength = 0
   #toolCallCount = 0
   #nvextSent = false
+  #promptIdsSent = false
   #tokenIdsSent = 0
   #echoes: boolean
 
@@ -133,7 +141,8 @@ class StreamedChoice implements ChoiceOutput {
     this.#stream = stream
     this.#sink = sink
     this.#chunks = format.chunks(head, { index, includeUsage: call.includeUsage })
-    this.#plain = !call.continuousUsage && call.nvext.extra_fields === undefined
+    this.#plain =
+      !call.continuousUsage && call.nvext.extra_fields === undefined && call.showsTokenIds !== true
     this.#textLength = context.echoes[promptIndexOf(context, index)]?.length ?? 0
     this.#echoes = call.output.promptLogprobs !== undefined && context.echoes.length > 0
   }
@@ -210,6 +219,7 @@ class StreamedChoice implements ChoiceOutput {
     const usage = this.#runningUsage()
     this.#stream.write(
       this.#chunks.finish(reason, {
+        ...this.#shownIds(end.completionTokenIds.slice(this.#tokenIdsSent)),
         ...(nvext === undefined ? {} : { nvext }),
         ...(usage === undefined ? {} : { usage }),
       }),
@@ -228,18 +238,29 @@ class StreamedChoice implements ChoiceOutput {
     return ids
   }
 
-  #extras(): { usage?: string; nvext?: string } {
+  #extras(): ShownExtras {
     const usage = this.#runningUsage()
     const sink = this.#sink()
-    const nvext = sink === undefined ? undefined : this.#chunkNvext(sink)
+    const ids = sink === undefined ? [] : this.#newTokenIds(sink)
+    const nvext = sink === undefined ? undefined : this.#chunkNvext(sink, ids)
     return {
+      ...this.#shownIds(ids),
       ...(usage === undefined ? {} : { usage }),
       ...(nvext === undefined ? {} : { nvext }),
     }
   }
 
-  #chunkNvext(sink: ChoiceSink): string | undefined {
-    const ids = this.#newTokenIds(sink)
+  /** With `return_token_ids`: those of the prompt on the first chunk. */
+  #shownIds(tokenIds: readonly number[]): ShownExtras {
+    const { call, prompts } = this.#context
+    if (call.showsTokenIds !== true) return {}
+    if (this.#promptIdsSent) return { tokenIds }
+    this.#promptIdsSent = true
+    const prompt = prompts[promptIndexOf(this.#context, this.#index)]?.tokenIds ?? []
+    return { tokenIds, promptTokenIds: Array.from(prompt) }
+  }
+
+  #chunkNvext(sink: ChoiceSink, ids: readonly number[]): string | undefined {
     if (this.#nvextSent) return nvextOfTokens(this.#context, ids)
     this.#nvextSent = true
     return nvextOfChoice(this.#context, sink, this.#index, null, ids)

@@ -8,6 +8,7 @@ import type { Selection } from '../decide/selection.ts'
 
 interface PlacementParts extends LegParts {
   readonly queuedMs: number
+  readonly queueDepth: number
   readonly decisionMs: number
 }
 
@@ -26,7 +27,7 @@ export class Placement {
   /** The request carries the rank that was chosen. `onFailed` is called before the sink is notified. */
   dispatch(request: GenerateRequest, sink: ReplySink, onFailed?: () => void): Leg {
     this.#used = true
-    const { selection, queuedMs, decisionMs, clock } = this.#parts
+    const { selection, queuedMs, queueDepth, decisionMs, clock } = this.#parts
     const { phase, workerId, dpRank, overlapBlocks, promptBlocks } = selection
     const atMs = clock.nowMs()
     const leg = new Leg(
@@ -48,6 +49,7 @@ export class Placement {
       overlapBlocks,
       promptBlocks,
       queuedMs,
+      queueDepth,
       decisionMs,
       atMs,
       ...(bypassesPrefill === true ? { bypassesPrefill } : {}),

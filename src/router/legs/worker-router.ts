@@ -192,6 +192,7 @@ export class WorkerRouter implements RequestService {
       clock,
       selection,
       ...times,
+      queueDepth: this.#admission.waiting.requests,
       booking: this.router.book(selection),
       ...(lease === null
         ? {}

@@ -6,6 +6,7 @@ import { Template } from '@huggingface/jinja'
 import { BatonError } from '../../base/index.ts'
 import { compileTemplate } from './compiled/compiled-template.ts'
 import type { CompiledTemplate } from './compiled/compiled-template.ts'
+import { standInsOf } from './integer-stand-ins.ts'
 import { suggestedForm } from './message-form.ts'
 import type { MessageForm } from './message-form.ts'
 
@@ -51,7 +52,7 @@ export class ChatTemplate {
   render(variables: Readonly<Record<string, unknown>>): string {
     const all = { ...this.#constants, ...variables }
     try {
-      return this.#compiled(all) ?? this.#template.render(all)
+      return this.#compiled(all) ?? this.#interpreted(all)
     } catch (thrown) {
       throw new BatonError(
         'request.invalid_argument',
@@ -59,6 +60,13 @@ export class ChatTemplate {
         { cause: thrown },
       )
     }
+  }
+
+  /** The interpreter knows no bigint: it gets a text instead, and the digits are put back. */
+  #interpreted(all: Readonly<Record<string, unknown>>): string {
+    const stand = standInsOf(all)
+    if (stand === null) return this.#template.render(all)
+    return this.#template.render(stand.values).replace(stand.pattern, '$1')
   }
 }
 

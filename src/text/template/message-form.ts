@@ -2,7 +2,7 @@
  * The same messages in the forms that templates ask for. Clients send the arguments of earlier calls as JSON text and
  * no content beside them; some templates want values, some an empty text, some want a list of tools even if there are none.
  */
-import { BatonError, isRecord } from '../../base/index.ts'
+import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
 
 export interface ChatMessage {
   readonly role: string
@@ -111,7 +111,7 @@ function parseArguments(call: unknown): unknown {
   const text = call['function']['arguments']
   if (typeof text !== 'string') return call
   try {
-    const value: unknown = JSON.parse(text)
+    const value = parseExactJson(text)
     return isRecord(value) ? { ...call, function: { ...call['function'], arguments: value } } : call
   } catch (thrown) {
     if (thrown instanceof SyntaxError) return call

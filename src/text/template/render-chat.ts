@@ -57,7 +57,9 @@ function textOfContent({ content }: ChatMessage): string {
 
 /** A text that stands for the end of the last message; nothing of the request has it. */
 function unusedMark(input: ChatInput): string {
-  const all = JSON.stringify([input.messages, input.tools ?? null, input.kwargs ?? null])
+  const texts: string[] = []
+  collectTexts([input.messages, input.tools ?? null, input.kwargs ?? null], texts)
+  const all = texts.join('\n')
   let mark = '\ue5a0'
   while (all.includes(mark)) mark += '\ue5a1'
   return `${mark}\ue5a2`

@@ -54,7 +54,8 @@ export function isTrue(value: unknown): boolean {
 export function written(value: unknown): string {
   if (typeof value === 'string') return value
   if (value === null || value === undefined) return ''
-  if (typeof value === 'boolean' || isInteger(value)) return String(value)
+  if (typeof value === 'boolean' || typeof value === 'bigint' || isInteger(value))
+    return String(value)
   throw GIVE_UP
 }
 
@@ -103,5 +104,6 @@ export function json(value: unknown): string {
   if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'number') {
     return JSON.stringify(value)
   }
+  if (typeof value === 'bigint') return String(value)
   throw GIVE_UP
 }
