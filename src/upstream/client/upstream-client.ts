@@ -92,6 +92,7 @@ export class UpstreamClient {
   readonly #watch: ConnectionWatch
   readonly #calls = new InFlightSet<Call>()
   #isClosed = false
+  #heard = 0
   #started = 0
   #failures = 0
   #retries = 0
@@ -113,6 +114,11 @@ export class UpstreamClient {
       retries: this.#retries,
       refused: this.#refused,
     }
+  }
+
+  /** Grows with every piece of an answer to a request that has a body: questions about the server itself have none. */
+  get heard(): number {
+    return this.#heard
   }
 
   /** Never throws: what goes wrong comes to the sink, also before this call returns. */
@@ -143,6 +149,11 @@ export class UpstreamClient {
     // A gateway's word that its server is not there; every other answer is one.
     if (status === 502 || status === 503 || status === 504) this.#failed()
     else this.breaker.succeeded()
+  }
+
+  /** For its calls only. */
+  heardPiece(): void {
+    this.#heard += 1
   }
 
   /** For its calls only. */
@@ -278,6 +289,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
   readonly #client: UpstreamClient
   readonly #sink: UpstreamSink
   readonly #takesText: boolean
+  readonly #isRun: boolean
   /** Of the read that is being told. */
   #text = ''
   #hasEnded = false
@@ -287,6 +299,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
     this.sent = sent
     this.#sink = sink
     this.#takesText = sink.onText !== undefined
+    this.#isRun = sent.request.body !== undefined
   }
 
   abort(): void {
@@ -319,6 +332,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
 
   onBody(bytes: Buffer, start: number, end: number): void {
     if (this.#hasEnded) return
+    if (this.#isRun) this.#client.heardPiece()
     if (this.#takesText) this.#text += bytes.toString('latin1', start, end)
     else this.#sink.onBody(bytes.subarray(start, end))
   }

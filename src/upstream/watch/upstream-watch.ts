@@ -1,7 +1,9 @@
 /**
  * Looks at a server at intervals: how loaded it is, and whether it is still there.
  *
- * Gone is what has failed to answer several times one after the other; one missed answer of a busy server is none.
+ * Gone is what has failed to answer several times one after the other; one missed answer of a busy server is none. Nor is one
+ * while the server goes on with answers to requests, or where nothing was asked because too much is in flight: to end those
+ * requests would be the only harm done.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -17,6 +19,8 @@ interface UpstreamWatchOptions {
   readonly everyMs: number
   readonly onLoad: (report: LoadReport) => void
   readonly onLost: (error: BatonError) => void
+  /** How long a look may take. */
+  readonly deadlineMs?: number
 }
 
 const FAILURES_MAX = 3
@@ -26,6 +30,8 @@ export class UpstreamWatch {
   readonly #options: UpstreamWatchOptions
   #timer: Timer | null = null
   #failures = 0
+  /** What the client had heard by the end of the last look. */
+  #heard = 0
   #isClosed = false
   #loads: readonly LoadReport[] = []
 
@@ -53,30 +59,38 @@ export class UpstreamWatch {
   }
 
   async #look(): Promise<void> {
-    const { client, dialect, onLoad, onLost } = this.#options
+    const { client, dialect, onLoad, onLost, deadlineMs = DEADLINE_MS } = this.#options
     try {
-      const loads = (await dialect.load?.(client, DEADLINE_MS)) ?? null
-      if (loads === null) await this.#askHealth()
+      const loads = (await dialect.load?.(client, deadlineMs)) ?? null
+      if (loads === null) await this.#askHealth(deadlineMs)
       if (this.#isClosed) return
       this.#failures = 0
       this.#loads = loads ?? []
       for (const load of this.#loads) onLoad(load)
     } catch (thrown) {
       if (this.#isClosed) return
-      this.#failures += 1
+      const error = BatonError.from(thrown)
+      this.#failures = this.#isAlive(error) ? 0 : this.#failures + 1
       if (this.#failures === FAILURES_MAX) {
         this.close()
-        onLost(BatonError.from(thrown))
+        onLost(error)
         return
       }
     }
+    this.#heard = client.heard
     this.#arm()
   }
 
+  /** Although it has not answered. */
+  #isAlive({ code }: BatonError): boolean {
+    const { heard } = this.#options.client
+    return heard !== this.#heard || code === 'capacity.worker_overloaded'
+  }
+
   /** Any answer below 500 is one. */
-  async #askHealth(): Promise<void> {
+  async #askHealth(deadlineMs: number): Promise<void> {
     const request = { method: 'GET', path: '/health' }
-    const { status } = await fetchWhole(this.#options.client, request, { deadlineMs: DEADLINE_MS })
+    const { status } = await fetchWhole(this.#options.client, request, { deadlineMs })
     if (status < 500) return
     throw new BatonError('backend.worker_unavailable', `the engine answers ${status} to /health`)
   }
