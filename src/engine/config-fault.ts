@@ -18,6 +18,7 @@ const TEXTS = [
   'servedModelName',
   'bootstrapHost',
   'modelPath',
+  'textDigest',
 ] as const satisfies readonly (keyof EngineConfig)[]
 
 const LISTS = [

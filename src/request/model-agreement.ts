@@ -15,6 +15,7 @@ const FACTS = {
   'context length': ({ engine }) => engine.contextLength,
   vocabulary: ({ agreement }) => agreement?.vocabulary,
   tokenizer: ({ agreement }) => agreement?.tokenizer,
+  "engine's tokenizer": ({ engine }) => engine.textDigest,
   'chat template': ({ agreement }) => agreement?.template,
   'model version': ({ agreement }) => agreement?.weights,
 } as const satisfies Record<string, (card: AgreeingCard) => string | number | undefined>

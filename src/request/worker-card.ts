@@ -21,6 +21,8 @@ export interface EngineConfig {
   readonly bootstrapPort?: number
   /** Where the model's tokenizer and chat template are found: a GGUF file or a Hugging Face folder. */
   readonly modelPath?: string
+  /** Of tokenizer and template, where only the engine has them; equal at engines that make the same of a chat. */
+  readonly textDigest?: string
   /** Numbers of an embedding, for an engine with the feature `embeddings`. */
   readonly embeddingLength?: number
   /** LoRA adapters that the engine has; each is a model name of its own, and prompts for it go to who has it. */

@@ -23,16 +23,19 @@ import type { KvEventPlace } from './events/kv-event-feed.ts'
 import { crossingOf, forwardedChunks } from './forward/remote-forward.ts'
 import { OutputBook } from './output-book.ts'
 import { generateInTwo, tokensOwed } from './min-tokens.ts'
+import { findText, UnreadableText } from './engine-text.ts'
+import type { EngineText, EngineTextOptions } from './engine-text.ts'
 import { checkRequest, decoded, handOverNews, written } from './prepare-request.ts'
 import { LearnedStream } from './remote-text/learned-stream.ts'
-import type { JoinedText, RemoteTexts } from './remote-text/remote-texts.ts'
-import { compareChats, compareTexts, refuseOtherTokenizer } from './text-check.ts'
+import type { JoinedText } from './remote-text/remote-texts.ts'
+import { answeredQuestion, tokenizerQuestionOf } from './remote-text/tokenizer-question.ts'
+import type { TokenizerQuestion } from './remote-text/tokenizer-question.ts'
 import { detectKind } from './kind/upstream-kind.ts'
 import type { FoundKind, UpstreamKind } from './kind/upstream-kind.ts'
 import { upstreamMetrics } from './watch/upstream-metrics.ts'
 import { UpstreamWatch } from './watch/upstream-watch.ts'
 
-export interface UpstreamEngineOptions {
+export interface UpstreamEngineOptions extends EngineTextOptions {
   readonly url: string
   readonly clock: Clock
   readonly mode: DisaggregationMode
@@ -40,12 +43,6 @@ export interface UpstreamEngineOptions {
   readonly kind?: UpstreamKind
   /** Names the model to clients. Absent: as the server does. */
   readonly servedModelName?: string
-  /** Where tokenizer and template are. Absent: where the server says that its model is. */
-  readonly modelPath?: string
-  /** Reads what `modelPath` names; absent: texts are not compared. */
-  readonly loadText?: (modelPath: string) => Promise<ModelText>
-  /** Where that cannot be read here: tokenizers and templates from the servers themselves. Absent: then it does not start. */
-  readonly remoteTexts?: RemoteTexts
   readonly client?: Partial<Omit<UpstreamClientOptions, 'url' | 'clock'>>
   /** How long a server may take to be ready. */
   readonly startDeadlineMs?: number
@@ -54,8 +51,6 @@ export interface UpstreamEngineOptions {
   /** Where KV events are, when the server does not tell. */
   readonly kvEventPlaces?: readonly KvEventPlace[]
   readonly onFault?: (error: unknown) => void
-  /** What works less well than it could, in words for whoever runs it. */
-  readonly onNote?: (note: string) => void
   /** Folder of llama-server's `--slot-save-path`, for hand-over by files. */
   readonly slotFolder?: string
   /** The server does not answer any more; told once. */
@@ -68,12 +63,6 @@ const NO_EVENTS =
 const NO_READER =
   'publishes KV events, but the package that reads them is not installed: npm i zeromq@6.8.0'
 const START_DEADLINE_MS = 600_000
-
-interface FoundText {
-  readonly modelPath: string | undefined
-  readonly text: ModelText | null
-  readonly remote: JoinedText | null
-}
 
 interface Started {
   readonly kind: UpstreamKind
@@ -127,7 +116,7 @@ export class UpstreamEngine implements Engine {
     })
     const said = await this.#untilReady(() => dialect.describe(this.#client, this.#closing.signal))
     const facts = this.#named(said)
-    const { modelPath, text, remote } = await this.#textOf(facts, dialect)
+    const { modelPath, text, remote } = await this.#findText(facts, dialect, found.kind)
     this.#throwIfClosed()
     const watch = new UpstreamWatch({
       client: this.#client,
@@ -143,7 +132,7 @@ export class UpstreamEngine implements Engine {
     const lost = remote?.text.tokenizer ?? local
     this.#started = { kind: found.kind, dialect, facts, vocabSize, text, lost, remote, watch, feed }
     watch.start()
-    const config = this.#configOf(facts, dialect, { modelPath, isRemote: remote !== null })
+    const config = this.#configOf(facts, dialect, { modelPath, remote })
     const { kvBlockTokens } = facts
     return feed === null || kvBlockTokens === undefined
       ? config
@@ -158,10 +147,19 @@ export class UpstreamEngine implements Engine {
       const target = { client: this.#client, clock, mode, kind: started.kind }
       return yield* forwardedChunks(target, crossing, request, context)
     }
+    const question = tokenizerQuestionOf(request)
+    if (question !== null) return yield await this.#answered(question)
     checkRequest(request, started)
     const owed = started.dialect.knowsMinTokens ? 0 : tokensOwed(request)
     const once = (part: GenerateRequest) => this.#generate(part, context, started)
     yield* owed === 0 ? once(request) : generateInTwo(request, owed, once)
+  }
+
+  /** What a frontend elsewhere asks of the tokenizer, which is at the server. */
+  async #answered(question: TokenizerQuestion): Promise<Chunk> {
+    const { remote } = this.#startedOrThrow()
+    if (remote !== null) return await answeredQuestion(question, remote)
+    throw new BatonError('request.not_found', 'the tokenizer of this engine is not asked for here')
   }
 
   async *#generate(
@@ -306,61 +304,19 @@ export class UpstreamEngine implements Engine {
     })
   }
 
-  async #textOf(facts: UpstreamFacts, dialect: Dialect): Promise<FoundText> {
-    const { loadText, modelPath } = this.#options
-    const path = modelPath ?? facts.modelPath
-    if (loadText === undefined) return { modelPath: path, text: null, remote: null }
-    const read = path === undefined ? null : await loadText(path).catch(() => null)
-    if (read === null && modelPath === undefined) {
-      const remote = await this.#remoteText(facts, dialect)
-      if (remote !== null) return { modelPath: undefined, text: remote.text, remote }
+  async #findText(facts: UpstreamFacts, dialect: Dialect, kind: UpstreamKind): Promise<EngineText> {
+    try {
+      return await findText(this.#options, { client: this.#client, facts, dialect, kind })
+    } catch (thrown) {
+      this.#lacksText = thrown instanceof UnreadableText
+      throw thrown
     }
-    if (path === undefined) {
-      this.#lacksText = true
-      throw new BatonError(
-        'model.load_failed',
-        `the engine at ${this.#client.url.text} does not say where its model is: give --model with its folder or GGUF file, or --forward`,
-      )
-    }
-    const text =
-      read ??
-      (await loadText(path).catch((thrown: unknown) => {
-        const { text: url } = this.#client.url
-        this.#lacksText = modelPath === undefined
-        throw new BatonError(
-          'model.load_failed',
-          `the tokenizer of the engine at ${url} is needed here: give --model with its folder or GGUF file, or --forward (${BatonError.from(thrown).message})`,
-          { cause: thrown },
-        )
-      }))
-    const foreign = async (sample: string) =>
-      (await dialect.tokenize?.(this.#client, sample)) ?? null
-    refuseOtherTokenizer(await compareTexts(text, foreign))
-    return { modelPath: path, text, remote: null }
-  }
-
-  /** Null: the server does not tell enough of them, or the template is not rendered here as it is there. */
-  async #remoteText(facts: UpstreamFacts, dialect: Dialect): Promise<JoinedText | null> {
-    const { onNote, remoteTexts } = this.#options
-    const kind = this.#found?.kind
-    if (remoteTexts === undefined || kind === undefined) return null
-    const joined = await remoteTexts.join({ kind, client: this.#client, facts })
-    if (joined === null) return null
-    const { tokenizer } = joined.text
-    const differing = await compareChats(joined.text, {
-      theirs: async (messages) => (await dialect.tokenizeChat?.(this.#client, messages)) ?? null,
-      ours: (text, literalRanges) => tokenizer.encodeThere(text, { special: true, literalRanges }),
-    })
-    if (differing === 0) return joined
-    joined.leave()
-    onNote?.(`renders ${differing} of its own chats in another way than its template here`)
-    return null
   }
 
   #configOf(
     facts: UpstreamFacts,
     dialect: Dialect,
-    { modelPath, isRemote }: { readonly modelPath: string | undefined; readonly isRemote: boolean },
+    { modelPath, remote }: Pick<EngineText, 'modelPath' | 'remote'>,
   ): EngineConfig {
     const { servedModelName } = this.#options
     return {
@@ -376,10 +332,11 @@ export class UpstreamEngine implements Engine {
       ...(facts.bootstrapHost === undefined ? {} : { bootstrapHost: facts.bootstrapHost }),
       ...(facts.bootstrapPort === undefined ? {} : { bootstrapPort: facts.bootstrapPort }),
       ...(modelPath === undefined ? {} : { modelPath }),
+      ...(remote === null ? {} : { textDigest: remote.digest }),
       runtimeData: {
         upstream_kind: this.#found?.kind,
         forwards: true,
-        ...(isRemote ? { remote_tokenizer: true } : {}),
+        ...(remote === null ? {} : { remote_tokenizer: true }),
         ...(this.#found?.version === null ? {} : { upstream_version: this.#found?.version }),
         ...facts.runtimeData,
       },

@@ -20,7 +20,6 @@ import {
   FrontendMetrics,
   observeWithAll,
   SHARES_BY_KERNEL,
-  TokenizerThread,
 } from '../../host/index.ts'
 import type { FrontendSiblings, Traces } from '../../host/index.ts'
 import {
@@ -32,15 +31,14 @@ import {
 import { osClock, osRandom } from '../../os/index.ts'
 import type { Discovery, DiscoveryWatch } from '../../discovery/index.ts'
 import type { FleetReports } from '../../network/index.ts'
-import { describeDifferences, hasRemoteTokenizer } from '../../request/index.ts'
+import { describeDifferences } from '../../request/index.ts'
 import type { RequestPlane, WorkerCard } from '../../request/index.ts'
 import { createModelRouter } from '../../router/index.ts'
 import type { RouterOptions } from '../../router/index.ts'
-import { ForwardPlane, RemoteTexts } from '../../upstream/index.ts'
-import type { RemoteText } from '../../upstream/index.ts'
+import { ForwardPlane } from '../../upstream/index.ts'
 import { forwardingOf } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
-import { ModelPlaces } from './model-place.ts'
+import { ModelTexts } from './model-texts.ts'
 import { RoleKeeper } from './role-keeper.ts'
 import { WorkerPeers } from './worker-peers.ts'
 import { PeerSharing } from './peer-sharing.ts'
@@ -77,8 +75,7 @@ export class FrontendStack {
   readonly localPlane: LocalRequestPlane | null
   /** Where requests go to foreign engines as they came; null: there are none. */
   readonly forwardPlane: ForwardPlane | null
-  /** Tokenizers and templates that are at the engines of this process. */
-  readonly remoteTexts = new RemoteTexts()
+  readonly texts: ModelTexts
   readonly #config: ServeConfig
   readonly #frontend: Frontend
   readonly #plane: RequestPlane
@@ -88,7 +85,6 @@ export class FrontendStack {
   readonly #keys: OpenKeys | null
   readonly #state: StateStore | undefined
   readonly #tls: HttpTlsFiles | null
-  readonly #tokenizerThread = new TokenizerThread()
   readonly #connected = new Set<WorkerId>()
   readonly #discovery: Discovery
   readonly #logger: ReturnType<typeof createLogger>
@@ -96,7 +92,6 @@ export class FrontendStack {
   readonly #sharesPort: boolean
   readonly #traces: Traces | null
   readonly #sharing = new PeerSharing()
-  readonly #places: ModelPlaces
   readonly #roles: RoleKeeper | null
   readonly #workerPeers: WorkerPeers | null
   readonly #siblings: FrontendSiblings | null
@@ -127,21 +122,21 @@ export class FrontendStack {
     this.#workerPeers =
       tcpPlane === null ? null : new WorkerPeers((bytes, over) => tcpPlane.sendPeer(bytes, over))
     this.localPlane = options.plane === 'local' ? new LocalRequestPlane(reports) : null
-    const plane = (this.#tcpPlane ?? this.localPlane) as RequestPlane
+    const workers = (this.#tcpPlane ?? this.localPlane) as RequestPlane
+    this.texts = new ModelTexts(workers, {
+      config,
+      security: wireSecurity(config),
+      cards: () => this.#frontend.registry.models.flatMap(({ cards }) => cards),
+    })
     const forwarding = forwardingOf(config, options.plane)
-    this.forwardPlane = forwarding === null ? null : new ForwardPlane(plane)
-    this.#plane = this.forwardPlane ?? plane
+    this.forwardPlane = forwarding === null ? null : new ForwardPlane(this.texts.plane)
+    this.#plane = this.forwardPlane ?? this.texts.plane
     this.#metrics = new FrontendMetrics({
       routers: () =>
         this.#frontend.registry.models.map(
           ({ label, router }) => [label, router.status()] as const,
         ),
       ttftGoalMs: config.ttftGoal * 1000,
-    })
-    this.#places = new ModelPlaces({
-      config,
-      security: wireSecurity(config),
-      cards: () => this.#frontend.registry.models.flatMap(({ cards }) => cards),
     })
     this.#guard = new HttpGuard(config, options.keys?.book ?? null, logger)
     this.#keys = options.keys ?? null
@@ -168,7 +163,7 @@ export class FrontendStack {
           onPeerNews: (news) => this.#sharing.tell(model, version, news),
           hasPeers: () => this.#sharing.hasPeers,
         }),
-      loadText: async (card) => this.#remoteTextOf(card) ?? (await this.#places.text(card)),
+      loadText: (card) => this.texts.textOf(card),
       observer: observeWithAll([
         this.#metrics.observe,
         frontendLog(logger),
@@ -181,9 +176,7 @@ export class FrontendStack {
       onAdminNews: (news) => this.#sharing.tellAdmin(news),
       ...(forwarding === null ? {} : { forwarding }),
       metrics: (accept) => this.#metrics.page(accept),
-      encodeOffLoop: (card, text, options) =>
-        this.#remoteTextOf(card)?.tokenizer.encodeThere(text, options) ??
-        this.#places.place(card).then((path) => this.#tokenizerThread.encode(path, text, options)),
+      encodeOffLoop: (card, text, options) => this.texts.encode(card, text, options),
       limits: {
         migrationLimit: config.migrationLimit,
         migrationWaitMs: config.migrationWaitSeconds * 1000,
@@ -196,10 +189,6 @@ export class FrontendStack {
     this.#siblings = siblings
     const answers = siblings === null ? null : new SiblingAnswers(this.#frontend, siblings)
     this.#open = (head) => (answers ?? this.#frontend).open(head)
-  }
-
-  #remoteTextOf(card: WorkerCard): RemoteText | null {
-    return hasRemoteTokenizer(card) ? this.remoteTexts.textOf(card.engine.model) : null
   }
 
   /** Takes the port first, so that a port in use is known before anything else is started. */
@@ -232,6 +221,7 @@ export class FrontendStack {
         registry.workerLeft(workerId, reason)
         this.#tcpPlane?.workerLeft(workerId, reason)
         this.forwardPlane?.workerLeft(workerId)
+        this.texts.workerLeft(workerId)
       },
       unreadable: (entry, why) =>
         this.#logger.warn({ entry, why }, 'entry of discovery cannot be read'),
@@ -313,7 +303,7 @@ export class FrontendStack {
     await this.#keys?.close()
     this.#state?.close()
     this.#tls?.close()
-    await this.#tokenizerThread.close()
+    await this.texts.close()
   }
 
   #keepRoles(): RoleKeeper {
@@ -343,6 +333,7 @@ export class FrontendStack {
   #tellPlane(news: FleetNews): void {
     if (news.kind === 'workerJoined') {
       this.forwardPlane?.workerJoined(news.card)
+      if (this.localPlane === null) this.texts.workerJoined(news.card)
       this.#tcpPlane?.workerJoined(news.card)
       this.localPlane?.tellAll(news.card.workerId)
     } else if (news.kind === 'workerRefused') {

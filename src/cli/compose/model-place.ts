@@ -27,7 +27,7 @@ function modelCache({ modelCache: given }: Pick<ServeConfig, 'modelCache'>): str
   return join(cache === undefined || cache === '' ? join(homedir(), '.cache') : cache, 'baton')
 }
 
-interface ModelPlacesOptions {
+export interface ModelPlacesOptions {
   readonly config: Pick<ServeConfig, 'isShippedModel' | 'model' | 'modelCache'>
   readonly security: ReturnType<typeof wireSecurity>
   /** Other workers of the same text side, for when the first cannot be reached. */

@@ -16,6 +16,7 @@ import {
   ForwardEngine,
   kvEventPlaces,
   parseUpstreamUrl,
+  RemoteTexts,
   UPSTREAM_KINDS,
   UpstreamClient,
   UpstreamEngine,
@@ -28,7 +29,6 @@ import type {
   ForwardEngineOptions,
   ForwardPlane,
   FoundKind,
-  RemoteTexts,
   UpstreamEngineOptions,
   UpstreamEvent,
   UpstreamKind,
@@ -73,6 +73,7 @@ export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMod
     ...engineOptions(config, loadModelText),
     ...named,
     url: engineUrl,
+    remoteTexts: new RemoteTexts(),
     mode,
     onFault: tellFault,
     ...(config.engineKvEvents === null
@@ -242,9 +243,13 @@ export function gatewayFleet(
   stack: FrontendStack,
   discovery: Discovery,
 ): Fleet {
-  const { localPlane: local, forwardPlane: forward, remoteTexts: texts } = stack
+  const { localPlane: local, forwardPlane: forward } = stack
   if (local === null || forward === null) throw new BatonError('runtime.internal', 'no local plane')
-  const gateway = new GatewayFleet(config, { local, forward, texts }, discovery)
+  const gateway = new GatewayFleet(
+    config,
+    { local, forward, texts: stack.texts.atEngines },
+    discovery,
+  )
   return {
     // Those that are not up yet come when they are.
     get workers() {

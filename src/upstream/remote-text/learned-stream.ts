@@ -29,6 +29,16 @@ export class LearnedStream {
     this.#tokensMax = tokensMax
   }
 
+  /** The chunk can go on as it is, at once: nothing waits and every token is known. Then it has been counted. */
+  passes({ finish, tokenIds, logprobs, usage }: AnswerChunk): boolean {
+    const isPlain = finish === undefined && logprobs === undefined && usage === undefined
+    if (!isPlain || this.#held.length > 0) return false
+    if (this.#count + tokenIds.length > this.#tokensMax) return false
+    if (!tokenIds.every((id) => this.#tokenizer.isKnown(id))) return false
+    this.#count += tokenIds.length
+    return true
+  }
+
   /** Null: it waits for the next one. */
   async take({ lost, ...chunk }: AnswerChunk): Promise<Chunk | null> {
     // Who has stopped reading gets no more.

@@ -6,23 +6,24 @@
  * (vLLM without `--enable-tokenizer-info-endpoint`, SGLang, others) has none here.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
-import { ChatTemplate } from '../../text/index.ts'
-import type { AddedToken, ModelText } from '../../text/index.ts'
+import type { AddedToken } from '../../text/index.ts'
 import { askJson } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { UpstreamFacts } from '../dialects/dialect.ts'
 import type { UpstreamKind } from '../kind/upstream-kind.ts'
 import { LlamaServerSource, VllmSource } from './remote-source.ts'
 import type { RemoteSource } from './remote-source.ts'
-import { RemoteTokenizer } from './remote-tokenizer.ts'
 import { LEARNING_TEXT } from './learning-text.ts'
-
-export interface RemoteText extends ModelText {
-  readonly tokenizer: RemoteTokenizer
-}
+import { descriptionDigest, remoteTextOf } from './text-description.ts'
+import type { RemoteText, TextDescription } from './text-description.ts'
 
 export interface JoinedText {
   readonly text: RemoteText
+  /** What others need to make the same of it, with `source` for what is not in there. */
+  readonly description: TextDescription
+  readonly source: RemoteSource
+  /** Engines of one model have the same. */
+  readonly digest: string
   /** The server is not asked any more; idempotent. */
   leave(): void
 }
@@ -50,13 +51,18 @@ const VOCABULARY_MAX = 2 ** 19
 const NAME =
   /<\|[^\s|<>]{1,40}\|>|<｜[^<>]{1,40}｜>|<\/?[a-z_]{1,32}>|<(?:start|end)_of_turn>|\[\/?[A-Z_]{2,24}\]/g
 
+interface KnownText {
+  readonly text: RemoteText
+  readonly description: TextDescription
+}
+
 export class RemoteTexts {
-  readonly #texts = new Map<string, RemoteText>()
+  readonly #texts = new Map<string, KnownText>()
   /** One server after the other: those of one model share what the first one tells. */
   #joining: Promise<unknown> = Promise.resolve()
 
   textOf(model: string): RemoteText | null {
-    return this.#texts.get(model) ?? null
+    return this.#texts.get(model)?.text ?? null
   }
 
   /** Null: the server does not tell enough. Rejects when it cannot be asked, or makes other tokens than its fellows. */
@@ -71,14 +77,15 @@ export class RemoteTexts {
     if (source === null) return null
     const { model } = server.facts
     const known = this.#texts.get(model)
-    const text = known ?? (await describedText(server, source))
-    if (text === null) return null
-    if (known !== undefined) await refuseOther(known, source)
-    this.#texts.set(model, text)
+    const description = known?.description ?? (await describedText(server, source))
+    if (description === null) return null
+    const text = known?.text ?? remoteTextOf(description)
+    if (known !== undefined) await refuseOther(known.text, source)
+    this.#texts.set(model, { text, description })
     const leave = text.tokenizer.addSource(source)
     // What is learned of one text need not be asked for token by token.
-    await text.tokenizer.encodeThere(LEARNING_TEXT, { special: false })
-    return { text, leave }
+    const probe = await text.tokenizer.encodeThere(LEARNING_TEXT, { special: false })
+    return { text, description, source, digest: descriptionDigest(description, probe), leave }
   }
 }
 
@@ -87,36 +94,29 @@ function sourceOf({ kind, client }: Server): RemoteSource | null {
   return kind === 'vllm' ? new VllmSource(client) : null
 }
 
-async function describedText(server: Server, source: RemoteSource): Promise<RemoteText | null> {
-  const said = await (server.kind === 'vllm' ? ofVllm(server.client) : ofLlamaServer(server.client))
+async function describedText(
+  { kind, client, facts }: Server,
+  source: RemoteSource,
+): Promise<TextDescription | null> {
+  const said = await (kind === 'vllm' ? ofVllm(client) : ofLlamaServer(client))
   if (said === null) return null
-  const { facts } = server
   const found = await controlTokens(said.names, source)
   const byId = new Map([...found, ...said.added].map((token) => [token.id, token]))
   const addedTokens = [...byId.values()]
   const idOf = (name: string | null): number | null =>
     addedTokens.find(({ text }) => text === name)?.id ?? null
   const eos = idOf(said.eosToken)
-  const eosTokenIds = eos === null ? [] : [eos]
-  const bosTokenId = idOf(said.bosToken)
-  const { bosToken, eosToken } = said
+  const { template, bosToken, eosToken } = said
   return {
-    tokenizer: new RemoteTokenizer({
-      vocabSize: facts.vocabSize ?? VOCABULARY_MAX,
-      bosTokenId,
-      eosTokenIds,
-      addedTokens,
-    }),
-    template:
-      said.template === null
-        ? null
-        : new ChatTemplate(said.template, {
-            ...(bosToken === null ? {} : { bosToken }),
-            ...(eosToken === null ? {} : { eosToken }),
-          }),
+    vocabSize: facts.vocabSize ?? VOCABULARY_MAX,
+    bosTokenId: idOf(bosToken),
+    eosTokenIds: eos === null ? [] : [eos],
+    addedTokens,
+    template,
+    bosToken,
+    eosToken,
     contextLength: facts.contextLength ?? null,
-    eosTokenIds,
-    bosTokenId,
+    knowsPlainText: source.knowsPlainText,
   }
 }
 

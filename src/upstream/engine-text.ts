@@ -1,0 +1,95 @@
+/**
+ * Where the tokenizer and the template of an engine's model are read: in the folder that it was given, where the server says
+ * that its model is, or, when neither can be read here, at the server itself. Both sides are compared before the first request.
+ */
+import { BatonError } from '../base/index.ts'
+import type { ModelText } from '../text/index.ts'
+import type { UpstreamClient } from './client/upstream-client.ts'
+import type { Dialect, UpstreamFacts } from './dialects/dialect.ts'
+import type { UpstreamKind } from './kind/upstream-kind.ts'
+import type { JoinedText, RemoteTexts } from './remote-text/remote-texts.ts'
+import { compareChats, compareTexts, refuseOtherTokenizer } from './text-check.ts'
+
+export interface EngineTextOptions {
+  /** Where tokenizer and template are. Absent: where the server says that its model is. */
+  readonly modelPath?: string
+  /** Reads what `modelPath` names; absent: texts are not compared. */
+  readonly loadText?: (modelPath: string) => Promise<ModelText>
+  /** Where that cannot be read here: tokenizers and templates from the servers themselves. Absent: then it does not start. */
+  readonly remoteTexts?: RemoteTexts
+  /** What works less well than it could, in words for whoever runs it. */
+  readonly onNote?: (note: string) => void
+}
+
+interface EngineServer {
+  readonly client: UpstreamClient
+  readonly facts: UpstreamFacts
+  readonly dialect: Dialect
+  readonly kind: UpstreamKind
+}
+
+export interface EngineText {
+  readonly modelPath: string | undefined
+  readonly text: ModelText | null
+  /** Tokenizer and template are the server's; null: they are read here. */
+  readonly remote: JoinedText | null
+}
+
+/** The tokenizer is where the server says, which cannot be read here, and the server does not tell enough of it. */
+export class UnreadableText extends BatonError {
+  constructor(message: string, cause?: unknown) {
+    super('model.load_failed', message, cause === undefined ? {} : { cause })
+  }
+}
+
+/** Rejects with `model.load_failed`, which says what to give. */
+export async function findText(
+  options: EngineTextOptions,
+  server: EngineServer,
+): Promise<EngineText> {
+  const { loadText, modelPath } = options
+  const { client, dialect, facts } = server
+  const path = modelPath ?? facts.modelPath
+  if (loadText === undefined) return { modelPath: path, text: null, remote: null }
+  const read = path === undefined ? null : await loadText(path).catch(() => null)
+  if (read === null && modelPath === undefined) {
+    const remote = await remoteText(options, server)
+    if (remote !== null) return { modelPath: undefined, text: remote.text, remote }
+  }
+  const url = client.url.text
+  if (path === undefined) {
+    throw new UnreadableText(
+      `the engine at ${url} does not say where its model is: give --model with its folder or GGUF file, or --forward`,
+    )
+  }
+  const text =
+    read ??
+    (await loadText(path).catch((thrown: unknown) => {
+      const why = BatonError.from(thrown).message
+      const message = `the tokenizer of the engine at ${url} is needed here: give --model with its folder or GGUF file, or --forward (${why})`
+      throw modelPath === undefined
+        ? new UnreadableText(message, thrown)
+        : new BatonError('model.load_failed', message, { cause: thrown })
+    }))
+  const foreign = async (sample: string) => (await dialect.tokenize?.(client, sample)) ?? null
+  refuseOtherTokenizer(await compareTexts(text, foreign))
+  return { modelPath: path, text, remote: null }
+}
+
+/** Null: the server does not tell enough of them, or the template is not rendered here as it is there. */
+async function remoteText(
+  { onNote, remoteTexts }: EngineTextOptions,
+  { client, dialect, facts, kind }: EngineServer,
+): Promise<JoinedText | null> {
+  const joined = (await remoteTexts?.join({ kind, client, facts })) ?? null
+  if (joined === null) return null
+  const { tokenizer } = joined.text
+  const differing = await compareChats(joined.text, {
+    theirs: async (messages) => (await dialect.tokenizeChat?.(client, messages)) ?? null,
+    ours: (text, literalRanges) => tokenizer.encodeThere(text, { special: true, literalRanges }),
+  })
+  if (differing === 0) return joined
+  joined.leave()
+  onNote?.(`renders ${differing} of its own chats in another way than its template here`)
+  return null
+}
