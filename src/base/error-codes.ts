@@ -111,6 +111,12 @@ export const ERROR_CODES = {
     'retry',
     'The chosen worker refused for load.',
   ),
+  'capacity.goal_unreachable': row(
+    'Unavailable',
+    503,
+    'retry',
+    'No worker is predicted to meet the latency goals of the request.',
+  ),
   'transport.cannot_connect': row(
     'Unavailable',
     503,

@@ -98,6 +98,8 @@ function addKeysCommand(root: Command): void {
       "its tenant's part of the capacity while others wait too, against theirs (default: 1)",
     )
     .option('--priority-max <n>', 'highest priority that it may ask for (default: none)')
+    .option('--ttft-target-ms <ms>', 'goal of its requests that set none: until the first token')
+    .option('--itl-target-ms <ms>', 'the same for the time between two tokens')
     .option('--expires-days <n>', 'valid for so many days (default: until it is revoked)')
     .option('--operator', 'may read metrics, decisions and details, and set thresholds')
     .option('--routing', 'may choose workers and set other fields of nvext')

@@ -11,6 +11,7 @@ const KEYS: Readonly<Record<string, Partial<ApiKey>>> = {
   narrow: { models: ['another'] },
   wide: { models: ['another', 'storyteller'] },
   urgent: { priorityMax: 5 },
+  prompt: { ttftTargetMs: 500, itlTargetMs: 20, mayRoute: true },
   sharing: { sharesCache: true },
   expired: { expiresAtEpochMs: 1 },
   slow: { requestsPerMinute: 1 },
@@ -145,6 +146,19 @@ describe('keys', () => {
     expect((await it_.chat({ nvext: { greed_sampling: true } }, by('plain'))).status).toBe(200)
     const decided = { ...by('router'), 'x-baton-decision': '1' }
     expect((await it_.chat({}, decided)).headers['x-baton-decision']).toBeUndefined()
+  })
+
+  it('goals - of the request, else of the key; who may not route sets none', async () => {
+    const it_ = start()
+    await it_.chat({}, by('prompt'))
+    await it_.chat({ nvext: { router: { ttft_target: 90 } } }, by('prompt'))
+    expect(it_.requests.map(({ routing }) => routing.goals)).toEqual([
+      { ttftMs: 500, itlMs: 20 },
+      { ttftMs: 90, itlMs: 20 },
+    ])
+    expect(it_.ends[1]).toMatchObject({ ttftTargetMs: 90, itlTargetMs: 20 })
+    const refused = await it_.chat({}, { ...by('plain'), 'x-baton-ttft-target-ms': '9' })
+    expect([refused.status, refused.json.error.param]).toEqual([403, 'nvext.router'])
   })
 
   it('priority - below and at the ceiling as asked, above it the ceiling', async () => {

@@ -161,6 +161,40 @@ describe('nvext of a request', () => {
     expect(it_.ends[0]).toMatchObject({ ttftTargetMs: 100, itlTargetMs: 10 })
   })
 
+  it('goals - of headers, each before that of nvext; up to their bound', async () => {
+    const goals = async (router: object, headers: Record<string, string> = {}) =>
+      (await routed({ router }, headers)).routing.goals
+    expect(await goals({ ttft_target: 100, itl_target: 10 })).toEqual({ ttftMs: 100, itlMs: 10 })
+    const both = { 'x-baton-ttft-target-ms': '250.5', 'x-baton-itl-target-ms': '3600000' }
+    expect(await goals({}, both)).toEqual({ ttftMs: 250.5, itlMs: 3_600_000 })
+    const itl = { 'x-baton-itl-target-ms': '12' }
+    expect(await goals({ ttft_target: 100, itl_target: 10 }, itl)).toEqual({
+      ttftMs: 100,
+      itlMs: 12,
+    })
+    expect(await goals({ ttft_target: 3_600_000 })).toEqual({ ttftMs: 3_600_000 })
+    expect(await goals({ temperature: 0 })).toBeUndefined()
+  })
+
+  it.each(['0', '-1', 'soon', '1e3', '0x10', '3600000.5', '3600001', '1,5', 'Infinity'])(
+    'a goal of %s - refused by the name of its header, and nothing runs',
+    async (value) => {
+      for (const name of ['x-baton-ttft-target-ms', 'x-baton-itl-target-ms']) {
+        const it_ = new ScriptedFrontend()
+        const reply = await it_.chat({}, { [name]: value })
+        expect([reply.status, reply.json.error.code, reply.json.error.param]).toEqual([
+          400,
+          'request.invalid_argument',
+          name,
+        ])
+        expect(it_.requests).toHaveLength(0)
+      }
+      const it_ = new ScriptedFrontend()
+      const reply = await it_.chat({ nvext: { router: { ttft_target: 3_600_000.5 } } })
+      expect([reply.status, reply.json.error.param]).toEqual([400, 'nvext.router.ttft_target'])
+    },
+  )
+
   it('null - as if it were not there, also inside: clients write out what they leave unset', async () => {
     const unset = {
       prefill_worker_id: null,

@@ -32,6 +32,8 @@ export {
   modelFactsText,
 } from './model-agreement.ts'
 export type { ModelDifference, ModelFacts } from './model-agreement.ts'
+export { GOAL_MAX_MS, goalsOfFirst, isGoalMs } from './latency-goals.ts'
+export type { LatencyGoals } from './latency-goals.ts'
 export { isLegStart } from './phase-event.ts'
 export type { KvTransfer, LegStart, Phase, PhaseEvent, RoutedEvent } from './phase-event.ts'
 export type { ReplySink, RequestHandle, RequestPlane, RequestService } from './request-service.ts'

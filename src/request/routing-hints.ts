@@ -2,6 +2,7 @@
  * What a client may say about where its request runs (nvext and headers); see `api` for how it says it.
  */
 import type { WorkerId } from '../base/index.ts'
+import type { LatencyGoals } from './latency-goals.ts'
 
 export interface RoutingHints {
   /** Aggregated direct target; a hard pin. */
@@ -19,6 +20,7 @@ export interface RoutingHints {
   readonly priority?: number
   readonly strictPriority?: number
   readonly policyClass?: string
+  readonly goals?: LatencyGoals
   readonly tenantId?: string
   /** The tenant's part of the capacity while others wait too, against theirs; 1 by default. */
   readonly tenantWeight?: number

@@ -4,10 +4,12 @@
  * A worker's card says its mode: `agg` and `decode` belong to the decode pool, `prefill` to the prefill pool.
  */
 import type { BatonError, Clock, Random } from '../base/index.ts'
-import type { RequestPlane, RequestService, RoutingHints } from '../request/index.ts'
+import { goalsOfFirst } from '../request/index.ts'
+import type { LatencyGoals, RequestPlane, RequestService, RoutingHints } from '../request/index.ts'
 import type { BusyThresholds } from './configuration/busy-threshold.ts'
 import { DecisionRing } from './decide/decision-record.ts'
 import type { DecisionRecord } from './decide/decision-record.ts'
+import { goalsOfClass } from './decide/goals-left.ts'
 import { FleetSplit } from './fleet-split.ts'
 import type { FleetObserver } from './load/fleet-observer.ts'
 import { KvRouter } from './decide/kv-router.ts'
@@ -42,6 +44,8 @@ export interface ModelRouter {
    * For whoever has yet to put the prompt into tokens.
    */
   refusalAtOnce(routing: RoutingHints): BatonError | null
+  /** Each latency goal of the request's own, else of its class; undefined: it has none. */
+  goalsOf(routing: RoutingHints): LatencyGoals | undefined
   /** All decisions of one request, oldest first; null when it is not (or no longer) known. */
   explain(requestId: string): readonly DecisionRecord[] | null
   status(): RouterStatus
@@ -99,6 +103,8 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
     fleet: new FleetSplit(prefill.router, decode.router),
     canServeRequests: () => service.canServeRequests(),
     refusalAtOnce: (routing) => service.refusalAtOnce(routing),
+    goalsOf: ({ goals, policyClass }) =>
+      goalsOfFirst(goals, goalsOfClass(config.policyClasses, policyClass)),
     explain: (requestId) => ring.get(requestId),
     status: () =>
       selfCheck({

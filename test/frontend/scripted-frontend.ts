@@ -228,6 +228,7 @@ export class ScriptedFrontend {
       fleet: { workerJoined() {}, workerLeft() {}, kvEvents() {}, load() {} },
       canServeRequests,
       refusalAtOnce: () => this.refusal,
+      goalsOf: ({ goals }) => goals,
       explain: (requestId) => this.decisions.get(requestId) ?? null,
       status: () => STATUS,
       busyThresholds: () => thresholds,

@@ -4,6 +4,7 @@
 import { z } from 'zod'
 import { parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
+import { GOAL_MAX_MS } from '../../request/index.ts'
 
 const MAX_U32 = 0xffffffff
 const u32 = z.int().min(0).max(MAX_U32)
@@ -38,9 +39,11 @@ const routingConstraints = z.strictObject({
   preferred_taints: z.record(z.string(), z.number()).optional(),
 })
 
+const goalMs = z.number().positive().max(GOAL_MAX_MS).optional()
+
 const routerParameters = z.strictObject({
-  ttft_target: z.number().positive().optional(),
-  itl_target: z.number().positive().optional(),
+  ttft_target: goalMs,
+  itl_target: goalMs,
   overlap_score_weight: z.number().min(0).optional(),
   overlap_score_credit: z.number().min(0).optional(),
   prefill_load_scale: z.number().min(0).optional(),

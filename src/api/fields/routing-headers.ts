@@ -1,9 +1,11 @@
 /**
- * Headers that beat the body: routing targets, ranks, priorities, tenant and session. What cannot be read is ignored,
- * and without a header `nvext` stays as the body said.
+ * Headers that beat the body: routing targets, ranks, priorities, goals, tenant and session. What cannot be read is ignored,
+ * and without a header `nvext` stays as the body said. A goal that cannot be read is refused: who sets one relies on it.
  */
 import { parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
+import { GOAL_MAX_MS, isGoalMs } from '../../request/index.ts'
+import { invalid } from './generation-fields.ts'
 import type { NvExt } from './nvext.ts'
 import { given } from './plain-fields.ts'
 
@@ -45,6 +47,16 @@ function integerIn(
   return value < min || value > max ? undefined : value
 }
 
+/** Milliseconds, with a fraction or without. Throws `request.invalid_argument`. */
+function goalIn(headers: Headers, name: string): number | undefined {
+  const text = first(headers, [name])
+  if (text === undefined) return undefined
+  const value = /^[0-9]{1,16}(\.[0-9]{1,16})?$/.test(text) ? Number(text) : null
+  if (isGoalMs(value)) return value
+  throw invalid(name, `must be milliseconds above 0 and at most ${GOAL_MAX_MS}`)
+}
+
+/** Throws for a goal that cannot be read. */
 export function applyRoutingHeaders(nvext: NvExt, headers: Headers): NvExt {
   const worker = workerIdIn(headers, ['x-dynamo-worker-instance-id', 'x-worker-instance-id'])
   const prefill = workerIdIn(headers, ['x-dynamo-prefill-instance-id', 'x-prefill-instance-id'])
@@ -63,6 +75,8 @@ export function applyRoutingHeaders(nvext: NvExt, headers: Headers): NvExt {
   const priority = integerIn(headers, ['x-dynamo-request-priority'], -2147483648, 2147483647)
   const strict = integerIn(headers, ['x-dynamo-request-strict-priority'], 0, RANK_UNSET)
   const tenant = first(headers, ['x-tenant-id'])
+  const ttft = goalIn(headers, 'x-baton-ttft-target-ms')
+  const itl = goalIn(headers, 'x-baton-itl-target-ms')
 
   const merged: NvExt = {
     ...nvext,
@@ -80,6 +94,9 @@ export function applyRoutingHeaders(nvext: NvExt, headers: Headers): NvExt {
       ...nvext.agent_hints,
       ...given({ priority, strict_priority: strict }),
     }
+  }
+  if (ttft !== undefined || itl !== undefined) {
+    merged.router = { ...nvext.router, ...given({ ttft_target: ttft, itl_target: itl }) }
   }
   if (merged.dp_rank === RANK_UNSET) delete merged.dp_rank
   if (merged.prefill_dp_rank === RANK_UNSET) delete merged.prefill_dp_rank

@@ -1,7 +1,8 @@
 /**
  * `nvext` and session as routing hints: from the client's words to the router's.
  */
-import type { RouterOverrides, RoutingHints } from '../../request/index.ts'
+import { goalsOfFirst } from '../../request/index.ts'
+import type { LatencyGoals, RouterOverrides, RoutingHints } from '../../request/index.ts'
 import { isQueryOnly } from './nvext.ts'
 import type { NvExt } from './nvext.ts'
 import { given } from './plain-fields.ts'
@@ -34,8 +35,13 @@ export function routingOf(
     preferredTaints: nvext.routing_constraints?.preferred_taints,
     queryOnly: isQueryOnly(nvext) ? true : undefined,
     policyClass: headers['x-dynamo-meta-policy-class']?.trim() || undefined,
+    goals: goalsOf(nvext.router),
     overrides: overridesOf(nvext.router),
   })
+}
+
+function goalsOf(router: NvExt['router']): LatencyGoals | undefined {
+  return goalsOfFirst(given({ ttftMs: router?.ttft_target, itlMs: router?.itl_target }))
 }
 
 function finalAction(session: SessionIdentity | undefined): 'close' | undefined {

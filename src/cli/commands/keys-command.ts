@@ -4,6 +4,7 @@
 import { BatonError } from '../../base/index.ts'
 import { createKey } from '../../host/index.ts'
 import type { KeyStore } from '../../host/index.ts'
+import { GOAL_MAX_MS, isGoalMs } from '../../request/index.ts'
 import { openKeyStore } from '../guard/open-keys.ts'
 
 export type KeyFlags = Readonly<Record<string, string | boolean | undefined>>
@@ -23,6 +24,8 @@ export async function addKey(flags: KeyFlags, now = new Date()): Promise<void> {
       ...limit(flags, 'budgetTokens', 'tokensPerMinute'),
       ...limit(flags, 'concurrency', 'concurrency'),
       ...limit(flags, 'priorityMax', 'priorityMax', 0),
+      ...goal(flags, 'ttftTargetMs'),
+      ...goal(flags, 'itlTargetMs'),
       ...(days === null
         ? {}
         : { expiresAt: new Date(now.getTime() + days * DAY_MS).toISOString() }),
@@ -86,8 +89,10 @@ function numberOf(flags: KeyFlags, name: string, least = 1): number | null {
   if (given === undefined) return null
   const value = Number(given)
   if (Number.isSafeInteger(value) && value >= least) return value
-  const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-  throw new BatonError('config.invalid', `--${flag}: must be a whole number of at least ${least}`)
+  throw new BatonError(
+    'config.invalid',
+    `--${flagOf(name)}: must be a whole number of at least ${least}`,
+  )
 }
 
 function limit<Name extends string>(
@@ -99,6 +104,20 @@ function limit<Name extends string>(
   const value = numberOf(flags, flag, least)
   return value === null ? {} : ({ [name]: value } as Partial<Record<Name, number>>)
 }
+
+function goal<Name extends string>(flags: KeyFlags, name: Name): Partial<Record<Name, number>> {
+  const given = flags[name]
+  if (given === undefined) return {}
+  const value = Number(given)
+  if (isGoalMs(value)) return { [name]: value } as Partial<Record<Name, number>>
+  throw new BatonError(
+    'config.invalid',
+    `--${flagOf(name)}: must be milliseconds above 0 and at most ${GOAL_MAX_MS}`,
+  )
+}
+
+const flagOf = (name: string): string =>
+  name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
 
 function weightOf(flags: KeyFlags): { weight?: number } {
   const given = flags['weight']

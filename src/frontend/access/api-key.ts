@@ -16,6 +16,9 @@ export interface ApiKey {
   readonly concurrency?: number
   /** The highest priority that its requests may have. */
   readonly priorityMax?: number
+  /** Of its requests that set none, in milliseconds. */
+  readonly ttftTargetMs?: number
+  readonly itlTargetMs?: number
   readonly expiresAtEpochMs?: number
   /** Metrics, decisions, thresholds, details of health. */
   readonly mayOperate?: boolean

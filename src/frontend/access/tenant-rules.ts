@@ -2,7 +2,9 @@
  * What a caller's key makes of a request: which models it may name, whose cache it uses, how important it may be.
  */
 import { BatonError } from '../../base/index.ts'
-import type { RoutingHints } from '../../request/index.ts'
+import { goalsOfFirst } from '../../request/index.ts'
+import type { LatencyGoals, RoutingHints } from '../../request/index.ts'
+import type { ApiKey } from './api-key.ts'
 import type { Caller } from './caller.ts'
 
 export function mayUseModel({ key }: Caller, names: readonly string[]): boolean {
@@ -53,15 +55,24 @@ export function tenantRouting(caller: Caller, hints: RoutingHints): RoutingHints
 function keyRouting({ key, mayRoute }: Caller, hints: RoutingHints): RoutingHints {
   if (key === null) return hints
   const { cacheSalt = '', priority, strictPriority, policyClass, tenantWeight: _, ...rest } = hints
+  const goals = goalsOfFirst(hints.goals, goalsOfKey(key))
   const ceiling = key.priorityMax ?? 0
   const salt = key.sharesCache === true ? cacheSalt : `tenant ${key.tenant}\u0000${cacheSalt}`
   return {
     ...rest,
     tenantId: key.tenant,
+    ...(goals === undefined ? {} : { goals }),
     ...(key.weight === undefined ? {} : { tenantWeight: key.weight }),
     ...(policyClass === undefined || !mayRoute ? {} : { policyClass }),
     ...(salt === '' ? {} : { cacheSalt: salt }),
     ...(priority === undefined ? {} : { priority: Math.min(priority, ceiling) }),
     ...(strictPriority === undefined ? {} : { strictPriority: Math.min(strictPriority, ceiling) }),
+  }
+}
+
+function goalsOfKey({ ttftTargetMs, itlTargetMs }: ApiKey): LatencyGoals {
+  return {
+    ...(ttftTargetMs === undefined ? {} : { ttftMs: ttftTargetMs }),
+    ...(itlTargetMs === undefined ? {} : { itlMs: itlTargetMs }),
   }
 }

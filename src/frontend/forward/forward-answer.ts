@@ -19,6 +19,7 @@ import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { withinPreprocess } from '../http/preprocess-deadline.ts'
 import { isPassedThrough, takesForwarded } from '../models/passed-through.ts'
 import type { ServedModel } from '../models/served-model.ts'
+import { withGoals } from '../prompt/goals-of-class.ts'
 import { readForwardBody } from './forward-body.ts'
 import type { ForwardBody } from './forward-body.ts'
 import { forwardHeaders } from './forward-headers.ts'
@@ -105,7 +106,7 @@ function routingFor(
   const nvext = applyRoutingHeaders(salt, http.headers)
   refuseRouting(caller, nvext)
   const hints = routingOf(nvext, sessionOf(http.headers), http.headers)
-  const { queryOnly: _, ...routing } = tenantRouting(caller, hints)
+  const { queryOnly: _, ...routing } = withGoals(model.router, tenantRouting(caller, hints))
   const loraName = model.adapterNamed(body.model)
   return loraName === undefined ? routing : { ...routing, loraName }
 }

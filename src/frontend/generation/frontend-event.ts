@@ -94,7 +94,7 @@ export interface RequestEnd {
   readonly promptTokens: number
   readonly completionTokens: number
   readonly cachedTokens: number | undefined
-  /** What the client asked for (`nvext.router`), so that goodput can be counted. */
+  /** Its goals, whoever has set them, so that goodput can be counted. */
   readonly ttftTargetMs: number | undefined
   readonly itlTargetMs: number | undefined
   /** When the request was made, as the client of a replayed trace says. */

@@ -26,6 +26,7 @@ import { ReplyRun } from './reply-run.ts'
 import { createToolCallId } from '../http/request-id.ts'
 import type { ServedModel } from '../models/served-model.ts'
 import { tokenTexts } from '../prompt/token-texts.ts'
+import { withGoals } from '../prompt/goals-of-class.ts'
 import { workerRequests } from '../prompt/worker-requests.ts'
 
 export async function generate<Call extends GenerationOptions>(
@@ -45,7 +46,7 @@ export async function generate<Call extends GenerationOptions>(
   refuseOtherModels(record.caller, [job.call.model ?? model.name, model.name])
   const loraName = model.adapterNamed(job.call.model)
   const asked = routingOf(nvext, session, http.headers)
-  const hints = tenantRouting(record.caller, asked)
+  const hints = withGoals(model.router, tenantRouting(record.caller, asked))
   const routing = loraName === undefined ? hints : { ...hints, loraName }
   record.started(model.name, job.call, routing)
   refuseMissingFeatures(job.call, model.features)

@@ -4,8 +4,10 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { z } from 'zod'
 import { BatonError } from '../../base/index.ts'
+import { GOAL_MAX_MS } from '../../request/index.ts'
 
 const whole = z.int().min(1)
+const goalMs = z.number().positive().max(GOAL_MAX_MS).optional()
 const instant = z.iso.datetime({ offset: true })
 
 const entrySchema = z.strictObject({
@@ -21,6 +23,8 @@ const entrySchema = z.strictObject({
   tokensPerMinute: whole.optional(),
   concurrency: whole.optional(),
   priorityMax: z.int().min(0).optional(),
+  ttftTargetMs: goalMs,
+  itlTargetMs: goalMs,
   mayOperate: z.boolean().optional(),
   mayRoute: z.boolean().optional(),
   sharesCache: z.boolean().optional(),

@@ -7,6 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
 import type { RouterStatus } from '../../router/index.ts'
+import { goalOutcomes } from './goal-outcomes.ts'
 import { LabelledCounts } from './labelled-counts.ts'
 import { describeMetrics } from './metric-description.ts'
 import type { MetricDescription } from './metric-description.ts'
@@ -37,6 +38,7 @@ export class FrontendMetrics {
   readonly #migrations
   readonly #cancellations
   readonly #rejections
+  readonly #goals
   readonly #routed
   readonly #phases
 
@@ -82,6 +84,11 @@ export class FrontendMetrics {
       'model_rejection_total',
       'Requests refused for load',
       ends.slice(0, 2),
+    )
+    this.#goals = counter(
+      'goals_total',
+      'Latency goals of requests that have ended, by what became of them: met, missed, refused',
+      ['model', 'goal', 'outcome'],
     )
     this.#routed = new RoutedLegs(this.#registry)
     this.#phases = new PhaseMetrics(this.#registry)
@@ -141,6 +148,7 @@ export class FrontendMetrics {
     this.#requests.add(1, model, endpoint, type, status, end.errorCode ?? '')
     if (end.completionTokens > 0) this.#outputTokensTotal.add(end.completionTokens, model)
     if (end.outcome === 'cancelled') this.#cancellations.add(1, model, endpoint, type)
+    for (const { goal, outcome } of goalOutcomes(end)) this.#goals.add(1, model, goal, outcome)
     if (end.errorCode?.startsWith('capacity.') === true) this.#rejections.add(1, model, endpoint)
   }
 

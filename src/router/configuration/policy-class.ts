@@ -23,6 +23,9 @@ export interface PolicyClass {
   readonly requestLimitPerWorker: number | null
   readonly promptTokenLimitPerWorker: number | null
   readonly cachedTokenLimitPerWorker: number | null
+  /** Goals of its requests that have none of their own; null: none. */
+  readonly ttftTargetMs: number | null
+  readonly itlTargetMs: number | null
 }
 
 export type PolicyClassOptions = Partial<PolicyClass> & { readonly name: string }
@@ -55,6 +58,8 @@ export function completePolicyClasses(
       requestLimitPerWorker: null,
       promptTokenLimitPerWorker: null,
       cachedTokenLimitPerWorker: null,
+      ttftTargetMs: null,
+      itlTargetMs: null,
       ...option,
     }
     if (names.has(policyClass.name)) throw invalid(policyClass.name, 'is named twice')

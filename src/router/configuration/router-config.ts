@@ -75,6 +75,8 @@ export interface RouterConfig extends CostWeights {
   readonly policyClasses: readonly PolicyClass[]
   /** Bound of the whole queue, over all classes. */
   readonly maxQueuedRequests: number
+  /** With `cost: time`: a request whose goals no worker is predicted to meet is refused at once. */
+  readonly refuseLateGoals: boolean
   readonly busy: BusyThresholds
   readonly session: SessionConfig
   readonly conditional: ConditionalConfig
@@ -125,6 +127,7 @@ const DEFAULTS = {
   queueThreshold: null,
   queuePolicy: 'fcfs',
   maxQueuedRequests: 4096,
+  refuseLateGoals: true,
   busy: {},
   topology: null,
   explainRecords: 1024,

@@ -3,6 +3,7 @@
  *
  * The file's parser, the check of a configuration, `baton config` and docs/configuration.md come from here.
  */
+import { GOAL_MAX_MS, isGoalMs } from '../../request/index.ts'
 import { CONDITIONAL_POLICIES } from './conditional-policy.ts'
 import { COST_MODELS } from '../cost/cost-function.ts'
 import { WEIGHT_OPTIONS } from '../cost/weights.ts'
@@ -22,6 +23,8 @@ type OptionCheck =
   | 'amount'
   | 'positive'
   | 'share'
+  /** Milliseconds of a latency goal. */
+  | 'goal'
   /** A whole number above 0; of at least 0. */
   | 'count'
   | 'whole'
@@ -110,6 +113,17 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   orNull('policyClasses[].requestLimitPerWorker', 'whole', 'bound, times the workers'),
   orNull('policyClasses[].promptTokenLimitPerWorker', 'whole', 'bound, times the workers'),
   orNull('policyClasses[].cachedTokenLimitPerWorker', 'whole', 'bound, times the workers'),
+  orNull(
+    'policyClasses[].ttftTargetMs',
+    'goal',
+    'goal of its requests that set none: until the first token',
+  ),
+  orNull('policyClasses[].itlTargetMs', 'goal', 'the same for the time between two tokens'),
+  row(
+    'refuseLateGoals',
+    'switch',
+    'with cost time: a request whose goals no worker is predicted to meet is refused at once',
+  ),
   row('busy.activeDecodeBlocks', 'share', 'share of the KV blocks above which a rank is left out'),
   row('busy.activePrefillTokens', 'amount', 'prefill tokens above which a rank is left out'),
   row('busy.activePrefillTokensShare', 'amount', 'the same as a share of its batch'),
@@ -165,6 +179,7 @@ function passes(check: OptionCheck, value: unknown): boolean {
   if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) return false
   if (check === 'share') return value <= 1
   if (check === 'positive') return value > 0
+  if (check === 'goal') return isGoalMs(value)
   if (check === 'amount') return true
   return Number.isSafeInteger(value) && (check === 'whole' || value > 0)
 }
@@ -173,6 +188,7 @@ const WORDS = {
   amount: 'a number of at least 0',
   positive: 'a number above 0',
   share: 'a number between 0 and 1',
+  goal: `milliseconds above 0 and at most ${GOAL_MAX_MS}`,
   count: 'a whole number above 0',
   whole: 'a whole number of at least 0',
   switch: 'true or false',

@@ -78,4 +78,9 @@ export interface Candidate {
   readonly expectedOutputTokens: number
   /** Of the requests that run there. */
   readonly usualOutputTokens: number
+  /** Until its first token, and from one token to the next, if it went there; 0: nothing is known of it yet. */
+  readonly predictedTtftMs: number
+  readonly predictedItlMs: number
+  /** By how much it would miss its latency goals there, in all; 0: it has none, or meets them. */
+  readonly goalLateMs: number
 }

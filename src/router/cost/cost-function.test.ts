@@ -45,6 +45,9 @@ const file = new URL('../../../test/vectors/router-selector.json', import.meta.u
 const { rows: cases } = JSON.parse(readFileSync(file, 'utf8')) as { rows: Case[] }
 
 const CANDIDATE: Candidate = {
+  predictedTtftMs: 0,
+  predictedItlMs: 0,
+  goalLateMs: 0,
   card: card(1),
   dpRank: 0,
   taints: new Set(),
@@ -92,6 +95,7 @@ const DECISION: DecisionKind = {
   hasPreferredTaints: true,
   hasLowerTiers: true,
   hasShared: true,
+  hasGoals: false,
 }
 
 function costOf(

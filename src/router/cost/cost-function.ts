@@ -104,7 +104,8 @@ export class CostFunction {
     const flags =
       Number(decision.hasPreferredTaints) +
       2 * Number(decision.hasLowerTiers) +
-      4 * Number(decision.hasShared)
+      4 * Number(decision.hasShared) +
+      8 * Number(decision.hasGoals)
     if (weights !== this.#weights || flags !== this.#flags) {
       this.#weights = weights
       this.#flags = flags

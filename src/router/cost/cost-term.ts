@@ -58,4 +58,6 @@ export interface DecisionKind {
   readonly hasLowerTiers: boolean
   /** A shared cache holds blocks of the prompt. */
   readonly hasShared: boolean
+  /** The request has latency goals that can be gone by. */
+  readonly hasGoals: boolean
 }

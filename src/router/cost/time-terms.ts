@@ -2,7 +2,7 @@
  * The built-in cost terms of `cost: time`, in milliseconds: what the request waits for here, and what the others here
  * lose by it. The rates are learned per rank (`load/rank-rates.ts`), so that no weight has to be tuned to a fleet.
  *
- *   cost = (queue + prefill + delay + decode + stall + slowdown + memory) × taints       (each times its weight)
+ *   cost = (queue + prefill + delay + decode + stall + slowdown + memory + goals) × taints       (each times its weight)
  *
  * The weights say what is worth more, not how fast anything is. A reader waits for the first token, while later ones come
  * faster than they are read: a millisecond before it counts `FIRST_TOKEN` times. And a wait may grow, because others join
@@ -14,6 +14,8 @@ import type { BuiltInTerm } from './cost-term.ts'
 
 export const FIRST_TOKEN = 12
 export const WAITING = 1.5 * FIRST_TOKEN
+/** Above anything that the other terms come to. */
+export const LATE = 1e6
 
 export const TIME_TERMS = [
   {
@@ -88,6 +90,15 @@ export const TIME_TERMS = [
       const excess = Math.max(activeDecodeBlocks + additionalBlocks - totalBlocks, 0)
       return excess * blockSize * candidate.msPerPromptToken
     },
+  },
+  {
+    name: 'goals',
+    unit: 'ms',
+    role: 'add',
+    weight: LATE,
+    help: "by how much the request's latency goals are predicted to be missed: before anything else counts",
+    applies: ({ hasGoals }) => hasGoals,
+    of: (candidate) => candidate.goalLateMs,
   },
   {
     name: 'taints',

@@ -17,6 +17,8 @@ import type { RankBacklog } from '../load/rank-backlog.ts'
 import type { RankRates } from '../load/rank-rates.ts'
 import type { RankTable } from '../load/rank-table.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
+import { goalsLeft } from './goals-left.ts'
+import type { GoalsLeft } from './goals-left.ts'
 import type { SelectionQuery } from './selection.ts'
 
 /** The state of a pool that decisions read. */
@@ -39,6 +41,8 @@ export interface PoolParts {
 export interface DecisionScope {
   readonly query: SelectionQuery
   readonly nowMs: number
+  /** Null: it has no goals, or they cannot be gone by. */
+  readonly goals: GoalsLeft | null
   constraints: Constraints
   readonly hashes: BlockHashes | null
   readonly promptBlocks: number
@@ -87,6 +91,7 @@ export function openScope(
   return {
     query,
     nowMs,
+    goals: goalsLeft(config, pool.rates, query, nowMs),
     constraints: constraintsOf(request.routing, phase, pool.table),
     hashes,
     assumeKvReuse,

@@ -12,6 +12,7 @@ import type { Booking } from '../load/active-sequences.ts'
 import { hasBusyThresholds, mergeBusyThresholds } from '../configuration/busy-threshold.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
 import { DecisionRing } from './decision-record.ts'
+import { GoalGate } from './goal-gate.ts'
 import type { EngineQueueBound } from '../load/rank-capacity.ts'
 import type { FleetObserver } from '../load/fleet-observer.ts'
 import { OverlapIndex } from '../load/overlap-index.ts'
@@ -71,6 +72,8 @@ export class KvRouter implements FleetObserver {
   #version = 0
   #ended = 0
   #isAwaited = false
+  /** Of requests with latency goals. */
+  readonly goals: GoalGate
 
   constructor(options: KvRouterOptions) {
     const { config, clock, random } = options
@@ -105,6 +108,16 @@ export class KvRouter implements FleetObserver {
       blockSize: () => this.blockSize,
       knowsBlocks: () => this.#blockSize !== null,
       busy: () => this.#busy,
+    })
+    this.goals = new GoalGate({
+      config,
+      clock,
+      rates: this.#rates,
+      lateRefusal: (query, waitMs) => this.#selector.lateRefusal(query, waitMs),
+      onRefused: ({ record }) => {
+        this.#ring.add(record)
+        this.#refusals++
+      },
     })
   }
 

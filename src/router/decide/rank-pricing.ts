@@ -4,6 +4,7 @@
 import type { RouterOverrides } from '../../request/index.ts'
 import { CostFunction } from '../cost/cost-function.ts'
 import type { CostModel, WeighedTerm } from '../cost/cost-function.ts'
+import { LATE } from '../cost/time-terms.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 import { fillTimeCosts } from './time-pricing.ts'
 import { RankView } from './rank-view.ts'
@@ -43,6 +44,7 @@ export class RankPricing {
       hasPreferredTaints: Object.keys(preferredTaints).length > 0,
       hasLowerTiers: this.#pool.index.matches.hasLower,
       hasShared: scope.shared.length > 0,
+      hasGoals: scope.goals !== null,
     }
     this.#cost.begin(weights, decision)
     this.#isPlainTime =
@@ -81,9 +83,17 @@ export class RankPricing {
     if (this.#isPlainTime) {
       const output = this.#view.expectedOutputTokens
       fillTimeCosts(this.#pool, scope, this.depths, output, candidates, count, costs)
+      if (scope.goals !== null) this.#addLateness(candidates, count, costs)
       return
     }
     this.#cost.fill(this.#view, candidates, count, scope.query.request, costs)
+  }
+
+  #addLateness(candidates: Int32Array, count: number, costs: Float64Array): void {
+    for (let i = 0; i < count; i++) {
+      this.#view.moveTo(candidates[i] as number)
+      costs[i] = (costs[i] as number) + LATE * this.#view.goalLateMs
+    }
   }
 
   /** The view, moved to one rank; good until the next call. */

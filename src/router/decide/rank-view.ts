@@ -13,6 +13,7 @@ import type { RankRates } from '../load/rank-rates.ts'
 import { expectedExcess } from '../load/rank-table.ts'
 import type { RankTable } from '../load/rank-table.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import { lateMs } from './goals-left.ts'
 
 const NO_COLUMN: Int32Array = new Int32Array(0)
 const NO_LOAD: Float64Array = new Float64Array(0)
@@ -230,6 +231,27 @@ export class RankView implements Candidate {
 
   get usualOutputTokens(): number {
     return this.#rates.outputTokens
+  }
+
+  get predictedTtftMs(): number {
+    if (!this.tracksPrefill) return 0
+    const uncached = Math.max(this.promptTokens - this.cachedTokens, 0)
+    const running = this.runningRequests
+    const stepMs = running > 0 ? this.#rates.stepMsAt(this.#slot, running, this.contextTokens) : 0
+    const waitMs = this.#backlog.waitMs(this.#slot, this.#nowMs)
+    return this.placeMs + this.#rates.predictedTtftMs(this.#slot, uncached, waitMs, stepMs)
+  }
+
+  get predictedItlMs(): number {
+    if (this.phase === 'prefill') return 0
+    const contexts = this.contextTokens + this.promptTokens
+    return this.#rates.itlMs(this.#slot, this.#backlog.requestsOn(this.#slot) + 1, contexts)
+  }
+
+  get goalLateMs(): number {
+    const goals = this.#scope?.goals ?? null
+    if (goals === null) return 0
+    return lateMs(goals, this.predictedTtftMs, this.predictedItlMs, this.expectedOutputTokens)
   }
 
   #outputOf({ query: { request } }: DecisionScope): number {

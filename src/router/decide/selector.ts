@@ -4,6 +4,7 @@
  * Owns: the order of the rules (pin, session, mode) and the scratch columns of one decision.
  */
 import { BatonError, randomInt } from '../../base/index.ts'
+import type { Candidate } from '../cost/candidate.ts'
 import { CandidateFilter } from './candidate-filter.ts'
 import {
   exactRefusal,
@@ -14,6 +15,9 @@ import {
 } from './decision-notes.ts'
 import type { ChoiceReason } from './decision-record.ts'
 import { openScope } from './decision-scope.ts'
+import { lateMs } from './goals-left.ts'
+import { lateError } from './late-error.ts'
+import type { LateCandidate } from './late-error.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 import { pickAtTemperature, pickLowest, pickOfTwo, pickWith } from './pick.ts'
 import { missingPin, pinnedSlot, pinOf } from './pin.ts'
@@ -87,6 +91,32 @@ export class Selector {
       best = Math.max(best, cachedTokens)
     }
     return best
+  }
+
+  /** Why no rank that may take the request would meet its goals, after a wait before it is sent; null: some may. */
+  lateRefusal(query: SelectionQuery, waitMs: number): Refusal | null {
+    if (query.request.routing.goals === undefined) return null
+    const slots = this.eligible(query)
+    const scope = this.#open(query)
+    const { rates } = this.#pool
+    if (scope.goals === null || slots.length === 0) return null
+    const { goals } = scope
+    const { ttftShare, itlShare } = {
+      ttftShare: 1 + (rates.ttftError ?? 0),
+      itlShare: 1 + (rates.itlError ?? 0),
+    }
+    let best: LateCandidate | null = null
+    for (const slot of slots) {
+      const view = this.#pricing.look(slot)
+      const ttftMs = waitMs + view.predictedTtftMs
+      const itlMs = view.predictedItlMs
+      const output = view.expectedOutputTokens
+      // Predictions are as far off as they have been: it is refused only where that does not help.
+      const late = lateMs(goals, ttftMs / ttftShare, itlMs / itlShare, output)
+      if (late === 0) return null
+      if (best === null || late < best.lateMs) best = { lateMs: late, ttftMs, itlMs }
+    }
+    return best === null ? null : this.#refuse(scope, lateError(scope, goals, best))
   }
 
   #open(query: SelectionQuery, withOverlap = true): DecisionScope {
@@ -181,7 +211,7 @@ export class Selector {
     const { deviceBlocks, hostBlocks, diskBlocks, cachedTokens } = view
     const overlapBlocks = deviceBlocks + hostBlocks + diskBlocks
     const uncached = Math.max(promptTokens - cachedTokens, 0)
-    const predictedTtftMs = this.#predictTtft(scope, slot, uncached)
+    const predictedTtftMs = this.#predictTtft(scope, view)
     const newBlocks = Math.max(promptBlocks - (this.#pricing.depths[slot] as number), 0)
     return {
       kind: 'selected',
@@ -214,13 +244,9 @@ export class Selector {
     }
   }
 
-  #predictTtft(scope: DecisionScope, slot: number, tokens: number): number | null {
-    const { rates, backlog } = this.#pool
-    if (!scope.trackPrefill || rates.ttftError === null) return null
-    const running = backlog.runningOn(slot)
-    const contexts = backlog.contextTokens[slot] as number
-    const stepMs = running > 0 ? rates.stepMsAt(slot, running, contexts) : 0
-    return rates.predictedTtftMs(slot, tokens, backlog.waitMs(slot, scope.nowMs), stepMs)
+  #predictTtft(scope: DecisionScope, view: Candidate): number | null {
+    if (!scope.trackPrefill || this.#pool.rates.ttftError === null) return null
+    return view.predictedTtftMs
   }
 
   #refuse(scope: DecisionScope, error: BatonError): Refusal {

@@ -5,6 +5,7 @@
  * Not active means aggregated, unless disaggregation is enforced: then the request is refused.
  */
 import { BatonError } from '../../base/index.ts'
+import { goalsOfFirst } from '../../request/index.ts'
 import type { Clock, Random } from '../../base/index.ts'
 import type {
   GenerateRequest,
@@ -19,6 +20,7 @@ import type { DisaggregatedParts } from './disaggregated-request.ts'
 import { decodeRequest, prefillRequest, withoutWorkers } from './leg-requests.ts'
 import { pinRefusal } from './pin-check.ts'
 import { prefillsWithoutPartner, unpairedOf } from './topology-pairs.ts'
+import { goalsOfClass } from '../decide/goals-left.ts'
 import { answerQuery, routedEventOf } from './query-only.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { DisaggregationStatus, PrefillState } from '../load/router-status.ts'
@@ -75,7 +77,8 @@ export class PrefillRouter implements RequestService {
     return config.enforceDisaggregation ? null : decode.refusalAtOnce(routing)
   }
 
-  send(request: GenerateRequest, sink: ReplySink): RequestHandle {
+  send(given: GenerateRequest, sink: ReplySink): RequestHandle {
+    const request = this.#withGoals(given)
     const refusal = this.#pinRefusal(request)
     if (refusal !== null) {
       sink.onError(refusal)
@@ -119,6 +122,20 @@ export class PrefillRouter implements RequestService {
       prefillRetries: this.#retries,
       unpaired: unpairedOf(this.#options),
     }
+  }
+
+  /** Its own goals, or those of its class, and until when the first one is to be kept, over both legs. */
+  #withGoals(request: GenerateRequest): GenerateRequest {
+    const { config, clock } = this.#options
+    const { routing } = request
+    const goals = goalsOfFirst(
+      routing.goals,
+      goalsOfClass(config.policyClasses, routing.policyClass),
+    )
+    if (goals === undefined) return request
+    const { ttftMs } = goals
+    const dueMs = ttftMs === undefined ? {} : { firstTokenByMs: clock.nowMs() + ttftMs }
+    return { ...request, routing: { ...routing, goals: { ...goals, ...dueMs } } }
   }
 
   #pinRefusal(request: GenerateRequest): BatonError | null {
@@ -201,6 +218,12 @@ export class PrefillRouter implements RequestService {
   }
 
   #disaggregate(request: GenerateRequest, sink: ReplySink, note: string): RequestHandle {
+    // Before the prompt is computed, not after.
+    const late = this.#decodeRefusal(request)
+    if (late !== null) {
+      sink.onError(late)
+      return NO_HANDLE
+    }
     const parts: DisaggregatedParts = {
       ...this.#options,
       note,
@@ -215,6 +238,16 @@ export class PrefillRouter implements RequestService {
     const run = new DisaggregatedRequest(parts, request, sink)
     run.start()
     return run
+  }
+
+  #decodeRefusal(request: GenerateRequest): BatonError | null {
+    const { routing } = request
+    if (routing.goals?.itlMs === undefined) return null
+    const leg = decodeRequest(request, { routing }, false)
+    return this.#options.decode.router.goals.lateRefusal(
+      { request: leg, phase: 'decode', queuedMs: 0 },
+      0,
+    )
   }
 
   #countAggregated(reason: string): void {

@@ -72,6 +72,11 @@ export class RankBacklog {
     return others + Math.max(left, LATE_SHARE * (this.openMs[slot] as number))
   }
 
+  /** With those that have no first token yet. */
+  requestsOn(slot: number): number {
+    return (this.requests[slot] as number) + (this.otherRequests[slot] as number)
+  }
+
   /** Requests that have their first token. */
   runningOn(slot: number): number {
     return (

@@ -59,6 +59,7 @@ export class RankForecast {
     booking.atFirst = this.#backlog.at(slot, nowMs)
     const outcome = booking.record?.outcome
     if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
+    if (prefillMs !== null) this.#rates.answered(booking.uncachedTokens, nowMs - sentMs)
     if (prefillMs === null || !booking.hasPlace || !this.#hasPlaces(slot)) return
     this.#rates.firstToken(slot, booking.uncachedTokens, nowMs - sentMs, waitMs, stepMs)
   }
@@ -86,6 +87,8 @@ export class RankForecast {
     const stepMs = Math.max(elapsedMs - prefilledMs, elapsedMs / 4) / (tokens - 1)
     const requests = (now.requestMs - atFirst.requestMs) / elapsedMs
     const contextTokens = (now.contextMs - atFirst.contextMs) / elapsedMs
+    const predictedMs = this.#rates.stepMsAt(slot, requests, contextTokens)
+    this.#rates.paceSeen(elapsedMs / (tokens - 1), predictedMs)
     this.#rates.ended(slot, requests, stepMs, tokens, contextTokens)
   }
 

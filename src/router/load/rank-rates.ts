@@ -30,6 +30,12 @@ const LOST = 1
 const FOUND = 0.5
 const TRUST_AFTER = 64
 const ERROR_MAX = 10
+/** So many first tokens have to have come before anybody is refused, or preferred, by what is predicted. */
+const KNOWN_AFTER = 8
+/** Of the pace of tokens: what an end counts after the next one. */
+const PACE_FADE = 0.95
+/** Of the waits inside workers: what the newest one counts. */
+const INSIDE_GAIN = 0.1
 const PREFILL_FLOOR_MS = 5
 const STEP_FLOOR_MS = 0.5
 const MIN_CAPACITY = 16
@@ -66,6 +72,11 @@ export class RankRates {
   #error: number | null = null
   #seen = 0
   #isLost = false
+  /** Of tokens beside steps alone: prompts of others are computed between them. */
+  #paceShare = 1
+  #paceError = 0
+  #paces = 0
+  #insideMs = 0
 
   /** By slot: how many times longer than in the pool prompts and steps take. */
   get prefillFactor(): Float64Array {
@@ -112,6 +123,53 @@ export class RankRates {
   /** Mean relative error of predicted first tokens, newer ones weigh more; null: none has come. */
   get ttftError(): number | null {
     return this.#error
+  }
+
+  /** Of a prompt with so many tokens to compute where nothing else is, at a rank like most. */
+  idleTtftMs(tokens: number): number {
+    return this.prefillMs + this.msPerToken * tokens
+  }
+
+  /** What requests have waited inside workers of late, for a place or for others' prompts. */
+  get insideMs(): number {
+    return this.#insideMs
+  }
+
+  /** Any first token, also of one that waited for a place. */
+  answered(tokens: number, elapsedMs: number): void {
+    const waitedMs = Math.max(elapsedMs - this.idleTtftMs(tokens), 0)
+    this.#insideMs += INSIDE_GAIN * (waitedMs - this.#insideMs)
+  }
+
+  /** First tokens that were learned from. */
+  get firstTokens(): number {
+    return this.#seen
+  }
+
+  /** Enough has come, and predictions are near to it. */
+  get isTrusted(): boolean {
+    return this.#seen >= KNOWN_AFTER && !this.#isLost
+  }
+
+  /** How far a predicted time between tokens is from what comes, as a share of it; null: too few have come. */
+  get itlError(): number | null {
+    return this.#paces < KNOWN_AFTER ? null : this.#paceError
+  }
+
+  /** Mean time between tokens of a request among so many; 0: nothing is known of it. */
+  itlMs(slot: number, requests: number, contextTokens: number): number {
+    if (this.#paces < KNOWN_AFTER) return 0
+    return this.#paceShare * this.stepMsAt(slot, requests, contextTokens)
+  }
+
+  /** The tokens of a request came so far apart, where a step was predicted to take `stepMs`. */
+  paceSeen(itlMs: number, stepMs: number): void {
+    const share = itlMs / Math.max(stepMs, 0.01)
+    const error = Math.abs(this.#paceShare * stepMs - itlMs) / Math.max(itlMs, 0.01)
+    const isFirst = this.#paces++ === 0
+    this.#paceShare = isFirst ? share : mixed(this.#paceShare, share)
+    // The very first prediction is a guess.
+    this.#paceError = isFirst ? 0 : mixed(this.#paceError, Math.min(error, ERROR_MAX))
   }
 
   /** Observations of the rank's prompts. */
@@ -262,6 +320,8 @@ class RankFactors {
     }
   }
 }
+
+const mixed = (before: number, now: number): number => PACE_FADE * before + (1 - PACE_FADE) * now
 
 function grown(from: Float64Array<ArrayBuffer>, size: number): Float64Array<ArrayBuffer> {
   const to = new Float64Array(size)

@@ -12,6 +12,7 @@ import type { RoutingHints } from '../../request/index.ts'
 import type { ClassQueue, QueueEntry } from './class-queue.ts'
 import { FlowMeter } from './flow-meter.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
+import { lateInQueue } from '../decide/late-error.ts'
 import { pinOf } from '../decide/pin.ts'
 import { isQueueing } from '../configuration/policy-class.ts'
 import { PolicyQueue } from './policy-queue.ts'
@@ -28,6 +29,8 @@ const RECHECK_MS = 250
 const WAITED_MS = 250
 const RETRY_MS_DEFAULT = 1000
 const RETRY_MS_MAX = 30_000
+/** Who has no goal goes like one who has to go so soon, or by half of the time that it may wait. */
+const PATIENCE_MS = 10_000
 /** One may always wait, whatever the pace. */
 const LINE_MIN = 1
 /** Under overload: of the time that requests may wait, the part for which an engine has others in its own queue. */
@@ -39,7 +42,14 @@ interface Waiting extends QueueEntry {
   readonly queue: ClassQueue
   readonly waiter: AdmissionWaiter
   deadline: Timer | null
+  /** When it has to go to keep its goal. */
+  startBy: Timer | null
+  cancelTimers(): void
+  /** Its goal for the first token, while it may still be given up for it. */
+  readonly ttftMs: number | null
 }
+
+const NOBODY: AdmissionWaiter = { onGo: () => undefined, onRefused: () => undefined }
 
 export class Admission {
   readonly #router: KvRouter
@@ -75,9 +85,15 @@ export class Admission {
   enter(query: SelectionQuery, waiter: AdmissionWaiter): () => void {
     const { policyClass } = query.request.routing
     const nowMs = this.#clock.nowMs()
-    this.#flow.arrived(nowMs)
     const queue = this.#queue.classOf(policyClass, () => this.#uncachedTokens(query))
-    if (!this.#mustWait(queue, query)) {
+    const mustWait = this.#mustWait(queue, query)
+    const late = this.#lateRefusal(queue, query, mustWait)
+    if (late !== null) {
+      waiter.onRefused(late)
+      return () => undefined
+    }
+    this.#flow.arrived(nowMs)
+    if (!mustWait) {
       this.#flow.gone(nowMs)
       waiter.onGo(0)
       return () => undefined
@@ -129,6 +145,19 @@ export class Admission {
     }
     this.#recheck?.cancel()
     this.#recheck = null
+  }
+
+  /** No worker is predicted to meet its goals, after what waits before it. What has begun is not refused. */
+  #lateRefusal(queue: ClassQueue, query: SelectionQuery, mustWait: boolean): BatonError | null {
+    if (query.request.routing.goals === undefined || hasBegun(query)) return null
+    return this.#router.goals.lateRefusal(query, mustWait ? this.#waitBefore(queue, query) : 0)
+  }
+
+  #waitBefore(queue: ClassQueue, query: SelectionQuery): number {
+    const rate = this.#flow.rate(this.#clock.nowMs())
+    if (rate === null) return 0
+    const entry = this.#entryOf(queue, query, NOBODY)
+    return queue.countSooner(entry) / rate
   }
 
   #mustWait(queue: ClassQueue, query: SelectionQuery): boolean {
@@ -230,7 +259,7 @@ export class Admission {
   }
 
   #giveUp(entry: Waiting, error: BatonError): void {
-    entry.deadline?.cancel()
+    entry.cancelTimers()
     if (this.#queue.remove(entry.queue, entry)) entry.waiter.onRefused(error)
   }
 
@@ -250,10 +279,18 @@ export class Admission {
     const { routing } = request
     const promptTokens = request.tokenIds.length
     const uncachedTokens = this.#uncachedTokens(query)
-    return {
+    const arrivedMs = this.#clock.nowMs()
+    const entry: Waiting = {
       queue,
       waiter,
       deadline: null,
+      startBy: null,
+      isLate: false,
+      cancelTimers: () => {
+        entry.deadline?.cancel()
+        entry.startBy?.cancel()
+      },
+      ttftMs: hasBegun(query) ? null : (routing.goals?.ttftMs ?? null),
       requestId: request.requestId,
       promptTokens,
       cachedTokens: promptTokens - uncachedTokens,
@@ -263,12 +300,20 @@ export class Admission {
       tenant: routing.tenantId ?? '',
       tenantWeight: routing.tenantWeight ?? 1,
       pinned: pinOf(routing, phase)?.workerId ?? '',
-      arrivedMs: this.#clock.nowMs(),
+      arrivedMs,
+      startByMs:
+        this.#router.goals.latestStartMs(query, uncachedTokens) ?? arrivedMs + this.#patienceMs(),
       canGo:
         this.#router.config.filters.length === 0 && isPlain(query)
           ? () => this.#plainCanGo(queue, query)
           : () => this.#hasCapacity(queue, query),
     }
+    return entry
+  }
+
+  #patienceMs(): number {
+    const { queueMs } = this.#router.config.deadlines
+    return queueMs > 0 ? Math.min(PATIENCE_MS, queueMs / 2) : PATIENCE_MS
   }
 
   #uncachedTokens(query: SelectionQuery): number {
@@ -297,6 +342,10 @@ export class Admission {
 
   #startClock(entry: Waiting): void {
     const { queueMs } = this.#router.config.deadlines
+    if (entry.ttftMs !== null) {
+      const leftMs = Math.max(entry.startByMs - entry.arrivedMs, 0)
+      entry.startBy = this.#clock.after(leftMs, () => this.#isLate(entry))
+    }
     if (queueMs > 0) {
       entry.deadline = this.#clock.after(queueMs, () => {
         if (!this.#leave(entry)) return
@@ -314,8 +363,26 @@ export class Admission {
     this.#armRecheck()
   }
 
+  /** It would be sent too late to keep its goal: it is told so, or lets those go before it who can keep theirs. */
+  #isLate(entry: Waiting): void {
+    if (!this.#queue.remove(entry.queue, entry)) return
+    if (this.#router.goals.refuses) {
+      entry.cancelTimers()
+      entry.waiter.onRefused(this.#lateError(entry))
+    } else {
+      entry.isLate = true
+      entry.queue.add(entry)
+    }
+    this.#drain()
+  }
+
+  #lateError(entry: Waiting): BatonError {
+    const waitedMs = this.#clock.nowMs() - entry.arrivedMs
+    return lateInQueue(entry.ttftMs ?? 0, waitedMs, this.#retryAfterMs())
+  }
+
   #leave(entry: Waiting): boolean {
-    entry.deadline?.cancel()
+    entry.cancelTimers()
     if (!this.#queue.remove(entry.queue, entry)) return false
     // Its place may have been what held back the ones behind it.
     this.#drain()
@@ -328,7 +395,7 @@ export class Admission {
     try {
       if (this.#queue.requests > 0) this.#boundEngines(this.#clock.nowMs())
       for (let entry = this.#pop(); entry !== null; entry = this.#pop()) {
-        entry.deadline?.cancel()
+        entry.cancelTimers()
         const nowMs = this.#clock.nowMs()
         this.#flow.gone(nowMs)
         this.#stillSinceMs = nowMs

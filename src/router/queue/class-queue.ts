@@ -21,6 +21,10 @@ export interface QueueEntry {
   /** The worker that it is pinned to; empty when it is not. */
   readonly pinned: string
   readonly arrivedMs: number
+  /** When it has to go to keep its goal; without a goal, when its patience ends. */
+  readonly startByMs: number
+  /** It cannot keep its goal any more: who still can goes before it. */
+  isLate: boolean
   /** A rank that it may go to is not busy. */
   canGo(): boolean
 }
@@ -41,16 +45,21 @@ interface Tenant {
   weight: number
 }
 
-/** Higher goes first; seconds for fcfs and lcfs, so that one priority point is one second of earlier arrival. */
+/** Behind all that can keep their goals. */
+const LATE_SECONDS = 1e9
+
+/**
+ * Higher goes first; seconds for fcfs and lcfs, so that one priority point is one second of earlier arrival. `fcfs` goes by
+ * slack: who has to be sent soonest goes first, and that is who came first where nobody has a goal.
+ */
 function queueScore(policyClass: PolicyClass, entry: QueueEntry): number {
   // Below zero it is no head start; the engine is notified all the same.
   const jump = Math.max(entry.priority, 0)
-  const seconds = entry.arrivedMs / 1000
   switch (policyClass.queuePolicy) {
     case 'fcfs':
-      return jump - seconds
+      return jump - entry.startByMs / 1000 - (entry.isLate ? LATE_SECONDS : 0)
     case 'lcfs':
-      return jump + seconds
+      return jump + entry.arrivedMs / 1000
     case 'wspt':
       return (1 + jump) / entry.cost
   }
@@ -136,6 +145,19 @@ export class ClassQueue {
         const turns = Math.ceil(((own + 1) * weight) / entry.tenantWeight)
         const isOther = priority === entry.strictPriority && tenant !== entry.tenant
         count += isOther ? Math.min(waiting, turns) : waiting
+      }
+    }
+    return count
+  }
+
+  /** How many of its strict priority and of higher ones would go before it by the class's order, whoever sent them. */
+  countSooner(entry: QueueEntry): number {
+    const score = queueScore(this.policyClass, entry)
+    let count = 0
+    for (const lane of this.#lanes.values()) {
+      for (const { entry: held, score: own } of lane) {
+        const isAbove = held.strictPriority > entry.strictPriority
+        if (isAbove || (held.strictPriority === entry.strictPriority && own >= score)) count++
       }
     }
     return count

@@ -2,7 +2,7 @@
  * What a run of a fleet is made of: workers, requests, router, faults, goals.
  */
 import type { SchedulerOptions } from '../../simengine/index.ts'
-import type { DisaggregationMode } from '../../request/index.ts'
+import type { DisaggregationMode, LatencyGoals } from '../../request/index.ts'
 import type { RoleControllerOptions, RouterOptions } from '../../router/index.ts'
 import type { FaultEvent } from '../faults/fault-schedule.ts'
 import type { NetworkFaults } from '../network/network-faults.ts'
@@ -34,6 +34,8 @@ export interface FleetConfig {
   readonly frontends?: number
   /** Default: TTFT 5000 ms, TPOT 50 ms. */
   readonly goal?: FleetGoal
+  /** Latency goals that each request carries, which the router goes by. Default: none. */
+  readonly goalsOf?: (request: TraceRequest, index: number) => LatencyGoals | undefined
   /** Of the router's random choices, the network's and the clients'. Default 0. */
   readonly seed?: number
   /** Delay of KV events to the router in ms; null: the engines send none. Default 1. */

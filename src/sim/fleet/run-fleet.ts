@@ -6,7 +6,7 @@
  */
 import { seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
-import type { GenerateRequest } from '../../request/index.ts'
+import type { GenerateRequest, LatencyGoals } from '../../request/index.ts'
 import { leftBehind } from './left-behind.ts'
 import { ReplyWitness } from '../faults/reply-witness.ts'
 import { createFleetReport } from '../report/fleet-report.ts'
@@ -61,7 +61,7 @@ export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
             onProgress?.(log.endedCount, trace.length, fleet.clock.nowMs())
         },
       })
-      const request = requestOf(trace[index]!, index)
+      const request = requestOf(trace[index]!, index, config.goalsOf?.(trace[index]!, index))
       witness?.sent(index, request)
       const send = (): void => {
         client.handle = fleet.frontendOf(index).service.send(request, client)
@@ -119,7 +119,11 @@ class LeavingClients {
   }
 }
 
-function requestOf(request: TraceRequest, index: number): GenerateRequest {
+function requestOf(
+  request: TraceRequest,
+  index: number,
+  goals: LatencyGoals | undefined,
+): GenerateRequest {
   const { sessionId, priority } = request
   return {
     requestId: `trace-${index + 1}`,
@@ -132,6 +136,7 @@ function requestOf(request: TraceRequest, index: number): GenerateRequest {
     routing: {
       ...(sessionId === undefined ? {} : { sessionId }),
       ...(priority === undefined ? {} : { priority }),
+      ...(goals === undefined ? {} : { goals }),
     },
   }
 }

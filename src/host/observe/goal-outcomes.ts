@@ -1,0 +1,40 @@
+/**
+ * What became of a request's latency goals, as its client saw it.
+ */
+import type { FrontendEventOf } from '../../frontend/index.ts'
+
+export interface GoalOutcome {
+  readonly goal: 'ttft' | 'itl'
+  /** `refused`: it was not even begun, because it could not be kept. */
+  readonly outcome: 'met' | 'missed' | 'refused'
+}
+
+type End = Pick<
+  FrontendEventOf<'ended'>,
+  'outcome' | 'errorCode' | 'ttftMs' | 'itlMs' | 'ttftTargetMs' | 'itlTargetMs' | 'durationMs'
+>
+
+/** Nothing for a goal of which nothing can be said: the client has left in time, or there was one token only. */
+export function goalOutcomes(end: End): readonly GoalOutcome[] {
+  const outcomes: GoalOutcome[] = []
+  const isRefused = end.errorCode === 'capacity.goal_unreachable'
+  const hasFailed = end.outcome === 'error'
+  if (end.ttftTargetMs !== undefined) {
+    const ttftMs = end.ttftMs ?? (hasFailed ? Infinity : undefined)
+    // Who has left before the first token, but after it should have come, has missed it.
+    const seenMs = ttftMs ?? (end.durationMs > end.ttftTargetMs ? Infinity : undefined)
+    const outcome = isRefused ? 'refused' : verdictOf(seenMs, end.ttftTargetMs)
+    if (outcome !== null) outcomes.push({ goal: 'ttft', outcome })
+  }
+  if (end.itlTargetMs !== undefined) {
+    const itlMs = end.itlMs ?? (hasFailed ? Infinity : undefined)
+    const outcome = isRefused ? 'refused' : verdictOf(itlMs, end.itlTargetMs)
+    if (outcome !== null) outcomes.push({ goal: 'itl', outcome })
+  }
+  return outcomes
+}
+
+function verdictOf(seenMs: number | undefined, targetMs: number): 'met' | 'missed' | null {
+  if (seenMs === undefined) return null
+  return seenMs <= targetMs ? 'met' : 'missed'
+}

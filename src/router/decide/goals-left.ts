@@ -1,0 +1,69 @@
+/**
+ * What a request has left of its latency goals when a place is chosen for it.
+ *
+ * Only a router that thinks in milliseconds, and whose predictions come true, goes by goals: else nothing is left to meet.
+ */
+import type { GenerateRequest, LatencyGoals } from '../../request/index.ts'
+import type { PolicyClass } from '../configuration/policy-class.ts'
+import { DEFAULT_CLASS } from '../configuration/policy-class.ts'
+import type { RouterConfig } from '../configuration/router-config.ts'
+import type { RankRates } from '../load/rank-rates.ts'
+import type { SelectionQuery } from './selection.ts'
+
+/** Infinity: there is no such goal. */
+export interface GoalsLeft {
+  readonly ttftMs: number
+  readonly itlMs: number
+}
+
+/** Of the class of that name, or of the default one. */
+export function goalsOfClass(
+  classes: readonly PolicyClass[],
+  name: string | undefined,
+): LatencyGoals | undefined {
+  const own = classes.find((one) => one.name === name)
+  const policyClass = own ?? classes.find((one) => one.name === DEFAULT_CLASS)
+  const { ttftTargetMs = null, itlTargetMs = null } = policyClass ?? {}
+  if (ttftTargetMs === null && itlTargetMs === null) return undefined
+  return {
+    ...(ttftTargetMs === null ? {} : { ttftMs: ttftTargetMs }),
+    ...(itlTargetMs === null ? {} : { itlMs: itlTargetMs }),
+  }
+}
+
+export function goalsLeft(
+  config: RouterConfig,
+  rates: RankRates,
+  query: SelectionQuery,
+  nowMs: number,
+): GoalsLeft | null {
+  const { kind, routing } = query.request
+  const { goals } = routing
+  if (goals === undefined || kind === 'embed' || config.cost !== 'time' || !rates.isTrusted)
+    return null
+  const { ttftMs = Infinity, itlMs = Infinity } = goals
+  const isOpen = awaitsFirstToken(query.request) && Number.isFinite(ttftMs)
+  const dueMs = goals.firstTokenByMs ?? nowMs - query.queuedMs + ttftMs
+  return {
+    ttftMs: isOpen ? dueMs - nowMs : Infinity,
+    itlMs: query.phase === 'prefill' ? Infinity : itlMs,
+  }
+}
+
+/** An embedding has none, and who goes on elsewhere has had it. */
+export function awaitsFirstToken({ kind, resumedTokens = 0 }: GenerateRequest): boolean {
+  return kind !== 'embed' && resumedTokens === 0
+}
+
+/** By how much goals are missed in all; what misses one at all counts as a millisecond at least. */
+export function lateMs(
+  left: GoalsLeft,
+  ttftMs: number,
+  itlMs: number,
+  outputTokens: number,
+): number {
+  const first = Math.max(ttftMs - left.ttftMs, 0)
+  const others = Math.max(itlMs - left.itlMs, 0) * outputTokens
+  const late = first + others
+  return late === 0 ? 0 : Math.max(late, 1)
+}

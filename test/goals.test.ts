@@ -1,0 +1,87 @@
+/** Latency goals through real processes: a header, the router file's class, refusals and the metric. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from './running-server.ts'
+import type { RunningServer } from './running-server.ts'
+import { until } from './until.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'baton-goals-'))
+let server: RunningServer
+
+beforeAll(async () => {
+  const config = join(folder, 'router.json')
+  writeFileSync(
+    config,
+    JSON.stringify({
+      cost: 'time',
+      policyClasses: [{ name: 'default' }, { name: 'impatient', ttftTargetMs: 0.001 }],
+    }),
+  )
+  server = await startServer(['--engine', 'sim', '--aggregated', '2', '--router-config', config])
+}, 60_000)
+
+afterAll(async () => {
+  await server.stop()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+async function ask(headers: Record<string, string> = {}, more: object = {}) {
+  const reply = await fetch(`${server.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify({
+      messages: [{ role: 'user', content: `Tell me about ${Math.random()}` }],
+      max_tokens: 4,
+      ...more,
+    }),
+  })
+  return { reply, text: await reply.text() }
+}
+
+const goal = (ms: string) => ({ 'x-baton-ttft-target-ms': ms })
+
+describe('latency goals of a running server', () => {
+  it('as long as nothing is known - every goal is tried', async () => {
+    expect((await ask(goal('0.001'))).reply.status).toBe(200)
+  })
+
+  it('what cannot be kept - 503 at once with Retry-After, by header, nvext and class; what can - an answer', async () => {
+    await until('predictions are trusted', async () => {
+      await ask()
+      return (await ask(goal('0.001'))).reply.status === 503
+    })
+    const nvext = { nvext: { router: { ttft_target: 0.001 } } }
+    const asked = [
+      await ask(goal('0.001')),
+      await ask({}, nvext),
+      await ask({ 'x-dynamo-meta-policy-class': 'impatient' }),
+      await ask(goal('0.001'), { stream: true }),
+    ]
+    for (const { reply, text } of asked) {
+      expect([reply.status, text]).toEqual([503, expect.stringContaining('goal of 0.001 ms')])
+      expect(JSON.parse(text).error.code).toBe('capacity.goal_unreachable')
+      expect(Number(reply.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
+    }
+    expect((await ask(goal('60000'), nvext)).reply.status).toBe(200)
+  })
+
+  it('a goal that cannot be read - 400 with the name of the header', async () => {
+    const { reply, text } = await ask(goal('soon'))
+    expect([reply.status, JSON.parse(text).error.param]).toEqual([400, 'x-baton-ttft-target-ms'])
+  })
+
+  it('the metric - what was met, missed and refused', async () => {
+    await ask({ 'x-baton-itl-target-ms': '60000' })
+    const metrics = await (await fetch(`${server.url}/metrics`)).text()
+    const count = (labels: string): number =>
+      Number(
+        new RegExp(`^baton_frontend_goals_total\\{.*${labels}.*\\} (\\d+)`, 'm').exec(metrics)?.[1],
+      )
+    expect(count('goal="ttft",outcome="met"')).toBeGreaterThanOrEqual(1)
+    expect(count('goal="ttft",outcome="missed"')).toBeGreaterThanOrEqual(1)
+    expect(count('goal="ttft",outcome="refused"')).toBeGreaterThanOrEqual(5)
+    expect(count('goal="itl",outcome="met"')).toBe(1)
+  })
+})
