@@ -180,7 +180,7 @@ export class Frontend {
       ...(early === undefined ? {} : { reply: this.#finished(call, early) }),
       bodyBytesMax: bodyBytesMaxOf(match?.route, this.#deps.bounds.bodyBytesMax),
       answer: async (body) =>
-        this.#finished(call, await this.#answer(call, match?.route, { ...head, body })),
+        this.#finished(call, await this.#answer(call, match?.route, withBody(head, body))),
       refuse: (error) => this.#finished(call, writeError(call.form, error)),
     }
   }
@@ -217,13 +217,14 @@ export class Frontend {
     const { head, requestId } = call
     const echoed = echoedRequestId(head.headers['x-request-id']) ?? requestId
     const decision = decisionHeader(head.headers, this.registry, requestId)
-    const headers = {
-      ...reply.headers,
+    const headers: Record<string, string> = {
       'x-request-id': echoed,
+      ...reply.headers,
       // Clients of the Anthropic API look here.
       ...(call.form === 'anthropic' ? { 'request-id': echoed } : {}),
       ...(call.caller.mayOperate ? decision : {}),
     }
+    headers['x-request-id'] = echoed
     return runAfter(this.#middleware, call, { ...reply, headers })
   }
 
@@ -242,6 +243,13 @@ export class Frontend {
     if (asked !== undefined && isRequestId(asked) && !this.#calls.has(asked)) return asked
     return createRequestId(this.#deps.random)
   }
+}
+
+/** Member by member: what a spread has made is given another member by a call into the runtime. */
+function withBody(head: HttpHead, body: Uint8Array): HttpRequest {
+  const { method, path, query, headers, signal, remoteAddress } = head
+  const address = remoteAddress === undefined ? {} : { remoteAddress }
+  return { method, path, query, headers, signal, body, ...address }
 }
 
 function bodyBytesMaxOf(route: Route | undefined, large: number): number {

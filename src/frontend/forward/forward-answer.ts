@@ -54,7 +54,7 @@ export async function answerForwarded(
     clock: deps.clock,
     record,
     http,
-    request: requestFor(record, model, { tokenIds, routing }),
+    request: (forward) => requestFor(record, model, { tokenIds, routing, forward }),
     stalledMs: deps.bounds.silenceMs,
     forward: {
       method,
@@ -80,7 +80,7 @@ function notForwarded({ method, path }: HttpRequest, { name }: ServedModel): Bat
 function requestFor(
   { requestId, traceparent }: CallRecord,
   model: ServedModel,
-  { tokenIds, routing }: { readonly tokenIds: Uint32Array; readonly routing: RoutingHints },
+  { tokenIds, routing, forward }: Pick<GenerateRequest, 'tokenIds' | 'routing' | 'forward'>,
 ): GenerateRequest {
   return {
     requestId,
@@ -91,6 +91,7 @@ function requestFor(
     output: {},
     eosTokenIds: [],
     routing,
+    ...(forward === undefined ? {} : { forward }),
     ...(traceparent === undefined ? {} : { traceparent }),
   }
 }

@@ -33,7 +33,7 @@ interface ForwardRunOptions {
   readonly clock: Clock
   readonly record: CallRecord
   readonly http: HttpRequest
-  readonly request: GenerateRequest
+  readonly request: (forward: ForwardedRequest) => GenerateRequest
   readonly forward: Omit<ForwardedRequest, 'sink'>
   /** How long a client may read nothing. */
   readonly stalledMs: number
@@ -43,6 +43,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
   readonly #options: ForwardRunOptions
   #resolve: (reply: HttpReply) => void = () => {}
   #reject: (error: BatonError) => void = () => {}
+  /** With this run as the sink of the answer. */
+  readonly #request: GenerateRequest
   #handle: RequestHandle | null = null
   #attempt = 0
   #workerId: WorkerId | undefined
@@ -58,11 +60,23 @@ export class ForwardRun implements ReplySink, ForwardSink {
 
   constructor(options: ForwardRunOptions) {
     this.#options = options
+    const { forward, request } = options
+    const { method, path, headers, body, prefillBody, errorEvent } = forward
+    // Member by member: what a spread has made is given another member by a call into the runtime.
+    this.#request = request({
+      method,
+      path,
+      headers,
+      body,
+      sink: this,
+      errorEvent,
+      ...(prefillBody === undefined ? {} : { prefillBody }),
+    })
   }
 
   /** Rejects with what is to be the status instead. Called once. */
   answer(): Promise<HttpReply> {
-    const { http, record, request } = this.#options
+    const { http, record } = this.#options
     return new Promise((resolve, reject) => {
       this.#resolve = resolve
       this.#reject = reject
@@ -72,7 +86,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
       }
       http.signal.addEventListener('abort', this.#onAbort)
       record.onCutOff = (error) => this.#giveUp(error)
-      this.#excluded = request.routing.excludedWorkerIds ?? []
+      this.#excluded = this.#request.routing.excludedWorkerIds ?? []
       this.#send()
     })
   }
@@ -81,7 +95,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
     if (this.#isDone) return
     this.#status = head.status
     this.#options.record.firstToken()
-    this.#decide({ ...head, body })
+    this.#decide({ status: head.status, headers: head.headers, body })
   }
 
   onHead(head: ForwardHead, isEvents: boolean, flow: ForwardFlow): void {
@@ -95,7 +109,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
       stalledMs,
       onStalled: () => this.#giveUp(deadlineError('decode', stalledMs)),
     })
-    this.#decide({ ...head, body: this.#stream })
+    this.#decide({ status: head.status, headers: head.headers, body: this.#stream })
   }
 
   onBytes(text: string, isAlone?: boolean): void {
@@ -128,7 +142,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
     }
     if (this.#isNobodyElse) {
       // The only engine there is: it may have met nothing but the end of a connection.
-      this.#excluded = this.#options.request.routing.excludedWorkerIds ?? []
+      this.#excluded = this.#request.routing.excludedWorkerIds ?? []
       this.#send()
       return
     }
@@ -144,7 +158,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
 
   /** Of a stream whose engine does not say: what was routed, and the pieces that came. Limits of keys count it. */
   get #estimate(): Usage | null {
-    return this.#isEvents ? usageOf(this.#options.request.tokenIds.length, this.#pieces) : null
+    return this.#isEvents ? usageOf(this.#request.tokenIds.length, this.#pieces) : null
   }
 
   #mayTryAgain(error: BatonError): boolean {
@@ -172,15 +186,16 @@ export class ForwardRun implements ReplySink, ForwardSink {
   }
 
   #send(): void {
-    const { forward, request, service } = this.#options
     this.#workerId = undefined
     this.#attempt += 1
     const attempt = this.#attempt
-    const routing =
-      this.#excluded.length === 0
-        ? request.routing
-        : { ...request.routing, excludedWorkerIds: this.#excluded }
-    const handle = service.send({ ...request, routing, forward: { ...forward, sink: this } }, this)
+    const placed = this.#request
+    const excludedWorkerIds = this.#excluded
+    const request =
+      excludedWorkerIds.length === 0
+        ? placed
+        : { ...placed, routing: { ...placed.routing, excludedWorkerIds } }
+    const handle = this.#options.service.send(request, this)
     // The attempt may have failed inside `send`; then a later one has set the handle already.
     if (this.#attempt !== attempt) return
     this.#handle = handle

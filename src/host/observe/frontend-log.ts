@@ -42,7 +42,7 @@ export function frontendLog(logger: Logger): FrontendObserver {
     const known = phases?.observe(event, request.requestId) ?? {}
     switch (event.kind) {
       case 'ended':
-        return tellEnd(logger, event, { ...request, ...known })
+        return tellEnd(logger, event, request, known)
       case 'migrated':
         return logger.warn({ ...request, ...event }, 'request goes on at another worker')
       case 'faulted':
@@ -58,10 +58,10 @@ export function frontendLog(logger: Logger): FrontendObserver {
   }
 }
 
-function tellEnd(logger: Logger, end: RequestEnd, request: RequestFacts): void {
-  const { kind: _, atMs: __, ...facts } = end
+function tellEnd(logger: Logger, end: RequestEnd, request: RequestFacts, known: object): void {
   const level = end.outcome === 'error' && end.status >= 500 ? 'warn' : 'info'
   if (!logger.isLevelEnabled(level)) return
+  const { kind: _, atMs: __, ...facts } = end
   const text = end.outcome !== 'error' ? 'ended' : level === 'warn' ? 'failed' : 'refused'
-  logger[level]({ ...request, ...facts }, `request ${text}`)
+  logger[level]({ ...request, ...known, ...facts }, `request ${text}`)
 }

@@ -35,7 +35,7 @@ export function recordDecision(
   outcome: DecisionRecord['outcome'],
 ): DecisionRecord {
   const { request, phase, queuedMs, note } = scope.query
-  const record = {
+  return {
     requestId: request.requestId,
     phase,
     atMs: scope.nowMs,
@@ -50,8 +50,8 @@ export function recordDecision(
     candidates,
     excluded: scope.excluded,
     outcome,
+    ...(note === undefined ? {} : { disaggregation: note }),
   }
-  return note === undefined ? record : { ...record, disaggregation: note }
 }
 
 /** The cheapest `limit` candidates, best first; the values of the terms are read again for these only. */

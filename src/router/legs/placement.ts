@@ -27,12 +27,17 @@ export class Placement {
   /** The request carries the rank that was chosen. `onFailed` is called before the sink is notified. */
   dispatch(request: GenerateRequest, sink: ReplySink, onFailed?: () => void): Leg {
     this.#used = true
-    const { selection, queuedMs, queueDepth, decisionMs, clock } = this.#parts
+    const { router, plane, booking, selection, queuedMs, queueDepth, decisionMs, clock } =
+      this.#parts
     const { phase, workerId, dpRank, overlapBlocks, promptBlocks } = selection
     const atMs = clock.nowMs()
     const leg = new Leg(
       {
-        ...this.#parts,
+        router,
+        plane,
+        clock,
+        selection,
+        booking,
         onEnd: (error) => {
           this.#parts.onEnd?.(error)
           if (error !== null) onFailed?.()

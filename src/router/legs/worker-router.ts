@@ -157,8 +157,8 @@ export class WorkerRouter implements RequestService {
   }
 
   #queryOf(request: GenerateRequest, phase: Phase, note?: string): SelectionQuery {
-    const base = { request, phase, queuedMs: 0 }
-    const noted = note === undefined ? base : { ...base, note }
+    const noted =
+      note === undefined ? { request, phase, queuedMs: 0 } : { request, phase, queuedMs: 0, note }
     const target = this.#sessions.targetOf(request.routing, this.#clock.nowMs())
     if (target === null) return noted
     const pin = pinOf(request.routing, phase)

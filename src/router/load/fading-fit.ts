@@ -15,6 +15,10 @@ export class FadingFit {
   readonly #xy: Float64Array
   /** What is expected to be smaller than this is as exact as this. */
   readonly #floor: number
+  /** For a solution, which is made anew with every observation: features that take part, the rows of their equations, the result. */
+  readonly #used: Int32Array
+  readonly #rows: readonly Float64Array[]
+  readonly #solution: Float64Array
 
   constructor(prior: readonly number[], fade: number, floor: number) {
     const size = prior.length
@@ -24,6 +28,9 @@ export class FadingFit {
     this.coefficients = Float64Array.from(prior)
     this.#xx = new Float64Array(size * size)
     this.#xy = new Float64Array(size)
+    this.#used = new Int32Array(size)
+    this.#rows = prior.map(() => new Float64Array(size + 1))
+    this.#solution = new Float64Array(size)
   }
 
   predict(features: readonly number[]): number {
@@ -51,35 +58,27 @@ export class FadingFit {
 
   /** Without those that would fall below 0, one after the other. */
   #solve(): void {
-    const size = this.#prior.length
-    const used = Array.from({ length: size }, (_, i) => i)
+    const [used, solution] = [this.#used, this.#solution]
+    let n = used.length
+    for (let i = 0; i < n; i++) used[i] = i
     for (;;) {
-      const solution = this.#solveFor(used)
+      this.#solveFor(n)
       let worst = -1
-      for (let i = 0; i < used.length; i++) {
+      for (let i = 0; i < n; i++) {
         if ((solution[i] as number) < (worst === -1 ? 0 : (solution[worst] as number))) worst = i
       }
-      if (worst === -1) {
-        this.coefficients.fill(0)
-        for (const [i, feature] of used.entries())
-          this.coefficients[feature] = solution[i] as number
-        return
-      }
-      used.splice(worst, 1)
+      if (worst === -1) break
+      used.copyWithin(worst, worst + 1, n)
+      n -= 1
     }
+    this.coefficients.fill(0)
+    for (let i = 0; i < n; i++) this.coefficients[used[i] as number] = solution[i] as number
   }
 
-  /** Gaussian elimination; the pull makes the matrix regular. */
-  #solveFor(used: readonly number[]): Float64Array {
-    const [size, n] = [this.#prior.length, used.length]
-    const rows = used.map((i) => {
-      const diagonal = this.#xx[i * size + i] as number
-      const pull = PULL * diagonal + Number.MIN_VALUE
-      const row = Float64Array.from([...used, i], (j) => this.#xx[i * size + j] as number)
-      row[used.indexOf(i)] = diagonal + pull
-      row[n] = (this.#xy[i] as number) + pull * (this.#prior[i] as number)
-      return row
-    })
+  /** Gaussian elimination with the first `n` of `used`; the pull makes the matrix regular. */
+  #solveFor(n: number): void {
+    const [rows, solution] = [this.#rows, this.#solution]
+    this.#fillRows(n)
     for (let at = 0; at < n; at++) {
       const pivot = rows[at] as Float64Array
       const head = pivot[at] as number
@@ -90,7 +89,23 @@ export class FadingFit {
         for (let j = at; j <= n; j++) row[j] = (row[j] as number) - share * (pivot[j] as number)
       }
     }
-    return Float64Array.from(rows, (row, i) => (row[i] === 0 ? 0 : (row[n] as number) / row[i]!))
+    for (let i = 0; i < n; i++) {
+      const row = rows[i] as Float64Array
+      solution[i] = row[i] === 0 ? 0 : (row[n] as number) / (row[i] as number)
+    }
+  }
+
+  #fillRows(n: number): void {
+    const [size, used] = [this.#prior.length, this.#used]
+    for (let place = 0; place < n; place++) {
+      const i = used[place] as number
+      const row = this.#rows[place] as Float64Array
+      for (let j = 0; j < n; j++) row[j] = this.#xx[i * size + (used[j] as number)] as number
+      const diagonal = this.#xx[i * size + i] as number
+      const pull = PULL * diagonal + Number.MIN_VALUE
+      row[place] = diagonal + pull
+      row[n] = (this.#xy[i] as number) + pull * (this.#prior[i] as number)
+    }
   }
 }
 

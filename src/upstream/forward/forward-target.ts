@@ -61,7 +61,7 @@ function startPrefill(
     request,
     sink,
     clock,
-    http: httpOf(target, forward, undefined),
+    http: httpOf(target, forward, {}),
   })
   if (ofSlots !== undefined && ofSlots !== null) return ofSlots
   const fields = prefillFields(target, request)
@@ -70,7 +70,7 @@ function startPrefill(
     sink.onChunk(finishChunk('length'))
     return NO_HANDLE
   }
-  const http = httpOf(target, forward, routing.prefillDpRank ?? routing.dpRank)
+  const http = httpOf(target, forward, { rank: routing.prefillDpRank ?? routing.dpRank })
   // Of its own for every attempt: what another one has left at a server that pushes must not be found.
   const requestId = `${request.requestId}.${randomUUID()}`
   const whole = {
@@ -90,13 +90,13 @@ function startDecode(
 ): RequestHandle {
   const refusal = undivided(target, forward, request)
   if (refusal !== null) return refused(refusal, sink)
-  const http = httpOf(target, forward, request.routing.dpRank)
+  const http = httpOf(target, forward, { rank: request.routing.dpRank, retries: 'kept' })
   const { clock, slots } = target
   const ofSlots = slots?.decode({ forward, request, sink, clock, http })
   if (ofSlots !== undefined && ofSlots !== null) return ofSlots
   const call = new ForwardCall(forward, sink)
   const fields = decodeFields(target, request)
-  if (fields === null) return call.start(target.client, { ...http, retries: 'kept' })
+  if (fields === null) return call.start(target.client, http)
   // What prefill has left may be used once, and waits for the request to come.
   const body = withFields(forward.body, fields)
   call.hasHandOver = request.prefillResult !== undefined
@@ -160,7 +160,7 @@ function meetingPoint({ bootstrap }: GenerateRequest): string | null {
 function httpOf(
   { kind }: ForwardTarget,
   { body, headers, method, path }: ForwardedRequest,
-  rank: number | undefined,
+  { rank, retries }: { readonly rank?: number | undefined; readonly retries?: 'kept' },
 ): UpstreamRequest {
   const takesRank = rank !== undefined && (kind === 'vllm' || kind === 'sglang')
   return {
@@ -168,6 +168,7 @@ function httpOf(
     path,
     headers: takesRank ? { ...headers, 'X-data-parallel-rank': String(rank) } : headers,
     ...(method === 'GET' ? {} : { body }),
+    ...(retries === undefined ? {} : { retries }),
   }
 }
 

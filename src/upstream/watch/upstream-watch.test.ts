@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { fakeServer } from '../../../test/upstream/transcripts.ts'
 import { until } from '../../../test/until.ts'
@@ -26,7 +25,7 @@ interface Silent {
   /** Of looks that have come to the server, which answers none. */
   looks: number
   /** The connection of the request that it works on. */
-  run: Socket | null
+  run: { write(text: string): unknown } | null
   /** Whether it goes on with that answer at every look. */
   goesOn: boolean
   lost: BatonError | null
