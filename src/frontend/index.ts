@@ -23,7 +23,7 @@ export type {
   FrontendOptions,
 } from './generation/frontend-options.ts'
 export type { FleetView, ModelView, PoolView, RankView, WorkerView } from './console/fleet-view.ts'
-export { workerSums } from './console/worker-sums.ts'
+export { workerAddress, workerSums } from './console/worker-sums.ts'
 export type { LoggedEnd, LoggedPhase, LoggedRequest } from './console/request-log.ts'
 export { adminNewsOf, learnAdminNews } from './models/admin-news.ts'
 export type { AdminNews, CommandWorker } from './models/admin-news.ts'

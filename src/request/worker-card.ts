@@ -104,6 +104,12 @@ export function servedModelNames(engine: EngineConfig): readonly string[] {
   return [engine.servedModelName ?? engine.model, ...(engine.modelAliases ?? [])]
 }
 
+/** The server that the worker stands for, as an operator knows it; null: the worker computes itself. */
+export function upstreamUrl({ engine }: WorkerCard): string | null {
+  const url = engine.runtimeData?.['upstream_url']
+  return typeof url === 'string' ? url : null
+}
+
 /** Tokenizer and template of its model are at the engine, which is asked for them. */
 export function hasRemoteTokenizer({ engine }: WorkerCard): boolean {
   return engine.runtimeData?.['remote_tokenizer'] === true

@@ -335,6 +335,7 @@ export class UpstreamEngine implements Engine {
       ...(remote === null ? {} : { textDigest: remote.digest }),
       runtimeData: {
         upstream_kind: this.#found?.kind,
+        upstream_url: this.#client.url.text,
         forwards: true,
         ...(remote === null ? {} : { remote_tokenizer: true }),
         ...(this.#found?.version === null ? {} : { upstream_version: this.#found?.version }),

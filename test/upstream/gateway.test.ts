@@ -139,6 +139,16 @@ describe('baton serve --upstream', () => {
     expect(calls).toBe(2)
   })
 
+  it('operators find the engine - /health, `top` and the banner name its address', async () => {
+    const engine = await vllm(() => responseOf('vllm', 'cmpl_stream'))
+    const server = await gateway(engine.url)
+    const health = await (await fetch(`${server.url}/health`)).text()
+    expect(health).toContain(`"upstream":"${engine.url}"`)
+    expect(server.printed()).toContain(engine.url)
+    const top = await runBaton(['top', '--once', '--url', server.url])
+    expect(top.printed).toContain(engine.url.slice('http://'.length))
+  })
+
   it('engines without KV events - a prompt that comes again goes to the one that has had it', async () => {
     const [a, b] = [
       await vllm(() => responseOf('vllm', 'cmpl_stream')),

@@ -3,7 +3,7 @@
  */
 import { basename } from 'node:path'
 import { isLoopback } from '../../os/index.ts'
-import { servedModelNames } from '../../request/index.ts'
+import { servedModelNames, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { isGateway } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
@@ -72,8 +72,10 @@ function workerLines(cards: readonly WorkerCard[]): string[] {
   const order = ['prefill', 'decode', 'agg']
   return [...cards]
     .sort((a, b) => order.indexOf(a.mode) - order.indexOf(b.mode))
-    .map(({ mode, pid, host, port, workerId }) => {
-      const where = host === 'in-process' ? 'in this process' : `${host}:${port}`
+    .map((card) => {
+      const { mode, pid, host, port, workerId } = card
+      const own = host === 'in-process' ? 'in this process' : `${host}:${port}`
+      const where = upstreamUrl(card) ?? own
       return `  worker    ${MODE_NAMES[mode].padEnd(10)}  pid ${pid ?? '-'}  ${where}  id ${workerId}`
     })
 }

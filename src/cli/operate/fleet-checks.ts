@@ -1,6 +1,7 @@
 /**
  * What `baton doctor` reads off a fleet: versions, connections, checksums, KV events, disaggregation, overload.
  */
+import { workerAddress } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
 import { fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
@@ -70,8 +71,9 @@ function modelChecks(model: ModelView): Finding[] {
 
 const READY_ADVICE = 'start the workers that are missing; /health says which role'
 
-function notServing({ workerId, state, reason = '', host, port }: WorkerView): Finding {
-  const name = `worker ${shortId(workerId)} at ${host}:${port}`
+function notServing(worker: WorkerView): Finding {
+  const { workerId, state, reason = '' } = worker
+  const name = `worker ${shortId(workerId)} at ${workerAddress(worker)}`
   if (state === 'refused') {
     return fault(
       'checksums',

@@ -1,7 +1,7 @@
 /**
  * The screen of `baton top` as lines of text: pure, so that a narrow terminal is a test.
  */
-import { workerSums } from '../../frontend/index.ts'
+import { workerAddress, workerSums } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
 
 export interface Screen {
@@ -37,7 +37,7 @@ const COLUMNS: readonly Column[] = [
     from: 64,
   },
   { title: 'ENGINE', of: ({ engine }) => engine, from: 76 },
-  { title: 'ADDRESS', of: ({ host, port }) => `${host}:${port}`, from: 90 },
+  { title: 'ADDRESS', of: workerAddress, from: 90 },
 ]
 
 /** No line is longer than the terminal is wide, and there are no more lines than it has rows. */

@@ -1,7 +1,7 @@
 /**
  * The fleet: figures, what is wrong, requests on their way from prefill to decode, workers with their load.
  */
-import { workerSums } from '../../frontend/index.ts'
+import { workerAddress, workerSums } from '../../frontend/index.ts'
 import type { FleetView, LoggedRequest, ModelView, WorkerView } from '../../frontend/index.ts'
 import { h, table } from '../data/dom.ts'
 import { count, ms, percent, shortId } from '../data/format.ts'
@@ -126,13 +126,13 @@ function workersTable(model: ModelView): HTMLElement {
 }
 
 function workerRow(worker: WorkerView): (Node | string | number)[] {
-  const { workerId, role, engine, host, port } = worker
+  const { workerId, role, engine } = worker
   const { running, queued, prompts, kvShare: used, state } = workerSums(worker)
   return [
     h('abbr', { title: workerId }, shortId(workerId)),
     h('span', { class: `role ${role}` }, role),
     engine,
-    `${host}:${port}`,
+    workerAddress(worker),
     h('span', { class: `state ${worker.state}` }, state),
     running,
     queued,

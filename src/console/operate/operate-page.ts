@@ -1,6 +1,7 @@
 /**
  * What an operator changes: workers in and out of the fleet, the weights of versions; and which keys there are.
  */
+import { workerAddress } from '../../frontend/index.ts'
 import { h, table } from '../data/dom.ts'
 import { shortId } from '../data/format.ts'
 import { askJson } from '../data/server.ts'
@@ -13,6 +14,7 @@ interface AdminWorker {
   readonly state: string
   readonly host: string
   readonly port: number
+  readonly upstream?: string
   readonly changes_role?: boolean
 }
 
@@ -105,13 +107,13 @@ export class OperatePage {
   }
 
   #workerRow(worker: AdminWorker): (Node | string)[] {
-    const { worker_id: id, model, role, host, port, state } = worker
+    const { worker_id: id, model, role, state } = worker
     const commands: Command[] = state === 'drained' ? ['resume'] : ['drain', 'restart']
     return [
       h('abbr', { title: id }, shortId(id)),
       model,
       h('span', { class: `role ${role}` }, role),
-      `${host}:${port}`,
+      workerAddress(worker),
       h('span', { class: `state ${state}` }, state),
       h(
         'span',

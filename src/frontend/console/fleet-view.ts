@@ -1,7 +1,7 @@
 /**
  * The fleet as one value for people who look: models, workers by role, their load, what is wrong.
  */
-import { describeDifferences, disaggregationModeToJson } from '../../request/index.ts'
+import { describeDifferences, disaggregationModeToJson, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { PoolStatus, RankStatus } from '../../router/index.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
@@ -30,6 +30,8 @@ export interface WorkerView {
   readonly engine: string
   readonly host: string
   readonly port: number
+  /** The server that it stands for. */
+  readonly upstream?: string
   readonly pid?: number
   readonly version: string
   readonly checksum?: string
@@ -166,12 +168,14 @@ function otherWorkers(model: ServedModel): WorkerView[] {
 
 function cardView(card: WorkerCard): Omit<WorkerView, 'state' | 'ranks'> {
   const { workerId, mode, engineName, host, port, pid, version, agreement } = card
+  const upstream = upstreamUrl(card)
   return {
     workerId,
     role: disaggregationModeToJson(mode),
     engine: engineName,
     host,
     port,
+    ...(upstream === null ? {} : { upstream }),
     ...(pid === undefined ? {} : { pid }),
     version,
     ...(agreement === undefined ? {} : { checksum: agreement.checksum }),

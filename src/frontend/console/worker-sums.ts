@@ -14,6 +14,15 @@ export interface WorkerSums {
   readonly state: WorkerView['state'] | 'full'
 }
 
+/** Where a person finds it: the server that it stands for, or its own address. */
+export function workerAddress({
+  upstream,
+  host,
+  port,
+}: Pick<WorkerView, 'upstream' | 'host' | 'port'>): string {
+  return upstream?.replace(/^http:\/\//, '') ?? `${host}:${port}`
+}
+
 export function workerSums({ ranks, state }: Pick<WorkerView, 'ranks' | 'state'>): WorkerSums {
   const total = (of: (rank: RankView) => number): number =>
     ranks.reduce((sum, rank) => sum + of(rank), 0)

@@ -14,7 +14,7 @@ import {
 } from '../../api/index.ts'
 import { BatonError, isRecord, parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
-import { disaggregationModeToJson } from '../../request/index.ts'
+import { disaggregationModeToJson, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { WeightCall } from '../../api/index.ts'
@@ -165,6 +165,7 @@ function foundWorker(registry: ModelRegistry, text: string): KnownWorker {
 
 function workerJson({ card, standing }: KnownWorker): Record<string, unknown> {
   const { workerId, engine, mode, engineName, host, port, pid, version, startedAtEpochMs } = card
+  const upstream = upstreamUrl(card)
   return {
     worker_id: workerId,
     model: engine.servedModelName ?? engine.model,
@@ -174,6 +175,7 @@ function workerJson({ card, standing }: KnownWorker): Record<string, unknown> {
     engine: engineName,
     host,
     port,
+    ...(upstream === null ? {} : { upstream }),
     ...(pid === undefined ? {} : { pid }),
     ...(card.weight === undefined ? {} : { weight: card.weight }),
     ...(card.changesRole === true ? { changes_role: true } : {}),

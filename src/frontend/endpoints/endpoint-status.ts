@@ -10,7 +10,7 @@ import {
   modelObject,
   withRawWorkerIds,
 } from '../../api/index.ts'
-import { describeDifferences, disaggregationModeToJson } from '../../request/index.ts'
+import { describeDifferences, disaggregationModeToJson, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { mayUseModel, refuseOtherModels } from '../access/tenant-rules.ts'
 import type { Caller } from '../access/caller.ts'
@@ -130,12 +130,14 @@ function modelHealth(model: ServedModel): Record<string, unknown> {
 function workerHealth(card: WorkerCard): Record<string, unknown> {
   const { workerId, mode, engineName, host, port, pid, version, agreement } = card
   const batching = card.engine.runtimeData?.['batching']
+  const upstream = upstreamUrl(card)
   return {
     worker_id: workerId,
     mode: disaggregationModeToJson(mode),
     engine: engineName,
     host,
     port,
+    ...(upstream === null ? {} : { upstream }),
     ...(pid === undefined ? {} : { pid }),
     version,
     ...(agreement === undefined ? {} : { checksum: agreement.checksum }),

@@ -101,7 +101,12 @@ export class ForwardEngine implements Engine {
       ...(ranks === undefined ? {} : { dataParallelSize: ranks }),
       ...(bootstrapHost === undefined ? {} : { bootstrapHost }),
       ...(bootstrapPort === undefined ? {} : { bootstrapPort }),
-      runtimeData: { upstream_kind: kind, forwards: true, forwarded: true },
+      runtimeData: {
+        upstream_kind: kind,
+        upstream_url: client.url.text,
+        forwards: true,
+        forwarded: true,
+      },
     }
   }
 
