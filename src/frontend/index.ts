@@ -45,6 +45,8 @@ export type {
   StreamWriter,
   WriterFlow,
 } from './http/http-exchange.ts'
+export { DEFAULT_MEDIA } from './media/media-options.ts'
+export type { FetchedMedia, FetchMedia, MediaOptions } from './media/media-options.ts'
 export type { Middleware } from './http/middleware.ts'
 export { MemoryStateStore } from './state/state-store.ts'
 export type { StateStore } from './state/state-store.ts'

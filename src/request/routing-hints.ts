@@ -31,6 +31,8 @@ export interface RoutingHints {
   readonly excludedWorkerIds?: readonly WorkerId[]
   readonly requiredTaints?: readonly string[]
   readonly preferredTaints?: Readonly<Record<string, number>>
+  /** The token ids are not those of the engine's tokenizer: what engines announce cannot be compared with them. */
+  readonly isEstimated?: boolean
   /** Set by the router: not worth a prefill worker, one worker does both. */
   readonly bypassesPrefill?: boolean
   /** Route and answer with the ids only; nothing is booked, no engine is called. */

@@ -127,6 +127,23 @@ describe('PrefillRouter: conversations', () => {
   })
 })
 
+describe("prompts whose tokens are not the engine's", () => {
+  it.each([
+    [true, 16],
+    [undefined, 0],
+  ])(
+    'isEstimated %s, the worker sends events - %d blocks are believed to be there again',
+    (is, blocks) => {
+      const { plane, send, router } = buildModel([card(2)], { predictedTtlSeconds: 0 })
+      router.fleet.kvEvents(workerIdOf(2), stored(8))
+      const hints = is === undefined ? {} : { isEstimated: is }
+      send(hints, tokensFrom(5000, 64))
+      plane.call(0).finish()
+      expect(send(hints, tokensFrom(5000, 64)).sink.routed[0]?.overlapBlocks).toBe(blocks)
+    },
+  )
+})
+
 describe('PrefillRouter: self-check', () => {
   it('in words - events from k of n workers, share of disaggregated requests with reasons', () => {
     const { plane, send, router } = buildModel([...PD, card(3, 'prefill')])

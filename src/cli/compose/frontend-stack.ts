@@ -36,6 +36,7 @@ import type { RequestPlane, WorkerCard } from '../../request/index.ts'
 import { createModelRouter } from '../../router/index.ts'
 import type { RouterOptions } from '../../router/index.ts'
 import { ForwardPlane } from '../../upstream/index.ts'
+import { mediaOptionsOf } from './media-options.ts'
 import { forwardingOf } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { ModelTexts } from './model-texts.ts'
@@ -174,7 +175,7 @@ export class FrontendStack {
       reportsLinks: true,
       commandWorker: (card, command) => this.#command(card, command),
       onAdminNews: (news) => this.#sharing.tellAdmin(news),
-      ...(forwarding === null ? {} : { forwarding }),
+      ...(forwarding === null ? {} : { forwarding, media: mediaOptionsOf(config) }),
       metrics: (accept) => this.#metrics.page(accept),
       encodeOffLoop: (card, text, options) => this.texts.encode(card, text, options),
       limits: {

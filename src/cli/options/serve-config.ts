@@ -28,6 +28,8 @@ export interface ServeConfig {
   readonly upstream: string | null
   readonly upstreamFile: string | null
   readonly forward: boolean
+  readonly mediaHosts: string | null
+  readonly mediaLimit: number
   readonly engineUrl: string | null
   readonly engineKey: string | null
   readonly engineKvEvents: string | null

@@ -3,7 +3,7 @@
  */
 import type { UpstreamKind } from '../../upstream/index.ts'
 import { spec } from './option-spec.ts'
-import { amount, count, flag, text, textOrList } from './option-values.ts'
+import { amount, byteSize, count, flag, text, textOrList } from './option-values.ts'
 
 /** A list of its own: who only wants the options need not load all of `upstream`. */
 const UPSTREAM_KINDS = [
@@ -40,6 +40,22 @@ export const UPSTREAM_OPTIONS = [
     flag,
     false,
     'pass every request through to the engines at an address as it came and their answers back as they come, instead of making tokens here; routing by text, or by tokens with --model',
+  ),
+  spec(
+    'forwarding',
+    'mediaHosts',
+    '<list>',
+    text,
+    null,
+    'hosts from which addresses of images, audio and documents in requests that are passed through are fetched (by Baton, into the request): images.example.com, *.example.com, host:8443 or *; never from private addresses; unset: none is fetched, the request is refused',
+  ),
+  spec(
+    'forwarding',
+    'mediaLimit',
+    '<size>',
+    byteSize,
+    20 * 1024 ** 2,
+    'largest image, recording or document of a request that is passed through',
   ),
   spec(
     'sidecar',

@@ -17,12 +17,16 @@ import type { CallRecord } from '../generation/call-record.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { withinPreprocess } from '../http/preprocess-deadline.ts'
+import { checkedMedia } from '../media/checked-media.ts'
+import { DEFAULT_MEDIA } from '../media/media-options.ts'
+import type { MediaSource } from '../media/media-sources.ts'
 import { isPassedThrough, takesForwarded } from '../models/passed-through.ts'
 import type { ServedModel } from '../models/served-model.ts'
 import { withGoals } from '../prompt/goals-of-class.ts'
 import { readForwardBody } from './forward-body.ts'
 import type { ForwardBody } from './forward-body.ts'
 import { forwardHeaders } from './forward-headers.ts'
+import type { RoutingTokens } from './routing-tokens.ts'
 import { ForwardRun } from './forward-run.ts'
 import { tokenizedPrompt } from './tokenized-prompt.ts'
 
@@ -31,21 +35,26 @@ export async function answerForwarded(
   http: HttpRequest,
   record: CallRecord,
 ): Promise<HttpReply> {
-  const body = readForwardBody(http.body, http.headers['content-type'], http.path)
-  const model = deps.registry.ready(body.model)
+  const read = (bytes: Uint8Array): ForwardBody =>
+    readForwardBody(bytes, http.headers['content-type'], http.path)
+  const came = read(http.body)
+  const model = deps.registry.ready(came.model)
   if (!takesForwarded(model)) throw notForwarded(http, model)
-  refuseOtherModels(record.caller, [body.model ?? model.name, model.name])
-  const routing = routingFor(record.caller, body, model, http)
-  record.started(model.name, { stream: body.isStream, nvext: {} }, routing)
+  refuseOtherModels(record.caller, [came.model ?? model.name, model.name])
+  const hints = routingFor(record.caller, came, model, http)
+  record.started(model.name, { stream: came.isStream, nvext: {} }, hints)
+  const limits = {
+    clock: deps.clock,
+    limitMs: deps.bounds.preprocessMs,
+    signal: http.signal,
+  }
+  const sources = came.media()
+  const body =
+    sources.length === 0 ? came : read(await withinPreprocess(mediaIn(deps, http, sources), limits))
   const prompt = routingTokensFor(deps, model, http, body)
-  const tokenIds =
-    prompt instanceof Promise
-      ? await withinPreprocess(prompt, {
-          clock: deps.clock,
-          limitMs: deps.bounds.preprocessMs,
-          signal: http.signal,
-        })
-      : prompt
+  const { tokenIds, isEstimated } =
+    prompt instanceof Promise ? await withinPreprocess(prompt, limits) : prompt
+  const routing = isEstimated ? { ...hints, isEstimated } : hints
   record.preprocessed(tokenIds.length)
   const { path, query, method } = http
   const { prefillBytes } = body
@@ -70,6 +79,19 @@ export async function answerForwarded(
       errorEvent: errorEventFor(path),
     },
   }).answer()
+}
+
+/** The body with what stands behind its addresses, if they are fetched. */
+async function mediaIn(
+  { bounds, media = DEFAULT_MEDIA }: GenerationDeps,
+  { body, signal }: HttpRequest,
+  sources: readonly MediaSource[],
+): Promise<Uint8Array> {
+  return await checkedMedia(body, sources, {
+    ...media,
+    bodyBytesMax: bounds.bodyBytesMax,
+    signal,
+  })
 }
 
 function notForwarded({ method, path }: HttpRequest, { name }: ServedModel): BatonError {
@@ -129,9 +151,11 @@ function routingTokensFor(
   model: ServedModel,
   http: HttpRequest,
   body: ForwardBody,
-): Uint32Array | Promise<Uint32Array> {
+): RoutingTokens | Promise<RoutingTokens> {
   if (deps.forwarding?.hasTokenizer !== true || isPassedThrough(model)) return body.routingTokens()
-  return tokenizedPrompt(deps, model, http).then((tokenIds) => tokenIds ?? body.routingTokens())
+  return tokenizedPrompt(deps, model, http).then((tokenIds) =>
+    tokenIds === null ? body.routingTokens() : { tokenIds, isEstimated: false },
+  )
 }
 
 function errorEventFor(path: string): (error: BatonError) => string {

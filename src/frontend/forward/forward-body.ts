@@ -9,7 +9,10 @@ import { withFields } from '../../request/index.ts'
 import { formBoundary, formParts } from '../http/form-parts.ts'
 import { asciiOf, JsonMembers } from '../http/json-members.ts'
 import type { Member, Span } from '../http/json-members.ts'
+import { mediaSources } from '../media/media-sources.ts'
+import type { MediaSource } from '../media/media-sources.ts'
 import { routingTokens, tokensOfBytes } from './routing-tokens.ts'
+import type { RoutingTokens } from './routing-tokens.ts'
 import { isTransferField, transferFields, withoutSpans } from './transfer-fields.ts'
 import { prefillFormOf } from './prefill-body.ts'
 
@@ -18,7 +21,9 @@ export interface ForwardBody {
   readonly isStream: boolean
   readonly cacheSalt: string | undefined
   /** Computed when asked for. */
-  routingTokens(): Uint32Array
+  routingTokens(): RoutingTokens
+  /** Images, audio, videos and documents. Throws what the client is told of a body that has them where nobody looks. */
+  media(): readonly MediaSource[]
   /** What goes on; `model` replaces the name that the client has given. */
   bytes(model?: string): Uint8Array
   /** The same for a prefill leg: one token. Absent: it cannot be divided into legs. */
@@ -59,6 +64,7 @@ function jsonBody(body: Uint8Array, path: string): ForwardBody {
     isStream: stream !== undefined && asciiOf(body, stream.valueStart, stream.end) === 'true',
     cacheSalt: textOf('cache_salt'),
     routingTokens: () => routingTokens(body, top, longStrings),
+    media: () => mediaSources(body, json, top, path),
     bytes: (name) => written(transferFields(json, top), name),
     ...(form === null
       ? {}
@@ -89,6 +95,8 @@ function formBody(body: Uint8Array, boundary: string): ForwardBody {
       const file = part('file') ?? { valueStart: 0, valueEnd: body.length }
       return tokensOfBytes(body.subarray(file.valueStart, file.valueEnd))
     },
+    // A file is in the form itself; no field of one is an address.
+    media: () => [],
     bytes: (name) => {
       const model = part('model')
       if (name === undefined || model === undefined) return withoutSpans(body, cuts)

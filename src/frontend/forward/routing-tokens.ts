@@ -2,8 +2,8 @@
  * What a forwarded request is routed by when it cannot be tokenised here: the bytes of its conversation, four to a token.
  *
  * Text has about four bytes to a token, so lengths and loads come out as usual; two conversations that begin alike have
- * the same first tokens, and with them the same first block hashes. Data inside (an image as base64) counts as a sample of
- * itself: another image gives other tokens, and its length does not drown the text.
+ * the same first tokens, and with them the same first block hashes. Data inside (an image as base64) counts as what its hash
+ * makes: another image gives other tokens, however little differs, and its length does not drown the text.
  */
 import type { Member, Span } from '../http/json-members.ts'
 
@@ -28,19 +28,26 @@ const PLACES: ReadonlyMap<string, number> = new Map(
   CONVERSATION.map((name, place) => [name, place]),
 )
 const BYTES_PER_TOKEN = 4
-const SAMPLES = 32
-const SAMPLE_BYTES = 32
+/** About as many tokens as a small image has for a model. */
+const DATA_TOKENS = 256
+
+export interface RoutingTokens {
+  readonly tokenIds: Uint32Array
+  /** They are not those that an engine makes of the prompt, so that what engines announce says nothing of them. */
+  readonly isEstimated: boolean
+}
 
 export function routingTokens(
   bytes: Uint8Array,
   members: readonly Member[],
   longStrings: readonly Span[],
-): Uint32Array {
+): RoutingTokens {
   const ids = promptIds(bytes, members)
-  if (ids !== null) return ids
+  if (ids !== null) return { tokenIds: ids, isEstimated: false }
   const spans = conversationOf(members)
   const data = longStrings.filter((span) => isData(bytes, span))
-  return tokensOf(spans.flatMap((span) => piecesOf(bytes, span, data)))
+  const tokenIds = tokensOf(spans.flatMap((span) => piecesOf(bytes, span, data)))
+  return { tokenIds, isEstimated: true }
 }
 
 /** What of the body the engine renders, in the order in which it does. */
@@ -55,9 +62,9 @@ function conversationOf(members: readonly Member[]): readonly Span[] {
 }
 
 /** Tokens of bytes that are no JSON. */
-export function tokensOfBytes(bytes: Uint8Array): Uint32Array {
-  const all = { start: 0, end: bytes.length }
-  return tokensOf(bytes.length > SAMPLES * SAMPLE_BYTES ? sampled(bytes, all) : [bytes])
+export function tokensOfBytes(bytes: Uint8Array): RoutingTokens {
+  const isLong = bytes.length > DATA_TOKENS * BYTES_PER_TOKEN
+  return { tokenIds: tokensOf([isLong ? digested(bytes) : bytes]), isEstimated: true }
 }
 
 function tokensOf(pieces: readonly Uint8Array[]): Uint32Array {
@@ -82,7 +89,7 @@ function piecesOf(
   let from = start
   for (const span of data) {
     if (span.start < start || span.end > end) continue
-    pieces.push(bytes.subarray(from, span.start), ...sampled(bytes, span))
+    pieces.push(bytes.subarray(from, span.start), digested(bytes.subarray(span.start, span.end)))
     from = span.end
   }
   pieces.push(bytes.subarray(from, end))
@@ -98,15 +105,27 @@ function isData(bytes: Uint8Array, { start }: Span): boolean {
   return true
 }
 
-/** Its length and parts from all over it. */
-function sampled(bytes: Uint8Array, { start, end }: Span): readonly Uint8Array[] {
-  const step = (end - start - SAMPLE_BYTES) / (SAMPLES - 1)
-  const length = new Uint8Array(Uint32Array.of(end - start).buffer)
-  const samples = Array.from({ length: SAMPLES }, (_, index) => {
-    const at = start + Math.floor(index * step)
-    return bytes.subarray(at, at + SAMPLE_BYTES)
-  })
-  return [length, ...samples]
+/** Its length and its hash, spread over as many bytes as data counts for. Every byte of it counts. */
+function digested(data: Uint8Array): Uint8Array {
+  let first = 0x9e3779b9 ^ data.length
+  let second = 0x85ebca6b
+  const words = new DataView(data.buffer, data.byteOffset, data.length)
+  const whole = data.length - (data.length % 4)
+  const take = (word: number): void => {
+    first = Math.imul(first ^ word, 0x9e3779b1)
+    second = Math.imul(second + word, 0xcc9e2d51) ^ (second >>> 15)
+  }
+  for (let at = 0; at < whole; at += 4) take(words.getUint32(at))
+  for (let at = whole; at < data.length; at++) take(words.getUint8(at))
+  const tokens = new Uint32Array(DATA_TOKENS)
+  for (let at = 0; at < DATA_TOKENS; at++) tokens[at] = mixed(first ^ mixed(second + at))
+  return new Uint8Array(tokens.buffer)
+}
+
+function mixed(word: number): number {
+  const once = Math.imul(word ^ (word >>> 16), 0x85ebca6b)
+  const twice = Math.imul(once ^ (once >>> 13), 0xc2b2ae35)
+  return twice ^ (twice >>> 16)
 }
 
 /** A prompt of token ids is what it is; null: it is none. */

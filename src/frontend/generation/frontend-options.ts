@@ -7,6 +7,7 @@ import type { WorkerCard } from '../../request/index.ts'
 import type { ModelRouter } from '../../router/index.ts'
 import type { EncodeOptions, ModelText } from '../../text/index.ts'
 import type { ApiKey } from '../access/api-key.ts'
+import type { MediaOptions } from '../media/media-options.ts'
 import type { Middleware } from '../http/middleware.ts'
 import type { StateStore } from '../state/state-store.ts'
 import type { FleetNewsObserver } from '../models/fleet-news.ts'
@@ -60,6 +61,8 @@ export interface FrontendOptions {
   readonly middleware?: readonly Middleware[]
   /** The workers are foreign engines to which a client's request can go as it came. Absent: nothing is forwarded. */
   readonly forwarding?: ForwardingOptions
+  /** Images, audio and documents in what is forwarded. Absent: up to 20 MiB each, and no address is fetched. */
+  readonly media?: MediaOptions
 }
 
 export interface ForwardingOptions {

@@ -247,7 +247,9 @@ export class KvRouter implements FleetObserver {
       (selection.phase !== 'decode' || this.config.conditional.enabled)
     ) {
       const row = this.#table.row(slot)
-      const hasEvents = this.config.useKvEvents && !isSilent(row)
+      // What the engine will announce of it has other hashes.
+      const isKnownByEvents = !selection.isEstimated && !isSilent(row)
+      const hasEvents = this.config.useKvEvents && isKnownByEvents
       const capacity = (this.#table.totalBlocks[slot] as number) || null
       this.#index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
       if (!hasEvents && hashes.sequence.length > 0) this.#onRouted?.(selection, hashes.sequence)

@@ -38,6 +38,8 @@ export interface Selection {
   readonly hashes: BlockHashes | null
   readonly trackPrefill: boolean
   readonly assumeKvReuse: boolean
+  /** The prompt's tokens are not the engine's. */
+  readonly isEstimated: boolean
   readonly expectedOutputTokens: number | null
   /** Until the first token; null: it has no prompt to compute, or nothing is known of the pool yet. */
   readonly predictedTtftMs: number | null

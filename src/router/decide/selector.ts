@@ -230,6 +230,7 @@ export class Selector {
       hashes: scope.hashes,
       trackPrefill: scope.trackPrefill,
       assumeKvReuse: scope.assumeKvReuse,
+      isEstimated: query.request.routing.isEstimated ?? false,
       expectedOutputTokens: query.request.routing.expectedOutputTokens ?? null,
       predictedTtftMs,
       record: recordDecision(this.#pool, scope, eligible, candidates, {

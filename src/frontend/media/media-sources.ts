@@ -1,0 +1,225 @@
+/**
+ * Where the images, audio, videos and documents of a body lie, in the forms of chat, Responses, Messages and the endpoints
+ * that take the same parts: addresses, `data:` URLs and bare base64.
+ *
+ * Owns: which parts and fields hold media. A field that an engine might fetch and that is overlooked here would be a way
+ * around every rule, so what decides is the name of a field as well as the type of its part.
+ */
+import { BatonError } from '../../base/index.ts'
+import { asciiOf } from '../http/json-members.ts'
+import type { JsonMembers, Member, Span } from '../http/json-members.ts'
+
+export type MediaKind = 'image' | 'audio' | 'video' | 'document' | 'any'
+
+export interface MediaSource {
+  /** As a refusal names it: `messages[0].content[1].image_url.url`. */
+  readonly param: string
+  readonly kind: MediaKind
+  /** The string with its quotes. */
+  readonly value: Span
+  /** Bare base64 may stand here; otherwise it must be a URL. */
+  readonly mayBeBare: boolean
+  /** What stands beside it: `media_type`, or `format` of audio. */
+  readonly mediaType: string | undefined
+  /** What takes the place of an address is written otherwise here than an address. */
+  readonly replaces: 'value' | 'anthropic source' | 'file_url'
+  /** What is replaced. */
+  readonly whole: Span
+}
+
+const PART_TYPES =
+  /^(?:image|image_url|input_image|computer_screenshot|input_audio|audio|audio_url|video|video_url|input_video|file|input_file|document)$/
+const PART_FIELDS =
+  /^(?:image_url|input_image|audio_url|input_audio|video_url|file_url|file_data|image_pil|(?:image|audio|video)_embeds)$/
+/** Below a part. */
+const ADDRESS_FIELDS =
+  /^(?:url|uri|image|images|image_url|image_pil|audio|audio_url|video|video_url|file_url)$/
+const DATA_FIELDS = /^(?:data|file_data|(?:image|audio|video)_embeds)$/
+const HOLDER_FIELDS = /^(?:source|file|input_audio|input_image|input_file|document|frames)$/
+/** What holds parts, or what holds what holds parts. */
+const CONTENT_FIELDS =
+  /^(?:messages|input|content|output|system|items|query|queries|documents|text_1|text_2|data_1|data_2|source)$/
+/** What the model has written to a tool is data of the user. */
+const CALL_TYPES =
+  /^(?:tool_use|server_tool_use|mcp_tool_use|function_call|custom_tool_call|mcp_call)$/
+/** Deeper than any API nests parts; each level is read once more. */
+const DEPTH_MAX = 16
+/** The texts of these endpoints are never an address; everything else might be one. */
+const PLAIN_FIELDS =
+  /^(?:model|prompt|input|text|instructions|user|voice|negative_prompt|metadata)$/
+
+/** `top` are the members of the whole body. Throws `request.invalid_argument` when parts are nested without end. */
+export function mediaSources(
+  body: Uint8Array,
+  json: JsonMembers,
+  top: readonly Member[],
+  path: string,
+): readonly MediaSource[] {
+  const found = new Finder(body, json)
+  if (/^\/v1\/(?:images|audio)\//.test(path)) found.everyField(top)
+  else found.contentOf(top, '', 0)
+  return found.sources
+}
+
+class Finder {
+  readonly sources: MediaSource[] = []
+  readonly #body: Uint8Array
+  readonly #json: JsonMembers
+
+  constructor(body: Uint8Array, json: JsonMembers) {
+    this.#body = body
+    this.#json = json
+  }
+
+  /** An endpoint that makes or reads media has its own fields; what looks like an address in any of them is one. */
+  everyField(top: readonly Member[]): void {
+    for (const member of top) {
+      if (!PLAIN_FIELDS.test(member.key)) this.#anyValue(member.valueStart, member.end, member.key)
+    }
+  }
+
+  contentOf(members: readonly Member[], path: string, depth: number): void {
+    for (const { key, valueStart } of members) {
+      if (CONTENT_FIELDS.test(key)) this.#content(valueStart, joined(path, key), depth)
+    }
+  }
+
+  #content(start: number, path: string, depth: number): void {
+    const first = this.#body[start]
+    if (first !== OPEN_ARRAY && first !== OPEN_OBJECT) return
+    if (depth > DEPTH_MAX) {
+      const text = `\`${path}\`: content is nested more than ${DEPTH_MAX} deep`
+      throw new BatonError('request.invalid_argument', text, { data: { param: path } })
+    }
+    if (first === OPEN_ARRAY) {
+      this.#json.elementsAt(start).forEach((element, index) => {
+        this.#content(element, `${path}[${index}]`, depth + 1)
+      })
+      return
+    }
+    const members = this.#json.membersAt(start)
+    const types = members.filter(({ key }) => key === 'type').map((each) => this.#text(each))
+    const type = types.find((each) => PART_TYPES.test(each))
+    const field = members.find(({ key }) => PART_FIELDS.test(key))?.key
+    if (type !== undefined || field !== undefined) {
+      this.#part(members, path, kindOf(type ?? field ?? ''), start)
+    }
+    // The last one of a name counts, as for a reader of JSON.
+    if (!CALL_TYPES.test(types.at(-1) ?? '')) this.contentOf(members, path, depth + 1)
+  }
+
+  #part(members: readonly Member[], path: string, kind: MediaKind, start: number): void {
+    const textOf = (name: RegExp): string | undefined => {
+      const found = members.findLast(({ key }) => name.test(key))
+      return found === undefined ? undefined : this.#text(found)
+    }
+    const type = textOf(/^type$/)
+    // A document that is text, or a list of blocks.
+    const isProse = type === 'text' || type === 'content'
+    const mediaType = textOf(/^(?:media_type|mime_type|format)$/)
+    for (const member of members) {
+      const { key } = member
+      const isAddress = ADDRESS_FIELDS.test(key)
+      const mayBeBare = DATA_FIELDS.test(key)
+      if (!isAddress && !mayBeBare && !HOLDER_FIELDS.test(key)) continue
+      const own = kind === 'any' || key.endsWith('_embeds') ? kindOf(key) : kind
+      this.#values(member.valueStart, joined(path, key), (value, param) => {
+        if (this.#body[value] === OPEN_OBJECT) {
+          this.#part(this.#json.membersAt(value), param, own, value)
+          return
+        }
+        if (isProse || this.#body[value] !== QUOTE || !(isAddress || mayBeBare)) return
+        const span = { start: value, end: endOfString(this.#body, value) }
+        const isFileUrl = key === 'file_url' && value === member.valueStart
+        const isSource = type === 'url' && key === 'url'
+        this.sources.push({
+          param,
+          kind: own,
+          value: span,
+          mayBeBare,
+          mediaType,
+          replaces: isSource ? 'anthropic source' : isFileUrl ? 'file_url' : 'value',
+          whole: isSource
+            ? { start, end: endOfObject(members, this.#body, start) }
+            : isFileUrl
+              ? { start: member.start, end: member.end }
+              : span,
+        })
+      })
+    }
+  }
+
+  /** The value itself, or each of a list. */
+  #values(start: number, path: string, take: (value: number, param: string) => void): void {
+    if (this.#body[start] !== OPEN_ARRAY) take(start, path)
+    else {
+      this.#json.elementsAt(start).forEach((value, index) => take(value, `${path}[${index}]`))
+    }
+  }
+
+  #anyValue(start: number, end: number, path: string, depth = 0): void {
+    const first = this.#body[start]
+    if (first === QUOTE) {
+      const value = { start, end: endOfString(this.#body, start) }
+      if (!SCHEME.test(asciiOf(this.#body, start + 1, Math.min(value.end, start + 64)))) return
+      const rest = { mayBeBare: false, mediaType: undefined, replaces: 'value' } as const
+      this.sources.push({ param: path, kind: 'any', value, whole: value, ...rest })
+    } else if (depth <= DEPTH_MAX && first === OPEN_ARRAY) {
+      this.#json.elementsAt(start).forEach((element, index) => {
+        this.#anyValue(element, end, `${path}[${index}]`, depth + 1)
+      })
+    } else if (depth <= DEPTH_MAX && first === OPEN_OBJECT) {
+      for (const { key, valueStart, end: memberEnd } of this.#json.membersAt(start)) {
+        this.#anyValue(valueStart, memberEnd, joined(path, key), depth + 1)
+      }
+    }
+  }
+
+  /** A short text; empty for anything else. */
+  #text({ valueStart, end }: Member): string {
+    if (this.#body[valueStart] !== QUOTE || end - valueStart > SHORT_BYTES) return ''
+    const written = asciiOf(this.#body, valueStart, end)
+    if (!written.includes('\\')) return written.slice(1, -1)
+    try {
+      return String(JSON.parse(written))
+    } catch {
+      return ''
+    }
+  }
+}
+
+/** With an escape in it nobody knows at a glance. */
+const SCHEME = /^(?:\s|\\)|^[a-z][a-z0-9+.-]*:/i
+const SHORT_BYTES = 256
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPEN_ARRAY = 0x5b
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+
+function kindOf(name: string): MediaKind {
+  if (name.endsWith('_embeds')) return 'any'
+  if (/image|screenshot/.test(name)) return 'image'
+  if (/audio/.test(name)) return 'audio'
+  if (/video/.test(name)) return 'video'
+  return /file|document/.test(name) ? 'document' : 'any'
+}
+
+function joined(path: string, key: string): string {
+  return path === '' ? key : `${path}.${key}`
+}
+
+/** Behind the closing quote; the structure of the text is known to be right. */
+function endOfString(bytes: Uint8Array, open: number): number {
+  let at = bytes.indexOf(QUOTE, open + 1)
+  for (;;) {
+    let before = at
+    while (bytes[before - 1] === BACKSLASH) before--
+    if ((at - before) % 2 === 0) return at + 1
+    at = bytes.indexOf(QUOTE, at + 1)
+  }
+}
+
+function endOfObject(members: readonly Member[], bytes: Uint8Array, start: number): number {
+  return bytes.indexOf(CLOSE_OBJECT, members.at(-1)?.end ?? start) + 1
+}
