@@ -146,7 +146,6 @@ export function generationOptions(
   refuseContradictions(fields, own.maxTokens)
   const temperature = nvext.greed_sampling === true ? 0 : fields.temperature
   return {
-    ...given({ model: fields.model }),
     stream: fields.stream ?? false,
     includeUsage: fields.stream_options?.include_usage ?? false,
     continuousUsage: fields.stream_options?.continuous_usage_stats ?? false,
@@ -164,16 +163,17 @@ export function generationOptions(
       guided: guidedOf(fields),
     }),
     stop: stopConditions(fields, own.maxTokens, nvext),
-    output: {
-      ...given({
+    output: Object.assign(
+      given({
         promptLogprobs: fields.prompt_logprobs,
         skipSpecialTokens: fields.skip_special_tokens,
       }),
-      ...own.output,
-    },
+      own.output,
+    ),
     tokensAsIds: fields.return_tokens_as_token_ids ?? false,
-    ...(fields.return_token_ids === true ? { keepsTokenIds: true, showsTokenIds: true } : {}),
     nvext,
+    ...given({ model: fields.model }),
+    ...(fields.return_token_ids === true ? { keepsTokenIds: true, showsTokenIds: true } : {}),
   }
 }
 

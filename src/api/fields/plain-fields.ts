@@ -7,9 +7,9 @@ type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }
 /** The same fields without those that are undefined. */
 export function given<T extends object>(fields: T): Given<T> {
   const out: Given<T> = {}
-  for (const key of Object.keys(fields) as (keyof T)[]) {
+  for (const key in fields) {
     const value = fields[key]
-    if (value !== undefined) out[key] = value as Exclude<T[keyof T], undefined>
+    if (value !== undefined) out[key] = value as Exclude<T[typeof key], undefined>
   }
   return out
 }

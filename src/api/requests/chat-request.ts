@@ -79,10 +79,8 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
   const tools = offered.map(chatTool)
   const isStrict = offered.some((tool) => tool.function.strict === true)
   refuseContinuing(fields)
+  // Own members first: those behind a spread, if it has not got them, cost a call into the runtime each.
   return {
-    ...options,
-    sampling: samplingWithTools(options, tools, toolChoice, isStrict),
-    ...(fields.prompt_logprobs === undefined ? {} : { showsPromptLogprobs: true }),
     messages: fields.messages.map(chatMessage),
     tools,
     toolChoice,
@@ -94,6 +92,9 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
     },
     addGenerationPrompt: fields.add_generation_prompt ?? true,
     continueFinalMessage: fields.continue_final_message ?? false,
+    ...options,
+    sampling: samplingWithTools(options, tools, toolChoice, isStrict),
+    ...(fields.prompt_logprobs === undefined ? {} : { showsPromptLogprobs: true }),
   }
 }
 

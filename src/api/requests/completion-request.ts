@@ -65,9 +65,9 @@ export function parseCompletionRequest(body: Record<string, unknown>): Completio
     },
   )
   return {
-    ...options,
     prompts,
     echo,
+    ...options,
     ...given({
       bestOf: picks ? choices : undefined,
       hidesLogprobs: picks && fields.logprobs === undefined ? true : undefined,

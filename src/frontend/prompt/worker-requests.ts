@@ -33,6 +33,7 @@ export function workerRequests(options: WorkerRequestsOptions): GenerateRequest[
     ),
   )
   const choiceCount = prompts.length * call.choiceCount
+  const replay = replayOf(call)
   return Array.from({ length: choiceCount }, (_, choice): GenerateRequest => {
     const promptIndex = Math.floor(choice / call.choiceCount)
     const nth = choice % call.choiceCount
@@ -41,21 +42,28 @@ export function workerRequests(options: WorkerRequestsOptions): GenerateRequest[
       requestId: choiceCount === 1 ? requestId : `${requestId}-${choice}`,
       model: options.model,
       tokenIds: prompts[promptIndex]?.tokenIds ?? new Uint32Array(0),
-      sampling: {
-        ...call.sampling,
-        ...given({ seed: seed === undefined ? undefined : seed + nth }),
-      },
-      stop: { ...call.stop, ...given({ maxTokens: budgets[promptIndex] }) },
+      sampling: seed === undefined ? call.sampling : { ...call.sampling, seed: seed + nth },
+      stop: withBudget(call.stop, budgets[promptIndex]),
       output: call.output,
       eosTokenIds: call.stop.ignoreEos === true ? [] : text.eosTokenIds,
       routing: options.routing,
       ...given({
         requestTimestampMs: call.nvext.request_timestamp_ms,
         traceparent: options.traceparent,
-        extra: replayOf(call),
+        extra: replay,
       }),
     }
   })
+}
+
+function withBudget(
+  conditions: GenerationOptions['stop'],
+  maxTokens: number | undefined,
+): GenerationOptions['stop'] {
+  if (maxTokens === undefined) return conditions
+  const stop = { maxTokens, ...conditions }
+  stop.maxTokens = maxTokens
+  return stop
 }
 
 /** Which recorded output a simulated engine is to give, by the annotation `output_replay_id:<key>`. */

@@ -47,7 +47,7 @@ export function usageOfChoices(context: ReplyContext, choices: readonly ChoiceSi
     promptTokens += usage.promptTokens
     if (usage.cachedTokens !== undefined) cachedTokens = (cachedTokens ?? 0) + usage.cachedTokens
   })
-  return { ...usageOf(promptTokens, completionTokens, cachedTokens), reasoningTokens }
+  return { reasoningTokens, ...usageOf(promptTokens, completionTokens, cachedTokens) }
 }
 
 /** `nvext` of the reply at the end of a choice: what the client listed in `extra_fields`. */

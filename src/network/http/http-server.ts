@@ -228,6 +228,10 @@ async function readBody(
   return await new Promise<Uint8Array | null | undefined>((resolve) => {
     let chunks: Buffer[] = []
     let bytes = 0
+    let isWhole = false
+    const leave = (): void => {
+      if (!isWhole) resolve(undefined)
+    }
     req.on('data', (chunk: Buffer) => {
       bytes += chunk.length
       if (bytes > bytesMax) {
@@ -237,9 +241,12 @@ async function readBody(
       }
       chunks.push(chunk)
     })
-    req.on('end', () => resolve(chunks.length === 1 ? (chunks[0] ?? EMPTY) : Buffer.concat(chunks)))
-    req.on('error', () => resolve(undefined))
-    req.on('close', () => resolve(undefined))
+    req.on('end', () => {
+      isWhole = true
+      resolve(chunks.length === 1 ? (chunks[0] ?? EMPTY) : Buffer.concat(chunks))
+    })
+    req.on('error', leave)
+    req.on('close', leave)
   })
 }
 

@@ -228,11 +228,9 @@ export class DisaggregatedRequest implements RequestHandle {
     }
     this.#isHandedOver = true
     const bootstrap = bootstrapFromResult(result)
-    this.#placeDecode(
-      bootstrap === null
-        ? { ...handOver, prefillResult: result }
-        : { ...handOver, prefillResult: result, bootstrap },
-    )
+    const told =
+      bootstrap === null ? { prefillResult: result } : { prefillResult: result, bootstrap }
+    this.#placeDecode(Object.assign({}, handOver, told))
   }
 
   #prefillCancelled(): void {

@@ -25,7 +25,8 @@ export function planHandOver(
 ): HandOver {
   const before = request.routing
   const merged = mergeTopology(before, card, config.topology)
-  const routing = { ...merged, prefillWorkerId: workerId, prefillDpRank: dpRank }
+  const prefill = { prefillWorkerId: workerId, prefillDpRank: dpRank }
+  const routing = Object.assign({}, merged, prefill)
   // Who tries again elsewhere may have no decode worker left: no prefill is computed for nobody.
   const isElsewhere = (before.excludedWorkerIds?.length ?? 0) > 0
   if (isElsewhere || merged.requiredTaints !== before.requiredTaints) {

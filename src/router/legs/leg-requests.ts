@@ -15,11 +15,9 @@ import type { Selection } from '../decide/selection.ts'
 /** One token, and no minimum that it could not keep; everything else as the client said. */
 export function prefillRequest(request: GenerateRequest): GenerateRequest {
   const { minTokens } = request.stop
-  const stop = { ...request.stop, maxTokens: 1 }
-  return {
-    ...request,
-    stop: minTokens === undefined ? stop : { ...stop, minTokens: Math.min(minTokens, 1) },
-  }
+  const one =
+    minTokens === undefined ? { maxTokens: 1 } : { maxTokens: 1, minTokens: Math.min(minTokens, 1) }
+  return { ...request, stop: Object.assign({}, request.stop, one) }
 }
 
 /** The same request, but not to these workers. */
@@ -39,12 +37,13 @@ export function placedPrefillRequest(
   selection: Selection,
   bootstrap: BootstrapInfo | null,
 ): GenerateRequest {
-  const routing = {
-    ...request.routing,
+  const routing = Object.assign({}, request.routing, {
     prefillWorkerId: selection.workerId,
     prefillDpRank: selection.dpRank,
-  }
-  return bootstrap === null ? { ...request, routing } : { ...request, routing, bootstrap }
+  })
+  return bootstrap === null
+    ? { ...request, routing }
+    : Object.assign({}, request, { routing, bootstrap })
 }
 
 export interface HandOver {
@@ -62,13 +61,13 @@ export function decodeRequest(
   handOver: HandOver,
   keepsOverlapCredit: boolean,
 ): GenerateRequest {
-  const overrides = {
-    ...handOver.routing.overrides,
-    ...(keepsOverlapCredit ? {} : { overlapScoreCredit: 0 }),
+  const overrides = Object.assign({}, handOver.routing.overrides, {
     assumeKvReuse: false,
     trackPrefillTokens: false,
-  }
-  return { ...request, ...handOver, routing: { ...handOver.routing, overrides } }
+    ...(keepsOverlapCredit ? {} : { overlapScoreCredit: 0 }),
+  })
+  const routing = Object.assign({}, handOver.routing, { overrides })
+  return Object.assign({}, request, handOver, { routing })
 }
 
 /** Where both legs meet, when the prefill worker says that it can be met. */

@@ -50,7 +50,8 @@ export class ChatTemplate {
 
   /** Plain rendering. A template that refuses the messages (`raise_exception`) is the request's fault. */
   render(variables: Readonly<Record<string, unknown>>): string {
-    const all = { ...this.#constants, ...variables }
+    // Quicker than two spreads, of which the second adds members by calls into the runtime.
+    const all = Object.assign({}, this.#constants, variables)
     try {
       return this.#compiled(all) ?? this.#interpreted(all)
     } catch (thrown) {

@@ -104,22 +104,22 @@ function renderForm(
   form: MessageForm,
 ): RenderedChat {
   const { tools, kwargs = {} } = input
-  const user = {
-    ...kwargs,
-    messages: shapeMessages(input.messages, form),
-    tools: tools ?? (form.emptyTools ? [] : null),
-  }
+  const messages = shapeMessages(input.messages, form)
+  const shownTools = tools ?? (form.emptyTools ? [] : null)
+  const user: Record<string, unknown> = { messages, tools: shownTools, ...kwargs }
+  user['messages'] = messages
+  user['tools'] = shownTools
   const constants = { add_generation_prompt: input.addGenerationPrompt ?? true }
   const pattern = controlTextPatternOf(tokenizer.addedTokens)
   const texts: string[] = []
   collectTexts(user, texts)
   // Hardly any request has a control token in its text: nothing to mark, nothing to put back.
   if (!texts.some((text) => pattern.occursIn(text))) {
-    return { text: template.render({ ...constants, ...user }), literalRanges: [] }
+    return { text: template.render(Object.assign(constants, user)), literalRanges: [] }
   }
   const guard = new ControlTextGuard(pattern, [...texts, template.source])
   const marked = mapTexts(user, (text) => guard.protect(text)) as typeof user
-  return guard.restore(template.render({ ...constants, ...marked }))
+  return guard.restore(template.render(Object.assign(constants, marked)))
 }
 
 /** Every string in a value of JSON, names of fields among them. */
