@@ -4,6 +4,9 @@
  */
 import type { SimSequence } from './sim-sequence.ts'
 
+/** Places of those that have left, which are given back together. */
+const HEAD_MAX = 32
+
 export class WaitingQueue<Owner> implements Iterable<SimSequence<Owner>> {
   #items: SimSequence<Owner>[] = []
   #head = 0
@@ -34,10 +37,11 @@ export class WaitingQueue<Owner> implements Iterable<SimSequence<Owner>> {
 
   shift(): void {
     this.#head += 1
-    if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head)
-      this.#head = 0
-    }
+    // What has left is let go soon: each place holds a whole request with its prompt.
+    const isSmall = this.#head < HEAD_MAX || 2 * this.#head < this.#items.length
+    if (isSmall && this.#head < this.#items.length) return
+    this.#items.splice(0, this.#head)
+    this.#head = 0
   }
 
   /** Moves the sequence that `score` likes best to the front (the earliest of equals); preempted ones stay first. */
