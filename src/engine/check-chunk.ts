@@ -40,7 +40,8 @@ const FINISH_REASONS: ReadonlySet<unknown> = new Set([
 /** The first rule that the chunk breaks, or null. */
 export function chunkFault(chunk: Chunk): ChunkFault | null {
   const { tokenIds, text, finish, logprobs } = chunk
-  for (const id of tokenIds) {
+  for (let i = 0; i < tokenIds.length; i++) {
+    const id: unknown = tokenIds[i]
     if (!isU32(id)) return fault('token-invalid', `token id ${shown(id)}`)
   }
   if (text !== undefined) {

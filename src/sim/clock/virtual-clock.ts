@@ -90,6 +90,11 @@ export class VirtualClock implements Clock, StepAhead {
     this.#runs.delete(run)
   }
 
+  /** For who counts the steps of engines: what has been computed by now is counted. */
+  settleRuns(): void {
+    for (const run of this.#runs) run.settle(this.#nowMs)
+  }
+
   /** The time of the next timer, or null. */
   get nextMs(): number | null {
     while (this.#heap.length > 0 && this.#heap[0]!.fire === null) {

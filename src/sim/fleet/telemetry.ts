@@ -54,6 +54,7 @@ export class Telemetry {
 
   #take(): void {
     const { frontends, workers, clock } = this.#fleet
+    clock.settleRuns()
     const pools = frontends.flatMap(({ router }) => {
       const { prefill, decode } = router.status()
       return [prefill, decode]

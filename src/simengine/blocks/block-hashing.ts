@@ -5,6 +5,7 @@ import { hashBlocks, hashPartial } from '../../kv/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
 import { fillBlock } from './block-content.ts'
 import type { OutputTokens } from './block-content.ts'
+import type { HashChain } from './hash-chain.ts'
 
 /** Sequence hashes of the full blocks of the prompt. */
 export function hashPrompt(request: GenerateRequest, blockTokens: number): Uint32Array {
@@ -16,7 +17,7 @@ let scratch = new Uint32Array(0)
 
 /** Appends to `hashes` the hash of the full block `block`, which holds tokens of the output. */
 export function hashBlockOfOutput(
-  hashes: number[],
+  hashes: HashChain,
   request: GenerateRequest,
   blockTokens: number,
   block: number,
@@ -24,9 +25,10 @@ export function hashBlockOfOutput(
 ): void {
   if (scratch.length !== blockTokens) scratch = new Uint32Array(blockTokens)
   const tokens = fillBlock(scratch, request, block, output)
-  const parentHigh = block === 0 ? null : hashes[2 * block - 1]!
+  const { words } = hashes
+  const parentHigh = block === 0 ? null : words[2 * block - 1]!
   const hash = hashPartial(
-    hashes[2 * block - 2] ?? 0,
+    words[2 * block - 2] ?? 0,
     parentHigh,
     tokens,
     seedNames(request.routing),

@@ -17,25 +17,31 @@ const NONE = -1
 /** Head and tail of the LRU list; blocks are numbered from 1. */
 const END = 0
 const CAPACITY_FIRST = 64
+
+// A block's row: half a line of the processor's cache, because whoever looks at a block looks at nearly all of it.
+const ROW_BITS = 3
+/** `REF` for each reference, and whether it is cached with a parent (`CHILD`) or without one (`ROOT`), or not at all. */
+const STATE = 0
+const LOW = 1
+const HIGH = 2
+const PARENT_LOW = 3
+const PARENT_HIGH = 4
+/** Next copy of the same hash; 0: none. */
+const NEXT_COPY = 5
+/** LRU list of inactive blocks. */
+const PREVIOUS = 6
+const NEXT = 7
+
 const ROOT = 1
 const CHILD = 2
+const CACHED = ROOT | CHILD
+const REF = 4
 
 export class BlockPool {
   readonly blockCount: number
   readonly #events: BlockEvents | null
-  // The columns grow with the blocks that were ever used: thousands of idle engines must fit into one process.
-  #refs = new Int32Array(CAPACITY_FIRST)
-  #low = new Uint32Array(CAPACITY_FIRST)
-  #high = new Uint32Array(CAPACITY_FIRST)
-  /** 0, or whether there is a parent (`CHILD`) or none (`ROOT`). */
-  #isCached = new Uint8Array(CAPACITY_FIRST)
-  #parentLow = new Uint32Array(CAPACITY_FIRST)
-  #parentHigh = new Uint32Array(CAPACITY_FIRST)
-  /** Next copy of the same hash; 0: none. */
-  #nextCopy = new Int32Array(CAPACITY_FIRST)
-  /** LRU list of inactive blocks. */
-  #previous = new Int32Array(CAPACITY_FIRST)
-  #next = new Int32Array(CAPACITY_FIRST)
+  /** Grows with the blocks that were ever used: thousands of idle engines must fit into one process. */
+  #rows = new Uint32Array(CAPACITY_FIRST << ROW_BITS)
   /** Given back and not used again yet. */
   readonly #free: number[] = []
   readonly #firstCopy = new BlockTable()
@@ -72,78 +78,84 @@ export class BlockPool {
   }
 
   isInactive(block: number): boolean {
-    return this.#isCached[block] !== 0 && this.#refs[block] === 0
+    const state = this.#rows[block << ROW_BITS]!
+    return state > 0 && state < REF
   }
 
   /** One more reference to a cached block. */
   reuse(block: number): void {
-    assert(this.#isCached[block] !== 0, 'only a cached block is reused')
-    if (this.#refs[block] === 0) this.#unlink(block)
-    this.#refs[block]! += 1
+    const row = block << ROW_BITS
+    const state = this.#rows[row]!
+    assert((state & CACHED) !== 0, 'only a cached block is reused')
+    if (state < REF) this.#unlink(row)
+    this.#rows[row] = state + REF
   }
 
   /** A private block, taken from the free ones or by evicting the least recently used; -1 when all are active. */
   allocate(): number {
     const block = this.#free.pop() ?? this.#unused()
     if (block === NONE) {
-      const victim = this.#next[END]!
+      const victim = this.#rows[NEXT]!
       if (victim === END) return NONE
       this.#evict(victim)
       return this.allocate()
     }
-    this.#refs[block] = 1
+    this.#rows[block << ROW_BITS] = REF
     return block
   }
 
   /** A private block has been computed: from now on it can be found by its hash, number `index` of the chain `hashes`. */
   publish(
     block: number,
-    hashes: ArrayLike<number>,
+    hashes: Uint32Array,
     index: number,
     content: BlockContent | null = null,
   ): void {
-    assert(
-      this.#isCached[block] === 0 && this.#refs[block] === 1,
-      'only a private block is published',
-    )
+    const rows = this.#rows
+    const row = block << ROW_BITS
+    assert(rows[row] === REF, 'only a private block is published')
     const low = hashes[2 * index]!
     const high = hashes[2 * index + 1]!
-    this.#low[block] = low
-    this.#high[block] = high
-    this.#isCached[block] = index === 0 ? ROOT : CHILD
-    if (index > 0) {
-      this.#parentLow[block] = hashes[2 * index - 2]!
-      this.#parentHigh[block] = hashes[2 * index - 1]!
+    rows[row + LOW] = low
+    rows[row + HIGH] = high
+    if (index === 0) rows[row] = REF | ROOT
+    else {
+      rows[row] = REF | CHILD
+      rows[row + PARENT_LOW] = hashes[2 * index - 2]!
+      rows[row + PARENT_HIGH] = hashes[2 * index - 1]!
     }
-    const first = this.#firstCopy.get(low, high)
+    const first = this.#firstCopy.putFirst(low, high, block)
     if (first === 0) {
-      this.#firstCopy.set(low, high, block)
       this.#events?.storedChain(hashes, index, content)
       return
     }
-    this.#nextCopy[block] = this.#nextCopy[first]!
-    this.#nextCopy[first] = block
+    const firstRow = first << ROW_BITS
+    rows[row + NEXT_COPY] = rows[firstRow + NEXT_COPY]!
+    rows[firstRow + NEXT_COPY] = block
   }
 
   /** What is cached, each hash once, parents before children, as events would have told it. */
   held(): readonly SimKvEvent[] {
     const events = new BlockEvents()
     const isDone = new Uint8Array(this.#usedCount + 1)
+    const rows = this.#rows
     for (let block = 1; block <= this.#usedCount; block++) {
       const path: number[] = []
-      let at = this.#isCached[block] === 0 ? 0 : block
+      let at = (rows[block << ROW_BITS]! & CACHED) === 0 ? 0 : block
       while (at !== 0 && isDone[at] === 0) {
         isDone[at] = 1
-        const first = this.#firstCopy.get(this.#low[at]!, this.#high[at]!)
+        const row = at << ROW_BITS
+        const first = this.#firstCopy.get(rows[row + LOW]!, rows[row + HIGH]!)
         if (first === at) path.push(at)
         at = first === at ? this.#parentOf(at) : first
       }
       for (const found of path.toReversed()) {
-        const isRoot = this.#isCached[found] === ROOT
+        const row = found << ROW_BITS
+        const isRoot = (rows[row]! & CACHED) === ROOT
         const parent = isRoot
           ? null
-          : ([this.#parentLow[found]!, this.#parentHigh[found]!] as const)
-        events.stored(this.#low[found]!, this.#high[found]!, parent)
+          : ([rows[row + PARENT_LOW]!, rows[row + PARENT_HIGH]!] as const)
+        events.stored(rows[row + LOW]!, rows[row + HIGH]!, parent)
       }
     }
     return events.take()
@@ -151,25 +163,26 @@ export class BlockPool {
 
   /** The first copy of the block before it; 0: there is none, or it has been evicted. */
   #parentOf(block: number): number {
-    if (this.#isCached[block] !== CHILD) return 0
-    return this.#firstCopy.get(this.#parentLow[block]!, this.#parentHigh[block]!)
+    const row = block << ROW_BITS
+    if ((this.#rows[row]! & CACHED) !== CHILD) return 0
+    return this.#firstCopy.get(this.#rows[row + PARENT_LOW]!, this.#rows[row + PARENT_HIGH]!)
   }
 
   /** One reference less; the last one frees a private block and makes a cached one inactive. */
   release(block: number): void {
-    const refs = this.#refs[block]! - 1
-    assert(refs >= 0, 'a block is not released twice')
-    this.#refs[block] = refs
-    if (refs > 0) return
-    if (this.#isCached[block] === 0) this.#free.push(block)
-    else this.#linkAtTail(block)
+    const row = block << ROW_BITS
+    const state = this.#rows[row]!
+    assert(state >= REF, 'a block is not released twice')
+    this.#rows[row] = state - REF
+    if (state === REF) this.#free.push(block)
+    else if (state < 2 * REF) this.#linkAtTail(block)
   }
 
   /** Forgets everything unused; returns the number of blocks freed. */
   evictInactive(): number {
     let count = 0
     for (;;) {
-      const victim = this.#next[END]!
+      const victim = this.#rows[NEXT]!
       if (victim === END) return count
       this.#evict(victim)
       count += 1
@@ -180,61 +193,54 @@ export class BlockPool {
   #unused(): number {
     if (this.#usedCount === this.blockCount) return NONE
     this.#usedCount += 1
-    if (this.#usedCount >= this.#refs.length) this.#grow()
+    if (this.#usedCount << ROW_BITS >= this.#rows.length) this.#grow()
     return this.#usedCount
   }
 
   #grow(): void {
-    const capacity = Math.min(2 * this.#refs.length, this.blockCount + 1)
-    const grown = <T extends { set(from: T): void }>(old: T, fresh: T): T => {
-      fresh.set(old)
-      return fresh
-    }
-    this.#refs = grown(this.#refs, new Int32Array(capacity))
-    this.#low = grown(this.#low, new Uint32Array(capacity))
-    this.#high = grown(this.#high, new Uint32Array(capacity))
-    this.#isCached = grown(this.#isCached, new Uint8Array(capacity))
-    this.#parentLow = grown(this.#parentLow, new Uint32Array(capacity))
-    this.#parentHigh = grown(this.#parentHigh, new Uint32Array(capacity))
-    this.#nextCopy = grown(this.#nextCopy, new Int32Array(capacity))
-    this.#previous = grown(this.#previous, new Int32Array(capacity))
-    this.#next = grown(this.#next, new Int32Array(capacity))
+    const capacity = Math.min(2 * (this.#rows.length >> ROW_BITS), this.blockCount + 1)
+    const larger = new Uint32Array(capacity << ROW_BITS)
+    larger.set(this.#rows)
+    this.#rows = larger
   }
 
   #evict(block: number): void {
-    this.#unlink(block)
-    this.#isCached[block] = 0
-    const low = this.#low[block]!
-    const high = this.#high[block]!
-    const after = this.#nextCopy[block]!
-    let copy = this.#firstCopy.get(low, high)
-    if (copy === block) {
-      if (after === 0) {
-        this.#firstCopy.delete(low, high)
-        this.#events?.removed(low, high)
-      } else this.#firstCopy.set(low, high, after)
+    const rows = this.#rows
+    const row = block << ROW_BITS
+    this.#unlink(row)
+    rows[row] = 0
+    const low = rows[row + LOW]!
+    const high = rows[row + HIGH]!
+    const after = rows[row + NEXT_COPY]!
+    const first = this.#firstCopy.replace(low, high, block, after)
+    if (first === block) {
+      if (after === 0) this.#events?.removed(low, high)
     } else {
-      while (this.#nextCopy[copy] !== block) copy = this.#nextCopy[copy]!
-      this.#nextCopy[copy] = after
+      let copy = first << ROW_BITS
+      while (rows[copy + NEXT_COPY] !== block) copy = rows[copy + NEXT_COPY]! << ROW_BITS
+      rows[copy + NEXT_COPY] = after
     }
-    this.#nextCopy[block] = 0
+    rows[row + NEXT_COPY] = 0
     this.#free.push(block)
   }
 
   #linkAtTail(block: number): void {
-    const tail = this.#previous[END]!
-    this.#next[tail] = block
-    this.#previous[block] = tail
-    this.#next[block] = END
-    this.#previous[END] = block
+    const rows = this.#rows
+    const row = block << ROW_BITS
+    const tail = rows[PREVIOUS]!
+    rows[(tail << ROW_BITS) + NEXT] = block
+    rows[row + PREVIOUS] = tail
+    rows[row + NEXT] = END
+    rows[PREVIOUS] = block
     this.#inactiveCount += 1
   }
 
-  #unlink(block: number): void {
-    const previous = this.#previous[block]!
-    const next = this.#next[block]!
-    this.#next[previous] = next
-    this.#previous[next] = previous
+  #unlink(row: number): void {
+    const rows = this.#rows
+    const previous = rows[row + PREVIOUS]!
+    const next = rows[row + NEXT]!
+    rows[(previous << ROW_BITS) + NEXT] = next
+    rows[(next << ROW_BITS) + PREVIOUS] = previous
     this.#inactiveCount -= 1
   }
 }

@@ -21,20 +21,33 @@ export class BlockTable {
     return this.#cells[3 * this.#cellOf(low, high) + 2]!
   }
 
-  set(low: number, high: number, block: number): void {
+  /** Enters the block, unless there is one with this hash: then that one is returned, and nothing changes. */
+  putFirst(low: number, high: number, block: number): number {
     if (2 * (this.#size + 1) > this.#mask + 1) this.#grow()
     const at = 3 * this.#cellOf(low, high)
     const cells = this.#cells
-    if (cells[at + 2] === 0) this.#size += 1
+    const first = cells[at + 2]!
+    if (first !== 0) return first
+    this.#size += 1
     cells[at] = low
     cells[at + 1] = high
     cells[at + 2] = block
+    return 0
   }
 
-  delete(low: number, high: number): void {
-    let gap = this.#cellOf(low, high)
+  /** Puts `after` (0: nothing) in the place of `block`, if that is what is there; returns what was there. */
+  replace(low: number, high: number, block: number, after: number): number {
+    const cell = this.#cellOf(low, high)
+    const found = this.#cells[3 * cell + 2]!
+    if (found !== block) return found
+    if (after === 0) this.#delete(cell)
+    else this.#cells[3 * cell + 2] = after
+    return found
+  }
+
+  #delete(cell: number): void {
+    let gap = cell
     const cells = this.#cells
-    if (cells[3 * gap + 2] === 0) return
     this.#size -= 1
     // What was pushed past the gap moves up, so that no tombstone is needed.
     const mask = this.#mask
@@ -69,6 +82,6 @@ export class BlockTable {
     this.#mask = 2 * this.#mask + 1
     this.#size = 0
     for (let at = 0; at < old.length; at += 3)
-      if (old[at + 2] !== 0) this.set(old[at]!, old[at + 1]!, old[at + 2]!)
+      if (old[at + 2] !== 0) this.putFirst(old[at]!, old[at + 1]!, old[at + 2]!)
   }
 }

@@ -10,6 +10,7 @@ import type { EngineMetric } from '../../engine/index.ts'
 import type { BlockEvents } from './block-events.ts'
 import { blockKey } from './block-key.ts'
 import { CopyLink } from './copy-link.ts'
+import type { HashChain } from './hash-chain.ts'
 import type { OffloadConfig } from './offload-config.ts'
 import { TierStore } from './tier-store.ts'
 import type { TierBlock } from './tier-store.ts'
@@ -79,18 +80,18 @@ export class OffloadTiers {
   }
 
   /** How many blocks of the chain are held here in a row, from block `from` on and before block `to`. */
-  countFrom(hashes: readonly number[], from: number, to: number): number {
+  countFrom(hashes: HashChain, from: number, to: number): number {
     let at = from
-    while (at < to && 2 * at < hashes.length && this.#holds(hashes, at)) at += 1
+    while (at < to && 2 * at < hashes.length && this.#holds(hashes.words, at)) at += 1
     return at - from
   }
 
   /** Brings the blocks [from, to) back to the device; returns when they are there. */
-  fetch(hashes: readonly number[], from: number, to: number, nowMs: number): number {
+  fetch({ words }: HashChain, from: number, to: number, nowMs: number): number {
     let fromDisk = 0
     // Leaves first, so that they are the first to go again.
     for (let at = to - 1; at >= from; at--) {
-      const [low, high] = [hashes[2 * at]!, hashes[2 * at + 1]!]
+      const [low, high] = [words[2 * at]!, words[2 * at + 1]!]
       if (this.#host.get(low, high) === undefined) fromDisk += 1
       this.#host.use(low, high)
       this.#disk?.use(low, high)
@@ -110,8 +111,8 @@ export class OffloadTiers {
     this.#disk?.clear()
   }
 
-  #holds(hashes: readonly number[], at: number): boolean {
-    const [low, high] = [hashes[2 * at]!, hashes[2 * at + 1]!]
+  #holds(words: Uint32Array, at: number): boolean {
+    const [low, high] = [words[2 * at]!, words[2 * at + 1]!]
     return this.#host.get(low, high) !== undefined || this.#disk?.get(low, high) !== undefined
   }
 

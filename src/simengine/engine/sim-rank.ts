@@ -44,6 +44,9 @@ export interface SimRankOptions<Owner> {
   readonly onStep?: ((step: SimStep<Owner>, dpRank: number) => void) | undefined
 }
 
+/** An engine that says nothing for long is taken for stalled: it gives a sign of life so often, if anybody looks. */
+const LIFE_SIGN_MS = 1000
+
 /** Steps with one timer. */
 interface Run<Owner> {
   /** The scheduler's own: what it says is of the step under way. */
@@ -53,6 +56,8 @@ interface Run<Owner> {
   at: number
   /** Those before have been told. */
   told: number
+  /** Before this moment no step begins that takes or completes a block. */
+  changesAtMs: number
 }
 
 export class SimRank<Owner extends SimOwner> implements StepRun {
@@ -100,6 +105,7 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
   }
 
   held(): readonly SimKvEvent[] {
+    this.settle(this.#clock.nowMs())
     return this.scheduler.pool.held()
   }
 
@@ -125,11 +131,15 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
   flush(): void {
     const run = this.#run
     if (run === null) return
-    this.catchUp(this.#clock.nowMs())
+    this.settle(this.#clock.nowMs())
     tellEnded(run)
   }
 
   catchUp(nowMs: number): void {
+    if (this.#run !== null && this.#run.changesAtMs <= nowMs) this.settle(nowMs)
+  }
+
+  settle(nowMs: number): void {
     const run = this.#run
     if (run === null) return
     const { endsMs, at } = run
@@ -140,6 +150,7 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
     // Those up to `next - 1` have ended, `next` is under way.
     const step = this.scheduler.quietSteps(next - at, endsMs[at]!, endsMs[next]!)
     run.at = next
+    run.changesAtMs = this.#changeAfter(endsMs, next)
     this.#lastEndMs = this.#timelineMs = step.endMs
     this.#onStep?.(step, this.dpRank)
     this.#publish(step)
@@ -194,11 +205,11 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
     const forecast = this.scheduler.forecast(STEPS_AHEAD_MAX)
     if (forecast === null) return false
     const { endsMs } = forecast
-    const run = { step, endsMs, at: 0, told: 0 }
+    const run = { step, endsMs, at: 0, told: 0, changesAtMs: this.#changeAfter(endsMs, 0) }
     this.#run = run
     this.#ahead.enter(this)
     this.#sleep(endsMs.at(-1)! - this.#clock.nowMs(), () => {
-      this.catchUp(endsMs.at(-1)!)
+      this.settle(endsMs.at(-1)!)
       if (this.#run !== run) return
       this.#leaveRun()
       tellEnded(run)
@@ -207,11 +218,20 @@ export class SimRank<Owner extends SimOwner> implements StepRun {
     return true
   }
 
+  /** With step `at` under way: when the next one begins (at the end of the one before) that others can see something of. */
+  #changeAfter(endsMs: Float64Array, at: number): number {
+    const last = endsMs.length - 1
+    if (at === last) return Infinity
+    // The last one may be the last of a sequence.
+    const next = Math.min(at + this.scheduler.stepsToChange, last)
+    return Math.min(endsMs[next - 1]!, endsMs[at]! + LIFE_SIGN_MS)
+  }
+
   /** The step under way is the last one of the run; what comes now is in the step behind it. */
   #endRun(): void {
     const run = this.#run
     if (run === null) return
-    this.catchUp(this.#clock.nowMs())
+    this.settle(this.#clock.nowMs())
     this.#leaveRun()
     tellEnded(run)
     this.#timer?.cancel()

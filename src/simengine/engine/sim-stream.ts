@@ -192,7 +192,8 @@ export class SimStream implements AsyncIterableIterator<Chunk>, SimOwner, InFlig
     const drawn = run.subarray(0, count)
     output.fill(this.#taken, drawn, 0)
     // A list of its own: chunks carry plain lists.
-    const tokenIds = Array.from({ length: count }, (_, i) => drawn[i]!)
+    const tokenIds: number[] = []
+    for (let i = 0; i < count; i++) tokenIds.push(drawn[i]!)
     this.#taken += count
     this.#runMs = null
     const isTimed = endsMs.length === tokenIds.length

@@ -24,6 +24,23 @@ export interface QuietRun {
   readonly endsMs: Float64Array
 }
 
+/**
+ * How many such steps it takes from now on until one of them takes a block or completes one: nothing else that they do,
+ * but for the end of a sequence with the last one, can be seen from outside.
+ */
+export function stepsToChange<Owner>(
+  running: readonly SimSequence<Owner>[],
+  blockTokens: number,
+): number {
+  let steps = Infinity
+  for (const { computedTokens, blocks, publishedBlocks } of running) {
+    const toBlock = blocks.length * blockTokens + 1 - computedTokens
+    const toComplete = (publishedBlocks + 1) * blockTokens - computedTokens
+    steps = Math.min(steps, toBlock, toComplete)
+  }
+  return Math.max(1, steps)
+}
+
 /** Null: the next step may be of another kind. */
 export function forecastQuietSteps<Owner>(options: QuietOptions<Owner>): QuietRun | null {
   const { running, config, spareBlocks, fromMs, stepsMax } = options

@@ -39,13 +39,11 @@ export class SequenceBlocks<Owner> {
   /** Resident blocks from the first on; at least one token of the sequence is left to compute. */
   cachedPrefix(sequence: SimSequence<Owner>): number {
     if (!this.#caching) return 0
-    const { hashes } = sequence
-    const most = this.reusable(sequence)
+    const { words, length } = sequence.hashes
+    const most = Math.min(this.reusable(sequence), length >> 1)
     let count = 0
-    while (count < most && 2 * count < hashes.length) {
-      if (this.#pool.find(hashes[2 * count]!, hashes[2 * count + 1]!) < 0) break
+    while (count < most && this.#pool.find(words[2 * count]!, words[2 * count + 1]!) >= 0)
       count += 1
-    }
     return count
   }
 
@@ -56,19 +54,20 @@ export class SequenceBlocks<Owner> {
 
   /** Blocks that could be allocated beside the reused prefix of `hits` blocks. */
   availableBeside(sequence: SimSequence<Owner>, hits: number): number {
-    const { hashes } = sequence
+    const { words } = sequence.hashes
     let available = this.#pool.freeCount + this.#pool.inactiveCount
     for (let i = 0; i < hits; i++) {
-      const block = this.#pool.find(hashes[2 * i]!, hashes[2 * i + 1]!)
+      const block = this.#pool.find(words[2 * i]!, words[2 * i + 1]!)
       if (this.#pool.isInactive(block)) available -= 1
     }
     return available
   }
 
   reusePrefix(sequence: SimSequence<Owner>, hits: number): void {
-    const { hashes, blocks } = sequence
+    const { blocks } = sequence
+    const { words } = sequence.hashes
     for (let i = 0; i < hits; i++) {
-      const block = this.#pool.find(hashes[2 * i]!, hashes[2 * i + 1]!)
+      const block = this.#pool.find(words[2 * i]!, words[2 * i + 1]!)
       this.#pool.reuse(block)
       blocks.push(block)
     }
@@ -100,8 +99,8 @@ export class SequenceBlocks<Owner> {
       if (2 * i >= hashes.length) this.#hasher?.(sequence, i)
       if (2 * i >= hashes.length) return
       const content = this.#reader === null ? null : this.#reader(sequence, i)
-      this.#pool.publish(blocks[i]!, hashes, i, content)
-      if (onPublished !== undefined) onPublished(tierBlock(hashes, i, content))
+      this.#pool.publish(blocks[i]!, hashes.words, i, content)
+      if (onPublished !== undefined) onPublished(tierBlock(hashes.words, i, content))
       sequence.publishedBlocks = i + 1
     }
   }
@@ -115,7 +114,7 @@ export class SequenceBlocks<Owner> {
   }
 }
 
-function tierBlock(hashes: readonly number[], i: number, content: BlockContent | null): TierBlock {
+function tierBlock(hashes: Uint32Array, i: number, content: BlockContent | null): TierBlock {
   return {
     low: hashes[2 * i]!,
     high: hashes[2 * i + 1]!,

@@ -16,7 +16,7 @@ import { BlockEvents } from '../blocks/block-events.ts'
 import { BlockPool } from '../blocks/block-pool.ts'
 import { EPSILON_MS, KvTransfers } from './kv-transfers.ts'
 import { OffloadTiers } from '../blocks/offload-tiers.ts'
-import { forecastQuietSteps } from './quiet-steps.ts'
+import { forecastQuietSteps, stepsToChange } from './quiet-steps.ts'
 import type { QuietRun } from './quiet-steps.ts'
 import type { SchedulerConfig } from './scheduler-config.ts'
 import { SequenceBlocks } from './sequence-blocks.ts'
@@ -199,12 +199,18 @@ export class SimScheduler<Owner> {
     })
   }
 
+  /** Of the steps that `forecast` gave: so many from now on until one changes blocks. */
+  get stepsToChange(): number {
+    return stepsToChange(this.#running, this.config.blockTokens)
+  }
+
   load(dpRank: number): LoadReport {
     let prefillTokensInFlight = 0
     for (const sequence of this.#running) {
       prefillTokensInFlight += Math.max(0, sequence.promptTokens - sequence.computedTokens)
     }
-    for (const sequence of this.#waiting) prefillTokensInFlight += sequence.promptTokens
+    if (this.#waiting.length > 0)
+      for (const sequence of this.#waiting) prefillTokensInFlight += sequence.promptTokens
     return {
       dpRank,
       activeBlocks: this.#pool.activeCount,

@@ -3,6 +3,8 @@
  *
  * `owner` is whatever the driver wants to find again when the sequence makes progress.
  */
+import { HashChain } from '../blocks/hash-chain.ts'
+
 export interface SimSubmit<Owner> {
   readonly owner: Owner
   readonly promptTokens: number
@@ -41,7 +43,7 @@ export class SimSequence<Owner> {
   /** How many of `blocks` have been published under their hash. */
   publishedBlocks = 0
   /** (low, high) of every full block so far; grows with the generated ones. */
-  readonly hashes: number[] = []
+  readonly hashes: HashChain
 
   /** What the current step does for this sequence. */
   stepTokens = 0
@@ -58,8 +60,7 @@ export class SimSequence<Owner> {
     this.isTransferred = submit.isTransferred ?? false
     this.kvArrived = this.isTransferred
     this.restMs = submit.restMs ?? 0
-    const { promptHashes } = submit
-    for (let i = 0; i < promptHashes.length; i++) this.hashes.push(promptHashes[i]!)
+    this.hashes = new HashChain(submit.promptHashes)
   }
 
   /** Prompt and generated tokens. */

@@ -1,4 +1,4 @@
-/** Steps that are computed ahead bring the same tokens at the same moments as steps with a timer each. */
+/** Steps that are computed ahead bring the same tokens at the same moments as steps with a timer each, and whoever looks meanwhile sees the same engine. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { seededRandom } from '../../base/index.ts'
@@ -19,6 +19,7 @@ async function timesOf(
   calls: readonly Call[],
   isAhead: boolean,
   blockCount: number,
+  looksMs: readonly number[] = [],
 ): Promise<string[][]> {
   const clock = new VirtualClock()
   const engine = new SimEngine({
@@ -30,7 +31,26 @@ async function timesOf(
     ...(isAhead ? { ahead: clock } : {}),
   })
   await engine.start('1' as Parameters<typeof engine.start>[0])
-  const seen: string[][] = []
+  let load = ''
+  const blocks = new Set<string>()
+  engine.observe({
+    load: (report) => {
+      load = JSON.stringify(report)
+    },
+    kvEvents: (_rank, events) => {
+      for (const event of events) {
+        const hashes = event.kind === 'cleared' ? [] : event.hashes
+        for (let i = 0; i < hashes.length; i += 2) {
+          if (event.kind === 'stored') blocks.add(`${hashes[i]}:${hashes[i + 1]}`)
+          else blocks.delete(`${hashes[i]}:${hashes[i + 1]}`)
+        }
+      }
+    },
+  })
+  const looks: string[] = []
+  const seen: string[][] = [looks]
+  for (const atMs of looksMs)
+    clock.after(atMs, () => looks.push(`${atMs}: ${load} ${[...blocks].toSorted().join(' ')}`))
   const random = seededRandom(1)
   for (const [i, call] of calls.entries()) {
     const lines: string[] = []
@@ -69,6 +89,9 @@ async function timesOf(
   return seen
 }
 
+/** Between the ends of steps, which are whole nanoseconds. */
+const look = fc.integer({ min: 0, max: 4000 }).map((ms) => ms + Math.PI / 10)
+
 const call = fc.record({
   atMs: fc.integer({ min: 0, max: 2000 }),
   promptTokens: fc.integer({ min: 1, max: 300 }),
@@ -77,6 +100,22 @@ const call = fc.record({
 })
 
 describe('steps ahead', () => {
+  it('shows the same load and the same blocks to whoever looks, at any moment', async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(call, { minLength: 1, maxLength: 6 }),
+        fc.array(look, { minLength: 1, maxLength: 400, size: 'max' }),
+        fc.constantFrom(64, 4096),
+        async (calls, looksMs, blockCount) => {
+          const [ahead] = await timesOf(calls, true, blockCount, looksMs)
+          const [stepwise] = await timesOf(calls, false, blockCount, looksMs)
+          expect(ahead).toEqual(stepwise)
+        },
+      ),
+      { numRuns: 60 },
+    )
+  })
+
   it('brings the same tokens at the same moments as one timer per step', async () => {
     await fc.assert(
       fc.asyncProperty(

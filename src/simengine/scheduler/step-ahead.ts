@@ -5,8 +5,10 @@
  * one, so that an engine is never seen in a state that lies behind the time.
  */
 export interface StepRun {
-  /** The engine's state is that of now; the tokens of ended steps come with the end of the run. */
+  /** What others can see of the engine is as of now; the tokens of ended steps come with the end of the run. */
   catchUp(nowMs: number): void
+  /** The same, and what it has counted of its steps. */
+  settle(nowMs: number): void
 }
 
 export interface StepAhead {
