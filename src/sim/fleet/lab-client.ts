@@ -42,11 +42,14 @@ export class LabClient implements ReplySink {
   }
 
   onChunk(chunk: Chunk): void {
-    const { index, clock, log, witness } = this.#options
+    const { index, clock, log, witness, leavesAfter } = this.#options
     const nowMs = clock.nowMs()
     const { stepEndsMs } = (chunk.engineData ?? {}) as Partial<SimRunData>
     const { tokenIds } = chunk
-    for (let i = 0; i < tokenIds.length; i++) this.#token(tokenIds[i]!, stepEndsMs?.[i] ?? nowMs)
+    const isLookedAt = witness !== null || leavesAfter !== Infinity
+    if (stepEndsMs?.length === tokenIds.length && !isLookedAt) this.#tokensAt(stepEndsMs)
+    else
+      for (let i = 0; i < tokenIds.length; i++) this.#token(tokenIds[i]!, stepEndsMs?.[i] ?? nowMs)
     if (chunk.finish === undefined) return
     witness?.ended(index, chunk.finish, this.#tokens)
     log.ended(index, {
@@ -84,6 +87,17 @@ export class LabClient implements ReplySink {
     this.#lastMs = atMs
     this.#tokens += 1
     if (this.#tokens >= leavesAfter) this.#leave()
+  }
+
+  /** Nobody looks at the tokens themselves. */
+  #tokensAt(timesMs: Float64Array): void {
+    const { index, log } = this.#options
+    if (timesMs.length === 0) return
+    if (this.#tokens === 0) log.firstToken(index, timesMs[0]!)
+    else log.gap(timesMs[0]! - this.#lastMs)
+    log.gaps(timesMs)
+    this.#lastMs = timesMs.at(-1)!
+    this.#tokens += timesMs.length
   }
 
   #leave(): void {

@@ -21,13 +21,29 @@ export class Distribution {
   }
 
   add(value: number): void {
-    if (this.#count === this.#values.length) {
-      const larger = new Float64Array(2 * this.#count)
-      larger.set(this.#values)
-      this.#values = larger
-    }
+    if (this.#count === this.#values.length) this.#grow(1)
     this.#values[this.#count++] = value
     this.#sum += value
+  }
+
+  /** What lies between each of these and the next one. */
+  addGaps(times: Float64Array): void {
+    if (this.#count + times.length > this.#values.length) this.#grow(times.length)
+    const values = this.#values
+    let [count, sum] = [this.#count, this.#sum]
+    for (let i = 1; i < times.length; i++) {
+      const gap = times[i]! - times[i - 1]!
+      values[count++] = gap
+      sum += gap
+    }
+    this.#count = count
+    this.#sum = sum
+  }
+
+  #grow(more: number): void {
+    const larger = new Float64Array(2 * this.#values.length + more)
+    larger.set(this.#values)
+    this.#values = larger
   }
 
   /** Percentiles by nearest rank; all zero when there is no value. */

@@ -79,6 +79,11 @@ export class RequestLog {
     this.itl.add(ms)
   }
 
+  /** Between each of these moments and the next one. */
+  gaps(timesMs: Float64Array): void {
+    this.itl.addGaps(timesMs)
+  }
+
   ended(index: number, end: RequestEnd): void {
     this.endedCount += 1
     this.lastEndMs = Math.max(this.lastEndMs, end.atMs)

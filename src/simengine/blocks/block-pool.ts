@@ -18,10 +18,9 @@ const NONE = -1
 const END = 0
 const CAPACITY_FIRST = 64
 
-// A block's row: half a line of the processor's cache, because whoever looks at a block looks at nearly all of it.
+// A block's row: half a line of the processor's cache, because whoever looks at a block looks at nearly all of it. It begins
+// with the block's state: `REF` for each reference, and whether it is cached with a parent (`CHILD`), without (`ROOT`), or not.
 const ROW_BITS = 3
-/** `REF` for each reference, and whether it is cached with a parent (`CHILD`) or without one (`ROOT`), or not at all. */
-const STATE = 0
 const LOW = 1
 const HIGH = 2
 const PARENT_LOW = 3

@@ -268,11 +268,11 @@ export class SimScheduler<Owner> {
   }
 
   #clearStep(): void {
-    this.#emitted.length = 0
-    this.#completed.length = 0
-    this.#preempted.length = 0
+    clear(this.#emitted)
+    clear(this.#completed)
+    clear(this.#preempted)
     // Those that began by fetching, in a step that computed nothing, are reported with the next one.
-    if (this.#wasTold) this.#admitted.length = 0
+    if (this.#wasTold) clear(this.#admitted)
   }
 
   #scheduleRunning(nowMs: number): void {
@@ -385,6 +385,11 @@ export class SimScheduler<Owner> {
     if (sequence.isComplete) this.#complete(sequence)
     else if (sequence.restMs > 0) sequence.notBeforeMs = endMs + sequence.restMs
   }
+}
+
+/** Setting the length of an empty list is a call into the runtime, too. */
+function clear(list: unknown[]): void {
+  if (list.length > 0) list.length = 0
 }
 
 function removeFrom<T>(list: T[], item: T): void {
