@@ -106,7 +106,7 @@ export class BlockPool {
   /** A private block has been computed: from now on it can be found by its hash, number `index` of the chain `hashes`. */
   publish(
     block: number,
-    hashes: Uint32Array,
+    hashes: ArrayLike<number>,
     index: number,
     content: BlockContent | null = null,
   ): void {
