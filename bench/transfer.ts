@@ -1,13 +1,14 @@
 /**
  * How fast KV and tokens move between two processes of this machine, each beside a bare baseline of the same run.
  *
- *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5] [--only kv|tokens|hand-over] [--kind tcp]
+ *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5] [--only kv|tokens|memory|hand-over] [--kind tcp]
  *
  * KV: pulls of 1 MB … 1 GB in blocks of 1 MB, against a bare socket that moves the same bytes in
  * the same pieces and reads them straight into memory of the same kind, and against memcpy (`transfer/kv-speed.ts`).
  * Blocks go into the store that engines have, which uses memory again; `fresh` is with memory that the process has never
  * touched; `checked` has the checksums that are on by default (`--kv-checksums`), with the sender's part known from before, or `new`.
  * Tokens: TOKENS frames of 64 streams from worker to sink, against the same bytes through a bare socket.
+ * Memory: what it costs a pull that its memory was never touched, in turns with memory made ahead (`transfer/pull-memory.ts`).
  * Hand-over: on the real engine, what lies between the end of the prefill and the first token of the decode worker.
  */
 import { spawn } from 'node:child_process'
@@ -18,6 +19,7 @@ import { parseArgs } from 'node:util'
 
 import { measureHandOver, runHandOverWorker } from './transfer/hand-over.ts'
 import { measureKv } from './transfer/kv-speed.ts'
+import { measurePullMemory } from './transfer/pull-memory.ts'
 import { runSender } from './transfer/sender.ts'
 import type { SenderAddress } from './transfer/sender.ts'
 import { measureTokens } from './transfer/token-speed.ts'
@@ -55,6 +57,7 @@ async function main(): Promise<void> {
     if (isWanted('kv')) all['kv'] = await measureKv(address, { rounds, kind: values.kind })
     if (isWanted('tokens')) all['tokens'] = [await measureTokens(address, rounds)]
   })
+  if (isWanted('memory')) all['memory'] = await measurePullMemory(rounds)
   if (isWanted('hand-over')) {
     all['handOver'] = await measureHandOver(rounds)
   }

@@ -211,6 +211,63 @@ describe('promptBlocks', () => {
       expect(store.allocate(BLOCK * BYTES).buffer).not.toBe(foreign.buffer)
     })
 
+    it('prepared memory - is given, and told when it is; none is made over the capacity', () => {
+      const created: Uint8Array[] = []
+      let taken = 0
+      const store = new KvBlockStore({
+        fingerprint: 'f',
+        blockTokens: BLOCK,
+        bytesPerToken: BYTES,
+        capacityBytes: 3 * BLOCK * BYTES,
+        createMemory: (length) => {
+          const bytes = new Uint8Array(length).fill(9)
+          created.push(bytes)
+          return bytes
+        },
+        onSpareTaken: () => taken++,
+      })
+      put(store, 1)
+      expect(taken).toBe(0)
+      expect(store.prepare(1)).toBe(true)
+      expect(created).toHaveLength(2)
+      // Touched.
+      expect(created[1]?.[0]).toBe(0)
+      expect(store.prepare(2 * BLOCK * BYTES)).toBe(false)
+      expect(created).toHaveLength(3)
+      expect(store.prepare(1)).toBe(false)
+      expect(put(store, 2).buffer).toBe(created[2]?.buffer)
+      expect(taken).toBe(1)
+      expect(store.prepare(1)).toBe(false)
+      expect(put(store, 3).buffer).toBe(created[1]?.buffer)
+      expect(created).toHaveLength(3)
+    })
+
+    it.each([
+      ['16 blocks', 2 ** 21, 16],
+      ['16 MiB, where that is more', 2 ** 18, 64],
+    ])('memory that waits - is at most %s', (_what, blockBytes, most) => {
+      let created = 0
+      const store = new KvBlockStore({
+        fingerprint: 'f',
+        blockTokens: 16,
+        bytesPerToken: blockBytes / 16,
+        capacityBytes: 2 ** 30,
+        createMemory: (length) => {
+          created++
+          return new Uint8Array(length)
+        },
+      })
+      while (store.prepare(blockBytes));
+      expect(created).toBe(most)
+      for (let i = 0; i < most; i++) store.put(i, 0, 16, store.allocate(blockBytes))
+      expect(created).toBe(most)
+      // Evicted blocks wait no more than that, either.
+      store.put(most, 0, 16, store.allocate(blockBytes))
+      store.clear()
+      for (let i = 0; i <= most; i++) store.allocate(blockBytes)
+      expect(created).toBe(most + 2)
+    })
+
     it('a block that came twice - the second memory is free at once', () => {
       const { store } = createStore(4)
       put(store, 1)

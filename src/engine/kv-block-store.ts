@@ -4,7 +4,8 @@
  * Owns: the blocks' bytes, their pins, and which of them were announced. Blocks of a chain are touched
  * from the last to the first, so that a chain is evicted from its end and what is left of it can still be found.
  * Memory that a process has not touched before costs more than a transfer into it (`bench/transfer.ts`): what `allocate`
- * gave is given again once its block is evicted, unless somebody may still read it.
+ * gave is given again once its block is evicted, unless somebody may still read it; and a store that is not full yet can make
+ * some ahead (`prepare`).
  */
 import { BatonError } from '../base/index.ts'
 import type { KvBlockSource, KvPin } from './kv-block-source.ts'
@@ -19,6 +20,8 @@ export interface KvBlockStoreOptions {
   readonly createMemory?: (byteLength: number) => Uint8Array
   /** A full block has left the store. */
   readonly onRemoved?: (keyLow: number, keyHigh: number) => void
+  /** Memory that had been touched was given: it may be time to `prepare` more. */
+  readonly onSpareTaken?: () => void
 }
 
 interface Entry {
@@ -31,8 +34,11 @@ interface Entry {
   isLent: boolean
 }
 
-/** Evicted blocks whose memory waits to be used again: over the capacity, so few. */
-const SPARE_MAX = 16
+/** Memory that waits to be used again is over the capacity, so there is little: so many bytes, or so many blocks where that is more. */
+const SPARE_BYTES_MIN = 16 * 1024 * 1024
+const SPARE_BLOCKS = 16
+/** The least that a system maps at once. */
+const PAGE_BYTES = 4096
 
 export class KvBlockStore implements KvBlockSource {
   readonly fingerprint: string
@@ -44,10 +50,14 @@ export class KvBlockStore implements KvBlockSource {
   #pinnedBytes = 0
   /** What `allocate` gave; only this is used again. */
   readonly #allocated = new WeakSet<Uint8Array>()
-  readonly #spare: Uint8Array[] = []
+  /** By length: full blocks have one, the last of a prompt may have any shorter one. */
+  readonly #spare = new Map<number, Uint8Array[]>()
+  readonly #blockBytes: number
+  #spareBytes = 0
 
   constructor(options: KvBlockStoreOptions) {
     this.#options = options
+    this.#blockBytes = options.blockTokens * options.bytesPerToken
     this.fingerprint = options.fingerprint
     this.blockTokens = options.blockTokens
   }
@@ -75,13 +85,32 @@ export class KvBlockStore implements KvBlockSource {
   }
 
   allocate(byteLength: number): Uint8Array {
-    const at = this.#spare.findLastIndex((spare) => spare.length === byteLength)
-    const [again] = at === -1 ? [] : this.#spare.splice(at, 1)
-    const { createMemory = (length) => new Uint8Array(length) } = this.#options
+    const again = this.#spare.get(byteLength)?.pop()
+    if (again !== undefined) {
+      this.#spareBytes -= byteLength
+      this.#options.onSpareTaken?.()
+    }
     // Another view each time: who remembers something of the old block must not find it at the new one.
-    const bytes = again?.subarray() ?? createMemory(byteLength)
+    const bytes = again?.subarray() ?? this.#create(byteLength)
     this.#allocated.add(bytes)
     return bytes
+  }
+
+  /**
+   * Makes and touches memory for at most so many bytes of full blocks to come, and for one block at least. False: enough
+   * waits, or evicted blocks will give it.
+   */
+  prepare(byteLength: number): boolean {
+    const block = this.#blockBytes
+    for (let left = byteLength; left > 0; left -= block) {
+      const held = this.#heldBytes + this.#spareBytes + block
+      if (held > this.#options.capacityBytes || !this.#hasSpareRoom(block)) return false
+      const bytes = this.#create(block)
+      for (let at = 0; at < block; at += PAGE_BYTES) bytes[at] = 0
+      this.#allocated.add(bytes)
+      this.#spareMemory(bytes)
+    }
+    return true
   }
 
   /** How many of the keys, from the first on, are held; those become the most recently used. */
@@ -189,8 +218,20 @@ export class KvBlockStore implements KvBlockSource {
   }
 
   #spareMemory(bytes: Uint8Array): void {
-    if (!this.#allocated.delete(bytes) || this.#spare.length >= SPARE_MAX) return
-    this.#spare.push(bytes)
+    if (!this.#allocated.delete(bytes) || !this.#hasSpareRoom(bytes.length)) return
+    const spare = this.#spare.get(bytes.length)
+    if (spare === undefined) this.#spare.set(bytes.length, [bytes])
+    else spare.push(bytes)
+    this.#spareBytes += bytes.length
+  }
+
+  #hasSpareRoom(byteLength: number): boolean {
+    const max = Math.max(SPARE_BYTES_MIN, SPARE_BLOCKS * this.#blockBytes)
+    return this.#spareBytes + byteLength <= max
+  }
+
+  #create(byteLength: number): Uint8Array {
+    return this.#options.createMemory?.(byteLength) ?? new Uint8Array(byteLength)
   }
 
   #prefix(blockKeys: Uint32Array): Entry[] {

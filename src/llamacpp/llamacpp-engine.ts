@@ -32,6 +32,7 @@ import { NO_BLOCKS, PrefixCache } from './prefix-cache.ts'
 import type { CachedPrompt } from './prefix-cache.ts'
 import { RunQueue } from './run-queue.ts'
 import { SequenceRun } from './sequence-run.ts'
+import { SpareMemory } from './spare-memory.ts'
 import { layoutText } from './state/state-layout.ts'
 import type { KvLayout } from './state/state-layout.ts'
 import type { StartedMessage, StepMessage, ToThread } from './thread/thread-messages.ts'
@@ -52,6 +53,7 @@ export class LlamaCppEngine implements Engine {
   #load: LoadReport | undefined
   #queue: RunQueue | undefined
   #store: KvBlockStore | undefined
+  #spareMemory: SpareMemory | undefined
   #embeddings: Embeddings | undefined
   #observer: EngineObserver | undefined
   #cleaned: Promise<void> | undefined
@@ -139,18 +141,24 @@ export class LlamaCppEngine implements Engine {
     fingerprint: string,
     addressOf: (bytes: Uint8Array) => bigint,
   ): PrefixCache | undefined {
-    const { kvStoreBytes, blockTokens } = this.#config
+    const { kvStoreBytes, blockTokens, mode } = this.#config
     if (kvStoreBytes === 0) return undefined
-    this.#store = new KvBlockStore({
+    const store = new KvBlockStore({
       fingerprint,
       blockTokens,
       bytesPerToken: layout.bytesPerToken,
       capacityBytes: kvStoreBytes,
       createMemory: (byteLength) => Buffer.allocUnsafeSlow(byteLength),
       onRemoved: (low, high) => this.#events.removed(low, high),
+      onSpareTaken: () => this.#spareMemory?.fillSoon(),
     })
+    this.#store = store
+    if (mode === 'decode') {
+      this.#spareMemory = new SpareMemory(store)
+      this.#spareMemory.fill()
+    }
     const { bytesPerToken } = layout
-    return new PrefixCache(this.#store, { bytesPerToken, events: this.#events, addressOf })
+    return new PrefixCache(store, { bytesPerToken, events: this.#events, addressOf })
   }
 
   async *generate(request: GenerateRequest, context: GenerateContext): AsyncIterable<Chunk> {
@@ -306,6 +314,7 @@ export class LlamaCppEngine implements Engine {
     const error = new BatonError('backend.engine_shutdown', 'the engine is shutting down')
     this.#queue?.close(error)
     this.#embeddings?.close(error)
+    this.#spareMemory?.close()
     await this.#thread?.close()
     this.#queue?.forget()
   }
