@@ -22,7 +22,13 @@ import type { FrontendOptions } from './generation/frontend-options.ts'
 import type { GenerationDeps } from './generation/generation-job.ts'
 import { RunningCalls } from './generation/running-calls.ts'
 import { HttpCall } from './http/http-call.ts'
-import type { HttpHead, HttpReply, HttpRequest, OpenRequest } from './http/http-exchange.ts'
+import type {
+  BodyTaker,
+  HttpHead,
+  HttpReply,
+  HttpRequest,
+  OpenRequest,
+} from './http/http-exchange.ts'
 import { runAfter, runBefore } from './http/middleware.ts'
 import type { Middleware } from './http/middleware.ts'
 import { createRequestId, echoedRequestId, isRequestId } from './http/request-id.ts'
@@ -176,12 +182,34 @@ export class Frontend {
     const requestId = this.#requestIdOf(head)
     const call = new HttpCall(head, requestId, match?.route ?? null, match?.name ?? '')
     const early = this.#early(call, problem)
+    const { takeBody } = match?.route ?? {}
     return {
       ...(early === undefined ? {} : { reply: this.#finished(call, early) }),
       bodyBytesMax: bodyBytesMaxOf(match?.route, this.#deps.bounds.bodyBytesMax),
+      ...(takeBody === undefined ? {} : { takeBody: () => this.#taking(call, takeBody(call)) }),
       answer: async (body) =>
         this.#finished(call, await this.#answer(call, match?.route, withBody(head, body))),
       refuse: (error) => this.#finished(call, writeError(call.form, error)),
+    }
+  }
+
+  #taking(call: HttpCall, taker: BodyTaker): BodyTaker {
+    return {
+      abort: () => taker.abort(),
+      take: async (piece) => {
+        try {
+          await taker.take(piece)
+        } catch (thrown) {
+          throw this.#shown(thrown, call)
+        }
+      },
+      end: async () => {
+        try {
+          return this.#finished(call, await taker.end())
+        } catch (thrown) {
+          return this.#finished(call, writeError(call.form, this.#shown(thrown, call)))
+        }
+      },
     }
   }
 

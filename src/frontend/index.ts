@@ -37,6 +37,7 @@ export type { Caller } from './access/caller.ts'
 export { cors } from './http/cors.ts'
 export type { HttpCall } from './http/http-call.ts'
 export type {
+  BodyTaker,
   HttpHead,
   HttpReply,
   HttpRequest,

@@ -68,9 +68,9 @@ export class DiskFolder implements BatchFolder {
     }
   }
 
-  async append(name: string, text: string): Promise<void> {
+  async append(name: string, content: string | Uint8Array): Promise<void> {
     try {
-      await appendFile(this.#at(name), text, { mode: 0o600 })
+      await appendFile(this.#at(name), content, { mode: 0o600 })
     } catch (cause) {
       throw diskError(cause)
     }

@@ -11,7 +11,7 @@ export interface BatchFolder {
   /** Whole or not at all, also when the process dies meanwhile. */
   write(name: string, content: string | Uint8Array): Promise<void>
   /** Behind what is there; begins it when nothing is. */
-  append(name: string, text: string): Promise<void>
+  append(name: string, content: string | Uint8Array): Promise<void>
   /** Takes away what lies behind so many bytes. */
   truncate(name: string, bytes: number): Promise<void>
   /** In pieces of 64 KiB or so. Nothing comes when it is not there. */

@@ -1,10 +1,12 @@
 /**
  * Files and batches of one frontend, put together.
  */
+import { BatonError } from '../../base/index.ts'
 import type { Clock, Random } from '../../base/index.ts'
 import type { ApiKey } from '../access/api-key.ts'
 import { callerOf, OPEN_CALLER } from '../access/caller.ts'
 import type { Caller } from '../access/caller.ts'
+import { createRequestId } from '../http/request-id.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
 import type { BatchOptions } from './batch-folder.ts'
 import { BatchGate } from './batch-gate.ts'
@@ -13,6 +15,7 @@ import { BatchRunner } from './batch-runner.ts'
 import type { AnswerLine } from './line-answer.ts'
 import { StoredBatches } from './stored-batches.ts'
 import { StoredFiles } from './stored-files.ts'
+import { Upload } from './upload.ts'
 
 export interface BatchServiceDeps {
   readonly options: BatchOptions
@@ -26,6 +29,7 @@ export interface BatchServiceDeps {
   readonly onFault: (error: unknown) => void
 }
 
+const UPLOADS_AT_A_TIME = 16
 /** Workers may take so long to register with a frontend that has just begun. */
 const YOUNG_MS = 5 * 60_000
 
@@ -35,11 +39,14 @@ export class BatchService {
   readonly runner: BatchRunner
   readonly clock: Clock
   readonly random: Random
+  readonly #options: BatchOptions
+  #uploads = 0
 
   constructor(deps: BatchServiceDeps) {
     const { options, clock, random, registry, keys, answer, lineBytesMax, onFault } = deps
     const begunMs = clock.nowMs()
     this.clock = clock
+    this.#options = options
     this.random = random
     this.files = new StoredFiles(options, clock)
     this.batches = new StoredBatches(options.folder, clock)
@@ -58,6 +65,25 @@ export class BatchService {
       },
       onFault,
     )
+  }
+
+  /** Throws `capacity.exhausted` when as many are coming in as may at a time. */
+  beginUpload(tenant: string, boundary: string): Upload {
+    if (this.#uploads >= UPLOADS_AT_A_TIME) {
+      const text = `${UPLOADS_AT_A_TIME} files are being uploaded here already`
+      throw new BatonError('capacity.exhausted', text, { data: { limit: UPLOADS_AT_A_TIME } })
+    }
+    this.#uploads += 1
+    return new Upload({
+      id: `file-${createRequestId(this.random).replaceAll('-', '')}`,
+      tenant,
+      boundary,
+      files: this.files,
+      options: this.#options,
+      onEnd: () => {
+        this.#uploads -= 1
+      },
+    })
   }
 }
 

@@ -29,18 +29,6 @@ export class StoredFiles {
     this.#clock = clock
   }
 
-  /** Throws `host.disk_full` over the bound of all files. */
-  async keep(
-    file: Omit<StoredFile, 'createdSeconds' | 'expiresSeconds' | 'bytes'>,
-    content: Uint8Array,
-    keepSeconds?: number,
-  ): Promise<StoredFile> {
-    const { folder, bytesMax } = this.#options
-    if ((await folder.bytesOfAll()) + content.length > bytesMax) throw fullError(bytesMax)
-    await folder.write(contentName(file.id), content)
-    return await this.publish(file, content.length, keepSeconds)
-  }
-
   /** Makes a file of bytes that are there already. */
   async publish(
     file: Omit<StoredFile, 'createdSeconds' | 'expiresSeconds' | 'bytes'>,

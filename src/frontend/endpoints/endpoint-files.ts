@@ -1,54 +1,44 @@
 /**
  * `/v1/files`: the inputs and outputs of batches.
  */
-import { parseFileForm, parsePage } from '../../api/index.ts'
+import { parsePage } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { BatchService } from '../batches/batch-service.ts'
 import { contentStream } from '../batches/content-stream.ts'
 import type { StoredFile } from '../batches/stored-files.ts'
-import { formBoundary, formParts } from '../http/form-parts.ts'
-import type { FormPart } from '../http/form-parts.ts'
+import { formBoundary } from '../http/form-parts.ts'
 import type { HttpCall } from '../http/http-call.ts'
-import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
-import { createRequestId } from '../http/request-id.ts'
+import type { BodyTaker, HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { jsonReply } from './endpoint-status.ts'
 import { pageReply } from './pages.ts'
 
 const LIMITS = { usual: 10_000, max: 10_000 }
-const NAME_MAX = 255
-const utf8 = new TextDecoder()
 
-export async function createFile(
-  service: BatchService | null,
-  http: HttpRequest,
-  call: HttpCall,
-): Promise<HttpReply> {
-  const { files, random } = neededBatches(service)
-  const { body, headers } = http
-  const boundary = formBoundary(headers['content-type'])
+/** A file is taken as it comes. */
+export function takeFile(service: BatchService | null, call: HttpCall): BodyTaker {
+  const boundary = formBoundary(call.head.headers['content-type'])
+  const batches = neededBatches(service)
   if (boundary === null) {
     const text = 'expected a form: content-type multipart/form-data with a boundary'
     throw new BatonError('request.unsupported_media', text)
   }
-  const parts = formParts(body, boundary)
-  const file = parts.find(({ name }) => name === 'file')
-  if (file === undefined) {
-    const text = '`file` is missing from the form'
-    throw new BatonError('request.invalid_argument', text, { data: { param: 'file' } })
+  const upload = batches.beginUpload(tenantOf(call), boundary)
+  return {
+    take: (piece) => upload.take(piece),
+    end: async () => jsonReply(200, fileObject(await upload.end())),
+    abort: () => upload.abort(),
   }
-  const { purpose, keepSeconds } = parseFileForm(textsOf(body, parts))
-  const content = body.subarray(file.valueStart, Math.max(file.valueStart, file.valueEnd))
-  const stored = await files.keep(
-    {
-      id: `file-${createRequestId(random).replaceAll('-', '')}`,
-      tenant: tenantOf(call),
-      fileName: (file.fileName ?? 'file').slice(0, NAME_MAX),
-      purpose,
-    },
-    content,
-    keepSeconds,
-  )
-  return jsonReply(200, fileObject(stored))
+}
+
+/** The same of a body that is there. */
+export async function createFile(
+  service: BatchService | null,
+  { body }: HttpRequest,
+  call: HttpCall,
+): Promise<HttpReply> {
+  const taker = takeFile(service, call)
+  await taker.take(body)
+  return await taker.end()
 }
 
 export async function listFiles(service: BatchService | null, call: HttpCall): Promise<HttpReply> {
@@ -108,17 +98,4 @@ function fileObject(file: StoredFile): Record<string, unknown> {
     purpose: file.purpose,
     status: 'processed',
   }
-}
-
-const TEXT_BYTES_MAX = 1024
-
-function textsOf(body: Uint8Array, parts: readonly FormPart[]): Record<string, string> {
-  return Object.fromEntries(
-    parts
-      .filter(({ name }) => name !== 'file')
-      .map(({ name, valueStart, valueEnd }) => {
-        const end = Math.min(valueEnd, valueStart + TEXT_BYTES_MAX)
-        return [name, utf8.decode(body.subarray(valueStart, end)).trim()]
-      }),
-  )
 }

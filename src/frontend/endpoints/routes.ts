@@ -26,7 +26,7 @@ import { cancelBatch, createBatch, listBatches, readBatch } from './endpoint-bat
 import { answerChat } from './endpoint-chat.ts'
 import { answerCompletions } from './endpoint-completions.ts'
 import { answerEmbeddings } from './endpoint-embeddings.ts'
-import { createFile, deleteFile, listFiles, readFile } from './endpoint-files.ts'
+import { createFile, deleteFile, listFiles, readFile, takeFile } from './endpoint-files.ts'
 import { answerGenerate } from './endpoint-generate.ts'
 import { answerRerank, answerScore } from './endpoint-rerank.ts'
 import { answerResponses, countResponseTokens } from './endpoint-responses.ts'
@@ -131,6 +131,7 @@ function ownRoutes({
     {
       ...post('/v1/files', (http, call) => createFile(batches(), http, call)),
       body: deps.batches?.fileBytesMax ?? SMALL_BODY_BYTES,
+      takeBody: (call) => takeFile(batches(), call),
     },
     get('client', '/v1/files', (_, call) => listFiles(batches(), call)),
     get('client', '/v1/files/{id}', (_, call) => readFile(batches(), call)),

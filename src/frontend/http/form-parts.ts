@@ -4,16 +4,19 @@
 import { asciiOf } from './json-members.ts'
 import type { Span } from './json-members.ts'
 
-export interface FormPart extends Span {
+export interface PartHead {
   readonly name: string
   /** Of a file. */
   readonly fileName?: string
+}
+
+export interface FormPart extends Span, PartHead {
   readonly valueStart: number
   readonly valueEnd: number
 }
 
-const HEAD_BYTES_MAX = 8192
-const PARTS_MAX = 1000
+export const HEAD_BYTES_MAX = 8192
+export const PARTS_MAX = 1000
 const LF = 10
 
 /** The boundary that a content type names; null: it is no form. */
@@ -28,24 +31,30 @@ export function formBoundary(contentType: string | undefined): string | null {
 export function formParts(bytes: Uint8Array, boundary: string): readonly FormPart[] {
   const parts: FormPart[] = []
   const line = new TextEncoder().encode(`--${boundary}`)
-  let start = indexOf(bytes, line, 0)
+  let start = indexOfLine(bytes, line, 0)
   while (start >= 0 && parts.length < PARTS_MAX) {
-    const next = indexOf(bytes, line, start + line.length)
+    const next = indexOfLine(bytes, line, start + line.length)
     if (next < 0) break
     const headStart = start + line.length
     const headEnd = endOfHead(bytes, headStart, Math.min(next, headStart + HEAD_BYTES_MAX))
     if (headEnd !== null) {
-      const head = asciiOf(bytes, headStart, headEnd)
-      const [, quoted, plain] = /;\s*name=(?:"([^"]*)"|([^\s;"]+))/i.exec(head) ?? []
       const valueEnd = bytes[next - 2] === 13 ? next - 2 : next - 1
-      const [, file] = /;\s*filename="((?:[^"\\]|\\.)*)"/i.exec(head) ?? []
-      const name = quoted ?? plain ?? ''
       const place = { start, end: next, valueStart: headEnd, valueEnd }
-      parts.push({ name, ...place, ...(file === undefined ? {} : { fileName: utf8Of(file) }) })
+      parts.push({ ...headOfPart(asciiOf(bytes, headStart, headEnd)), ...place })
     }
     start = next
   }
   return parts
+}
+
+/** `head` has a character for each byte. */
+export function headOfPart(head: string): PartHead {
+  const [, quoted, plain] = /;\s*name=(?:"([^"]*)"|([^\s;"]+))/i.exec(head) ?? []
+  const [, file] = /;\s*filename="((?:[^"\\]|\\.)*)"/i.exec(head) ?? []
+  return {
+    name: quoted ?? plain ?? '',
+    ...(file === undefined ? {} : { fileName: utf8Of(file) }),
+  }
 }
 
 /** Browsers and clients write names as UTF-8. */
@@ -55,7 +64,8 @@ function utf8Of(text: string): string {
   return new TextDecoder().decode(bytes)
 }
 
-function endOfHead(bytes: Uint8Array, from: number, to: number): number | null {
+/** Null: it has none before `to`. */
+export function endOfHead(bytes: Uint8Array, from: number, to: number): number | null {
   for (let at = bytes.indexOf(LF, from); at >= 0 && at < to; at = bytes.indexOf(LF, at + 1)) {
     if (bytes[at + 1] === LF) return at + 2
     if (bytes[at + 1] === 13 && bytes[at + 2] === LF) return at + 3
@@ -63,11 +73,16 @@ function endOfHead(bytes: Uint8Array, from: number, to: number): number | null {
   return null
 }
 
-/** A boundary begins the body or a line. */
-function indexOf(bytes: Uint8Array, line: Uint8Array, from: number): number {
+/** A boundary begins the body or a line; `startsLine`: so do these bytes. -1: there is none. */
+export function indexOfLine(
+  bytes: Uint8Array,
+  line: Uint8Array,
+  from: number,
+  startsLine = true,
+): number {
   const [first = 0] = line
   for (let at = bytes.indexOf(first, from); at >= 0; at = bytes.indexOf(first, at + 1)) {
-    if (at > 0 && bytes[at - 1] !== LF) continue
+    if (at > 0 ? bytes[at - 1] !== LF : !startsLine) continue
     if (line.every((byte, index) => bytes[at + index] === byte)) return at
   }
   return -1

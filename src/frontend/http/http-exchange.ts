@@ -27,10 +27,22 @@ export interface OpenRequest {
   readonly reply?: HttpReply
   /** 0: there is none, or it is not looked at. */
   readonly bodyBytesMax: number
+  /** The body is to be taken as it comes, if that can be; `answer` takes it whole as well. Throws what is to be refused with. */
+  readonly takeBody?: () => BodyTaker
   /** Never rejects. */
   answer(body: Uint8Array): Promise<HttpReply>
   /** The reply when the body cannot be had, for example because it is too long. */
   refuse(error: BatonError): HttpReply
+}
+
+/** Who takes a body piece by piece. One of `end` and `abort` is called, unless `take` has rejected. */
+export interface BodyTaker {
+  /** The next piece waits for it. Rejects with what the client is told. */
+  take(piece: Uint8Array): Promise<void>
+  /** All of it has come. */
+  end(): Promise<HttpReply>
+  /** No more comes. */
+  abort(): Promise<void>
 }
 
 export interface HttpReply {

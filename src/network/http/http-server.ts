@@ -7,8 +7,9 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { BatonError } from '../../base/index.ts'
-import type { HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
+import type { BodyTaker, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { AddressLimit } from './address-limit.ts'
+import { bodyTooLarge, takenBody } from './taken-body.ts'
 import { ClientSignal } from './client-signal.ts'
 import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
@@ -142,6 +143,11 @@ export class HttpServer {
     })
     if (this.#closing) closeAfter(req, res)
     const open = this.#options.open(headOf(req, gone))
+    // What is encoded is decoded as a whole.
+    const isPlain = req.headers['content-encoding'] === undefined
+    if (open.reply === undefined && open.takeBody !== undefined && isPlain) {
+      return await this.#answerTaken(open, open.takeBody, req, res)
+    }
     const body = open.reply === undefined ? await readBody(req, open.bodyBytesMax) : null
     if (body === undefined) return
     if (body === null) {
@@ -153,6 +159,23 @@ export class HttpServer {
     const reply = await this.#answerDecoded(open, body, req)
     if (res.destroyed) return
     send(res, reply, this.#unsent)
+  }
+
+  /** A body that is too large to be kept goes on piece by piece. */
+  async #answerTaken(
+    open: OpenRequest,
+    takeBody: () => BodyTaker,
+    req: IncomingMessage,
+    res: ServerResponse,
+  ): Promise<void> {
+    try {
+      const reply = await takenBody(req, takeBody, open.bodyBytesMax)
+      if (reply !== null && !res.destroyed) send(res, reply, this.#unsent)
+    } catch (error) {
+      const isWhole = await untilSent(req, REFUSED_BODY_BYTES)
+      if (!isWhole) closeAfter(req, res)
+      if (!res.destroyed) send(res, open.refuse(BatonError.from(error)), this.#unsent)
+    }
   }
 
   async #answerDecoded(
@@ -202,14 +225,6 @@ function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
     signal,
     ...(remoteAddress === undefined ? {} : { remoteAddress }),
   }
-}
-
-function bodyTooLarge(bytesMax: number): BatonError {
-  return new BatonError(
-    'request.payload_too_large',
-    `the body of the request is over the limit of ${bytesMax} bytes`,
-    { data: { limit: bytesMax } },
-  )
 }
 
 /**

@@ -1,0 +1,128 @@
+/**
+ * `multipart/form-data` piece by piece: whatever its pieces are cut into, a form is read alike, and no more of it is kept than a
+ * head of a part, or what may be the begin of a boundary.
+ */
+import { BatonError } from '../../base/index.ts'
+import { asciiOf } from './json-members.ts'
+import { endOfHead, HEAD_BYTES_MAX, headOfPart, indexOfLine, PARTS_MAX } from './form-parts.ts'
+import type { PartHead } from './form-parts.ts'
+
+/** Called in the order of the form. */
+export interface FormListener {
+  onPart(head: PartHead): void
+  /** Of the part that has begun. */
+  onData(bytes: Uint8Array): void
+}
+
+const EMPTY: Uint8Array = new Uint8Array(0)
+const DASH = 0x2d
+const LF = 10
+const CR = 13
+
+export class FormReader {
+  readonly #line: Uint8Array
+  readonly #listener: FormListener
+  #state: 'before' | 'boundary' | 'head' | 'data' | 'done' = 'before'
+  #pending: Uint8Array = EMPTY
+  /** What is pending begins a line. */
+  #isLineStart = true
+  #parts = 0
+
+  constructor(boundary: string, listener: FormListener) {
+    this.#line = new TextEncoder().encode(`--${boundary}`)
+    this.#listener = listener
+  }
+
+  /** The last boundary has come. */
+  get isWhole(): boolean {
+    return this.#state === 'done'
+  }
+
+  /** Throws `request.invalid_argument` for a part whose head has no end. */
+  push(piece: Uint8Array): void {
+    this.#pending = joined(this.#pending, piece)
+    while (this.#step()) {
+      // Each step takes something away.
+    }
+  }
+
+  #step(): boolean {
+    switch (this.#state) {
+      case 'before':
+      case 'data':
+        return this.#untilBoundary()
+      case 'boundary':
+        return this.#afterBoundary()
+      case 'head':
+        return this.#head()
+      case 'done':
+        this.#pending = EMPTY
+        return false
+    }
+  }
+
+  #untilBoundary(): boolean {
+    const at = indexOfLine(this.#pending, this.#line, 0, this.#isLineStart)
+    if (at >= 0) {
+      this.#data(this.#pending.subarray(0, withoutLineEnd(this.#pending, at)))
+      this.#take(at + this.#line.length)
+      this.#state = 'boundary'
+      return true
+    }
+    // The end may be the begin of a boundary, with the end of the line before it.
+    const kept = Math.min(this.#pending.length, this.#line.length + 2)
+    const taken = this.#pending.length - kept
+    if (taken > 0) {
+      this.#data(this.#pending.subarray(0, taken))
+      this.#isLineStart = this.#pending[taken - 1] === LF
+      this.#take(taken)
+    }
+    return false
+  }
+
+  #data(bytes: Uint8Array): void {
+    if (this.#state === 'data' && bytes.length > 0) this.#listener.onData(bytes)
+  }
+
+  #afterBoundary(): boolean {
+    if (this.#pending.length < 2) return false
+    this.#parts += 1
+    const isLast = this.#pending[0] === DASH && this.#pending[1] === DASH
+    this.#state = isLast || this.#parts > PARTS_MAX ? 'done' : 'head'
+    return true
+  }
+
+  #head(): boolean {
+    const end = endOfHead(this.#pending, 0, Math.min(this.#pending.length, HEAD_BYTES_MAX))
+    if (end !== null && end <= this.#pending.length) {
+      this.#listener.onPart(headOfPart(asciiOf(this.#pending, 0, end)))
+      this.#take(end)
+      this.#isLineStart = true
+      this.#state = 'data'
+      return true
+    }
+    if (this.#pending.length > HEAD_BYTES_MAX) {
+      const text = `the head of a part of the form is longer than ${HEAD_BYTES_MAX} bytes`
+      throw new BatonError('request.invalid_argument', text)
+    }
+    return false
+  }
+
+  #take(bytes: number): void {
+    this.#pending = this.#pending.subarray(bytes)
+  }
+}
+
+/** The line break before a boundary is the boundary's. */
+function withoutLineEnd(bytes: Uint8Array, at: number): number {
+  if (bytes[at - 1] !== LF) return at
+  return bytes[at - 2] === CR ? at - 2 : at - 1
+}
+
+function joined(left: Uint8Array, right: Uint8Array): Uint8Array {
+  if (left.length === 0) return right
+  const whole = new Uint8Array(left.length + right.length)
+  whole.set(left)
+  whole.set(right, left.length)
+  return whole
+}

@@ -1,0 +1,143 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { request } from 'node:http'
+import type { ClientRequest } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { toFile } from 'openai'
+import type OpenAI from 'openai'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+import { clientOf } from './openai-of.ts'
+
+const MIB = 1024 * 1024
+const HEAD =
+  '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
+
+describe('uploads', () => {
+  let folder: string
+  let server: RunningServer
+  let client: OpenAI
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'baton-uploads-'))
+    const limits = ['--file-limit', '96MiB', '--files-limit', '160MiB']
+    const engine = ['--engine', 'sim', '--in-process', '--aggregated', '1']
+    server = await startServer([...engine, '--files-dir', folder, ...limits])
+    client = clientOf(server)
+  })
+  afterAll(async () => {
+    await server.stop()
+    rmSync(folder, { recursive: true })
+  })
+
+  const there = () => readdirSync(folder).filter((name) => name.startsWith('file-'))
+  /** In KiB; only Linux tells. */
+  const mostMemory = () => (process.platform === 'linux' ? memoryOf() : 0)
+  const memoryOf = () =>
+    Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${server.frontendPid}/status`, 'utf8'))?.[1])
+
+  /** An upload that stays open. */
+  function begin(): ClientRequest & { answered: Promise<number> } {
+    const sent = request(`${server.url}/v1/files`, {
+      method: 'POST',
+      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+    })
+    const answered = new Promise<number>((resolve) => {
+      sent.on('response', (res) => {
+        res.resume()
+        resolve(res.statusCode ?? 0)
+      })
+      sent.on('error', () => resolve(0))
+    })
+    sent.write(`${HEAD}some bytes`)
+    return Object.assign(sent, { answered })
+  }
+
+  it('a large file - is whole on the disk, and was never whole in memory', async () => {
+    const content = Buffer.alloc(64 * MIB)
+    for (let at = 0; at < content.length; at += 4093) content.writeUInt32LE(at, at & ~3)
+    const before = mostMemory()
+    const file = await client.files.create({ file: await toFile(content, 'x'), purpose: 'batch' })
+    expect(file.bytes).toBe(content.length)
+    expect(readFileSync(join(folder, `${file.id}.content`)).equals(content)).toBe(true)
+    expect((mostMemory() - before) / 1024).toBeLessThan(48)
+    const back = Buffer.from(await (await client.files.content(file.id)).arrayBuffer())
+    expect(back.equals(content)).toBe(true)
+    await client.files.delete(file.id)
+    expect(there()).toEqual([])
+  })
+
+  it('too long, or more than all files may take - refused, and nothing is left of it', async () => {
+    const of = async (bytes: number) =>
+      await client.files.create({ file: await toFile(Buffer.alloc(bytes), 'x'), purpose: 'batch' })
+    await expect(of(97 * MIB)).rejects.toMatchObject({ status: 413 })
+    const first = await of(90 * MIB)
+    await expect(of(90 * MIB)).rejects.toMatchObject({ status: 529 })
+    expect(there().toSorted()).toEqual([`${first.id}.content`, `${first.id}.json`])
+    await client.files.delete(first.id)
+  })
+
+  it('a client that leaves - leaves nothing', async () => {
+    const sent = begin()
+    await expect.poll(there).toHaveLength(1)
+    sent.destroy()
+    await expect.poll(there).toEqual([])
+  })
+
+  it.each([
+    [
+      'no file',
+      '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b--',
+      'missing',
+    ],
+    ['no end', `${HEAD}x`, 'no end'],
+    [
+      'no purpose',
+      '--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--',
+      'purpose',
+    ],
+  ])('a form with %s - 400, and nothing is left of it', async (_what, body, why) => {
+    const reply = await fetch(`${server.url}/v1/files`, {
+      method: 'POST',
+      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+      body,
+    })
+    expect(reply.status).toBe(400)
+    expect(((await reply.json()) as { error: { message: string } }).error.message).toContain(why)
+    expect(there()).toEqual([])
+  })
+
+  it('a body that is compressed, and an empty file - taken', async () => {
+    const { gzipSync } = await import('node:zlib')
+    for (const content of ['{"a":1}\n', '']) {
+      const reply = await fetch(`${server.url}/v1/files`, {
+        method: 'POST',
+        headers: { 'content-type': 'multipart/form-data; boundary=b', 'content-encoding': 'gzip' },
+        body: gzipSync(`${HEAD}${content}\r\n--b--`),
+      })
+      const { id, bytes } = (await reply.json()) as { id: string; bytes: number }
+      expect([reply.status, bytes]).toEqual([200, content.length])
+      expect(await (await client.files.content(id)).text()).toBe(content)
+      await client.files.delete(id)
+    }
+  })
+
+  it('16 at a time - the next one is refused with when to come again, and there is room afterwards', async () => {
+    const open = Array.from({ length: 16 }, begin)
+    await expect.poll(there).toHaveLength(16)
+    const refused = await fetch(`${server.url}/v1/files`, {
+      method: 'POST',
+      headers: { 'content-type': 'multipart/form-data; boundary=b' },
+      body: `${HEAD}x\r\n--b--`,
+    })
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([529, expect.any(String)])
+    for (const sent of open) sent.end('\r\n--b--')
+    const codes = await Promise.all(open.map(({ answered }) => answered))
+    expect(new Set(codes)).toEqual(new Set([200]))
+    const file = await client.files.create({
+      file: await toFile(Buffer.from('x'), 'x'),
+      purpose: 'batch',
+    })
+    expect(file.bytes).toBe(1)
+  })
+})
