@@ -12,7 +12,7 @@ import type {
 } from '../../engine/index.ts'
 import type { KvEvent, LoadReport } from '../../kv/index.ts'
 import { TcpRequestPlane } from '../../network/plane/tcp-request-plane.ts'
-import type { WorkerEvent } from '../../worker/index.ts'
+import type { ShutdownConfig, WorkerEvent } from '../../worker/index.ts'
 import { until } from '../../../test/until.ts'
 import { HostedWorker } from './hosted-worker.ts'
 
@@ -75,7 +75,7 @@ class Reply {
   }
 }
 
-async function serve(engine: WrongEngine) {
+async function serve(engine: WrongEngine, shutdown: Partial<ShutdownConfig> = {}) {
   const events: WorkerEvent[] = []
   const hosted = new HostedWorker({
     engine,
@@ -84,7 +84,7 @@ async function serve(engine: WrongEngine) {
     plane: { kind: 'tcp', host: '127.0.0.1', port: 0 },
     discovery: new MemoryDiscovery(),
     version: '0.0.0',
-    shutdown: { routerGraceMs: 0 },
+    shutdown: { routerGraceMs: 0, ...shutdown },
     observe: (event) => events.push(event),
   })
   ends.push(() => hosted.stop())
@@ -229,7 +229,8 @@ describe('one bad item', () => {
         return: () => new Promise(() => undefined),
       }),
     })) as never)
-    const { send } = await serve(engine)
+    // Its session never ends: without a limit the worker waits for it as long as it may.
+    const { send } = await serve(engine, { inflightMs: 100 })
     const guilty = send('bad')
     engine.release()
     await until('the stream ends', () => guilty.end !== null)

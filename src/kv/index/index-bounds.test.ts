@@ -49,7 +49,7 @@ describe('EventPrefixIndex', () => {
     'bytes - chains of %i blocks cost at most 25 bytes a block',
     (length) => {
       const index = new EventPrefixIndex()
-      for (let i = 0; i < 60_000 / length; i++) store(index, i % 8, prompt(i + 1, length))
+      for (let i = 0; i < 30_000 / length; i++) store(index, i % 8, prompt(i + 1, length))
       const { bytes, entries } = index.stats()
       expect(bytes / entries).toBeLessThanOrEqual(25)
       for (let holder = 0; holder < 8; holder++) index.removeHolder(holder)
@@ -60,7 +60,7 @@ describe('EventPrefixIndex', () => {
   it.each([1, 7, 40])(
     'bytes - a budget holds, chains of %i blocks, and the oldest go',
     (length) => {
-      const bytesMax = 1 << 20
+      const bytesMax = 1 << 19
       const index = new EventPrefixIndex({ bytesMax })
       const count = Math.ceil((4 * bytesMax) / (20 * length))
       for (let i = 0; i < count; i++) {

@@ -8,7 +8,7 @@ import { recordFleet, runFleet } from './run-fleet.ts'
 const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
 const trace = sharedPrefixWorkload({
-  requests: 1500,
+  requests: 900,
   groups: 40,
   prefixBlocks: 16,
   questionTokens: 300,
