@@ -1,0 +1,68 @@
+/** The adapter to OpenAI servers without token ids, against what real ones said. */
+import { describe, expect, it } from 'vitest'
+import type { Chunk } from '../../src/request/index.ts'
+import { chunksOf, requestOf } from './engine-kit.ts'
+import { MODEL, failureOf, recorded, served, validated } from './recorded-server.ts'
+import { eventResponse } from './transcripts.ts'
+
+describe('OpenAI servers without ids', () => {
+  const textOf = (chunks: readonly Chunk[]): string => chunks.map(({ text = '' }) => text).join('')
+  const asOpenAi = { ...MODEL, kind: 'openai' as const, servedModelName: 'storyteller' }
+
+  it.each([
+    ['mlx-lm', 'chat_stream', 4],
+    ['mlx-lm', 'chat_stream_usage', 4],
+    ['transformers-serve', 'chat_stream', 4],
+    ['transformers-serve', 'chat_stream_usage', 3],
+  ])('%s, %s - its text, whatever stands around it', async (kind, name) => {
+    const { engine, bodies } = await served(kind, recorded(kind, name), asOpenAi)
+    const request = requestOf()
+    const chunks = await chunksOf(engine, request)
+    validated(request, chunks)
+    expect(textOf(chunks)).toMatch(/^Long ago,/)
+    expect(chunks.at(-1)).toMatchObject({ finish: 'length' })
+    // The prompt is the text that the tokens stand for, control tokens too.
+    expect(bodies()[0]?.['prompt']).toMatch(/^<\|im_start\|>user\nTell me a story/)
+  })
+
+  it.each([
+    ['mlx-lm', 'err_type'],
+    ['mlx-lm', 'err_unknown_model'],
+    ['transformers-serve', 'err_badjson'],
+    ['transformers-serve', 'err_unknown_model'],
+  ])('%s, %s - a refusal with a code of ours', async (kind, name) => {
+    const { engine } = await served(kind, recorded(kind, name), asOpenAi)
+    const error = await failureOf(chunksOf(engine, requestOf()))
+    expect(error.row.httpStatus).toBe(400)
+  })
+
+  it.each([
+    ['min_tokens', { stop: { minTokens: 1 } }],
+    ['stop_token_ids', { stop: { stopTokenIds: [7] } }],
+    ['ignore_eos', { stop: { ignoreEos: true } }],
+    ['top_k', { sampling: { topK: 5 } }],
+  ])('%s - is refused by name, as the server would ignore it', async (param, parts) => {
+    const { engine, bodies } = await served('mlx-lm', recorded('mlx-lm', 'chat_stream'), asOpenAi)
+    const error = await failureOf(chunksOf(engine, requestOf(parts)))
+    expect(error.data['param']).toBe(param)
+    expect(bodies()).toEqual([])
+  })
+
+  it('usage of the server - counts, not the pieces', async () => {
+    const { engine } = await served(
+      'mlx-lm',
+      () =>
+        eventResponse([
+          { choices: [{ text: 'one two three' }] },
+          { choices: [{ text: '', finish_reason: 'stop' }] },
+          { choices: [], usage: { prompt_tokens: 31, completion_tokens: 3 } },
+        ]),
+      asOpenAi,
+    )
+    const chunks = await chunksOf(engine, requestOf())
+    expect(chunks.at(-1)).toMatchObject({
+      finish: 'stop',
+      usage: { promptTokens: 31, completionTokens: 3, totalTokens: 34 },
+    })
+  })
+})

@@ -1,0 +1,88 @@
+/** The adapter to SGLang, against what a real one said. */
+import { describe, expect, it } from 'vitest'
+import { chunksOf, requestOf, tokensOf } from './engine-kit.ts'
+import { failureOf, recorded, served, validated } from './recorded-server.ts'
+import { eventResponse } from './transcripts.ts'
+
+describe('SGLang', () => {
+  it('a recorded stream that repeats itself - each token once', async () => {
+    const { engine, bodies } = await served('sglang', recorded('sglang', 'generate_stream'))
+    const request = requestOf({ stop: { maxTokens: 3 } })
+    const chunks = await chunksOf(engine, request)
+    validated(request, chunks)
+    expect(tokensOf(chunks)).toEqual([735, 706, 20])
+    expect(chunks.at(-1)).toMatchObject({ finish: 'length', usage: { cachedTokens: 16 } })
+    expect(bodies()[0]).toMatchObject({
+      stream: true,
+      sampling_params: { max_new_tokens: 3, top_k: -1 },
+    })
+    expect(bodies()[0]?.['rid']).toMatch(/^[0-9a-f-]{36}$/)
+  })
+
+  it('a recorded answer with log-probabilities - one per token', async () => {
+    const { engine } = await served('sglang', recorded('sglang', 'generate_logprob'))
+    const request = requestOf({ output: { logprobs: 1 }, stop: { maxTokens: 2 } })
+    const chunks = await chunksOf(engine, request)
+    validated(request, chunks)
+    expect(chunks[0]?.logprobs?.map(({ tokenId }) => tokenId)).toEqual([735, 706])
+  })
+
+  it('events that tell only what is new - are read as well', async () => {
+    const event = (ids: number[], count: number, finish: object | null) => ({
+      output_ids: ids,
+      meta_info: { prompt_tokens: 27, completion_tokens: count, finish_reason: finish },
+    })
+    const { engine } = await served('sglang', () =>
+      eventResponse([
+        event([1], 1, null),
+        event([3, 4], 3, null),
+        event([5], 4, { type: 'length', length: 4 }),
+        'data: [DONE]',
+      ]),
+    )
+    expect(tokensOf(await chunksOf(engine, requestOf()))).toEqual([1, 3, 4, 5])
+  })
+
+  it('a meeting point of more than 53 bits - keeps every digit', async () => {
+    const { engine, server } = await served('sglang', recorded('sglang', 'generate_stream'))
+    const room = '9223372036854775807'
+    await chunksOf(engine, requestOf({ bootstrap: { host: 'p', port: 8998, room } }))
+    expect(server.seen.at(-1)?.body).toContain(`"bootstrap_room":${room}`)
+    expect(server.seen.at(-1)?.body).toContain('"bootstrap_host":"p","bootstrap_port":8998')
+  })
+
+  it.each(['prefill', 'decode'] as const)(
+    'a %s server alone - is not asked, as it refuses what names no meeting point',
+    async (mode) => {
+      const recording = recorded('sglang', 'generate_stream')
+      const { engine, bodies } = await served('sglang', recording, { mode })
+      const error = await failureOf(chunksOf(engine, requestOf()))
+      expect([error.code, bodies()]).toEqual(['backend.worker_unavailable', []])
+    },
+  )
+
+  it('the end token that it names - is not part of the output', async () => {
+    const { engine } = await served('sglang', () =>
+      eventResponse([
+        {
+          output_ids: [7, 2],
+          meta_info: {
+            prompt_tokens: 27,
+            completion_tokens: 2,
+            finish_reason: { type: 'stop', matched: 2 },
+          },
+        },
+      ]),
+    )
+    const chunks = await chunksOf(engine, requestOf())
+    expect(tokensOf(chunks)).toEqual([7])
+    expect(chunks.at(-1)).toMatchObject({ finish: 'eos', stopReason: 2 })
+  })
+
+  it('a recorded refusal of a long prompt - the limit without the paths', async () => {
+    const { engine } = await served('sglang', recorded('sglang', 'err_context_ids'))
+    const error = await failureOf(chunksOf(engine, requestOf()))
+    expect(error.code).toBe('request.context_length_exceeded')
+    expect(error.message).toContain('4096')
+  })
+})
