@@ -1,66 +1,18 @@
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { BatonError, workerIdOf } from '../base/index.ts'
 import { RequestContext } from '../engine/index.ts'
 import { describeFailures, runConformance } from '../engine/testing/index.ts'
-import type { KvEvent, LoadReport } from '../kv/index.ts'
 import type { Chunk, GenerateRequest } from '../request/index.ts'
 import { loadModelText } from '../host/tokenizer/model-files.ts'
 import { osClock } from '../os/os-clock.ts'
 import { LlamaCppEngine } from './llamacpp-engine.ts'
-import type { LlamaCppOptions } from './model/llamacpp-options.ts'
-
-const MODEL = 'models/storyteller/storyteller-q8_0.gguf'
-const engines: LlamaCppEngine[] = []
-
-async function startEngine(options: Partial<LlamaCppOptions> = {}) {
-  const engine = new LlamaCppEngine({ modelPath: MODEL, sequences: 2, ...options })
-  engines.push(engine)
-  const config = await engine.start(workerIdOf(1))
-  const events: KvEvent[] = []
-  const loads: LoadReport[] = []
-  engine.observe({
-    kvEvents: (_rank, batch) => events.push(...batch),
-    load: (report) => loads.push(report),
-  })
-  return { engine, config, events, loads }
-}
-
-afterAll(async () => {
-  await Promise.all(engines.map((engine) => engine.cleanup()))
-})
-
-let requests = 0
-function requestOf(change: Partial<GenerateRequest> = {}): GenerateRequest {
-  requests += 1
-  return {
-    requestId: `request-${requests}`,
-    model: 'storyteller',
-    tokenIds: Uint32Array.from({ length: 40 }, (_, i) => 100 + i * 7),
-    sampling: { temperature: 0 },
-    stop: { maxTokens: 8, ignoreEos: true },
-    output: {},
-    eosTokenIds: [],
-    routing: {},
-    ...change,
-  }
-}
-
-async function collect(
-  engine: LlamaCppEngine,
-  request: GenerateRequest,
-  context = new RequestContext(request.requestId),
-) {
-  const chunks: Chunk[] = []
-  for await (const chunk of engine.generate(request, context)) chunks.push(chunk)
-  return { chunks, tokens: chunks.flatMap((chunk) => chunk.tokenIds), last: chunks.at(-1) }
-}
-
-async function codeOf(action: Promise<unknown>): Promise<string> {
-  return action.then(
-    () => 'no error',
-    (error: unknown) => (error instanceof BatonError ? error.code : String(error)),
-  )
-}
+import {
+  MODEL,
+  codeOf,
+  collect,
+  requestOf,
+  startEngine,
+} from '../../test/fixtures/llamacpp-engines.ts'
 
 describe('LlamaCppEngine', () => {
   it.each(['agg', 'prefill', 'decode'] as const)('conformance kit - passes as %s', async (mode) => {
@@ -323,7 +275,7 @@ describe('LlamaCppEngine', () => {
       'backend.invalid_argument',
     ],
   ] as const)('a request with %s - is refused', async (_what, change, code) => {
-    const engine = engines[0] ?? (await startEngine()).engine
+    const engine = (await startEngine()).engine
     expect(await codeOf(collect(engine, requestOf(change)))).toBe(code)
   })
 
@@ -349,69 +301,5 @@ describe('LlamaCppEngine', () => {
     expect(await running).toBe('backend.engine_shutdown')
     expect(await codeOf(collect(engine, requestOf()))).toBe('backend.engine_shutdown')
     await engine.cleanup()
-  })
-})
-
-describe('LlamaCppEngine - embeddings', () => {
-  const cosine = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, i) => sum + x * b[i]!, 0)
-
-  it('vectors - of the stated length, repeatable beside a running stream, near for near texts', async () => {
-    const { engine, config } = await startEngine()
-    const { tokenizer } = await loadModelText(MODEL)
-    const embed = (text: string) => {
-      const request = requestOf({
-        kind: 'embed',
-        tokenIds: tokenizer.encode(text, { special: false }),
-      })
-      return engine.embed(request, new RequestContext(request.requestId))
-    }
-    const running = collect(engine, requestOf())
-    const [cat, again, kitten, robot] = await Promise.all([
-      embed('The cat sits in the garden.'),
-      embed('The cat sits in the garden.'),
-      embed('The cat sat in the garden.'),
-      embed('Repeat after me: lamp zafi tiger'),
-    ])
-    expect((await running).tokens).toHaveLength(8)
-    expect([config.embeddingLength, cat.length]).toEqual([192, 192])
-    expect(again).toEqual(cat)
-    expect(cosine(cat, cat)).toBeCloseTo(1, 5)
-    expect(cosine(cat, kitten)).toBeGreaterThan(cosine(cat, robot))
-  })
-
-  it('what does not fit, a token that is not there, a queue that is full - typed refusals', async () => {
-    const { engine } = await startEngine({ contextSize: 64, queueMax: 1 })
-    const embed = (tokenIds: Uint32Array) => {
-      const request = requestOf({ kind: 'embed', tokenIds })
-      return codeOf(engine.embed(request, new RequestContext(request.requestId)))
-    }
-    expect(await embed(new Uint32Array(64).fill(100))).toBe('no error')
-    expect(await embed(new Uint32Array(65).fill(100))).toBe('request.context_length_exceeded')
-    expect(await embed(Uint32Array.of(999_999))).toBe('backend.invalid_argument')
-    expect(await embed(new Uint32Array(0))).toBe('backend.invalid_argument')
-    const [first, second] = [embed(Uint32Array.of(1)), embed(Uint32Array.of(2))]
-    expect([await first, await second]).toEqual(['no error', 'capacity.worker_overloaded'])
-  })
-
-  it('cleanup - what waits is refused, nothing is left running', async () => {
-    const { engine } = await startEngine()
-    const request = requestOf({ kind: 'embed', tokenIds: new Uint32Array(4000).fill(100) })
-    const pending = [1, 2].map(() =>
-      codeOf(engine.embed(request, new RequestContext(request.requestId))),
-    )
-    await engine.cleanup()
-    expect(new Set(await Promise.all(pending))).toEqual(new Set(['backend.engine_shutdown']))
-    expect(await codeOf(engine.embed(request, new RequestContext('late')))).toBe(
-      'backend.engine_shutdown',
-    )
-  })
-
-  it('stopped - ends between two pieces of the text', async () => {
-    const { engine } = await startEngine({ prefillChunk: 16 })
-    const request = requestOf({ kind: 'embed', tokenIds: new Uint32Array(4000).fill(100) })
-    const context = new RequestContext(request.requestId)
-    const embedding = engine.embed(request, context)
-    context.stop()
-    expect(await embedding).toHaveLength(0)
   })
 })

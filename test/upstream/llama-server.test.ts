@@ -1,65 +1,28 @@
-/** The adapter to llama-server: against what a real one said, and against servers that go wrong. */
-import { afterEach, describe, expect, it } from 'vitest'
+/** The adapter to llama-server, against what a real one said. */
+import { describe, expect, it } from 'vitest'
 import type { BatonError } from '../../src/base/index.ts'
 import { RequestContext, StreamValidator } from '../../src/engine/index.ts'
 import { loadModelText } from '../../src/host/index.ts'
-import type { UpstreamEngine, UpstreamEngineOptions } from '../../src/upstream/index.ts'
 import { until } from '../until.ts'
 import { chunksOf, requestOf, startedEngine, tokensOf } from './engine-kit.ts'
 import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
-import type { FakeServer, SeenRequest } from './transcripts.ts'
-
-const open: { close(): unknown }[] = []
-afterEach(async () => {
-  for (const end of open.splice(0)) await end.close()
-})
-
-const ABOUT: Readonly<Record<string, string>> = {
-  'GET /props': 'get_props',
-  'GET /health': 'get_health',
-  'GET /v1/models': 'get_models',
-  'GET /metrics': 'get_metrics_idle',
-}
-
-/** A server that says of itself what a real one said; `complete` answers `/completion`. */
-async function llamaServer(
-  complete: (request: SeenRequest) => Buffer | string | null,
-  options: Partial<UpstreamEngineOptions> = {},
-): Promise<{ readonly server: FakeServer; readonly engine: UpstreamEngine }> {
-  const server = await fakeServer((request) => {
-    const about = ABOUT[`${request.method} ${request.path}`]
-    return about === undefined ? complete(request) : responseOf('llama-server', about)
-  })
-  const engine = await startedEngine({ url: server.url, ...options })
-  open.push({ close: () => engine.cleanup() }, server)
-  return { server, engine }
-}
-
-const recorded = (name: string) => (): Buffer => responseOf('llama-server', name)
-
-function bodyOf(request: SeenRequest | undefined): Record<string, unknown> {
-  return JSON.parse(request?.body ?? 'null') as Record<string, unknown>
-}
-
-const event = (tokens: number[], rest: object = {}): object => ({
-  content: 'x',
-  tokens,
-  stop: false,
-  ...rest,
-})
-const END = event([], {
-  stop: true,
-  stop_type: 'limit',
-  tokens_evaluated: 27,
-  timings: { cache_n: 26 },
-})
+import type { SeenRequest } from './transcripts.ts'
+import {
+  ABOUT,
+  END,
+  bodyOf,
+  closeAfterwards,
+  event,
+  llamaServer,
+  recorded,
+} from './recorded-llama-server.ts'
 
 describe('start', () => {
   it('the server is asked what it is - kind, name, context, slots', async () => {
     const { engine } = await llamaServer(() => null)
     expect(engine.found?.kind).toBe('llama-server')
     const again = await startedEngine({ url: (await llamaServer(() => null)).server.url })
-    open.push({ close: () => again.cleanup() })
+    closeAfterwards({ close: () => again.cleanup() })
   })
 
   it('nobody there - a typed error that names the address', async () => {
@@ -274,7 +237,7 @@ describe('load', () => {
       watchMs: 5,
       onLost: (error) => lost.push(error),
     })
-    open.push({ close: () => engine.cleanup() }, server)
+    closeAfterwards({ close: () => engine.cleanup() }, server)
     const running: number[] = []
     engine.observe({
       load: ({ runningRequests }) => running.push(runningRequests),
@@ -318,102 +281,5 @@ describe('what is refused before the server hears of it', () => {
         (thrown: BatonError) => thrown.code,
       ),
     ).toBe(code)
-  })
-})
-
-describe('failures', () => {
-  async function failureOf(
-    complete: (request: SeenRequest) => Buffer | string | null,
-  ): Promise<BatonError> {
-    const { engine } = await llamaServer(complete)
-    return await chunksOf(engine, requestOf()).then(
-      () => {
-        throw new Error('it did not fail')
-      },
-      (error: BatonError) => error,
-    )
-  }
-
-  it('a recorded refusal - the limit is reported, with the code of ours', async () => {
-    const error = await failureOf(recorded('err_context'))
-    expect(error.code).toBe('request.context_length_exceeded')
-    expect(error.message).toContain('4096')
-  })
-
-  it('the connection ends in the middle - the request may go on elsewhere', async () => {
-    const error = await failureOf(() => eventResponse([event([7])]))
-    expect(error.code).toBe('transport.disconnected')
-    expect(error.row.migratable).toBe(true)
-  })
-
-  it('an error in the middle of the stream - the request may go on elsewhere', async () => {
-    const error = await failureOf(() =>
-      eventResponse([event([7]), { error: { code: 500, message: 'at /srv/model.gguf' } }]),
-    )
-    expect(error.code).toBe('backend.engine_shutdown')
-    expect(error.row.migratable).toBe(true)
-    expect(error.message).not.toContain('/srv')
-  })
-
-  it('events that are no JSON - are passed over', async () => {
-    const { engine } = await llamaServer(() =>
-      eventResponse([': comment', 'data: {broken', event([7]), END]),
-    )
-    expect(tokensOf(await chunksOf(engine, requestOf()))).toEqual([7])
-  })
-})
-
-describe('cancel', () => {
-  it('a stop in the middle - the server sees its connection close, the stream ends as cancelled', async () => {
-    let isClosed = false
-    const { engine } = await llamaServer(({ socket }) => {
-      socket.on('close', () => {
-        isClosed = true
-      })
-      socket.write(eventResponse([event([7])]))
-      return null
-    })
-    const request = requestOf({ stop: { maxTokens: 100 } })
-    const context = new RequestContext(request.requestId)
-    const seen: string[] = []
-    for await (const chunk of engine.generate(request, context)) {
-      seen.push(chunk.finish ?? String(chunk.tokenIds))
-      context.stop()
-    }
-    expect(seen).toEqual(['7', 'cancelled'])
-    await until('the server sees it', () => isClosed)
-  })
-
-  it('a stop before anything is sent - the server hears of nothing', async () => {
-    const { engine, server } = await llamaServer(() => null)
-    const request = requestOf()
-    const context = new RequestContext(request.requestId)
-    context.stop()
-    const chunks = await chunksOf(engine, request, context)
-    expect(chunks.map(({ finish }) => finish)).toEqual(['cancelled'])
-    expect(server.seen.some(({ path }) => path === '/completion')).toBe(false)
-  })
-
-  it('a reader that just leaves - the server sees its connection close', async () => {
-    let isClosed = false
-    const { engine } = await llamaServer(({ socket }) => {
-      socket.on('close', () => {
-        isClosed = true
-      })
-      socket.write(eventResponse([event([7]), event([8])]))
-      return null
-    })
-    const request = requestOf({ stop: { maxTokens: 100 } })
-    for await (const _ of engine.generate(request, new RequestContext('x'))) break
-    await until('the server sees it', () => isClosed)
-    expect(engine.isQuiescent()).toBe(true)
-  })
-
-  it('cleanup - ends what is under way', async () => {
-    const { engine, server } = await llamaServer(() => null)
-    const asked = chunksOf(engine, requestOf()).catch((error: BatonError) => error.code)
-    await until('it is asked', () => server.seen.some(({ path }) => path === '/completion'))
-    await engine.cleanup()
-    expect(await asked).toBe('transport.disconnected')
   })
 })

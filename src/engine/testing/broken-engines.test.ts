@@ -1,144 +1,29 @@
+/** One broken engine for each rule of the contract: the conformance kit names the rule. */
 import { describe, expect, it } from 'vitest'
 import { BatonError } from '../../base/index.ts'
-import type { Clock } from '../../base/index.ts'
-import type { KvEvent } from '../../kv/index.ts'
-import { finishChunk, tokenChunk, usageOf } from '../../request/index.ts'
+import { tokenChunk, usageOf } from '../../request/index.ts'
 import type { Chunk, EngineConfig, FinishReason, GenerateRequest } from '../../request/index.ts'
 import { VirtualClock } from '../../sim/index.ts'
-import type { Engine, EngineObserver } from '../engine.ts'
+import type { EngineObserver } from '../engine.ts'
 import type { GenerateContext } from '../generate-context.ts'
-import type { ConformanceOptions } from './conformance-options.ts'
 import { describeFailures } from './conformance-report.ts'
 import { CONFORMANCE_RULES } from './conformance-rules.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 import { runConformance } from './run-conformance.ts'
-
-const never = (): Promise<never> => new Promise(() => undefined)
-
-/** Keeps the contract; each broken engine overrides the one thing that it does wrong. */
-class SoundEngine implements Engine {
-  readonly clock: Clock
-  isRunning = false
-  live = 0
-
-  constructor(clock: Clock) {
-    this.clock = clock
-  }
-
-  async start(): Promise<EngineConfig> {
-    this.isRunning = true
-    return { model: 'sound', contextLength: 200, maxNumSeqs: 8, features: ['logprobs', 'seed'] }
-  }
-
-  pause(): Promise<void> {
-    return new Promise((resolve) => {
-      this.clock.after(1, resolve)
-    })
-  }
-
-  async *generate(request: GenerateRequest, context: GenerateContext): AsyncGenerator<Chunk> {
-    this.live += 1
-    try {
-      yield* this.items(request, context)
-    } finally {
-      this.live -= 1
-    }
-  }
-
-  async *items(request: GenerateRequest, context: GenerateContext): AsyncGenerator<Chunk> {
-    const tokensMax = request.stop.maxTokens ?? 4
-    for (let count = 0; ; count++) {
-      await this.pause()
-      if (context.isStopped) return yield this.end('cancelled', request, count)
-      if (!this.isRunning) throw new BatonError('backend.engine_shutdown', 'not running')
-      if (count === tokensMax) return yield this.end('length', request, count)
-      yield this.token(request, count)
-    }
-  }
-
-  token(request: GenerateRequest, count: number): Chunk {
-    const chunk = tokenChunk(10 + count)
-    if (request.output.logprobs === undefined) return chunk
-    return { ...chunk, logprobs: [{ tokenId: 10 + count, logprob: -1, top: [] }] }
-  }
-
-  end(finish: FinishReason, request: GenerateRequest, count: number): Chunk {
-    const usage = usageOf(request.tokenIds.length, count)
-    return finishChunk(finish, { usage, prefillResult: { engineParams: 1 } })
-  }
-
-  abort(): void {}
-
-  async drain(): Promise<void> {}
-
-  async cleanup(): Promise<void> {
-    this.isRunning = false
-  }
-}
-
-type Make = (clock: Clock) => Engine
-interface Broken {
-  readonly make: Make
-  readonly options?: ConformanceOptions
-}
-
-const make = (build: (Base: typeof SoundEngine) => new (clock: Clock) => Engine): Broken => {
-  const Built = build(SoundEngine)
-  return { make: (clock) => new Built(clock) }
-}
-
-type Items = (
-  sound: () => AsyncGenerator<Chunk>,
-  request: GenerateRequest,
-  context: GenerateContext,
-  engine: SoundEngine,
-) => AsyncGenerator<Chunk>
-
-/** A reply that is made of the sound one. */
-const items = (change: Items): Broken => ({
-  make: (clock) => {
-    const engine = new SoundEngine(clock)
-    const sound = engine.items.bind(engine)
-    engine.items = (request, context) =>
-      change(() => sound(request, context), request, context, engine)
-    return engine
-  },
-})
-
-/** Wrong chunks of a plain request. */
-const chunks = (change: (chunk: Chunk) => Chunk): Broken =>
-  items(async function* (sound) {
-    for await (const chunk of sound()) yield change(chunk)
-  })
-
-/** What happens at the first look after a stop. */
-const afterStop = (
-  react: (engine: SoundEngine, context: GenerateContext) => AsyncGenerator<Chunk>,
-): Broken =>
-  items(async function* (sound, _request, context, engine) {
-    for await (const chunk of sound()) {
-      if (chunk.finish === 'cancelled') yield* react(engine, context)
-      yield chunk
-    }
-  })
-
-const replaced = (generate: (engine: SoundEngine) => AsyncIterable<Chunk>): Broken => ({
-  make: (clock) => {
-    const engine: Engine = new SoundEngine(clock)
-    engine.generate = () => generate(engine as SoundEngine)
-    return engine
-  },
-})
-
-const life = (change: Partial<Engine>): Broken => ({
-  make: (clock) => Object.assign(new SoundEngine(clock), change) as Engine,
-})
-
-const events = (...list: KvEvent[]): Broken =>
-  life({ observe: (observer: EngineObserver) => observer.kvEvents(0, list) })
-
-const block = Uint32Array.of(1, 2)
-const noLocals = new Uint32Array(0)
+import {
+  SoundEngine,
+  afterStop,
+  block,
+  chunks,
+  events,
+  items,
+  life,
+  make,
+  never,
+  noLocals,
+  replaced,
+} from '../../../test/engine/sound-engine.ts'
+import type { Broken } from '../../../test/engine/sound-engine.ts'
 
 const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   'chunk-malformed': chunks((chunk) => ({ ...chunk, tokenIds: 'ten' as never })),

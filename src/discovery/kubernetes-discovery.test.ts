@@ -1,0 +1,178 @@
+/** Workers that are found as pods which the Kubernetes API lists. */
+import { spawnSync } from 'node:child_process'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
+import { DISCOVERY_FAULT_CHECKS } from '../testing/discovery-faults.ts'
+import type { FaultScene } from '../testing/discovery-faults.ts'
+import { until } from '../../test/until.ts'
+import { KubernetesServer } from '../../test/kubernetes-api.ts'
+import { PodWatch } from './kubernetes/pod-watch.ts'
+import { AddressFleet, WITHOUT_REGISTER } from '../../test/fixtures/address-fleet.ts'
+
+/** Makes the certificate of the API server. */
+const HAS_OPENSSL = spawnSync('openssl', ['version']).status === 0
+
+const API_FAULTS: Readonly<
+  Record<string, (api: KubernetesServer) => Pick<FaultScene, 'begin' | 'end' | 'isTold'>>
+> = {
+  'gone, and back': (api) => ({
+    begin: () => {
+      api.status = 503
+      api.disconnect()
+    },
+    end: () => {
+      api.status = null
+    },
+    isTold: true,
+  }),
+  'silent, and back': (api) => ({
+    begin: () => {
+      api.isSilent = true
+      api.disconnect()
+    },
+    end: () => {
+      api.isSilent = false
+    },
+    isTold: true,
+  }),
+}
+
+describe.skipIf(!HAS_OPENSSL).each(Object.entries(API_FAULTS))(
+  'kubernetes: - the API is %s',
+  (_, faultOf) => {
+    it.each(DISCOVERY_FAULT_CHECKS)('$name', async ({ run }) => {
+      const api = await KubernetesServer.start()
+      const { accountFolder } = api
+      const pods = new PodWatch({ api: api.api, accountFolder, selector: 'a=b', listMs: 200 })
+      const fleet = new AddressFleet(() => pods.addresses(), {
+        put: ({ workerId, port }) => api.put(workerId, port),
+        remove: ({ workerId }) => api.remove(workerId),
+      })
+      onTestFinished(async () => {
+        await fleet.discovery.close()
+        pods.close()
+        await api.close()
+      })
+      const fault = faultOf(api)
+      await run({ worker: fleet.asWorker(), frontend: fleet.discovery, ttlMs: 300, ...fault })
+    })
+  },
+)
+
+describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do wrong', () => {
+  async function startApi(): Promise<{ api: KubernetesServer; pods: PodWatch }> {
+    const api = await KubernetesServer.start()
+    onTestFinished(() => api.close())
+    const pods = new PodWatch({ api: api.api, accountFolder: api.accountFolder, selector: 'a=x y' })
+    onTestFinished(() => pods.close())
+    return { api, pods }
+  }
+  const portsOf = async (pods: PodWatch) =>
+    (await pods.addresses().catch(() => [])).map(({ port }) => port).toSorted((a, b) => a - b)
+  const known = async (pods: PodWatch, ...ports: readonly number[]) =>
+    await until(
+      `pods at ${ports.join()}`,
+      async () => (await portsOf(pods)).join() === ports.join(),
+    )
+  const lists = ({ asked }: KubernetesServer) =>
+    asked.filter((url) => !url.includes('watch=')).length
+
+  it.each(WITHOUT_REGISTER)('$name', async ({ run }) => {
+    const { api, pods } = await startApi()
+    const fleet = new AddressFleet(() => pods.addresses(), {
+      put: ({ workerId, port }) => api.put(workerId, port),
+      remove: ({ workerId }) => api.remove(workerId),
+    })
+    onTestFinished(() => fleet.discovery.close())
+    await run({ worker: fleet.asWorker(), frontend: fleet.discovery })
+  })
+
+  it('one list and one watch - with token, authority, namespace and selector', async () => {
+    const { api, pods } = await startApi()
+    api.put('a', 1)
+    await known(pods, 1)
+    api.put('b', 2)
+    await known(pods, 1, 2)
+    api.put('a', 1, { phase: 'Succeeded', podIP: '127.0.0.1' })
+    await known(pods, 2)
+    api.remove('b')
+    await known(pods)
+    expect(api.asked[0]).toBe(
+      'Bearer hush /api/v1/namespaces/fleet/pods?labelSelector=a%3Dx%20y&resourceVersion=0',
+    )
+    expect([api.asked.length, lists(api)]).toEqual([2, 1])
+  })
+
+  it('a connection that breaks - is made again from the last version, bookmarks included, without a list', async () => {
+    const { api, pods } = await startApi()
+    api.put('a', 1)
+    await known(pods, 1)
+    await until('it watches', () => api.watchCount === 1)
+    api.put('b', 2)
+    await known(pods, 1, 2)
+    api.bookmark()
+    api.forget()
+    api.put('c', 3)
+    await known(pods, 1, 2, 3)
+    api.disconnect()
+    api.put('d', 4)
+    await known(pods, 1, 2, 3, 4)
+    expect(lists(api)).toBe(1)
+  })
+
+  it('a version that has expired, told in the watch or at its begin - is followed by a list', async () => {
+    const { api, pods } = await startApi()
+    api.put('a', 1)
+    await known(pods, 1)
+    await until('it watches', () => api.watchCount === 1)
+    api.expire()
+    api.put('b', 2)
+    await known(pods, 1, 2)
+    expect(lists(api)).toBe(2)
+    await until('it watches again', () => api.watchCount === 1)
+    // What happens while nobody watches, and is forgotten before.
+    api.disconnect()
+    api.remove('a')
+    api.put('c', 3)
+    api.forget()
+    await known(pods, 2, 3)
+    expect(lists(api)).toBe(3)
+  })
+
+  it('an API that takes questions and does not answer - is away until it does', async () => {
+    const api = await KubernetesServer.start()
+    onTestFinished(() => api.close())
+    const { accountFolder } = api
+    const pods = new PodWatch({ api: api.api, accountFolder, listMs: 50 })
+    onTestFinished(() => pods.close())
+    api.isSilent = true
+    await expect(pods.addresses()).rejects.toMatchObject({ code: 'discovery.unavailable' })
+    api.isSilent = false
+    api.put('a', 1)
+    await known(pods, 1)
+  })
+
+  it('an API that refuses, and is back - what is known stays in use, and the truth follows', async () => {
+    const { api, pods } = await startApi()
+    const card = sampleCard(1)
+    const fleet = new AddressFleet(() => pods.addresses(), {
+      put: ({ workerId, port }) => api.put(workerId, port),
+      remove: () => undefined,
+    })
+    onTestFinished(() => fleet.discovery.close())
+    await fleet.asWorker().register(card)
+    const record = new DiscoveryRecord()
+    await fleet.discovery.watch(record)
+    await record.until('joined 1')
+    api.status = 503
+    api.disconnect()
+    await record.until('away')
+    await expect(pods.addresses()).rejects.toMatchObject({
+      code: 'discovery.unavailable',
+      message: expect.stringContaining('status 503') as string,
+    })
+    api.status = null
+    await record.until('back')
+    expect(record.told.filter((line) => line.startsWith('left'))).toEqual([])
+  })
+})
