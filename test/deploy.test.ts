@@ -152,7 +152,7 @@ describe('deploy/kubernetes', () => {
 })
 
 describe('deploy/compose.yaml', () => {
-  it('every service of ours - has a command line that Baton takes', () => {
+  it('every service of Baton - has a command line that Baton takes', () => {
     const document = parse(read('compose.yaml'), { merge: true }) as unknown
     const { services } = document as {
       services: Record<

@@ -49,7 +49,7 @@ describe('middleware', () => {
     expect((await it_.send('GET', '/nowhere', {})).status).toBe(401)
   })
 
-  it('an error that is none of ours - 500 without its text, and told', async () => {
+  it('an unexpected error - 500 without its text, and told', async () => {
     const broken: Middleware = {
       before: () => {
         throw new Error('secret')
@@ -100,7 +100,7 @@ describe('x-request-id', () => {
   })
 
   it.each(['', 'ü', 'caf\u00e9', 'a\u0000', 'x'.repeat(513), ' a'])(
-    '%j - cannot stand in a header of ours: the reply has an id of its own',
+    '%j - is invalid in a response header: the reply has an id of its own',
     async (asked) => {
       expect(await echoOf(asked)).toMatch(/^[0-9a-f]{8}-[0-9a-f-]{27}$/)
     },

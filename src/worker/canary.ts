@@ -65,7 +65,10 @@ export class Canary {
     try {
       for await (const _ of engine.generate({ ...request, requestId, isProbe: true }, context))
         return
-      throw new BatonError('backend.stream_incomplete', 'the engine answered a probe with nothing')
+      throw new BatonError(
+        'backend.stream_incomplete',
+        'the engine answered a probe without a token',
+      )
     } finally {
       this.#asked = null
     }

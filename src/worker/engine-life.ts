@@ -90,7 +90,7 @@ function refuseFalse(config: EngineConfig): void {
   if (fault === null) return
   throw new BatonError(
     'backend.contract_violation',
-    `what the engine says of itself is invalid, the worker is not registered: ${fault.detail}`,
+    `the engine's configuration is invalid, the worker is not registered: ${fault.detail}`,
     { data: { rule: 'config-invalid', field: fault.field } },
   )
 }

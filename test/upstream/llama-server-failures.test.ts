@@ -21,7 +21,7 @@ describe('failures', () => {
     )
   }
 
-  it('a recorded refusal - the limit is reported, with the code of ours', async () => {
+  it("a recorded refusal - the limit is reported, with Baton's code", async () => {
     const error = await failureOf(recorded('err_context'))
     expect(error.code).toBe('request.context_length_exceeded')
     expect(error.message).toContain('4096')

@@ -30,7 +30,7 @@ describe('OpenAI servers without ids', () => {
     ['mlx-lm', 'err_unknown_model'],
     ['transformers-serve', 'err_badjson'],
     ['transformers-serve', 'err_unknown_model'],
-  ])('%s, %s - a refusal with a code of ours', async (kind, name) => {
+  ])("%s, %s - a refusal with Baton's code", async (kind, name) => {
     const { engine } = await served(kind, recorded(kind, name), asOpenAi)
     const error = await failureOf(chunksOf(engine, requestOf()))
     expect(error.row.httpStatus).toBe(400)

@@ -19,7 +19,7 @@ export const ABOUT: Readonly<Record<string, string>> = {
   'GET /metrics': 'get_metrics_idle',
 }
 
-/** A server that says of itself what a real one said; `complete` answers `/completion`. */
+/** A server that describes itself as a real one did; `complete` answers `/completion`. */
 export async function llamaServer(
   complete: (request: SeenRequest) => Buffer | string | null,
   options: Partial<UpstreamEngineOptions> = {},

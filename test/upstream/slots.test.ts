@@ -72,7 +72,7 @@ describe('SlotFiles', () => {
     ['room1.bin', false],
     [7, false],
     [undefined, false],
-  ])('%s - is a name of ours: %s', (name, isOurs) => {
+  ])('%s - is a name that Baton gave: %s', (name, isOurs) => {
     expect(SlotFiles.isName(name)).toBe(isOurs)
   })
 
@@ -176,7 +176,7 @@ describe('hand-over by slot files', () => {
     expect(chunks.at(-1)).toMatchObject({ finish: 'length', engineData: { kv_moved: false } })
   })
 
-  it('a name that is none of ours - is never asked for', async () => {
+  it('a name that Baton did not give - is never asked for', async () => {
     const { engine, seen } = await engineOf('decode', folder(), () => eventResponse([END]))
     await chunksOf(engine, handedOver('../../etc/passwd'))
     expect(seen.some(({ path: route }) => route.includes('restore'))).toBe(false)

@@ -191,7 +191,7 @@ export class BoostrRouter implements BoostrNode {
     const decode = decodeWorkers.filter((rank) => !this.#gone.has(rank))
     if (prefill.length === 0 || decode.length === 0) {
       const stage = prefill.length === 0 ? 'prefill' : 'decode'
-      const text = `no ${stage} worker is there`
+      const text = `no ${stage} worker is registered`
       return new BatonError('backend.worker_unavailable', text, { data: { stage } })
     }
     const freePrefill = prefill.filter((rank) => this.#isFree(rank))

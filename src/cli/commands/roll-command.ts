@@ -33,7 +33,10 @@ const ROLES = ['prefill', 'decode', 'aggregated']
 export function rollFlags(flags: Readonly<Record<string, unknown>>, url: string): RollFlags {
   const role = typeof flags['role'] === 'string' ? flags['role'] : null
   if (role !== null && !ROLES.includes(role)) {
-    throw new BatonError('config.invalid', `--role: ${role} is none of ${ROLES.join(', ')}`)
+    throw new BatonError(
+      'config.invalid',
+      `--role: ${role} is invalid: expected one of ${ROLES.join(', ')}`,
+    )
   }
   const timeoutSeconds = Number(flags['timeoutSeconds'])
   if (!(timeoutSeconds > 0)) {

@@ -72,7 +72,7 @@ function ownNames({ host, insecureOpen }: GuardConfig): Middleware {
       }
       throw new BatonError(
         'request.permission_denied',
-        `without keys only this machine may call, under its own names: Host ${name} is none of them; use --keys, or --insecure-open when something else guards this port`,
+        `without keys only this machine may call, under its own names: Host ${name} is not one of them; use --keys, or --insecure-open when something else guards this port`,
       )
     },
   }

@@ -142,7 +142,7 @@ function disaggregation({
     return [
       warning(
         'prefill',
-        `${name}: no prefill worker is there, decode workers do both`,
+        `${name}: no prefill worker is registered, decode workers do both`,
         'start one',
       ),
     ]

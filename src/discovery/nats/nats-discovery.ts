@@ -132,7 +132,7 @@ export class NatsDiscovery implements Discovery {
 
   /**
    * The revision of a dead entry under this id; 0 when there is none. Throws `request.conflict` when its owner lives: one
-   * elsewhere shows it by a heartbeat, which takes up to the time to live. `isAgain`: an earlier attempt of ours may have
+   * elsewhere shows it by a heartbeat, which takes up to the time to live. `isAgain`: an earlier attempt of this process may have
    * arrived without an answer.
    */
   async #deadRevision(own: WorkerCard, isAgain: boolean): Promise<number> {

@@ -103,7 +103,7 @@ export class NatsTable {
       await this.#bucket.create(name, text)
     } catch (thrown) {
       if (!isOvertaken(thrown)) throw unavailable(messageOf(thrown), thrown)
-      throw new BatonError('request.conflict', `${this.#options.name}: ${name} is there already`)
+      throw new BatonError('request.conflict', `${this.#options.name}: ${name} exists already`)
     }
   }
 

@@ -86,8 +86,8 @@ describe('a line that failed', () => {
   })
 })
 
-describe('what nobody waits for', () => {
-  it('comes last, whatever it says of itself', () => {
+describe('a background request', () => {
+  it('comes last, whatever its priority field', () => {
     const caller = { ...OPEN_CALLER, isBackground: true }
     expect(tenantRouting(caller, { priority: 9, strictPriority: 9 })).toEqual({
       priority: -1,

@@ -99,7 +99,7 @@ export class Exchange implements ChoiceOwner {
     if (this.#state === 'waiting') this.#begin()
   }
 
-  /** Ends the reply for a reason of ours. */
+  /** Ends the reply for a reason of Baton's. */
   cutOff(error: BatonError): void {
     this.#fail(inStage(error, this.#stage), 'kill')
   }

@@ -75,7 +75,7 @@ export interface ForwardingOptions {
 export interface FrontendLimits {
   /** Further attempts when a worker is lost; 0 turns migration off. */
   readonly migrationLimit: number
-  /** How long a request that was running waits while no worker is there. */
+  /** How long a request that was running waits while no worker is registered. */
   readonly migrationWaitMs: number
   readonly migrationMaxSequenceTokens: number
   /** Requests in flight, all models together. More are refused with `capacity.exhausted`. */

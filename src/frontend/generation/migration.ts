@@ -2,7 +2,7 @@
  * When a worker is lost, the request goes on at another one with the tokens so far. The client sees a pause.
  *
  * Wraps any RequestService. An attempt that fails with a migratable error is followed by another one whose prompt ends
- * with the generated tokens; text that was sent is never sent again. While no worker is there, or all are full, a request
+ * with the generated tokens; text that was sent is never sent again. While no worker is registered, or all are full, a request
  * that was running is held for `waitMs` and tries again; one that has not begun is refused at once. Not migrated: what a grammar holds to a shape, what
  * the client pinned to a worker, and what has been cancelled.
  */
@@ -21,7 +21,7 @@ import type { Migration } from './frontend-event.ts'
 import { GeneratedOutput } from './generated-output.ts'
 import { resumedRequest, withoutResumed } from './resumed-request.ts'
 
-/** While no worker is there; a worker that joins is found that much later at most. */
+/** While no worker is registered; a worker that joins is found that much later at most. */
 const HELD_RETRY_MS = 200
 
 export interface MigrationOptions {

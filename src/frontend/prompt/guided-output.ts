@@ -2,7 +2,7 @@
  * What a request with a fixed shape of output means for this model: which thoughts may come before it, and which calls of
  * tools instead of it; the grammar of all of that, and the parser that reads it.
  *
- * Only where the engine takes grammars of ours. Another engine gets the shape alone and knows itself where it begins.
+ * Only where the engine takes Baton's grammars. Another engine gets the shape alone and knows itself where it begins.
  */
 import { forcedCallSchema } from '../../api/index.ts'
 import type { ChatCall } from '../../api/index.ts'

@@ -85,7 +85,7 @@ export class Candidates {
     this.#words[3] = 0n
   }
 
-  /** A sampler may have put other memory in the place of ours. */
+  /** A sampler may have put other memory in place of this. */
   #left(): readonly [Int32Array, Float32Array] {
     const address = BigInt.asUintN(64, this.#words[0] ?? 0n)
     if (address === this.#address) return [this.#ids, this.#floats]

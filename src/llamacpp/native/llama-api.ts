@@ -151,7 +151,7 @@ export function loadLlamaApi(files: LibraryFiles, heads: HeadShape): LlamaApi {
   return loaded
 }
 
-/** llama.cpp logs from any thread, so no callback of ours: any function that takes nothing serves as a sink. */
+/** llama.cpp logs from any thread, so no JavaScript callback: any function that takes nothing serves as a sink. */
 function silence(llama: ReturnType<typeof koffi.load>): void {
   const set = llama.func('void llama_log_set(void*, void*)') as (sink: Pointer, user: null) => void
   set(llama.symbol('llama_max_devices') as Pointer, null)

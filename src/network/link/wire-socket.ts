@@ -236,14 +236,14 @@ export class WireSocket {
   #onPulse(): void {
     const now = performance.now()
     const { handshakeMs, pingEveryMs, silenceMs } = this.#timing
-    // After a turn of ours that took long, what the peer said is still unread: that is no silence.
+    // After a long turn of this event loop, what the peer said is still unread: that is no silence.
     if (now - this.#pulsedAtMs > silenceMs / 2) this.#heardAtMs = now
     this.#pulsedAtMs = now
     const silence = now - this.#heardAtMs
     if (!this.#isReady && now - this.#openedAtMs > handshakeMs) {
       this.#fail(new BatonError('transport.connection_timeout', 'no handshake in time'))
     } else if (silence > silenceMs) {
-      const text = `nothing heard for ${Math.round(silence)} ms`
+      const text = `nothing received for ${Math.round(silence)} ms`
       this.#fail(new BatonError('transport.disconnected', text, { data: { silenceMs } }))
     } else if (this.#isReady && now - this.#pingedAtMs >= pingEveryMs) {
       this.#pingedAtMs = now

@@ -367,7 +367,7 @@ describe('worker server over TCP', () => {
     await until('ready', () => bare.isReady)
     const healthy = planeTo(server, { timing })
     await until('given up', () => bare.isClosed)
-    expect(gone[0]).toMatch(/nothing heard/)
+    expect(gone[0]).toMatch(/nothing received/)
     expect(bare.frames.some(({ tag }) => tag === TAG.PING)).toBe(true)
     expect(healthy.isConnected(WORKER)).toBe(true)
   })

@@ -55,7 +55,7 @@ export interface RouterConfig extends CostWeights {
   readonly trackActiveBlocks: boolean
   readonly trackOutputBlocks: boolean
   readonly trackPrefillTokens: boolean
-  /** Speed of a prefill, so that its load wears off while it runs; null: it stays until the first token. */
+  /** Speed of a prefill, so that its load decays while it runs; null: it stays until the first token. */
   readonly prefillTokensPerSecond: number | null
   /** Life of a predicted holding after a decision; 0: none. Without KV events it is the only index. */
   readonly predictedTtlSeconds: number

@@ -106,7 +106,7 @@ describe('goals: who is refused', () => {
     expect(router.status().refusals).toBe(2)
   })
 
-  it('the wait before it counts, and what wears off says when to come again', () => {
+  it('the wait before it counts, and what decays says when to come again', () => {
     const { refusal } = trained([[1, 10]])
     expect(refusal({ ttftMs: 1000 }, 100, 500)).toBeNull()
     expect(refusal({ ttftMs: 1000 }, 100, 6000)?.data['retryAfterMs']).toBeGreaterThan(3000)

@@ -265,7 +265,7 @@ describe('KvRouter: eligibility', () => {
 })
 
 describe('KvRouter: load', () => {
-  it('known prefill speed - the load wears off while the prefill runs', () => {
+  it('known prefill speed - the load decays while the prefill runs', () => {
     const { router, clock } = buildPool({ prefillTokensPerSecond: 100 })
     router.workerJoined(card(1))
     router.book(selected(router, 100))

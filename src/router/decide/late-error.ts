@@ -15,7 +15,7 @@ export interface LateCandidate {
 const RETRY_MS_MIN = 1000
 const RETRY_MS_MAX = 30_000
 
-/** What has to wear off before the goal can be met is what it would be late by. */
+/** What has to decay before the goal can be met is what it would be late by. */
 export function lateError(
   { query }: DecisionScope,
   left: GoalsLeft,

@@ -64,7 +64,7 @@ export class Selector {
     try {
       return this.#pick(scope, count, peek)
     } catch (thrown) {
-      // A scorer or picker of the user's failed. Anything else is a bug of ours and ends the process.
+      // A scorer or picker of the user's failed. Anything else is an internal error and ends the process.
       if (thrown instanceof BatonError) return this.#refuse(scope, thrown)
       throw thrown
     }

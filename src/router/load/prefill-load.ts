@@ -2,7 +2,7 @@
  * Prefill tokens in flight on one rank, and how they shrink while a prefill runs.
  *
  * Without expected durations the load is the sum of the tokens until each prefill completes. With a duration the oldest
- * prefill (the anchor) wears off over time; when all have one, the wear may spill over to those behind it.
+ * prefill (the anchor) decays over time; when all have one, the decay may spill over to those behind it.
  */
 export interface OpenPrefill {
   readonly tokens: number

@@ -8,7 +8,7 @@ function backlog(): RankBacklog {
 }
 
 describe('RankBacklog', () => {
-  it('prompts behind each other - a wait that grows with each and wears off with time', () => {
+  it('prompts behind each other - a wait that grows with each and decays with time', () => {
     const load = backlog()
     expect(load.waitMs(0, 0)).toBe(0)
     load.prefillSent(0, 100, false, 0)

@@ -23,7 +23,7 @@ interface AdmissionWaiter {
   onRefused(error: BatonError): void
 }
 
-/** Load also falls without being told (prefills wear off): waiting requests are looked at again. */
+/** Load also falls without being told (prefills decay): waiting requests are looked at again. */
 const RECHECK_MS = 250
 /** Who has waited so long may use more of what other frontends have taken. */
 const WAITED_MS = 250

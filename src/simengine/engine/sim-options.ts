@@ -131,7 +131,10 @@ function checkBroadcast(options: SimEngineOptions, prefixCaching: boolean): void
   if (kvBroadcast === undefined)
     throw new BatonError('config.invalid', 'kvEventsPort needs `kvBroadcast`, which listens there')
   if (!prefixCaching)
-    throw new BatonError('config.invalid', 'kvEventsPort needs prefixCaching: nothing else is told')
+    throw new BatonError(
+      'config.invalid',
+      'kvEventsPort needs prefixCaching: without it there are no KV events',
+    )
 }
 
 /** The fault of a request, if it has one. */

@@ -32,7 +32,8 @@ export function fetchWhole(
       call.abort()
       end(() => reject(error))
     }
-    const onAbort = (): void => cut(new BatonError('request.cancelled', 'nobody waits for this'))
+    const onAbort = (): void =>
+      cut(new BatonError('request.cancelled', 'the request was cancelled'))
     const timer = setTimeout(
       () =>
         cut(

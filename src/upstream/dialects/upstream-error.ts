@@ -1,5 +1,5 @@
 /**
- * What a foreign server says when it refuses, as an error of ours.
+ * What a foreign server says when it refuses, as a `BatonError`.
  *
  * Owns: the forms in which servers write errors (an object, a text, FastAPI's `detail`), and that nothing of the
  * server's inside (paths, source lines, hosts) goes on to a client.

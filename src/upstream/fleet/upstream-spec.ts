@@ -33,7 +33,10 @@ export function parseUpstream(entry: string): UpstreamSpec {
   const kind = UPSTREAM_KINDS.find((name) => name === prefix?.toLowerCase())
   const isDns = prefix?.toLowerCase() === 'dns'
   if (prefix !== undefined && kind === undefined && !isDns) {
-    throw invalid(entry, `${prefix} is none of ${UPSTREAM_KINDS.join(', ')} and dns`)
+    throw invalid(
+      entry,
+      `${prefix} is invalid: expected one of ${UPSTREAM_KINDS.join(', ')} and dns`,
+    )
   }
   const nested = isDns && address.includes('+') ? parseUpstream(address) : null
   const url = nested?.url ?? parseUpstreamUrl(address).text
@@ -108,7 +111,7 @@ function modeOf(entry: string, text: string): DisaggregationMode {
 function kindOf(entry: string, text: string): UpstreamKind {
   const kind = UPSTREAM_KINDS.find((name) => name === text)
   if (kind !== undefined) return kind
-  throw invalid(entry, `${text} is none of ${UPSTREAM_KINDS.join(', ')}`)
+  throw invalid(entry, `${text} is invalid: expected one of ${UPSTREAM_KINDS.join(', ')}`)
 }
 
 function invalid(entry: string, why: string, cause?: unknown): BatonError {

@@ -23,7 +23,7 @@ export function shownHeaders(headers: ReadonlyMap<string, string>): Record<strin
   return shown
 }
 
-/** The engine's refusal as an error of ours; null: it may be shown as it came. */
+/** The engine's refusal as a `BatonError`; null: it may be shown as it came. */
 export function hiddenRefusal(status: number, body: Uint8Array): BatonError | null {
   const text = utf8.decode(body)
   // Who refuses Baton's own credentials has nothing to say to a client.

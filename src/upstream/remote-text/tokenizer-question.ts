@@ -114,7 +114,7 @@ async function askWorkers(
 ): Promise<Readonly<Record<string, unknown>>> {
   let failure = new BatonError(
     'backend.worker_unavailable',
-    'no worker that has the tokenizer of the model is there now',
+    'no worker with the tokenizer of the model is registered',
     { data: { model: options.model } },
   )
   for (const workerId of options.workers()) {
