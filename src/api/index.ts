@@ -59,7 +59,7 @@ export { routingOf } from './fields/routing-of-nvext.ts'
 export {
   chatReplyJson,
   completionReplyJson,
-  toolCallArgumentsJson,
+  toolCallDeltaJson,
   toolCallStartJson,
 } from './replies/whole-reply.ts'
 export type { ToolCallReply, WholeChoice, WholeReply } from './replies/whole-reply.ts'

@@ -1,16 +1,14 @@
 /**
- * Messages and tools of a chat, checked, with text parts made one text. Templates want plain strings.
+ * Messages of a chat, checked, with text parts made one text. Templates want plain strings.
  */
 import { z } from 'zod'
 import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
-
-const TOOLS_MAX = 1536
-const FUNCTION_NAME_MAX = 96
+import { FUNCTION_NAME_MAX } from './chat-tools.ts'
 
 const part = z.looseObject({ type: z.string() })
 const content = z.union([z.string(), z.array(part)], 'must be a text, or text parts').nullish()
 
-const toolCall = z.looseObject({
+const functionCall = z.looseObject({
   id: z.string().optional(),
   type: z.literal('function').optional(),
   function: z.looseObject({
@@ -18,6 +16,17 @@ const toolCall = z.looseObject({
     arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).optional(),
   }),
 })
+
+const customCall = z.looseObject({
+  id: z.string().optional(),
+  type: z.literal('custom'),
+  custom: z.looseObject({
+    name: z.string().min(1).max(FUNCTION_NAME_MAX),
+    input: z.string(),
+  }),
+})
+
+const toolCall = z.discriminatedUnion('type', [functionCall, customCall])
 
 export const messageSchema = z.looseObject({
   role: z.enum(['system', 'developer', 'user', 'assistant', 'tool', 'function']),
@@ -27,38 +36,6 @@ export const messageSchema = z.looseObject({
   tool_call_id: z.string().nullish(),
   reasoning_content: z.string().nullish(),
 })
-
-const toolSchema = z.looseObject({
-  type: z.literal('function'),
-  function: z.looseObject({
-    name: z.string().min(1).max(FUNCTION_NAME_MAX),
-    description: z.string().nullish(),
-    parameters: z.record(z.string(), z.unknown()).nullish(),
-    strict: z.boolean().nullish(),
-  }),
-})
-
-export const toolsSchema = z.array(toolSchema).max(TOOLS_MAX)
-
-export const toolChoiceSchema = z.union(
-  [
-    z.enum(['none', 'auto', 'required']),
-    z.looseObject({
-      type: z.literal('function'),
-      function: z.looseObject({ name: z.string().min(1) }),
-    }),
-    z.looseObject({
-      type: z.literal('allowed_tools'),
-      allowed_tools: z.looseObject({
-        mode: z.enum(['auto', 'required']),
-        tools: z
-          .array(z.looseObject({ function: z.looseObject({ name: z.string().min(1) }) }))
-          .min(1),
-      }),
-    }),
-  ],
-  'must be "none", "auto", "required", a function by name, or allowed tools',
-)
 
 interface ToolCallMessage {
   readonly id?: string
@@ -73,15 +50,6 @@ export interface ChatMessage {
   readonly tool_calls?: readonly ToolCallMessage[]
   readonly tool_call_id?: string
   readonly reasoning_content?: string
-}
-
-export interface ChatTool {
-  readonly type: 'function'
-  readonly function: {
-    readonly name: string
-    readonly description?: string
-    readonly parameters?: Readonly<Record<string, unknown>>
-  }
 }
 
 export function chatMessage(message: z.infer<typeof messageSchema>, index: number): ChatMessage {
@@ -99,9 +67,14 @@ export function chatMessage(message: z.infer<typeof messageSchema>, index: numbe
 
 /** Templates print arguments as JSON, so text that holds an object becomes that object. */
 function toolCallMessage(call: z.infer<typeof toolCall>): ToolCallMessage {
+  const id = call.id === undefined ? {} : { id: call.id }
+  if (call.type === 'custom') {
+    const { name, input } = call.custom
+    return { ...id, type: 'function', function: { name, arguments: { input } } }
+  }
   const { name, arguments: given } = call.function
   return {
-    ...(call.id === undefined ? {} : { id: call.id }),
+    ...id,
     type: 'function',
     function: { name, arguments: argumentsObject(given ?? {}) },
   }
@@ -114,18 +87,6 @@ function argumentsObject(given: string | Record<string, unknown>): unknown {
     return isRecord(value) ? value : given
   } catch {
     return given
-  }
-}
-
-export function chatTool(tool: z.infer<typeof toolSchema>): ChatTool {
-  const { name, description, parameters } = tool.function
-  return {
-    type: 'function',
-    function: {
-      name,
-      ...(description == null ? {} : { description }),
-      ...(parameters == null ? {} : { parameters }),
-    },
   }
 }
 

@@ -1,5 +1,5 @@
 /**
- * Custom tools of the Responses API: their input is one text and no JSON. To the model such a tool is a function with one parameter,
+ * Custom tools: their input is one text and no JSON. To the model such a tool is a function with one parameter,
  * `input`; here is what that function looks like, and how its arguments become a text again.
  */
 import { z } from 'zod'
@@ -22,7 +22,13 @@ export const customToolSchema = z.looseObject({
 
 type CustomTool = z.infer<typeof customToolSchema>
 
-export function customToolFunction(tool: CustomTool): Record<string, unknown> {
+interface CustomToolFunction {
+  readonly name: string
+  readonly description: string | null | undefined
+  readonly parameters: Record<string, unknown>
+}
+
+export function customToolFunction(tool: CustomTool): CustomToolFunction {
   return {
     name: tool.name,
     description: tool.description,

@@ -1,6 +1,6 @@
 /** The JSON schema of a call that must be made: `{"name": …, "arguments": {…}}` of one of the tools. */
 import { isRecord } from '../../base/index.ts'
-import type { ChatTool } from './chat-message.ts'
+import type { ChatTool } from './chat-tools.ts'
 
 export function forcedCallSchema(tools: readonly ChatTool[]): unknown {
   const isOne = tools.length === 1

@@ -30,6 +30,8 @@ export const guidedFields = {
   guided_regex: z.string().min(1).optional(),
   guided_choice: z.array(z.string().min(1)).min(1).optional(),
   guided_grammar: z.string().min(1).optional(),
+  /** Which library holds the output to it: nothing that a client could see. */
+  guided_decoding_backend: z.string().optional(),
   /** vLLM's newer form of the four fields above. */
   structured_outputs: z
     .strictObject({

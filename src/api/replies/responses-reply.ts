@@ -71,18 +71,23 @@ function usageObject(usage: ReplyUsage): Record<string, unknown> {
 /** `incomplete`: the token limit cut the item off. */
 export type ItemStatus = 'in_progress' | 'completed' | 'incomplete'
 
-export function messageItem(id: string, text: string, status: ItemStatus): Record<string, unknown> {
+export function messageItem(
+  id: string,
+  text: string,
+  status: ItemStatus,
+  logprobs: readonly unknown[] = [],
+): Record<string, unknown> {
   return {
     id,
     type: 'message',
     role: 'assistant',
     status,
-    content: status === 'in_progress' ? [] : [textPart(text)],
+    content: status === 'in_progress' ? [] : [textPart(text, logprobs)],
   }
 }
 
-export function textPart(text: string): Record<string, unknown> {
-  return { type: 'output_text', text, annotations: [], logprobs: [] }
+export function textPart(text: string, logprobs: readonly unknown[] = []): Record<string, unknown> {
+  return { type: 'output_text', text, annotations: [], logprobs }
 }
 
 export function reasoningItem(
@@ -144,6 +149,7 @@ export function responseDeltaEvent(
   sequence: number,
   place: { readonly itemId: string; readonly outputIndex: number },
   delta: string,
+  logprobs: readonly unknown[] = [],
 ): string {
-  return `event: ${type}\ndata: {"type":"${type}","sequence_number":${sequence},"item_id":${quoteJson(place.itemId)},"output_index":${place.outputIndex},"content_index":0,"delta":${quoteJson(delta)},"logprobs":[]}\n\n`
+  return `event: ${type}\ndata: {"type":"${type}","sequence_number":${sequence},"item_id":${quoteJson(place.itemId)},"output_index":${place.outputIndex},"content_index":0,"delta":${quoteJson(delta)},"logprobs":${logprobs.length === 0 ? '[]' : asciiJson(logprobs)}}\n\n`
 }

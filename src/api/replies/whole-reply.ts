@@ -10,6 +10,8 @@ export interface ToolCallReply {
   readonly name: string
   /** JSON text. */
   readonly arguments: string
+  /** Of a custom tool: what the arguments say. */
+  readonly input?: string
 }
 
 export interface WholeChoice {
@@ -68,22 +70,28 @@ export function completionReplyJson(reply: WholeReply): string {
   return envelope('text_completion', reply, choices)
 }
 
-function toolCallJson(call: ToolCallReply): Record<string, unknown> {
-  return {
-    id: call.id,
-    type: 'function',
-    function: { name: call.name, arguments: call.arguments },
-  }
+function toolCallJson({ id, name, arguments: text, input }: ToolCallReply): object {
+  return input === undefined
+    ? { id, type: 'function', function: { name, arguments: text } }
+    : { id, type: 'custom', custom: { name, input } }
 }
 
 /** The first delta of a tool call: its id and name. As JSON text of the array of deltas. */
-export function toolCallStartJson(index: number, id: string, name: string): string {
-  return asciiJson([{ index, id, type: 'function', function: { name, arguments: '' } }])
+export function toolCallStartJson(
+  index: number,
+  { id, name }: { readonly id: string; readonly name: string },
+  isCustom: boolean,
+): string {
+  const call = isCustom
+    ? { type: 'custom', custom: { name, input: '' } }
+    : { type: 'function', function: { name, arguments: '' } }
+  return asciiJson([{ index, id, ...call }])
 }
 
-/** A further piece of its arguments. */
-export function toolCallArgumentsJson(index: number, text: string): string {
-  return `[{"index":${index},"function":{"arguments":${quoteJson(text)}}}]`
+/** A further piece of its arguments, or of the input of a custom tool. */
+export function toolCallDeltaJson(index: number, text: string, isCustom: boolean): string {
+  const [kind, field] = isCustom ? ['custom', 'input'] : ['function', 'arguments']
+  return `[{"index":${index},"${kind}":{"${field}":${quoteJson(text)}}}]`
 }
 
 function envelope(

@@ -106,6 +106,8 @@ export const anthropicMessagesSchema = z.strictObject({
   stream: z.boolean().optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
   service_tier: z.string().optional(),
+  inference_geo: z.string().optional(),
+  speed: z.literal('standard', 'only "standard" is supported').optional(),
 })
 
 /** Counting reads what shapes the prompt and lets the rest be. */

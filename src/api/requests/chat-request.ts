@@ -3,14 +3,10 @@
  */
 import { z } from 'zod'
 import { BatonError } from '../../base/index.ts'
-import {
-  chatMessage,
-  chatTool,
-  messageSchema,
-  toolChoiceSchema,
-  toolsSchema,
-} from '../fields/chat-message.ts'
-import type { ChatMessage, ChatTool } from '../fields/chat-message.ts'
+import { chatMessage, messageSchema } from '../fields/chat-message.ts'
+import type { ChatMessage } from '../fields/chat-message.ts'
+import { toolChoiceSchema, toolsOf, toolsSchema } from '../fields/chat-tools.ts'
+import type { OfferedTools } from '../fields/chat-tools.ts'
 import { forcedCallSchema } from '../fields/forced-call-schema.ts'
 import {
   generationFields,
@@ -45,12 +41,8 @@ export const chatRequestSchema = z.strictObject({
   verbosity: z.enum(['low', 'medium', 'high']).optional(),
 })
 
-type ToolChoice = 'none' | 'auto' | 'required' | { readonly name: string }
-
-export interface ChatCall extends GenerationOptions {
+export interface ChatCall extends GenerationOptions, Omit<OfferedTools, 'isStrict'> {
   readonly messages: readonly ChatMessage[]
-  readonly tools: readonly ChatTool[]
-  readonly toolChoice: ToolChoice
   readonly parallelToolCalls: boolean
   /** Variables of the chat template beyond messages and tools. */
   readonly templateArguments: Readonly<Record<string, unknown>>
@@ -66,7 +58,7 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
   const fields = isPlainChat(own)
     ? (own as unknown as z.infer<typeof chatRequestSchema>)
     : checked(chatRequestSchema, own)
-  const toolChoice = toolChoiceOf(fields)
+  const { isStrict, ...offered } = toolsOf(fields)
   const logprobs = fields.logprobs === true ? (fields.top_logprobs ?? 0) : undefined
   if (fields.top_logprobs !== undefined && fields.logprobs !== true) {
     throw invalid('top_logprobs', 'needs `logprobs: true`')
@@ -75,15 +67,11 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
     maxTokens: fields.max_completion_tokens ?? fields.max_tokens,
     output: given({ logprobs }),
   })
-  const offered = allowedTools(fields)
-  const tools = offered.map(chatTool)
-  const isStrict = offered.some((tool) => tool.function.strict === true)
   refuseContinuing(fields)
   // Own members first: those behind a spread, if it has not got them, cost a call into the runtime each.
   return {
     messages: fields.messages.map(chatMessage),
-    tools,
-    toolChoice,
+    ...offered,
     parallelToolCalls: fields.parallel_tool_calls ?? true,
     templateArguments: {
       ...given({ reasoning_effort: fields.reasoning_effort }),
@@ -93,7 +81,7 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
     addGenerationPrompt: fields.add_generation_prompt ?? true,
     continueFinalMessage: fields.continue_final_message ?? false,
     ...options,
-    sampling: samplingWithTools(options, tools, toolChoice, isStrict),
+    sampling: samplingWithTools(options, offered, isStrict),
     ...(fields.prompt_logprobs === undefined ? {} : { showsPromptLogprobs: true }),
   }
 }
@@ -108,16 +96,6 @@ function refuseContinuing(fields: z.infer<typeof chatRequestSchema>): void {
   }
 }
 
-/** `allowed_tools` narrows the tools without changing the list that the client sends each time. */
-function allowedTools(fields: z.infer<typeof chatRequestSchema>): z.infer<typeof toolsSchema> {
-  const { tools = [], tool_choice: choice } = fields
-  if (typeof choice !== 'object' || choice.type !== 'allowed_tools') return tools
-  const names = choice.allowed_tools.tools.map((tool) => tool.function.name)
-  const missing = names.find((name) => !tools.some((tool) => tool.function.name === name))
-  if (missing !== undefined) throw invalid('tool_choice', `no tool is called "${missing}"`)
-  return tools.filter((tool) => names.includes(tool.function.name))
-}
-
 function refuseDeprecated(body: Record<string, unknown>): void {
   for (const name of ['function_call', 'functions']) {
     if (!(name in body)) continue
@@ -129,28 +107,10 @@ function refuseDeprecated(body: Record<string, unknown>): void {
   }
 }
 
-function toolChoiceOf(fields: z.infer<typeof chatRequestSchema>): ToolChoice {
-  const names = (fields.tools ?? []).map((tool) => tool.function.name)
-  const choice = fields.tool_choice
-  if (choice === undefined) return names.length > 0 ? 'auto' : 'none'
-  if (typeof choice === 'object' && choice.type === 'allowed_tools')
-    return choice.allowed_tools.mode
-  if (typeof choice !== 'string') {
-    const { name } = choice.function
-    if (!names.includes(name)) throw invalid('tool_choice', `no tool is called "${name}"`)
-    return { name }
-  }
-  if (choice === 'required' && names.length === 0) {
-    throw invalid('tool_choice', '"required" needs `tools`')
-  }
-  return choice
-}
-
 /** A forced tool call is a JSON schema that the engine holds the output to; a response format is for answers in text. */
 function samplingWithTools(
   options: GenerationOptions,
-  tools: readonly ChatTool[],
-  choice: ToolChoice,
+  { tools, toolChoice: choice }: Omit<OfferedTools, 'isStrict'>,
   isStrict: boolean,
 ): GenerationOptions['sampling'] {
   if (choice === 'none' || choice === 'auto') return options.sampling

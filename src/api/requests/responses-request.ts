@@ -67,7 +67,7 @@ export const responsesRequestSchema = z.strictObject({
   max_output_tokens: z.int().min(1).optional(),
   temperature: z.number().min(0).max(2).optional(),
   top_p: z.number().min(0).max(1).optional(),
-  top_logprobs: z.literal(0, 'log-probabilities are not supported by this endpoint').optional(),
+  top_logprobs: z.int().min(0).max(20).optional(),
   stream: z.boolean().optional(),
   stream_options: z.looseObject({}).optional(),
   tools: z.array(toolSchema).optional(),
@@ -88,6 +88,8 @@ export const responsesRequestSchema = z.strictObject({
     .strictObject({ effort: z.string().nullish(), summary: z.string().nullish() })
     .optional(),
   truncation: z.literal('disabled', 'only "disabled" is supported').optional(),
+  /** Of tools that a server runs itself; here there are none. */
+  max_tool_calls: z.int().min(1).optional(),
   metadata: z.record(z.string(), z.unknown()).optional(),
   user: z.string().optional(),
   store: z.boolean().optional(),
@@ -112,7 +114,20 @@ interface ResponsesCall {
   readonly toolPlaces: ReadonlyMap<string, ToolPlace>
 }
 
-const NEEDS_STATE = ['previous_response_id', 'conversation', 'prompt', 'max_tool_calls']
+const NEEDS_STATE = ['previous_response_id', 'conversation', 'prompt']
+
+const LOGPROBS = 'message.output_text.logprobs'
+/** What only tools have that are not run here, what is shown anyway, and what is asked for by a field of its own. */
+const INCLUDES: readonly string[] = [
+  LOGPROBS,
+  'reasoning.encrypted_content',
+  'code_interpreter_call.outputs',
+  'computer_call_output.output.image_url',
+  'file_search_call.results',
+  'message.input_image.image_url',
+  'web_search_call.action.sources',
+  'web_search_call.results',
+]
 
 export const conversationSchema = z.strictObject({
   items: z.array(item).optional(),
@@ -181,9 +196,8 @@ export function parseResponsesRequest(body: Record<string, unknown>): ResponsesC
   const own = withoutNulls(body)
   refuseState(own)
   const fields = checked(responsesRequestSchema, own)
-  if (fields.include?.some((name) => name !== 'reasoning.encrypted_content') === true) {
-    throw unsupported('include')
-  }
+  const odd = fields.include?.find((name) => !INCLUDES.includes(name))
+  if (odd !== undefined) throw unsupported(`include: ${odd}`)
   const { tools, places: toolPlaces } = offeredTools(fields.tools ?? [])
   const chat = parseChatRequest(chatBody(fields, tools, own['nvext']))
   const custom = tools.filter(({ type }) => type === 'custom')
@@ -220,6 +234,7 @@ function chatBody(
     max_completion_tokens: fields.max_output_tokens,
     temperature: fields.temperature,
     top_p: fields.top_p,
+    ...logprobsOf(fields),
     stream: fields.stream,
     tools:
       tools.length === 0
@@ -233,8 +248,13 @@ function chatBody(
   })
 }
 
+function logprobsOf({ include, top_logprobs: top = 0 }: ResponsesFields): object {
+  const isAsked = top > 0 || include?.includes(LOGPROBS) === true
+  return isAsked ? { logprobs: true, top_logprobs: top } : {}
+}
+
 function functionOf(entry: OwnTool): Record<string, unknown> {
-  if (entry.type === 'custom') return customToolFunction(entry)
+  if (entry.type === 'custom') return { ...customToolFunction(entry) }
   const { name, description, parameters, strict } = entry
   return { name, description, parameters, strict }
 }
@@ -318,8 +338,10 @@ function echoOf(fields: ResponsesFields): Record<string, unknown> {
     tool_choice: fields.tool_choice ?? 'auto',
     tools: fields.tools ?? [],
     top_p: fields.top_p ?? 1,
+    top_logprobs: fields.top_logprobs ?? 0,
     truncation: 'disabled',
     ...given({
+      max_tool_calls: fields.max_tool_calls,
       user: fields.user,
       safety_identifier: fields.safety_identifier,
       prompt_cache_key: fields.prompt_cache_key,

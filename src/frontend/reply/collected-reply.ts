@@ -8,6 +8,7 @@ import type { OutputEvent } from '../../text/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import {
   allowsSeveralCalls,
+  customToolsOf,
   nvextOfChoice,
   promptIndexOf,
   usageOfChoices,
@@ -138,7 +139,7 @@ class CollectedChoice implements ChoiceOutput {
     const scored = { tokenIds, logprobs: sink?.promptLogprobs ?? [] }
     const asked = call.output.promptLogprobs
     const echoed = asked !== undefined && echoes.length > 0 ? scored : undefined
-    const toolCalls = this.#toolCalls.calls(allowsSeveralCalls(call))
+    const toolCalls = this.#toolCalls.calls(allowsSeveralCalls(call), customToolsOf(call))
     return {
       index,
       text: this.#text,

@@ -112,3 +112,10 @@ function hasRoutedExperts(data: unknown): data is { readonly routed_experts: unk
 export function allowsSeveralCalls(call: GenerationOptions): boolean {
   return !('parallelToolCalls' in call) || call.parallelToolCalls !== false
 }
+
+const NONE: ReadonlySet<string> = new Set()
+
+/** Names of the tools whose input is shown as a text. */
+export function customToolsOf(call: GenerationOptions): ReadonlySet<string> {
+  return 'customTools' in call && call.customTools instanceof Set ? call.customTools : NONE
+}

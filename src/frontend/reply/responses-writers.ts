@@ -7,6 +7,7 @@
 import type { BatonError } from '../../base/index.ts'
 import {
   asciiJson,
+  chatLogprobsEntries,
   customCallItem,
   CustomToolInput,
   DONE_EVENT,
@@ -21,6 +22,7 @@ import {
   textPart,
 } from '../../api/index.ts'
 import type { ResponseStatus, ToolCallReply, ToolPlace } from '../../api/index.ts'
+import type { TokenLogprobs } from '../../request/index.ts'
 import type { OutputEvent } from '../../text/index.ts'
 import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
@@ -61,7 +63,13 @@ function isJson(text: string): boolean {
 }
 
 type OpenItem =
-  | { readonly kind: 'message' | 'reasoning'; readonly id: string; text: string }
+  | {
+      readonly kind: 'message' | 'reasoning'
+      readonly id: string
+      text: string
+      /** Of the message's tokens, if they were asked for. */
+      readonly logprobs: unknown[]
+    }
   | {
       readonly kind: 'call'
       readonly id: string
@@ -80,6 +88,8 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   readonly #output: unknown[] = []
   readonly #choices: ChoiceSink[] = []
   #open: OpenItem | null = null
+  /** Of tokens whose text has not come. */
+  readonly #scored: unknown[] = []
   #sequence = 0
   #itemCount = 0
   #status: ResponseStatus = 'in_progress'
@@ -115,10 +125,20 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   text(text: string): void {
     const item = this.#need('message')
     item.text += text
-    this.#delta('response.output_text.delta', item.id, text)
+    const logprobs = this.#scored.splice(0)
+    item.logprobs.push(...logprobs)
+    this.#delta('response.output_text.delta', item.id, text, logprobs)
   }
 
-  textWithLogprobs(text: string): void {
+  /** Tokens without a text of their own are shown with the text that follows. */
+  textWithLogprobs(text: string, tokens: readonly TokenLogprobs[]): void {
+    const { call, tokenTexts } = this.#context
+    const open = this.#open
+    const isOfMessage =
+      text !== '' || open?.kind === 'message' || (open === null && this.#output.length === 0)
+    // Those of a thought or a call have no place in a response.
+    if (!isOfMessage) return
+    this.#scored.push(...chatLogprobsEntries(tokens, call.output.logprobs ?? 0, tokenTexts))
     if (text !== '') this.text(text)
   }
 
@@ -128,6 +148,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
         this.text(event.text)
         return
       case 'reasoning': {
+        this.#scored.length = 0
         const item = this.#need('reasoning')
         item.text += event.text
         this.#delta('response.reasoning_text.delta', item.id, event.text)
@@ -193,10 +214,10 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     this.#sequence += 1
   }
 
-  #delta(type: string, itemId: string, delta: string): void {
+  #delta(type: string, itemId: string, delta: string, logprobs: readonly unknown[] = []): void {
     if (!this.#context.call.stream) return
     const place = { itemId, outputIndex: this.#output.length }
-    this.stream.write(responseDeltaEvent(type, this.#sequence, place, delta))
+    this.stream.write(responseDeltaEvent(type, this.#sequence, place, delta, logprobs))
     this.#sequence += 1
   }
 
@@ -209,7 +230,8 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     const open = this.#open
     if (open !== null && open.kind === kind) return open
     this.#close()
-    const item = { kind, id: this.#newId(kind === 'message' ? 'msg' : 'rs'), text: '' }
+    const id = this.#newId(kind === 'message' ? 'msg' : 'rs')
+    const item = { kind, id, text: '', logprobs: [] }
     this.#open = item
     const shown =
       kind === 'message'
@@ -223,6 +245,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
 
   #openCall(name: string): void {
     this.#close()
+    this.#scored.length = 0
     const call = { id: this.#context.createToolCallId(), name, arguments: '' }
     const input = this.#tools.customTools.has(name) ? new CustomToolInput() : null
     const id = this.#newId(input === null ? 'fc' : 'ctc')
@@ -266,9 +289,12 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     switch (open.kind) {
       case 'message': {
         const place = this.#place(open.id)
-        this.#event('response.output_text.done', { ...place, text: open.text, logprobs: [] })
-        this.#event('response.content_part.done', { ...place, part: textPart(open.text) })
-        return messageItem(open.id, open.text, status)
+        // Of the tokens at its end, such as the one that ends the turn.
+        open.logprobs.push(...this.#scored.splice(0))
+        const { text, logprobs } = open
+        this.#event('response.output_text.done', { ...place, text, logprobs })
+        this.#event('response.content_part.done', { ...place, part: textPart(text, logprobs) })
+        return messageItem(open.id, text, status, logprobs)
       }
       case 'reasoning': {
         const place = this.#place(open.id)

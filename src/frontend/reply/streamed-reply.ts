@@ -3,13 +3,14 @@
  */
 import type { BatonError } from '../../base/index.ts'
 import {
+  CustomToolInput,
   DONE_EVENT,
   KEEP_ALIVE_COMMENT,
   clientFinishReason,
   errorEvent,
   isQueryOnly,
   nvextEvent,
-  toolCallArgumentsJson,
+  toolCallDeltaJson,
   toolCallStartJson,
   usageEvent,
   usageJson,
@@ -21,6 +22,7 @@ import type { ChoiceEnd, ChoiceOutput, ChoiceSink } from './choice-sink.ts'
 import { EventStream } from './event-stream.ts'
 import {
   allowsSeveralCalls,
+  customToolsOf,
   nvextOfChoice,
   nvextOfTokens,
   promptIndexOf,
@@ -122,6 +124,8 @@ class StreamedChoice implements ChoiceOutput {
   readonly #sink: () => ChoiceSink | undefined
   #textLength = 0
   #toolCallCount = 0
+  /** Of calls of custom tools. */
+  readonly #inputs = new Map<number, CustomToolInput>()
   #nvextSent = false
   #promptIdsSent = false
   #tokenIdsSent = 0
@@ -173,27 +177,35 @@ class StreamedChoice implements ChoiceOutput {
             : this.#chunks.reasoning(event.text, this.#extras()),
         )
         return
-      case 'tool-call-start': {
-        this.#toolCallCount += 1
-        const id = this.#context.createToolCallId()
-        if (this.#shows(event.index)) {
-          this.#stream.write(this.#chunks.toolCalls(toolCallStartJson(event.index, id, event.name)))
-        }
+      case 'tool-call-start':
+        this.#startCall(event.index, event.name)
+        return
+      case 'tool-call-arguments': {
+        const input = this.#inputs.get(event.index)
+        this.#callDelta(event.index, input === undefined ? event.text : input.push(event.text))
         return
       }
-      case 'tool-call-arguments':
-        if (this.#shows(event.index)) {
-          const calls = toolCallArgumentsJson(event.index, event.text)
-          this.#stream.write(
-            this.#plain
-              ? this.#chunks.toolCalls(calls)
-              : this.#chunks.toolCalls(calls, this.#extras()),
-          )
-        }
-        return
       case 'tool-call-end':
-        return
+        this.#callDelta(event.index, this.#inputs.get(event.index)?.end() ?? '')
     }
+  }
+
+  #startCall(index: number, name: string): void {
+    this.#toolCallCount += 1
+    const id = this.#context.createToolCallId()
+    if (!this.#shows(index)) return
+    const isCustom = customToolsOf(this.#context.call).has(name)
+    if (isCustom) this.#inputs.set(index, new CustomToolInput())
+    this.#stream.write(this.#chunks.toolCalls(toolCallStartJson(index, { id, name }, isCustom)))
+  }
+
+  /** Of a call that is shown. */
+  #callDelta(index: number, text: string): void {
+    if (text === '' || !this.#shows(index)) return
+    const calls = toolCallDeltaJson(index, text, this.#inputs.has(index))
+    this.#stream.write(
+      this.#plain ? this.#chunks.toolCalls(calls) : this.#chunks.toolCalls(calls, this.#extras()),
+    )
   }
 
   /** The prompt with its log-probabilities, once. */

@@ -1,6 +1,7 @@
 /**
  * The tool calls of one choice, put together from the parser's events.
  */
+import { CustomToolInput } from '../../api/index.ts'
 import type { ToolCallReply } from '../../api/index.ts'
 import type { OutputEvent } from '../../text/index.ts'
 
@@ -17,7 +18,15 @@ export class ToolCallCollector {
   }
 
   /** With `several` false only the first one. */
-  calls(several: boolean): ToolCallReply[] {
-    return several ? this.#calls : this.#calls.slice(0, 1)
+  calls(several: boolean, customTools: ReadonlySet<string>): ToolCallReply[] {
+    const shown = several ? this.#calls : this.#calls.slice(0, 1)
+    return shown.map((call) => (customTools.has(call.name) ? withInput(call) : call))
   }
+}
+
+function withInput(call: ToolCallReply): ToolCallReply {
+  const input = new CustomToolInput()
+  input.push(call.arguments)
+  input.end()
+  return { ...call, input: input.text }
 }
