@@ -44,21 +44,23 @@ export function routingTokens(
 ): RoutingTokens {
   const ids = promptIds(bytes, members)
   if (ids !== null) return { tokenIds: ids, isEstimated: false }
-  const spans = conversationOf(members)
   const data = longStrings.filter((span) => isData(bytes, span))
-  const tokenIds = tokensOf(spans.flatMap((span) => piecesOf(bytes, span, data)))
-  return { tokenIds, isEstimated: true }
+  const pieces: Uint8Array[] = []
+  for (const span of conversationOf(members)) addPieces(pieces, bytes, span, data)
+  return { tokenIds: tokensOf(pieces), isEstimated: true }
 }
 
 /** What of the body the engine renders, in the order in which it does. */
 function conversationOf(members: readonly Member[]): readonly Span[] {
-  const ofPlace: (Span | undefined)[] = []
+  const found: (Span & { readonly place: number })[] = []
   for (const { key, valueStart: start, end } of members) {
     const place = PLACES.get(key)
+    if (place === undefined) continue
     // The last one of a name counts, as for a reader of JSON.
-    if (place !== undefined) ofPlace[place] = { start, end }
+    const same = found.findIndex((span) => span.place === place)
+    found[same < 0 ? found.length : same] = { place, start, end }
   }
-  return ofPlace.filter((span) => span !== undefined)
+  return found.length < 2 ? found : found.sort((left, right) => left.place - right.place)
 }
 
 /** Tokens of bytes that are no JSON. */
@@ -80,12 +82,12 @@ function tokensOf(pieces: readonly Uint8Array[]): Uint32Array {
   return tokens
 }
 
-function piecesOf(
+function addPieces(
+  pieces: Uint8Array[],
   bytes: Uint8Array,
   { start, end }: Span,
   data: readonly Span[],
-): readonly Uint8Array[] {
-  const pieces: Uint8Array[] = []
+): void {
   let from = start
   for (const span of data) {
     if (span.start < start || span.end > end) continue
@@ -93,7 +95,6 @@ function piecesOf(
     from = span.end
   }
   pieces.push(bytes.subarray(from, end))
-  return pieces
 }
 
 /** Base64 and the like: nothing in it divides words. */

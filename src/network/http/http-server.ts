@@ -9,13 +9,14 @@ import type { AddressInfo } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import type { BodyTaker, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { AddressLimit } from './address-limit.ts'
-import { bodyTooLarge, takenBody } from './taken-body.ts'
+import { BodyPieces } from './body-pieces.ts'
 import { ClientSignal } from './client-signal.ts'
 import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
 import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
 import type { HttpTls, SlowSenderLimits } from './http-listener.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
+import { bodyTooLarge, takenBody } from './taken-body.ts'
 import { DEFAULT_STREAM_LIMITS, UnsentBytes } from './unsent-bytes.ts'
 import type { SlowReader, StreamLimits } from './unsent-bytes.ts'
 
@@ -239,26 +240,20 @@ async function readBody(
     req.resume()
     return EMPTY
   }
-  if (Number(req.headers['content-length'] ?? 0) > bytesMax) return null
+  const length = Number(req.headers['content-length'] ?? 0)
+  if (length > bytesMax) return null
+  const pieces = new BodyPieces(length, bytesMax)
   return await new Promise<Uint8Array | null | undefined>((resolve) => {
-    let chunks: Buffer[] = []
-    let bytes = 0
     let isWhole = false
     const leave = (): void => {
       if (!isWhole) resolve(undefined)
     }
     req.on('data', (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes > bytesMax) {
-        chunks = []
-        resolve(null)
-        return
-      }
-      chunks.push(chunk)
+      if (!pieces.add(chunk)) resolve(null)
     })
     req.on('end', () => {
       isWhole = true
-      resolve(chunks.length === 1 ? (chunks[0] ?? EMPTY) : Buffer.concat(chunks))
+      resolve(pieces.whole())
     })
     req.on('error', leave)
     req.on('close', leave)

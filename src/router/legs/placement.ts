@@ -60,7 +60,11 @@ export class Placement {
       ...(bypassesPrefill === true ? { bypassesPrefill } : {}),
     })
     const ranks = selection.card.engine.dataParallelSize ?? 1
-    leg.start(ranks > 1 ? { ...request, routing: { ...request.routing, dpRank } } : request)
+    const ranked = (): GenerateRequest => ({
+      ...request,
+      routing: Object.assign({}, request.routing, { dpRank }),
+    })
+    leg.start(ranks > 1 ? ranked() : request)
     return leg
   }
 

@@ -225,7 +225,6 @@ export class PrefillRouter implements RequestService {
       return NO_HANDLE
     }
     const parts: DisaggregatedParts = {
-      ...this.#options,
       note,
       onFallback: (reason) => this.#countAggregated(reason),
       onRetry: () => {
@@ -234,6 +233,7 @@ export class PrefillRouter implements RequestService {
       onDisaggregated: () => {
         this.#disaggregated++
       },
+      ...this.#options,
     }
     const run = new DisaggregatedRequest(parts, request, sink)
     run.start()
