@@ -1,19 +1,24 @@
 /**
- * Bundles what is run: `dist/bin/baton.js` and the threads that it starts (`*-thread-main.ts`).
+ * Bundles what is run: `dist/bin/baton.js` and the threads that it starts (`*-thread-main.ts`), and the library: a file per door
+ * of package.json in `dist/lib`.
  *
  * The console becomes one HTML file, `dist/bin/console.html`, with its script and style inside.
  *
- * The library under `dist/` stays file by file, with types. A command that loads its 800 modules one by one takes most of a second
- * to say `--help`; in the bundle a command is a few files. Optional packages stay outside: they are native, or used by few.
+ * A command that loads 800 modules one by one takes most of a second to say `--help`; in the bundle a command is a few files. What the
+ * compiler writes under `dist/` gives the types. Optional packages stay outside: they are native, or used by few; and of the library
+ * those that its types name. All others are inside, so that who installs Baton does not install them.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
+import { thirdPartyNotices } from './third-party-notices.js'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const ENTRY = join(ROOT, 'dist/bin/baton.js')
+/** Written last. */
+const NOTICES = join(ROOT, 'dist/THIRD-PARTY-NOTICES.txt')
 const CONSOLE = join(ROOT, 'src/console')
 const CONSOLE_BYTES_MAX = 150_000
 
@@ -25,10 +30,19 @@ function sources(folder = join(ROOT, 'src')) {
   })
 }
 
-/** True when a source, a setting of the build or the list of packages is newer than the bundle. */
+/** True when a source, a setting of the build or the list of packages is newer than the program. */
+export function isProgramStale() {
+  return isOlderThanSources(ENTRY)
+}
+
+/** The same of program and library. */
 export function isBundleStale() {
-  if (!existsSync(ENTRY)) return true
-  const builtMs = statSync(ENTRY).mtimeMs
+  return isProgramStale() || isOlderThanSources(NOTICES)
+}
+
+function isOlderThanSources(written) {
+  if (!existsSync(written)) return true
+  const builtMs = statSync(written).mtimeMs
   const inputs = [
     ...sources(),
     join(CONSOLE, 'page.html'),
@@ -48,26 +62,57 @@ function isExternal(packages, id, importer = '') {
   return packages.some((name) => id === name || id.startsWith(`${name}/`))
 }
 
+/** Program and library. */
 export async function bundle() {
-  const { optionalDependencies, peerDependencies } = JSON.parse(
-    readFileSync(join(ROOT, 'package.json'), 'utf8'),
+  const { exports, dependencies, optionalDependencies, peerDependencies } = manifest()
+  const doors = Object.entries(exports).flatMap(([door, { types }]) =>
+    types === undefined ? [] : [[door, types]],
   )
-  const outside = Object.keys({ ...optionalDependencies, ...peerDependencies })
-  const threads = sources().filter((path) => path.endsWith('-thread-main.ts'))
-  const build = await rolldown({
-    cwd: ROOT,
-    input: {
-      baton: 'src/cli/main.ts',
-      ...Object.fromEntries(threads.map((path) => [basename(path, '.ts'), path])),
-    },
-    platform: 'node',
-    external: (id, importer) => isExternal(outside, id, importer),
+  const input = Object.fromEntries(
+    doors.map(([door, types]) => [
+      door === '.' ? 'index' : door.slice(2).replaceAll('/', '-'),
+      types.replace('./dist', 'src').replace('.d.ts', '.ts'),
+    ]),
+  )
+  const external = { ...dependencies, ...optionalDependencies, ...peerDependencies }
+  const options = { input: { ...input, ...threads() }, outside: Object.keys(external) }
+  const inLibrary = await write('dist/lib', { ...options, preserveEntrySignatures: 'strict' })
+  const inProgram = await bundleProgram()
+  writeFileSync(NOTICES, thirdPartyNotices([...inLibrary, ...inProgram]))
+}
+
+/** Resolves with the files that are in it. */
+export async function bundleProgram() {
+  const { optionalDependencies, peerDependencies } = manifest()
+  const files = await write('dist/bin', {
+    input: { baton: 'src/cli/main.ts', ...threads() },
+    outside: Object.keys({ ...optionalDependencies, ...peerDependencies }),
     preserveEntrySignatures: false,
+  })
+  await bundleConsole()
+  return files
+}
+
+function manifest() {
+  return JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+}
+
+function threads() {
+  const paths = sources().filter((path) => path.endsWith('-thread-main.ts'))
+  return Object.fromEntries(paths.map((path) => [basename(path, '.ts'), path]))
+}
+
+async function write(folder, { outside, ...options }) {
+  const build = await rolldown({
+    ...options,
+    external: (id, importer) => isExternal(outside, id, importer),
+    cwd: ROOT,
+    platform: 'node',
     treeshake: { moduleSideEffects: false },
   })
   // Flat: a thread's file lies beside whatever file starts it.
-  await build.write({
-    dir: join(ROOT, 'dist/bin'),
+  const { output } = await build.write({
+    dir: join(ROOT, folder),
     format: 'esm',
     sourcemap: true,
     // The sources are in the repository; a map without them still gives readable stacks.
@@ -76,7 +121,7 @@ export async function bundle() {
     chunkFileNames: '[name]-[hash].js',
   })
   await build.close()
-  await bundleConsole()
+  return output.flatMap((chunk) => (chunk.type === 'chunk' ? chunk.moduleIds : []))
 }
 
 /** The page may run its own script and style, and load from its own server only: a policy by their hashes says so. */

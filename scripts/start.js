@@ -10,10 +10,10 @@ import { fileURLToPath } from 'node:url'
 
 const ENTRY = new URL('../dist/bin/baton.js', import.meta.url)
 
-const { bundle, isBundleStale } = await import('./bundle.js')
-if (isBundleStale()) {
+const { bundleProgram, isProgramStale } = await import('./bundle.js')
+if (isProgramStale()) {
   console.error('baton: building (sources are newer than dist/bin)')
-  await bundle()
+  await bundleProgram()
 }
 process.argv[1] = fileURLToPath(ENTRY)
 await import(ENTRY.href)

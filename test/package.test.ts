@@ -1,6 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import {
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
@@ -9,7 +10,7 @@ import {
   symlinkSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { withoutTestVariables } from './running-server.ts'
@@ -59,6 +60,45 @@ function withoutPackages(missing: string): string {
   return folder
 }
 
+/** Packages that npm installs with ours where no optional one is wanted. */
+function installedNames(): readonly string[] {
+  const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { dev?: boolean; optional?: boolean; devOptional?: boolean }>
+  }
+  return Object.entries(lock.packages).flatMap(([path, entry]) => {
+    const isNested = path.lastIndexOf('node_modules/') > 0
+    const isLeftOut = entry.dev === true || entry.optional === true || isNested || path === ''
+    return isLeftOut ? [] : [path.replace('node_modules/', '')]
+  })
+}
+
+function linkModule(name: string, modules: string): void {
+  const from = join(ROOT, 'node_modules', name)
+  if (!existsSync(from)) return
+  mkdirSync(dirname(join(modules, name)), { recursive: true })
+  symlinkSync(from, join(modules, name))
+}
+
+/** What the types of the doors name, directly or through others, that is neither in the package nor installed with it. */
+function missingTypes(installed: string): readonly string[] {
+  const missing = new Set<string>()
+  const seen = new Set<string>()
+  const look = (path: string): void => {
+    if (seen.has(path)) return
+    seen.add(path)
+    if (!existsSync(path)) return void missing.add(path)
+    for (const [, name = ''] of readFileSync(path, 'utf8').matchAll(
+      /(?:from|import\() ?'([^']+)'/g,
+    )) {
+      if (name.startsWith('.')) look(join(path, '..', name.replace(/\.(ts|js)$/, '.d.ts')))
+      else if (!name.startsWith('node:') && !(name in manifest.dependencies)) missing.add(name)
+    }
+  }
+  for (const door of Object.values(manifest.exports))
+    if (typeof door === 'object') look(join(installed, (door as { types: string }).types))
+  return [...missing]
+}
+
 describe('the package', () => {
   it.each(Object.keys(manifest.exports).filter((door) => !door.endsWith('.json')))(
     'door %s - can be imported by its name and has types',
@@ -84,8 +124,11 @@ describe('the package', () => {
     })
     const list = JSON.parse(packed.stdout) as readonly {
       filename: string
+      unpackedSize: number
       files: readonly { path: string }[]
     }[]
+    // With the CPU engine 70 MB at most on a disk, without it 30 (docs/dependencies.md).
+    expect(list[0]?.unpackedSize).toBeLessThan(12_000_000)
     const paths = (list[0]?.files ?? []).map(({ path }) => path)
     const doors = Object.values(manifest.exports).flatMap((door) =>
       typeof door === 'string' ? [door] : Object.values(door as Record<string, string>),
@@ -100,8 +143,11 @@ describe('the package', () => {
     mkdirSync(installed, { recursive: true })
     const tar = join(folder, list[0]?.filename ?? '')
     expect(spawnSync('tar', ['xzf', tar, '-C', installed, '--strip-components=1']).status).toBe(0)
-    for (const name of readdirSync(join(ROOT, 'node_modules')))
-      symlinkSync(join(ROOT, 'node_modules', name), join(modules, name))
+    // Only what npm installs with it, and what runs the examples.
+    for (const name of [...installedNames(), 'tsx', 'esbuild', '@esbuild', 'get-tsconfig'])
+      linkModule(name, modules)
+    expect(existsSync(join(modules, 'yaml'))).toBe(false)
+    expect(missingTypes(installed)).toEqual([])
     for (const [example, says] of [
       ['scorer.ts', 'worker 3: filtered: under repair'],
       ['embedded.ts', '"finish_reason":"length"'],
@@ -113,9 +159,16 @@ describe('the package', () => {
     }
   })
 
-  it('dependencies - each has its line of reason', () => {
+  it('dependencies, installed or inside the bundle - each has its line of reason, and its licence is passed on', () => {
     const page = readFileSync(join(ROOT, 'docs/dependencies.md'), 'utf8')
     for (const name of Object.keys(manifest.dependencies)) expect(page).toContain(`\`${name}\``)
+    const notices = readFileSync(join(ROOT, 'dist/THIRD-PARTY-NOTICES.txt'), 'utf8')
+    const inside = Object.keys(manifest.devDependencies).filter((name) =>
+      notices.includes(`\n${name} ${manifest.devDependencies[name]} (`),
+    )
+    expect(inside).toContain('msgpackr')
+    for (const name of inside) expect(page).toContain(`\`${name}\``)
+    expect(notices).toMatch(/\nmsgpackr 2[^-]*Permission is hereby granted/)
   })
 
   it('without the platform package - the simulated engine serves, llama.cpp says what to install', async () => {

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, it } from 'vitest'
 import { runBaton, startServer } from './running-server.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'baton-user-engine-'))
-const DOOR = new URL('../dist/engine-door.js', import.meta.url).href
+const DOOR = new URL('../dist/lib/engine.js', import.meta.url).href
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 

@@ -1,5 +1,5 @@
 /**
- * The folder of this package, wherever the running file lies: under `dist/` file by file, or in the bundle `dist/bin/`.
+ * The folder of this package, wherever the running file lies: in the program `dist/bin/`, in the library `dist/lib/`, or a source.
  */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
