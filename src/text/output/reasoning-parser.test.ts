@@ -126,3 +126,9 @@ describe('reasoning parsers', () => {
     expect(detectReasoningParser('{{ messages }}')).toBeNull()
   })
 })
+
+it('names that vLLM and SGLang use - understood', () => {
+  const names = 'holo2 interns1 mimo minimax_m2_append_think nano_v3 openai_gptoss qwen3-thinking'
+  for (const name of names.split(' ')) expect(createReasoningParser(name), name).not.toBeNull()
+  expect(createReasoningParser('nobody')).toBeNull()
+})

@@ -253,6 +253,9 @@ describe('tool-call parsers', () => {
       'openai',
       'phi4_mini_json',
       'GLM',
+      'interns1',
+      'mimo',
+      'xlam',
     ])
       expect(createToolCallParser(name), name).not.toBeNull()
     expect(createToolCallParser('DeepSeek-V3_1')).not.toBeNull()

@@ -236,6 +236,8 @@ const ALIASES: Readonly<Record<string, string>> = {
   granite4: 'granite',
   hunyuan: 'hunyuan_a13b',
   internlm2: 'internlm',
+  interns1: 'internlm',
+  mimo: 'qwen3_coder',
   step3p5: 'qwen3_coder',
   glm: 'glm45',
   gpt_oss: 'harmony',
@@ -249,6 +251,8 @@ const ALIASES: Readonly<Record<string, string>> = {
   qwen: 'qwen25',
   qwen3: 'qwen25',
   qwen3_xml: 'qwen3_coder',
+  // A list of calls as JSON, with or without tags.
+  xlam: 'default',
 }
 
 export const TOOL_CALL_PARSER_NAMES: readonly string[] = [...Object.keys(FORMATS), 'harmony']
