@@ -78,6 +78,14 @@ describe('baton workload, baton replay', () => {
     [['replay', 'workload:chat', '--faults', 'rain=1'], "unknown name 'rain'"],
     [['replay', 'workload:chat', '--faults', 'loss=2'], 'messageLoss'],
     [['replay', 'workload:chat', '--format', 'xml'], '--format'],
+    [['replay', 'workload:chat', '--aggregated', '0'], 'there are no workers'],
+    [['replay', 'workload:chat', '--workers', 'agg:1:speed=0'], 'speed=0'],
+    [['replay', 'workload:chat', '--leaving', '1.5'], '--leaving'],
+    [['replay', 'workload:chat', '--overhead', 'much'], '--overhead: much'],
+    [['replay', 'workload:chat', '--json', '/nowhere/r.json'], '--json: /nowhere/r.json'],
+    [['replay', 'workload:chat', '--html', '/'], '--html: / is a directory'],
+    [['workload', 'chat', '--requests', '1e12'], 'requests must be at most 10000000'],
+    [['workload', 'chat', '--out', '/nowhere/w.jsonl'], '--out: /nowhere/w.jsonl'],
   ])(
     '%j - is refused in one line',
     async (args, what) => {
@@ -154,6 +162,8 @@ describe('baton compare, baton plan', () => {
     [['compare', 'workload:chat', '--fleet', 'agg'], '--workers'],
     [['compare', 'workload:chat', '--seeds', '0'], '--seeds'],
     [['plan', 'workload:chat', '--good', '2'], '--good'],
+    [['plan', 'workload:chat', '--html', '/nowhere/p.html'], '--html: /nowhere/p.html'],
+    [['compare', 'workload:chat', '--json', '/nowhere/c.json'], '--json: /nowhere/c.json'],
     [['plan', 'workload:chat', '--kinds', 'both'], '--kinds'],
     [['plan', 'workload:chat', '--costs', 'gpu=3'], "unknown name 'gpu'"],
   ])(

@@ -6,8 +6,8 @@ import type { LabRun } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
 import { loadTrace } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
-import { progressLine, runsTable, writeText } from './lab-output.ts'
-import { numberOf, wholeOf } from './lab-pairs.ts'
+import { checkOutputs, progressLine, runsTable, writeText } from './lab-output.ts'
+import { numberOf, shareOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
 import { runLiveLoad } from './live-load.ts'
 import { parseTokenRange } from './live-prompt.ts'
@@ -17,6 +17,7 @@ import { firstLiveModel } from './live-request.ts'
 export async function runBench(url: string, given: string, flags: Flags): Promise<number> {
   const spec = traceSpec(given, flags)
   const trace = loadTrace(spec)
+  checkOutputs(flags, 'json', 'html', 'requests')
   const targets = [
     ...(flags['direct'] === undefined ? [] : [['direct', serverUrl(flags['direct'])] as const]),
     ['routed', serverUrl(url)] as const,
@@ -46,8 +47,8 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
       goal,
       concurrency,
       seed: wholeOf('--seed', flags['seed'] ?? 0),
-      leaving: numberOf('--leaving', flags['leaving'] ?? 0),
-      slow: numberOf('--slow', flags['slow'] ?? 0),
+      leaving: shareOf('--leaving', flags['leaving'] ?? 0),
+      slow: shareOf('--slow', flags['slow'] ?? 0),
       onProgress: progressLine(flags, label, 'real'),
     })
     runs.push(run)

@@ -9,7 +9,7 @@ import type { ResolvedOption } from '../options/resolve-config.ts'
 import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
 import { describeFleet, groupsOf } from './lab-fleet.ts'
-import { runsTable, textTable, writeText } from './lab-output.ts'
+import { checkOutputs, runsTable, textTable, writeText } from './lab-output.ts'
 import { parsePairs, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
 import { factsOf, labCell, withSeed } from './lab-scene.ts'
@@ -37,6 +37,7 @@ export async function runCompare(
   options: readonly ResolvedOption[],
   main: string,
 ): Promise<number> {
+  checkOutputs(flags, 'json', 'html')
   const cell = labCell(trace, flags, options)
   const contenders = contendersOf(cell, flags)
   const seeds = wholeOf('--seeds', flags['seeds'] ?? 3, 1)

@@ -79,7 +79,9 @@ function topologyOf(
     ['agg', aggregated!],
   ] as const
   const present = groups.filter(([, count]) => count > 0)
-  return present.length > 0 ? [...present] : [['agg', 4]]
+  if (present.length > 0) return [...present]
+  if (isSaid) throw refusal('--aggregated', 'there are no workers: expected at least one')
+  return [['agg', 4]]
 }
 
 export function groupsOf(specs: readonly string[], engine: SchedulerOptions): FleetGroup[] {
@@ -96,6 +98,9 @@ function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
   for (const [name, value] of pairs) {
     if (name === 'startup') continue
     const number = Number(value)
+    // To the engine 0 is no speed-up at all.
+    if (name === 'speed' && !(number > 0))
+      throw refusal('--workers', `speed=${value}: expected a number above 0`)
     args[name === 'speed' ? 'speedup_ratio' : name] = Number.isNaN(number) ? value : number
   }
   const own = pairs.size === 0 ? {} : mockEngineOptions(args, mockArgFiles)
@@ -121,7 +126,7 @@ type Profiled = Pick<SchedulerOptions, 'timing' | 'promptsPerStep' | 'promptChun
 /** A file of `baton profile`, or the `timing` of the engine's arguments. */
 function timingOf(path: Flags[string]): Profiled {
   if (path === undefined) return {}
-  const read = readJson(String(path))
+  const read = readJson('--timing', String(path))
   const timing = isRecord(read) && isRecord(read['timing']) ? read['timing'] : read
   const { timing: checked } = mockEngineOptions({ timing }, mockArgFiles)
   const schedule = isRecord(read) && isRecord(read['schedule']) ? read['schedule'] : {}
@@ -143,7 +148,7 @@ export function overheadOf(flags: Flags): RequestOverhead | null {
   }
   const path = overhead ?? timing
   if (path === undefined) return null
-  const read = readJson(String(path))
+  const read = readJson(overhead === undefined ? '--timing' : '--overhead', String(path))
   const measured = isRecord(read) && isRecord(read['overhead']) ? read['overhead'] : null
   if (measured === null && overhead !== undefined)
     throw refusal('--overhead', `${String(path)} says no overhead`)
@@ -154,11 +159,11 @@ export function overheadOf(flags: Flags): RequestOverhead | null {
   }
 }
 
-function readJson(path: string): unknown {
+function readJson(flag: string, path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, 'utf8'))
   } catch {
-    throw refusal('--timing', `${path}: not readable as JSON`)
+    throw refusal(flag, `${path}: not readable as JSON`)
   }
 }
 

@@ -1,9 +1,12 @@
 /**
  * Where the laboratory's results go: progress and tables to the terminal, files as asked.
  */
-import { writeFileSync } from 'node:fs'
+import { accessSync, constants, existsSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { BatonError } from '../../base/index.ts'
 import type { LabRun } from '../../sim/index.ts'
 import type { Flags } from './lab-flags.ts'
+import { refusal } from './lab-pairs.ts'
 
 /** One line on standard error that is written over; nothing when it is not a terminal. */
 export function progressLine(
@@ -22,6 +25,23 @@ export function progressLine(
     process.stderr.write(
       `\r${line.slice(0, 110).padEnd(110)}${ended >= total ? '\r'.padEnd(111) + '\r' : ''}`,
     )
+  }
+}
+
+/** Before the work begins: where a result cannot be written is said at once, and not when everything is computed. */
+export function checkOutputs(flags: Flags, ...names: readonly string[]): void {
+  for (const name of names) {
+    const path = flags[name]
+    if (typeof path !== 'string' || path === '-') continue
+    try {
+      const isThere = existsSync(path)
+      if (isThere && statSync(path).isDirectory())
+        throw refusal(`--${name}`, `${path} is a directory`)
+      accessSync(isThere ? path : dirname(path), constants.W_OK)
+    } catch (thrown) {
+      if (thrown instanceof BatonError) throw thrown
+      throw refusal(`--${name}`, `${path} cannot be written`)
+    }
   }
 }
 

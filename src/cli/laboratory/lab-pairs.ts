@@ -31,6 +31,12 @@ export function numberOf(flag: string, value: unknown, least = 0): number {
   throw refusal(flag, `${JSON.stringify(value)} is invalid: expected a number of at least ${least}`)
 }
 
+export function shareOf(flag: string, value: unknown): number {
+  const share = numberOf(flag, value)
+  if (share <= 1) return share
+  throw refusal(flag, `${JSON.stringify(value)} is invalid: expected a share from 0 to 1`)
+}
+
 export function wholeOf(flag: string, value: unknown, least = 0): number {
   const number = numberOf(flag, value, least)
   if (Number.isSafeInteger(number)) return number

@@ -7,7 +7,7 @@ import { loadTrace } from './lab-cell.ts'
 import { labFaults } from './lab-faults.ts'
 import type { Flags } from './lab-flags.ts'
 import { describeFleet, labFleet, overheadOf } from './lab-fleet.ts'
-import { numberOf, wholeOf } from './lab-pairs.ts'
+import { numberOf, shareOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
 
 export function labCell(given: string, flags: Flags, options: readonly ResolvedOption[]): LabCell {
@@ -34,7 +34,7 @@ export function labCell(given: string, flags: Flags, options: readonly ResolvedO
         ttftMs: numberOf('--ttft', flags['ttft'] ?? 5000),
         tpotMs: numberOf('--tpot', flags['tpot'] ?? 50),
       },
-      leaving: numberOf('--leaving', flags['leaving'] ?? 0),
+      leaving: shareOf('--leaving', flags['leaving'] ?? 0),
       check: flags['check'] === true,
       handsKvOver: flags['kvHandOver'] === true,
       ...(overhead === null ? {} : { overhead }),

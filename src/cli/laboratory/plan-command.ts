@@ -6,8 +6,8 @@ import type { FleetGroup, FleetSize, FleetTrial, HtmlSection, LabRun } from '../
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
-import { textTable, writeText } from './lab-output.ts'
-import { numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
+import { checkOutputs, textTable, writeText } from './lab-output.ts'
+import { numberOf, parsePairs, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
 import { factsOf, labCell, withSeed } from './lab-scene.ts'
 
@@ -26,10 +26,10 @@ export async function runPlan(
   options: readonly ResolvedOption[],
   main: string,
 ): Promise<number> {
+  checkOutputs(flags, 'json', 'html')
   const cell = labCell(trace, flags, options)
   const seeds = wholeOf('--seeds', flags['seeds'] ?? 3, 1)
-  const goal = numberOf('--good', flags['good'] ?? 0.99)
-  if (goal > 1) throw refusal('--good', `${goal} is invalid: expected a share from 0 to 1`)
+  const goal = shareOf('--good', flags['good'] ?? 0.99)
   const measured = new Map<string, Measured>()
   const isShown = flags['quiet'] !== true && process.stderr.isTTY
   const pool = new LabPool({ main })

@@ -12,12 +12,12 @@ import { fitOverhead, fitTiming } from '../../sim/index.ts'
 import type { DecodePoint, FittedTiming, RequestOverhead } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
 import type { Flags } from './lab-flags.ts'
-import { textTable, writeText } from './lab-output.ts'
+import { checkOutputs, textTable, writeText } from './lab-output.ts'
 import { wholeOf } from './lab-pairs.ts'
 import { parseTokenRange } from './live-prompt.ts'
 import { askLive, firstLiveModel } from './live-request.ts'
 import type { LiveTarget } from './live-request.ts'
-import { measureSpread, measureStall } from './profile-stalls.ts'
+import { measureSpread, measureStall, medianOf, stepTimes } from './profile-stalls.ts'
 import type { StallPoint, StallProbe } from './profile-stalls.ts'
 
 interface ProfiledSchedule {
@@ -33,12 +33,15 @@ interface Probe {
 }
 
 const DECODE_TOKENS = 48
+/** However many requests there are at once. */
+const DECODE_ROUNDS_MIN = 3
 const SHORTEST_PROMPT = 16
 /** Prompts that are sent at once to see whether they are computed together. */
 const TOGETHER = 4
 const HELD_UP_SHARE = 0.3
 
 export async function runProfile(url: string, flags: Flags): Promise<number> {
+  checkOutputs(flags, 'out')
   const target = serverUrl(url)
   const apiKey = typeof flags['apiKey'] === 'string' ? { apiKey: flags['apiKey'] } : {}
   const model =
@@ -99,14 +102,19 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   return 0
 }
 
-/** Gaps while all requests are decoding: from the last first token to the first end. */
+/**
+ * A step while all requests are decoding: from the last first token to the first end.
+ *
+ * The median of means: tokens of several short steps may come together, so that a single gap says nothing, and a busy moment
+ * of the machine only ever adds.
+ */
 async function measureDecode(
   probe: Probe,
   requests: number,
   context: number,
 ): Promise<DecodePoint> {
-  const gaps: number[] = []
-  for (let i = 0; i < Math.max(1, Math.ceil(probe.repeats / requests)); i++) {
+  const steps: number[] = []
+  for (let i = 0; i < Math.max(DECODE_ROUNDS_MIN, Math.ceil(probe.repeats / requests)); i++) {
     const times = Array.from({ length: requests }, (): number[] => [])
     await Promise.all(
       times.map((own) =>
@@ -119,14 +127,11 @@ async function measureDecode(
     )
     const fromMs = Math.max(...times.map((own) => own[0] ?? 0))
     const untilMs = Math.min(...times.map((own) => own.at(-1) ?? 0))
-    for (const own of times) {
-      for (let k = 1; k < own.length; k++)
-        if (own[k - 1]! >= fromMs && own[k]! <= untilMs) gaps.push(own[k]! - own[k - 1]!)
-    }
+    for (const own of times)
+      steps.push(...stepTimes(own.filter((atMs) => atMs >= fromMs && atMs <= untilMs)))
   }
   const contextTokens = requests * (context + DECODE_TOKENS / 2)
-  const mean = gaps.reduce((sum, gap) => sum + gap, 0) / Math.max(1, gaps.length)
-  return { requests, contextTokens, ms: Math.max(mean, 1e-3) }
+  return { requests, contextTokens, ms: Math.max(medianOf(steps) || 0, 1e-3) }
 }
 
 function promptOf({ range: [from, to], random }: Probe, tokens: number): number[] {

@@ -29,6 +29,8 @@ export interface StallProbe {
 /** Tokens of the stream before the first prompt, and between two. */
 const TOKENS_BETWEEN = 6
 const STREAM_TOKENS = 600
+/** Gaps between tokens that are looked at together. */
+const STRETCH = 8
 /** A gap belongs to the prompt when it is so much of the longest one. */
 const LONG_SHARE = 0.4
 
@@ -147,6 +149,19 @@ export async function measureSpread(
     spreads.push(firsts.at(-1)! - firsts[1]!)
   }
   return medianOf(spreads)
+}
+
+/** How long a token took, of eight at a time; fewer than nine tokens are one such stretch. */
+export function stepTimes(timesMs: readonly number[]): number[] {
+  const steps: number[] = []
+  const last = timesMs.length - 1
+  for (let from = 0; from < last; from += STRETCH) {
+    // What is left at the end belongs to the stretch before.
+    const to = from + 2 * STRETCH > last ? last : from + STRETCH
+    steps.push((timesMs[to]! - timesMs[from]!) / (to - from))
+    if (to === last) break
+  }
+  return steps
 }
 
 export function medianOf(values: readonly number[]): number {

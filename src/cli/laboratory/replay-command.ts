@@ -7,7 +7,7 @@ import type { ResolvedOption } from '../options/resolve-config.ts'
 import { pointsOf, recordCell } from './lab-cell.ts'
 import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
-import { progressLine, writeText } from './lab-output.ts'
+import { checkOutputs, progressLine, writeText } from './lab-output.ts'
 import { factsOf, labCell } from './lab-scene.ts'
 
 /** Exit code 1: an invariant was broken (`--check`). */
@@ -16,6 +16,7 @@ export async function runReplay(
   flags: Flags,
   options: readonly ResolvedOption[],
 ): Promise<number> {
+  checkOutputs(flags, 'json', 'html', 'telemetry', 'requests')
   const cell = labCell(trace, flags, options)
   const recorded = await recordCell(cell, progressLine(flags, 'replay'))
   const { report, log, telemetry } = recorded

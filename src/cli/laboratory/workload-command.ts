@@ -3,7 +3,7 @@
  */
 import { createWorkload, formatMooncake, idealReuse } from '../../sim/index.ts'
 import type { Flags } from './lab-flags.ts'
-import { writeText } from './lab-output.ts'
+import { checkOutputs, writeText } from './lab-output.ts'
 import { workloadOf } from './lab-trace.ts'
 
 const PAIRS = [
@@ -19,6 +19,7 @@ const PAIRS = [
 ] as const
 
 export function runWorkload(kind: string, flags: Flags): number {
+  checkOutputs(flags, 'out')
   const pairs = PAIRS.flatMap((name) =>
     flags[name] === undefined ? [] : [`${name}=${String(flags[name])}`],
   )

@@ -7,7 +7,7 @@
  * trace the lines `request_end` are taken; requests of one session follow each other as far apart as they did.
  */
 import { isRecord } from '../../base/index.ts'
-import { isTokenCount, wrongLine } from './trace-line.ts'
+import { isTokenCount, noCount, wrongLine } from './trace-line.ts'
 import type { TraceDependency, TraceRequest } from './trace-request.ts'
 
 type Entry = Readonly<Record<string, unknown>>
@@ -114,8 +114,8 @@ export function parseDynamoRecords(lines: readonly string[], limit: number): Tra
 
 function lengthsOf(entry: Entry, line: number): { inputTokens: number; outputTokens: number } {
   const { input_length: inputTokens, output_length: outputTokens } = entry
-  if (!isTokenCount(inputTokens)) throw wrongLine(line, 'has no input length')
-  if (!isTokenCount(outputTokens)) throw wrongLine(line, 'has no output length')
+  if (!isTokenCount(inputTokens)) throw wrongLine(line, noCount('input length'))
+  if (!isTokenCount(outputTokens)) throw wrongLine(line, noCount('output length'))
   return { inputTokens, outputTokens }
 }
 

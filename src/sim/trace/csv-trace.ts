@@ -2,7 +2,7 @@
  * Traces that are nothing but lengths: CSV with a header whose names say what is what (those of the Azure, BurstGPT and
  * Vidur data sets are known), or without one: `input,output` or `ms,input,output`. No prompt shares anything with another.
  */
-import { isTokenCount, wrongLine } from './trace-line.ts'
+import { isTokenCount, noCount, wrongLine } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
 import type { TraceRequest } from './trace-request.ts'
 
@@ -52,8 +52,8 @@ export function parseCsv(lines: readonly string[], limit: number): TraceRequest[
     }
     const inputTokens = Number(cells[columns.input])
     const outputTokens = Number(cells[columns.output])
-    if (!isTokenCount(inputTokens)) throw wrongLine(i + 1, 'has no input length')
-    if (!isTokenCount(outputTokens)) throw wrongLine(i + 1, 'has no output length')
+    if (!isTokenCount(inputTokens)) throw wrongLine(i + 1, noCount('input length'))
+    if (!isTokenCount(outputTokens)) throw wrongLine(i + 1, noCount('output length'))
     const timeMs = timeOf(cells, columns, i + 1)
     startMs ??= timeMs
     const blocks = Math.ceil(inputTokens / TRACE_BLOCK_TOKENS)

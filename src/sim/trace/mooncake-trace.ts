@@ -6,7 +6,7 @@
  * an id stands for; `input_length` may be left out, and what ids do not reach is shared with nobody.
  */
 import { isRecord } from '../../base/index.ts'
-import { isTokenCount, wrongLine } from './trace-line.ts'
+import { isTokenCount, noCount, wrongLine } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
 import type { TraceRequest } from './trace-request.ts'
 
@@ -62,8 +62,8 @@ function parseLine(
   const blockTokens = entry['block_size'] ?? context.blockTokens
   if (!isTokenCount(blockTokens)) throw wrongLine(number, 'has an invalid block_size')
   const inputTokens = entry['input_length'] ?? hashIds.length * blockTokens
-  if (!isTokenCount(inputTokens)) throw wrongLine(number, 'has no input_length')
-  if (!isTokenCount(outputTokens)) throw wrongLine(number, 'has no output_length')
+  if (!isTokenCount(inputTokens)) throw wrongLine(number, noCount('input_length'))
+  if (!isTokenCount(outputTokens)) throw wrongLine(number, noCount('output_length'))
   const missing = Math.ceil(inputTokens / blockTokens) - hashIds.length
   const { priority, timestamp } = entry
   if (priority !== undefined && priority !== null && !Number.isSafeInteger(priority))

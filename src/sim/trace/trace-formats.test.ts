@@ -62,6 +62,14 @@ describe('parseTrace - sessions', () => {
   it.each([
     [{ timestamp: 0, hash_ids: [1], output_length: 1, priority: 'high' }, 'priority'],
     [{ timestamp: 0, hash_ids: [1], input_length: 0, output_length: 1 }, 'input_length'],
+    [
+      { timestamp: 0, hash_ids: [], input_length: 2 ** 24 + 1, output_length: 1 },
+      'no input_length from 1 to 16777216',
+    ],
+    [
+      { timestamp: 0, hash_ids: [], input_length: 1, output_length: 2 ** 24 + 1 },
+      'no output_length from 1 to 16777216',
+    ],
     [{ timestamp: 0, hash_ids: ['x'], output_length: 1 }, 'hash_ids'],
     [{ timestamp: -1, hash_ids: [1], output_length: 1 }, 'timestamp'],
     [{ delay: -1, hash_ids: [1], output_length: 1 }, 'delay'],

@@ -16,14 +16,27 @@ import type { WorkloadShape } from './workload-shapes.ts'
 /** Tokens per id of a workload's prompts: what shares a prefix need not share 512 tokens. */
 const WORKLOAD_BLOCK_TOKENS = 64
 
+/** All requests of a workload are in memory at once. */
+const REQUESTS_MAX = 10_000_000
+/** Prompts of `mix` are 50 times as long, and lengths are drawn around their mean. */
+const MEAN_TOKENS_MAX = 2 ** 16
+/** Turns of a session are drawn together; groups have a table. */
+const TURNS_MAX = 10_000
+const GROUPS_MAX = 1_000_000
+
 export function createWorkload(options: WorkloadOptions): TraceRequest[] {
   const { kind, arrivals = 'poisson', requests, requestsPerSecond, seed = 0 } = options
   oneOf('kind', kind, WORKLOAD_KINDS)
   oneOf('arrivals', arrivals, WORKLOAD_ARRIVALS)
-  positive('requests', requests)
+  positive('requests', requests, REQUESTS_MAX)
   positive('requestsPerSecond', requestsPerSecond)
+  const { inputTokens, outputTokens, turns, groups } = options
+  if (inputTokens !== undefined) positive('input', inputTokens, MEAN_TOKENS_MAX)
+  if (outputTokens !== undefined) positive('output', outputTokens, MEAN_TOKENS_MAX)
+  if (turns !== undefined) positive('turns', turns, TURNS_MAX)
+  if (groups !== undefined) positive('groups', groups, GROUPS_MAX)
   const random = seededRandom(seed ^ 0x776f726b)
-  const perArrival = options.turns ?? SESSION_TURNS[kind]
+  const perArrival = turns ?? SESSION_TURNS[kind]
   const seconds = requests / requestsPerSecond
   const next = createArrivals(arrivals, requestsPerSecond / perArrival, seconds, random)
   const shape = WORKLOAD_SHAPES[kind](options)
@@ -96,7 +109,11 @@ class PromptMaker {
   }
 }
 
-function positive(name: string, value: number): void {
+function positive(name: string, value: number, most = Infinity): void {
+  if (value > most) {
+    const text = `workload: ${name} must be at most ${most}, got ${value}`
+    throw new BatonError('config.invalid', text)
+  }
   if (value > 0 && Number.isFinite(value)) return
   throw new BatonError('config.invalid', `workload: ${name} must be above 0, got ${value}`)
 }
