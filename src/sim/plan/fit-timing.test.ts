@@ -43,6 +43,31 @@ describe('fitTiming', () => {
     expect(prefillError[1]).toBeGreaterThanOrEqual(prefillError[0])
   })
 
+  it('an engine that fills up short pieces - up to that length prompts take the same time', () => {
+    const timing = createSimTiming({
+      kind: 'linear',
+      prefill: [5, 1.5, 0.0001],
+      prefillTokensMin: 64,
+      decode: [5, 0, 0],
+    })
+    const measured = [16, 32, 64, 128, 256, 512, 1024].map((tokens, i) => ({
+      tokens,
+      ms:
+        timing.prefillMs({ requests: 1, meanPromptTokens: tokens, meanPrefixTokens: 0 }) *
+        (i % 2 === 0 ? 1.03 : 0.97),
+    }))
+    const decode = [{ requests: 1, contextTokens: 9, ms: 5 }]
+    const fitted = fitTiming(measured, decode)
+    expect(fitted.timing.prefillTokensMin).toBe(64)
+    expect(fitted.prefillError[1]).toBeLessThan(0.05)
+    // One without says nothing of it, noise or not.
+    const plain = measured.map(({ tokens }, i) => ({
+      tokens,
+      ms: (40 + 0.3 * tokens) * (i % 2 === 0 ? 1.03 : 0.97),
+    }))
+    expect(fitTiming(plain, decode).timing.prefillTokensMin).toBeUndefined()
+  })
+
   it('prompts in pieces - each piece has the constant part', () => {
     const prefill = TOKENS.map((tokens) => {
       const pieces = Math.ceil(tokens / 512)

@@ -39,26 +39,22 @@ export interface FittedTiming {
   readonly decodeError: readonly [mean: number, max: number]
 }
 
+/** One more number to choose fits noise better, too: by so much it must be better. */
+const FLOOR_GAIN = 0.5
+
 export function fitTiming(
   prefill: readonly PrefillPoint[],
   decode: readonly DecodePoint[],
 ): FittedTiming {
-  const prefillRow = ({ tokens, pieces = 1 }: PrefillPoint): number[] => [
-    pieces,
-    tokens,
-    tokens * tokens,
-  ]
+  const tokensMin = leastPiece(prefill)
+  const prefillRow = (point: PrefillPoint): number[] => prefillRowOf(point, tokensMin)
   // Each number of requests has a time of its own: with one request engines take other ways than with two.
   const sizes = [...new Set(decode.map(({ requests }) => requests))].toSorted((a, b) => a - b)
   const decodeRow = ({ requests, contextTokens }: DecodePoint): number[] => [
     ...sizes.map((size) => (size === requests ? 1 : 0)),
     contextTokens,
   ]
-  const a = fit(
-    prefill.map(prefillRow),
-    prefill.map(({ ms }) => ms),
-    prefill.map(({ ms, ttftMs = ms }) => ttftMs),
-  )
+  const a = fitPrefill(prefill, tokensMin)
   const b = fit(
     decode.map(decodeRow),
     decode.map(({ ms }) => ms),
@@ -79,6 +75,7 @@ export function fitTiming(
     timing: {
       kind: 'linear',
       prefill: a,
+      ...(tokensMin === 0 ? {} : { prefillTokensMin: tokensMin }),
       decode: [b[0]!, 0, b.at(-1)!],
       decodeSteps: { x: sizes, y: b.slice(0, -1) },
     },
@@ -87,6 +84,41 @@ export function fitTiming(
     prefillError: errorOf(prefillFit),
     decodeError: errorOf(decodeFit),
   }
+}
+
+function prefillRowOf({ tokens, pieces = 1 }: PrefillPoint, tokensMin: number): number[] {
+  return [pieces, Math.max(tokens, pieces * tokensMin), tokens * tokens]
+}
+
+function fitPrefill(prefill: readonly PrefillPoint[], tokensMin: number): number[] {
+  return fit(
+    prefill.map((point) => prefillRowOf(point, tokensMin)),
+    prefill.map(({ ms }) => ms),
+    prefill.map(({ ms, ttftMs = ms }) => ttftMs),
+  )
+}
+
+/**
+ * Up to which length prompts take the same time, where that explains them much better than a constant part does: an engine
+ * that computes in blocks of 64 tokens fills up what is shorter. One of the measured lengths, or 0.
+ */
+function leastPiece(prefill: readonly PrefillPoint[]): number {
+  const errorWith = (tokensMin: number): number => {
+    const coefficients = fitPrefill(prefill, tokensMin)
+    return prefill.reduce((sum, point) => {
+      const row = prefillRowOf(point, tokensMin)
+      const fitted = row.reduce((total, x, i) => total + x * coefficients[i]!, 0)
+      return sum + ((fitted - point.ms) / (point.ttftMs ?? point.ms)) ** 2
+    }, 0)
+  }
+  const lengths = prefill.map(({ tokens }) => tokens).toSorted((a, b) => a - b)
+  let [best, least] = [0, FLOOR_GAIN * errorWith(0)]
+  // Two lengths below it and two above, or it says nothing.
+  for (const tokensMin of lengths.slice(2, -2)) {
+    const error = errorWith(tokensMin)
+    if (error < least) [best, least] = [tokensMin, error]
+  }
+  return best
 }
 
 /**

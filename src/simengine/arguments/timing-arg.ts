@@ -9,8 +9,8 @@ type Args = Readonly<Record<string, unknown>>
 
 export function timingOf(name: string, value: unknown): SimTimingOptions {
   if (!isRecord(value)) return refuse(name, value, 'an object')
-  const { kind, prefill, decode, decodeSteps } = value
-  onlyThese(name, value, ['kind', 'prefill', 'decode', 'decodeSteps'])
+  const { kind, prefill, prefillTokensMin, decode, decodeSteps } = value
+  onlyThese(name, value, ['kind', 'prefill', 'prefillTokensMin', 'decode', 'decodeSteps'])
   const known = oneOf(`${name}.kind`, kind, ['polynomial', 'linear', 'table'] as const)
   if (known === 'linear') {
     const [step, perRequest, perToken, ...more] = numbersOf(`${name}.decode`, decode)
@@ -22,6 +22,9 @@ export function timingOf(name: string, value: unknown): SimTimingOptions {
     return {
       kind: 'linear',
       prefill: numbersOf(`${name}.prefill`, prefill),
+      ...(prefillTokensMin === undefined
+        ? {}
+        : { prefillTokensMin: numbersOf(`${name}.prefillTokensMin`, [prefillTokensMin])[0]! }),
       decode: decodeMs,
       ...(steps === null
         ? {}
@@ -33,6 +36,8 @@ export function timingOf(name: string, value: unknown): SimTimingOptions {
           }),
     }
   }
+  if (prefillTokensMin !== undefined)
+    return refuse(`${name}.prefillTokensMin`, prefillTokensMin, "left out, but with kind 'linear'")
   if (decodeSteps !== undefined)
     return refuse(`${name}.decodeSteps`, decodeSteps, "left out, but with kind 'linear'")
   if (known === 'polynomial') {

@@ -66,6 +66,17 @@ describe('createSimTiming - linear', () => {
     expect(timing.prefillMs(prefill(60, 60))).toBe(0)
   })
 
+  it('a piece of fewer tokens than the least takes as long as that, for each of several prompts', () => {
+    const options = { kind: 'linear', prefill: [2, 0.5], decode: [3, 1, 0.1] } as const
+    const filled = createSimTiming({ ...options, prefillTokensMin: 64 })
+    expect([1, 63, 64, 65].map((n) => filled.prefillMs(prefill(n)))).toEqual([34, 34, 34, 34.5])
+    expect(filled.prefillMs(prefill(70, 60))).toBe(34)
+    expect(filled.prefillMs({ requests: 3, meanPromptTokens: 10, meanPrefixTokens: 0 })).toBe(98)
+    expect(filled.prefillMs(prefill(60, 60))).toBe(0)
+    for (const prefillTokensMin of [-1, NaN, Infinity])
+      expect(() => createSimTiming({ ...options, prefillTokensMin })).toThrow('prefillTokensMin')
+  })
+
   it('a step of decode, and coefficients that are refused', () => {
     expect(timing.decodeMs({ requests: 2, contextTokens: 50, capacityTokens: 1 })).toBe(10)
     const steps = createSimTiming({

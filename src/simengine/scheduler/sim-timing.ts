@@ -65,6 +65,8 @@ export type SimTimingOptions =
       readonly kind: 'linear'
       /** c[0] + c[1]·n + c[2]·((p + n)² − p²) for n tokens behind p that are there: attention looks at those, too. */
       readonly prefill: Polynomial
+      /** A piece of fewer tokens takes as long as one of so many: engines fill up what they compute. Default 0. */
+      readonly prefillTokensMin?: number
       /** Milliseconds: of a step, per request in it, per token of their contexts. */
       readonly decode: readonly [step: number, perRequest: number, perToken: number]
       /** Requests → milliseconds of a step, instead of its first two: engines take other ways with one request than with two. */
@@ -121,8 +123,13 @@ class LinearTiming implements SimTiming {
   readonly #prefill: Polynomial
   readonly #decode: readonly number[]
   readonly #steps: Curve | null
+  readonly #tokensMin: number
 
-  constructor({ prefill, decode, decodeSteps }: Extract<SimTimingOptions, { kind: 'linear' }>) {
+  constructor(options: Extract<SimTimingOptions, { kind: 'linear' }>) {
+    const { prefill, prefillTokensMin = 0, decode, decodeSteps } = options
+    if (!(prefillTokensMin >= 0) || !Number.isFinite(prefillTokensMin))
+      throw new BatonError('config.invalid', 'linear timing: prefillTokensMin is a number ≥ 0')
+    this.#tokensMin = prefillTokensMin
     if (decodeSteps !== undefined) checkAxis('decodeSteps', decodeSteps.x, decodeSteps.y.length)
     this.#steps = decodeSteps ?? null
     const isFinite = [...prefill, ...decode].every(Number.isFinite)
@@ -141,7 +148,8 @@ class LinearTiming implements SimTiming {
     const { requests, meanPromptTokens, meanPrefixTokens } = batch
     const [step = 0, perToken = 0, perPair = 0] = this.#prefill
     const pairs = requests * (meanPromptTokens ** 2 - meanPrefixTokens ** 2)
-    return Math.max(0, step + perToken * tokens + perPair * pairs)
+    const filled = Math.max(tokens, requests * this.#tokensMin)
+    return Math.max(0, step + perToken * filled + perPair * pairs)
   }
 
   decodeMs({ requests, contextTokens }: DecodeBatch): number {
