@@ -295,4 +295,37 @@ describe('the Anthropic client', () => {
       error: { type: 'error', error: { type: 'not_found_error' } },
     })
   })
+
+  it('the tool runner - asks for a thread that the server would hold, and goes on without one', async () => {
+    const asked: unknown[] = []
+    const final = await client.beta.messages.toolRunner({
+      ...base,
+      messages: user(WEATHER),
+      max_iterations: 2,
+      tools: [
+        {
+          name: 'get_weather',
+          description: 'Get the weather of a city',
+          input_schema: {
+            type: 'object' as const,
+            properties: { city: { type: 'string' } },
+            required: ['city'],
+          },
+          parse: (input: unknown) => input,
+          run: (input: unknown) => {
+            asked.push(input)
+            return 'sunny'
+          },
+        },
+      ],
+    })
+    expect(asked).toEqual([{ city: 'Paris' }])
+    expect(final.content.length).toBeGreaterThan(0)
+    const thread = { type: 'create' as const }
+    const refused = client.beta.messages.create({ ...base, messages: user(WEATHER), thread })
+    await expect(refused).rejects.toMatchObject({
+      status: 400,
+      error: { error: { details: { error_code: 'thread_unsupported_request' } } },
+    })
+  })
 })

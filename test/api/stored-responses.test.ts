@@ -99,6 +99,39 @@ describe('stored responses, by the openai client', () => {
     })
   })
 
+  it('lists in pages - limit, order and after, as the client goes through them', async () => {
+    const words = ['a', 'b', 'c', 'd', 'e']
+    const { id } = await client.conversations.create({
+      items: words.map((content) => ({ type: 'message', role: 'user', content })),
+    })
+    const textsOf = (items: readonly unknown[]) =>
+      items.map((item) => (item as { content: string }).content)
+    const first = await client.conversations.items.list(id, { limit: 2, order: 'asc' })
+    expect([textsOf(first.data), first.has_more]).toEqual([['a', 'b'], true])
+    const all: unknown[] = []
+    for await (const item of client.conversations.items.list(id, { limit: 2, order: 'desc' })) {
+      all.push(item)
+    }
+    expect(textsOf(all)).toEqual(words.toReversed())
+    const { last_id: after } = first
+    const rest = await client.conversations.items.list(id, { after, order: 'asc' })
+    expect([textsOf(rest.data), rest.has_more]).toEqual([['c', 'd', 'e'], false])
+    const wrong = client.conversations.items.list(id, { after: 'item_none' })
+    await expect(wrong).rejects.toMatchObject({ status: 400, param: 'after' })
+  })
+
+  it('what is not there - refused, and not as if it were something else', async () => {
+    const kept = await client.responses.create({
+      model: 'storyteller',
+      input: 'hi',
+      max_output_tokens: 2,
+    })
+    const streamed = client.responses.retrieve(kept.id, { stream: true })
+    await expect(streamed).rejects.toMatchObject({ status: 400, param: 'stream' })
+    const compacted = client.post('/responses/compact', { body: {} })
+    await expect(compacted).rejects.toThrow('Route not found')
+  })
+
   it('conversations - made, grown by responses, listed, changed, deleted', async () => {
     const conversation = await client.conversations.create({
       items: [{ role: 'user', content: 'My word is lamp.' }],

@@ -119,7 +119,7 @@ const TYPE_OF_CLASS: Partial<Record<ErrorClass, string>> = {
 }
 
 function anthropicError(error: BatonError): Record<string, unknown> {
-  const { stage } = error.data
+  const { stage, param, clientDetail } = error.data
   return {
     type: 'error',
     error: {
@@ -127,6 +127,10 @@ function anthropicError(error: BatonError): Record<string, unknown> {
       message: clientMessage(error),
       code: error.code,
       ...(typeof stage === 'string' ? { stage } : {}),
+      // What the SDK compares with, to do without.
+      ...(typeof clientDetail === 'string'
+        ? { details: { error_code: clientDetail, unsupported: [param] } }
+        : {}),
     },
   }
 }

@@ -1,7 +1,7 @@
 /**
  * `POST /v1/messages` and `/v1/messages/count_tokens`: schema, and the translation into a chat request.
  */
-import { isRecord } from '../../base/index.ts'
+import { BatonError, isRecord } from '../../base/index.ts'
 import { z } from 'zod'
 import { parseChatRequest } from './chat-request.ts'
 import type { ChatCall } from './chat-request.ts'
@@ -115,6 +115,7 @@ export const anthropicCountSchema = z.looseObject(anthropicFields)
 
 export function parseAnthropicMessages(body: Record<string, unknown>): ChatCall {
   const own = withoutNulls(body)
+  refuseThread(own)
   const fields = checked(anthropicMessagesSchema, own)
   const thinking = fields.thinking?.type === 'enabled' ? fields.thinking.budget_tokens : undefined
   return parseChatRequest({
@@ -137,6 +138,18 @@ export function parseAnthropicMessages(body: Record<string, unknown>): ChatCall 
 
 export function parseAnthropicCount(body: Record<string, unknown>): ChatCall {
   return parseChatRequest(promptBody(checked(anthropicCountSchema, withoutNulls(body))))
+}
+
+/**
+ * A conversation that the server would hold. The words are those by which Anthropic's SDK knows to go on without: its tool
+ * runner asks for a thread by itself.
+ */
+function refuseThread(own: Readonly<Record<string, unknown>>): void {
+  if (own['thread'] === undefined) return
+  const text = '`thread` is not supported by this server: send the whole conversation'
+  throw new BatonError('request.unsupported_parameter', text, {
+    data: { param: 'thread', clientDetail: 'thread_unsupported_request' },
+  })
 }
 
 type PromptFields = Pick<

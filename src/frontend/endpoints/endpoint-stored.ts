@@ -2,7 +2,13 @@
  * Responses that were stored: read, forget, cancel, list what the model was given. And conversations.
  */
 import { asItIs, cancelInBackground } from './background-response.ts'
-import { invalidField, parseConversation, parseItems, readJsonObject } from '../../api/index.ts'
+import {
+  invalidField,
+  parseConversation,
+  parseItems,
+  parsePage,
+  readJsonObject,
+} from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpCall } from '../http/http-call.ts'
@@ -11,6 +17,7 @@ import { createRequestId } from '../http/request-id.ts'
 import { StoredResponses } from '../state/stored-responses.ts'
 import type { Conversation } from '../state/stored-responses.ts'
 import { jsonReply } from './endpoint-status.ts'
+import { pageReply } from './pages.ts'
 
 /** Throws `runtime.not_implemented` where nothing is kept. */
 export function storedOf(
@@ -25,8 +32,11 @@ export function storedOf(
 export function readResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
   const { id, rest } = partsOf(call.name)
   const { response, input } = asItIs(deps.background, storedOf(deps, call), id)
-  if (rest === '') return jsonReply(200, response)
-  if (rest === 'input_items') return listReply(input)
+  if (rest === '') {
+    refuseStream(call)
+    return jsonReply(200, response)
+  }
+  if (rest === 'input_items') return listReply(input, call.head.query)
   throw unknownRoute(call)
 }
 
@@ -41,6 +51,8 @@ export function deleteResponse(deps: GenerationDeps, call: HttpCall): HttpReply 
 export function cancelResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
   const { id, rest } = partsOf(call.name)
   const stored = storedOf(deps, call)
+  // `POST /v1/responses/compact` and the like are routes that there are not, and no ids.
+  if (rest === '' && !stored.has(id)) throw unknownRoute(call)
   stored.response(id)
   if (rest === '')
     throw invalidField('response_id', 'a stored response is not changed; expected /cancel')
@@ -69,7 +81,7 @@ export function readConversation(deps: GenerationDeps, call: HttpCall): HttpRepl
   const { id, rest } = partsOf(call.name)
   const conversation = storedOf(deps, call).conversation(id)
   if (rest === '') return jsonReply(200, conversationObject(conversation))
-  if (rest === 'items') return listReply(conversation.items)
+  if (rest === 'items') return listReply(conversation.items, call.head.query)
   return jsonReply(200, itemOf(conversation, itemIdOf(rest, call)))
 }
 
@@ -137,15 +149,24 @@ function itemIdOf(rest: string, call: HttpCall): string {
   throw unknownRoute(call)
 }
 
-function listReply(items: readonly unknown[]): HttpReply {
-  const idOf = (item: unknown): unknown => (item as { id?: unknown } | undefined)?.id ?? null
-  return jsonReply(200, {
-    object: 'list',
-    data: items,
-    first_id: idOf(items[0]),
-    last_id: idOf(items.at(-1)),
-    has_more: false,
-  })
+/** All of them as they came, unless the query asks for less or another order. */
+function listReply(items: readonly unknown[], query = ''): HttpReply {
+  const page = parsePage(/(?:^|&)order=/.test(query) ? query : `${query}&order=asc`, LIMITS)
+  const withId = items.map((item) => ({ id: idOf(item), item }))
+  return pageReply(withId.toReversed(), page, ({ item }) => item)
+}
+
+const LIMITS = { usual: 10_000, max: 10_000 }
+
+function idOf(item: unknown): string {
+  const { id } = item as { readonly id?: unknown }
+  return typeof id === 'string' ? id : ''
+}
+
+/** A client that waits for events would take an object for their end. */
+function refuseStream({ head }: HttpCall): void {
+  if (!/(?:^|&)stream=true(?:&|$)/.test(head.query)) return
+  throw invalidField('stream', 'a stored response is not streamed: poll it')
 }
 
 function partsOf(name: string): { readonly id: string; readonly rest: string } {
