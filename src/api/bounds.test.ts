@@ -132,6 +132,28 @@ describe('bounds of chat requests', () => {
     }
   })
 
+  it('defaults of vLLM and SGLang that their clients write out - taken; another value of them is refused by name', () => {
+    const defaults = {
+      detokenize: true,
+      use_beam_search: false,
+      priority: 0,
+      include_reasoning: true,
+      separate_reasoning: true,
+      stream_reasoning: true,
+      spaces_between_special_tokens: true,
+      return_hidden_states: false,
+      no_stop_trim: false,
+      best_of: 1,
+      echo: false,
+      add_special_tokens: false,
+    }
+    expect(refusal(() => chat(defaults))).toBeNull()
+    for (const [field, value] of Object.entries(defaults)) {
+      const other = typeof value === 'boolean' ? !value : value + 1
+      expect(refusal(() => chat({ [field]: other }))?.data['param'], field).toBe(field)
+    }
+  })
+
   it('function_call and functions - 501', () => {
     expect(refusal(() => chat({ functions: [] }))?.row.httpStatus).toBe(501)
     expect(refusal(() => chat({ function_call: 'auto' }))?.row.httpStatus).toBe(501)

@@ -43,6 +43,7 @@ it.each([
   ],
   ['/v1/chat/completions', '{"type":"input_audio","input_audio":{}}', null],
   ['/v1/messages', '{"type":"image","source":{}}', null],
+  ['/v1/messages/count_tokens', '{"type":"image","source":{}}', null],
 ])('%s with %s', async (path, part, asTokens) => {
   const server = await llamaServer()
   const model = 'models/storyteller/storyteller-q8_0.gguf'

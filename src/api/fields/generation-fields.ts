@@ -126,6 +126,12 @@ const NO_OPS: Readonly<Record<string, unknown>> = {
   detokenize: true,
   use_beam_search: false,
   priority: 0,
+  include_reasoning: true,
+  separate_reasoning: true,
+  stream_reasoning: true,
+  spaces_between_special_tokens: true,
+  return_hidden_states: false,
+  no_stop_trim: false,
 }
 
 export function stripNoOps(

@@ -53,7 +53,12 @@ export interface ChatCall extends GenerationOptions, Omit<OfferedTools, 'isStric
 }
 
 export function parseChatRequest(body: Record<string, unknown>): ChatCall {
-  const own = stripNoOps(withoutNulls(stripTransferFields(body)), { best_of: 1 })
+  const own = stripNoOps(withoutNulls(stripTransferFields(body)), {
+    best_of: 1,
+    echo: false,
+    // The template has written them.
+    add_special_tokens: false,
+  })
   refuseDeprecated(own)
   const fields = isPlainChat(own)
     ? (own as unknown as z.infer<typeof chatRequestSchema>)

@@ -42,7 +42,7 @@ interface CompletionCall extends GenerationOptions {
 export function parseCompletionRequest(body: Record<string, unknown>): CompletionCall {
   const fields = checked(
     completionRequestSchema,
-    stripNoOps(withoutNulls(stripTransferFields(body))),
+    stripNoOps(withoutNulls(stripTransferFields(body)), { add_special_tokens: true }),
   )
   const prompts = promptsOf(fields.prompt)
   const choices = fields.n ?? 1

@@ -1,14 +1,16 @@
 /**
  * Every route of the service, as a table.
  */
-import { openApiDocument } from '../../api/index.ts'
+import { openApiDocument, readJsonObject } from '../../api/index.ts'
 import { consoleRoutes } from '../console/console-routes.ts'
 import type { ConsoleParts } from '../console/console-routes.ts'
 import type { BatchService } from '../batches/batch-service.ts'
+import { answerForwarded } from '../forward/forward-answer.ts'
 import { forwardRoutes, orPassedThrough } from '../forward/forward-routes.ts'
+import { isForwardedMedia } from '../forward/media-parts.ts'
 import type { Endpoint } from '../generation/frontend-event.ts'
 import type { GenerationDeps, Generator } from '../generation/generation-job.ts'
-import type { HttpReply } from '../http/http-exchange.ts'
+import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import type { Access } from '../http/route-facts.ts'
 import type { Handler, Route } from '../http/route.ts'
 import {
@@ -91,6 +93,14 @@ function ownRoutes({
   const openApi = () => (written ??= openApiDocument(deps.version ?? '0.0.0'))
   const generator = (path: string, endpoint: Endpoint, answer: Generator) =>
     post(path, generating(endpoint, answer))
+  const countThere = generating('tokens', answerForwarded)
+  /** What an image is in tokens only the engine knows. */
+  const counting =
+    (countHere: Handler): Handler =>
+    (http, call) =>
+      deps.forwarding !== undefined && isForwardedMedia(deps, fieldsOf(http))
+        ? countThere(http, call)
+        : countHere(http, call)
   return [
     generator('/v1/chat/completions', 'chat_completions', answerChat),
     generator('/v1/completions', 'completions', answerCompletions),
@@ -103,13 +113,15 @@ function ownRoutes({
     get('client', '/v1/conversations/{id}', (_, call) => readConversation(deps, call)),
     post('/v1/conversations/{id}', (http, call) => changeConversation(deps, http, call)),
     remove('/v1/conversations/{id}', (_, call) => deleteConversation(deps, call)),
-    post('/v1/responses/input_tokens', (http, { caller }) =>
-      countResponseTokens(deps, http, caller),
+    post(
+      '/v1/responses/input_tokens',
+      counting((http, { caller }) => countResponseTokens(deps, http, caller)),
     ),
     { ...generator('/v1/messages', 'anthropic_messages', answerMessages), form: 'anthropic' },
     {
-      ...post('/v1/messages/count_tokens', (http, { caller }) =>
-        countMessageTokens(deps, http, caller),
+      ...post(
+        '/v1/messages/count_tokens',
+        counting((http, { caller }) => countMessageTokens(deps, http, caller)),
       ),
       form: 'anthropic',
     },
@@ -176,6 +188,8 @@ function ownRoutes({
     operatorPost('/busy_threshold', (http) => setThresholds(registry, http)),
   ]
 }
+
+const fieldsOf = ({ body, headers }: HttpRequest) => readJsonObject(body, headers['content-type'])
 
 function post(path: string, handle: Handler): Route {
   return { method: 'POST', path, access: 'client', body: 'large', form: 'openai', handle }
