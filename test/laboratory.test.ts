@@ -201,6 +201,20 @@ describe('baton bench, baton profile', () => {
     expect(readFileSync(at('bench.html'), 'utf8')).toContain('routed http')
   }, 60_000)
 
+  it('one load after the other on a server - none finds the cache of another, the same one finds its own', async () => {
+    const reuseOf = async (...args: string[]): Promise<number> => {
+      const { stdout } = await baton('bench', server.url, ...args, '--json', '-')
+      const { runs } = JSON.parse(stdout) as { runs: { report: { reuse: number } }[] }
+      return runs[0]!.report.reuse
+    }
+    const load = 'workload:random,requests=6,rate=50,input=256,output=2'
+    expect(await reuseOf(load)).toBe(0)
+    expect(await reuseOf(`${load},seed=1`)).toBe(0)
+    expect(await reuseOf('workload:mix,requests=3,rate=50,input=64,output=2')).toBe(0)
+    expect(await reuseOf(load, '--seed', '1')).toBe(0)
+    expect(await reuseOf(load)).toBeGreaterThan(0.5)
+  }, 60_000)
+
   it('clients that leave or read slowly - are no failure of the server', async () => {
     const load = ['workload:random,requests=12,rate=40,input=64,output=20', '--json', '-']
     const { stdout } = await baton(

@@ -43,7 +43,8 @@ export function engineTruth(options: TruthOptions): Promise<TruthRow[]> {
     const probes = ['--max-prompt', '1024', '--max-batch', '8', '--out', timing]
     console.log(await baton(['profile', url, ...probes]))
     const config = join(folder, 'simulated.yaml')
-    writeFileSync(config, `engine: sim\nsimBlocks: 16384\n${shared}`)
+    // Blocks as long as the engine's.
+    writeFileSync(config, `engine: sim\nsimBlocks: 65536\nsimBlockSize: 16\n${shared}`)
     const rows: TruthRow[] = []
     for (const load of LOADS)
       rows.push(

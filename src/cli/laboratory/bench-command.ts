@@ -10,7 +10,7 @@ import { checkOutputs, progressLine, runsTable, writeText } from './lab-output.t
 import { numberOf, shareOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
 import { runLiveLoad } from './live-load.ts'
-import { parseTokenRange } from './live-prompt.ts'
+import { parseTokenRange, promptSalt } from './live-prompt.ts'
 import { firstLiveModel } from './live-request.ts'
 
 /** Exit code 1: a request failed. */
@@ -33,7 +33,8 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
     flags['text'] === true ? null : parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
   const runs: LabRun[] = []
   const rows: string[] = []
-  for (const [salt, [name, target]] of targets.entries()) {
+  const seed = wholeOf('--seed', flags['seed'] ?? 0)
+  for (const [index, [name, target]] of targets.entries()) {
     const model =
       typeof flags['model'] === 'string'
         ? flags['model']
@@ -43,10 +44,10 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
       name: label,
       target: { url: target, model, ...apiKey },
       trace,
-      prompts: { range, salt },
+      prompts: { range, salt: promptSalt(spec, seed, index) },
       goal,
       concurrency,
-      seed: wholeOf('--seed', flags['seed'] ?? 0),
+      seed,
       leaving: shareOf('--leaving', flags['leaving'] ?? 0),
       slow: shareOf('--slow', flags['slow'] ?? 0),
       onProgress: progressLine(flags, label, 'real'),

@@ -1,6 +1,7 @@
 /**
  * Prompts for a live server: the tokens of a trace in a range of ids that the model has, or as many common words.
  */
+import { xxh3Text } from '../../kv/index.ts'
 import { promptTokens } from '../../sim/index.ts'
 import type { TraceRequest } from '../../sim/index.ts'
 import { refusal, wholeOf } from './lab-pairs.ts'
@@ -23,6 +24,14 @@ export function parseTokenRange(given: string): readonly [number, number] {
   throw refusal('--token-range', `'${given}' is invalid: expected from:to`)
 }
 
+/**
+ * Blocks of every trace and workload are numbered from 0, so the numbers alone would give all loads the same prompts: a
+ * load that follows another one on a server would find its cache. The same load with the same seed has the same prompts.
+ */
+export function promptSalt(load: unknown, seed: number, run: number): number {
+  return xxh3Text(JSON.stringify([load, seed, run]))[0] | 1
+}
+
 export function livePrompt(request: TraceRequest, prompts: LivePrompts): number[] | string {
   const { range, salt } = prompts
   const ids = promptTokens(request)
@@ -33,5 +42,5 @@ export function livePrompt(request: TraceRequest, prompts: LivePrompts): number[
 }
 
 function mixed(id: number, salt: number): number {
-  return salt === 0 ? id : (Math.imul(id + 1, 0x9e3779b1) ^ Math.imul(salt, 0x85ebca77)) >>> 0
+  return (Math.imul(id + 1, 0x9e3779b1) ^ Math.imul(salt, 0x85ebca77)) >>> 0
 }

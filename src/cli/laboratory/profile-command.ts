@@ -66,7 +66,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   if (stalls.length === 0)
     throw new BatonError('backend.unknown', `${target} gives too few tokens to see what it does`)
   const decode: DecodePoint[] = []
-  for (const requests of doubling(1, requestsMax))
+  for (const requests of batchesUpTo(requestsMax))
     for (const context of [SHORTEST_PROMPT, Math.floor(promptMax / 2)])
       decode.push(await measureDecode(probe, requests, context))
   const isApart = wasHeldUp(stalls)
@@ -143,6 +143,12 @@ function doubling(from: number, to: number): number[] {
   const all: number[] = []
   for (let value = from; value < to; value *= 2) all.push(value)
   return [...all, to]
+}
+
+/** Few requests one by one, nearly: from one number to the next an engine may take another way of computing. */
+function batchesUpTo(most: number): number[] {
+  const sizes = new Set([...doubling(1, most), ...[3, 6].filter((size) => size < most)])
+  return [...sizes].toSorted((a, b) => a - b)
 }
 
 /** Another stream stands still while a long prompt is computed, where both are in one engine. */
