@@ -399,9 +399,19 @@ describe('media of a body that goes on', () => {
     expect((await refusal(many(129))).message).toContain('128')
   })
 
+  it('far behind in a long body, across any border of what is looked at - found', async () => {
+    const part = '{"type":"image_url","image_url":{"url":"http://a.b"}}'
+    const before = '{"messages":[{"content":[{"type":"text","text":"'
+    for (let at = -60; at <= 4; at++) {
+      const filler = 'x'.repeat(65_536 - before.length - 4 + at)
+      const body = `${before}${filler}"},${part}]}]}`
+      expect((await refusal(body)).data['param']).toBe('messages[0].content[1].image_url.url')
+    }
+  })
+
   it('content within content without end - refused instead of read again and again', async () => {
     const nested = (depth: number) =>
-      `{"messages":${'[{"content":'.repeat(depth)}""${'}]'.repeat(depth)}}`
+      `{"messages":${'[{"content":'.repeat(depth)}"image"${'}]'.repeat(depth)}}`
     await check(nested(8))
     expect((await refusal(nested(400))).message).toContain('nested')
   })
