@@ -14,6 +14,13 @@ describe('docs/extending.md', () => {
     expect(new Set(diffs.map(({ path }) => path)).size).toBeGreaterThanOrEqual(6)
   })
 
+  it('no task changes more than two files', () => {
+    for (const task of page.split(/^## /m)) {
+      const paths = new Set([...task.matchAll(/```diff\n--- (\S+)/g)].map(([, path]) => path))
+      expect(paths.size, task.slice(0, 40)).toBeLessThanOrEqual(2)
+    }
+  })
+
   it.each(diffs)('the diff of $path - fits the file as it is', ({ path, lines }) => {
     const before = lines.filter((line) => !line.startsWith('+')).map((line) => line.slice(1))
     expect(readFileSync(join(ROOT, path), 'utf8')).toContain(before.join('\n'))

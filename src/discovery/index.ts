@@ -2,7 +2,7 @@
  * Room `discovery`: how frontends find workers.
  *
  * Owns the `Discovery` contract and its implementations: memory (one process), file (one machine), static (a list),
- * NATS (many machines); the text that chooses one (`discovery-url.ts`); and texts that a fleet keeps at NATS (`NatsTable`).
+ * NATS (many machines); the kinds and the text that chooses one (`kinds/`); and texts that a fleet keeps at NATS (`NatsTable`).
  * Does not own the worker's card (`request`) or what a frontend makes of a member (`frontend/models`).
  * May use: base, request, worker, os. For: `cli`, which chooses one, and programs that embed Baton.
  */
@@ -15,8 +15,11 @@ export type {
   RegistrationObserver,
 } from './discovery.ts'
 export { checkCard } from './card-file.ts'
-export { describeDiscovery, parseDiscovery, parseNatsAddress } from './discovery-url.ts'
-export type { DiscoveryAddress, HostPort, NatsAddress } from './discovery-url.ts'
+export type { HostPort } from './host-port.ts'
+export { describeDiscovery, openAddress, parseDiscovery } from './kinds/discovery-kinds.ts'
+export type { DiscoveryAddress, DiscoveryContext } from './kinds/discovery-kinds.ts'
+export { parseNatsAddress } from './nats/nats-address.ts'
+export type { NatsAddress } from './nats/nats-address.ts'
 export { NatsDiscovery } from './nats/nats-discovery.ts'
 export type { NatsDiscoveryOptions } from './nats/nats-discovery.ts'
 export { NatsTable } from './nats/nats-table.ts'

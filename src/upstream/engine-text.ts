@@ -6,7 +6,7 @@ import { BatonError } from '../base/index.ts'
 import type { ModelText } from '../text/index.ts'
 import type { UpstreamClient } from './client/upstream-client.ts'
 import type { Dialect, UpstreamFacts } from './dialects/dialect.ts'
-import type { UpstreamKind } from './kind/upstream-kind.ts'
+import type { UpstreamKind } from './dialects/dialect-table.ts'
 import type { JoinedText, RemoteTexts } from './remote-text/remote-texts.ts'
 import { compareChats, compareTexts, refuseOtherTokenizer } from './text-check.ts'
 

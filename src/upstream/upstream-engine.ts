@@ -10,11 +10,12 @@ import type { Engine, EngineMetric, EngineObserver, GenerateContext } from '../e
 import type { Chunk, DisaggregationMode, EngineConfig, GenerateRequest } from '../request/index.ts'
 import type { ModelText } from '../text/index.ts'
 import { AnswerStream } from './answer-stream.ts'
-import { clearCache } from './kind/clear-cache.ts'
+import { clearCache } from './client/clear-cache.ts'
 import { UpstreamClient } from './client/upstream-client.ts'
 import type { UpstreamClientOptions } from './client/upstream-client.ts'
 import { parseUpstreamUrl } from './client/upstream-url.ts'
-import { createDialect } from './dialects/create-dialect.ts'
+import { createDialect } from './dialects/dialect-table.ts'
+import type { UpstreamKind } from './dialects/dialect-table.ts'
 import type { Dialect, UpstreamFacts } from './dialects/dialect.ts'
 import { TokensOfText } from './dialects/lost-tokens.ts'
 import type { LostTokens } from './dialects/lost-tokens.ts'
@@ -31,7 +32,7 @@ import type { JoinedText } from './remote-text/remote-texts.ts'
 import { answeredQuestion, tokenizerQuestionOf } from './remote-text/tokenizer-question.ts'
 import type { TokenizerQuestion } from './remote-text/tokenizer-question.ts'
 import { detectKind } from './kind/upstream-kind.ts'
-import type { FoundKind, UpstreamKind } from './kind/upstream-kind.ts'
+import type { FoundKind } from './kind/upstream-kind.ts'
 import { upstreamMetrics } from './watch/upstream-metrics.ts'
 import { UpstreamWatch } from './watch/upstream-watch.ts'
 
@@ -109,7 +110,7 @@ export class UpstreamEngine implements Engine {
   async start(_workerId: WorkerId): Promise<EngineConfig> {
     const found = await this.#untilReady(() => this.#detect())
     this.#found = found
-    const dialect = createDialect(found.kind, {
+    const dialect = await createDialect(found.kind, {
       mode: this.#options.mode,
       clock: this.#options.clock,
       ...(this.#options.slotFolder === undefined ? {} : { slotFolder: this.#options.slotFolder }),
@@ -211,7 +212,7 @@ export class UpstreamEngine implements Engine {
 
   readonly controls = {
     clear_kv_blocks: async (): Promise<unknown> =>
-      await clearCache(this.#client, this.#startedOrThrow().kind),
+      await clearCache(this.#client, this.#startedOrThrow().dialect),
   }
 
   observe(observer: EngineObserver): void {

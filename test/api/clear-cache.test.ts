@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { osClock } from '../../src/os/index.ts'
+import { createDialect } from '../../src/upstream/dialects/dialect-table.ts'
 import { clearCache, parseUpstreamUrl, UpstreamClient } from '../../src/upstream/index.ts'
 import type { UpstreamKind } from '../../src/upstream/index.ts'
 import { engineServer, startGateway } from '../forward/gateway-kit.ts'
@@ -112,10 +113,11 @@ describe('what each kind of server is asked', () => {
       () => server.close(),
       () => client.close(),
     )
-    expect(await clearCache(client, kind)).toEqual(answer)
+    const dialect = await createDialect(kind, { mode: 'agg', clock: osClock })
+    expect(await clearCache(client, dialect)).toEqual(answer)
     expect(server.seen.map(({ method, path }) => `${method} ${path}`)).toEqual(expected)
     isThere = false
-    await expect(clearCache(client, kind)).rejects.toMatchObject({
+    await expect(clearCache(client, dialect)).rejects.toMatchObject({
       code: 'runtime.not_implemented',
     })
   })

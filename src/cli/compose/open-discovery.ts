@@ -1,14 +1,6 @@
-/**
- * Where workers and frontends find each other: the one place that makes a discovery of what `--discovery` says.
- */
+/** Opens what `--discovery` says, with what discovery needs of this process. */
 import { BatonError } from '../../base/index.ts'
-import {
-  AddressDiscovery,
-  FileDiscovery,
-  MemoryDiscovery,
-  NatsDiscovery,
-  PodWatch,
-} from '../../discovery/index.ts'
+import { openAddress } from '../../discovery/index.ts'
 import type { AddressDiscoveryOptions, Discovery, DiscoveryAddress } from '../../discovery/index.ts'
 import { WorkerCardLink } from '../../network/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
@@ -26,31 +18,11 @@ export function openDiscovery(
       '--discovery is missing: say where workers and frontends meet, for example file:/srv/baton/fleet',
     )
   }
-  switch (address.kind) {
-    case 'memory':
-      return new MemoryDiscovery()
-    case 'file':
-      return new FileDiscovery({
-        folder: address.folder,
-        onFolderMade: (folder) =>
-          console.error(`baton: the discovery folder ${folder} was not there and has been made`),
-      })
-    case 'nats':
-      return new NatsDiscovery({ address })
-    case 'static':
-      return new AddressDiscovery({
-        addresses: () => Promise.resolve(address.addresses),
-        follow: cardLinks(config),
-      })
-    case 'kubernetes': {
-      const pods = new PodWatch(address)
-      return new AddressDiscovery({
-        addresses: () => pods.addresses(),
-        follow: cardLinks(config),
-        onClose: () => pods.close(),
-      })
-    }
-  }
+  return openAddress(address, {
+    follow: () => cardLinks(config),
+    onFolderMade: (folder) =>
+      console.error(`baton: the discovery folder ${folder} was not there and has been made`),
+  })
 }
 
 /** For a connection to a worker, and for its first answer. */

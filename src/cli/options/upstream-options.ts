@@ -1,17 +1,9 @@
 /**
  * Options of engines at an address: served by a gateway (`--upstream`), or beside a worker (`--engine-url`).
  */
-import type { UpstreamKind } from '../../upstream/index.ts'
+import { UPSTREAM_KINDS } from '../../upstream/index.ts'
 import { spec } from './option-spec.ts'
 import { amount, byteSize, count, flag, text, textOrList } from './option-values.ts'
-
-/** A list of its own: who only wants the options need not load all of `upstream`. */
-const UPSTREAM_KINDS = [
-  'vllm',
-  'sglang',
-  'llama-server',
-  'openai',
-] as const satisfies readonly UpstreamKind[]
 
 /** `upstream`: the server at an address, whatever it turns out to be. */
 export const ENGINE_NAMES = ['llamacpp', 'sim', 'upstream', ...UPSTREAM_KINDS] as const

@@ -3,7 +3,7 @@
  * `baton`.
  */
 import { isRecord } from '../../base/index.ts'
-import type { HostPort } from '../discovery-url.ts'
+import type { HostPort } from '../host-port.ts'
 
 const PORT_NAME = 'baton'
 

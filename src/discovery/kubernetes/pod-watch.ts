@@ -9,7 +9,7 @@
  * and whoever asks keeps what it knows. Needs a ServiceAccount that may list and watch pods.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
-import type { HostPort } from '../discovery-url.ts'
+import type { HostPort } from '../host-port.ts'
 import { KubernetesApi } from './kubernetes-api.ts'
 import type { KubernetesOptions } from './kubernetes-api.ts'
 import { podAddress } from './pod-address.ts'

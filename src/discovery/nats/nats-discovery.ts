@@ -6,7 +6,7 @@ import { isProcessAlive, processPlace } from '../../os/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { Registration } from '../../worker/index.ts'
 import { decodeCardFile } from '../card-file.ts'
-import type { NatsAddress } from '../discovery-url.ts'
+import type { NatsAddress } from './nats-address.ts'
 import type {
   Discovery,
   DiscoveryObserver,

@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs'
 import type { KV, KvOptions } from '@nats-io/kv'
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { BatonError } from '../../base/index.ts'
-import type { NatsAddress } from '../discovery-url.ts'
+import type { NatsAddress } from './nats-address.ts'
 
 export interface NatsUser {
   /** The connection stands and the bucket is there; what was known of the bucket may be wrong now. */

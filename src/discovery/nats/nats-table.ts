@@ -7,7 +7,7 @@
 import type { KV, KvWatchEntry } from '@nats-io/kv'
 import type { QueuedIterator } from '@nats-io/nats-core'
 import { BatonError } from '../../base/index.ts'
-import type { NatsAddress } from '../discovery-url.ts'
+import type { NatsAddress } from './nats-address.ts'
 import { messageOf, NatsSession, unavailable } from './nats-session.ts'
 
 export interface NatsTableOptions {

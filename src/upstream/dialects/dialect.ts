@@ -107,6 +107,8 @@ export interface Dialect {
   kvEventPlaces?(client: UpstreamClient, signal: AbortSignal): Promise<readonly KvEventPlace[]>
   /** What the engine's card says beyond the facts. */
   config?(facts: UpstreamFacts): Partial<EngineConfig>
+  /** Forgets what it has cached of prompts; absent: it has no such route. */
+  clearCache?(client: UpstreamClient): Promise<unknown>
   close?(): Promise<void>
 }
 

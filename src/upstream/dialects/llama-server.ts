@@ -8,10 +8,11 @@
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
 import type { DisaggregationMode, GenerateRequest } from '../../request/index.ts'
+import { eraseSlots } from '../client/clear-cache.ts'
 import { askJson, fetchWhole, jsonOf } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import { metricValue, parsePrometheus } from '../load/prometheus-text.ts'
-import { firstModel } from '../kind/upstream-kind.ts'
+import { firstModel } from '../client/model-list.ts'
 import type { Dialect, UpstreamFacts, WriteContext, WrittenRequest } from './dialect.ts'
 import { LlamaSlots } from './llama-slots.ts'
 import { idsIn, numberIn, textIn } from './plain-values.ts'
@@ -117,6 +118,10 @@ export class LlamaServerDialect implements Dialect {
     if (status !== 200) return null
     const json = jsonOf(answer)
     return isRecord(json) && Array.isArray(json['tokens']) ? idsIn(json, 'tokens') : null
+  }
+
+  clearCache(client: UpstreamClient): Promise<unknown> {
+    return eraseSlots(client)
   }
 }
 

@@ -9,7 +9,7 @@ import { BatonError } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import { askJson } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
-import { firstModel } from '../kind/upstream-kind.ts'
+import { firstModel } from '../client/model-list.ts'
 import type {
   Dialect,
   Piece,

@@ -10,10 +10,11 @@ import { BatonError, isRecord } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
 import type { GenerateRequest, TokenLogprob, TokenLogprobs } from '../../request/index.ts'
 import { guidedGrammar } from '../../text/index.ts'
+import { clearByPost } from '../client/clear-cache.ts'
 import { askJson, fetchWhole, jsonOf } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { KvEventPlace } from '../events/kv-event-feed.ts'
-import { firstModel } from '../kind/upstream-kind.ts'
+import { firstModel } from '../client/model-list.ts'
 import type {
   Dialect,
   Piece,
@@ -140,6 +141,10 @@ export class SglangDialect implements Dialect {
       body: { prompt: text, add_special_tokens: false },
     })
     return isRecord(answer) && Array.isArray(answer['tokens']) ? idsIn(answer, 'tokens') : null
+  }
+
+  clearCache(client: UpstreamClient): Promise<unknown> {
+    return clearByPost(client, '/flush_cache', 'its version has no such route')
   }
 }
 

@@ -12,12 +12,13 @@ import type { Clock } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
 import { hasStopTexts } from '../../request/index.ts'
 import type { Chunk, GenerateRequest } from '../../request/index.ts'
+import { clearByPost } from '../client/clear-cache.ts'
 import { askJson, fetchWhole } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { KvEventPlace } from '../events/kv-event-feed.ts'
 import { metricSamples, metricValue, parsePrometheus } from '../load/prometheus-text.ts'
 import type { MetricSample } from '../load/prometheus-text.ts'
-import { modelEntries } from '../kind/upstream-kind.ts'
+import { modelEntries } from '../client/model-list.ts'
 import type { Dialect, UpstreamFacts, WriteContext, WrittenRequest } from './dialect.ts'
 import { idsIn, numberIn, textIn } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
@@ -259,6 +260,10 @@ export class VllmDialect implements Dialect {
     const request = { method: 'GET', path: '/metrics' }
     const { status, text } = await fetchWhole(client, request, { deadlineMs: DEADLINE_MS, signal })
     return status === 200 ? parsePrometheus(text, METRICS) : []
+  }
+
+  clearCache(client: UpstreamClient): Promise<unknown> {
+    return clearByPost(client, '/reset_prefix_cache', 'it has it with VLLM_SERVER_DEV_MODE=1')
   }
 }
 

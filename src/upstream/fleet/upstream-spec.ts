@@ -5,8 +5,8 @@ import { BatonError, isRecord } from '../../base/index.ts'
 import { parseDisaggregationMode } from '../../request/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
 import { parseUpstreamUrl } from '../client/upstream-url.ts'
-import { UPSTREAM_KINDS } from '../kind/upstream-kind.ts'
-import type { UpstreamKind } from '../kind/upstream-kind.ts'
+import { UPSTREAM_KINDS } from '../dialects/dialect-table.ts'
+import type { UpstreamKind } from '../dialects/dialect-table.ts'
 
 export interface UpstreamSpec {
   readonly url: string

@@ -14,10 +14,11 @@ import type {
 } from '../../request/index.ts'
 import { askJson } from '../client/fetch-json.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
-import { clearCache } from '../kind/clear-cache.ts'
-import { createDialect } from '../dialects/create-dialect.ts'
-import { detectKind, modelEntries } from '../kind/upstream-kind.ts'
-import type { UpstreamKind } from '../kind/upstream-kind.ts'
+import { clearCache } from '../client/clear-cache.ts'
+import { modelEntries } from '../client/model-list.ts'
+import { createDialect } from '../dialects/dialect-table.ts'
+import type { UpstreamKind } from '../dialects/dialect-table.ts'
+import { detectKind } from '../kind/upstream-kind.ts'
 import { upstreamMetrics } from '../watch/upstream-metrics.ts'
 import { UpstreamWatch } from '../watch/upstream-watch.ts'
 import { ForwardSlots } from './forward-slots.ts'
@@ -80,7 +81,7 @@ export class ForwardEngine implements Engine {
       )
     }
     // As far as it asks the server about itself.
-    const dialect = createDialect(kind, { mode: 'agg', clock })
+    const dialect = await createDialect(kind, { mode: 'agg', clock })
     const facts = kind === 'openai' ? null : await dialect.describe(client, NEVER)
     this.#watch = new UpstreamWatch({
       client,
@@ -122,8 +123,10 @@ export class ForwardEngine implements Engine {
   }
 
   readonly controls = {
-    clear_kv_blocks: async (): Promise<unknown> =>
-      await clearCache(this.#target.client, this.#target.kind),
+    clear_kv_blocks: async (): Promise<unknown> => {
+      const { client, clock, kind } = this.#target
+      return await clearCache(client, await createDialect(kind, { mode: 'agg', clock }))
+    },
   }
 
   observe(observer: EngineObserver): void {

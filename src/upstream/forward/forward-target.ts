@@ -21,7 +21,7 @@ import type {
 import type { UpstreamClient, UpstreamRequest } from '../client/upstream-client.ts'
 import { apartOnly } from '../dialects/sglang.ts'
 import { KEEP_BLOCKS, paramsOfPrefill, requestIdOfPrefill } from '../dialects/vllm-transfer.ts'
-import type { UpstreamKind } from '../kind/upstream-kind.ts'
+import type { UpstreamKind } from '../dialects/dialect-table.ts'
 import { ForwardCall } from './forward-call.ts'
 import { ForwardPrefill } from './forward-prefill.ts'
 import type { ForwardSlots } from './forward-slots.ts'

@@ -7,10 +7,9 @@
 import { isRecord } from '../../base/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
 import { askJson, fetchWhole } from '../client/fetch-json.ts'
+import { firstModel } from '../client/model-list.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
-
-export const UPSTREAM_KINDS = ['vllm', 'sglang', 'llama-server', 'openai'] as const
-export type UpstreamKind = (typeof UPSTREAM_KINDS)[number]
+import type { UpstreamKind } from '../dialects/dialect-table.ts'
 
 export interface FoundKind {
   readonly kind: UpstreamKind
@@ -61,15 +60,4 @@ async function isVllm(client: UpstreamClient, signal?: AbortSignal): Promise<boo
   if (first?.['owned_by'] === 'vllm') return true
   const { status } = await fetchWhole(client, { method: 'GET', path: '/ping' }, options)
   return status === 200 && typeof first?.['max_model_len'] === 'number'
-}
-
-/** The first entry of a list of models; null for anything else. */
-export function firstModel(list: unknown): Readonly<Record<string, unknown>> | null {
-  const [first] = modelEntries(list)
-  return first ?? null
-}
-
-export function modelEntries(list: unknown): readonly Readonly<Record<string, unknown>>[] {
-  if (!isRecord(list) || !Array.isArray(list['data'])) return []
-  return (list['data'] as unknown[]).filter(isRecord)
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { describeDiscovery, parseDiscovery } from './discovery-url.ts'
+import { describeDiscovery, parseDiscovery } from './discovery-kinds.ts'
 
 const NATS = { kind: 'nats', servers: ['h:4222'], prefix: 'baton' }
 

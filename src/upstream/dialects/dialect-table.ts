@@ -1,0 +1,34 @@
+/**
+ * The kinds of servers: for each one its name in `--upstream` and `--engine`, and the dialect that it speaks.
+ *
+ * Owns: the list. A dialect is loaded when it is needed: whoever only wants the names loads none.
+ */
+import type { Clock } from '../../base/index.ts'
+import type { DisaggregationMode } from '../../request/index.ts'
+import type { Dialect } from './dialect.ts'
+
+export interface DialectOptions {
+  readonly mode: DisaggregationMode
+  readonly clock: Clock
+  readonly slotFolder?: string
+}
+
+const DIALECTS = {
+  vllm: async ({ clock }) => new (await import('./vllm.ts')).VllmDialect(clock),
+  sglang: async () => new (await import('./sglang.ts')).SglangDialect(),
+  'llama-server': async ({ mode, slotFolder }) =>
+    new (await import('./llama-server.ts')).LlamaServerDialect(mode, slotFolder),
+  openai: async () => new (await import('./openai.ts')).OpenAiDialect(),
+} as const satisfies Record<string, (options: DialectOptions) => Promise<Dialect>>
+
+export type UpstreamKind = keyof typeof DIALECTS
+
+function isUpstreamKind(name: string): name is UpstreamKind {
+  return Object.hasOwn(DIALECTS, name)
+}
+
+export const UPSTREAM_KINDS: readonly UpstreamKind[] = Object.keys(DIALECTS).filter(isUpstreamKind)
+
+export function createDialect(kind: UpstreamKind, options: DialectOptions): Promise<Dialect> {
+  return DIALECTS[kind](options)
+}
