@@ -92,6 +92,16 @@ describe('the media fetcher', () => {
     expect(asked).toEqual([])
   })
 
+  it('several addresses, the first of which nobody listens at - the next one is tried', async () => {
+    const { port } = await serverOn('127.0.0.1', (_, res) => res.end('there'))
+    const fetch = createMediaFetcher({
+      ...ofPort(port),
+      isPublic: () => true,
+      resolve: () => Promise.resolve(['127.0.0.9', '127.0.0.1']),
+    })
+    expect((await fetch(`http://media.example:${port}/`, limits)).byteLength).toBe(5)
+  })
+
   it('a name that changes after it was looked at (DNS rebinding) - the checked address is the one that is used', async () => {
     const { port } = await serverOn('127.0.0.1', (_, res) => res.end('public'))
     const inside = await serverOn('127.0.0.2', (_, res) => res.end('private'))

@@ -69,7 +69,7 @@ async function follow(fetcher: Fetcher, url: string, limits: Limits): Promise<Fe
       throw invalid('media of this host are not fetched here: send the data itself (a `data:` URL)')
     }
     // oxlint-disable-next-line no-await-in-loop -- where to go next is known only then
-    const response = await opened(at, await checkedAddress(fetcher, at), limits.signal)
+    const response = await opened(at, await checkedAddresses(fetcher, at), limits.signal)
     const { statusCode: status = 0, headers } = response
     // oxlint-disable-next-line no-await-in-loop
     if (status === 200) return await bodyOf(response, limits)
@@ -103,26 +103,29 @@ function parsed(text: string, base: URL | undefined): URL | null {
 }
 
 /** One private address among several is enough to refuse: which one is taken is nobody's promise. */
-async function checkedAddress(
+async function checkedAddresses(
   { isPublic = isPublicAddress, resolve = resolved }: Fetcher,
   { hostname }: URL,
-): Promise<string> {
+): Promise<readonly string[]> {
   const host = hostname.replace(/^\[(.*)\]$/, '$1')
   const addresses = isIP(host) === 0 ? await resolve(host).catch(() => []) : [host]
-  const [first] = addresses
-  if (first === undefined) throw invalid('the address could not be reached')
+  if (addresses.length === 0) throw invalid('the address could not be reached')
   if (!addresses.every(isPublic)) throw invalid('the address is not a public one')
-  return first
+  return addresses
 }
 
 async function resolved(host: string): Promise<readonly string[]> {
   return (await lookUp(host, { all: true })).map(({ address }) => address)
 }
 
-/** The connection goes to `address`; the host's name is for the certificate and the server. */
-function opened(url: URL, address: string, signal: AbortSignal): Promise<IncomingMessage> {
+/** The connection goes to one of `addresses`; the host's name is for the certificate and the server. */
+function opened(
+  url: URL,
+  addresses: readonly string[],
+  signal: AbortSignal,
+): Promise<IncomingMessage> {
   const begin = url.protocol === 'https:' ? httpsRequest : httpRequest
-  const family = isIP(address)
+  const all = addresses.map((address) => ({ address, family: isIP(address) }))
   return new Promise((resolve, reject) => {
     const request = begin(
       url,
@@ -130,9 +133,10 @@ function opened(url: URL, address: string, signal: AbortSignal): Promise<Incomin
         agent: false,
         signal,
         headers: { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'baton' },
-        lookup: (_host, { all }, found) => {
-          if (all === true) found(null, [{ address, family }])
-          else found(null, address, family)
+        lookup: (_host, asked, found) => {
+          const [first] = all
+          if (asked.all === true || first === undefined) found(null, all)
+          else found(null, first.address, first.family)
         },
       },
       resolve,
