@@ -2,7 +2,7 @@
  * One answer of `baton chat`: asked for, streamed onto the terminal, measured.
  */
 import { createParser } from 'eventsource-parser'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, printableLines } from '../../base/index.ts'
 import { withQuotedWorkerIds } from '../../api/index.ts'
 import { keyHeaders, noServer } from '../commands/ask-server.ts'
 import { WordWrap } from './word-wrap.ts'
@@ -162,7 +162,8 @@ class ShownAnswer {
 
   #show(text: string): void {
     this.#ttftMs ??= performance.now() - this.#startedMs
-    this.#screen.write(this.#wrap.write(text))
+    // What a model writes may hold anything: an escape sequence would take over the terminal.
+    this.#screen.write(this.#wrap.write(printableLines(text)))
   }
 
   /** Thinking stands apart from the answer: dim, or between marks where there are no colours. */

@@ -36,7 +36,7 @@ describe('topScreen', () => {
 
   it('a name that holds control characters - does not move the cursor', () => {
     const evil = aWorker({
-      engine: 'x\u001B[2J\u0007',
+      engine: 'x\u001B[2J\u0007\u202E',
       state: 'unreachable',
       reason: '\r\n\u009B1m',
     })
@@ -49,6 +49,6 @@ describe('topScreen', () => {
       plain,
     )
     // oxlint-disable-next-line no-control-regex -- the promise is about these
-    expect(lines.join('')).not.toMatch(/[\u0000-\u001F\u007F-\u009F]/)
+    expect(lines.join('')).not.toMatch(/[\u0000-\u001F\u007F-\u009F\u202E]/)
   })
 })

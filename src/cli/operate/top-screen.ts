@@ -1,6 +1,7 @@
 /**
  * The screen of `baton top` as lines of text: pure, so that a narrow terminal is a test.
  */
+import { printable } from '../../base/index.ts'
 import { workerAddress, workerSums } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
 
@@ -144,9 +145,8 @@ export function shortId(workerId: string): string {
   return workerId.length > 8 ? `…${workerId.slice(-7)}` : workerId
 }
 
-/** What comes from servers may hold anything: control characters would move the cursor. */
+/** What comes from servers may hold anything. */
 function cut(line: string, columns: number): string {
-  // oxlint-disable-next-line no-control-regex -- these are what is taken out
-  const plain = line.replace(/[\u0000-\u001F\u007F-\u009F]/g, ' ')
+  const plain = printable(line)
   return plain.length <= columns ? plain : `${plain.slice(0, Math.max(0, columns - 1))}…`
 }

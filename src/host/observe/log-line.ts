@@ -2,7 +2,7 @@
  * A line of the log for people at a terminal: time, level, what happened, then the facts. What clients chose (names, ids)
  * may hold anything: nothing of it moves the cursor.
  */
-import { isRecord } from '../../base/index.ts'
+import { isRecord, printable } from '../../base/index.ts'
 
 const LEVELS: Readonly<Record<number, readonly [name: string, color: number]>> = {
   10: ['TRACE', 90],
@@ -29,7 +29,7 @@ export function logLine(json: string, hasColor: boolean): string {
   const [name, color] = LEVELS[Number(level)] ?? ['     ', DIM]
   const at = new Date(Number(time)).toISOString().slice(11, 23)
   const told = Object.entries(facts).map(([key, value]) => `${key}=${shown(value)}`)
-  const head = `${paint(DIM, at)} ${paint(color, name)} ${plain(typeof msg === 'string' ? msg : '')}`
+  const head = `${paint(DIM, at)} ${paint(color, name)} ${printable(typeof msg === 'string' ? msg : '')}`
   return told.length === 0 ? `${head}\n` : `${head}  ${paint(DIM, told.join(' '))}\n`
 }
 
@@ -37,11 +37,6 @@ function shown(value: unknown): string {
   if (typeof value === 'number') return String(Math.round(value * 100) / 100)
   const text = typeof value === 'string' ? value : JSON.stringify(value)
   return /^[^\s"=]+$/.test(text) || typeof value !== 'string'
-    ? plain(text)
-    : plain(JSON.stringify(text))
-}
-
-function plain(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- these are what is taken out
-  return text.replace(/[\u0000-\u001F\u007F-\u009F\u2028-\u202E\u2066-\u2069]/g, ' ')
+    ? printable(text)
+    : printable(JSON.stringify(text))
 }
