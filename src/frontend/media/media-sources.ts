@@ -30,10 +30,10 @@ export interface MediaSource {
 const PART_TYPES =
   /^(?:image|image_url|input_image|computer_screenshot|input_audio|audio|audio_url|video|video_url|input_video|file|input_file|document)$/
 const PART_FIELDS =
-  /^(?:image_url|input_image|audio_url|input_audio|video_url|file_url|file_data|image_pil|(?:image|audio|video)_embeds)$/
+  /^(?:(?:image|audio|video)s?|image_url|input_image|audio_url|input_audio|video_url|file_url|file_data|image_pil|(?:image|audio|video)_embeds)$/
 /** Below a part. */
 const ADDRESS_FIELDS =
-  /^(?:url|uri|image|images|image_url|image_pil|audio|audio_url|video|video_url|file_url)$/
+  /^(?:url|uri|(?:image|audio|video)s?|image_url|image_pil|audio_url|video_url|file_url)$/
 const DATA_FIELDS = /^(?:data|file_data|(?:image|audio|video)_embeds)$/
 const HOLDER_FIELDS = /^(?:source|file|input_audio|input_image|input_file|document|frames)$/
 /** What holds parts, or what holds what holds parts. */
@@ -56,7 +56,7 @@ export function mediaSources(
   path: string,
 ): readonly MediaSource[] {
   const found = new Finder(body, json)
-  if (/^\/v1\/(?:images|audio)\//.test(path)) found.everyField(top)
+  if (/^\/(?:v1\/(?:images|audio)\/|pooling$)/.test(path)) found.everyField(top)
   else if (mayHoldParts(body)) found.contentOf(top, '', 0)
   return found.sources
 }
@@ -176,7 +176,7 @@ class Finder {
     const first = this.#body[start]
     if (first === QUOTE) {
       const value = { start, end: endOfString(this.#body, start) }
-      if (!SCHEME.test(asciiOf(this.#body, start + 1, Math.min(value.end, start + 64)))) return
+      if (!SCHEME.test(this.#beginOf(value))) return
       const rest = { mayBeBare: false, mediaType: undefined, replaces: 'value' } as const
       this.sources.push({ param: path, kind: 'any', value, whole: value, ...rest })
     } else if (depth <= DEPTH_MAX && first === OPEN_ARRAY) {
@@ -187,6 +187,18 @@ class Finder {
       for (const { key, valueStart, end: memberEnd } of this.#json.membersAt(start)) {
         this.#anyValue(valueStart, memberEnd, joined(path, key), depth + 1)
       }
+    }
+  }
+
+  /** The first characters of a string, without escapes. */
+  #beginOf({ start, end }: Span): string {
+    const written = asciiOf(this.#body, start, Math.min(end, start + SHORT_BYTES))
+    if (!written.includes('\\')) return written.slice(1)
+    try {
+      const whole = new TextDecoder().decode(this.#body.subarray(start, end))
+      return String(JSON.parse(whole)).slice(0, SHORT_BYTES)
+    } catch {
+      return ''
     }
   }
 
@@ -203,8 +215,8 @@ class Finder {
   }
 }
 
-/** With an escape in it nobody knows at a glance. */
-const SCHEME = /^(?:\s|\\)|^[a-z][a-z0-9+.-]*:/i
+/** What readers of media open. */
+const SCHEME = /^[\0- ]*(?:https?|ftps?|file|s3|gs|gcs|az|abfss?|hdfs|data):/i
 const SHORT_BYTES = 256
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
