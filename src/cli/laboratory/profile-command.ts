@@ -36,6 +36,7 @@ const DECODE_TOKENS = 48
 /** However many requests there are at once. */
 const DECODE_ROUNDS_MIN = 3
 const SHORTEST_PROMPT = 16
+const CELLS_STEP = 256
 /** Prompts that are sent at once to see whether they are computed together. */
 const TOGETHER = 4
 const HELD_UP_SHARE = 0.3
@@ -67,7 +68,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     throw new BatonError('backend.unknown', `${target} gives too few tokens to see what it does`)
   const decode: DecodePoint[] = []
   for (const requests of batchesUpTo(requestsMax))
-    for (const context of [SHORTEST_PROMPT, Math.floor(promptMax / 2)])
+    for (const context of contextsUpTo(Math.floor(promptMax / 2)))
       decode.push(await measureDecode(probe, requests, context))
   const isApart = wasHeldUp(stalls)
   const schedule = isApart
@@ -143,6 +144,16 @@ function doubling(from: number, to: number): number[] {
   const all: number[] = []
   for (let value = from; value < to; value *= 2) all.push(value)
   return [...all, to]
+}
+
+/**
+ * A short and a long prompt for decode. Where there is room, their contexts lie in the middle of llama.cpp's steps of 256
+ * cells, which it looks at as a whole: at the beginning of one a token would seem to cost half a step more than it does.
+ */
+function contextsUpTo(most: number): readonly [short: number, long: number] {
+  if (most < CELLS_STEP) return [Math.min(SHORTEST_PROMPT, most), most]
+  const middle = (CELLS_STEP - DECODE_TOKENS) / 2
+  return [middle, Math.floor(most / CELLS_STEP) * CELLS_STEP + middle]
 }
 
 /** Few requests one by one, nearly: from one number to the next an engine may take another way of computing. */
