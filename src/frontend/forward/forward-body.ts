@@ -9,7 +9,7 @@ import { withFields } from '../../request/index.ts'
 import { formBoundary, formParts } from '../http/form-parts.ts'
 import { asciiOf, JsonMembers } from '../http/json-members.ts'
 import type { Member, Span } from '../http/json-members.ts'
-import { mediaSources } from '../media/media-sources.ts'
+import { mediaSources, refuseAddressesInForm } from '../media/media-sources.ts'
 import type { MediaSource } from '../media/media-sources.ts'
 import { routingTokens, tokensOfBytes } from './routing-tokens.ts'
 import type { RoutingTokens } from './routing-tokens.ts'
@@ -95,8 +95,10 @@ function formBody(body: Uint8Array, boundary: string): ForwardBody {
       const file = part('file') ?? { valueStart: 0, valueEnd: body.length }
       return tokensOfBytes(body.subarray(file.valueStart, file.valueEnd))
     },
-    // A file is in the form itself; no field of one is an address.
-    media: () => [],
+    media: () => {
+      refuseAddressesInForm(body, parts)
+      return []
+    },
     bytes: (name) => {
       const model = part('model')
       if (name === undefined || model === undefined) return withoutSpans(body, cuts)

@@ -6,6 +6,7 @@
  * around every rule, so what decides is the name of a field as well as the type of its part.
  */
 import { BatonError } from '../../base/index.ts'
+import type { FormPart } from '../http/form-parts.ts'
 import { asciiOf } from '../http/json-members.ts'
 import type { JsonMembers, Member, Span } from '../http/json-members.ts'
 
@@ -59,6 +60,18 @@ export function mediaSources(
   if (/^\/(?:v1\/(?:images|audio)\/|pooling$)/.test(path)) found.everyField(top)
   else if (mayHoldParts(body)) found.contentOf(top, '', 0)
   return found.sources
+}
+
+/** A form brings its files with it: a field that is an address is refused. */
+export function refuseAddressesInForm(body: Uint8Array, parts: readonly FormPart[]): void {
+  const found = parts.find(({ name, fileName, valueStart, valueEnd }) => {
+    if (fileName !== undefined || PLAIN_FIELDS.test(name)) return false
+    return SCHEME.test(asciiOf(body, valueStart, Math.min(valueEnd, valueStart + SHORT_BYTES)))
+  })
+  if (found === undefined) return
+  const { name: param } = found
+  const text = `\`${param}\`: an address in a form is not fetched: send the file itself`
+  throw new BatonError('request.invalid_argument', text, { data: { param } })
 }
 
 /** Each type and field of a part begins so, unless it is written with escapes. Most conversations are texts: a look at the bytes costs a tenth. */
