@@ -10,6 +10,7 @@ import type { NatsAddress } from '../../src/discovery/nats/nats-address.ts'
 import { NatsDiscovery } from '../../src/discovery/nats/nats-discovery.ts'
 import type { NatsDiscoveryOptions } from '../../src/discovery/nats/nats-discovery.ts'
 import { until } from '../until.ts'
+import type { BatonError } from '../../src/base/index.ts'
 import { FaultyProxy } from '../faulty-proxy.ts'
 import { NatsServer, NATS_VERSION } from './nats-server.ts'
 
@@ -155,6 +156,24 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     await server.restart()
     await record.until('left 1')
     expect([...record.cards.keys()]).toEqual(['2'])
+  })
+
+  it('a worker that leaves while the server is silent - its close ends, and its entry expires', async () => {
+    const server = await startServer()
+    const proxy = await FaultyProxy.start(server.port)
+    ends.push(() => proxy.close())
+    const failures: BatonError[] = []
+    const worker = discoveryAt(`nats://127.0.0.1:${proxy.port}`, { place: 'elsewhere' })
+    const registration = await worker.register(sampleCard(1), {
+      renewalFailed: (error) => failures.push(error),
+    })
+    const record = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(record)
+    await record.until('joined 1')
+    proxy.cut()
+    await registration.close()
+    expect(failures.map(({ code }) => code)).toEqual(['discovery.unavailable'])
+    await record.until('left 1')
   })
 
   it('a frontend that is partitioned - keeps what it knows, and then hears what it missed', async () => {

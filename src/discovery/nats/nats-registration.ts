@@ -68,10 +68,13 @@ export class NatsRegistration implements Registration {
     this.#closed = true
     this.#release()
     if (this.#beat !== null) clearInterval(this.#beat)
-    // A server that is away cannot be told; watchers find out by the missing heartbeat.
+    // A server that is away, though the connection may not show it yet, cannot be told; watchers find out by the missing heartbeat.
     return this.#inTurn(async () => {
-      const { session } = this.#options
-      if (session.isUp) await this.#trying(() => session.bucket.delete(this.#card.workerId))
+      const { session, observer } = this.#options
+      if (!session.isUp) return
+      await this.#trying(() => session.bucket.delete(this.#card.workerId)).catch(
+        (thrown: unknown) => observer.renewalFailed?.(BatonError.from(thrown)),
+      )
     })
   }
 
@@ -152,7 +155,7 @@ export class NatsRegistration implements Registration {
       } catch (thrown) {
         if (thrown instanceof BatonError && thrown.code === 'request.conflict') throw thrown
         if (attempt >= ATTEMPTS || !this.#options.session.isUp) {
-          throw unavailable(`the card cannot be written: ${messageOf(thrown)}`, thrown)
+          throw unavailable(`the card cannot be changed: ${messageOf(thrown)}`, thrown)
         }
       }
     }
