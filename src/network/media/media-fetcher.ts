@@ -109,10 +109,12 @@ async function checkedAddresses(
 ): Promise<readonly string[]> {
   const host = hostname.replace(/^\[(.*)\]$/, '$1')
   const addresses = isIP(host) === 0 ? await resolve(host).catch(() => []) : [host]
-  if (addresses.length === 0) throw invalid('the address could not be reached')
-  if (!addresses.every(isPublic)) throw invalid('the address is not a public one')
+  if (addresses.length === 0 || !addresses.every(isPublic)) throw invalid(NOT_PUBLIC)
   return addresses
 }
+
+/** The same words for both: which names there are in a network is not told. */
+const NOT_PUBLIC = 'the address is not there, or not a public one'
 
 async function resolved(host: string): Promise<readonly string[]> {
   return (await lookUp(host, { all: true })).map(({ address }) => address)
