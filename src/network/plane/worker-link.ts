@@ -11,7 +11,7 @@ import type { Socket } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
-import type { Chunk, GenerateRequest, ReplySink, RequestHandle } from '../../request/index.ts'
+import type { GenerateRequest, ReplySink, RequestHandle } from '../../request/index.ts'
 import {
   KvEventGaps,
   TAG,
@@ -20,16 +20,14 @@ import {
   decodeKvEvents,
   decodeLoad,
   encodeCancel,
-  encodeCredit,
   encodeKvRelease,
   encodeRequest,
   protocolError,
-  readU32,
   tagName,
 } from '../../wire/index.ts'
 import type { CancelKind, Hello } from '../../wire/index.ts'
 import type { FleetReports } from './plane-reports.ts'
-import { StreamTable } from './stream-table.ts'
+import { LiveReplies } from './live-replies.ts'
 import { WireSocket } from '../link/wire-socket.ts'
 import type { WireTiming } from '../link/wire-socket.ts'
 import { dialWire, wireFailure } from '../link/wire-tls.ts'
@@ -62,8 +60,7 @@ const NO_HANDLE: RequestHandle = { cancel: () => undefined }
 
 export class WorkerLink {
   readonly #options: WorkerLinkOptions
-  readonly #streams = new StreamTable()
-  readonly #creditAt: number
+  readonly #replies: LiveReplies
   readonly #gaps: KvEventGaps
   #state: LinkState = 'connecting'
   #wire: WireSocket | null = null
@@ -84,7 +81,14 @@ export class WorkerLink {
   constructor(options: WorkerLinkOptions) {
     this.#options = options
     this.#backoffMs = options.backoffMsMin
-    this.#creditAt = options.streamWindowItems / 2
+    this.#replies = new LiveReplies({
+      windowItems: options.streamWindowItems,
+      wire: () => this.#wire,
+      onFault: (error) => options.reports.onFault?.(error),
+      onIdle: () => {
+        if (this.#isRetired) this.close(this.#lastFailure)
+      },
+    })
     this.#gaps = new KvEventGaps({
       deliver: (batch) => options.reports.onKvEvents?.(options.workerId, batch),
       askSnapshot: () => this.askSnapshot(),
@@ -108,7 +112,7 @@ export class WorkerLink {
 
   send(request: GenerateRequest, sink: ReplySink): RequestHandle {
     const refusal = this.#refusal()
-    const streamId = refusal ? undefined : this.#streams.add(sink)
+    const streamId = refusal ? undefined : this.#replies.add(sink)
     if (streamId === undefined) {
       const full = new BatonError('capacity.exhausted', 'too many requests to one worker')
       sink.onError(refusal ?? full)
@@ -147,7 +151,7 @@ export class WorkerLink {
     this.#isRetired = true
     this.#lastFailure = reason
     this.#reportDown(reason)
-    if (this.#streams.size === 0 || this.#state === 'waiting') this.close(reason)
+    if (this.#replies.size === 0 || this.#state === 'waiting') this.close(reason)
   }
 
   /** The worker reads `reason` in GOODBYE, at once or as soon as it answers; then the link closes. */
@@ -182,12 +186,12 @@ export class WorkerLink {
       encodeRequest(this.#wire.writer, streamId, request)
       this.#wire.flushSoon()
     } catch (error) {
-      this.#end(streamId, (sink) => sink.onError(BatonError.from(error)))
+      this.#replies.end(streamId, (sink) => sink.onError(BatonError.from(error)))
     }
   }
 
   #cancel(streamId: number, kind: CancelKind): void {
-    if (!this.#streams.has(streamId)) return
+    if (!this.#replies.has(streamId)) return
     const position = this.#waitingRequests.findIndex((waiting) => waiting.streamId === streamId)
     if (position !== -1) this.#waitingRequests.splice(position, 1)
     else if (this.#wire) {
@@ -196,7 +200,7 @@ export class WorkerLink {
     }
     // A killed reply ends here and now; one that is stopped ends when the worker says so.
     if (kind === 'kill' || position !== -1) {
-      this.#end(streamId, (sink) => sink.onChunk(finishChunk('cancelled')))
+      this.#replies.end(streamId, (sink) => sink.onChunk(finishChunk('cancelled')))
     }
   }
 
@@ -278,17 +282,17 @@ export class WorkerLink {
     const { workerId, reports } = this.#options
     switch (tag) {
       case TAG.TOKENS:
-        this.#onTokens(bytes, start, end)
+        this.#replies.tokens(bytes, start, end)
         break
       case TAG.CHUNK:
       case TAG.FINISH: {
         const { streamId, chunk } = decodeChunk(tag, bytes, start, end)
-        this.#onChunk(streamId, chunk)
+        this.#replies.chunk(streamId, chunk)
         break
       }
       case TAG.ERROR: {
         const { streamId, error } = decodeError(bytes, start, end)
-        this.#end(streamId, (sink) => sink.onError(error))
+        this.#replies.end(streamId, (sink) => sink.onError(error))
         break
       }
       case TAG.KV_EVENTS:
@@ -309,78 +313,9 @@ export class WorkerLink {
     }
   }
 
-  /** The hot path: no allocation per token. */
-  #onTokens(bytes: Uint8Array, start: number, end: number): void {
-    if ((end - start) % 8 !== 0) {
-      throw protocolError('message.malformed', 'TOKENS is not made of whole pairs')
-    }
-    for (let at = start; at < end; at += 8) {
-      const streamId = readU32(bytes, at)
-      const sink = this.#streams.get(streamId)
-      if (sink === undefined) continue
-      this.#count(streamId)
-      try {
-        sink.onToken(readU32(bytes, at + 4))
-      } catch (error) {
-        this.#onSinkFault(streamId, error)
-      }
-    }
-  }
-
-  #onChunk(streamId: number, chunk: Chunk): void {
-    if (chunk.finish !== undefined) {
-      this.#end(streamId, (sink) => sink.onChunk(chunk))
-      return
-    }
-    const sink = this.#streams.get(streamId)
-    if (sink === undefined) return
-    this.#count(streamId)
-    try {
-      sink.onChunk(chunk)
-    } catch (error) {
-      this.#onSinkFault(streamId, error)
-    }
-  }
-
-  /** Gives credit again when half of the window is used. */
-  #count(streamId: number): void {
-    const taken = this.#streams.count(streamId)
-    if (taken < this.#creditAt || this.#wire === null) return
-    encodeCredit(this.#wire.writer, streamId, taken)
-    this.#wire.flushSoon()
-    this.#streams.resetCount(streamId)
-  }
-
-  /** One reader's fault must not cost the others their connection. */
-  #onSinkFault(streamId: number, error: unknown): void {
-    if (!this.#streams.has(streamId)) return
-    if (this.#wire) {
-      encodeCancel(this.#wire.writer, streamId, 'kill')
-      this.#wire.flushSoon()
-    }
-    this.#end(streamId, (sink) => sink.onError(BatonError.from(error)))
-  }
-
-  #end(streamId: number, tell: (sink: ReplySink) => void): void {
-    const sink = this.#streams.delete(streamId)
-    if (sink === undefined) return
-    try {
-      tell(sink)
-    } catch (error) {
-      this.#options.reports.onFault?.(error)
-    }
-    if (this.#isRetired && this.#streams.size === 0) this.close(this.#lastFailure)
-  }
-
   #failAll(reason: BatonError): void {
     this.#waitingRequests = []
-    for (const sink of this.#streams.clear()) {
-      try {
-        sink.onError(reason)
-      } catch (error) {
-        this.#options.reports.onFault?.(error)
-      }
-    }
+    this.#replies.failAll(reason)
   }
 
   #onLost(reason: BatonError): void {
