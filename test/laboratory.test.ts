@@ -84,7 +84,7 @@ describe('baton workload, baton replay', () => {
     [['replay', 'workload:chat', '--overhead', 'much'], '--overhead: much'],
     [['replay', 'workload:chat', '--json', '/nowhere/r.json'], '--json: /nowhere/r.json'],
     [['replay', 'workload:chat', '--html', '/'], '--html: / is a directory'],
-    [['workload', 'chat', '--requests', '1e12'], 'requests must be at most 10000000'],
+    [['workload', 'chat', '--requests', '1e12'], 'requests must be at most 1000000'],
     [['workload', 'chat', '--out', '/nowhere/w.jsonl'], '--out: /nowhere/w.jsonl'],
   ])(
     '%j - is refused in one line',

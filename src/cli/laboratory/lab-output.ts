@@ -1,7 +1,15 @@
 /**
  * Where the laboratory's results go: progress and tables to the terminal, files as asked.
  */
-import { accessSync, constants, existsSync, statSync, writeFileSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { BatonError } from '../../base/index.ts'
 import type { LabRun } from '../../sim/index.ts'
@@ -48,6 +56,19 @@ export function checkOutputs(flags: Flags, ...names: readonly string[]): void {
 export function writeText(path: string, text: string): void {
   if (path === '-') process.stdout.write(text)
   else writeFileSync(path, text)
+}
+
+export function writePieces(path: string, pieces: Iterable<string>): void {
+  if (path === '-') {
+    for (const piece of pieces) process.stdout.write(piece)
+    return
+  }
+  const file = openSync(path, 'w')
+  try {
+    for (const piece of pieces) writeFileSync(file, piece)
+  } finally {
+    closeSync(file)
+  }
 }
 
 /** Runs side by side, one line each. */

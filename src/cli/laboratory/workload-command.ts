@@ -2,8 +2,9 @@
  * `baton workload`: requests from a seed, as a trace that `replay`, `bench` and others read.
  */
 import { createWorkload, formatMooncake, idealReuse } from '../../sim/index.ts'
+import type { TraceRequest } from '../../sim/index.ts'
 import type { Flags } from './lab-flags.ts'
-import { checkOutputs, writeText } from './lab-output.ts'
+import { checkOutputs, writePieces } from './lab-output.ts'
 import { workloadOf } from './lab-trace.ts'
 
 const PAIRS = [
@@ -18,13 +19,21 @@ const PAIRS = [
   'think',
 ] as const
 
+/** All of a large workload is longer than a text may be. */
+const PIECE_REQUESTS = 10_000
+
+function* piecesOf(requests: readonly TraceRequest[]): Generator<string> {
+  for (let from = 0; from < requests.length; from += PIECE_REQUESTS)
+    yield formatMooncake(requests.slice(from, from + PIECE_REQUESTS))
+}
+
 export function runWorkload(kind: string, flags: Flags): number {
   checkOutputs(flags, 'out')
   const pairs = PAIRS.flatMap((name) =>
     flags[name] === undefined ? [] : [`${name}=${String(flags[name])}`],
   )
   const requests = createWorkload(workloadOf([kind, ...pairs].join(',')))
-  writeText(String(flags['out'] ?? '-'), formatMooncake(requests))
+  writePieces(String(flags['out'] ?? '-'), piecesOf(requests))
   const mean = (pick: (request: (typeof requests)[number]) => number): string =>
     (requests.reduce((sum, request) => sum + pick(request), 0) / requests.length).toFixed(0)
   console.error(

@@ -20,8 +20,8 @@ describe('bounds', () => {
     expect(() => createWorkload({ ...SMALL, [key]: 0 })).toThrow(`${name} must be above 0`)
   })
 
-  it('requests - ten million, which are all in memory', () => {
-    expect(() => createWorkload({ ...SMALL, requests: 10_000_001 })).toThrow('at most 10000000')
+  it('requests - a million, which are all in memory', () => {
+    expect(() => createWorkload({ ...SMALL, requests: 1_000_001 })).toThrow('at most 1000000')
   })
 
   it('a line of a trace - a length up to 16,777,216', () => {

@@ -17,7 +17,7 @@ import type { WorkloadShape } from './workload-shapes.ts'
 const WORKLOAD_BLOCK_TOKENS = 64
 
 /** All requests of a workload are in memory at once. */
-const REQUESTS_MAX = 10_000_000
+const REQUESTS_MAX = 1_000_000
 /** Prompts of `mix` are 50 times as long, and lengths are drawn around their mean. */
 const MEAN_TOKENS_MAX = 2 ** 16
 /** Turns of a session are drawn together; groups have a table. */
