@@ -39,7 +39,7 @@ export {
   mockArgFiles,
   observeWithAll,
   runWorkerProcess,
-  TokenizerThread,
+  TokenizerThreads,
   WorkerMetrics,
   ZmqKvBroadcast,
 } from './host/index.ts'

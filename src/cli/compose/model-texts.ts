@@ -3,7 +3,7 @@
  * worker), at an engine that this process speaks to, or at an engine beside a worker of another process.
  */
 import type { WorkerId } from '../../base/index.ts'
-import { TokenizerThread } from '../../host/index.ts'
+import { TokenizerThreads } from '../../host/index.ts'
 import { osClock } from '../../os/index.ts'
 import { hasRemoteTokenizer } from '../../request/index.ts'
 import type { RequestPlane, WorkerCard } from '../../request/index.ts'
@@ -20,7 +20,7 @@ export class ModelTexts {
   readonly plane: RequestPlane
   readonly #atWorkers: WorkerTexts
   readonly #places: ModelPlaces
-  readonly #thread = new TokenizerThread()
+  readonly #threads = new TokenizerThreads()
 
   /** `workers`: where requests go. */
   constructor(workers: RequestPlane, places: ModelPlacesOptions) {
@@ -50,11 +50,11 @@ export class ModelTexts {
       const { tokenizer } = await this.#remote(card)
       return await tokenizer.encodeThere(text, options)
     }
-    return await this.#thread.encode(await this.#places.place(card), text, options)
+    return await this.#threads.encode(await this.#places.place(card), text, options)
   }
 
   async close(): Promise<void> {
-    await this.#thread.close()
+    await this.#threads.close()
   }
 
   async #remote(card: WorkerCard): Promise<RemoteText> {

@@ -1,10 +1,15 @@
 /**
- * What runs on the tokenizer's thread.
+ * What runs on a tokenizer's thread.
  */
+import { getPriority, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import type { ModelText } from '../../text/index.ts'
 import { loadModelText } from './model-files.ts'
-import type { EncodeResult, EncodeTask } from './tokenizer-thread.ts'
+import type { EncodeResult, EncodeTask } from './tokenizer-threads.ts'
+
+/** Behind the thread that has the streams: where all cores are taken, a long prompt waits and not a token. */
+const NICE_STEPS = 10
+const NICE_MAX = 19
 
 const texts = new Map<string, Promise<ModelText>>()
 
@@ -17,13 +22,24 @@ function textOf(modelPath: string): Promise<ModelText> {
 async function encode(task: EncodeTask): Promise<EncodeResult> {
   try {
     const { tokenizer } = await textOf(task.modelPath)
-    return { id: task.id, tokenIds: tokenizer.encode(task.text, task.options) }
+    return { tokenIds: tokenizer.encode(task.text, task.options) }
   } catch (error) {
     texts.delete(task.modelPath)
-    return { id: task.id, failure: error instanceof Error ? error.message : String(error) }
+    return { failure: error instanceof Error ? error.message : String(error) }
   }
 }
 
+/** Only Linux has a priority for each thread; elsewhere the whole process would get it. */
+function stepBack(): void {
+  if (process.platform !== 'linux') return
+  try {
+    setPriority(Math.min(getPriority() + NICE_STEPS, NICE_MAX))
+  } catch {
+    // A sandbox may forbid it; then it is a thread like any other.
+  }
+}
+
+stepBack()
 parentPort?.on('message', (task: EncodeTask) => {
   void encode(task).then((result) => parentPort?.postMessage(result))
 })

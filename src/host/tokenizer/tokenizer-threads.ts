@@ -1,0 +1,123 @@
+/**
+ * Tokenises long texts on threads of their own, so that a prompt of 60,000 tokens does not hold up anybody's stream.
+ *
+ * A thread starts when a long text finds all others busy, up to one for each core; it loads a model's tokenizer once and
+ * takes one text after the other, shorter ones first. A thread that is lost costs the text that it had.
+ */
+import { availableParallelism } from 'node:os'
+import { Worker } from 'node:worker_threads'
+import { BatonError } from '../../base/index.ts'
+import type { EncodeOptions } from '../../text/index.ts'
+import { TextQueue } from './text-queue.ts'
+
+export interface EncodeTask {
+  readonly modelPath: string
+  readonly text: string
+  readonly options: EncodeOptions
+}
+
+export type EncodeResult = { readonly tokenIds: Uint32Array } | { readonly failure: string }
+
+interface Waiting extends EncodeTask {
+  resolve(tokenIds: Uint32Array): void
+  reject(error: BatonError): void
+}
+
+export interface TokenizerThreadsOptions {
+  /** Absent: one for each core. */
+  readonly threadsMax?: number
+  /** What runs on each; absent: the program beside this file. */
+  readonly program?: URL
+}
+
+interface Thread {
+  readonly worker: Worker
+  task: Waiting | null
+}
+
+const WAITING_MAX = 256
+
+export class TokenizerThreads {
+  readonly #threadsMax: number
+  readonly #program: URL
+  readonly #threads = new Set<Thread>()
+  readonly #queue = new TextQueue<Waiting>()
+  #isClosed = false
+
+  constructor({ threadsMax, program }: TokenizerThreadsOptions = {}) {
+    this.#threadsMax = threadsMax ?? availableParallelism()
+    this.#program = program ?? new URL('./tokenizer-thread-main.js', import.meta.url)
+  }
+
+  /** Rejects with `capacity.exhausted` when too many long texts wait, `model.load_failed` when the model is not readable. */
+  encode(modelPath: string, text: string, options: EncodeOptions): Promise<Uint32Array> {
+    if (this.#queue.size >= WAITING_MAX) {
+      const data = { limit: WAITING_MAX, current: this.#queue.size }
+      return Promise.reject(
+        new BatonError('capacity.exhausted', 'too many long prompts wait to be tokenised', {
+          data,
+        }),
+      )
+    }
+    return new Promise((resolve, reject) => {
+      this.#queue.add({ modelPath, text, options, resolve, reject }, performance.now())
+      this.#assign()
+    })
+  }
+
+  /** Idempotent; what waits is refused. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const threads = [...this.#threads]
+    this.#threads.clear()
+    const error = new BatonError('runtime.internal', 'the frontend is closing')
+    for (const { task } of threads) task?.reject(error)
+    for (let task = this.#queue.take(); task !== undefined; task = this.#queue.take()) {
+      task.reject(error)
+    }
+    await Promise.all(threads.map(({ worker }) => worker.terminate()))
+  }
+
+  #assign(): void {
+    while (this.#queue.size > 0 && !this.#isClosed) {
+      const thread = this.#idleThread()
+      if (thread === null) return
+      const task = this.#queue.take() as Waiting
+      thread.task = task
+      const { modelPath, text, options } = task
+      thread.worker.postMessage({ modelPath, text, options } satisfies EncodeTask)
+    }
+  }
+
+  /** Null: all are busy, and there are as many as there may be. */
+  #idleThread(): Thread | null {
+    for (const thread of this.#threads) if (thread.task === null) return thread
+    return this.#threads.size < this.#threadsMax ? this.#start() : null
+  }
+
+  #start(): Thread {
+    const worker = new Worker(this.#program)
+    const thread: Thread = { worker, task: null }
+    worker.on('message', (result: EncodeResult) => this.#settle(thread, result))
+    worker.on('error', (error) => this.#lose(thread, error.message))
+    worker.on('exit', () => this.#lose(thread, 'it ended'))
+    worker.unref()
+    this.#threads.add(thread)
+    return thread
+  }
+
+  #settle(thread: Thread, result: EncodeResult): void {
+    const { task } = thread
+    thread.task = null
+    if ('tokenIds' in result) task?.resolve(result.tokenIds)
+    else task?.reject(new BatonError('model.load_failed', result.failure))
+    this.#assign()
+  }
+
+  #lose(thread: Thread, reason: string): void {
+    if (!this.#threads.delete(thread)) return
+    const message = `a thread of the tokenizer was lost: ${reason}`
+    thread.task?.reject(new BatonError('runtime.internal', message))
+    this.#assign()
+  }
+}
