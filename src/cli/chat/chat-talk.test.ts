@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { ManualClock } from '../../../test/router/manual-clock.ts'
 import type { ChatAnswer } from './chat-answer.ts'
 import { speedText, Talk } from './chat-talk.ts'
 import { PasteCollector } from './question-lines.ts'
@@ -126,25 +127,43 @@ describe('commands of baton chat', () => {
 })
 
 describe('a paste', () => {
-  it('lines between the marks - are one question once Enter is pressed', async () => {
+  function collector() {
+    const clock = new ManualClock()
     const asked: string[] = []
-    const paste = new PasteCollector((question) => asked.push(question))
+    return { clock, asked, paste: new PasteCollector(clock, (question) => asked.push(question)) }
+  }
+
+  it('lines between the marks - are one question once Enter is pressed', () => {
+    const { clock, asked, paste } = collector()
     paste.key('paste-start')
     paste.line('one')
-    await new Promise((resolve) => setTimeout(resolve, 40))
+    clock.advance(10_000)
     paste.line('two')
     paste.key('paste-end')
     expect(asked).toEqual([])
     paste.line('three')
-    await new Promise((resolve) => setTimeout(resolve, 40))
+    clock.advance(15)
     expect(asked).toEqual(['one\ntwo\nthree'])
   })
 
-  it('the end of the input - asks what is there', () => {
-    const asked: string[] = []
-    const paste = new PasteCollector((question) => asked.push(question))
+  it('a paste that is not marked - lines within 15 ms of each other are one question, a later one is another', () => {
+    const { clock, asked, paste } = collector()
+    paste.line('one')
+    clock.advance(14)
+    paste.line('two')
+    clock.advance(14)
+    expect(asked).toEqual([])
+    clock.advance(1)
+    paste.line('three')
+    clock.advance(15)
+    expect(asked).toEqual(['one\ntwo', 'three'])
+  })
+
+  it('the end of the input - asks what is there, once', () => {
+    const { clock, asked, paste } = collector()
     paste.line('last')
     paste.end()
+    clock.advance(15)
     expect(asked).toEqual(['last'])
   })
 })

@@ -6,6 +6,8 @@
  * anybody types belong together. A script's lines are a question each.
  */
 import type { Interface } from 'node:readline'
+import type { Clock, Timer } from '../../base/index.ts'
+import { osClock } from '../../os/index.ts'
 
 const PASTE_ON = '\u001B[?2004h'
 const PASTE_OFF = '\u001B[?2004l'
@@ -25,7 +27,7 @@ export async function* questions(terminal: Interface, isTerminal: boolean): Asyn
   const waiting: string[] = []
   let wake: (() => void) | null = null
   let isClosed = false
-  const paste = new PasteCollector((question) => {
+  const paste = new PasteCollector(osClock, (question) => {
     waiting.push(question)
     wake?.()
   })
@@ -56,12 +58,14 @@ export async function* questions(terminal: Interface, isTerminal: boolean): Asyn
 }
 
 export class PasteCollector {
+  readonly #clock: Pick<Clock, 'after'>
   readonly #onQuestion: (question: string) => void
   #lines: string[] = []
   #isPasting = false
-  #timer: ReturnType<typeof setTimeout> | null = null
+  #timer: Timer | null = null
 
-  constructor(onQuestion: (question: string) => void) {
+  constructor(clock: Pick<Clock, 'after'>, onQuestion: (question: string) => void) {
+    this.#clock = clock
     this.#onQuestion = onQuestion
   }
 
@@ -72,13 +76,13 @@ export class PasteCollector {
 
   line(line: string): void {
     this.#lines.push(line)
-    if (this.#timer !== null) clearTimeout(this.#timer)
-    this.#timer = this.#isPasting ? null : setTimeout(() => this.#flush(), TOGETHER_MS)
+    this.#timer?.cancel()
+    this.#timer = this.#isPasting ? null : this.#clock.after(TOGETHER_MS, () => this.#flush())
   }
 
   /** The input has ended. */
   end(): void {
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#flush()
   }
 
