@@ -128,7 +128,13 @@ describe('baton frontend - workers that are known by their addresses', () => {
 describe('baton frontend - a model without workers', () => {
   it('is 503 before the first worker, 404 when it has been forgotten; a request without a model goes on', async () => {
     const folder = fleetFolder()
-    const { url, printed } = await startFrontend(folder, ['--model-forget-seconds', '0.5'])
+    const { url, printed } = await startFrontend(folder, [
+      '--model-forget-seconds',
+      '0.5',
+      // Else a request that was under way at the worker that leaves waits 10 s for another one.
+      '--migration-limit',
+      '0',
+    ])
     const early = await complete(url, { model: 'a' })
     expect([early.status, early.headers.get('retry-after')]).toEqual([503, '1'])
     const workers = await Promise.all(
