@@ -18,13 +18,14 @@ async function serve(
     bodyBytesMax?: number
     bufferedBytesMax?: number
     unsentBytesMax?: number
+    refusedBodyMs?: number
     early?: HttpReply
   } = {},
 ): Promise<Trial> {
   const faults: unknown[] = []
   const slowReaders: SlowReader[] = []
   const { bodyBytesMax = 1000, early, bufferedBytesMax = 1_000_000 } = limits
-  const { unsentBytesMax = 100_000_000 } = limits
+  const { unsentBytesMax = 100_000_000, refusedBodyMs } = limits
   const server = await HttpServer.listen({
     host: '127.0.0.1',
     port: 0,
@@ -37,6 +38,7 @@ async function serve(
     onFault: (error) => faults.push(error),
     streamLimits: { bufferedBytesMax, unsentBytesMax },
     onSlowReader: (reader) => slowReaders.push(reader),
+    ...(refusedBodyMs === undefined ? {} : { refusedBodyMs }),
   })
   onTestFinished(() => server.close(0).then(() => undefined))
   return { server, faults, slowReaders }
@@ -97,7 +99,7 @@ describe('http server', () => {
   })
 
   it('body - one without end is cut off', async () => {
-    const trial = await serve(async () => text('ok'), { bodyBytesMax: 100 })
+    const trial = await serve(async () => text('ok'), { bodyBytesMax: 100, refusedBodyMs: 200 })
     const answer = await rawExchange(
       trial.server.port,
       `POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n${'x'.repeat(1000)}`,

@@ -35,6 +35,8 @@ export interface HttpServerOptions {
   /** Absent: plain HTTP. */
   readonly tls?: HttpTls
   readonly slowSenders?: SlowSenderLimits
+  /** How long a client whose body is refused may send on, for it reads no answer before. */
+  readonly refusedBodyMs?: number
   /** Connections of one address at a time, this machine's not counted; absent or 0: no limit. */
   readonly connectionsPerAddress?: number
   /** An address had as many connections as it may; told once a minute. */
@@ -47,6 +49,7 @@ export const TAKEN_PORT_REMEDY = 'stop what listens there, or choose another wit
 export class HttpServer {
   readonly #listener: HttpListener
   readonly #options: HttpServerOptions
+  readonly #refusedBodyMs: number
   readonly #unsent: UnsentBytes
   #requestsActive = 0
   #whenIdle: (() => void) | null = null
@@ -54,6 +57,7 @@ export class HttpServer {
 
   private constructor(options: HttpServerOptions) {
     this.#options = options
+    this.#refusedBodyMs = options.refusedBodyMs ?? REFUSED_BODY_MS
     this.#unsent = new UnsentBytes(
       { ...DEFAULT_STREAM_LIMITS, ...options.streamLimits },
       (reader) => options.onSlowReader?.(reader),
@@ -152,7 +156,11 @@ export class HttpServer {
     const body = open.reply === undefined ? await readBody(req, open.bodyBytesMax) : null
     if (body === undefined) return
     if (body === null) {
-      const isWhole = await untilSent(req, Math.max(open.bodyBytesMax, REFUSED_BODY_BYTES))
+      const isWhole = await untilSent(
+        req,
+        Math.max(open.bodyBytesMax, REFUSED_BODY_BYTES),
+        this.#refusedBodyMs,
+      )
       if (!isWhole || open.reply === undefined) closeAfter(req, res)
       const reply = open.reply ?? open.refuse(bodyTooLarge(open.bodyBytesMax))
       return send(res, reply, this.#unsent)
@@ -173,7 +181,7 @@ export class HttpServer {
       const reply = await takenBody(req, takeBody, open.bodyBytesMax)
       if (reply !== null && !res.destroyed) send(res, reply, this.#unsent)
     } catch (error) {
-      const isWhole = await untilSent(req, REFUSED_BODY_BYTES)
+      const isWhole = await untilSent(req, REFUSED_BODY_BYTES, this.#refusedBodyMs)
       if (!isWhole) closeAfter(req, res)
       if (!res.destroyed) send(res, open.refuse(BatonError.from(error)), this.#unsent)
     }
@@ -264,9 +272,9 @@ async function readBody(
  * Lets the client send on for a while, to nowhere: most read no answer before they have sent all, and a connection that
  * is closed earlier would be an error of the network to them. False: it has not sent all, and is not waited for.
  */
-function untilSent(req: IncomingMessage, bytesMax: number): Promise<boolean> {
+function untilSent(req: IncomingMessage, bytesMax: number, withinMs: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => done(false), REFUSED_BODY_MS)
+    const timer = setTimeout(() => done(false), withinMs)
     const done = (isWhole: boolean): void => {
       clearTimeout(timer)
       resolve(isWhole)
