@@ -1,0 +1,83 @@
+/**
+ * Two builds of Baton beside each other, in turns with prompts that never repeat: what a change does to the frontend's CPU per
+ * request. A machine that others use as well gives figures that differ from minute to minute; the ratio of turns holds.
+ *
+ *   npx tsx bench/builds.ts --beside DIR [--forward] [--prefill 0|1] [--workload n16|s16x1|p64] [--turns 8] [--seconds 2]
+ *
+ * DIR is another checkout that has been built. With `--forward` both stand in front of two trivial upstreams, else each has
+ * two simulated workers.
+ */
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { pathToFileURL } from 'node:url'
+import type { RunningServer, startServer as start } from '../test/running-server.ts'
+import { startUpstream } from './forward/targets.ts'
+import { load, specOf } from './load/measure.ts'
+import { cpuMicros, rssMegabytes } from './load/process-cpu.ts'
+import { WARM_UP, WORKLOADS } from './load/workloads.ts'
+
+const { values } = parseArgs({
+  options: {
+    beside: { type: 'string', default: '' },
+    forward: { type: 'boolean', default: false },
+    prefill: { type: 'string', default: '0' },
+    workload: { type: 'string', default: 'n16' },
+    turns: { type: 'string', default: '8' },
+    seconds: { type: 'string', default: '2' },
+  },
+})
+const WARM_UP_SECONDS = 20
+/** Between the tokens of a paced upstream. */
+const ITL_MS = 10
+const workload = WORKLOADS.find(({ name }) => name === values.workload)
+if (values.beside === '' || workload === undefined) throw new Error('give --beside and a workload')
+
+const itlMs = workload.paced ? ITL_MS : 0
+const upstreams = values.forward ? [await startUpstream(itlMs), await startUpstream(itlMs)] : []
+
+async function started(folder: string): Promise<RunningServer> {
+  const file = pathToFileURL(resolve(folder, 'test/running-server.ts')).href
+  const { startServer } = (await import(file)) as { startServer: typeof start }
+  if (values.forward) {
+    const urls = upstreams.map(({ port }) => `openai+http://127.0.0.1:${port}`).join(',')
+    return await startServer(['--upstream', urls, '--forward', '--log-level', 'error'])
+  }
+  const topology =
+    values.prefill === '0' ? ['--aggregated', '2'] : ['--prefill', '1', '--decode', '1']
+  const speedup = workload?.paced === true ? '1' : '0'
+  const engine = ['--engine', 'sim', '--sequences', '1024', '--sim-speedup', speedup]
+  return await startServer([...engine, ...topology, '--log-level', 'error'])
+}
+
+const builds = [
+  { name: values.beside, server: await started(values.beside), micros: [] as number[] },
+  { name: 'this build', server: await started('.'), micros: [] as number[] },
+]
+for (const { server } of [...builds, ...builds]) {
+  const warmUp = workload.paced ? WARM_UP : workload
+  await load({ ...specOf(server.port, warmUp), seconds: WARM_UP_SECONDS / 2 })
+}
+for (let turn = 0; turn < Number(values.turns); turn++) {
+  for (const { server, micros } of turn % 2 === 0 ? builds : builds.toReversed()) {
+    const before = cpuMicros(server.frontendPid)
+    const spec = { ...specOf(server.port, workload), seconds: Number(values.seconds) }
+    const { requests, firstFailure } = await load(spec)
+    if (firstFailure !== null) throw new Error(firstFailure)
+    micros.push((cpuMicros(server.frontendPid) - before) / Math.max(1, requests))
+  }
+}
+
+function median(of: readonly number[]): number {
+  return of.toSorted((a, b) => a - b)[Math.floor(of.length / 2)] ?? 0
+}
+
+for (const { name, server, micros } of builds) {
+  const each = micros.map((one) => one.toFixed(0)).join(' ')
+  const megabytes = rssMegabytes(server.frontendPid).toFixed(0)
+  console.log(`${name}: ${median(micros).toFixed(0)} µs per request (${each}), ${megabytes} MB`)
+}
+const [before = [], after = []] = builds.map(({ micros }) => micros)
+const ratios = after.map((one, turn) => one / (before[turn] ?? Number.NaN))
+console.log(`ratio: ${median(ratios).toFixed(2)} (median of ${ratios.length} turns)`)
+for (const { server } of builds) await server.stop()
+for (const upstream of upstreams) await upstream.stop()
