@@ -181,7 +181,8 @@ export class HttpServer {
       const reply = await takenBody(req, takeBody, open.bodyBytesMax)
       if (reply !== null && !res.destroyed) send(res, reply, this.#unsent)
     } catch (error) {
-      const isWhole = await untilSent(req, REFUSED_BODY_BYTES, this.#refusedBodyMs)
+      const bytesMax = Math.max(open.bodyBytesMax, REFUSED_BODY_BYTES)
+      const isWhole = await untilSent(req, bytesMax, this.#refusedBodyMs)
       if (!isWhole) closeAfter(req, res)
       if (!res.destroyed) send(res, open.refuse(BatonError.from(error)), this.#unsent)
     }
