@@ -63,5 +63,6 @@ function tellEnd(logger: Logger, end: RequestEnd, request: RequestFacts, known: 
   if (!logger.isLevelEnabled(level)) return
   const { kind: _, atMs: __, ...facts } = end
   const text = end.outcome !== 'error' ? 'ended' : level === 'warn' ? 'failed' : 'refused'
-  logger[level]({ ...request, ...known, ...facts }, `request ${text}`)
+  // Quicker than spreads, of which all but the first add members by calls into V8's runtime.
+  logger[level](Object.assign({}, request, known, facts), `request ${text}`)
 }
