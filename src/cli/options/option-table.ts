@@ -3,7 +3,6 @@
  *
  * Flags, `BATON_…` variables, `baton.yaml`, `--help`, `baton config` and docs/configuration.md all come from here.
  */
-import { ROUTER_MODES } from '../../router/index.ts'
 import {
   isReasoningParser,
   isToolCallParser,
@@ -19,7 +18,6 @@ import {
   byteSize,
   count,
   flag,
-  indexSize,
   nameKnownTo,
   nameOrModule,
   oneOf,
@@ -30,6 +28,7 @@ import {
   textOrObject,
   workerMode,
 } from './option-values.ts'
+import { ROUTER_OPTIONS } from './router-options.ts'
 import { STATE_OPTIONS } from './state-options.ts'
 import { TRACE_OPTIONS } from './trace-options.ts'
 import { ENGINE_NAMES, UPSTREAM_OPTIONS } from './upstream-options.ts'
@@ -315,118 +314,7 @@ const TABLE = [
     1,
     'frontend processes behind the port; each uses one core',
   ),
-  spec(
-    'router',
-    'routerMode',
-    '<mode>',
-    oneOf(ROUTER_MODES),
-    'kv',
-    'kv, round-robin, random, least-loaded, power-of-two or direct',
-  ),
-  spec(
-    'router',
-    'routerConfig',
-    '<path>',
-    text,
-    null,
-    'file with all other router options, as YAML or JSON; a flag, a variable or a key of the config file goes before it',
-  ),
-  spec(
-    'router',
-    'routerIndexBytes',
-    '<size>',
-    indexSize,
-    null,
-    'memory for what each pool of workers holds, at the end of which the oldest chains are given up; default: a 32nd of the memory, from 64 MiB to 2 GiB',
-  ),
-  spec(
-    'router',
-    'routerKvEvents',
-    '<bool>',
-    flag,
-    true,
-    'false: workers are believed to hold what they were sent, whatever they say of their blocks',
-  ),
-  spec(
-    'router',
-    'enforceDisagg',
-    '',
-    flag,
-    false,
-    'refuse instead of serving aggregated when no prefill worker is registered',
-  ),
-  spec(
-    'router',
-    'ttftGoal',
-    '<s>',
-    amount(0.001, 3600),
-    2,
-    'time to the first token that is meant to be, in seconds; metrics and --auto-roles compare what is predicted with it',
-  ),
-  spec(
-    'router',
-    'autoRoles',
-    '',
-    flag,
-    false,
-    'workers that may (baton worker --mode auto; of baton serve the decode workers) become prefill workers and back as the load needs it',
-  ),
-  spec(
-    'router',
-    'migrationLimit',
-    '<n>',
-    count(0, 100),
-    3,
-    'how often a request may go on at another worker when one dies',
-  ),
-  spec(
-    'router',
-    'migrationWaitSeconds',
-    '<s>',
-    amount(0, 3600),
-    10,
-    'how long a request that was running waits for a worker while none is there, or all are full; 0 ends it at once',
-  ),
-  spec(
-    'router',
-    'overlapWeight',
-    '<x>',
-    amount(0, 1000),
-    1,
-    'weight of cached blocks against load in the kv mode',
-  ),
-  spec(
-    'router',
-    'routerTemperature',
-    '<x>',
-    amount(0, 100),
-    0,
-    '0 takes the cheapest worker, above it spreads',
-  ),
-  spec(
-    'router',
-    'scorer',
-    '<files>',
-    text,
-    null,
-    'modules whose default export is a term of the cost, { name, weight, unit, of(candidate, request) }, or a list of them; commas between several (docs/routing.md)',
-  ),
-  spec(
-    'router',
-    'filter',
-    '<files>',
-    text,
-    null,
-    'modules whose default export says why a worker must not be taken, (candidate, request) => reason or null; commas between several',
-  ),
-  spec(
-    'router',
-    'picker',
-    '<file>',
-    text,
-    null,
-    'a module whose default export takes one of the costs, (costs, count, random) => index',
-  ),
+  ...ROUTER_OPTIONS,
   ...SIM_OPTIONS,
   ...TRACE_OPTIONS,
   spec(
