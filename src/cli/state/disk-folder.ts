@@ -89,6 +89,11 @@ export class DiskFolder implements BatchFolder {
     return (await unlessMissing(stat(this.#at(name))))?.size
   }
 
+  async idleSeconds(name: string): Promise<number | undefined> {
+    const facts = await unlessMissing(stat(this.#at(name)))
+    return facts === undefined ? undefined : (Date.now() - facts.mtimeMs) / 1000
+  }
+
   async bytesOfAll(): Promise<number> {
     const names = await this.names()
     const sizes = await Promise.all(names.map(async (name) => (await this.bytesOf(name)) ?? 0))

@@ -19,6 +19,8 @@ export interface BatchFolder {
   /** Undefined: it is not there. */
   bytesOf(name: string): Promise<number | undefined>
   bytesOfAll(): Promise<number>
+  /** Since it was last written; undefined: it is not there. */
+  idleSeconds(name: string): Promise<number | undefined>
   /** Whether it was there. */
   remove(name: string): Promise<boolean>
   /**

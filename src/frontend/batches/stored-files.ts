@@ -19,6 +19,9 @@ export interface StoredFile {
 }
 
 const FILE_ID = /^file-[0-9a-f]{32}$/
+const ABANDONED = /^(file-[0-9a-f]{32})\.content$/
+/** A batch has a day; one that goes on writes. */
+const ABANDONED_SECONDS = 2 * 86_400
 
 export class StoredFiles {
   readonly #options: BatchOptions
@@ -73,6 +76,19 @@ export class StoredFiles {
     const nowSeconds = this.#nowSeconds()
     for (const { id, expiresSeconds } of await this.#all()) {
       if (expiresSeconds <= nowSeconds) await this.#remove(id)
+    }
+    await this.#forgetAbandoned()
+  }
+
+  /** Bytes without a record that nobody has written for longer than a batch may take: their process died. */
+  async #forgetAbandoned(): Promise<void> {
+    const { folder } = this.#options
+    for (const name of await folder.names()) {
+      const [, id] = ABANDONED.exec(name) ?? []
+      if (id === undefined && !name.startsWith('.draft-')) continue
+      if (id !== undefined && (await folder.bytesOf(recordName(id))) !== undefined) continue
+      const idle = await folder.idleSeconds(name)
+      if (idle !== undefined && idle > ABANDONED_SECONDS) await folder.remove(name)
     }
   }
 
