@@ -47,7 +47,7 @@ function takeKey(event: Event): void {
 function show(): void {
   const [, name = 'fleet', id] = location.hash.split('/')
   const page = { chat, requests, operate }[name] ?? fleet
-  if (page === requests) requests.show(id === undefined ? null : decodeURIComponent(id))
+  if (page === requests) requests.show(id === undefined ? null : decoded(id))
   if (page === operate) operate.show()
   if (main.firstElementChild !== page.element) main.replaceChildren(page.element)
   PAGES.forEach(([each], i) => {
@@ -57,15 +57,32 @@ function show(): void {
   document.title = `Baton: ${PAGES.find(([each]) => each === name)?.[1] ?? 'Fleet'}`
 }
 
+/** An address that somebody typed may be no code. */
+function decoded(id: string): string {
+  try {
+    return decodeURIComponent(id)
+  } catch {
+    return id
+  }
+}
+
+/** A screen reader begins to read there, and Tab goes on from there; the address stays that of the page. */
+function skipToContent(event: Event): void {
+  event.preventDefault()
+  main.focus()
+}
+
 function showLink(): void {
   const version = store.fleet === null ? '' : `Baton ${store.fleet.version}, `
-  link.textContent = store.link === 'live' ? `${version}live` : `${store.link}: ${store.problem}`
+  const text = store.link === 'live' ? `${version}live` : `${store.link}: ${store.problem}`
+  // What is set again is read out again.
+  if (link.textContent !== text) link.textContent = text
   link.dataset['state'] = store.link === 'live' ? 'live' : 'lost'
   key.hidden = store.link !== 'key wanted'
 }
 
 document.body.append(
-  h('a', { class: 'skip', href: '#main', click: () => main.focus() }, 'Skip to content'),
+  h('a', { class: 'skip', href: '#main', click: skipToContent }, 'Skip to content'),
   h('header', {}, h('strong', {}, 'Baton'), h('nav', { 'aria-label': 'Pages' }, ...links), link),
   key,
   main,
@@ -77,6 +94,9 @@ store.subscribe((changed) => {
   requests.update()
   operate.update()
 })
-addEventListener('hashchange', show)
+addEventListener('hashchange', () => {
+  show()
+  main.focus({ preventScroll: true })
+})
 show()
 void store.run()

@@ -103,6 +103,8 @@ export class ChatPage {
     const running = new AbortController()
     this.#running = running
     this.#send.textContent = 'Stop'
+    // A screen reader reads the answer when it is whole, not word by word.
+    this.#talk.setAttribute('aria-busy', 'true')
     try {
       const { system } = this.#settings
       const asked: ChatMessage[] = [...this.#messages, { role: 'user', content: text }]
@@ -122,6 +124,7 @@ export class ChatPage {
     } finally {
       this.#running = null
       this.#send.textContent = 'Send'
+      this.#talk.removeAttribute('aria-busy')
     }
   }
 

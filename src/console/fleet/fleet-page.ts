@@ -5,6 +5,7 @@ import { workerAddress, workerSums } from '../../frontend/index.ts'
 import type { FleetView, LoggedRequest, ModelView, WorkerView } from '../../frontend/index.ts'
 import { h, table } from '../data/dom.ts'
 import { count, ms, percent, shortId } from '../data/format.ts'
+import { refreshChildren } from '../data/refresh.ts'
 import type { Store } from '../data/store.ts'
 import { MovingRequests } from './moving-requests.ts'
 
@@ -37,7 +38,7 @@ export class FleetPage {
     this.#showWarnings(fleet)
     this.#showFigures(fleet)
     this.#moving.update(fleet, changed)
-    this.#workers.replaceChildren(...fleet.models.map(workersTable))
+    refreshChildren(this.#workers, fleet.models.map(workersTable))
   }
 
   /** Only what is new is read out by a screen reader. */
@@ -81,8 +82,9 @@ export class FleetPage {
         ? [['Frontends', count(frontends), 'figures are of all'] satisfies [string, string, string]]
         : []),
     ]
-    this.#figures.replaceChildren(
-      ...figures.map(([name, value, note]) =>
+    refreshChildren(
+      this.#figures,
+      figures.map(([name, value, note]) =>
         h('div', {}, h('dt', {}, name), h('dd', {}, value, h('small', {}, note))),
       ),
     )

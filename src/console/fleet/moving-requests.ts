@@ -21,6 +21,10 @@ interface Dot {
 
 const DOTS_MAX = 150
 const STEP_MS = 220
+/** Between a dot and the frame around it. */
+const MARGIN = 6
+/** What the names in a box take from its top, the dots below them included. */
+const NAMES_HEIGHT = 29
 
 export class MovingRequests {
   readonly element = svg('svg', {
@@ -77,14 +81,15 @@ export class MovingRequests {
     return dot
   }
 
-  /** Somewhere inside, so that dots do not cover each other. */
-  #within({ x, y, width, height }: Placed): { x: number; y: number } {
+  /** Somewhere inside, so that dots do not cover each other, and below the names. */
+  #within({ x, y, width, height, isCell }: Placed): { x: number; y: number } {
+    const above = isCell ? MARGIN : NAMES_HEIGHT
     this.#seed = (this.#seed * 16_807 + 11) % 2_147_483_647
     const first = (this.#seed % 97) / 97
     const second = (this.#seed % 89) / 89
     return {
-      x: x + 6 + first * Math.max(0, width - 12),
-      y: y + 6 + second * Math.max(0, height - 12),
+      x: x + MARGIN + first * Math.max(0, width - 2 * MARGIN),
+      y: y + above + second * Math.max(0, height - above - MARGIN),
     }
   }
 
@@ -112,7 +117,7 @@ function drawing(layout: Layout): SVGElement[] {
     'g',
     {},
     svg('rect', { x: 12, y: DOOR.y - 30, width: 96, height: 60, rx: 8, class: 'door' }),
-    svg('text', { x: DOOR.x, y: DOOR.y + 5, class: 'middle' }, 'frontend'),
+    svg('text', { x: DOOR.x, y: DOOR.y - 11, class: 'middle' }, 'frontend'),
   )
   const columns = layout.columns.flatMap(({ title, x, workers }) => [
     svg('text', { x, y: 22, class: 'middle title' }, title),

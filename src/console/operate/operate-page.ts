@@ -49,6 +49,7 @@ export class OperatePage {
   readonly #weights = h('div', { class: 'wide' })
   readonly #keys = h('div', { class: 'wide' })
   #loadedMs = 0
+  #gone: string | null = null
   readonly #said = h('p', { role: 'status', class: 'about' })
 
   constructor() {
@@ -68,10 +69,11 @@ export class OperatePage {
       askJson<{ weights: readonly Weight[] }>('/admin/weights'),
       askJson<{ keys: readonly ListedKey[] | null }>('/admin/keys'),
     ])
+    const focused = this.#focused()
     this.#workers.replaceChildren(
       table(
         'Workers: a drained one gets nothing new, ends what it has and stays ready to come back',
-        ['Worker', 'Model', 'Role', 'Address', 'State', ''],
+        ['Worker', 'Model', 'Role', 'Address', 'State', 'Commands'],
         workers.map((worker) => this.#workerRow(worker)),
       ),
     )
@@ -91,6 +93,30 @@ export class OperatePage {
             keys.map(keyRow),
           ),
     )
+    this.#focusAgain(focused)
+  }
+
+  /** The control that has the focus, by its name; or had it until it was gone, while nobody has moved on. */
+  #focused(): string | null {
+    const active = document.activeElement
+    if (active !== null && this.element.contains(active)) return active.getAttribute('aria-label')
+    return active === document.getElementById('main') ? this.#gone : null
+  }
+
+  /** Rows are made anew; who works by keyboard stays in the row, on what may be done there now. */
+  #focusAgain(name: string | null): void {
+    if (name === null) return
+    const controls = [...this.element.querySelectorAll<HTMLElement>('button, input')]
+    const same = controls.find((control) => control.getAttribute('aria-label') === name)
+    const worker = / worker (\d+)$/.exec(name)?.[0]
+    const ofWorker = controls.find(
+      (control) =>
+        worker !== undefined && (control.getAttribute('aria-label')?.endsWith(worker) ?? false),
+    )
+    const next = same ?? ofWorker
+    this.#gone = next === undefined ? name : null
+    const target = next ?? document.getElementById('main')
+    target?.focus({ preventScroll: true })
   }
 
   /** A worker takes a while to leave and to come back; what somebody types or points at stays. */
@@ -121,7 +147,12 @@ export class OperatePage {
         ...(state === 'serving' || state === 'drained' ? commands : []).map((command) =>
           h(
             'button',
-            { type: 'button', class: 'quiet', click: () => this.#command(command, id) },
+            {
+              type: 'button',
+              class: 'quiet',
+              'aria-label': `${command} worker ${id}`,
+              click: () => this.#command(command, id),
+            },
             command,
           ),
         ),

@@ -1,0 +1,89 @@
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { startServer } from '../running-server.ts'
+import type { RunningServer } from '../running-server.ts'
+import { chromiumPath, complaintsOf, startChromium } from './chromium.ts'
+
+const path = chromiumPath()
+const SOON = { timeout: 20_000, interval: 100 }
+const REQUESTS = 30
+
+describe.skipIf(path === null)('the console with two frontends behind one port', () => {
+  let server: RunningServer
+  let browser: Browser
+  let page: Page
+  let complaints: string[]
+
+  beforeAll(async () => {
+    server = await startServer(['--engine', 'sim', '--frontends', '2', '--sim-speedup', '0'])
+    browser = await startChromium(path ?? '')
+    page = await browser.newPage()
+    complaints = complaintsOf(page)
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await server?.stop()
+  })
+
+  /** On a connection of its own, so that both frontends get some; answers which one served it. */
+  async function complete(requestId: string): Promise<void> {
+    const headers = {
+      'content-type': 'application/json',
+      connection: 'close',
+      'x-request-id': requestId,
+    }
+    const body = JSON.stringify({ model: 'storyteller', prompt: 'Once', max_tokens: 4 })
+    await fetch(`${server.url}/v1/completions`, { method: 'POST', headers, body })
+  }
+
+  async function servedBy(): Promise<readonly number[]> {
+    const reply = await fetch(`${server.url}/metrics`)
+    const lines = (await reply.text()).matchAll(/^baton_frontend_requests_total{.*} (\d+)$/gm)
+    return [...lines].map(([, value]) => Number(value))
+  }
+
+  it('fleet - says that there are two, and sums what both have served', async () => {
+    await page.goto(server.url)
+    const frontends = page.locator('.figures div', { hasText: 'Frontends' })
+    await expect.poll(() => frontends.locator('dd').textContent(), SOON).toContain('2')
+    await Promise.all(Array.from({ length: REQUESTS }, (_, i) => complete(`both-${i}`)))
+    const all = page.locator('dd', { hasText: 'in all' })
+    await expect.poll(() => all.textContent(), SOON).toContain(`${REQUESTS} in all`)
+    const shares = await servedBy()
+    expect(shares.reduce((sum, share) => sum + share, 0)).toBe(REQUESTS)
+    expect(shares.filter((share) => share > 0).length).toBe(2)
+  })
+
+  it('requests - those of both are in the list, and each leads to its phases and decision', async () => {
+    await page.getByRole('link', { name: 'Requests', exact: true }).click()
+    const rows = page.locator('tbody tr')
+    await expect.poll(() => rows.count(), SOON).toBe(REQUESTS)
+    // One by one: whichever frontend the page asks, some were routed by the other one.
+    for (const i of [0, 7, 14, 21, 29]) {
+      await page.goto(`${server.url}/#/requests/both-${i}`)
+      await page.getByRole('heading', { name: `Request both-${i}` }).waitFor()
+      await page.getByRole('heading', { name: 'Phases' }).waitFor()
+      await page.locator('table.candidates').first().waitFor()
+    }
+  })
+
+  it('chat and operate - work whichever frontend answers', async () => {
+    await page.goto(`${server.url}/#/chat`)
+    await page.locator('#chat-max-tokens').fill('20')
+    for (let turn = 1; turn <= 4; turn++) {
+      await page.getByLabel('Your message').fill(`Question ${turn}`)
+      await page.keyboard.press('Enter')
+      await expect.poll(() => page.getByText(/TTFT .* tokens/).count(), SOON).toBe(turn)
+    }
+    await page.goto(`${server.url}/#/operate`)
+    page.on('dialog', (dialog) => void dialog.accept())
+    await page.locator('tr', { hasText: 'decode' }).getByRole('button', { name: 'drain' }).click()
+    await page.getByRole('button', { name: 'resume' }).waitFor()
+    await page.getByRole('button', { name: 'resume' }).click()
+    await expect.poll(() => page.getByRole('button', { name: 'drain' }).count(), SOON).toBe(2)
+  })
+
+  it('nothing was complained of', () => {
+    expect(complaints).toEqual([])
+  })
+})
