@@ -3,14 +3,17 @@
  *
  * A real server with the simulated engine and a little load, so that the pictures show what a reader will see.
  */
+import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { chromiumPath, startChromium } from '../test/browser/chromium.ts'
 import { startServer } from '../test/running-server.ts'
+import { recordPage } from './record-page.ts'
 
 const DOCS = fileURLToPath(new URL('../docs/', import.meta.url))
 const WORDS = 'amber birch cedar delta ember fjord grove heron inlet jetty'.split(' ')
 const CLIENTS = 10
 const VIEWPORT = { width: 1200, height: 800 }
+const RECORDING = { forMs: 6_000, width: 1200, height: 620, pictureWidth: 800 }
 
 let isOver = false
 
@@ -39,6 +42,8 @@ async function main(): Promise<void> {
   await page.goto(server.url)
   await page.waitForTimeout(6000)
   await page.screenshot({ path: `${DOCS}console-fleet.png` })
+  const moving = await recordPage(page, await browser.newPage(), RECORDING)
+  writeFileSync(`${DOCS}console.webp`, moving)
   isOver = true
   await Promise.all(clients)
   await page.goto(`${server.url}/#/requests`)
