@@ -2,7 +2,7 @@
  * Whether a prompt is worth a prefill worker. Pure: from what is known of both pools to a verdict with its reason.
  *
  * `isl_bounding`, `prefill_load` and `isl_or_load` are the field's policies; `predicted_cost` is Baton's own: it
- * compares the tokens that stand before the first output token on either way.
+ * compares the tokens that stand before the first output token on either way. Where both times are predicted, they decide.
  */
 import { unreachable } from '../../base/index.ts'
 
@@ -52,6 +52,15 @@ export interface ConditionalFacts {
   } | null
 }
 
+/** Milliseconds by what they pass with; they add up. */
+type TimeParts = Readonly<Record<string, number>>
+
+/** Until the first token of a request, and what others lose by it, on either way. */
+export interface PredictedTimes {
+  readonly here: TimeParts
+  readonly apart: TimeParts
+}
+
 export interface ConditionalVerdict {
   readonly bypass: boolean
   readonly reason: string
@@ -79,11 +88,13 @@ export function completeConditionalConfig(
   return Object.freeze({ ...config, prefillBusyThreshold })
 }
 
+/** `times`: what is predicted of both ways, where that is known; it decides then instead of the policy. */
 export function judgeBypass(
   config: ConditionalConfig,
   facts: ConditionalFacts,
+  times: PredictedTimes | null = null,
 ): ConditionalVerdict {
-  const verdict = judgePolicy(config, facts)
+  const verdict = times === null ? judgePolicy(config, facts) : judgeTimes(times)
   if (!verdict.bypass) return verdict
   const guard = config.decodeBusyThreshold
   if (guard === null) return verdict
@@ -144,6 +155,21 @@ function judgePredictedCost(
   const there = prefill.activePrefillTokens + prefill.effectiveTokens + transfer
   const numbers = `${Math.round(here)} tokens here, ${Math.round(there)} with a prefill worker`
   return here < there ? yes(`cheaper: ${numbers}`) : no(`dearer: ${numbers}`)
+}
+
+/** A tie goes to the prefill worker: those that decode are not disturbed. */
+function judgeTimes({ here, apart }: PredictedTimes): ConditionalVerdict {
+  const numbers = `${inWords(here)} here, ${inWords(apart)} with a prefill worker`
+  return sumOf(here) < sumOf(apart) ? yes(`sooner: ${numbers}`) : no(`later: ${numbers}`)
+}
+
+function inWords(parts: TimeParts): string {
+  const words = Object.entries(parts).map(([name, ms]) => `${name} ${Math.round(ms)}`)
+  return `${Math.round(sumOf(parts))} ms (${words.join(', ')})`
+}
+
+function sumOf(parts: TimeParts): number {
+  return Object.values(parts).reduce((sum, ms) => sum + ms, 0)
 }
 
 const yes = (reason: string): ConditionalVerdict => ({ bypass: true, reason })

@@ -26,6 +26,7 @@ import type { PoolStatus } from '../load/router-status.ts'
 import { AnswerCheck } from '../load/answer-check.ts'
 import { eventFacts, isSilent } from '../load/self-check.ts'
 import { isSnapshotDue, noteRefusals } from '../load/snapshot-wish.ts'
+import { PlaceForecasts } from './place-forecast.ts'
 import type { Refusal, Selection, SelectionQuery } from './selection.ts'
 import { Selector } from './selector.ts'
 
@@ -72,6 +73,7 @@ export class KvRouter implements FleetObserver {
   #version = 0
   #ended = 0
   #isAwaited = false
+  readonly forecasts: PlaceForecasts
   /** Of requests with latency goals. */
   readonly goals: GoalGate
 
@@ -108,6 +110,12 @@ export class KvRouter implements FleetObserver {
       blockSize: () => this.blockSize,
       knowsBlocks: () => this.#blockSize !== null,
       busy: () => this.#busy,
+    })
+    this.forecasts = new PlaceForecasts({
+      clock,
+      table: this.#table,
+      rates: this.#rates,
+      backlog: this.#backlog,
     })
     this.goals = new GoalGate({
       config,

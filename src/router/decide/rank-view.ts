@@ -190,11 +190,8 @@ export class RankView implements Candidate {
 
   get placeMs(): number {
     const excess = expectedExcess(this.#table.excessOf(this.#slot))
-    if (excess === 0) return 0
-    const { outputTokens } = this.#rates
     const places = this.#table.maxSequences[this.#slot] as number
-    const stepMs = this.#rates.stepMsAt(this.#slot, places, this.contextTokens)
-    return (excess * outputTokens * stepMs) / places
+    return this.#rates.placeMs(this.#slot, excess, places, this.contextTokens)
   }
 
   get waitingRequests(): number {

@@ -1,23 +1,33 @@
 /**
  * Asks both pools what `judgeBypass` wants to know, without booking anything.
  */
+import type { Clock } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import { judgeBypass } from '../configuration/conditional-policy.ts'
-import type { ConditionalFacts, ConditionalVerdict } from '../configuration/conditional-policy.ts'
-import { prefillRequest } from './leg-requests.ts'
+import type {
+  ConditionalFacts,
+  ConditionalVerdict,
+  PredictedTimes,
+} from '../configuration/conditional-policy.ts'
+import { decodeRequest, prefillRequest } from './leg-requests.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
-import type { Selection } from '../decide/selection.ts'
+import type { Refusal, Selection } from '../decide/selection.ts'
+import type { TransferRates } from '../load/transfer-rates.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 interface BypassPools {
   readonly prefill: WorkerRouter
   readonly decode: WorkerRouter
   readonly config: RouterConfig
+  readonly clock: Clock
+  readonly transfers: TransferRates
 }
 
 interface Bypass extends ConditionalVerdict {
   /** The decode worker that was looked at; the request is pinned to it when the verdict is to bypass. */
   readonly selection: Selection
+  /** The policy's name, or `predicted times`. */
+  readonly decidedBy: string
 }
 
 /** Null: the question does not arise (switched off, another mode, the client has chosen, nobody to ask). */
@@ -27,7 +37,15 @@ export function considerBypass(pools: BypassPools, request: GenerateRequest): By
   if (request.tokenIds.length === 0 || request.routing.prefillWorkerId !== undefined) return null
   const selection = pools.decode.peek(request, 'decode')
   if (selection.kind === 'refused') return null
-  return { ...judgeBypass(config.conditional, factsOf(pools, request, selection)), selection }
+  const byTimes = isPredicted(pools)
+  const asksPrefill = byTimes || config.conditional.policy !== 'isl_bounding'
+  const prefill = asksPrefill ? pools.prefill.peek(prefillRequest(request), 'prefill') : null
+  const times = byTimes ? timesOf(pools, request, selection, prefill) : null
+  return {
+    selection,
+    decidedBy: times === null ? config.conditional.policy : 'predicted times',
+    ...judgeBypass(config.conditional, factsOf(pools, request, selection, prefill), times),
+  }
 }
 
 /** Prefill and decode on the worker that was looked at. */
@@ -37,13 +55,49 @@ export function bypassRequest(request: GenerateRequest, { selection }: Bypass): 
   return { ...request, routing }
 }
 
-function factsOf(
-  { prefill, decode, config }: BypassPools,
+/** Prompts have been computed as predicted, at least in one of the pools: the other one is taken to be alike at first. */
+function isPredicted({ prefill, decode, config }: BypassPools): boolean {
+  const [first, second] = [prefill.router.forecasts, decode.router.forecasts]
+  if (config.cost !== 'time' || first.isLost || second.isLost) return false
+  return first.isTrusted || second.isTrusted
+}
+
+/** Null: one of the ways is closed for now. */
+function timesOf(
+  { prefill, decode, config, clock, transfers }: BypassPools,
   request: GenerateRequest,
   selection: Selection,
+  first: Selection | Refusal | null,
+): PredictedTimes | null {
+  if (first === null || first.kind === 'refused') return null
+  const second = decode.peek(decodeRequest(request, request, true), 'decode')
+  if (second.kind === 'refused') return null
+  const { forecasts } = prefill.router
+  const here = decode.router.forecasts.promptAt(selection, forecasts)
+  const apart = forecasts.promptAt(first, decode.router.forecasts)
+  const { transferTokensFixed, transferTokensPerToken } = config.conditional
+  const moved = second.effectivePrefillTokens
+  const { msPerToken } = forecasts.isTrusted ? forecasts : decode.router.forecasts
+  const assumedMs = msPerToken * (transferTokensFixed + transferTokensPerToken * moved)
+  return {
+    here: { wait: here.waitMs, prompt: here.promptMs, others: here.othersMs },
+    apart: {
+      wait: apart.waitMs + forecasts.outsideMs(prefill.waitingPromptTokens),
+      prompt: apart.promptMs,
+      others: apart.othersMs,
+      transfer: transfers.predictMs(moved, assumedMs, clock.nowMs()),
+      decode: decode.router.forecasts.outputMs(second),
+    },
+  }
+}
+
+function factsOf(
+  { prefill, decode }: BypassPools,
+  request: GenerateRequest,
+  selection: Selection,
+  first: Selection | Refusal | null,
 ): ConditionalFacts {
   const load = decode.router.loadOf(selection.slot)
-  const { policy } = config.conditional
   return {
     promptTokens: request.tokenIds.length,
     decodeEffectiveTokens: selection.effectivePrefillTokens,
@@ -51,15 +105,14 @@ function factsOf(
     decodeActiveRequests: load.requests,
     decodeProjectedBlocks: selection.potentialDecodeBlocks,
     decodeTotalBlocks: load.totalBlocks > 0 ? load.totalBlocks : null,
-    prefill: policy === 'isl_bounding' ? null : prefillFacts(prefill, request),
+    prefill: first === null ? null : prefillFacts(prefill, first),
   }
 }
 
 function prefillFacts(
   prefill: WorkerRouter,
-  request: GenerateRequest,
+  answer: Selection | Refusal,
 ): ConditionalFacts['prefill'] {
-  const answer = prefill.peek(prefillRequest(request), 'prefill')
   if (answer.kind === 'refused') {
     if (!answer.overloaded) return null
     return { effectiveTokens: 0, activePrefillTokens: 0, maxBatchedTokens: 0, queueRejected: true }

@@ -34,6 +34,7 @@ import type { Placement } from './placement.ts'
 import { PrefillSink } from './prefill-sink.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import { prefillsWithoutPartner } from './topology-pairs.ts'
+import type { TransferRates } from '../load/transfer-rates.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 export interface DisaggregatedParts {
@@ -42,6 +43,7 @@ export interface DisaggregatedParts {
   readonly clock: Clock
   readonly random: Random
   readonly config: RouterConfig
+  readonly transfers: TransferRates
   readonly note: string
   /** The prefill leg could not be had; the request may go on aggregated. Counts the reason. */
   onFallback(reason: string): void
@@ -286,6 +288,7 @@ export class DisaggregatedRequest implements RequestHandle {
             placement.release()
             return
           }
+          this.#watchTransfer(placement)
           const leg = placement.dispatch(request, this.#decodeSink(), () =>
             this.#releaseKv(handOver),
           )
@@ -300,6 +303,16 @@ export class DisaggregatedRequest implements RequestHandle {
         },
       },
       this.#parts.note,
+    )
+  }
+
+  /** Only where prefill has ended: else decode waits for more than the transfer. */
+  #watchTransfer(placement: Placement): void {
+    const { config, transfers, clock } = this.#parts
+    if (config.cost !== 'time' || this.#prefillLeg !== null) return
+    const { effectivePrefillTokens } = placement.selection
+    placement.watchArrival((elapsedMs) =>
+      transfers.arrived(effectivePrefillTokens, elapsedMs, clock.nowMs()),
     )
   }
 

@@ -24,6 +24,11 @@ export class Placement {
     return this.#parts.selection
   }
 
+  /** The prompt has been computed elsewhere: called with how long after dispatch it went on here, but for a step. */
+  watchArrival(onArrival: (elapsedMs: number) => void): void {
+    this.#parts.booking.onArrival = onArrival
+  }
+
   /** The request carries the rank that was chosen. `onFailed` is called before the sink is notified. */
   dispatch(request: GenerateRequest, sink: ReplySink, onFailed?: () => void): Leg {
     this.#used = true

@@ -26,6 +26,7 @@ import type { RouterConfig } from '../configuration/router-config.ts'
 import type { DisaggregationStatus, PrefillState } from '../load/router-status.ts'
 import type { Refusal, Selection } from '../decide/selection.ts'
 import { mergeTopology } from '../configuration/topology.ts'
+import { TransferRates } from '../load/transfer-rates.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 export interface PrefillRouterOptions {
@@ -40,6 +41,7 @@ const NO_HANDLE: RequestHandle = { cancel: () => undefined }
 
 export class PrefillRouter implements RequestService {
   readonly #options: PrefillRouterOptions
+  readonly #transfers = new TransferRates()
   #wasActive = false
   #requests = 0
   #disaggregated = 0
@@ -102,12 +104,12 @@ export class PrefillRouter implements RequestService {
       sink.onError(enforcedError(reason))
       return NO_HANDLE
     }
-    const bypass = considerBypass(this.#options, request)
+    const bypass = considerBypass({ transfers: this.#transfers, ...this.#options }, request)
     if (bypass === null) return this.#disaggregate(request, sink, 'disaggregated')
     if (!bypass.bypass) {
       return this.#disaggregate(request, sink, `disaggregated: ${bypass.reason}`)
     }
-    this.#countAggregated(`conditional (${this.#options.config.conditional.policy})`)
+    this.#countAggregated(`conditional (${bypass.decidedBy})`)
     const note = `aggregated: ${bypass.reason}`
     return decode.serve(bypassRequest(request, bypass), 'aggregated', sink, note)
   }
@@ -233,6 +235,7 @@ export class PrefillRouter implements RequestService {
       onDisaggregated: () => {
         this.#disaggregated++
       },
+      transfers: this.#transfers,
       ...this.#options,
     }
     const run = new DisaggregatedRequest(parts, request, sink)

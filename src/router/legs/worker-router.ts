@@ -135,6 +135,11 @@ export class WorkerRouter implements RequestService {
     this.#plane.releaseKv?.(workerId, offerId)
   }
 
+  /** Prompt tokens of the requests that wait here. */
+  get waitingPromptTokens(): number {
+    return this.#admission.waiting.promptTokens
+  }
+
   status(): PoolStatus {
     return this.router.status(this.#admission.waiting)
   }

@@ -61,6 +61,8 @@ export class Booking implements InFlight {
   /** Its prompt is longer than a step of the engine. */
   isLong = false
   firstTokenMs: number | null = null
+  /** Told, at the first token of one whose prompt was computed elsewhere, how long that took beyond a step. */
+  onArrival: ((elapsedMs: number) => void) | null = null
   atFirst: RankMoment | null = null
   freed = false
 

@@ -22,10 +22,13 @@ export class RankForecast {
   predict(booking: Booking, tokens: number | null, nowMs: number): void {
     const { slot, promptTokens } = booking
     const [rates, backlog] = [this.#rates, this.#backlog]
-    if (tokens !== null) {
-      // A wait for a place in a batch says nothing of how fast prompts are computed.
-      booking.hasPlace = this.#hasPlaces(slot)
-      const running = backlog.runningOn(slot)
+    const running = backlog.runningOn(slot)
+    // A wait for a place in a batch says nothing of how fast prompts are computed or moved.
+    booking.hasPlace = this.#hasPlaces(slot)
+    if (tokens === null) {
+      const contexts = (backlog.contextTokens[slot] as number) + promptTokens
+      booking.stepMs = rates.stepMsAt(slot, running + 1, contexts)
+    } else {
       booking.waitMs = backlog.waitMs(slot, nowMs)
       booking.stepMs =
         running === 0 ? 0 : rates.stepMsAt(slot, running, backlog.contextTokens[slot] as number)
@@ -60,7 +63,9 @@ export class RankForecast {
     const outcome = booking.record?.outcome
     if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
     if (prefillMs !== null) this.#rates.answered(booking.uncachedTokens, nowMs - sentMs)
-    if (prefillMs === null || !booking.hasPlace || !this.#hasPlaces(slot)) return
+    if (!booking.hasPlace || !this.#hasPlaces(slot)) return
+    booking.onArrival?.(nowMs - sentMs - stepMs)
+    if (prefillMs === null) return
     this.#rates.firstToken(slot, booking.uncachedTokens, nowMs - sentMs, waitMs, stepMs)
   }
 

@@ -205,6 +205,12 @@ export class RankRates {
     )
   }
 
+  /** Until one of so many places in a batch is free, when `excess` requests come before. */
+  placeMs(slot: number, excess: number, places: number, contextTokens: number): number {
+    if (excess === 0) return 0
+    return (excess * this.#outputTokens * this.stepMsAt(slot, places, contextTokens)) / places
+  }
+
   /** Of a prompt with so many tokens to compute, behind others, where a step of those that decode takes so long. */
   predictedTtftMs(slot: number, tokens: number, waitMs: number, stepMs: number): number {
     return this.ttftMs(slot, tokens) + this.waitShare * waitMs + this.stepShare * stepMs

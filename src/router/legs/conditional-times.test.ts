@@ -1,0 +1,149 @@
+/** Conditional disaggregation with `cost: time`: the two predicted times decide, once they are known. */
+import { describe, expect, it } from 'vitest'
+
+import { buildModel, PD, tokensFrom } from '../../../test/router/model-fixture.ts'
+import { workerIdOf } from '../../base/index.ts'
+import type { RouterOptions } from '../index.ts'
+
+const TOKENS = 400
+const BOTH_LEGS = { prefillWorkerId: workerIdOf(1), decodeWorkerId: workerIdOf(2) }
+const HERE = { backendWorkerId: workerIdOf(2) }
+
+/** A prefill and a decode worker that have shown their paces over so many requests: 1 ms per prompt token, 10 ms a step. */
+function trained({ requests = 12, transferMs = 20, options = {} as RouterOptions } = {}) {
+  const model = buildModel(PD, {
+    cost: 'time',
+    conditional: { enabled: true, effectiveIslThreshold: 0 },
+    ...options,
+  })
+  let next = 1
+  const send = (tokens = TOKENS, routing = {}) => {
+    const { sent } = model.send(routing, tokensFrom(10_000 * next++, tokens))
+    const [record] = model.router.explain(sent.requestId) ?? []
+    return { call: lastCall(), note: record?.disaggregation ?? '' }
+  }
+  const lastCall = () => model.plane.call(model.plane.calls.length - 1)
+  /** Over both legs, up to the first token. */
+  const decodes = (tokens = TOKENS, movesMs = transferMs) => {
+    const { call: prefill } = send(tokens, BOTH_LEGS)
+    model.clock.advance(tokens)
+    prefill.prefilled()
+    model.clock.advance(movesMs + 10)
+    lastCall().token()
+    return lastCall()
+  }
+  const ends = (call: ReturnType<typeof lastCall>) => {
+    model.clock.advance(100)
+    for (let token = 0; token < 10; token++) call.token()
+    call.finish()
+  }
+  for (let i = 0; i < requests; i++) ends(decodes(100 + 20 * i))
+  return { ...model, send, decodes, ends, lastCall }
+}
+
+/** The whole and the parts of both ways as the record has them. */
+function timesIn(note: string) {
+  const [here = '', apart = ''] = note.split(' here, ')
+  const part = (text: string, name: string) => Number(new RegExp(`${name} (\\d+)`).exec(text)?.[1])
+  return {
+    here: { all: Number(/: (\d+) ms/.exec(here)?.[1]), prompt: part(here, 'prompt') },
+    apart: {
+      all: Number.parseInt(apart, 10),
+      wait: part(apart, 'wait'),
+      transfer: part(apart, 'transfer'),
+    },
+  }
+}
+
+describe('PrefillRouter: conditional disaggregation by predicted times', () => {
+  it('idle - the decode worker answers sooner than both legs, and the record has both times', () => {
+    const { send, router } = trained()
+    const { call, note } = send()
+    expect(call.workerId).toBe('2')
+    const parts = String.raw`\(wait \d+, prompt \d+, others \d+`
+    const [here, apart] = [`${parts}\\)`, `${parts}, transfer \\d+, decode \\d+\\)`]
+    expect(note).toMatch(
+      new RegExp(
+        `^aggregated: sooner: \\d+ ms ${here} here, \\d+ ms ${apart} with a prefill worker$`,
+      ),
+    )
+    const { aggregatedBy } = router.status().disaggregation
+    expect(aggregatedBy).toEqual({ 'conditional (predicted times)': 1 })
+    const times = timesIn(note)
+    expect(times.here.prompt).toBeGreaterThan(0.7 * TOKENS)
+    expect(times.here.prompt).toBeLessThan(1.5 * TOKENS)
+    expect(times.apart.all).toBeGreaterThan(times.here.all)
+  })
+
+  it('others decode there - they would lose more than the transfer takes: both legs', () => {
+    const { send, decodes } = trained()
+    for (let i = 0; i < 2; i++) decodes(20)
+    const { call, note } = send()
+    expect(call.workerId).toBe('1')
+    expect(note).toMatch(/^disaggregated: later: /)
+  })
+
+  it('others decode there, but KV moves slowly - the decode worker computes it', () => {
+    const { send, decodes } = trained({ transferMs: 4000 })
+    for (let i = 0; i < 2; i++) decodes(20)
+    const { call, note } = send()
+    expect(call.workerId).toBe('2')
+    expect(timesIn(note).apart.transfer).toBeGreaterThan(2000)
+  })
+
+  it('prompts before it at the prefill worker - count until it begins', () => {
+    const { send, decodes } = trained()
+    for (let i = 0; i < 2; i++) decodes(20)
+    for (let i = 0; i < 4; i++) send(TOKENS, BOTH_LEGS)
+    const { call, note } = send()
+    expect(call.workerId).toBe('2')
+    expect(timesIn(note).apart.wait).toBeGreaterThan(TOKENS)
+  })
+
+  it('decode workers that compute prompts slowly - are known by their own prompts', () => {
+    const { send, clock, ends } = trained()
+    for (let i = 0; i < 12; i++) {
+      const { call } = send(100 + 20 * i, HERE)
+      clock.advance(8 * (100 + 20 * i))
+      call.token()
+      ends(call)
+    }
+    const { call, note } = send()
+    expect(call.workerId).toBe('1')
+    expect(timesIn(note).here.prompt).toBeGreaterThan(4 * TOKENS)
+  })
+
+  it('thresholds that keep all prompts here - the other way is predicted as well', () => {
+    const conditional = { enabled: true, effectiveIslThreshold: 1e6, effectiveIslRatioThreshold: 1 }
+    const { send, clock, ends, decodes } = trained({ requests: 0, options: { conditional } })
+    for (let i = 0; i < 12; i++) {
+      const { call } = send(100 + 20 * i, HERE)
+      clock.advance(100 + 20 * i)
+      call.token()
+      ends(call)
+    }
+    expect(send().call.workerId).toBe('2')
+    for (let i = 0; i < 2; i++) decodes(20)
+    expect(send().call.workerId).toBe('1')
+  })
+
+  it.each([
+    ['too few first tokens have come', { requests: 7 }, 'disaggregated: long: 400 of 400'],
+    ['enough have come', { requests: 8 }, 'aggregated: sooner: '],
+    [
+      'cost: blocks',
+      {
+        options: { cost: 'blocks', conditional: { enabled: true, effectiveIslThreshold: 0 } },
+      } as const,
+      'disaggregated: long: 400 of 400',
+    ],
+  ] as const)('%s - %o', (_, options, note) => {
+    expect(trained(options).send().note).toContain(note)
+  })
+
+  it('the guard of the decode workers - holds for predicted times, too', () => {
+    const conditional = { enabled: true, effectiveIslThreshold: 0, decodeBusyThreshold: 0.05 }
+    const { note } = trained({ options: { conditional } }).send()
+    expect(note).toMatch(/^disaggregated: decode worker is busy: 100 of 1000 blocks$/)
+  })
+})
