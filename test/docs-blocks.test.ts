@@ -1,49 +1,19 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
+import { BLOCKS, linesOf, ROOT } from './docs-code.ts'
 import { runBaton } from './running-server.ts'
 
 /**
  * Every block of the docs: a command of Baton has the options that it is shown with, a script of npm or a file that is run exists,
- * JSON and YAML parse. What needs a GPU, another machine or much time is not run here; the page says where it was.
+ * JSON and YAML parse. What needs a GPU, another machine or much time is marked `no-run`; docs-run.test.ts runs the others.
  */
-const ROOT = fileURLToPath(new URL('..', import.meta.url))
-const PAGES = [
-  'README.md',
-  'CONTRIBUTING.md',
-  'SECURITY.md',
-  ...readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => path.endsWith('.md'))
-    .map((path) => `docs/${path}`),
-]
-
-interface Block {
-  readonly page: string
-  readonly language: string
-  readonly text: string
-}
-
-const blocks: readonly Block[] = PAGES.flatMap((page) => {
-  const text = readFileSync(join(ROOT, page), 'utf8')
-  return [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```/gm)].map(([, language = '', body = '']) => ({
-    page,
-    language,
-    text: body,
-  }))
-})
-
-/** Lines that a reader types, with the lines that a backslash joins to them. */
-const lines = blocks
-  .filter(({ language }) => language === '' || language === 'sh' || language === 'bash')
-  .flatMap(({ page, text }) =>
-    text
-      .replaceAll(/\\\n\s*/g, ' ')
-      .split('\n')
-      .flatMap((line) => line.split(/ && | \| /))
-      .map((line) => ({ page, line: line.replace(/\s#.*$/, '').trim() })),
-  )
+const lines = BLOCKS.filter(({ language }) => language === 'sh').flatMap((block) =>
+  linesOf(block)
+    .flatMap((line) => line.split(/ && | \| /))
+    .map((line) => ({ page: block.page, line: line.trim() })),
+)
 
 const BATON =
   /^(?:[A-Z_]+=\S+ )*(?:npx baton(?:-llm)?|npm run -s baton --|node \S*baton\.js|baton) (.*)$/
@@ -62,9 +32,18 @@ function helpOf(words: readonly string[]): Promise<string> {
 
 const GROUPS = new Set(['keys', 'boostr'])
 
+const LANGUAGES = new Set(['sh', 'ts', 'js', 'json', 'yaml', 'diff', 'text'])
+
 describe('blocks of the docs', () => {
+  it('each says what it is, and whether it is not run', () => {
+    const unclear = BLOCKS.filter(
+      ({ language, mark }) => !LANGUAGES.has(language) || !['', 'no-run'].includes(mark),
+    )
+    expect(unclear).toEqual([])
+  })
+
   it('there are many', () => {
-    expect([blocks.length > 60, commands.length > 30]).toEqual([true, true])
+    expect([BLOCKS.length > 60, commands.length > 30]).toEqual([true, true])
   })
 
   it(
@@ -113,7 +92,7 @@ describe('blocks of the docs', () => {
     }
   })
 
-  it.each(blocks.filter(({ language }) => language === 'json' || language === 'yaml'))(
+  it.each(BLOCKS.filter(({ language }) => language === 'json' || language === 'yaml'))(
     '$page: $language - parses',
     ({ language, text }) => {
       expect(() => void (language === 'json' ? JSON.parse(text) : parse(text))).not.toThrow()
