@@ -50,13 +50,14 @@ function judge(policies: Cells[string], metric: Metric): Verdict | null {
 
 export function formatMatrix(cells: Cells): string {
   const names = [...new Set(Object.values(cells).flatMap((policies) => Object.keys(policies)))]
-  const counts = { worse: 0, better: 0, all: 0 }
+  const counts = { worse: 0, surelyWorse: 0, better: 0, all: 0 }
   const sections = METRICS.map((metric) => {
     const rows = Object.entries(cells).map(([load, policies]) => {
       const verdict = judge(policies, metric)
       if (verdict !== null) {
         counts.all++
         if (verdict.gain < -WORSE) counts.worse++
+        if (verdict.gain + verdict.margin < -WORSE) counts.surelyWorse++
         if (verdict.gain >= BETTER) counts.better++
       }
       const figures = names.map((name) => {
@@ -74,8 +75,8 @@ export function formatMatrix(cells: Cells): string {
       ...rows,
     ].join('\n')
   })
-  const { all, worse, better } = counts
-  const summary = `${all} figures: ${worse} more than 1 % worse than the best other, ${better} at least 10 % better.`
+  const { all, worse, surelyWorse, better } = counts
+  const summary = `${all} figures: ${worse} more than 1 % worse than the best other (${surelyWorse} also at the near end of its interval), ${better} at least 10 % better.`
   return [summary, ...sections].join('\n\n')
 }
 

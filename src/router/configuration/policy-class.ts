@@ -64,6 +64,14 @@ export function completePolicyClasses(
     }
     if (names.has(policyClass.name)) throw invalid(policyClass.name, 'is named twice')
     names.add(policyClass.name)
+    const hasGoals = policyClass.ttftTargetMs !== null || policyClass.itlTargetMs !== null
+    // Goals are known before the prompt's cached length, by which a member of a family is found.
+    if (policyClass.family !== null && hasGoals) {
+      throw invalid(
+        policyClass.name,
+        'is of a family: ttftTargetMs and itlTargetMs are for classes that requests name',
+      )
+    }
     return Object.freeze(policyClass)
   })
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { buildPool, select, selected } from '../../../test/router/pool-fixture.ts'
+import { buildPool, selected } from '../../../test/router/pool-fixture.ts'
 import { buildModel } from '../../../test/router/model-fixture.ts'
 import { card, request } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
@@ -114,14 +114,23 @@ describe('goals: who is refused', () => {
   })
 
   it('a record of the refusal is kept', () => {
-    const { router, clock } = trained([[1, 10]])
-    const asked = request(tokensOf(100), { goals: { ttftMs: 1 } })
-    clock.advance(1)
-    expect(
-      router.goals.lateRefusal({ request: asked, phase: 'aggregated', queuedMs: 0 }, 0),
-    ).not.toBeNull()
-    const answer = select(router, tokensOf(100))
-    expect(answer.kind).toBe('selected')
+    const { plane, send, clock, router } = buildModel([card(1)], { cost: 'time' })
+    for (let i = 0; i < 8; i++) {
+      send({}, tokensOf(16 * (i + 1), 10_000 * (i + 1)))
+      clock.advance(16 * (i + 1))
+      plane.call(i).token()
+      plane.call(i).finish()
+    }
+    const { sent, sink } = send({ goals: { ttftMs: 1 } })
+    expect(sink.errors[0]?.code).toBe('capacity.goal_unreachable')
+    expect(router.explain(sent.requestId)?.map(({ outcome }) => outcome)).toEqual([
+      {
+        kind: 'refused',
+        code: 'capacity.goal_unreachable',
+        message: expect.stringContaining('the goal of 1 ms'),
+      },
+    ])
+    expect(plane.calls).toHaveLength(8)
   })
 
   it('refused for 5 s and nothing has come - one goes on to see; then they are refused again', () => {
@@ -160,6 +169,39 @@ describe('goals: who is refused', () => {
     expect(late.sink.errors[0]?.code).toBe('capacity.goal_unreachable')
     expect(late.sink.errors[0]?.data).toMatchObject({ stage: 'queue', limit: 20_000 })
     expect([other.sink.ends, loose.sink.ends]).toEqual([0, 0])
+  })
+
+  it('at arrival - what waits before it in the queue counts, at the pace at which requests go on', () => {
+    const { plane, clock, send } = buildModel([card(1, 'agg', { engine: { maxNumSeqs: 1 } })], {
+      cost: 'time',
+      engineQueue: 1,
+      deadlines: { overloadWaitMs: 0, queueMs: 0 },
+    })
+    for (let i = 0; i < 10; i++) {
+      send({}, tokensOf(16, 10_000 * (i + 1)))
+      clock.advance(100)
+      plane.call(i).token()
+      clock.advance(100)
+      plane.call(i).finish()
+    }
+    for (let i = 0; i < 40; i++) send()
+    for (let i = 10; i < 26; i++) {
+      clock.advance(100)
+      plane.call(i).token()
+      clock.advance(100)
+      plane.call(i).finish()
+    }
+    // One goes on in 200 ms: within 11 s about fifty, and more where predictions have been off.
+    const sinks = Array.from({ length: 200 }, () => send({ goals: { ttftMs: 11_000 } }).sink)
+    const refused = sinks.filter(({ ends }) => ends === 1)
+    expect(sinks[0]?.ends).toBe(0)
+    expect(refused.length).toBeGreaterThan(50)
+    expect(
+      refused.every(({ errors: [error] }) => error?.code === 'capacity.goal_unreachable'),
+    ).toBe(true)
+    // Who is in no hurry, or may go before them, is not held up by them.
+    expect(send().sink.ends).toBe(0)
+    expect(send({ strictPriority: 1, goals: { ttftMs: 11_000 } }).sink.ends).toBe(0)
   })
 
   it('an answer that goes on elsewhere has had its first token', () => {
@@ -220,6 +262,15 @@ describe('goals: of a class', () => {
   it.each([0, -1, 3_600_000.5, Infinity])('%s ms - config.invalid', (ttftTargetMs) => {
     const policyClass = { name: 'default', ttftTargetMs }
     expect(() => completeRouterConfig({ policyClasses: [policyClass] })).toThrow('ttftTargetMs')
+  })
+
+  it('of a member of a family - config.invalid, with or without a goal of the other kind', () => {
+    const member = { name: 'short', family: 'chat' }
+    for (const goals of [{ ttftTargetMs: 300 }, { itlTargetMs: 20 }]) {
+      const policyClasses = [{ ...member, ...goals }]
+      expect(() => completeRouterConfig({ policyClasses })).toThrow("'short' is of a family")
+    }
+    expect(() => completeRouterConfig({ policyClasses: [member] })).not.toThrow()
   })
 
   it('each goal of the request before that of its class, with its moment over both legs', () => {
