@@ -77,6 +77,7 @@ function timesOf(
   const apart = forecasts.promptAt(first, decode.router.forecasts)
   const { transferTokensFixed, transferTokensPerToken } = config.conditional
   const moved = second.effectivePrefillTokens
+  const pair = { from: first.workerId, to: second.workerId }
   const { msPerToken } = forecasts.isTrusted ? forecasts : decode.router.forecasts
   const assumedMs = msPerToken * (transferTokensFixed + transferTokensPerToken * moved)
   return {
@@ -85,7 +86,7 @@ function timesOf(
       wait: apart.waitMs + forecasts.outsideMs(prefill.waitingPromptTokens),
       prompt: apart.promptMs,
       others: apart.othersMs,
-      transfer: transfers.predictMs(moved, assumedMs, clock.nowMs()),
+      transfer: transfers.predictMs(pair, moved, assumedMs, clock.nowMs()),
       decode: decode.router.forecasts.outputMs(second),
     },
   }

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 
 import { buildModel, PD, tokensFrom } from '../../../test/router/model-fixture.ts'
+import { card } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { RouterOptions } from '../index.ts'
 
@@ -139,6 +140,22 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     ],
   ] as const)('%s - %o', (_, options, note) => {
     expect(trained(options).send().note).toContain(note)
+  })
+
+  it('decode workers that are reached at different rates - each pair has its own', () => {
+    const { send, decodes, router, clock, lastCall } = trained()
+    router.fleet.workerJoined(card(3, 'decode'))
+    for (let i = 0; i < 12; i++) {
+      send(100 + 20 * i, { ...BOTH_LEGS, decodeWorkerId: workerIdOf(3) }).call.prefilled()
+      clock.advance(4000)
+      lastCall().token()
+      lastCall().finish()
+      decodes(100 + 20 * i).finish()
+    }
+    const transferTo = (id: number) =>
+      timesIn(send(TOKENS, { decodeWorkerId: workerIdOf(id) }).note).apart.transfer
+    expect(transferTo(3)).toBeGreaterThan(2000)
+    expect(transferTo(2)).toBeLessThan(100)
   })
 
   it('the guard of the decode workers - holds for predicted times, too', () => {

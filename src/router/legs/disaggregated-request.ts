@@ -288,7 +288,7 @@ export class DisaggregatedRequest implements RequestHandle {
             placement.release()
             return
           }
-          this.#watchTransfer(placement)
+          this.#watchTransfer(placement, handOver.routing.prefillWorkerId)
           const leg = placement.dispatch(request, this.#decodeSink(), () =>
             this.#releaseKv(handOver),
           )
@@ -307,12 +307,13 @@ export class DisaggregatedRequest implements RequestHandle {
   }
 
   /** Only where prefill has ended: else decode waits for more than the transfer. */
-  #watchTransfer(placement: Placement): void {
+  #watchTransfer(placement: Placement, from: WorkerId | undefined): void {
     const { config, transfers, clock } = this.#parts
-    if (config.cost !== 'time' || this.#prefillLeg !== null) return
-    const { effectivePrefillTokens } = placement.selection
+    if (config.cost !== 'time' || this.#prefillLeg !== null || from === undefined) return
+    const { effectivePrefillTokens, workerId } = placement.selection
+    const pair = { from, to: workerId }
     placement.watchArrival((elapsedMs) =>
-      transfers.arrived(effectivePrefillTokens, elapsedMs, clock.nowMs()),
+      transfers.arrived(pair, effectivePrefillTokens, elapsedMs, clock.nowMs()),
     )
   }
 

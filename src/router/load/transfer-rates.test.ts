@@ -1,38 +1,91 @@
 import { describe, expect, it } from 'vitest'
 
-import { HALF_LIFE_MS, TransferRates } from './transfer-rates.ts'
+import { workerIdOf } from '../../base/index.ts'
+import { HALF_LIFE_MS, PAIRS_MAX, TransferRates } from './transfer-rates.ts'
+
+const pairOf = (from: number, to: number) => ({ from: workerIdOf(from), to: workerIdOf(to) })
+const PAIR = pairOf(1, 2)
 
 function measured(rates = new TransferRates(), count = 40, msPerToken = 0.05) {
   for (let i = 0; i < count; i++) {
     const tokens = 500 * (1 + (i % 8))
-    rates.arrived(tokens, 30 + msPerToken * tokens, i)
+    rates.arrived(PAIR, tokens, 30 + msPerToken * tokens, i)
   }
   return rates
 }
 
 describe('TransferRates', () => {
   it('nothing measured - what is assumed', () => {
-    expect(new TransferRates().predictMs(1000, 123, 0)).toBe(123)
+    expect(new TransferRates().predictMs(PAIR, 1000, 123, 0)).toBe(123)
   })
 
   it('learned - a start and a rate, also for lengths that were not seen', () => {
     const rates = measured()
-    expect(rates.predictMs(10_000, 1, 40)).toBeCloseTo(530, -1)
-    expect(rates.predictMs(0, 1, 40)).toBeCloseTo(30, -1)
+    expect(rates.predictMs(PAIR, 10_000, 1, 40)).toBeCloseTo(530, -1)
+    expect(rates.predictMs(PAIR, 0, 1, 40)).toBeCloseTo(30, -1)
   })
 
   it('no transfer for a while - half of it is what was assumed, then nearly all', () => {
     const rates = measured()
-    expect(rates.predictMs(10_000, 1, 39 + HALF_LIFE_MS)).toBeCloseTo(265, -1)
-    expect(rates.predictMs(10_000, 1, 39 + 20 * HALF_LIFE_MS)).toBeCloseTo(1, 0)
+    expect(rates.predictMs(PAIR, 10_000, 1, 39 + HALF_LIFE_MS)).toBeCloseTo(265, -1)
+    expect(rates.predictMs(PAIR, 10_000, 1, 39 + 20 * HALF_LIFE_MS)).toBeCloseTo(1, 0)
   })
 
   it('one that hangs - moves the rate by a bounded step; a clock that steps back is no negative time', () => {
     const rates = measured()
-    rates.arrived(1000, 1e9, 40)
-    expect(rates.predictMs(1000, 1, 40)).toBeLessThan(200)
-    rates.arrived(1000, -5, 41)
-    expect(rates.predictMs(1000, 1, 41)).toBeGreaterThanOrEqual(0)
-    expect(measured(rates, 100).predictMs(1000, 1, 99)).toBeCloseTo(80, -1)
+    rates.arrived(PAIR, 1000, 1e9, 40)
+    expect(rates.predictMs(PAIR, 1000, 1, 40)).toBeLessThan(400)
+    rates.arrived(PAIR, 1000, -5, 41)
+    expect(rates.predictMs(PAIR, 1000, 1, 41)).toBeGreaterThanOrEqual(0)
+    const later = measured(rates, 100).predictMs(PAIR, 1000, 1, 99)
+    expect(later).toBeGreaterThan(70)
+    expect(later).toBeLessThan(90)
+  })
+})
+
+describe('TransferRates: pairs', () => {
+  const SLOW = pairOf(1, 3)
+
+  /** Two pairs, one of which takes ten times as long. */
+  function twoPairs() {
+    const rates = new TransferRates()
+    for (let i = 0; i < 80; i++) {
+      const tokens = 500 * (1 + (i % 7))
+      const isSlow = i % 2 === 0
+      rates.arrived(isSlow ? SLOW : PAIR, tokens, (isSlow ? 0.5 : 0.05) * tokens, i)
+    }
+    return rates
+  }
+
+  it('each by its own rate; a pair that nothing is known of lies between them', () => {
+    const rates = twoPairs()
+    const of = (pair: typeof PAIR) => rates.predictMs(pair, 2000, 1, 80)
+    expect(of(SLOW)).toBeGreaterThan(700)
+    expect(of(SLOW)).toBeLessThan(1300)
+    expect(of(PAIR)).toBeGreaterThan(70)
+    expect(of(PAIR)).toBeLessThan(130)
+    expect(of(pairOf(4, 5))).toBeGreaterThan(of(PAIR))
+    expect(of(pairOf(4, 5))).toBeLessThan(of(SLOW))
+    // The way back is another pair.
+    expect(of(pairOf(3, 1))).toBe(of(pairOf(4, 5)))
+  })
+
+  it('a pair that is not used any more - becomes like the others, and is tried again', () => {
+    const rates = twoPairs()
+    for (let i = 0; i < 40; i++) rates.arrived(PAIR, 2000, 100, 80 + i * HALF_LIFE_MS)
+    expect(rates.predictMs(SLOW, 2000, 1, 80 + 40 * HALF_LIFE_MS)).toBeLessThan(150)
+  })
+
+  it.each([
+    [PAIRS_MAX - 1, true],
+    [PAIRS_MAX, false],
+  ])('%d other pairs after it - its own rate is still known: %s', (others, isKnown) => {
+    const rates = twoPairs()
+    rates.arrived(SLOW, 2000, 1000, 80)
+    for (let i = 0; i < others; i++) rates.arrived(pairOf(10 + i, 9), 2000, 300, 81)
+    const likeMost = rates.predictMs(pairOf(5, 6), 2000, 1, 81)
+    const own = rates.predictMs(SLOW, 2000, 1, 81)
+    if (isKnown) expect(own).toBeGreaterThan(1.3 * likeMost)
+    else expect(own).toBe(likeMost)
   })
 })

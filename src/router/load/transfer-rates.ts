@@ -2,44 +2,91 @@
  * How long it takes until a prompt that was computed at one worker goes on at another, against the tokens that have to be
  * moved: learned from first tokens of decode legs, whatever the engines' own way of moving KV is.
  *
- * What is not measured any more is forgotten: when transfers are believed to be slow, requests avoid them, and nothing would say
- * that they have become fast again.
+ * The line is that of all pairs of workers; how many times as long a pair takes is learned from the pair alone (other hosts,
+ * other networks), and a pair that nothing is known of is like the others. What is not measured any more is forgotten: when
+ * transfers are believed to be slow, requests avoid them, and nothing would say that they have become fast again.
  */
+import type { WorkerId } from '../../base/index.ts'
 import { FadingFit } from './fading-fit.ts'
 
 const FADE = 0.98
 const FLOOR_MS = 1
 const KILO = 1000
-/** One transfer counts as at most so many times what was expected: a broken connection is no rate. */
+/** One transfer counts as at most so many times what was expected, or as little: a broken connection is no rate. */
 const SURPRISE_MAX = 10
+/** Of a pair's factor: what an observation counts after the next one, and how many weigh as much as the other pairs. */
+const PAIR_FADE = 0.9
+const PAIR_SHRINK = 0.5
+/** Pairs that are told apart; of more, those are forgotten that were used longest ago. */
+export const PAIRS_MAX = 4096
 /** Without a transfer for so long, half of what is known is what was assumed at first. */
 export const HALF_LIFE_MS = 30_000
 
+export interface WorkerPair {
+  readonly from: WorkerId
+  readonly to: WorkerId
+}
+
+interface PairRate {
+  /** Of the logarithms of its ratios to the line, and how many they are; older ones count less. */
+  sum: number
+  weight: number
+  lastMs: number
+}
+
 export class TransferRates {
   readonly #pool = new FadingFit([0, 0], FADE, FLOOR_MS)
+  /** In order of use. */
+  readonly #pairs = new Map<string, PairRate>()
   #lastMs = 0
 
-  get count(): number {
-    return this.#pool.count
-  }
-
   /** Of so many tokens; `assumedMs`: what is said when none has been measured. */
-  predictMs(tokens: number, assumedMs: number, nowMs: number): number {
+  predictMs(pair: WorkerPair, tokens: number, assumedMs: number, nowMs: number): number {
     if (this.#pool.count === 0) return assumedMs
-    const known = 0.5 ** (Math.max(nowMs - this.#lastMs, 0) / HALF_LIFE_MS)
-    return assumedMs + known * (this.#pool.predict(featuresOf(tokens)) - assumedMs)
+    const known = remembered(this.#lastMs, nowMs)
+    const pooledMs = assumedMs + known * (this.#pool.predict(featuresOf(tokens)) - assumedMs)
+    return pooledMs * this.#factorOf(pair, nowMs)
   }
 
   /** So many tokens have been moved in so long. */
-  arrived(tokens: number, elapsedMs: number, nowMs: number): void {
+  arrived(pair: WorkerPair, tokens: number, elapsedMs: number, nowMs: number): void {
     const features = featuresOf(tokens)
-    const most =
-      this.#pool.count === 0
-        ? Infinity
-        : SURPRISE_MAX * Math.max(this.#pool.predict(features), FLOOR_MS)
-    this.#pool.add(features, Math.min(Math.max(elapsedMs, 0), most))
+    const tookMs = Math.max(elapsedMs, FLOOR_MS)
+    // The first one sets the line.
+    const isFirst = this.#pool.count === 0
+    const lineMs = isFirst ? tookMs : Math.max(this.#pool.predict(features), FLOOR_MS)
+    const pairMs = lineMs * this.#factorOf(pair, nowMs)
+    const ms = Math.min(Math.max(tookMs, pairMs / SURPRISE_MAX), SURPRISE_MAX * pairMs)
+    this.#learnPair(pair, ms / lineMs, nowMs)
+    this.#pool.add(features, Math.min(ms, SURPRISE_MAX * lineMs))
     this.#lastMs = nowMs
+  }
+
+  #factorOf(pair: WorkerPair, nowMs: number): number {
+    const rate = this.#pairs.get(keyOf(pair))
+    if (rate === undefined) return 1
+    const mean = rate.sum / (rate.weight + PAIR_SHRINK)
+    return Math.exp(mean * remembered(rate.lastMs, nowMs))
+  }
+
+  #learnPair(pair: WorkerPair, ratio: number, nowMs: number): void {
+    const key = keyOf(pair)
+    const { sum = 0, weight = 0 } = this.#pairs.get(key) ?? {}
+    this.#pairs.delete(key)
+    this.#pairs.set(key, {
+      sum: PAIR_FADE * sum + Math.log(ratio),
+      weight: PAIR_FADE * weight + 1,
+      lastMs: nowMs,
+    })
+    if (this.#pairs.size <= PAIRS_MAX) return
+    for (const oldest of this.#pairs.keys()) {
+      this.#pairs.delete(oldest)
+      break
+    }
   }
 }
 
 const featuresOf = (tokens: number): readonly number[] => [1, tokens / KILO]
+const keyOf = ({ from, to }: WorkerPair): string => `${from} ${to}`
+const remembered = (lastMs: number, nowMs: number): number =>
+  0.5 ** (Math.max(nowMs - lastMs, 0) / HALF_LIFE_MS)
