@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BLOCKS, linesOf, ROOT } from './docs-code.ts'
 import type { Block } from './docs-code.ts'
@@ -129,7 +130,7 @@ describe('blocks of the docs that are not marked', () => {
   it.each(shells)('$page: $text', MINUTE, runBlock)
 
   it('there are shells and programs', () => {
-    expect([shells.length > 10, programs.length]).toEqual([true, 4])
+    expect([shells.length > 10, programs.length]).toEqual([true, 5])
   })
 
   it('docs/routing.md: a scorer - has its term in each decision', MINUTE, async () => {
@@ -151,5 +152,14 @@ describe('blocks of the docs that are not marked', () => {
     expect([exitCode, printed]).toEqual([0, expect.stringContaining('TTFT')])
   })
 
-  // The fourth program, docs/engines.md, is examples/engine-in-30-lines.ts: engines-doc.test.ts compares them.
+  it('README.md: the SDK of OpenAI as client', MINUTE, async () => {
+    symlinkSync(join(ROOT, 'node_modules/openai'), join(folder, 'node_modules/openai'))
+    const program = await filledIn(programWith("from 'openai'"), {})
+    writeFileSync(join(folder, 'client.mts'), program)
+    const tsx = pathToFileURL(join(ROOT, 'node_modules/tsx/dist/loader.mjs')).href
+    const { exitCode, printed } = await run(`exec '${process.execPath}' --import ${tsx} client.mts`)
+    expect([exitCode, printed.length > 20, printed]).toEqual([0, true, printed])
+  })
+
+  // The fifth program, docs/engines.md, is examples/engine-in-30-lines.ts: engines-doc.test.ts compares them.
 })
