@@ -48,6 +48,7 @@ const CANDIDATE: Candidate = {
   predictedTtftMs: 0,
   predictedItlMs: 0,
   goalLateMs: 0,
+  transferMs: 0,
   card: card(1),
   dpRank: 0,
   taints: new Set(),
@@ -96,6 +97,7 @@ const DECISION: DecisionKind = {
   hasLowerTiers: true,
   hasShared: true,
   hasGoals: false,
+  hasTransfer: false,
 }
 
 function costOf(

@@ -105,7 +105,8 @@ export class CostFunction {
       Number(decision.hasPreferredTaints) +
       2 * Number(decision.hasLowerTiers) +
       4 * Number(decision.hasShared) +
-      8 * Number(decision.hasGoals)
+      8 * Number(decision.hasGoals) +
+      16 * Number(decision.hasTransfer)
     if (weights !== this.#weights || flags !== this.#flags) {
       this.#weights = weights
       this.#flags = flags

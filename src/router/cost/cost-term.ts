@@ -60,4 +60,6 @@ export interface DecisionKind {
   readonly hasShared: boolean
   /** The request has latency goals that can be gone by. */
   readonly hasGoals: boolean
+  /** It is known how long its KV takes from the prefill worker. */
+  readonly hasTransfer: boolean
 }

@@ -2,7 +2,7 @@
  * The built-in cost terms of `cost: time`, in milliseconds: what the request waits for here, and what the others here
  * lose by it. The rates are learned per rank (`load/rank-rates.ts`), so that no weight has to be tuned to a fleet.
  *
- *   cost = (queue + prefill + delay + decode + stall + slowdown + memory + goals) × taints       (each times its weight)
+ *   cost = (queue + prefill + delay + decode + stall + slowdown + memory + transfer + goals) × taints       (each times its weight)
  *
  * The weights say what is worth more, not how fast anything is. A reader waits for the first token, while later ones come
  * faster than they are read: a millisecond before it counts `FIRST_TOKEN` times. And a wait may grow, because others join
@@ -90,6 +90,15 @@ export const TIME_TERMS = [
       const excess = Math.max(activeDecodeBlocks + additionalBlocks - totalBlocks, 0)
       return excess * blockSize * candidate.msPerPromptToken
     },
+  },
+  {
+    name: 'transfer',
+    unit: 'ms',
+    role: 'add',
+    weight: FIRST_TOKEN,
+    help: 'until what it does not hold of the prompt has come from the prefill worker',
+    applies: ({ hasTransfer }) => hasTransfer,
+    of: (candidate) => candidate.transferMs,
   },
   {
     name: 'goals',

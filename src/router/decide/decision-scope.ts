@@ -19,6 +19,7 @@ import type { RankTable } from '../load/rank-table.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import { goalsLeft } from './goals-left.ts'
 import type { GoalsLeft } from './goals-left.ts'
+import type { TransferLine, TransferRates } from '../load/transfer-rates.ts'
 import type { SelectionQuery } from './selection.ts'
 
 /** The state of a pool that decisions read. */
@@ -29,6 +30,7 @@ export interface PoolParts {
   readonly table: RankTable
   readonly rates: RankRates
   readonly backlog: RankBacklog
+  readonly transfers: TransferRates
   readonly sequences: ActiveSequences
   readonly index: OverlapIndex
   readonly hasher: PromptHasher
@@ -43,6 +45,8 @@ export interface DecisionScope {
   readonly nowMs: number
   /** Null: it has no goals, or they cannot be gone by. */
   readonly goals: GoalsLeft | null
+  /** To where the prompt's KV goes; null: it is computed where it goes, or nothing is known of transfers. */
+  readonly transfer: TransferLine | null
   constraints: Constraints
   readonly hashes: BlockHashes | null
   readonly promptBlocks: number
@@ -92,6 +96,7 @@ export function openScope(
     query,
     nowMs,
     goals: goalsLeft(config, pool.rates, query, nowMs),
+    transfer: transferOf(pool, query, nowMs),
     constraints: constraintsOf(request.routing, phase, pool.table),
     hashes,
     assumeKvReuse,
@@ -106,4 +111,14 @@ export function openScope(
     excluded: [],
     overloadedCount: 0,
   }
+}
+
+function transferOf(
+  { config, transfers }: PoolParts,
+  { request, phase }: SelectionQuery,
+  nowMs: number,
+): TransferLine | null {
+  const { prefillWorkerId } = request.routing
+  if (config.cost !== 'time' || phase !== 'decode' || prefillWorkerId === undefined) return null
+  return transfers.from(prefillWorkerId, nowMs)
 }

@@ -21,6 +21,7 @@ import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
 import { RankRates } from '../load/rank-rates.ts'
 import { RankTable } from '../load/rank-table.ts'
+import { TransferRates } from '../load/transfer-rates.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { PoolStatus } from '../load/router-status.ts'
 import { AnswerCheck } from '../load/answer-check.ts'
@@ -74,6 +75,8 @@ export class KvRouter implements FleetObserver {
   #ended = 0
   #isAwaited = false
   readonly forecasts: PlaceForecasts
+  /** From the workers of the pool before to those of this one. */
+  readonly transfers = new TransferRates()
   /** Of requests with latency goals. */
   readonly goals: GoalGate
 
@@ -104,6 +107,7 @@ export class KvRouter implements FleetObserver {
       table: this.#table,
       rates: this.#rates,
       backlog: this.#backlog,
+      transfers: this.transfers,
       sequences: this.#sequences,
       index: this.#index,
       hasher: options.hasher ?? new PromptHasher(),

@@ -4,7 +4,8 @@
 import type { RouterOverrides } from '../../request/index.ts'
 import { CostFunction } from '../cost/cost-function.ts'
 import type { CostModel, WeighedTerm } from '../cost/cost-function.ts'
-import { LATE } from '../cost/time-terms.ts'
+import { FIRST_TOKEN, LATE } from '../cost/time-terms.ts'
+import type { TransferLine } from '../load/transfer-rates.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 import { fillTimeCosts } from './time-pricing.ts'
 import { RankView } from './rank-view.ts'
@@ -45,6 +46,7 @@ export class RankPricing {
       hasLowerTiers: this.#pool.index.matches.hasLower,
       hasShared: scope.shared.length > 0,
       hasGoals: scope.goals !== null,
+      hasTransfer: scope.transfer !== null,
     }
     this.#cost.begin(weights, decision)
     this.#isPlainTime =
@@ -83,10 +85,29 @@ export class RankPricing {
     if (this.#isPlainTime) {
       const output = this.#view.expectedOutputTokens
       fillTimeCosts(this.#pool, scope, this.depths, output, candidates, count, costs)
+      if (scope.transfer !== null) this.#addTransfers(scope.transfer, candidates, count, costs)
       if (scope.goals !== null) this.#addLateness(candidates, count, costs)
       return
     }
     this.#cost.fill(this.#view, candidates, count, scope.query.request, costs)
+  }
+
+  #addTransfers(
+    line: TransferLine,
+    candidates: Int32Array,
+    count: number,
+    costs: Float64Array,
+  ): void {
+    const { table, index } = this.#pool
+    const { device } = index.matches
+    const { promptTokens, blockSize } = this.#view
+    for (let i = 0; i < count; i++) {
+      const slot = candidates[i] as number
+      const moved = Math.max(promptTokens - (device[slot] as number) * blockSize, 0)
+      const lineMs = line.startMs + line.msPerToken * moved
+      const factor = line.factorTo(table.row(slot).card.workerId)
+      costs[i] = (costs[i] as number) + FIRST_TOKEN * factor * lineMs
+    }
   }
 
   #addLateness(candidates: Int32Array, count: number, costs: Float64Array): void {

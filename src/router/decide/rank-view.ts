@@ -245,6 +245,14 @@ export class RankView implements Candidate {
     return this.#rates.itlMs(this.#slot, this.#backlog.requestsOn(this.#slot) + 1, contexts)
   }
 
+  get transferMs(): number {
+    const transfer = this.#scope?.transfer ?? null
+    if (transfer === null) return 0
+    const moved = Math.max(this.promptTokens - this.cachedTokens, 0)
+    const { startMs, msPerToken } = transfer
+    return (startMs + msPerToken * moved) * transfer.factorTo(this.card.workerId)
+  }
+
   get goalLateMs(): number {
     const goals = this.#scope?.goals ?? null
     if (goals === null) return 0

@@ -12,7 +12,6 @@ import type {
 import { decodeRequest, prefillRequest } from './leg-requests.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { Refusal, Selection } from '../decide/selection.ts'
-import type { TransferRates } from '../load/transfer-rates.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 interface BypassPools {
@@ -20,7 +19,6 @@ interface BypassPools {
   readonly decode: WorkerRouter
   readonly config: RouterConfig
   readonly clock: Clock
-  readonly transfers: TransferRates
 }
 
 interface Bypass extends ConditionalVerdict {
@@ -64,13 +62,14 @@ function isPredicted({ prefill, decode, config }: BypassPools): boolean {
 
 /** Null: one of the ways is closed for now. */
 function timesOf(
-  { prefill, decode, config, clock, transfers }: BypassPools,
+  { prefill, decode, config, clock }: BypassPools,
   request: GenerateRequest,
   selection: Selection,
   first: Selection | Refusal | null,
 ): PredictedTimes | null {
   if (first === null || first.kind === 'refused') return null
-  const second = decode.peek(decodeRequest(request, request, true), 'decode')
+  const routing = { prefillWorkerId: first.workerId, ...request.routing }
+  const second = decode.peek(decodeRequest(request, { routing }, true), 'decode')
   if (second.kind === 'refused') return null
   const { forecasts } = prefill.router
   const here = decode.router.forecasts.promptAt(selection, forecasts)
@@ -86,7 +85,7 @@ function timesOf(
       wait: apart.waitMs + forecasts.outsideMs(prefill.waitingPromptTokens),
       prompt: apart.promptMs,
       others: apart.othersMs,
-      transfer: transfers.predictMs(pair, moved, assumedMs, clock.nowMs()),
+      transfer: decode.router.transfers.predictMs(pair, moved, assumedMs, clock.nowMs()),
       decode: decode.router.forecasts.outputMs(second),
     },
   }

@@ -164,3 +164,51 @@ describe('PrefillRouter: conditional disaggregation by predicted times', () => {
     expect(note).toMatch(/^disaggregated: decode worker is busy: 100 of 1000 blocks$/)
   })
 })
+
+describe('PrefillRouter: a decode worker for a prefill worker', () => {
+  const DECODE = [2, 3].map(workerIdOf)
+
+  /** Two decode workers, the second of which the prefill worker reaches slowly. */
+  function twoRates() {
+    const { decodes, send, router, clock, lastCall, ends } = trained({
+      options: { conditional: { enabled: false } },
+    })
+    router.fleet.workerJoined(card(3, 'decode'))
+    for (let i = 0; i < 12; i++) {
+      const { call } = send(100 + 20 * i, { ...BOTH_LEGS, decodeWorkerId: DECODE[1] })
+      clock.advance(100 + 20 * i)
+      call.prefilled()
+      clock.advance(1000)
+      lastCall().token()
+      ends(lastCall())
+      ends(decodes(100 + 20 * i))
+    }
+    /** Where decode goes, and what its record says of both. */
+    const place = () => {
+      const sent = send(TOKENS)
+      clock.advance(TOKENS)
+      sent.call.prefilled()
+      const record = router.explain(lastCall().request.requestId)?.at(-1)
+      return { to: lastCall().workerId, record }
+    }
+    return { place }
+  }
+
+  it('the near one is chosen, and the record has the transfer to both in their costs', () => {
+    const { place } = twoRates()
+    const { record } = place()
+    const places = Array.from({ length: 10 }, () => place().to)
+    expect(places.filter((id) => id === '2').length).toBeGreaterThan(8)
+    expect(record?.phase).toBe('decode')
+    const [near, far] = record?.candidates ?? []
+    expect([near?.workerId, far?.workerId]).toEqual(['2', '3'])
+    expect(near?.terms['transfer']).toBeLessThan(100)
+    expect(far?.terms['transfer']).toBeGreaterThan(500)
+    for (const candidate of [near, far]) {
+      const sum = record?.terms
+        .filter(({ role }) => role === 'add')
+        .reduce((total, { name, weight }) => total + weight * (candidate?.terms[name] ?? 0), 0)
+      expect(candidate?.cost).toBeCloseTo(sum ?? 0, 6)
+    }
+  })
+})

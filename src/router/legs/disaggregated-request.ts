@@ -34,7 +34,6 @@ import type { Placement } from './placement.ts'
 import { PrefillSink } from './prefill-sink.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import { prefillsWithoutPartner } from './topology-pairs.ts'
-import type { TransferRates } from '../load/transfer-rates.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 export interface DisaggregatedParts {
@@ -43,7 +42,6 @@ export interface DisaggregatedParts {
   readonly clock: Clock
   readonly random: Random
   readonly config: RouterConfig
-  readonly transfers: TransferRates
   readonly note: string
   /** The prefill leg could not be had; the request may go on aggregated. Counts the reason. */
   onFallback(reason: string): void
@@ -308,12 +306,12 @@ export class DisaggregatedRequest implements RequestHandle {
 
   /** Only where prefill has ended: else decode waits for more than the transfer. */
   #watchTransfer(placement: Placement, from: WorkerId | undefined): void {
-    const { config, transfers, clock } = this.#parts
+    const { config, decode, clock } = this.#parts
     if (config.cost !== 'time' || this.#prefillLeg !== null || from === undefined) return
     const { effectivePrefillTokens, workerId } = placement.selection
     const pair = { from, to: workerId }
     placement.watchArrival((elapsedMs) =>
-      transfers.arrived(pair, effectivePrefillTokens, elapsedMs, clock.nowMs()),
+      decode.router.transfers.arrived(pair, effectivePrefillTokens, elapsedMs, clock.nowMs()),
     )
   }
 

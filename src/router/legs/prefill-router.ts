@@ -26,7 +26,6 @@ import type { RouterConfig } from '../configuration/router-config.ts'
 import type { DisaggregationStatus, PrefillState } from '../load/router-status.ts'
 import type { Refusal, Selection } from '../decide/selection.ts'
 import { mergeTopology } from '../configuration/topology.ts'
-import { TransferRates } from '../load/transfer-rates.ts'
 import type { WorkerRouter } from './worker-router.ts'
 
 export interface PrefillRouterOptions {
@@ -41,7 +40,6 @@ const NO_HANDLE: RequestHandle = { cancel: () => undefined }
 
 export class PrefillRouter implements RequestService {
   readonly #options: PrefillRouterOptions
-  readonly #transfers = new TransferRates()
   #wasActive = false
   #requests = 0
   #disaggregated = 0
@@ -104,7 +102,7 @@ export class PrefillRouter implements RequestService {
       sink.onError(enforcedError(reason))
       return NO_HANDLE
     }
-    const bypass = considerBypass({ transfers: this.#transfers, ...this.#options }, request)
+    const bypass = considerBypass(this.#options, request)
     if (bypass === null) return this.#disaggregate(request, sink, 'disaggregated')
     if (!bypass.bypass) {
       return this.#disaggregate(request, sink, `disaggregated: ${bypass.reason}`)
@@ -203,7 +201,8 @@ export class PrefillRouter implements RequestService {
       if (reason === null) {
         const partners = withoutWorkers(request, prefillsWithoutPartner(this.#options, request))
         const first = must(prefill.peek(prefillRequest(partners), 'prefill'))
-        const routing = mergeTopology(request.routing, first.card, config.topology)
+        const merged = mergeTopology(request.routing, first.card, config.topology)
+        const routing = { prefillWorkerId: first.workerId, ...merged }
         const second = decodeRequest(request, { routing }, config.conditional.enabled)
         selections.push(first, must(decode.peek(second, 'decode')))
       } else if (config.enforceDisaggregation && reason !== 'pinned to one worker') {
@@ -235,7 +234,6 @@ export class PrefillRouter implements RequestService {
       onDisaggregated: () => {
         this.#disaggregated++
       },
-      transfers: this.#transfers,
       ...this.#options,
     }
     const run = new DisaggregatedRequest(parts, request, sink)

@@ -22,22 +22,36 @@ export const PAIRS_MAX = 4096
 /** Without a transfer for so long, half of what is known is what was assumed at first. */
 export const HALF_LIFE_MS = 30_000
 
+/** A pair's factor is worked out anew after so long. */
+const KEPT_MS = HALF_LIFE_MS / 200
+
 export interface WorkerPair {
   readonly from: WorkerId
   readonly to: WorkerId
 }
 
+/** From one worker: a line against the tokens that are moved, times a factor for each worker that it goes to. */
+export interface TransferLine {
+  readonly startMs: number
+  readonly msPerToken: number
+  readonly factorTo: (worker: WorkerId) => number
+}
+
 interface PairRate {
   /** Of the logarithms of its ratios to the line, and how many they are; older ones count less. */
-  sum: number
-  weight: number
-  lastMs: number
+  readonly sum: number
+  readonly weight: number
+  readonly lastMs: number
+  /** What follows from them, as of that moment (NaN: not asked yet): a decision asks for a thousand of them. */
+  factor: number
+  factorAtMs: number
 }
 
 export class TransferRates {
   readonly #pool = new FadingFit([0, 0], FADE, FLOOR_MS)
-  /** In order of use. */
-  readonly #pairs = new Map<string, PairRate>()
+  /** Of each prefill worker, the decode workers; both in order of use. */
+  readonly #pairs = new Map<WorkerId, Map<WorkerId, PairRate>>()
+  #pairCount = 0
   #lastMs = 0
 
   /** Of so many tokens; `assumedMs`: what is said when none has been measured. */
@@ -62,31 +76,61 @@ export class TransferRates {
     this.#lastMs = nowMs
   }
 
-  #factorOf(pair: WorkerPair, nowMs: number): number {
-    const rate = this.#pairs.get(keyOf(pair))
-    if (rate === undefined) return 1
-    const mean = rate.sum / (rate.weight + PAIR_SHRINK)
-    return Math.exp(mean * remembered(rate.lastMs, nowMs))
+  /** From one worker to any other, as measured; null: no transfer has been measured at all. */
+  from(worker: WorkerId, nowMs: number): TransferLine | null {
+    if (this.#pool.count === 0) return null
+    const [startMs = 0, msPerKilo = 0] = this.#pool.coefficients
+    const rates = this.#pairs.get(worker)
+    return {
+      startMs,
+      msPerToken: msPerKilo / KILO,
+      factorTo: (to) => factorOf(rates?.get(to), nowMs),
+    }
   }
 
-  #learnPair(pair: WorkerPair, ratio: number, nowMs: number): void {
-    const key = keyOf(pair)
-    const { sum = 0, weight = 0 } = this.#pairs.get(key) ?? {}
-    this.#pairs.delete(key)
-    this.#pairs.set(key, {
+  #factorOf({ from, to }: WorkerPair, nowMs: number): number {
+    return factorOf(this.#pairs.get(from)?.get(to), nowMs)
+  }
+
+  #learnPair({ from, to }: WorkerPair, ratio: number, nowMs: number): void {
+    const rates = this.#pairs.get(from) ?? new Map<WorkerId, PairRate>()
+    const { sum = 0, weight = 0 } = rates.get(to) ?? {}
+    this.#pairs.delete(from)
+    this.#pairs.set(from, rates)
+    if (!rates.delete(to)) this.#pairCount++
+    rates.set(to, {
       sum: PAIR_FADE * sum + Math.log(ratio),
       weight: PAIR_FADE * weight + 1,
       lastMs: nowMs,
+      factor: 1,
+      factorAtMs: Number.NaN,
     })
-    if (this.#pairs.size <= PAIRS_MAX) return
-    for (const oldest of this.#pairs.keys()) {
-      this.#pairs.delete(oldest)
-      break
+    if (this.#pairCount > PAIRS_MAX) this.#forgetOldest()
+  }
+
+  #forgetOldest(): void {
+    for (const [from, rates] of this.#pairs) {
+      for (const to of rates.keys()) {
+        rates.delete(to)
+        break
+      }
+      if (rates.size === 0) this.#pairs.delete(from)
+      this.#pairCount--
+      return
     }
   }
 }
 
+function factorOf(rate: PairRate | undefined, nowMs: number): number {
+  if (rate === undefined) return 1
+  if (!(Math.abs(nowMs - rate.factorAtMs) < KEPT_MS)) {
+    const mean = rate.sum / (rate.weight + PAIR_SHRINK)
+    rate.factor = Math.exp(mean * remembered(rate.lastMs, nowMs))
+    rate.factorAtMs = nowMs
+  }
+  return rate.factor
+}
+
 const featuresOf = (tokens: number): readonly number[] => [1, tokens / KILO]
-const keyOf = ({ from, to }: WorkerPair): string => `${from} ${to}`
 const remembered = (lastMs: number, nowMs: number): number =>
   0.5 ** (Math.max(nowMs - lastMs, 0) / HALF_LIFE_MS)
