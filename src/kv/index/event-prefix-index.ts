@@ -78,7 +78,7 @@ export class EventPrefixIndex implements PrefixIndex {
         return outcome
       }
       case 'removed':
-        return this.#remove(holder, event)
+        return this.#removeOne(holder, event) ? 'applied' : this.#remove(holder, event)
       case 'cleared':
         this.removeHolder(holder)
         return 'applied'
@@ -272,6 +272,12 @@ export class EventPrefixIndex implements PrefixIndex {
       }
       names.add(given[i] as number, given[i + 1] as number, low, high, tierBit)
     }
+  }
+
+  /** An event of one block of the device, which is mostly a loose one that nobody else has. */
+  #removeOne(holder: number, { hashes, tier }: Removed): boolean {
+    if (hashes.length !== 2 || tier !== 'device' || this.#names.size > 0) return false
+    return this.#device.removeLoose(holder, (hashes[0] as number) | 0, (hashes[1] as number) | 0)
   }
 
   #remove(holder: number, event: Removed): ApplyOutcome {

@@ -28,6 +28,8 @@ const FLAG_MASK = (1 << REF_BITS) - 1
 const AGE_SHIFT = 1
 const AGE_MASK = 127
 const FOLLOWED = 1
+/** All but the age. */
+const OWN_MASK = ~(127 << AGE_SHIFT)
 /** A row and its bits in a segment that has just grown. */
 const BLOCK_BYTES = 23
 /** Words of owner lists that can be named. */
@@ -35,8 +37,6 @@ const LIST_WORDS_MAX = 1 << 24
 
 /** Ended stays are swept up when they are more than this share of all. */
 const DEAD_SHARE = 8
-/** Fewer blocks than this lie in the cache anyway. */
-const TOUCHED_MIN = 1 << 14
 /** Blocks of an event whose memory is asked for at once. */
 const TOUCHED = 32
 /** Segments that are swept at once when a holder goes. */
@@ -124,16 +124,12 @@ export class LooseBlocks {
 
   /**
    * Reads the rows of hashes `from` .. `to` and changes nothing: their accesses to memory overlap, and whoever asks for
-   * them next finds them in the cache.
+   * them next finds them in the cache. A bit for each hash, from the lowest on, says that it may be here.
    */
-  touch(hashes: Uint32Array, from: number, to: number): void {
-    const table = this.#table
-    if (table.count < TOUCHED_MIN) return
-    let sum = 0
-    for (let i = from; i < to; i++) {
-      sum ^= table.touch((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)
-    }
-    this.touched = sum
+  touch(hashes: Uint32Array, from: number, to: number): number {
+    if (this.#table.count === 0) return 0
+    this.touched = this.#table.touch(hashes, from, to)
+    return this.touched
   }
 
   /** Whether the holder has the block found. */
@@ -204,15 +200,12 @@ export class LooseBlocks {
     let i = from
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
-      if (!table.lookup(low, (hashes[2 * i + 1] as number) | 0)) break
-      const { word } = table
-      const ref = word >> REF_BITS
-      if (ref === number) {
+      const high = (hashes[2 * i + 1] as number) | 0
+      const word = table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
+      if (word !== 0) {
         own += 1
-        this.#forget(word)
-        table.delete()
-      } else if (ref < 0 && this.#lists.has(listOf(ref), number)) this.#release(number)
-      else break
+        this.#ages.lost(ageOf(word))
+      } else if (!this.#removeFar(number, low, high)) break
       if (i + 1 === touched) {
         // What lies beside a loose block is mostly loose.
         touched = Math.min(count, i + 1 + TOUCHED)
@@ -222,6 +215,31 @@ export class LooseBlocks {
     if (own > 0) this.#owners.lost(number, own)
     if (table.count === 0) this.#reset()
     return i
+  }
+
+  #removeFar(number: number, low: number, high: number): boolean {
+    const table = this.#table
+    if (!table.lookup(low, high)) return false
+    const { word } = table
+    const ref = word >> REF_BITS
+    if (ref === number) {
+      this.#owners.lost(number)
+      this.#forget(word)
+      table.delete()
+    } else if (ref < 0 && this.#lists.has(listOf(ref), number)) this.#release(number)
+    else return false
+    return true
+  }
+
+  /** As `remove`, for one block (signed halves) that only this holder has; false: it is not that, and nothing has changed. */
+  removeOwn(holder: number, low: number, high: number): boolean {
+    const number = this.#owners.numberOf(holder)
+    if (number === 0 || this.#table.count < 2) return false
+    const word = this.#table.deleteNear(low, high, number << REF_BITS, OWN_MASK)
+    if (word === 0) return false
+    this.#ages.lost(ageOf(word))
+    this.#owners.lost(number)
+    return true
   }
 
   /** No holder has the block found any more. */

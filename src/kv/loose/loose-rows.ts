@@ -1,10 +1,12 @@
 /**
  * The rows of one segment of `LooseTable`: buckets of one cache line, and bits that say which hashes are surely not here.
  *
- *   | passed by | low high word | low high word | … 5 rows |   | passed by | …   | bits |
+ *   | header | low high word | low high word | … 5 rows |   | header | …   | bits |
+ *   header   | passed by 7 | print 5 | print 5 | print 5 | print 5 | print 5 |   a print of 0: no row
  *
- * Owns: where a row goes and what it leaves behind when it goes. A bucket counts the rows that found it full and went on to
- * the next one. A word of 0: no row.
+ * Owns: where a row goes and what it leaves behind when it goes. A print is a piece of the hash of a row: all five are
+ * compared at once and without a branch, so that the processor, which would guess wrongly in which row a hash is, goes on to
+ * the next block while it waits for memory. A bucket counts the rows that found it full and went on to the next one.
  */
 export const BUCKET_BITS = 4
 export const BUCKET = 1 << BUCKET_BITS
@@ -13,6 +15,16 @@ export const ROW = 3
 export const WORD = 2
 /** Bits for each bucket. */
 const BUCKET_MARKS = 20
+const PRINT_BITS = 5
+const PRINT_MASK = (1 << PRINT_BITS) - 1
+/** The lowest and the highest bit of each print. */
+const LOWEST = 0x108421
+const HIGHEST = LOWEST << (PRINT_BITS - 1)
+/** The passed-by count lies above the prints; one that has come to its end stays there until the rows move. */
+const PASSED_SHIFT = ROWS * PRINT_BITS
+const PASSED_ONE = 1 << PASSED_SHIFT
+const PASSED_MAX = 127
+const PRINTS = PASSED_ONE - 1
 
 export function spreadHash(low: number, high: number): number {
   const mixed = Math.imul(low ^ Math.imul(high, 0x85ebca6b), 0x9e3779b1)
@@ -30,6 +42,40 @@ export const markOf = (hash: number, buckets: number): number =>
 export const wordsFor = (buckets: number): number =>
   BUCKET * buckets + ((BUCKET_MARKS * buckets + 31) >> 5)
 
+/** The print of a hash: 1 .. 31. */
+export function printOf(hash: number): number {
+  const print = Math.imul(hash, 0x85ebca6b) >>> (32 - PRINT_BITS)
+  return print | ((print - 1) >>> 31)
+}
+
+/** The rows of a bucket that have a print (0: the empty ones), one bit for each; those above the lowest one may be wrong. */
+export function candidatesOf(header: number, print: number): number {
+  const different = header ^ Math.imul(print, LOWEST)
+  return (different - LOWEST) & ~different & HIGHEST
+}
+
+/** Where the row of the lowest candidate is. */
+export function rowOf(bucket: number, candidates: number): number {
+  const bit = 31 - Math.clz32(candidates & -candidates)
+  // Rows of three words for prints of five bits: a division by 5.
+  return bucket + 1 + (Math.imul(bit - (PRINT_BITS - 1), 154) >> 8)
+}
+
+export const hasPassed = (header: number): boolean => header >>> PASSED_SHIFT !== 0
+
+/** 1 when a search for a hash with a print that begins here may find it, without a branch; 0: it surely does not. */
+export function mayBeIn(header: number, print: number): number {
+  const some = candidatesOf(header, print) | (header >>> PASSED_SHIFT)
+  return (some | -some) >>> 31
+}
+
+/** Where in the header of its bucket the print of a row is: a division by 3. */
+const shiftOf = (at: number): number => Math.imul((at & (BUCKET - 1)) - 1, 427) >> 8
+
+export function isRow(rows: Int32Array, at: number): boolean {
+  return ((rows[at & ~(BUCKET - 1)] as number) & (PRINT_MASK << shiftOf(at))) !== 0
+}
+
 /** Adds a row; there is space for it, and no other with this hash. */
 export function put(
   rows: Int32Array,
@@ -40,35 +86,85 @@ export function put(
   word: number,
 ): void {
   let bucket = homeOf(hash, buckets)
-  let k = bucket + 1
-  while (rows[k + WORD] !== 0) {
-    k += ROW
-    if (k < bucket + BUCKET) continue
-    rows[bucket] = (rows[bucket] as number) + 1
+  let header = rows[bucket] as number
+  let empty = candidatesOf(header, 0)
+  while (empty === 0) {
+    if (header >>> PASSED_SHIFT < PASSED_MAX) rows[bucket] = header + PASSED_ONE
     bucket += BUCKET
     if (bucket === buckets << BUCKET_BITS) bucket = 0
-    k = bucket + 1
+    header = rows[bucket] as number
+    empty = candidatesOf(header, 0)
   }
+  const k = rowOf(bucket, empty)
+  rows[bucket] = header | (printOf(hash) << shiftOf(k))
   rows[k] = low
   rows[k + 1] = high
   rows[k + WORD] = word
   setMark(rows, buckets, hash)
 }
 
+/** A header without the row at `at`. */
+export const cleared = (header: number, at: number): number => header & ~(PRINT_MASK << shiftOf(at))
+
 /** Takes away a row whose search begins at `home`. */
 export function clear(rows: Int32Array, at: number, home: number, end: number): void {
-  for (const bucket = at & ~(BUCKET - 1); home !== bucket;) {
-    rows[home] = (rows[home] as number) - 1
+  const bucket = at & ~(BUCKET - 1)
+  while (home !== bucket) {
+    const header = rows[home] as number
+    if (header >>> PASSED_SHIFT < PASSED_MAX) rows[home] = header - PASSED_ONE
     home += BUCKET
     if (home === end) home = 0
   }
-  rows[at] = 0
-  rows[at + 1] = 0
-  rows[at + WORD] = 0
+  rows[bucket] = cleared(rows[bucket] as number, at)
 }
 
 export function setMark(rows: Int32Array, buckets: number, hash: number): void {
   const mark = markOf(hash, buckets)
   const at = (buckets << BUCKET_BITS) + (mark >>> 5)
   rows[at] = (rows[at] as number) | (1 << (mark & 31))
+}
+
+/**
+ * Rows of a segment whose hash has a bit go to another one of its size, which is empty; returns how many those are. Each stays
+ * in its place, since its home depends on other bits, but for those that were not in their home: there is space now.
+ */
+export function divide(rows: Int32Array, target: Int32Array, buckets: number, bit: number): number {
+  const end = buckets << BUCKET_BITS
+  const strays: readonly [number[], number[]] = [[], []]
+  let moved = 0
+  target.set(rows)
+  rows.fill(0, end)
+  for (let bucket = 0; bucket < end; bucket += BUCKET) {
+    const header = rows[bucket] as number
+    let gone = 0
+    let print = PRINT_MASK
+    for (let k = bucket + 1; k < bucket + BUCKET; k += ROW, print <<= PRINT_BITS) {
+      if ((header & print) === 0) continue
+      const hash = spreadHash(rows[k] as number, rows[k + 1] as number)
+      const isMoved = (hash >>> bit) & 1 ? 1 : 0
+      // No branch: it would be guessed wrongly for every second row.
+      gone |= print & -isMoved
+      moved += isMoved
+      setMark(rows, buckets, hash)
+      if (homeOf(hash, buckets) !== bucket) strays[isMoved].push(k)
+    }
+    rows[bucket] = header & PRINTS & ~gone
+    target[bucket] = header & gone
+  }
+  target.set(rows.subarray(end), end)
+  // What has been put back may lie where the other half has a stray.
+  settle(rows, buckets, strays[0])
+  settle(target, buckets, strays[1])
+  return moved
+}
+
+/** Rows that did not lie in the buckets of their hashes go there, or after them. */
+function settle(rows: Int32Array, buckets: number, strays: readonly number[]): void {
+  for (const k of strays) {
+    const low = rows[k] as number
+    const high = rows[k + 1] as number
+    const bucket = k & ~(BUCKET - 1)
+    rows[bucket] = cleared(rows[bucket] as number, k)
+    put(rows, buckets, spreadHash(low, high), low, high, rows[k + WORD] as number)
+  }
 }

@@ -24,4 +24,30 @@ describe('LooseTable', () => {
       expect([found, table.count]).toEqual([20_000 - live, live])
     }
   })
+  it('segments that become two and one again - every block is found, and goes', () => {
+    const random = seededRandom(6)
+    const half = (): number => Math.floor(random.next() * 2 ** 32) | 0
+    const table = new LooseTable()
+    const names = Array.from({ length: 100_000 }, (): [number, number] => [half(), half()])
+    for (const [i, name] of names.entries()) table.add(...name, i + 1)
+    const wrong = names.filter((name, i) => !table.lookup(...name) || table.word !== i + 1)
+    expect(wrong).toEqual([])
+    const full = table.bytes
+    for (const name of names) if (table.lookup(...name)) table.delete()
+    expect(table.count).toBe(0)
+    expect(table.bytes).toBeLessThan(full / 10)
+  })
+
+  it('deleteNear - takes a block only where its word is the one that is named', () => {
+    const table = new LooseTable()
+    for (let i = 1; i <= 1000; i++) table.add(i, -i, 16 * i + (i & 3))
+    expect(table.deleteNear(3, -3, 16 * 4, ~15)).toBe(0)
+    expect(table.deleteNear(3, -4, 16 * 3, ~15)).toBe(0)
+    expect(table.count).toBe(1000)
+    expect(table.lookup(3, -3)).toBe(true)
+    expect(table.deleteNear(3, -3, 16 * 3, ~15)).toBe(16 * 3 + 3)
+    expect(table.lookup(3, -3)).toBe(false)
+    expect(table.deleteNear(3, -3, 16 * 3, ~15)).toBe(0)
+    expect(table.count).toBe(999)
+  })
 })

@@ -164,6 +164,11 @@ export class RunIndex {
     return this.#holdings.has(arena.runOf(place), holder, arena.offsetOf(place))
   }
 
+  /** Removes one block (signed halves), if it is a loose one that only this holder has; false: it is not, and nothing has changed. */
+  removeLoose(holder: number, low: number, high: number): boolean {
+    return this.#loose.removeOwn(holder, low, high)
+  }
+
   /** 'block-not-found' when some hash was not held; the others are removed all the same. */
   remove(holder: number, hashes: Uint32Array): ApplyOutcome {
     this.#holdings.holders.reserve(holder)

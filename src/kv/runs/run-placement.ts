@@ -41,6 +41,8 @@ export class RunPlacement {
   #at = 0
   #end = 0
   #page = 0
+  /** Of a short event, a bit for each block that may be loose. */
+  #suspects = 0
   readonly forecast = new RunForecast()
   /** The hash before what is stored, where the event names one. */
   #parent: HashPair | null = null
@@ -61,11 +63,7 @@ export class RunPlacement {
 
   /** The holder has the blocks that follow the one at a place (`NOWHERE`: none, or, of an orphan, one that is not known). */
   store(holder: number, hashes: Uint32Array, before: number, parent: HashPair | null): void {
-    if (
-      before >= 0 &&
-      this.#blocks.isOpenEnd(before) &&
-      this.#nextLoose(hashes, 0) === hashes.length >> 1
-    ) {
+    if (before >= 0 && this.#blocks.isOpenEnd(before) && !this.#hasLoose(hashes)) {
       this.#grow(holder, hashes, before)
       return
     }
@@ -97,7 +95,7 @@ export class RunPlacement {
     const list = runs.holdings(run)
     const k = runs.firstHolding(run)
     if (list[k] !== holder || list[k + 1] !== end) return false
-    if (this.#nextLoose(hashes, 0) < count) return false
+    if (this.#hasLoose(hashes)) return false
     const blocks = arena.hashes
     for (let i = 0, at = 2 * before + 2; i < hashes.length; i++)
       blocks[at + i] = hashes[i] as number
@@ -127,7 +125,7 @@ export class RunPlacement {
 
   #place(holder: number, hashes: Uint32Array, before: number, isOrphan: boolean): void {
     const count = hashes.length >> 1
-    if (count > 1 && count < RUN_BLOCKS_MIN) this.#loose.touch(hashes, 0, count)
+    this.#look(hashes)
     this.#startAfter(before)
     for (let i = 0; i < count;) {
       i += this.#walkRun(holder, hashes, i)
@@ -148,6 +146,8 @@ export class RunPlacement {
         this.#append(holder, hashes, i, stop)
       }
       i = stop
+      // An event that names a block twice names it here again, and it may be loose by now.
+      if (i < count) this.#look(hashes)
     }
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
   }
@@ -242,18 +242,39 @@ export class RunPlacement {
     this.#before = this.#blocks.reader.lastOf(this.#run)
   }
 
-  /** The first hash from `i` on that is loose, or the number of hashes. */
+  /** Reads what is kept of the blocks of a short event, which of them may be loose. */
+  #look(hashes: Uint32Array): void {
+    const count = hashes.length >> 1
+    if (count < RUN_BLOCKS_MIN) this.#suspects = this.#loose.touch(hashes, 0, count)
+  }
+
+  #hasLoose(hashes: Uint32Array): boolean {
+    if (this.#loose.count === 0) return false
+    this.#look(hashes)
+    return this.#nextLoose(hashes, 0) < hashes.length >> 1
+  }
+
+  /** The first hash from `i` on that is loose, or the number of hashes; of a short event, after `#look`. */
   #nextLoose(hashes: Uint32Array, i: number): number {
     const count = hashes.length >> 1
     if (this.#loose.count === 0) return count
-    // The rows of a short event have been touched.
-    const isNear = count < RUN_BLOCKS_MIN
+    if (count < RUN_BLOCKS_MIN) return this.#nextSuspect(hashes, i)
     for (; i < count; i++) {
       const low = (hashes[2 * i] as number) | 0
       const high = (hashes[2 * i + 1] as number) | 0
-      if ((isNear || this.#loose.mayHave(low, high)) && this.#loose.lookup(low, high)) break
+      if (this.#loose.mayHave(low, high) && this.#loose.lookup(low, high)) break
     }
     return i
+  }
+
+  #nextSuspect(hashes: Uint32Array, i: number): number {
+    const count = hashes.length >> 1
+    for (let left = (this.#suspects >>> i) << i; i < count && left !== 0; left &= left - 1) {
+      const at = 31 - Math.clz32(left & -left)
+      const low = (hashes[2 * at] as number) | 0
+      if (this.#loose.lookup(low, (hashes[2 * at + 1] as number) | 0)) return at
+    }
+    return count
   }
 
   #isForecast(holder: number, hashes: Uint32Array, i: number): boolean {

@@ -1,0 +1,251 @@
+/**
+ * The segments of `LooseTable`: which hashes each is for, and how they grow, become two, become one and are given back.
+ *
+ *   directory   first bits of a hash -> number of a segment
+ *   segment     buckets of one cache line, and bits (`loose-rows.ts`)
+ *
+ * Owns: an extendible hash table's directory. A full segment becomes two and two empty ones become one: no change moves more
+ * than 4,900 rows, the table is never copied, and it shrinks as blocks go. Segments of different first bits have different
+ * sizes, so that they do not all become two at the same time: a table of any size is two thirds full.
+ */
+import { BUCKET, ROW, ROWS, WORD } from './loose-rows.ts'
+import { divide, isRow, put, setMark, spreadHash, wordsFor } from './loose-rows.ts'
+
+/** First bits of a hash that say how large the segments are in the end: 512 to 981 buckets. */
+const SIZE_BITS = 4
+const BUCKETS_LAST = 512
+/** So many times a segment doubles before it becomes two. */
+const DOUBLINGS = 5
+/** Most rows in use, of 100. At least a sixth are, but for the smallest segment, or two fifths after many have gone at once. */
+const FULL = 88
+const SPARSE = 16
+const TIDY = 40
+/** The bits of a segment are made anew when so many times its rows have been added. */
+const STALE = 2
+const DEPTH_MAX = 16
+/** Segments that are kept for the next one of their size. */
+const SPARE_MAX = 2
+const NONE = new Int32Array(0)
+
+/** Buckets of a segment that is about to become two, by the first bits of its hashes: neighbours are far from each other. */
+function lastSize(hash: number): number {
+  const first = hash >>> (32 - SIZE_BITS)
+  const place = ((first & 1) << 3) | ((first & 2) << 1) | ((first & 4) >> 1) | (first >> 3)
+  return Math.floor(BUCKETS_LAST * 2 ** (place / (1 << SIZE_BITS)))
+}
+
+export class LooseSegments {
+  /** By the first bits of a hash, `32 - shift` of them: the number of its segment. */
+  directory = new Int32Array(1 << SIZE_BITS)
+  shift = 32 - SIZE_BITS
+  /** By segment: its rows, its buckets, rows in use. */
+  readonly rows: Int32Array[] = []
+  buckets = new Int32Array(16)
+  live = new Int32Array(16)
+  /** By segment: bits of the directory that are its own, blocks added since its bits were made. */
+  #depths = new Int32Array(16)
+  #added = new Int32Array(16)
+  readonly #free: number[] = []
+  readonly #spare: Int32Array[] = []
+  #bytes = 0
+
+  constructor() {
+    for (let first = 0; first < 1 << SIZE_BITS; first++) {
+      const buckets = lastSize(first << (32 - SIZE_BITS)) >> DOUBLINGS
+      this.directory[first] = this.#makeSegment(buckets, SIZE_BITS)
+    }
+  }
+
+  get bytes(): number {
+    return this.#bytes + this.directory.byteLength + 16 * this.rows.length
+  }
+
+  numberOf(hash: number): number {
+    return this.directory[hash >>> this.shift] as number
+  }
+
+  /** Adds a row whose hash is not here. */
+  add(hash: number, low: number, high: number, word: number): void {
+    let number = this.numberOf(hash)
+    let buckets = this.buckets[number] as number
+    while (100 * (this.live[number] as number) >= FULL * ROWS * buckets) {
+      this.#makeSpace(number, hash)
+      number = this.numberOf(hash)
+      buckets = this.buckets[number] as number
+    }
+    put(this.rows[number] as Int32Array, buckets, hash, low, high, word)
+    this.live[number] = (this.live[number] as number) + 1
+    const added = (this.#added[number] as number) + 1
+    this.#added[number] = added
+    if (added > STALE * ROWS * buckets) this.#makeMarks(number)
+  }
+
+  /** Whether a segment that loses a row should give memory back. */
+  isSparse(number: number): boolean {
+    return 100 * (this.live[number] as number) <= SPARSE * ROWS * (this.buckets[number] as number)
+  }
+
+  /** As `isSparse`, after many have gone at once. */
+  isTidy(number: number): boolean {
+    return 100 * (this.live[number] as number) >= TIDY * ROWS * (this.buckets[number] as number)
+  }
+
+  /** A segment that has one of these hashes becomes smaller, or one with its neighbour. */
+  shrink(number: number, hash: number): void {
+    const buckets = this.buckets[number] as number
+    const depth = this.#depths[number] as number
+    const live = this.live[number] as number
+    const last = lastSize(hash)
+    const buddy = this.directory[(hash ^ (1 << (32 - depth))) >>> this.shift] as number
+    const both = live + (this.live[buddy] as number)
+    const isPair = depth > SIZE_BITS && this.#depths[buddy] === depth
+    if (isPair && 2 * both < ROWS * last) {
+      this.#unite(number, buddy, hash, depth - 1)
+      return
+    }
+    let size = last >> DOUBLINGS
+    for (let left = DOUBLINGS; 4 * ROWS * size < 5 * live && left > 0; left--) {
+      size = last >> (left - 1)
+    }
+    if (size < buckets) this.#replace([number], hash, depth, size)
+  }
+
+  #makeSpace(number: number, hash: number): void {
+    const buckets = this.buckets[number] as number
+    const depth = this.#depths[number] as number
+    if (buckets < BUCKETS_LAST || depth === DEPTH_MAX) {
+      const last = lastSize(hash)
+      let next = last >> DOUBLINGS
+      // Halves are rounded down: the next size is that of a segment that was halved less often.
+      for (let left = DOUBLINGS; next <= buckets; left--)
+        next = left > 0 ? last >> (left - 1) : 2 * next
+      this.#replace([number], hash, depth, next)
+    } else this.#split(number, hash, depth)
+  }
+
+  /** A segment takes the rows of another one; they share the first `depth` bits of a hash. */
+  #unite(number: number, buddy: number, hash: number, depth: number): void {
+    const last = lastSize(hash)
+    if (this.buckets[number] !== last) {
+      this.#replace([number, buddy], hash, depth, last)
+      return
+    }
+    this.#moveAll(buddy, number)
+    this.#release(buddy)
+    this.#depths[number] = depth
+    this.#enter(number, hash, depth)
+  }
+
+  /** One new segment takes the place of these, which share the first `depth` bits of a hash. */
+  #replace(old: readonly number[], hash: number, depth: number, buckets: number): void {
+    const number = this.#makeSegment(buckets, depth)
+    for (const before of old) {
+      this.#moveAll(before, number)
+      this.#release(before)
+    }
+    this.#enter(number, hash, depth)
+  }
+
+  #split(number: number, hash: number, depth: number): void {
+    if (depth === 32 - this.shift) {
+      const before = this.directory
+      this.directory = new Int32Array(2 * before.length).map((_, i) => before[i >> 1] as number)
+      this.shift -= 1
+    }
+    const buckets = this.buckets[number] as number
+    const other = this.#makeSegment(buckets, depth + 1)
+    const bit = 31 - depth
+    const [rows, half] = [this.rows[number], this.rows[other]]
+    const moved = divide(rows as Int32Array, half as Int32Array, buckets, bit)
+    this.live[number] = (this.live[number] as number) - moved
+    this.live[other] = moved
+    this.#depths[number] = depth + 1
+    // The bits of both are those of twice as many blocks.
+    this.#added[number] = (ROWS * buckets) >> 1
+    this.#added[other] = (ROWS * buckets) >> 1
+    this.#enter(number, hash & ~(1 << bit), depth + 1)
+    this.#enter(other, hash | (1 << bit), depth + 1)
+  }
+
+  /** Moves all rows of a segment to another one. */
+  #moveAll(from: number, to: number): void {
+    const rows = this.rows[from] as Int32Array
+    const target = this.rows[to] as Int32Array
+    const buckets = this.buckets[to] as number
+    const end = BUCKET * (this.buckets[from] as number)
+    for (let bucket = 0; bucket < end; bucket += BUCKET) {
+      for (let k = bucket + 1; k < bucket + BUCKET; k += ROW) {
+        if (!isRow(rows, k)) continue
+        const low = rows[k] as number
+        const high = rows[k + 1] as number
+        put(target, buckets, spreadHash(low, high), low, high, rows[k + WORD] as number)
+      }
+    }
+    this.live[to] = (this.live[to] as number) + (this.live[from] as number)
+  }
+
+  /** Forgets the bits of blocks that have gone. */
+  #makeMarks(number: number): void {
+    const rows = this.rows[number] as Int32Array
+    const buckets = this.buckets[number] as number
+    rows.fill(0, BUCKET * buckets)
+    for (let bucket = 0; bucket < BUCKET * buckets; bucket += BUCKET) {
+      for (let k = bucket + 1; k < bucket + BUCKET; k += ROW) {
+        if (!isRow(rows, k)) continue
+        setMark(rows, buckets, spreadHash(rows[k] as number, rows[k + 1] as number))
+      }
+    }
+    this.#added[number] = 0
+  }
+
+  #makeSegment(buckets: number, depth: number): number {
+    const number = this.#free.pop() ?? this.rows.length
+    if (number === this.buckets.length) {
+      this.buckets = grown(this.buckets)
+      this.live = grown(this.live)
+      this.#depths = grown(this.#depths)
+      this.#added = grown(this.#added)
+    }
+    const words = wordsFor(buckets)
+    const spare = this.#spare.findIndex((segment) => segment.length === words)
+    let segment: Int32Array
+    if (spare < 0) {
+      segment = new Int32Array(words)
+      this.#bytes += segment.byteLength
+    } else {
+      segment = this.#spare.splice(spare, 1)[0] as Int32Array
+      segment.fill(0)
+    }
+    this.rows[number] = segment
+    this.buckets[number] = buckets
+    this.live[number] = 0
+    this.#added[number] = 0
+    this.#depths[number] = depth
+    return number
+  }
+
+  #release(number: number): void {
+    const segment = this.rows[number] as Int32Array
+    this.#spare.push(segment)
+    if (this.#spare.length > SPARE_MAX) {
+      this.#bytes -= (this.#spare.shift() as Int32Array).byteLength
+    }
+    this.rows[number] = NONE
+    this.buckets[number] = 0
+    this.live[number] = 0
+    this.#free.push(number)
+  }
+
+  /** The directory names a segment for all hashes with the same first `depth` bits. */
+  #enter(number: number, hash: number, depth: number): void {
+    const spare = 32 - this.shift - depth
+    const first = (hash >>> (32 - depth)) << spare
+    this.directory.fill(number, first, first + (1 << spare))
+  }
+}
+
+function grown(words: Int32Array<ArrayBuffer>): Int32Array<ArrayBuffer> {
+  const twice = new Int32Array(2 * words.length)
+  twice.set(words)
+  return twice
+}
