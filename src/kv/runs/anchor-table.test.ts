@@ -35,3 +35,25 @@ it('AnchorTable - agrees with a map while it grows, moves and shrinks', () => {
     { numRuns: 50 },
   )
 })
+
+it('AnchorTable - a burst into a table that has just become much smaller fits', () => {
+  const blocks = 1 << 17
+  const arena = new BlockArena(blocks)
+  for (let i = 0; i < 2 * blocks; i++) arena.hashes[i] = Math.imul(i + 1, 0x9e3779b1)
+  const table = new AnchorTable(arena)
+  const full = blocks / 2
+  for (let at = 0; at < full; at++) table.add(at)
+  table.dropRange(0, full)
+  // It is still being moved to one half as large. What goes after that makes a very small table of a large empty one.
+  for (const { bytes } = table; table.bytes >= bytes;) {
+    table.add(0)
+    table.drop(0)
+  }
+  expect(table.count).toBe(0)
+  for (let at = 0; at < full; at++) table.add(at)
+  expect(table.count).toBe(full)
+  for (let at = 0; at < full; at += 7) {
+    const found = table.lookup(arena.words[2 * at] ?? 0, arena.words[2 * at + 1] ?? 0)
+    expect(found).toBe(at)
+  }
+})

@@ -13,8 +13,9 @@ import { bitsBetween } from './block-set.ts'
 const SLOTS_MIN = 256
 /** A slot whose block has gone, in the middle of a chain of probes. */
 const TOMB = -1
-/** Slots of the old table that each change moves: it is gone long before the new one is full. */
+/** Slots of the old table that each change moves, at least; and the share of the new one's slots that may change until then. */
 const STEP = 4
+const MOVING_SHARE = 4
 const NONE = new Int32Array(0)
 
 /** Spreads a hash, which an engine may have chosen badly. Signed or unsigned halves. */
@@ -182,7 +183,9 @@ export class AnchorTable {
   #move(): void {
     const old = this.#old
     const bits = this.#bits
-    const stop = Math.min(old.length, this.#moved + STEP)
+    // Many more when the table has become much smaller: a third of the new one and a quarter of it are less than it can take.
+    const step = Math.max(STEP, Math.ceil((MOVING_SHARE * old.length) / this.#slots.length))
+    const stop = Math.min(old.length, this.#moved + step)
     for (let i = this.#moved; i < stop; i++) {
       const slot = old[i] as number
       if (slot === 0 || slot === TOMB) continue

@@ -22,4 +22,19 @@ describe('HolderPlaces', () => {
       { numRuns: 15 },
     )
   })
+  it('a burst into a table that has just become much smaller fits', () => {
+    const places = new HolderPlaces()
+    const full = 1 << 16
+    for (let i = 0; i < full; i++) places.set(i, i)
+    for (let i = 0; i < full; i++) places.delete(i)
+    // What comes and goes leaves tombs, until a very small table takes the place of a large empty one.
+    let next = full
+    for (const { bytes } = places; places.bytes >= bytes; next++) {
+      places.set(next, 1)
+      places.delete(next)
+    }
+    for (let i = 0; i < full; i++) places.set(i, i + 1)
+    for (let i = 0; i < full; i += 7) expect(places.get(i)).toBe(i + 1)
+    expect(places.get(next - 1)).toBe(-1)
+  })
 })

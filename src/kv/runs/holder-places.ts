@@ -6,8 +6,9 @@
  */
 const ROWS_MIN = 256
 const TOMB = -1
-/** Rows of the old table that each change moves. */
+/** Rows of the old table that each change moves, at least; and the share of the new one's rows that may change until then. */
 const STEP = 8
+const MOVING_SHARE = 4
 const NONE = new Int32Array(0)
 
 export class HolderPlaces {
@@ -82,7 +83,9 @@ export class HolderPlaces {
   #move(): void {
     const old = this.#old
     if (old.length === 0) return
-    const stop = Math.min(old.length, this.#moved + 2 * STEP)
+    // Many more when the table has become much smaller: a third of the new one and a quarter of it are less than it can take.
+    const step = Math.max(STEP, Math.ceil((MOVING_SHARE * old.length) / this.#rows.length))
+    const stop = Math.min(old.length, this.#moved + 2 * step)
     for (let row = this.#moved; row < stop; row += 2) {
       const key = old[row] as number
       if (key <= 0) continue
