@@ -2,8 +2,9 @@
  * Whether what an engine says about its blocks and its load can be told to others: a wrong event must not reach a frame,
  * where it would cost the connection and every stream on it.
  *
- * Only the form is judged here. Whether events fit each other (a parent that was never stored) the conformance kit looks at;
- * the routers' indexes take such events without harm.
+ * Only the form of one event is judged here; a chain that comes back to a block of its own is none, and an index could not keep
+ * it. Whether events fit each other (a parent that was never stored) the conformance kit looks at; the routers' indexes take
+ * such events without harm.
  */
 import { BatonError } from '../base/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
@@ -81,7 +82,21 @@ function storedFault({
   const isPair =
     parent === null ||
     (Array.isArray(parent) && parent.length === 2 && parent.every((half) => isU32(half)))
-  return isPair ? null : '`parent` is neither null nor a pair of u32'
+  if (!isPair) return '`parent` is neither null nor a pair of u32'
+  // An engine's own names are replaced by a chain of local hashes.
+  return localHashes.length === 0 ? repeatFault(hashes) : null
+}
+
+function repeatFault(hashes: Uint32Array): string | null {
+  const count = hashes.length >> 1
+  if (count === 1) return null
+  const lowHalves = new Set<number>()
+  for (let i = 0; i < hashes.length; i += 2) lowHalves.add(hashes[i] as number)
+  if (lowHalves.size === count) return null
+  // Two hashes that agree in one half are no fault.
+  const pairs = new Set<string>()
+  for (let i = 0; i < hashes.length; i += 2) pairs.add(`${hashes[i]} ${hashes[i + 1]}`)
+  return pairs.size === count ? null : 'a stored event that names a block twice'
 }
 
 function tierFault(tier: unknown): string | null {
