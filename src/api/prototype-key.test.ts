@@ -30,6 +30,22 @@ describe('a key __proto__ in a body', () => {
     expect(refusal(() => parse(parsed(`{${fields},"__proto__":null}`)))).toBeNull()
   })
 
+  it('a bias - is no token id, and is not dropped', () => {
+    const fields = '"prompt":"hi","logit_bias":'
+    const biased = (biases: string): unknown =>
+      parseCompletionRequest(parsed(`{${fields}${biases}}`))
+    expect(refusal(() => biased('{"5":1}'))).toBeNull()
+    expect(refusal(() => biased('null'))).toBeNull()
+    for (const biases of ['{"__proto__":5}', '{"5":1,"__proto__":{"6":1}}']) {
+      const error = refusal(() => biased(biases))
+      expect([error?.code, error?.message]).toEqual([
+        'request.invalid_argument',
+        expect.stringMatching(/logit_bias.*__proto__/),
+      ])
+    }
+    expect(refusal(() => biased('[1]'))?.message).toContain('logit_bias')
+  })
+
   it('a schema - may require it', () => {
     const schema =
       '{"type":"object","properties":{"__proto__":{"type":"integer"}},"required":["__proto__"]}'

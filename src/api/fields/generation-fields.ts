@@ -7,7 +7,7 @@ import type { OutputOptions, Sampling, StopConditions } from '../../request/inde
 import { guidedFields, guidedOf } from './guided-fields.ts'
 import { nvextSchema } from './nvext.ts'
 import type { NvExt } from './nvext.ts'
-import { given } from './plain-fields.ts'
+import { given, hasPrototypeKey } from './plain-fields.ts'
 
 export const CHOICES_MAX = 128
 const STOPS_MAX = 32
@@ -43,9 +43,13 @@ export const generationFields = {
   presence_penalty: z.number().min(-2).max(2).optional(),
   repetition_penalty: z.number().gt(0).max(2).optional(),
   logit_bias: z
-    .record(
-      z.string().regex(/^[0-9]{1,10}$/, 'keys must be token ids'),
-      z.number().min(-100).max(100),
+    .unknown()
+    .refine((biases) => !hasPrototypeKey(biases), '`__proto__` is no token id')
+    .pipe(
+      z.record(
+        z.string().regex(/^[0-9]{1,10}$/, 'keys must be token ids'),
+        z.number().min(-100).max(100),
+      ),
     )
     .optional(),
   max_tokens: z.int().min(0).max(MAX_U32).optional(),
