@@ -5,7 +5,7 @@
  * puts a selection on the books, the booking is freed exactly once. Pure: the clock and randomness are arguments.
  */
 import type { Clock, Random, WorkerId } from '../../base/index.ts'
-import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
+import type { BlockHashes, KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { ActiveSequences } from '../load/active-sequences.ts'
 import type { Booking } from '../load/active-sequences.ts'
@@ -14,6 +14,8 @@ import type { BusyThresholds } from '../configuration/busy-threshold.ts'
 import { DecisionRing } from './decision-record.ts'
 import { GoalGate } from './goal-gate.ts'
 import type { EngineQueueBound } from '../load/rank-capacity.ts'
+import { BlockUnit } from '../load/block-unit.ts'
+import { EventIntake } from '../load/event-intake.ts'
 import type { FleetObserver } from '../load/fleet-observer.ts'
 import { OverlapIndex } from '../load/overlap-index.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
@@ -26,12 +28,9 @@ import type { RouterConfig } from '../configuration/router-config.ts'
 import type { PoolStatus } from '../load/router-status.ts'
 import { AnswerCheck } from '../load/answer-check.ts'
 import { eventFacts, isSilent } from '../load/self-check.ts'
-import { isSnapshotDue, noteRefusals } from '../load/snapshot-wish.ts'
 import { PlaceForecasts } from './place-forecast.ts'
 import type { Refusal, Selection, SelectionQuery } from './selection.ts'
 import { Selector } from './selector.ts'
-
-const DEFAULT_BLOCK_TOKENS = 16
 
 export interface KvRouterOptions {
   readonly config: RouterConfig
@@ -61,15 +60,10 @@ export class KvRouter implements FleetObserver {
   #busy: BusyThresholds
   /** Null: any number may wait inside a worker. */
   #engineQueue: EngineQueueBound | null
-  /** Null: no worker has said its own, and nothing is known of blocks. */
-  #blockSize: number | null
-  /** No worker has said a block size yet. */
-  #isAssumed = false
+  readonly #blocks: BlockUnit
+  readonly #events: EventIntake
   #decisions = 0
   #refusals = 0
-  #eventGaps = 0
-  #eventErrors = 0
-  #snapshotsAsked = 0
   readonly answers = new AnswerCheck()
   #version = 0
   #ended = 0
@@ -87,7 +81,7 @@ export class KvRouter implements FleetObserver {
     this.#onRouted = options.onRouted
     this.#busy = config.busy
     this.#engineQueue = fullQueue(config)
-    this.#blockSize = config.blockSize
+    this.#blocks = new BlockUnit(config.blockSize)
     this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
     this.#sequences = new ActiveSequences(
       this.#table,
@@ -100,6 +94,7 @@ export class KvRouter implements FleetObserver {
       maxBlocks: config.maxIndexBlocks,
       indexBytes: config.indexBytes,
     })
+    this.#events = new EventIntake(this.#table, this.#index, clock)
     this.#selector = new Selector({
       config,
       clock,
@@ -112,7 +107,7 @@ export class KvRouter implements FleetObserver {
       index: this.#index,
       hasher: options.hasher ?? new PromptHasher(),
       blockSize: () => this.blockSize,
-      knowsBlocks: () => this.#blockSize !== null,
+      knowsBlocks: () => this.#blocks.isKnown,
       busy: () => this.#busy,
     })
     this.forecasts = new PlaceForecasts({
@@ -136,12 +131,7 @@ export class KvRouter implements FleetObserver {
   // The fleet
 
   workerJoined(card: WorkerCard): void {
-    const saidTokens = card.engine.kvCacheBlockSize ?? this.config.blockSize
-    const isOpen = this.#blockSize === null || (this.#isAssumed && saidTokens !== null)
-    if (this.#table.workerCount === 0 || isOpen) {
-      this.#blockSize = saidTokens ?? assumedBlockTokens(card)
-      this.#isAssumed = saidTokens === null
-    }
+    this.#blocks.joined(card, this.#table.workerCount === 0)
     const known = new Set(this.#table.slotsOf(card.workerId))
     for (const slot of this.#table.join(card)) this.#dropSlot(slot)
     for (const slot of this.#table.slotsOf(card.workerId)) {
@@ -158,23 +148,11 @@ export class KvRouter implements FleetObserver {
   }
 
   kvEvents(workerId: WorkerId, batch: KvEventBatch): void {
-    const slot = this.#table.slotOf(workerId, batch.dpRank)
-    if (slot === -1 || !this.config.useKvEvents) return
-    const row = this.#table.row(slot)
-    if (row.lastSequence !== null && batch.sequence > row.lastSequence + 1) this.#eventGaps++
-    row.lastSequence = batch.sequence
-    if (row.kvEventsSeen === 0 && batch.events.length > 0) this.#index.forgetBeliefs(slot)
-    row.kvEventsSeen += batch.events.length
-    const refused = this.#index.apply(slot, batch.events)
-    this.#eventErrors += refused
-    noteRefusals(row, batch, refused)
+    if (this.config.useKvEvents) this.#events.take(workerId, batch)
   }
 
   wantsKvSnapshot(workerId: WorkerId, dpRank: number): boolean {
-    const slot = this.#table.slotOf(workerId, dpRank)
-    if (slot === -1 || !isSnapshotDue(this.#table.row(slot), this.#clock.nowMs())) return false
-    this.#snapshotsAsked++
-    return true
+    return this.#events.wantsSnapshot(workerId, dpRank)
   }
 
   cacheCleared(workerId: WorkerId): void {
@@ -249,23 +227,9 @@ export class KvRouter implements FleetObserver {
     booking.record = selection.record
     this.#forecast.predict(booking, tokens, nowMs)
     // What decode takes over it holds as well; only conditional disaggregation asks for that.
-    const knowsBlocks =
-      (selection.card.engine.kvCacheBlockSize ??
-        this.config.blockSize ??
-        assumedBlockTokens(selection.card)) !== null
-    if (
-      hashes !== null &&
-      knowsBlocks &&
-      (selection.phase !== 'decode' || this.config.conditional.enabled)
-    ) {
-      const row = this.#table.row(slot)
-      // What the engine will announce of it has other hashes.
-      const isKnownByEvents = !selection.isEstimated && !isSilent(row)
-      const hasEvents = this.config.useKvEvents && isKnownByEvents
-      const capacity = (this.#table.totalBlocks[slot] as number) || null
-      this.#index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
-      if (!hasEvents && hashes.sequence.length > 0) this.#onRouted?.(selection, hashes.sequence)
-      if (hashes.sequence.length > 0) row.promptsPlaced++
+    const keepsPrompt = selection.phase !== 'decode' || this.config.conditional.enabled
+    if (hashes !== null && keepsPrompt && this.#blocks.isKnownOf(selection.card)) {
+      this.#believe(selection, hashes, nowMs)
     }
     this.#judge(slot)
     this.#version++
@@ -393,7 +357,7 @@ export class KvRouter implements FleetObserver {
 
   /** The unit of costs when the workers do not say theirs. */
   get blockSize(): number {
-    return this.#blockSize ?? DEFAULT_BLOCK_TOKENS
+    return this.#blocks.tokens
   }
 
   get busy(): BusyThresholds {
@@ -436,7 +400,7 @@ export class KvRouter implements FleetObserver {
     return {
       mode: this.config.mode,
       blockSize: this.blockSize,
-      knowsBlocks: this.#blockSize !== null,
+      knowsBlocks: this.#blocks.isKnown,
       workers: this.#table.workerCount,
       ranks,
       queuedRequests: queue.requests,
@@ -446,9 +410,9 @@ export class KvRouter implements FleetObserver {
       refusals: this.#refusals,
       usesKvEvents: this.config.useKvEvents,
       ...events,
-      kvEventGaps: this.#eventGaps,
-      kvEventErrors: this.#eventErrors,
-      kvSnapshotsAsked: this.#snapshotsAsked,
+      kvEventGaps: this.#events.gaps,
+      kvEventErrors: this.#events.refused,
+      kvSnapshotsAsked: this.#events.snapshotsAsked,
       indexBlocks: index?.blocks ?? 0,
       indexBytes: index?.bytes ?? 0,
       indexBytesMax: this.config.indexBytes,
@@ -463,6 +427,19 @@ export class KvRouter implements FleetObserver {
       ),
       busy: this.#busy,
     }
+  }
+
+  /** The rank has, or will have, the prompt. */
+  #believe(selection: Selection, hashes: BlockHashes, nowMs: number): void {
+    const { slot, isEstimated } = selection
+    const row = this.#table.row(slot)
+    // What the engine will announce of an estimated prompt has other hashes.
+    const hasEvents = this.config.useKvEvents && !isEstimated && !isSilent(row)
+    const capacity = (this.#table.totalBlocks[slot] as number) || null
+    this.#index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
+    if (hashes.sequence.length === 0) return
+    if (!hasEvents) this.#onRouted?.(selection, hashes.sequence)
+    row.promptsPlaced++
   }
 
   #dropSlot(slot: number): void {
@@ -486,9 +463,4 @@ export class KvRouter implements FleetObserver {
 
 function fullQueue({ engineQueue }: RouterConfig): EngineQueueBound | null {
   return engineQueue === null ? null : { requests: engineQueue, advantage: 0 }
-}
-
-/** Foreign engines that tell no block size keep prefixes all the same, and are assumed to hold what they were sent. */
-function assumedBlockTokens({ engine }: WorkerCard): number | null {
-  return engine.runtimeData?.['upstream_kind'] === undefined ? null : DEFAULT_BLOCK_TOKENS
 }
