@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { refusal } from '../../test/api/refusal.ts'
 import {
+  openApiDocument,
   parseAnthropicMessages,
   parseChatRequest,
   parseCompletionRequest,
@@ -44,6 +45,8 @@ describe('a key __proto__ in a body', () => {
       ])
     }
     expect(refusal(() => biased('[1]'))?.message).toContain('logit_bias')
+    // The document for clients still says what is asked for.
+    expect(JSON.stringify(openApiDocument('1'))).toContain('"logit_bias":{"type":"object"')
   })
 
   it('a schema - may require it', () => {

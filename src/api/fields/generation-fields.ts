@@ -43,9 +43,11 @@ export const generationFields = {
   presence_penalty: z.number().min(-2).max(2).optional(),
   repetition_penalty: z.number().gt(0).max(2).optional(),
   logit_bias: z
-    .unknown()
-    .refine((biases) => !hasPrototypeKey(biases), '`__proto__` is no token id')
-    .pipe(
+    .preprocess(
+      (biases, context) => {
+        if (hasPrototypeKey(biases)) context.addIssue('`__proto__` is no token id')
+        return biases
+      },
       z.record(
         z.string().regex(/^[0-9]{1,10}$/, 'keys must be token ids'),
         z.number().min(-100).max(100),
