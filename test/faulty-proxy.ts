@@ -69,11 +69,17 @@ export class FaultyProxy {
     this.#host = host
   }
 
-  /** On a port of its own of the address on which the target listens. */
-  static async start(targetPort: number, host = '127.0.0.1'): Promise<FaultyProxy> {
+  /** On a port of its own of the address on which the target listens, or on the same port of another address. */
+  static async start(
+    targetPort: number,
+    host = '127.0.0.1',
+    otherHost?: string,
+  ): Promise<FaultyProxy> {
     const proxy = new FaultyProxy(targetPort, host)
-    await new Promise<void>((resolve) => {
-      proxy.#server.listen(0, host, resolve)
+    const [at, port] = otherHost === undefined ? [host, 0] : [otherHost, targetPort]
+    await new Promise<void>((resolve, reject) => {
+      proxy.#server.once('error', reject)
+      proxy.#server.listen(port, at, resolve)
     })
     return proxy
   }

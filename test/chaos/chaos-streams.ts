@@ -31,14 +31,24 @@ export function promptOf(index: number): string {
   return `Story ${index}: ${'the brave fox lives in the forest '.repeat(1 + (index % 12))}`
 }
 
-/** Reads one stream to its end, whatever that is. */
-export async function ask(url: string, prompt: string): Promise<Attempt> {
+/** Reads one stream to its end, whatever that is; `more` are further fields of its body. */
+export async function ask(
+  url: string,
+  prompt: string,
+  more: Readonly<Record<string, unknown>> = {},
+): Promise<Attempt> {
   let [raw, status] = ['', 0]
   try {
     const reply = await fetch(`${url}/v1/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt, max_tokens: OUTPUT_TOKENS, stream: true, ignore_eos: true }),
+      body: JSON.stringify({
+        prompt,
+        max_tokens: OUTPUT_TOKENS,
+        stream: true,
+        ignore_eos: true,
+        ...more,
+      }),
       signal: AbortSignal.timeout(ATTEMPT_MS),
     })
     status = reply.status
