@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { toFile } from 'openai'
 import type OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { clientOf } from './openai-of.ts'
@@ -20,10 +20,14 @@ describe('uploads', () => {
   let client: OpenAI
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'baton-uploads-'))
-    const limits = ['--file-limit', '96MiB', '--files-limit', '160MiB']
+    const limits = ['--file-limit', '144MiB', '--files-limit', '240MiB']
     const engine = ['--engine', 'sim', '--in-process', '--aggregated', '1']
     server = await startServer([...engine, '--files-dir', folder, ...limits])
     client = clientOf(server)
+  })
+  // What one test has left is not another one's fault.
+  afterEach(() => {
+    for (const name of there()) rmSync(join(folder, name), { force: true })
   })
   afterAll(async () => {
     await server.stop()
@@ -54,13 +58,14 @@ describe('uploads', () => {
   }
 
   it('a large file - is whole on the disk, and was never whole in memory', async () => {
-    const content = Buffer.alloc(64 * MIB)
+    const content = Buffer.alloc(128 * MIB)
     for (let at = 0; at < content.length; at += 4093) content.writeUInt32LE(at, at & ~3)
     const before = mostMemory()
     const file = await client.files.create({ file: await toFile(content, 'x'), purpose: 'batch' })
     expect(file.bytes).toBe(content.length)
     expect(readFileSync(join(folder, `${file.id}.content`)).equals(content)).toBe(true)
-    expect((mostMemory() - before) / 1024).toBeLessThan(48)
+    // Pieces that the collector has not taken yet: up to 60 MiB were seen on Node 24.
+    expect((mostMemory() - before) / 1024).toBeLessThan(100)
     const back = Buffer.from(await (await client.files.content(file.id)).arrayBuffer())
     expect(back.equals(content)).toBe(true)
     await client.files.delete(file.id)
@@ -70,9 +75,9 @@ describe('uploads', () => {
   it('too long, or more than all files may take - refused, and nothing is left of it', async () => {
     const of = async (bytes: number) =>
       await client.files.create({ file: await toFile(Buffer.alloc(bytes), 'x'), purpose: 'batch' })
-    await expect(of(97 * MIB)).rejects.toMatchObject({ status: 413 })
-    const first = await of(90 * MIB)
-    await expect(of(90 * MIB)).rejects.toMatchObject({ status: 529 })
+    await expect(of(145 * MIB)).rejects.toMatchObject({ status: 413 })
+    const first = await of(130 * MIB)
+    await expect(of(130 * MIB)).rejects.toMatchObject({ status: 529 })
     expect(there().toSorted()).toEqual([`${first.id}.content`, `${first.id}.json`])
     await client.files.delete(first.id)
   })
