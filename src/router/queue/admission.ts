@@ -14,8 +14,9 @@ import { FlowMeter } from './flow-meter.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { lateInQueue } from '../decide/late-error.ts'
 import { pinOf } from '../decide/pin.ts'
-import { isQueueing } from '../configuration/policy-class.ts'
 import { PolicyQueue } from './policy-queue.ts'
+import { PoolRoom } from './pool-room.ts'
+import { hasBegun, hasConstraint } from './request-constraints.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 
 interface AdmissionWaiter {
@@ -55,7 +56,7 @@ export class Admission {
   readonly #router: KvRouter
   readonly #clock: Clock
   readonly #queue: PolicyQueue
-  readonly #plainAnswers = new Map<ClassQueue, { version: number; nowMs: number; canGo: boolean }>()
+  readonly #room: PoolRoom
   #draining = false
   #isClosed = false
   #recheck: Timer | null = null
@@ -71,6 +72,7 @@ export class Admission {
     this.#clock = clock
     this.#flow = new FlowMeter(() => router.endedCount)
     this.#next = next
+    this.#room = new PoolRoom(router, clock, next)
     next?.onCapacity(() => this.#drain())
     router.waitingOutside = () => this.#queue.requests
     this.#queue = new PolicyQueue(router.config.policyClasses, router.config.maxQueuedRequests)
@@ -86,7 +88,7 @@ export class Admission {
     const { policyClass } = query.request.routing
     const nowMs = this.#clock.nowMs()
     const queue = this.#queue.classOf(policyClass, () => this.#uncachedTokens(query))
-    const mustWait = this.#mustWait(queue, query)
+    const mustWait = this.#room.mustWait(queue, query)
     const late = this.#lateRefusal(queue, query, mustWait)
     if (late !== null) {
       waiter.onRefused(late)
@@ -158,39 +160,6 @@ export class Admission {
     if (rate === null) return 0
     const entry = this.#entryOf(queue, query, NOBODY)
     return queue.countSooner(entry) / rate
-  }
-
-  #mustWait(queue: ClassQueue, query: SelectionQuery): boolean {
-    const { policyClass } = queue
-    const isBounded = this.#router.config.engineQueue !== null
-    if (!isQueueing(policyClass) && !isBounded) return false
-    const isBehind = queue.requests > 0
-    if (!isBehind && !isQueueing(policyClass) && this.#hasCapacityEverywhere(query)) return false
-    const eligible = this.#router.eligible(query)
-    if (eligible.length === 0) return false
-    return (
-      isBehind || !this.#isNextOpen(query) || eligible.every((slot) => this.#isBusy(queue, slot))
-    )
-  }
-
-  #hasCapacityEverywhere(query: SelectionQuery): boolean {
-    return this.#router.fullCount === 0 && this.#isNextOpen(query)
-  }
-
-  /** A prefill is not begun while no worker could decode it. */
-  #isNextOpen({ phase }: SelectionQuery): boolean {
-    const next = this.#next
-    if (next === null || phase !== 'prefill' || next.rankCount === 0) return true
-    return next.fullCount < next.rankCount
-  }
-
-  #isBusy({ policyClass }: ClassQueue, slot: number): boolean {
-    if (this.#router.isFull(slot)) return true
-    const { prefillBusyThreshold: limit, prefillBusyShare: share } = policyClass
-    if (limit === null && share === null) return false
-    const { prefillTokens, maxBatchedTokens } = this.#router.loadOf(slot)
-    if (limit !== null && prefillTokens > limit) return true
-    return share !== null && prefillTokens > share * maxBatchedTokens
   }
 
   /** Null: it waits. Who is more important takes the place of who is less. */
@@ -303,10 +272,7 @@ export class Admission {
       arrivedMs,
       startByMs:
         this.#router.goals.latestStartMs(query, uncachedTokens) ?? arrivedMs + this.#patienceMs(),
-      canGo:
-        this.#router.config.filters.length === 0 && isPlain(query)
-          ? () => this.#plainCanGo(queue, query)
-          : () => this.#hasCapacity(queue, query),
+      canGo: this.#room.canGo(queue, query),
     }
     return entry
   }
@@ -319,25 +285,6 @@ export class Admission {
   #uncachedTokens(query: SelectionQuery): number {
     const promptTokens = query.request.tokenIds.length
     return Math.max(promptTokens - this.#router.bestCachedTokens(query), 0)
-  }
-
-  #hasCapacity(queue: ClassQueue, query: SelectionQuery): boolean {
-    if (!this.#isNextOpen(query)) return false
-    const eligible = this.#router.eligible(query)
-    return eligible.length === 0 || eligible.some((slot) => !this.#isBusy(queue, slot))
-  }
-
-  /** Requests without routing constraints have the same answer until something changes: with a long queue that is most of them. */
-  #plainCanGo(queue: ClassQueue, query: SelectionQuery): boolean {
-    const version = this.#router.version + (this.#next?.version ?? 0)
-    const nowMs = this.#clock.nowMs()
-    const known = this.#plainAnswers.get(queue)
-    if (known !== undefined && known.version === version && known.nowMs === nowMs) {
-      return known.canGo
-    }
-    const canGo = this.#hasCapacity(queue, query)
-    this.#plainAnswers.set(queue, { version, nowMs, canGo })
-    return canGo
   }
 
   #startClock(entry: Waiting): void {
@@ -433,43 +380,6 @@ function closing(): BatonError {
   return new BatonError('backend.worker_unavailable', 'the router is closing', {
     data: { stage: 'queue' },
   })
-}
-
-/** Its prompt is computed and holds blocks on a prefill worker, or its client has read a part of the answer. */
-function hasBegun({ request, phase }: SelectionQuery): boolean {
-  return phase === 'decode' || (request.resumedTokens ?? 0) > 0
-}
-
-/** The hints, or the session that they name, may narrow the candidates. */
-function hasConstraint(routing: RoutingHints): boolean {
-  return (
-    routing.backendWorkerId !== undefined ||
-    routing.prefillWorkerId !== undefined ||
-    routing.decodeWorkerId !== undefined ||
-    routing.sessionId !== undefined ||
-    narrows(routing)
-  )
-}
-
-/** Nothing in the request narrows the candidates. */
-function isPlain({ request, phase, affinity }: SelectionQuery): boolean {
-  const { routing } = request
-  return (
-    pinOf(routing, phase) === null &&
-    (affinity === null || affinity === undefined) &&
-    !narrows(routing)
-  )
-}
-
-function narrows(routing: RoutingHints): boolean {
-  return (
-    routing.allowedWorkerIds !== undefined ||
-    routing.excludedWorkerIds !== undefined ||
-    routing.loraName !== undefined ||
-    routing.dpRank !== undefined ||
-    routing.prefillDpRank !== undefined ||
-    routing.requiredTaints !== undefined
-  )
 }
 
 /** Who is more important, or of a tenant that has less waiting for its weight, takes the place of who is not. */

@@ -1,0 +1,89 @@
+/**
+ * Whether a pool has room for a request now: at a rank that it may go to, below the thresholds of its class, and, for a
+ * prefill, at a worker that could decode it.
+ */
+import type { Clock } from '../../base/index.ts'
+import { isQueueing } from '../configuration/policy-class.ts'
+import type { KvRouter } from '../decide/kv-router.ts'
+import type { SelectionQuery } from '../decide/selection.ts'
+import type { ClassQueue } from './class-queue.ts'
+import { isPlain } from './request-constraints.ts'
+
+interface PlainAnswer {
+  readonly version: number
+  readonly nowMs: number
+  readonly hasRoom: boolean
+}
+
+export class PoolRoom {
+  readonly #router: KvRouter
+  readonly #clock: Clock
+  readonly #next: KvRouter | null
+  readonly #plainAnswers = new Map<ClassQueue, PlainAnswer>()
+
+  /** `next`: where the requests go from there. */
+  constructor(router: KvRouter, clock: Clock, next: KvRouter | null) {
+    this.#router = router
+    this.#clock = clock
+    this.#next = next
+  }
+
+  mustWait(queue: ClassQueue, query: SelectionQuery): boolean {
+    const { policyClass } = queue
+    const isBounded = this.#router.config.engineQueue !== null
+    if (!isQueueing(policyClass) && !isBounded) return false
+    const isBehind = queue.requests > 0
+    if (!isBehind && !isQueueing(policyClass) && this.#hasRoomEverywhere(query)) return false
+    const eligible = this.#router.eligible(query)
+    if (eligible.length === 0) return false
+    return (
+      isBehind || !this.#isNextOpen(query) || eligible.every((slot) => this.#isBusy(queue, slot))
+    )
+  }
+
+  /** For one that waits; to be asked again when something has changed. */
+  canGo(queue: ClassQueue, query: SelectionQuery): () => boolean {
+    return this.#router.config.filters.length === 0 && isPlain(query)
+      ? () => this.#hasPlainRoom(queue, query)
+      : () => this.#hasRoom(queue, query)
+  }
+
+  #hasRoomEverywhere(query: SelectionQuery): boolean {
+    return this.#router.fullCount === 0 && this.#isNextOpen(query)
+  }
+
+  /** A prefill is not begun while no worker could decode it. */
+  #isNextOpen({ phase }: SelectionQuery): boolean {
+    const next = this.#next
+    if (next === null || phase !== 'prefill' || next.rankCount === 0) return true
+    return next.fullCount < next.rankCount
+  }
+
+  #isBusy({ policyClass }: ClassQueue, slot: number): boolean {
+    if (this.#router.isFull(slot)) return true
+    const { prefillBusyThreshold: limit, prefillBusyShare: share } = policyClass
+    if (limit === null && share === null) return false
+    const { prefillTokens, maxBatchedTokens } = this.#router.loadOf(slot)
+    if (limit !== null && prefillTokens > limit) return true
+    return share !== null && prefillTokens > share * maxBatchedTokens
+  }
+
+  #hasRoom(queue: ClassQueue, query: SelectionQuery): boolean {
+    if (!this.#isNextOpen(query)) return false
+    const eligible = this.#router.eligible(query)
+    return eligible.length === 0 || eligible.some((slot) => !this.#isBusy(queue, slot))
+  }
+
+  /** Requests without routing constraints have the same answer until something changes: with a long queue that is most of them. */
+  #hasPlainRoom(queue: ClassQueue, query: SelectionQuery): boolean {
+    const version = this.#router.version + (this.#next?.version ?? 0)
+    const nowMs = this.#clock.nowMs()
+    const known = this.#plainAnswers.get(queue)
+    if (known !== undefined && known.version === version && known.nowMs === nowMs) {
+      return known.hasRoom
+    }
+    const hasRoom = this.#hasRoom(queue, query)
+    this.#plainAnswers.set(queue, { version, nowMs, hasRoom })
+    return hasRoom
+  }
+}
