@@ -1,4 +1,6 @@
+import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
+import { freePort } from '../../../test/free-port.ts'
 import { hostedOptions } from './hosted-options.ts'
 import { resolveConfig } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
@@ -12,6 +14,32 @@ describe('hostedOptions', () => {
       taints: ['gpu=h100', 'fast'],
       topology: { zone: 'eu-1', rack: '7' },
     })
+  })
+
+  it.each([
+    [{}, '127.0.0.1', 'port'],
+    [{ workerAdvertise: 'far.example:7000' }, 'far.example', 'port'],
+    [{ kvAdvertise: 'kv.example' }, 'kv.example', 'port'],
+    [{ kvAdvertise: 'kv.example:7001', workerAdvertise: 'far.example' }, 'kv.example', 7001],
+  ] as const)('%j - where decode workers fetch KV', async (flags, host, told) => {
+    const port = await freePort()
+    const { ends, close } = (await optionsOf({ ...flags, kvPort: port }).openKv?.('prefill')) ?? {}
+    const { server } = ends as { server: { host: string; port: number } }
+    expect([server.host, server.port]).toEqual([host, told === 'port' ? port : told])
+    const reached = await new Promise((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => resolve(socket.destroy().destroyed))
+    })
+    expect(reached).toBe(true)
+    await close?.()
+  })
+
+  it('a port for KV that is taken - is said', async () => {
+    const port = await freePort()
+    const taken = await optionsOf({ kvPort: port }).openKv?.('prefill')
+    await expect(optionsOf({ kvPort: port }).openKv?.('prefill')).rejects.toMatchObject({
+      code: 'host.address_in_use',
+    })
+    await taken?.close()
   })
 
   it('neither given - neither is on the card', () => {

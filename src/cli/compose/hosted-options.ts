@@ -34,9 +34,8 @@ export function hostedOptions(
     openKv: (mode) =>
       openKvTcp(mode, {
         host: config.workerHost,
-        ...(config.workerAdvertise === null
-          ? {}
-          : { advertisedHost: parseHostAndPort(config.workerAdvertise).host }),
+        port: config.kvPort,
+        ...advertisedKv(config),
         checksum: config.kvChecksums,
         ...security,
       }),
@@ -57,6 +56,21 @@ export function hostedOptions(
       ...(toolCallParser === null ? {} : { tool_call_parser: toolCallParser }),
     },
   }
+}
+
+/** What decode workers dial. */
+function advertisedKv({
+  kvAdvertise,
+  workerAdvertise,
+}: Pick<ServeConfig, 'kvAdvertise' | 'workerAdvertise'>): {
+  readonly advertisedHost?: string
+  readonly advertisedPort?: number
+} {
+  if (kvAdvertise !== null) {
+    const { host: advertisedHost, port: advertisedPort } = parseHostAndPort(kvAdvertise)
+    return { advertisedHost, ...(advertisedPort === undefined ? {} : { advertisedPort }) }
+  }
+  return workerAdvertise === null ? {} : { advertisedHost: parseHostAndPort(workerAdvertise).host }
 }
 
 function domainsOf(pairs: string): Readonly<Record<string, string>> {

@@ -215,6 +215,22 @@ const TABLE = [
   ),
   spec(
     'lone worker',
+    'kvPort',
+    '<port>',
+    count(0, 65_535),
+    0,
+    'port on which a prefill worker gives its KV to decode workers, for firewalls and published ports; 0 takes a free one',
+  ),
+  spec(
+    'lone worker',
+    'kvAdvertise',
+    '<host[:port]>',
+    hostAndPort,
+    null,
+    'what decode workers dial to fetch KV, where that is not the host of --worker-advertise with --kv-port',
+  ),
+  spec(
+    'lone worker',
     'adminPort',
     '<port>',
     count(0, 65_535),

@@ -69,6 +69,10 @@ export interface ServeConfig {
   readonly workerPort: number
   /** Null: others dial the address on which it listens. */
   readonly workerAdvertise: string | null
+  /** Of a lone worker; 0: any free one. */
+  readonly kvPort: number
+  /** Null: the host of `workerAdvertise`, and the port on which it listens. */
+  readonly kvAdvertise: string | null
   readonly adminPort: number | null
   readonly adminToken: string | null
   readonly wireSecret: string | null

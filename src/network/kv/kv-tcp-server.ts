@@ -30,6 +30,7 @@ export interface KvTcpServerOptions {
   readonly port?: number
   /** What offers say instead of `host`, when other machines reach this one by another name. */
   readonly advertisedHost?: string
+  readonly advertisedPort?: number
   readonly secret?: string
   readonly tls?: WireTls
   readonly software?: string
@@ -71,7 +72,7 @@ export class KvTcpServer implements KvServer {
   private constructor(server: Server, options: KvTcpServerOptions) {
     const address = server.address() as AddressInfo
     this.host = options.advertisedHost ?? address.address
-    this.port = address.port
+    this.port = options.advertisedPort ?? address.port
     this.#server = server
     this.#options = options
     const { leaseMs, graceMs, offersMax, chunkBytes } = { ...DEFAULTS, ...options }

@@ -17,6 +17,8 @@ interface KvTcpEndsOptions {
   readonly host: string
   /** What other machines call this one, when that is not `host`. */
   readonly advertisedHost?: string
+  /** What they dial, when that is not the port on which it listens. */
+  readonly advertisedPort?: number
   /** 0: any free port. */
   readonly port?: number
   readonly secret?: string
