@@ -49,13 +49,16 @@ export class HolderPlaces {
     }
   }
 
+  /** One that is not there changes nothing. */
   delete(holder: number): void {
     this.#move()
     let rows = this.#rows
     let row = find(rows, holder)
     if (row < 0) {
+      if (this.#old.length === 0) return
       rows = this.#old
       row = find(rows, holder)
+      if (row < 0) return
     }
     rows[row] = TOMB
     this.#count -= 1
