@@ -65,29 +65,6 @@ export class LooseTable {
     }
   }
 
-  /**
-   * Reads the words of blocks `from` .. `to` of a chain, up to the first one that is not here; returns how many. The next block's
-   * memory is asked for before the last one's has come.
-   */
-  read(hashes: Uint32Array, from: number, to: number, words: Int32Array): number {
-    const segments = this.#segments
-    for (let i = from; i < to; i++) {
-      const low = (hashes[2 * i] as number) | 0
-      const high = (hashes[2 * i + 1] as number) | 0
-      const hash = spreadHash(low, high)
-      const number = segments.numberOf(hash)
-      const rows = segments.rows[number] as Int32Array
-      const bucket = homeOf(hash, segments.buckets[number] as number)
-      const candidates = candidatesOf(rows[bucket] as number, printOf(hash))
-      const k = rowOf(bucket, candidates)
-      if (candidates !== 0 && rows[k] === low && rows[k + 1] === high) {
-        words[i - from] = rows[k + WORD] as number
-      } else if (this.lookup(low, high)) words[i - from] = this.word
-      else return i - from
-    }
-    return to - from
-  }
-
   /** Goes to a row of a segment; false: it is empty. */
   goTo(segment: number, row: number): boolean {
     const rows = this.#segments.rows[segment] as Int32Array
