@@ -23,14 +23,14 @@ describe('hostedOptions', () => {
     [{ kvAdvertise: 'kv.example:7001', workerAdvertise: 'far.example' }, 'kv.example', 7001],
   ] as const)('%j - where decode workers fetch KV', async (flags, host, told) => {
     const port = await freePort()
-    const { ends, close } = (await optionsOf({ ...flags, kvPort: port }).openKv?.('prefill')) ?? {}
-    const { server } = ends as { server: { host: string; port: number } }
+    const opened = await optionsOf({ ...flags, kvPort: port }).openKv?.('prefill')
+    const { server } = opened?.ends as { server: { host: string; port: number } }
     expect([server.host, server.port]).toEqual([host, told === 'port' ? port : told])
     const reached = await new Promise((resolve) => {
       const socket = connect(port, '127.0.0.1', () => resolve(socket.destroy().destroyed))
     })
     expect(reached).toBe(true)
-    await close?.()
+    await opened?.close()
   })
 
   it('a port for KV that is taken - is said', async () => {

@@ -5,15 +5,13 @@
  * puts a selection on the books, the booking is freed exactly once. Pure: the clock and randomness are arguments.
  */
 import type { Clock, Random, WorkerId } from '../../base/index.ts'
-import type { BlockHashes, KvEventBatch, LoadReport } from '../../kv/index.ts'
+import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { ActiveSequences } from '../load/active-sequences.ts'
 import type { Booking } from '../load/active-sequences.ts'
-import { hasBusyThresholds, mergeBusyThresholds } from '../configuration/busy-threshold.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
 import { DecisionRing } from './decision-record.ts'
 import { GoalGate } from './goal-gate.ts'
-import type { EngineQueueBound } from '../load/rank-capacity.ts'
 import { BlockUnit } from '../load/block-unit.ts'
 import { EventIntake } from '../load/event-intake.ts'
 import type { FleetObserver } from '../load/fleet-observer.ts'
@@ -21,14 +19,16 @@ import { OverlapIndex } from '../load/overlap-index.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
 import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
+import { RankJudge } from '../load/rank-judge.ts'
 import { RankRates } from '../load/rank-rates.ts'
 import { RankTable } from '../load/rank-table.ts'
 import { TransferRates } from '../load/transfer-rates.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { PoolStatus } from '../load/router-status.ts'
 import { AnswerCheck } from '../load/answer-check.ts'
-import { eventFacts, isSilent } from '../load/self-check.ts'
 import { PlaceForecasts } from './place-forecast.ts'
+import { poolStatus } from './pool-status.ts'
+import { PromptBeliefs } from './prompt-beliefs.ts'
 import type { Refusal, Selection, SelectionQuery } from './selection.ts'
 import { Selector } from './selector.ts'
 
@@ -55,11 +55,10 @@ export class KvRouter implements FleetObserver {
   readonly #index: OverlapIndex
   readonly #selector: Selector
   readonly #ring: DecisionRing
-  readonly #onRouted: KvRouterOptions['onRouted']
+  readonly #beliefs: PromptBeliefs
   readonly #freed: (() => void)[] = []
-  #busy: BusyThresholds
-  /** Null: any number may wait inside a worker. */
-  #engineQueue: EngineQueueBound | null
+  /** Which ranks take nothing more. */
+  readonly judge: RankJudge
   readonly #blocks: BlockUnit
   readonly #events: EventIntake
   #decisions = 0
@@ -67,7 +66,6 @@ export class KvRouter implements FleetObserver {
   readonly answers = new AnswerCheck()
   #version = 0
   #ended = 0
-  #isAwaited = false
   readonly forecasts: PlaceForecasts
   /** From the workers of the pool before to those of this one. */
   readonly transfers = new TransferRates()
@@ -78,21 +76,30 @@ export class KvRouter implements FleetObserver {
     const { config, clock, random } = options
     this.config = config
     this.#clock = clock
-    this.#onRouted = options.onRouted
-    this.#busy = config.busy
-    this.#engineQueue = fullQueue(config)
+    this.judge = new RankJudge({
+      table: this.#table,
+      busy: config.busy,
+      engineQueue: config.engineQueue,
+      onChanged: () => this.#changed(),
+    })
     this.#blocks = new BlockUnit(config.blockSize)
     this.#ring = options.ring ?? new DecisionRing(config.explainRecords)
     this.#sequences = new ActiveSequences(
       this.#table,
       () => this.blockSize,
-      (slot) => this.#judge(slot),
+      (slot) => this.judge.judge(slot),
     )
     this.#index = new OverlapIndex({
       approximateTtlMs: 1000 * config.approximateTtlSeconds,
       predictedTtlMs: 1000 * config.predictedTtlSeconds,
       maxBlocks: config.maxIndexBlocks,
       indexBytes: config.indexBytes,
+    })
+    this.#beliefs = new PromptBeliefs({
+      config,
+      table: this.#table,
+      index: this.#index,
+      onRouted: options.onRouted,
     })
     this.#events = new EventIntake(this.#table, this.#index, clock)
     this.#selector = new Selector({
@@ -108,7 +115,7 @@ export class KvRouter implements FleetObserver {
       hasher: options.hasher ?? new PromptHasher(),
       blockSize: () => this.blockSize,
       knowsBlocks: () => this.#blocks.isKnown,
-      busy: () => this.#busy,
+      busy: () => this.judge.busy,
     })
     this.forecasts = new PlaceForecasts({
       clock,
@@ -127,8 +134,6 @@ export class KvRouter implements FleetObserver {
       },
     })
   }
-
-  // The fleet
 
   workerJoined(card: WorkerCard): void {
     this.#blocks.joined(card, this.#table.workerCount === 0)
@@ -165,11 +170,9 @@ export class KvRouter implements FleetObserver {
     const wasFull = this.#table.full[slot] === 1
     this.#table.report(slot, report)
     this.#forecast.report(slot, report, this.#clock.nowMs())
-    this.#judge(slot)
+    this.judge.judge(slot)
     if (wasFull && this.#table.full[slot] === 0) this.#changed()
   }
-
-  // Decisions
 
   select(query: SelectionQuery): Selection | Refusal {
     const answer = this.#selector.select(query)
@@ -186,12 +189,7 @@ export class KvRouter implements FleetObserver {
 
   /** Another frontend has sent a prompt to a worker that does not tell what it holds. */
   learnRouted(workerId: WorkerId, dpRank: number, sequence: Uint32Array): void {
-    const slot = this.#table.slotOf(workerId, dpRank)
-    if (slot === -1 || (this.config.useKvEvents && !isSilent(this.#table.row(slot)))) return
-    const capacity = (this.#table.totalBlocks[slot] as number) || null
-    const hashes = { local: sequence, sequence }
-    this.#index.routed({ slot, hasEvents: false, capacity }, hashes, this.#clock.nowMs())
-    this.#version++
+    if (this.#beliefs.learned(workerId, dpRank, sequence, this.#clock.nowMs())) this.#version++
   }
 
   /** Slots that the request could go to now. */
@@ -229,9 +227,9 @@ export class KvRouter implements FleetObserver {
     // What decode takes over it holds as well; only conditional disaggregation asks for that.
     const keepsPrompt = selection.phase !== 'decode' || this.config.conditional.enabled
     if (hashes !== null && keepsPrompt && this.#blocks.isKnownOf(selection.card)) {
-      this.#believe(selection, hashes, nowMs)
+      this.#beliefs.placed(selection, hashes, nowMs)
     }
-    this.#judge(slot)
+    this.judge.judge(slot)
     this.#version++
     return booking
   }
@@ -239,7 +237,7 @@ export class KvRouter implements FleetObserver {
   prefillDone(booking: Booking): void {
     this.#forecast.firstToken(booking, this.#clock.nowMs())
     if (!this.#sequences.prefillDone(booking, this.#clock.nowMs())) return
-    this.#judge(booking.slot)
+    this.judge.judge(booking.slot)
     this.#changed()
   }
 
@@ -265,7 +263,7 @@ export class KvRouter implements FleetObserver {
     if (!this.#sequences.free(booking, nowMs)) return
     this.#forecast.freed(booking, nowMs)
     this.#ended++
-    this.#judge(slot)
+    this.judge.judge(slot)
     this.#changed()
   }
 
@@ -274,8 +272,6 @@ export class KvRouter implements FleetObserver {
     const untilMs = this.#clock.nowMs() + forMs
     for (const slot of this.#table.slotsOf(workerId)) this.#table.fence(slot, untilMs)
   }
-
-  // What others read
 
   /** Called whenever load went down or the fleet changed: a queue may go on. */
   onCapacity(listener: () => void): void {
@@ -322,29 +318,9 @@ export class KvRouter implements FleetObserver {
     return this.#table.full[slot] === 1
   }
 
-  /** For a while no more than `max` wait inside a worker (null: as many as are configured), and who `hasWaited` has an advantage. */
-  boundEngineQueue(max: number | null, hasWaited: boolean): void {
-    const { engineQueue } = this.config
-    const before = this.#engineQueue
-    if (engineQueue === null || before === null) return
-    const requests = Math.min(engineQueue, max ?? Infinity)
-    const advantage = hasWaited || this.#isAwaited ? engineQueue : 0
-    if (before.requests === requests && before.advantage === advantage) return
-    this.#engineQueue = { requests, advantage }
-    for (const slot of this.#table.live) this.#judge(slot)
-    this.#changed()
-  }
-
   /** Requests that were sent and have ended, however. */
   get endedCount(): number {
     return this.#ended
-  }
-
-  /** Requests of the leg before have waited for this pool. */
-  setAwaited(isAwaited: boolean): void {
-    if (this.#isAwaited === isAwaited) return
-    this.#isAwaited = isAwaited
-    this.boundEngineQueue(this.#engineQueue?.requests ?? null, false)
   }
 
   /** Who keeps requests for this pool says how many. */
@@ -361,14 +337,11 @@ export class KvRouter implements FleetObserver {
   }
 
   get busy(): BusyThresholds {
-    return this.#busy
+    return this.judge.busy
   }
 
   setBusy(update: BusyThresholds): BusyThresholds {
-    this.#busy = mergeBusyThresholds(this.#busy, update)
-    for (const slot of this.#table.live) this.#judge(slot)
-    this.#changed()
-    return this.#busy
+    return this.judge.setBusy(update)
   }
 
   cardOf(workerId: WorkerId): WorkerCard | null {
@@ -394,52 +367,20 @@ export class KvRouter implements FleetObserver {
 
   status(queue = { requests: 0, promptTokens: 0 }): PoolStatus {
     this.#sequences.refresh(this.#clock.nowMs())
-    const ranks = this.#table.live.map((slot) => this.#table.statusOf(slot))
-    const index = this.#index.eventStats
-    const events = eventFacts(ranks, (workerId) => this.cardOf(workerId))
-    return {
-      mode: this.config.mode,
+    return poolStatus({
+      config: this.config,
+      table: this.#table,
+      index: this.#index,
+      events: this.#events,
+      rates: this.#rates,
+      answers: this.answers,
       blockSize: this.blockSize,
       knowsBlocks: this.#blocks.isKnown,
-      workers: this.#table.workerCount,
-      ranks,
-      queuedRequests: queue.requests,
-      queuedPromptTokens: queue.promptTokens,
-      activeRequests: ranks.reduce((sum, rank) => sum + rank.activeRequests, 0),
       decisions: this.#decisions,
       refusals: this.#refusals,
-      usesKvEvents: this.config.useKvEvents,
-      ...events,
-      kvEventGaps: this.#events.gaps,
-      kvEventErrors: this.#events.refused,
-      kvSnapshotsAsked: this.#events.snapshotsAsked,
-      indexBlocks: index?.blocks ?? 0,
-      indexBytes: index?.bytes ?? 0,
-      indexBytesMax: this.config.indexBytes,
-      indexGivenUp: index?.givenUp ?? 0,
-      answers: this.answers.status(),
-      ttftError: this.#rates.ttftError,
-      predictionsOff: this.config.cost === 'time' && this.#rates.isLost,
-      predictedTtftMs: this.#rates.usualTtftMs(
-        this.#table.live,
-        (slot) => this.#table.activePrefillTokens[slot] ?? 0,
-        queue.promptTokens,
-      ),
-      busy: this.#busy,
-    }
-  }
-
-  /** The rank has, or will have, the prompt. */
-  #believe(selection: Selection, hashes: BlockHashes, nowMs: number): void {
-    const { slot, isEstimated } = selection
-    const row = this.#table.row(slot)
-    // What the engine will announce of an estimated prompt has other hashes.
-    const hasEvents = this.config.useKvEvents && !isEstimated && !isSilent(row)
-    const capacity = (this.#table.totalBlocks[slot] as number) || null
-    this.#index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
-    if (hashes.sequence.length === 0) return
-    if (!hasEvents) this.#onRouted?.(selection, hashes.sequence)
-    row.promptsPlaced++
+      busy: this.busy,
+      queue,
+    })
   }
 
   #dropSlot(slot: number): void {
@@ -448,19 +389,8 @@ export class KvRouter implements FleetObserver {
     this.#table.release(slot)
   }
 
-  #judge(slot: number): void {
-    if (this.#engineQueue !== null) this.#table.judgeCapacity(slot, this.#engineQueue)
-    if (!hasBusyThresholds(this.#busy) && this.#table.overloaded[slot] === 0) return
-    const tokens = this.#table.activePrefillTokens[slot] as number
-    this.#table.judgeOverload(slot, this.#busy, tokens)
-  }
-
   #changed(): void {
     this.#version++
     for (const listener of this.#freed) listener()
   }
-}
-
-function fullQueue({ engineQueue }: RouterConfig): EngineQueueBound | null {
-  return engineQueue === null ? null : { requests: engineQueue, advantage: 0 }
 }

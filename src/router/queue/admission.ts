@@ -208,8 +208,8 @@ export class Admission {
     const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(this.#router.rankCount, 1)
     const max = work === null ? null : Math.max(Math.ceil(perRank), 1)
     const hasWaited = this.#hasWaited(nowMs)
-    this.#next?.setAwaited(hasWaited)
-    this.#router.boundEngineQueue(max, hasWaited)
+    this.#next?.judge.setAwaited(hasWaited)
+    this.#router.judge.boundEngineQueue(max, hasWaited)
   }
 
   /** Those behind the line give way, the lowest first. */
