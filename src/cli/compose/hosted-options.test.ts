@@ -1,6 +1,7 @@
 import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { freePort } from '../../../test/free-port.ts'
+import type { KvTcpServer } from '../../network/index.ts'
 import { hostedOptions } from './hosted-options.ts'
 import { resolveConfig } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
@@ -24,8 +25,8 @@ describe('hostedOptions', () => {
   ] as const)('%j - where decode workers fetch KV', async (flags, host, told) => {
     const port = await freePort()
     const opened = await optionsOf({ ...flags, kvPort: port }).openKv?.('prefill')
-    const { server } = opened?.ends as { server: { host: string; port: number } }
-    expect([server.host, server.port]).toEqual([host, told === 'port' ? port : told])
+    const server = opened?.ends.server as KvTcpServer | undefined
+    expect([server?.host, server?.port]).toEqual([host, told === 'port' ? port : told])
     const reached = await new Promise((resolve) => {
       const socket = connect(port, '127.0.0.1', () => resolve(socket.destroy().destroyed))
     })
