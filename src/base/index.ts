@@ -2,7 +2,7 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, text that is safe on a terminal.
+ * JSON values, bytes joined, text that is safe on a terminal.
  * May use: nothing. For: every room.
  */
 export { assert, unreachable } from './assert.ts'
@@ -18,6 +18,7 @@ export { endOfString, parseExactJson, withExactIntegers } from './exact-json.ts'
 export { InFlightMap, InFlightSet } from './in-flight.ts'
 export type { InFlight } from './in-flight.ts'
 export { isRecord } from './is-record.ts'
+export { joinedBytes } from './joined-bytes.ts'
 export { printable, printableLines } from './printable.ts'
 export { randomInt, seededRandom } from './random.ts'
 export type { Random } from './random.ts'

@@ -3,6 +3,7 @@
  *
  * It travels beside the tokens that the router routes by, to workers whose card says that they forward (`canForward`).
  */
+import { joinedBytes } from '../base/index.ts'
 import type { BatonError } from '../base/index.ts'
 import type { WorkerCard } from './worker-card.ts'
 
@@ -56,11 +57,7 @@ export function withFields(body: Uint8Array, members: string): Uint8Array {
   while (before >= 0 && (body[before] as number) <= BLANK) before--
   const comma = body[before] === OPEN_OBJECT ? '' : ','
   const added = new TextEncoder().encode(comma + members)
-  const whole = new Uint8Array(body.length + added.length)
-  whole.set(body.subarray(0, end))
-  whole.set(added, end)
-  whole.set(body.subarray(end), end + added.length)
-  return whole
+  return joinedBytes([body.subarray(0, end), added, body.subarray(end)])
 }
 
 const OPEN_OBJECT = 0x7b

@@ -1,5 +1,5 @@
 /** Lines of bytes that come in pieces; none is longer than its bound. */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, joinedBytes } from '../../base/index.ts'
 
 const LF = 10
 
@@ -15,7 +15,7 @@ export async function* byteLines(
     for (let end = piece.indexOf(LF); end >= 0; end = piece.indexOf(LF, from)) {
       const rest = piece.subarray(from, end)
       if (begunBytes + rest.length > lineBytesMax) throw tooLong(lineBytesMax)
-      yield joined(begun, rest, begunBytes)
+      yield joinedBytes([...begun, rest])
       begun = []
       begunBytes = 0
       from = end + 1
@@ -25,18 +25,7 @@ export async function* byteLines(
     begunBytes += piece.length - from
     if (begunBytes > lineBytesMax) throw tooLong(lineBytesMax)
   }
-  if (begunBytes > 0) yield joined(begun, new Uint8Array(0), begunBytes)
-}
-
-function joined(begun: readonly Uint8Array[], rest: Uint8Array, begunBytes: number): Uint8Array {
-  if (begun.length === 0) return rest.slice()
-  const line = new Uint8Array(begunBytes + rest.length)
-  let at = 0
-  for (const part of [...begun, rest]) {
-    line.set(part, at)
-    at += part.length
-  }
-  return line
+  if (begunBytes > 0) yield joinedBytes(begun)
 }
 
 function tooLong(limit: number): BatonError {

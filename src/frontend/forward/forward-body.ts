@@ -9,6 +9,7 @@ import { withFields } from '../../request/index.ts'
 import { formBoundary, formParts } from '../http/form-parts.ts'
 import { asciiOf, JsonMembers } from '../http/json-members.ts'
 import type { Member, Span } from '../http/json-members.ts'
+import { replacedSpans } from '../http/replaced-spans.ts'
 import { mediaSources, refuseAddressesInForm } from '../media/media-sources.ts'
 import type { MediaSource } from '../media/media-sources.ts'
 import { routingTokens, tokensOfBytes } from './routing-tokens.ts'
@@ -112,18 +113,10 @@ function isTransferPart(name: string): boolean {
   return isTransferField(name) || /^(?:vllm_xargs|extra_args|extra_body)\b/.test(name)
 }
 
+/** Cuts that reach into the span are within what is written anew. */
 function replaced(bytes: Uint8Array, cuts: readonly Span[], span: Span, text: string): Uint8Array {
-  const before = cuts.filter(({ end }) => end <= span.start)
-  const after = cuts.filter(({ start }) => start >= span.end)
-  const head = withoutSpans(bytes.subarray(0, span.start), before)
-  const shifted = after.map(({ start, end }) => ({ start: start - span.end, end: end - span.end }))
-  const tail = withoutSpans(bytes.subarray(span.end), shifted)
-  const written = new TextEncoder().encode(text)
-  const whole = new Uint8Array(head.length + written.length + tail.length)
-  whole.set(head)
-  whole.set(written, head.length)
-  whole.set(tail, head.length + written.length)
-  return whole
+  const others = cuts.filter(({ start, end }) => end <= span.start || start >= span.end)
+  return replacedSpans(bytes, [...others.map((cut) => ({ span: cut, text: '' })), { span, text }])
 }
 
 function stringAt(bytes: Uint8Array, member: Member | undefined): string | undefined {

@@ -6,6 +6,7 @@
  * Owns: which fields these are, where engines look for them, and the cut: the bytes around them stay as they came.
  */
 import type { JsonMembers, Member, Span } from '../http/json-members.ts'
+import { replacedSpans } from '../http/replaced-spans.ts'
 
 const TRANSFER_FIELD =
   /^(?:kv_transfer_params|ec_transfer_params|disaggregated_params|bootstrap_\w*|disagg_\w*|rid)$/
@@ -46,16 +47,10 @@ export function transferFields(
 /** The same bytes when there is nothing to cut. */
 export function withoutSpans(bytes: Uint8Array, cuts: readonly Span[]): Uint8Array {
   if (cuts.length === 0) return bytes
-  const cut = cuts.reduce((sum, { start, end }) => sum + end - start, 0)
-  const kept = new Uint8Array(bytes.length - cut)
-  let from = 0
-  let at = 0
-  for (const { start, end } of [...cuts, { start: bytes.length, end: bytes.length }]) {
-    kept.set(bytes.subarray(from, start), at)
-    at += start - from
-    from = end
-  }
-  return kept
+  return replacedSpans(
+    bytes,
+    cuts.map((span) => ({ span, text: '' })),
+  )
 }
 
 const CARRIED = { isCarried: true, isCut: () => false }

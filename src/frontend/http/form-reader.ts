@@ -2,7 +2,7 @@
  * `multipart/form-data` piece by piece: whatever its pieces are cut into, a form is read alike, and no more of it is kept than a
  * head of a part, or what may be the begin of a boundary.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, joinedBytes } from '../../base/index.ts'
 import { asciiOf } from './json-members.ts'
 import { endOfHead, HEAD_BYTES_MAX, headOfPart, indexOfLine, PARTS_MAX } from './form-parts.ts'
 import type { PartHead } from './form-parts.ts'
@@ -40,7 +40,7 @@ export class FormReader {
 
   /** Throws `request.invalid_argument` for a part whose head has no end. */
   push(piece: Uint8Array): void {
-    this.#pending = joined(this.#pending, piece)
+    this.#pending = this.#pending.length === 0 ? piece : joinedBytes([this.#pending, piece])
     while (this.#step()) {
       // Each step takes something away.
     }
@@ -117,12 +117,4 @@ export class FormReader {
 function withoutLineEnd(bytes: Uint8Array, at: number): number {
   if (bytes[at - 1] !== LF) return at
   return bytes[at - 2] === CR ? at - 2 : at - 1
-}
-
-function joined(left: Uint8Array, right: Uint8Array): Uint8Array {
-  if (left.length === 0) return right
-  const whole = new Uint8Array(left.length + right.length)
-  whole.set(left)
-  whole.set(right, left.length)
-  return whole
 }

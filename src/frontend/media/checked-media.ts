@@ -14,7 +14,7 @@ import { MEDIA_COUNT_MAX } from './media-options.ts'
 import type { FetchedMedia, MediaOptions } from './media-options.ts'
 import type { MediaSource } from './media-sources.ts'
 import { fitsBytes, fitsDeclared, shownType } from './media-type.ts'
-import { replacedSpans } from './replaced-spans.ts'
+import { replacedSpans } from '../http/replaced-spans.ts'
 
 interface CheckOptions extends MediaOptions {
   /** Of the body, with what is fetched in it. */

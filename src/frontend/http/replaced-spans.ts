@@ -1,7 +1,8 @@
 /**
  * Bytes with some of their spans written anew. All other bytes stay as they are.
  */
-import type { Span } from '../http/json-members.ts'
+import { joinedBytes } from '../../base/index.ts'
+import type { Span } from './json-members.ts'
 
 interface Replacement {
   readonly span: Span
@@ -18,11 +19,5 @@ export function replacedSpans(bytes: Uint8Array, replacements: readonly Replacem
     from = span.end
   }
   pieces.push(bytes.subarray(from))
-  const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0))
-  let at = 0
-  for (const piece of pieces) {
-    whole.set(piece, at)
-    at += piece.length
-  }
-  return whole
+  return joinedBytes(pieces)
 }
