@@ -66,9 +66,15 @@ describe('baton keys', () => {
           path: '/metrics',
           status: 403,
           keyId: idOf(key),
-          tenant: 'acme',
+          tenantId: 'acme',
         },
-        { ...by, msg: 'administrative call', keyId: idOf(operator), tenant: 'ops', method: 'POST' },
+        {
+          ...by,
+          msg: 'administrative call',
+          keyId: idOf(operator),
+          tenantId: 'ops',
+          method: 'POST',
+        },
       ])
         expect(audited).toContainEqual(expect.objectContaining(line))
       const list = await runBaton(['keys', 'list', '--file', file])

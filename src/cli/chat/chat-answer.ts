@@ -4,7 +4,8 @@
 import { createParser } from 'eventsource-parser'
 import { BatonError, printableLines } from '../../base/index.ts'
 import { withQuotedWorkerIds } from '../../api/index.ts'
-import { keyHeaders, noServer } from '../commands/ask-server.ts'
+import { keyHeaders } from '../commands/ask-server.ts'
+import { noServer } from '../commands/no-server.ts'
 import { WordWrap } from './word-wrap.ts'
 
 export interface ChatMessage {

@@ -4,6 +4,7 @@
 import { Option } from 'commander'
 import { withQuotedWorkerIds } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
+import { noServer } from './no-server.ts'
 
 /** `--url` of a command that asks a server; `what`: of which one. */
 export function serverOption(what = 'the server'): Option {
@@ -50,23 +51,24 @@ interface ServerAnswer {
   readonly body: unknown
 }
 
+/** A server that has taken the connection answers these questions at once, or is stuck. */
+const ANSWER_MS_MAX = 15_000
+
 async function exchange(url: string, path: string, init: RequestInit): Promise<ServerAnswer> {
-  const reply = await fetch(new URL(path, url), init).catch((error: unknown) => {
-    throw noServer(url, error)
-  })
-  const text = await reply.text()
+  const signal = AbortSignal.timeout(ANSWER_MS_MAX)
   try {
-    return { status: reply.status, body: JSON.parse(withQuotedWorkerIds(text)) as unknown }
+    const reply = await fetch(new URL(path, url), { ...init, signal })
+    return { status: reply.status, body: parsed(url, await reply.text()) }
+  } catch (error) {
+    throw error instanceof BatonError ? error : noServer(url, error)
+  }
+}
+
+function parsed(url: string, text: string): unknown {
+  try {
+    return JSON.parse(withQuotedWorkerIds(text)) as unknown
   } catch (error) {
     const message = `what answers at ${url} is no Baton server: name yours with --url`
     throw new BatonError('transport.cannot_connect', message, { cause: error })
   }
-}
-
-export function noServer(url: string, cause: unknown): BatonError {
-  return new BatonError(
-    'transport.cannot_connect',
-    `no server at ${url}: start one with 'baton serve', or name it with --url`,
-    { cause },
-  )
 }

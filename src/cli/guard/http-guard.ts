@@ -95,6 +95,6 @@ function audit(logger: Logger): Middleware {
 
 function auditFacts({ head, caller, requestId }: HttpCall, { status }: HttpReply): object {
   const { method, path, remoteAddress } = head
-  const { id: keyId, tenant } = caller.key ?? {}
-  return { requestId, method, path, status, remoteAddress, keyId, tenant }
+  const { id: keyId, tenant: tenantId } = caller.key ?? {}
+  return { requestId, method, path, status, remoteAddress, keyId, tenantId }
 }

@@ -166,7 +166,7 @@ describe('baton doctor, machine and server', () => {
       'FAIL  bb  broken',
       '          → mend it',
       '',
-      '1 faults, 0 warnings',
+      '1 fault, 0 warnings',
     ])
   })
 })

@@ -19,10 +19,14 @@ interface DoctorOptions {
 }
 
 export async function runDoctor({ open, url, json }: DoctorOptions): Promise<number> {
+  const ofServer = url === null ? [] : await asFindings('server', () => serverChecks(url))
+  const ofFleet = await asFindings('fleet', () => fleetFindings(open))
+  // A server that does not answer is one finding, not two.
+  const known = new Set(ofServer.map(({ text }) => text))
   const findings: readonly Finding[] = [
     ...(await localChecks()),
-    ...(url === null ? [] : await asFindings('server', () => serverChecks(url))),
-    ...(await asFindings('fleet', () => fleetFindings(open))),
+    ...ofServer,
+    ...ofFleet.filter(({ text }) => !known.has(text)),
   ]
   console.log(json ? JSON.stringify(findings, null, 2) : findingLines(findings).join('\n'))
   return findings.some(({ level }) => level === 'fault') ? EXIT_FAILED : 0

@@ -35,5 +35,14 @@ export function findingLines(findings: readonly Finding[]): string[] {
   ])
   const count = (level: Finding['level']): number =>
     findings.filter((finding) => finding.level === level).length
-  return [...lines, '', `${count('fault')} faults, ${count('warning')} warnings`]
+  return [
+    ...lines,
+    '',
+    `${counted(count('fault'), 'fault')}, ${counted(count('warning'), 'warning')}`,
+  ]
+}
+
+/** `1 worker`, `2 workers`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }

@@ -3,7 +3,7 @@
  */
 import { workerAddress } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
-import { fault, ok, warning } from './finding.ts'
+import { counted, fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
 import { shortId } from './top-screen.ts'
 
@@ -59,7 +59,7 @@ function modelChecks(model: ModelView): Finding[] {
   const serving = model.workers.filter(({ state }) => state === 'serving')
   return [
     model.ready
-      ? ok(model.name, `served by ${serving.length + model.workersNotListed} workers`)
+      ? ok(model.name, `served by ${counted(serving.length + model.workersNotListed, 'worker')}`)
       : fault(model.name, `cannot be served: ${model.reason ?? ''}`, READY_ADVICE),
     ...model.workers.filter(({ state }) => state !== 'serving').map(notServing),
     ...kvEvents(model),
@@ -104,12 +104,12 @@ function kvEvents({ name, prefill, decode }: ModelView): Finding[] {
     return [
       fault(
         'kv events',
-        `${name}: ${silent} workers send none although they had prompts enough`,
+        `${name}: ${counted(silent, 'worker')} sent none although there were prompts enough`,
         'check the event endpoint of the engine (docs/engine-vllm.md); routing guesses what they hold',
       ),
     ]
   }
-  return seen === 0 ? [] : [ok('kv events', `${name}: ${seen} workers send them`)]
+  return seen === 0 ? [] : [ok('kv events', `${name}: they come from ${counted(seen, 'worker')}`)]
 }
 
 /** Of all models: a transfer is counted where its request ends. */
@@ -165,13 +165,19 @@ function overload({ name, prefill, decode }: ModelView, serving: readonly Worker
   const refused = prefill.refusals + decode.refusals
   const advice = 'add workers of that role, or bound clients by key (docs/keys.md)'
   if (queued > 0 && full.length > 0 && full.length === serving.length) {
-    return [fault('overload', `${name}: all workers are full and ${queued} requests wait`, advice)]
+    return [
+      fault(
+        'overload',
+        `${name}: all workers are full, ${counted(queued, 'request')} waiting`,
+        advice,
+      ),
+    ]
   }
   if (queued > 0 || full.length > 0) {
     return [
       warning(
         'overload',
-        `${name}: ${full.length} workers are full, ${queued} requests wait`,
+        `${name}: ${counted(full.length, 'worker')} full, ${counted(queued, 'request')} waiting`,
         advice,
       ),
     ]

@@ -2,7 +2,8 @@
  * What `baton doctor` asks a frontend directly: does it answer, do the clocks agree, who may call it, its own process.
  */
 import { connect } from 'node:tls'
-import { keyHeaders, noServer } from '../commands/ask-server.ts'
+import { keyHeaders } from '../commands/ask-server.ts'
+import { noServer } from '../commands/no-server.ts'
 import { isLoopback } from '../../os/index.ts'
 import { fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'

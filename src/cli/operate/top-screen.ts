@@ -4,6 +4,7 @@
 import { printable } from '../../base/index.ts'
 import { workerAddress, workerSums } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
+import { counted } from './finding.ts'
 
 export interface Screen {
   readonly columns: number
@@ -97,7 +98,7 @@ function modelLines(model: ModelView, screen: Screen, paint: Paint): string[] {
   const { prefill, decode, workers, workersNotListed } = model
   const columns = COLUMNS.filter(({ from }) => screen.columns >= from)
   const queue = prefill.queuedRequests + decode.queuedRequests
-  const title = `${model.name}: ${workers.length + workersNotListed} workers, ${queue} in the router's queue`
+  const title = `${model.name}: ${counted(workers.length + workersNotListed, 'worker')}, ${queue} in the router's queue`
   const rows = [
     columns.map((column) => column.title),
     ...workers.map((worker) => columns.map(({ of }) => of(worker))),
@@ -117,7 +118,7 @@ function modelLines(model: ModelView, screen: Screen, paint: Paint): string[] {
     ),
   )
   const painted = lines.map((line, i) => paint(colorOf(workers[i - 1]), line))
-  const hidden = workersNotListed > 0 ? [`… ${workersNotListed} more workers`] : []
+  const hidden = workersNotListed > 0 ? [`… ${counted(workersNotListed, 'more worker')}`] : []
   return [cut(title, screen.columns), ...painted, ...hidden, '']
 }
 

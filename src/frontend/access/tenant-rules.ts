@@ -38,9 +38,11 @@ export function refuseRouting({ key, mayRoute }: Caller, nvext: object): void {
     (name) => !HARMLESS.has(name) && !(name === 'agent_hints' && key?.priorityMax !== undefined),
   )
   if (field === undefined) return
-  throw new BatonError('request.permission_denied', `this key may not set \`nvext.${field}\``, {
-    data: { param: `nvext.${field}` },
-  })
+  throw new BatonError(
+    'request.permission_denied',
+    `this key may not set \`nvext.${field}\`, in the body or as a header: that is for keys made with --routing`,
+    { data: { param: `nvext.${field}` } },
+  )
 }
 
 /** Below what anybody else may ask for. */

@@ -64,5 +64,16 @@ function tellEnd(logger: Logger, end: RequestEnd, request: RequestFacts, known: 
   const { kind: _, atMs: __, ...facts } = end
   const text = end.outcome !== 'error' ? 'ended' : level === 'warn' ? 'failed' : 'refused'
   // Quicker than spreads, of which all but the first add members by calls into V8's runtime.
-  logger[level](Object.assign({}, request, known, facts), `request ${text}`)
+  const line = Object.assign({}, request, known, facts, {
+    durationMs: rounded(facts.durationMs),
+    preprocessMs: rounded(facts.preprocessMs),
+    ttftMs: rounded(facts.ttftMs),
+    itlMs: rounded(facts.itlMs),
+  })
+  logger[level](line, `request ${text}`)
+}
+
+/** To a microsecond. */
+function rounded(ms: number | undefined): number | undefined {
+  return ms === undefined ? undefined : Math.round(ms * 1000) / 1000
 }
