@@ -139,15 +139,19 @@ function modelView(model: ServedModel): ModelView {
   }
 }
 
+/** The way of a request; workers of one role stay in the order in which they joined. */
+const ROLES = ['prefill', 'aggregated', 'decode']
+
 function servingWorkers(
   cards: readonly WorkerCard[],
   ranks: ReadonlyMap<string, readonly RankView[]>,
 ): WorkerView[] {
-  return cards.map((card) => ({
+  const views = cards.map((card): WorkerView => ({
     ...cardView(card),
     state: 'serving',
     ranks: ranks.get(card.workerId) ?? [],
   }))
+  return views.toSorted((one, other) => ROLES.indexOf(one.role) - ROLES.indexOf(other.role))
 }
 
 function otherWorkers(model: ServedModel): WorkerView[] {
