@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { openApiPage } from '../scripts/openapi-page.ts'
-import type { OpenApi } from '../scripts/openapi-page.ts'
+import type { OpenApi } from '../src/api/index.ts'
 import { ScriptedFrontend } from './frontend/scripted-frontend.ts'
 
 /** The page of the documentation site is made from what a frontend serves. */

@@ -1,6 +1,8 @@
 /**
  * Schemas of what is answered, for `/openapi.json`: the members that clients read. Further members may come, so none is closed.
  */
+import type { OperationEntry } from './openapi-fields.ts'
+
 type Json = Readonly<Record<string, unknown>>
 
 const text = { type: 'string' } as const
@@ -227,7 +229,7 @@ const HEADERS: Json = {
 }
 
 /** `responses` of an operation. */
-export function repliesOf(method: string, path: string): Json {
+export function repliesOf(method: string, path: string): OperationEntry['responses'] {
   const route = `${method} ${path}`
   const name = REPLIES[route]
   const type = TEXTS[route]

@@ -2,6 +2,7 @@
  * `/openapi.json`, made from the same schemas that check the requests.
  */
 import { z } from 'zod'
+import type { OpenApi, OperationEntry, RequestBody, Schema } from './openapi-fields.ts'
 import { REPLY_SCHEMAS, repliesOf } from './openapi-replies.ts'
 import {
   clearCacheSchema,
@@ -261,11 +262,11 @@ const OPERATIONS: readonly Operation[] = [
   { method: 'get', path: '/ready', summary: 'A model can be served' },
   { method: 'get', path: '/metrics', summary: 'Metrics in the Prometheus text format' },
   { method: 'get', path: '/openapi.json', summary: 'This document' },
-  { method: 'get', path: '/docs', summary: 'The routes as a page' },
+  { method: 'get', path: '/docs', summary: 'The operations and their fields as a page' },
 ]
 
-export function openApiDocument(version: string): Record<string, unknown> {
-  const paths: Record<string, Record<string, unknown>> = {}
+export function openApiDocument(version: string): OpenApi {
+  const paths: Record<string, Record<string, OperationEntry>> = {}
   for (const operation of OPERATIONS) {
     const entry = (paths[operation.path] ??= {})
     entry[operation.method] = {
@@ -288,9 +289,9 @@ function operationId({ method, path }: Operation): string {
   return [method, ...path.split(/\W+/)].filter((part) => part !== '').join('_')
 }
 
-function parametersOf({ path, query = [] }: Operation): Record<string, unknown> {
+function parametersOf({ path, query = [] }: Operation): Pick<OperationEntry, 'parameters'> {
   const schema = { type: 'string' }
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
     name,
     in: 'path',
     required: true,
@@ -300,11 +301,11 @@ function parametersOf({ path, query = [] }: Operation): Record<string, unknown> 
   return parameters.length === 0 ? {} : { parameters }
 }
 
-function formOf(schema: unknown): Record<string, unknown> {
+function formOf(schema: Schema): RequestBody {
   return { required: true, content: { 'multipart/form-data': { schema } } }
 }
 
-function bodyOf(schema: z.ZodType, required: boolean): Record<string, unknown> {
+function bodyOf(schema: z.ZodType, required: boolean): RequestBody {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
   return { required, content: { 'application/json': { schema: json } } }
 }

@@ -2,6 +2,7 @@
  * Every route of the service, as a table.
  */
 import { openApiDocument, readJsonObject } from '../../api/index.ts'
+import type { OpenApi } from '../../api/index.ts'
 import { consoleRoutes } from '../console/console-routes.ts'
 import type { ConsoleParts } from '../console/console-routes.ts'
 import type { BatchService } from '../batches/batch-service.ts'
@@ -89,7 +90,7 @@ function ownRoutes({
   batches,
 }: RouteDeps): readonly Route[] {
   const { registry } = deps
-  let written: Record<string, unknown> | null = null
+  let written: OpenApi | null = null
   const openApi = () => (written ??= openApiDocument(deps.version ?? '0.0.0'))
   const generator = (path: string, endpoint: Endpoint, answer: Generator) =>
     post(path, generating(endpoint, answer))
