@@ -2,9 +2,14 @@
  * Frames into pooled memory: many small frames become one buffer and one write to the socket.
  *
  * A slab is filled from the front and never written twice, so what `take` gave away stays untouched while a socket
- * still holds it; a full slab is left to the collector. No allocation per frame or per token.
+ * still holds it; a full slab is left to the collector. No allocation per frame or per token. What is long and does not
+ * change any more (a prompt) is not copied at all.
  */
+import { joinedBytes } from '../base/index.ts'
+
 const SLAB_BYTES = 64 * 1024
+/** Fewer bytes are copied sooner than written apart. */
+const UNCOPIED_BYTES_MIN = 16 * 1024
 const HEADER_BYTES = 8
 const U32 = 4294967296
 
@@ -15,6 +20,8 @@ export class FrameWriter {
   #end = 0
   #taken = 0
   #frame = -1
+  /** What comes before the bytes of the slab that are not taken yet. */
+  #parts: Uint8Array[] | null = null
 
   constructor(slabBytes = SLAB_BYTES) {
     this.#slabBytes = slabBytes
@@ -35,7 +42,7 @@ export class FrameWriter {
     return this
   }
 
-  /** `following`: payload bytes that the caller sends itself, right after this buffer. */
+  /** `following`: payload bytes that come right after: by `follow` and `bytes`, or sent by the caller itself. */
   end(following = 0): this {
     this.#view.setUint32(this.#frame, this.#end - this.#frame - HEADER_BYTES + following, true)
     this.#frame = -1
@@ -82,8 +89,33 @@ export class FrameWriter {
     return this
   }
 
+  /** Outside of a frame: the bytes that `end` has promised. Long ones are not copied, so they must not change any more. */
+  follow(value: Uint8Array): this {
+    if (value.length < UNCOPIED_BYTES_MIN) return this.bytes(value)
+    const before = this.#takeSlab()
+    this.#parts ??= []
+    if (before !== undefined) this.#parts.push(before)
+    this.#parts.push(value)
+    return this
+  }
+
   /** Finished frames since the last call; undefined when there are none. The caller may keep the view. */
   take(): Uint8Array | undefined {
+    const bytes = this.#takeSlab()
+    if (this.#parts === null) return bytes
+    const parts = bytes === undefined ? this.#parts : [...this.#parts, bytes]
+    this.#parts = null
+    return joinedBytes(parts)
+  }
+
+  /** What comes before the bytes that `take` gives, uncopied; null: nothing, as nearly always. */
+  takeLong(): readonly Uint8Array[] | null {
+    const parts = this.#parts
+    this.#parts = null
+    return parts
+  }
+
+  #takeSlab(): Uint8Array | undefined {
     const end = this.#frame === -1 ? this.#end : this.#frame
     if (end === this.#taken) return undefined
     const taken = this.#slab.subarray(this.#taken, end)

@@ -163,6 +163,28 @@ describe('frames', () => {
     expect(frames.length).toBe(200)
   })
 
+  it('writer - a long payload that follows its frame is given away uncopied, in order', () => {
+    const writer = new FrameWriter(64)
+    const long = Uint8Array.from({ length: 20_000 }, (_, i) => i % 251)
+    const short = Uint8Array.of(1, 2, 3)
+    for (const payload of [long, short, long]) {
+      writer
+        .begin(TAG.CHUNK)
+        .u8(9)
+        .end(payload.length + 2)
+      writer.follow(payload).u8(7).u8(8)
+    }
+    const parts = writer.takeLong() ?? []
+    expect(parts.filter((part) => part === long).length).toBe(2)
+    const { frames, decoder } = collect()
+    for (const part of parts) decoder.push(part)
+    decoder.push(writer.take()!)
+    const hex = [long, short, long].map((payload) => Buffer.from(payload).toString('hex'))
+    expect(frames).toEqual(hex.map((text) => `${TAG.CHUNK}:09${text}0708`))
+    expect(writer.takeLong()).toBeNull()
+    expect(writer.take()).toBeUndefined()
+  })
+
   it('decoder - random pieces of random frames come out as they went in', () => {
     const seed = Number(process.env['BATON_FUZZ_SEED'] ?? Date.now() % 1e9)
     const random = seededRandom(seed)
@@ -174,7 +196,8 @@ describe('frames', () => {
         const tag = tags[randomInt(random, tags.length)] ?? 0
         const length = randomInt(random, i === 0 ? 60_000 : 80)
         const payload = Uint8Array.from({ length }, () => randomInt(random, 256))
-        writer.begin(tag).bytes(payload).end()
+        if (randomInt(random, 2) === 0) writer.begin(tag).bytes(payload).end()
+        else writer.begin(tag).end(length).follow(payload)
         sent.push(`${tag}:${Buffer.from(payload).toString('hex')}`)
       }
       const bytes = writer.take()!

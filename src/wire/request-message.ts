@@ -26,7 +26,8 @@ export function encodeRequest(
     throw new BatonError('request.payload_too_large', text, { data: { length } })
   }
   writer.begin(TAG.REQUEST).u64(streamId).u32(tokenIds.length)
-  writer.bytes(bytesOfU32s(tokenIds)).bytes(packed).end()
+  writer.end(tokenIds.byteLength + packed.length)
+  writer.follow(bytesOfU32s(tokenIds)).bytes(packed)
 }
 
 export interface RequestMessage {

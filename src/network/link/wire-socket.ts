@@ -139,8 +139,7 @@ export class WireSocket {
     this.#isFlushDue = false
     if (this.#isClosed) return true
     this.#beforeFlush()
-    const bytes = this.writer.take()
-    return bytes === undefined || this.#socket.write(bytes)
+    return this.#writeOut()
   }
 
   /** Bytes that follow the frame head just flushed, uncopied. */
@@ -162,14 +161,25 @@ export class WireSocket {
     this.#beforeFlush()
     this.writer.begin((TAG.GOODBYE | SKIPPABLE) >>> 0)
     this.writer.bytes(encodePlain(reason.toValue(), 'GOODBYE')).end()
-    const bytes = this.writer.take()
-    if (bytes !== undefined && this.#socket.writable) this.#socket.write(bytes)
+    if (this.#socket.writable) this.#writeOut()
     this.#end(reason)
     this.#socket.destroySoon()
     // A peer that does not read would keep the socket for ever.
     const force = setTimeout(() => this.#socket.destroy(), 1_000)
     force.unref()
     this.#socket.once('close', () => clearTimeout(force))
+  }
+
+  /** Pieces that are not copied and what follows them are one write, too. */
+  #writeOut(): boolean {
+    const long = this.writer.takeLong()
+    const bytes = this.writer.take()
+    if (long === null) return bytes === undefined || this.#socket.write(bytes)
+    this.#socket.cork()
+    for (const part of long) this.#socket.write(part)
+    if (bytes !== undefined) this.#socket.write(bytes)
+    this.#socket.uncork()
+    return !this.#socket.writableNeedDrain
   }
 
   #attach(): void {

@@ -32,6 +32,7 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   readonly #options: ByteLevelBpeOptions
   readonly #cache = new PieceCache((piece) => this.#encodePiece(piece))
   readonly #stretches = new StretchCache()
+  readonly #buffer = new TokenBuffer()
   readonly #byteIds = new Int32Array(256)
   #symbols = new Int32Array(1024)
 
@@ -44,7 +45,7 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: EncodeOptions): Uint32Array {
-    const ids = new TokenBuffer((text.length >> 1) + 8)
+    const ids = this.#buffer.clear()
     if (options.addBos === true && this.bosTokenId !== null) ids.push(this.bosTokenId)
     this.finder.visit(wellFormed(text), options, {
       onText: (stretch) => this.#encodePlain(stretch, ids),

@@ -28,6 +28,7 @@ export class LibraryTokenizer implements Tokenizer {
   readonly #addedById = new Map<number, AddedToken>()
   readonly #names: string[] = []
   readonly #prefixesBlank: boolean
+  readonly #buffer = new TokenBuffer()
 
   constructor(
     json: JsonRecord,
@@ -54,7 +55,7 @@ export class LibraryTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: EncodeOptions): Uint32Array {
-    const ids = new TokenBuffer((text.length >> 1) + 8)
+    const ids = this.#buffer.clear()
     if (options.addBos === true && this.bosTokenId !== null) ids.push(this.bosTokenId)
     let isFirst = true
     this.#finder.visit(wellFormed(text), options, {

@@ -40,6 +40,7 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
   readonly #byteById = new Map<number, number>()
   readonly #pairs: SymbolPairs
   readonly #cutsWords: boolean
+  readonly #buffer = new TokenBuffer()
   readonly #cache = new PieceCache((piece) => this.#encodePiece(piece))
 
   constructor(options: SpmOptions) {
@@ -51,7 +52,7 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
   }
 
   encode(text: string, options: EncodeOptions): Uint32Array {
-    const ids = new TokenBuffer((text.length >> 1) + 8)
+    const ids = this.#buffer.clear()
     if (options.addBos === true && this.bosTokenId !== null) ids.push(this.bosTokenId)
     let isStart = true
     let isAfterToken = true

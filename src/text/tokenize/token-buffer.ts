@@ -1,9 +1,15 @@
-/** Growing list of token ids that ends as one `Uint32Array`. */
+/**
+ * Growing list of token ids that ends as one `Uint32Array`. A tokenizer keeps one for all its texts: memory outside of the
+ * heap that is thrown away with every prompt makes the collector run for nothing else.
+ */
+const KEPT_IDS_MIN = 1024
+const KEPT_IDS_MAX = 65_536
+
 export class TokenBuffer {
   #ids: Uint32Array
   #length = 0
 
-  constructor(capacity: number) {
+  constructor(capacity = KEPT_IDS_MIN) {
     this.#ids = new Uint32Array(Math.max(16, capacity))
   }
 
@@ -30,8 +36,18 @@ export class TokenBuffer {
     return this.#ids.slice(start, this.#length)
   }
 
+  /** A copy of all; what the buffer has grown to for one very long text is given back. */
   finish(): Uint32Array {
-    return this.#ids.slice(0, this.#length)
+    const ids = this.#ids.slice(0, this.#length)
+    if (this.#ids.length > KEPT_IDS_MAX) this.#ids = new Uint32Array(KEPT_IDS_MIN)
+    this.#length = 0
+    return ids
+  }
+
+  /** Empty again. */
+  clear(): this {
+    this.#length = 0
+    return this
   }
 
   #grow(needed: number): void {
