@@ -152,16 +152,19 @@ export class LooseBlocks {
     return numbers.map((number) => this.#owners.holderOf(number)).filter((holder) => holder >= 0)
   }
 
-  /** Blocks `from` .. `to` of a chain, which are nowhere yet. */
+  /** Blocks `from` .. `to` of a chain; one that is here gets one more holder. */
   add(hashes: Uint32Array, from: number, to: number, holder: number): void {
     const table = this.#table
     const number = this.#owners.enter(holder)
     const word = (number << REF_BITS) | (this.#ages.now << AGE_SHIFT)
+    let added = 0
     for (let i = from; i < to; i++) {
-      table.add((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0, word)
+      const low = (hashes[2 * i] as number) | 0
+      if (table.add(low, (hashes[2 * i + 1] as number) | 0, word)) added += 1
+      else this.hold(holder)
     }
-    this.#ages.gained(to - from)
-    this.#owners.gained(number, to - from)
+    this.#ages.gained(added)
+    this.#owners.gained(number, added)
   }
 
   /** The holder has the block found, too; returns how many owners that makes. */

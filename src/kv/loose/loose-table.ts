@@ -122,10 +122,18 @@ export class LooseTable {
     return suspects
   }
 
-  /** Adds a block (signed halves) that is not here. */
-  add(low: number, high: number, word: number): void {
-    this.#segments.add(spreadHash(low, high), low, high, word)
+  /** Adds a block (signed halves); false: it is here, and is the one found now. */
+  add(low: number, high: number, word: number): boolean {
+    const segments = this.#segments
+    const hash = spreadHash(low, high)
+    const number = segments.numberOf(hash)
+    const rows = segments.rows[number] as Int32Array
+    const header = rows[homeOf(hash, segments.buckets[number] as number)] as number
+    // Whoever adds has looked, but for a block that the same event names twice.
+    if (mayBeIn(header, printOf(hash)) !== 0 && this.lookup(low, high)) return false
+    segments.add(hash, low, high, word)
     this.count += 1
+    return true
   }
 
   /** Takes the block found away. The segment may be another one. */

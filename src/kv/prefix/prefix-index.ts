@@ -13,6 +13,8 @@
  * - host or disk store after an unknown parent: taken, because offloading need not go in order;
  * - store of a block that is its own parent: refused;
  * - store of what is held already: a no-op;
+ * - blocks in an order that no chain has (one twice in an event, or after another one than before): taken as they are named.
+ *   What is said of that holder may be less than it has; nothing is thrown, and holders of other blocks do not notice;
  * - removal of what is not held: skipped, the other hashes of the event still count;
  * - removal in the middle of a chain: a hole. What lies behind counts again once the hole is filled;
  * - `cleared`: everything of that holder, on every tier.

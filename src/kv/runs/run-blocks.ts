@@ -68,6 +68,11 @@ export class RunBlocks {
     return available >= full + Math.min(count, this.branches.detached)
   }
 
+  /** Whether so many blocks fit at the end of one run, of a new one as well. */
+  hasPagesFor(count: number): boolean {
+    return this.arena.pagesAvailable >= Math.ceil(count / PAGE_BLOCKS)
+  }
+
   /** Whether the block at a position is the last one of its run, and no run is known to begin after it. */
   isOpenEnd(position: number): boolean {
     if (this.branches.mayFollow(position)) return false

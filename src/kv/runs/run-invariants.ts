@@ -8,8 +8,11 @@ import type { RunBlocks } from './run-blocks.ts'
 import type { RunIndex } from './run-index.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
 
-/** Throws when one does not hold. */
-export function checkRuns(index: RunIndex): void {
+/**
+ * Throws when one does not hold. `isOfChains: false`: the events named blocks in orders that no chain has, so that a block may
+ * lie in more than one place; all that is counted and linked holds even so.
+ */
+export function checkRuns(index: RunIndex, isOfChains = true): void {
   const { blocks, holdings } = index.parts
   const { runs } = blocks
   let blockCount = 0
@@ -35,24 +38,23 @@ export function checkRuns(index: RunIndex): void {
     const parent = runs.records[run * RUN_STRIDE + PARENT] as number
     if (parent === -1) detached += 1
     if (parent > 0) assert(blocks.arena.runOf(parent - 1) >= 0, `run ${run} follows a live block`)
-    checkBlocks(blocks, run)
+    checkBlocks(blocks, run, isOfChains)
   }
   assert(blockCount === blocks.count, `${blockCount} blocks, counted ${blocks.count}`)
   assert(entries === holdings.entries, `${entries} entries, counted ${holdings.entries}`)
   assert(detached === blocks.branches.detached, `${detached} runs are detached`)
+  if (isOfChains) checkPlaces(index)
   checkLoose(index)
   if (blockCount > 0) return
   assert(blocks.arena.pagesLive === 0 && blocks.anchors.count === 0, 'an empty index keeps nothing')
 }
 
-/** No block is loose and in a run; a run after a loose block names one. */
-function checkLoose(index: RunIndex): void {
+/** No block is loose and in a run. */
+function checkPlaces(index: RunIndex): void {
   const { blocks, loose } = index.parts
   const { anchors, arena, runs } = blocks
-  let afterLoose = 0
   for (let run = 0; run < runs.top; run++) {
     if (runs.isFree(run)) continue
-    if (runs.records[run * RUN_STRIDE + PARENT] === LOOSE) afterLoose += 1
     let page = runs.records[run * RUN_STRIDE + FIRST_PAGE] as number
     const end = runs.records[run * RUN_STRIDE + END] as number
     for (let at = runs.records[run * RUN_STRIDE + START] as number; at < end; at++) {
@@ -65,11 +67,23 @@ function checkLoose(index: RunIndex): void {
       if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
     }
   }
+  for (const { low, high } of loose.each()) {
+    assert(anchors.lookup(low, high) < 0, `loose block ${low} ${high} does not begin a run`)
+  }
+}
+
+/** A run after a loose block names one; what is counted is there. */
+function checkLoose(index: RunIndex): void {
+  const { blocks, loose } = index.parts
+  const { runs } = blocks
+  let afterLoose = 0
+  for (let run = 0; run < runs.top; run++) {
+    if (!runs.isFree(run) && runs.records[run * RUN_STRIDE + PARENT] === LOOSE) afterLoose += 1
+  }
   let found = 0
   let followers = 0
   for (const { low, high, holders, isFollowed } of loose.each()) {
     assert(loose.lookup(low, high), `loose block ${low} ${high} is in the table`)
-    assert(anchors.lookup(low, high) < 0, `loose block ${low} ${high} does not begin a run`)
     if (isFollowed) followers += blocks.branches.after(low, high).length
     found += holders
   }
@@ -77,7 +91,7 @@ function checkLoose(index: RunIndex): void {
   assert(found === loose.entries, `${found} loose entries, counted ${loose.entries}`)
 }
 
-function checkBlocks(blocks: RunBlocks, run: number): void {
+function checkBlocks(blocks: RunBlocks, run: number, isOfChains: boolean): void {
   const { anchors, arena, runs } = blocks
   const record = run * RUN_STRIDE
   const start = runs.records[record + START] as number
@@ -89,7 +103,9 @@ function checkBlocks(blocks: RunBlocks, run: number): void {
     assert(arena.offsetOf(position) === at, `page ${page} is at its offset`)
     const low = arena.words[2 * position] as number
     const found = anchors.lookup(low, arena.words[2 * position + 1] as number)
-    assert(found < 0 || found === position, `block ${position} is in one run only`)
+    if (isOfChains) {
+      assert(found < 0 || found === position, `block ${position} is in one run only`)
+    }
     if (at === start || !blocks.isSparse(run)) assert(found >= 0, `block ${position} is anchored`)
     if ((at & PAGE_MASK) === PAGE_MASK) page = arena.pages[page * PAGE_STRIDE + NEXT] as number
   }

@@ -26,6 +26,12 @@ const OWNERS_MAX = 256
 export const isWorthRun = (blocks: number, owners: number): boolean =>
   blocks >= RUN_BLOCKS_MIN || (owners >= SHARED_MIN && owners >= 2 * blocks)
 
+interface LooseOwners {
+  readonly holders: readonly number[]
+  /** Whether a run begins after the block. */
+  readonly isFollowed: boolean
+}
+
 export class RunPlacement {
   readonly #blocks: RunBlocks
   readonly #holdings: RunHoldings
@@ -139,7 +145,8 @@ export class RunPlacement {
       const stop = Math.min(this.#blocks.nextStart(hashes, i + 1), this.#nextLoose(hashes, i + 1))
       const isAtEnd = this.#run >= 0 && this.#at === this.#end
       const isShort = stop - i < RUN_BLOCKS_MIN && !this.#isForecast(holder, hashes, i)
-      if (!isAtEnd && isShort) {
+      // Of chains, a store has made space for all runs; blocks that an event of a wrong peer names elsewhere need more of them.
+      if ((!isAtEnd && isShort) || !this.#blocks.hasPagesFor(stop - i)) {
         this.#addLoose(holder, hashes, i, stop)
       } else {
         if (!isAtEnd) this.#beginRun(isOrphan)
@@ -226,8 +233,11 @@ export class RunPlacement {
     branches.attachLoose(this.#run, low, high)
   }
 
-  /** The block before is this one of the hashes, and loose. */
-  #setBeforeLoose(hashes: Uint32Array, i: number): void {
+  /** The block before is this one of the hashes, and loose: the walk goes on in no run. */
+  #leaveRun(hashes: Uint32Array, i: number): void {
+    this.#run = -1
+    this.#at = 0
+    this.#end = 0
     this.#before = LOOSE
     this.#beforeLow = (hashes[2 * i] as number) | 0
     this.#beforeHigh = (hashes[2 * i + 1] as number) | 0
@@ -299,8 +309,7 @@ export class RunPlacement {
     this.#loose.add(hashes, from, to, holder)
     const low = (hashes[2 * to - 2] as number) | 0
     this.forecast.setStreak(holder, streak, low, (hashes[2 * to - 1] as number) | 0)
-    this.#setBeforeLoose(hashes, to - 1)
-    this.#run = -1
+    this.#leaveRun(hashes, to - 1)
   }
 
   /** Walks blocks that are loose; returns how many the hashes name from `i` on. */
@@ -318,14 +327,8 @@ export class RunPlacement {
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
     // An event of one block knows nothing of its chain: a query will.
     const isWorth = k - i > 1 ? isWorthRun(k - i, owners) : owners >= OWNERS_MAX
-    if (isWorth && this.#blocks.hasCapacity(hashes)) {
-      this.#makeRun(hashes, i, k)
-      return k - i
-    }
-    this.#setBeforeLoose(hashes, k - 1)
-    this.#run = -1
-    this.#at = 0
-    this.#end = 0
+    if (isWorth && this.#blocks.hasCapacity(hashes)) return this.#makeRun(hashes, i, k)
+    this.#leaveRun(hashes, k - 1)
     return k - i
   }
 
@@ -336,26 +339,25 @@ export class RunPlacement {
     this.#makeRun(hashes, from, to)
   }
 
-  /** Loose blocks that follow each other become a run after the place before, with all who hold them. */
-  #makeRun(hashes: Uint32Array, from: number, to: number): void {
+  /**
+   * Loose blocks that follow each other become a run after the place before, with all who hold them; returns how many: a
+   * block that an event of a wrong peer names twice is loose only once.
+   */
+  #makeRun(hashes: Uint32Array, from: number, to: number): number {
     const { anchors, branches, reader, runs } = this.#blocks
     this.#beginRun(false)
     const run = this.#run
-    this.#blocks.append(run, hashes, from, to - from)
+    const owners = this.#takeLoose(hashes, from, to)
+    const count = owners.length
+    this.#blocks.append(run, hashes, from, count)
     runs.records[run * RUN_STRIDE + USED] = this.#loose.tick
-    for (let i = from; i < to; i++) {
-      const low = (hashes[2 * i] as number) | 0
-      const high = (hashes[2 * i + 1] as number) | 0
-      this.#loose.lookup(low, high)
-      for (const holder of this.#loose.holders()) {
-        this.#holdings.cover(run, holder, i - from, i - from + 1)
-      }
-      if (this.#loose.isFollowed) {
-        this.#loose.isFollowed = false
-        branches.movedLoose(low, high, reader.positionNear(this.#firstPage(run), i - from))
-      }
-      this.#loose.drop()
-    }
+    owners.forEach(({ holders, isFollowed }, at) => {
+      for (const holder of holders) this.#holdings.cover(run, holder, at, at + 1)
+      if (!isFollowed) return
+      const low = (hashes[2 * (from + at)] as number) | 0
+      const high = (hashes[2 * (from + at) + 1] as number) | 0
+      branches.movedLoose(low, high, reader.positionNear(this.#firstPage(run), at))
+    })
     const list = runs.holdings(run)
     let k = runs.firstHolding(run)
     const last = k + HOLDING * (runs.records[run * RUN_STRIDE + COUNT] as number)
@@ -366,9 +368,24 @@ export class RunPlacement {
       anchors.add(reader.positionNear(this.#firstPage(run), this.#holdings.highOf(held) - 1))
     }
     if (!isWhole) this.#holdings.densify(run)
-    this.#at = to - from
-    this.#end = to - from
+    this.#at = count
+    this.#end = count
     this.#before = reader.lastOf(run)
+    return count
+  }
+
+  /** Takes loose blocks out of their table, up to one that is not there any more. */
+  #takeLoose(hashes: Uint32Array, from: number, to: number): LooseOwners[] {
+    const loose = this.#loose
+    const taken: LooseOwners[] = []
+    for (let i = from; i < to; i++) {
+      if (!loose.lookup((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0)) break
+      const { isFollowed } = loose
+      taken.push({ holders: loose.holders(), isFollowed })
+      if (isFollowed) loose.isFollowed = false
+      loose.drop()
+    }
+    return taken
   }
 
   #firstPage(run: number): number {
