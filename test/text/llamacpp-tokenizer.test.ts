@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import koffi from 'koffi'
+import { ffi } from '../../src/llamacpp/native/ffi.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { loadModelText, readGgufFile } from '../../src/host/tokenizer/model-files.ts'
 import { findLibraries } from '../../src/llamacpp/native/library-files.ts'
@@ -50,7 +50,7 @@ function loadLlama() {
   const files = findLibraries(false)
   const native = loadLlamaApi(files, { keyLength: undefined, valueLength: undefined })
   const declaration = 'int32 llama_tokenize(void*, const uint8*, int32, int32*, int32, bool, bool)'
-  const call: Tokenize = koffi.load(files.llama).func(declaration)
+  const call: Tokenize = ffi.load(files.llama).func(declaration) as Tokenize
   return {
     api: native,
     tokenize(vocab: Pointer, text: string, special: boolean): number[] {

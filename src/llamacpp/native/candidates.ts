@@ -4,7 +4,7 @@
  * One memory for all draws of a thread. Filled from a row of logits, handed to samplers, which reorder and cut it; what
  * they leave is read back. Checked before a token is used: a sampler with nothing left to choose from ends the process.
  */
-import koffi from 'koffi'
+import { ffi } from './ffi.ts'
 import type { LlamaApi } from './llama-api.ts'
 import type { Pointer } from './llama-structs.ts'
 
@@ -25,7 +25,7 @@ export class Candidates {
     const memory = new ArrayBuffer(4 * ENTRY_WORDS * vocabSize)
     this.#ids = new Int32Array(memory)
     this.#floats = new Float32Array(memory)
-    this.#address = koffi.address(new Uint8Array(memory))
+    this.#address = ffi.address(new Uint8Array(memory))
   }
 
   fill(logits: Float32Array): void {
@@ -89,7 +89,7 @@ export class Candidates {
   #left(): readonly [Int32Array, Float32Array] {
     const address = BigInt.asUintN(64, this.#words[0] ?? 0n)
     if (address === this.#address) return [this.#ids, this.#floats]
-    const memory = koffi.view(address, 4 * ENTRY_WORDS * Number(this.#words[1]))
+    const memory = ffi.view(address, 4 * ENTRY_WORDS * Number(this.#words[1]))
     return [new Int32Array(memory), new Float32Array(memory)]
   }
 }

@@ -6,12 +6,11 @@
  * the same bits. One library per process; the first model decides.
  */
 import { join } from 'node:path'
-import koffi from 'koffi'
 import { BatonError } from '../../base/index.ts'
+import { ffi } from './ffi.ts'
+import type { Library } from './ffi.ts'
 import type { LibraryFiles } from './library-files.ts'
 import type { Pointer, ThreadPoolApi } from './llama-structs.ts'
-
-type Library = ReturnType<typeof koffi.load>
 
 /** Elements of one head of K and of V; undefined: not known. */
 export interface HeadShape {
@@ -77,7 +76,7 @@ function isNarrow({ keyLength, valueLength }: HeadShape): boolean {
 /** 0: this CPU cannot run it. */
 function scoreOf(path: string): number {
   try {
-    const library = koffi.load(path)
+    const library = ffi.load(path)
     const score = library.func('int ggml_backend_score()') as () => number
     const value = score()
     if (value <= 0) library.unload()
@@ -89,7 +88,7 @@ function scoreOf(path: string): number {
 
 function threadPoolOf(path: string): ThreadPoolApi | null {
   try {
-    const library = koffi.load(path)
+    const library = ffi.load(path)
     return {
       create: library.func('void* ggml_threadpool_new(void*)') as ThreadPoolApi['create'],
       free: library.func('void ggml_threadpool_free(void*)') as ThreadPoolApi['free'],

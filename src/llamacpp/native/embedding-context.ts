@@ -1,6 +1,6 @@
 /** A context of llama.cpp that makes embeddings, of one sequence at a time. */
-import koffi from 'koffi'
 import { BatonError } from '../../base/index.ts'
+import { ffi } from './ffi.ts'
 import type { LlamaApi } from './llama-api.ts'
 import type { Pointer } from './llama-structs.ts'
 import { TokenBatch } from './token-batch.ts'
@@ -66,7 +66,7 @@ export class EmbeddingContext {
       ? this.#api.embeddingOfSequence(this.#context, 0)
       : this.#api.embeddingAt(this.#context, -1)
     if (at === null) throw new BatonError('backend.unknown', 'llama.cpp gave no embedding')
-    return unitVector(new Float32Array(koffi.view(at, 4 * this.#length)))
+    return unitVector(new Float32Array(ffi.view(at, 4 * this.#length)))
   }
 
   clear(): void {

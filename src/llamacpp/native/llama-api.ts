@@ -4,8 +4,9 @@
  * Owns: the declarations, and the check that the library is the one they were written for. Every call is synchronous
  * and belongs to the thread that loaded the library. A pointer is an address; nothing here checks one.
  */
-import koffi from 'koffi'
 import { BatonError } from '../../base/index.ts'
+import { ffi } from './ffi.ts'
+import type { Library } from './ffi.ts'
 import { loadCpuLibrary } from './cpu-library.ts'
 import type { HeadShape } from './cpu-library.ts'
 import type { LibraryFiles } from './library-files.ts'
@@ -130,12 +131,12 @@ let loaded: LlamaApi | undefined
  */
 export function loadLlamaApi(files: LibraryFiles, heads: HeadShape): LlamaApi {
   if (loaded !== undefined) return loaded
-  let llama: ReturnType<typeof koffi.load>
-  let ggml: ReturnType<typeof koffi.load>
+  let llama: Library
+  let ggml: Library
   try {
-    koffi.load(files.base, { global: true })
-    ggml = koffi.load(files.ggml, { global: true })
-    llama = koffi.load(files.llama, { global: true })
+    ffi.load(files.base, { global: true })
+    ggml = ffi.load(files.ggml, { global: true })
+    llama = ffi.load(files.llama, { global: true })
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause)
     throw new BatonError('model.load_failed', `llama.cpp does not load: ${why}`, { cause })
@@ -152,7 +153,7 @@ export function loadLlamaApi(files: LibraryFiles, heads: HeadShape): LlamaApi {
 }
 
 /** llama.cpp logs from any thread, so no JavaScript callback: any function that takes nothing serves as a sink. */
-function silence(llama: ReturnType<typeof koffi.load>): void {
+function silence(llama: Library): void {
   const set = llama.func('void llama_log_set(void*, void*)') as (sink: Pointer, user: null) => void
   set(llama.symbol('llama_max_devices') as Pointer, null)
 }

@@ -7,8 +7,8 @@
  * computed in batches of at least `EXACT_TOKENS_MIN` tokens of one sequence, filled up with tokens after the end that
  * are dropped again and that nothing before them can see; and a sequence that decodes alone gets a companion.
  */
-import koffi from 'koffi'
 import { BatonError } from '../../base/index.ts'
+import { ffi } from './ffi.ts'
 import type { LlamaApi } from './llama-api.ts'
 import type { Pointer } from './llama-structs.ts'
 import { TokenBatch } from './token-batch.ts'
@@ -228,7 +228,7 @@ export class LlamaSession {
     const length = rows * this.vocabSize
     if (at === this.#logitsAt && length <= this.#logits.length) return
     this.#logitsAt = at
-    this.#logits = new Float32Array(koffi.view(at, 4 * length))
+    this.#logits = new Float32Array(ffi.view(at, 4 * length))
   }
 
   /** What the state of a sequence is, in memory that the next call uses again. */

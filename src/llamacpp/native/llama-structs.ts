@@ -3,7 +3,7 @@
  *
  * A wrong offset would write into foreign memory, so `llama-api.ts` compares what the library itself fills in.
  */
-import koffi from 'koffi'
+import { ffi } from './ffi.ts'
 
 /** What `llama_version()` says of the libraries that these layouts belong to. */
 export const LLAMA_VERSION = '0.5.0-dev'
@@ -62,7 +62,7 @@ export interface Batch {
 
 /** Names the structures for the declarations of this thread. */
 export function declareStructs(): void {
-  koffi.struct('llama_model_params', {
+  ffi.struct('llama_model_params', {
     devices: 'void*',
     tensor_buft_overrides: 'void*',
     n_gpu_layers: 'int32',
@@ -82,7 +82,7 @@ export function declareStructs(): void {
     load_mtp: 'bool',
   })
   declareContextParams()
-  koffi.struct('llama_batch', {
+  ffi.struct('llama_batch', {
     n_tokens: 'int32',
     token: 'void*',
     embd: 'void*',
@@ -91,11 +91,11 @@ export function declareStructs(): void {
     seq_id: 'void*',
     logits: 'void*',
   })
-  koffi.struct('llama_sampler_chain_params', { no_perf: 'bool' })
+  ffi.struct('llama_sampler_chain_params', { no_perf: 'bool' })
 }
 
 function declareContextParams(): void {
-  koffi.struct('llama_context_params', {
+  ffi.struct('llama_context_params', {
     n_ctx: 'uint32',
     n_batch: 'uint32',
     n_ubatch: 'uint32',

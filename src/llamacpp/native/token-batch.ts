@@ -1,6 +1,6 @@
 /** The tokens of one step in llama.cpp's own memory, written through views. */
-import koffi from 'koffi'
 import { BatonError } from '../../base/index.ts'
+import { ffi } from './ffi.ts'
 import type { LlamaApi } from './llama-api.ts'
 import type { Batch, Pointer } from './llama-structs.ts'
 
@@ -50,5 +50,5 @@ export class TokenBatch {
 
 function viewOf(pointer: Pointer, bytes: number): ArrayBuffer {
   if (pointer === null) throw new BatonError('model.load_failed', 'no memory for a batch')
-  return koffi.view(pointer, bytes)
+  return ffi.view(pointer, bytes)
 }

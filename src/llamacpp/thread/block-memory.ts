@@ -1,13 +1,13 @@
 /** Blocks that lie in memory of the thread's owner, seen from the thread. */
-import koffi from 'koffi'
 import type { ParsedState, StateBlock } from '../state/state-codec.ts'
 import { assembleState, cutBlock } from '../state/state-codec.ts'
 import type { KvLayout } from '../state/state-layout.ts'
 import type { BlockMemory } from './thread-messages.ts'
+import { ffi } from '../native/ffi.ts'
 
 /** The address of memory that stays where it is as long as it is referred to. */
 export function addressOf(bytes: Uint8Array): bigint {
-  return BigInt.asUintN(64, koffi.address(bytes))
+  return BigInt.asUintN(64, ffi.address(bytes))
 }
 
 /** A state of these blocks, in memory that `allocate` gives. */
@@ -41,5 +41,5 @@ export function tokensIn(memory: BlockMemory): number {
 }
 
 function viewOf(address: bigint, byteLength: number): Uint8Array {
-  return new Uint8Array(koffi.view(address, byteLength))
+  return new Uint8Array(ffi.view(address, byteLength))
 }

@@ -6,6 +6,7 @@
 import { Worker } from 'node:worker_threads'
 import { BatonError } from '../../base/index.ts'
 import type { LlamaCppConfig } from '../model/llamacpp-options.ts'
+import { FFI_NAME, FFI_VERSION } from '../native/ffi-package.ts'
 import type {
   FromThread,
   StartedMessage,
@@ -102,13 +103,11 @@ async function loadAddresses(): Promise<OpenedThread['addressOf']> {
   } catch (cause) {
     throw new BatonError(
       'model.load_failed',
-      `the llama.cpp engine needs koffi, which does not load: run \`npm i koffi@${KOFFI_VERSION}\`, or use --engine sim`,
+      `the llama.cpp engine needs ${FFI_NAME}, which does not load: run \`npm i ${FFI_NAME}@${FFI_VERSION}\`, or use --engine sim`,
       { cause },
     )
   }
 }
-
-const KOFFI_VERSION = '3.3.4'
 
 /**
  * From its sources, for tests and benches, the thread needs a loader that understands them, which takes half a second of
