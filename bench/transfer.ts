@@ -1,7 +1,7 @@
 /**
  * How fast KV and tokens move between two processes of this machine, each beside a bare baseline of the same run.
  *
- *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5] [--only kv|tokens|memory|hand-over] [--kind tcp]
+ *   npx tsx bench/transfer.ts [--json out.json] [--rounds 5] [--only kv|tokens|memory|hand-over|stages] [--kind tcp]
  *
  * KV: pulls of 1 MB … 1 GB in blocks of 1 MB, against a bare socket that moves the same bytes in
  * the same pieces and reads them straight into memory of the same kind, and against memcpy (`transfer/kv-speed.ts`).
@@ -9,6 +9,7 @@
  * touched; `checked` has the checksums that are on by default (`--kv-checksums`), with the sender's part known from before, or `new`.
  * Tokens: TOKENS frames of 64 streams from worker to sink, against the same bytes through a bare socket.
  * Memory: what it costs a pull that its memory was never touched, in turns with memory made ahead (`transfer/pull-memory.ts`).
+ * Stages: what each step of a hand-over takes, one after the other (`transfer/stages.ts`).
  * Hand-over: on the real engine, what lies between the end of the prefill and the first token of the decode worker.
  */
 import { spawn } from 'node:child_process'
@@ -20,6 +21,7 @@ import { parseArgs } from 'node:util'
 import { measureHandOver, runHandOverWorker } from './transfer/hand-over.ts'
 import { measureKv } from './transfer/kv-speed.ts'
 import { measurePullMemory } from './transfer/pull-memory.ts'
+import { measureStages } from './transfer/stages.ts'
 import { runSender } from './transfer/sender.ts'
 import type { SenderAddress } from './transfer/sender.ts'
 import { measureTokens } from './transfer/token-speed.ts'
@@ -36,6 +38,7 @@ const { values } = parseArgs({
 })
 
 const rounds = Number(values.rounds)
+const MODEL = 'models/storyteller/storyteller-q8_0.gguf'
 
 async function withSender<T>(measure: (address: SenderAddress) => Promise<T>): Promise<T> {
   const args = ['--import', 'tsx', fileURLToPath(import.meta.url), '--sender']
@@ -61,6 +64,7 @@ async function main(): Promise<void> {
   if (isWanted('hand-over')) {
     all['handOver'] = await measureHandOver(rounds)
   }
+  if (isWanted('stages')) all['stages'] = await measureStages(MODEL, rounds)
   for (const table of Object.values(all)) console.table(table)
   if (values.json) writeFileSync(values.json, JSON.stringify(all, null, 2))
 }

@@ -2,8 +2,11 @@
  * From the end of the prefill to the first token of the decode worker, on the real engine and by the real way: request
  * plane → prefill worker → offer → request plane → decode worker → pull → first token. Both workers are processes.
  *
+ * The decode worker is told as soon as the prefill worker makes its offer, which may be before the prompt is computed to its end.
+ *
  * Beside it the same request once more at the decode worker, which then holds the prompt already: what the hand-over
- * itself adds is the difference.
+ * itself adds is the difference. And a prompt of the same length that one worker computes and answers: what two workers add to the
+ * time to the first token as a client sees it.
  */
 import { spawn } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -28,6 +31,11 @@ export interface HandOverRow {
   readonly handOverAdds: number
   /** The quickest of all rounds: what it takes when nothing else runs. */
   readonly atBest: number
+  /** Time to the first token over both workers, and with one worker: medians and the quickest. */
+  readonly twoWorkers: number
+  readonly oneWorker: number
+  readonly twoWorkersAtBest: number
+  readonly oneWorkerAtBest: number
 }
 
 type Mode = 'prefill' | 'decode'
@@ -51,9 +59,9 @@ export async function runHandOverWorker(mode: Mode): Promise<void> {
 }
 
 interface Timed {
+  readonly firstAt: number
   readonly firstMs: number
   readonly endMs: number
-  readonly last: Chunk
 }
 
 export async function measureHandOver(rounds: number): Promise<HandOverRow[]> {
@@ -109,20 +117,38 @@ async function openPair(): Promise<Pair> {
 
 interface Taken {
   readonly prefill: number
+  /** From the end of the prefill. */
   readonly cold: number
   readonly held: number
+  readonly both: number
+  readonly one: number
   readonly kvBytes: number
 }
 
 async function takeOne({ plane, from, to }: Pair, promptTokens: number): Promise<Taken> {
   const request = requestOf(promptTokens)
-  const prefill = await time(plane, from, { ...request, stop: { maxTokens: 1 } })
-  const { prefillResult } = prefill.last
-  if (!prefillResult?.kvOffer) throw new Error('the prefill worker gave no offer')
-  const { kvBytes } = prefillResult.kvOffer
-  const cold = await time(plane, to, { ...request, prefillResult })
+  const startedAt = performance.now()
+  let kvBytes = 0
+  let decode: Promise<number> | undefined
+  const told = (chunk: Chunk): void => {
+    const { prefillResult } = chunk
+    if (prefillResult?.kvOffer === undefined || decode !== undefined) return
+    kvBytes = prefillResult.kvOffer.kvBytes
+    decode = time(plane, to, { ...request, prefillResult }).then(({ firstAt }) => firstAt)
+  }
+  const prefill = await time(plane, from, { ...request, stop: { maxTokens: 1 } }, told)
+  if (decode === undefined) throw new Error('the prefill worker gave no offer')
+  const firstAt = await decode
   const held = await time(plane, to, { ...request, requestId: `${request.requestId}-again` })
-  return { prefill: prefill.endMs, cold: cold.firstMs, held: held.firstMs, kvBytes }
+  const one = await time(plane, to, requestOf(promptTokens))
+  return {
+    prefill: prefill.endMs,
+    cold: firstAt - startedAt - prefill.endMs,
+    held: held.firstMs,
+    both: firstAt - startedAt,
+    one: one.firstMs,
+    kvBytes,
+  }
 }
 
 function rowOf(promptTokens: number, taken: readonly Taken[]): HandOverRow {
@@ -136,6 +162,10 @@ function rowOf(promptTokens: number, taken: readonly Taken[]): HandOverRow {
     firstTokenWhenHeld: rounded(held),
     handOverAdds: rounded(cold - held),
     atBest: rounded(best),
+    twoWorkers: rounded(median(taken.map((t) => t.both))),
+    oneWorker: rounded(median(taken.map((t) => t.one))),
+    twoWorkersAtBest: rounded(Math.min(...taken.map((t) => t.both))),
+    oneWorkerAtBest: rounded(Math.min(...taken.map((t) => t.one))),
   }
 }
 
@@ -163,6 +193,7 @@ function time(
   plane: TcpRequestPlane,
   workerId: WorkerCard['workerId'],
   request: GenerateRequest,
+  onChunk: (chunk: Chunk) => void = () => undefined,
 ): Promise<Timed> {
   const startedAt = performance.now()
   let firstMs = 0
@@ -174,8 +205,9 @@ function time(
       onToken: noteFirst,
       onChunk: (chunk) => {
         if (chunk.tokenIds.length > 0) noteFirst()
+        onChunk(chunk)
         if (chunk.finish === undefined) return
-        resolve({ firstMs, endMs: performance.now() - startedAt, last: chunk })
+        resolve({ firstMs, firstAt: startedAt + firstMs, endMs: performance.now() - startedAt })
       },
       onError: reject,
     })

@@ -11,6 +11,8 @@ export interface KvBlockSource {
   /** Identity of model, quantisation and KV layout. Blocks of another fingerprint are refused by `put`. */
   readonly fingerprint: string
   readonly blockTokens: number
+  /** What the blocks of a prompt will take before they are there; absent: nothing is offered before it is computed. */
+  readonly bytesPerToken?: number
 
   /**
    * Pins the blocks that cover `tokenIds` without its last token (which decode computes itself), as far as they are

@@ -43,6 +43,7 @@ const PAGE_BYTES = 4096
 export class KvBlockStore implements KvBlockSource {
   readonly fingerprint: string
   readonly blockTokens: number
+  readonly bytesPerToken: number
   readonly #options: KvBlockStoreOptions
   /** In order of use, the oldest first. */
   readonly #entries = new Map<number, Entry>()
@@ -60,6 +61,7 @@ export class KvBlockStore implements KvBlockSource {
     this.#blockBytes = options.blockTokens * options.bytesPerToken
     this.fingerprint = options.fingerprint
     this.blockTokens = options.blockTokens
+    this.bytesPerToken = options.bytesPerToken
   }
 
   get heldBytes(): number {

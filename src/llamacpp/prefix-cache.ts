@@ -23,7 +23,8 @@ export interface CachedPrompt {
   /** Keeps the held blocks in the store and their memory where it is. */
   readonly pin: KvPin
   readonly blocks: PromptBlocks
-  readonly missing: readonly WantedBlock[]
+  /** In order; what was kept has left it. */
+  missing: readonly WantedBlock[]
 }
 
 interface WantedBlock {
@@ -84,9 +85,14 @@ export class PrefixCache {
     run.hold(this.store.pin(run.request.tokenIds, run.request.routing.cacheSalt))
   }
 
-  /** Takes in the blocks that the thread has written. */
-  keep({ blocks, missing }: CachedPrompt): void {
-    const { keys } = blocks
+  /** Takes in the blocks of the first `tokens` tokens, which the thread has written. */
+  keep(cached: CachedPrompt, tokens = Infinity): void {
+    const { blocks } = cached
+    const { keys, blockTokens } = blocks
+    const isWritten = ({ index }: WantedBlock): boolean =>
+      index * blockTokens + tokensOfBlock(blocks, index) <= tokens
+    const missing = cached.missing.filter(isWritten)
+    cached.missing = cached.missing.filter((block) => !isWritten(block))
     const keyOf = (index: number): readonly [number, number] => [
       keys[2 * index] ?? 0,
       keys[2 * index + 1] ?? 0,

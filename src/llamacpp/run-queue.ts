@@ -99,12 +99,13 @@ export class RunQueue {
   }
 
   take(message: StepMessage): void {
-    const { progress = [], loaded = [], kept = [], tokens = [] } = message
+    const { progress = [], loaded = [], ahead = [], kept = [], tokens = [] } = message
     for (let i = 0; i < loaded.length; i += 2) this.#loaded(loaded[i] ?? 0, loaded[i + 1] ?? 0)
     for (let i = 0; i < progress.length; i += 2) {
       const run = this.#running.get(progress[i] ?? 0)?.run
       if (run !== undefined) run.computedTokens = progress[i + 1] ?? 0
     }
+    for (let i = 0; i < ahead.length; i += 2) this.#goAhead(ahead[i] ?? 0, ahead[i + 1] ?? 0)
     for (const id of kept) {
       const running = this.#running.get(id)
       if (running?.cached !== undefined) this.#options.cache?.keep(running.cached)
@@ -142,6 +143,16 @@ export class RunQueue {
     running.run.cachedTokens = tokens
     running.cached?.pin.release()
     running.run.hold(undefined)
+  }
+
+  /** The rest of this prompt will not take long: its reader may tell others of it. */
+  #goAhead(id: number, tokens: number): void {
+    const running = this.#running.get(id)
+    if (running?.cached === undefined) return
+    const { run, cached } = running
+    this.#options.cache?.keep(cached, tokens)
+    this.#options.cache?.holdComputed(run)
+    run.push({ tokenIds: [], prefillResult: { cachedTokens: run.cachedTokens, meetsDecode: true } })
   }
 
   #push(id: number, chunk: Chunk): void {

@@ -24,7 +24,10 @@ export interface PrefillResult {
   readonly kvOffer?: KvOffer
   readonly engineParams?: unknown
   readonly cachedTokens?: number
-  /** On a chunk before the end: decode may begin now, prefill goes on and both meet (engines that push their KV). */
+  /**
+   * On a chunk before the end: decode may begin now, prefill goes on and both meet. With `engineParams` the engine has a transfer of its own
+   * (engines that push their KV); without, the prompt's blocks will all be in `kvBlocks` at the end, and the worker offers them now.
+   */
   readonly meetsDecode?: boolean
 }
 

@@ -13,6 +13,8 @@ export interface KvHold {
   readonly tokenCount: number
   readonly blockKeys: Uint32Array
   readonly kvBytes: number
+  /** False as long as some of the blocks are still being computed: a pull waits for them (`KvServer.grown`). */
+  readonly isWhole?: boolean
   /** `isStillRead`: the puller has not said that it has all, so bytes may still lie in a socket. */
   release(isStillRead?: boolean): void
 }
@@ -44,6 +46,11 @@ export interface KvServer {
   readonly host: string
   readonly port: number
   offer(pin: KvHold, source: KvBlockReader, options?: KvOfferOptions): KvOffer
+  /**
+   * Blocks of an offer that was not whole have come: pulls that wait for them go on. Unknown ids are ignored. A server without it
+   * is offered whole holds only.
+   */
+  grown?(offerId: string): void
   /** Takes an offer back, for instance because its request was cancelled. Unknown ids are ignored. */
   withdraw(offerId: string): void
   /** Bytes that are held for others under a lease. */

@@ -11,7 +11,8 @@ import { BatonError } from '../base/index.ts'
 import type { Clock } from '../base/index.ts'
 import type { KvBlockSource, KvPin } from '../engine/index.ts'
 import type { GenerateRequest, KvOffer, KvTransfer } from '../request/index.ts'
-import type { KvClient, KvServer } from '../wire/index.ts'
+import type { KvClient, KvHold, KvServer } from '../wire/index.ts'
+import { GrowingHold } from './growing-hold.ts'
 import { traceOf } from './worker-event.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
@@ -34,6 +35,12 @@ export interface TakenKv {
   readonly transfer: KvTransfer
   /** Idempotent: the engine has loaded the blocks, or will not. */
   release(): void
+}
+
+/** An offer whose last blocks are still being computed. */
+export interface OfferAhead {
+  readonly offer: KvOffer
+  readonly hold: GrowingHold
 }
 
 /** The ends of a KV transport that a worker has; a prefill worker offers, a decode worker pulls. */
@@ -61,15 +68,45 @@ export class KvHandOff {
 
   /** Null when there is nothing that could be handed over block by block. */
   offer(request: GenerateRequest): KvOffer | null {
-    const { clock, observe, leaseMs } = this.#options
     const { server } = this.#ends
     const source = this.#options.source()
     if (source === undefined || server === undefined) return null
     const pin = source.pin(request.tokenIds, request.routing.cacheSalt)
-    if (pin.tokenCount === 0) {
-      pin.release()
-      return null
+    if (pin.tokenCount > 0) return this.#offer(request, server, source, pin)
+    pin.release()
+    return null
+  }
+
+  /** Before the prompt is computed to its end. Null: it cannot be offered until it is. */
+  offerAhead(request: GenerateRequest): OfferAhead | null {
+    const { server } = this.#ends
+    const source = this.#options.source()
+    const { tokenIds, routing } = request
+    const tokenCount = tokenIds.length - 1
+    if (server?.grown === undefined || tokenCount < 1) return null
+    if (source?.keysOf === undefined || source.bytesPerToken === undefined) return null
+    const blockKeys = source.keysOf(tokenIds, tokenCount, routing.cacheSalt)
+    const kvBytes = tokenCount * source.bytesPerToken
+    const pin = source.pin(tokenIds, routing.cacheSalt)
+    const hold = new GrowingHold({ tokenCount, blockKeys, kvBytes }, pin)
+    return { offer: this.#offer(request, server, source, hold), hold }
+  }
+
+  /** The prompt is computed. Null: some of it is not held, and the offer is withdrawn. */
+  complete(request: GenerateRequest, { offer, hold }: OfferAhead): KvOffer | null {
+    const source = this.#options.source()
+    if (source === undefined) return null
+    hold.grow(source.pin(request.tokenIds, request.routing.cacheSalt))
+    if (hold.isWhole) {
+      this.#ends.server?.grown?.(offer.offerId)
+      return offer
     }
+    this.withdraw(offer.offerId)
+    return null
+  }
+
+  #offer(request: GenerateRequest, server: KvServer, source: KvBlockSource, pin: KvHold): KvOffer {
+    const { clock, observe, leaseMs } = this.#options
     const offeredMs = clock.nowMs()
     const trace = traceOf(request)
     let offerId = ''

@@ -13,7 +13,7 @@ import { RequestContext, StreamValidator } from '../engine/index.ts'
 import { finishChunk, usageOf } from '../request/index.ts'
 import type { Chunk, DisaggregationMode, GenerateRequest } from '../request/index.ts'
 import type { ReplyPort, ServedRequest } from '../wire/index.ts'
-import type { KvHandOff, TakenKv } from './kv-hand-off.ts'
+import type { KvHandOff, OfferAhead, TakenKv } from './kv-hand-off.ts'
 import { traceOf } from './worker-event.ts'
 import type { WorkerObserver } from './worker-event.ts'
 
@@ -45,6 +45,8 @@ export class WorkerSession implements ServedRequest, InFlight {
   #tokenCount = 0
   #taken: TakenKv | null = null
   #offerId: string | null = null
+  /** An offer whose last blocks the engine still owes. */
+  #ahead: OfferAhead | null = null
   #cancelTimer: Timer | null = null
   /** When the engine began with the request; until it says so, when it was called. */
   #atEngineMs: number | null = null
@@ -87,6 +89,7 @@ export class WorkerSession implements ServedRequest, InFlight {
       this.#finished = true
       this.#cancelTimer?.cancel()
       this.#taken?.release()
+      if (this.#ahead !== null) this.#options.handOff.withdraw(this.#ahead.offer.offerId)
       this.#options.onFreed(this)
     }
   }
@@ -150,7 +153,12 @@ export class WorkerSession implements ServedRequest, InFlight {
         return
       }
       if (chunk.finish !== undefined) return this.#endWithChunk(chunk)
-      const tokenIds = chunk.tokenIds
+      const { tokenIds } = chunk
+      if (this.#isMeeting(chunk)) {
+        this.#offerAhead(chunk)
+        validator.pull()
+        continue
+      }
       this.#countOutput(chunk)
       if (tokenIds.length === 1 && isBareToken(chunk)) reply.token(tokenIds[0] as number)
       else reply.chunk(chunk)
@@ -247,9 +255,29 @@ export class WorkerSession implements ServedRequest, InFlight {
     this.#end(isPrefillDone ? this.#withOffer(chunk) : chunk)
   }
 
+  /** The engine will have put all of the prompt into its block store when it ends. */
+  #isMeeting({ prefillResult }: Chunk): boolean {
+    if (prefillResult?.meetsDecode !== true || this.#options.mode !== 'prefill') return false
+    return prefillResult.engineParams === undefined
+  }
+
+  /** Decode may begin to pull while the last of the prompt is computed. */
+  #offerAhead(chunk: Chunk): void {
+    const { handOff, reply, request } = this.#options
+    if (this.#ahead !== null) return
+    this.#ahead = handOff.offerAhead(request)
+    if (this.#ahead === null) return
+    const { offer: kvOffer } = this.#ahead
+    this.#offerId = kvOffer.offerId
+    reply.chunk({ ...chunk, prefillResult: { ...chunk.prefillResult, kvOffer } })
+  }
+
   /** The engine's own parameters go through untouched; Baton's offer stands beside them. */
   #withOffer(chunk: Chunk): Chunk {
-    const kvOffer = this.#options.handOff.offer(this.#options.request)
+    const { handOff, request } = this.#options
+    const ahead = this.#ahead
+    this.#ahead = null
+    const kvOffer = ahead === null ? handOff.offer(request) : handOff.complete(request, ahead)
     const cachedTokens = chunk.prefillResult?.cachedTokens ?? chunk.usage?.cachedTokens
     this.#offerId = kvOffer?.offerId ?? null
     return {

@@ -8,6 +8,7 @@ import type {
   EngineConfig,
   FinishReason,
   GenerateRequest,
+  KvOffer,
   PrefillResult,
   ReplySink,
   RequestHandle,
@@ -41,6 +42,11 @@ export class ScriptedCall {
 
   prefilled(result: PrefillResult = { engineParams: { id: 'kv' } }): void {
     this.sink.onChunk({ tokenIds: [7], finish: 'length', prefillResult: result })
+  }
+
+  /** Its KV can be pulled, but for the last of it. */
+  meets(kvOffer: KvOffer): void {
+    this.sink.onChunk({ tokenIds: [], prefillResult: { kvOffer, meetsDecode: true } })
   }
 
   fail(code: ErrorCode): void {

@@ -66,6 +66,27 @@ export class BlockEngine implements Engine {
   }
 }
 
+/** Says so before the last blocks of a prompt are there, and then waits for what the test decides. */
+export class AheadEngine extends BlockEngine {
+  readonly #goOn: Promise<void>
+
+  /** Rejected: the engine fails. */
+  constructor(goOn: Promise<void>) {
+    super()
+    this.#goOn = goOn
+    goOn.catch(() => undefined)
+  }
+
+  override async *generate(request: GenerateRequest): AsyncGenerator<Chunk> {
+    const half = BLOCK_TOKENS * 2
+    for (let from = 0; from < half; from += BLOCK_TOKENS)
+      putNext(this.kvBlocks, request, from, BLOCK_TOKENS)
+    yield { tokenIds: [], prefillResult: { cachedTokens: 3, meetsDecode: true } }
+    await this.#goOn
+    yield* super.generate(request)
+  }
+}
+
 function putNext(store: KvBlockStore, request: GenerateRequest, from: number, size: number): void {
   const { tokenIds, routing } = request
   const keys = store.keysOf(tokenIds, tokenIds.length - 1, routing.cacheSalt)

@@ -256,6 +256,11 @@ export class LlamaSession {
     this.api.removeCells(this.#memory, sequence, position, -1)
   }
 
+  /** The tokens after it remember those that are gone, but no token can be computed any more. */
+  dropBefore(sequence: number, position: number): void {
+    this.api.removeCells(this.#memory, sequence, 0, position)
+  }
+
   clearSequence(sequence: number): void {
     this.api.removeCells(this.#memory, sequence, -1, -1)
   }

@@ -18,6 +18,8 @@ const STREAMS_MAX = 65_536
 export interface ParsedState {
   readonly bytes: Uint8Array
   readonly layout: KvLayout
+  /** The position of its first token. */
+  readonly first: number
   readonly tokenCount: number
   readonly keyOffsets: readonly number[]
   readonly valueOffsets: readonly number[]
@@ -28,8 +30,8 @@ export interface StateBlock {
   readonly tokenCount: number
 }
 
-/** Throws `kv.block_refused` for anything but a whole, ordered state of one sequence that begins at position 0. */
-export function parseState(bytes: Uint8Array): ParsedState {
+/** Throws `kv.block_refused` for anything but a whole, ordered state of one sequence that begins at position `first`. */
+export function parseState(bytes: Uint8Array, first = 0): ParsedState {
   const reader = new StateReader(bytes)
   reader.expect(MAGIC, 'magic')
   // The sequence it was taken from.
@@ -41,16 +43,20 @@ export function parseState(bytes: Uint8Array): ParsedState {
     const cellCount = reader.u32()
     if (cellCount === 0) continue
     if (state !== undefined) throw refused('more than one stream with cells')
-    state = parseStream(reader, cellCount, bytes)
+    state = parseStream(reader, { first, count: cellCount }, bytes)
   }
   if (state === undefined) throw refused('no cells')
   if (reader.left !== 0) throw refused(`${reader.left} bytes too many`)
   return state
 }
 
-function parseStream(reader: StateReader, cellCount: number, bytes: Uint8Array): ParsedState {
+function parseStream(
+  reader: StateReader,
+  { first, count: cellCount }: { readonly first: number; readonly count: number },
+  bytes: Uint8Array,
+): ParsedState {
   for (let cell = 0; cell < cellCount; cell++) {
-    reader.expect(cell, 'cell position')
+    reader.expect(first + cell, 'cell position')
     reader.expect(1, 'sequences of a cell')
     reader.skip(4)
   }
@@ -71,7 +77,7 @@ function parseStream(reader: StateReader, cellCount: number, bytes: Uint8Array):
   }
   const bytesPerToken = bytesPerTokenOf(keys, values)
   const layout: KvLayout = { valuesTransposed, keys, values, bytesPerToken }
-  return { bytes, layout, tokenCount: cellCount, keyOffsets, valueOffsets }
+  return { bytes, layout, first, tokenCount: cellCount, keyOffsets, valueOffsets }
 }
 
 function readRows(reader: StateReader, transposed: boolean): LayerRows {
@@ -85,7 +91,7 @@ function readRows(reader: StateReader, transposed: boolean): LayerRows {
   return { type, rowBytes: elementBytes * elements, elementBytes, elements }
 }
 
-/** The block of tokens [from, to), written into `block`. */
+/** The block of tokens [from, to), counted from the state's first one, written into `block`. */
 export function cutBlock(
   state: ParsedState,
   from: number,

@@ -25,12 +25,14 @@ export function stateOfBlocks(
   return assembleState(layout, blocks, streamCount, allocate)
 }
 
-/** Writes the blocks that are wanted of a state. */
+/** Writes those of the blocks that lie within a state. */
 export function writeBlocks(memory: BlockMemory, state: ParsedState): void {
+  const { first, tokenCount, layout } = state
   for (const [i, address] of memory.addresses.entries()) {
-    const from = memory.ranges[2 * i] ?? 0
+    const from = (memory.ranges[2 * i] ?? 0) - first
     const count = memory.ranges[2 * i + 1] ?? 0
-    cutBlock(state, from, from + count, viewOf(address, count * state.layout.bytesPerToken))
+    if (from < 0 || from + count > tokenCount) continue
+    cutBlock(state, from, from + count, viewOf(address, count * layout.bytesPerToken))
   }
 }
 

@@ -17,6 +17,10 @@ export class Sequence {
   #tokenCount: number
   /** Tokens whose KV is in the slot. */
   computedTokens = 0
+  /** Where the last piece of the prompt begins, which is computed while the blocks before it are handed over; undefined: nowhere. */
+  tailFrom: number | undefined
+  /** The blocks before the last piece are written and told. */
+  isAhead = false
   state: 'prefill' | 'decode' = 'prefill'
 
   constructor(request: RunRequest, slot: number, chooser: TokenChooser | undefined) {

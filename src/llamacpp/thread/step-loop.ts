@@ -10,10 +10,10 @@ import { Candidates } from '../native/candidates.ts'
 import { EXACT_TOKENS_MIN } from '../native/llama-session.ts'
 import type { DecodeItem } from '../native/llama-session.ts'
 import { logprobsOf } from '../native/logits.ts'
-import { parseState } from '../state/state-codec.ts'
-import { stateOfBlocks, tokensIn, writeBlocks } from './block-memory.ts'
+import { stateOfBlocks, tokensIn } from './block-memory.ts'
 import { Embedder } from './embedder.ts'
 import type { OpenModel } from './open-model.ts'
+import { PromptKeeper } from './prompt-keeper.ts'
 import { Sequence } from './sequence.ts'
 import { StepNews } from './step-news.ts'
 import type { RunRequest, StepMessage } from './thread-messages.ts'
@@ -22,6 +22,7 @@ import { TokenChooser } from './token-chooser.ts'
 interface StepLoopOptions {
   readonly sequences: number
   readonly prefillChunk: number
+  readonly blockTokens: number
 }
 
 export class StepLoop {
@@ -33,9 +34,12 @@ export class StepLoop {
   readonly #active: Sequence[] = []
   readonly #news = new StepNews()
   readonly #embedder: Embedder
+  readonly #keeper: PromptKeeper
 
-  constructor(model: OpenModel, { sequences, prefillChunk }: StepLoopOptions) {
+  constructor(model: OpenModel, { sequences, ...settings }: StepLoopOptions) {
+    const { prefillChunk } = settings
     this.#model = model
+    this.#keeper = new PromptKeeper(model, { ...settings, news: this.#news })
     this.#embedder = new Embedder({ open: model.openEmbeddings, prefillChunk, news: this.#news })
     this.#candidates = new Candidates(model.session.api, model.session.vocabSize)
     this.#slots = Array.from({ length: sequences }, () => undefined)
@@ -104,6 +108,7 @@ export class StepLoop {
         this.#slots[slot] = sequence
         this.#active.push(sequence)
         this.#load(sequence)
+        this.#keeper.plan(sequence)
         if (sequence.computedTokens >= sequence.prefillTokens) this.#finishPrefill(sequence)
       } catch (thrown) {
         const error = BatonError.from(thrown, 'backend.unknown')
@@ -143,21 +148,24 @@ export class StepLoop {
   #prefill(sequence: Sequence): void {
     const { session } = this.#model
     const { id, promptLogprobs } = sequence.request
-    const left = sequence.prefillTokens - sequence.computedTokens
-    let count = session.chunkLength(left)
+    if (this.#keeper.goAhead(sequence)) return
+    let count = this.#keeper.pieceLength(sequence)
     // Logits of a whole vocabulary per token: a small piece at a time, and none shorter than an exact one.
     if (promptLogprobs !== undefined && count >= 2 * EXACT_TOKENS_MIN) count = EXACT_TOKENS_MIN
     const piece = sequence.promptPiece(count)
     const from = sequence.computedTokens
-    if (promptLogprobs === undefined) session.prefill(sequence.slot, from, piece)
-    else {
+    if (promptLogprobs === undefined) {
+      const startedMs = performance.now()
+      session.prefill(sequence.slot, from, piece)
+      this.#keeper.note(Math.max(count, EXACT_TOKENS_MIN), performance.now() - startedMs)
+    } else {
       session.prefillWithLogits(sequence.slot, from, piece)
       this.#scorePrompt(sequence, from, count, promptLogprobs)
     }
     sequence.computedTokens = from + count
     this.#news.progress(id, sequence.computedTokens)
     if (sequence.computedTokens < sequence.prefillTokens) return
-    this.#keep(sequence)
+    this.#keeper.keep(sequence)
     this.#finishPrefill(sequence)
   }
 
@@ -169,13 +177,6 @@ export class StepLoop {
       return logprobsOf(logits.subarray(row * vocabSize, (row + 1) * vocabSize), next, top)
     })
     this.#news.promptScored(id, scores)
-  }
-
-  /** Takes the blocks that are wanted out of the slot, which holds the prompt and nothing more. */
-  #keep({ request, slot }: Sequence): void {
-    if (this.#model.layout === undefined || request.wanted.addresses.length === 0) return
-    writeBlocks(request.wanted, parseState(this.#model.session.saveState(slot)))
-    this.#news.kept(request.id)
   }
 
   #finishPrefill(sequence: Sequence): void {

@@ -33,6 +33,11 @@ export class StepNews {
     this.#message.loaded?.push(id, tokens)
   }
 
+  ahead(id: number, tokens: number): void {
+    this.#changed().ahead ??= []
+    this.#message.ahead?.push(id, tokens)
+  }
+
   kept(id: number): void {
     this.#changed().kept ??= []
     this.#message.kept?.push(id)

@@ -83,6 +83,11 @@ export interface StepMessage {
   progress?: number[]
   /** Pairs of run and the tokens that came out of held blocks. */
   loaded?: number[]
+  /**
+   * Pairs of run and position: the wanted blocks up to there are written, and the rest of the prompt is computed next, which
+   * will not take long.
+   */
+  ahead?: number[]
   /** Runs whose wanted blocks are written. */
   kept?: number[]
   /** Of a run that wants them: of every prompt token but the first, in order. */

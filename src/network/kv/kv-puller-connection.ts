@@ -47,6 +47,8 @@ export class KvPullerConnection {
   readonly #options: KvPullerConnectionOptions
   readonly #wire: WireSocket
   #pulls: Pull[] = []
+  /** Pulls whose next block is still being computed. */
+  #waiting: Pull[] = []
   #isBlocked = false
   /** Written since the socket was corked. */
   #corkedBytes = 0
@@ -70,6 +72,15 @@ export class KvPullerConnection {
     this.#wire.close(reason)
   }
 
+  /** Blocks of this offer have come, or never will. */
+  goOn(offerId: string): void {
+    const ready = this.#waiting.filter(({ offer }) => offer.offerId === offerId)
+    if (ready.length === 0) return
+    this.#waiting = this.#waiting.filter(({ offer }) => offer.offerId !== offerId)
+    this.#pulls.push(...ready)
+    this.#pump()
+  }
+
   #onReady(peer: Hello): void {
     if (peer.role !== 'kv-client') {
       throw protocolError('message.unexpected', `a ${peer.role} has no business at a KV server`)
@@ -86,7 +97,7 @@ export class KvPullerConnection {
   #onPull(bytes: Uint8Array, start: number, end: number): void {
     const { pullId, indexes, offerId } = decodeKvPull(bytes, start, end)
     const { book, pullsMax } = this.#options
-    if (this.#pulls.length >= pullsMax) {
+    if (this.#pulls.length + this.#waiting.length >= pullsMax) {
       throw protocolError('message.unexpected', `more than ${pullsMax} pulls at once`)
     }
     const offer = book.get(offerId)
@@ -105,7 +116,9 @@ export class KvPullerConnection {
 
   #onRelease(bytes: Uint8Array, start: number, end: number): void {
     const { kind, offerId } = decodeKvRelease(bytes, start, end)
-    this.#pulls = this.#pulls.filter((pull) => pull.offer.offerId !== offerId)
+    const isOther = ({ offer }: Pull): boolean => offer.offerId !== offerId
+    this.#pulls = this.#pulls.filter(isOther)
+    this.#waiting = this.#waiting.filter(isOther)
     this.#options.book.release(offerId, kind)
   }
 
@@ -126,7 +139,7 @@ export class KvPullerConnection {
     this.#wire.uncork()
   }
 
-  /** Sends one chunk; false when the pull is over. */
+  /** Sends one chunk; false when the pull is over, or waits. */
   #sendChunk(pull: Pull): boolean {
     const { book, chunkBytes, sums } = this.#options
     const { offer, pullId } = pull
@@ -139,6 +152,10 @@ export class KvPullerConnection {
       }
       const keys = offer.pin.blockKeys
       const block = offer.source.get(keys[2 * index] ?? 0, keys[2 * index + 1] ?? 0)
+      if (!block && offer.pin.isWhole === false) {
+        this.#waiting.push(pull)
+        return false
+      }
       if (!block) return this.#fail(pull, `block ${index} is no longer held`)
       pull.block = block
       pull.offset = 0
@@ -183,8 +200,10 @@ export class KvPullerConnection {
   #onClosed(): void {
     // Between the last chunk and the acknowledgement there is no pull, but the offer waits for this peer all the same:
     // its lease ends that. What is under way gets the shorter grace.
-    for (const pull of this.#pulls) this.#options.book.pullerLost(pull.offer.offerId)
+    for (const pull of [...this.#pulls, ...this.#waiting])
+      this.#options.book.pullerLost(pull.offer.offerId)
     this.#pulls = []
+    this.#waiting = []
     this.#isBlocked = true
     this.#options.onClosed()
   }

@@ -114,9 +114,21 @@ export class KvTcpServer implements KvServer {
   }
 
   offer(pin: KvHold, source: KvBlockReader, options?: KvOfferOptions): KvOffer {
-    const offer = this.#book.offer({ host: this.host, port: this.port }, pin, source, options)
+    const address = { host: this.host, port: this.port }
+    const offer = this.#book.offer(address, pin, source, {
+      ...(options?.leaseMs === undefined ? {} : { leaseMs: options.leaseMs }),
+      onReleased: (reason) => {
+        // Who waits for the rest of it is told that none will come.
+        this.grown(offer.offerId)
+        options?.onReleased?.(reason)
+      },
+    })
     if (this.#options.checksum !== false) this.#sums.prepare(pin, source)
     return offer
+  }
+
+  grown(offerId: string): void {
+    for (const connection of this.#connections) connection.goOn(offerId)
   }
 
   withdraw(offerId: string): void {

@@ -82,6 +82,53 @@ describe('KV over TCP', () => {
     await until('release', () => blocks.openPins === 0)
   })
 
+  describe('an offer whose last blocks are still being computed', () => {
+    async function pullOfHalf() {
+      const server = await listen()
+      const blocks = new KitBlocks(sizes(6, 30_000))
+      const whole = [...blocks.blocks]
+      const pin = blocks.pin()
+      let isWhole = false
+      const hold = {
+        tokenCount: pin.tokenCount,
+        blockKeys: pin.blockKeys,
+        kvBytes: pin.kvBytes,
+        get isWhole() {
+          return isWhole
+        },
+        release: () => pin.release(),
+      }
+      for (const [index] of whole.slice(3)) blocks.blocks.delete(index)
+      const offer = server.offer(hold, blocks)
+      const target = new KitTarget()
+      const pulled = client().pull(offer, [0, 1, 2, 3, 4, 5], target)
+      await until('the first half', () => target.taken.size === 3)
+      const grow = (count: number): void => {
+        for (const [index, bytes] of whole.slice(0, count)) blocks.blocks.set(index, bytes)
+        isWhole = count === whole.length
+        server.grown(offer.offerId)
+      }
+      return { server, blocks, offer, target, pulled, grow }
+    }
+
+    it('the rest comes - is sent as it comes', async () => {
+      const { blocks, target, pulled, grow } = await pullOfHalf()
+      grow(4)
+      await until('the fourth', () => target.taken.size === 4)
+      grow(6)
+      expect(await pulled).toMatchObject({ blocks: 6, bytes: 180_000, resumed: 0 })
+      expect(isSame(target, blocks)).toBe(true)
+      await until('release', () => blocks.openPins === 0)
+    })
+
+    it('it is withdrawn - the pull ends at once', async () => {
+      const { server, blocks, offer, pulled } = await pullOfHalf()
+      server.withdraw(offer.offerId)
+      expect(await failureOf(pulled)).toBe('kv.offer_gone')
+      expect([blocks.openPins, blocks.doubleReleases]).toEqual([0, 0])
+    })
+  })
+
   it('checksums of several offers - are made ahead once somebody has asked for them', async () => {
     const server = await listen({ checksum: true })
     const blocks = new KitBlocks([0, 1, 9_999, 10_000, 10_001, 300_000])

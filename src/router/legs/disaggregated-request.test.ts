@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { BOOTSTRAP, buildModel, PD } from '../../../test/router/model-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
 import { seededRandom, workerIdOf } from '../../base/index.ts'
+import type { KvOffer } from '../../request/index.ts'
 import { bootstrapRoom } from './leg-requests.ts'
 
 describe('PrefillRouter: bootstrap path', () => {
@@ -85,6 +86,84 @@ describe('PrefillRouter: bootstrap path', () => {
     expect(plane.calls).toHaveLength(1)
     expect(plane.call(0).cancels).toEqual(['stop'])
     expect(sink.errors).toHaveLength(1)
+  })
+})
+
+describe('PrefillRouter: an offer before the prompt is computed to its end', () => {
+  const CARDS = [card(1, 'prefill'), card(3, 'prefill'), card(2, 'decode')]
+  const offer: KvOffer = {
+    offerId: 'o',
+    host: 'p',
+    port: 9,
+    fingerprint: 'f',
+    blockTokens: 4,
+    tokenCount: 4,
+    blockKeys: Uint32Array.of(1, 2),
+    kvBytes: 1,
+    expiresInMs: 1000,
+  }
+
+  function halfWay() {
+    const model = buildModel(CARDS)
+    const { sink, handle } = model.send()
+    const prefill = model.plane.call(0)
+    prefill.meets(offer)
+    return { ...model, sink, handle, prefill, decode: model.plane.call(1) }
+  }
+
+  it('decode is sent at once, with the offer; the end of the prefill says nothing new', () => {
+    const { sink, prefill, decode, plane, load } = halfWay()
+    expect(decode.request.prefillResult?.kvOffer).toEqual(offer)
+    expect(sink.ends).toBe(0)
+    prefill.prefilled({ kvOffer: offer })
+    decode.token()
+    decode.finish()
+    expect([sink.ends, sink.errors.length, plane.calls.length]).toEqual([1, 0, 2])
+    expect(load()).toBe(0)
+  })
+
+  it('the prefill worker is lost - its decode is given up and another prefill tried', () => {
+    const { sink, prefill, decode, plane, load } = halfWay()
+    prefill.fail('transport.disconnected')
+    expect(decode.cancels).toEqual(['kill'])
+    decode.finish('cancelled')
+    const second = plane.call(2)
+    expect([second.workerId === prefill.workerId, second.workerId === '2']).toEqual([false, false])
+    second.meets(offer)
+    second.prefilled({ kvOffer: offer })
+    plane.call(3).finish()
+    expect([sink.ends, sink.errors.length]).toEqual([1, 0])
+    expect(load()).toBe(0)
+  })
+
+  it('the prefill ends without its hand-over - the request goes on aggregated', () => {
+    const { sink, prefill, decode, plane, load } = halfWay()
+    prefill.prefilled({})
+    expect(decode.cancels).toEqual(['kill'])
+    decode.fail('kv.offer_gone')
+    expect(plane.call(2)).toMatchObject({ workerId: '2', request: { stop: {} } })
+    plane.call(2).finish()
+    expect([sink.ends, sink.errors.length]).toEqual([1, 0])
+    expect(load()).toBe(0)
+  })
+
+  it('decode fails - prefill is stopped, and the client told once', () => {
+    const { sink, prefill, decode, load } = halfWay()
+    decode.fail('transport.disconnected')
+    expect(prefill.cancels).toEqual(['stop'])
+    prefill.finish('cancelled')
+    expect([sink.ends, sink.errors[0]?.code]).toEqual([1, 'transport.disconnected'])
+    expect(load()).toBe(0)
+  })
+
+  it('the client leaves - both are stopped', () => {
+    const { sink, handle, prefill, decode, load } = halfWay()
+    handle.cancel('stop')
+    expect([decode.cancels, prefill.cancels]).toEqual([['stop'], ['stop']])
+    prefill.finish('cancelled')
+    decode.finish('cancelled')
+    expect([sink.ends, sink.finish]).toEqual([1, 'cancelled'])
+    expect(load()).toBe(0)
   })
 })
 

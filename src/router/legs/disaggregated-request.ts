@@ -63,6 +63,10 @@ export class DisaggregatedRequest implements RequestHandle {
   #isHandedOver = false
   /** Both legs run at once, as prefill has said. */
   #isMeeting = false
+  /** The decode leg waits for KV of this prefill, and has none of its own to go on with. */
+  #waitsForOffer = false
+  /** Decode legs that were given up with their prefill are not listened to. */
+  #decodeAttempt = 0
   #ended = false
 
   constructor(parts: DisaggregatedParts, request: GenerateRequest, sink: ReplySink) {
@@ -131,6 +135,7 @@ export class DisaggregatedRequest implements RequestHandle {
           else this.#prefillDone(chunk, result, handOver)
         },
         onError: (error) => {
+          if (this.#waitsForOffer) this.#dropDecode()
           if (this.#isMeeting) {
             this.#prefillLeg = null
             this.#endWith(error)
@@ -164,15 +169,33 @@ export class DisaggregatedRequest implements RequestHandle {
     if (this.#cancelled !== null || this.#ended) return
     this.#isMeeting = true
     this.#isHandedOver = true
+    this.#waitsForOffer = result.kvOffer !== undefined
     this.#placeDecode({ ...handOver, prefillResult: result })
+  }
+
+  /** Baton's own hand-over: without its last blocks decode has told the client nothing, so that another prefill may be tried. */
+  #dropDecode(): void {
+    const decode = this.#decode
+    this.#decodeAttempt++
+    this.#decode = null
+    this.#isMeeting = false
+    this.#isHandedOver = false
+    this.#waitsForOffer = false
+    if (decode === null) this.#stopWaiting?.()
+    else decode.cancel('kill')
   }
 
   /** Decode waits for what prefill has not handed over. */
   #prefillMet({ finish, prefillResult }: Chunk): void {
     this.#prefillLeg = null
-    if (finish === 'cancelled' || prefillResult?.engineParams !== undefined) return
-    const message = 'the prefill worker ended without a hand-over'
-    this.#endWith(new BatonError('kv.transfer_failed', message, { data: { stage: 'prefill' } }))
+    const { kvOffer, engineParams } = prefillResult ?? {}
+    const isHandedOver = kvOffer !== undefined || engineParams !== undefined
+    const doesWait = this.#waitsForOffer
+    this.#waitsForOffer = false
+    if (finish === 'cancelled' || isHandedOver) return
+    if (!doesWait) return this.#endWith(withoutHandOver())
+    this.#dropDecode()
+    this.#fallBack('prefill gave no hand-over', withoutHandOver())
   }
 
   #prefillRefused(error: BatonError): void {
@@ -219,11 +242,7 @@ export class DisaggregatedRequest implements RequestHandle {
       return
     }
     if (result === null) {
-      const message = 'the prefill worker ended without a hand-over'
-      this.#fallBack(
-        'prefill gave no hand-over',
-        new BatonError('kv.transfer_failed', message, { data: { stage: 'prefill' } }),
-      )
+      this.#fallBack('prefill gave no hand-over', withoutHandOver())
       return
     }
     this.#isHandedOver = true
@@ -326,12 +345,16 @@ export class DisaggregatedRequest implements RequestHandle {
   /** The client's own sink; only a failure has to be seen, to end a prefill that still runs. */
   #decodeSink(): ReplySink {
     if (this.#prefillLeg === null && this.#cancelled === null) return this.#sink
+    const attempt = this.#decodeAttempt
+    const isGivenUp = (): boolean => attempt !== this.#decodeAttempt
     return new DecodeSink(this.#sink, {
-      isEnded: () => this.#ended,
+      isEnded: () => this.#ended || isGivenUp(),
       onEnd: () => {
         this.#ended = true
       },
-      onError: (error) => this.#endWith(error),
+      onError: (error) => {
+        if (!isGivenUp()) this.#endWith(error)
+      },
     })
   }
 
@@ -367,4 +390,10 @@ export class DisaggregatedRequest implements RequestHandle {
     this.#ended = true
     this.#sink.onChunk(finishChunk('cancelled'))
   }
+}
+
+function withoutHandOver(): BatonError {
+  return new BatonError('kv.transfer_failed', 'the prefill worker ended without a hand-over', {
+    data: { stage: 'prefill' },
+  })
 }
