@@ -62,6 +62,12 @@ export interface Candidate {
   readonly placeMs: number
   /** Requests that wait there for the step in which this one would be computed, too. */
   readonly waitingRequests: number
+  /** Requests whose prompts are computed there now, or in the very next step. */
+  readonly firstRequests: number
+  /** How likely those have not begun yet, so that a prompt sent now is computed in one step with them. */
+  readonly joinShare: number
+  /** Of the rank's time, what prompts have taken of late. */
+  readonly promptShare: number
   /** Requests that decode there. */
   readonly runningRequests: number
   /** Prompt tokens of all requests there: what a step reads. */

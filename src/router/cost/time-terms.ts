@@ -43,17 +43,23 @@ export const TIME_TERMS = [
     role: 'add',
     weight: WAITING,
     help: 'what those lose that wait there for their first token: their prompts are computed together with this one',
-    of: (candidate) => candidate.waitingRequests * addedPrefillMs(candidate),
+    of: (candidate) => {
+      const { joinShare, waitingRequests, firstRequests } = candidate
+      const joined = joinShare * firstRequests * tokensMs(candidate)
+      return joined + (1 - joinShare) * waitingRequests * apartMs(candidate)
+    },
   },
   {
     name: 'decode',
     unit: 'ms',
     role: 'add',
     weight: 1,
-    help: 'its output, at the pace that the rank has with one request more',
+    help: 'its output, at the pace that the rank has with one request more and as many prompts between its steps as of late',
     of: (candidate) => {
       if (candidate.phase === 'prefill') return 0
-      return candidate.expectedOutputTokens * stepMsOf(candidate, 1, candidate.promptTokens)
+      const stepsMs =
+        candidate.expectedOutputTokens * stepMsOf(candidate, 1, candidate.promptTokens)
+      return stepsMs / (1 - (candidate.tracksPrefill ? candidate.promptShare : 0))
     },
   },
   {
@@ -61,8 +67,14 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: 1,
-    help: 'what those that decode there lose while the prompt is computed',
-    of: (candidate) => candidate.runningRequests * addedPrefillMs(candidate),
+    help: 'what those that decode there lose while the prompt is computed, and those that will when it is',
+    of: (candidate) => {
+      const { joinShare, runningRequests, firstRequests } = candidate
+      const apart = (1 - joinShare) * apartMs(candidate)
+      const added = joinShare * tokensMs(candidate) + apart
+      const stay = candidate.phase === 'prefill' ? 0 : firstRequests
+      return runningRequests * added + stay * apart
+    },
   },
   {
     name: 'slowdown',
@@ -126,14 +138,19 @@ function uncachedTokens(candidate: Candidate): number {
 
 function ownPrefillMs(candidate: Candidate): number {
   if (!candidate.tracksPrefill) return 0
-  return candidate.prefillMs + candidate.msPerPromptToken * uncachedTokens(candidate)
+  return candidate.prefillMs + tokensMs(candidate)
 }
 
-/** What it makes the step longer in which it is computed; where others wait there is one already. */
-function addedPrefillMs(candidate: Candidate): number {
+/** Of its own tokens, in a step that computes prompts anyway. */
+function tokensMs(candidate: Candidate): number {
   if (!candidate.tracksPrefill) return 0
-  const start = candidate.waitingRequests > 0 ? 0 : candidate.prefillMs
-  return start + candidate.msPerPromptToken * uncachedTokens(candidate)
+  return candidate.msPerPromptToken * uncachedTokens(candidate)
+}
+
+/** What it takes of the rank's time unless it is computed with those that have been sent first; where others wait there is a step already. */
+function apartMs(candidate: Candidate): number {
+  if (!candidate.tracksPrefill) return 0
+  return (candidate.waitingRequests > 0 ? 0 : candidate.prefillMs) + tokensMs(candidate)
 }
 
 /** Of a step there with so many requests and tokens of context more; 0 when nobody decodes. */

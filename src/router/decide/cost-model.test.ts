@@ -66,6 +66,28 @@ describe('KvRouter: cost in milliseconds', () => {
     }
   })
 
+  it('a rank where others decode and a prompt has just come - one pass or one by one, too', () => {
+    const { router, clock } = trained([1, 1])
+    for (let i = 0; i < 4; i++) {
+      const booking = router.book(selected(router, tokensOf(100, 200_000 * (i + 1))))
+      clock.advance(150)
+      router.prefillDone(booking)
+    }
+    for (let i = 0; i < 3; i++) router.book(selected(router, tokensOf(80, 2_000_000 * (i + 1))))
+    clock.advance(2)
+    const { terms, candidates } = selected(router, tokensOf(300)).record
+    for (const { cost, terms: values } of candidates) {
+      const sum = terms.reduce(
+        (total, { name, role, weight }) =>
+          role === 'add' ? total + weight * (values[name] ?? 0) : total,
+        0,
+      )
+      expect(values['stall']).toBeGreaterThan(0)
+      expect(values['decode']).toBeGreaterThan(0)
+      expect(cost).toBeCloseTo(sum, 6)
+    }
+  })
+
   it('a record says what was predicted, and then what came', () => {
     const { router, clock } = trained([1, 4])
     const answer = selected(router, tokensOf(400))

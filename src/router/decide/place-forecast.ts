@@ -54,7 +54,10 @@ export class PlaceForecasts {
   }
 
   /** `alike`: a pool whose pace stands for this one's as long as too few prompts have been computed here. */
-  promptAt({ slot, effectivePrefillTokens }: Selection, alike: PlaceForecasts): PromptForecast {
+  promptAt(
+    { slot, phase, effectivePrefillTokens }: Selection,
+    alike: PlaceForecasts,
+  ): PromptForecast {
     const { rates, backlog, clock } = this.#parts
     const isKnown = rates.isTrusted
     const pace = isKnown ? rates : alike.#parts.rates
@@ -64,12 +67,18 @@ export class PlaceForecasts {
     const waiting = backlog.waiting[slot] as number
     const contexts = backlog.contextTokens[slot] as number
     const stepMs = running > 0 ? rates.stepMsAt(slot, running, contexts) : 0
-    const addedMs = waiting > 0 ? tokensMs : startMs + tokensMs
-    const before = pace.waitShare * backlog.waitMs(slot, clock.nowMs()) + pace.stepShare * stepMs
+    const nowMs = clock.nowMs()
+    const join = backlog.joinShare(slot, nowMs)
+    const first = (backlog.open[slot] as number) - waiting
+    // Whose prompt is computed now goes on to decode there, but not at a prefill worker.
+    const stay = phase === 'prefill' ? 0 : first
+    const apartMs = waiting > 0 ? tokensMs : startMs + tokensMs
+    const before = pace.waitShare * backlog.waitMs(slot, nowMs, startMs) + pace.stepShare * stepMs
     return {
       waitMs: this.#placeMs(slot) + before,
       promptMs: startMs + tokensMs,
-      othersMs: (waiting + running) * addedMs,
+      othersMs:
+        (first + running) * join * tokensMs + (stay + waiting + running) * (1 - join) * apartMs,
     }
   }
 

@@ -185,7 +185,10 @@ export class RankView implements Candidate {
   }
 
   get waitMs(): number {
-    return Math.max(this.#rates.waitShare, 1) * this.#backlog.waitMs(this.#slot, this.#nowMs)
+    return (
+      Math.max(this.#rates.waitShare, 1) *
+      this.#backlog.waitMs(this.#slot, this.#nowMs, this.prefillMs)
+    )
   }
 
   get placeMs(): number {
@@ -196,6 +199,18 @@ export class RankView implements Candidate {
 
   get waitingRequests(): number {
     return this.#backlog.waiting[this.#slot] as number
+  }
+
+  get firstRequests(): number {
+    return (this.#backlog.open[this.#slot] as number) - this.waitingRequests
+  }
+
+  get joinShare(): number {
+    return this.#backlog.joinShare(this.#slot, this.#nowMs)
+  }
+
+  get promptShare(): number {
+    return this.#backlog.promptShare(this.#slot, this.#nowMs)
   }
 
   get runningRequests(): number {
@@ -235,7 +250,7 @@ export class RankView implements Candidate {
     const uncached = Math.max(this.promptTokens - this.cachedTokens, 0)
     const running = this.runningRequests
     const stepMs = running > 0 ? this.#rates.stepMsAt(this.#slot, running, this.contextTokens) : 0
-    const waitMs = this.#backlog.waitMs(this.#slot, this.#nowMs)
+    const waitMs = this.#backlog.waitMs(this.#slot, this.#nowMs, this.prefillMs)
     return this.placeMs + this.#rates.predictedTtftMs(this.#slot, uncached, waitMs, stepMs)
   }
 

@@ -44,10 +44,13 @@ export function fillTimeCosts(
       const tokens = speed * msPerToken * uncached
       const held = waiting[slot] as number
       const others = othersUntilMs[slot] as number
+      let join = 0
       let wait = others > nowMs ? others - nowMs : 0
       if (opened !== 0) {
         const left = Math.abs((untilMs[slot] as number) - nowMs)
-        wait += Math.max(left, backlog.lateShare * (openMs[slot] as number))
+        const behind = Math.max(left, backlog.lateShare * (openMs[slot] as number))
+        join = backlog.joinShare(slot, nowMs)
+        wait += (1 - join) * behind + join * Math.max((openMs[slot] as number) - start, 0)
       }
       const step =
         running > 0
@@ -60,11 +63,15 @@ export function fillTimeCosts(
         const full = stepMs + stepMsPerRequest * places + stepMsPerContextToken * contexts
         place = (expectedExcess(excess) * rates.outputTokens * pace * full) / places
       }
-      const added = held > 0 ? tokens : start + tokens
+      const apart = held > 0 ? tokens : start + tokens
+      const first = opened - held
+      const delayed = join * first * tokens + (1 - join) * held * apart
+      const stay = running + (decodes ? first : 0)
+      const stalled = running * join * tokens + stay * (1 - join) * apart
       cost =
-        WAITING * (waitShare * wait + place + stepShare * step + held * added) +
+        WAITING * (waitShare * wait + place + stepShare * step + delayed) +
         FIRST_TOKEN * (start + tokens) +
-        running * added
+        stalled
     }
     if (decodes) {
       const beside = running + 1
@@ -72,7 +79,8 @@ export function fillTimeCosts(
         beside > 0
           ? stepMs + stepMsPerRequest * beside + stepMsPerContextToken * (contexts + promptTokens)
           : 0
-      cost += pace * (expectedOutput * step + active * sharedSteps * slower)
+      const share = trackPrefill ? backlog.promptShare(slot, nowMs) : 0
+      cost += pace * ((expectedOutput * step) / (1 - share) + active * sharedSteps * slower)
     }
     const total = totalBlocks[slot] as number
     if (total > 0) {

@@ -5,6 +5,10 @@
  * prompt of a hundred tokens says as much as one of fifty thousand. A weak pull towards `prior` stands for what has not
  * been seen: a feature that never changes takes no part in the fit.
  */
+
+/** So weak that ten observations outweigh it, strong enough that what is not told apart stays where it was. */
+export const PULL = 1e-4
+
 export class FadingFit {
   count = 0
   readonly coefficients: Float64Array
@@ -20,7 +24,16 @@ export class FadingFit {
   readonly #rows: readonly Float64Array[]
   readonly #solution: Float64Array
 
-  constructor(prior: readonly number[], fade: number, floor: number) {
+  readonly #pulls: readonly number[]
+
+  /** `pulls`: of each coefficient towards its prior, as a share of what observations say; `PULL` where nothing is said. */
+  constructor(
+    prior: readonly number[],
+    fade: number,
+    floor: number,
+    pulls: readonly number[] = [],
+  ) {
+    this.#pulls = pulls
     const size = prior.length
     this.#prior = prior
     this.#fade = fade
@@ -102,12 +115,9 @@ export class FadingFit {
       const row = this.#rows[place] as Float64Array
       for (let j = 0; j < n; j++) row[j] = this.#xx[i * size + (used[j] as number)] as number
       const diagonal = this.#xx[i * size + i] as number
-      const pull = PULL * diagonal + Number.MIN_VALUE
+      const pull = (this.#pulls[i] ?? PULL) * diagonal + Number.MIN_VALUE
       row[place] = diagonal + pull
       row[n] = (this.#xy[i] as number) + pull * (this.#prior[i] as number)
     }
   }
 }
-
-/** So weak that ten observations outweigh it, strong enough that what is not told apart stays where it was. */
-const PULL = 1e-4

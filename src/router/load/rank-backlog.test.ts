@@ -7,48 +7,90 @@ function backlog(): RankBacklog {
   return made
 }
 
+/** Sends a prompt; `stepMs`: of those that decode there. */
+function send(load: RankBacklog, ms: number, nowMs: number, { isLong = false, stepMs = 0 } = {}) {
+  load.prefillSent(0, { ms, isLong, stepMs }, nowMs)
+}
+
 describe('RankBacklog', () => {
   it('prompts behind each other - a wait that grows with each and decays with time', () => {
     const load = backlog()
-    expect(load.waitMs(0, 0)).toBe(0)
-    load.prefillSent(0, 100, false, 0)
-    load.prefillSent(0, 50, false, 10)
-    expect(load.waitMs(0, 10)).toBe(140)
-    expect(load.waitMs(0, 60)).toBe(90)
+    expect(load.waitMs(0, 0, 0)).toBe(0)
+    send(load, 100, 0)
+    send(load, 50, 10)
+    expect(load.waitMs(0, 10, 0)).toBe(140)
+    expect(load.waitMs(0, 60, 0)).toBe(90)
     expect(load.waiting[0]).toBe(1)
   })
 
   it('one ends early or late - the others are expected to take their own time from then on', () => {
     const load = backlog()
-    load.prefillSent(0, 100, false, 0)
-    load.prefillSent(0, 50, false, 0)
+    send(load, 100, 0)
+    send(load, 50, 0)
     load.prefillDone(0, 100, false, 60)
-    expect(load.waitMs(0, 60)).toBe(50)
+    expect(load.waitMs(0, 60, 0)).toBe(50)
     expect(load.waiting[0]).toBe(0)
     load.prefillDone(0, 50, false, 300)
-    expect(load.waitMs(0, 300)).toBe(0)
+    expect(load.waitMs(0, 300, 0)).toBe(0)
   })
 
   it('late - takes as long again, and never looks idle', () => {
     const load = backlog()
-    load.prefillSent(0, 100, false, 0)
-    expect(load.waitMs(0, 100)).toBe(10)
-    expect(load.waitMs(0, 400)).toBe(300)
+    send(load, 100, 0)
+    expect(load.waitMs(0, 100, 0)).toBe(10)
+    expect(load.waitMs(0, 400, 0)).toBe(300)
   })
 
   it('longer than a step - waits with those that come while it is computed', () => {
     const load = backlog()
-    load.prefillSent(0, 100, true, 0)
+    send(load, 100, 0, { isLong: true })
     expect(load.waiting[0]).toBe(1)
     load.prefillDone(0, 100, true, 100)
     expect(load.waiting[0]).toBe(0)
   })
 
+  it('the step under way has not ended - the next prompt is computed with the first, the one after that step waits', () => {
+    const load = backlog()
+    send(load, 30, 0, { stepMs: 10 })
+    expect(load.joinShare(0, 0)).toBe(1)
+    // Of its 30 ms, 20 are what every step takes that computes prompts.
+    expect(load.waitMs(0, 0, 20)).toBe(10)
+    expect(load.joinShare(0, 5)).toBe(0.5)
+    expect(load.waitMs(0, 5, 20)).toBe(0.5 * 25 + 0.5 * 10)
+    send(load, 10, 2)
+    expect([load.open[0], load.waiting[0]]).toEqual([2, 0])
+    expect(load.joinShare(0, 12)).toBe(0)
+    send(load, 10, 12)
+    expect([load.open[0], load.waiting[0]]).toEqual([3, 1])
+    load.prefillDone(0, 30, false, 40)
+    expect(load.joinShare(0, 40)).toBe(0)
+  })
+
+  it('nobody decodes there - a prompt begins at once, and none joins it', () => {
+    const load = backlog()
+    send(load, 30, 0)
+    expect(load.joinShare(0, 0)).toBe(0)
+  })
+
+  it('share of prompts - what they took of late, and it fades; never all of the time', () => {
+    const load = backlog()
+    expect(load.promptShare(0, 0)).toBe(0)
+    send(load, 200, 0)
+    send(load, 200, 0)
+    expect(load.promptShare(0, 0)).toBeCloseTo(0.2, 9)
+    expect(load.promptShare(0, 2000)).toBeCloseTo(0.08, 9)
+    expect(load.promptShare(0, 60_000)).toBeLessThan(0.001)
+    for (let i = 0; i < 20; i++) send(load, 1000, 60_000)
+    expect(load.promptShare(0, 60_000)).toBe(0.8)
+    load.join(0)
+    expect(load.promptShare(0, 60_000)).toBe(0)
+  })
+
   it('others - what a rank reports beyond our own, until that has passed', () => {
     const load = backlog()
     load.others(0, 3, 80, 1000)
-    expect(load.waitMs(0, 1030)).toBe(50)
-    expect(load.waitMs(0, 1100)).toBe(0)
+    expect(load.waitMs(0, 1030, 0)).toBe(50)
+    expect(load.waitMs(0, 1100, 0)).toBe(0)
     expect(load.runningOn(0)).toBe(3)
   })
 

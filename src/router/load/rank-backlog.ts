@@ -9,6 +9,9 @@
 const MIN_CAPACITY = 16
 /** What has no first token yet takes at least this share of its time still. */
 const LATE_SHARE = 0.1
+/** How far back prompts count for what they take of a rank's time; and how much of it that may come to. */
+const RECENT_MS = 2000
+const PROMPT_SHARE_MAX = 0.8
 
 export class RankBacklog {
   readonly lateShare = LATE_SHARE
@@ -21,6 +24,12 @@ export class RankBacklog {
    * a step, so that their end is computed with what comes meanwhile.
    */
   waiting = new Int32Array(MIN_CAPACITY)
+  /** Until when the first of the open ones has surely begun, and how long the step is that it waited for. */
+  beginsMs = new Float64Array(MIN_CAPACITY)
+  beginStepMs = new Float64Array(MIN_CAPACITY)
+  /** Milliseconds that the prompts sent there take, the older ones count less; as of `sentMs`. */
+  sentWork = new Float64Array(MIN_CAPACITY)
+  sentMs = new Float64Array(MIN_CAPACITY)
   /** Longer than a step. */
   long = new Int32Array(MIN_CAPACITY)
   /** The same of what other routers have sent, by the rank's own report. */
@@ -41,6 +50,10 @@ export class RankBacklog {
     const size = Math.max(slot + 1, 2 * length)
     this.untilMs = grown(this.untilMs, new Float64Array(size))
     this.openMs = grown(this.openMs, new Float64Array(size))
+    this.beginsMs = grown(this.beginsMs, new Float64Array(size))
+    this.beginStepMs = grown(this.beginStepMs, new Float64Array(size))
+    this.sentWork = grown(this.sentWork, new Float64Array(size))
+    this.sentMs = grown(this.sentMs, new Float64Array(size))
     this.open = grown(this.open, new Int32Array(size))
     this.waiting = grown(this.waiting, new Int32Array(size))
     this.long = grown(this.long, new Int32Array(size))
@@ -60,16 +73,24 @@ export class RankBacklog {
     this.untilMs[slot] = this.openMs[slot] = this.othersUntilMs[slot] = 0
     this.open[slot] = this.otherRequests[slot] = this.requests[slot] = 0
     this.waiting[slot] = this.long[slot] = 0
+    this.beginsMs[slot] = this.beginStepMs[slot] = 0
+    this.sentWork[slot] = this.sentMs[slot] = 0
     this.contextTokens[slot] = this.requestMs[slot] = this.contextMs[slot] = 0
     this.prefilledMs[slot] = this.sinceMs[slot] = 0
   }
 
-  /** How long a prompt sent now waits for those before it. */
-  waitMs(slot: number, nowMs: number): number {
+  /**
+   * How long a prompt sent now waits for those before it. One that is computed together with them waits for their tokens, but
+   * `startMs` (what computing prompts takes however few tokens they have) is then its own.
+   */
+  waitMs(slot: number, nowMs: number, startMs: number): number {
     const others = Math.max((this.othersUntilMs[slot] as number) - nowMs, 0)
     if (this.open[slot] === 0) return others
     const left = Math.abs((this.untilMs[slot] as number) - nowMs)
-    return others + Math.max(left, LATE_SHARE * (this.openMs[slot] as number))
+    const behind = Math.max(left, LATE_SHARE * (this.openMs[slot] as number))
+    const share = this.joinShare(slot, nowMs)
+    const beside = Math.max((this.openMs[slot] as number) - startMs, 0)
+    return others + (1 - share) * behind + share * beside
   }
 
   /** With those that have no first token yet. */
@@ -100,15 +121,43 @@ export class RankBacklog {
       left === 0 ? 0 : Math.max((this.contextTokens[slot] as number) - contextTokens, 0)
   }
 
-  /** A prompt that takes `ms` once those before it are done. */
-  prefillSent(slot: number, ms: number, isLong: boolean, nowMs: number): void {
+  /**
+   * A prompt that takes `ms` once those before it are done. The first one begins when the step under way has ended, after
+   * `stepMs` at most; until then others can still join it.
+   */
+  prefillSent(slot: number, { ms, isLong, stepMs }: SentPrompt, nowMs: number): void {
     const isIdle = this.open[slot] === 0
     const from = isIdle ? nowMs : Math.max(this.untilMs[slot] as number, nowMs)
-    if (!isIdle || isLong) this.waiting[slot] = (this.waiting[slot] as number) + 1
+    const joins = !isIdle && !isLong && this.joinShare(slot, nowMs) >= 0.5
+    if (isIdle) {
+      this.beginsMs[slot] = nowMs + stepMs
+      this.beginStepMs[slot] = stepMs
+    }
+    if ((!isIdle && !joins) || isLong) this.waiting[slot] = (this.waiting[slot] as number) + 1
     if (isLong) this.long[slot] = (this.long[slot] as number) + 1
+    this.sentWork[slot] = this.#workAt(slot, nowMs) + ms
+    this.sentMs[slot] = nowMs
     this.open[slot] = (this.open[slot] as number) + 1
     this.openMs[slot] = (this.openMs[slot] as number) + ms
     this.untilMs[slot] = from + ms
+  }
+
+  /** Of the rank's time, what prompts have taken of late: those that decode there stand still meanwhile. */
+  promptShare(slot: number, nowMs: number): number {
+    return Math.min(this.#workAt(slot, nowMs) / RECENT_MS, PROMPT_SHARE_MAX)
+  }
+
+  /** Fades about as e⁻ˣ does; without its price for each of a thousand ranks. */
+  #workAt(slot: number, nowMs: number): number {
+    const age = Math.max(nowMs - (this.sentMs[slot] as number), 0) / RECENT_MS
+    return (this.sentWork[slot] as number) / (1 + age * (1 + age / 2))
+  }
+
+  /** How likely the first of the open ones has not begun yet, so that a prompt sent now is computed with it. */
+  joinShare(slot: number, nowMs: number): number {
+    if (this.open[slot] === 0) return 0
+    const left = (this.beginsMs[slot] as number) - nowMs
+    return left <= 0 ? 0 : Math.min(left / (this.beginStepMs[slot] as number), 1)
   }
 
   prefillDone(slot: number, ms: number, isLong: boolean, nowMs: number): void {
@@ -119,6 +168,7 @@ export class RankBacklog {
     this.openMs[slot] = left
     this.untilMs[slot] = nowMs + left
     this.waiting[slot] = this.long[slot] as number
+    this.beginsMs[slot] = 0
     this.prefilledMs[slot] = (this.prefilledMs[slot] as number) + ms
   }
 
@@ -147,6 +197,14 @@ export class RankBacklog {
     this.contextMs[slot] =
       (this.contextMs[slot] as number) + elapsed * (this.contextTokens[slot] as number)
   }
+}
+
+export interface SentPrompt {
+  readonly ms: number
+  /** Longer than a step. */
+  readonly isLong: boolean
+  /** Of those that decode there; 0: nobody does. */
+  readonly stepMs: number
 }
 
 /** Of one rank, since it joined: two of them say what was there between them. */

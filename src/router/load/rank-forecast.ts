@@ -29,15 +29,16 @@ export class RankForecast {
       const contexts = (backlog.contextTokens[slot] as number) + promptTokens
       booking.stepMs = rates.stepMsAt(slot, running + 1, contexts)
     } else {
-      booking.waitMs = backlog.waitMs(slot, nowMs)
+      booking.waitMs = backlog.waitMs(slot, nowMs, rates.ttftMs(slot, 0))
       booking.stepMs =
         running === 0 ? 0 : rates.stepMsAt(slot, running, backlog.contextTokens[slot] as number)
       booking.uncachedTokens = tokens
       // Prompts that wait together share what a step costs by itself.
-      const startMs = booking.waitMs > 0 ? 0 : rates.ttftMs(slot, 0)
+      const startMs = (backlog.open[slot] as number) > 0 ? 0 : rates.ttftMs(slot, 0)
       booking.prefillMs = startMs + rates.perTokenMs(slot) * tokens
       booking.isLong = tokens > (this.#table.maxBatchedTokens[slot] as number)
-      backlog.prefillSent(slot, booking.prefillMs, booking.isLong, nowMs)
+      const { prefillMs: ms, isLong, stepMs } = booking
+      backlog.prefillSent(slot, { ms, isLong, stepMs }, nowMs)
     }
     backlog.add(slot, promptTokens, nowMs)
   }

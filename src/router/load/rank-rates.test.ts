@@ -44,6 +44,30 @@ describe('FadingFit', () => {
 })
 
 describe('RankRates', () => {
+  it('first tokens of prompts without anything to compute or to wait for - rates stay numbers', () => {
+    const rates = new RankRates()
+    rates.join(0)
+    // All of it is explained by steps: nothing is left for the prompt itself.
+    for (let i = 0; i < 400; i++) rates.firstToken(0, 0, 10 + (i % 5), 0, 10 + (i % 5))
+    rates.firstToken(0, 0, 0, 0, 0)
+    expect(Number.isFinite(rates.predictedTtftMs(0, 100, 10, 10))).toBe(true)
+  })
+
+  it('steps that hardly differ - are not mistaken for what every prompt takes', () => {
+    const rates = new RankRates()
+    rates.join(0)
+    for (let i = 0; i < 600; i++) {
+      const tokens = 80 + ((i * 37) % 40)
+      const stepMs = 5.7 + 0.01 * (i % 3)
+      const noise = ((i * 7919) % 17) / 17 - 0.5
+      rates.firstToken(0, tokens, 17 + 0.015 * tokens + stepMs * (1 + noise), 0, stepMs)
+      expect(rates.stepShare).toBeGreaterThan(0.6)
+      expect(rates.stepShare).toBeLessThan(1.4)
+    }
+    expect(rates.prefillMs).toBeGreaterThan(13)
+    expect(rates.prefillMs).toBeLessThan(21)
+  })
+
   /** A rank that takes `fixed` and so much for each token, whatever is asked. */
   const observe = (rates: RankRates, slot: number, perToken: number, times = 40): void => {
     for (let i = 1; i <= times; i++) {

@@ -7,11 +7,13 @@
  * one is known after a few prompts, and equal ranks are told apart by noise only as far as one number can be. A pool that
  * nothing is known of has the rates of `GUESS`. What is predicted is compared with what comes.
  */
-import { FadingFit } from './fading-fit.ts'
+import { FadingFit, PULL } from './fading-fit.ts'
 
 const GUESS = { prefill: 5, perToken: 0.1, step: 10, perRequest: 0.1, perContextToken: 0 }
 /** Of the time that a prompt is predicted to wait for others, and of the steps of those that decode where it goes. */
 const GUESS_SHARES = { wait: 1, step: 1 }
+/** How much both shares are held where they are assumed: steps hardly differ, so they are hard to tell from what every prompt takes. */
+const SHARE_PULLS = [PULL, PULL, 0.01, 0.03]
 const GUESS_OUTPUT = 128
 /** Of a pool's lines, of a rank's factors: what an observation counts after the next one. */
 const POOL_FADE = 0.99
@@ -59,6 +61,7 @@ export class RankRates {
     [GUESS.prefill, KILO * GUESS.perToken, GUESS_SHARES.wait, GUESS_SHARES.step],
     POOL_FADE,
     PREFILL_FLOOR_MS,
+    SHARE_PULLS,
   )
   readonly #step = new FadingFit(
     [GUESS.step, GUESS.perRequest, KILO * GUESS.perContextToken],
@@ -233,7 +236,7 @@ export class RankRates {
     const ratio = Math.max(elapsedMs, 0.1) / Math.max(this.#prefill.predict(features), 0.1)
     // What had to wait says less of the rank than of those before it.
     const own = factor * (this.prefillMs + this.msPerToken * tokens)
-    this.#prefillOf.add(slot, ratio, own / (own + waitMs))
+    this.#prefillOf.add(slot, ratio, own / Math.max(own + waitMs, Number.MIN_VALUE))
     this.#prefill.add(features, elapsedMs / this.#prefillOf.relative(slot))
     this.prefillMs = this.#prefill.coefficients[0] as number
     this.msPerToken = (this.#prefill.coefficients[1] as number) / KILO
