@@ -45,6 +45,9 @@ const file = new URL('../../../test/vectors/router-selector.json', import.meta.u
 const { rows: cases } = JSON.parse(readFileSync(file, 'utf8')) as { rows: Case[] }
 
 const CANDIDATE: Candidate = {
+  firstRequests: 0,
+  joinShare: 0,
+  promptShare: 0,
   predictedTtftMs: 0,
   predictedItlMs: 0,
   goalLateMs: 0,
