@@ -21,6 +21,13 @@ export class LooseAges {
     this.#length = length
   }
 
+  clear(): void {
+    this.#counts.fill(0)
+    this.#begun.fill(0)
+    this.#now = 0
+    this.#added = 0
+  }
+
   /** The age of what comes now. */
   get now(): number {
     return this.#now

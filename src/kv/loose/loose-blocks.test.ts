@@ -25,12 +25,12 @@ describe('LooseBlocks', () => {
         }
         for (const { kind, holder, first, count } of changes) {
           const set = sets[holder] ?? new Set()
-          loose.tick += 1
+          loose.upkeep.tick += 1
           if (kind === 'leave') {
             loose.removeHolder(holder)
             set.clear()
           } else if (kind === 'evict') {
-            loose.evictOldest()
+            loose.upkeep.evictOldest()
             for (const [other, held] of sets.entries()) {
               for (const block of held) if (!has(block, other)) held.delete(block)
             }
@@ -42,7 +42,7 @@ describe('LooseBlocks', () => {
                 const isGone = loose.remove(holder, hashes, 0) === 1
                 if (isGone !== set.delete(block)) throw new Error(`removal of ${block}`)
               } else if (kind === 'renew') {
-                if (isHere) loose.renew()
+                if (isHere) loose.upkeep.renew()
               } else {
                 if (isHere) loose.hold(holder)
                 else loose.add(Uint32Array.of(low(block), high(block)), 0, 1, holder)
@@ -50,7 +50,7 @@ describe('LooseBlocks', () => {
               }
             }
           }
-          loose.tend()
+          loose.upkeep.tend()
           expect(loose.entries).toBe(sets.reduce((sum, held) => sum + held.size, 0))
           for (let block = 0; block < 5500; block += 7) {
             for (const [other, held] of sets.entries()) {

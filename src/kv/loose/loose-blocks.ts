@@ -5,68 +5,37 @@
  * A flat set: hash -> who has it. Because a sequence hash names its whole prefix, nothing need be known of the chain. A
  * block costs its row in the table, 14 to 24 bytes, whatever the length of its chain.
  *
- *   word of a row   | ref 24 | age 7 | is followed 1 |   ref > 0: the one stay that has it (`Tenancies`);
- *                                                        ref < 0: -ref - 1 is where their list is (`OwnerLists`), by fours
- *
- * Owns: table, ages and owners, kept in step. A holder that goes is forgotten at once; what it had is swept up step by step.
+ * Owns: what a holder has, gains and loses, and who has the blocks of a prompt. A holder that goes is forgotten at once; what it
+ * had is swept up step by step (`LooseUpkeep`).
  * "The block found" is the one that `lookup` has found last; it is good until something is added or taken away.
- * Invariant: a block is loose or in a run, never both; whoever adds one has looked.
+ * Invariant: a block is here once. Of chains it is loose or in a run, never both; whoever adds one has looked.
  */
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
-import { LooseAges } from './loose-ages.ts'
-import { LooseTable } from './loose-table.ts'
-import { OwnerLists } from './owner-lists.ts'
-import { Tenancies } from './tenancies.ts'
+import { LooseOwners } from './loose-owners.ts'
+import type { LooseWatcher } from './loose-owners.ts'
+import type { LooseAges } from './loose-ages.ts'
+import type { LooseTable } from './loose-table.ts'
+import { LooseUpkeep } from './loose-upkeep.ts'
+import { ageOf, AGE_SHIFT, FOLLOWED, listOf, LIST_WORDS_MAX, OWN_MASK } from './loose-word.ts'
+import { REF_BITS, REF_MASK, refOf, withRef } from './loose-word.ts'
+import type { OwnerLists } from './owner-lists.ts'
+import type { Tenancies } from './tenancies.ts'
 
-/** Who keeps something under the hash (signed halves) of a loose block that is followed. */
-interface LooseWatcher {
-  droppedLoose(low: number, high: number): void
-}
-
-const REF_BITS = 8
-const FLAG_MASK = (1 << REF_BITS) - 1
-const AGE_SHIFT = 1
-const AGE_MASK = 127
-const FOLLOWED = 1
-/** All but the age. */
-const OWN_MASK = ~(127 << AGE_SHIFT)
 /** A row and its bits in a segment that has just grown. */
 const BLOCK_BYTES = 23
-/** Words of owner lists that can be named. */
-const LIST_WORDS_MAX = 1 << 24
-
-/** Ended stays are swept up when they are more than this share of all. */
-const DEAD_SHARE = 8
 /** Blocks of an event whose memory is asked for at once. */
 const TOUCHED = 32
-/** Segments that are swept at once when a holder goes. */
-const SWEEP_SEGMENTS = 4
-/** Blocks that are given up at once: so many, and the rest of a segment. */
-const EVICTED_MIN = 256
 /** Ages that the blocks which fit into memory are of. */
 const AGES_WANTED = 64
 const AGE_BLOCKS_MIN = 64
 
-const ageOf = (word: number): number => (word >> AGE_SHIFT) & AGE_MASK
-const withAge = (word: number, age: number): number =>
-  (word & ~(AGE_MASK << AGE_SHIFT)) | (age << AGE_SHIFT)
-const withRef = (word: number, ref: number): number => (ref << REF_BITS) | (word & FLAG_MASK)
-const listOf = (ref: number): number => (-ref - 1) << 2
-const refOf = (list: number): number => -(list >> 2) - 1
-
 export class LooseBlocks {
-  readonly #watcher: LooseWatcher
-  readonly #ageBlocks: number
-  #table = new LooseTable()
-  #lists = new OwnerLists()
-  #owners = new Tenancies()
-  #ages: LooseAges
-  #sweepAt = 0
-  #evictAt = 0
-  /** Next segment of a pass that merges ages; -1: none is under way. */
-  #mergeAt = -1
-  /** The time of the index, in events. */
-  tick = 0
+  readonly #blocks: LooseOwners
+  readonly #table: LooseTable
+  readonly #lists: OwnerLists
+  readonly #owners: Tenancies
+  readonly #ages: LooseAges
+  readonly upkeep: LooseUpkeep
   /** Whether the last block that `match` looked at was held all the way, and how many owners it has. */
   isHeld = false
   ownerCount = 0
@@ -75,9 +44,13 @@ export class LooseBlocks {
 
   /** `blocksMax`: about how many blocks fit into memory. */
   constructor(watcher: LooseWatcher, blocksMax = 1 << 20) {
-    this.#watcher = watcher
-    this.#ageBlocks = Math.max(AGE_BLOCKS_MIN, Math.floor(blocksMax / AGES_WANTED))
-    this.#ages = new LooseAges(this.#ageBlocks)
+    const ageBlocks = Math.max(AGE_BLOCKS_MIN, Math.floor(blocksMax / AGES_WANTED))
+    this.#blocks = new LooseOwners(watcher, ageBlocks)
+    this.#table = this.#blocks.table
+    this.#lists = this.#blocks.lists
+    this.#owners = this.#blocks.owners
+    this.#ages = this.#blocks.ages
+    this.upkeep = new LooseUpkeep(this.#blocks)
   }
 
   /** Different blocks, among them those of holders that have gone and not been swept up. */
@@ -104,12 +77,6 @@ export class LooseBlocks {
 
   get isFull(): boolean {
     return 4 * LIST_WORDS_MAX < this.#lists.bytes
-  }
-
-  /** When the oldest blocks came, as a tick. */
-  get oldestTick(): number {
-    const { oldest } = this.#ages
-    return oldest < 0 ? this.tick : this.#ages.begunOf(oldest)
   }
 
   /** Finds a block (signed halves); false: it is not here. */
@@ -152,16 +119,34 @@ export class LooseBlocks {
     return numbers.map((number) => this.#owners.holderOf(number)).filter((holder) => holder >= 0)
   }
 
-  /** Blocks `from` .. `to` of a chain; one that is here gets one more holder. */
+  /** Blocks `from` .. `to` of a chain, which are not here. */
   add(hashes: Uint32Array, from: number, to: number, holder: number): void {
-    const table = this.#table
+    if (mayRepeat(hashes, from, to)) {
+      this.addOrHold(hashes, from, to, holder)
+      return
+    }
     const number = this.#owners.enter(holder)
     const word = (number << REF_BITS) | (this.#ages.now << AGE_SHIFT)
+    for (let i = from; i < to; i++) {
+      this.#table.add((hashes[2 * i] as number) | 0, (hashes[2 * i + 1] as number) | 0, word)
+    }
+    this.#ages.gained(to - from)
+    this.#owners.gained(number, to - from)
+  }
+
+  /** As `add`, for blocks some of which may be here: those get one more holder. */
+  addOrHold(hashes: Uint32Array, from: number, to: number, holder: number): void {
+    const table = this.#table
+    const number = this.#owners.enter(holder)
     let added = 0
     for (let i = from; i < to; i++) {
       const low = (hashes[2 * i] as number) | 0
-      if (table.add(low, (hashes[2 * i + 1] as number) | 0, word)) added += 1
-      else this.hold(holder)
+      const high = (hashes[2 * i + 1] as number) | 0
+      if (table.lookup(low, high)) this.hold(holder)
+      else {
+        table.add(low, high, (number << REF_BITS) | (this.#ages.now << AGE_SHIFT))
+        added += 1
+      }
     }
     this.#ages.gained(added)
     this.#owners.gained(number, added)
@@ -216,7 +201,7 @@ export class LooseBlocks {
       }
     }
     if (own > 0) this.#owners.lost(number, own)
-    if (table.count === 0) this.#reset()
+    this.#blocks.clearIfEmpty()
     return i
   }
 
@@ -227,9 +212,9 @@ export class LooseBlocks {
     const ref = word >> REF_BITS
     if (ref === number) {
       this.#owners.lost(number)
-      this.#forget(word)
+      this.#blocks.forget(word)
       table.delete()
-    } else if (ref < 0 && this.#lists.has(listOf(ref), number)) this.#release(number)
+    } else if (ref < 0 && this.#lists.has(listOf(ref), number)) this.#blocks.release(number)
     else return false
     return true
   }
@@ -247,9 +232,9 @@ export class LooseBlocks {
 
   /** No holder has the block found any more. */
   drop(): void {
-    this.#loseAll()
+    this.#blocks.loseAll()
     this.#table.delete()
-    if (this.#table.count === 0) this.#reset()
+    this.#blocks.clearIfEmpty()
   }
 
   /** Whether something is kept under the hash of the block found: it must be told when the block goes. */
@@ -264,63 +249,7 @@ export class LooseBlocks {
 
   removeHolder(holder: number): void {
     this.#owners.leave(holder)
-    if (this.#table.count === 0) return
-    if (this.#owners.live === 0) {
-      while (this.evictOldest());
-      return
-    }
-    for (let i = 0; i < SWEEP_SEGMENTS; i++) this.sweep()
-  }
-
-  /** One step of what takes a pass over all blocks. */
-  tend(): void {
-    this.sweep()
-    if (this.#mergeAt >= 0) this.#merge()
-    else if (this.#ages.tend(this.tick)) this.#mergeAt = 0
-  }
-
-  /** Sweeps one segment, if there is enough to be swept up. */
-  sweep(): void {
-    const { live, dead } = this.#owners
-    if (DEAD_SHARE * dead <= live) return
-    const table = this.#table
-    this.#sweepAt = this.#sweepAt + 1 < table.top ? this.#sweepAt + 1 : 0
-    const segment = this.#sweepAt
-    for (let row = 0; row < table.rowsOf(segment); row++) {
-      while (table.goTo(segment, row) && this.#sweepFound());
-    }
-    this.#tidy(segment)
-  }
-
-  /** Gives up some of the oldest blocks; false when there is none. */
-  evictOldest(): boolean {
-    const { oldest } = this.#ages
-    if (oldest < 0) return false
-    const table = this.#table
-    const all = this.#ages.countOf(oldest)
-    const enough = Math.min(all, EVICTED_MIN)
-    while (all - this.#ages.countOf(oldest) < enough) {
-      this.#evictAt = this.#evictAt + 1 < table.top ? this.#evictAt + 1 : 0
-      const segment = this.#evictAt
-      for (let row = 0; row < table.rowsOf(segment); row++) {
-        while (table.goTo(segment, row) && ageOf(table.word) === oldest) {
-          this.#loseAll()
-          table.deleteOnly()
-        }
-      }
-      if (table.count > 0) table.tidy(segment)
-    }
-    if (table.count === 0) this.#reset()
-    return true
-  }
-
-  /** The block found is as one that has just come. */
-  renew(): void {
-    const { word } = this.#table
-    if (ageOf(word) === this.#ages.now) return
-    this.#ages.lost(ageOf(word))
-    this.#ages.gained()
-    this.#table.word = withAge(word, this.#ages.now)
+    this.upkeep.tendToGone()
   }
 
   /** What `RunIndex.find` does with block `i` of a prompt, the one found; returns how many holders are found. */
@@ -340,6 +269,18 @@ export class LooseBlocks {
     return found
   }
 
+  /**
+   * As `match`, for those blocks from `i` on that only the owner of the one before has, who holds all of them up to there: up
+   * to which one. Mostly that is the rest of a prompt.
+   */
+  walkOwn(hashes: Uint32Array, i: number, matches: PrefixMatches): number {
+    const { word } = this.#table
+    const holder = this.#owners.holderOf(word >> REF_BITS)
+    const end = this.#table.walkNear(hashes, i, word, REF_MASK)
+    matches.device[holder] = end
+    return end
+  }
+
   /** All blocks, for whoever checks them. */
   each(): { low: number; high: number; holders: number; isFollowed: boolean }[] {
     const table = this.#table
@@ -353,94 +294,13 @@ export class LooseBlocks {
     }
     return blocks
   }
+}
 
-  /** One owner less of the block found, which goes with its last one; returns whether it has gone. */
-  #release(number: number): boolean {
-    const { word } = this.#table
-    const ref = word >> REF_BITS
-    this.#owners.lost(number)
-    if (ref > 0) {
-      this.#forget(word)
-      this.#table.deleteOnly()
-      return true
-    }
-    const list = listOf(ref)
-    if (this.#lists.remove(list, number) > 1) return false
-    this.#table.word = withRef(word, this.#lists.ownerAt(list, 0))
-    this.#lists.release(list)
-    return false
+/** Whether an event may name a block twice, which no chain does: two agree in a half of their hashes. */
+function mayRepeat(hashes: Uint32Array, from: number, to: number): boolean {
+  for (let i = 2 * from + 2; i < 2 * to; i += 2) {
+    const low = hashes[i]
+    for (let k = 2 * from; k < i; k += 2) if (hashes[k] === low) return true
   }
-
-  /** The block found has no owner from now on, and goes. */
-  #loseAll(): void {
-    const { word } = this.#table
-    const ref = word >> REF_BITS
-    if (ref > 0) this.#owners.lost(ref)
-    else {
-      const list = listOf(ref)
-      for (let k = 0; k < this.#lists.lengthOf(list); k++) {
-        this.#owners.lost(this.#lists.ownerAt(list, k))
-      }
-      this.#lists.release(list)
-    }
-    this.#forget(word)
-  }
-
-  #forget(word: number): void {
-    this.#ages.lost(ageOf(word))
-    if ((word & FOLLOWED) !== 0) this.#watcher.droppedLoose(this.#table.low, this.#table.high)
-  }
-
-  /** Takes one ended stay from the block found; returns whether there may be more to do in its row. */
-  #sweepFound(): boolean {
-    const ref = this.#table.word >> REF_BITS
-    const gone = ref > 0 ? this.#goneOf(ref) : this.#goneIn(listOf(ref))
-    if (gone === 0) return false
-    this.#release(gone)
-    return true
-  }
-
-  #goneOf(owner: number): number {
-    return this.#owners.holderOf(owner) < 0 ? owner : 0
-  }
-
-  #goneIn(list: number): number {
-    for (let k = 0; k < this.#lists.lengthOf(list); k++) {
-      const owner = this.#lists.ownerAt(list, k)
-      if (this.#owners.holderOf(owner) < 0) return owner
-    }
-    return 0
-  }
-
-  /** One step of a pass that gives old blocks a common age. */
-  #merge(): void {
-    const table = this.#table
-    const segment = this.#mergeAt
-    if (segment >= table.top) {
-      this.#mergeAt = -1
-      return
-    }
-    for (let row = 0; row < table.rowsOf(segment); row++) {
-      if (!table.goTo(segment, row)) continue
-      const { word } = table
-      const age = this.#ages.merged(ageOf(word))
-      if (age !== ageOf(word)) table.word = withAge(word, age)
-    }
-    this.#mergeAt += 1
-  }
-
-  #tidy(segment: number): void {
-    if (this.#table.count === 0) this.#reset()
-    else this.#table.tidy(segment)
-  }
-
-  #reset(): void {
-    this.#table = new LooseTable()
-    this.#lists = new OwnerLists()
-    this.#owners = new Tenancies()
-    this.#ages = new LooseAges(this.#ageBlocks)
-    this.#sweepAt = 0
-    this.#evictAt = 0
-    this.#mergeAt = -1
-  }
+  return false
 }

@@ -14,7 +14,7 @@ import { LooseSegments } from './loose-segments.ts'
 const NONE = new Int32Array(0)
 
 export class LooseTable {
-  readonly #segments = new LooseSegments()
+  #segments = new LooseSegments()
   count = 0
   /** Where `lookup` has found a block, and where the bucket of its hash begins (-1: not known). */
   #rows: Int32Array = NONE
@@ -24,6 +24,12 @@ export class LooseTable {
 
   get bytes(): number {
     return this.#segments.bytes
+  }
+
+  /** Gives all memory back; nothing is in the table. */
+  clear(): void {
+    this.#segments = new LooseSegments()
+    this.#rows = NONE
   }
 
   /** Segments 0 .. top-1 exist or have been given back. */
@@ -122,18 +128,34 @@ export class LooseTable {
     return suspects
   }
 
-  /** Adds a block (signed halves); false: it is here, and is the one found now. */
-  add(low: number, high: number, word: number): boolean {
+  /**
+   * Up to which hash from `from` on blocks are in the buckets of their hashes, as nearly every one is, and the bits of their words
+   * that `mask` names are these.
+   */
+  walkNear(hashes: Uint32Array, from: number, word: number, mask: number): number {
     const segments = this.#segments
-    const hash = spreadHash(low, high)
-    const number = segments.numberOf(hash)
-    const rows = segments.rows[number] as Int32Array
-    const header = rows[homeOf(hash, segments.buckets[number] as number)] as number
-    // Whoever adds has looked, but for a block that the same event names twice.
-    if (mayBeIn(header, printOf(hash)) !== 0 && this.lookup(low, high)) return false
-    segments.add(hash, low, high, word)
+    const { directory, shift, rows: all, buckets } = segments
+    const count = hashes.length >> 1
+    for (let i = from; i < count; i++) {
+      const low = (hashes[2 * i] as number) | 0
+      const high = (hashes[2 * i + 1] as number) | 0
+      const hash = spreadHash(low, high)
+      const number = directory[hash >>> shift] as number
+      const rows = all[number] as Int32Array
+      const bucket = homeOf(hash, buckets[number] as number)
+      const candidates = candidatesOf(rows[bucket] as number, printOf(hash))
+      if (candidates === 0) return i
+      const k = rowOf(bucket, candidates)
+      const found = rows[k + WORD] as number
+      if (rows[k] !== low || rows[k + 1] !== high || ((found ^ word) & mask) !== 0) return i
+    }
+    return count
+  }
+
+  /** Adds a block (signed halves) that is not here. */
+  add(low: number, high: number, word: number): void {
+    this.#segments.add(spreadHash(low, high), low, high, word)
     this.count += 1
-    return true
   }
 
   /** Takes the block found away. The segment may be another one. */

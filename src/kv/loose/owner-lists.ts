@@ -16,6 +16,11 @@ export class OwnerLists {
     return this.#pool.bytes
   }
 
+  /** There is no list any more. */
+  clear(): void {
+    this.#pool.clear()
+  }
+
   create(first: number, second: number): number {
     const at = this.#pool.take(CLASS_FIRST)
     const words = this.#pool.chunkOf(at)

@@ -8,10 +8,10 @@ import { PagedWords } from '../words/paged-words.ts'
 
 export class Tenancies {
   /** By number: the holder; -1 when the stay has ended; below, when the number is free: -2 - the next free one. */
-  readonly #holders = new PagedWords()
-  readonly #held = new PagedWords()
+  #holders = new PagedWords()
+  #held = new PagedWords()
   /** By holder: the number, or 0. */
-  readonly #numbers = new PagedWords()
+  #numbers = new PagedWords()
   #top = 1
   /** The first free number, or 0: a list of a million numbers would be copied while it grows. */
   #free = 0
@@ -72,6 +72,17 @@ export class Tenancies {
     this.live -= held
     this.dead += held
     if (held === 0) this.#release(number)
+  }
+
+  /** No block is left: all stays are as if they had never begun. */
+  clear(): void {
+    this.#holders = new PagedWords()
+    this.#held = new PagedWords()
+    this.#numbers = new PagedWords()
+    this.#top = 1
+    this.#free = 0
+    this.live = 0
+    this.dead = 0
   }
 
   #release(number: number): void {

@@ -92,17 +92,10 @@ export class RunDissolution {
     const held = list[at + 1] as number
     for (let i = 0; i < count;) {
       const stop = Math.min(count, this.#holdings.endOf(held, start + i) - start)
-      if (k === 0) {
-        for (; i < stop; i = Math.min(stop, i + BATCH)) {
-          const to = Math.min(stop, i + BATCH)
-          loose.touch(this.#hashes, i, to)
-          loose.add(this.#hashes, i, to, holder)
-        }
-      }
-      for (; i < stop; i++) {
-        const low = (this.#hashes[2 * i] as number) | 0
-        if (loose.lookup(low, (this.#hashes[2 * i + 1] as number) | 0)) loose.hold(holder)
-        else loose.add(this.#hashes, i, i + 1, holder)
+      for (; i < stop; i = Math.min(stop, i + BATCH)) {
+        const to = Math.min(stop, i + BATCH)
+        loose.touch(this.#hashes, i, to)
+        loose.addOrHold(this.#hashes, i, to, holder)
       }
       i += 1
     }

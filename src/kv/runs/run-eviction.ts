@@ -39,7 +39,7 @@ export class RunEviction {
     const run = this.#oldestRun()
     if (run < 0) return this.evictLoose()
     if (this.#loose.count > 0) {
-      const { tick, oldestTick } = this.#loose
+      const { tick, oldestTick } = this.#loose.upkeep
       const age = (tick - (this.#blocks.runs.records[run * RUN_STRIDE + USED] as number)) | 0
       if (((tick - oldestTick) | 0) >= age) return this.evictLoose()
     }
@@ -50,7 +50,7 @@ export class RunEviction {
   /** Gives up the oldest of what has memory of its own to give back; false when there is nothing. */
   evictLoose(): boolean {
     const before = this.#loose.count
-    if (before === 0 || !this.#loose.evictOldest()) return false
+    if (before === 0 || !this.#loose.upkeep.evictOldest()) return false
     this.given += before - this.#loose.count
     return true
   }
@@ -71,7 +71,7 @@ export class RunEviction {
   #oldestRun(): number {
     const { branches, runs } = this.#blocks
     if (runs.live === 0) return -1
-    const now = this.#loose.tick
+    const now = this.#loose.upkeep.tick
     let oldest = -1
     let age = -1
     let fallback = -1

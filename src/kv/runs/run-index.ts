@@ -38,6 +38,8 @@ export interface RunIndexOptions {
 
 /** Loose blocks of a query whose memory is asked for at once. */
 const TOUCHED = 32
+/** Fewer are walked faster than they are asked for. */
+const TOUCHED_MIN = 8
 const SCAN_FREE_DEFAULT = 1 << 18
 
 export class RunIndex {
@@ -119,8 +121,8 @@ export class RunIndex {
     hashes: Uint32Array,
   ): ApplyOutcome {
     this.#holdings.holders.reserve(holder)
-    this.#loose.tick += 1
-    this.#loose.tend()
+    this.#loose.upkeep.tick += 1
+    this.#loose.upkeep.tend()
     if (parent !== null && hashes.length > 0 && this.#placement.growTail(holder, parent, hashes)) {
       this.#dissolution.stored(hashes.length >> 1)
       return 'applied'
@@ -134,7 +136,7 @@ export class RunIndex {
     if (before >= 0) {
       // What the event is about is in use: it is not what goes.
       const { arena, runs } = this.#blocks
-      runs.records[arena.runOf(before) * RUN_STRIDE + USED] = this.#loose.tick
+      runs.records[arena.runOf(before) * RUN_STRIDE + USED] = this.#loose.upkeep.tick
     }
     if (this.#makeSpace(hashes)) before = this.#find(parent, holder)
     if (parent !== null && !this.#hasOrphans && !this.#holdsAt(before, holder)) {
@@ -204,7 +206,7 @@ export class RunIndex {
         break
       }
       const run = arena.runOf(position)
-      runs.records[run * RUN_STRIDE + USED] = this.#loose.tick
+      runs.records[run * RUN_STRIDE + USED] = this.#loose.upkeep.tick
       const at = arena.offsetOf(position)
       const end = runs.records[run * RUN_STRIDE + END] as number
       const limit = Math.min(end - at, count - i)
@@ -254,13 +256,19 @@ export class RunIndex {
     const isRenewed = this.eviction.given > 0
     let owners = 0
     let k = i
-    if (count - i > 1) loose.touch(hashes, i, Math.min(count, i + TOUCHED))
+    if (count - i > TOUCHED_MIN) loose.touch(hashes, i, Math.min(count, i + TOUCHED))
     for (loose.isHeld = true; k < count && loose.isHeld; k++) {
       const low = (hashes[2 * k] as number) | 0
       if (!loose.lookup(low, (hashes[2 * k + 1] as number) | 0)) break
       found = loose.match(k, matches, found)
       owners += loose.ownerCount
-      if (isRenewed && loose.isHeld) loose.renew()
+      if (!loose.isHeld) continue
+      if (isRenewed) loose.upkeep.renew()
+      else if (loose.ownerCount === 1 && k + 1 < count) {
+        const stop = loose.walkOwn(hashes, k + 1, matches)
+        owners += stop - k - 1
+        k = stop - 1
+      }
     }
     this.#foundLoose = found
     // The last one may be nobody's any more: a run ends with a block that somebody has.

@@ -106,7 +106,7 @@ export class RunPlacement {
     for (let i = 0, at = 2 * before + 2; i < hashes.length; i++)
       blocks[at + i] = hashes[i] as number
     records[record + END] = end + count
-    records[record + USED] = this.#loose.tick
+    records[record + USED] = this.#loose.upkeep.tick
     list[k + 1] = end + count
     this.#blocks.count += count
     this.#blocks.added += count
@@ -122,7 +122,7 @@ export class RunPlacement {
     const run = arena.runOf(before)
     const end = runs.records[run * RUN_STRIDE + END] as number
     const count = hashes.length >> 1
-    runs.records[run * RUN_STRIDE + USED] = this.#loose.tick
+    runs.records[run * RUN_STRIDE + USED] = this.#loose.upkeep.tick
     this.#blocks.append(run, hashes, 0, count)
     this.#holdings.cover(run, holder, end, end + count)
     this.#holdings.dropEnd(run, end, before)
@@ -186,7 +186,7 @@ export class RunPlacement {
     const limit = Math.min(this.#end - this.#at, (hashes.length >> 1) - i)
     const equal = reader.match(this.#page, this.#at, limit, hashes, i)
     if (equal === 0) return 0
-    runs.records[this.#run * RUN_STRIDE + USED] = this.#loose.tick
+    runs.records[this.#run * RUN_STRIDE + USED] = this.#loose.upkeep.tick
     this.#holdings.cover(this.#run, holder, this.#at, this.#at + equal)
     this.#at += equal
     this.#page = reader.matchedPage
@@ -244,7 +244,7 @@ export class RunPlacement {
   }
 
   #append(holder: number, hashes: Uint32Array, from: number, to: number): void {
-    this.#blocks.runs.records[this.#run * RUN_STRIDE + USED] = this.#loose.tick
+    this.#blocks.runs.records[this.#run * RUN_STRIDE + USED] = this.#loose.upkeep.tick
     this.#blocks.append(this.#run, hashes, from, to - from)
     this.#end = this.#at + to - from
     this.#holdings.cover(this.#run, holder, this.#at, this.#end)
@@ -350,7 +350,7 @@ export class RunPlacement {
     const owners = this.#takeLoose(hashes, from, to)
     const count = owners.length
     this.#blocks.append(run, hashes, from, count)
-    runs.records[run * RUN_STRIDE + USED] = this.#loose.tick
+    runs.records[run * RUN_STRIDE + USED] = this.#loose.upkeep.tick
     owners.forEach(({ holders, isFollowed }, at) => {
       for (const holder of holders) this.#holdings.cover(run, holder, at, at + 1)
       if (!isFollowed) return

@@ -57,7 +57,7 @@ export class WordPool {
     const length = 1 << sizeClass
     this.#wordsUsed -= length
     if (this.#wordsUsed === 0) {
-      this.#clear()
+      this.clear()
       return
     }
     if (length >= CHUNK) {
@@ -75,7 +75,9 @@ export class WordPool {
     return number
   }
 
-  #clear(): void {
+  /** Nothing is in use any more. */
+  clear(): void {
+    this.#wordsUsed = 0
     this.#chunks.length = 0
     this.#emptied.length = 0
     this.#free.fill(-1)

@@ -1,0 +1,146 @@
+/**
+ * What becomes of loose blocks with time: they grow old, those of holders that have gone are swept up, the oldest are given up.
+ *
+ * Owns: the passes over all blocks. Each goes on by a segment of the table with each event, so that no call takes long.
+ */
+import type { LooseAges } from './loose-ages.ts'
+import type { LooseOwners } from './loose-owners.ts'
+import type { LooseTable } from './loose-table.ts'
+import { ageOf, listOf, REF_BITS, withAge } from './loose-word.ts'
+import type { OwnerLists } from './owner-lists.ts'
+import type { Tenancies } from './tenancies.ts'
+
+/** Ended stays are swept up when they are more than this share of all. */
+const DEAD_SHARE = 8
+/** Segments that are swept at once when a holder goes. */
+const SWEEP_SEGMENTS = 4
+/** Blocks that are given up at once: so many, and the rest of a segment. */
+const EVICTED_MIN = 256
+
+export class LooseUpkeep {
+  readonly #blocks: LooseOwners
+  readonly #table: LooseTable
+  readonly #lists: OwnerLists
+  readonly #owners: Tenancies
+  readonly #ages: LooseAges
+  #sweepAt = 0
+  #evictAt = 0
+  /** Next segment of a pass that merges ages; -1: none is under way. */
+  #mergeAt = -1
+  /** The time of the index, in events. */
+  tick = 0
+
+  constructor(blocks: LooseOwners) {
+    this.#blocks = blocks
+    this.#table = blocks.table
+    this.#lists = blocks.lists
+    this.#owners = blocks.owners
+    this.#ages = blocks.ages
+  }
+
+  /** When the oldest blocks came, as a tick. */
+  get oldestTick(): number {
+    const { oldest } = this.#ages
+    return oldest < 0 ? this.tick : this.#ages.begunOf(oldest)
+  }
+
+  /** One step of what takes a pass over all blocks. */
+  tend(): void {
+    this.#sweep()
+    if (this.#mergeAt >= 0) this.#merge()
+    else if (this.#ages.tend(this.tick)) this.#mergeAt = 0
+  }
+
+  /** A holder has gone: the first steps of sweeping up what it had. */
+  tendToGone(): void {
+    if (this.#table.count === 0) return
+    if (this.#owners.live === 0) {
+      while (this.evictOldest());
+      return
+    }
+    for (let i = 0; i < SWEEP_SEGMENTS; i++) this.#sweep()
+  }
+
+  /** Gives up some of the oldest blocks; false when there is none. */
+  evictOldest(): boolean {
+    const { oldest } = this.#ages
+    if (oldest < 0) return false
+    const table = this.#table
+    const all = this.#ages.countOf(oldest)
+    const enough = Math.min(all, EVICTED_MIN)
+    while (all - this.#ages.countOf(oldest) < enough) {
+      this.#evictAt = this.#evictAt + 1 < table.top ? this.#evictAt + 1 : 0
+      const segment = this.#evictAt
+      for (let row = 0; row < table.rowsOf(segment); row++) {
+        while (table.goTo(segment, row) && ageOf(table.word) === oldest) {
+          this.#blocks.loseAll()
+          table.deleteOnly()
+        }
+      }
+      if (table.count > 0) table.tidy(segment)
+    }
+    this.#blocks.clearIfEmpty()
+    return true
+  }
+
+  /** The block found is as one that has just come. */
+  renew(): void {
+    const { word } = this.#table
+    if (ageOf(word) === this.#ages.now) return
+    this.#ages.lost(ageOf(word))
+    this.#ages.gained()
+    this.#table.word = withAge(word, this.#ages.now)
+  }
+
+  /** Sweeps one segment, if there is enough to be swept up. */
+  #sweep(): void {
+    const { live, dead } = this.#owners
+    if (DEAD_SHARE * dead <= live) return
+    const table = this.#table
+    this.#sweepAt = this.#sweepAt + 1 < table.top ? this.#sweepAt + 1 : 0
+    const segment = this.#sweepAt
+    for (let row = 0; row < table.rowsOf(segment); row++) {
+      while (table.goTo(segment, row) && this.#sweepFound());
+    }
+    if (table.count === 0) this.#blocks.clearIfEmpty()
+    else table.tidy(segment)
+  }
+
+  /** Takes one ended stay from the block found; returns whether there may be more to do in its row. */
+  #sweepFound(): boolean {
+    const ref = this.#table.word >> REF_BITS
+    const gone = ref > 0 ? this.#goneOf(ref) : this.#goneIn(listOf(ref))
+    if (gone === 0) return false
+    this.#blocks.release(gone)
+    return true
+  }
+
+  #goneOf(owner: number): number {
+    return this.#owners.holderOf(owner) < 0 ? owner : 0
+  }
+
+  #goneIn(list: number): number {
+    for (let k = 0; k < this.#lists.lengthOf(list); k++) {
+      const owner = this.#lists.ownerAt(list, k)
+      if (this.#owners.holderOf(owner) < 0) return owner
+    }
+    return 0
+  }
+
+  /** One step of a pass that gives old blocks a common age. */
+  #merge(): void {
+    const table = this.#table
+    const segment = this.#mergeAt
+    if (segment >= table.top) {
+      this.#mergeAt = -1
+      return
+    }
+    for (let row = 0; row < table.rowsOf(segment); row++) {
+      if (!table.goTo(segment, row)) continue
+      const { word } = table
+      const age = this.#ages.merged(ageOf(word))
+      if (age !== ageOf(word)) table.word = withAge(word, age)
+    }
+    this.#mergeAt += 1
+  }
+}
