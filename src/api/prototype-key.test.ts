@@ -7,6 +7,7 @@ import {
   parseCompletionRequest,
   parseEmbeddingRequest,
   parseResponsesRequest,
+  parseTokenRequest,
 } from './index.ts'
 
 const MESSAGES = '"messages":[{"role":"user","content":"hi"}]'
@@ -47,6 +48,49 @@ describe('a key __proto__ in a body', () => {
     expect(refusal(() => biased('[1]'))?.message).toContain('logit_bias')
     // The document for clients still says what is asked for.
     expect(JSON.stringify(openApiDocument('1'))).toContain('"logit_bias":{"type":"object"')
+  })
+
+  it('metadata, variables of the template, arguments - is data like others', () => {
+    const own = '{"a":1,"__proto__":{"b":2}}'
+    const call = parseChatRequest(
+      parsed(
+        `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":${own}}}]},{"role":"tool","tool_call_id":"c","content":"ok"}],"metadata":${own},"chat_template_kwargs":${own},"tools":[{"type":"function","function":{"name":"f","parameters":${own}}}]}`,
+      ),
+    )
+    expect(JSON.stringify(call.templateArguments)).toBe(own)
+    expect(JSON.stringify(call.tools[0]?.function.parameters)).toBe(own)
+    expect(JSON.stringify(call.messages)).toContain(own)
+    const response = parseResponsesRequest(parsed(`{"input":"hi","metadata":${own}}`))
+    expect(JSON.stringify(response)).toContain(own)
+    const messages = parseAnthropicMessages(
+      parsed(
+        `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":${own}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"ok"}]}],"tools":[{"name":"f","input_schema":${own}}]}`,
+      ),
+    )
+    expect(JSON.stringify(messages).split(own)).toHaveLength(3)
+    expect(Object.keys({})).toEqual([])
+    expect(({} as Record<string, unknown>)['b']).toBeUndefined()
+  })
+
+  it('sampling parameters - is an unknown one', () => {
+    const error = refusal(() =>
+      parseTokenRequest(parsed('{"token_ids":[1],"sampling_params":{"__proto__":{"seed":1}}}')),
+    )
+    expect([error?.code, error?.message]).toEqual([
+      'request.unsupported_parameter',
+      expect.stringContaining('__proto__'),
+    ])
+  })
+
+  it('weights of taints - is a taint, whose weight must be a number', () => {
+    const ask = (weight: string): unknown =>
+      parseCompletionRequest(
+        parsed(
+          `{"prompt":"hi","nvext":{"routing_constraints":{"preferred_taints":{"__proto__":${weight}}}}}`,
+        ),
+      )
+    expect(JSON.stringify(ask('2'))).toContain('{"__proto__":2}')
+    expect(refusal(() => ask('"x"'))?.message).toMatch(/preferred_taints.*must be a number/)
   })
 
   it('a schema - may require it', () => {

@@ -4,6 +4,7 @@
 import { z } from 'zod'
 import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
 import { FUNCTION_NAME_MAX } from './chat-tools.ts'
+import { fieldsSchema } from './record-schema.ts'
 
 const part = z.looseObject({ type: z.string() })
 const content = z.union([z.string(), z.array(part)], 'must be a text, or text parts').nullish()
@@ -13,7 +14,7 @@ const functionCall = z.looseObject({
   type: z.literal('function').optional(),
   function: z.looseObject({
     name: z.string().min(1).max(FUNCTION_NAME_MAX),
-    arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).optional(),
+    arguments: z.union([z.string(), fieldsSchema]).optional(),
   }),
 })
 

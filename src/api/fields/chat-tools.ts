@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { customToolFunction } from './custom-tool.ts'
 import { invalid } from './generation-fields.ts'
+import { fieldsSchema } from './record-schema.ts'
 
 const TOOLS_MAX = 1536
 export const FUNCTION_NAME_MAX = 96
@@ -14,7 +15,7 @@ const functionTool = z.looseObject({
   function: z.looseObject({
     name: z.string().min(1).max(FUNCTION_NAME_MAX),
     description: z.string().nullish(),
-    parameters: z.record(z.string(), z.unknown()).nullish(),
+    parameters: fieldsSchema.nullish(),
     strict: z.boolean().nullish(),
   }),
 })

@@ -7,13 +7,18 @@ import type { OutputOptions, Sampling, StopConditions } from '../../request/inde
 import { guidedFields, guidedOf } from './guided-fields.ts'
 import { nvextSchema } from './nvext.ts'
 import type { NvExt } from './nvext.ts'
-import { given, hasPrototypeKey } from './plain-fields.ts'
+import { given } from './plain-fields.ts'
+import { fieldsSchema, recordSchema } from './record-schema.ts'
 
 export const CHOICES_MAX = 128
 const STOPS_MAX = 32
 const PROMPT_LOGPROBS_MAX = 20
 const MAX_U32 = 0xffffffff
 
+const biasFault = (token: string, bias: unknown): string | null => {
+  if (!/^[0-9]{1,10}$/.test(token)) return 'keys must be token ids'
+  return typeof bias === 'number' && Math.abs(bias) <= 100 ? null : 'must be from -100 to 100'
+}
 const tokenId = z.int().min(0).max(MAX_U32)
 const stop = z.union(
   [z.string().min(1), z.array(z.string().min(1)).max(STOPS_MAX), z.array(tokenId).max(STOPS_MAX)],
@@ -42,18 +47,7 @@ export const generationFields = {
   frequency_penalty: z.number().min(-2).max(2).optional(),
   presence_penalty: z.number().min(-2).max(2).optional(),
   repetition_penalty: z.number().gt(0).max(2).optional(),
-  logit_bias: z
-    .preprocess(
-      (biases, context) => {
-        if (hasPrototypeKey(biases)) context.addIssue('`__proto__` is no token id')
-        return biases
-      },
-      z.record(
-        z.string().regex(/^[0-9]{1,10}$/, 'keys must be token ids'),
-        z.number().min(-100).max(100),
-      ),
-    )
-    .optional(),
+  logit_bias: recordSchema<number>('number', biasFault).optional(),
   max_tokens: z.int().min(0).max(MAX_U32).optional(),
   min_tokens: z.int().min(0).max(MAX_U32).optional(),
   ignore_eos: z.boolean().optional(),
@@ -72,7 +66,7 @@ export const generationFields = {
     .refine((name) => name.trim() !== '', 'must not be blank')
     .optional(),
   /** Told for the provider's books; they change no result here. */
-  metadata: z.record(z.string(), z.unknown()).optional(),
+  metadata: fieldsSchema.optional(),
   store: z.boolean().optional(),
   service_tier: z.string().optional(),
   safety_identifier: z.string().optional(),

@@ -4,6 +4,7 @@
 import { z } from 'zod'
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
+import { fieldsSchema } from './record-schema.ts'
 
 const GRAMMAR_NESTING_MAX = 500
 
@@ -16,17 +17,14 @@ const responseFormat = z.discriminatedUnion('type', [
       name: z.string().min(1),
       description: z.string().optional(),
       strict: z.boolean().nullish(),
-      schema: z.union(
-        [z.record(z.string(), z.unknown()), z.literal(true)],
-        'must be a schema, and not `false`',
-      ),
+      schema: z.union([fieldsSchema, z.literal(true)], 'must be a schema, and not `false`'),
     }),
   }),
 ])
 
 export const guidedFields = {
   response_format: responseFormat.optional(),
-  guided_json: z.union([z.string().min(1), z.record(z.string(), z.unknown())]).optional(),
+  guided_json: z.union([z.string().min(1), fieldsSchema]).optional(),
   guided_regex: z.string().min(1).optional(),
   guided_choice: z.array(z.string().min(1)).min(1).optional(),
   guided_grammar: z.string().min(1).optional(),
@@ -35,7 +33,7 @@ export const guidedFields = {
   /** vLLM's newer form of the four fields above. */
   structured_outputs: z
     .strictObject({
-      json: z.union([z.string().min(1), z.record(z.string(), z.unknown())]).nullish(),
+      json: z.union([z.string().min(1), fieldsSchema]).nullish(),
       regex: z.string().min(1).nullish(),
       choice: z.array(z.string().min(1)).min(1).nullish(),
       grammar: z.string().min(1).nullish(),

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import { GOAL_MAX_MS } from '../../request/index.ts'
+import { recordSchema } from './record-schema.ts'
 
 const MAX_U32 = 0xffffffff
 const u32 = z.int().min(0).max(MAX_U32)
@@ -34,9 +35,12 @@ const sessionControl = z.strictObject({
   timeout: z.number().positive().default(300),
 })
 
+const weightFault = (_taint: string, weight: unknown): string | null =>
+  Number.isFinite(weight) ? null : 'must be a number'
+
 const routingConstraints = z.strictObject({
   required_taints: z.array(z.string().min(1)).optional(),
-  preferred_taints: z.record(z.string(), z.number()).optional(),
+  preferred_taints: recordSchema<number>('number', weightFault).optional(),
 })
 
 const goalMs = z.number().positive().max(GOAL_MAX_MS).optional()

@@ -5,12 +5,13 @@
  */
 import { z } from 'zod'
 import { customToolSchema } from './custom-tool.ts'
+import { fieldsSchema } from './record-schema.ts'
 
 const functionTool = z.looseObject({
   type: z.literal('function'),
   name: z.string().min(1),
   description: z.string().nullish(),
-  parameters: z.record(z.string(), z.unknown()).nullish(),
+  parameters: fieldsSchema.nullish(),
   strict: z.boolean().nullish(),
 })
 const own = z.discriminatedUnion('type', [functionTool, customToolSchema])

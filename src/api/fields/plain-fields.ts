@@ -36,7 +36,3 @@ function without(
 
 const isPlain = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
-
-/** Whether an object has an own key `__proto__`, which a record of the schema library drops in silence. */
-export const hasPrototypeKey = (value: unknown): boolean =>
-  isPlain(value) && Object.hasOwn(value, '__proto__')

@@ -9,6 +9,7 @@ import { invalid } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
+import { fieldsSchema } from '../fields/record-schema.ts'
 
 const textBlock = z.looseObject({ type: z.literal('text'), text: z.string() })
 
@@ -22,7 +23,7 @@ const block = z.discriminatedUnion(
       type: z.literal('tool_use'),
       id: z.string(),
       name: z.string(),
-      input: z.record(z.string(), z.unknown()),
+      input: fieldsSchema,
     }),
     z.looseObject({
       type: z.literal('tool_result'),
@@ -46,12 +47,12 @@ const tool = z.looseObject({
   name: z.string().min(1),
   type: z.literal('custom', 'server tools are not supported').nullish(),
   description: z.string().optional(),
-  input_schema: z.record(z.string(), z.unknown()),
+  input_schema: fieldsSchema,
 })
 
 const outputFormat = z.looseObject({
   type: z.literal('json_schema'),
-  schema: z.record(z.string(), z.unknown()),
+  schema: fieldsSchema,
 })
 
 const anthropicFields = {
@@ -104,7 +105,7 @@ export const anthropicMessagesSchema = z.strictObject({
   top_k: z.int().min(-1).optional(),
   stop_sequences: z.array(z.string().min(1)).optional(),
   stream: z.boolean().optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
+  metadata: fieldsSchema.optional(),
   service_tier: z.string().optional(),
   inference_geo: z.string().optional(),
   speed: z.literal('standard', 'only "standard" is supported').optional(),

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { invalid } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
+import { recordSchema } from '../fields/record-schema.ts'
 
 const HOUR = 3600
 const KEEP_SECONDS_MIN = HOUR
@@ -27,12 +28,19 @@ const expiry = z.strictObject({
   seconds: z.int().min(KEEP_SECONDS_MIN).max(KEEP_SECONDS_MAX),
 })
 
+const metadataFault = (key: string, value: unknown): string | null => {
+  if (key.length > 64) return 'keys have at most 64 characters'
+  return typeof value === 'string' && value.length <= 512
+    ? null
+    : 'must be a text of at most 512 characters'
+}
+
 export const batchSchema = z.strictObject({
   input_file_id: z.string().min(1),
   endpoint: z.enum(BATCH_ENDPOINTS),
   /** `24h`, or another number of s, m, h or d up to 30 days. */
   completion_window: z.string(),
-  metadata: z.record(z.string().max(64), z.string().max(512)).optional(),
+  metadata: recordSchema<string>('string', metadataFault).optional(),
   output_expires_after: expiry.optional(),
 })
 

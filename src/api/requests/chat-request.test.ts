@@ -37,6 +37,18 @@ describe('chat request', () => {
     expect(chat.tools.map((tool) => tool.function.name)).toEqual(['b'])
   })
 
+  it('keys of agents inside a tool or a message - are taken and change nothing', () => {
+    const extra = { cache_control: { type: 'ephemeral' }, input_examples: [{}] }
+    const plain = call({ tools: TOOLS.slice(0, 1) })
+    const [tool] = TOOLS
+    const more = call({
+      messages: [{ role: 'user', content: [{ type: 'text', text: 'hi', ...extra }], ...extra }],
+      tools: [{ ...tool, ...extra, function: { ...tool?.function, ...extra } }],
+    })
+    expect(more.tools).toEqual(plain.tools)
+    expect(() => call({ ...extra })).toThrow('cache_control')
+  })
+
   it('a forced tool and a response format - the call is what is forced', () => {
     const { sampling } = call({
       tools: TOOLS,

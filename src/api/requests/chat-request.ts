@@ -19,6 +19,7 @@ import type { GenerationOptions } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
 import { isPlainChat } from './plain-chat.ts'
+import { fieldsSchema } from '../fields/record-schema.ts'
 
 const TOP_LOGPROBS_MAX = 20
 
@@ -33,8 +34,8 @@ export const chatRequestSchema = z.strictObject({
   parallel_tool_calls: z.boolean().optional(),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh']).optional(),
   modalities: z.array(z.literal('text')).optional(),
-  chat_template_kwargs: z.record(z.string(), z.unknown()).optional(),
-  chat_template_args: z.record(z.string(), z.unknown()).optional(),
+  chat_template_kwargs: fieldsSchema.optional(),
+  chat_template_args: fieldsSchema.optional(),
   add_generation_prompt: z.boolean().optional(),
   continue_final_message: z.boolean().optional(),
   /** A hint that changes no result of the models served here. */

@@ -13,6 +13,7 @@ import { invalid, unsupported } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
+import { fieldsSchema } from '../fields/record-schema.ts'
 
 const part = z.looseObject({ type: z.string(), text: z.string().optional() })
 const content = z.union([z.string(), z.array(part)])
@@ -90,7 +91,7 @@ export const responsesRequestSchema = z.strictObject({
   truncation: z.literal('disabled', 'only "disabled" is supported').optional(),
   /** Of tools that a server runs itself; here there are none. */
   max_tool_calls: z.int().min(1).optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
+  metadata: fieldsSchema.optional(),
   user: z.string().optional(),
   store: z.boolean().optional(),
   service_tier: z.string().optional(),
@@ -98,7 +99,7 @@ export const responsesRequestSchema = z.strictObject({
   prompt_cache_key: z.string().optional(),
   prompt_cache_retention: z.string().optional(),
   include: z.array(z.string()).optional(),
-  client_metadata: z.record(z.string(), z.unknown()).optional(),
+  client_metadata: fieldsSchema.optional(),
   nvext: nvextSchema.optional(),
 })
 
@@ -131,7 +132,7 @@ const INCLUDES: readonly string[] = [
 
 export const conversationSchema = z.strictObject({
   items: z.array(item).optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
+  metadata: fieldsSchema.optional(),
 })
 
 export function parseConversation(

@@ -13,6 +13,7 @@ import {
 import type { GenerationOptions } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
+import { fieldsSchema } from '../fields/record-schema.ts'
 
 const LOGPROBS_MAX = 20
 
@@ -37,7 +38,7 @@ export const tokenRequestSchema = z.strictObject({
   user,
   request_id: z.string().optional(),
   token_ids: z.array(z.int().min(0).max(0xffffffff)).min(1, 'must hold at least one token'),
-  sampling_params: z.record(z.string(), z.unknown()),
+  sampling_params: fieldsSchema,
 })
 
 const samplingSchema = z.strictObject({
