@@ -41,6 +41,7 @@ export class FrontendMetrics {
   readonly #goals
   readonly #routed
   readonly #phases
+  readonly #readRouters: () => void
 
   constructor(options: FrontendMetricsOptions) {
     const counter = (name: string, help: string, labelNames: string[]): LabelledCounts => {
@@ -92,11 +93,12 @@ export class FrontendMetrics {
     )
     this.#routed = new RoutedLegs(this.#registry)
     this.#phases = new PhaseMetrics(this.#registry)
-    this.#collectRouters(options)
+    this.#readRouters = this.#collectRouters(options)
     this.#collectProcess()
   }
 
   async text(): Promise<string> {
+    this.#readRouters()
     return await this.#registry.metrics()
   }
 
@@ -104,10 +106,13 @@ export class FrontendMetrics {
   async page(accept: string | undefined): Promise<MetricsPage> {
     const format = metricsFormat(accept)
     const body =
-      format === 'prometheus'
-        ? await this.text()
-        : (await openMetricsText(this.#registry)) + OPEN_METRICS_END
+      format === 'prometheus' ? await this.text() : (await this.#openText()) + OPEN_METRICS_END
     return { contentType: METRICS_TYPES[format], body }
+  }
+
+  async #openText(): Promise<string> {
+    this.#readRouters()
+    return await openMetricsText(this.#registry)
   }
 
   /** Every metric with its labels, for docs/metrics.md. */
@@ -152,36 +157,37 @@ export class FrontendMetrics {
     if (end.errorCode?.startsWith('capacity.') === true) this.#rejections.add(1, model, endpoint)
   }
 
-  #collectRouters(options: FrontendMetricsOptions): void {
+  /** Before a page is made: a metric that is read while the page is made comes too late for those that are on it already. */
+  #collectRouters(options: FrontendMetricsOptions): () => void {
     const ranks = new RankMetrics(this.#registry)
     const roles = new RoleMetrics(this.#registry, options.ttftGoalMs ?? null)
+    const labelNames = ['model', 'worker_type']
     const errors = new Gauge({
       name: 'baton_frontend_router_ttft_error_ratio',
       help: 'How far the first tokens that the router predicts are from those that come, as a share of these; newer ones weigh more',
-      labelNames: ['model', 'worker_type'],
+      labelNames,
       registers: [this.#registry],
     })
     const queued = new Gauge({
       name: 'baton_frontend_router_queue_pending_requests',
       help: 'Requests that wait for a worker',
-      labelNames: ['model', 'worker_type'],
+      labelNames,
       registers: [this.#registry],
-      collect: () => {
-        const routers = options.routers()
-        for (const [model, { prefill, decode }] of routers) {
-          queued.set({ model, worker_type: 'prefill' }, prefill.queuedRequests)
-          queued.set({ model, worker_type: 'decode' }, decode.queuedRequests)
-        }
-        for (const [model, status] of routers) {
-          for (const type of ['prefill', 'decode'] as const) {
-            const { ttftError } = status[type]
-            if (ttftError !== null) errors.set({ model, worker_type: type }, ttftError)
-          }
-        }
-        roles.read(routers)
-        this.#routed.keep(ranks.read(routers))
-      },
     })
+    return () => {
+      const routers = options.routers()
+      errors.reset()
+      queued.reset()
+      for (const [model, status] of routers) {
+        for (const type of ['prefill', 'decode'] as const) {
+          const { queuedRequests, ttftError } = status[type]
+          queued.set({ model, worker_type: type }, queuedRequests)
+          if (ttftError !== null) errors.set({ model, worker_type: type }, ttftError)
+        }
+      }
+      roles.read(routers)
+      this.#routed.keep(ranks.read(routers))
+    }
   }
 
   #collectProcess(): void {
