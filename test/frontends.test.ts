@@ -5,8 +5,11 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { startServer } from './running-server.ts'
-import type { RunningServer } from './running-server.ts'
+import { FaultyProxy } from './faulty-proxy.ts'
+import { freePort } from './free-port.ts'
+import { startBaton, startServer } from './running-server.ts'
+import type { RunningBaton, RunningServer } from './running-server.ts'
+import { until } from './until.ts'
 
 const SOON = { timeout: 20_000, interval: 50 }
 const SIM = ['--engine', 'sim', '--sim-speedup', '0', '--aggregated', '2']
@@ -151,5 +154,46 @@ describe('baton serve --frontends', () => {
     await expect(
       startServer([...SIM, '--frontends', '2', '--port', String(first.port)]),
     ).rejects.toThrow(/in use|is taken/)
+  })
+})
+
+describe('a frontend that joins a running fleet', () => {
+  async function startMember(args: readonly string[], ready: RegExp): Promise<RunningBaton> {
+    const member = await startBaton(args, ready)
+    onTestFinished(async () => {
+      member.process.kill('SIGKILL')
+      await member.ended
+    })
+    return member
+  }
+
+  it('is ready when every worker that it found has told what it runs', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-late-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const place = ['--discovery', `file:${folder}`]
+    const sim = ['worker', ...place, '--engine', 'sim']
+    const slowPort = await freePort()
+    const proxy = await FaultyProxy.start(slowPort)
+    onTestFinished(() => proxy.close())
+    const slow = ['--worker-port', String(slowPort)]
+    slow.push('--worker-advertise', `127.0.0.1:${proxy.port}`)
+    await Promise.all([startMember(sim, /ready/), startMember([...sim, ...slow], /ready/)])
+    proxy.hold()
+    const args = ['frontend', ...place, '--port', '0', '--log-level', 'info']
+    const late = await startMember(args, /http:/)
+    await until('one is connected', () => late.printed().includes('worker connected'))
+    const url = /http:\/\/[\d.]+:\d+/.exec(late.printed())?.[0] ?? ''
+    const early = await fetch(`${url}/ready`)
+    expect([early.status, await early.json()]).toEqual([
+      503,
+      { ready: false, reason: expect.stringMatching(/^joining: [01] of 2 workers/) as unknown },
+    ])
+    expect(await complete(url)).toBe(200)
+    proxy.letGo()
+    await until('it is ready', async () => (await fetch(`${url}/ready`)).status === 200)
+    const health = JSON.parse(await textOf(`${url}/health`)) as {
+      models: readonly { workers: readonly object[] }[]
+    }
+    expect(health.models[0]?.workers).toHaveLength(2)
   })
 })

@@ -49,6 +49,7 @@ async function runOne(config: ServeConfig, options: readonly ResolvedOption[]): 
   try {
     const port = await stack.listen()
     await stack.watch()
+    void stack.untilSettled()
     console.log(banner(config, port, 'frontend'))
     const signal = await signals.first
     await endFrontend(stack, config, signal)
@@ -107,7 +108,7 @@ async function runSibling(
     const running = stack
     // One that joins the others late gets its share of requests at once, and knows the fleet before.
     const watched = running.watch()
-    await Promise.race([watched.then(() => running.untilSettled(SETTLE_MS)), sleep(SETTLE_MS)])
+    await Promise.race([watched.then(() => running.untilSettled()), sleep(SETTLE_MS)])
     const port = await running.listen()
     process.on('message', (message) => void onAwait(running, message as AwaitWorkers))
     await report({ kind: 'ready', port })

@@ -215,6 +215,7 @@ export class FrontendStack {
 
   async watch(): Promise<void> {
     const { registry } = this.#frontend
+    registry.firstPicture.look()
     this.#watch = await this.#discovery.watch({
       joined: (card) => registry.workerJoined(card),
       left: (workerId, reason) => {
@@ -235,6 +236,7 @@ export class FrontendStack {
         this.#logger.info('discovery is back')
       },
     })
+    registry.fleetFound()
     const nats = this.#discovery.peers?.() ?? null
     const ways = nats !== null ? [nats] : [this.#siblings, this.#workerPeers]
     this.#sharing.start(
@@ -243,10 +245,11 @@ export class FrontendStack {
     )
   }
 
-  /** Resolves when every worker that is known is connected, but in this time at most. */
-  async untilSettled(limitMs: number): Promise<void> {
-    const workers = this.#watch?.cards.size ?? 0
-    await this.untilConnected(workers, limitMs).catch(() => undefined)
+  /** Resolves when the fleet that was found at the start is known and its texts are loaded; `watch` first. */
+  async untilSettled(): Promise<void> {
+    await this.#frontend.registry.firstPicture.completed()
+    // Who needs a text that cannot be loaded is told why.
+    await this.#loadTexts().catch(() => undefined)
   }
 
   /** Resolves when so many workers are connected and their model's text is loaded. */
@@ -265,10 +268,7 @@ export class FrontendStack {
       }
       this.#whenConnected()
     })
-    if (forwardingOf(this.#config, 'local')?.hasTokenizer !== false) {
-      const withTokens = this.#frontend.registry.models.filter((model) => !isPassedThrough(model))
-      await Promise.all(withTokens.map(async (model) => await model.text()))
-    }
+    await this.#loadTexts()
     return [...(this.#watch?.cards.values() ?? [])]
   }
 
@@ -305,6 +305,13 @@ export class FrontendStack {
     this.#state?.close()
     this.#tls?.close()
     await this.texts.close()
+  }
+
+  /** The first request need not wait for it. */
+  async #loadTexts(): Promise<void> {
+    if (forwardingOf(this.#config, 'local')?.hasTokenizer === false) return
+    const withTokens = this.#frontend.registry.models.filter((model) => !isPassedThrough(model))
+    await Promise.all(withTokens.map(async (model) => await model.text()))
   }
 
   #keepRoles(): RoleKeeper {
@@ -366,6 +373,7 @@ export class FrontendStack {
         this.#frontend.registry.workerReachable(workerId)
         this.#whenConnected?.()
       },
+      onCaughtUp: (workerId) => this.#frontend.registry.firstPicture.settled(workerId),
       onDisconnected: (workerId, reason) => {
         this.#connected.delete(workerId)
         this.#frontend.registry.workerUnreachable(workerId, reason)

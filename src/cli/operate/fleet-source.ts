@@ -58,7 +58,7 @@ export async function discoverySource(
     // The first timer keeps this process alive; the stack's own does not.
     const settled = new AbortController()
     const limit = sleep(SETTLE_MS, undefined, { signal: settled.signal }).catch(() => undefined)
-    await Promise.race([stack.untilSettled(SETTLE_MS), limit])
+    await Promise.race([stack.untilSettled(), limit])
     settled.abort()
   } catch (error) {
     await stack.close()

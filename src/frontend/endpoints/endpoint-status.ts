@@ -33,8 +33,11 @@ export function liveReply(): HttpReply {
 }
 
 export function readyReply(registry: ModelRegistry, draining: boolean): HttpReply {
-  const ready = !draining && registry.models.some((model) => model.isReady)
-  const reason = draining ? 'draining' : notReadyReason(registry)
+  const { firstPicture } = registry
+  const canServe = registry.models.some((model) => model.isReady)
+  const ready = !draining && canServe && firstPicture.isComplete
+  const joining = canServe ? firstPicture.reason : notReadyReason(registry)
+  const reason = draining ? 'draining' : joining
   return jsonReply(ready ? 200 : 503, { ready, ...(ready ? {} : { reason }) })
 }
 

@@ -325,6 +325,50 @@ describe('ModelRegistry - a model whose last worker has left', () => {
   })
 })
 
+describe('ModelRegistry - the first picture of a fleet', () => {
+  it('is complete when each worker that was found has told all, failed, left or been refused', async () => {
+    const fleet = new Fleet({ reportsLinks: true })
+    const ready = async () => {
+      const { status, json } = await fleet.scripted.get('/ready')
+      return [status, json.reason]
+    }
+    const { registry } = fleet
+    const { firstPicture } = registry
+    firstPicture.look()
+    for (const id of [1, 2, 3, 4]) registry.workerJoined(cardOf(id))
+    registry.workerJoined(cardOf(5, { agreement: { ...AGREED, tokenizer: 't2' } }))
+    registry.workerReachable(workerIdOf(1))
+    expect(await ready()).toEqual([503, 'joining: the fleet is being looked for'])
+    firstPicture.settled(workerIdOf(1))
+    registry.fleetFound()
+    const joining = (known: number): unknown[] => [
+      503,
+      `joining: ${known} of 4 workers have told what they run and hold`,
+    ]
+    expect(await ready()).toEqual(joining(1))
+    registry.workerReachable(workerIdOf(2))
+    expect(await ready()).toEqual(joining(1))
+    firstPicture.settled(workerIdOf(2))
+    expect(await ready()).toEqual(joining(2))
+    registry.workerUnreachable(workerIdOf(3), new BatonError('transport.cannot_connect', 'refused'))
+    expect(await ready()).toEqual(joining(3))
+    registry.workerLeft(workerIdOf(4), 'closed')
+    await firstPicture.completed()
+    expect(await ready()).toEqual([200, undefined])
+    registry.workerJoined(cardOf(6))
+    expect(await ready()).toEqual([200, undefined])
+  })
+
+  it('a fleet without workers, and a program that looks nowhere - are complete at once', async () => {
+    const fleet = new Fleet({ reportsLinks: true })
+    const { firstPicture } = fleet.registry
+    expect(firstPicture.isComplete).toBe(true)
+    firstPicture.look()
+    fleet.registry.fleetFound()
+    expect(firstPicture.isComplete).toBe(true)
+  })
+})
+
 describe('ModelRegistry - connections', () => {
   it('a worker counts from its connection on, in either order of card and connection', () => {
     const fleet = new Fleet({ reportsLinks: true })

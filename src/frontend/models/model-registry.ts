@@ -12,6 +12,7 @@ import { servedModelNames } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { DecisionRecord, FleetObserver, ModelRouter, PeerNews } from '../../router/index.ts'
 import type { ModelText } from '../../text/index.ts'
+import { FirstPicture } from './first-picture.ts'
 import type { FleetNewsObserver } from './fleet-news.ts'
 import { noModelYet, unknownModel } from './model-errors.ts'
 import { ModelFamily, versionOf } from './model-family.ts'
@@ -56,6 +57,7 @@ export class ModelRegistry implements FleetObserver {
   readonly #names = new Map<string, ModelFamily>()
   /** Workers that an administrator has drained: they are not in the fleet and can be brought back. */
   readonly parked: ParkedWorkers
+  readonly firstPicture = new FirstPicture()
   /** Refused workers too. */
   readonly #ofWorker = new Map<WorkerId, ServedModel>()
   #hadWorker = false
@@ -92,6 +94,7 @@ export class ModelRegistry implements FleetObserver {
 
   workerLeft(workerId: WorkerId, reason: string): void {
     this.#links.forgetFault(workerId)
+    this.firstPicture.settled(workerId)
     const model = this.#ofWorker.get(workerId)
     if (model === undefined) return
     this.#ofWorker.delete(workerId)
@@ -119,12 +122,19 @@ export class ModelRegistry implements FleetObserver {
   /** The connection is lost, or another attempt to make it has failed. */
   workerUnreachable(workerId: WorkerId, fault: BatonError): void {
     const model = this.#ofWorker.get(workerId)
+    this.firstPicture.settled(workerId)
     const isNews = this.#links.down(workerId, model === undefined ? null : fault)
     if (model === undefined || !isNews) return
     model.router.fleet.workerLeft(workerId, fault.message)
     if (model.cardOf(workerId) !== undefined) {
       this.#observer({ kind: 'workerUnreachable', workerId, model: model.name, fault })
     }
+  }
+
+  /** Discovery has told all workers that there are now. */
+  fleetFound(): void {
+    const cards = this.models.flatMap((model) => model.cards)
+    this.firstPicture.found(cards.map(({ workerId }) => workerId))
   }
 
   /** Discovery is unreachable: workers that join or leave now are not noticed. */
@@ -288,6 +298,7 @@ export class ModelRegistry implements FleetObserver {
     const differences = model.join(card)
     if (differences.length > 0) {
       model.router.fleet.workerLeft(workerId, 'differs from what is served')
+      this.firstPicture.settled(workerId)
       this.#observer({ kind: 'workerRefused', card, model: model.name, differences })
       return
     }

@@ -57,6 +57,8 @@ export interface WireSocketHandler extends FrameHandler {
   onReady(peer: Hello): void
   /** The socket's buffer is empty again after a write that did not fit. */
   onDrain?(): void
+  /** The peer has read everything that was written before a PING, and what it wrote before its answer has been received. */
+  onPong?(): void
   onClosed(reason: BatonError): void
 }
 
@@ -229,7 +231,9 @@ export class WireSocket {
       this.#beforeFlush()
       this.writer.begin(TAG.PONG).bytes(bytes.subarray(start, end)).end()
       this.flushSoon()
-    } else if (tag !== TAG.PONG) {
+    } else if (tag === TAG.PONG) {
+      this.#handler.onPong?.()
+    } else {
       this.#handler.onFrame(tag, bytes, start, end)
     }
   }
@@ -257,10 +261,16 @@ export class WireSocket {
       this.#fail(new BatonError('transport.disconnected', text, { data: { silenceMs } }))
     } else if (this.#isReady && now - this.#pingedAtMs >= pingEveryMs) {
       this.#pingedAtMs = now
-      this.#beforeFlush()
-      this.writer.begin(TAG.PING).f64(now).end()
+      this.ping()
       this.flush()
     }
+  }
+
+  /** Leaves with the next flush. */
+  ping(): void {
+    this.#beforeFlush()
+    this.writer.begin(TAG.PING).f64(performance.now()).end()
+    this.flushSoon()
   }
 
   #fail(reason: BatonError): void {

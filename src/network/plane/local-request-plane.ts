@@ -41,6 +41,7 @@ export class LocalRequestPlane implements RequestPlane {
     this.tellAll(workerId)
     for (const report of handler.loadSnapshot?.() ?? []) this.#reports.onLoad?.(workerId, report)
     this.#reports.onConnected?.(workerId)
+    this.#reports.onCaughtUp?.(workerId)
     return {
       publishKvEvents: (batch: KvEventBatch) => {
         this.#reports.onKvEvents?.(workerId, batch)

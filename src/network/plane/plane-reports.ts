@@ -11,6 +11,8 @@ export interface FleetReports {
   readonly wantsKvSnapshot?: (workerId: WorkerId, dpRank: number) => boolean
   readonly onLoad?: (workerId: WorkerId, report: LoadReport) => void
   readonly onConnected?: (workerId: WorkerId) => void
+  /** What the worker holds and runs has been told since it was connected; once for each connection. */
+  readonly onCaughtUp?: (workerId: WorkerId) => void
   /** The connection is lost; told also when the worker has left or has been turned away. */
   readonly onDisconnected?: (workerId: WorkerId, reason: BatonError) => void
   /** An attempt to connect has failed; another one follows. */

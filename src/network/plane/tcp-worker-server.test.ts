@@ -225,6 +225,25 @@ describe('worker server over TCP', () => {
     expect(loads).toEqual([LOAD])
   })
 
+  it('a late frontend - is told that it has all behind the snapshot and the loads, once per connection', async () => {
+    const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
+    const told: string[] = []
+    const server = await listen({
+      handler: { ...countingHandler, kvSnapshot: () => [snapshot], loadSnapshot: () => [LOAD] },
+    })
+    planeTo(server, {
+      timing: { pingEveryMs: 5, silenceMs: 20_000, handshakeMs: 5_000 },
+      onConnected: () => told.push('connected'),
+      onKvEvents: (_id, { sequence }) => told.push(`events ${sequence}`),
+      onLoad: () => told.push('load'),
+      onCaughtUp: () => told.push('caught up'),
+    })
+    await until('all', () => told.includes('caught up'))
+    server.publishKvEvents(stored(3))
+    await until('what comes later', () => told.includes('events 3'))
+    expect(told).toEqual(['connected', 'events 2', 'load', 'caught up', 'events 3'])
+  })
+
   it('KV events - all is reported again to a frontend that hears of a changed card', async () => {
     const snapshot: KvEventBatch = { ...stored(2), events: [{ kind: 'cleared' }] }
     const server = await listen({ handler: { ...countingHandler, kvSnapshot: () => [snapshot] } })

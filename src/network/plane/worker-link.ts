@@ -74,6 +74,7 @@ export class WorkerLink {
   /** Why the worker is notified to go as soon as it answers; null: it is welcome. */
   #goodbyeReason: BatonError | null = null
   #isReportedUp = false
+  #isCaughtUp = false
   /** Written once the handshake is over. */
   #waitingRequests: { streamId: number; request: GenerateRequest }[] = []
   #lastFailure = new BatonError('transport.cannot_connect', 'not connected yet')
@@ -249,6 +250,7 @@ export class WorkerLink {
       },
       {
         onReady: (peer) => this.#onReady(peer),
+        onPong: () => this.#onPong(),
         onFrame: (tag, bytes, start, end) => this.#onFrame(tag, bytes, start, end),
         onClosed: (reason) => this.#onLost(reason),
       },
@@ -275,7 +277,16 @@ export class WorkerLink {
     this.#waitingRequests = []
     for (const { streamId, request } of waiting) this.#write(streamId, request)
     this.#isReportedUp = true
+    // A worker begins with its blocks and loads; its answer to this comes behind them.
+    this.#isCaughtUp = false
+    this.#wire?.ping()
     reports.onConnected?.(workerId)
+  }
+
+  #onPong(): void {
+    if (this.#isCaughtUp || !this.#isReportedUp) return
+    this.#isCaughtUp = true
+    this.#options.reports.onCaughtUp?.(this.#options.workerId)
   }
 
   #onFrame(tag: number, bytes: Uint8Array, start: number, end: number): void {
