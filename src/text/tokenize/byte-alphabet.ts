@@ -19,12 +19,6 @@ export function byteChar(byte: number): string {
   return BYTE_TO_CHAR[byte] ?? ''
 }
 
-export function bytesToAlphabet(bytes: Uint8Array): string {
-  let text = ''
-  for (const byte of bytes) text += BYTE_TO_CHAR[byte]
-  return text
-}
-
 /** The bytes of a vocabulary entry, or null when it is not written in this alphabet. */
 export function alphabetToBytes(text: string): Uint8Array | null {
   const bytes = new Uint8Array(text.length)

@@ -2,15 +2,16 @@
  * Byte-level BPE, the tokenizer of most models: added tokens are taken out, the rest is cut into pieces, the bytes
  * of a piece are joined by rank. Words and long stretches that were seen before come from bounded caches.
  */
-import { alphabetToBytes, byteChar, bytesToAlphabet } from './byte-alphabet.ts'
+import { alphabetToBytes, byteChar } from './byte-alphabet.ts'
 import { decodeTokens, wellFormed } from './decode-tokens.ts'
 import { mergeSymbols } from './merge-loop.ts'
 import type { MergeTable } from './merge-table.ts'
-import { PieceCache } from './piece-cache.ts'
-import type { PreTokenize } from './pre-tokenizer.ts'
-import { StretchCache } from './stretch-cache.ts'
-import { TokenBuffer } from './token-buffer.ts'
+import { PieceCache } from './pieces/piece-cache.ts'
+import type { PreTokenizer } from './pre-tokenizer.ts'
+import { StretchCache } from './pieces/stretch-cache.ts'
+import { TokenBuffer } from './pieces/token-buffer.ts'
 import type { EncodeOptions, Tokenizer } from './tokenizer.ts'
+import { UNIT_BYTES_MAX, utf8Into } from './pieces/utf8-units.ts'
 import { VocabularyTokenizer } from './vocabulary-tokenizer.ts'
 import type { VocabularyOptions } from './vocabulary-tokenizer.ts'
 
@@ -18,7 +19,7 @@ interface ByteLevelBpeOptions extends VocabularyOptions {
   /** Ids by name, without the control tokens: plain text must never become one. */
   readonly ids: ReadonlyMap<string, number>
   readonly merges: MergeTable
-  readonly preTokenize: PreTokenize
+  readonly preTokenizer: PreTokenizer
   /** What is done to plain text before it is cut. */
   readonly normalize: ((text: string) => string) | null
   /** A piece that is a token as a whole is taken as it is. */
@@ -26,15 +27,20 @@ interface ByteLevelBpeOptions extends VocabularyOptions {
 }
 
 const UNKNOWN_BYTE = -2
+/** For a piece; a longer one gets memory of its own. */
+const KEPT_BYTES = 1024
 const encoder = new TextEncoder()
 
 export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   readonly #options: ByteLevelBpeOptions
-  readonly #cache = new PieceCache((piece) => this.#encodePiece(piece))
+  readonly #cache = new PieceCache((units, start, end, ids) =>
+    this.#encodePiece(units, start, end, ids),
+  )
   readonly #stretches = new StretchCache()
   readonly #buffer = new TokenBuffer()
   readonly #byteIds = new Int32Array(256)
-  #symbols = new Int32Array(1024)
+  readonly #bytes = new Uint8Array(KEPT_BYTES)
+  readonly #symbols = new Int32Array(KEPT_BYTES)
 
   constructor(options: ByteLevelBpeOptions) {
     super(options)
@@ -71,26 +77,39 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
       ids.pushRange(known, 0, known.length)
       return
     }
-    const { normalize, preTokenize } = this.#options
+    const { normalize, preTokenizer } = this.#options
     const start = ids.length
-    this.#cache.encodeAll(preTokenize(normalize === null ? text : normalize(text)), ids)
+    const normal = normalize === null ? text : normalize(text)
+    if (preTokenizer.next !== null) this.#cache.encodeText(normal, preTokenizer.next, ids)
+    else this.#cache.encodePieces(preTokenizer.pieces(normal), ids)
     this.#stretches.keep(text, ids, start)
   }
 
-  #encodePiece(piece: string): Uint32Array {
-    const bytes = encoder.encode(piece)
-    if (this.#options.ignoreMerges) {
-      const whole = this.#options.ids.get(bytesToAlphabet(bytes))
-      if (whole !== undefined) return Uint32Array.of(whole)
+  #encodePiece(units: Uint16Array, start: number, end: number, ids: TokenBuffer): void {
+    const { ignoreMerges, merges } = this.#options
+    const most = (end - start) * UNIT_BYTES_MAX
+    const isKept = most <= this.#bytes.length
+    const bytes = isKept ? this.#bytes : new Uint8Array(most)
+    const symbols = isKept ? this.#symbols : new Int32Array(most)
+    const length = utf8Into(units, start, end, bytes)
+    const whole = ignoreMerges ? this.#idOf(bytes, length) : undefined
+    if (whole !== undefined) {
+      ids.push(whole)
+      return
     }
-    if (this.#symbols.length < bytes.length) this.#symbols = new Int32Array(bytes.length * 2)
-    const symbols = this.#symbols
     let count = 0
     // A byte without a token of its own exists only in a vocabulary that was cut down; it has no id to give.
-    for (const byte of bytes) {
-      const id = this.#byteIds[byte]!
+    for (let i = 0; i < length; i++) {
+      const id = this.#byteIds[bytes[i]!]!
       if (id !== UNKNOWN_BYTE) symbols[count++] = id
     }
-    return new Uint32Array(symbols.subarray(0, mergeSymbols(symbols, count, this.#options.merges)))
+    count = mergeSymbols(symbols, count, merges)
+    for (let i = 0; i < count; i++) ids.push(symbols[i]!)
+  }
+
+  #idOf(bytes: Uint8Array, length: number): number | undefined {
+    let name = ''
+    for (let i = 0; i < length; i++) name += byteChar(bytes[i]!)
+    return this.#options.ids.get(name)
   }
 }

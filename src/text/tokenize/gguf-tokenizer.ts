@@ -45,7 +45,7 @@ function byteLevelBpe(
   return new ByteLevelBpe({
     ...vocabulary,
     merges: readMerges(values.get('tokenizer.ggml.merges'), vocabulary.ids),
-    preTokenize: patternPreTokenizer(preTokenizer.patterns),
+    preTokenizer: patternPreTokenizer(preTokenizer.patterns),
     normalize: null,
     ignoreMerges: preTokenizer.ignoreMerges ?? false,
     addsBos: addsBos(values, vocabulary, preTokenizer.addsBos ?? false),

@@ -9,7 +9,8 @@ import { libraryPipeline } from './hugging-face-library.ts'
 import type { LibraryPipeline } from './hugging-face-library.ts'
 import { recordOf } from '../../base/index.ts'
 import type { JsonRecord } from '../../base/index.ts'
-import { TokenBuffer } from './token-buffer.ts'
+import { StretchCache } from './pieces/stretch-cache.ts'
+import { TokenBuffer } from './pieces/token-buffer.ts'
 import type { TokenizerRoles } from './tokenizer-roles.ts'
 import type { AddedToken, EncodeOptions, Tokenizer } from './tokenizer.ts'
 
@@ -29,6 +30,9 @@ export class LibraryTokenizer implements Tokenizer {
   readonly #names: string[] = []
   readonly #prefixesBlank: boolean
   readonly #buffer = new TokenBuffer()
+  /** Some put a blank before a text, others only where it begins. */
+  readonly #firstStretches = new StretchCache()
+  readonly #laterStretches = new StretchCache()
 
   constructor(
     json: JsonRecord,
@@ -60,7 +64,7 @@ export class LibraryTokenizer implements Tokenizer {
     let isFirst = true
     this.#finder.visit(wellFormed(text), options, {
       onText: (stretch) => {
-        for (const id of this.#encodeStretch(stretch, isFirst)) ids.push(id)
+        this.#pushStretch(stretch, isFirst, ids)
         isFirst = false
       },
       onToken: (token) => {
@@ -96,6 +100,18 @@ export class LibraryTokenizer implements Tokenizer {
   #bytesOfFirst(text: string): Uint8Array {
     const [first] = this.#encodeStretch(text, true)
     return first === undefined ? NO_BYTES : this.tokenBytes(first)
+  }
+
+  #pushStretch(stretch: string, isFirst: boolean, ids: TokenBuffer): void {
+    const cache = isFirst ? this.#firstStretches : this.#laterStretches
+    const known = cache.get(stretch)
+    if (known !== undefined) {
+      ids.pushRange(known, 0, known.length)
+      return
+    }
+    const start = ids.length
+    for (const id of this.#encodeStretch(stretch, isFirst)) ids.push(id)
+    cache.keep(stretch, ids, start)
   }
 
   #encodeStretch(text: string, isFirst: boolean): readonly number[] {

@@ -6,12 +6,14 @@
  */
 import { decodeTokens, wellFormed } from './decode-tokens.ts'
 import { mergeSymbols } from './merge-loop.ts'
-import { PieceCache } from './piece-cache.ts'
+import { PieceCache } from './pieces/piece-cache.ts'
+import { StretchCache } from './pieces/stretch-cache.ts'
 import type { SymbolPairs } from './symbol-pairs.ts'
-import { TokenBuffer } from './token-buffer.ts'
+import { TokenBuffer } from './pieces/token-buffer.ts'
 import type { EncodeOptions, Tokenizer } from './tokenizer.ts'
 import { VocabularyTokenizer } from './vocabulary-tokenizer.ts'
 import type { VocabularyOptions } from './vocabulary-tokenizer.ts'
+import { markedBlankCut, noCut } from './pieces/word-cuts.ts'
 
 interface SpmOptions extends VocabularyOptions {
   readonly pairs: SymbolPairs
@@ -41,7 +43,10 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
   readonly #pairs: SymbolPairs
   readonly #cutsWords: boolean
   readonly #buffer = new TokenBuffer()
-  readonly #cache = new PieceCache((piece) => this.#encodePiece(piece))
+  readonly #stretches = new StretchCache()
+  readonly #cache = new PieceCache((units, start, end, ids) =>
+    this.#encodePiece(textOfUnits(units, start, end), ids),
+  )
 
   constructor(options: SpmOptions) {
     super(options)
@@ -95,22 +100,27 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
 
   #encodePlain(text: string, takesBlank: boolean, ids: TokenBuffer): void {
     const escaped = (takesBlank ? BLANK : '') + text.replaceAll(' ', BLANK)
-    this.#cache.encodeAll(this.#cutsWords ? cutBeforeBlanks(escaped) : [escaped], ids)
+    const known = this.#stretches.get(escaped)
+    if (known !== undefined) {
+      ids.pushRange(known, 0, known.length)
+      return
+    }
+    const start = ids.length
+    this.#cache.encodeText(escaped, this.#cutsWords ? markedBlankCut : noCut, ids)
+    this.#stretches.keep(escaped, ids, start)
   }
 
-  #encodePiece(piece: string): Uint32Array {
+  #encodePiece(piece: string, ids: TokenBuffer): void {
     const characters = Array.from(piece)
     const symbols = new Int32Array(characters.length)
     characters.forEach((character, i) => (symbols[i] = this.#pairs.symbolOf(character)))
     const count = mergeSymbols(symbols, symbols.length, this.#pairs)
-    const ids = new TokenBuffer(count)
     for (let i = 0; i < count; i++) {
       const symbol = symbols[i]!
       if (symbol < this.vocabSize) ids.push(symbol)
       else this.#pushBytes(this.#pairs.characterOf(symbol), ids)
     }
     this.#pairs.forgetCharacters()
-    return ids.finish()
   }
 
   #pushBytes(character: string, ids: TokenBuffer): void {
@@ -121,15 +131,13 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
   }
 }
 
-/** Pieces that begin with all their blanks: `▁the▁▁fox` is `▁the`, `▁▁fox`. */
-function cutBeforeBlanks(text: string): string[] {
-  const pieces: string[] = []
-  let start = 0
-  for (let at = text.indexOf(BLANK, 1); at >= 0; at = text.indexOf(BLANK, at + 1)) {
-    if (text.charAt(at - 1) === BLANK) continue
-    pieces.push(text.slice(start, at))
-    start = at
+/** Functions take so many arguments at once on every engine. */
+const UNITS_AT_ONCE = 8192
+
+function textOfUnits(units: Uint16Array, start: number, end: number): string {
+  let text = ''
+  for (let at = start; at < end; at += UNITS_AT_ONCE) {
+    text += String.fromCharCode(...units.subarray(at, Math.min(end, at + UNITS_AT_ONCE)))
   }
-  pieces.push(text.slice(start))
-  return pieces
+  return text
 }

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { modelTextFromHuggingFace } from '../model/model-text.ts'
-import { StretchCache } from './stretch-cache.ts'
-import { TokenBuffer } from './token-buffer.ts'
+import { StretchCache } from './pieces/stretch-cache.ts'
+import { TokenBuffer } from './pieces/token-buffer.ts'
 
 function keep(cache: StretchCache, text: string, ids: readonly number[]): void {
   const buffer = new TokenBuffer(4)

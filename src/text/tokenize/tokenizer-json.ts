@@ -10,8 +10,8 @@ import { LibraryTokenizer } from './library-tokenizer.ts'
 import type { TokenizerRoles } from './tokenizer-roles.ts'
 import { readMerges } from './merge-table.ts'
 import type { MergeTable } from './merge-table.ts'
-import { patternPreTokenizer } from './pre-tokenizer.ts'
-import type { PreTokenize } from './pre-tokenizer.ts'
+import { GPT2_PATTERN, patternPreTokenizer } from './pre-tokenizer.ts'
+import type { PreTokenizer } from './pre-tokenizer.ts'
 import { readBlankPrefix } from './blank-prefix.ts'
 import { SpmTokenizer } from './spm-tokenizer.ts'
 import { MergePairs } from './symbol-pairs.ts'
@@ -64,10 +64,10 @@ function byteLevelBpe(
   roles: TokenizerRoles,
 ): ByteLevelBpe | null {
   const model = recordOf(json['model'], 'model')
-  const preTokenize = readPreTokenizer(json['pre_tokenizer'])
+  const preTokenizer = readPreTokenizer(json['pre_tokenizer'])
   const normalize = readNormalizer(json['normalizer'])
   if (!isPlainBpe(model) || model['byte_fallback'] === true) return null
-  if (preTokenize === null || normalize === undefined) return null
+  if (preTokenizer === null || normalize === undefined) return null
   const { ids, names, merges } = readBpeVocabulary(model, addedTokens)
   const ignoreMerges = model['ignore_merges'] === true
   return new ByteLevelBpe({
@@ -75,7 +75,7 @@ function byteLevelBpe(
     ids,
     merges,
     addedTokens,
-    preTokenize,
+    preTokenizer,
     normalize,
     ignoreMerges,
     ...roles,
@@ -163,11 +163,8 @@ function readAddedTokens(json: JsonRecord): AddedToken[] {
   })
 }
 
-const GPT2_PATTERN =
-  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
-
 /** The patterns of a pre-tokenizer that ends in the byte alphabet; null for any other. */
-function readPreTokenizer(value: unknown): PreTokenize | null {
+function readPreTokenizer(value: unknown): PreTokenizer | null {
   if (!isRecord(value)) return null
   const parts = value['type'] === 'Sequence' ? value['pretokenizers'] : [value]
   if (!Array.isArray(parts)) return null

@@ -4,6 +4,7 @@
  */
 const KEPT_IDS_MIN = 1024
 const KEPT_IDS_MAX = 65_536
+const FEW_IDS = 64
 
 export class TokenBuffer {
   #ids: Uint32Array
@@ -22,13 +23,22 @@ export class TokenBuffer {
     const length = this.#length + end - start
     if (length > this.#ids.length) this.#grow(length)
     // A loop beats `set` for the few ids of a word.
-    const own = this.#ids
-    for (let i = start, at = this.#length; i < end; i++, at++) own[at] = ids[i]!
+    if (end - start > FEW_IDS) this.#ids.set(ids.subarray(start, end), this.#length)
+    else {
+      const own = this.#ids
+      for (let i = start, at = this.#length; i < end; i++, at++) own[at] = ids[i]!
+    }
     this.#length = length
   }
 
   get length(): number {
     return this.#length
+  }
+
+  /** What was appended since the buffer had `start` ids. */
+  copyTo(ids: Uint32Array, at: number, start: number): void {
+    const own = this.#ids
+    for (let from = start, to = at; from < this.#length; from++, to++) ids[to] = own[from]!
   }
 
   /** A copy of what was appended since the buffer had `start` ids. */

@@ -46,7 +46,11 @@ export class StretchCache {
   }
 }
 
+/** Reused while it is small, so that no memory is thrown away with each stretch. */
+const bytes = new Uint8Array(64 * 1024)
+
 /** The same text in memory of its own: a slice would keep the whole conversation around it. */
 function detached(text: string): string {
-  return decoder.decode(encoder.encode(text))
+  const { read, written } = encoder.encodeInto(text, bytes)
+  return decoder.decode(read === text.length ? bytes.subarray(0, written) : encoder.encode(text))
 }

@@ -1,0 +1,90 @@
+/**
+ * Bounded memory of what a word became: text is mostly words that were seen before, so the merge loop is the
+ * exception. Two generations: when the young one is full it becomes the old one, and what is used moves over again.
+ */
+import type { TokenBuffer } from './token-buffer.ts'
+import type { NextCut } from './word-cuts.ts'
+import { WordTable } from './word-table.ts'
+
+const GENERATION_ENTRIES = 20_000
+/** A longer piece is hardly seen twice. */
+const PIECE_UNITS_MAX = 48
+/** A shorter text is read sooner unit by unit than by the host's encoder. */
+const ENCODED_UNITS_MIN = 512
+/** A longer text's units are left to the collector. */
+const KEPT_UNITS_MAX = 128 * 1024
+
+const encoder = new TextEncoder()
+
+/** Appends the ids of the piece `units[start, end)`. */
+export type EncodePiece = (units: Uint16Array, start: number, end: number, ids: TokenBuffer) => void
+
+export class PieceCache {
+  readonly #encode: EncodePiece
+  #young = new WordTable()
+  #old = new WordTable()
+  #units = new Uint16Array(1024)
+  #bytes = new Uint8Array(0)
+
+  /** `encode` is asked for pieces that are not remembered. */
+  constructor(encode: EncodePiece) {
+    this.#encode = encode
+  }
+
+  /** Appends the ids of the text, which is cut by `next`. */
+  encodeText(text: string, next: NextCut, ids: TokenBuffer): void {
+    const end = text.length
+    const units = this.#unitsOf(text)
+    for (let at = 0; at < end;) {
+      const to = next(units, at, end)
+      this.#encodeOne(units, at, to, ids)
+      at = to
+    }
+  }
+
+  /** Appends the ids of every piece. */
+  encodePieces(pieces: Iterable<string>, ids: TokenBuffer): void {
+    for (const piece of pieces) this.#encodeOne(this.#unitsOf(piece), 0, piece.length, ids)
+  }
+
+  #encodeOne(units: Uint16Array, start: number, end: number, ids: TokenBuffer): void {
+    if (end - start > PIECE_UNITS_MAX) {
+      this.#encode(units, start, end, ids)
+      return
+    }
+    const hash = WordTable.hash(units, start, end)
+    if (this.#young.append(units, start, end, hash, ids)) return
+    const before = ids.length
+    if (!this.#old.append(units, start, end, hash, ids)) this.#encode(units, start, end, ids)
+    if (this.#young.size >= GENERATION_ENTRIES) {
+      this.#old = this.#young
+      this.#young = new WordTable()
+    }
+    this.#young.add(units, start, end, hash, ids, before)
+  }
+
+  #unitsOf(text: string): Uint16Array {
+    const { length } = text
+    let units = this.#units
+    if (units.length < length) {
+      const isKept = length <= KEPT_UNITS_MAX
+      units = new Uint16Array(isKept ? length * 2 : length)
+      if (isKept) this.#units = units
+    }
+    if (length < ENCODED_UNITS_MIN || !this.#setAscii(text, units)) {
+      for (let i = 0; i < length; i++) units[i] = text.charCodeAt(i)
+    }
+    return units
+  }
+
+  /** False: the text is not ASCII alone. */
+  #setAscii(text: string, units: Uint16Array): boolean {
+    if (text.charCodeAt(0) >= 0x80) return false
+    const bytes = this.#bytes.length < text.length ? new Uint8Array(text.length) : this.#bytes
+    if (bytes.length <= KEPT_UNITS_MAX) this.#bytes = bytes
+    const { read, written } = encoder.encodeInto(text, bytes)
+    if (read !== text.length || written !== read) return false
+    units.set(bytes.subarray(0, written))
+    return true
+  }
+}
