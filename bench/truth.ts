@@ -6,9 +6,11 @@
  *   dynamo  in Dynamo's own replay (`--dynamo PYTHON`: a Python that has the package ai-dynamo)
  *
  *   npm run build && npx tsx bench/truth.ts [live] [engine] [dynamo] [--repeats 1] [--dynamo PYTHON] [--trace FILE] [--model FILE.gguf]
+ *     [--folder DIR]
  *
- * Each load is sent with `baton bench` and simulated with `baton replay`, as a user would. Exit code 1: a difference is
- * over its limit.
+ * Each load is sent with `baton bench` and simulated with `baton replay`, as a user would. What was measured live is kept
+ * in the folder and not measured again: so a comparison can be repeated, and a measurement goes on where it was cut off.
+ * Exit code 1: a difference is over its limit.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -27,10 +29,11 @@ const { values, positionals } = parseArgs({
     dynamo: { type: 'string' },
     trace: { type: 'string' },
     model: { type: 'string' },
+    folder: { type: 'string' },
   },
 })
 const wanted = positionals.length === 0 ? ['live', 'engine', 'dynamo'] : positionals
-const folder = mkdtempSync(join(tmpdir(), 'baton-truth-'))
+const folder = values.folder ?? mkdtempSync(join(tmpdir(), 'baton-truth-'))
 const options = { ...values, folder, repeats: Number(values.repeats) }
 const rows: TruthRow[] = []
 try {
@@ -45,6 +48,6 @@ try {
     rows.push(...made)
   }
 } finally {
-  rmSync(folder, { recursive: true })
+  if (values.folder === undefined) rmSync(folder, { recursive: true })
 }
 process.exitCode = rows.every(isWithin) ? 0 : 1

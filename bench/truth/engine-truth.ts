@@ -4,10 +4,10 @@
  */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import type { TruthRow } from './compare-runs.ts'
 import { writeRandomModel } from './random-model.ts'
-import { baton, truthOf, withServer } from './run-load.ts'
+import { baton, compareLoads, measuredOnce, measureLoads, withServer } from './run-load.ts'
 import type { TruthLoad, TruthOptions } from './run-load.ts'
 
 const LIKE = fileURLToPath(
@@ -18,41 +18,37 @@ const SIZE = { layers: 20, width: 512, inner: 1408, heads: 8, kvHeads: 4 }
 const SEQUENCES = 8
 const LOADS: readonly TruthLoad[] = [
   {
-    name: 'chat, 1 request/s',
-    workload: 'workload:chat,requests=45,rate=1,turns=3,think=500,input=80,output=40',
+    name: 'chat, 1.2 requests/s',
+    workload: 'workload:chat,requests=30,rate=1.2,turns=3,think=500,input=80,output=40',
   },
   {
-    name: 'random, 1.2 requests/s',
-    workload: 'workload:random,requests=50,rate=1.2,input=100,output=40',
+    name: 'random, 1.5 requests/s',
+    workload: 'workload:random,requests=30,rate=1.5,input=100,output=40',
   },
   {
     name: 'closed loop of 5',
-    workload: 'workload:random,requests=60,input=100,output=50',
+    workload: 'workload:random,requests=40,input=100,output=50',
     flags: ['--concurrency', '5'],
   },
 ]
 
-export function engineTruth(options: TruthOptions): Promise<TruthRow[]> {
-  const { folder } = options
+export async function engineTruth(options: TruthOptions): Promise<TruthRow[]> {
+  const folder = join(options.folder, 'engine')
+  mkdirSync(folder, { recursive: true })
   const model = options.model ?? join(folder, 'random.gguf')
   if (options.model === undefined) writeRandomModel(model, LIKE, SIZE)
   const shared = `aggregated: 1\nsequences: ${SEQUENCES}\ncontextLength: 4096\n`
-  const yaml = `engine: llamacpp\nmodel: ${model}\n${shared}`
-  return withServer(folder, yaml, async (url) => {
-    const timing = join(folder, 'timing.json')
-    const probes = ['--max-prompt', '1024', '--max-batch', '8', '--out', timing]
-    console.log(await baton(['profile', url, ...probes]))
-    const config = join(folder, 'simulated.yaml')
-    // Blocks as long as the engine's.
-    writeFileSync(config, `engine: sim\nsimBlocks: 65536\nsimBlockSize: 16\n${shared}`)
-    const rows: TruthRow[] = []
-    for (const load of LOADS)
-      rows.push(
-        ...(await truthOf(load, options, [url], ['--config', config, '--timing', timing], {
-          p50: 0.15,
-          p99: 0.25,
-        })),
-      )
-    return rows
+  const timing = join(folder, 'timing.json')
+  await withServer(folder, `engine: llamacpp\nmodel: ${model}\n${shared}`, async (url) => {
+    const probes = ['--max-prompt', '1024', '--max-batch', '8', '--repeats', '5']
+    await measuredOnce(timing, async (path) => {
+      console.log(await baton(['profile', url, ...probes, '--out', path]))
+    })
+    await measureLoads(LOADS, { ...options, folder }, url)
   })
+  const config = join(folder, 'simulated.yaml')
+  // Blocks as long as the engine's.
+  writeFileSync(config, `engine: sim\nsimBlocks: 65536\nsimBlockSize: 16\n${shared}`)
+  const simulated = ['--config', config, '--timing', timing]
+  return await compareLoads(LOADS, { ...options, folder }, simulated, { p50: 0.15, p99: 0.25 })
 }

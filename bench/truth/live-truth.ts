@@ -2,9 +2,10 @@
  * The laboratory against the live simulated engine: the same scheduler and timing, with sockets, processes and timers.
  * What HTTP and the frontend take on this machine is measured by `baton profile` before, with one worker.
  */
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TruthRow } from './compare-runs.ts'
-import { baton, truthOf, withServer } from './run-load.ts'
+import { baton, compareLoads, measuredOnce, measureLoads, withServer } from './run-load.ts'
 import type { TruthLoad, TruthOptions } from './run-load.ts'
 
 const ENGINE = 'engine: sim\nsimBlocks: 16384\nsequences: 64\ncontextLength: 65536\n'
@@ -24,16 +25,17 @@ const LOADS: readonly TruthLoad[] = [
 ]
 
 export async function liveTruth(options: TruthOptions): Promise<TruthRow[]> {
-  const { folder } = options
+  const folder = join(options.folder, 'live')
+  mkdirSync(folder, { recursive: true })
   const profile = join(folder, 'profile.json')
-  await withServer(folder, `${ENGINE}aggregated: 1\n`, (url) =>
-    baton(['profile', url, '--max-prompt', '4096', '--max-batch', '2', '--out', profile]),
-  ).then(console.log)
-  return await withServer(folder, `${ENGINE}aggregated: 2\n`, async (url, config) => {
-    const rows: TruthRow[] = []
-    const simulated = ['--config', config, '--overhead', profile]
-    for (const load of LOADS)
-      rows.push(...(await truthOf(load, options, [url], simulated, { p50: 0.05, p99: null })))
-    return rows
+  await measuredOnce(profile, async (path) => {
+    const probes = ['--max-prompt', '4096', '--max-batch', '2', '--repeats', '5']
+    const measure = (url: string): Promise<string> =>
+      baton(['profile', url, ...probes, '--out', path])
+    console.log(await withServer(folder, `${ENGINE}aggregated: 1\n`, measure))
   })
+  const yaml = `${ENGINE}aggregated: 2\n`
+  await withServer(folder, yaml, (url) => measureLoads(LOADS, { ...options, folder }, url))
+  const simulated = ['--config', join(folder, 'baton.yaml'), '--overhead', profile]
+  return await compareLoads(LOADS, { ...options, folder }, simulated, { p50: 0.05, p99: null })
 }

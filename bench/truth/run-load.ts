@@ -1,7 +1,8 @@
 /**
- * One load live and in the laboratory, each by its command; of several repeats the medians.
+ * Loads live and in the laboratory, each by its command; of several repeats the medians. What was measured stays in a folder,
+ * so that the machine is needed to itself for the measurement only, and the comparison can be made again.
  */
-import { writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LabRun } from '../../src/sim/index.ts'
 import { runBaton, startServer } from '../../test/running-server.ts'
@@ -9,6 +10,7 @@ import { compareRuns } from './compare-runs.ts'
 import type { TruthRow } from './compare-runs.ts'
 
 export interface TruthLoad {
+  /** Of its file, too. */
   readonly name: string
   readonly workload: string
   /** Of `bench` and `replay`. */
@@ -31,7 +33,7 @@ export async function baton(args: readonly string[]): Promise<string> {
   return printed
 }
 
-export async function reportOf(args: readonly string[]): Promise<LabRun['report']> {
+async function reportOf(args: readonly string[]): Promise<LabRun['report']> {
   const printed = await baton([...args, '--quiet', '--json', '-'])
   const from = printed.indexOf('{')
   const read = JSON.parse(printed.slice(from)) as { run?: LabRun; runs?: LabRun[] }
@@ -39,6 +41,13 @@ export async function reportOf(args: readonly string[]): Promise<LabRun['report'
   const failed = Object.values(report.failed).reduce((sum, count) => sum + count, 0)
   if (failed > 0) throw new Error(`baton ${args.join(' ')}: ${JSON.stringify(report.failed)}`)
   return report
+}
+
+/** What `make` writes to this file; what is there from an earlier run is not measured again. */
+export async function measuredOnce(path: string, make: (path: string) => Promise<void>) {
+  if (existsSync(path)) return
+  await make(`${path}.part`)
+  renameSync(`${path}.part`, path)
 }
 
 /** A server with a configuration file that the laboratory reads as well. */
@@ -58,29 +67,60 @@ export async function withServer<T>(
 }
 
 /** Seeds differ from repeat to repeat, so that no repeat finds the cache of another. */
-export async function truthOf(
-  load: TruthLoad,
-  { repeats }: TruthOptions,
-  live: readonly string[],
+function loadArgs({ workload, flags = [] }: TruthLoad, repeat: number): readonly string[] {
+  return [`${workload},seed=${FIRST_SEED + repeat}`, ...flags]
+}
+
+/** The live half: measured with the machine to itself; each load is a file in the folder. */
+export async function measureLoads(
+  loads: readonly TruthLoad[],
+  { repeats, folder }: TruthOptions,
+  url: string,
+): Promise<void> {
+  for (const load of loads)
+    for (let repeat = 0; repeat < repeats; repeat++)
+      await measuredOnce(measuredPath(folder, load, repeat), async (path) => {
+        const began = performance.now()
+        const report = await reportOf(['bench', url, ...loadArgs(load, repeat)])
+        writeFileSync(path, JSON.stringify(report))
+        const seconds = (performance.now() - began) / 1000
+        console.error(`${load.name}: measured in ${seconds.toFixed(0)} s`)
+      })
+}
+
+/** The other half: the same loads in virtual time. */
+export async function compareLoads(
+  loads: readonly TruthLoad[],
+  { repeats, folder }: TruthOptions,
   simulated: readonly string[],
   limits: { readonly p50: number; readonly p99: number | null },
 ): Promise<TruthRow[]> {
-  const all: TruthRow[][] = []
-  for (let repeat = 0; repeat < repeats; repeat++) {
-    const workload = `${load.workload},seed=${++seed}`
-    const flags = load.flags ?? []
-    const measured = await reportOf(['bench', live[0]!, workload, ...flags, ...live.slice(1)])
-    const made = await reportOf(['replay', workload, ...flags, ...simulated])
-    all.push(compareRuns(load.name, measured, made, limits))
+  const rows: TruthRow[] = []
+  for (const load of loads) {
+    const all: TruthRow[][] = []
+    for (let repeat = 0; repeat < repeats; repeat++) {
+      const measured = JSON.parse(
+        readFileSync(measuredPath(folder, load, repeat), 'utf8'),
+      ) as LabRun['report']
+      const made = await reportOf(['replay', ...loadArgs(load, repeat), ...simulated])
+      all.push(compareRuns(load.name, measured, made, limits))
+    }
+    rows.push(
+      ...all[0]!.map((row, i) => ({
+        ...row,
+        measured: median(all.map((of) => of[i]!.measured)),
+        simulated: median(all.map((of) => of[i]!.simulated)),
+      })),
+    )
   }
-  return all[0]!.map((row, i) => ({
-    ...row,
-    measured: median(all.map((rows) => rows[i]!.measured)),
-    simulated: median(all.map((rows) => rows[i]!.simulated)),
-  }))
+  return rows
 }
 
-let seed = 100
+function measuredPath(folder: string, { name }: TruthLoad, repeat: number): string {
+  return join(folder, `${name.replace(/[^a-z0-9]+/g, '-')}-${repeat}.json`)
+}
+
+const FIRST_SEED = 101
 
 function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)

@@ -118,10 +118,11 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
       maxTokens: request.outputTokens,
       pauseMs,
       signal: leave.signal,
-      onText: (realMs) => {
+      onText: (realMs, tokens) => {
         const atMs = realMs - offsetMs
         if (events === 0) log.firstToken(index, atMs)
-        else log.gap(atMs - lastMs)
+        // Tokens that come together have waited for each other.
+        else for (let i = 0; i < tokens; i++) log.gap((atMs - lastMs) / tokens)
         lastMs = atMs
         events += 1
         if (events >= leavesAfter) leave.abort()

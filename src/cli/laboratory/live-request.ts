@@ -18,7 +18,8 @@ export interface LiveRequest {
   readonly maxTokens: number
   /** Waits so long before each further read. */
   readonly pauseMs?: number
-  readonly onText?: (atMs: number) => void
+  /** `tokens`: of the event, as the server counts; 1 where it does not say. */
+  readonly onText?: (atMs: number, tokens: number) => void
   readonly signal?: AbortSignal
 }
 
@@ -35,19 +36,13 @@ export interface LiveReply {
 /** Rejects with a BatonError; one of Baton's own codes when the server answers with it. */
 export async function askLive(target: LiveTarget, request: LiveRequest): Promise<LiveReply> {
   const { prompt, maxTokens, pauseMs = 0, onText, signal } = request
-  const response = await post(
+  const response = await startStream(
     target,
-    {
-      prompt,
-      max_tokens: maxTokens,
-      stream: true,
-      stream_options: { include_usage: true },
-      ignore_eos: true,
-      temperature: 0,
-    },
+    { prompt, max_tokens: maxTokens, stream: true, ignore_eos: true, temperature: 0 },
     signal,
   )
   const seen = { firstMs: NaN, lastMs: NaN, events: 0 }
+  let counted = 0
   let usage: Readonly<Record<string, unknown>> = {}
   let failure: BatonError | null = null
   const parser = createParser({
@@ -62,7 +57,9 @@ export async function askLive(target: LiveTarget, request: LiveRequest): Promise
       if (seen.events === 0) seen.firstMs = nowMs
       seen.lastMs = nowMs
       seen.events += 1
-      onText?.(nowMs)
+      const soFar = numberIn(usage, 'completion_tokens') || counted + 1
+      onText?.(nowMs, Math.max(1, soFar - counted))
+      counted = Math.max(soFar, counted + 1)
     },
   })
   const decoder = new TextDecoder()
@@ -89,6 +86,28 @@ export async function firstLiveModel(url: string, apiKey?: string): Promise<stri
   const id: unknown = isRecord(list[0]) ? list[0]['id'] : undefined
   if (typeof id === 'string') return id
   throw new BatonError('request.not_found', `${url} lists no model: name one with --model`)
+}
+
+/** Servers that refuse to count as they go. */
+const countOnlyAtTheEnd = new Set<string>()
+
+/** An event may hold several tokens, and only a count in each event tells: Baton and vLLM give one when asked. */
+async function startStream(
+  target: LiveTarget,
+  body: Readonly<Record<string, unknown>>,
+  signal: AbortSignal | undefined,
+): Promise<Response> {
+  const atTheEnd = { ...body, stream_options: { include_usage: true } }
+  if (countOnlyAtTheEnd.has(target.url)) return await post(target, atTheEnd, signal)
+  const always = { include_usage: true, continuous_usage_stats: true }
+  try {
+    return await post(target, { ...body, stream_options: always }, signal)
+  } catch (thrown) {
+    const isRefused = thrown instanceof BatonError && thrown.message.includes('continuous_usage')
+    if (!isRefused) throw thrown
+    countOnlyAtTheEnd.add(target.url)
+    return await post(target, atTheEnd, signal)
+  }
 }
 
 async function post(

@@ -18,7 +18,7 @@ import { parseTokenRange } from './live-prompt.ts'
 import { askLive, firstLiveModel } from './live-request.ts'
 import type { LiveTarget } from './live-request.ts'
 import { measureSpread, measureStall, medianOf, stepTimes } from './profile-stalls.ts'
-import type { StallPoint, StallProbe } from './profile-stalls.ts'
+import type { StallPoint, StallProbe, TokenEvent } from './profile-stalls.ts'
 
 interface ProfiledSchedule {
   readonly promptsPerStep: number | null
@@ -67,9 +67,12 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   if (stalls.length === 0)
     throw new BatonError('backend.unknown', `${target} gives too few tokens to see what it does`)
   const decode: DecodePoint[] = []
-  for (const requests of batchesUpTo(requestsMax))
-    for (const context of contextsUpTo(Math.floor(promptMax / 2)))
-      decode.push(await measureDecode(probe, requests, context))
+  for (const context of contextsUpTo(Math.floor(promptMax / 2))) {
+    // The same ones each time: an engine with a cache need not compute them again.
+    const prompts = Array.from({ length: requestsMax }, () => promptOf(probe, context))
+    for (const requests of batchesUpTo(requestsMax))
+      decode.push(await measureDecode(probe, prompts.slice(0, requests)))
+  }
   const isApart = wasHeldUp(stalls)
   const schedule = isApart
     ? await scheduleOf(asStallProbe, stalls)
@@ -110,27 +113,28 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
  * of the machine only ever adds.
  */
 async function measureDecode(
-  probe: Probe,
-  requests: number,
-  context: number,
+  { target, repeats }: Probe,
+  prompts: readonly number[][],
 ): Promise<DecodePoint> {
   const steps: number[] = []
-  for (let i = 0; i < Math.max(DECODE_ROUNDS_MIN, Math.ceil(probe.repeats / requests)); i++) {
-    const times = Array.from({ length: requests }, (): number[] => [])
+  const requests = prompts.length
+  for (let i = 0; i < Math.max(DECODE_ROUNDS_MIN, Math.ceil(repeats / requests)); i++) {
+    const streams = prompts.map((prompt) => ({ prompt, events: [] as TokenEvent[] }))
     await Promise.all(
-      times.map((own) =>
-        askLive(probe.target, {
-          prompt: promptOf(probe, context),
+      streams.map(({ prompt, events }) =>
+        askLive(target, {
+          prompt,
           maxTokens: DECODE_TOKENS,
-          onText: (atMs) => own.push(atMs),
+          onText: (atMs, tokens) => events.push({ atMs, tokens }),
         }),
       ),
     )
-    const fromMs = Math.max(...times.map((own) => own[0] ?? 0))
-    const untilMs = Math.min(...times.map((own) => own.at(-1) ?? 0))
-    for (const own of times)
-      steps.push(...stepTimes(own.filter((atMs) => atMs >= fromMs && atMs <= untilMs)))
+    const fromMs = Math.max(...streams.map(({ events }) => events[0]?.atMs ?? 0))
+    const untilMs = Math.min(...streams.map(({ events }) => events.at(-1)?.atMs ?? 0))
+    for (const { events } of streams)
+      steps.push(...stepTimes(events.filter(({ atMs }) => atMs >= fromMs && atMs <= untilMs)))
   }
+  const context = prompts[0]!.length
   const contextTokens = requests * (context + DECODE_TOKENS / 2)
   return { requests, contextTokens, ms: Math.max(medianOf(steps) || 0, 1e-3) }
 }

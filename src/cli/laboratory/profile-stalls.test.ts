@@ -1,32 +1,68 @@
 import { describe, expect, it } from 'vitest'
-import { medianOf, stepTimes } from './profile-stalls.ts'
+import { medianOf, pointOf, stepTimes } from './profile-stalls.ts'
+import type { TokenEvent } from './profile-stalls.ts'
 
-/** Tokens that come `gap(k)` ms behind the one before. */
-function timesOf(tokens: number, gap: (k: number) => number): number[] {
-  const times = [100]
-  for (let k = 1; k < tokens; k++) times.push(times[k - 1]! + gap(k))
-  return times
+/** Events that come `gap(k)` ms behind the one before. */
+function eventsOf(
+  count: number,
+  gap: (k: number) => number,
+  tokensOf: (k: number) => number = () => 1,
+): TokenEvent[] {
+  const events = [{ atMs: 100, tokens: 1 }]
+  for (let k = 1; k < count; k++)
+    events.push({ atMs: events[k - 1]!.atMs + gap(k), tokens: tokensOf(k) })
+  return events
 }
 
 describe('stepTimes', () => {
   it('tokens that come in pairs - a step takes half of what lies between two pairs', () => {
-    const times = timesOf(41, (k) => (k % 2 === 0 ? 10 : 0))
-    expect(medianOf(stepTimes(times))).toBe(5)
+    const events = eventsOf(41, (k) => (k % 2 === 0 ? 10 : 0))
+    expect(medianOf(stepTimes(events))).toBe(5)
     // A single gap says 10 or nothing.
-    const gaps = times.slice(1).map((atMs, i) => atMs - times[i]!)
+    const gaps = events.slice(1).map(({ atMs }, i) => atMs - events[i]!.atMs)
     expect(new Set(gaps)).toEqual(new Set([0, 10]))
   })
 
+  it('events of several tokens - a step is the time of one token', () => {
+    const pairs = eventsOf(
+      25,
+      () => 5,
+      () => 2,
+    )
+    expect(new Set(stepTimes(pairs))).toEqual(new Set([2.5]))
+    const mixed = eventsOf(
+      40,
+      (k) => 3 * (1 + (k % 3)),
+      (k) => 1 + (k % 3),
+    )
+    expect(new Set(stepTimes(mixed))).toEqual(new Set([3]))
+  })
+
   it('a busy moment of the machine - does not count', () => {
-    const times = timesOf(49, (k) => (k >= 20 && k < 30 ? 80 : 5))
-    expect(medianOf(stepTimes(times))).toBe(5)
+    const events = eventsOf(49, (k) => (k >= 20 && k < 30 ? 80 : 5))
+    expect(medianOf(stepTimes(events))).toBe(5)
   })
 
   it('every gap counts once, also of a stretch that is not whole', () => {
     for (let tokens = 0; tokens <= 40; tokens++) {
-      const steps = stepTimes(timesOf(tokens, () => 3))
+      const steps = stepTimes(eventsOf(tokens, () => 3))
       expect(steps.every((ms) => Math.abs(ms - 3) < 1e-9)).toBe(true)
       expect(steps.length).toBe(tokens < 2 ? 0 : Math.max(1, Math.floor((tokens - 1) / 8)))
     }
+  })
+})
+
+describe('pointOf', () => {
+  it('a stream whose tokens come in pairs - held up by what was computed, and no more', () => {
+    // Steps of 2 ms, two to an event; a prompt holds the stream up for 40 ms.
+    const events = eventsOf(
+      40,
+      (k) => (k === 21 ? 42 : 4),
+      (k) => (k === 21 ? 1 : 2),
+    )
+    const sentMs = events[20]!.atMs - 1
+    const point = pointOf(events, { tokens: 64, from: 20, sentMs, firstMs: events[21]!.atMs })
+    expect(point?.ms).toBeCloseTo(40, 9)
+    expect(point?.pieces).toBe(1)
   })
 })

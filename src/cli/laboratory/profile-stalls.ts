@@ -26,11 +26,19 @@ export interface StallProbe {
   readonly promptOf: (tokens: number) => number[]
 }
 
-/** Tokens of the stream before the first prompt, and between two. */
-const TOKENS_BETWEEN = 6
+/** When text came, and of how many tokens. */
+export interface TokenEvent {
+  readonly atMs: number
+  readonly tokens: number
+}
+
+/** Events of the stream before the first prompt, and between two. */
+const EVENTS_BETWEEN = 6
 const STREAM_TOKENS = 600
-/** Gaps between tokens that are looked at together. */
+/** Tokens that are looked at together. */
 const STRETCH = 8
+/** Of the stream's past, for how long a token takes at the moment. */
+const EVENTS_BEFORE = 40
 /** A gap belongs to the prompt when it is so much of the longest one. */
 const LONG_SHARE = 0.4
 
@@ -52,8 +60,7 @@ export async function measureStall(probe: StallProbe, tokens: number): Promise<S
 }
 
 interface Stream {
-  /** When its tokens came. */
-  readonly times: number[]
+  readonly events: TokenEvent[]
   hasEnded: boolean
 }
 
@@ -63,21 +70,21 @@ async function besideOneStream(
   wanted: number,
 ): Promise<StallPoint[]> {
   const leave = new AbortController()
-  const stream: Stream = { times: [], hasEnded: false }
+  const stream: Stream = { events: [], hasEnded: false }
   const whole = askLive(probe.target, {
     prompt: probe.promptOf(16),
     maxTokens: STREAM_TOKENS,
     signal: leave.signal,
-    onText: (atMs) => stream.times.push(atMs),
+    onText: (atMs, tokensOfEvent) => stream.events.push({ atMs, tokens: tokensOfEvent }),
   })
     .catch(() => undefined)
     .finally(() => {
       stream.hasEnded = true
     })
   const points: StallPoint[] = []
-  await tokensAfter(stream, TOKENS_BETWEEN)
+  await eventsAfter(stream, EVENTS_BETWEEN)
   while (points.length < wanted && !stream.hasEnded) {
-    const from = stream.times.length
+    const from = stream.events.length
     // Anywhere in a step, as requests come.
     await new Promise((resolve) => setTimeout(resolve, (points.length * 7) % 10))
     const sentMs = performance.now()
@@ -85,9 +92,9 @@ async function besideOneStream(
       prompt: probe.promptOf(tokens),
       maxTokens: 1,
     })
-    await tokensAfter(stream, TOKENS_BETWEEN)
+    await eventsAfter(stream, EVENTS_BETWEEN)
     if (stream.hasEnded || Number.isNaN(firstMs)) break
-    const point = pointOf(stream.times, { tokens, from, sentMs, firstMs })
+    const point = pointOf(stream.events, { tokens, from, sentMs, firstMs })
     if (point !== null) points.push(point)
   }
   leave.abort()
@@ -95,37 +102,37 @@ async function besideOneStream(
   return points
 }
 
-interface Sent {
+export interface Sent {
   readonly tokens: number
-  /** Tokens of the stream before. */
+  /** Events of the stream before. */
   readonly from: number
   readonly sentMs: number
   readonly firstMs: number
 }
 
-function pointOf(times: readonly number[], sent: Sent): StallPoint | null {
+/** Null: nothing was held up. */
+export function pointOf(events: readonly TokenEvent[], sent: Sent): StallPoint | null {
   const { tokens, from, sentMs, firstMs } = sent
-  const gaps = times.slice(1).map((atMs, i) => ({ atMs, ms: atMs - times[i]! }))
-  const plain = medianOf(
-    gaps
-      .slice(0, from)
-      .map(({ ms }) => ms)
-      .slice(-40),
-  )
+  const plain = medianOf(stepTimes(events.slice(0, from).slice(-EVENTS_BEFORE)))
+  // What a gap has more than its tokens take, when nobody else is there.
+  const gaps = events.slice(1).map((event, i) => ({
+    atMs: event.atMs,
+    ms: event.atMs - events[i]!.atMs - event.tokens * plain,
+  }))
   // The token that the stream got in the step of the first token may be read before or after that.
   const during = gaps.filter(({ atMs }) => atMs > sentMs && atMs <= firstMs + plain)
-  const longest = Math.max(...during.map(({ ms }) => ms - plain))
+  const longest = Math.max(...during.map(({ ms }) => ms))
   if (!(longest > 0)) return null
-  const pieces = during.filter(({ ms }) => ms - plain >= LONG_SHARE * longest).length
-  const ms = during.reduce((sum, gap) => sum + gap.ms - plain, 0)
+  const pieces = during.filter(({ ms }) => ms >= LONG_SHARE * longest).length
+  const ms = during.reduce((sum, gap) => sum + gap.ms, 0)
   const ttftMs = firstMs - sentMs
   const overheadMs = Math.max(0, ttftMs - ms - (pieces + 0.5) * plain)
   return { tokens, ms: Math.max(ms, 1e-3), pieces, overheadMs, ttftMs }
 }
 
-async function tokensAfter(stream: Stream, count: number): Promise<void> {
-  const wanted = stream.times.length + count
-  while (stream.times.length < wanted && !stream.hasEnded)
+async function eventsAfter(stream: Stream, count: number): Promise<void> {
+  const wanted = stream.events.length + count
+  while (stream.events.length < wanted && !stream.hasEnded)
     await new Promise((resolve) => setTimeout(resolve, 2))
 }
 
@@ -151,15 +158,21 @@ export async function measureSpread(
   return medianOf(spreads)
 }
 
-/** How long a token took, of eight at a time; fewer than nine tokens are one such stretch. */
-export function stepTimes(timesMs: readonly number[]): number[] {
+/**
+ * How long a token took, of eight or a few more at a time (fewer than nine are one such stretch): tokens of short steps come
+ * together, in one event or in several, so that a single gap says nothing.
+ */
+export function stepTimes(events: readonly TokenEvent[]): number[] {
   const steps: number[] = []
-  const last = timesMs.length - 1
-  for (let from = 0; from < last; from += STRETCH) {
+  let left = events.slice(1).reduce((sum, { tokens }) => sum + tokens, 0)
+  let [fromMs, tokens] = [events[0]?.atMs ?? 0, 0]
+  for (const event of events.slice(1)) {
+    tokens += event.tokens
+    left -= event.tokens
     // What is left at the end belongs to the stretch before.
-    const to = from + 2 * STRETCH > last ? last : from + STRETCH
-    steps.push((timesMs[to]! - timesMs[from]!) / (to - from))
-    if (to === last) break
+    if (left > 0 && (tokens < STRETCH || left < STRETCH)) continue
+    steps.push((event.atMs - fromMs) / tokens)
+    ;[fromMs, tokens] = [event.atMs, 0]
   }
   return steps
 }

@@ -1,0 +1,78 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, it } from 'vitest'
+import { askLive } from './live-request.ts'
+
+const closing: (() => void)[] = []
+afterEach(() => {
+  for (const close of closing.splice(0)) close()
+})
+
+interface Asked {
+  readonly stream_options: Readonly<Record<string, unknown>>
+}
+
+/** A completion server of somebody else's: answers with these events, or refuses. */
+async function serverThat(
+  answer: (asked: Asked) => { readonly status: number; readonly body: string },
+): Promise<{ readonly url: string; readonly asked: Asked[] }> {
+  const asked: Asked[] = []
+  const server = createServer((request, response) => {
+    let text = ''
+    request.on('data', (bytes: Buffer) => (text += bytes.toString()))
+    request.on('end', () => {
+      asked.push(JSON.parse(text) as Asked)
+      const { status, body } = answer(asked.at(-1)!)
+      response.writeHead(status, { 'content-type': 'text/event-stream' }).end(body)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closing.push(() => server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked }
+}
+
+function eventsOf(...events: readonly { text: string; total?: number }[]): string {
+  return events
+    .map(({ text, total }) => ({
+      choices: [{ text }],
+      ...(total === undefined ? {} : { usage: { completion_tokens: total } }),
+    }))
+    .map((event) => `data: ${JSON.stringify(event)}\n\n`)
+    .join('')
+}
+
+describe('askLive - tokens of an event', () => {
+  it('a server that counts as it goes - what each event holds, also behind one without text', async () => {
+    const body = eventsOf(
+      { text: 'a', total: 1 },
+      { text: 'bc', total: 3 },
+      { text: '', total: 4 },
+      { text: 'd', total: 5 },
+    )
+    const { url } = await serverThat(() => ({ status: 200, body }))
+    const tokens: number[] = []
+    const request = { prompt: 'p', maxTokens: 5, onText: (_: number, n: number) => tokens.push(n) }
+    const reply = await askLive({ url, model: 'm' }, request)
+    expect(tokens).toEqual([1, 2, 2])
+    expect(reply.completionTokens).toBe(5)
+  })
+
+  it('a server that refuses to count as it goes - asked once, then an event is a token', async () => {
+    const { url, asked } = await serverThat(({ stream_options }) =>
+      'continuous_usage_stats' in stream_options
+        ? { status: 400, body: '{"error":{"message":"unknown field continuous_usage_stats"}}' }
+        : { status: 200, body: eventsOf({ text: 'a' }, { text: 'b' }, { text: '', total: 2 }) },
+    )
+    for (let i = 0; i < 2; i++) {
+      const tokens: number[] = []
+      const request = {
+        prompt: 'p',
+        maxTokens: 2,
+        onText: (_: number, n: number) => tokens.push(n),
+      }
+      await askLive({ url, model: 'm' }, request)
+      expect(tokens).toEqual([1, 1])
+    }
+    expect(asked).toHaveLength(3)
+  })
+})
