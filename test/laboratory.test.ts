@@ -18,6 +18,14 @@ const at = (name: string): string => join(folder, name)
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
+const WRONG_FAULTS = [
+  ['kind', 'faults: [{ kind: deth, worker: 0, atMs: 1 }]'],
+  ['null', 'faults: [null]'],
+  ['until', 'faults: [{ kind: slow, worker: 0, atMs: 1, factor: 2 }]'],
+  ['restart', 'faults: [{ kind: death, worker: 0, atMs: 1, restartMs: soon }]'],
+  ['name', 'fault: []'],
+] as const
+
 describe('baton workload, baton replay', () => {
   it('a workload goes through a file and a fleet; the same seed gives the same bytes', async () => {
     const made = await baton('workload', 'chat', '--requests', '60', '--rate', '5', '--seed', '2')
@@ -66,6 +74,29 @@ describe('baton workload, baton replay', () => {
     expect(result.report.requests).toBe(7)
   }, 60_000)
 
+  it('--auto-roles - decode workers of the fleet become prefill workers as they would', async () => {
+    const load = 'workload:random,requests=600,rate=14,input=4000,output=20'
+    const fleet = ['--prefill', '1', '--decode', '4', '--json', '-']
+    const modesOf = async (...flags: string[]): Promise<string> => {
+      const { stdout } = await baton('replay', load, ...fleet, ...flags)
+      const { run: result } = JSON.parse(stdout) as {
+        run: { report: { workers: { mode: string }[] } }
+      }
+      return result.report.workers.map(({ mode }) => mode).join(' ')
+    }
+    const before = 'prefill decode decode decode decode'
+    expect(await modesOf()).toBe(before)
+    expect(await modesOf('--auto-roles')).toBe(`${before} prefill`)
+  }, 60_000)
+
+  it('a trace whose ids stand for more tokens than a block of an engine has', async () => {
+    const line = { timestamp: 0, input_length: 5000, output_length: 2, hash_ids: [1, 2, 3] }
+    writeFileSync(at('large.jsonl'), `${JSON.stringify(line)}\n`)
+    const { stdout } = await baton('replay', 'large.jsonl', '--block-size', '2048', '--json', '-')
+    const { run: result } = JSON.parse(stdout) as { run: { report: { promptTokens: number } } }
+    expect(result.report.promptTokens).toBe(5000)
+  }, 30_000)
+
   it.each([
     [['replay', 'nowhere.jsonl'], 'trace nowhere.jsonl: not readable'],
     [['replay', 'workload:tea'], "workload: 'tea'"],
@@ -79,6 +110,19 @@ describe('baton workload, baton replay', () => {
     [['replay', 'workload:chat', '--faults', 'loss=2'], 'messageLoss'],
     [['replay', 'workload:chat', '--format', 'xml'], '--format'],
     [['replay', 'workload:chat', '--aggregated', '0'], 'there are no workers'],
+    [['replay', 'workload:chat', '--workers', 'agg:0'], 'there are no workers'],
+    [['replay', 'workload:chat', '--workers', 'prefill:2'], 'add --decode'],
+    [['replay', 'workload:chat', '--workers', 'agg:1:tea=1'], '--workers: tea'],
+    [['replay', 'workload:chat', '--speedup', '0'], '--speedup'],
+    [['replay', 'workload:chat,requests=2.5'], 'requests'],
+    [['replay', 'workload:chat,rate=0'], 'workload: rate'],
+    [['replay', 'workload:chat', '--faults', 'deaths=1e12'], 'expected 100000 at most'],
+    [['replay', 'workload:chat', '--faults', 'deaths=1.5'], '--faults deaths'],
+    [['replay', 'workload:chat', '--faults', 'kind.yaml'], 'faults[0]: expected a kind of death'],
+    [['replay', 'workload:chat', '--faults', 'null.yaml'], 'faults[0]: expected a kind of death'],
+    [['replay', 'workload:chat', '--faults', 'until.yaml'], 'faults[0] (slow): untilMs'],
+    [['replay', 'workload:chat', '--faults', 'restart.yaml'], 'faults[0] (death): restartMs'],
+    [['replay', 'workload:chat', '--faults', 'name.yaml'], "unknown name 'fault'"],
     [['replay', 'workload:chat', '--workers', 'agg:1:speed=0'], 'speed=0'],
     [['replay', 'workload:chat', '--leaving', '1.5'], '--leaving'],
     [['replay', 'workload:chat', '--overhead', 'much'], '--overhead: much'],
@@ -89,6 +133,7 @@ describe('baton workload, baton replay', () => {
   ])(
     '%j - is refused in one line',
     async (args, what) => {
+      for (const [name, text] of WRONG_FAULTS) writeFileSync(at(`${name}.yaml`), text)
       const failed = await baton(...args).catch((error: { code: number; stderr: string }) => error)
       expect(failed).toMatchObject({ code: 2 })
       expect(failed.stderr).toContain(what)
@@ -130,6 +175,24 @@ describe('baton compare, baton plan', () => {
     expect(readFileSync(at('compare.html'), 'utf8')).toContain('round-robin on 3 agg')
   }, 120_000)
 
+  it('drawn faults - of the fleet and the seed that they happen to, and the report says which', async () => {
+    const workload = ['random', '--requests', '60', '--rate', '20', '--out', 'deaths.jsonl']
+    await baton('workload', ...workload)
+    const load = ['deaths.jsonl', '--faults', 'deaths=3,event-loss=0.1']
+    const fleets = ['--fleet', 'agg:1', '--fleet', 'agg:6', '--seeds', '2', '--json', '-']
+    const { stdout } = await baton('compare', ...load, ...fleets)
+    const { facts, runs } = JSON.parse(stdout) as {
+      facts: string[]
+      runs: { report: { migrations: number; workers: unknown[] } }[][]
+    }
+    expect(facts).toContain('faults: deaths 3, drawn by seed 0, eventLoss 0.1')
+    // Who comes up again after a death is a worker of its own.
+    for (const [i, size] of [1, 6].entries())
+      for (const { report } of runs[i]!) expect(report.workers.length).toBeGreaterThan(size)
+    // Of a trace from a file a seed draws the deaths.
+    expect(runs[1]![0]!.report.migrations).not.toBe(runs[1]![1]!.report.migrations)
+  }, 60_000)
+
   it('plan - the cheapest fleet, how sure it is, and exit code 1 when there is none', async () => {
     const load = ['plan', 'workload:random,requests=40,rate=40,input=2000', '--tpot', '40']
     const fits = await baton(
@@ -162,6 +225,9 @@ describe('baton compare, baton plan', () => {
     [['compare', 'workload:chat', '--fleet', 'agg'], '--workers'],
     [['compare', 'workload:chat', '--seeds', '0'], '--seeds'],
     [['plan', 'workload:chat', '--good', '2'], '--good'],
+    [['plan', '-'], 'give a file'],
+    [['compare', '-'], 'give a file'],
+    [['compare', 'workload:chat', '--fleet', 'agg:0'], 'there are no workers'],
     [['plan', 'workload:chat', '--html', '/nowhere/p.html'], '--html: /nowhere/p.html'],
     [['compare', 'workload:chat', '--json', '/nowhere/c.json'], '--json: /nowhere/c.json'],
     [['plan', 'workload:chat', '--kinds', 'both'], '--kinds'],

@@ -12,7 +12,7 @@ import { describeFleet, groupsOf } from './lab-fleet.ts'
 import { checkOutputs, runsTable, textTable, writeText } from './lab-output.ts'
 import { parsePairs, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
-import { factsOf, labCell, withSeed } from './lab-scene.ts'
+import { factsOf, labCell, refuseStandardInput, withSeed } from './lab-scene.ts'
 
 interface Contender {
   readonly name: string
@@ -38,6 +38,7 @@ export async function runCompare(
   main: string,
 ): Promise<number> {
   checkOutputs(flags, 'json', 'html')
+  refuseStandardInput(trace)
   const cell = labCell(trace, flags, options)
   const contenders = contendersOf(cell, flags)
   const seeds = wholeOf('--seeds', flags['seeds'] ?? 3, 1)
@@ -53,7 +54,7 @@ export async function runCompare(
   const runs = await pool.run(cells, tellDone).finally(() => pool.close())
   const groups = contenders.map((_, i) => runs.slice(i * seeds, (i + 1) * seeds))
   const section = differences(contenders, groups)
-  const facts = [...factsOf(cell), `${seeds} seeds, paired; the first line is the baseline`]
+  const facts = [...factsOf(cell, null), `${seeds} seeds, paired; the first line is the baseline`]
   const firsts = groups.map((group) => group[0]!)
   if (flags['quiet'] !== true && flags['json'] !== '-') {
     console.log(facts.join('\n'))

@@ -9,10 +9,13 @@ import {
   arrangeTrace,
   createLabRun,
   createWorkload,
+  drawFaults,
   parseTrace,
   recordFleet,
 } from '../../sim/index.ts'
+import type { DrawnFaults } from './lab-faults.ts'
 import type {
+  FaultEvent,
   FleetConfig,
   FleetRun,
   LabPoint,
@@ -34,6 +37,8 @@ export interface LabCell {
   readonly name: string
   readonly trace: TraceSpec
   readonly config: Omit<FleetConfig, 'trace' | 'settle' | 'onProgress'>
+  /** Faults beside those of `config`, for whatever fleet and seed it has. */
+  readonly drawnFaults: DrawnFaults | null
 }
 
 type Progress = NonNullable<FleetConfig['onProgress']>
@@ -67,15 +72,27 @@ function readTrace({ path, workload, options }: TraceSpec): TraceRequest[] {
 
 export async function recordCell(cell: LabCell, onProgress?: Progress): Promise<FleetRun> {
   const trace = loadTrace(cell.trace)
+  const faults = [...(cell.config.faults ?? []), ...drawnFaultsOf(cell, trace)]
   const lastMs = trace.reduce((last, { atMs }) => Math.max(last, atMs), 0)
   const sampleMs = cell.config.sampleMs ?? Math.max(SAMPLE_MS_MIN, lastMs / SAMPLES)
   return await recordFleet({
     ...cell.config,
+    faults,
     sampleMs,
     trace,
     settle,
     ...(onProgress === undefined ? {} : { onProgress }),
   })
+}
+
+function drawnFaultsOf(
+  { config, drawnFaults }: LabCell,
+  trace: readonly TraceRequest[],
+): readonly FaultEvent[] {
+  if (drawnFaults === null) return []
+  const workers = config.workers.reduce((sum, group) => sum + group.count, 0)
+  const durationMs = trace.reduce((last, { atMs }) => Math.max(last, atMs), 1)
+  return drawFaults({ seed: config.seed ?? 0, ...drawnFaults, workers, durationMs })
 }
 
 export async function runCell(cell: LabCell, onProgress?: Progress): Promise<LabRun> {

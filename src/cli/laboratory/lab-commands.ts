@@ -60,9 +60,9 @@ export function addLaboratory(root: Command, program: LabProgram): void {
   })
 }
 
-/** The laboratory has other bounds for the number of workers than a machine. */
+/** The laboratory has other bounds for the number of workers than a machine, and its blocks are those of a trace. */
 function optionsOf(program: LabProgram, flags: Flags): readonly ResolvedOption[] {
-  const { aggregated: _a, prefill: _p, decode: _d, ...rest } = flags
+  const { aggregated: _a, prefill: _p, decode: _d, blockSize: _b, ...rest } = flags
   return program.resolved(rest)
 }
 

@@ -4,10 +4,9 @@
 import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
 import { isRecord } from '../../base/index.ts'
-import { drawFaults } from '../../sim/index.ts'
-import type { FaultEvent, NetworkFaults } from '../../sim/index.ts'
+import type { FaultDraw, FaultEvent, NetworkFaults } from '../../sim/index.ts'
 import type { Flags } from './lab-flags.ts'
-import { numberOf, parsePairs, refusal } from './lab-pairs.ts'
+import { numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
 
 const DRAWN = ['deaths', 'slow', 'partitions', 'breaks', 'drains'] as const
 const NETWORK = {
@@ -24,20 +23,23 @@ const NETWORK = {
   reconnect: 'reconnectMs',
 } as const
 
+/** How many of each are drawn; without `seed` by that of the run. */
+export type DrawnFaults = Omit<FaultDraw, 'seed' | 'workers' | 'durationMs'> & {
+  readonly seed?: number
+}
+
 export interface LabFaults {
+  /** Written down; empty when they are drawn. */
   readonly faults: readonly FaultEvent[]
+  readonly drawn: DrawnFaults | null
   readonly network: Partial<NetworkFaults>
 }
 
-interface FaultScope {
-  readonly workers: number
-  readonly durationMs: number
-  readonly seed: number
-}
+const EVENTS_MAX = 100_000
 
 /** `deaths=3,slow=1,event-loss=0.01`, or a file of JSON or YAML with `faults` and `network`. */
-export function labFaults(given: Flags[string], scope: FaultScope): LabFaults {
-  if (given === undefined) return { faults: [], network: {} }
+export function labFaults(given: Flags[string]): LabFaults {
+  if (given === undefined) return { faults: [], drawn: null, network: {} }
   const text = String(given)
   if (!text.includes('=')) return readFaults(text)
   const names = [...DRAWN, ...Object.keys(NETWORK), 'restart', 'seed']
@@ -46,13 +48,45 @@ export function labFaults(given: Flags[string], scope: FaultScope): LabFaults {
   const network = Object.entries(NETWORK)
     .filter(([short]) => pairs.has(short))
     .map(([short, long]) => [long, value(short)] as const)
-  const seed = pairs.has('seed') ? value('seed') : scope.seed
-  const counts = Object.fromEntries(DRAWN.map((name) => [name, value(name)]))
+  const counts = DRAWN.filter((name) => pairs.has(name)).map(
+    (name) => [name, countOf(name, pairs.get(name))] as const,
+  )
   const restart = pairs.has('restart') ? { restartMs: value('restart') } : {}
+  const seed = pairs.has('seed') ? { seed: wholeOf('--faults seed', pairs.get('seed')) } : {}
   return {
-    faults: drawFaults({ ...scope, seed, ...counts, ...restart }),
+    faults: [],
+    drawn: counts.length === 0 ? null : { ...Object.fromEntries(counts), ...restart, ...seed },
     network: Object.fromEntries(network),
   }
+}
+
+function countOf(name: string, given: unknown): number {
+  const count = wholeOf(`--faults ${name}`, given)
+  if (count <= EVENTS_MAX) return count
+  throw refusal(`--faults ${name}`, `${count} is invalid: expected ${EVENTS_MAX} at most`)
+}
+
+/** For the head of a report; empty: nothing goes wrong. */
+export function describeFaults(
+  { faults, drawn, network }: LabFaults,
+  seed: number,
+): readonly string[] {
+  const count = (kind: string): number => faults.filter((event) => event.kind === kind).length
+  const written = [...new Set(faults.map(({ kind }) => kind))].map(
+    (kind) => `${count(kind)} × ${kind}`,
+  )
+  const { seed: own = seed, ...counts } = drawn ?? {}
+  const all = [
+    ...written,
+    ...pairsOf(counts),
+    ...(drawn === null ? [] : [`drawn by seed ${own}`]),
+    ...pairsOf(network),
+  ]
+  return all.length === 0 ? [] : [`faults: ${all.join(', ')}`]
+}
+
+function pairsOf(values: object): string[] {
+  return Object.entries(values).map(([name, value]) => `${name} ${String(value)}`)
 }
 
 function readFaults(path: string): LabFaults {
@@ -63,8 +97,15 @@ function readFaults(path: string): LabFaults {
     throw refusal('--faults', `${path}: not readable as JSON or YAML`)
   }
   if (!isRecord(read)) throw refusal('--faults', `${path}: expected an object with faults, network`)
-  const { faults = [], network = {} } = read
+  const { faults = [], network = {}, ...rest } = read
+  const odd = Object.keys(rest)[0]
+  if (odd !== undefined)
+    throw refusal('--faults', `${path}: unknown name '${odd}': known are faults, network`)
   if (!Array.isArray(faults) || !isRecord(network))
     throw refusal('--faults', `${path}: expected a list 'faults' and an object 'network'`)
-  return { faults: faults as FaultEvent[], network: network as Partial<NetworkFaults> }
+  return {
+    faults: faults as FaultEvent[],
+    drawn: null,
+    network: network as Partial<NetworkFaults>,
+  }
 }

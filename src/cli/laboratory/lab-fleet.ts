@@ -5,10 +5,10 @@
  * one it is what `baton serve --engine sim` would start.
  */
 import { readFileSync } from 'node:fs'
-import { isRecord } from '../../base/index.ts'
+import { BatonError, isRecord } from '../../base/index.ts'
 import { mockArgFiles } from '../../host/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
-import type { RouterOptions } from '../../router/index.ts'
+import type { RoleControllerOptions, RouterOptions } from '../../router/index.ts'
 import { mockEngineOptions } from '../../simengine/index.ts'
 import type { SchedulerOptions } from '../../simengine/index.ts'
 import type { FleetGroup, RequestOverhead } from '../../sim/index.ts'
@@ -22,6 +22,8 @@ export interface LabFleet {
   readonly workers: readonly FleetGroup[]
   readonly router: RouterOptions
   readonly migrationLimit: number
+  /** Null: workers keep their roles. */
+  readonly roles: Partial<RoleControllerOptions> | null
 }
 
 const WORKERS_MAX = 1_000_000
@@ -33,9 +35,18 @@ export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFle
     specs.length > 0
       ? groupsOf(specs, engine)
       : topologyOf(flags, given).map(([mode, count]) => ({ mode, count, engine }))
+  checkGroups(workers)
   const { router } = routerSettings(given)
-  const migrationLimit = given.find(({ option }) => option.key === 'migrationLimit')?.value
-  return { workers, router, migrationLimit: migrationLimit as number }
+  const valueOf = (key: string): unknown => given.find(({ option }) => option.key === key)?.value
+  const migrationLimit = valueOf('migrationLimit') as number
+  if (valueOf('autoRoles') !== true) return { workers, router, migrationLimit, roles: null }
+  return {
+    // As of `baton serve`: its decode workers may.
+    workers: workers.map((group) => ({ ...group, changesRole: group.mode === 'decode' })),
+    router,
+    migrationLimit,
+    roles: { ttftGoalMs: 1000 * Number(valueOf('ttftGoal')) },
+  }
 }
 
 export function describeFleet(workers: readonly FleetGroup[]): string {
@@ -71,8 +82,6 @@ function topologyOf(
     return resolved === undefined || resolved.source === 'default' ? 0 : Number(resolved.value)
   }
   const [prefill, decode, aggregated] = ['prefill', 'decode', 'aggregated'].map(countOf)
-  if (prefill! > 0 && decode! + aggregated! === 0)
-    throw refusal('--prefill', 'no worker would decode: add --decode')
   const groups = [
     ['prefill', prefill!],
     ['decode', decode!],
@@ -85,7 +94,18 @@ function topologyOf(
 }
 
 export function groupsOf(specs: readonly string[], engine: SchedulerOptions): FleetGroup[] {
-  return specs.map((spec) => groupOf(spec, engine))
+  const groups = specs.map((spec) => groupOf(spec, engine))
+  checkGroups(groups)
+  return groups
+}
+
+/** A fleet that could serve nothing is a mistake. */
+function checkGroups(groups: readonly FleetGroup[]): void {
+  const present = groups.filter(({ count }) => count > 0)
+  if (present.length === 0)
+    throw refusal('--workers', 'there are no workers: expected at least one')
+  if (present.every(({ mode }) => mode === 'prefill'))
+    throw refusal('--prefill', 'no worker would decode: add --decode')
 }
 
 /** `decode:2`, `agg:2:speed=0.25,num_gpu_blocks=8000,startup=30`: the rest are arguments of the simulated engine. */
@@ -103,7 +123,7 @@ function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
       throw refusal('--workers', `speed=${value}: expected a number above 0`)
     args[name === 'speed' ? 'speedup_ratio' : name] = Number.isNaN(number) ? value : number
   }
-  const own = pairs.size === 0 ? {} : mockEngineOptions(args, mockArgFiles)
+  const own = Object.keys(args).length === 0 ? {} : engineArgs(args)
   const startup = pairs.get('startup')
   const { mode: _mode, ...ownEngine } = own as SchedulerOptions & { mode?: unknown }
   return {
@@ -112,6 +132,14 @@ function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
     engine: { ...engine, ...ownEngine },
     ...(startup === undefined ? {} : { startupMs: 1000 * numberOf('--workers startup', startup) }),
     ...(pairs.size === 0 ? {} : { name: ` (${rest.join(':')})` }),
+  }
+}
+
+function engineArgs(args: Readonly<Record<string, unknown>>): SchedulerOptions {
+  try {
+    return mockEngineOptions(args, mockArgFiles)
+  } catch (thrown) {
+    throw refusal('--workers', BatonError.from(thrown, 'config.invalid').message)
   }
 }
 

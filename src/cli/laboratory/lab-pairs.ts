@@ -31,6 +31,12 @@ export function numberOf(flag: string, value: unknown, least = 0): number {
   throw refusal(flag, `${JSON.stringify(value)} is invalid: expected a number of at least ${least}`)
 }
 
+export function aboveZero(flag: string, value: unknown): number {
+  const number = numberOf(flag, value)
+  if (number > 0) return number
+  throw refusal(flag, `${JSON.stringify(value)} is invalid: expected a number above 0`)
+}
+
 export function shareOf(flag: string, value: unknown): number {
   const share = numberOf(flag, value)
   if (share <= 1) return share

@@ -15,7 +15,7 @@ import type {
 } from '../../sim/index.ts'
 import type { Flags } from './lab-flags.ts'
 import type { TraceSpec } from './lab-cell.ts'
-import { numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
+import { aboveZero, numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
 
 const PREFIX = 'workload:'
 const NAMES = {
@@ -36,7 +36,7 @@ export function traceSpec(given: string, flags: Flags): TraceSpec {
     ...(format === undefined ? {} : { format: formatOf(String(format)) }),
     ...(blockSize === undefined ? {} : { blockTokens: wholeOf('--block-size', blockSize, 1) }),
     ...(limit === undefined ? {} : { limit: wholeOf('--limit', limit, 1) }),
-    ...(speedup === undefined ? {} : { arrivalSpeedup: numberOf('--speedup', speedup) }),
+    ...(speedup === undefined ? {} : { arrivalSpeedup: aboveZero('--speedup', speedup) }),
     ...(spread === true ? { spread: true } : {}),
   }
   if (!given.startsWith(PREFIX)) return { path: given, options }
@@ -61,7 +61,8 @@ export function workloadOf(text: string): WorkloadOptions {
   const pairs = parsePairs('workload', rest.join(','), ['arrivals', ...Object.keys(NAMES)])
   const numbers = Object.entries(NAMES).flatMap(([short, long]) => {
     const value = pairs.get(short)
-    return value === undefined ? [] : [[long, numberOf(`workload: ${short}`, value)] as const]
+    if (value === undefined) return []
+    return [[long, numberFor(short, value)] as const]
   })
   const options: WorkloadOptions = {
     kind: (isArrivals ? 'random' : name) as WorkloadKind,
@@ -73,6 +74,13 @@ export function workloadOf(text: string): WorkloadOptions {
   // A wrong kind of arrivals is reported here, before anything is started.
   createWorkload({ ...options, requests: 1 })
   return options
+}
+
+function numberFor(name: string, value: string): number {
+  const flag = `workload: ${name}`
+  if (name === 'seed') return wholeOf(flag, value)
+  if (name === 'requests' || name === 'groups') return wholeOf(flag, value, 1)
+  return name === 'think' ? numberOf(flag, value) : aboveZero(flag, value)
 }
 
 function formatOf(name: string): TraceFormat {

@@ -9,7 +9,7 @@ import type { Flags } from './lab-flags.ts'
 import { checkOutputs, textTable, writeText } from './lab-output.ts'
 import { numberOf, parsePairs, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
-import { factsOf, labCell, withSeed } from './lab-scene.ts'
+import { factsOf, labCell, refuseStandardInput, withSeed } from './lab-scene.ts'
 
 interface Measured {
   readonly runs: readonly LabRun[]
@@ -27,6 +27,7 @@ export async function runPlan(
   main: string,
 ): Promise<number> {
   checkOutputs(flags, 'json', 'html')
+  refuseStandardInput(trace)
   const cell = labCell(trace, flags, options)
   const seeds = wholeOf('--seeds', flags['seeds'] ?? 3, 1)
   const goal = shareOf('--good', flags['good'] ?? 0.99)
@@ -57,10 +58,7 @@ export async function runPlan(
   }).finally(() => pool.close())
   const of = (trial: FleetTrial): Measured => measured.get(keyOf(trial.size))!
   const section = trialsOf(plan.trials, of, goal)
-  const facts = [
-    ...factsOf(cell).filter((_, i) => i !== 2),
-    `at least ${100 * goal} % good, ${seeds} seeds`,
-  ]
+  const facts = [...factsOf(cell, null), `at least ${100 * goal} % good, ${seeds} seeds`]
   const verdict = verdictOf(plan.best, of, goal)
   if (isShown) process.stderr.write('\r'.padEnd(80) + '\r')
   if (flags['quiet'] !== true && flags['json'] !== '-') {
@@ -85,10 +83,14 @@ function cellFor(cell: LabCell, { aggregated, prefill, decode }: FleetSize): Lab
     { mode: 'agg', count: aggregated, engine },
   ]
   const workers = groups.filter(({ count }) => count > 0)
+  // What a schedule does to a worker that this fleet does not have does not happen.
+  const faults = (cell.config.faults ?? []).filter(
+    ({ worker }) => worker < aggregated + prefill + decode,
+  )
   return {
     ...cell,
     name: nameOf({ aggregated, prefill, decode }),
-    config: { ...cell.config, workers },
+    config: { ...cell.config, workers, faults },
   }
 }
 

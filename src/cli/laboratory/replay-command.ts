@@ -34,8 +34,8 @@ function writeReports(flags: Flags, cell: LabCell, run: LabRun, recorded: FleetR
   const { json, html, telemetry, requests } = flags
   const facts = factsOf(cell)
   if (typeof json === 'string') {
-    const { trace, config } = cell
-    writeText(json, `${JSON.stringify({ facts, trace, config, run }, null, 2)}\n`)
+    const { trace, config, drawnFaults } = cell
+    writeText(json, `${JSON.stringify({ facts, trace, config, drawnFaults, run }, null, 2)}\n`)
   }
   if (typeof html === 'string')
     writeText(html, htmlReport({ title: `Replay: ${cell.name}`, facts, runs: [run] }))

@@ -1,7 +1,7 @@
 /**
  * What happens to which worker when: written down, or drawn from a seed.
  */
-import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
+import { BatonError, isRecord, randomInt, seededRandom } from '../../base/index.ts'
 
 /** `worker` is the place in the order of the fleet's groups; who comes up again after a death takes the same place. */
 export type FaultEvent =
@@ -78,16 +78,37 @@ export function drawFaults(draw: FaultDraw): FaultEvent[] {
   return events.sort((a, b) => a.atMs - b.atMs)
 }
 
-/** Throws `config.invalid` with the place of the event that is wrong. */
+const MEMBERS: Readonly<Record<FaultEvent['kind'], readonly string[]>> = {
+  death: ['restartMs'],
+  slow: ['untilMs', 'factor'],
+  partition: ['untilMs'],
+  break: [],
+  drain: [],
+}
+
+/** Throws `config.invalid` with the place of the event that is wrong. They may come from a file: nothing is taken for given. */
 export function checkFaults(events: readonly FaultEvent[], workers: number): void {
-  for (const [i, event] of events.entries()) {
-    const refuse = (what: string): never => {
-      throw new BatonError('config.invalid', `faults[${i}] (${event.kind}): ${what}`)
-    }
-    if (!Number.isSafeInteger(event.worker) || event.worker < 0 || event.worker >= workers)
-      refuse(`there is no worker ${event.worker}, the fleet has ${workers}`)
-    if (!(event.atMs >= 0)) refuse('atMs: expected a number ≥ 0')
-    if ('untilMs' in event && !(event.untilMs >= event.atMs)) refuse('untilMs: before atMs')
-    if (event.kind === 'slow' && !(event.factor > 0)) refuse('factor: expected a number > 0')
+  for (const [i, event] of events.entries()) checkFault(event, `faults[${i}]`, workers)
+}
+
+function checkFault(event: unknown, place: string, workers: number): void {
+  const kinds = Object.keys(MEMBERS)
+  if (!isRecord(event) || typeof event['kind'] !== 'string' || !kinds.includes(event['kind']))
+    throw new BatonError('config.invalid', `${place}: expected a kind of ${kinds.join(', ')}`)
+  const { kind, worker, atMs, untilMs, factor, restartMs } = event
+  const members = ['kind', 'worker', 'atMs', ...MEMBERS[kind as FaultEvent['kind']]]
+  const refuse = (what: string): never => {
+    throw new BatonError('config.invalid', `${place} (${kind as string}): ${what}`)
   }
+  const odd = Object.keys(event).find((name) => !members.includes(name))
+  if (odd !== undefined) refuse(`unknown name '${odd}': known are ${members.join(', ')}`)
+  const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0
+  if (!Number.isSafeInteger(worker) || (worker as number) < 0 || (worker as number) >= workers)
+    refuse(`there is no worker ${String(worker)}, the fleet has ${workers}, counted from 0`)
+  if (!isTime(atMs)) return refuse('atMs: expected a number ≥ 0')
+  if (members.includes('untilMs') && !(isTime(untilMs) && untilMs >= atMs))
+    refuse('untilMs: expected a number that is not before atMs')
+  if (kind === 'slow' && !(typeof factor === 'number' && factor > 0 && factor < Infinity))
+    refuse('factor: expected a number > 0')
+  if (restartMs !== undefined && !isTime(restartMs)) refuse('restartMs: expected a number ≥ 0')
 }

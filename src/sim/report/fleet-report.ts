@@ -127,7 +127,8 @@ export function createFleetReport(
     violations,
     workers: workers.map((worker) => ({
       ...worker,
-      utilisation: durationMs === 0 ? 0 : worker.busyMs / durationMs,
+      // A step that a death cut off was counted as a whole.
+      utilisation: durationMs === 0 ? 0 : Math.min(1, worker.busyMs / durationMs),
     })),
   }
 }
