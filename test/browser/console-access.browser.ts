@@ -1,8 +1,8 @@
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startServer } from '../running-server.ts'
-import type { RunningServer } from '../running-server.ts'
-import { chromiumPath, startChromium } from './chromium.ts'
+import { chromiumPath } from './chromium.ts'
+import { openConsole } from './open-console.ts'
+import type { OpenConsole } from './open-console.ts'
 
 const path = chromiumPath()
 const SOON = { timeout: 20_000, interval: 50 }
@@ -72,25 +72,20 @@ const PALE = `(() => {
 })()`
 
 describe.skipIf(path === null)('the console by keyboard and for a screen reader', () => {
-  let server: RunningServer
-  let browser: Browser
+  let opened: OpenConsole
   let page: Page
   const requestId = 'request-of-this-test'
 
   beforeAll(async () => {
-    server = await startServer(['--engine', 'sim', '--prefill', '1', '--decode', '2'])
-    browser = await startChromium(path ?? '')
-    page = await browser.newPage()
+    opened = await openConsole(path ?? '', ['--prefill', '1', '--decode', '2'])
+    page = opened.page
     page.on('dialog', (dialog) => void dialog.accept())
     const headers = { 'content-type': 'application/json', 'x-request-id': requestId }
     const messages = [{ role: 'user', content: 'word '.repeat(200) }]
     const body = JSON.stringify({ model: 'storyteller', messages, max_tokens: 5 })
-    await fetch(`${server.url}/v1/chat/completions`, { method: 'POST', headers, body })
+    await fetch(`${opened.server.url}/v1/chat/completions`, { method: 'POST', headers, body })
   })
-  afterAll(async () => {
-    await browser?.close()
-    await server?.stop()
-  })
+  afterAll(() => opened?.close())
 
   /** What must be there before a page is looked at. */
   const PAGES = [
@@ -102,7 +97,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
   ] as const
 
   async function open(on: Page, name: string, ready: string): Promise<void> {
-    await on.goto(`${server.url}/#/${name}`)
+    await on.goto(`${opened.server.url}/#/${name}`)
     await on.locator(ready).first().waitFor()
     if (name === 'chat') await on.getByText('Tools and schema').click()
   }
@@ -206,7 +201,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
     const before = await total.textContent()
     const headers = { 'content-type': 'application/json' }
     const body = JSON.stringify({ model: 'storyteller', prompt: 'hi', max_tokens: 3 })
-    await fetch(`${server.url}/v1/completions`, { method: 'POST', headers, body })
+    await fetch(`${opened.server.url}/v1/completions`, { method: 'POST', headers, body })
     await expect.poll(() => total.textContent(), SOON).not.toBe(before)
     expect(await page.evaluate('window.cells.every((cell) => cell.isConnected)')).toBe(true)
   })
@@ -239,14 +234,14 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
   })
 
   it('an address that is no code - is looked up as it is', async () => {
-    await page.goto(`${server.url}/#/requests/%E0%A4%A`)
+    await page.goto(`${opened.server.url}/#/requests/%E0%A4%A`)
     await page.getByText('is not known').waitFor()
   })
 
   it.each(['light', 'dark'] as const)(
     '%s - every text has enough contrast',
     async (colorScheme) => {
-      const other = await browser.newPage({ colorScheme })
+      const other = await opened.browser.newPage({ colorScheme })
       for (const [name, ready] of PAGES) {
         await open(other, name, ready)
         expect([name, await other.evaluate(PALE)]).toEqual([name, []])
@@ -256,7 +251,7 @@ describe.skipIf(path === null)('the console by keyboard and for a screen reader'
   )
 
   it('320 pixels wide - nothing but tables and pictures needs scrolling to the side', async () => {
-    const narrow = await browser.newPage({ viewport: { width: 320, height: 640 } })
+    const narrow = await opened.browser.newPage({ viewport: { width: 320, height: 640 } })
     for (const [name, ready] of PAGES) {
       await open(narrow, name, ready)
       const width = await narrow.evaluate('document.documentElement.scrollWidth')

@@ -1,29 +1,22 @@
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startServer } from '../running-server.ts'
-import type { RunningServer } from '../running-server.ts'
-import { chromiumPath, complaintsOf, startChromium } from './chromium.ts'
+import { chromiumPath } from './chromium.ts'
+import { openConsole } from './open-console.ts'
+import type { OpenConsole } from './open-console.ts'
 
 const path = chromiumPath()
 const SOON = { timeout: 20_000, interval: 100 }
 const REQUESTS = 30
 
 describe.skipIf(path === null)('the console with two frontends behind one port', () => {
-  let server: RunningServer
-  let browser: Browser
+  let opened: OpenConsole
   let page: Page
-  let complaints: string[]
 
   beforeAll(async () => {
-    server = await startServer(['--engine', 'sim', '--frontends', '2', '--sim-speedup', '0'])
-    browser = await startChromium(path ?? '')
-    page = await browser.newPage()
-    complaints = complaintsOf(page)
+    opened = await openConsole(path ?? '', ['--frontends', '2', '--sim-speedup', '0'])
+    page = opened.page
   })
-  afterAll(async () => {
-    await browser?.close()
-    await server?.stop()
-  })
+  afterAll(() => opened?.close())
 
   /** On a connection of its own, so that both frontends get some; answers which one served it. */
   async function complete(requestId: string): Promise<void> {
@@ -33,17 +26,17 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
       'x-request-id': requestId,
     }
     const body = JSON.stringify({ model: 'storyteller', prompt: 'Once', max_tokens: 4 })
-    await fetch(`${server.url}/v1/completions`, { method: 'POST', headers, body })
+    await fetch(`${opened.server.url}/v1/completions`, { method: 'POST', headers, body })
   }
 
   async function servedBy(): Promise<readonly number[]> {
-    const reply = await fetch(`${server.url}/metrics`)
+    const reply = await fetch(`${opened.server.url}/metrics`)
     const lines = (await reply.text()).matchAll(/^baton_frontend_requests_total{.*} (\d+)$/gm)
     return [...lines].map(([, value]) => Number(value))
   }
 
   it('fleet - says that there are two, and sums what both have served', async () => {
-    await page.goto(server.url)
+    await page.goto(opened.server.url)
     const frontends = page.locator('.figures div', { hasText: 'Frontends' })
     await expect.poll(() => frontends.locator('dd').textContent(), SOON).toContain('2')
     await Promise.all(Array.from({ length: REQUESTS }, (_, i) => complete(`both-${i}`)))
@@ -60,7 +53,7 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
     await expect.poll(() => rows.count(), SOON).toBe(REQUESTS)
     // One by one: whichever frontend the page asks, some were routed by the other one.
     for (const i of [0, 7, 14, 21, 29]) {
-      await page.goto(`${server.url}/#/requests/both-${i}`)
+      await page.goto(`${opened.server.url}/#/requests/both-${i}`)
       await page.getByRole('heading', { name: `Request both-${i}` }).waitFor()
       await page.getByRole('heading', { name: 'Phases' }).waitFor()
       await page.locator('table.candidates').first().waitFor()
@@ -68,14 +61,14 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
   })
 
   it('chat and operate - work whichever frontend answers', async () => {
-    await page.goto(`${server.url}/#/chat`)
+    await page.goto(`${opened.server.url}/#/chat`)
     await page.locator('#chat-max-tokens').fill('20')
     for (let turn = 1; turn <= 4; turn++) {
       await page.getByLabel('Your message').fill(`Question ${turn}`)
       await page.keyboard.press('Enter')
       await expect.poll(() => page.getByText(/TTFT .* tokens/).count(), SOON).toBe(turn)
     }
-    await page.goto(`${server.url}/#/operate`)
+    await page.goto(`${opened.server.url}/#/operate`)
     page.on('dialog', (dialog) => void dialog.accept())
     await page.locator('tr', { hasText: 'decode' }).getByRole('button', { name: 'drain' }).click()
     await page.getByRole('button', { name: 'resume' }).waitFor()
@@ -84,6 +77,6 @@ describe.skipIf(path === null)('the console with two frontends behind one port',
   })
 
   it('nothing was complained of', () => {
-    expect(complaints).toEqual([])
+    expect(opened.complaints).toEqual([])
   })
 })

@@ -1,45 +1,39 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Browser, Page } from 'playwright-core'
+import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runBaton, startServer } from '../running-server.ts'
-import type { RunningServer } from '../running-server.ts'
-import { chromiumPath, complaintsOf, startChromium } from './chromium.ts'
+import { runBaton } from '../running-server.ts'
+import { chromiumPath } from './chromium.ts'
+import { openConsole } from './open-console.ts'
+import type { OpenConsole } from './open-console.ts'
 
 const path = chromiumPath()
 const QUESTION = 'textarea[aria-label="Your message"]'
 
 describe.skipIf(path === null)('the console in a real browser', () => {
-  let server: RunningServer
-  let browser: Browser
+  let opened: OpenConsole
   let page: Page
-  let complaints: string[]
 
   beforeAll(async () => {
-    server = await startServer(['--engine', 'sim', '--prefill', '1', '--decode', '2'])
-    browser = await startChromium(path ?? '')
-    page = await browser.newPage()
-    complaints = complaintsOf(page)
+    opened = await openConsole(path ?? '', ['--prefill', '1', '--decode', '2'])
+    page = opened.page
   })
-  afterAll(async () => {
-    await browser?.close()
-    await server?.stop()
-  })
+  afterAll(() => opened?.close())
 
   it('fleet - workers by role, with figures, and nothing from another place', async () => {
     const asked: string[] = []
     page.on('request', (request) => asked.push(new URL(request.url()).origin))
-    await page.goto(server.url)
+    await page.goto(opened.server.url)
     await page.getByText('storyteller: 3 workers').waitFor()
     const roles = await page.locator('tbody .role').allTextContents()
     expect(roles).toEqual(['prefill', 'decode', 'decode'])
     await page.getByText('Baton 0.', { exact: false }).first().waitFor()
-    expect(new Set(asked)).toEqual(new Set([new URL(server.url).origin]))
+    expect(new Set(asked)).toEqual(new Set([new URL(opened.server.url).origin]))
   })
 
   it('chat by keyboard alone - who read, who wrote, what it took', async () => {
-    await page.goto(`${server.url}/#/chat`)
+    await page.goto(`${opened.server.url}/#/chat`)
     await page.locator(QUESTION).focus()
     await page.keyboard.type('Tell me a story.')
     await page.keyboard.press('Enter')
@@ -74,21 +68,21 @@ describe.skipIf(path === null)('the console in a real browser', () => {
   })
 
   it('an id that is not known - is said', async () => {
-    await page.goto(`${server.url}/#/requests/nope`)
+    await page.goto(`${opened.server.url}/#/requests/nope`)
     await page.getByText('request nope is not known').waitFor()
   })
 
   it('text of a server - never becomes markup', async () => {
-    await page.goto(`${server.url}/#/requests/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E`)
+    await page.goto(`${opened.server.url}/#/requests/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E`)
     await page.getByText('is not known').waitFor()
     expect(await page.locator('main img').count()).toBe(0)
   })
 
   it('less motion, and dark - no dots, and the page has its other colours', async () => {
-    const calm = await browser.newPage({ reducedMotion: 'reduce', colorScheme: 'dark' })
-    await calm.goto(server.url)
+    const calm = await opened.browser.newPage({ reducedMotion: 'reduce', colorScheme: 'dark' })
+    await calm.goto(opened.server.url)
     await calm.getByText('storyteller: 3 workers').waitFor()
-    await fetch(`${server.url}/v1/completions`, {
+    await fetch(`${opened.server.url}/v1/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'storyteller', prompt: 'hi', max_tokens: 3 }),
@@ -101,7 +95,7 @@ describe.skipIf(path === null)('the console in a real browser', () => {
   })
 
   it('operate - a worker is drained and comes back', async () => {
-    await page.goto(`${server.url}/#/operate`)
+    await page.goto(`${opened.server.url}/#/operate`)
     page.on('dialog', (dialog) => void dialog.accept())
     const row = page.locator('tr', { hasText: 'decode' }).first()
     await row.getByRole('button', { name: 'drain' }).click()
@@ -113,33 +107,30 @@ describe.skipIf(path === null)('the console in a real browser', () => {
 
   it('nothing was complained of - no error, nothing blocked by the policy', () => {
     // The unknown ids above were answered with 404, which the browser counts as an error.
-    expect(complaints.filter((text) => !text.includes('404'))).toEqual([])
+    expect(opened.complaints.filter((text) => !text.includes('404'))).toEqual([])
   })
 })
 
 describe.skipIf(path === null)('the console where keys are asked for', () => {
   const folder = mkdtempSync(join(tmpdir(), 'baton-console-'))
   const keys = join(folder, 'keys.json')
-  let server: RunningServer
-  let browser: Browser
+  let opened: OpenConsole
   let key: string
 
   beforeAll(async () => {
     const added = await runBaton(['keys', 'add', '--file', keys, '--tenant', 'ops', '--operator'])
     // The sentence around it has blanks, the key has none.
     key = /^\S+$/m.exec(added.printed)?.[0] ?? ''
-    server = await startServer(['--engine', 'sim', '--keys', keys])
-    browser = await startChromium(path ?? '')
+    opened = await openConsole(path ?? '', ['--keys', keys])
   })
   afterAll(async () => {
-    await browser?.close()
-    await server?.stop()
+    await opened?.close()
     rmSync(folder, { recursive: true, force: true })
   })
 
   it('without a key - nothing of the fleet; with one of an operator - all of it', async () => {
-    const page = await browser.newPage()
-    await page.goto(server.url)
+    const { page } = opened
+    await page.goto(opened.server.url)
     const field = page.getByLabel('API key of an operator')
     await field.waitFor()
     expect(await page.locator('tbody tr').count()).toBe(0)
