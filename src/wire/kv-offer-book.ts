@@ -5,7 +5,7 @@
  * progress (`touch`), so neither a silent nor a stuck puller holds memory for ever. No sockets here; the simulator
  * runs the same book on its own clock.
  */
-import { BatonError } from '../base/index.ts'
+import { BatonError, InFlightMap } from '../base/index.ts'
 import type { Clock, Timer } from '../base/index.ts'
 import type { KvOffer } from '../request/index.ts'
 import type {
@@ -42,7 +42,7 @@ interface Entry extends HeldOffer {
 
 export class KvOfferBook {
   readonly #options: KvOfferBookOptions
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new InFlightMap<string, Entry>()
   readonly #released: Record<KvReleaseReason, number> = {
     acknowledged: 0,
     abandoned: 0,
@@ -153,7 +153,7 @@ export class KvOfferBook {
   }
 
   releaseAll(reason: KvReleaseReason): void {
-    for (const offerId of this.#entries.keys()) this.release(offerId, reason)
+    for (const { offerId } of this.#entries.values()) this.release(offerId, reason)
   }
 
   #onTimer(offerId: string): void {

@@ -31,6 +31,8 @@ export interface ExchangeLink {
 
 export class SimExchange implements ReplyPort, RequestHandle {
   readonly isWritable = true
+  /** Of its connection: in the order in which requests were sent. */
+  readonly number: number
   readonly #link: ExchangeLink
   readonly #request: GenerateRequest
   readonly #sink: ReplySink
@@ -40,7 +42,8 @@ export class SimExchange implements ReplyPort, RequestHandle {
   /** Its connection is gone; a new one has nothing to do with it. */
   #isCut = false
 
-  constructor(link: ExchangeLink, request: GenerateRequest, sink: ReplySink) {
+  constructor(link: ExchangeLink, number: number, request: GenerateRequest, sink: ReplySink) {
+    this.number = number
     this.#link = link
     this.#request = request
     this.#sink = sink

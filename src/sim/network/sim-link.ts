@@ -6,7 +6,7 @@
  * As over TCP: a loss fails every live reply at the frontend and drops every request at the worker, each side when it
  * notices; a new connection begins with a full snapshot of blocks and load.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, InFlightMap } from '../../base/index.ts'
 import type { Timer, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { GenerateRequest, ReplySink, RequestHandle } from '../../request/index.ts'
@@ -48,8 +48,9 @@ export class SimLink implements ExchangeLink {
   readonly #toWorker: OrderedPipe
   readonly #options: SimLinkOptions
   readonly #gaps: KvEventGaps
-  readonly #atFrontend = new Set<SimExchange>()
-  readonly #atWorker = new Set<SimExchange>()
+  readonly #atFrontend = new InFlightMap<number, SimExchange>()
+  readonly #atWorker = new InFlightMap<number, SimExchange>()
+  #exchangeCount = 0
   #state: 'up' | 'down' | 'closed' = 'down'
   #isRetired = false
   #retry: Timer | null = null
@@ -87,8 +88,8 @@ export class SimLink implements ExchangeLink {
       sink.onError(new BatonError('backend.worker_draining', 'the worker is leaving'))
       return NO_HANDLE
     }
-    const exchange = new SimExchange(this, request, sink)
-    this.#atFrontend.add(exchange)
+    const exchange = new SimExchange(this, this.#exchangeCount++, request, sink)
+    this.#atFrontend.set(exchange.number, exchange)
     if (!this.passes()) return exchange
     this.#toWorker.send(() => this.#arrive(exchange))
     return exchange
@@ -142,8 +143,8 @@ export class SimLink implements ExchangeLink {
     this.#silence = null
     const { clock, dice, peer } = this.#options
     const reason = new BatonError('transport.disconnected', `worker ${peer.workerId}: ${why}`)
-    const atFrontend = [...this.#atFrontend]
-    const atWorker = [...this.#atWorker]
+    const atFrontend = this.#atFrontend.values()
+    const atWorker = this.#atWorker.values()
     this.#atWorker.clear()
     for (const exchange of [...atFrontend, ...atWorker]) exchange.cut()
     clock.after(dice.delayMs(), () => {
@@ -181,18 +182,18 @@ export class SimLink implements ExchangeLink {
   }
 
   frontendEnded(exchange: SimExchange): void {
-    this.#atFrontend.delete(exchange)
+    this.#atFrontend.delete(exchange.number)
     if (this.#isRetired && this.#atFrontend.size === 0) this.close()
   }
 
   workerEnded(exchange: SimExchange): void {
-    this.#atWorker.delete(exchange)
+    this.#atWorker.delete(exchange.number)
   }
 
   #arrive(exchange: SimExchange): void {
     const { peer } = this.#options
     if (!peer.isAlive) return
-    this.#atWorker.add(exchange)
+    this.#atWorker.set(exchange.number, exchange)
     if (peer.isDraining)
       exchange.refuse(new BatonError('backend.worker_draining', 'this worker is leaving'))
     else exchange.arrive(peer.handler)
