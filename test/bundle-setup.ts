@@ -8,4 +8,7 @@ export async function setup(): Promise<void> {
   process.env['TEST_ENGINE_THREAD'] = fileURLToPath(
     new URL('../dist/bin/engine-thread-main.js', import.meta.url),
   )
+  // For them, and for what they start in turn.
+  const flags = fileURLToPath(new URL('child-flags.cjs', import.meta.url))
+  process.env['NODE_OPTIONS'] = `${process.env['NODE_OPTIONS'] ?? ''} --require "${flags}"`.trim()
 }
