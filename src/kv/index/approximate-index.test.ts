@@ -83,6 +83,18 @@ describe('ApproximateIndex', () => {
     expect(index.stats().bytes).toBeLessThan(100_000)
   })
 
+  it('ApproximateIndex - short prompts that are all new stay within a bound of memory', () => {
+    const index = new ApproximateIndex({ ttlMs: 1e9, entriesMax: 10_000, leasesMax: 64 })
+    let most = 0
+    for (let i = 0; i < 1000; i++) {
+      index.record(i % 3, prompt(2 * i, 2 * i + 1), i)
+      most = Math.max(most, index.stats().entries)
+    }
+    expect(most).toBe(2 * 64)
+    expect(depths(index, prompt(1998, 1999), 1000)).toEqual({ 0: 2 })
+    expect(depths(index, prompt(0, 1), 1000)).toEqual({})
+  })
+
   it('ApproximateIndex - agrees with a list of everything that was routed', () => {
     const blocks = fc.array(fc.nat(2), { minLength: 1, maxLength: 8 })
     const steps = fc.array(fc.tuple(fc.nat(2), blocks, fc.nat(40)), { maxLength: 40, size: 'max' })

@@ -4,7 +4,7 @@
  * Owns: leases, one for each routed prompt. A block of a holder lives as long as its newest lease (`ttlMs`), and no
  * longer than the holder has capacity for it: beyond its capacity the leases go that were routed longest ago, as its own
  * cache would let them go. When there are more than `entriesMax` (holder, block) entries in all, the oldest of everybody
- * go, down to `pruneRatio` of the bound.
+ * go, down to `pruneRatio` of the bound; and the oldest when there are more than `leasesMax`.
  *
  * It is an index of its own for engines that send no events, and, with a short `ttlMs`, the prediction beside an
  * event-driven one: a burst of siblings follows its first request, although that one's blocks are not yet announced.
@@ -23,6 +23,8 @@ export interface ApproximateIndexOptions {
   /** (holder, block) entries. */
   readonly entriesMax?: number
   readonly pruneRatio?: number
+  /** Prompts that are remembered; beyond it the oldest go, one by one. */
+  readonly leasesMax?: number
 }
 
 /** What one holder is assumed to have. */
@@ -36,13 +38,16 @@ const ENTRIES_MAX_DEFAULT = 1 << 20
 const PRUNE_RATIO_DEFAULT = 0.8
 /** Prompts that are sent again and again: so many entries for each lease before the oldest leases go. */
 const ENTRIES_PER_LEASE = 4
-/** What a lease and its share of the tree take, about. */
-const BYTES_PER_LEASE = 256
+/** Short prompts that are all new: a lease takes as much memory as the entries of 80 blocks. These take 45 MB. */
+const LEASES_MAX_DEFAULT = 1 << 16
+/** What a lease, its node and that node's arrays take, as measured. */
+const BYTES_PER_LEASE = 620
 
 export class ApproximateIndex {
   readonly #ttlMs: number
   readonly #entriesMax: number
   readonly #pruneRatio: number
+  readonly #leasesMax: number
   readonly #tree = new HeldPrefixTree()
   /** In order of expiry, because every lease lasts equally long. */
   readonly #leases = new LeaseQueue()
@@ -54,6 +59,7 @@ export class ApproximateIndex {
     this.#ttlMs = options.ttlMs ?? TTL_MS_DEFAULT
     this.#entriesMax = options.entriesMax ?? ENTRIES_MAX_DEFAULT
     this.#pruneRatio = options.pruneRatio ?? PRUNE_RATIO_DEFAULT
+    this.#leasesMax = options.leasesMax ?? LEASES_MAX_DEFAULT
   }
 
   /**
@@ -80,6 +86,7 @@ export class ApproximateIndex {
       // The newest prompt stays whole, however small the capacity.
       this.#endWhile(holdings.leases, (oldest) => oldest !== lease && holdings.blocks > capacity)
     }
+    this.#endWhile(this.#leases, () => this.#leaseCount > this.#leasesMax)
     if (this.#isOver(1)) {
       this.#endWhile(this.#leases, (oldest) => oldest !== lease && this.#isOver(this.#pruneRatio))
     }

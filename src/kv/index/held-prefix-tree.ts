@@ -14,10 +14,11 @@ export class HeldPrefixNode {
   parent: HeldPrefixNode | null
   /** Pairs of u32 of this run only. */
   hashes: Uint32Array
-  readonly children = new Map<number, HeldPrefixNode[]>()
-  readonly slots: number[] = []
-  readonly refs: number[] = []
-  readonly weights: number[] = []
+  /** Null: none yet. Most nodes are the end of a prompt that nobody goes on with, and a map takes as much as all else. */
+  children: Map<number, HeldPrefixNode[]> | null = null
+  slots: number[] = NOBODY
+  refs: number[] = NOBODY
+  weights: number[] = NOBODY
   #places: Map<number, number> | null = null
 
   constructor(parent: HeldPrefixNode | null, hashes: Uint32Array) {
@@ -35,6 +36,14 @@ export class HeldPrefixNode {
   }
 
   addHolder(slot: number, refs: number, weight: number): void {
+    if (this.slots.length === 0) {
+      // An array that grows by `push` has place for 17; these have one entry for ever, as a rule.
+      this.slots = [slot]
+      this.refs = [refs]
+      this.weights = [weight]
+      this.#places = null
+      return
+    }
     this.slots.push(slot)
     this.refs.push(refs)
     this.weights.push(weight)
@@ -60,6 +69,8 @@ export class HeldPrefixNode {
   }
 }
 
+/** Never written to. */
+const NOBODY: number[] = []
 /** Below this many holders a scan is quicker than a map. */
 const INDEXED_ABOVE = 16
 
@@ -166,14 +177,14 @@ export class HeldPrefixTree {
   }
 
   get isEmpty(): boolean {
-    return this.#root.children.size === 0
+    return (this.#root.children?.size ?? 0) === 0
   }
 }
 
 const keyAt = (hashes: Uint32Array, at: number): number => (hashes[at] as number) | 0
 
 function findChild(node: HeldPrefixNode, hashes: Uint32Array, at: number) {
-  const bucket = node.children.get(keyAt(hashes, at))
+  const bucket = node.children?.get(keyAt(hashes, at))
   if (bucket === undefined) return null
   for (const child of bucket) {
     if (child.hashes[0] === hashes[at] && child.hashes[1] === hashes[at + 1]) return child
@@ -183,16 +194,19 @@ function findChild(node: HeldPrefixNode, hashes: Uint32Array, at: number) {
 
 function addChild(node: HeldPrefixNode, child: HeldPrefixNode): void {
   const key = keyAt(child.hashes, 0)
-  const bucket = node.children.get(key)
-  if (bucket === undefined) node.children.set(key, [child])
+  const children = (node.children ??= new Map())
+  const bucket = children.get(key)
+  if (bucket === undefined) children.set(key, [child])
   else bucket.push(child)
 }
 
 function removeChild(node: HeldPrefixNode, child: HeldPrefixNode): void {
   const key = keyAt(child.hashes, 0)
-  const rest = (node.children.get(key) ?? []).filter((other) => other !== child)
-  if (rest.length === 0) node.children.delete(key)
-  else node.children.set(key, rest)
+  const { children } = node
+  if (children === null) return
+  const rest = (children.get(key) ?? []).filter((other) => other !== child)
+  if (rest.length > 0) children.set(key, rest)
+  else children.delete(key)
 }
 
 function matchedBlocks(node: HeldPrefixNode, hashes: Uint32Array, at: number): number {
