@@ -3,10 +3,11 @@
  * server in the same run.
  *
  *   npx tsx bench/engine.ts [--only alone|served] [--llama-server DIR] [--threads 1] [--streams 1,8,32]
- *                           [--prompts 100,500,1400] [--batching auto] [--model file.gguf] [--fast]
+ *                           [--prompts 100,500,1400] [--batching auto] [--model file.gguf] [--fast] [--warm-up 0]
  *
  * `--llama-server` names a folder with `venv/bin/python` that has the wheel `xllamacpp`. Each request has a prompt of its
- * own. CPU is that of all processes of a server, without the load generator.
+ * own. CPU is that of all processes of a server, without the load generator. `--warm-up` short requests of both servers come first:
+ * code that V8 still compiles is in the figures without.
  */
 import { spawn } from 'node:child_process'
 import { join } from 'node:path'
@@ -31,6 +32,7 @@ const { values } = parseArgs({
     batching: { type: 'string', default: 'auto' },
     model: { type: 'string', default: 'models/storyteller/storyteller-q8_0.gguf' },
     fast: { type: 'boolean', default: false },
+    'warm-up': { type: 'string', default: '0' },
   },
 })
 const OUTPUT_TOKENS = values.fast ? 64 : 128
@@ -118,6 +120,13 @@ async function served(server: Server, words: number, concurrency: number): Promi
   return [speed, spent / tokens]
 }
 
+async function warmUp({ port }: Server, requests: number): Promise<void> {
+  if (requests === 0) return
+  const bodies = Array.from({ length: requests }, () => body(10))
+  const spec = { port, path: '/v1/chat/completions', seconds: 200, warmupRequests: 0 }
+  await load({ ...spec, bodies, concurrency: 8, requestsMax: requests })
+}
+
 async function startBaton(): Promise<Server> {
   const parallel = String(Math.min(32, Math.max(...streams)))
   const engine = ['--model', values.model, '--threads', values.threads, '--sequences', parallel]
@@ -178,6 +187,9 @@ if (values.only !== 'alone') {
   const folder = values['llama-server']
   const other = folder === undefined ? null : await startLlamaServer(folder)
   try {
+    for (const server of [baton, other]) {
+      if (server !== null) await warmUp(server, Number(values['warm-up']))
+    }
     for (const words of prompts) {
       for (const concurrency of streams) {
         const [speed = 0, cost = 0] = await served(baton, words, concurrency)

@@ -234,6 +234,27 @@ describe('exactness of the llama.cpp engine', { timeout: 120_000 }, () => {
     },
   )
 
+  it.each<Partial<LlamaCppOptions>>([
+    { flashAttention: false },
+    { kvType: 'q8_0' },
+    { kvType: 'f32' },
+    { kvType: 'bf16' },
+    { blockTokens: 7, microBatch: 64 },
+  ])('K and V held in other ways, %j - apart the same as together', async (options) => {
+    const random = seededRandom(37)
+    const settings = { ...options, contextSize: 1024 }
+    const one = await startEngine({ ...settings, sequences: 1, kvStoreBytes: 0, prefillChunk: 512 })
+    const first = await startEngine({ ...settings, mode: 'prefill', prefillChunk: 96 })
+    const second = await startEngine({ ...settings, mode: 'decode' })
+    for (const length of [20, 33, 300, 700]) {
+      const request = requestOf(promptOf(length, random), length % 2 === 0 ? GREEDY : SEEDED)
+      const expected = await run(one, request)
+      const apart = await runApart(first, second, request)
+      expect(output(apart), `prompt of ${length} tokens`).toEqual(output(expected))
+      expect(apart.usage?.cachedTokens).toBe(length - 1)
+    }
+  })
+
   it('weights whose batches are not exact - are decoded one by one, and so are exact', async () => {
     const random = seededRandom(29)
     const modelPath = MODEL.replace('q8_0', 'f16')

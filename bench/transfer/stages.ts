@@ -103,6 +103,7 @@ async function handOver(parts: Parts): Promise<[string, number][]> {
   const saved = timed('prefill: state out of llama.cpp', () => session.saveState(SLOT))
   const state = timed('prefill: check the state', () => parseState(saved))
   timed('prefill: cut into blocks of fresh memory', () => writeBlocks(blockMemory, state))
+  timed('the same, of memory that was touched', () => writeBlocks(blockMemory, state))
   const keyOf = (i: number): [number, number] => [
     blocks.keys[2 * i] ?? 0,
     blocks.keys[2 * i + 1] ?? 0,

@@ -153,7 +153,8 @@ export class LlamaCppEngine implements Engine {
       onSpareTaken: () => this.#spareMemory?.fillSoon(),
     })
     this.#store = store
-    if (mode === 'decode') {
+    // What is handed over passes through memory on both sides, while somebody waits for it.
+    if (mode !== 'agg') {
       this.#spareMemory = new SpareMemory(store)
       this.#spareMemory.fill()
     }

@@ -96,6 +96,38 @@ describe('inspectModelFile', () => {
   })
 })
 
+/** The shipped model with another number under this key of four bytes. */
+function withNumber(key: string, write: (bytes: Buffer, at: number) => void): Buffer {
+  const bytes = Buffer.from(good)
+  // Behind the key comes its type.
+  write(bytes, bytes.indexOf(key) + key.length + 4)
+  return bytes
+}
+
+const BAD_NUMBERS: readonly [string, number][] = [
+  ['llama.block_count', 0],
+  ['llama.block_count', 513],
+  ['llama.context_length', 0],
+  ['llama.context_length', 1],
+  ['llama.context_length', 2 ** 31],
+]
+const BAD_FRACTIONS: readonly [string, number][] = [
+  ['llama.attention.layer_norm_rms_epsilon', -1],
+  ['llama.attention.layer_norm_rms_epsilon', Number.NaN],
+]
+
+describe('numbers that would end the process, or make it useless', () => {
+  it.each(BAD_NUMBERS)('%s of %d - is named', (key, value) => {
+    const path = write(withNumber(key, (bytes, at) => bytes.writeUInt32LE(value, at)))
+    expect(complaint(path)).toContain(`says ${key} is ${value}`)
+  })
+
+  it.each(BAD_FRACTIONS)('%s of %d - is named', (key, value) => {
+    const path = write(withNumber(key, (bytes, at) => bytes.writeFloatLE(value, at)))
+    expect(complaint(path)).toContain(`says ${key} is ${value}`)
+  })
+})
+
 describe('LlamaCppEngine.start', () => {
   it.each([
     ['a file that is no model', () => write('garbage'.repeat(1000))],
@@ -104,6 +136,10 @@ describe('LlamaCppEngine.start', () => {
     [
       'an architecture that llama.cpp does not know',
       () => write(Buffer.from(good.toString('latin1').replace('llama', 'lxama'), 'latin1')),
+    ],
+    [
+      'a rotation that computes no numbers',
+      () => write(withNumber('llama.rope.freq_base', (bytes, at) => bytes.writeFloatLE(0, at))),
     ],
   ])('with %s - fails with model.load_failed, and cleanup works', async (_what, make) => {
     const engine = new LlamaCppEngine({ modelPath: make() })

@@ -1,7 +1,7 @@
 /**
  * A look at a GGUF file before llama.cpp gets it, which may end the process over a file that is not what it claims.
  *
- * Owns: the checks (magic, version, counts, every tensor inside the file) and the identity of the model. Reads the
+ * Owns: the checks (magic, version, counts, every tensor inside the file, numbers within bounds) and the identity of the model. Reads the
  * header only, and of the tensors a sample.
  */
 import { createHash } from 'node:crypto'
@@ -11,6 +11,7 @@ import { readGgufHeader } from '../../text/index.ts'
 import type { GgufHeader } from '../../text/index.ts'
 import type { HeadShape } from '../native/cpu-library.ts'
 import { tensorBytes } from './gguf-tensor-size.ts'
+import { numbersFault } from './model-numbers.ts'
 
 export interface ModelFile {
   readonly path: string
@@ -94,6 +95,8 @@ function describe(
   const architecture = values.get('general.architecture')
   if (typeof architecture !== 'string' || tensors.length === 0)
     throw broken(path, 'holds no model (no architecture or no tensors)')
+  const fault = numbersFault(architecture, values)
+  if (fault !== null) throw broken(path, fault)
   const name = values.get('general.name')
   const tokens = values.get('tokenizer.ggml.tokens')
   return {

@@ -6,6 +6,7 @@ import { findLibraries } from '../native/library-files.ts'
 import { loadLlamaApi } from '../native/llama-api.ts'
 import type { LlamaApi } from '../native/llama-api.ts'
 import { LlamaSession } from '../native/llama-session.ts'
+import { bestToken } from '../native/logits.ts'
 import type { SessionOptions } from '../native/llama-session.ts'
 import type { Pointer } from '../native/llama-structs.ts'
 import { KV_TYPES } from '../model/llamacpp-options.ts'
@@ -103,6 +104,12 @@ function shapeOf(
 ): Shape {
   const probeToken = Math.max(0, api.beginToken(session.vocab))
   session.decode([{ sequence: 0, position: 0, token: probeToken, wantsLogits: true }])
+  if (bestToken(session.logits) < 0)
+    throw new BatonError(
+      'model.load_failed',
+      `the model file ${config.modelPath} computes no numbers: its weights or its settings are damaged`,
+      { data: { path: config.modelPath } },
+    )
   const layout = layoutOf(session)
   session.clearSequence(0)
   if (config.batching === 'throughput')
