@@ -5,7 +5,7 @@ import { assembleState, cutBlock, parseState } from './state-codec.ts'
 import { bytesPerTokenOf } from './state-layout.ts'
 import type { KvLayout } from './state-layout.ts'
 
-function layoutOf(rowBytes: readonly number[], elements: number): KvLayout {
+function layoutOf(rowBytes: readonly number[], elements: number, elementBytes = 2): KvLayout {
   const keys = rowBytes.map((bytes) => ({
     type: 1,
     rowBytes: bytes,
@@ -14,8 +14,8 @@ function layoutOf(rowBytes: readonly number[], elements: number): KvLayout {
   }))
   const values = rowBytes.map(() => ({
     type: 1,
-    rowBytes: 2 * elements,
-    elementBytes: 2,
+    rowBytes: elementBytes * elements,
+    elementBytes,
     elements,
   }))
   const plain = values.map((row) => ({ ...row, elementBytes: row.rowBytes, elements: 1 }))
@@ -32,8 +32,9 @@ const layouts = fc
   .tuple(
     fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 }),
     fc.integer({ min: 1, max: 6 }),
+    fc.constantFrom(1, 2, 3, 4, 8),
   )
-  .map(([rows, elements]) => layoutOf(rows, elements))
+  .map(([rows, elements, elementBytes]) => layoutOf(rows, elements, elementBytes))
 
 const blockSizes = fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1, maxLength: 6 })
 

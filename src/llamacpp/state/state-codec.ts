@@ -7,6 +7,7 @@
  * Only plain attention caches are understood; any other layout is refused by `parseState`.
  */
 import { BatonError } from '../../base/index.ts'
+import { copyColumns } from './copy-columns.ts'
 import { StateReader } from './state-reader.ts'
 import { bytesPerTokenOf } from './state-layout.ts'
 import type { KvLayout, LayerRows } from './state-layout.ts'
@@ -114,9 +115,10 @@ export function cutBlock(
       take(start + from * row.rowBytes, count * row.rowBytes)
       return
     }
-    for (let element = 0; element < row.elements; element++) {
-      take(start + (element * tokenCount + from) * row.elementBytes, count * row.elementBytes)
-    }
+    const { elements: columns, elementBytes } = row
+    const source = { bytes, at: start + from * elementBytes, step: tokenCount }
+    copyColumns(source, { bytes: block, at, step: count }, { columns, count, elementBytes })
+    at += count * row.rowBytes
   })
   return block
 }
@@ -164,6 +166,17 @@ export function assembleState(
       at += size
     })
   }
+  const giveColumns = ({ elements: columns, elementBytes, rowBytes }: LayerRows): void => {
+    let first = 0
+    blocks.forEach(({ bytes, tokenCount: count }, index) => {
+      const from = offsets[index] ?? 0
+      const target = { bytes: state, at: at + first * elementBytes, step: tokenCount }
+      copyColumns({ bytes, at: from, step: count }, target, { columns, count, elementBytes })
+      offsets[index] = from + count * rowBytes
+      first += count
+    })
+    at += rowBytes * tokenCount
+  }
   for (const row of layout.keys) {
     u32(row.type)
     u32(row.rowBytes)
@@ -174,7 +187,8 @@ export function assembleState(
     u32(row.type)
     u32(layout.valuesTransposed ? row.elementBytes : row.rowBytes)
     u32(layout.valuesTransposed ? row.elements : 0)
-    for (let element = 0; element < row.elements; element++) giveAll(row.elementBytes)
+    if (layout.valuesTransposed) giveColumns(row)
+    else giveAll(row.rowBytes)
   }
   for (let i = 1; i < streamCount; i++) u32(0)
   return state
