@@ -4,7 +4,7 @@
  *
  *   npx tsx bench/beside.ts [--dynamo DIR] [--model FOLDER] [--llama-server DIR] [--rounds 5]
  *                           [--topologies aggregated,disaggregated] [--warm-up 12000]
- *                           [--blocks request,token,burst,long,neighbours,memory,start,engine]
+ *                           [--blocks request,token,burst,long,neighbours,memory,waiting,start,engine]
  *
  * `--dynamo` and `--llama-server` name folders with `venv/bin/python` that has `ai-dynamo` and `xllamacpp`. CPU is that of the
  * frontend process alone (Baton's workers are its children and do not count), memory is its resident set.

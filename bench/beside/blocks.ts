@@ -7,11 +7,12 @@ import { runBaton } from '../../test/running-server.ts'
 import { startDynamo } from '../load/dynamo.ts'
 import { rssMegabytes } from '../load/process-cpu.ts'
 import { median } from '../load/summary.ts'
-import { startBare, startBaton } from '../load/targets.ts'
+import { startBare, startBareFront, startBaton } from '../load/targets.ts'
 import type { Target, Topology } from '../load/targets.ts'
 import { conversation, sendLongPrompts } from './long-prompts.ts'
 import { medians, perRequest, takeTurns } from './slices.ts'
 import type { Shape } from './slices.ts'
+import { kilobytesPerWaitingStream } from './waiting-streams.ts'
 
 export interface Setting {
   readonly dynamo: { readonly venvParent: string; readonly modelFolder: string } | null
@@ -26,6 +27,7 @@ export interface Setting {
 
 const COLD_REQUESTS = 3000
 const IDLE_MS = 15_000
+const WAITING_STREAMS = 5000
 const SHORT: Shape = { words: 100, tokens: 1, stream: false, concurrency: 16 }
 const PACED: Shape = { words: 100, tokens: 128, stream: true, concurrency: 200 }
 const BURST: Shape = { words: 100, tokens: 64, stream: true, concurrency: 128 }
@@ -102,6 +104,15 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
       for (const target of targets) await sendLongPrompts(target, 60_000, null, 20)
       print('resident after 20 prompts of 60,000 words', resident(), 'MB')
     }),
+  waiting: async () => {
+    // A worker of the simulated engine computes 1,024 at once.
+    const targets = [await startBaton('aggregated', true, ['--aggregated', '6']), await startBare()]
+    const kilobytes = new Map<Target, number>()
+    for (const target of targets)
+      kilobytes.set(target, await kilobytesPerWaitingStream(target, WAITING_STREAMS))
+    print(`resident per waiting stream, ${WAITING_STREAMS} streams`, kilobytes, 'kB')
+    for (const target of targets) await target.stop()
+  },
   start: async (setting) => {
     const starts = new Map<string, number[]>()
     const helps: number[] = []
@@ -173,6 +184,8 @@ async function withTargets(
   try {
     targets.push(await startBaton(topology, paced))
     if (bare) targets.push(await startBare())
+    // What is paced is compared with a server that is told its tokens at the same pace, too.
+    if (bare && paced) targets.push(await startBareFront())
     if (dynamo !== null) targets.push(await startDynamo(dynamo, topology, paced))
     await run(targets)
   } finally {

@@ -6,15 +6,12 @@
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { BODY, EVENT } from './bare-events.ts'
 
 interface Stream {
   readonly res: ServerResponse
   left: number
 }
-
-const ID = 'chatcmpl-00000000-0000-4000-8000-000000000000'
-const EVENT = `data: {"id":"${ID}","object":"chat.completion.chunk","created":1795268504,"model":"storyteller","choices":[{"index":0,"delta":{"content":" word"},"logprobs":null,"finish_reason":null}],"usage":null}\n\n`
-const BODY = `{"id":"${ID}","object":"chat.completion","created":1795268503,"model":"storyteller","choices":[{"index":0,"message":{"role":"assistant","content":" word","refusal":null},"logprobs":null,"finish_reason":"length"}],"usage":{"prompt_tokens":111,"completion_tokens":1,"total_tokens":112}}`
 
 const itlMs = Number(process.argv[2] ?? 6)
 let streams: Stream[] = []

@@ -103,8 +103,18 @@ export function printRow(row: Row): void {
 }
 
 /** The floor: a bare node:http server that writes the same bytes and does nothing else. */
-export async function startBareServer(): Promise<RunningServer> {
-  const child = spawn(process.execPath, ['--import', 'tsx', BARE_SERVER, '6'], {
+export function startBareServer(): Promise<RunningServer> {
+  return startPrinter([BARE_SERVER, '6'])
+}
+
+/** The same, told of each token by `workers` processes whose streams have one every `itlMs`. */
+export function startBareFrontend(itlMs: number, workers: number): Promise<RunningServer> {
+  return startPrinter([BARE_FRONTEND, `${itlMs}`, `${workers}`])
+}
+
+/** A server that prints its port and nothing else. */
+async function startPrinter(args: readonly string[]): Promise<RunningServer> {
+  const child = spawn(process.execPath, ['--import', 'tsx', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const port = await new Promise<number>((resolve) => {
@@ -134,6 +144,7 @@ export function specOf(port: number, { asked, concurrency }: Workload): LoadSpec
   return { port, path, bodies, concurrency, seconds: 1, requestsMax: 1_000_000, warmupRequests: 0 }
 }
 
+const BARE_FRONTEND = fileURLToPath(new URL('./bare-frontend.ts', import.meta.url))
 const BARE_SERVER = fileURLToPath(new URL('./bare-server.ts', import.meta.url))
 const LOAD_CLIENT = fileURLToPath(new URL('./load-client.ts', import.meta.url))
 

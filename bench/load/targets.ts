@@ -2,7 +2,8 @@
  * What a workload is sent to: a bare server, Baton, and others beside them.
  */
 import { startServer } from '../../test/running-server.ts'
-import { startBareServer } from './measure.ts'
+import type { RunningServer } from '../../test/running-server.ts'
+import { startBareFrontend, startBareServer } from './measure.ts'
 
 export type Topology = 'aggregated' | 'disaggregated'
 
@@ -22,16 +23,17 @@ const WORKERS: Readonly<Record<Topology, readonly string[]>> = {
   disaggregated: ['--prefill', '1', '--decode', '1'],
 }
 
-const ENGINE = '--engine sim --context-length 131072 --sequences 1024'.split(' ')
+const ENGINE = '--engine sim --context-length 131072 --sequences 1024 --sim-blocks 131072'.split(
+  ' ',
+)
 
-export async function startBaton(topology: Topology, paced: boolean): Promise<Target> {
+export async function startBaton(
+  topology: Topology,
+  paced: boolean,
+  workers: readonly string[] = WORKERS[topology],
+): Promise<Target> {
   const startedAt = performance.now()
-  const server = await startServer([
-    ...WORKERS[topology],
-    ...ENGINE,
-    '--sim-speedup',
-    paced ? '1' : '0',
-  ])
+  const server = await startServer([...workers, ...ENGINE, '--sim-speedup', paced ? '1' : '0'])
   const { port } = server
   await fetch(`${server.url}/v1/completions`, {
     method: 'POST',
@@ -48,11 +50,23 @@ export async function startBaton(topology: Topology, paced: boolean): Promise<Ta
   }
 }
 
-export async function startBare(): Promise<Target> {
+/** The pace of the simulated engine with 100 streams per worker. */
+const ENGINE_ITL_MS = 16
+
+export function startBare(): Promise<Target> {
+  return bareTarget('bare server', startBareServer)
+}
+
+/** At the engine's pace, with workers of its own. */
+export function startBareFront(): Promise<Target> {
+  return bareTarget('bare frontend', () => startBareFrontend(ENGINE_ITL_MS, 2))
+}
+
+async function bareTarget(name: string, start: () => Promise<RunningServer>): Promise<Target> {
   const startedAt = performance.now()
-  const server = await startBareServer()
+  const server = await start()
   return {
-    name: 'bare server',
+    name,
     model: 'storyteller',
     port: server.port,
     pid: server.frontendPid,

@@ -10,7 +10,7 @@ import { memorySentence } from './last-words.ts'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'
-import { keepRequestsYoung } from '../os/index.ts'
+import { boundYoungGeneration, keepRequestsYoung } from '../os/index.ts'
 import { EXIT_FAILED, EXIT_MISUSED } from '../host/index.ts'
 import { serverOption, serverUrl } from './commands/ask-server.ts'
 import type { KeyFlags } from './commands/keys-command.ts'
@@ -242,4 +242,5 @@ async function main(): Promise<number> {
 // Who reads what is printed may leave (`baton serve | head`); a server goes on.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 keepRequestsYoung()
+boundYoungGeneration()
 process.exitCode = await main()

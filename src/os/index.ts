@@ -4,7 +4,7 @@
  * Owns the real clock and randomness, what tells a virtual clock that microtasks have run, V8's way with memory, folders of a process, whether a process lives, what loopback is.
  * May use: base. For: the rooms that touch the machine (network, discovery, llamacpp, host, cli).
  */
-export { keepRequestsYoung } from './heap-flags.ts'
+export { boundYoungGeneration, keepRequestsYoung, youngGenerationBytes } from './heap-flags.ts'
 export { isLoopback } from './loopback.ts'
 export { osClock } from './os-clock.ts'
 export { osRandom } from './os-random.ts'

@@ -75,7 +75,7 @@ export async function generate<Call extends GenerationOptions>(
   const context = replyContext(deps, record, model, job, text, prompts)
   const reply = await new ReplyRun({
     deps,
-    http,
+    signal: http.signal,
     record,
     model,
     job,

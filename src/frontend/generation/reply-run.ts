@@ -2,7 +2,7 @@
  * A prepared call on its way: choices, exchange, writer, and the layers under them, put together and let run.
  */
 import { assert } from '../../base/index.ts'
-import type { BatonError } from '../../base/index.ts'
+import type { BatonError, CancelSignal } from '../../base/index.ts'
 import { annotationEvent } from '../../api/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import { finishChunk } from '../../request/index.ts'
@@ -17,7 +17,7 @@ import { Exchange } from './exchange.ts'
 import type { ExchangeListener } from './exchange.ts'
 import { offLoopOf } from './generation-job.ts'
 import type { GenerationDeps, GenerationJob } from './generation-job.ts'
-import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import type { HttpReply } from '../http/http-exchange.ts'
 import { createMigratingService } from './migration.ts'
 import type { PreparedPrompt } from '../prompt/prompt.ts'
 import { allowsSeveralCalls, promptIndexOf, usageOfChoices } from '../reply/reply-context.ts'
@@ -31,7 +31,8 @@ import { createThinkingLimitedService } from './thinking-limit.ts'
 
 interface ReplyRunOptions<Call extends GenerationOptions> {
   readonly deps: GenerationDeps
-  readonly http: HttpRequest
+  /** Of the request alone: whoever keeps the request keeps its body for as long as the stream runs. */
+  readonly signal: CancelSignal
   readonly record: CallRecord
   readonly model: ServedModel
   readonly job: GenerationJob<Call>
@@ -62,7 +63,7 @@ export class ReplyRun<Call extends GenerationOptions> {
   #keeper: AnswerKeeper | null = null
 
   constructor(options: ReplyRunOptions<Call>) {
-    const { context, deps, http, job, record } = options
+    const { context, deps, job, record, signal } = options
     const { stream } = job.call
     this.#options = options
     this.#streamed = stream
@@ -75,7 +76,7 @@ export class ReplyRun<Call extends GenerationOptions> {
     this.#exchange = new Exchange({
       clock: deps.clock,
       limits: deps.bounds,
-      signal: http.signal,
+      signal,
       streamed: stream,
       listener: this.#listener(),
     })

@@ -37,6 +37,9 @@ interface Thread {
 
 const WAITING_MAX = 256
 
+/** A thread's heap is its own; of its young generation as little as does no harm is kept. */
+const THREAD_LIMITS = { maxYoungGenerationSizeMb: 8 }
+
 export class TokenizerThreads {
   readonly #threadsMax: number
   readonly #program: URL
@@ -96,7 +99,7 @@ export class TokenizerThreads {
   }
 
   #start(): Thread {
-    const worker = new Worker(this.#program)
+    const worker = new Worker(this.#program, { resourceLimits: THREAD_LIMITS })
     const thread: Thread = { worker, task: null }
     worker.on('message', (result: EncodeResult) => this.#settle(thread, result))
     worker.on('error', (error) => this.#lose(thread, error.message))

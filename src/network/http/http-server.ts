@@ -251,21 +251,21 @@ async function readBody(
   }
   const length = Number(req.headers['content-length'] ?? 0)
   if (length > bytesMax) return null
-  const pieces = new BodyPieces(length, bytesMax)
   return await new Promise<Uint8Array | null | undefined>((resolve) => {
-    let isWhole = false
-    const leave = (): void => {
-      if (!isWhole) resolve(undefined)
+    // The listeners live as long as the request does, which may be a stream of hours: what they hold goes with the body.
+    let pieces: BodyPieces | null = new BodyPieces(length, bytesMax)
+    let tell: typeof resolve | null = resolve
+    const settle = (body: Uint8Array | null | undefined): void => {
+      tell?.(body)
+      tell = null
+      pieces = null
     }
     req.on('data', (chunk: Buffer) => {
-      if (!pieces.add(chunk)) resolve(null)
+      if (pieces?.add(chunk) === false) settle(null)
     })
-    req.on('end', () => {
-      isWhole = true
-      resolve(pieces.whole())
-    })
-    req.on('error', leave)
-    req.on('close', leave)
+    req.on('end', () => settle(pieces?.whole()))
+    req.on('error', () => settle(undefined))
+    req.on('close', () => settle(undefined))
   })
 }
 

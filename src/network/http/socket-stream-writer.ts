@@ -132,13 +132,18 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     const ascii = this.#ascii
     this.#pending = ''
     this.#ascii = true
+    if (!this.#hand(text, ascii)) this.#unsent.wrote(this.#reply)
+  }
+
+  /** False: more waits in the socket than it likes; most clients read, and then the response need not be looked at. */
+  #hand(text: string, ascii: boolean): boolean {
     const socket = (this.#socket ??= this.#framedSocket())
     if (socket === null) {
       this.#headSent = true
-      this.#res.write(text, ascii ? 'latin1' : 'utf8')
-    } else if (ascii) socket.write(`${chunkHead(text.length)}${text}\r\n`, 'latin1')
-    else socket.write(`${chunkHead(Buffer.byteLength(text))}${text}\r\n`, 'utf8')
-    this.#unsent.wrote(this.#reply)
+      return this.#res.write(text, ascii ? 'latin1' : 'utf8')
+    }
+    if (ascii) return socket.write(`${chunkHead(text.length)}${text}\r\n`, 'latin1')
+    return socket.write(`${chunkHead(Buffer.byteLength(text))}${text}\r\n`, 'utf8')
   }
 
   /**
