@@ -87,7 +87,7 @@ export interface Candidate {
   /** Until its first token, and from one token to the next, if it went there; 0: nothing is known of it yet. */
   readonly predictedTtftMs: number
   readonly predictedItlMs: number
-  /** Until the KV of its prompt has come there from the prefill worker; 0: it comes from nowhere, or none was measured yet. */
+  /** Until the KV of its prompt has come there from the prefill worker, or from there to the nearest decode worker; 0: it comes from nowhere, or none was measured yet. */
   readonly transferMs: number
   /** By how much it would miss its latency goals there, in all; 0: it has none, or meets them. */
   readonly goalLateMs: number

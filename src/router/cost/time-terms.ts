@@ -2,7 +2,7 @@
  * The built-in cost terms of `cost: time`, in milliseconds: what the request waits for here, and what the others here
  * lose by it. The rates are learned per rank (`load/rank-rates.ts`), so that no weight has to be tuned to a fleet.
  *
- *   cost = (queue + prefill + delay + decode + stall + slowdown + memory + transfer + goals) × taints       (each times its weight)
+ *   cost = (queue + step + prefill + delay + decode + stall + slowdown + memory + transfer + goals) × taints       (each times its weight)
  *
  * The weights say what is worth more, not how fast anything is. A reader waits for the first token, while later ones come
  * faster than they are read: a millisecond before it counts `FIRST_TOKEN` times. And a wait may grow, because others join
@@ -23,11 +23,17 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: WAITING,
-    help: 'until its batch has a place, the prompts before this one are computed, and the step under way has ended',
+    help: 'until its batch has a place and the prompts before this one are computed',
+    of: (candidate) => (candidate.tracksPrefill ? candidate.waitMs + candidate.placeMs : 0),
+  },
+  {
+    name: 'step',
+    unit: 'ms',
+    role: 'add',
+    weight: FIRST_TOKEN,
+    help: 'until the step under way has ended',
     of: (candidate) =>
-      candidate.tracksPrefill
-        ? candidate.waitMs + candidate.placeMs + candidate.stepShare * stepMsOf(candidate, 0, 0)
-        : 0,
+      candidate.tracksPrefill ? candidate.stepShare * stepMsOf(candidate, 0, 0) : 0,
   },
   {
     name: 'prefill',
@@ -108,7 +114,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: FIRST_TOKEN,
-    help: 'until what it does not hold of the prompt has come from the prefill worker',
+    help: 'until what it does not hold of the prompt has come from the prefill worker; of a prefill worker: until the prompt has come to the decode worker nearest to it',
     applies: ({ hasTransfer }) => hasTransfer,
     of: (candidate) => candidate.transferMs,
   },

@@ -45,7 +45,7 @@ export interface DecisionScope {
   readonly nowMs: number
   /** Null: it has no goals, or they cannot be gone by. */
   readonly goals: GoalsLeft | null
-  /** To where the prompt's KV goes; null: it is computed where it goes, or nothing is known of transfers. */
+  /** To where the prompt's KV goes, or (prefill) from there to the best place; null: it is computed where it goes, or nothing is known of transfers. */
   readonly transfer: TransferLine | null
   constraints: Constraints
   readonly hashes: BlockHashes | null
@@ -119,6 +119,8 @@ function transferOf(
   nowMs: number,
 ): TransferLine | null {
   const { prefillWorkerId } = request.routing
-  if (config.cost !== 'time' || phase !== 'decode' || prefillWorkerId === undefined) return null
+  if (config.cost !== 'time') return null
+  if (phase === 'prefill') return transfers.onward(nowMs)
+  if (phase !== 'decode' || prefillWorkerId === undefined) return null
   return transfers.from(prefillWorkerId, nowMs)
 }

@@ -318,6 +318,10 @@ export class KvRouter implements FleetObserver {
     return this.#table.full[slot] === 1
   }
 
+  hasRoom(workerId: WorkerId): boolean {
+    return this.#table.slotsOf(workerId).some((slot) => this.#table.full[slot] === 0)
+  }
+
   /** Requests that were sent and have ended, however. */
   get endedCount(): number {
     return this.#ended

@@ -100,10 +100,11 @@ export class RankPricing {
   ): void {
     const { table, index } = this.#pool
     const { device } = index.matches
-    const { promptTokens, blockSize } = this.#view
+    const { promptTokens, blockSize, phase } = this.#view
     for (let i = 0; i < count; i++) {
       const slot = candidates[i] as number
-      const moved = Math.max(promptTokens - (device[slot] as number) * blockSize, 0)
+      const held = phase === 'prefill' ? 0 : (device[slot] as number) * blockSize
+      const moved = Math.max(promptTokens - held, 0)
       const lineMs = line.startMs + line.msPerToken * moved
       const factor = line.factorTo(table.row(slot).card.workerId)
       costs[i] = (costs[i] as number) + FIRST_TOKEN * factor * lineMs

@@ -263,7 +263,9 @@ export class RankView implements Candidate {
   get transferMs(): number {
     const transfer = this.#scope?.transfer ?? null
     if (transfer === null) return 0
-    const moved = Math.max(this.promptTokens - this.cachedTokens, 0)
+    // What a prefill worker holds has to be moved as well.
+    const held = this.phase === 'prefill' ? 0 : this.cachedTokens
+    const moved = Math.max(this.promptTokens - held, 0)
     const { startMs, msPerToken } = transfer
     return (startMs + msPerToken * moved) * transfer.factorTo(this.card.workerId)
   }

@@ -69,8 +69,8 @@ export function fillTimeCosts(
       const stay = running + (decodes ? first : 0)
       const stalled = running * join * tokens + stay * (1 - join) * apart
       cost =
-        WAITING * (waitShare * wait + place + stepShare * step + delayed) +
-        FIRST_TOKEN * (start + tokens) +
+        WAITING * (waitShare * wait + place + delayed) +
+        FIRST_TOKEN * (stepShare * step + start + tokens) +
         stalled
     }
     if (decodes) {

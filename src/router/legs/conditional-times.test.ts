@@ -212,3 +212,60 @@ describe('PrefillRouter: a decode worker for a prefill worker', () => {
     }
   })
 })
+
+describe('PrefillRouter: a prefill worker by where its prompts go', () => {
+  const FAR = workerIdOf(3)
+
+  /** Two prefill workers; from the second one everything takes long. */
+  function twoPrefills() {
+    const { send, router, clock, lastCall, ends } = trained({
+      requests: 0,
+      options: { conditional: { enabled: false } },
+    })
+    router.fleet.workerJoined(card(3, 'prefill'))
+    for (let i = 0; i < 40; i++) {
+      const tokens = 100 + 20 * (i % 12)
+      const isFar = i % 2 === 0
+      const { call } = send(tokens, { ...BOTH_LEGS, ...(isFar ? { prefillWorkerId: FAR } : {}) })
+      clock.advance(tokens)
+      call.prefilled()
+      clock.advance(isFar ? 1000 : 20)
+      lastCall().token()
+      ends(lastCall())
+    }
+    return { send, router, clock, ends, lastCall }
+  }
+
+  it('both are idle - the one whose prompts arrive soon, and the record says what both would take', () => {
+    const { send, router, clock, lastCall, ends } = twoPrefills()
+    const places = Array.from({ length: 10 }, () => {
+      const { call } = send(TOKENS)
+      clock.advance(TOKENS)
+      call.prefilled()
+      clock.advance(30)
+      lastCall().token()
+      ends(lastCall())
+      return call
+    })
+    expect(places.map(({ workerId }) => workerId)).toEqual(Array(10).fill('1'))
+    const [record] = router.explain(places[0]!.request.requestId) ?? []
+    expect(record?.phase).toBe('prefill')
+    const [near, far] = record?.candidates ?? []
+    expect([near?.workerId, far?.workerId]).toEqual(['1', '3'])
+    expect(near?.terms['transfer']).toBeLessThan(100)
+    expect(far?.terms['transfer']).toBeGreaterThan(500)
+    for (const candidate of [near, far]) {
+      const sum = record?.terms
+        .filter(({ role }) => role === 'add')
+        .reduce((total, { name, weight }) => total + weight * (candidate?.terms[name] ?? 0), 0)
+      expect(candidate?.cost).toBeCloseTo(sum ?? 0, 6)
+    }
+  })
+
+  it('the near one has much to do - the far one takes over', () => {
+    const { send } = twoPrefills()
+    const places = Array.from({ length: 8 }, () => send(TOKENS).call.workerId)
+    expect(places[0]).toBe('1')
+    expect(places).toContain('3')
+  })
+})

@@ -48,6 +48,9 @@ export class PrefillRouter implements RequestService {
 
   constructor(options: PrefillRouterOptions) {
     this.#options = options
+    const { router: decode } = options.decode
+    options.prefill.router.transfers.onward = (nowMs) =>
+      decode.transfers.best(decode.decodeModeCount, (worker) => decode.hasRoom(worker), nowMs)
     options.prefill.router.onCapacity(() => {
       if (options.prefill.router.workerCount > 0) this.#wasActive = true
     })

@@ -57,6 +57,21 @@ describe('TransferRates: pairs', () => {
     return rates
   }
 
+  it('best place behind a worker - of those with room, or that nothing is known of', () => {
+    const rates = twoPairs()
+    const bestOf = (places: number, hasRoom: (id: string) => boolean, atMs: number) =>
+      rates.best(places, hasRoom, atMs)?.factorTo(workerIdOf(1)) ?? Number.NaN
+    expect(new TransferRates().best(2, () => true, 0)).toBeNull()
+    expect(bestOf(2, () => true, 100)).toBeLessThan(0.6)
+    // Kept for a moment: a decision asks for it of every worker.
+    expect(bestOf(2, (id) => id === '3', 101)).toBeLessThan(0.6)
+    expect(bestOf(2, (id) => id === '3', 1000)).toBeGreaterThan(1.5)
+    // A third one may be like most; and when nobody has room now, somebody will.
+    expect(bestOf(3, (id) => id === '3', 2000)).toBe(1)
+    expect(bestOf(2, () => false, 3000)).toBe(1)
+    expect(rates.best(2, () => true, 4000)?.factorTo(workerIdOf(9))).toBe(1)
+  })
+
   it('each by its own rate; a pair that nothing is known of lies between them', () => {
     const rates = twoPairs()
     const of = (pair: typeof PAIR) => rates.predictMs(pair, 2000, 1, 80)

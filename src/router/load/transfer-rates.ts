@@ -51,7 +51,11 @@ export class TransferRates {
   readonly #pool = new FadingFit([0, 0], FADE, FLOOR_MS)
   /** Of each prefill worker, the decode workers; both in order of use. */
   readonly #pairs = new Map<WorkerId, Map<WorkerId, PairRate>>()
+  /** What follows from the pairs of a worker, for as long as a factor is kept. */
+  readonly #best = new WeakMap<object, { readonly factor: number; readonly atMs: number }>()
   #pairCount = 0
+  /** Of a pool whose requests go on in another one: what lies behind its workers. */
+  onward: (nowMs: number) => TransferLine | null = () => null
   #lastMs = 0
 
   /** Of so many tokens; `assumedMs`: what is said when none has been measured. */
@@ -86,6 +90,40 @@ export class TransferRates {
       msPerToken: msPerKilo / KILO,
       factorTo: (to) => factorOf(rates?.get(to), nowMs),
     }
+  }
+
+  /**
+   * From any worker to where it would go best, of `places` workers: those that have room, or that nothing is known of. So a
+   * worker that is far from all others costs more before its prompt is computed, not only after. Null: nothing was measured.
+   */
+  best(places: number, hasRoom: (worker: WorkerId) => boolean, nowMs: number): TransferLine | null {
+    if (this.#pool.count === 0) return null
+    const [startMs = 0, msPerKilo = 0] = this.#pool.coefficients
+    return {
+      startMs,
+      msPerToken: msPerKilo / KILO,
+      factorTo: (from) => this.#bestOf(from, places, hasRoom, nowMs),
+    }
+  }
+
+  #bestOf(
+    from: WorkerId,
+    places: number,
+    hasRoom: (worker: WorkerId) => boolean,
+    nowMs: number,
+  ): number {
+    const rates = this.#pairs.get(from)
+    if (rates === undefined) return 1
+    const known = this.#best.get(rates)
+    if (known !== undefined && Math.abs(nowMs - known.atMs) < KEPT_MS) return known.factor
+    let factor = rates.size < places ? 1 : Infinity
+    for (const [to, rate] of rates) {
+      if (hasRoom(to)) factor = Math.min(factor, factorOf(rate, nowMs))
+    }
+    // Nobody has room now: that will have changed when the prompt is computed.
+    const kept = { factor: factor === Infinity ? 1 : factor, atMs: nowMs }
+    this.#best.set(rates, kept)
+    return kept.factor
   }
 
   #factorOf({ from, to }: WorkerPair, nowMs: number): number {
