@@ -58,7 +58,7 @@ describe('bounds of responses', () => {
       ['temperature', [0, EPS, 2 - EPS, 2], [-EPS, 2 + EPS]],
       ['top_p', [0, EPS, 1 - EPS, 1], [-EPS, 1 + EPS]],
       ['max_output_tokens', [1, 2], [0, -1, 1.5]],
-      ['truncation', ['disabled'], ['auto']],
+      ['truncation', ['disabled', 'auto'], ['none', 1]],
       ['top_logprobs', [0, 1, 20], [21, -1, 1.5]],
       ['input', ['', 'hi', [{ role: 'user', content: 'hi' }]], [[], 5]],
     ],

@@ -120,7 +120,6 @@ describe('bounds of chat requests', () => {
       'allowed_token_ids',
       'bad_words_token_ids',
       'audio',
-      'prediction',
       'web_search_options',
       'mm_processor_kwargs',
       'chat_template',

@@ -3,7 +3,7 @@
  *
  * For data that is only shown again, such as the arguments of an earlier tool call: an id of 64 bits that a model has
  * written must come back to it as it was. Whoever computes with such values, or writes them with `JSON.stringify`, must know
- * that there may be a bigint.
+ * that there may be a bigint (`exactJson` writes it, `withPlainIntegers` rounds it).
  */
 import { isRecord } from './is-record.ts'
 
@@ -45,6 +45,31 @@ export function withExactIntegers(
       entries.map(([key, item]) => [key, merged(item, exact[key], isIn || isExact(plain, key))]),
     )
   }
+}
+
+/** As `JSON.stringify`, of plain data in which there may be a bigint. */
+export function exactJson(value: unknown): string {
+  if (typeof value === 'bigint') return String(value)
+  if (Array.isArray(value)) return `[${value.map(exactJson).join(',')}]`
+  if (!isRecord(value)) return JSON.stringify(value) ?? 'null'
+  const members = Object.entries(value).filter(([, item]) => item !== undefined)
+  return `{${members.map(([key, item]) => `${JSON.stringify(key)}:${exactJson(item)}`).join(',')}}`
+}
+
+export function hasExactIntegers(value: unknown): boolean {
+  if (typeof value === 'bigint') return true
+  if (Array.isArray(value)) return value.some(hasExactIntegers)
+  return isRecord(value) && Object.values(value).some(hasExactIntegers)
+}
+
+/** With the doubles that `JSON.parse` makes of such integers. */
+export function withPlainIntegers(value: unknown): unknown {
+  if (typeof value === 'bigint') return Number(value)
+  if (Array.isArray(value)) return value.map(withPlainIntegers)
+  if (!isRecord(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([key, item]) => [key, withPlainIntegers(item)]),
+  )
 }
 
 /** The same JSON with those integers as strings. */

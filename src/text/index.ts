@@ -18,6 +18,7 @@ export { modelTextFromGguf, modelTextFromHuggingFace } from './model/model-text.
 export type { ModelText } from './model/model-text.ts'
 export { textOfGrammar } from './gbnf/gbnf-text.ts'
 export { guidedGrammar } from './grammar/guided-grammar.ts'
+export { withPlainBounds } from './grammar/plain-bounds.ts'
 export { modelOutputGrammar } from './gbnf/model-output-gbnf.ts'
 export type { ModelOutputForm } from './gbnf/model-output-gbnf.ts'
 export { GuidedOutputParser } from './output/guided-output-parser.ts'

@@ -2,7 +2,7 @@
  * Fields that fix the shape of the output (`response_format`, `guided_*`): schema, and what the engine is notified.
  */
 import { z } from 'zod'
-import { BatonError, isRecord } from '../../base/index.ts'
+import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
 import { fieldsSchema } from './record-schema.ts'
 
@@ -102,7 +102,7 @@ function jsonSchemaOf(value: GuidedFields['guided_json']): GuidedDecoding | unde
   if (value === undefined) return undefined
   if (typeof value !== 'string') return schemaOrJson(value, 'guided_json')
   try {
-    const schema: unknown = JSON.parse(value)
+    const schema = parseExactJson(value)
     if (isRecord(schema)) return schemaOrJson(schema, 'guided_json')
   } catch (cause) {
     throw refused('guided_json', 'is a text that is not JSON', cause)

@@ -47,17 +47,31 @@ function parseLenient(body: Uint8Array): unknown {
 
 function parseExact(body: Uint8Array): unknown {
   const text = utf8.decode(body)
-  return exactWorkerIds(exactToolInputs(JSON.parse(text), text), text)
+  return exactWorkerIds(exactIntegers(JSON.parse(text), text), text)
 }
 
-/** What a tool was called with comes back with every digit: `input` of Anthropic, `arguments` that are an object. */
-function exactToolInputs(value: unknown, text: string): unknown {
-  if (!isRecord(value) || !Array.isArray(value['messages'])) return value
-  if (!text.includes('"tool_use"') && !text.includes('"arguments"')) return value
+/** Fields that hold schemas: what they list is shown to the model and may have to come back. */
+const SCHEMAS = new Set([
+  'tools',
+  'response_format',
+  'guided_json',
+  'structured_outputs',
+  'text',
+  'output_format',
+  'output_config',
+])
+
+/**
+ * What a tool was called with, and schemas, keep every digit: `input` of Anthropic, `arguments` that are an object, tools, shapes of
+ * output.
+ */
+function exactIntegers(value: unknown, text: string): unknown {
+  if (!isRecord(value)) return value
   return withExactIntegers(
     value,
     text,
     (owner, key) =>
+      (owner === value && SCHEMAS.has(key)) ||
       (key === 'input' && owner['type'] === 'tool_use') ||
       (key === 'arguments' && typeof owner['name'] === 'string'),
   )

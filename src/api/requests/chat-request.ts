@@ -40,6 +40,13 @@ export const chatRequestSchema = z.strictObject({
   continue_final_message: z.boolean().optional(),
   /** A hint that changes no result of the models served here. */
   verbosity: z.enum(['low', 'medium', 'high']).optional(),
+  /** Text that much of the answer may be like: it could only make it come sooner. */
+  prediction: z
+    .looseObject({
+      type: z.literal('content'),
+      content: z.union([z.string(), z.array(z.looseObject({ type: z.literal('text') }))]),
+    })
+    .optional(),
 })
 
 export interface ChatCall extends GenerationOptions, Omit<OfferedTools, 'isStrict'> {

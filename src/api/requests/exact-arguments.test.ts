@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import { parseExactJson } from '../../base/index.ts'
 import { ChatTemplate, modelTextFromHuggingFace, renderChat } from '../../text/index.ts'
 import { readJsonObject } from '../fields/json-body.ts'
 import { parseAnthropicMessages } from './anthropic-request.ts'
@@ -73,14 +74,14 @@ describe.each(Object.entries(CALLS))(
 )
 
 describe('the rest of a body', () => {
-  it('numbers stay numbers - also large ones, and those of the schema of a tool', () => {
+  it('large integers of the schema of a tool - keep their digits; those of a text are text', () => {
     const schema = `{"type":"object","properties":{"id":{"type":"integer","maximum":${ID}}}}`
     const call = parseAnthropicMessages(
       body(
         `{"max_tokens":9,"messages":[{"role":"user","content":"\\"tool_use\\" ${ID}"}],"tools":[{"name":"find","input_schema":${schema}}]}`,
       ),
     )
-    expect(call.tools[0]?.function.parameters).toEqual(JSON.parse(schema))
+    expect(call.tools[0]?.function.parameters).toEqual(parseExactJson(schema))
   })
 
   it('a text that looks like the stand-in of an integer - stays text', () => {

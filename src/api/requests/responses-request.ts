@@ -3,7 +3,7 @@
  * needs it is refused with 501.
  */
 import { z } from 'zod'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, withPlainIntegers } from '../../base/index.ts'
 import { parseChatRequest } from './chat-request.ts'
 import type { ChatCall } from './chat-request.ts'
 import { customToolFunction } from '../fields/custom-tool.ts'
@@ -88,7 +88,8 @@ export const responsesRequestSchema = z.strictObject({
   reasoning: z
     .strictObject({ effort: z.string().nullish(), summary: z.string().nullish() })
     .optional(),
-  truncation: z.literal('disabled', 'only "disabled" is supported').optional(),
+  /** `auto` may drop items where a prompt does not fit: here it is refused then, as with `disabled`. */
+  truncation: z.enum(['disabled', 'auto']).optional(),
   /** Of tools that a server runs itself; here there are none. */
   max_tool_calls: z.int().min(1).optional(),
   metadata: fieldsSchema.optional(),
@@ -335,9 +336,9 @@ function echoOf(fields: ResponsesFields): Record<string, unknown> {
     service_tier: fields.service_tier ?? 'auto',
     store: false,
     temperature: fields.temperature ?? 1,
-    text: { format: fields.text?.format ?? { type: 'text' } },
+    text: { format: withPlainIntegers(fields.text?.format ?? { type: 'text' }) },
     tool_choice: fields.tool_choice ?? 'auto',
-    tools: fields.tools ?? [],
+    tools: withPlainIntegers(fields.tools ?? []),
     top_p: fields.top_p ?? 1,
     top_logprobs: fields.top_logprobs ?? 0,
     truncation: 'disabled',

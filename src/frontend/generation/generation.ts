@@ -10,8 +10,9 @@ import {
   sessionOf,
 } from '../../api/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
-import type { EngineFeature } from '../../request/index.ts'
-import { guidedGrammar } from '../../text/index.ts'
+import { BatonError, hasExactIntegers } from '../../base/index.ts'
+import type { EngineFeature, GuidedDecoding } from '../../request/index.ts'
+import { guidedGrammar, withPlainBounds } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
 import type { CallRecord } from './call-record.ts'
@@ -112,7 +113,23 @@ function withGuided<Call extends GenerationOptions>(
   const { guided } = call.sampling
   if (guided === undefined || prompt === undefined) return call
   const shape = job.guided?.(guided, text, model, prompt) ?? guided
-  return { ...call, sampling: { ...call.sampling, guided: shape } }
+  return { ...call, sampling: { ...call.sampling, guided: withoutExactIntegers(shape, model) } }
+}
+
+/** A worker is told of such an integer by a grammar only: what engines make of schemas rounds it. */
+function withoutExactIntegers(guided: GuidedDecoding, model: ServedModel): GuidedDecoding {
+  if (guided.kind !== 'json-schema') return guided
+  const schema = withPlainBounds(guided.schema)
+  if (!hasExactIntegers(schema)) return schema === guided.schema ? guided : { ...guided, schema }
+  const { field = 'response_format' } = guided
+  if (model.features?.includes('gbnf') === true) {
+    return { kind: 'grammar', gbnf: guidedGrammar(guided), field }
+  }
+  throw new BatonError(
+    'request.unsupported_parameter',
+    `\`${field}\`: the engine of this model would round an integer of the schema`,
+    { data: { param: field } },
+  )
 }
 
 interface Preprocessed {

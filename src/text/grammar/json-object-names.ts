@@ -1,4 +1,5 @@
 /** The names of an object's properties: those that are known, and what is asked of names beside them. */
+import { exactJson } from '../../base/index.ts'
 import { unsupported } from './grammar-refusal.ts'
 import { listOf } from './json-schema-list.ts'
 import { isSchema } from './json-schema-types.ts'
@@ -28,7 +29,7 @@ export function refuseOtherNames(
   if (most < properties.size) throw unsupported("'maxProperties' below the named ones")
   if ('patternProperties' in schema) throw unsupported("'patternProperties' beside 'properties'")
   const names = schema['propertyNames'] ?? true
-  const isAnyText = names === true || JSON.stringify(names) === '{"type":"string"}'
+  const isAnyText = names === true || exactJson(names) === '{"type":"string"}'
   const keys = isSchema(names) && Array.isArray(names['enum']) ? names['enum'] : null
   const areListed = keys !== null && [...properties.keys()].every((key) => keys.includes(key))
   if (!isAnyText && !areListed) throw unsupported("'propertyNames' beside 'properties'")

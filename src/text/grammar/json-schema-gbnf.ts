@@ -5,7 +5,7 @@
  * others, a pattern is matched from begin to end), never wider: a keyword that cannot be enforced is refused by name. Where
  * the client has not asked for strictness, it is left out instead, and its name is noted.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, exactJson } from '../../base/index.ts'
 import { invalidSchema, unsupported } from './grammar-refusal.ts'
 import { gbnfText, jsonRules } from './json-gbnf.ts'
 import { propertiesOf, refuseOtherNames } from './json-object-names.ts'
@@ -18,6 +18,7 @@ import { SchemaPlace } from './json-schema-place.ts'
 import { isSchema, typesOf, valuesOfTypes } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 import { integerGbnf, numberGbnf } from './number-gbnf.ts'
+import { withPlainBounds } from './plain-bounds.ts'
 import { weakerSchema } from './weaker-schema.ts'
 import { countBound, stringGbnf } from './string-gbnf.ts'
 
@@ -30,9 +31,10 @@ const ONE_OF_MAX = 100
  */
 export function jsonSchemaToGbnf(schema: unknown, relaxed?: Set<string>): string {
   const place = new SchemaPlace()
-  const writer = new SchemaWriter(schema, place, relaxed)
+  const plain = withPlainBounds(schema)
+  const writer = new SchemaWriter(plain, place, relaxed)
   try {
-    const root = writer.expression(schema)
+    const root = writer.expression(plain)
     return `root ::= ws ${root}\n${writer.rules.join('')}${jsonRules()}`
   } catch (thrown) {
     if (!(thrown instanceof BatonError) || place.path.length === 0) throw thrown
@@ -298,7 +300,7 @@ function listed(schema: Schema): string {
   const list = typeof both === 'boolean' ? [] : (both['enum'] ?? [])
   const values = valuesOfTypes(listOf(list, 'enum'), schema)
   if (values.length === 0) throw invalidSchema("'enum' leaves no value")
-  return group(values.map((value) => `${gbnfText(JSON.stringify(value) ?? 'null')} ws`))
+  return group(values.map((value) => `${gbnfText(exactJson(value))} ws`))
 }
 
 function repeated(item: string, least: number, most: number | undefined): string {

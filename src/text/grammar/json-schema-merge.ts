@@ -2,6 +2,7 @@
  * Two JSON schemas that must hold at once, as one: for `allOf`, and for what stands beside `anyOf` or `$ref`.
  * What has no common form is refused by the keyword's name; `false` is the schema that nothing is valid for.
  */
+import { exactJson } from '../../base/index.ts'
 import { invalidSchema, unsupported } from './grammar-refusal.ts'
 import { listOf } from './json-schema-list.ts'
 import { isDescribing, isStore } from './json-schema-keywords.ts'
@@ -96,17 +97,15 @@ function withCommonValues(
     ...('enum' in schema ? [listOf(schema['enum'], 'enum')] : []),
   ])
   if (lists.length === 0) return all
-  const texts = lists.map((list) => new Set(list.map((value) => JSON.stringify(value))))
-  const common = (lists[0] ?? []).filter((value) =>
-    texts.every((set) => set.has(JSON.stringify(value))),
-  )
+  const texts = lists.map((list) => new Set(list.map(exactJson)))
+  const common = (lists[0] ?? []).filter((value) => texts.every((set) => set.has(exactJson(value))))
   delete all['const']
   all['enum'] = valuesOfTypes(common, all)
   return listOf(all['enum'], 'enum').length > 0 ? all : false
 }
 
 function bothOf(keyword: string, a: unknown, b: unknown): unknown {
-  if (JSON.stringify(a) === JSON.stringify(b)) return a
+  if (exactJson(a) === exactJson(b)) return a
   if (LARGEST.has(keyword)) return Math.max(Number(a), Number(b))
   if (SMALLEST.has(keyword)) return Math.min(Number(a), Number(b))
   if (keyword === 'items' || keyword === 'propertyNames') return merged(a, b)

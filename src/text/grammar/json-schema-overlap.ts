@@ -2,6 +2,7 @@
  * Whether two JSON schemas can have a value in common. `oneOf` promises that exactly one option holds, which a grammar
  * can keep only when no value fits two of them.
  */
+import { exactJson } from '../../base/index.ts'
 import { commonTypes, isSchema, typesOf } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 
@@ -41,6 +42,7 @@ function certainTypes(schema: Schema): readonly unknown[] {
 function typeOf(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'array'
+  if (typeof value === 'bigint') return 'integer'
   if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number'
   return typeof value
 }
@@ -48,8 +50,8 @@ function typeOf(value: unknown): string {
 function haveDisjointValues(left: Schema, right: Schema): boolean {
   const [a, b] = [valuesOf(left), valuesOf(right)]
   if (a === null || b === null) return false
-  const texts = new Set(a.map((value) => JSON.stringify(value)))
-  return b.every((value) => !texts.has(JSON.stringify(value)))
+  const texts = new Set(a.map(exactJson))
+  return b.every((value) => !texts.has(exactJson(value)))
 }
 
 /** A property that one must have and the other cannot have so. */

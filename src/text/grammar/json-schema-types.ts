@@ -70,7 +70,9 @@ function isOfType(value: unknown, type: unknown): boolean {
     case 'object':
       return isSchema(value)
     case 'integer':
-      return Number.isInteger(value)
+      return Number.isInteger(value) || typeof value === 'bigint'
+    case 'number':
+      return typeof value === 'number' || typeof value === 'bigint'
     default:
       return typeof value === type
   }
