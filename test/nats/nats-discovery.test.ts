@@ -248,6 +248,32 @@ describe.skipIf(NATS_VERSION === null)('NatsDiscovery - faults of the server', (
     expect(left(record)).toEqual(['left 9 expired'])
   })
 
+  it('a server without memory for one card more - says so, and a worker that leaves makes room', async () => {
+    const server = await NatsServer.start('', ', max_memory_store: 8KB')
+    ends.push(() => server.close())
+    const record = new DiscoveryRecord()
+    await discoveryAt(server.url).watch(record)
+    const workers: NatsDiscovery[] = []
+    let fault: unknown = null
+    for (let id = 1; fault === null && id < 100; id++) {
+      const worker = discoveryAt(server.url)
+      await worker.register(sampleCard(id)).then(
+        () => workers.push(worker),
+        (thrown: unknown) => (fault = thrown),
+      )
+    }
+    expect(fault).toMatchObject({
+      code: 'discovery.unavailable',
+      message: expect.stringMatching(/cannot be stored: insufficient.*max_memory_store/) as unknown,
+    })
+    await record.until(`joined ${workers.length}`)
+    await workers[0]?.close()
+    await record.until('left 1 closed')
+    await discoveryAt(server.url).register(sampleCard(200))
+    await record.until('joined 200')
+    expect(left(record)).toEqual(['left 1 closed'])
+  })
+
   it('not there at first - is waited for; a wrong password is an error at once', async () => {
     const server = await startServer('authorization { user: baton, password: "a b" }')
     const good = `nats://baton:a%20b@127.0.0.1:${server.port}`

@@ -28,17 +28,18 @@ export class NatsServer {
   readonly #config: string
   #process: ChildProcess | null = null
 
-  private constructor(port: number, settings: string) {
+  private constructor(port: number, settings: string, jetstream: string) {
     this.port = port
     this.#config = join(this.#folder, 'server.conf')
     writeFileSync(
       this.#config,
-      `host: 127.0.0.1\nport: ${port}\njetstream { store_dir: "${this.#folder}" }\n${settings}\n`,
+      `host: 127.0.0.1\nport: ${port}\njetstream { store_dir: "${this.#folder}"${jetstream} }\n${settings}\n`,
     )
   }
 
-  static async start(settings = ''): Promise<NatsServer> {
-    const server = new NatsServer(await freePort(), settings)
+  /** `jetstream`: more within that block, each with a comma before it. */
+  static async start(settings = '', jetstream = ''): Promise<NatsServer> {
+    const server = new NatsServer(await freePort(), settings, jetstream)
     await server.restart()
     return server
   }

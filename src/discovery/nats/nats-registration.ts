@@ -72,8 +72,8 @@ export class NatsRegistration implements Registration {
     return this.#inTurn(async () => {
       const { session, observer } = this.#options
       if (!session.isUp) return
-      await this.#trying(() => session.bucket.delete(this.#card.workerId)).catch(
-        (thrown: unknown) => observer.renewalFailed?.(BatonError.from(thrown)),
+      await this.#remove().catch((thrown: unknown) =>
+        observer.renewalFailed?.(BatonError.from(thrown)),
       )
     })
   }
@@ -141,6 +141,22 @@ export class NatsRegistration implements Registration {
     })
   }
 
+  /** That a card is gone is an entry as well, for which a server that is full has no place until the card's own is freed. */
+  async #remove(): Promise<void> {
+    const { session } = this.#options
+    const { workerId } = this.#card
+    try {
+      await session.bucket.delete(workerId)
+    } catch {
+      await this.#trying(async () => {
+        await session.erase(workerId, 'PUT')
+        await session.bucket.delete(workerId)
+        // Who watches has it; it is not to stand in the way of the next card.
+        await session.erase(workerId, 'DEL')
+      })
+    }
+  }
+
   async #put(): Promise<void> {
     const { session } = this.#options
     await this.#trying(() => session.bucket.put(this.#card.workerId, this.#text))
@@ -155,7 +171,7 @@ export class NatsRegistration implements Registration {
       } catch (thrown) {
         if (thrown instanceof BatonError && thrown.code === 'request.conflict') throw thrown
         if (attempt >= ATTEMPTS || !this.#options.session.isUp) {
-          throw unavailable(`the card cannot be changed: ${messageOf(thrown)}`, thrown)
+          throw unavailable(`the card cannot be stored: ${storageFault(thrown)}`, thrown)
         }
       }
     }
@@ -166,4 +182,11 @@ export class NatsRegistration implements Registration {
     this.#turn = mine.catch(() => undefined)
     return mine
   }
+}
+
+function storageFault(thrown: unknown): string {
+  const why = messageOf(thrown)
+  return /insufficient resources|resource limits/i.test(why)
+    ? `${why} (raise max_memory_store of JetStream)`
+    : why
 }

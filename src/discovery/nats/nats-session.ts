@@ -88,6 +88,15 @@ export class NatsSession {
     return await Promise.race([flushed, late])
   }
 
+  /** Frees the place of an entry without a word to those who watch: nothing is written for it. */
+  async erase(key: string, operation: 'PUT' | 'DEL'): Promise<void> {
+    const entry = await this.bucket.get(key)
+    if (entry?.operation !== operation) return
+    const subject = `$JS.API.STREAM.MSG.DELETE.KV_${this.#bucketName}`
+    const asked = JSON.stringify({ seq: entry.revision, no_erase: true })
+    await this.connection.request(subject, asked, { timeout: REQUEST_MS })
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     this.#users.clear()
@@ -164,8 +173,8 @@ export class NatsSession {
 
   /** Until the bucket is there or the connection is gone again: a server that has just started is not ready at once. */
   async #prepare(): Promise<void> {
-    const { address, bucketOptions } = this.#options
-    const bucket = `${address.prefix}_${this.#options.bucket}`
+    const { bucketOptions } = this.#options
+    const bucket = this.#bucketName
     const { Kvm } = await loadLibrary(() => import('@nats-io/kv'))
     while (!this.#closed && this.#connection !== null) {
       try {
@@ -182,6 +191,11 @@ export class NatsSession {
         await pause(RETRY_MS)
       }
     }
+  }
+
+  get #bucketName(): string {
+    const { address, bucket } = this.#options
+    return `${address.prefix}_${bucket}`
   }
 
   #away(why: string): void {
