@@ -9,6 +9,7 @@ import type { ForwardEngineServer, Gateway } from './gateway-kit.ts'
 const CHAT = '/v1/chat/completions'
 const STREAM = '{"model":"m","stream":true,"messages":[]}'
 const WHOLE = '{"model":"m","messages":[]}'
+const INSIDE = 'File "/srv/secret/run.py" failed at http://gpu-17.internal:8000/v1'
 let engine: ForwardEngineServer
 let gateway: Gateway
 let answer: (request: SeenRequest) => Buffer | string | null
@@ -100,6 +101,26 @@ describe('a stream', () => {
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true)
   })
 
+  it.each([
+    ['behind other members', { id: 'x', choices: [], error: { message: INSIDE } }],
+    ['in a choice', { choices: [{ index: 0, error: { message: INSIDE, code: 502 } }] }],
+    ['in a response', { type: 'response.failed', response: { error: { message: INSIDE } } }],
+    ['as a text', { id: 'x', error: INSIDE }],
+  ])('an error %s that names the inside - is shown without it', async (_name, event) => {
+    answer = () => Buffer.from(closing(`data: ${role}\n\ndata: ${JSON.stringify(event)}\n\n`))
+    const text = (await ask(gateway.port, CHAT, STREAM)).body.toString()
+    expect(text.startsWith(`data: ${role}\n\n`)).toBe(true)
+    expect(text).toContain('"error"')
+    expect(text).not.toMatch(/secret|gpu-17/)
+  })
+
+  it('what a model says of an error, or that there is none - comes back as it was', async () => {
+    const said = { choices: [{ delta: { content: `{"error": "${INSIDE}"}` } }], error: null }
+    const body = `data: ${JSON.stringify(said)}\n\ndata: ${finish}\n\n`
+    answer = () => Buffer.from(closing(body))
+    expect((await ask(gateway.port, CHAT, STREAM)).body.toString()).toBe(body)
+  })
+
   it('coded with gzip - is passed on in its code, piece by piece', async () => {
     const bytes = gzipSync(`data: ${role}\n\ndata: ${finish}\n\n`)
     const head = `${HEAD}Content-Encoding: gzip\r\nConnection: close\r\n\r\n`
@@ -118,6 +139,28 @@ describe('a whole answer', () => {
       answer = () => Buffer.concat([Buffer.from(head), body])
       const seen = await ask(gateway.port, CHAT, WHOLE)
       expect([seen.status, seen.body.equals(body)]).toEqual([200, true])
+    }
+  })
+
+  it.each([
+    { error: { message: INSIDE } },
+    { object: 'error', message: INSIDE, code: 500 },
+    { detail: INSIDE },
+    { id: 'x', choices: [{ error: { message: INSIDE } }] },
+  ])('200 with an error that names the inside (%j) - is an error without it', async (fault) => {
+    answer = () => jsonResponse(200, fault)
+    const seen = await ask(gateway.port, CHAT, WHOLE)
+    expect(seen.status).toBeGreaterThanOrEqual(500)
+    expect(JSON.parse(seen.body.toString())).toHaveProperty('error.message')
+    expect(seen.body.toString()).not.toMatch(/secret|gpu-17/)
+  })
+
+  it('200 with an error that may be shown, or an answer about one - comes back as it was', async () => {
+    const told = { choices: [{ message: { content: `{"error":{"message":"${INSIDE}"}}` } }] }
+    for (const body of [{ error: { message: 'too long' } }, told]) {
+      answer = () => jsonResponse(200, body)
+      const seen = await ask(gateway.port, CHAT, WHOLE)
+      expect([seen.status, seen.body.toString()]).toEqual([200, JSON.stringify(body)])
     }
   })
 

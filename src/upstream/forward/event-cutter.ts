@@ -5,6 +5,7 @@
  * Bytes are texts of one character each. An event that reports an error is shown apart, as its text may hold what no
  * client is to read.
  */
+import { dataOf, reportsFailure } from './reported-failure.ts'
 
 export interface EventCutterSink {
   /** Whole events, as they came. */
@@ -63,7 +64,7 @@ export class EventCutter {
     let kept = 0
     while (from < text.length) {
       const end = endOfEvent(text, from)
-      if (FAILURE.test(text.slice(from, Math.min(end, from + 64)))) {
+      if (isFailure(text, from, end)) {
         if (from > kept) this.#sink.events(text.slice(kept, from))
         this.#sink.failed(text.slice(from, end))
         kept = end
@@ -72,6 +73,12 @@ export class EventCutter {
     }
     if (kept < text.length) this.#sink.events(text.slice(kept))
   }
+}
+
+function isFailure(text: string, from: number, end: number): boolean {
+  if (FAILURE.test(text.slice(from, Math.min(end, from + 64)))) return true
+  const at = text.indexOf('"error"', from)
+  return at >= 0 && at < end && reportsFailure(dataOf(text.slice(from, end)))
 }
 
 function mayHoldFailure(text: string): boolean {

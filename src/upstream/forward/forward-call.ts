@@ -22,7 +22,13 @@ import type {
 } from '../client/upstream-client.ts'
 import { errorOfResponse } from '../dialects/upstream-error.ts'
 import { EventCutter } from './event-cutter.ts'
-import { hiddenFailure, hiddenRefusal, redirected, shownHeaders } from './shown-answer.ts'
+import {
+  hiddenFailure,
+  hiddenFault,
+  hiddenRefusal,
+  redirected,
+  shownHeaders,
+} from './shown-answer.ts'
 import { UsageOfEvents, usageOfWhole, UsageTail } from './usage-tail.ts'
 
 /** A longer answer is passed on in pieces. */
@@ -185,6 +191,11 @@ export class ForwardCall implements UpstreamSink, RequestHandle {
     const { status } = head
     const text = this.#whole
     if (status < 300) {
+      const fault = hiddenFault(text)
+      if (fault !== null) {
+        this.onError(fault)
+        return
+      }
       this.#forward.sink.onWhole(head, isAsciiText(text) ? text : Buffer.from(text, 'latin1'))
       this.#sink.onToken(0)
       this.#finish(usageOfWhole(text))

@@ -3,6 +3,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import { errorOfResponse, holdsInside } from '../dialects/upstream-error.ts'
+import { dataOf, reportsFailure } from './reported-failure.ts'
 
 const SHOWN = new Set([
   'content-type',
@@ -35,11 +36,14 @@ export function hiddenRefusal(status: number, body: Uint8Array): BatonError | nu
 export function hiddenFailure(event: string): BatonError | null {
   const text = Buffer.from(event, 'latin1').toString('utf8')
   if (!holdsInside(text)) return null
-  const data = text
-    .split(/\r?\n/)
-    .filter((line) => line.startsWith('data:'))
-    .map((line) => line.slice(5))
-  return errorOfResponse(500, data.join('\n'))
+  return errorOfResponse(500, dataOf(text))
+}
+
+/** The same for a whole answer whose status says that all is well. `text`: a character a byte. */
+export function hiddenFault(text: string): BatonError | null {
+  if (!reportsFailure(text)) return null
+  const decoded = Buffer.from(text, 'latin1').toString('utf8')
+  return holdsInside(decoded) ? errorOfResponse(500, decoded) : null
 }
 
 export function redirected(status: number): BatonError {

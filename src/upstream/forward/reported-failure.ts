@@ -1,0 +1,39 @@
+/**
+ * Whether JSON of an engine says that it has failed although its status was 200, wherever engines put that: beside or instead
+ * of the answer, in a choice, in a response.
+ */
+import { isRecord } from '../../base/index.ts'
+
+/** Not within a text, where quotes are escaped; `"error": null` says that all is well. */
+const NAMES_FAILURE = /(?:^|[^\\])"(?:error"\s*:\s*["{]|object"\s*:\s*"error"|detail"\s*:)/
+
+export function reportsFailure(json: string): boolean {
+  if (!NAMES_FAILURE.test(json)) return false
+  const value = parsed(json)
+  if (!isRecord(value)) return false
+  const { object, type, detail, choices, response } = value
+  if (object === 'error' || type === 'error') return true
+  // FastAPI's own form; an answer has something else as well.
+  if (detail !== undefined && Object.keys(value).length === 1) return true
+  const places: unknown[] = [value, response]
+  if (Array.isArray(choices)) places.push(...(choices as unknown[]))
+  return places.some((place) => isRecord(place) && isFault(place['error']))
+}
+
+/** What an event of a stream carries. */
+export function dataOf(event: string): string {
+  const lines = event.split(/\r?\n/).filter((line) => line.startsWith('data:'))
+  return lines.map((line) => line.slice(5)).join('\n')
+}
+
+function isFault(error: unknown): boolean {
+  return isRecord(error) || (typeof error === 'string' && error !== '')
+}
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return null
+  }
+}
