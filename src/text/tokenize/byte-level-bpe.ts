@@ -9,7 +9,9 @@ import type { MergeTable } from './merge-table.ts'
 import { PieceCache } from './pieces/piece-cache.ts'
 import type { PreTokenizer } from './pre-tokenizer.ts'
 import { StretchCache } from './pieces/stretch-cache.ts'
+import type { IsCut } from './pieces/stretch-cache.ts'
 import { TokenBuffer } from './pieces/token-buffer.ts'
+import { isBetweenWords } from './pieces/word-cuts.ts'
 import type { EncodeOptions, Tokenizer } from './tokenizer.ts'
 import { UNIT_BYTES_MAX, utf8Into } from './pieces/utf8-units.ts'
 import { VocabularyTokenizer } from './vocabulary-tokenizer.ts'
@@ -38,6 +40,9 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   )
   readonly #stretches = new StretchCache()
   readonly #buffer = new TokenBuffer()
+  readonly #encodePart = (part: string, ids: TokenBuffer): void => this.#encodePlain(part, ids)
+  /** Null: nothing is known of these cuts. */
+  readonly #isCut: IsCut | null
   readonly #byteIds = new Int32Array(256)
   readonly #bytes = new Uint8Array(KEPT_BYTES)
   readonly #symbols = new Int32Array(KEPT_BYTES)
@@ -45,6 +50,7 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   constructor(options: ByteLevelBpeOptions) {
     super(options)
     this.#options = options
+    this.#isCut = options.preTokenizer.next === null ? null : isBetweenWords
     for (let byte = 0; byte < 256; byte++) {
       this.#byteIds[byte] = options.ids.get(byteChar(byte)) ?? UNKNOWN_BYTE
     }
@@ -54,7 +60,7 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
     const ids = this.#buffer.clear()
     if (options.addBos === true && this.bosTokenId !== null) ids.push(this.bosTokenId)
     this.finder.visit(wellFormed(text), options, {
-      onText: (stretch) => this.#encodePlain(stretch, ids),
+      onText: (stretch) => this.#stretches.encode(stretch, ids, this.#encodePart, this.#isCut),
       onToken: (token) => ids.push(token.id),
     })
     return ids.finish()
@@ -72,17 +78,10 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   }
 
   #encodePlain(text: string, ids: TokenBuffer): void {
-    const known = this.#stretches.get(text)
-    if (known !== undefined) {
-      ids.pushRange(known, 0, known.length)
-      return
-    }
     const { normalize, preTokenizer } = this.#options
-    const start = ids.length
     const normal = normalize === null ? text : normalize(text)
     if (preTokenizer.next !== null) this.#cache.encodeText(normal, preTokenizer.next, ids)
     else this.#cache.encodePieces(preTokenizer.pieces(normal), ids)
-    this.#stretches.keep(text, ids, start)
   }
 
   #encodePiece(units: Uint16Array, start: number, end: number, ids: TokenBuffer): void {

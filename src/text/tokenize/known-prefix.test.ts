@@ -15,7 +15,7 @@ const readJson = (name: string): Record<string, unknown> =>
   ) as Record<string, unknown>
 const bpe = { json: readJson('tokenizer.json'), config: readJson('tokenizer_config.json') }
 const SEED = Number(process.env['BATON_FUZZ_SEED'] ?? Date.now() % 1e9)
-const CONVERSATIONS = Number(process.env['BATON_FUZZ_ROUNDS'] ?? 40)
+const CONVERSATIONS = Number(process.env['BATON_FUZZ_ROUNDS'] ?? 15)
 
 const controls = ['<unk>', '<s>', '</s>'].map((content, id) => ({ id, content, special: true }))
 const letters = 'abcdefghijklmnopqrstuvwxyz.,!?\n'.split('')
@@ -80,13 +80,14 @@ describe.each(Object.entries(KINDS))('a known prefix: %s', (_, { make, turn }) =
   it(`random conversations, changed and cut anywhere, seed ${SEED} - the ids of a new tokenizer`, () => {
     const random = seededRandom(SEED)
     const known = make()
-    const [open = '', close = ''] = turn
     const stories = randomTexts(SEED, 60).map((text, i) =>
-      `${text} story ${i} `.repeat(1 + Math.ceil(randomInt(random, 2500) / (text.length + 9))),
+      `${text} story ${i} `.repeat(1 + Math.ceil(randomInt(random, 12_000) / (text.length + 9))),
     )
     const story = (): string => stories[randomInt(random, stories.length)] ?? ''
     for (let round = 0; round < CONVERSATIONS; round++) {
       let text = ''
+      // Some templates write no control tokens, and then a conversation is one stretch that becomes longer.
+      const [open = '', close = ''] = randomInt(random, 3) === 0 ? ['User: '] : turn
       for (let i = 0; i < 3; i++) {
         text += open + change(story(), randomInt(random, 6)) + close
         const at = randomInt(random, text.length)

@@ -104,14 +104,9 @@ export class LibraryTokenizer implements Tokenizer {
 
   #pushStretch(stretch: string, isFirst: boolean, ids: TokenBuffer): void {
     const cache = isFirst ? this.#firstStretches : this.#laterStretches
-    const known = cache.get(stretch)
-    if (known !== undefined) {
-      ids.pushRange(known, 0, known.length)
-      return
-    }
-    const start = ids.length
-    for (const id of this.#encodeStretch(stretch, isFirst)) ids.push(id)
-    cache.keep(stretch, ids, start)
+    cache.encode(stretch, ids, (text) => {
+      for (const id of this.#encodeStretch(text, isFirst)) ids.push(id)
+    })
   }
 
   #encodeStretch(text: string, isFirst: boolean): readonly number[] {

@@ -13,7 +13,7 @@ import { TokenBuffer } from './pieces/token-buffer.ts'
 import type { EncodeOptions, Tokenizer } from './tokenizer.ts'
 import { VocabularyTokenizer } from './vocabulary-tokenizer.ts'
 import type { VocabularyOptions } from './vocabulary-tokenizer.ts'
-import { markedBlankCut, noCut } from './pieces/word-cuts.ts'
+import { isBeforeMarkedBlank, markedBlankCut, noCut } from './pieces/word-cuts.ts'
 
 interface SpmOptions extends VocabularyOptions {
   readonly pairs: SymbolPairs
@@ -44,6 +44,8 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
   readonly #cutsWords: boolean
   readonly #buffer = new TokenBuffer()
   readonly #stretches = new StretchCache()
+  readonly #encodePart = (part: string, ids: TokenBuffer): void =>
+    this.#cache.encodeText(part, this.#cutsWords ? markedBlankCut : noCut, ids)
   readonly #cache = new PieceCache((units, start, end, ids) =>
     this.#encodePiece(textOfUnits(units, start, end), ids),
   )
@@ -100,14 +102,8 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
 
   #encodePlain(text: string, takesBlank: boolean, ids: TokenBuffer): void {
     const escaped = (takesBlank ? BLANK : '') + text.replaceAll(' ', BLANK)
-    const known = this.#stretches.get(escaped)
-    if (known !== undefined) {
-      ids.pushRange(known, 0, known.length)
-      return
-    }
-    const start = ids.length
-    this.#cache.encodeText(escaped, this.#cutsWords ? markedBlankCut : noCut, ids)
-    this.#stretches.keep(escaped, ids, start)
+    const isCut = this.#cutsWords ? isBeforeMarkedBlank : null
+    this.#stretches.encode(escaped, ids, this.#encodePart, isCut)
   }
 
   #encodePiece(piece: string, ids: TokenBuffer): void {

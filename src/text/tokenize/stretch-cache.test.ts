@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { modelTextFromHuggingFace } from '../model/model-text.ts'
 import { StretchCache } from './pieces/stretch-cache.ts'
 import { TokenBuffer } from './pieces/token-buffer.ts'
+import { isBetweenWords } from './pieces/word-cuts.ts'
 
 function keep(cache: StretchCache, text: string, ids: readonly number[]): void {
   const buffer = new TokenBuffer(4)
@@ -49,6 +50,28 @@ describe('a stretch of text that comes again', () => {
     const text = 'a'.repeat(1_500_001)
     keep(cache, text, [1])
     expect(cache.get(text)).toBeUndefined()
+  })
+
+  it('that has become longer at its end is encoded from its last part on', () => {
+    const cache = new StretchCache()
+    const encoded: string[] = []
+    const idsOf = (text: string): Uint32Array => {
+      const ids = new TokenBuffer()
+      const encode = (part: string, to: TokenBuffer): void => {
+        encoded.push(part)
+        for (let i = 0; i < part.length; i++) to.push(part.charCodeAt(i))
+      }
+      cache.encode(text, ids, encode, isBetweenWords)
+      return ids.finish()
+    }
+    const first = 'User: tell me of the fox and the hen. '.repeat(1000)
+    const second = `${first}Assistant: once upon a time there was a fox. User: and then?`
+    expect(String.fromCharCode(...idsOf(first))).toBe(first)
+    const parts = encoded.splice(0)
+    expect(parts.length).toBeGreaterThan(3)
+    expect(String.fromCharCode(...idsOf(second))).toBe(second)
+    expect(encoded.join('').length).toBeLessThan(10_000)
+    expect(second.endsWith(encoded.join(''))).toBe(true)
   })
 
   it('a tokenizer gives the same ids again, between control tokens and alone', () => {

@@ -1,6 +1,7 @@
 /**
  * Bounded memory of what long stretches of text became: a client sends a conversation again with every turn, and what lies
- * between two control tokens (a message, a document) is the same as before. Two generations, as of words.
+ * between two control tokens (a message, a document) is the same as before, or longer at its end where a prompt is written
+ * without control tokens. Two generations, as of words.
  */
 import type { TokenBuffer } from './token-buffer.ts'
 
@@ -12,10 +13,44 @@ const STRETCH_CHARS_MIN = 1024
 /** Of one generation: with the ids of its tokens 3 to 6 MB. */
 const GENERATION_CHARS_MAX = 1_500_000
 
+/** A part that is remembered is at least so long. */
+const PART_CHARS_MIN = 8192
+
+/** Whether the text is always cut at `at`, whatever is before the unit before it and behind the unit after it. */
+export type IsCut = (text: string, at: number) => boolean
+
+function partEnd(text: string, from: number, isCut: IsCut): number {
+  for (let at = from + PART_CHARS_MIN; at + 1 < text.length; at++) if (isCut(text, at)) return at
+  return text.length
+}
+
 export class StretchCache {
   #young = new Map<string, Uint32Array>()
   #youngChars = 0
   #old: ReadonlyMap<string, Uint32Array> = new Map()
+
+  /**
+   * Appends the ids of a text: what is remembered of it, and what `encode` appends for the rest. With `isCut` it is
+   * remembered in parts, so that a text that goes on where another ended has all but that one's last part.
+   */
+  encode(
+    text: string,
+    ids: TokenBuffer,
+    encode: (part: string, ids: TokenBuffer) => void,
+    isCut: IsCut | null = null,
+  ): void {
+    for (let from = 0; from < text.length;) {
+      const to = isCut === null ? text.length : partEnd(text, from, isCut)
+      const part = to - from === text.length ? text : text.slice(from, to)
+      const known = this.get(part)
+      if (known === undefined) {
+        const start = ids.length
+        encode(part, ids)
+        this.keep(part, ids, start)
+      } else ids.pushRange(known, 0, known.length)
+      from = to
+    }
+  }
 
   /** Undefined: not remembered. The array is not to be changed. */
   get(stretch: string): Uint32Array | undefined {

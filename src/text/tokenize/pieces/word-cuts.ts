@@ -119,4 +119,23 @@ export const markedBlankCut: NextCut = (units, at, end) => {
 
 const MARKED_BLANK = 0x2581
 
+/** Before the blank between two letters of ASCII: neither `gpt2Cut` nor `wordCut` reaches or looks over it, nor does NFC. */
+export function isBetweenWords(text: string, at: number): boolean {
+  return (
+    text.charCodeAt(at) === BLANK &&
+    isAsciiLetter(text.charCodeAt(at - 1)) &&
+    isAsciiLetter(text.charCodeAt(at + 1))
+  )
+}
+
+function isAsciiLetter(unit: number): boolean {
+  const small = unit | TO_SMALL
+  return small >= 0x61 && small <= 0x7a
+}
+
+/** Where `markedBlankCut` cuts. */
+export function isBeforeMarkedBlank(text: string, at: number): boolean {
+  return text.charCodeAt(at) === MARKED_BLANK && text.charCodeAt(at - 1) !== MARKED_BLANK
+}
+
 export const noCut: NextCut = (_units, _at, end) => end
