@@ -20,6 +20,11 @@ export class GrowingHold implements KvHold {
     this.#pin = pin
   }
 
+  /** Who pulls has all of it, or wants none of it any more. */
+  get isReleased(): boolean {
+    return this.#isReleased
+  }
+
   get isWhole(): boolean {
     return this.#pin.tokenCount >= this.tokenCount
   }

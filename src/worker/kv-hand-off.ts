@@ -92,9 +92,11 @@ export class KvHandOff {
     return { offer: this.#offer(request, server, source, hold), hold }
   }
 
-  /** The prompt is computed. Null: some of it is not held, and the offer is withdrawn. */
+  /** The prompt is computed. Null: somebody waits for it, some of it is not held, and the offer is withdrawn. */
   complete(request: GenerateRequest, { offer, hold }: OfferAhead): KvOffer | null {
     const source = this.#options.source()
+    // A decode worker that held the prompt already has acknowledged the offer before its end.
+    if (hold.isReleased) return offer
     if (source === undefined) return null
     hold.grow(source.pin(request.tokenIds, request.routing.cacheSalt))
     if (hold.isWhole) {

@@ -164,6 +164,29 @@ describe('KV hand-over - before the prefill has ended', () => {
     expect(only(from.events, 'kv-released').map(({ reason }) => reason)).toEqual(['acknowledged'])
   })
 
+  it('a decode worker that holds all of it already - goes on at once, and the offer was taken', async () => {
+    let goOn = (): void => undefined
+    const decided = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    const from = await startWorker(new AheadEngine(decided), 'prefill')
+    const to = await startWorker(new BlockEngine(), 'decode')
+    await serve(to, request)
+    const first = new RecordedReply()
+    from.hosted.worker.serve({ ...request, stop: { maxTokens: 1 } }, first)
+    await until('told', () => first.chunks.length === 1)
+    const kvOffer = first.chunks[0]?.prefillResult?.kvOffer
+    if (kvOffer === undefined) throw new Error('no offer')
+    const second = await serve(to, decodeOf(request, kvOffer))
+    expect(second.terminal?.finish).toBe('length')
+    await until('acknowledged', () => only(from.events, 'kv-released').length === 1)
+    goOn()
+    await first.ended
+    expect(first.terminal?.prefillResult?.kvOffer).toEqual(kvOffer)
+    expect(from.engine.kvBlocks.pinnedBytes).toBe(0)
+    expect(only(from.events, 'kv-released')[0]?.reason).toBe('acknowledged')
+  })
+
   it('the engine fails - the decode worker is told at once, and nothing stays pinned', async () => {
     const { from, to, first, second, fail } = await halfWay()
     fail(new Error('out of memory'))

@@ -7,6 +7,8 @@ import type { Chunk, PhaseEvent, ReplySink } from '../../request/index.ts'
 
 interface DecodeSinkParts {
   isEnded(): boolean
+  /** It answers. */
+  onOutput(): void
   onEnd(): void
   onError(error: BatonError): void
 }
@@ -21,11 +23,14 @@ export class DecodeSink implements ReplySink {
   }
 
   onToken(tokenId: number): void {
-    if (!this.#parts.isEnded()) this.#client.onToken(tokenId)
+    if (this.#parts.isEnded()) return
+    this.#parts.onOutput()
+    this.#client.onToken(tokenId)
   }
 
   onChunk(chunk: Chunk): void {
     if (this.#parts.isEnded()) return
+    this.#parts.onOutput()
     if (chunk.finish !== undefined) this.#parts.onEnd()
     this.#client.onChunk(chunk)
   }

@@ -136,6 +136,21 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
     expect(load()).toBe(0)
   })
 
+  it.each(['fails', 'ends without its hand-over'])(
+    'decode held all of it and answers, the prefill %s - decode goes on',
+    (how) => {
+      const { sink, prefill, decode, plane, load } = halfWay()
+      decode.token()
+      if (how === 'fails') prefill.fail('transport.disconnected')
+      else prefill.prefilled({})
+      decode.token()
+      decode.finish()
+      expect([sink.tokens.length, sink.ends, sink.errors.length]).toEqual([2, 1, 0])
+      expect([decode.cancels.length, plane.calls.length]).toEqual([0, 2])
+      expect(load()).toBe(0)
+    },
+  )
+
   it('the prefill ends without its hand-over - the request goes on aggregated', () => {
     const { sink, prefill, decode, plane, load } = halfWay()
     prefill.prefilled({})

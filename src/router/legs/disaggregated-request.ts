@@ -63,8 +63,10 @@ export class DisaggregatedRequest implements RequestHandle {
   #isHandedOver = false
   /** Both legs run at once, as prefill has said. */
   #isMeeting = false
-  /** The decode leg waits for KV of this prefill, and has none of its own to go on with. */
+  /** The decode leg waits for KV of this prefill. */
   #waitsForOffer = false
+  /** The decode leg answers: it had all of the prompt, whatever becomes of the prefill. */
+  #doesAnswer = false
   /** Decode legs that were given up with their prefill are not listened to. */
   #decodeAttempt = 0
   #ended = false
@@ -135,10 +137,10 @@ export class DisaggregatedRequest implements RequestHandle {
           else this.#prefillDone(chunk, result, handOver)
         },
         onError: (error) => {
-          if (this.#waitsForOffer) this.#dropDecode()
+          if (this.#waitsForOffer && !this.#doesAnswer) this.#dropDecode()
           if (this.#isMeeting) {
             this.#prefillLeg = null
-            this.#endWith(error)
+            if (!this.#waitsForOffer) this.#endWith(error)
           } else this.#prefillFailed(error, selection.workerId)
         },
       })
@@ -173,7 +175,7 @@ export class DisaggregatedRequest implements RequestHandle {
     this.#placeDecode({ ...handOver, prefillResult: result })
   }
 
-  /** Baton's own hand-over: without its last blocks decode has told the client nothing, so that another prefill may be tried. */
+  /** Baton's own hand-over, of which decode lacks the last blocks: it has told the client nothing, so that another prefill may be tried. */
   #dropDecode(): void {
     const decode = this.#decode
     this.#decodeAttempt++
@@ -192,7 +194,7 @@ export class DisaggregatedRequest implements RequestHandle {
     const isHandedOver = kvOffer !== undefined || engineParams !== undefined
     const doesWait = this.#waitsForOffer
     this.#waitsForOffer = false
-    if (finish === 'cancelled' || isHandedOver) return
+    if (finish === 'cancelled' || isHandedOver || (doesWait && this.#doesAnswer)) return
     if (!doesWait) return this.#endWith(withoutHandOver())
     this.#dropDecode()
     this.#fallBack('prefill gave no hand-over', withoutHandOver())
@@ -349,6 +351,9 @@ export class DisaggregatedRequest implements RequestHandle {
     const isGivenUp = (): boolean => attempt !== this.#decodeAttempt
     return new DecodeSink(this.#sink, {
       isEnded: () => this.#ended || isGivenUp(),
+      onOutput: () => {
+        this.#doesAnswer = true
+      },
       onEnd: () => {
         this.#ended = true
       },
