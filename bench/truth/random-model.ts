@@ -15,6 +15,8 @@ export interface ModelSize {
 
 const HEAD = 64
 const VOCABULARY = 2048
+/** Those of which `baton bench` makes prompts, too. */
+const TEXT_TOKENS = [300, 1300] as const
 const [F32, Q8] = [0, 8]
 const BLOCK = 32
 const BLOCK_BYTES = 34
@@ -38,6 +40,10 @@ export function writeRandomModel(path: string, like: string, size: ModelSize): v
     for (const tensor of tensors) {
       at += writeSync(file, Buffer.alloc(padding(at)))
       let left = bytesOf(tensor)
+      if (tensor.name === 'token_embd.weight') {
+        at += writeSync(file, embeddings(noise, left / VOCABULARY))
+        continue
+      }
       while (left > 0) {
         const piece =
           tensor.type === F32 ? ones(left / 4) : noise.subarray(0, Math.min(left, noise.length))
@@ -139,6 +145,20 @@ function bytesOf({ shape, type }: Tensor): number {
 
 function padding(at: number): number {
   return (ALIGNMENT - (at % ALIGNMENT)) % ALIGNMENT
+}
+
+/**
+ * Only tokens of whole characters are ever chosen: after a byte or a control token nothing can be shown, and a first token
+ * would seem to come with the second.
+ */
+function embeddings(noise: Uint8Array, rowBytes: number): Uint8Array {
+  const all = new Uint8Array(VOCABULARY * rowBytes)
+  for (let token = TEXT_TOKENS[0]; token < TEXT_TOKENS[1]; token++) {
+    const from = (token * rowBytes) % (noise.length - rowBytes)
+    const aligned = from - (from % BLOCK_BYTES)
+    all.set(noise.subarray(aligned, aligned + rowBytes), token * rowBytes)
+  }
+  return all
 }
 
 function ones(count: number): Buffer {

@@ -8,6 +8,7 @@
  */
 import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
+import { createSimTiming } from '../../simengine/index.ts'
 import { fitOverhead, fitTiming } from '../../sim/index.ts'
 import type { DecodePoint, FittedTiming, RequestOverhead } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
@@ -84,17 +85,23 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     pieces: Math.ceil(stall.tokens / (schedule.promptChunk ?? Infinity)) || 1,
   }))
   const fitted = fitTiming(points, decode)
+  const foundTokenMs = isApart
+    ? await measureFound(asStallProbe, Math.floor(promptMax / 2), fitted.timing)
+    : 0
   const overhead = isApart ? fitOverhead(points) : { requestMs: 0, msPerToken: 0 }
   if (!isApart)
     console.error(
       'prompts did not hold up another stream: are there several engines behind this URL? What HTTP and tokenizer take is in the times of the prompts',
     )
-  if (flags['quiet'] !== true) console.error(describe(stalls, fitted, overhead, schedule))
-  const { timing, prefillError, decodeError } = fitted
+  if (flags['quiet'] !== true) {
+    console.error(describe(stalls, fitted, overhead, schedule))
+    console.error(`what a prompt finds in the cache: ${foundTokenMs.toPrecision(3)} ms per token`)
+  }
+  const { prefillError, decodeError } = fitted
   const file = {
     url: target,
     model,
-    timing,
+    timing: { ...fitted.timing, foundTokenMs },
     overhead,
     schedule,
     prefillError,
@@ -170,6 +177,29 @@ function batchesUpTo(most: number): number[] {
 function wasHeldUp(stalls: readonly StallPoint[]): boolean {
   const { ms, ttftMs } = stalls.at(-1)!
   return ms > HELD_UP_SHARE * ttftMs
+}
+
+/**
+ * What a prompt costs that finds its beginning in the cache, beside what is computed of it: an engine may copy that KV. 0 where
+ * the server says of no cache.
+ */
+async function measureFound(
+  probe: StallProbe,
+  tokens: number,
+  timing: FittedTiming['timing'],
+): Promise<number> {
+  const known = probe.promptOf(tokens)
+  await askLive(probe.target, { prompt: known, maxTokens: 1 })
+  const promptOf = (): number[] => [...known, ...probe.promptOf(SHORTEST_PROMPT)]
+  const stall = await measureStall({ ...probe, promptOf }, tokens + SHORTEST_PROMPT)
+  const found = stall?.cachedTokens ?? 0
+  if (stall === null || found === 0) return 0
+  const computedMs = createSimTiming(timing).prefillMs({
+    requests: 1,
+    meanPromptTokens: stall.tokens,
+    meanPrefixTokens: found,
+  })
+  return Math.max(0, (stall.ms - computedMs) / found)
 }
 
 /** How the engine schedules, as far as it shows: one prompt after the other, and in pieces. */

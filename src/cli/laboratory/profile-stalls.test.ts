@@ -61,7 +61,7 @@ describe('pointOf', () => {
       (k) => (k === 21 ? 1 : 2),
     )
     const sentMs = events[20]!.atMs - 1
-    const point = pointOf(events, { tokens: 64, from: 20, sentMs, firstMs: events[21]!.atMs })
+    const point = pointOf(events, { tokens: 64, plain: 2, sentMs, firstMs: events[21]!.atMs })
     expect(point?.ms).toBeCloseTo(40, 9)
     expect(point?.pieces).toBe(1)
   })

@@ -18,6 +18,8 @@ export interface StallPoint {
   /** All that was not the engine's, the wait for the step under way left out. */
   readonly overheadMs: number
   readonly ttftMs: number
+  /** Of the prompt, as the server says. */
+  readonly cachedTokens: number
 }
 
 export interface StallProbe {
@@ -32,13 +34,13 @@ export interface TokenEvent {
   readonly tokens: number
 }
 
-/** Events of the stream before the first prompt, and between two. */
-const EVENTS_BETWEEN = 6
+/** Events of the stream before the first prompt, and between two: from them is known how long a token takes alone. */
+const EVENTS_BETWEEN = 9
 const STREAM_TOKENS = 600
 /** Tokens that are looked at together. */
 const STRETCH = 8
-/** Of the stream's past, for how long a token takes at the moment. */
-const EVENTS_BEFORE = 40
+/** Of the stream's past, for how long a token takes at the moment: its context grows. */
+const CALMS = 5
 /** A gap belongs to the prompt when it is so much of the longest one. */
 const LONG_SHARE = 0.4
 
@@ -56,11 +58,14 @@ export async function measureStall(probe: StallProbe, tokens: number): Promise<S
     pieces: middle(({ pieces }) => pieces),
     overheadMs: middle(({ overheadMs }) => overheadMs),
     ttftMs: middle(({ ttftMs }) => ttftMs),
+    cachedTokens: middle(({ cachedTokens }) => cachedTokens),
   }
 }
 
 interface Stream {
   readonly events: TokenEvent[]
+  /** Step times between prompts, the latest last. */
+  readonly calm: number[]
   hasEnded: boolean
 }
 
@@ -70,7 +75,7 @@ async function besideOneStream(
   wanted: number,
 ): Promise<StallPoint[]> {
   const leave = new AbortController()
-  const stream: Stream = { events: [], hasEnded: false }
+  const stream: Stream = { events: [], calm: [], hasEnded: false }
   const whole = askLive(probe.target, {
     prompt: probe.promptOf(16),
     maxTokens: STREAM_TOKENS,
@@ -82,20 +87,20 @@ async function besideOneStream(
       stream.hasEnded = true
     })
   const points: StallPoint[] = []
-  await eventsAfter(stream, EVENTS_BETWEEN)
+  await calmStretch(stream)
   while (points.length < wanted && !stream.hasEnded) {
-    const from = stream.events.length
     // Anywhere in a step, as requests come.
     await new Promise((resolve) => setTimeout(resolve, (points.length * 7) % 10))
     const sentMs = performance.now()
-    const { firstMs } = await askLive(probe.target, {
+    const { firstMs, cachedTokens } = await askLive(probe.target, {
       prompt: probe.promptOf(tokens),
       maxTokens: 1,
     })
-    await eventsAfter(stream, EVENTS_BETWEEN)
+    const plain = medianOf(stream.calm.slice(-CALMS))
+    await calmStretch(stream)
     if (stream.hasEnded || Number.isNaN(firstMs)) break
-    const point = pointOf(stream.events, { tokens, from, sentMs, firstMs })
-    if (point !== null) points.push(point)
+    const point = pointOf(stream.events, { tokens, plain, sentMs, firstMs })
+    if (point !== null) points.push({ ...point, cachedTokens })
   }
   leave.abort()
   await whole
@@ -104,16 +109,18 @@ async function besideOneStream(
 
 export interface Sent {
   readonly tokens: number
-  /** Events of the stream before. */
-  readonly from: number
+  /** How long a token of the stream takes without the prompt. */
+  readonly plain: number
   readonly sentMs: number
   readonly firstMs: number
 }
 
 /** Null: nothing was held up. */
-export function pointOf(events: readonly TokenEvent[], sent: Sent): StallPoint | null {
-  const { tokens, from, sentMs, firstMs } = sent
-  const plain = medianOf(stepTimes(events.slice(0, from).slice(-EVENTS_BEFORE)))
+export function pointOf(
+  events: readonly TokenEvent[],
+  sent: Sent,
+): Omit<StallPoint, 'cachedTokens'> | null {
+  const { tokens, plain, sentMs, firstMs } = sent
   // What a gap has more than its tokens take, when nobody else is there.
   const gaps = events.slice(1).map((event, i) => ({
     atMs: event.atMs,
@@ -130,10 +137,13 @@ export function pointOf(events: readonly TokenEvent[], sent: Sent): StallPoint |
   return { tokens, ms: Math.max(ms, 1e-3), pieces, overheadMs, ttftMs }
 }
 
-async function eventsAfter(stream: Stream, count: number): Promise<void> {
-  const wanted = stream.events.length + count
+/** Waits for some events with nobody else there. The first of them may end what held the stream up: gaps count behind it. */
+async function calmStretch(stream: Stream): Promise<void> {
+  const from = stream.events.length
+  const wanted = from + EVENTS_BETWEEN
   while (stream.events.length < wanted && !stream.hasEnded)
     await new Promise((resolve) => setTimeout(resolve, 2))
+  stream.calm.push(...stepTimes(stream.events.slice(from)))
 }
 
 /**

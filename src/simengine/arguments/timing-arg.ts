@@ -9,8 +9,15 @@ type Args = Readonly<Record<string, unknown>>
 
 export function timingOf(name: string, value: unknown): SimTimingOptions {
   if (!isRecord(value)) return refuse(name, value, 'an object')
-  const { kind, prefill, prefillTokensMin, decode, decodeSteps } = value
-  onlyThese(name, value, ['kind', 'prefill', 'prefillTokensMin', 'decode', 'decodeSteps'])
+  const { kind, prefill, prefillTokensMin, foundTokenMs, decode, decodeSteps } = value
+  onlyThese(name, value, [
+    'kind',
+    'prefill',
+    'prefillTokensMin',
+    'foundTokenMs',
+    'decode',
+    'decodeSteps',
+  ])
   const known = oneOf(`${name}.kind`, kind, ['polynomial', 'linear', 'table'] as const)
   if (known === 'linear') {
     const [step, perRequest, perToken, ...more] = numbersOf(`${name}.decode`, decode)
@@ -25,6 +32,9 @@ export function timingOf(name: string, value: unknown): SimTimingOptions {
       ...(prefillTokensMin === undefined
         ? {}
         : { prefillTokensMin: numbersOf(`${name}.prefillTokensMin`, [prefillTokensMin])[0]! }),
+      ...(foundTokenMs === undefined
+        ? {}
+        : { foundTokenMs: numbersOf(`${name}.foundTokenMs`, [foundTokenMs])[0]! }),
       decode: decodeMs,
       ...(steps === null
         ? {}
@@ -38,6 +48,8 @@ export function timingOf(name: string, value: unknown): SimTimingOptions {
   }
   if (prefillTokensMin !== undefined)
     return refuse(`${name}.prefillTokensMin`, prefillTokensMin, "left out, but with kind 'linear'")
+  if (foundTokenMs !== undefined)
+    return refuse(`${name}.foundTokenMs`, foundTokenMs, "left out, but with kind 'linear'")
   if (decodeSteps !== undefined)
     return refuse(`${name}.decodeSteps`, decodeSteps, "left out, but with kind 'linear'")
   if (known === 'polynomial') {

@@ -74,6 +74,7 @@ function decodeWork(decodes: number, contextTokens: number): Parameters<typeof s
     prefills: 0,
     promptTokens: 0,
     prefixTokens: 0,
+    foundTokens: 0,
     decodes,
     contextTokens,
   }

@@ -77,6 +77,15 @@ describe('createSimTiming - linear', () => {
       expect(() => createSimTiming({ ...options, prefillTokensMin })).toThrow('prefillTokensMin')
   })
 
+  it('what is found in the cache costs its copy, once', () => {
+    const options = { kind: 'linear', prefill: [2, 0.5], decode: [3, 1, 0.1] } as const
+    const copied = createSimTiming({ ...options, foundTokenMs: 0.04 })
+    expect(copied.prefillMs({ ...prefill(110, 100), foundTokens: 100 })).toBeCloseTo(11, 9)
+    expect(copied.prefillMs(prefill(120, 110))).toBe(7)
+    for (const foundTokenMs of [-1, NaN])
+      expect(() => createSimTiming({ ...options, foundTokenMs })).toThrow('foundTokenMs')
+  })
+
   it('a step of decode, and coefficients that are refused', () => {
     expect(timing.decodeMs({ requests: 2, contextTokens: 50, capacityTokens: 1 })).toBe(10)
     const steps = createSimTiming({

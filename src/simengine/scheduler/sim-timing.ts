@@ -13,6 +13,8 @@ export interface PrefillBatch {
   readonly meanPromptTokens: number
   /** Prompt tokens that were there before this step, mean, rounded down. */
   readonly meanPrefixTokens: number
+  /** Of the requests that begin with this step: tokens found in the cache, all together. Default 0. */
+  readonly foundTokens?: number
 }
 
 /** The decode part of one step. */
@@ -67,6 +69,8 @@ export type SimTimingOptions =
       readonly prefill: Polynomial
       /** A piece of fewer tokens takes as long as one of so many: engines fill up what they compute. Default 0. */
       readonly prefillTokensMin?: number
+      /** Milliseconds per token that a prompt finds in the cache: some engines copy its KV. Default 0. */
+      readonly foundTokenMs?: number
       /** Milliseconds: of a step, per request in it, per token of their contexts. */
       readonly decode: readonly [step: number, perRequest: number, perToken: number]
       /** Requests → milliseconds of a step, instead of its first two: engines take other ways with one request than with two. */
@@ -124,9 +128,13 @@ class LinearTiming implements SimTiming {
   readonly #decode: readonly number[]
   readonly #steps: Curve | null
   readonly #tokensMin: number
+  readonly #foundTokenMs: number
 
   constructor(options: Extract<SimTimingOptions, { kind: 'linear' }>) {
-    const { prefill, prefillTokensMin = 0, decode, decodeSteps } = options
+    const { prefill, prefillTokensMin = 0, foundTokenMs = 0, decode, decodeSteps } = options
+    if (!(foundTokenMs >= 0) || !Number.isFinite(foundTokenMs))
+      throw new BatonError('config.invalid', 'linear timing: foundTokenMs is a number ≥ 0')
+    this.#foundTokenMs = foundTokenMs
     if (!(prefillTokensMin >= 0) || !Number.isFinite(prefillTokensMin))
       throw new BatonError('config.invalid', 'linear timing: prefillTokensMin is a number ≥ 0')
     this.#tokensMin = prefillTokensMin
@@ -145,11 +153,14 @@ class LinearTiming implements SimTiming {
   prefillMs(batch: PrefillBatch): number {
     const tokens = newPromptTokens(batch)
     if (tokens <= 0) return 0
-    const { requests, meanPromptTokens, meanPrefixTokens } = batch
+    const { requests, meanPromptTokens, meanPrefixTokens, foundTokens = 0 } = batch
     const [step = 0, perToken = 0, perPair = 0] = this.#prefill
     const pairs = requests * (meanPromptTokens ** 2 - meanPrefixTokens ** 2)
     const filled = Math.max(tokens, requests * this.#tokensMin)
-    return Math.max(0, step + perToken * filled + perPair * pairs)
+    return Math.max(
+      0,
+      step + perToken * filled + perPair * pairs + this.#foundTokenMs * foundTokens,
+    )
   }
 
   decodeMs({ requests, contextTokens }: DecodeBatch): number {

@@ -12,6 +12,8 @@ export interface StepWork {
   /** Their prompt tokens up to the end of the step, and before it. */
   readonly promptTokens: number
   readonly prefixTokens: number
+  /** Of those that begin: what they found in the cache. */
+  readonly foundTokens: number
   /** Sequences that get a token which is not the first one after their own prefill. */
   readonly decodes: number
   readonly contextTokens: number
@@ -23,6 +25,7 @@ export function measureStep<Owner>(running: readonly SimSequence<Owner>[]): Step
     prefills: 0,
     promptTokens: 0,
     prefixTokens: 0,
+    foundTokens: 0,
     decodes: 0,
     contextTokens: 0,
   }
@@ -33,6 +36,9 @@ export function measureStep<Owner>(running: readonly SimSequence<Owner>[]): Step
       work.prefills += 1
       work.promptTokens += sequence.stepPrefixTokens + sequence.stepPromptTokens
       work.prefixTokens += sequence.stepPrefixTokens
+      // The first piece begins where the cache ended.
+      if (sequence.stepPrefixTokens === sequence.cachedTokens)
+        work.foundTokens += sequence.cachedTokens
     }
     const ends = sequence.computedTokens + sequence.stepTokens >= sequence.length
     if (ends && (sequence.generatedTokens > 0 || sequence.kvArrived)) {
@@ -48,7 +54,7 @@ export function durationOf(
   config: SchedulerConfig,
 ): { readonly prefillMs: number; readonly decodeMs: number } {
   const { timing, prefillSpeedup, decodeSpeedup, blockCount, blockTokens } = config
-  const { prefills, promptTokens, prefixTokens, decodes, contextTokens } = work
+  const { prefills, promptTokens, prefixTokens, foundTokens, decodes, contextTokens } = work
   const takesPrefill = prefills > 0 && prefillSpeedup !== Infinity
   const takesDecode = decodes > 0 && decodeSpeedup !== Infinity
   const prefillMs = takesPrefill
@@ -56,6 +62,7 @@ export function durationOf(
         requests: prefills,
         meanPromptTokens: Math.floor(promptTokens / prefills),
         meanPrefixTokens: Math.floor(prefixTokens / prefills),
+        foundTokens,
       }) / prefillSpeedup
     : 0
   const capacityTokens = blockCount * blockTokens
