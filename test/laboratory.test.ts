@@ -57,7 +57,13 @@ describe('baton workload, baton replay', () => {
     writeFileSync(at('fleet.yaml'), yaml)
     const requests = 'workload:random,requests=20'
     const { stdout } = await baton('replay', requests, '--config', 'fleet.yaml', '--json', '-')
-    const { config } = JSON.parse(stdout) as { config: { workers: unknown; router: unknown } }
+    const { facts, config } = JSON.parse(stdout) as {
+      facts: string[]
+      config: { workers: unknown; router: unknown }
+    }
+    expect(facts[0]).toBe(
+      '20 requests of workload random (arrivals poisson, requests 20, requestsPerSecond 5)',
+    )
     expect(config.workers).toMatchObject([
       { mode: 'prefill', count: 2, engine: { blockTokens: 16, blockCount: 4096, maxSequences: 8 } },
       { mode: 'decode', count: 3 },

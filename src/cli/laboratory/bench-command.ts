@@ -61,7 +61,7 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
     concurrency === null
       ? 'open loop: requests come at their times'
       : `closed loop: ${concurrency} requests under way`,
-    `good: TTFT ≤ ${goal.ttftMs} ms and TPOT ≤ ${goal.tpotMs} ms; tokens as the server counts them, ITL between events`,
+    `good: TTFT ≤ ${goal.ttftMs} ms and TPOT ≤ ${goal.tpotMs} ms; tokens as the server counts them; ITL: gaps between events, shared out among their tokens`,
   ]
   tell(flags, facts, runs)
   return runs.every(({ report }) =>

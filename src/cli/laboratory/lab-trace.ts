@@ -45,7 +45,9 @@ export function traceSpec(given: string, flags: Flags): TraceSpec {
 
 /** What a reader of the report should know of the requests. */
 export function describeTrace({ path, workload, options }: TraceSpec, requests: number): string {
-  const source = path === undefined ? `workload ${JSON.stringify(workload)}` : `trace ${path}`
+  const { kind, ...drawn } = workload ?? {}
+  const told = Object.entries(drawn).map(([name, value]) => `${name} ${value}`)
+  const source = path === undefined ? `workload ${kind} (${told.join(', ')})` : `trace ${path}`
   const { arrivalSpeedup = 1, spread = false } = options
   const faster = arrivalSpeedup === 1 ? '' : `, arrivals ${arrivalSpeedup} times as fast`
   const even = spread ? ', requests of one timestamp spread evenly up to the next one' : ''
