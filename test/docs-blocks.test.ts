@@ -1,9 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
 import { BLOCKS, linesOf, ROOT } from './docs-code.ts'
-import { runBaton } from './running-server.ts'
+import { BatonsInTurn } from './in-turn.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 /**
  * Every block of the docs: a command of Baton has the options that it is shown with, a script of npm or a file that is run exists,
@@ -25,7 +30,7 @@ const commands = lines.flatMap(({ page, line }) => {
 const helps = new Map<string, Promise<string>>()
 function helpOf(words: readonly string[]): Promise<string> {
   const key = words.join(' ')
-  const known = helps.get(key) ?? runBaton([...words, '--help']).then(({ printed }) => printed)
+  const known = helps.get(key) ?? batons.run([...words, '--help']).then(({ printed }) => printed)
   helps.set(key, known)
   return known
 }

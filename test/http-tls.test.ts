@@ -6,8 +6,14 @@ import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
-import { runBaton, startServer } from './running-server.ts'
+import { BatonsInTurn } from './in-turn.ts'
+import { startServer } from './running-server.ts'
 import { until } from './until.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 const folder = mkdtempSync(join(tmpdir(), 'baton-https-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -96,7 +102,7 @@ describe('HTTPS', () => {
     ],
     ['a page that is no origin', ['--cors-origin', 'https://a/b'], '--cors-origin: https://a/b'],
   ])('%s - is one sentence', async (_, args, sentence) => {
-    const { exitCode, printed } = await runBaton(['serve', ...serve, '--port', '0', ...args])
+    const { exitCode, printed } = await batons.run(['serve', ...serve, '--port', '0', ...args])
     expect([exitCode, printed]).toEqual([2, expect.stringContaining(sentence)])
     expect(printed).toMatch(/^baton: [^\n]+\n$/)
   })

@@ -2,8 +2,14 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
+import { BatonsInTurn } from './in-turn.ts'
 import { runBaton, startServer } from './running-server.ts'
 import { until } from './until.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 const folder = mkdtempSync(join(tmpdir(), 'baton-keys-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -103,7 +109,7 @@ describe('baton keys', () => {
     [['keys', 'revoke', '--file', file, 'nothere1'], 'no key nothere1'],
     [['keys', 'list', '--file', join(folder, 'none')], 'cannot be read'],
   ])('%j - is one sentence', async (args, sentence) => {
-    const { exitCode, printed } = await runBaton(args)
+    const { exitCode, printed } = await batons.run(args)
     expect([exitCode, printed]).toEqual([2, expect.stringContaining(sentence)])
     expect(printed).toMatch(/^baton: [^\n]+\n$/)
   })

@@ -6,11 +6,16 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { BatonsInTurn } from './in-turn.ts'
 import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
 
 const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'baton-laboratory-'))
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 const run = promisify(execFile)
 const baton = (...args: string[]): Promise<{ stdout: string; stderr: string }> =>
   run(process.execPath, [MAIN, ...args], { cwd: folder, maxBuffer: 2 ** 26 })
@@ -140,9 +145,8 @@ describe('baton workload, baton replay', () => {
     '%j - is refused in one line',
     async (args, what) => {
       for (const [name, text] of WRONG_FAULTS) writeFileSync(at(`${name}.yaml`), text)
-      const failed = await baton(...args).catch((error: { code: number; stderr: string }) => error)
-      expect(failed).toMatchObject({ code: 2 })
-      expect(failed.stderr).toContain(what)
+      const failed = await batons.run(args, {}, folder)
+      expect([failed.exitCode, failed.stderr]).toEqual([2, expect.stringContaining(what)])
       expect(failed.stderr.trim().split('\n')).toHaveLength(1)
     },
     30_000,
@@ -241,9 +245,8 @@ describe('baton compare, baton plan', () => {
   ])(
     '%j - is refused in one line',
     async (args, what) => {
-      const failed = await baton(...args).catch((error: { code: number; stderr: string }) => error)
-      expect(failed).toMatchObject({ code: 2 })
-      expect(failed.stderr).toContain(what)
+      const failed = await batons.run(args, {}, folder)
+      expect([failed.exitCode, failed.stderr]).toEqual([2, expect.stringContaining(what)])
       expect(failed.stderr.trim().split('\n')).toHaveLength(1)
     },
     30_000,

@@ -4,7 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
+import { BatonsInTurn } from './in-turn.ts'
 import { runBaton } from './running-server.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 const folder = mkdtempSync(join(tmpdir(), 'baton-sentences-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -60,7 +66,7 @@ describe('one sentence', () => {
       '--tls-key: it is not the key of --tls-cert',
     ],
   ])('a certificate that %s - names the option', async (_, args, sentence) => {
-    const { exitCode, printed } = await runBaton(args)
+    const { exitCode, printed } = await batons.run(args)
     expect([exitCode, printed]).toEqual([2, expect.stringContaining(sentence)])
     expect(printed).toMatch(/^baton: [^\n]+\n$/)
   })
@@ -91,7 +97,7 @@ describe('one sentence', () => {
     const args = ['worker', '--engine', 'sim', '--discovery-dir', folder]
     const { exitCode, printed } = await runBaton(args, { BATON_MODE: 'nope' })
     expect([exitCode, printed]).toEqual([2, expect.stringMatching(/^baton: BATON_MODE: [^\n]*\n$/)])
-    const help = await runBaton(['worker', '--help'])
+    const help = await batons.run(['worker', '--help'])
     expect(help.printed).toContain('[BATON_MODE]')
   })
 })

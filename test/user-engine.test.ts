@@ -3,7 +3,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { runBaton, startServer } from './running-server.ts'
+import { BatonsInTurn } from './in-turn.ts'
+import { startServer } from './running-server.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 const folder = mkdtempSync(join(tmpdir(), 'baton-user-engine-'))
 const DOOR = new URL('../dist/lib/engine.js', import.meta.url).href
@@ -90,7 +96,7 @@ describe('baton serve --engine ./mine.js', () => {
       /--engine: "simm" .*expected one of .* or the path of a module/,
     ],
   ])('%s - one sentence, and nothing is started', async (_name, path, said) => {
-    const { exitCode, printed } = await runBaton(['serve', '--port', '0', '--engine', path()])
+    const { exitCode, printed } = await batons.run(['serve', '--port', '0', '--engine', path()])
     expect(printed).toMatch(said)
     expect(printed.trim().split('\n')).toHaveLength(1)
     expect(exitCode).not.toBe(0)
@@ -101,7 +107,7 @@ describe('baton serve --engine ./mine.js', () => {
     [['--engine', './x.js', '--threads', '2'], /--threads has no effect with --engine \.\/x\.js/],
     [['--engine', './x.js', '--engine-args', '[1]'], /--engine-args is invalid/],
   ])('%j - is refused', async (args, said) => {
-    const { printed, exitCode } = await runBaton(['serve', ...args])
+    const { printed, exitCode } = await batons.run(['serve', ...args])
     expect(printed).toMatch(said)
     expect(exitCode).not.toBe(0)
   })

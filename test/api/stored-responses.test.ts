@@ -3,9 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type OpenAI from 'openai'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runBaton, startServer } from '../running-server.ts'
+import { BatonsInTurn } from '../in-turn.ts'
+import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { HAS_SQLITE, clientOf } from './openai-of.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 const SIM = ['--engine', 'sim', '--sim-speedup', '0']
 
@@ -193,7 +199,7 @@ describe('where responses are kept', () => {
       ['--state', 'redis://x'],
       ...(HAS_SQLITE ? [] : [['--state', 'sqlite:x.db']]),
     ]) {
-      const { exitCode, printed } = await runBaton(['serve', '--engine', 'sim', ...args])
+      const { exitCode, printed } = await batons.run(['serve', '--engine', 'sim', ...args])
       expect([exitCode, /--state (is invalid|memory and --frontends)/.test(printed)]).toEqual([
         2,
         true,

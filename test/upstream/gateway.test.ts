@@ -1,10 +1,16 @@
 /** `baton serve --upstream`, whole: what reaches an engine, what reaches a client, and what happens when engines go. */
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, describe, expect, it } from 'vitest'
+import { BatonsInTurn } from '../in-turn.ts'
 import { runBaton, startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
 import { eventResponse, fakeServer, jsonResponse, responseOf } from './transcripts.ts'
 import type { FakeServer, SeenRequest } from './transcripts.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 const open: (() => unknown)[] = []
 afterEach(async () => {
@@ -270,7 +276,7 @@ describe('baton serve --upstream', () => {
     [['--upstream', 'ftp://a'], 'is invalid'],
     [['--engine-requests', '7'], 'has no effect'],
   ])('%j - is refused in one line', async (args, why) => {
-    const { exitCode, printed } = await runBaton(['serve', '--port', '0', ...args])
+    const { exitCode, printed } = await batons.run(['serve', '--port', '0', ...args])
     expect(exitCode).toBe(2)
     expect(printed).toContain(why)
   })

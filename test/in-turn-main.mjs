@@ -1,0 +1,49 @@
+/**
+ * Runs one command of `baton` after the other in this process, each as if it were the only one: its own arguments, variables, folder and exit code.
+ *
+ * The program ends by setting an exit code, so a module imported once more is one more run; what it has loaded stays loaded.
+ */
+import { pathToFileURL } from 'node:url'
+
+const [main] = process.argv.slice(2)
+const environment = { ...process.env }
+let count = 0
+
+/** What goes to the stream from now on goes to `take`; returns what ends that. */
+function divert(stream, take) {
+  const { write } = stream
+  stream.write = (bytes, encoding, done) => {
+    take(typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString())
+    const told = typeof encoding === 'function' ? encoding : done
+    if (told !== undefined) queueMicrotask(told)
+    return true
+  }
+  return () => {
+    stream.write = write
+  }
+}
+
+async function run({ args, variables, folder }) {
+  process.argv = [process.execPath, main, ...args]
+  process.env = { ...environment, ...variables }
+  process.chdir(folder)
+  process.exitCode = undefined
+  let [printed, stderr] = ['', '']
+  const ends = [
+    divert(process.stdout, (text) => {
+      printed += text
+    }),
+    divert(process.stderr, (text) => {
+      printed += text
+      stderr += text
+    }),
+  ]
+  count += 1
+  await import(`${pathToFileURL(main).href}?${count}`)
+  for (const end of ends) end()
+  const ended = { exitCode: process.exitCode ?? 0, printed, stderr }
+  process.exitCode = undefined
+  process.send(ended)
+}
+
+process.on('message', (command) => void run(command))
