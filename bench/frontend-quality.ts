@@ -1,0 +1,149 @@
+/**
+ * Whether several frontends decide as well as one: the same requests, at the same times, over 1, 2 and 4 `baton frontend` and
+ * the same number of fresh workers of the simulated engine; reuse (prompt tokens found cached) and time to the first token.
+ *
+ *   npm run build && npx tsx bench/frontend-quality.ts [--frontends 1,2,4] [--requests 400] [--rate 16] [--workers 4] [--rounds 1]
+ *
+ * The load is moderate, so that two cores suffice and a frontend's own work is no part of what is compared. Requests go to the
+ * frontends in turn, each over a connection of its own, as a balancer would spread them.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { seededRandom } from '../src/base/index.ts'
+import { startBaton } from '../test/running-server.ts'
+import type { RunningBaton } from '../test/running-server.ts'
+import { until } from '../test/until.ts'
+import { median } from './load/summary.ts'
+
+const { values } = parseArgs({
+  options: {
+    frontends: { type: 'string', default: '1,2,4' },
+    requests: { type: 'string', default: '400' },
+    rate: { type: 'string', default: '16' },
+    workers: { type: 'string', default: '4' },
+    rounds: { type: 'string', default: '1' },
+  },
+})
+const requestCount = Number(values.requests)
+const workerCount = Number(values.workers)
+const GROUPS = 24
+/** Blocks of a worker's cache: not all groups fit into one worker. */
+const KV_BLOCKS = '1024'
+
+interface Planned {
+  readonly atMs: number
+  readonly prompt: string
+}
+
+interface Outcome {
+  readonly ttftMs: number
+  readonly promptTokens: number
+  readonly cachedTokens: number
+}
+
+/** Conversations of a few groups, whose beginnings are long and alike; Poisson arrivals. */
+function plan(seed: number): readonly Planned[] {
+  const random = seededRandom(seed)
+  const words = (count: number): string =>
+    Array.from({ length: count }, () => `w${Math.floor(random.next() * 5_000)}`).join(' ')
+  const beginnings = Array.from({ length: GROUPS }, () => words(250))
+  let atMs = 0
+  return Array.from({ length: requestCount }, () => {
+    atMs += (-Math.log(1 - random.next()) * 1000) / Number(values.rate)
+    const group = Math.floor(random.next() ** 2 * GROUPS)
+    return { atMs, prompt: `${beginnings[group]} ${words(20)}` }
+  })
+}
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
+
+async function ask(url: string, prompt: string): Promise<Outcome> {
+  const startedMs = performance.now()
+  const reply = await fetch(`${url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', connection: 'close' },
+    body: JSON.stringify({
+      prompt,
+      max_tokens: 24,
+      ignore_eos: true,
+      stream: true,
+      stream_options: { include_usage: true },
+    }),
+  })
+  if (reply.status !== 200 || reply.body === null) throw new Error(await reply.text())
+  let [ttftMs, text] = [0, '']
+  const decoder = new TextDecoder()
+  for await (const bytes of reply.body) {
+    if (ttftMs === 0) ttftMs = performance.now() - startedMs
+    text += decoder.decode(bytes as Uint8Array, { stream: true })
+  }
+  const [, prompted] = /"prompt_tokens":(\d+)/.exec(text) ?? []
+  const [, cached = '0'] = /"cached_tokens":(\d+)/.exec(text) ?? []
+  if (prompted === undefined) throw new Error(`no usage: ${text.slice(-300)}`)
+  return { ttftMs, promptTokens: Number(prompted), cachedTokens: Number(cached) }
+}
+
+async function run(
+  frontendCount: number,
+  planned: readonly Planned[],
+): Promise<readonly Outcome[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'baton-quality-'))
+  const place = ['--discovery', `file:${folder}`]
+  const members: RunningBaton[] = []
+  try {
+    const worker = ['worker', ...place, '--engine', 'sim', '--sim-blocks', KV_BLOCKS]
+    for (let count = 0; count < workerCount; count++)
+      members.push(await startBaton(worker, /ready/))
+    const urls: string[] = []
+    for (let count = 0; count < frontendCount; count++) {
+      const frontend = await startBaton(['frontend', ...place, '--port', '0'], /http:/)
+      members.push(frontend)
+      const url = /http:\/\/[\d.]+:\d+/.exec(frontend.printed())?.[0] ?? ''
+      await until('it is ready', async () => (await fetch(`${url}/ready`)).status === 200)
+      urls.push(url)
+    }
+    const startedMs = performance.now()
+    return await Promise.all(
+      planned.map(async ({ atMs, prompt }, index) => {
+        await sleep(Math.max(0, atMs - (performance.now() - startedMs)))
+        return await ask(urls[index % urls.length] as string, prompt)
+      }),
+    )
+  } finally {
+    for (const { process } of members) process.kill('SIGTERM')
+    await Promise.all(members.map(({ ended }) => ended))
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+interface Quality {
+  readonly reuse: number
+  readonly meanMs: number
+  readonly medianMs: number
+}
+
+function qualityOf(outcomes: readonly Outcome[]): Quality {
+  const sum = (of: (outcome: Outcome) => number): number =>
+    outcomes.reduce((total, outcome) => total + of(outcome), 0)
+  return {
+    reuse: sum(({ cachedTokens }) => cachedTokens) / sum(({ promptTokens }) => promptTokens),
+    meanMs: sum(({ ttftMs }) => ttftMs) / outcomes.length,
+    medianMs: median(outcomes.map(({ ttftMs }) => ttftMs)),
+  }
+}
+
+const first = new Map<number, Quality>()
+for (let round = 0; round < Number(values.rounds); round++) {
+  const planned = plan(round + 1)
+  for (const frontends of values.frontends.split(',').map(Number)) {
+    const quality = qualityOf(await run(frontends, planned))
+    const base = first.get(round) ?? quality
+    first.set(round, base)
+    const against = (now: number, before: number): string => (now / before).toFixed(3)
+    console.log(
+      `seed ${round + 1}, ${frontends} frontends: reuse ${(100 * quality.reuse).toFixed(1)} % (${against(quality.reuse, base.reuse)}), TTFT mean ${quality.meanMs.toFixed(1)} ms (${against(quality.meanMs, base.meanMs)}), median ${quality.medianMs.toFixed(1)} ms (${against(quality.medianMs, base.medianMs)})`,
+    )
+  }
+}
