@@ -123,7 +123,7 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
   })
 
   it('the prefill worker is lost - its decode is given up and another prefill tried', () => {
-    const { sink, prefill, decode, plane, load } = halfWay()
+    const { sink, prefill, decode, plane, router, load } = halfWay()
     prefill.fail('transport.disconnected')
     expect(decode.cancels).toEqual(['kill'])
     decode.finish('cancelled')
@@ -133,6 +133,7 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
     second.prefilled({ kvOffer: offer })
     plane.call(3).finish()
     expect([sink.ends, sink.errors.length]).toEqual([1, 0])
+    expect(router.status().disaggregation.disaggregated).toBe(1)
     expect(load()).toBe(0)
   })
 

@@ -295,7 +295,8 @@ export class DisaggregatedRequest implements RequestHandle {
 
   #placeDecode(handOver: HandOver): void {
     const { config, decode } = this.#parts
-    this.#parts.onDisaggregated()
+    // A second time after a prefill that was lost.
+    if (this.#decodeAttempt === 0) this.#parts.onDisaggregated()
     this.#tell({ kind: 'decodeQueued', phase: 'decode', atMs: this.#parts.clock.nowMs() })
     const request = decodeRequest(this.#request, handOver, config.conditional.enabled)
     this.#stopWaiting = decode.acquire(
