@@ -66,11 +66,9 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
   long: (setting) =>
     withTargets(setting, 'aggregated', {}, async (targets) => {
       await takeTurns(targets, LONG, 50)
-      const cpu = await medians(targets, LONG, 40, setting.rounds, perRequest)
-      print('8,000 words, CPU per request', cpu, 'µs')
-      const known = new Map<Target, number>()
-      for (const target of targets) known.set(target, await conversation(target))
-      print('a new turn after the same 8,000 words, CPU per request', known, 'µs')
+      await longRows(targets, setting.rounds, '')
+      await takeTurns(targets, SHORT, setting.warmUpRequests)
+      await longRows(targets, setting.rounds, `, after ${setting.warmUpRequests} short requests`)
     }),
   neighbours: (setting) =>
     withTargets(setting, 'disaggregated', { paced: true }, async (targets) => {
@@ -154,6 +152,14 @@ async function requestRows(
   print(`${what}, warm`, await medians(targets, SHORT, 2000, rounds, perRequest), 'µs')
   await new Promise((done) => setTimeout(done, IDLE_MS))
   print(`${what}, after ${IDLE_MS / 1000} s of idling`, await single(500), 'µs')
+}
+
+async function longRows(targets: readonly Target[], rounds: number, when: string): Promise<void> {
+  const cpu = await medians(targets, LONG, 40, rounds, perRequest)
+  print(`8,000 words, CPU per request${when}`, cpu, 'µs')
+  const known = new Map<Target, number>()
+  for (const target of targets) known.set(target, await conversation(target))
+  print(`a new turn after the same 8,000 words, CPU per request${when}`, known, 'µs')
 }
 
 /** The prompt and the end of a stream are in it: a stream is 128 tokens. */
