@@ -27,7 +27,7 @@ export interface Setting {
 
 const COLD_REQUESTS = 3000
 const IDLE_MS = 15_000
-const WAITING_STREAMS = 5000
+const WAITING_STREAMS = 2000
 const SHORT: Shape = { words: 100, tokens: 1, stream: false, concurrency: 16 }
 const PACED: Shape = { words: 100, tokens: 128, stream: true, concurrency: 200 }
 const BURST: Shape = { words: 100, tokens: 64, stream: true, concurrency: 128 }
@@ -103,8 +103,9 @@ export const BLOCKS: Readonly<Record<string, (setting: Setting) => Promise<void>
       print('resident after 20 prompts of 60,000 words', resident(), 'MB')
     }),
   waiting: async () => {
-    // A worker of the simulated engine computes 1,024 at once.
-    const targets = [await startBaton('aggregated', true, ['--aggregated', '6']), await startBare()]
+    // A worker of the simulated engine computes 1,024 at once; a slow one gives few tokens meanwhile.
+    const workers = ['--aggregated', '3', '--sim-speedup', '0.2']
+    const targets = [await startBaton('aggregated', true, workers), await startBare()]
     const kilobytes = new Map<Target, number>()
     for (const target of targets)
       kilobytes.set(target, await kilobytesPerWaitingStream(target, WAITING_STREAMS))

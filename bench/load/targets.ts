@@ -33,7 +33,7 @@ export async function startBaton(
   workers: readonly string[] = WORKERS[topology],
 ): Promise<Target> {
   const startedAt = performance.now()
-  const server = await startServer([...workers, ...ENGINE, '--sim-speedup', paced ? '1' : '0'])
+  const server = await startServer([...ENGINE, '--sim-speedup', paced ? '1' : '0', ...workers])
   const { port } = server
   await fetch(`${server.url}/v1/completions`, {
     method: 'POST',
