@@ -19,6 +19,14 @@ describe('clientMessage', () => {
     ['in file:///srv/app/main.js', /^in …$/],
     ['C:\\models\\m.gguf is gone', /^… is gone$/],
     ['no room in /dev/shm', /^no room in …$/],
+    ['no connection to 10.0.0.7:4711 within 5 ms', /^no connection to … within 5 ms$/],
+    ['no connection to gpu-7.internal:4711', /^no connection to …$/],
+    ['connect ECONNREFUSED 127.0.0.1:46855', /^connect ECONNREFUSED …$/],
+    ['connect ECONNREFUSED ::1:46855', /^connect ECONNREFUSED …$/],
+    ['connect EHOSTUNREACH fe80::7:12:46855', /^connect EHOSTUNREACH …$/],
+    ['connect ETIMEDOUT [fd00::12]:80, then', /^connect ETIMEDOUT …, then$/],
+    ['getaddrinfo ENOTFOUND gpu-7.internal', /^getaddrinfo ENOTFOUND …$/],
+    ['room 5 of localhost:9000: gone', /^room 5 of …: gone$/],
     ['boom\n    at run (/srv/app/a.js:1:2)\n    at node:internal/x:3:4', /^boom$/],
   ])('%j - loses what tells of the server', (message, expected) => {
     expect(shown(message)).toMatch(expected)
@@ -27,7 +35,8 @@ describe('clientMessage', () => {
   it.each([
     'it broke',
     'the engine broke the stream contract (usage-mismatch): says 3, streamed 4',
-    'no connection to 10.0.0.7:4711',
+    'version 1.2.3 and 1.2.3.4.5, at 12:30:05',
+    'see https://10.0.0.7:4711/a',
     'see https://example.org/a/b.json',
     '3/4 of the blocks, and/or none',
     'two lines\nat least',
@@ -44,6 +53,9 @@ describe('clientMessage', () => {
     expect(shown(`${'a/'.repeat(50_000)}!`)).toHaveLength(100_001)
     expect(shown('/'.repeat(100_000))).toHaveLength(100_000)
     expect(shown('\n'.repeat(100_000))).toHaveLength(100_000)
+    expect(shown('1.'.repeat(50_000))).toHaveLength(100_000)
+    expect(shown(':'.repeat(100_000))).toHaveLength(100_000)
+    expect(shown('[:'.repeat(50_000))).toHaveLength(100_000)
   })
 
   it('every form of reply - shows this message', () => {
