@@ -303,7 +303,7 @@ describe('status', () => {
       Object.keys(operations).map((method) => [method.toUpperCase(), path] as const),
     )
     for (const [method, path] of documented) {
-      expect(page).toContain(`<td>${method}</td><td><code>${path}</code></td>`)
+      expect(page).toContain(`<b>${method}</b> <code>${path}</code>`)
       expect(manual).toContain(`\`${path.replace(/^\/v1(\/(de)?tokenize)$/, '$1')}\``)
       const reply = await it_.send(method, path.replace('{id}', 'storyteller'), { body: '{}' })
       expect([path, reply.status]).not.toEqual([path, 405])
