@@ -124,6 +124,14 @@ describe('OtherFrontends', () => {
     expect(await unknown).toBeNull()
   })
 
+  it('a request that is asked for - comes with its phases, also to who was told nothing of it', async () => {
+    const { all, receive } = frontends(2)
+    receive(1, 'of-f1')
+    expect(all[0]?.log.find('of-f1')).toBeNull()
+    await all[0]?.others.decisionsOf('of-f1')
+    expect(all[0]?.log.find('of-f1')).toMatchObject({ requestId: 'of-f1', model: 'm' })
+  })
+
   it.each([null, 5, {}, { from: 'x' }, { from: 'x', sums: {}, requests: 5 }])(
     '%j - is no news',
     (body) => {

@@ -41,6 +41,8 @@ export interface DecisionsTold {
   readonly requestId: string
   readonly model: string
   readonly decisions: readonly unknown[]
+  /** As it is in the log there: who asks may not have been told of it, because nobody looked at its page. */
+  readonly request?: LoggedRequest
 }
 
 export interface FrontendTells {
@@ -149,15 +151,19 @@ export class OtherFrontends {
     if (!isRecord(body) || typeof body['requestId'] !== 'string') return
     const { from, requestId } = body
     const known = this.#options.decisionsOf(requestId)
-    if (known !== null && typeof from === 'string') {
-      this.#tell?.told({ to: from, requestId, ...known })
-    }
+    if (known === null || typeof from !== 'string') return
+    const { model, decisions } = known
+    const request = this.#options.log.find(requestId)
+    const answer = { to: from, requestId, model, decisions }
+    this.#tell?.told(request === null ? answer : { ...answer, request })
   }
 
   told(body: unknown): void {
     if (!isRecord(body) || body['to'] !== this.#options.self) return
-    const { requestId, model, decisions } = body
+    const { requestId, model, decisions, request } = body
     if (typeof model !== 'string' || !Array.isArray(decisions)) return
+    if (isLoggedRequest(request) && request.requestId === requestId)
+      this.#options.log.learn(request)
     this.#questions.get(String(requestId))?.({ model, decisions })
   }
 
