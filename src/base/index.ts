@@ -2,7 +2,7 @@
  * Room `base`: what every room (folder of src) may use.
  *
  * Owns errors and their codes, assertions, clock and randomness as interfaces, deadlines, worker ids, guards for
- * JSON values, bytes joined, text that is safe on a terminal.
+ * JSON values, bytes joined, rounded times, text that is safe on a terminal.
  * May use: nothing. For: every room.
  */
 export { assert, unreachable } from './assert.ts'
@@ -23,6 +23,7 @@ export { joinedBytes } from './joined-bytes.ts'
 export { printable, printableLines } from './printable.ts'
 export { randomInt, seededRandom } from './random.ts'
 export type { Random } from './random.ts'
+export { roundedMs } from './rounded-ms.ts'
 export { parseWorkerId, workerIdOf } from './worker-id.ts'
 export type { WorkerId } from './worker-id.ts'
 export { nameOfToken, recordOf, textOf } from './json-value.ts'

@@ -4,6 +4,7 @@
  * A sample when there is much to do: at most `ADMITTED_PER_SECOND` new requests are recorded, others cost one look-up per
  * event. Sums are of all requests. Nothing of a prompt or an answer is kept.
  */
+import { roundedMs } from '../../base/index.ts'
 import type { Clock, WorkerId } from '../../base/index.ts'
 import type { Phase } from '../../request/index.ts'
 import type {
@@ -230,7 +231,7 @@ export class RequestLog {
     const { phases } = entry.record
     if (phases.length >= PHASES_MAX) return
     const { atMs, ...rest } = event
-    phases.push({ ...rest, atMs: rounded(atMs - entry.startedMs) })
+    phases.push({ ...rest, atMs: roundedMs(atMs - entry.startedMs) })
     entry.revision = ++this.#revision
   }
 
@@ -251,9 +252,9 @@ export class RequestLog {
       outcome,
       status,
       errorCode,
-      durationMs: rounded(durationMs),
-      ttftMs: ttftMs === undefined ? undefined : rounded(ttftMs),
-      itlMs: itlMs === undefined ? undefined : rounded(itlMs),
+      durationMs: roundedMs(durationMs),
+      ttftMs: ttftMs === undefined ? undefined : roundedMs(ttftMs),
+      itlMs: itlMs === undefined ? undefined : roundedMs(itlMs),
       promptTokens,
       completionTokens,
       cachedTokens,
@@ -264,5 +265,3 @@ export class RequestLog {
     if (this.#ended.length > KEPT_MAX) this.#ended.splice(0, this.#ended.length - KEPT_MAX)
   }
 }
-
-const rounded = (ms: number): number => Math.round(ms * 1000) / 1000

@@ -1,6 +1,7 @@
 /**
  * Where and when one choice ran: worker ids and times for `nvext` of the reply and for the metrics.
  */
+import { roundedMs } from '../../base/index.ts'
 import type { WorkerSlots } from '../../api/index.ts'
 import type { PhaseEvent, RoutedEvent } from '../../request/index.ts'
 
@@ -51,27 +52,22 @@ export class ReplyTimeline {
     const timing: Record<string, number> = { request_received_ms: this.#receivedEpochMs }
     const start = this.#prefillStartMs
     const first = this.#firstTokenMs
-    if (start !== null) timing['prefill_wait_time_ms'] = rounded(start - received)
-    if (start !== null && first !== null) timing['prefill_time_ms'] = rounded(first - start)
+    if (start !== null) timing['prefill_wait_time_ms'] = roundedMs(start - received)
+    if (start !== null && first !== null) timing['prefill_time_ms'] = roundedMs(first - start)
     if (first !== null) {
-      timing['ttft_ms'] = rounded(first - received)
+      timing['ttft_ms'] = roundedMs(first - received)
       if (completionTokens > 1) {
-        timing['avg_itl_ms'] = rounded((nowMs - first) / (completionTokens - 1))
+        timing['avg_itl_ms'] = roundedMs((nowMs - first) / (completionTokens - 1))
       }
     }
     if (this.#transferMs !== null) {
-      timing['kv_transfer_estimated_latency_ms'] = rounded(this.#transferMs)
+      timing['kv_transfer_estimated_latency_ms'] = roundedMs(this.#transferMs)
     }
     if (this.#queueDepth !== null) timing['router_queue_depth'] = this.#queueDepth
-    timing['total_time_ms'] = rounded(nowMs - received)
+    timing['total_time_ms'] = roundedMs(nowMs - received)
     if (this.#overlap !== null && this.#overlap.of > 0) {
       timing['kv_hit_rate'] = this.#overlap.blocks / this.#overlap.of
     }
     return timing
   }
-}
-
-/** Microseconds are enough. */
-function rounded(ms: number): number {
-  return Math.round(ms * 1000) / 1000
 }

@@ -7,6 +7,7 @@
 import { writeSync } from 'node:fs'
 import { destination, pino } from 'pino'
 import type { Logger } from 'pino'
+import { roundedMs } from '../../base/index.ts'
 import { logLine } from './log-line.ts'
 import { RequestPhases } from './request-phases.ts'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
@@ -73,7 +74,6 @@ function tellEnd(logger: Logger, end: RequestEnd, request: RequestFacts, known: 
   logger[level](line, `request ${text}`)
 }
 
-/** To a microsecond. */
 function rounded(ms: number | undefined): number | undefined {
-  return ms === undefined ? undefined : Math.round(ms * 1000) / 1000
+  return ms === undefined ? undefined : roundedMs(ms)
 }

@@ -1,7 +1,7 @@
 /**
  * Where a request ran and how long its phases took, for its line in the log: collected from its events, told at its end.
  */
-import { InFlightMap } from '../../base/index.ts'
+import { InFlightMap, roundedMs } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import type { FrontendEvent } from '../../frontend/index.ts'
 
@@ -35,7 +35,7 @@ export class RequestPhases {
 
 function note(phases: Phases, event: FrontendEvent): void {
   const add = (name: Exclude<keyof Phases, `${string}WorkerId`>, value: number): void => {
-    phases[name] = Math.round(((phases[name] ?? 0) + value) * 1000) / 1000
+    phases[name] = roundedMs((phases[name] ?? 0) + value)
   }
   switch (event.kind) {
     case 'routed':

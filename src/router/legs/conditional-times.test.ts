@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { buildModel, PD, tokensFrom } from '../../../test/router/model-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
-import type { RouterOptions } from '../index.ts'
+import type { DecisionRecord, RouterOptions } from '../index.ts'
 
 const TOKENS = 400
 const BOTH_LEGS = { prefillWorkerId: workerIdOf(1), decodeWorkerId: workerIdOf(2) }
@@ -53,6 +53,20 @@ function timesIn(note: string) {
       wait: part(apart, 'wait'),
       transfer: part(apart, 'transfer'),
     },
+  }
+}
+
+/** Two candidates with such ids: a transfer that soon ends and one that does not, and costs that are the sums of their terms. */
+function expectNearAndFar(record: DecisionRecord | undefined, ids: readonly string[]): void {
+  const [near, far] = record?.candidates ?? []
+  expect([near?.workerId, far?.workerId]).toEqual(ids)
+  expect(near?.terms['transfer']).toBeLessThan(100)
+  expect(far?.terms['transfer']).toBeGreaterThan(500)
+  for (const candidate of [near, far]) {
+    const sum = record?.terms
+      .filter(({ role }) => role === 'add')
+      .reduce((total, { name, weight }) => total + weight * (candidate?.terms[name] ?? 0), 0)
+    expect(candidate?.cost).toBeCloseTo(sum ?? 0, 6)
   }
 }
 
@@ -200,16 +214,7 @@ describe('PrefillRouter: a decode worker for a prefill worker', () => {
     const places = Array.from({ length: 10 }, () => place().to)
     expect(places.filter((id) => id === '2').length).toBeGreaterThan(8)
     expect(record?.phase).toBe('decode')
-    const [near, far] = record?.candidates ?? []
-    expect([near?.workerId, far?.workerId]).toEqual(['2', '3'])
-    expect(near?.terms['transfer']).toBeLessThan(100)
-    expect(far?.terms['transfer']).toBeGreaterThan(500)
-    for (const candidate of [near, far]) {
-      const sum = record?.terms
-        .filter(({ role }) => role === 'add')
-        .reduce((total, { name, weight }) => total + weight * (candidate?.terms[name] ?? 0), 0)
-      expect(candidate?.cost).toBeCloseTo(sum ?? 0, 6)
-    }
+    expectNearAndFar(record, ['2', '3'])
   })
 })
 
@@ -250,16 +255,7 @@ describe('PrefillRouter: a prefill worker by where its prompts go', () => {
     expect(places.map(({ workerId }) => workerId)).toEqual(Array(10).fill('1'))
     const [record] = router.explain(places[0]!.request.requestId) ?? []
     expect(record?.phase).toBe('prefill')
-    const [near, far] = record?.candidates ?? []
-    expect([near?.workerId, far?.workerId]).toEqual(['1', '3'])
-    expect(near?.terms['transfer']).toBeLessThan(100)
-    expect(far?.terms['transfer']).toBeGreaterThan(500)
-    for (const candidate of [near, far]) {
-      const sum = record?.terms
-        .filter(({ role }) => role === 'add')
-        .reduce((total, { name, weight }) => total + weight * (candidate?.terms[name] ?? 0), 0)
-      expect(candidate?.cost).toBeCloseTo(sum ?? 0, 6)
-    }
+    expectNearAndFar(record, ['1', '3'])
   })
 
   it('the near one has much to do - the far one takes over', () => {

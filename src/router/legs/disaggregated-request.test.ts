@@ -6,6 +6,18 @@ import { seededRandom, workerIdOf } from '../../base/index.ts'
 import type { KvOffer } from '../../request/index.ts'
 import { bootstrapRoom } from './leg-requests.ts'
 
+const OFFER: KvOffer = {
+  offerId: 'o',
+  host: 'p',
+  port: 9,
+  fingerprint: 'f',
+  blockTokens: 4,
+  tokenCount: 4,
+  blockKeys: Uint32Array.of(1, 2),
+  kvBytes: 8,
+  expiresInMs: 60_000,
+}
+
 describe('PrefillRouter: bootstrap path', () => {
   const CARDS = [BOOTSTRAP, card(2, 'decode')]
 
@@ -91,31 +103,20 @@ describe('PrefillRouter: bootstrap path', () => {
 
 describe('PrefillRouter: an offer before the prompt is computed to its end', () => {
   const CARDS = [card(1, 'prefill'), card(3, 'prefill'), card(2, 'decode')]
-  const offer: KvOffer = {
-    offerId: 'o',
-    host: 'p',
-    port: 9,
-    fingerprint: 'f',
-    blockTokens: 4,
-    tokenCount: 4,
-    blockKeys: Uint32Array.of(1, 2),
-    kvBytes: 1,
-    expiresInMs: 1000,
-  }
 
   function halfWay() {
     const model = buildModel(CARDS)
     const { sink, handle } = model.send()
     const prefill = model.plane.call(0)
-    prefill.meets(offer)
+    prefill.meets(OFFER)
     return { ...model, sink, handle, prefill, decode: model.plane.call(1) }
   }
 
   it('decode is sent at once, with the offer; the end of the prefill says nothing new', () => {
     const { sink, prefill, decode, plane, load } = halfWay()
-    expect(decode.request.prefillResult?.kvOffer).toEqual(offer)
+    expect(decode.request.prefillResult?.kvOffer).toEqual(OFFER)
     expect(sink.ends).toBe(0)
-    prefill.prefilled({ kvOffer: offer })
+    prefill.prefilled({ kvOffer: OFFER })
     decode.token()
     decode.finish()
     expect([sink.ends, sink.errors.length, plane.calls.length]).toEqual([1, 0, 2])
@@ -129,8 +130,8 @@ describe('PrefillRouter: an offer before the prompt is computed to its end', () 
     decode.finish('cancelled')
     const second = plane.call(2)
     expect([second.workerId === prefill.workerId, second.workerId === '2']).toEqual([false, false])
-    second.meets(offer)
-    second.prefilled({ kvOffer: offer })
+    second.meets(OFFER)
+    second.prefilled({ kvOffer: OFFER })
     plane.call(3).finish()
     expect([sink.ends, sink.errors.length]).toEqual([1, 0])
     expect(router.status().disaggregation.disaggregated).toBe(1)
@@ -285,48 +286,36 @@ describe('PrefillRouter: failures', () => {
 })
 
 describe('PrefillRouter: an offer that nobody will fetch', () => {
-  const kvOffer = {
-    offerId: 'o1',
-    host: 'p',
-    port: 9,
-    fingerprint: 'f',
-    blockTokens: 4,
-    tokenCount: 4,
-    blockKeys: Uint32Array.of(1, 2),
-    kvBytes: 8,
-    expiresInMs: 60_000,
-  }
-
   it('decode refused - is given back at once', () => {
     const { plane, send, router } = buildModel(PD)
     const { sink } = send()
     router.fleet.workerLeft(workerIdOf(2), 'gone')
-    plane.call(0).prefilled({ kvOffer })
+    plane.call(0).prefilled({ kvOffer: OFFER })
     expect(sink.errors[0]?.code).toBe('backend.worker_unavailable')
-    expect(plane.released).toEqual(['1 o1'])
+    expect(plane.released).toEqual(['1 o'])
   })
 
   it('decode fails - is given back, whether it was fetched or not', () => {
     const { plane, send } = buildModel(PD)
     const { sink } = send()
-    plane.call(0).prefilled({ kvOffer })
+    plane.call(0).prefilled({ kvOffer: OFFER })
     plane.call(1).fail('transport.cannot_connect')
     expect(sink.ends).toBe(1)
-    expect(plane.released).toEqual(['1 o1'])
+    expect(plane.released).toEqual(['1 o'])
   })
 
   it('first token is the end - is given back', () => {
     const { plane, send } = buildModel(PD)
     const { sink } = send()
-    plane.call(0).finish('eos', { tokenIds: [7], prefillResult: { kvOffer } })
+    plane.call(0).finish('eos', { tokenIds: [7], prefillResult: { kvOffer: OFFER } })
     expect(sink.ends).toBe(1)
-    expect(plane.released).toEqual(['1 o1'])
+    expect(plane.released).toEqual(['1 o'])
   })
 
   it('decode answers - it was fetched, nothing is to be given back', () => {
     const { plane, send } = buildModel(PD)
     send()
-    plane.call(0).prefilled({ kvOffer })
+    plane.call(0).prefilled({ kvOffer: OFFER })
     plane.call(1).token()
     plane.call(1).finish()
     expect(plane.released).toEqual([])

@@ -9,7 +9,7 @@
  * left, and that decode is then stopped, so that no block waits for nobody.
  */
 import { BatonError } from '../../base/index.ts'
-import type { Clock, Random, WorkerId } from '../../base/index.ts'
+import type { Random, WorkerId } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
 import type {
   Chunk,
@@ -19,11 +19,11 @@ import type {
   ReplySink,
   RequestHandle,
 } from '../../request/index.ts'
-import { DecodeSink } from './decode-sink.ts'
+import { DecodeAttempt, releaseKv } from './decode-attempt.ts'
+import type { DecodePools } from './decode-attempt.ts'
 import { planHandOver } from './hand-over-plan.ts'
 import {
   bootstrapFromResult,
-  decodeRequest,
   placedPrefillRequest,
   prefillRequest,
   withoutWorkers,
@@ -32,17 +32,10 @@ import type { HandOver } from './leg-requests.ts'
 import type { Leg } from './leg.ts'
 import type { Placement } from './placement.ts'
 import { PrefillSink } from './prefill-sink.ts'
-import type { RouterConfig } from '../configuration/router-config.ts'
 import { prefillsWithoutPartner } from './topology-pairs.ts'
-import type { WorkerRouter } from './worker-router.ts'
 
-export interface DisaggregatedParts {
-  readonly prefill: WorkerRouter
-  readonly decode: WorkerRouter
-  readonly clock: Clock
+export interface DisaggregatedParts extends DecodePools {
   readonly random: Random
-  readonly config: RouterConfig
-  readonly note: string
   /** The prefill leg could not be had; the request may go on aggregated. Counts the reason. */
   onFallback(reason: string): void
   onRetry(): void
@@ -57,18 +50,12 @@ export class DisaggregatedRequest implements RequestHandle {
   readonly #failedPrefills: WorkerId[] = []
   #stopWaiting: (() => void) | null = null
   #prefillLeg: Leg | null = null
-  #decode: RequestHandle | null = null
+  /** There is a hand-over, or will be: decode has to be told whatever happens. */
+  #decode: DecodeAttempt | null = null
+  /** Instead of both legs. */
+  #aggregated: RequestHandle | null = null
   #cancelled: 'stop' | 'kill' | null = null
-  /** KV is handed over or will be: decode has to be told whatever happens. */
-  #isHandedOver = false
-  /** Both legs run at once, as prefill has said. */
-  #isMeeting = false
-  /** The decode leg waits for KV of this prefill. */
-  #waitsForOffer = false
-  /** The decode leg answers: it had all of the prompt, whatever becomes of the prefill. */
-  #doesAnswer = false
-  /** Decode legs that were given up with their prefill are not listened to. */
-  #decodeAttempt = 0
+  #isDisaggregated = false
   #ended = false
 
   constructor(parts: DisaggregatedParts, request: GenerateRequest, sink: ReplySink) {
@@ -84,18 +71,22 @@ export class DisaggregatedRequest implements RequestHandle {
   cancel(kind: 'stop' | 'kill'): void {
     if (this.#cancelled === 'kill' || this.#cancelled === kind) return
     this.#cancelled = kind
-    if (this.#decode !== null) {
-      this.#decode.cancel(kind)
+    if (this.#aggregated !== null) {
+      this.#aggregated.cancel(kind)
+      return
+    }
+    if (this.#decode?.cancel(kind) === true) {
       this.#prefillLeg?.cancel('stop')
       return
     }
-    // A hand-over under way goes on until a decode worker was told; see #placeDecode.
-    if (!this.#isHandedOver) {
+    if (this.#decode === null) {
       if (this.#prefillLeg === null) this.#stopWaiting?.()
       // Orderly even for a kill: only an orderly end gives the KV back.
       else this.#prefillLeg.cancel('stop')
     }
-    if (kind === 'kill' || (this.#prefillLeg === null && !this.#isHandedOver)) this.#endCancelled()
+    if (kind === 'kill' || (this.#prefillLeg === null && this.#decode === null)) {
+      this.#endCancelled()
+    }
   }
 
   // Prefill
@@ -128,28 +119,45 @@ export class DisaggregatedRequest implements RequestHandle {
     }
     const bootstrap = handOver.bootstrap ?? null
     const request = placedPrefillRequest(wanted, selection, bootstrap)
-    if (bootstrap === null) {
-      const sink = new PrefillSink({
-        onPhase: (event) => this.#tell(event),
-        onMeeting: (result) => this.#prefillMeets(result, handOver),
-        onDone: (chunk, result) => {
-          if (this.#isMeeting) this.#prefillMet(chunk)
-          else this.#prefillDone(chunk, result, handOver)
-        },
-        onError: (error) => {
-          if (this.#waitsForOffer && !this.#doesAnswer) this.#dropDecode()
-          if (this.#isMeeting) {
-            this.#prefillLeg = null
-            if (!this.#waitsForOffer) this.#endWith(error)
-          } else this.#prefillFailed(error, selection.workerId)
-        },
-      })
-      const leg = placement.dispatch(request, sink)
-      if (!sink.isDone) this.#prefillLeg = leg
-      return
-    }
-    this.#isHandedOver = true
-    const sink = new PrefillSink({
+    const decode = bootstrap === null ? null : this.#decodeOf(handOver)
+    const sink =
+      decode === null ? this.#firstSink(handOver, selection.workerId) : this.#besideSink(handOver)
+    const leg = placement.dispatch(request, sink)
+    if (!sink.isDone) this.#prefillLeg = leg
+    if (decode !== null && !this.#ended) this.#place(decode)
+  }
+
+  /** Of a prefill that decode follows when it has ended, or when it says so. */
+  #firstSink(handOver: HandOver, workerId: WorkerId): PrefillSink {
+    return new PrefillSink({
+      onPhase: (event) => this.#tell(event),
+      onMeeting: (result) => {
+        // Prefill goes on; from here the first failure ends both legs.
+        if (this.#cancelled === null && !this.#ended) {
+          this.#place(this.#decodeOf({ ...handOver, prefillResult: result }))
+        }
+      },
+      onDone: (chunk, result) => {
+        this.#prefillLeg = null
+        if (this.#decode === null) this.#prefillDone(chunk, result, handOver)
+        else this.#prefillMet(this.#decode, chunk)
+      },
+      onError: (error) => {
+        this.#prefillLeg = null
+        const decode = this.#decode
+        if (decode === null) this.#prefillFailed(error, workerId)
+        else if (!decode.fetchesAhead) this.#endWith(error)
+        else if (!decode.doesAnswer) {
+          this.#dropDecode(decode)
+          this.#prefillFailed(error, workerId)
+        }
+      },
+    })
+  }
+
+  /** Of a prefill beside which decode runs from the beginning. */
+  #besideSink(handOver: HandOver): PrefillSink {
+    return new PrefillSink({
       onPhase: (event) => this.#tell(event),
       onDone: (_chunk, result) => {
         this.#prefillLeg = null
@@ -161,43 +169,23 @@ export class DisaggregatedRequest implements RequestHandle {
         this.#endWith(error)
       },
     })
-    const leg = placement.dispatch(request, sink)
-    if (!sink.isDone) this.#prefillLeg = leg
-    if (!this.#ended) this.#placeDecode(handOver)
-  }
-
-  /** Prefill goes on; from here the first failure ends both legs. */
-  #prefillMeets(result: PrefillResult, handOver: HandOver): void {
-    if (this.#cancelled !== null || this.#ended) return
-    this.#isMeeting = true
-    this.#isHandedOver = true
-    this.#waitsForOffer = result.kvOffer !== undefined
-    this.#placeDecode({ ...handOver, prefillResult: result })
-  }
-
-  /** Baton's own hand-over, of which decode lacks the last blocks: it has told the client nothing, so that another prefill may be tried. */
-  #dropDecode(): void {
-    const decode = this.#decode
-    this.#decodeAttempt++
-    this.#decode = null
-    this.#isMeeting = false
-    this.#isHandedOver = false
-    this.#waitsForOffer = false
-    if (decode === null) this.#stopWaiting?.()
-    else decode.cancel('kill')
   }
 
   /** Decode waits for what prefill has not handed over. */
-  #prefillMet({ finish, prefillResult }: Chunk): void {
-    this.#prefillLeg = null
+  #prefillMet(decode: DecodeAttempt, { finish, prefillResult }: Chunk): void {
     const { kvOffer, engineParams } = prefillResult ?? {}
-    const isHandedOver = kvOffer !== undefined || engineParams !== undefined
-    const doesWait = this.#waitsForOffer
-    this.#waitsForOffer = false
-    if (finish === 'cancelled' || isHandedOver || (doesWait && this.#doesAnswer)) return
-    if (!doesWait) return this.#endWith(withoutHandOver())
-    this.#dropDecode()
-    this.#fallBack('prefill gave no hand-over', withoutHandOver())
+    if (finish === 'cancelled' || kvOffer !== undefined || engineParams !== undefined) return
+    if (!decode.fetchesAhead) this.#endWith(withoutHandOver())
+    else if (!decode.doesAnswer) {
+      this.#dropDecode(decode)
+      this.#fallBack('prefill gave no hand-over', withoutHandOver())
+    }
+  }
+
+  /** Baton's own hand-over, of which decode lacks the last blocks: it has told the client nothing, so that another prefill may be tried. */
+  #dropDecode(decode: DecodeAttempt): void {
+    this.#decode = null
+    decode.giveUp()
   }
 
   #prefillRefused(error: BatonError): void {
@@ -213,7 +201,6 @@ export class DisaggregatedRequest implements RequestHandle {
   }
 
   #prefillFailed(error: BatonError, workerId: WorkerId): void {
-    this.#prefillLeg = null
     if (this.#cancelled !== null) {
       this.#endCancelled()
       return
@@ -233,7 +220,6 @@ export class DisaggregatedRequest implements RequestHandle {
   }
 
   #prefillDone(chunk: Chunk, result: PrefillResult | null, handOver: HandOver): void {
-    this.#prefillLeg = null
     if (chunk.finish === 'cancelled') {
       this.#prefillCancelled()
       return
@@ -247,11 +233,10 @@ export class DisaggregatedRequest implements RequestHandle {
       this.#fallBack('prefill gave no hand-over', withoutHandOver())
       return
     }
-    this.#isHandedOver = true
     const bootstrap = bootstrapFromResult(result)
     const told =
       bootstrap === null ? { prefillResult: result } : { prefillResult: result, bootstrap }
-    this.#placeDecode(Object.assign({}, handOver, told))
+    this.#place(this.#decodeOf(Object.assign({}, handOver, told)))
   }
 
   #prefillCancelled(): void {
@@ -283,7 +268,7 @@ export class DisaggregatedRequest implements RequestHandle {
       return
     }
     this.#parts.onFallback(reason)
-    this.#decode = this.#parts.decode.serve(
+    this.#aggregated = this.#parts.decode.serve(
       this.#request,
       'aggregated',
       this.#sink,
@@ -293,75 +278,37 @@ export class DisaggregatedRequest implements RequestHandle {
 
   // Decode
 
-  #placeDecode(handOver: HandOver): void {
-    const { config, decode } = this.#parts
-    // A second time after a prefill that was lost.
-    if (this.#decodeAttempt === 0) this.#parts.onDisaggregated()
-    this.#tell({ kind: 'decodeQueued', phase: 'decode', atMs: this.#parts.clock.nowMs() })
-    const request = decodeRequest(this.#request, handOver, config.conditional.enabled)
-    this.#stopWaiting = decode.acquire(
-      request,
-      'decode',
+  #decodeOf(handOver: HandOver): DecodeAttempt {
+    const attempt = new DecodeAttempt(
+      this.#parts,
       {
-        onPlaced: (placement) => {
-          if (this.#ended && this.#cancelled === null) {
-            placement.release()
-            return
-          }
-          this.#watchTransfer(placement, handOver.routing.prefillWorkerId)
-          const leg = placement.dispatch(request, this.#decodeSink(), () =>
-            this.#releaseKv(handOver),
-          )
-          this.#decode = leg
-          if (this.#cancelled === null) return
-          leg.cancel('stop')
-          this.#prefillLeg?.cancel('stop')
+        isEnded: () => this.#ended,
+        isCancelled: () => this.#cancelled !== null,
+        isPrefillRunning: () => this.#prefillLeg !== null,
+        decodeEnded: () => {
+          this.#ended = true
         },
-        onRefused: (error) => {
-          this.#releaseKv(handOver)
-          this.#endWith(error)
-        },
+        decodeFailed: (error) => this.#endWith(error),
+        decodeToldLate: () => this.#prefillLeg?.cancel('stop'),
       },
-      this.#parts.note,
+      handOver,
+      this.#request,
+      this.#sink,
     )
+    this.#decode = attempt
+    return attempt
   }
 
-  /** Only where prefill has ended: else decode waits for more than the transfer. */
-  #watchTransfer(placement: Placement, from: WorkerId | undefined): void {
-    const { config, decode, clock } = this.#parts
-    if (config.cost !== 'time' || this.#prefillLeg !== null || from === undefined) return
-    const { effectivePrefillTokens, workerId } = placement.selection
-    const pair = { from, to: workerId }
-    placement.watchArrival((elapsedMs) =>
-      decode.router.transfers.arrived(pair, effectivePrefillTokens, elapsedMs, clock.nowMs()),
-    )
+  #place(decode: DecodeAttempt): void {
+    // A second attempt follows a prefill that was lost.
+    if (!this.#isDisaggregated) this.#parts.onDisaggregated()
+    this.#isDisaggregated = true
+    this.#tell({ kind: 'decodeQueued', phase: 'decode', atMs: this.#parts.clock.nowMs() })
+    decode.place()
   }
 
-  /** No decode worker will fetch the KV: the prefill worker need not hold it any longer. */
-  #releaseKv({ routing, prefillResult }: HandOver): void {
-    const { prefillWorkerId } = routing
-    const offer = prefillResult?.kvOffer
-    if (offer === undefined || prefillWorkerId === undefined) return
-    this.#parts.prefill.releaseKv(prefillWorkerId, offer.offerId)
-  }
-
-  /** The client's own sink; only a failure has to be seen, to end a prefill that still runs. */
-  #decodeSink(): ReplySink {
-    if (this.#prefillLeg === null && this.#cancelled === null) return this.#sink
-    const attempt = this.#decodeAttempt
-    const isGivenUp = (): boolean => attempt !== this.#decodeAttempt
-    return new DecodeSink(this.#sink, {
-      isEnded: () => this.#ended || isGivenUp(),
-      onOutput: () => {
-        this.#doesAnswer = true
-      },
-      onEnd: () => {
-        this.#ended = true
-      },
-      onError: (error) => {
-        if (!isGivenUp()) this.#endWith(error)
-      },
-    })
+  #releaseKv(handOver: HandOver): void {
+    releaseKv(this.#parts.prefill, handOver)
   }
 
   /** After its end the client's sink is not called. */
@@ -379,10 +326,8 @@ export class DisaggregatedRequest implements RequestHandle {
       this.#endCancelled()
       return
     }
-    const decode = this.#decode
     this.#fail(error)
-    decode?.cancel('kill')
-    if (decode === null) this.#stopWaiting?.()
+    this.#decode?.giveUp()
   }
 
   #fail(error: BatonError): void {
