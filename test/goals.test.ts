@@ -16,7 +16,12 @@ beforeAll(async () => {
     config,
     JSON.stringify({
       cost: 'time',
-      policyClasses: [{ name: 'default' }, { name: 'impatient', ttftTargetMs: 0.001 }],
+      policyClasses: [
+        { name: 'default' },
+        { name: 'impatient', ttftTargetMs: 0.001 },
+        { name: 'short', family: 'sized' },
+        { name: 'long', family: 'sized', minUncachedTokens: 2000, itlTargetMs: 0.000_001 },
+      ],
     }),
   )
   server = await startServer(['--engine', 'sim', '--aggregated', '2', '--router-config', config])
@@ -38,6 +43,13 @@ async function ask(headers: Record<string, string> = {}, more: object = {}) {
     }),
   })
   return { reply, text: await reply.text() }
+}
+
+/** Of the metric of goals; 0: not there yet. */
+async function count(labels: string): Promise<number> {
+  const metrics = await (await fetch(`${server.url}/metrics`)).text()
+  const line = new RegExp(`^baton_frontend_goals_total\\{.*${labels}.*\\} (\\d+)`, 'm')
+  return Number(line.exec(metrics)?.[1] ?? 0)
 }
 
 const goal = (ms: string) => ({ 'x-baton-ttft-target-ms': ms })
@@ -67,6 +79,17 @@ describe('latency goals of a running server', () => {
     expect((await ask(goal('60000'), nvext)).reply.status).toBe(200)
   })
 
+  it('a family - the length of the prompt decides which goals hold, and the metric knows them', async () => {
+    const sized = { 'x-dynamo-meta-policy-class': 'sized' }
+    const long = {
+      messages: [{ role: 'user', content: 'So long that it has to wait. '.repeat(400) }],
+    }
+    const refusedBefore = await count('goal="itl",outcome="refused"')
+    expect((await ask(sized)).reply.status).toBe(200)
+    expect((await ask(sized, long)).reply.status).toBe(503)
+    expect((await count('goal="itl",outcome="refused"')) - refusedBefore).toBe(1)
+  })
+
   it('a goal that cannot be read - 400 with the name of the header', async () => {
     const { reply, text } = await ask(goal('soon'))
     expect([reply.status, JSON.parse(text).error.param]).toEqual([400, 'x-baton-ttft-target-ms'])
@@ -74,14 +97,9 @@ describe('latency goals of a running server', () => {
 
   it('the metric - what was met, missed and refused', async () => {
     await ask({ 'x-baton-itl-target-ms': '60000' })
-    const metrics = await (await fetch(`${server.url}/metrics`)).text()
-    const count = (labels: string): number =>
-      Number(
-        new RegExp(`^baton_frontend_goals_total\\{.*${labels}.*\\} (\\d+)`, 'm').exec(metrics)?.[1],
-      )
-    expect(count('goal="ttft",outcome="met"')).toBeGreaterThanOrEqual(1)
-    expect(count('goal="ttft",outcome="missed"')).toBeGreaterThanOrEqual(1)
-    expect(count('goal="ttft",outcome="refused"')).toBeGreaterThanOrEqual(5)
-    expect(count('goal="itl",outcome="met"')).toBe(1)
+    expect(await count('goal="ttft",outcome="met"')).toBeGreaterThanOrEqual(1)
+    expect(await count('goal="ttft",outcome="missed"')).toBeGreaterThanOrEqual(1)
+    expect(await count('goal="ttft",outcome="refused"')).toBeGreaterThanOrEqual(5)
+    expect(await count('goal="itl",outcome="met"')).toBe(1)
   })
 })

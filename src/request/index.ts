@@ -35,7 +35,14 @@ export type { ModelDifference, ModelFacts } from './model-agreement.ts'
 export { GOAL_MAX_MS, goalsOfFirst, isGoalMs } from './latency-goals.ts'
 export type { LatencyGoals } from './latency-goals.ts'
 export { isLegStart } from './phase-event.ts'
-export type { KvTransfer, LegStart, Phase, PhaseEvent, RoutedEvent } from './phase-event.ts'
+export type {
+  KvTransfer,
+  LegQueued,
+  LegStart,
+  Phase,
+  PhaseEvent,
+  RoutedEvent,
+} from './phase-event.ts'
 export type { ReplySink, RequestHandle, RequestPlane, RequestService } from './request-service.ts'
 export type { RouterOverrides, RoutingHints } from './routing-hints.ts'
 export { hasStopTexts } from './sampling.ts'

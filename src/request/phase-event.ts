@@ -10,6 +10,7 @@
  */
 import { isRecord } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
+import type { LatencyGoals } from './latency-goals.ts'
 
 /** Which leg of a request runs somewhere. */
 export type Phase = 'aggregated' | 'prefill' | 'decode'
@@ -18,6 +19,8 @@ export type Phase = 'aggregated' | 'prefill' | 'decode'
 export interface LegQueued {
   readonly kind: 'prefillQueued' | 'decodeQueued'
   readonly phase: Phase
+  /** What it is to keep, its own goals and those of its class; told with the first leg. */
+  readonly goals?: LatencyGoals
   readonly atMs: number
 }
 

@@ -104,7 +104,7 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
     canServeRequests: () => service.canServeRequests(),
     refusalAtOnce: (routing) => service.refusalAtOnce(routing),
     goalsOf: ({ goals, policyClass }) =>
-      goalsOfFirst(goals, goalsOfClass(config.policyClasses, policyClass)),
+      goalsOfFirst(goals, goalsOfClass(config.policyClasses, policyClass, null)),
     explain: (requestId) => ring.get(requestId),
     status: () =>
       selfCheck({

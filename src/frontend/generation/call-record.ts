@@ -4,7 +4,7 @@
 import type { BatonError, Clock } from '../../base/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import type { Caller } from '../access/caller.ts'
-import type { RoutingHints, Usage } from '../../request/index.ts'
+import type { LatencyGoals, RoutingHints, Usage } from '../../request/index.ts'
 import type {
   BackgroundFailed,
   Endpoint,
@@ -40,6 +40,8 @@ export class CallRecord {
   readonly #options: CallRecordOptions
   #facts: RequestFacts
   #routing: RoutingHints = {}
+  /** As the router has completed them by the request's class, which the length of the prompt may decide. */
+  #goals: LatencyGoals | undefined
   /** What the client said of the request, to be reported with its end. */
   #said: GenerationOptions['nvext'] = {}
   #preprocessedMs: number | null = null
@@ -63,6 +65,7 @@ export class CallRecord {
 
   /** An event of this call: hand it to whatever tells phases. Nothing is reported after the end. */
   readonly tell = (event: FrontendEvent): void => {
+    if (event.kind === 'prefillQueued') this.#goals ??= event.goals
     if (!this.#ended) this.#options.observer(event, this.#facts)
   }
 
@@ -109,6 +112,7 @@ export class CallRecord {
     // Every end has a start, also of a call that was refused before its model was known.
     if (!this.#started) this.#tellReceived()
     const stage = end.error?.data['stage']
+    const goals = this.#goals ?? this.#routing.goals
     this.tell({
       kind: 'ended',
       outcome: outcomeOf(end.error),
@@ -120,8 +124,8 @@ export class CallRecord {
       promptTokens: end.usage?.promptTokens ?? 0,
       completionTokens: end.usage?.completionTokens ?? 0,
       cachedTokens: end.usage?.cachedTokens,
-      ttftTargetMs: this.#routing.goals?.ttftMs,
-      itlTargetMs: this.#routing.goals?.itlMs,
+      ttftTargetMs: goals?.ttftMs,
+      itlTargetMs: goals?.itlMs,
       requestTimestampMs: this.#said.request_timestamp_ms,
       sessionId: this.#routing.sessionId,
       tenantId: this.#routing.tenantId,

@@ -64,16 +64,33 @@ export function completePolicyClasses(
     }
     if (names.has(policyClass.name)) throw invalid(policyClass.name, 'is named twice')
     names.add(policyClass.name)
-    const hasGoals = policyClass.ttftTargetMs !== null || policyClass.itlTargetMs !== null
-    // Goals are known before the prompt's cached length, by which a member of a family is found.
-    if (policyClass.family !== null && hasGoals) {
-      throw invalid(
-        policyClass.name,
-        'is of a family: ttftTargetMs and itlTargetMs are for classes that requests name',
-      )
-    }
     return Object.freeze(policyClass)
   })
+}
+
+/**
+ * The class of that name; else, of the family of that name (without a name: the family `default`), the one with the
+ * highest floor that the uncached length reaches; else the class `default`. `uncachedTokens` null: the prompt is not known
+ * yet, and then neither is a member of a family (undefined).
+ */
+export function classOf(
+  classes: readonly PolicyClass[],
+  name: string | undefined,
+  uncachedTokens: (() => number) | null,
+): PolicyClass | undefined {
+  const named = classes.find((one) => one.name === name)
+  if (named !== undefined) return named
+  const of = (family: string): PolicyClass[] => classes.filter((one) => one.family === family)
+  const own = name === undefined ? [] : of(name)
+  const family = own.length > 0 ? own : of(DEFAULT_CLASS)
+  const fallback = classes.find((one) => one.name === DEFAULT_CLASS)
+  if (family.length === 0) return fallback
+  if (uncachedTokens === null) return undefined
+  const uncached = uncachedTokens()
+  const [member] = family
+    .filter(({ minUncachedTokens }) => minUncachedTokens <= uncached)
+    .toSorted((a, b) => b.minUncachedTokens - a.minUncachedTokens)
+  return member ?? fallback
 }
 
 function invalid(name: string, what: string): BatonError {

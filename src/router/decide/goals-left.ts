@@ -5,7 +5,7 @@
  */
 import type { GenerateRequest, LatencyGoals } from '../../request/index.ts'
 import type { PolicyClass } from '../configuration/policy-class.ts'
-import { DEFAULT_CLASS } from '../configuration/policy-class.ts'
+import { classOf } from '../configuration/policy-class.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { RankRates } from '../load/rank-rates.ts'
 import type { SelectionQuery } from './selection.ts'
@@ -16,13 +16,13 @@ export interface GoalsLeft {
   readonly itlMs: number
 }
 
-/** Of the class of that name, or of the default one. */
+/** Of the class that a request of this name belongs to; `uncachedTokens` null: its prompt is not known yet. */
 export function goalsOfClass(
   classes: readonly PolicyClass[],
   name: string | undefined,
+  uncachedTokens: (() => number) | null,
 ): LatencyGoals | undefined {
-  const own = classes.find((one) => one.name === name)
-  const policyClass = own ?? classes.find((one) => one.name === DEFAULT_CLASS)
+  const policyClass = classOf(classes, name, uncachedTokens)
   const { ttftTargetMs = null, itlTargetMs = null } = policyClass ?? {}
   if (ttftTargetMs === null && itlTargetMs === null) return undefined
   return {

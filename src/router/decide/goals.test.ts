@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { buildPool, selected } from '../../../test/router/pool-fixture.ts'
-import { buildModel } from '../../../test/router/model-fixture.ts'
+import { buildModel, stored } from '../../../test/router/model-fixture.ts'
 import { card, request } from '../../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../../base/index.ts'
 import type { LatencyGoals } from '../../request/index.ts'
@@ -253,10 +253,10 @@ describe('goals: of a class', () => {
   })
 
   it('of the class that is named, else of the default one', () => {
-    expect(goalsOfClass(policyClasses, 'chat')).toEqual({ ttftMs: 300, itlMs: 25 })
-    expect(goalsOfClass(policyClasses, 'batch')).toBeUndefined()
-    expect(goalsOfClass(policyClasses, 'nobody')).toEqual({ ttftMs: 1000 })
-    expect(goalsOfClass(policyClasses, undefined)).toEqual({ ttftMs: 1000 })
+    expect(goalsOfClass(policyClasses, 'chat', null)).toEqual({ ttftMs: 300, itlMs: 25 })
+    expect(goalsOfClass(policyClasses, 'batch', null)).toBeUndefined()
+    expect(goalsOfClass(policyClasses, 'nobody', null)).toEqual({ ttftMs: 1000 })
+    expect(goalsOfClass(policyClasses, undefined, null)).toEqual({ ttftMs: 1000 })
   })
 
   it.each([0, -1, 3_600_000.5, Infinity])('%s ms - config.invalid', (ttftTargetMs) => {
@@ -264,13 +264,51 @@ describe('goals: of a class', () => {
     expect(() => completeRouterConfig({ policyClasses: [policyClass] })).toThrow('ttftTargetMs')
   })
 
-  it('of a member of a family - config.invalid, with or without a goal of the other kind', () => {
-    const member = { name: 'short', family: 'chat' }
-    for (const goals of [{ ttftTargetMs: 300 }, { itlTargetMs: 20 }]) {
-      const policyClasses = [{ ...member, ...goals }]
-      expect(() => completeRouterConfig({ policyClasses })).toThrow("'short' is of a family")
+  it('of the member of a family that the uncached length reaches; before the prompt is known nobody can say', () => {
+    const { policyClasses } = completeRouterConfig({
+      policyClasses: [
+        { name: 'default', ttftTargetMs: 9000 },
+        { name: 'short', family: 'chat', ttftTargetMs: 300, itlTargetMs: 20 },
+        { name: 'long', family: 'chat', minUncachedTokens: 1000, ttftTargetMs: 3000 },
+        { name: 'huge', family: 'chat', minUncachedTokens: 9000 },
+        { name: 'big', family: 'report', minUncachedTokens: 500, itlTargetMs: 5 },
+      ],
+    })
+    const of = (name: string, tokens: number) => goalsOfClass(policyClasses, name, () => tokens)
+    expect(of('chat', 999)).toEqual({ ttftMs: 300, itlMs: 20 })
+    expect(of('chat', 1000)).toEqual({ ttftMs: 3000 })
+    expect(of('chat', 9000)).toBeUndefined()
+    expect(of('long', 10)).toEqual({ ttftMs: 3000 })
+    expect(of('report', 499)).toEqual({ ttftMs: 9000 })
+    expect(goalsOfClass(policyClasses, 'chat', null)).toBeUndefined()
+  })
+
+  it.each([
+    ['aggregated', [card(1)]],
+    ['with a prefill worker', [card(1, 'prefill'), card(2, 'decode')]],
+  ] as const)('of a family, %s - what is cached does not count, and it is told', (_, cards) => {
+    const { plane, send, router } = buildModel(cards, {
+      policyClasses: [
+        { name: 'short', family: 'default', ttftTargetMs: 300 },
+        {
+          name: 'long',
+          family: 'default',
+          minUncachedTokens: 24,
+          ttftTargetMs: 3000,
+          itlTargetMs: 9,
+        },
+      ],
+    })
+    const asked = () => {
+      const { sink } = send({ goals: { itlMs: 50 } }, 32)
+      const { goals } = plane.calls.at(-1)!.request.routing
+      const told = sink.phases.find(({ kind }) => kind === 'prefillQueued')
+      expect(told).toMatchObject({ goals: { ttftMs: goals?.ttftMs, itlMs: 50 } })
+      return goals?.ttftMs
     }
-    expect(() => completeRouterConfig({ policyClasses: [member] })).not.toThrow()
+    expect(asked()).toBe(3000)
+    router.fleet.kvEvents(workerIdOf(1), stored(16))
+    expect(asked()).toBe(300)
   })
 
   it('each goal of the request before that of its class, with its moment over both legs', () => {

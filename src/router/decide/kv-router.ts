@@ -197,9 +197,9 @@ export class KvRouter implements FleetObserver {
     return this.#selector.eligible(query)
   }
 
-  /** The most prompt tokens that any rank holds for the request. */
-  bestCachedTokens(query: SelectionQuery): number {
-    return this.#selector.bestCachedTokens(query)
+  /** Prompt tokens that even the rank which holds most of them has to compute. */
+  uncachedTokens(query: SelectionQuery): number {
+    return Math.max(query.request.tokenIds.length - this.#selector.bestCachedTokens(query), 0)
   }
 
   book(selection: Selection): Booking {

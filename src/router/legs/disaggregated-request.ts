@@ -22,6 +22,7 @@ import type {
 import { DecodeAttempt, releaseKv } from './decode-attempt.ts'
 import type { DecodePools } from './decode-attempt.ts'
 import { planHandOver } from './hand-over-plan.ts'
+import { legQueued } from './leg-queued.ts'
 import {
   bootstrapFromResult,
   placedPrefillRequest,
@@ -92,7 +93,7 @@ export class DisaggregatedRequest implements RequestHandle {
   // Prefill
 
   #placePrefill(): void {
-    this.#tell({ kind: 'prefillQueued', phase: 'prefill', atMs: this.#parts.clock.nowMs() })
+    this.#tell(legQueued(this.#request, 'prefill', this.#parts.clock.nowMs()))
     const useless = prefillsWithoutPartner(this.#parts, this.#request)
     const excluded = [...this.#failedPrefills, ...useless]
     const wanted = prefillRequest(withoutWorkers(this.#request, excluded))

@@ -129,11 +129,17 @@ export class PrefillRouter implements RequestService {
 
   /** Its own goals, or those of its class, and until when the first one is to be kept, over both legs. */
   #withGoals(request: GenerateRequest): GenerateRequest {
-    const { config, clock } = this.#options
+    const { config, clock, prefill, decode } = this.#options
     const { routing } = request
+    const isApart = this.state === 'active'
+    const { router } = isApart ? prefill : decode
+    const phase = isApart ? 'prefill' : 'aggregated'
+    // In a family the uncached length decides, where the prompt is computed.
     const goals = goalsOfFirst(
       routing.goals,
-      goalsOfClass(config.policyClasses, routing.policyClass),
+      goalsOfClass(config.policyClasses, routing.policyClass, () =>
+        router.uncachedTokens({ request, phase, queuedMs: 0 }),
+      ),
     )
     if (goals === undefined) return request
     const { ttftMs } = goals

@@ -17,6 +17,7 @@ import type {
 } from '../../request/index.ts'
 import { Admission } from '../queue/admission.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
+import { legQueued } from './leg-queued.ts'
 import type { Leg } from './leg.ts'
 import { pinOf } from '../decide/pin.ts'
 import type { Pin } from '../decide/pin.ts'
@@ -73,7 +74,7 @@ export class WorkerRouter implements RequestService {
     }
     let leg: Leg | null = null
     let ended = false
-    sink.onPhase?.({ kind: 'prefillQueued', phase, atMs: this.#clock.nowMs() })
+    sink.onPhase?.(legQueued(request, phase, this.#clock.nowMs()))
     const stopWaiting = this.acquire(
       request,
       phase,

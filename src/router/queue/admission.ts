@@ -87,7 +87,7 @@ export class Admission {
   enter(query: SelectionQuery, waiter: AdmissionWaiter): () => void {
     const { policyClass } = query.request.routing
     const nowMs = this.#clock.nowMs()
-    const queue = this.#queue.classOf(policyClass, () => this.#uncachedTokens(query))
+    const queue = this.#queue.classOf(policyClass, () => this.#router.uncachedTokens(query))
     const mustWait = this.#room.mustWait(queue, query)
     const late = this.#lateRefusal(queue, query, mustWait)
     if (late !== null) {
@@ -247,7 +247,7 @@ export class Admission {
     const { request, phase } = query
     const { routing } = request
     const promptTokens = request.tokenIds.length
-    const uncachedTokens = this.#uncachedTokens(query)
+    const uncachedTokens = this.#router.uncachedTokens(query)
     const arrivedMs = this.#clock.nowMs()
     const entry: Waiting = {
       queue,
@@ -280,11 +280,6 @@ export class Admission {
   #patienceMs(): number {
     const { queueMs } = this.#router.config.deadlines
     return queueMs > 0 ? Math.min(PATIENCE_MS, queueMs / 2) : PATIENCE_MS
-  }
-
-  #uncachedTokens(query: SelectionQuery): number {
-    const promptTokens = query.request.tokenIds.length
-    return Math.max(promptTokens - this.#router.bestCachedTokens(query), 0)
   }
 
   #startClock(entry: Waiting): void {

@@ -7,42 +7,28 @@
 import { BatonError } from '../../base/index.ts'
 import { ClassQueue } from './class-queue.ts'
 import type { QueueEntry, QueueRank } from './class-queue.ts'
-import { DEFAULT_CLASS } from '../configuration/policy-class.ts'
+import { classOf } from '../configuration/policy-class.ts'
 import type { PolicyClass } from '../configuration/policy-class.ts'
 
 export class PolicyQueue {
   readonly #classes: readonly ClassQueue[]
+  readonly #policyClasses: readonly PolicyClass[]
   readonly #byName: ReadonlyMap<string, ClassQueue>
   readonly #maxRequests: number
   #cursor = 0
   #carried: ClassQueue | null = null
 
   constructor(classes: readonly PolicyClass[], maxRequests: number) {
+    this.#policyClasses = classes
     this.#classes = classes.map((policyClass) => new ClassQueue(policyClass))
     this.#byName = new Map(this.#classes.map((queue) => [queue.policyClass.name, queue]))
     this.#maxRequests = maxRequests
   }
 
-  /**
-   * The class of that name; else, of the family of that name (without a name: the family `default`), the one with the
-   * highest floor that the uncached length reaches; else the class `default`.
-   */
+  /** See `classOf` of the configuration. */
   classOf(name: string | undefined, uncachedTokens: () => number): ClassQueue {
-    const named = name === undefined ? undefined : this.#byName.get(name)
-    if (named !== undefined) return named
-    return this.#inFamily(name, uncachedTokens) ?? (this.#byName.get(DEFAULT_CLASS) as ClassQueue)
-  }
-
-  #inFamily(name: string | undefined, uncachedTokens: () => number): ClassQueue | undefined {
-    const of = (family: string): ClassQueue[] =>
-      this.#classes.filter(({ policyClass }) => policyClass.family === family)
-    const own = name === undefined ? [] : of(name)
-    const family = own.length > 0 ? own : of(DEFAULT_CLASS)
-    if (family.length === 0) return undefined
-    const uncached = uncachedTokens()
-    return family
-      .filter(({ policyClass }) => policyClass.minUncachedTokens <= uncached)
-      .sort((a, b) => b.policyClass.minUncachedTokens - a.policyClass.minUncachedTokens)[0]
+    const { name: chosen } = classOf(this.#policyClasses, name, uncachedTokens) as PolicyClass
+    return this.#byName.get(chosen) as ClassQueue
   }
 
   get requests(): number {
