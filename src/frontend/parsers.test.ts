@@ -323,6 +323,55 @@ describe('shapes that no grammar can hold', () => {
     },
   )
 
+  it.each<[string, boolean]>([
+    ['{"name": "wea', false],
+    ['{"name": "weather"', true],
+    ['{"name": "weather", "argum', true],
+  ])(
+    'a forced call that is cut at %s - is no text, and no call is made up',
+    async (cut, isNamed) => {
+      const it_ = new ScriptedFrontend({ script: (run) => void run.says(cut).ends('length') })
+      const schema = { type: 'object', properties: {} }
+      const chat = { tools: TOOLS, tool_choice: 'required' }
+      const { choices } = (await it_.chat(chat)).json
+      const message = { content: isNamed ? null : '' }
+      expect(choices).toMatchObject([{ finish_reason: 'length', message }])
+      const called = [{ function: { name: 'weather', arguments: '' } }]
+      if (isNamed) expect(choices).toMatchObject([{ message: { tool_calls: called } }])
+      else expect(choices[0].message.tool_calls).toBeUndefined()
+      const { events } = await it_.chat({ ...chat, stream: true })
+      expect(joined(events, 'content')).toBe('')
+      expect(JSON.stringify(events).includes('"name":"weather"')).toBe(isNamed)
+
+      const response = { input: 'hi', tools: [{ type: 'function', ...TOOLS[0]?.function }] }
+      const asked = { ...response, tool_choice: 'required' }
+      const { json } = await it_.post('/v1/responses', asked)
+      expect(json).toMatchObject({
+        status: 'incomplete',
+        incomplete_details: { reason: 'max_output_tokens' },
+      })
+      const item = { type: 'function_call', name: 'weather', arguments: '', status: 'incomplete' }
+      expect(json.output).toMatchObject(isNamed ? [item] : [])
+      const streamed = await it_.post('/v1/responses', { ...asked, stream: true })
+      const last = streamed.events.find(({ type }) => type === 'response.incomplete')
+      expect(last.response.output).toMatchObject(isNamed ? [item] : [])
+
+      const toMessages = {
+        max_tokens: 9,
+        messages: [{ role: 'user', content: 'hi' }],
+        tools: [{ name: 'weather', input_schema: schema }],
+        tool_choice: { type: 'any' },
+      }
+      const whole = (await it_.post('/v1/messages', toMessages)).json
+      expect(whole.stop_reason).toBe('max_tokens')
+      const block = { type: 'tool_use', name: 'weather', input: {} }
+      expect(whole.content).toMatchObject(isNamed ? [block] : [])
+      const told = await it_.post('/v1/messages', { ...toMessages, stream: true })
+      const blocks = told.events.filter(({ type }) => type === 'content_block_start')
+      expect(blocks.map((event) => event.content_block)).toMatchObject(isNamed ? [block] : [])
+    },
+  )
+
   it('an engine with grammars of its own - is asked', async () => {
     const it_ = new ScriptedFrontend({ script: says('{}'), engine: { features: ['guided'] } })
     expect((await it_.chat({ guided_json: pattern })).status).toBe(200)

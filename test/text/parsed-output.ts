@@ -8,9 +8,13 @@ export interface ParsedOutput {
   calls: (readonly [name: string, argumentsJson: string])[]
 }
 
-export function parsedOutput(parser: OutputParser | null, pieces: readonly string[]): ParsedOutput {
+export function parsedOutput(
+  parser: OutputParser | null,
+  pieces: readonly string[],
+  isCut = false,
+): ParsedOutput {
   if (parser === null) throw new Error('no such parser')
-  return joined([...pieces.flatMap((piece) => parser.push(piece)), ...parser.flush()])
+  return joined([...pieces.flatMap((piece) => parser.push(piece)), ...parser.flush(isCut)])
 }
 
 function joined(events: readonly OutputEvent[]): ParsedOutput {

@@ -88,6 +88,6 @@ export function guidedParser(
   const callParser =
     calls.length === 0 || format.toolCalls === null
       ? null
-      : createToolCallParser(format.toolCalls, tools)
+      : createToolCallParser(format.toolCalls, tools, true)
   return new GuidedOutputParser({ thought, calls, callParser, answerParser })
 }

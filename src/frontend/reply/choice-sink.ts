@@ -322,7 +322,8 @@ export class ChoiceSink implements ReplySink {
     }
     const stopHit = this.#stopHit
     if (this.#parser !== undefined) {
-      for (const event of this.#parser.flush()) this.#part(event)
+      const isCut = finish === 'length' || stopHit !== null
+      for (const event of this.#parser.flush(isCut)) this.#part(event)
     }
     const reason = stopHit ?? (this.#hasSecondCall ? undefined : stopReason)
     this.#ended = true

@@ -137,6 +137,46 @@ describe('call or answer', () => {
     }
   })
 
+  it('cut by the token limit before a call is certain - no mark of it is text', () => {
+    const held = (name: string) =>
+      new GuidedOutputParser({
+        ...formOf(null, name),
+        callParser: createToolCallParser(name, TOOLS, true),
+        answerParser: null,
+      })
+    const cuts: readonly (readonly [string, string, string[]])[] = [
+      ['hermes', HERMES, ['add']],
+      ['qwen3_coder', '<tool_call>\n<function=add>\n<parameter=n>', ['add']],
+      ['glm45', '<tool_call>add\n<arg_key>n</arg_key>', ['add']],
+      ['mistral', '[TOOL_CALLS][{"name":"add","arguments":{', ['add']],
+      [
+        'kimi_k2',
+        '<|tool_calls_section_begin|><|tool_call_begin|>functions.add:0<|tool_call_arg',
+        [],
+      ],
+      ['pythonic', '[add(n', []],
+    ]
+    for (const [name, call, names] of cuts) {
+      const opens = callFormsOf(name, TOOLS).map(({ open }) => open)
+      const open = opens.find((text) => call.startsWith(text)) ?? ''
+      for (let at = open.length; at <= call.length; at++) {
+        for (const pieces of everyCut(call.slice(0, at))) {
+          const { text, calls } = parsedOutput(held(name), pieces, true)
+          expect([name, at, text]).toEqual([name, at, ''])
+          if (at === call.length) expect(calls.map(([tool]) => tool)).toEqual(names)
+        }
+      }
+    }
+    const harmony = new GuidedOutputParser({
+      thought: thoughtFormOf('gpt_oss', { promptText: '' }),
+      calls: [],
+      callParser: null,
+      answerParser: null,
+    })
+    const begun = '<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>fin'
+    expect(parsedOutput(harmony, [begun], true)).toEqual({ text: '', reasoning: 'Hm.', calls: [] })
+  })
+
   it('an answer that speaks of tags - is the answer', () => {
     const text = '{"ok":"<tool_call> </think> <think>"}'
     const form = formOf('qwen3', 'hermes')

@@ -24,8 +24,8 @@ export class AnswerTagsParser implements OutputParser {
     return this.#pass(this.#inner.push(text))
   }
 
-  flush(): readonly OutputEvent[] {
-    const events = this.#pass(this.#inner.flush())
+  flush(isCut?: boolean): readonly OutputEvent[] {
+    const events = this.#pass(this.#inner.flush(isCut))
     const rest = this.#place === 'begin' || this.#place === 'inside' ? this.#held : ''
     this.#held = ''
     return rest === '' ? events : [...events, { kind: 'text', text: rest }]

@@ -17,6 +17,8 @@ export interface CallReader {
    * call is in its arguments. May be called again.
    */
   end(sink: CallSink, rest: string): void
+  /** The output was cut off where only a call can stand: one whose name is there is told. Absent: none is told so early. */
+  cutOff?(sink: CallSink): void
   /** What was read and belongs to no call: text, when nothing can be made of it. */
   readonly unclaimed: string
   /** A call has begun and has not ended: what cannot be read is what the model wrote as its arguments. */

@@ -50,12 +50,14 @@ export class GuidedOutputParser implements OutputParser {
     return events
   }
 
-  flush(): readonly OutputEvent[] {
+  flush(isCut?: boolean): readonly OutputEvent[] {
     const held = this.#held
     this.#held = ''
     if (this.#place === 'thought') return held === '' ? [] : [{ kind: 'reasoning', text: held }]
+    const isBegunHead = this.#place === 'gap' && this.#options.thought?.answerHead !== undefined
+    if (isCut === true && isBegunHead) return []
     if (this.#place !== 'rest') this.#reader = this.#options.answerParser
-    return [...this.#read(held), ...(this.#reader?.flush() ?? [])]
+    return [...this.#read(held), ...(this.#reader?.flush(isCut) ?? [])]
   }
 
   #begin(): void {

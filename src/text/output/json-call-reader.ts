@@ -63,6 +63,13 @@ export class JsonCallReader implements CallReader {
     this.#place = 'after'
   }
 
+  cutOff(sink: CallSink): void {
+    if (this.#hasStarted || this.#place === 'between' || !this.#start(sink)) return
+    if (this.#argumentsJson !== null) sink.arguments(this.#argumentsJson)
+    sink.end()
+    this.#place = 'after'
+  }
+
   #note(text: string): void {
     if (!this.#hasStarted) this.#read += text
   }

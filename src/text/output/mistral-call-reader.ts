@@ -33,4 +33,8 @@ export class MistralCallReader implements CallReader {
   end(sink: CallSink, rest: string): void {
     this.#reader?.end(sink, rest)
   }
+
+  cutOff(sink: CallSink): void {
+    this.#reader?.cutOff?.(sink)
+  }
 }

@@ -64,8 +64,8 @@ class ChainedParser implements OutputParser {
     return this.#pass(this.#first.push(text))
   }
 
-  flush(): readonly OutputEvent[] {
-    return [...this.#pass(this.#first.flush()), ...this.#second.flush()]
+  flush(isCut?: boolean): readonly OutputEvent[] {
+    return [...this.#pass(this.#first.flush(isCut)), ...this.#second.flush(isCut)]
   }
 
   #pass(events: readonly OutputEvent[]): readonly OutputEvent[] {

@@ -20,8 +20,11 @@ export interface OutputParser {
    */
   readonly markers: readonly string[]
   push(text: string): readonly OutputEvent[]
-  /** The end of the output: what was withheld is decided. Nothing may be pushed after it. */
-  flush(): readonly OutputEvent[]
+  /**
+   * The end of the output: what was withheld is decided. Nothing may be pushed after it. `isCut`: the model had not said all;
+   * what can only be the begin of a call is no text then.
+   */
+  flush(isCut?: boolean): readonly OutputEvent[]
 }
 
 /** A tool that the request offers. */

@@ -46,6 +46,7 @@ export class ToolCallParser implements OutputParser, CallSink {
   readonly markers: readonly string[]
   readonly #format: ToolFormat
   readonly #tools: readonly OfferedTool[]
+  readonly #isHeld: boolean
   readonly #openings: MarkerScanner
   #place: Place
   #events: OutputEvent[] = []
@@ -56,8 +57,10 @@ export class ToolCallParser implements OutputParser, CallSink {
   #waitsForText = true
   #callCount = 0
 
-  constructor(format: ToolFormat, tools: readonly OfferedTool[] = []) {
+  /** `isHeld`: a grammar holds the output, so that what begins like a call is one. */
+  constructor(format: ToolFormat, tools: readonly OfferedTool[] = [], isHeld = false) {
     this.#format = format
+    this.#isHeld = isHeld
     this.#tools = tools
     this.#openings = new MarkerScanner(format.sections.map((section) => section.open))
     this.#place = { kind: format.bare === undefined ? 'text' : 'begin' }
@@ -76,8 +79,11 @@ export class ToolCallParser implements OutputParser, CallSink {
     return this.#taken()
   }
 
-  flush(): readonly OutputEvent[] {
-    if (this.#place.kind === 'section') this.#breakOff(this.#place.section)
+  flush(isCut?: boolean): readonly OutputEvent[] {
+    if (this.#place.kind === 'section') {
+      if (isCut === true && this.#isHeld) this.#cutOff(this.#place.section)
+      this.#breakOff(this.#place.section)
+    }
     this.#text(this.#held)
     this.#held = ''
     if (this.#callCount === 0 && this.#blanks !== '')
@@ -184,6 +190,14 @@ export class ToolCallParser implements OutputParser, CallSink {
     if (scan.kind === 'text') return false
     this.#endSection(section, scan.marker)
     return true
+  }
+
+  /** What stands there is the begin of a call and nothing else. */
+  #cutOff(section: OpenSection): void {
+    if (section.isLost || section.reader.isInArguments) return
+    section.reader.cutOff?.(this)
+    section.isGiven = true
+    this.#held = ''
   }
 
   /** The output ends inside of a section. */

@@ -220,6 +220,26 @@ describe('arguments of tool calls in a stream', () => {
     })
   })
 
+  it('a forced call that the token limit cuts off, at any character - a call from its name on, never text', () => {
+    const outputs = [
+      '{"name": "write", "arguments": {"text": "é\\n"}}',
+      '{"arguments": {"a": 1}, "name": "write"}',
+    ]
+    for (const [nth, output] of outputs.entries()) {
+      const named = output.indexOf('"write"') + '"write"'.length
+      const [from, to] = [output.indexOf(nth === 0 ? '{"text' : '{"a"'), output.length - 1]
+      for (let at = 0; at <= output.length; at++) {
+        for (const pieces of everyCut(output.slice(0, at))) {
+          const { text, calls } = parsedOutput(createForcedCallParser(), pieces, true)
+          const json = nth === 0 ? output.slice(from, Math.max(from, Math.min(at, to))) : '{"a": 1}'
+          expect([at, text, calls]).toEqual([at, '', at < named ? [] : [['write', json]]])
+        }
+      }
+    }
+    const prose = parsedOutput(createForcedCallParser(), ['I will not.'], true)
+    expect(prose).toEqual({ text: 'I will not.', reasoning: '', calls: [] })
+  })
+
   it('tokens of one byte each, through the detokeniser - the same calls', () => {
     const { tokenizer } = storyteller()
     const tokenOfByte = new Map<number, number>()

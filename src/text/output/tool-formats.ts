@@ -262,15 +262,19 @@ export function isToolCallParser(name: string): boolean {
   return TOOL_CALL_PARSER_NAMES.includes(parserKey(name, ALIASES))
 }
 
-/** Null: there is no parser of this name. `qwen3-coder` is `qwen3_coder`, `gemma-4` is `gemma4`. */
+/**
+ * Null: there is no parser of this name. `qwen3-coder` is `qwen3_coder`, `gemma-4` is `gemma4`. `isHeld`: by a grammar, so that
+ * what begins like a call is one.
+ */
 export function createToolCallParser(
   name: string,
   tools: readonly OfferedTool[] = [],
+  isHeld = false,
 ): OutputParser | null {
   const key = parserKey(name, ALIASES)
   if (key === 'harmony') return new HarmonyParser()
   const format = FORMATS[key]
-  return format === undefined ? null : new ToolCallParser(format, tools)
+  return format === undefined ? null : new ToolCallParser(format, tools, isHeld)
 }
 
 /** How calls of this format begin and end, for a grammar that leaves room for them. Empty: there is no such format. */
@@ -332,7 +336,7 @@ export function detectToolCallParser(template: string): string | null {
 
 /** For an output that is nothing but `{"name":…,"arguments":…}`, as a forced tool choice makes it. */
 export function createForcedCallParser(): OutputParser {
-  return new ToolCallParser(forced)
+  return new ToolCallParser(forced, [], true)
 }
 
 const FIRST_KEYS = new Set([
