@@ -21,6 +21,8 @@ export class KubernetesServer {
   readonly accountFolder = mkdtempSync(join(tmpdir(), 'baton-account-'))
   /** While set, every question gets this status. */
   status: number | null = null
+  /** While set, every watch gets this status; lists are answered. */
+  watchStatus: number | null = null
   /** While true, questions are taken and not answered. */
   isSilent = false
   readonly #pods = new Map<string, Record<string, unknown>>()
@@ -77,14 +79,19 @@ export class KubernetesServer {
     this.#write({ type: 'BOOKMARK', object: { kind: 'Pod', metadata } })
   }
 
+  /** These bytes, as they are, to all that watch; their answers end behind them. */
+  endWith(bytes: string): void {
+    const ending = [...this.#watches.keys()]
+    this.#watches.clear()
+    for (const answer of ending) answer.end(bytes)
+  }
+
   /** What came before is forgotten: a watch from an older version gets 410, those that run are told so. */
   expire(): void {
     this.#events = []
     this.#oldest = this.#version
-    this.#write({ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } })
-    const ending = [...this.#watches.keys()]
-    this.#watches.clear()
-    for (const answer of ending) answer.end()
+    const object = { kind: 'Status', code: 410, reason: 'Expired' }
+    this.endWith(`${JSON.stringify({ type: 'ERROR', object })}\n`)
   }
 
   /** What came before is forgotten, and those that watch do not hear of it. */
@@ -130,6 +137,10 @@ export class KubernetesServer {
     if (query.get('watch') !== 'true') {
       const metadata = { resourceVersion: String(this.#version) }
       answer.end(JSON.stringify({ kind: 'PodList', metadata, items: [...this.#pods.values()] }))
+      return
+    }
+    if (this.watchStatus !== null) {
+      answer.writeHead(this.watchStatus).end('{}')
       return
     }
     const from = Number(query.get('resourceVersion'))

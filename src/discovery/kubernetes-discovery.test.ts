@@ -139,6 +139,34 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     expect(lists(api)).toBe(3)
   })
 
+  it.each([
+    ['what is no JSON', '<html>\n'],
+    ['half an event at its end', '{"type":"ADDED","object":{"metadata"'],
+    ['an event that is none', '[]\n7\n{"type":"ADDED","object":null}\n'],
+  ])('%s in a watch - costs that watch; the next one goes on', async (_, bytes) => {
+    const { api, pods } = await startApi()
+    api.put('a', 1)
+    await known(pods, 1)
+    await until('it watches', () => api.watchCount === 1)
+    api.endWith(bytes)
+    api.put('b', 2)
+    await known(pods, 1, 2)
+    expect(lists(api)).toBe(1)
+  })
+
+  it('an API that lists and refuses the watch - is away until it does not, and says what is missing', async () => {
+    const { api, pods } = await startApi()
+    api.put('a', 1)
+    api.watchStatus = 403
+    await until('it is refused', async () => {
+      const said = await pods.addresses().then(() => '', String)
+      return said.includes('may not list and watch pods')
+    })
+    api.put('b', 2)
+    api.watchStatus = null
+    await known(pods, 1, 2)
+  })
+
   it('an API that takes questions and does not answer - is away until it does', async () => {
     const api = await KubernetesServer.start()
     onTestFinished(() => api.close())
@@ -150,6 +178,35 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     api.isSilent = false
     api.put('a', 1)
     await known(pods, 1)
+  })
+
+  it('an API that falls silent beside a watch that broke - is away all the time, not between attempts', async () => {
+    const api = await KubernetesServer.start()
+    onTestFinished(() => api.close())
+    const { accountFolder } = api
+    const pods = new PodWatch({ api: api.api, accountFolder, listMs: 100 })
+    onTestFinished(() => pods.close())
+    api.put('a', 1)
+    await known(pods, 1)
+    await until('it watches', () => api.watchCount === 1)
+    api.isSilent = true
+    api.disconnect()
+    const isAway = async (): Promise<boolean> =>
+      await pods.addresses().then(
+        () => false,
+        () => true,
+      )
+    await until('it is away', isAway)
+    const asked = api.asked.length
+    const seen: boolean[] = []
+    await until('it has tried again', async () => {
+      seen.push(await isAway())
+      return api.asked.length > asked + 1
+    })
+    expect(new Set(seen)).toEqual(new Set([true]))
+    api.isSilent = false
+    api.put('b', 2)
+    await known(pods, 1, 2)
   })
 
   it('an API that refuses, and is back - what is known stays in use, and the truth follows', async () => {

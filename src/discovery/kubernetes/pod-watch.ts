@@ -60,11 +60,15 @@ export class PodWatch {
     let pauseMs = PAUSE_MS.least
     while (!signal.aborted) {
       try {
-        if (this.#version === '') await this.#list()
-        this.#fault = null
-        pauseMs = PAUSE_MS.least
-        onFirst()
-        await this.#watch()
+        if (this.#version === '') {
+          await this.#list()
+          onFirst()
+        }
+        await this.#watch(() => {
+          // Not before it answers: an API that is away is away until then, and asked less and less often.
+          this.#fault = null
+          pauseMs = PAUSE_MS.least
+        })
       } catch (thrown) {
         const text = `the Kubernetes API does not list pods: ${BatonError.from(thrown).message}`
         this.#fault = new BatonError('discovery.unavailable', text, { cause: thrown })
@@ -82,7 +86,7 @@ export class PodWatch {
     const { signal } = this.#ending
     const headMs = this.#listMs
     const status = await this.#api.ask({ path, onLine, headMs, silenceMs: headMs, signal })
-    if (status !== 200) throw new Error(`status ${status}`)
+    if (status !== 200) throw refusal(status)
     const list: unknown = JSON.parse(text)
     const items = isRecord(list) ? list['items'] : null
     if (!Array.isArray(items)) throw new BatonError('transport.protocol', 'no list of pods')
@@ -92,7 +96,7 @@ export class PodWatch {
   }
 
   /** Resolves when the watch has ended in order, or its version is too old. */
-  async #watch(): Promise<void> {
+  async #watch(onOpen: () => void): Promise<void> {
     const version = encodeURIComponent(this.#version)
     const path = await this.#path(
       `watch=true&allowWatchBookmarks=true&timeoutSeconds=${WATCH_SECONDS}&resourceVersion=${version}`,
@@ -100,9 +104,10 @@ export class PodWatch {
     const onLine = (line: string): void => this.#onEvent(JSON.parse(line) as unknown)
     const { signal } = this.#ending
     const [headMs, silenceMs] = [this.#listMs, WATCH_SILENCE_MS]
-    const status = await this.#api.ask({ path, onLine, headMs, silenceMs, signal })
-    if (status === GONE) this.#version = ''
-    else if (status !== 200) throw new Error(`status ${status}`)
+    const status = await this.#api.ask({ path, onOpen, onLine, headMs, silenceMs, signal })
+    // Too old, or one that a cluster restored from a backup has not reached: the list is the truth again.
+    if (status !== 200) this.#version = ''
+    if (status !== 200 && status !== GONE) throw refusal(status)
     // A server that ends every watch at once is not asked without a pause.
     await pause(PAUSE_MS.least)
   }
@@ -132,6 +137,12 @@ export class PodWatch {
     const selector = encodeURIComponent(this.#selector)
     return `/api/v1/namespaces/${namespace}/pods?labelSelector=${selector}&${query}`
   }
+}
+
+function refusal(status: number): Error {
+  const mayNot = status === 401 || status === 403
+  const why = mayNot ? ': the ServiceAccount may not list and watch pods here' : ''
+  return new Error(`status ${status}${why}`)
 }
 
 function metadataOf(object: unknown): Readonly<Record<string, unknown>> {
