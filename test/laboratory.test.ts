@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BatonsInTurn } from './in-turn.ts'
 import { startServer } from './running-server.ts'
@@ -39,13 +40,16 @@ describe('baton workload, baton replay', () => {
     const replay = async (name: string): Promise<string> => {
       const files = ['--json', `${name}.json`, '--html', `${name}.html`]
       const logs = ['--telemetry', `${name}-time.jsonl`, '--requests', `${name}-requests.jsonl`]
-      const fleet = ['--workers', 'prefill:1', '--workers', 'decode:2:speed=0.5,startup=0.01']
+      const groups = ['prefill:1', 'decode:1', 'decode:1:speed=0.5,startup=0.01']
+      const fleet = groups.flatMap((group) => ['--workers', group])
       const faults = ['--faults', 'breaks=1,event-loss=0.1,delay=0.2', '--check', '--kv-hand-over']
       return (await baton('replay', 'chat.jsonl', ...fleet, ...faults, ...files, ...logs)).stdout
     }
     const text = await replay('one')
     expect(text).toContain('60 requests of trace chat.jsonl')
-    expect(text).toContain('1 prefill + 2 decode (speed=0.5,startup=0.01), router mode kv')
+    expect(text).toContain(
+      '1 prefill + 1 decode + 1 decode (speed=0.5,startup=0.01), router mode kv',
+    )
     expect(text).toMatch(/requests +60, completed 60/)
     expect(await replay('two')).toBe(text)
     for (const file of ['.json', '.html', '-time.jsonl', '-requests.jsonl'])
@@ -108,8 +112,23 @@ describe('baton workload, baton replay', () => {
     expect(result.report.promptTokens).toBe(5000)
   }, 30_000)
 
+  it('a compressed trace of somebody else - is read, and what it does not say is said', async () => {
+    const row = { timestamp: null, delay: 0, input_length: 64, output_length: 2, hash_ids: [1, 2] }
+    writeFileSync(at('other.jsonl.gz'), gzipSync(`${JSON.stringify(row)}\r\n`.repeat(3)))
+    const { stdout } = await baton('replay', 'other.jsonl.gz')
+    expect(stdout).toContain('completed 3')
+    expect(stdout).toContain('all 3 come at one time')
+    expect(stdout).toContain('3 prompts have more hash_ids than they have blocks')
+    const fitting = await baton('replay', 'other.jsonl.gz', '--block-size=32', '--concurrency=1')
+    expect(fitting.stdout).not.toMatch(/one time|block-size/)
+  }, 30_000)
+
   it.each([
     [['replay', 'nowhere.jsonl'], 'trace nowhere.jsonl: not readable'],
+    [['replay', 'nowhere.jsonl'], 'there is no such file'],
+    [['replay', '.'], 'trace .: not readable: it is a folder'],
+    [['replay', 'workload:chat,rate='], "workload: 'rate=': expected a value"],
+    [['compare', 'workload:chat', '--policy', 'kv:temperature='], '--policy: '],
     [['replay', 'workload:tea'], "workload: 'tea'"],
     [['replay', 'workload:chat,sugar=1'], "unknown name 'sugar'"],
     [['replay', 'workload:chat', '--workers', 'cook:2'], 'expected agg, prefill or decode'],

@@ -1,7 +1,7 @@
 /**
  * `baton bench`: a trace or a workload on live servers, with the report of a replay; through the router and direct in one run.
  */
-import { htmlReport } from '../../sim/index.ts'
+import { htmlReport, traceNotes } from '../../sim/index.ts'
 import type { LabRun } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
 import { loadTrace } from './lab-cell.ts'
@@ -58,6 +58,7 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
   if (typeof flags['requests'] === 'string') writeText(flags['requests'], rows.join(''))
   const facts = [
     describeTrace(spec, trace.length),
+    ...traceNotes(trace, concurrency),
     concurrency === null
       ? 'open loop: requests come at their times'
       : `closed loop: ${concurrency} requests under way`,

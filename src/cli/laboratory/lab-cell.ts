@@ -2,7 +2,6 @@
  * One run of the laboratory as plain data: which requests, which fleet, which router, which seed. What crosses processes
  * when several runs go on at once.
  */
-import { readFileSync } from 'node:fs'
 import { settle } from '../../os/index.ts'
 import { BatonError } from '../../base/index.ts'
 import {
@@ -14,6 +13,7 @@ import {
   recordFleet,
 } from '../../sim/index.ts'
 import type { DrawnFaults } from './lab-faults.ts'
+import { readTraceLines } from './trace-file.ts'
 import type {
   FaultEvent,
   FleetConfig,
@@ -61,13 +61,7 @@ export function loadTrace(spec: TraceSpec): readonly TraceRequest[] {
 
 function readTrace({ path, workload, options }: TraceSpec): TraceRequest[] {
   if (path === undefined) return arrangeTrace(createWorkload(workload as WorkloadOptions), options)
-  let text: string
-  try {
-    text = readFileSync(path === '-' ? 0 : path, 'utf8')
-  } catch (cause) {
-    throw new BatonError('config.invalid', `trace ${path}: not readable`, { cause })
-  }
-  return parseTrace(text, options)
+  return parseTrace(readTraceLines(path), options)
 }
 
 export async function recordCell(cell: LabCell, onProgress?: Progress): Promise<FleetRun> {

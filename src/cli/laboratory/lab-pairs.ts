@@ -14,6 +14,7 @@ export function parsePairs(
     const at = pair.indexOf('=')
     const name = pair.slice(0, at).trim()
     if (at < 1) throw refusal(flag, `'${pair}': expected name=value`)
+    if (pair.slice(at + 1).trim() === '') throw refusal(flag, `'${pair}': expected a value`)
     if (known !== null && !known.includes(name))
       throw refusal(flag, `unknown name '${name}': known are ${known.join(', ')}`)
     pairs.set(name, pair.slice(at + 1).trim())

@@ -1,6 +1,7 @@
 /**
  * The cell that a command line describes.
  */
+import { traceNotes } from '../../sim/index.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import type { LabCell } from './lab-cell.ts'
 import { loadTrace } from './lab-cell.ts'
@@ -53,6 +54,7 @@ export function factsOf(
   const { concurrency, router = {} } = config
   return [
     describeTrace(trace, loadTrace(trace).length),
+    ...traceNotes(loadTrace(trace), concurrency ?? null),
     concurrency === undefined
       ? 'open loop: requests come at their times'
       : `closed loop: ${concurrency} requests under way`,

@@ -74,7 +74,6 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   }
   const run = {
     requests: trace.length,
-    startMs: 0,
     leftBookings: 0,
     migrations: 0,
     violations: [],

@@ -39,6 +39,18 @@ describe('runFleet', () => {
     expect(formatFleetReport(report)).toContain('completed 120')
   })
 
+  it('a run begins with its first request, wherever that stands in the trace', async () => {
+    const few = trace.slice(0, 8).map((request, i) => ({ ...request, atMs: 5_000 * i }))
+    const inOrder = await runFleet(fleet({ trace: few }))
+    const backwards = await runFleet(fleet({ trace: few.toReversed() }))
+    expect(backwards.durationMs).toBe(inOrder.durationMs)
+    expect(inOrder.durationMs).toBeGreaterThan(35_000)
+    // At once, although the trace begins much later.
+    const late = few.map((request) => ({ ...request, atMs: request.atMs + 1e9 }))
+    const closed = await runFleet(fleet({ trace: late, concurrency: 8 }))
+    expect(closed.requestsPerSecond).toBeGreaterThan(1)
+  })
+
   it('overhead - comes before the first token and beside the engine, which has no more to do', async () => {
     const few = trace.slice(0, 5).map((request, i) => ({ ...request, atMs: 5_000 * i }))
     const plain = await runFleet(fleet({ trace: few }))

@@ -92,7 +92,6 @@ export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
     log,
     {
       requests: trace.length,
-      startMs: trace[0]?.atMs ?? 0,
       leftBookings,
       migrations: fleet.migrations,
       violations: violations.map((violation) => `seed ${seed}: ${violation}`),

@@ -72,7 +72,6 @@ export interface FleetReport {
 
 interface FleetRun {
   readonly requests: number
-  readonly startMs: number
   readonly leftBookings: number
   readonly migrations: number
   readonly violations: readonly string[]
@@ -84,7 +83,7 @@ export function createFleetReport(
   run: FleetRun,
   workers: readonly Omit<FleetWorkerReport, 'utilisation'>[],
 ): FleetReport {
-  const { requests, startMs, leftBookings, migrations, violations, goal } = run
+  const { requests, leftBookings, migrations, violations, goal } = run
   const [ttft, e2e] = [new Distribution(), new Distribution()]
   let [completed, good, outputTokens] = [0, 0, 0]
   for (const { code, ttftMs, tpotMs, e2eMs, tokens } of log.rows()) {
@@ -95,7 +94,7 @@ export function createFleetReport(
     e2e.add(e2eMs)
     if (ttftMs <= goal.ttftMs && tpotMs <= goal.tpotMs) good += 1
   }
-  const durationMs = Math.max(0, log.lastEndMs - startMs)
+  const durationMs = Math.max(0, log.lastEndMs - log.firstAtMs)
   const perSecond = (count: number): number => (durationMs === 0 ? 0 : (count * 1000) / durationMs)
   const sum = (pick: (worker: FleetWorkerTotals) => number): number =>
     workers.reduce((total, worker) => total + pick(worker), 0)

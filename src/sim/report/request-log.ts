@@ -35,6 +35,8 @@ export class RequestLog {
   readonly failed: Record<string, number> = {}
   endedCount = 0
   disaggregated = 0
+  /** Of the earliest request. Infinity: there was none. */
+  firstAtMs = Infinity
   lastEndMs = 0
   readonly #atMs: Float64Array
   readonly #firstMs: Float64Array
@@ -62,6 +64,7 @@ export class RequestLog {
 
   arrived(index: number, atMs: number): void {
     this.#atMs[index] = atMs
+    this.firstAtMs = Math.min(this.firstAtMs, atMs)
   }
 
   routed(index: number, { phase, workerId, queuedMs }: RoutedEvent): void {

@@ -7,14 +7,15 @@
  * trace the lines `request_end` are taken; requests of one session follow each other as far apart as they did.
  */
 import { isRecord } from '../../base/index.ts'
-import { isTokenCount, noCount, wrongLine } from './trace-line.ts'
+import { TraceIds } from './trace-ids.ts'
+import { entryOf, isTokenCount, noCount, wrongLine } from './trace-line.ts'
+import type { TraceEntry } from './trace-line.ts'
 import type { TraceDependency, TraceRequest } from './trace-request.ts'
-
-type Entry = Readonly<Record<string, unknown>>
 
 export function parseAgentic(lines: readonly string[], limit: number): TraceRequest[] {
   const requests: TraceRequest[] = []
   const known = new Map<unknown, number>()
+  const ids = new TraceIds()
   let blockTokens = 0
   for (const [i, line] of lines.entries()) {
     if (requests.length >= limit) break
@@ -30,21 +31,26 @@ export function parseAgentic(lines: readonly string[], limit: number): TraceRequ
     if (typeof notBefore !== 'number' || !(notBefore >= 0))
       throw wrongLine(i + 1, 'has an invalid not_before_ms')
     const waitsFor = dependenciesOf(entry, i + 1, known)
+    if (id !== undefined && known.has(id))
+      throw wrongLine(i + 1, `has the request_id ${JSON.stringify(id)} of a line before it`)
     known.set(id, requests.length)
+    const lengths = lengthsOf(entry, i + 1)
+    const hashIds = ids.read(entry['hash_ids'])
+    if (hashIds === null) throw wrongLine(i + 1, 'has no hash_ids')
     requests.push({
-      ...lengthsOf(entry, i + 1),
+      ...lengths,
       atMs: notBefore,
-      hashIds: hashIdsOf(entry['hash_ids'], i + 1),
+      hashIds: ids.filledUp(hashIds, lengths.inputTokens, blockTokens),
       blockTokens,
       ...(typeof session === 'string' ? { sessionId: session } : {}),
       ...(waitsFor.length === 0 ? {} : { waitsFor }),
     })
   }
-  return requests.map((request, i) => padded(request, i))
+  return requests
 }
 
 function dependenciesOf(
-  entry: Entry,
+  entry: TraceEntry,
   line: number,
   known: ReadonlyMap<unknown, number>,
 ): TraceDependency[] {
@@ -63,7 +69,8 @@ function dependenciesOf(
 }
 
 export function parseDynamoRecords(lines: readonly string[], limit: number): TraceRequest[] {
-  const ended: { readonly line: number; readonly entry: Entry; readonly session: unknown }[] = []
+  const ended: { readonly line: number; readonly entry: TraceEntry; readonly session: unknown }[] =
+    []
   for (const [i, line] of lines.entries()) {
     if (line.trim() === '') continue
     const { event_type: type, request, agent_context: context } = entryOf(line, i + 1)
@@ -79,7 +86,7 @@ export function parseDynamoRecords(lines: readonly string[], limit: number): Tra
   ended.sort((a, b) => received(a) - received(b))
   const startMs = ended.length === 0 ? 0 : received(ended[0]!)
   const latest = new Map<unknown, { readonly index: number; readonly endMs: number }>()
-  const ids = new Map<unknown, number>()
+  const ids = new TraceIds()
   return ended.slice(0, Math.min(limit, ended.length)).map((record, index) => {
     const { line, entry, session } = record
     const replay = isRecord(entry['replay']) ? entry['replay'] : {}
@@ -87,57 +94,28 @@ export function parseDynamoRecords(lines: readonly string[], limit: number): Tra
     if (!isTokenCount(blockTokens) || !Array.isArray(hashes))
       throw wrongLine(line, 'has no replay with trace_block_size and input_sequence_hashes')
     const lengths = lengthsOf({ ...replay, output_length: entry['output_tokens'] }, line)
-    const hashIds = hashes.map((hash) => {
-      const id = ids.get(hash) ?? ids.size
-      ids.set(hash, id)
-      return id
-    })
+    const hashIds = ids.read(hashes)
+    if (hashIds === null) throw wrongLine(line, 'has invalid input_sequence_hashes')
     const atMs = received(record)
     const before = session === undefined ? undefined : latest.get(session)
     const tookMs = typeof entry['total_time_ms'] === 'number' ? entry['total_time_ms'] : 0
     if (session !== undefined) latest.set(session, { index, endMs: atMs + tookMs })
-    return padded(
-      {
-        ...lengths,
-        atMs: atMs - startMs,
-        hashIds,
-        blockTokens,
-        ...(typeof session === 'string' ? { sessionId: session } : {}),
-        ...(before === undefined
-          ? {}
-          : { after: before.index, delayMs: Math.max(0, atMs - before.endMs) }),
-      },
-      index,
-    )
+    return {
+      ...lengths,
+      atMs: atMs - startMs,
+      hashIds: ids.filledUp(hashIds, lengths.inputTokens, blockTokens),
+      blockTokens,
+      ...(typeof session === 'string' ? { sessionId: session } : {}),
+      ...(before === undefined
+        ? {}
+        : { after: before.index, delayMs: Math.max(0, atMs - before.endMs) }),
+    }
   })
 }
 
-function lengthsOf(entry: Entry, line: number): { inputTokens: number; outputTokens: number } {
+function lengthsOf(entry: TraceEntry, line: number): { inputTokens: number; outputTokens: number } {
   const { input_length: inputTokens, output_length: outputTokens } = entry
   if (!isTokenCount(inputTokens)) throw wrongLine(line, noCount('input length'))
   if (!isTokenCount(outputTokens)) throw wrongLine(line, noCount('output length'))
   return { inputTokens, outputTokens }
-}
-
-function hashIdsOf(ids: unknown, line: number): number[] {
-  if (Array.isArray(ids) && ids.every((id) => Number.isSafeInteger(id))) return ids as number[]
-  throw wrongLine(line, 'has no hash_ids')
-}
-
-/** What ids do not reach is shared with nobody. */
-function padded(request: TraceRequest, index: number): TraceRequest {
-  const { inputTokens, blockTokens = 1, hashIds } = request
-  const missing = Math.ceil(inputTokens / blockTokens) - hashIds.length
-  if (missing <= 0) return request
-  const own = Array.from({ length: missing }, (_, i) => -1 - index * 65_536 - i)
-  return { ...request, hashIds: [...hashIds, ...own] }
-}
-
-function entryOf(line: string, number: number): Entry {
-  try {
-    const entry: unknown = JSON.parse(line)
-    return isRecord(entry) ? entry : {}
-  } catch (cause) {
-    throw wrongLine(number, 'is not JSON', cause)
-  }
 }

@@ -14,38 +14,45 @@ interface Columns {
   readonly output: number
 }
 
+/** Without anything but letters and digits. */
 const NAMES = {
   input: [
     'input',
-    'input_length',
-    'input_tokens',
-    'prompt_tokens',
+    'inputlength',
+    'inputlen',
+    'inputtokens',
+    'isl',
+    'prompttokens',
+    'promptlength',
+    'promptlen',
     'contexttokens',
-    'request tokens',
-    'num_prefill_tokens',
+    'requesttokens',
+    'numprefilltokens',
   ],
   output: [
     'output',
-    'output_length',
-    'output_tokens',
-    'completion_tokens',
+    'outputlength',
+    'outputlen',
+    'outputtokens',
+    'osl',
+    'completiontokens',
+    'completionlength',
     'generatedtokens',
-    'response tokens',
-    'num_decode_tokens',
+    'responsetokens',
+    'numdecodetokens',
   ],
-  ms: ['ms', 'timestamp_ms', 'at_ms'],
-  seconds: ['timestamp', 's', 'seconds', 'arrived_at', 'time'],
+  ms: ['ms', 'timestampms', 'atms', 'timems', 'arrivalms'],
+  seconds: ['timestamp', 's', 'seconds', 'arrivedat', 'arrivaltime', 'time', 'date', 'createdat'],
 } as const
 
 export function parseCsv(lines: readonly string[], limit: number): TraceRequest[] {
   const requests: TraceRequest[] = []
   let columns: Columns | null = null
-  let startMs: number | null = null
   let nextId = 0
   for (const [i, line] of lines.entries()) {
     if (requests.length >= limit) break
     if (line.trim() === '') continue
-    const cells = line.split(',').map((cell) => cell.trim().replaceAll('"', ''))
+    const cells = cellsOf(line)
     if (columns === null) {
       columns = columnsOf(cells, i + 1)
       if (cells.some((cell) => /[a-z]/i.test(cell) && Number.isNaN(Date.parse(cell)))) continue
@@ -53,12 +60,12 @@ export function parseCsv(lines: readonly string[], limit: number): TraceRequest[
     const inputTokens = Number(cells[columns.input])
     const outputTokens = Number(cells[columns.output])
     if (!isTokenCount(inputTokens)) throw wrongLine(i + 1, noCount('input length'))
+    // A request that failed: BurstGPT has such lines.
+    if (cells[columns.output] === '0') continue
     if (!isTokenCount(outputTokens)) throw wrongLine(i + 1, noCount('output length'))
-    const timeMs = timeOf(cells, columns, i + 1)
-    startMs ??= timeMs
     const blocks = Math.ceil(inputTokens / TRACE_BLOCK_TOKENS)
     requests.push({
-      atMs: Math.max(0, timeMs - startMs),
+      atMs: timeOf(cells, columns, i + 1),
       inputTokens,
       outputTokens,
       hashIds: Array.from({ length: blocks }, () => nextId++),
@@ -67,8 +74,17 @@ export function parseCsv(lines: readonly string[], limit: number): TraceRequest[
   return requests.sort((a, b) => a.atMs - b.atMs)
 }
 
+/** Cells in quotes may have commas, and quotes that are doubled. */
+function cellsOf(line: string): string[] {
+  if (!line.includes('"')) return line.split(',').map((cell) => cell.trim())
+  const cells = line.matchAll(/(?:^|,)\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))/g)
+  return Array.from(cells, ([, quoted, plain = '']) =>
+    quoted === undefined ? plain.trim() : quoted.replaceAll('""', '"').trim(),
+  )
+}
+
 function columnsOf(cells: readonly string[], line: number): Columns {
-  const names = cells.map((cell) => cell.toLowerCase())
+  const names = cells.map((cell) => cell.toLowerCase().replaceAll(/[^a-z0-9]/g, ''))
   const find = (known: readonly string[]): number => names.findIndex((name) => known.includes(name))
   const [input, output] = [find(NAMES.input), find(NAMES.output)]
   if (input >= 0 && output >= 0) {
@@ -76,7 +92,7 @@ function columnsOf(cells: readonly string[], line: number): Columns {
     if (ms >= 0) return { time: ms, timeMs: 1, input, output }
     return { time: seconds < 0 ? null : seconds, timeMs: 1000, input, output }
   }
-  if (names.some((name) => name !== '' && Number.isNaN(Number(name))))
+  if (cells.some((cell) => cell !== '' && Number.isNaN(Number(cell))))
     throw wrongLine(line, 'names no columns for input and output lengths')
   if (cells.length === 2) return { time: null, timeMs: 1, input: 0, output: 1 }
   if (cells.length === 3) return { time: 0, timeMs: 1, input: 1, output: 2 }

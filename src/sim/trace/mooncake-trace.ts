@@ -5,8 +5,9 @@
  * before. A turn with a time instead follows by as much as it came after the one before. `block_size` says how many tokens
  * an id stands for; `input_length` may be left out, and what ids do not reach is shared with nobody.
  */
-import { isRecord } from '../../base/index.ts'
-import { isTokenCount, noCount, wrongLine } from './trace-line.ts'
+import { TraceIds } from './trace-ids.ts'
+import { entryOf, isTokenCount, noCount, wrongLine } from './trace-line.ts'
+import type { TraceEntry } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
 import type { TraceRequest } from './trace-request.ts'
 
@@ -17,16 +18,12 @@ export function parseMooncake(
 ): TraceRequest[] {
   const requests: TraceRequest[] = []
   const sessions = new Map<string, LatestTurn>()
-  let unsharedId = -1
+  const ids = new TraceIds()
   for (const [i, line] of lines.entries()) {
     if (requests.length >= limit) break
     if (line.trim() === '') continue
-    const { request, atMs } = parseLine(line, i + 1, {
-      blockTokens,
-      sessions,
-      before: requests.at(-1),
-      unshared: () => unsharedId--,
-    })
+    const context = { blockTokens, sessions, before: requests.at(-1), ids }
+    const { request, atMs } = parseLine(line, i + 1, context)
     if (request.sessionId !== undefined)
       sessions.set(request.sessionId, { index: requests.length, atMs })
     requests.push(request)
@@ -44,8 +41,7 @@ interface LineContext {
   readonly blockTokens: number
   readonly sessions: ReadonlyMap<string, LatestTurn>
   readonly before: TraceRequest | undefined
-  /** An id that no line has. */
-  readonly unshared: () => number
+  readonly ids: TraceIds
 }
 
 function parseLine(
@@ -53,29 +49,25 @@ function parseLine(
   number: number,
   context: LineContext,
 ): { readonly request: TraceRequest; readonly atMs: number | null } {
-  const entry = parseJson(line, number)
+  const entry = entryOf(line, number)
   const times = timesOf(entry, number, context)
-  const { hash_ids: hashIds, output_length: outputTokens } = entry
+  const { output_length: outputTokens, timestamp } = entry
   const sessionId = sessionOf(entry, number)
-  if (!Array.isArray(hashIds) || !hashIds.every((id) => Number.isSafeInteger(id)))
-    throw wrongLine(number, 'has no hash_ids')
+  const hashIds = context.ids.read(entry['hash_ids'])
+  if (hashIds === null) throw wrongLine(number, 'has no hash_ids')
   const blockTokens = entry['block_size'] ?? context.blockTokens
   if (!isTokenCount(blockTokens)) throw wrongLine(number, 'has an invalid block_size')
   const inputTokens = entry['input_length'] ?? hashIds.length * blockTokens
   if (!isTokenCount(inputTokens)) throw wrongLine(number, noCount('input_length'))
   if (!isTokenCount(outputTokens)) throw wrongLine(number, noCount('output_length'))
-  const missing = Math.ceil(inputTokens / blockTokens) - hashIds.length
-  const { priority, timestamp } = entry
-  if (priority !== undefined && priority !== null && !Number.isSafeInteger(priority))
+  const priority = entry['priority'] ?? undefined
+  if (priority !== undefined && !Number.isSafeInteger(priority))
     throw wrongLine(number, 'has an invalid priority')
   const request = {
     ...times,
     inputTokens,
     outputTokens,
-    hashIds: [
-      ...(hashIds as number[]),
-      ...Array.from({ length: Math.max(0, missing) }, context.unshared),
-    ],
+    hashIds: context.ids.filledUp(hashIds, inputTokens, blockTokens),
     ...(blockTokens === TRACE_BLOCK_TOKENS ? {} : { blockTokens }),
     ...(sessionId === undefined ? {} : { sessionId }),
     ...(typeof priority === 'number' ? { priority } : {}),
@@ -85,16 +77,12 @@ function parseLine(
 
 type Times = Pick<TraceRequest, 'atMs' | 'after' | 'delayMs'>
 
-function timesOf(
-  entry: Readonly<Record<string, unknown>>,
-  number: number,
-  { sessions, before }: LineContext,
-): Times {
-  const { timestamp, delay } = entry
+function timesOf(entry: TraceEntry, number: number, { sessions, before }: LineContext): Times {
+  const [timestamp, delay] = [entry['timestamp'] ?? undefined, entry['delay'] ?? undefined]
   const session = sessionOf(entry, number)
   const isTime = (value: unknown): value is number => typeof value === 'number' && value >= 0
   const turn = session === undefined ? undefined : sessions.get(session)
-  if (delay !== undefined && delay !== null) {
+  if (delay !== undefined) {
     if (!isTime(delay)) throw wrongLine(number, 'has an invalid delay')
     if (turn !== undefined) return { atMs: before?.atMs ?? 0, after: turn.index, delayMs: delay }
     if (timestamp === undefined) return { atMs: (before?.atMs ?? 0) + delay }
@@ -109,23 +97,10 @@ function timesOf(
   throw wrongLine(number, 'has no timestamp')
 }
 
-function sessionOf(
-  { session_id: session }: Readonly<Record<string, unknown>>,
-  number: number,
-): string | undefined {
+function sessionOf({ session_id: session }: TraceEntry, number: number): string | undefined {
   if (session === undefined || session === null) return undefined
   if (typeof session === 'string' || typeof session === 'number') return String(session)
   throw wrongLine(number, 'has an invalid session_id')
-}
-
-function parseJson(line: string, number: number): Readonly<Record<string, unknown>> {
-  let entry: unknown
-  try {
-    entry = JSON.parse(line)
-  } catch (cause) {
-    throw wrongLine(number, 'is not JSON', cause)
-  }
-  return isRecord(entry) ? entry : {}
 }
 
 /** The same format again; a block size other than 512 is said in each line. */

@@ -4,8 +4,7 @@
  * A log has lengths, not prompts. Turns of one session are taken to begin with the prompt before, as far as both go; all
  * else is unlike.
  */
-import { isRecord } from '../../base/index.ts'
-import { isTokenCount, wrongLine } from './trace-line.ts'
+import { entryOf, isTokenCount, wrongLine } from './trace-line.ts'
 import { TRACE_BLOCK_TOKENS } from './trace-request.ts'
 import type { TraceRequest } from './trace-request.ts'
 
@@ -14,7 +13,7 @@ export function parseRequestLog(lines: readonly string[], limit: number): TraceR
     []
   for (const [i, line] of lines.entries()) {
     if (!line.includes('request ended')) continue
-    const entry = parseJson(line, i + 1)
+    const entry = entryOf(line, i + 1)
     const { time, durationMs, promptTokens, completionTokens, sessionId } = entry
     if (entry['msg'] !== 'request ended') continue
     if (typeof time !== 'number' || typeof durationMs !== 'number')
@@ -46,13 +45,4 @@ export function parseRequestLog(lines: readonly string[], limit: number): TraceR
       ...(sessionId === null ? {} : { sessionId }),
     }
   })
-}
-
-function parseJson(line: string, number: number): Readonly<Record<string, unknown>> {
-  try {
-    const entry: unknown = JSON.parse(line)
-    return isRecord(entry) ? entry : {}
-  } catch (cause) {
-    throw wrongLine(number, 'is not JSON', cause)
-  }
 }

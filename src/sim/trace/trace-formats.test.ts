@@ -16,8 +16,8 @@ describe('parseTrace - sessions', () => {
       line({ session_id: 'b', hash_ids: [2, 4], output_length: 6 }),
     ].join('\n')
     const [first, second, third, fourth] = parseTrace(text)
-    expect(first).toMatchObject({ atMs: 5, inputTokens: 512, sessionId: 'a' })
-    expect(second).toMatchObject({ atMs: 7, inputTokens: 100 })
+    expect(first).toMatchObject({ atMs: 0, inputTokens: 512, sessionId: 'a' })
+    expect(second).toMatchObject({ atMs: 2, inputTokens: 100 })
     expect(third).toMatchObject({ after: 0, delayMs: 250, inputTokens: 1024 })
     expect(fourth).toMatchObject({ after: 1, delayMs: 0 })
   })
@@ -46,7 +46,7 @@ describe('parseTrace - sessions', () => {
       line({ timestamp: 10, hash_ids: [1], output_length: 1 }),
       line({ delay: 5, hash_ids: [2], output_length: 1 }),
     ].join('\n')
-    expect(parseTrace(text)[1]).toMatchObject({ atMs: 15 })
+    expect(parseTrace(text)[1]).toMatchObject({ atMs: 5 })
     expect(parseTrace(text)[1]).not.toHaveProperty('after')
   })
 
@@ -74,9 +74,74 @@ describe('parseTrace - sessions', () => {
     [{ timestamp: -1, hash_ids: [1], output_length: 1 }, 'timestamp'],
     [{ delay: -1, hash_ids: [1], output_length: 1 }, 'delay'],
     [{ timestamp: 0, hash_ids: [1], output_length: 1, block_size: 0 }, 'block_size'],
-    [7, 'timestamp'],
+    [7, 'neither two columns'],
+    [[7], 'not a JSON object'],
+    [{ timestamp: 0, hash_ids: ['12'], output_length: 1 }, 'hash_ids'],
+    [{ timestamp: 0, hash_ids: [1.5], output_length: 1 }, 'hash_ids'],
   ])('%o - names the line and what is wrong', (entry, what) => {
     expect(() => parseTrace(`\n${line(entry)}`)).toThrow(new RegExp(`line 2 .*${what}`))
+  })
+})
+
+describe('parseTrace - what files have', () => {
+  const entry = (timestamp: unknown, more = {}): unknown => ({
+    timestamp,
+    hash_ids: [1],
+    output_length: 1,
+    ...more,
+  })
+
+  it('a byte order mark and the line ends of Windows', () => {
+    const json = parseTrace(`\uFEFF${line(entry(0))}\r\n${line(entry(7))}\r\n`)
+    expect(json.map(({ atMs }) => atMs)).toEqual([0, 7])
+    const csv = parseTrace('\uFEFFms,input,output\r\n3,10,5\r\n8,20,6\r\n')
+    expect(csv.map(({ atMs }) => atMs)).toEqual([0, 5])
+  })
+
+  it('times of a clock, or a piece out of the middle - the earliest request comes first, at 0', () => {
+    const text = [entry(1_700_000_000_500), entry(1_700_000_000_000), entry(1_700_000_002_000)]
+      .map(line)
+      .join('\n')
+    expect(parseTrace(text).map(({ atMs }) => atMs)).toEqual([500, 0, 2000])
+    expect(parseTrace(text, { arrivalSpeedup: 2 }).map(({ atMs }) => atMs)).toEqual([250, 0, 1000])
+  })
+
+  it('spread, with times out of order - each up to the next later one', () => {
+    const text = [entry(3000), entry(0), entry(0), entry(3000), entry(6000)].map(line).join('\n')
+    expect(parseTrace(text, { spread: true }).map(({ atMs }) => atMs)).toEqual([
+      3000, 0, 1500, 4500, 6000,
+    ])
+  })
+
+  it('null - as if it were left out', () => {
+    const text = [
+      entry(null, { delay: 30 }),
+      entry(50, { session_id: 'a', delay: null, input_length: null, block_size: null }),
+      entry(null, { session_id: 'a' }),
+    ]
+    const [, second, third] = parseTrace(text.map(line).join('\n'))
+    expect(second).toMatchObject({ atMs: 20, inputTokens: 512 })
+    expect(third).toMatchObject({ after: 1, delayMs: 0 })
+  })
+
+  it('ids of 64 bits - two that differ in the last digit are two', () => {
+    const row = (...ids: string[]): string =>
+      `{"timestamp":0,"output_length":1,"hash_ids":[${ids.join(', ')}]}`
+    const text = [
+      row('18446744073709551615', '-9223372036854775808'),
+      row('18446744073709551615', '-9223372036854775807', '7'),
+    ].join('\n')
+    const [first, second] = parseTrace(text).map(({ hashIds }) => hashIds)
+    expect(second![0]).toBe(first![0])
+    expect(second![1]).not.toBe(first![1])
+    expect(second![2]).toBe(7)
+    expect(new Set([...first!, ...second!]).size).toBe(4)
+  })
+
+  it('what is neither JSON nor a list of numbers - says so', () => {
+    expect(() => parseTrace('[')).toThrow('line 1 of the trace is not JSON')
+    expect(() => parseTrace(`[${line(entry(0))}]`)).toThrow('line 1 of the trace is not a JSON obj')
+    expect(() => parseTrace('100;10')).toThrow('names no columns for input and output lengths')
   })
 })
 
@@ -105,7 +170,7 @@ describe("parseTrace - Dynamo's graphs and records", () => {
       ]),
     ].join('\n')
     const [root, child, join] = parseTrace(text)
-    expect(root).toMatchObject({ atMs: 3, inputTokens: 6, blockTokens: 4, sessionId: 'root' })
+    expect(root).toMatchObject({ atMs: 0, inputTokens: 6, blockTokens: 4, sessionId: 'root' })
     expect(root!.hashIds).toHaveLength(2)
     expect(root).not.toHaveProperty('waitsFor')
     expect(child!.waitsFor).toEqual([{ request: 0, on: 'sent', delayMs: 5 }])
@@ -129,6 +194,11 @@ describe("parseTrace - Dynamo's graphs and records", () => {
     expect(() => parseTrace(`${header}\n${text}`)).toThrow(new RegExp(`line 2 .*${what}`))
   })
 
+  it('two requests of a graph with one id - refused: a dependency could mean either', () => {
+    const text = [header, row('a', []), row('a', [])].join('\n')
+    expect(() => parseTrace(text)).toThrow(/line 3 .*request_id/)
+  })
+
   it('records - the requests that ended, turns as far apart as they were', () => {
     const ended = (receivedMs: number, hash: number, session?: string): string =>
       line({
@@ -150,9 +220,9 @@ describe("parseTrace - Dynamo's graphs and records", () => {
     ].join('\n')
     const requests = parseTrace(text)
     expect(requests.map(({ atMs, hashIds }) => [atMs, hashIds])).toEqual([
-      [0, [0]],
-      [5, [0]],
-      [30, [1]],
+      [0, [7]],
+      [5, [7]],
+      [30, [-1]],
     ])
     expect(requests[2]).toMatchObject({ after: 0, delayMs: 20 })
     expect(() => parseTrace(text.replace('trace_block_size', 'size'))).toThrow('trace_block_size')
@@ -228,6 +298,35 @@ describe('parseTrace - CSV', () => {
     expect(parseTrace('100,3\n600,4')).toMatchObject([{ inputTokens: 100 }, { inputTokens: 600 }])
     expect(parseTrace('10,100,3\n25,600,4')[1]).toMatchObject({ atMs: 15, inputTokens: 600 })
   })
+
+  it('rows out of order - the earliest at 0, none closer than it was', () => {
+    const vidur = 'arrived_at,num_prefill_tokens,num_decode_tokens\n0.5,100,10\n0.25,200,5\n1,3,4'
+    expect(parseTrace(vidur).map(({ atMs, inputTokens }) => [atMs, inputTokens])).toEqual([
+      [0, 200],
+      [250, 100],
+      [750, 3],
+    ])
+  })
+
+  it('a request without an answer, as BurstGPT has them - is left out', () => {
+    const text = 'Timestamp,Model,Request tokens,Response tokens\n5,GPT,7,0\n6,GPT,9,1\n8,GPT,3,2'
+    expect(parseTrace(text)).toMatchObject([
+      { atMs: 0, inputTokens: 9 },
+      { atMs: 2000, inputTokens: 3 },
+    ])
+  })
+
+  it('commas and quotes inside quotes', () => {
+    const text = 'prompt,input,output\n"a, ""b"", c",10,5\nplain,20,6'
+    expect(parseTrace(text)).toMatchObject([{ inputTokens: 10 }, { inputTokens: 20 }])
+  })
+
+  it.each(['Prompt Tokens,Completion_Tokens', 'input_len,output_len', 'ISL,OSL'])(
+    '%s - names of lengths',
+    (names) => {
+      expect(parseTrace(`${names}\n10,5`)).toMatchObject([{ inputTokens: 10, outputTokens: 5 }])
+    },
+  )
 
   it.each([
     ['1,2,3,4', 'neither two columns'],

@@ -1,7 +1,29 @@
 /**
- * What readers of traces share: the error that names a line, and counts.
+ * What readers of traces share: lines of JSON, the error that names a line, and counts.
  */
-import { BatonError } from '../../base/index.ts'
+import { BatonError, isRecord } from '../../base/index.ts'
+
+export type TraceEntry = Readonly<Record<string, unknown>>
+
+const LISTS_OF_IDS = /"(?:hash_ids|input_sequence_hashes)"\s*:\s*\[[^\]]*\]/g
+
+/** A line of JSON. Ids with more digits than a number keeps are texts: two that differ in the last digit stay two. */
+export function entryOf(line: string, number: number): TraceEntry {
+  let entry: unknown
+  try {
+    entry = JSON.parse(/\d{16}/.test(line) ? withLargeIdsQuoted(line) : line)
+  } catch (cause) {
+    throw wrongLine(number, 'is not JSON', cause)
+  }
+  if (isRecord(entry)) return entry
+  throw wrongLine(number, 'is not a JSON object')
+}
+
+function withLargeIdsQuoted(line: string): string {
+  return line.replace(LISTS_OF_IDS, (list) =>
+    list.replace(/(?<=[[,]\s*)-?\d{16,}(?=\s*[\],])/g, '"$&"'),
+  )
+}
 
 export function wrongLine(line: number, what: string, cause?: unknown): BatonError {
   return new BatonError('request.invalid_argument', `line ${line} of the trace ${what}`, {

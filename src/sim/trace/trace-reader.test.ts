@@ -26,7 +26,7 @@ describe('parseTrace', () => {
 
   it.each([
     ['{', 'line 1 of the trace is not JSON'],
-    ['null', 'timestamp'],
+    ['null', 'names no columns'],
     [line(-1, 1, 1, [0]), 'timestamp'],
     [line(0, 0, 1, [0]), 'input_length'],
     [line(0, 1, 1.5, [0]), 'output_length'],

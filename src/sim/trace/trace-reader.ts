@@ -17,6 +17,8 @@ import { parseMooncake } from './mooncake-trace.ts'
 import type { TraceRequest } from './trace-request.ts'
 
 export const TRACE_FORMATS = ['auto', 'mooncake', 'agentic', 'dynamo', 'log', 'csv'] as const
+const BYTE_ORDER_MARK = '\uFEFF'
+
 export type TraceFormat = (typeof TRACE_FORMATS)[number]
 
 export interface TraceOptions {
@@ -34,12 +36,16 @@ export interface TraceOptions {
   readonly spread?: boolean
 }
 
-/** Throws `request.invalid_argument` with the number of the line that is wrong. */
-export function parseTrace(text: string, options: TraceOptions = {}): TraceRequest[] {
+/** A text, or its lines: a large file is longer than a text may be. Throws `request.invalid_argument` with the number of the line that is wrong. */
+export function parseTrace(
+  text: string | readonly string[],
+  options: TraceOptions = {},
+): TraceRequest[] {
   const { limit = Infinity, blockTokens } = options
   if (blockTokens !== undefined && !(Number.isSafeInteger(blockTokens) && blockTokens >= 1))
     throw new BatonError('config.invalid', 'blockTokens: expected a whole number ≥ 1')
-  const lines = text.split('\n')
+  const lines = typeof text === 'string' ? text.split('\n') : [...text]
+  if (lines[0]?.startsWith(BYTE_ORDER_MARK) === true) lines[0] = lines[0].slice(1)
   return arrangeTrace(parseLines(lines, limit, options), options)
 }
 
@@ -67,19 +73,19 @@ function parseLines(
 /** By the first line that is not empty. */
 function formatOf(lines: readonly string[]): TraceFormat {
   const first = lines.find((line) => line.trim() !== '') ?? ''
-  if (!first.trimStart().startsWith('{')) return first.includes(',') ? 'csv' : 'mooncake'
+  if (!/^\s*[[{]/.test(first)) return 'csv'
   if (first.includes('"dynamo.agentic_mooncake"')) return 'agentic'
   if (first.includes('"event_type"')) return 'dynamo'
   return first.includes('"hash_ids"') || !first.includes('"msg"') ? 'mooncake' : 'log'
 }
 
-/** Limit, spread and speed-up of requests that are already read, or made. */
+/** Limit, spread and speed-up of requests that are already read, or made; the earliest one comes at 0. */
 export function arrangeTrace(
   all: readonly TraceRequest[],
   options: TraceOptions = {},
 ): TraceRequest[] {
-  const requests = all.slice(0, options.limit)
-  const spread = options.spread === true ? spreadEvenly(requests) : requests
+  const requests = fromZero(all.slice(0, options.limit))
+  const spread = options.spread === true ? spreadEvenly(requests) : [...requests]
   const speedup = options.arrivalSpeedup ?? 1
   if (!(speedup > 0))
     throw new BatonError('config.invalid', 'arrivalSpeedup: expected a number > 0')
@@ -88,17 +94,29 @@ export function arrangeTrace(
     : spread.map((request) => ({ ...request, atMs: request.atMs / speedup }))
 }
 
+/** A piece out of the middle of a trace, or one with the times of a clock, is not waited for. */
+function fromZero(requests: readonly TraceRequest[]): readonly TraceRequest[] {
+  const firstMs = requests.reduce((least, { atMs }) => Math.min(least, atMs), Infinity)
+  if (firstMs === 0) return requests
+  return requests.map((request) => ({ ...request, atMs: request.atMs - firstMs }))
+}
+
+/** Those that come at a time of their own; a turn that follows another one has none. */
 function spreadEvenly(requests: readonly TraceRequest[]): TraceRequest[] {
-  const spread: TraceRequest[] = []
+  const spread = [...requests]
+  const order = [...requests.keys()]
+    .filter((index) => requests[index]!.after === undefined)
+    .toSorted((a, b) => requests[a]!.atMs - requests[b]!.atMs)
   let from = 0
-  while (from < requests.length) {
-    const { atMs } = requests[from]!
+  while (from < order.length) {
+    const { atMs } = requests[order[from]!]!
     let to = from
-    while (to < requests.length && requests[to]!.atMs === atMs) to += 1
-    const untilMs = requests[to]?.atMs ?? atMs
+    while (to < order.length && requests[order[to]!]!.atMs === atMs) to += 1
+    const untilMs = to < order.length ? requests[order[to]!]!.atMs : atMs
     for (let i = from; i < to; i++) {
       const share = (i - from) / (to - from)
-      spread.push({ ...requests[i]!, atMs: atMs + share * Math.max(0, untilMs - atMs) })
+      const index = order[i]!
+      spread[index] = { ...requests[index]!, atMs: atMs + share * (untilMs - atMs) }
     }
     from = to
   }

@@ -1,0 +1,39 @@
+/**
+ * Lines of a trace in a file or on standard input, compressed with gzip or not.
+ */
+import { readFileSync } from 'node:fs'
+import { gunzipSync } from 'node:zlib'
+import { BatonError } from '../../base/index.ts'
+
+const LINE_END = 0x0a
+
+/** Line by line: a text is never longer than half a gigabyte. */
+export function readTraceLines(path: string): string[] {
+  const bytes = readBytes(path)
+  const lines: string[] = []
+  for (let from = 0; from <= bytes.length;) {
+    const end = bytes.indexOf(LINE_END, from)
+    const until = end < 0 ? bytes.length : end
+    lines.push(bytes.toString('utf8', from, until))
+    from = until + 1
+  }
+  return lines
+}
+
+function readBytes(path: string): Buffer {
+  try {
+    const bytes = readFileSync(path === '-' ? 0 : path)
+    return bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : bytes
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    throw new BatonError('config.invalid', `trace ${path}: not readable${reasonOf(code)}`, {
+      cause,
+    })
+  }
+}
+
+function reasonOf(code: string | undefined): string {
+  if (code === 'ENOENT') return ': there is no such file'
+  if (code === 'EISDIR') return ': it is a folder'
+  return code === undefined ? '' : ` (${code})`
+}
