@@ -31,7 +31,10 @@ function startWorker(fleet: string, folder: string): void {
 
 async function startFrontend(fleet: string, cache: string): Promise<string> {
   const args = ['frontend', '--discovery', `file:${fleet}`, '--port', '0', '--model-cache', cache]
-  const frontend = await startBaton(args, /http:\/\/\S+\d/, GUARD)
+  const frontend = await startBaton(args, /http:\/\/\S+\d/, {
+    ...GUARD,
+    TMPDIR: newFolder(),
+  })
   onTestFinished(() => void frontend.process.kill('SIGKILL'))
   return /http:\/\/[\d.]+:\d+/.exec(frontend.printed())?.[0] ?? ''
 }
@@ -54,6 +57,9 @@ describe.skipIf(process.platform !== 'linux')('a frontend without the folder of 
     await until('it serves', async () => (await chat(url)).status === 200)
     const kept = readdirSync(join(cache, 'text'))
     expect(kept).toEqual([expect.stringMatching(/^[0-9a-f]{64}$/)])
+    // Where nothing can be kept it is fetched all the same, for as long as the process lives.
+    const without = await startFrontend(fleet, '/proc/nowhere')
+    await until('it serves without a cache', async () => (await chat(without)).status === 200)
     // A second one has it already: the worker need not have its file any more.
     rmSync(join(folder, 'there.gguf'))
     const other = await startFrontend(fleet, cache)

@@ -19,7 +19,7 @@ export type { ReceiverOptions, Traces, TracesOfWorkers, TracesOptions } from './
 export { observeWithAll } from './observe/observe-with-all.ts'
 export { loadModelText } from './tokenizer/model-files.ts'
 export type { LoadedModelText } from './tokenizer/model-files.ts'
-export { fetchText } from './tokenizer/fetch-text.ts'
+export { fetchText, TextCacheFault } from './tokenizer/fetch-text.ts'
 export type { TextSource } from './tokenizer/fetch-text.ts'
 export { modelTextDigest } from './tokenizer/model-digest.ts'
 export { TokenizerThreads } from './tokenizer/tokenizer-threads.ts'

@@ -1,5 +1,8 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 /** Engines whose model lies on another machine: a gateway passes requests through, a frontend says what it needs. */
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
 import { ModelPlaces } from '../../src/cli/compose/model-place.ts'
 import { workerIdOf } from '../../src/base/index.ts'
 import type { WorkerCard } from '../../src/request/index.ts'
@@ -98,6 +101,7 @@ describe('ModelPlaces', () => {
       config: { isShippedModel, model, modelCache: null },
       security: {},
       cards: () => [],
+      onProblem: () => undefined,
     })
 
   it('a path that is here - is read, whatever --model says', async () => {
@@ -106,6 +110,16 @@ describe('ModelPlaces', () => {
 
   it('a path of another machine - the copy that --model names', async () => {
     expect(await places(false, OURS).place(card(ELSEWHERE))).toBe(OURS)
+  })
+
+  it('a path of another machine at which something else lies here - the copy that --model names', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'baton-place-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const half = join(folder, 'half.gguf')
+    writeFileSync(half, 'GGUF')
+    for (const path of [folder, half])
+      expect(await places(false, OURS).place(card(path))).toBe(OURS)
+    await expect(places(true, OURS).place(card(half))).rejects.toThrow(/cannot read .*half\.gguf/)
   })
 
   it('a path of another machine and no --model - the refusal says what to do', async () => {

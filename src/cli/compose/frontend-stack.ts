@@ -128,6 +128,7 @@ export class FrontendStack {
       config,
       security: wireSecurity(config),
       cards: () => this.#frontend.registry.models.flatMap(({ cards }) => cards),
+      onProblem: (problem) => logger.warn(problem),
     })
     const forwarding = forwardingOf(config, options.plane)
     this.forwardPlane = forwarding === null ? null : new ForwardPlane(this.texts.plane)

@@ -4,12 +4,14 @@
  * from what any worker of the model sends, kept in a folder of this machine.
  */
 import { access } from 'node:fs/promises'
-import { homedir } from 'node:os'
+import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { BatonError } from '../../base/index.ts'
-import { fetchText, loadModelText, modelTextDigest } from '../../host/index.ts'
+import { fetchText, loadModelText, modelTextDigest, TextCacheFault } from '../../host/index.ts'
 import type { LoadedModelText, TextSource } from '../../host/index.ts'
 import { WorkerConversation } from '../../network/index.ts'
+import { makeProcessFolder } from '../../os/index.ts'
+import type { ProcessFolder } from '../../os/index.ts'
 import { describeDifferences, modelDifferences, modelFactsOf } from '../../request/index.ts'
 import type { ModelDifference, WorkerCard } from '../../request/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
@@ -32,6 +34,8 @@ export interface ModelPlacesOptions {
   readonly security: ReturnType<typeof wireSecurity>
   /** Other workers of the same text side, for when the first cannot be reached. */
   readonly cards: () => readonly WorkerCard[]
+  /** What went on in another way than it was meant to. */
+  readonly onProblem: (problem: string) => void
 }
 
 interface Found {
@@ -43,6 +47,8 @@ export class ModelPlaces {
   readonly #options: ModelPlacesOptions
   /** By what a card says: what was found to be right is not looked at again. */
   readonly #paths = new Map<string, string>()
+  /** In place of a cache that cannot be used. */
+  #ownFolder: ProcessFolder | null = null
 
   constructor(options: ModelPlacesOptions) {
     this.#options = options
@@ -55,7 +61,13 @@ export class ModelPlaces {
 
   async text(card: WorkerCard): Promise<LoadedModelText> {
     const path = this.#paths.get(keyOf(card))
-    return path === undefined ? (await this.#remembered(card)).text : await loadModelText(path)
+    // What tidies folders up may have taken it since.
+    const isKnown = path !== undefined && (await isThere(path))
+    return isKnown ? await loadModelText(path) : (await this.#remembered(card)).text
+  }
+
+  close(): void {
+    this.#ownFolder?.remove()
   }
 
   async #remembered(card: WorkerCard): Promise<Found> {
@@ -71,17 +83,22 @@ export class ModelPlaces {
       ...(modelPath === undefined ? [] : [modelPath]),
       ...(modelPath === undefined || !isShippedModel ? [model] : []),
     ]
-    let differing: string | null = null
+    let wrong: string | null = null
     for (const path of places) {
       if (!(await isThere(path))) continue
-      const loaded = await loadModelText(path)
-      const differences = differencesOf(card, loaded)
-      if (differences.length === 0) return { path, text: loaded }
-      differing ??= `the model at ${path} is not the one of the workers: ${describeDifferences(differences)}`
+      try {
+        const loaded = await loadModelText(path)
+        const differences = differencesOf(card, loaded)
+        if (differences.length === 0) return { path, text: loaded }
+        wrong ??= `the model at ${path} is not the one of the workers: ${describeDifferences(differences)}`
+      } catch (thrown) {
+        // An empty folder, half a copy, what this user may not read: the worker has it whole.
+        wrong ??= BatonError.from(thrown).message
+      }
     }
     if (card.text !== undefined) return await this.#fetched(card)
     const missing = `worker ${card.workerId} has its model at ${modelPath ?? 'no path'}, which cannot be read on this machine: start the frontend with --model and a copy (of a Hugging Face folder tokenizer.json, tokenizer_config.json and config.json are enough)`
-    throw new BatonError('model.load_failed', differing ?? missing)
+    throw new BatonError('model.load_failed', wrong ?? missing)
   }
 
   async #fetched(card: WorkerCard): Promise<Found> {
@@ -90,11 +107,13 @@ export class ModelPlaces {
     const others = this.#options
       .cards()
       .filter((other) => other.workerId !== card.workerId && other.text?.hash === text.hash)
-    const path = await fetchText({
-      manifest: text,
-      cache: join(modelCache(this.#options.config), 'text'),
-      sources: [card, ...others].map((source) => () => this.#open(source)),
-      totalMs: TOTAL_MS,
+    const sources = [card, ...others].map((source) => () => this.#open(source))
+    const fetchInto = async (cache: string): Promise<string> =>
+      await fetchText({ manifest: text, cache, sources, totalMs: TOTAL_MS })
+    const cache = join(modelCache(this.#options.config), 'text')
+    const path = await fetchInto(cache).catch(async (thrown: unknown) => {
+      if (!(thrown instanceof TextCacheFault)) throw thrown
+      return await fetchInto(this.#folderInsteadOf(thrown))
     })
     const loaded = await loadModelText(path)
     const differences = differencesOf(card, loaded)
@@ -103,6 +122,18 @@ export class ModelPlaces {
       'model.load_failed',
       `what worker ${card.workerId} sends is not its model: ${describeDifferences(differences)}`,
     )
+  }
+
+  /** A read-only or full disk does not keep a frontend from serving where there is one for temporary files. */
+  #folderInsteadOf(fault: TextCacheFault): string {
+    try {
+      this.#ownFolder ??= makeProcessFolder(tmpdir(), 'baton-text-')
+    } catch {
+      throw fault
+    }
+    const { path } = this.#ownFolder
+    this.#options.onProblem(`${fault.message}; until this process ends it is kept in ${path}`)
+    return path
   }
 
   async #open({ host, port }: WorkerCard): Promise<TextSource> {

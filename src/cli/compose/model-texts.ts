@@ -2,6 +2,7 @@
  * Tokenizers and templates of everything that this frontend serves, wherever they are: in files here (read, or fetched from a
  * worker), at an engine that this process speaks to, or at an engine beside a worker of another process.
  */
+import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import { TokenizerThreads } from '../../host/index.ts'
 import { osClock } from '../../os/index.ts'
@@ -20,6 +21,7 @@ export class ModelTexts {
   readonly plane: RequestPlane
   readonly #atWorkers: WorkerTexts
   readonly #places: ModelPlaces
+  readonly #onProblem: (problem: string) => void
   readonly #threads = new TokenizerThreads()
 
   /** `workers`: where requests go. */
@@ -28,6 +30,7 @@ export class ModelTexts {
     this.plane = new LearningPlane(workers, (workerId) => atWorkers.ofWorker(workerId))
     this.#atWorkers = atWorkers
     this.#places = new ModelPlaces(places)
+    this.#onProblem = places.onProblem
   }
 
   /** A worker of another process. */
@@ -41,7 +44,15 @@ export class ModelTexts {
 
   /** Rejects with `model.load_failed`, or with why no worker tells it. */
   async textOf(card: WorkerCard): Promise<ModelText> {
-    return hasRemoteTokenizer(card) ? await this.#remote(card) : await this.#places.text(card)
+    try {
+      return hasRemoteTokenizer(card) ? await this.#remote(card) : await this.#places.text(card)
+    } catch (thrown) {
+      // Clients do not read paths of this machine in what they are told; whoever runs it does.
+      const { message } = BatonError.from(thrown)
+      const { model } = card.engine
+      this.#onProblem(`tokenizer and template of ${model} cannot be loaded: ${message}`)
+      throw thrown
+    }
   }
 
   /** Not on the event loop of this process. */
@@ -55,6 +66,7 @@ export class ModelTexts {
 
   async close(): Promise<void> {
     await this.#threads.close()
+    this.#places.close()
   }
 
   async #remote(card: WorkerCard): Promise<RemoteText> {

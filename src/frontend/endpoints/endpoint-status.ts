@@ -88,6 +88,11 @@ function notReadyReason(registry: ModelRegistry): string {
 function warningsOf(model: ServedModel): readonly string[] {
   return [
     ...model.router.status().warnings,
+    ...(model.textFault === null
+      ? []
+      : [
+          `requests of ${model.name} fail, its tokenizer and template cannot be loaded: ${model.textFault.message}`,
+        ]),
     ...model.unreachable.flatMap(({ card, fault }) =>
       fault === null ? [] : [`worker ${card.workerId} cannot be reached: ${fault.message}`],
     ),

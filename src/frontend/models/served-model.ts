@@ -36,6 +36,8 @@ export class ServedModel {
   readonly #adapters = new Set<string>()
   #text: Promise<ModelText> | null = null
   #loaded: ModelText | null = null
+  /** Why its tokenizer and template could not be loaded the last time; null: they could, or nobody has asked. */
+  textFault: BatonError | null = null
 
   constructor(options: {
     name: string
@@ -192,10 +194,12 @@ export class ServedModel {
       const [card] = this.#cards.values()
       if (card === undefined) throw this.notReady()
       this.#loaded = await this.#loadText(card)
+      this.textFault = null
       return this.#loaded
     } catch (thrown) {
       this.#text = null
-      throw BatonError.from(thrown, 'model.load_failed')
+      this.textFault = BatonError.from(thrown, 'model.load_failed')
+      throw this.textFault
     }
   }
 

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import { isRecord } from '../../base/index.ts'
 import { loadModelText } from './model-files.ts'
-import { fetchText } from './fetch-text.ts'
+import { fetchText, TextCacheFault } from './fetch-text.ts'
 import type { TextSource } from './fetch-text.ts'
 import { modelTextDigest } from './model-digest.ts'
 import { TEXT_PIECE_BYTES, TextFiles } from './text-files.ts'
@@ -101,6 +101,23 @@ describe('fetchText', () => {
     await fetched(files, cache, ...bad, from(files))
     expect(readdirSync(cache)).toEqual([files.manifest.hash])
   })
+
+  it.skipIf(process.platform !== 'linux')(
+    'a cache that cannot be made or written - is named, and no other worker is asked',
+    async () => {
+      const folder = newFolder()
+      const file = join(folder, 'tokenizer.json')
+      writeFileSync(file, '{"a":1}')
+      const files = await filesAt(folder)
+      for (const cache of [join(file, 'text'), '/proc/nowhere/text']) {
+        const [first, second] = [from(files), from(files)]
+        const fault = await fetched(files, cache, first, second).catch((error: unknown) => error)
+        expect(fault).toBeInstanceOf(TextCacheFault)
+        expect(String(fault)).toContain(`${cache} cannot keep`)
+        expect([first.isClosed, second.asked]).toEqual([true, 0])
+      }
+    },
+  )
 
   it('a folder of the cache that was changed - is fetched again', async () => {
     const folder = newFolder()

@@ -26,16 +26,31 @@ interface FetchTextOptions {
   readonly totalMs: number
 }
 
+/** The folder of the cache cannot be read or written. */
+export class TextCacheFault extends BatonError {
+  constructor(cache: string, cause: unknown) {
+    const { code = String(cause) } = cause as NodeJS.ErrnoException
+    const text = `${cache} cannot keep the text side of a model (${code}): name a folder that can be written with --model-cache`
+    super('model.load_failed', text, { cause })
+  }
+}
+
 const NAME = /^[\w.-]{1,64}$/
 const HASH = /^[0-9a-f]{64}$/
 const GGUF_NAME = 'model.gguf'
 
-/** The place to load the model's text from. Rejects with `model.load_failed`. */
+/**
+ * The place to load the model's text from. Rejects with `model.load_failed`, and with `TextCacheFault` where nothing can be
+ * kept, which no other worker would mend.
+ */
 export async function fetchText(options: FetchTextOptions): Promise<string> {
   const { manifest, cache } = options
   checkManifest(manifest)
   const folder = path.join(cache, manifest.hash)
-  if (await holds(folder, manifest)) return placeIn(folder, manifest)
+  const isKept = await holds(folder, manifest).catch((thrown: unknown) => {
+    throw new TextCacheFault(cache, thrown)
+  })
+  if (isKept) return placeIn(folder, manifest)
   const endMs = performance.now() + options.totalMs
   let last = new BatonError('model.load_failed', 'no worker that has the model is known')
   for (const open of options.sources) {
@@ -44,6 +59,7 @@ export async function fetchText(options: FetchTextOptions): Promise<string> {
       return placeIn(folder, manifest)
     } catch (thrown) {
       last = BatonError.from(thrown, 'model.load_failed')
+      if (last instanceof TextCacheFault) throw last
     }
   }
   const text = `the model's text side cannot be fetched from its workers: ${last.message}`
@@ -85,15 +101,37 @@ async function fetchFrom(open: () => Promise<TextSource>, fetching: Fetching): P
   const { manifest, cache, folder, endMs } = fetching
   const source = await open()
   const aside = path.join(cache, `.${manifest.hash}.${randomBytes(6).toString('hex')}`)
+  const keep = async (work: Promise<unknown>): Promise<void> => {
+    await work.catch((thrown: unknown) => {
+      throw new TextCacheFault(cache, thrown)
+    })
+  }
   try {
-    await mkdir(aside, { recursive: true })
+    await keep(makeFolders(aside))
     for (const file of manifest.files) {
-      await writeFile(path.join(aside, file.name), await fetchFile(source, file, endMs))
+      const bytes = await fetchFile(source, file, endMs)
+      await keep(writeFile(path.join(aside, file.name), bytes))
     }
-    await moveInto(folder, aside, manifest)
+    await keep(moveInto(folder, aside, manifest))
   } finally {
     source.close()
-    await rm(aside, { recursive: true, force: true })
+    await rm(aside, { recursive: true, force: true }).catch(() => undefined)
+  }
+}
+
+/** Not `recursive`, which never returns in places where nothing can be made (/proc). */
+async function makeFolders(folder: string): Promise<void> {
+  try {
+    await mkdir(folder)
+  } catch (thrown) {
+    const { code } = thrown as NodeJS.ErrnoException
+    if (code === 'EEXIST') return
+    const parent = path.dirname(folder)
+    if (code !== 'ENOENT' || parent === folder) throw thrown
+    await makeFolders(parent)
+    await mkdir(folder).catch((again: NodeJS.ErrnoException) => {
+      if (again.code !== 'EEXIST') throw again
+    })
   }
 }
 
