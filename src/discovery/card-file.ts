@@ -6,7 +6,11 @@ import { z } from 'zod'
 import { BatonError, parseWorkerId } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
 import { isProcessAlive } from '../os/index.ts'
-import { disaggregationModeToJson, parseDisaggregationMode } from '../request/index.ts'
+import {
+  disaggregationModeToJson,
+  enginePaceFault,
+  parseDisaggregationMode,
+} from '../request/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 
 const count = z.number().int().nonnegative()
@@ -31,6 +35,13 @@ const engineSchema = z.looseObject({
   bootstrapHost: z.string().min(1).optional(),
   bootstrapPort: count.max(65_535).optional(),
   modelPath: z.string().optional(),
+  pace: z
+    .unknown()
+    .superRefine((pace, context) => {
+      const fault = pace === undefined ? null : enginePaceFault(pace)
+      if (fault !== null) context.addIssue({ code: 'custom', message: fault })
+    })
+    .optional(),
   features: z.array(z.string()).optional(),
 })
 

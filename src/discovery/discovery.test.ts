@@ -8,6 +8,7 @@ import {
   temporaryFolder,
 } from '../../test/fixtures/discovery-folder.ts'
 import { BatonError } from '../base/index.ts'
+import type { EngineConfig } from '../request/index.ts'
 import { decodeCardFile, encodeCardFile } from './card-file.ts'
 import { DISCOVERY_CHECKS, DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
 import { MemoryDiscovery } from './memory-discovery.ts'
@@ -99,6 +100,24 @@ describe('FileDiscovery - what others write', () => {
       expect(decodeCardFile(withEngine({ [field]: good })).card.engine[field]).toBe(good)
       expect(() => decodeCardFile(withEngine({ [field]: bad }))).toThrow(field)
     }
+  })
+
+  it("an engine's pace - is kept as it is told; one that cannot be is not believed", () => {
+    const pace = {
+      promptMs: 5,
+      promptTokenMs: 0.1,
+      stepMs: 9,
+      stepRequestMs: 0.5,
+      stepContextTokenMs: 0,
+    }
+    const read = (told: unknown) => {
+      const engine = { model: 'm', pace: told } as EngineConfig
+      return decodeCardFile(encodeCardFile({ card: sampleCard(1, { engine }), machine: 'm' }))
+    }
+    expect(read(pace).card.engine.pace).toEqual(pace)
+    expect(read(undefined).card.engine).not.toHaveProperty('pace')
+    for (const wrong of [null, 7, { ...pace, promptMs: -1 }, { ...pace, stepMs: '9' }, {}])
+      expect(() => read(wrong)).toThrow('card.engine.pace')
   })
 
   it('any card - survives being written and read; any other text is refused by a typed error', () => {

@@ -2,6 +2,8 @@ import { expect, it } from 'vitest'
 import type { EngineConfig } from '../request/index.ts'
 import { engineConfigFault } from './config-fault.ts'
 
+const PACE = { promptMs: 5, promptTokenMs: 0.1, stepMs: 9, stepRequestMs: 0, stepContextTokenMs: 0 }
+
 it.each([
   ['dataParallelSize', 4096, null],
   ['dataParallelSize', 4097, 'dataParallelSize'],
@@ -18,6 +20,13 @@ it.each([
   ['maxNumSeqs', 1n, 'maxNumSeqs'],
   ['bootstrapPort', 65_536, 'bootstrapPort'],
   ['features', ['logprobs', ''], 'features'],
+  ['pace', { ...PACE, more: 'of another version' }, null],
+  ['pace', { ...PACE, stepMs: -1 }, 'pace'],
+  ['pace', { ...PACE, stepMs: 0 }, 'pace'],
+  ['pace', { ...PACE, promptMs: 0, promptTokenMs: 0 }, 'pace'],
+  ['pace', { ...PACE, promptTokenMs: Infinity }, 'pace'],
+  ['pace', { promptMs: 5 }, 'pace'],
+  ['pace', 5, 'pace'],
   ['modelAliases', 'one', 'modelAliases'],
 ] as const)('an engine config with %s %s', (field, value, fault) => {
   const config = { model: 'm', [field]: value } as unknown as EngineConfig

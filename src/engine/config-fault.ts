@@ -2,6 +2,7 @@
  * Whether the configuration that an engine reports at its start is plausible. Frontends size queues and cut prompts by it, so a
  * worker with a wrong one is not registered.
  */
+import { enginePaceFault } from '../request/index.ts'
 import type { EngineConfig } from '../request/index.ts'
 
 const POSITIVE = [
@@ -65,6 +66,8 @@ export function engineConfigFault(config: EngineConfig): ConfigFault | null {
   if (port !== undefined && !(isWhole(port) && port > 0 && port < 65_536)) {
     return { field: 'bootstrapPort', detail: `bootstrapPort is ${String(port)}` }
   }
+  const paceFault = config.pace === undefined ? null : enginePaceFault(config.pace)
+  if (paceFault !== null) return { field: 'pace', detail: `pace: ${paceFault}` }
   for (const field of TEXTS) {
     if (config[field] !== undefined && !isName(config[field])) {
       return { field, detail: `${field} is not a name` }

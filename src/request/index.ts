@@ -34,6 +34,8 @@ export {
 export type { ModelDifference, ModelFacts } from './model-agreement.ts'
 export { GOAL_MAX_MS, goalsOfFirst, isGoalMs } from './latency-goals.ts'
 export type { LatencyGoals } from './latency-goals.ts'
+export { enginePaceFault } from './engine-pace.ts'
+export type { EnginePace } from './engine-pace.ts'
 export { isLegStart } from './phase-event.ts'
 export type {
   KvTransfer,

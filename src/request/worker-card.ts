@@ -4,6 +4,7 @@
  */
 import type { WorkerId } from '../base/index.ts'
 import type { DisaggregationMode } from './disaggregation-mode.ts'
+import type { EnginePace } from './engine-pace.ts'
 
 /** What an engine reports when it has started. */
 export interface EngineConfig {
@@ -29,6 +30,8 @@ export interface EngineConfig {
   readonly loraAdapters?: readonly string[]
   /** Request features that the engine honours; the frontend refuses the others by name. */
   readonly features?: readonly EngineFeature[]
+  /** How long it computes, where that was measured before. */
+  readonly pace?: EnginePace
   readonly runtimeData?: Readonly<Record<string, unknown>>
 }
 

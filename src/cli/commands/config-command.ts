@@ -17,7 +17,7 @@ interface Row {
 
 export function printConfig(given: readonly ResolvedOption[], asJson: boolean): void {
   const { options, rows: router } = routerSettings(given)
-  const { sim: _sim, discovery, ...values } = serveConfig(options)
+  const { sim: _sim, pace: _pace, discovery, ...values } = serveConfig(options)
   const config: Readonly<Record<string, Row['value']>> = {
     ...values,
     discovery: discovery === null ? null : describeDiscovery(discovery),

@@ -1,4 +1,7 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { freePort } from '../../../test/free-port.ts'
 import type { KvTcpServer } from '../../network/index.ts'
@@ -41,6 +44,34 @@ describe('hostedOptions', () => {
       code: 'host.address_in_use',
     })
     await taken?.close()
+  })
+
+  it('the pace of the engine - a file of `baton profile` or figures, with an engine of any kind', () => {
+    const pace = {
+      promptMs: 5,
+      promptTokenMs: 0.2,
+      stepMs: 9,
+      stepRequestMs: 0.5,
+      stepContextTokenMs: 0.001,
+    }
+    const folder = mkdtempSync(join(tmpdir(), 'baton-pace-'))
+    const file = join(folder, 'profile.json')
+    writeFileSync(file, JSON.stringify({ url: 'http://a', timing: {}, pace: { ...pace, more: 1 } }))
+    for (const enginePace of [file, JSON.stringify(pace)]) {
+      expect(optionsOf({ enginePace }).describe?.({ model: 'm' })).toEqual({ model: 'm', pace })
+      const own = optionsOf({ enginePace, engine: './mine.js', contextLength: 100 }).describe
+      expect(own?.({ model: 'm' })).toMatchObject({ contextLength: 100, pace })
+    }
+    expect(optionsOf({}).describe).toBeUndefined()
+    const { stepMs: _, ...half } = pace
+    for (const [enginePace, what] of [
+      [JSON.stringify(half), '--engine-pace: stepMs is undefined: expected milliseconds from 0'],
+      [JSON.stringify({ ...pace, promptMs: -1 }), '--engine-pace: promptMs is -1'],
+      ['{', '--engine-pace: '],
+      [join(folder, 'none.json'), 'none.json: ENOENT'],
+    ])
+      expect(() => optionsOf({ enginePace })).toThrow(what)
+    rmSync(folder, { recursive: true })
   })
 
   it('neither given - neither is on the card', () => {

@@ -29,7 +29,7 @@ export function hostedOptions(
   const security = wireSecurity(config)
   return {
     engineName: isModulePath(config.engine) ? userEngineName(config.engine) : config.engine,
-    ...(isModulePath(config.engine) ? { describe: describedBy(config) } : {}),
+    ...describeOf(config),
     version: BATON_VERSION,
     openKv: (mode) =>
       openKvTcp(mode, {
@@ -56,6 +56,14 @@ export function hostedOptions(
       ...(toolCallParser === null ? {} : { tool_call_parser: toolCallParser }),
     },
   }
+}
+
+/** What operators say of an engine that does not say it itself. */
+function describeOf(config: ServeConfig): Pick<HostedWorkerOptions, 'describe'> {
+  const { pace } = config
+  const own = isModulePath(config.engine) ? describedBy(config) : undefined
+  if (pace === null) return own === undefined ? {} : { describe: own }
+  return { describe: (engine) => ({ ...(own?.(engine) ?? engine), pace }) }
 }
 
 /** What decode workers dial. */

@@ -9,7 +9,7 @@
 import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 import { createSimTiming } from '../../simengine/index.ts'
-import { fitOverhead, fitTiming } from '../../sim/index.ts'
+import { enginePaceOf, fitOverhead, fitTiming } from '../../sim/index.ts'
 import type { DecodePoint, FittedTiming, RequestOverhead } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
 import type { Flags } from './lab-flags.ts'
@@ -103,6 +103,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     model,
     timing: { ...fitted.timing, foundTokenMs },
     overhead,
+    pace: enginePaceOf(fitted, overhead),
     schedule,
     prefillError,
     decodeError,

@@ -83,6 +83,14 @@ const TABLE = [
     'how long an engine may take to start before its worker gives up',
   ),
   spec(
+    'workers',
+    'enginePace',
+    '<file>',
+    textOrObject,
+    null,
+    'what `baton profile` has written of an engine like this one, or {"promptMs": …, "promptTokenMs": …, "stepMs": …, "stepRequestMs": …, "stepContextTokenMs": …}: routers with `cost: time` begin with it instead of a guess',
+  ),
+  spec(
     'engine',
     'engine',
     '<name>',

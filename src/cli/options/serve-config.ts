@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import { BatonError } from '../../base/index.ts'
 import { parseDiscovery } from '../../discovery/index.ts'
 import type { DiscoveryAddress } from '../../discovery/index.ts'
-import type { DisaggregationMode } from '../../request/index.ts'
+import type { DisaggregationMode, EnginePace } from '../../request/index.ts'
 import { PACKAGE_ROOT } from '../../os/index.ts'
 import type { MockEngineOptions } from '../../simengine/index.ts'
 import { refuseContradictions } from './contradictions.ts'
 import type { OptionKey } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
+import { paceSetting } from './pace-setting.ts'
 import { simSettings } from './sim-settings.ts'
 
 export interface ServeConfig {
@@ -24,6 +25,10 @@ export interface ServeConfig {
   /** A name, or the path of a module. */
   readonly engine: string
   readonly engineArgs: string | null
+  /** As it was written; `pace` is what it says. */
+  readonly enginePace: string | null
+  /** How long the engine computes, as it was measured; null: that is not known. */
+  readonly pace: EnginePace | null
   /** As it was written; a list of `baton.yaml` has come as JSON. */
   readonly upstream: string | null
   readonly upstreamFile: string | null
@@ -128,6 +133,7 @@ export function serveConfig(options: readonly ResolvedOption[]): ServeConfig {
       ? NO_WORKERS
       : topologyOf(options)),
     discovery: discoveryOf(options),
+    pace: paceSetting((values['enginePace'] as string | null | undefined) ?? null),
     sim: values['engine'] === 'sim' ? simSettings(options) : null,
   }
 }

@@ -27,7 +27,7 @@ export class GoalGate {
   /** Requests are refused by what is predicted. */
   get refuses(): boolean {
     const { config, rates } = this.#parts
-    return config.refuseLateGoals && config.cost === 'time' && rates.isTrusted
+    return config.refuseLateGoals && config.cost === 'time' && rates.isTrusted && rates.hasShown
   }
 
   /**

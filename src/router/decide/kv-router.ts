@@ -141,7 +141,7 @@ export class KvRouter implements FleetObserver {
     for (const slot of this.#table.join(card)) this.#dropSlot(slot)
     for (const slot of this.#table.slotsOf(card.workerId)) {
       if (known.has(slot)) continue
-      this.#rates.join(slot)
+      this.#rates.join(slot, card.engine.pace ?? null)
       this.#backlog.join(slot)
     }
     this.#changed()
@@ -390,6 +390,7 @@ export class KvRouter implements FleetObserver {
   #dropSlot(slot: number): void {
     this.#sequences.dropSlot(slot, this.#clock.nowMs())
     this.#index.removeSlot(slot)
+    this.#rates.leave(slot)
     this.#table.release(slot)
   }
 

@@ -109,7 +109,8 @@ export class Selector {
     for (const slot of slots) {
       const view = this.#pricing.look(slot)
       const ttftMs = waitMs + view.predictedTtftMs
-      const itlMs = view.predictedItlMs
+      // As long as no pace of tokens has been seen nobody is refused by it.
+      const itlMs = rates.itlError === null ? 0 : view.predictedItlMs
       const output = view.expectedOutputTokens
       // Predictions are as far off as they have been: it is refused only where that does not help.
       const late = lateMs(goals, ttftMs / ttftShare, itlMs / itlShare, output)
@@ -246,7 +247,7 @@ export class Selector {
   }
 
   #predictTtft(scope: DecisionScope, view: Candidate): number | null {
-    if (!scope.trackPrefill || this.#pool.rates.ttftError === null) return null
+    if (!scope.trackPrefill || !this.#pool.rates.predicts) return null
     return view.predictedTtftMs
   }
 

@@ -5,9 +5,13 @@
  * What is common to a pool (the shape of the two lines) is learned from all of its ranks, how fast a rank is beside it from
  * the rank alone: one factor for prompts, one for steps. So a rank that has done little is as fast as its pool, a slow
  * one is known after a few prompts, and equal ranks are told apart by noise only as far as one number can be. A pool that
- * nothing is known of has the rates of `GUESS`. What is predicted is compared with what comes.
+ * nothing is known of has the rates of `GUESS`, or those that its ranks say of themselves. What is predicted is compared
+ * with what comes.
  */
+import type { EnginePace } from '../../request/index.ts'
 import { FadingFit, PULL } from './fading-fit.ts'
+import { RankFactors } from './rank-factors.ts'
+import { StartingPaces } from './starting-paces.ts'
 
 const GUESS = { prefill: 5, perToken: 0.1, step: 10, perRequest: 0.1, perContextToken: 0 }
 /** Of the time that a prompt is predicted to wait for others, and of the steps of those that decode where it goes. */
@@ -15,18 +19,8 @@ const GUESS_SHARES = { wait: 1, step: 1 }
 /** How much both shares are held where they are assumed: steps hardly differ, so they are hard to tell from what every prompt takes. */
 const SHARE_PULLS = [PULL, PULL, 0.01, 0.03]
 const GUESS_OUTPUT = 128
-/** Of a pool's lines, of a rank's factors: what an observation counts after the next one. */
+/** Of a pool's lines: what an observation counts after the next one. */
 const POOL_FADE = 0.99
-const RANK_FADE = 0.96
-/** So many observations of the pool's pace weigh as much as what a rank has shown. */
-const SHRINK = 2
-/** How far a single observation may move what a rank is believed to be (logarithm of its factor). */
-const STEP_LOG = 1
-/** How far single observations of one rank lie apart: a rank is told from its pool only by more than chance. */
-const NOISE_LOG = 0.25
-/** After so many observations for each rank, what is known of all of them fades: who was slow is tried again. */
-const AGE_EVERY = 32
-const AGE_FADE = 0.8
 /** Mean relative error above which predictions are not used, and below which they are again; asked after so many. */
 const LOST = 1
 const FOUND = 0.5
@@ -40,9 +34,13 @@ const PACE_FADE = 0.95
 const INSIDE_GAIN = 0.1
 const PREFILL_FLOOR_MS = 5
 const STEP_FLOOR_MS = 0.5
-const MIN_CAPACITY = 16
 /** Tokens are counted in thousands inside, so that all coefficients have the same size. */
 const KILO = 1000
+/** What ranks say of themselves counts as much as so many observations: at these lengths, of so many requests with such contexts. */
+const START_TOKENS = [50, 500, 5000]
+const START_REPEATS = 3
+const START_REQUESTS = [1, 8, 32]
+const START_CONTEXTS = [0, 2000]
 
 export class RankRates {
   readonly #prefillOf = new RankFactors()
@@ -57,17 +55,9 @@ export class RankRates {
   waitShare = GUESS_SHARES.wait
   /** Steps of those that decode there which a first token takes. */
   stepShare = GUESS_SHARES.step
-  readonly #prefill = new FadingFit(
-    [GUESS.prefill, KILO * GUESS.perToken, GUESS_SHARES.wait, GUESS_SHARES.step],
-    POOL_FADE,
-    PREFILL_FLOOR_MS,
-    SHARE_PULLS,
-  )
-  readonly #step = new FadingFit(
-    [GUESS.step, GUESS.perRequest, KILO * GUESS.perContextToken],
-    POOL_FADE,
-    STEP_FLOOR_MS,
-  )
+  #prefill = prefillFit([GUESS.prefill, KILO * GUESS.perToken])
+  #step = stepFit([GUESS.step, GUESS.perRequest, KILO * GUESS.perContextToken])
+  readonly #starting = new StartingPaces()
   #outputTokens = GUESS_OUTPUT
   #prompts = 0
   #promptTokens = 0
@@ -149,9 +139,19 @@ export class RankRates {
     return this.#seen
   }
 
-  /** Enough has come, and predictions are near to it. */
+  /** What is predicted is worth going by: enough has come and predictions are near to it, or ranks have said their pace. */
   get isTrusted(): boolean {
-    return this.#seen >= KNOWN_AFTER && !this.#isLost
+    return (this.hasShown || this.#starting.count > 0) && !this.#isLost
+  }
+
+  /** Enough has come to tell somebody that no goal can be met: what ranks say of themselves is not enough for that. */
+  get hasShown(): boolean {
+    return this.#seen >= KNOWN_AFTER
+  }
+
+  /** There is something to predict first tokens by. */
+  get predicts(): boolean {
+    return this.#error !== null || this.#starting.count > 0
   }
 
   /** How far a predicted time between tokens is from what comes, as a share of it; null: too few have come. */
@@ -161,7 +161,7 @@ export class RankRates {
 
   /** Mean time between tokens of a request among so many; 0: nothing is known of it. */
   itlMs(slot: number, requests: number, contextTokens: number): number {
-    if (this.#paces < KNOWN_AFTER) return 0
+    if (this.#paces < KNOWN_AFTER && this.#starting.count === 0) return 0
     return this.#paceShare * this.stepMsAt(slot, requests, contextTokens)
   }
 
@@ -180,10 +180,58 @@ export class RankRates {
     return this.#prefillOf.countOf(slot)
   }
 
-  /** A new rank has this slot. */
-  join(slot: number): void {
+  /** A new rank has this slot. `pace`: what it says of itself. */
+  join(slot: number, pace: EnginePace | null = null): void {
     this.#prefillOf.join(slot)
     this.#stepOf.join(slot)
+    this.#starting.set(slot, pace, this.#seen > 0, (at, promptLog, stepLog) => {
+      this.#prefillOf.believe(at, promptLog)
+      this.#stepOf.believe(at, stepLog)
+    })
+    if (pace !== null) this.#start()
+  }
+
+  leave(slot: number): void {
+    this.#starting.set(slot, null, true, () => undefined)
+  }
+
+  /** What ranks say of themselves is a pool's first line; what has come is worth more. */
+  #start(): void {
+    const pace = this.#starting.middle()
+    if (pace === null) return
+    if (this.#seen === 0) {
+      this.#prefill = prefillFit([pace.promptMs, KILO * pace.promptTokenMs])
+      for (const tokens of START_TOKENS) {
+        const ms = pace.promptMs + pace.promptTokenMs * tokens
+        for (let i = 0; i < START_REPEATS; i++) this.#prefill.add([1, tokens / KILO, 0, 0], ms)
+      }
+      this.#readPrefill()
+    }
+    if (this.#paces > 0) return
+    const { stepMs, stepRequestMs, stepContextTokenMs } = pace
+    this.#step = stepFit([stepMs, stepRequestMs, KILO * stepContextTokenMs])
+    for (const requests of START_REQUESTS) {
+      for (const contextTokens of START_CONTEXTS) {
+        const contexts = requests * contextTokens
+        const ms = stepMs + stepRequestMs * requests + stepContextTokenMs * contexts
+        this.#step.add([1, requests, contexts / KILO], ms)
+      }
+    }
+    this.#readStep()
+  }
+
+  #readPrefill(): void {
+    this.prefillMs = this.#prefill.coefficients[0] as number
+    this.msPerToken = (this.#prefill.coefficients[1] as number) / KILO
+    this.waitShare = this.#prefill.coefficients[2] as number
+    this.stepShare = this.#prefill.coefficients[3] as number
+  }
+
+  #readStep(): void {
+    const [step = 0, perRequest = 0, perKilo = 0] = this.#step.coefficients
+    this.stepMs = step
+    this.stepMsPerRequest = perRequest
+    this.stepMsPerContextToken = perKilo / KILO
   }
 
   placed(promptTokens: number, cachedTokens: number): void {
@@ -238,10 +286,7 @@ export class RankRates {
     const own = factor * (this.prefillMs + this.msPerToken * tokens)
     this.#prefillOf.add(slot, ratio, own / Math.max(own + waitMs, Number.MIN_VALUE))
     this.#prefill.add(features, elapsedMs / this.#prefillOf.relative(slot))
-    this.prefillMs = this.#prefill.coefficients[0] as number
-    this.msPerToken = (this.#prefill.coefficients[1] as number) / KILO
-    this.waitShare = this.#prefill.coefficients[2] as number
-    this.stepShare = this.#prefill.coefficients[3] as number
+    this.#readPrefill()
   }
 
   /** A request has ended: its steps took so long on average, with so many requests and tokens of context in them. */
@@ -257,83 +302,17 @@ export class RankRates {
     const ratio = Math.max(stepMs, 0.01) / Math.max(this.#step.predict(features), 0.01)
     this.#stepOf.add(slot, ratio, 1)
     this.#step.add(features, stepMs / this.#stepOf.relative(slot))
-    const [step = 0, perRequest = 0, perKilo = 0] = this.#step.coefficients
-    this.stepMs = step
-    this.stepMsPerRequest = perRequest
-    this.stepMsPerContextToken = perKilo / KILO
-  }
-}
-
-/** How many times slower than its pool each rank is, by slot. */
-class RankFactors {
-  values = new Float64Array(MIN_CAPACITY).fill(1)
-  #logs = new Float64Array(MIN_CAPACITY)
-  #counts = new Float64Array(MIN_CAPACITY)
-  /** Mean logarithm: the pool's line is that of a rank in the middle. */
-  #middle = 0
-  #ranks = 0
-  #sinceAged = 0
-  #isFirst = true
-
-  join(slot: number): void {
-    const { length } = this.values
-    if (slot >= length) {
-      const size = Math.max(slot + 1, 2 * length)
-      this.values = grown(this.values, size)
-      this.#logs = grown(this.#logs, size)
-      this.#counts = grown(this.#counts, size)
-    }
-    this.#ranks = Math.max(this.#ranks, slot + 1)
-    this.values[slot] = 1
-    this.#logs[slot] = this.#counts[slot] = 0
-  }
-
-  countOf(slot: number): number {
-    return this.#counts[slot] ?? 0
-  }
-
-  /** What a factor is beside that of a rank in the middle. */
-  relative(slot: number): number {
-    return (this.values[slot] as number) / Math.exp(this.#middle)
-  }
-
-  /** It took so many times as long as the pool would have. */
-  add(slot: number, ratio: number, weight: number): void {
-    // The very first one sets the pool's line, whatever was guessed.
-    if (this.#isFirst) {
-      this.#isFirst = false
-      return
-    }
-    const known = Math.log(this.values[slot] as number)
-    const seen = known + Math.min(Math.max(Math.log(ratio) - known, -STEP_LOG), STEP_LOG)
-    this.#logs[slot] = RANK_FADE * (this.#logs[slot] as number) + weight * seen
-    this.#counts[slot] = RANK_FADE * (this.#counts[slot] as number) + weight
-    this.#set(slot)
-    this.#middle = 0.98 * this.#middle + 0.02 * Math.log(this.values[slot] as number)
-    if (++this.#sinceAged >= AGE_EVERY * this.#ranks) this.#age()
-  }
-
-  #set(slot: number): void {
-    const count = this.#counts[slot] as number
-    const mean = (this.#logs[slot] as number) / (count + SHRINK)
-    const chance = NOISE_LOG / Math.sqrt(count + 1)
-    this.values[slot] = Math.exp(Math.sign(mean) * Math.max(Math.abs(mean) - chance, 0))
-  }
-
-  #age(): void {
-    this.#sinceAged = 0
-    for (let slot = 0; slot < this.#ranks; slot++) {
-      this.#logs[slot] = AGE_FADE * (this.#logs[slot] as number)
-      this.#counts[slot] = AGE_FADE * (this.#counts[slot] as number)
-      this.#set(slot)
-    }
+    this.#readStep()
   }
 }
 
 const mixed = (before: number, now: number): number => PACE_FADE * before + (1 - PACE_FADE) * now
 
-function grown(from: Float64Array<ArrayBuffer>, size: number): Float64Array<ArrayBuffer> {
-  const to = new Float64Array(size)
-  to.set(from)
-  return to
+function prefillFit(line: readonly [prefill: number, perKilo: number]): FadingFit {
+  const prior = [...line, GUESS_SHARES.wait, GUESS_SHARES.step]
+  return new FadingFit(prior, POOL_FADE, PREFILL_FLOOR_MS, SHARE_PULLS)
+}
+
+function stepFit(prior: readonly number[]): FadingFit {
+  return new FadingFit(prior, POOL_FADE, STEP_FLOOR_MS)
 }

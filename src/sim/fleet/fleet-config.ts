@@ -2,7 +2,7 @@
  * What a run of a fleet is made of: workers, requests, router, faults, goals.
  */
 import type { SchedulerOptions } from '../../simengine/index.ts'
-import type { DisaggregationMode, LatencyGoals } from '../../request/index.ts'
+import type { DisaggregationMode, EnginePace, LatencyGoals } from '../../request/index.ts'
 import type { RoleControllerOptions, RouterOptions } from '../../router/index.ts'
 import type { FaultEvent } from '../faults/fault-schedule.ts'
 import type { NetworkFaults } from '../network/network-faults.ts'
@@ -15,6 +15,8 @@ export interface FleetGroup {
   readonly engine?: SchedulerOptions
   /** Before it takes requests. Default 0. */
   readonly startupMs?: number
+  /** What its workers say of their pace. Absent: nothing. */
+  readonly pace?: EnginePace
   /** Its workers may become prefill or decode workers; see `FleetConfig.roles`. Default false. */
   readonly changesRole?: boolean
   /** For reports. */

@@ -175,6 +175,7 @@ export class Fleet {
       model: LAB_MODEL,
       engine: group.engine ?? {},
       startupMs: group.startupMs ?? 0,
+      pace: group.pace ?? null,
       seed: seed ?? 0,
       isSilent: eventDelayMs === null,
       isStepwise: this.#config.stepwise ?? cutsReplies(this.#config),

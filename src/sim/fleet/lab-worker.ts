@@ -5,7 +5,12 @@
 import type { WorkerId } from '../../base/index.ts'
 import { createSchedulerConfig, SimEngine } from '../../simengine/index.ts'
 import type { SchedulerOptions, SimStep, SimTiming } from '../../simengine/index.ts'
-import type { DisaggregationMode, WorkerCard } from '../../request/index.ts'
+import type {
+  DisaggregationMode,
+  EngineConfig,
+  EnginePace,
+  WorkerCard,
+} from '../../request/index.ts'
 import { Worker } from '../../worker/index.ts'
 import type { WorkerEvent, WorkerHealth } from '../../worker/index.ts'
 import type { WorkerHandler } from '../../wire/index.ts'
@@ -23,6 +28,8 @@ export interface LabWorkerOptions {
   readonly model: string
   readonly engine: SchedulerOptions
   readonly startupMs: number
+  /** What it says of its engine; null: nothing. */
+  readonly pace: EnginePace | null
   /** Of the output tokens: the same for all workers of a fleet. */
   readonly seed: number
   /** The engine tells nobody about its blocks. */
@@ -82,6 +89,7 @@ export class LabWorker {
       version: 'sim',
       clock: this.#clock,
       canary: null,
+      ...(options.pace === null ? {} : { describe: describedBy(options.pace) }),
       limits: { requestsMax: Infinity },
       ...(options.observe === undefined ? {} : { observe: options.observe }),
     })
@@ -171,3 +179,7 @@ export class LabWorker {
     this.count.step(step)
   }
 }
+
+const describedBy =
+  (pace: EnginePace) =>
+  (engine: EngineConfig): EngineConfig => ({ ...engine, pace })

@@ -1,0 +1,30 @@
+/**
+ * `--engine-pace`: how long the engine computes, from what `baton profile` has written or from figures of one's own.
+ *
+ * Read before anything is started, so that a wrong file is reported by the process that the user sees.
+ */
+import { readFileSync } from 'node:fs'
+import { parse as parseYaml } from 'yaml'
+import { BatonError, isRecord } from '../../base/index.ts'
+import { enginePaceFault } from '../../request/index.ts'
+import type { EnginePace } from '../../request/index.ts'
+import { firstLineOf } from './first-line.ts'
+
+/** `written`: JSON as it stands, or a file of JSON or YAML. Throws `config.invalid` in one line. */
+export function paceSetting(written: string | null): EnginePace | null {
+  if (written === null) return null
+  const isInline = written.trimStart().startsWith('{')
+  const place = isInline ? '--engine-pace' : `--engine-pace ${written}`
+  let value: unknown
+  try {
+    value = isInline ? JSON.parse(written) : parseYaml(readFileSync(written, 'utf8'))
+  } catch (cause) {
+    throw new BatonError('config.invalid', `${place}: ${firstLineOf(cause)}`, { cause })
+  }
+  // What `baton profile` writes has it beside the curves.
+  const pace = isRecord(value) && 'pace' in value ? value['pace'] : value
+  const fault = enginePaceFault(pace)
+  if (fault !== null) throw new BatonError('config.invalid', `${place}: ${fault}`)
+  const { promptMs, promptTokenMs, stepMs, stepRequestMs, stepContextTokenMs } = pace as EnginePace
+  return { promptMs, promptTokenMs, stepMs, stepRequestMs, stepContextTokenMs }
+}

@@ -1,0 +1,96 @@
+/** How many times slower than its pool each rank is, by slot. */
+const MIN_CAPACITY = 16
+/** Of a rank's factor: what an observation counts after the next one. */
+const RANK_FADE = 0.96
+/** So many observations of what is believed beforehand weigh as much as what a rank has shown. */
+const SHRINK = 2
+/** How far a single observation may move what a rank is believed to be (logarithm of its factor). */
+const STEP_LOG = 1
+/** How far single observations of one rank lie apart: a rank is told from what was believed only by more than chance. */
+const NOISE_LOG = 0.25
+/** After so many observations for each rank, what is known of all of them fades: who was slow is tried again. */
+const AGE_EVERY = 32
+const AGE_FADE = 0.8
+
+export class RankFactors {
+  values = new Float64Array(MIN_CAPACITY).fill(1)
+  /** What is believed before anything is seen, a logarithm: 0 is the pool's pace. */
+  #beliefs = new Float64Array(MIN_CAPACITY)
+  #logs = new Float64Array(MIN_CAPACITY)
+  #counts = new Float64Array(MIN_CAPACITY)
+  /** Mean logarithm: the pool's line is that of a rank in the middle. */
+  #middle = 0
+  #ranks = 0
+  #sinceAged = 0
+  #hasLine = false
+
+  join(slot: number): void {
+    const { length } = this.values
+    if (slot >= length) {
+      const size = Math.max(slot + 1, 2 * length)
+      this.values = grown(this.values, size)
+      this.#beliefs = grown(this.#beliefs, size)
+      this.#logs = grown(this.#logs, size)
+      this.#counts = grown(this.#counts, size)
+    }
+    this.#ranks = Math.max(this.#ranks, slot + 1)
+    this.values[slot] = 1
+    this.#beliefs[slot] = this.#logs[slot] = this.#counts[slot] = 0
+  }
+
+  /** What it is believed to be beside a rank in the middle, a logarithm; the pool's line is known, too. */
+  believe(slot: number, log: number): void {
+    this.#hasLine = true
+    this.#beliefs[slot] = log + this.#middle
+    this.#set(slot)
+  }
+
+  countOf(slot: number): number {
+    return this.#counts[slot] ?? 0
+  }
+
+  /** What a factor is beside that of a rank in the middle. */
+  relative(slot: number): number {
+    return (this.values[slot] as number) / Math.exp(this.#middle)
+  }
+
+  /** It took so many times as long as the pool would have. */
+  add(slot: number, ratio: number, weight: number): void {
+    // The very first one sets the pool's line, whatever was guessed.
+    if (!this.#hasLine) {
+      this.#hasLine = true
+      return
+    }
+    const known = Math.log(this.values[slot] as number)
+    const seen = known + Math.min(Math.max(Math.log(ratio) - known, -STEP_LOG), STEP_LOG)
+    this.#logs[slot] = RANK_FADE * (this.#logs[slot] as number) + weight * seen
+    this.#counts[slot] = RANK_FADE * (this.#counts[slot] as number) + weight
+    this.#set(slot)
+    this.#middle = 0.98 * this.#middle + 0.02 * Math.log(this.values[slot] as number)
+    if (++this.#sinceAged >= AGE_EVERY * this.#ranks) this.#age()
+  }
+
+  #set(slot: number): void {
+    const count = this.#counts[slot] as number
+    const belief = this.#beliefs[slot] as number
+    const apart = ((this.#logs[slot] as number) - count * belief) / (count + SHRINK)
+    const chance = NOISE_LOG / Math.sqrt(count + 1)
+    const shown = Math.sign(apart) * Math.max(Math.abs(apart) - chance, 0)
+    this.values[slot] = Math.exp(belief + shown)
+  }
+
+  #age(): void {
+    this.#sinceAged = 0
+    for (let slot = 0; slot < this.#ranks; slot++) {
+      this.#logs[slot] = AGE_FADE * (this.#logs[slot] as number)
+      this.#counts[slot] = AGE_FADE * (this.#counts[slot] as number)
+      this.#set(slot)
+    }
+  }
+}
+
+function grown(from: Float64Array<ArrayBuffer>, size: number): Float64Array<ArrayBuffer> {
+  const to = new Float64Array(size)
+  to.set(from)
+  return to
+}
