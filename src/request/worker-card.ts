@@ -42,6 +42,8 @@ export type EngineFeature =
   | 'guided'
   /** `guided` by the grammars of room `text`: what they cannot say is refused before the engine is asked. */
   | 'gbnf'
+  /** Calls tools at random: it is given the grammar of what it may call (`extra.callGrammar`). */
+  | 'drawn_calls'
   | 'penalties'
   | 'logit_bias'
   | 'min_p'

@@ -1,3 +1,4 @@
+import Anthropic from '@anthropic-ai/sdk'
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { Output, generateText, jsonSchema, stepCountIs, tool } from 'ai'
 import OpenAI from 'openai'
@@ -22,7 +23,9 @@ describe('the simulated engine held to a shape', () => {
   let server: RunningServer
   let openai: OpenAI
   beforeAll(async () => {
-    server = await startServer(['--engine', 'sim', '--sim-speedup', '0'])
+    const turns = { output_tokens: 40, tool_calls: 0.6 }
+    const sim = ['--sim-speedup', '0', '--sim-args', JSON.stringify({ turns })]
+    server = await startServer(['--engine', 'sim', ...sim])
     openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 0 })
   })
   afterAll(async () => {
@@ -97,6 +100,76 @@ describe('the simulated engine held to a shape', () => {
       },
     })
     expect([calls, typeof result.output.city]).toEqual([2, 'string'])
+  })
+
+  it('without a shape - turns end by themselves, and call a tool at times when they may', async () => {
+    const kinds = new Set<string>()
+    for (let nth = 0; nth < 12; nth++) {
+      const { choices } = await openai.chat.completions.create(ask(`free ${nth}`, { tools }))
+      const [choice] = choices
+      kinds.add(choice?.finish_reason ?? '')
+      const [call] = choice?.message.tool_calls ?? []
+      if (choice?.finish_reason === 'stop') expect(choice.message.content).toMatch(/\w/)
+      else if (call?.type === 'function')
+        expect(Object.keys(JSON.parse(call.function.arguments) as object)).toEqual(['city'])
+    }
+    expect([...kinds].toSorted()).toEqual(['stop', 'tool_calls'])
+    const plain = await openai.chat.completions.create(ask('free', { tool_choice: 'none', tools }))
+    expect(plain.choices[0]?.finish_reason).toBe('stop')
+  })
+
+  it('an agent that decides by itself - calls until it answers, in each API', async () => {
+    const anthropic = new Anthropic({ baseURL: server.url, apiKey: 'none', maxRetries: 0 })
+    const input = WEATHER as unknown as Anthropic.Tool.InputSchema
+    let [calls, answers] = [0, 0]
+    for (let nth = 0; nth < 4; nth++) {
+      const messages: Anthropic.MessageParam[] = [{ role: 'user', content: `weather ${nth}?` }]
+      const request = { model: 'storyteller', max_tokens: 1000, messages }
+      for (let turn = 0; turn < 20; turn++) {
+        const reply = await anthropic.messages.create({
+          ...request,
+          tools: [{ name: 'weather', input_schema: input }],
+        })
+        const uses = reply.content.filter((block) => block.type === 'tool_use')
+        if (uses.length === 0) {
+          expect(reply.stop_reason).toBe('end_turn')
+          answers += 1
+          break
+        }
+        calls += uses.length
+        const results = uses.map(({ id }) => ({ type: 'tool_result' as const, tool_use_id: id }))
+        messages.push({ role: 'assistant', content: reply.content })
+        messages.push({ role: 'user', content: results })
+      }
+    }
+    expect([answers, calls > 0]).toEqual([4, true])
+    const runner = openai.chat.completions.runTools({
+      model: 'storyteller',
+      messages: [{ role: 'user', content: 'And tomorrow?' }],
+      tools: [
+        {
+          type: 'function',
+          function: {
+            name: 'weather',
+            description: 'How it is',
+            parameters: { ...WEATHER, required: ['city'] },
+            function: () => 'sunny',
+          },
+        },
+      ],
+    })
+    expect(await runner.finalContent()).toMatch(/\w/)
+    const outputs = new Set<string>()
+    for (let nth = 0; nth < 12; nth++) {
+      const { status, output } = await openai.responses.create({
+        model: 'storyteller',
+        input: `weather ${nth}`,
+        tools: [{ type: 'function', name: 'weather', parameters: WEATHER, strict: true }],
+      })
+      expect(status).toBe('completed')
+      for (const { type } of output) outputs.add(type)
+    }
+    expect([...outputs].toSorted()).toEqual(['function_call', 'message'])
   })
 
   it('logit_bias - 100 says nothing else, -100 never', async () => {

@@ -7,7 +7,7 @@ import { answerForwarded } from '../forward/forward-answer.ts'
 import { isForwardedMedia } from '../forward/media-parts.ts'
 import type { CallRecord } from '../generation/call-record.ts'
 import { chatParser } from '../prompt/chat-parser.ts'
-import { guidedForModel, guidedParser } from '../prompt/guided-output.ts'
+import { drawableCalls, guidedForModel, guidedParser } from '../prompt/guided-output.ts'
 import { chatThinkingLimit } from '../generation/chat-thinking.ts'
 import { generate } from '../generation/generation.ts'
 import type { GenerationDeps, GenerationJob } from '../generation/generation-job.ts'
@@ -30,6 +30,7 @@ export function chatJob(
         ? chatParser(call, text, model, prompt)
         : guidedParser(call, text, model, prompt),
     guided: (guided, text, model, prompt) => guidedForModel(guided, call, text, model, prompt),
+    drawableCalls: (text, model, prompt) => drawableCalls(call, text, model, prompt),
     thinkingLimit: (text, model, prompt) => chatThinkingLimit(call, text, model, prompt),
     nextTurn: async (answer, text, offLoop) =>
       await chatPrompt(

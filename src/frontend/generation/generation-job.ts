@@ -48,6 +48,8 @@ export interface GenerationJob<Call extends GenerationOptions> {
     model: ServedModel,
     prompt: PreparedPrompt,
   ): GuidedDecoding
+  /** The grammar of the calls that may stand instead of an answer; called only for an engine that calls at random. */
+  drawableCalls?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): string | undefined
   /** Null: the model does not think, or nothing bounds it. */
   thinkingLimit?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): ThinkingLimit | null
 }

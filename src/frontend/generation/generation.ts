@@ -71,6 +71,7 @@ export async function generate<Call extends GenerationOptions>(
     routing,
     traceparent: record.traceparent,
     promptParam: job.promptParam,
+    callGrammar: callGrammarOf(job, text, model, prompts),
   })
   record.preprocessed(prompts.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0))
   const context = replyContext(deps, record, model, job, text, prompts)
@@ -114,6 +115,17 @@ function withGuided<Call extends GenerationOptions>(
   if (guided === undefined || prompt === undefined) return call
   const shape = job.guided?.(guided, text, model, prompt) ?? guided
   return { ...call, sampling: { ...call.sampling, guided: withoutExactIntegers(shape, model) } }
+}
+
+function callGrammarOf<Call extends GenerationOptions>(
+  job: GenerationJob<Call>,
+  text: ModelText,
+  model: ServedModel,
+  [prompt]: readonly PreparedPrompt[],
+): string | undefined {
+  if (model.features?.includes('drawn_calls') !== true) return undefined
+  if (prompt === undefined || job.call.sampling.guided !== undefined) return undefined
+  return job.drawableCalls?.(text, model, prompt)
 }
 
 /** A worker is told of such an integer by a grammar only: what engines make of schemas rounds it. */

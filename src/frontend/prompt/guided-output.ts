@@ -10,6 +10,7 @@ import type { GuidedDecoding } from '../../request/index.ts'
 import {
   GuidedOutputParser,
   callFormsOf,
+  callGrammar,
   createForcedCallParser,
   createToolCallParser,
   guidedGrammar,
@@ -21,6 +22,9 @@ import type { ServedModel } from '../models/served-model.ts'
 import { isForcedCall, isThinkingOff, isThinkingOn, outputFormatOf } from './chat-parser.ts'
 import { offersTools } from './prompt.ts'
 import type { PreparedPrompt } from './prompt.ts'
+
+/** Ids at the end of a prompt that choose a tool. */
+const DRAWN_FROM = 256
 
 /** Null: nothing but the shape itself may come. */
 function guidedForm(
@@ -70,6 +74,28 @@ export function guidedForModel(
     : ''
   const gbnf = modelOutputGrammar(guidedGrammar(guided), toolCall, form)
   return { kind: 'grammar', gbnf, ...(guided.field === undefined ? {} : { field: guided.field }) }
+}
+
+/**
+ * What an engine that calls tools at random may call, in the notation of this model; undefined: nothing that it could write.
+ * Of the tools one is chosen here, by the prompt: a grammar of all would cost more than the rest of the request.
+ */
+export function drawableCalls(
+  call: ChatCall,
+  text: ModelText,
+  model: ServedModel,
+  { tokenIds }: PreparedPrompt,
+): string | undefined {
+  const { toolCalls } = outputFormatOf(text, model)
+  if (!offersTools(call) || call.toolChoice !== 'auto' || toolCalls === null) return undefined
+  const sum = tokenIds.subarray(-DRAWN_FROM).reduce((all, id) => (all * 31 + id) % 1_000_003, 0)
+  const tool = call.tools[(sum + tokenIds.length) % call.tools.length]
+  if (tool === undefined) return undefined
+  const calls = callFormsOf(toolCalls, [tool.function])
+  const schema = forcedCallSchema([tool])
+  const shape = { kind: 'json-schema', schema, isRelaxed: true, field: 'tools' } as const
+  const form = { thought: null, calls, allowsSeveralCalls: call.parallelToolCalls }
+  return callGrammar(guidedGrammar(shape), form) ?? undefined
 }
 
 /** Null: all of the output is the answer, and a tag inside of it is text. */

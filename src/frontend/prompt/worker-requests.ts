@@ -19,6 +19,8 @@ interface WorkerRequestsOptions {
   readonly traceparent: string | undefined
   /** The field that holds the prompt, for a refusal. */
   readonly promptParam: 'messages' | 'prompt' | 'input' | 'token_ids'
+  /** For an engine that calls tools at random. */
+  readonly callGrammar: string | undefined
 }
 
 /** In the order of the choices: all of the first prompt, then all of the second. */
@@ -33,7 +35,7 @@ export function workerRequests(options: WorkerRequestsOptions): GenerateRequest[
     ),
   )
   const choiceCount = prompts.length * call.choiceCount
-  const replay = replayOf(call)
+  const extra = extraOf(call, options.callGrammar)
   return Array.from({ length: choiceCount }, (_, choice): GenerateRequest => {
     const promptIndex = Math.floor(choice / call.choiceCount)
     const nth = choice % call.choiceCount
@@ -50,7 +52,7 @@ export function workerRequests(options: WorkerRequestsOptions): GenerateRequest[
       ...given({
         requestTimestampMs: call.nvext.request_timestamp_ms,
         traceparent: options.traceparent,
-        extra: replay,
+        extra,
       }),
     }
   })
@@ -66,8 +68,12 @@ function withBudget(
   return stop
 }
 
-/** Which recorded output a simulated engine is to give, by the annotation `output_replay_id:<key>`. */
-function replayOf({ nvext }: GenerationOptions): { outputReplayId: string } | undefined {
+/** What only a simulated engine reads: the recorded output that it is to give (`output_replay_id:<key>`), and what it may call. */
+function extraOf(
+  { nvext }: GenerationOptions,
+  callGrammar: string | undefined,
+): GenerateRequest['extra'] {
   const outputReplayId = annotationValue(nvext, 'output_replay_id')
-  return outputReplayId === undefined ? undefined : { outputReplayId }
+  if (outputReplayId === undefined && callGrammar === undefined) return undefined
+  return given({ outputReplayId, callGrammar })
 }

@@ -91,6 +91,14 @@ describe('mockEngineOptions - what it takes', () => {
     expect(timing.prefillMs(batch)).toBe(plain.prefillMs(batch))
   })
 
+  it('turns - by default none; what is left out is the engine’s default', () => {
+    expect(mockEngineOptions({ turns: null }).turns).toBeUndefined()
+    expect(mockEngineOptions({ turns: {} }).turns).toEqual({})
+    expect(
+      mockEngineOptions({ turns: { output_tokens: 80, spread: 0, tool_calls: 1 } }).turns,
+    ).toEqual({ outputTokens: 80, spread: 0, toolCalls: 1 })
+  })
+
   it('the known arguments, whatever their case', () => {
     const options = mockEngineOptions({
       engine_type: 'SGLang',
@@ -273,6 +281,10 @@ describe('mockEngineOptions - what it refuses, by name', () => {
     ['{"engine_type":null}', 'engine_type'],
     ['{"is_prefill":true,"is_decode":true}', 'is_prefill'],
     ['{"reasoning":{"start":1}}', 'reasoning.start'],
+    ['{"turns":5}', 'turns must be an object or null'],
+    ['{"turns":{"length":5}}', 'turns.length must be left out'],
+    ['{"turns":{"output_tokens":0}}', 'turns.output_tokens must be a number ≥ 1'],
+    ['{"turns":{"tool_calls":2}}', 'turns.tool_calls must be a number from 0 to 1'],
     ['{"sglang":{"pages":1}}', 'sglang.pages'],
     ['{"sglang":{"page_size":8},"block_size":4}', 'sglang.page_size must be 4'],
     ['{"sglang":{"page_size":8,"chunked_prefill_size":12}}', 'a multiple of the block size 8'],

@@ -88,6 +88,7 @@ const FIELDS: Readonly<Record<string, Field>> = {
         : 'destination-missing',
   }),
   reasoning: (value, name) => (value === null ? {} : { reasoning: reasoningOf(name, value) }),
+  turns: (value, name) => (value === null ? {} : { turns: turnsOf(name, value) }),
   preemption_mode: (value, name) => ({ preemption: oneOf(name, value, ['lifo', 'fifo'] as const) }),
   bootstrap_port: (value, name) =>
     value === null ? {} : { bootstrapPort: countOf(name, value, 0, 65_535) },
@@ -187,16 +188,41 @@ function filesOf(name: string, value: unknown, files: MockArgFiles | undefined):
   return files ?? refuse(name, value, 'left out here: it names a file, and no reader was given')
 }
 
-function reasoningOf(name: string, value: unknown): NonNullable<SimEngineOptions['reasoning']> {
+/** An object with these members, each of which may be left out. */
+function membersOf<const Names extends string>(
+  name: string,
+  value: unknown,
+  names: readonly Names[],
+): Partial<Record<Names, unknown>> {
   if (!isRecord(value)) return refuse(name, value, 'an object or null')
-  const { start_thinking_token_id: start, end_thinking_token_id: end, ...rest } = value
-  const { thinking_ratio: ratio, ...unknown } = rest
-  const [odd] = Object.keys(unknown)
-  if (odd !== undefined)
-    refuse(`${name}.${odd}`, unknown[odd], 'left out: there is no such argument')
+  const odd = Object.keys(value).find((key) => !names.some((known) => known === key))
+  if (odd !== undefined) refuse(`${name}.${odd}`, value[odd], 'left out: there is no such argument')
+  return value as Partial<Record<Names, unknown>>
+}
+
+function reasoningOf(name: string, value: unknown): NonNullable<SimEngineOptions['reasoning']> {
+  const members = ['start_thinking_token_id', 'end_thinking_token_id', 'thinking_ratio'] as const
+  const { start_thinking_token_id: start, ...given } = membersOf(name, value, members)
   return {
     startTokenId: countOf(`${name}.start_thinking_token_id`, start, 0),
-    endTokenId: countOf(`${name}.end_thinking_token_id`, end, 0),
-    ratio: numberOf(`${name}.thinking_ratio`, ratio, 0, 1),
+    endTokenId: countOf(`${name}.end_thinking_token_id`, given.end_thinking_token_id, 0),
+    ratio: numberOf(`${name}.thinking_ratio`, given.thinking_ratio, 0, 1),
+  }
+}
+
+function turnsOf(name: string, value: unknown): NonNullable<SimEngineOptions['turns']> {
+  const { output_tokens, spread, tool_calls } = membersOf(name, value, [
+    'output_tokens',
+    'spread',
+    'tool_calls',
+  ])
+  return {
+    ...(output_tokens === undefined
+      ? {}
+      : { outputTokens: numberOf(`${name}.output_tokens`, output_tokens, 1) }),
+    ...(spread === undefined ? {} : { spread: numberOf(`${name}.spread`, spread, 0, 10) }),
+    ...(tool_calls === undefined
+      ? {}
+      : { toolCalls: numberOf(`${name}.tool_calls`, tool_calls, 0, 1) }),
   }
 }

@@ -6,7 +6,7 @@
  */
 import { BatonError, InFlightSet, sleep } from '../../base/index.ts'
 import type { Clock, WorkerId } from '../../base/index.ts'
-import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.ts'
+import type { Chunk, EngineConfig, GenerateRequest, GuidedDecoding } from '../../request/index.ts'
 import type { KvEvent } from '../../kv/index.ts'
 import type { Engine, EngineObserver } from '../../engine/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
@@ -26,6 +26,7 @@ import type { SimSequence } from '../scheduler/sim-sequence.ts'
 import { SimStream } from './sim-stream.ts'
 import type { SimStreamHost } from './sim-stream.ts'
 import { SimTokens } from './sim-tokens.ts'
+import { SimTurns } from './sim-turns.ts'
 
 const DEFAULT_TOKENS = [1000, 2000] as const
 const NO_HASHES = new Uint32Array(0)
@@ -36,6 +37,7 @@ export class SimEngine implements Engine, SimStreamHost {
   readonly #options: SimEngineOptions
   readonly #clock: Clock
   readonly #tokens: SimTokens
+  readonly #turns: SimTurns | null
   readonly #ranks: readonly SimRank<SimStream>[]
   readonly #reports: SimReports
   readonly #live = new InFlightSet<SimStream>()
@@ -50,6 +52,7 @@ export class SimEngine implements Engine, SimStreamHost {
     this.#clock = options.clock
     this.config = createSimEngineConfig(options)
     this.#tokens = new SimTokens(options.seed ?? 0, options.tokenRange ?? DEFAULT_TOKENS)
+    this.#turns = options.turns === undefined ? null : new SimTurns(options.turns)
     this.#reports = new SimReports(options, this.config)
     const { dataParallelSize, scheduler } = this.config
     const hasher = (sequence: SimSequence<SimStream>, block: number): void =>
@@ -195,9 +198,11 @@ export class SimEngine implements Engine, SimStreamHost {
     const promptTokens = request.tokenIds.length
     if (promptTokens === 0)
       throw new BatonError('backend.invalid_argument', 'the prompt has no tokens')
+    const script = this.#scriptOf(request, isPrefillOnly)
     const wanted = request.stop.maxTokens ?? this.config.defaultOutputTokens
     const available = this.config.contextLength - promptTokens
-    const lengthMax = Math.min(wanted, available)
+    const turnTokens = script === undefined ? this.#turnTokens(request) : Infinity
+    const lengthMax = Math.min(wanted, available, turnTokens)
     const outputTokens = isPrefillOnly ? 0 : lengthMax
     if (!isPrefillOnly && available < 1) this.#refuse('context', promptTokens)
     const rankIndex = this.#rankOf(request)
@@ -209,8 +214,9 @@ export class SimEngine implements Engine, SimStreamHost {
       tokens: this.#tokens,
       request,
       lengthMax,
-      endsByItself: request.stop.maxTokens === undefined && wanted <= available,
-      script: this.#scriptOf(request, isPrefillOnly),
+      endsByItself:
+        turnTokens === lengthMax || (request.stop.maxTokens === undefined && wanted <= available),
+      script,
       // A thought of its own would not follow the shape.
       reasoning: request.sampling.guided === undefined ? this.#options.reasoning : undefined,
     })
@@ -244,10 +250,32 @@ export class SimEngine implements Engine, SimStreamHost {
   #scriptOf(request: GenerateRequest, isPrefillOnly: boolean): ArrayLike<number> | undefined {
     const { scriptFor, guidedScript } = this.#options
     const script = scriptFor?.(request)
-    if (script !== undefined || isPrefillOnly || request.sampling.guided === undefined)
-      return script
-    if (guidedScript !== undefined) return guidedScript(request)
-    throw new BatonError('backend.invalid_argument', 'this engine cannot be held to a shape')
+    if (script !== undefined || isPrefillOnly) return script
+    const guided = request.sampling.guided ?? this.#callOf(request)
+    if (guided === undefined) return undefined
+    if (guidedScript === undefined)
+      throw new BatonError('backend.invalid_argument', 'this engine cannot be held to a shape')
+    return guidedScript({ ...request, sampling: { ...request.sampling, guided } })
+  }
+
+  /** A turn that calls a tool of its own accord says a text of the grammar that comes with the request. */
+  #callOf(request: GenerateRequest): GuidedDecoding | undefined {
+    const gbnf = request.extra?.['callGrammar']
+    if (typeof gbnf !== 'string' || this.#turns === null) return undefined
+    const calls = this.#turns.calls(this.#tokens, this.#tokens.streamOf(request))
+    return calls ? { kind: 'grammar', gbnf } : undefined
+  }
+
+  /** How many tokens of this turn are still to come; Infinity: a limit ends it. */
+  #turnTokens(request: GenerateRequest): number {
+    const { stop, resumedTokens = 0 } = request
+    if (this.#turns === null || stop.ignoreEos === true) return Infinity
+    const whole = this.#turns.lengthOf(this.#tokens, this.#tokens.streamOf(request))
+    return Math.max(1, Math.max(whole, stop.minTokens ?? 0) - resumedTokens)
+  }
+
+  get #drawsCalls(): boolean {
+    return this.#options.guidedScript !== undefined && this.#turns?.callsTools === true
   }
 
   /** A prefill worker has computed it. */
@@ -328,6 +356,7 @@ export class SimEngine implements Engine, SimStreamHost {
         'embeddings',
         'logit_bias',
         ...(this.#options.guidedScript === undefined ? [] : (['guided', 'gbnf'] as const)),
+        ...(this.#drawsCalls ? (['drawn_calls'] as const) : []),
       ],
     }
   }

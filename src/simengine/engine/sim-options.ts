@@ -9,6 +9,7 @@ import type { SchedulerConfig, SchedulerOptions } from '../scheduler/scheduler-c
 import type { SimBootstrap } from './sim-bootstrap.ts'
 import type { KvEventsForm, SimKvBroadcast } from './sim-kv-broadcast.ts'
 import type { SimReasoning } from './sim-output.ts'
+import type { SimTurnsOptions } from './sim-turns.ts'
 import type { SimStep } from '../scheduler/sim-scheduler.ts'
 import type { StepAhead } from '../scheduler/step-ahead.ts'
 import type { TokenChoice } from './sim-tokens.ts'
@@ -44,6 +45,11 @@ export interface SimEngineOptions extends SchedulerOptions {
   /** What a request that is held to a shape says; absent: such requests are refused. Counts more than `scriptFor`'s silence. */
   readonly guidedScript?: (request: GenerateRequest) => ArrayLike<number>
   readonly reasoning?: SimReasoning
+  /**
+   * Turns end by themselves, and some call a tool (with `guidedScript`); those that a shape, a script or `ignoreEos` holds do not.
+   * Absent: only a limit or a stop token ends an output.
+   */
+  readonly turns?: SimTurnsOptions
   /** Numbers of an embedding. Default 128. */
   readonly embeddingLength?: number
   /**

@@ -32,11 +32,12 @@ export interface ModelOutputForm {
 }
 
 const ANY_TEXT = String.raw`[^\x00]*`
+const GAP = String.raw`gap ::= [ \n]{0,2}` + '\n'
 
 /** `answer` and `call` are grammars of their own; `call` is the JSON of one call. */
 export function modelOutputGrammar(answer: string, call: string, form: ModelOutputForm): string {
   const { thought, calls } = form
-  const rules = [String.raw`gap ::= [ \n]{0,2}` + '\n', prefixedRules(answer, 'answer-')]
+  const rules = [GAP, prefixedRules(answer, 'answer-')]
   const head = thought?.answerHead
   let root = head === undefined ? 'answer-root' : `${gbnfText(head)} answer-root`
   if (calls.length > 0) {
@@ -50,6 +51,13 @@ export function modelOutputGrammar(answer: string, call: string, form: ModelOutp
     root = thought.isInside ? `thought gap ${root}` : `( ${open} thought gap )? ${root}`
   }
   return `root ::= ${root}\n${rules.join('')}`
+}
+
+/** The grammar of calls alone, as far as they are held; null: none of them is. */
+export function callGrammar(call: string, form: ModelOutputForm): string | null {
+  const calls = form.calls.filter(({ isJson }) => isJson)
+  if (calls.length === 0) return null
+  return ['root ::= calls\n', GAP, ...callRules(call, { ...form, calls })].join('')
 }
 
 function callRules(call: string, { calls, allowsSeveralCalls }: ModelOutputForm): string[] {
