@@ -331,13 +331,18 @@ describe('baton bench, baton profile', () => {
   it('profile - a timing that replay takes', async () => {
     const probes = ['--max-prompt', '256', '--max-batch', '2', '--repeats', '1', '--quiet']
     await baton('profile', server.url, ...probes, '--out', 'timing.json')
-    const { timing } = JSON.parse(readFileSync(at('timing.json'), 'utf8')) as {
+    const { timing, seed } = JSON.parse(readFileSync(at('timing.json'), 'utf8')) as {
       timing: { kind: string; prefill: number[]; decode: number[] }
+      seed: number
     }
     expect(timing.kind).toBe('linear')
     expect([...timing.prefill, ...timing.decode].every((value) => value >= 0)).toBe(true)
     const load = ['workload:random,requests=20,input=200,output=20', '--timing', 'timing.json']
     expect((await baton('replay', ...load)).stdout).toMatch(/completed 20/)
+    // The same prompts again would be found in the server's cache, and seem to take no time.
+    const again = ['profile', server.url, ...probes, '--seed', String(seed)]
+    const refused = await baton(...again).catch((error: unknown) => error)
+    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('in its cache') })
   }, 60_000)
 
   it('nobody there, another model - one line, exit code 1', async () => {

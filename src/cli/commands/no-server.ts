@@ -26,7 +26,7 @@ const REASONS: readonly (readonly [codes: RegExp, reason: (url: URL) => string])
 ]
 
 export function noServer(url: string, cause: unknown): BatonError {
-  const code = codeOf(cause)
+  const code = failureCode(cause)
   const reason = REASONS.find(([codes]) => codes.test(code))?.[1]
   const message =
     reason === undefined
@@ -36,9 +36,9 @@ export function noServer(url: string, cause: unknown): BatonError {
 }
 
 /** fetch wraps what happened; a deadline is an error without a code, known by its name. */
-function codeOf(error: unknown): string {
+export function failureCode(error: unknown): string {
   if (!(error instanceof Error)) return ''
   const { code } = error as { readonly code?: unknown }
   if (typeof code === 'string') return code
-  return error.cause === undefined ? error.name : codeOf(error.cause)
+  return error.cause === undefined ? error.name : failureCode(error.cause)
 }

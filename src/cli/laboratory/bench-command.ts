@@ -17,7 +17,7 @@ import { firstLiveModel } from './live-request.ts'
 export async function runBench(url: string, given: string, flags: Flags): Promise<number> {
   const spec = traceSpec(given, flags)
   const trace = loadTrace(spec)
-  checkOutputs(flags, 'json', 'html', 'requests')
+  checkOutputs(flags, 'json', 'html', 'requests', 'telemetry')
   const targets = [
     ...(flags['direct'] === undefined ? [] : [['direct', serverUrl(flags['direct'])] as const]),
     ['routed', serverUrl(url)] as const,
@@ -33,6 +33,8 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
     flags['text'] === true ? null : parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
   const runs: LabRun[] = []
   const rows: string[] = []
+  const samples: string[] = []
+  const reasons: string[] = []
   const seed = wholeOf('--seed', flags['seed'] ?? 0)
   for (const [index, [name, target]] of targets.entries()) {
     const model =
@@ -40,7 +42,7 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
         ? flags['model']
         : await firstLiveModel(target, apiKey.apiKey)
     const label = targets.length > 1 ? `${name} ${target}` : target
-    const { run, log } = await runLiveLoad({
+    const { run, log, points, messages } = await runLiveLoad({
       name: label,
       target: { url: target, model, ...apiKey },
       trace,
@@ -53,9 +55,14 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
       onProgress: progressLine(flags, label, 'real'),
     })
     runs.push(run)
+    for (const [code, count] of Object.entries(run.report.failed))
+      reasons.push(`${label}: ${count} × ${[code, messages.get(code) ?? []].flat().join(': ')}`)
+    for (const { atMs, active } of points)
+      samples.push(`${JSON.stringify({ run: name, atMs, activeRequests: active })}\n`)
     for (const row of log.rows()) rows.push(`${JSON.stringify({ run: name, ...row })}\n`)
   }
   if (typeof flags['requests'] === 'string') writeText(flags['requests'], rows.join(''))
+  if (typeof flags['telemetry'] === 'string') writeText(flags['telemetry'], samples.join(''))
   const facts = [
     describeTrace(spec, trace.length),
     ...traceNotes(trace, concurrency),
@@ -64,7 +71,7 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
       : `closed loop: ${concurrency} requests under way`,
     `good: TTFT ≤ ${goal.ttftMs} ms and TPOT ≤ ${goal.tpotMs} ms; tokens as the server counts them; ITL: gaps between events, shared out among their tokens`,
   ]
-  tell(flags, facts, runs)
+  tell(flags, { facts, runs, reasons })
   return runs.every(({ report }) =>
     Object.keys(report.failed).every((code) => code === 'request.cancelled'),
   )
@@ -72,12 +79,17 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
     : 1
 }
 
-function tell(flags: Flags, facts: readonly string[], runs: readonly LabRun[]): void {
+interface Told {
+  readonly facts: readonly string[]
+  readonly runs: readonly LabRun[]
+  /** What failed, and the first time why. */
+  readonly reasons: readonly string[]
+}
+
+function tell(flags: Flags, { facts, runs, reasons }: Told): void {
   if (flags['quiet'] !== true && flags['json'] !== '-') {
     console.log(`${facts.join('\n')}\n\n${runsTable(runs)}`)
-    for (const { name, report } of runs)
-      for (const [code, count] of Object.entries(report.failed))
-        console.log(`${name}: ${count} × ${code}`)
+    for (const reason of reasons) console.log(reason)
   }
   if (typeof flags['json'] === 'string')
     writeText(flags['json'], `${JSON.stringify({ facts, runs }, null, 2)}\n`)

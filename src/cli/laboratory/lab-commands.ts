@@ -165,6 +165,7 @@ function addBench(root: Command, program: LabProgram): void {
     .option('--text', 'prompts are words, for servers that take no token ids')
     .option('--leaving <share>', 'share of clients that leave before the end', '0')
     .option('--slow <share>', 'share of clients that read slowly', '0')
+    .option('--telemetry <file>', 'requests under way over time, one JSON object per line')
     .option('--requests <file>', 'what happened to each request, one JSON object per line')
     .action(async (url: string, trace: string | undefined, flags: Flags) => {
       const { runBench } = await import('./bench-command.ts')
@@ -184,7 +185,7 @@ function addProfile(root: Command, program: LabProgram): void {
     .option('--max-prompt <tokens>', 'longest prompt', '2048')
     .option('--max-batch <n>', 'most requests at once', '8')
     .option('--repeats <n>', 'of each measurement', '7')
-    .option('--seed <n>', 'of the prompts', '0')
+    .option('--seed <n>', 'of the prompts (default: another one each time)')
     .option('--out <file>', 'where to; default: standard output')
     .option('--quiet', 'no table')
     .action(async (url: string, flags: Flags) => {

@@ -31,6 +31,9 @@ const SLOW_PAUSE_MS = 100
 export interface LiveLoad {
   readonly run: LabRun
   readonly log: RequestLog
+  readonly points: readonly LabPoint[]
+  /** What the first failure of each code said. */
+  readonly messages: ReadonlyMap<string, string>
 }
 
 export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
@@ -39,6 +42,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   const clock = clockFromNow()
   const sums = { promptTokens: 0, cachedTokens: 0 }
   const points: LabPoint[] = []
+  const messages = new Map<string, string>()
   let active = 0
   const sampler = setInterval(() => {
     points.push({ atMs: clock.nowMs(), queued: 0, active, busy: 0 })
@@ -59,7 +63,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
                 : Infinity,
             pauseMs: random.next() < options.slow ? SLOW_PAUSE_MS : 0,
           }
-          void serve(options, { index, log, clock, sums, ...client }).then(() => {
+          void serve(options, { index, log, clock, sums, messages, ...client }).then(() => {
             active -= 1
             onProgress(log.endedCount, trace.length, clock.nowMs())
             source.ended(index)
@@ -82,7 +86,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   const { promptTokens, cachedTokens } = sums
   const reuse = promptTokens === 0 ? 0 : cachedTokens / promptTokens
   const report = { ...createFleetReport(log, run, []), promptTokens, cachedTokens, reuse }
-  return { run: createLabRun({ name, report, log, points }), log }
+  return { run: createLabRun({ name, report, log, points }), log, points, messages }
 }
 
 interface LiveClient {
@@ -90,19 +94,21 @@ interface LiveClient {
   readonly log: RequestLog
   readonly clock: Clock
   readonly sums: { promptTokens: number; cachedTokens: number }
+  readonly messages: Map<string, string>
+  /** Tokens. */
   readonly leavesAfter: number
   readonly pauseMs: number
 }
 
 /** Never rejects. */
 async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void> {
-  const { index, log, clock, sums, leavesAfter, pauseMs } = client
+  const { index, log, clock, sums, messages, leavesAfter, pauseMs } = client
   const request = options.trace[index]!
   const prompt = livePrompt(request, options.prompts)
   const leave = new AbortController()
   const offsetMs = performance.now() - clock.nowMs()
   let lastMs = NaN
-  let events = 0
+  let seen = 0
   log.arrived(index, clock.nowMs())
   if (leavesAfter === 0) leave.abort()
   const end = (
@@ -119,23 +125,27 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
       signal: leave.signal,
       onText: (realMs, tokens) => {
         const atMs = realMs - offsetMs
-        if (events === 0) log.firstToken(index, atMs)
+        if (seen === 0) log.firstToken(index, atMs)
         // Tokens that come together have waited for each other.
         else for (let i = 0; i < tokens; i++) log.gap((atMs - lastMs) / tokens)
         lastMs = atMs
-        events += 1
-        if (events >= leavesAfter) leave.abort()
+        seen += tokens
+        if (seen >= leavesAfter) leave.abort()
       },
     })
+    if (seen === 0) {
+      // Tokens without text, as of a character cut off: the end is what the client sees first.
+      lastMs = clock.nowMs()
+      log.firstToken(index, lastMs)
+    }
     sums.promptTokens += reply.promptTokens
     sums.cachedTokens += reply.cachedTokens
     end(null, reply.completionTokens, reply.cachedTokens)
   } catch (thrown) {
-    end(
-      leave.signal.aborted ? 'request.cancelled' : BatonError.from(thrown, 'backend.unknown').code,
-      events,
-      0,
-    )
+    const { code, message } = BatonError.from(thrown, 'backend.unknown')
+    if (leave.signal.aborted) return end('request.cancelled', seen, 0)
+    if (!messages.has(code)) messages.set(code, message)
+    end(code, seen, 0)
   }
 }
 

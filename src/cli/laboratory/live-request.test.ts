@@ -1,4 +1,5 @@
 import { createServer } from 'node:http'
+import { createServer as createTcpServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { askLive } from './live-request.ts'
@@ -41,6 +42,54 @@ function eventsOf(...events: readonly { text: string; total?: number }[]): strin
     .join('')
 }
 
+const DONE = 'data: [DONE]\n\n'
+
+describe('askLive - how it ends', () => {
+  it('a server that drops a connection without an answer, as one does that was kept open - asked again', async () => {
+    let connections = 0
+    const body = `${eventsOf({ text: 'a' })}${DONE}`
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => undefined)
+      const isFirst = ++connections === 1
+      socket.once('data', () => {
+        if (isFirst) socket.end()
+        else
+          socket.end(
+            `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+          )
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    closing.push(() => server.close())
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const reply = await askLive({ url, model: 'm' }, { prompt: 'p', maxTokens: 1 })
+    expect(reply.events).toBe(1)
+    expect(connections).toBe(2)
+  })
+
+  it('a server that drops every connection - says that it did', async () => {
+    const server = createTcpServer((socket) => {
+      socket.on('error', () => undefined)
+      socket.once('data', () => socket.end())
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    closing.push(() => server.close())
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const asked = askLive({ url, model: 'm' }, { prompt: 'p', maxTokens: 1 })
+    await expect(asked).rejects.toThrow(/UND_ERR_SOCKET|ECONNRESET/)
+  })
+
+  it.each([
+    ['half of an answer', eventsOf({ text: 'a' })],
+    ['a page instead of events', '<html>hello</html>'],
+    ['nothing', ''],
+  ])('%s - is a failure', async (_, body) => {
+    const { url } = await serverThat(() => ({ status: 200, body }))
+    const asked = askLive({ url, model: 'm' }, { prompt: 'p', maxTokens: 3 })
+    await expect(asked).rejects.toThrow('ended without [DONE]')
+  })
+})
+
 describe('askLive - tokens of an event', () => {
   it('a server that counts as it goes - what each event holds, also behind one without text', async () => {
     const body = eventsOf(
@@ -49,7 +98,7 @@ describe('askLive - tokens of an event', () => {
       { text: '', total: 4 },
       { text: 'd', total: 5 },
     )
-    const { url } = await serverThat(() => ({ status: 200, body }))
+    const { url } = await serverThat(() => ({ status: 200, body: `${body}${DONE}` }))
     const tokens: number[] = []
     const request = { prompt: 'p', maxTokens: 5, onText: (_: number, n: number) => tokens.push(n) }
     const reply = await askLive({ url, model: 'm' }, request)
@@ -61,7 +110,10 @@ describe('askLive - tokens of an event', () => {
     const { url, asked } = await serverThat(({ stream_options }) =>
       'continuous_usage_stats' in stream_options
         ? { status: 400, body: '{"error":{"message":"unknown field continuous_usage_stats"}}' }
-        : { status: 200, body: eventsOf({ text: 'a' }, { text: 'b' }, { text: '', total: 2 }) },
+        : {
+            status: 200,
+            body: `${eventsOf({ text: 'a' }, { text: 'b' }, { text: '', total: 2 })}${DONE}`,
+          },
     )
     for (let i = 0; i < 2; i++) {
       const tokens: number[] = []

@@ -4,6 +4,7 @@
 import { createParser } from 'eventsource-parser'
 import { BatonError, ERROR_CODES, isRecord } from '../../base/index.ts'
 import type { ErrorCode } from '../../base/index.ts'
+import { failureCode } from '../commands/no-server.ts'
 
 export interface LiveTarget {
   readonly url: string
@@ -45,9 +46,13 @@ export async function askLive(target: LiveTarget, request: LiveRequest): Promise
   let counted = 0
   let usage: Readonly<Record<string, unknown>> = {}
   let failure: BatonError | null = null
+  let isDone = false
   const parser = createParser({
     onEvent: ({ data }) => {
-      if (data === '[DONE]') return
+      if (data === '[DONE]') {
+        isDone = true
+        return
+      }
       const event: unknown = JSON.parse(data)
       if (!isRecord(event)) return
       if (isRecord(event['error'])) failure = errorOf(500, event)
@@ -63,18 +68,28 @@ export async function askLive(target: LiveTarget, request: LiveRequest): Promise
     },
   })
   const decoder = new TextDecoder()
-  for await (const bytes of response.body ?? []) {
-    parser.feed(decoder.decode(bytes as Uint8Array, { stream: true }))
+  for await (const bytes of piecesOf(response)) {
+    parser.feed(decoder.decode(bytes, { stream: true }))
     if (signal?.aborted === true) throw new BatonError('request.cancelled', 'the client left')
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
   if (failure !== null) throw failure as BatonError
+  if (!isDone) throw new BatonError('backend.stream_incomplete', 'the answer ended without [DONE]')
   const details = usage['prompt_tokens_details']
   return {
     ...seen,
     promptTokens: numberIn(usage, 'prompt_tokens'),
     completionTokens: numberIn(usage, 'completion_tokens') || seen.events,
     cachedTokens: isRecord(details) ? numberIn(details, 'cached_tokens') : 0,
+  }
+}
+
+async function* piecesOf(response: Response): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const bytes of response.body ?? []) yield bytes as Uint8Array
+  } catch (cause) {
+    const text = `the connection broke in the middle of the answer (${failureCode(cause)})`
+    throw new BatonError('backend.stream_incomplete', text, { cause })
   }
 }
 
@@ -132,13 +147,26 @@ async function post(
   throw errorOf(response.status, answer)
 }
 
+/** A server may close a connection that was kept open just when it is used again (llama-server does after each answer). */
+const STALE = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+const TRIES = 8
+
 async function reach(url: string, init: RequestInit): Promise<Response> {
-  try {
-    return await fetch(url, init)
-  } catch (cause) {
-    if (init.signal?.aborted === true) throw new BatonError('request.cancelled', 'left', { cause })
-    throw new BatonError('transport.cannot_connect', `no server answers at ${url}`, { cause })
-  }
+  for (let left = TRIES - 1; ; left--)
+    try {
+      return await fetch(url, init)
+    } catch (cause) {
+      if (init.signal?.aborted === true)
+        throw new BatonError('request.cancelled', 'left', { cause })
+      const code = failureCode(cause)
+      if (left > 0 && STALE.has(code)) {
+        // So that the end of other connections that wait to be used again is seen.
+        await new Promise((resolve) => setImmediate(resolve))
+        continue
+      }
+      const text = `no server answers at ${url} (${code})`
+      throw new BatonError('transport.cannot_connect', text, { cause })
+    }
 }
 
 function errorOf(status: number, answer: unknown): BatonError {

@@ -6,8 +6,9 @@
  * between tokens while all of them run. Whether prompts are computed together or one after the other, and in pieces of how
  * many tokens, is seen as well.
  */
-import { BatonError, seededRandom } from '../../base/index.ts'
+import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
+import { osRandom } from '../../os/index.ts'
 import { createSimTiming } from '../../simengine/index.ts'
 import { enginePaceOf, fitOverhead, fitTiming } from '../../sim/index.ts'
 import type { DecodePoint, FittedTiming, RequestOverhead } from '../../sim/index.ts'
@@ -41,6 +42,8 @@ const CELLS_STEP = 256
 /** Prompts that are sent at once to see whether they are computed together. */
 const TOGETHER = 4
 const HELD_UP_SHARE = 0.3
+/** A server may hold that much of any prompt: its first tokens. */
+const KNOWN_SHARE = 0.5
 
 export async function runProfile(url: string, flags: Flags): Promise<number> {
   checkOutputs(flags, 'out')
@@ -50,10 +53,12 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     typeof flags['model'] === 'string'
       ? flags['model']
       : await firstLiveModel(target, apiKey.apiKey)
+  // With the same prompts again an engine would find in its cache what the first time has left there.
+  const seed = wholeOf('--seed', flags['seed'] ?? randomInt(osRandom, 2 ** 31))
   const probe: Probe = {
     target: { url: target, model, ...apiKey },
     range: parseTokenRange(String(flags['tokenRange'] ?? '300:1300')),
-    random: seededRandom(wholeOf('--seed', flags['seed'] ?? 0)),
+    random: seededRandom(seed),
     repeats: wholeOf('--repeats', flags['repeats'] ?? 7, 1),
   }
   const promptMax = wholeOf('--max-prompt', flags['maxPrompt'] ?? 2048, SHORTEST_PROMPT)
@@ -65,6 +70,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     const stall = await measureStall(asStallProbe, tokens)
     if (stall !== null) stalls.push(stall)
   }
+  refuseKnownPrompts(stalls, seed)
   if (stalls.length === 0)
     throw new BatonError('backend.unknown', `${target} gives too few tokens to see what it does`)
   const decode: DecodePoint[] = []
@@ -101,6 +107,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   const file = {
     url: target,
     model,
+    seed,
     timing: { ...fitted.timing, foundTokenMs },
     overhead,
     pace: enginePaceOf(fitted, overhead),
@@ -112,6 +119,14 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   }
   writeText(String(flags['out'] ?? '-'), `${JSON.stringify(file, null, 2)}\n`)
   return 0
+}
+
+/** What is found in a cache is not computed. */
+function refuseKnownPrompts(stalls: readonly StallPoint[], seed: number): void {
+  const known = stalls.find(({ tokens, cachedTokens }) => cachedTokens > KNOWN_SHARE * tokens)
+  if (known === undefined) return
+  const text = `the server has the prompts of seed ${seed} in its cache (${known.cachedTokens} of ${known.tokens} tokens): leave --seed out, or give another one`
+  throw new BatonError('config.invalid', text)
 }
 
 /**

@@ -276,6 +276,7 @@ describe("parseTrace - Baton's log", () => {
     ])
     expect(requests[2]!.hashIds.slice(0, 2)).toEqual(requests[1]!.hashIds)
     expect(requests[0]!.hashIds).not.toEqual(requests[1]!.hashIds.slice(0, 1))
+    expect(parseTrace(`Baton\n  listening, with 2 workers\n${log}`)).toEqual(requests)
   })
 })
 

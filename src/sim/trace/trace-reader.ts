@@ -70,10 +70,15 @@ function parseLines(
   }
 }
 
+/** Behind what a server prints for people. */
+function isOfLog(line: string): boolean {
+  return line.startsWith('{') && line.includes('"msg":"request ended"')
+}
+
 /** By the first line that is not empty. */
 function formatOf(lines: readonly string[]): TraceFormat {
   const first = lines.find((line) => line.trim() !== '') ?? ''
-  if (!/^\s*[[{]/.test(first)) return 'csv'
+  if (!/^\s*[[{]/.test(first)) return lines.some(isOfLog) ? 'log' : 'csv'
   if (first.includes('"dynamo.agentic_mooncake"')) return 'agentic'
   if (first.includes('"event_type"')) return 'dynamo'
   return first.includes('"hash_ids"') || !first.includes('"msg"') ? 'mooncake' : 'log'
