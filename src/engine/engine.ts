@@ -5,7 +5,7 @@
  * cleanup. `cleanup` is called exactly once by the worker, also after a failed or missing start, and must be
  * idempotent.
  */
-import type { WorkerId } from '../base/index.ts'
+import type { BatonError, WorkerId } from '../base/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
 import type { EngineConfig, GenerateRequest } from '../request/index.ts'
 import type { EngineChunk } from './engine-chunk.ts'
@@ -68,4 +68,9 @@ export interface Engine {
 export interface EngineObserver {
   kvEvents(dpRank: number, events: readonly KvEvent[]): void
   load(report: LoadReport): void
+  /**
+   * For an engine that may be away for a time, and why: the worker gets no new requests until `null` is told. Those that run
+   * go on; they end as the engine ends them.
+   */
+  unavailable?(reason: BatonError | null): void
 }

@@ -21,6 +21,7 @@ import { TokensOfText } from './dialects/lost-tokens.ts'
 import type { LostTokens } from './dialects/lost-tokens.ts'
 import { KvEventFeed } from './events/kv-event-feed.ts'
 import type { KvEventPlace } from './events/kv-event-feed.ts'
+import type { ForwardTarget } from './forward/forward-target.ts'
 import { crossingOf, forwardedChunks } from './forward/remote-forward.ts'
 import { OutputBook } from './output-book.ts'
 import { generateInTwo, tokensOwed } from './min-tokens.ts'
@@ -107,6 +108,12 @@ export class UpstreamEngine implements Engine {
     return this.#lacksText
   }
 
+  /** Where requests are forwarded to as they came: the bound, the breaker and the watch are the same as for tokens. */
+  get target(): ForwardTarget {
+    const { clock, mode, kind = this.#found?.kind ?? 'openai' } = this.#options
+    return { client: this.#client, clock, mode, kind }
+  }
+
   async start(_workerId: WorkerId): Promise<EngineConfig> {
     const found = await this.#untilReady(() => this.#detect())
     this.#found = found
@@ -125,6 +132,7 @@ export class UpstreamEngine implements Engine {
       clock: this.#options.clock,
       everyMs: this.#options.watchMs ?? 1000,
       onLoad: (report) => this.#observer?.load(report),
+      onUnavailable: (error) => this.#observer?.unavailable?.(error),
       onLost: (error) => this.#options.onLost?.(error),
     })
     const vocabSize = facts.vocabSize ?? text?.tokenizer.vocabSize ?? Infinity
@@ -144,9 +152,7 @@ export class UpstreamEngine implements Engine {
     const started = this.#startedOrThrow()
     const crossing = crossingOf(request)
     if (crossing !== null) {
-      const { clock, mode } = this.#options
-      const target = { client: this.#client, clock, mode, kind: started.kind }
-      return yield* forwardedChunks(target, crossing, request, context)
+      return yield* forwardedChunks(this.target, crossing, request, context)
     }
     const question = tokenizerQuestionOf(request)
     if (question !== null) return yield await this.#answered(question)

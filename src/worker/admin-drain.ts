@@ -57,7 +57,7 @@ export class AdminDrain {
     this.#state = 'draining'
     const drain = ++this.#drainCount
     try {
-      await this.#options.membership.leave()
+      await this.#options.membership.leave('drained')
     } catch (thrown) {
       if (drain === this.#drainCount) this.#state = 'serving'
       throw this.#remember(thrown)
@@ -76,7 +76,7 @@ export class AdminDrain {
     // Admission first: a router that sees the worker must not be turned away.
     this.#options.admission.open()
     try {
-      await this.#options.membership.join()
+      await this.#options.membership.join('drained')
     } catch (thrown) {
       if (resume === this.#drainCount) {
         this.#options.admission.close()

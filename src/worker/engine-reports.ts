@@ -22,16 +22,24 @@ export class EngineReports {
   readonly #kvEvents: KvEventPublisher
   readonly #load: LoadPublisher
   readonly #onFault: (error: BatonError) => void
+  readonly #onUnavailable: (reason: BatonError | null) => void
   /** Faults that were told: an engine repeats its own with every step. */
   readonly #told = new Set<string>()
   #uplink: WorkerUplink | undefined
   #count = 0
 
   constructor(
-    onFault: (error: BatonError) => void,
+    {
+      onFault,
+      onUnavailable,
+    }: {
+      readonly onFault: (error: BatonError) => void
+      readonly onUnavailable: (reason: BatonError | null) => void
+    },
     heldKv: ((dpRank: number) => readonly KvEvent[]) | null = null,
   ) {
     this.#onFault = onFault
+    this.#onUnavailable = onUnavailable
     this.#kvEvents = new KvEventPublisher((batch) => this.#uplink?.publishKvEvents(batch), heldKv)
     this.#load = new LoadPublisher((report) => this.#uplink?.publishLoad(report))
   }
@@ -58,6 +66,7 @@ export class EngineReports {
         if (fault === null) this.#load.publish(report)
         else this.#tell('a load report', fault)
       },
+      unavailable: (reason) => this.#onUnavailable(reason),
     }
   }
 

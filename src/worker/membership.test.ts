@@ -95,4 +95,30 @@ describe('Membership', () => {
     await membership.join()
     expect(membership.isMember).toBe(true)
   })
+
+  it('several reasons to be away - it comes back when the last of them has ended', async () => {
+    const { membership, entries, letThrough } = slowDiscovery()
+    const joined = membership.join()
+    await letThrough()
+    await joined
+    await membership.leave('drained')
+    await membership.leave('engine-away')
+    await membership.join('drained')
+    expect(entries.size).toBe(0)
+    const back = membership.join('engine-away')
+    await letThrough()
+    await back
+    expect(entries.size).toBe(1)
+  })
+
+  it('away before it has joined - it joins when that has ended', async () => {
+    const { membership, entries, letThrough } = slowDiscovery()
+    await membership.leave('engine-away')
+    await membership.join()
+    expect(membership.isOut).toBe(true)
+    const back = membership.join('engine-away')
+    await letThrough()
+    await back
+    expect(entries.size).toBe(1)
+  })
 })

@@ -38,14 +38,14 @@ export class WorkerControls {
     }
     if (UNREGISTER_BEFORE.has(name)) {
       return this.#inTurn(async () => {
-        await this.#membership.leave()
+        await this.#membership.leave('asleep')
         return control(body)
       })
     }
     if (REGISTER_AFTER.has(name)) {
       return this.#inTurn(async () => {
         const answer = await control(body)
-        if (isAwake(answer)) await this.#membership.join()
+        if (isAwake(answer)) await this.#membership.join('asleep')
         return answer
       })
     }

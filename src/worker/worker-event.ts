@@ -89,6 +89,8 @@ export type WorkerEvent =
       readonly error: ErrorValue
     }
   | { readonly kind: 'canary'; readonly healthy: boolean; readonly error?: ErrorValue }
+  /** No new requests until it is back; told in turns. */
+  | { readonly kind: 'engine-away'; readonly away: boolean; readonly error?: ErrorValue }
   | { readonly kind: 'unregister-failed'; readonly error: ErrorValue }
   /** A connection that never became an authenticated one: wrong secret, certificate or version. */
   | { readonly kind: 'frontend-refused'; readonly error: ErrorValue }

@@ -267,6 +267,49 @@ describe('Worker - serving', () => {
   })
 })
 
+describe('Worker - an engine that is away for a time', () => {
+  it('what runs goes on, the worker leaves discovery and comes back with the engine', async () => {
+    const scene = new Scene()
+    await scene.start()
+    const { observer } = scene
+    const { reply } = scene.serve(requestOf('a', { extra: { simFault: slow } }))
+    observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer for 15 s'))
+    await scene.clock.runUntil(reply.ended)
+    expect(reply.terminal?.finish).toBe('length')
+    expect(scene.calls.at(-1)).toBe('unregister')
+    expect(scene.worker.health()).toMatchObject({ ready: false, live: true })
+    expect(scene.worker.health().reason).toContain('no answer for 15 s')
+    observer?.unavailable?.(null)
+    await scene.clock.settle()
+    expect(scene.calls.at(-1)).toBe('register 7')
+    expect(scene.worker.health().ready).toBe(true)
+    const away = scene.events.filter(({ kind }) => kind === 'engine-away')
+    expect(away).toMatchObject([{ away: true }, { away: false }])
+  })
+
+  it('a drain meanwhile - the engine that is back does not end it', async () => {
+    const scene = new Scene()
+    await scene.start()
+    scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
+    await scene.clock.runUntil(scene.worker.drain())
+    scene.observer?.unavailable?.(null)
+    await scene.clock.settle()
+    expect(scene.worker.status().isRegistered).toBe(false)
+    await scene.clock.runUntil(scene.worker.resume())
+    expect(scene.worker.status().isRegistered).toBe(true)
+  })
+
+  it('a stop meanwhile - it does not come back', async () => {
+    const scene = new Scene()
+    await scene.start()
+    scene.observer?.unavailable?.(new BatonError('backend.response_timeout', 'no answer'))
+    await scene.clock.runUntil(scene.worker.stop())
+    scene.observer?.unavailable?.(null)
+    await scene.clock.settle()
+    expect(scene.calls.filter((call) => call.startsWith('register'))).toHaveLength(1)
+  })
+})
+
 describe('Worker - a hung engine', () => {
   it('no sign of life - every request ends with a typed error, the worker is not live', async () => {
     const scene = new Scene({}, { limits: { stallTimeoutMs: 8_000 } })

@@ -13,6 +13,7 @@ import type { KvEventBatch, LoadReport } from '../kv/index.ts'
 import type { EngineConfig, GenerateRequest, WorkerCard } from '../request/index.ts'
 import type { ReplyPort, ServedRequest, WorkerHandler } from '../wire/index.ts'
 import { Admission } from './admission.ts'
+import { EngineAbsence } from './engine-absence.ts'
 import { EngineLife } from './engine-life.ts'
 import { EngineReports } from './engine-reports.ts'
 import { KvHandOff } from './kv-hand-off.ts'
@@ -48,13 +49,20 @@ export class Worker implements WorkerHandler {
   #starting: Promise<unknown> = Promise.resolve()
   #stopping: Promise<ShutdownReport> | null = null
   #quiescenceFailed = false
+  readonly #absence = new EngineAbsence({
+    observe: (event) => this.#observe(event),
+    onFault: (thrown) => this.#reportFault(thrown),
+  })
   readonly #hurried = new AbortController()
 
   constructor(options: WorkerOptions) {
     const limits = limitsOf(options)
     this.#options = options
     this.#reports = new EngineReports(
-      (error) => this.#reportFault(error),
+      {
+        onFault: (error) => this.#reportFault(error),
+        onUnavailable: (reason) => this.#absence.set(reason),
+      },
       options.engine.heldKv?.bind(options.engine) ?? null,
     )
     this.#limits = limits
@@ -154,7 +162,9 @@ export class Worker implements WorkerHandler {
 
   health(): WorkerHealth {
     const isStalled = this.#stallWatch.isStalled
-    const reason = isStalled ? 'the engine gives no sign of life' : this.#unhealthy
+    const reason = isStalled
+      ? 'the engine gives no sign of life'
+      : (this.#absence.text ?? this.#unhealthy)
     const isServing = this.#state === 'running' && this.#admission.isAccepting
     return {
       live: !isStalled && this.#state !== 'stopped' && this.#state !== 'start-failed',
@@ -185,6 +195,12 @@ export class Worker implements WorkerHandler {
   async resume(): Promise<WorkerStatus> {
     await this.#running().admin.resume()
     return this.status()
+  }
+
+  /** Whoever keeps it wants it in the fleet, or no longer. It leaves discovery only: what runs goes on. */
+  async setWanted(isWanted: boolean): Promise<void> {
+    const { membership } = this.#running()
+    await (isWanted ? membership.join('unwanted') : membership.leave('unwanted'))
   }
 
   async control(name: string, body: unknown): Promise<unknown> {
@@ -219,6 +235,7 @@ export class Worker implements WorkerHandler {
       await serving.membership.join()
       this.#refuseWhenStopping()
       this.#setState('running')
+      this.#absence.joined(serving.membership)
       serving.canary?.start()
       return serving.card
     } catch (thrown) {
@@ -258,6 +275,7 @@ export class Worker implements WorkerHandler {
     const hasFailed = this.#state === 'start-failed'
     if (!hasFailed) this.#setState('draining')
     const serving = this.#serving
+    this.#absence.close()
     serving?.membership.close()
     serving?.admin.stop()
     serving?.canary?.close()

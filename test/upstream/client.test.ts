@@ -1,3 +1,4 @@
+import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { BatonError } from '../../src/base/index.ts'
 import { osClock } from '../../src/os/index.ts'
@@ -15,6 +16,12 @@ afterEach(async () => {
 const KEPT = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const GET = { method: 'GET', path: '/x' }
 const SOON = { deadlineMs: 5000 }
+const NO_SINK = {
+  onHead: () => undefined,
+  onBody: () => undefined,
+  onEnd: () => undefined,
+  onError: () => undefined,
+}
 
 async function served(answer: (request: SeenRequest) => string | null): Promise<FakeServer> {
   const server = await fakeServer(answer)
@@ -119,6 +126,18 @@ describe('UpstreamClient', () => {
     const error = await errorOf(fetchWhole(client, GET, SOON))
     expect(error.code).toBe('transport.connection_timeout')
   })
+
+  it.runIf(existsSync('/proc/net/tcp'))(
+    'a connection without a word - is asked by the system whether the other end is there',
+    async () => {
+      const server = await served(() => null)
+      clientOf(server.url).send({ ...GET, body: '{}' }, NO_SINK)
+      const port = Number(new URL(server.url).port).toString(16).toUpperCase().padStart(4, '0')
+      // Addresses, state (01: established), queues, timer (02: keep-alive).
+      const timed = new RegExp(`: [0-9A-F]+:[0-9A-F]+ [0-9A-F]+:${port} 01 [0-9A-F:]+ 02:`)
+      await until('its timer runs', () => timed.test(readFileSync('/proc/net/tcp', 'utf8')))
+    },
+  )
 
   it('what a client sends wrong - is not held against the server', async () => {
     const server = await served(() => 'HTTP/1.1 400 Bad\r\nContent-Length: 0\r\n\r\n')

@@ -74,9 +74,12 @@ describe('UpstreamFleet', () => {
     events: string[]
     stopped: string[]
     lose: (url: string) => void
+    /** Upstreams at which a request runs. */
+    busy: Set<string>
   } {
     const events: string[] = []
     const stopped: string[] = []
+    const busy = new Set<string>()
     const losses = new Map<string, (error: BatonError) => void>()
     let nth = 0
     const made = new UpstreamFleet({
@@ -86,7 +89,15 @@ describe('UpstreamFleet', () => {
         await Promise.resolve()
         start(url, ++nth)
         losses.set(url, onLost)
-        return { stop: async () => void stopped.push(url) }
+        return {
+          leave: async () => void events.push(`left ${url}`),
+          rejoin: async () => void events.push(`rejoined ${url}`),
+          idle: () => until('idle', () => !busy.has(url)),
+          stop: async () => {
+            busy.delete(url)
+            stopped.push(url)
+          },
+        }
       },
     })
     open.push(() => made.close())
@@ -94,6 +105,7 @@ describe('UpstreamFleet', () => {
       fleet: made,
       events,
       stopped,
+      busy,
       lose: (url) => losses.get(url)?.(new BatonError('transport.disconnected', 'gone')),
     }
   }
@@ -108,6 +120,63 @@ describe('UpstreamFleet', () => {
     await until('a is gone', () => events.includes('removed a'))
     expect(stopped).toEqual(['a'])
     expect(kept.counts).toEqual({ named: 2, up: 2 })
+  })
+
+  it('what is no longer named and works on a request - gets no new ones, and ends behind that', async () => {
+    const { fleet: kept, events, stopped, busy } = fleet(() => undefined)
+    kept.setList([{ url: 'a' }])
+    await kept.tried()
+    busy.add('a')
+    kept.setList([])
+    await until('it has left', () => events.includes('left a'))
+    kept.setList([])
+    expect(kept.counts).toEqual({ named: 0, up: 0 })
+    expect(stopped).toEqual([])
+    busy.delete('a')
+    await until('it is gone', () => events.includes('removed a'))
+    expect(stopped).toEqual(['a'])
+    expect(events).toEqual(['up a', 'left a', 'removed a'])
+  })
+
+  it('named again meanwhile - it stays, and goes when it is no longer named for good', async () => {
+    const { fleet: kept, events, stopped, busy } = fleet(() => undefined)
+    kept.setList([{ url: 'a' }])
+    await kept.tried()
+    busy.add('a')
+    kept.setList([])
+    await until('it has left', () => events.includes('left a'))
+    kept.setList([{ url: 'a' }])
+    expect(kept.counts).toEqual({ named: 1, up: 1 })
+    busy.delete('a')
+    kept.setList([])
+    await until('it is gone', () => events.includes('removed a'))
+    expect(events).toEqual(['up a', 'left a', 'rejoined a', 'left a', 'removed a'])
+    expect(stopped).toEqual(['a'])
+  })
+
+  it('lost while it leaves - it is stopped, and started anew when it is named again', async () => {
+    const { fleet: kept, events, stopped, busy, lose } = fleet(() => undefined)
+    kept.setList([{ url: 'a' }])
+    await kept.tried()
+    busy.add('a')
+    kept.setList([])
+    await until('it has left', () => events.includes('left a'))
+    lose('a')
+    await until('it is gone', () => events.includes('removed a'))
+    expect(stopped.length).toBeGreaterThan(0)
+    kept.setList([{ url: 'a' }])
+    await until('it is up again', () => events.filter((event) => event === 'up a').length === 2)
+  })
+
+  it('the end of the process - waits for no request', async () => {
+    const { fleet: kept, stopped, busy } = fleet(() => undefined)
+    kept.setList([{ url: 'a' }, { url: 'b' }])
+    await kept.tried()
+    busy.add('a')
+    busy.add('b')
+    kept.setList([{ url: 'b' }])
+    await kept.close()
+    expect(new Set(stopped)).toEqual(new Set(['a', 'b']))
   })
 
   it('one that is not there - is said once and tried until it is', async () => {

@@ -2,7 +2,7 @@
 import { workerIdOf } from '../../src/base/index.ts'
 import type { BatonError } from '../../src/base/index.ts'
 import { SimEngine } from '../../src/simengine/index.ts'
-import type { Engine } from '../../src/engine/index.ts'
+import type { Engine, EngineObserver } from '../../src/engine/index.ts'
 import type { SimEngineOptions } from '../../src/simengine/index.ts'
 import type { GenerateRequest, WorkerCard } from '../../src/request/index.ts'
 import { VirtualClock } from '../../src/sim/index.ts'
@@ -38,6 +38,8 @@ export class Scene {
   readonly engine: SimEngine
   readonly worker: Worker
   registerFails: BatonError | null = null
+  /** What the engine was given to tell. */
+  observer: EngineObserver | null = null
 
   constructor(sim: Partial<SimEngineOptions> = {}, options: Partial<WorkerOptions> = {}) {
     this.engine = new SimEngine({
@@ -109,6 +111,7 @@ export class Scene {
         return (...given: unknown[]): unknown => {
           if (name === 'abort') calls.push(`abort ${String(given[0])}`)
           else if (name !== 'generate') calls.push(String(name))
+          if (name === 'observe') this.observer = given[0] as EngineObserver
           return Reflect.apply(value, target, given)
         }
       },

@@ -273,6 +273,11 @@ export class FrontendStack {
     return [...(this.#watch?.cards.values() ?? [])]
   }
 
+  /** Of what is to be in the fleet and is not; null: all is well with it. */
+  note(name: string, text: string | null): void {
+    this.#frontend.registry.notes.set(name, text)
+  }
+
   /** What is known of the fleet now. */
   get fleet(): FleetView {
     return this.#frontend.fleet()

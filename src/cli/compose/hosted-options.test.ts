@@ -74,6 +74,14 @@ describe('hostedOptions', () => {
     rmSync(folder, { recursive: true })
   })
 
+  it.each([
+    [{}, undefined],
+    [{ upstream: 'http://127.0.0.1:1' }, Infinity],
+    [{ upstreamFile: 'upstreams.yaml' }, Infinity],
+  ])('%j - whether silence of the whole engine ends its requests', (flags, stallTimeoutMs) => {
+    expect(optionsOf(flags).limits?.stallTimeoutMs).toBe(stallTimeoutMs)
+  })
+
   it('neither given - neither is on the card', () => {
     expect(Object.keys(optionsOf({}))).not.toEqual(expect.arrayContaining(['taints']))
     expect(optionsOf({}).topology).toBeUndefined()

@@ -42,6 +42,8 @@ export function hostedOptions(
     limits: {
       kvFailure: config.kvFailure,
       startTimeoutMs: config.startTimeoutSeconds * 1000,
+      // Each request at a server of others has its own deadlines: such a server may compute for long without a word.
+      ...(isUpstream(config) ? { stallTimeoutMs: Infinity } : {}),
     },
     shutdown: {
       totalMs: (config.graceSeconds + config.drainSeconds) * 1000,
@@ -64,6 +66,10 @@ function describeOf(config: ServeConfig): Pick<HostedWorkerOptions, 'describe'> 
   const own = isModulePath(config.engine) ? describedBy(config) : undefined
   if (pace === null) return own === undefined ? {} : { describe: own }
   return { describe: (engine) => ({ ...(own?.(engine) ?? engine), pace }) }
+}
+
+function isUpstream({ engineUrl, upstream, upstreamFile }: ServeConfig): boolean {
+  return engineUrl !== null || upstream !== null || upstreamFile !== null
 }
 
 /** What decode workers dial. */

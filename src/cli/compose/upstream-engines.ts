@@ -1,7 +1,7 @@
 /**
  * Engines at an address, put together: beside a worker (`--engine-url`), or inside the frontend (`--upstream`).
  */
-import { BatonError, workerIdOf } from '../../base/index.ts'
+import { BatonError, sleep, workerIdOf } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import type { Engine } from '../../engine/index.ts'
 import type { Discovery } from '../../discovery/index.ts'
@@ -45,6 +45,7 @@ const RETRY_MS = 1000
 const LIST_EVERY_MS = 2000
 /** A server that is there but loads its model is waited for so long, then tried again. */
 const GATEWAY_START_MS = 5000
+const IDLE_POLL_MS = 100
 
 /** The engine of `baton worker --engine-url`. */
 export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMode): Engine {
@@ -115,6 +116,9 @@ interface Planes {
   readonly forward: ForwardPlane
 }
 
+/** Warns of an upstream in `/health`; null: all is well with it. */
+type Note = (upstream: string, text: string | null) => void
+
 /** All upstreams of a gateway, each a worker of this process. */
 class GatewayFleet {
   readonly #config: ServeConfig
@@ -123,14 +127,16 @@ class GatewayFleet {
   readonly #fleet: UpstreamFleet
   readonly #source: UpstreamSource
   readonly #texts = new Map<string, Promise<LoadedModelText>>()
+  readonly #note: Note
 
-  constructor(config: ServeConfig, planes: Planes, discovery: Discovery) {
+  constructor(config: ServeConfig, planes: Planes, discovery: Discovery, note: Note) {
     this.#config = config
     this.#planes = planes
     this.#discovery = discovery
+    this.#note = note
     this.#fleet = new UpstreamFleet({
       start: (spec, onLost) => this.#start(spec, onLost),
-      onEvent: tellEvent,
+      onEvent: (event) => tellEvent(event, note),
       retryMs: RETRY_MS,
     })
     this.#source = new UpstreamSource({
@@ -161,8 +167,8 @@ class GatewayFleet {
     const found = await findKind(spec, this.#config)
     const mode = spec.mode ?? found.mode ?? 'agg'
     const hosted = hostedOptions({ ...this.#config, graceSeconds: 0 })
+    const log = workerLog(createLogger(this.#config.logLevel))
     const workerId = workerIdOfUpstream(spec)
-    const forwarding = upstreamClient(spec, this.#config)
     const workerOf = (engine: Engine): HostedWorker =>
       new HostedWorker({
         ...hosted,
@@ -172,20 +178,19 @@ class GatewayFleet {
         workerId,
         plane: { kind: 'local', plane: this.#planes.local },
         discovery: this.#discovery,
-        observe: workerLog(createLogger(this.#config.logLevel)),
+        observe: (event) => {
+          log(event)
+          if (event.kind === 'engine-away') this.#tellAway(spec, event.error?.message ?? null)
+        },
       })
+    const parts = { kind: found.kind, mode, onLost }
     const passing = (): ForwardEngine =>
-      forwardEngine(this.#config, { kind: found.kind, client: forwarding, mode, onLost })
+      forwardEngine(this.#config, { ...parts, client: upstreamClient(spec, this.#config) })
     const isPassed = forwardingOf(this.#config, 'local')?.hasTokenizer === false
-    const tokens = isPassed ? null : this.#tokenEngine(spec, { kind: found.kind, mode, onLost })
-    const passed = isPassed ? passing() : null
-    let worker = workerOf(tokens ?? passed ?? passing())
-    const target = passed?.target ?? { client: forwarding, kind: found.kind, mode, clock: osClock }
-    let removeTarget = this.#planes.forward.addTarget(workerId, target)
-    const end = (): void => {
-      removeTarget()
-      forwarding.close()
-    }
+    const tokens = isPassed ? null : this.#tokenEngine(spec, parts)
+    let engine = tokens ?? passing()
+    let worker = workerOf(engine)
+    let removeTarget = this.#planes.forward.addTarget(workerId, engine.target)
     try {
       await worker.start().catch(async (thrown: unknown) => {
         const passedOn = passing()
@@ -195,20 +200,39 @@ class GatewayFleet {
         if (tokens?.lacksText !== true || (mode !== 'agg' && !isDivided)) throw thrown
         tellPassThrough(spec, thrown)
         removeTarget = this.#planes.forward.addTarget(workerId, passedOn.target)
+        engine = passedOn
         worker = workerOf(passedOn)
         await worker.start()
       })
     } catch (error) {
-      end()
+      removeTarget()
       throw error
     }
+    const isIdle = (): boolean =>
+      worker.worker.health().inFlight === 0 && engine.target.client.runs === 0
     return {
+      leave: () => worker.worker.setWanted(false),
+      rejoin: () => worker.worker.setWanted(true),
+      idle: async () => {
+        while (!isIdle()) await sleep(osClock, IDLE_POLL_MS)
+      },
       stop: async () => {
-        end()
+        removeTarget()
         // What is still under way there would only wait for a dead server.
         await worker.stop({ inflightMs: 0, kvTransferMs: 0 })
       },
     }
+  }
+
+  /** `why` null: it answers again. */
+  #tellAway(spec: UpstreamSpec, why: string | null): void {
+    const shown = parseUpstreamUrl(spec.url).text
+    const text =
+      why === null
+        ? `upstream ${shown} answers again`
+        : `upstream ${shown} gets no new requests until it answers: ${why}`
+    this.#note(shown, why === null ? null : text)
+    console.error(`baton: ${text}`)
   }
 
   #tokenEngine(
@@ -249,6 +273,7 @@ export function gatewayFleet(
     config,
     { local, forward, texts: stack.texts.atEngines },
     discovery,
+    (upstream, text) => stack.note(upstream, text),
   )
   return {
     // Those that are not up yet come when they are.
@@ -320,19 +345,22 @@ function tellPassThrough({ url }: UpstreamSpec, thrown: unknown): void {
   )
 }
 
-function tellEvent(event: UpstreamEvent): void {
+function tellEvent(event: UpstreamEvent, note: Note): void {
   const shown = parseUpstreamUrl(event.spec.url).text
   switch (event.kind) {
     case 'up':
+      note(shown, null)
       console.log(`upstream ${shown} serves`)
       return
     case 'not-up':
-      console.error(`baton: upstream ${shown} is not there: ${event.error.message}; trying again`)
+    case 'lost': {
+      const text = `upstream ${shown} is ${event.kind === 'lost' ? 'lost' : 'not there'}: ${event.error.message}`
+      note(shown, text)
+      console.error(`baton: ${text}; trying again`)
       return
-    case 'lost':
-      console.error(`baton: upstream ${shown} is lost: ${event.error.message}; trying again`)
-      return
+    }
     case 'removed':
+      note(shown, null)
       console.log(`upstream ${shown} is no longer named`)
   }
 }

@@ -13,6 +13,9 @@ export function fleetChecks(fleet: FleetView): readonly Finding[] {
       ? [warning('frontend', 'shuts down and admits nothing new', 'send clients to another one')]
       : []),
     discoveryState(fleet),
+    ...(fleet.notes ?? []).map((text) =>
+      warning('upstreams', text, 'start it, or look into its log; it is tried all the time'),
+    ),
     ...membership(fleet),
     ...versions(fleet),
     ...transfers(fleet),

@@ -94,6 +94,7 @@ export class FleetPage {
 function warningsOf(fleet: FleetView): string[] {
   return [
     ...(fleet.draining ? ['This frontend is shutting down and admits nothing new.'] : []),
+    ...(fleet.notes ?? []),
     ...(fleet.discoveryFault === null
       ? []
       : [`Discovery is unreachable, known workers stay in use: ${fleet.discoveryFault}`]),

@@ -89,6 +89,8 @@ export interface FleetView {
   readonly requestsInFlight: number
   /** Null: where workers register is reachable. */
   readonly discoveryFault: string | null
+  /** What is to be in the fleet and is not. Absent: an older frontend tells. */
+  readonly notes?: readonly string[]
   readonly sums: RequestSums
   readonly models: readonly ModelView[]
 }
@@ -110,6 +112,7 @@ export function fleetView(registry: ModelRegistry, facts: FleetFacts): FleetView
     ...facts,
     sums: { ...facts.sums },
     discoveryFault: registry.discoveryFault?.why ?? null,
+    notes: registry.notes.texts,
     models: registry.models.map(modelView),
   }
 }

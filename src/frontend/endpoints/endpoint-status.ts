@@ -59,7 +59,11 @@ export function healthReply(
         : notReadyReason(registry),
     ...(showsDetails
       ? {
-          warnings: [...discoveryWarnings(registry), ...models.flatMap(warningsOf)],
+          warnings: [
+            ...discoveryWarnings(registry),
+            ...registry.notes.texts,
+            ...models.flatMap(warningsOf),
+          ],
           ...discoveryHealth(registry),
           models: models.map(modelHealth),
         }

@@ -14,6 +14,7 @@ import type { DecisionRecord, FleetObserver, ModelRouter, PeerNews } from '../..
 import type { ModelText } from '../../text/index.ts'
 import { FirstPicture } from './first-picture.ts'
 import type { FleetNewsObserver } from './fleet-news.ts'
+import { FleetNotes } from './fleet-notes.ts'
 import { noModelYet, unknownModel } from './model-errors.ts'
 import { ModelFamily, versionOf } from './model-family.ts'
 import { ParkedWorkers } from './parked-workers.ts'
@@ -58,6 +59,7 @@ export class ModelRegistry implements FleetObserver {
   /** Workers that an administrator has drained: they are not in the fleet and can be brought back. */
   readonly parked: ParkedWorkers
   readonly firstPicture = new FirstPicture()
+  readonly notes = new FleetNotes()
   /** Refused workers too. */
   readonly #ofWorker = new Map<WorkerId, ServedModel>()
   #hadWorker = false

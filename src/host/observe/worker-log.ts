@@ -31,6 +31,8 @@ function levelOf(event: WorkerEvent): 'debug' | 'info' | 'warn' | 'error' {
       return 'warn'
     case 'canary':
       return event.healthy ? 'debug' : 'warn'
+    case 'engine-away':
+      return event.away ? 'warn' : 'info'
     case 'stage':
       return event.reason === 'timed_out' || event.note !== undefined ? 'warn' : 'info'
     case 'state':

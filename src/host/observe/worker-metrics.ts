@@ -128,6 +128,9 @@ export class WorkerMetrics {
       case 'canary':
         if (!event.healthy) this.#faults.inc({ kind: 'canary' })
         return
+      case 'engine-away':
+        if (event.away) this.#faults.inc({ kind: 'engine-away' })
+        return
       case 'engine-stalled':
       case 'engine-fault':
       case 'engine-abort-failed':

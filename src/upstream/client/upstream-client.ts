@@ -93,6 +93,7 @@ export class UpstreamClient {
   readonly #calls = new InFlightSet<Call>()
   #isClosed = false
   #heard = 0
+  #runs = 0
   #started = 0
   #failures = 0
   #retries = 0
@@ -121,6 +122,11 @@ export class UpstreamClient {
     return this.#heard
   }
 
+  /** Requests with a body whose answer has not ended. */
+  get runs(): number {
+    return this.#runs
+  }
+
   /** Never throws: what goes wrong comes to the sink, also before this call returns. */
   send(request: UpstreamRequest, sink: UpstreamSink): UpstreamCall {
     const refusal = this.#refusal()
@@ -140,6 +146,7 @@ export class UpstreamClient {
     this.#started += 1
     const call = new Call(this, { request, head }, sink)
     this.#calls.add(call)
+    if (call.isRun) this.#runs += 1
     this.#dispatch(call, this.#idle.pop())
     return call
   }
@@ -158,14 +165,14 @@ export class UpstreamClient {
 
   /** For its calls only. */
   ended(call: Call, connection: UpstreamConnection, isReusable: boolean): void {
-    this.#calls.delete(call)
+    this.#forget(call)
     if (isReusable && call.sent.request.reuse !== false && !this.#isClosed) this.#park(connection)
     else connection.destroy()
   }
 
   /** For its calls only. */
   aborted(call: Call): void {
-    this.#calls.delete(call)
+    this.#forget(call)
     this.breaker.gaveUp()
   }
 
@@ -175,7 +182,7 @@ export class UpstreamClient {
     this.#watch.close()
     for (const connection of this.#idle.splice(0)) connection.destroy()
     for (const call of this.#calls.values()) {
-      this.#calls.delete(call)
+      this.#forget(call)
       call.fail(
         new BatonError('transport.disconnected', 'the connection to the upstream was closed'),
       )
@@ -240,9 +247,14 @@ export class UpstreamClient {
       this.#dispatch(call, undefined)
       return
     }
-    this.#calls.delete(call)
+    this.#forget(call)
     this.#failed()
     call.fail(error)
+  }
+
+  #forget(call: Call): void {
+    this.#calls.delete(call)
+    if (call.isRun) this.#runs -= 1
   }
 
   #failed(): void {
@@ -289,7 +301,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
   readonly #client: UpstreamClient
   readonly #sink: UpstreamSink
   readonly #takesText: boolean
-  readonly #isRun: boolean
+  readonly isRun: boolean
   /** Of the read that is being told. */
   #text = ''
   #hasEnded = false
@@ -299,7 +311,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
     this.sent = sent
     this.#sink = sink
     this.#takesText = sink.onText !== undefined
-    this.#isRun = sent.request.body !== undefined
+    this.isRun = sent.request.body !== undefined
   }
 
   abort(): void {
@@ -332,7 +344,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
 
   onBody(bytes: Buffer, start: number, end: number): void {
     if (this.#hasEnded) return
-    if (this.#isRun) this.#client.heardPiece()
+    if (this.isRun) this.#client.heardPiece()
     if (this.#takesText) this.#text += bytes.toString('latin1', start, end)
     else this.#sink.onBody(bytes.subarray(start, end))
   }

@@ -30,6 +30,9 @@ export interface ConnectionUser {
   onLost(error: BatonError, hasBytes: boolean): void
 }
 
+/** Of silence; then Node has the system ask ten times, once a second. */
+const KEEP_ALIVE_MS = 10_000
+
 /** A longer body is not worth a copy. */
 const ONE_WRITE_BYTES_MAX = 8 * 1024
 
@@ -60,6 +63,8 @@ export class UpstreamConnection implements ResponseEvents {
       ? connectTls({ host, port, servername: host, ALPNProtocols: ['http/1.1'] })
       : connectTcp({ host, port, onread: { buffer: READ_BYTES, callback: this.#onRead } })
     this.#socket.setNoDelay(true)
+    // A machine that is gone says nothing; one whose server only computes for long still answers this.
+    this.#socket.setKeepAlive(true, KEEP_ALIVE_MS)
     this.#socket.once(ready, () => {
       this.#isConnected = true
       this.quietTicks = 0

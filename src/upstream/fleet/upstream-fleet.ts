@@ -2,6 +2,9 @@
  * Keeps one worker for every upstream of a changing list: started when the server is there, ended when it is lost or no
  * longer named, and tried again for as long as it is named.
  *
+ * What is no longer named gets no new requests and ends behind those that it has: a server that is taken out of DNS finishes
+ * its work. Named again before that, it stays.
+ *
  * Owns: who is up. Does not own: what a worker is (`host`), where the list comes from.
  */
 import { BatonError } from '../../base/index.ts'
@@ -9,6 +12,13 @@ import { upstreamKey } from './upstream-spec.ts'
 import type { UpstreamSpec } from './upstream-spec.ts'
 
 export interface UpstreamWorker {
+  /** No new requests; what runs goes on. */
+  leave(): Promise<void>
+  /** They are welcome again. */
+  rejoin(): Promise<void>
+  /** Resolves when nothing runs there. */
+  idle(): Promise<void>
+  /** At once; idempotent. */
   stop(): Promise<void>
 }
 
@@ -39,7 +49,7 @@ export class UpstreamFleet {
 
   /** How many are named, and how many of them serve. */
   get counts(): { readonly named: number; readonly up: number } {
-    const lives = [...this.#lives.values()]
+    const lives = [...this.#lives.values()].filter(({ isWanted }) => isWanted)
     return { named: lives.length, up: lives.filter(({ isUp }) => isUp).length }
   }
 
@@ -47,13 +57,20 @@ export class UpstreamFleet {
     if (this.#isClosed) return
     const wanted = new Map(list.map((spec) => [upstreamKey(spec), spec]))
     for (const [key, life] of this.#lives) {
-      if (wanted.has(key)) continue
-      this.#lives.delete(key)
-      void life.end().then(() => this.#options.onEvent({ kind: 'removed', spec: life.spec }))
+      if (!wanted.has(key) && life.isWanted) void this.#leave(key, life)
     }
     for (const [key, spec] of wanted) {
-      if (!this.#lives.has(key)) this.#lives.set(key, new UpstreamLife(spec, this.#options))
+      const life = this.#lives.get(key)
+      if (life === undefined) this.#lives.set(key, new UpstreamLife(spec, this.#options))
+      else life.keep()
     }
+  }
+
+  async #leave(key: string, life: UpstreamLife): Promise<void> {
+    const hasEnded = await life.leave()
+    if (!hasEnded) return
+    this.#lives.delete(key)
+    this.#options.onEvent({ kind: 'removed', spec: life.spec })
   }
 
   /** Resolves when every upstream that is named now has been tried once. */
@@ -74,7 +91,8 @@ class UpstreamLife {
   #worker: UpstreamWorker | null = null
   #starting: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
-  #isEnded = false
+  #isWanted = true
+  #isLeaving = false
   #wasTold = false
 
   constructor(spec: UpstreamSpec, options: UpstreamFleetOptions) {
@@ -87,12 +105,50 @@ class UpstreamLife {
     return this.#worker !== null
   }
 
+  get isWanted(): boolean {
+    return this.#isWanted
+  }
+
+  /** At once. */
   async end(): Promise<void> {
-    this.#isEnded = true
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#unwanted()
     await this.#starting
     await this.#worker?.stop()
     this.#worker = null
+  }
+
+  /** Behind what runs there. False: it is wanted again, or an earlier call sees to its end. */
+  async leave(): Promise<boolean> {
+    this.#unwanted()
+    if (this.#isLeaving) {
+      await this.#worker?.leave().catch(() => undefined)
+      return false
+    }
+    this.#isLeaving = true
+    await this.#starting
+    await this.#worker?.leave().catch(() => undefined)
+    await this.#worker?.idle()
+    if (!this.#isWanted) {
+      await this.#worker?.stop().catch(() => undefined)
+      this.#worker = null
+    }
+    this.#isLeaving = false
+    if (!this.#isWanted) return true
+    // Wanted again while it was being stopped.
+    if (this.#worker === null) void this.#try()
+    return false
+  }
+
+  /** Does nothing when it was wanted all the time. */
+  keep(): void {
+    if (this.#isWanted) return
+    this.#isWanted = true
+    void this.#worker?.rejoin().catch(() => undefined)
+  }
+
+  #unwanted(): void {
+    this.#isWanted = false
+    if (this.#timer !== null) clearTimeout(this.#timer)
   }
 
   #try(): Promise<void> {
@@ -125,15 +181,16 @@ class UpstreamLife {
     await this.#starting
     const worker = this.#worker
     this.#worker = null
-    if (this.#isEnded) return
-    this.#wasTold = true
-    this.#options.onEvent({ kind: 'lost', spec: this.spec, error })
+    if (this.#isWanted) {
+      this.#wasTold = true
+      this.#options.onEvent({ kind: 'lost', spec: this.spec, error })
+    }
     await worker?.stop().catch(() => undefined)
     this.#again()
   }
 
   #again(): void {
-    if (this.#isEnded) return
+    if (!this.#isWanted || this.#isLeaving) return
     this.#timer = setTimeout(() => void this.#try(), this.#options.retryMs)
   }
 }

@@ -89,6 +89,7 @@ export class ForwardEngine implements Engine {
       dialect,
       everyMs: watchMs,
       onLoad: (report) => this.#observer?.load(report),
+      onUnavailable: (error) => this.#observer?.unavailable?.(error),
       onLost,
     })
     this.#watch.start()

@@ -28,7 +28,11 @@ interface Silent {
   run: { write(text: string): unknown } | null
   /** Whether it goes on with that answer at every look. */
   goesOn: boolean
+  /** Whether it answers looks again. */
+  answers: boolean
   lost: BatonError | null
+  /** What was told of new requests: the reason why there are to be none, null when they are welcome again. */
+  readonly told: (BatonError | null)[]
   watch(): void
 }
 
@@ -39,6 +43,7 @@ async function silentServer(callsMax?: number): Promise<Silent> {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n')
     } else {
       silent.looks += 1
+      if (silent.answers) return 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
       if (silent.goesOn) silent.run?.write('1\r\n.\r\n')
     }
     return null
@@ -54,8 +59,9 @@ async function silentServer(callsMax?: number): Promise<Silent> {
     dialect: {},
     clock: osClock,
     everyMs: 1,
-    deadlineMs: 200,
+    deadlineMs: 100,
     onLoad: () => undefined,
+    onUnavailable: (error) => silent.told.push(error),
     onLost: (error) => {
       silent.lost = error
     },
@@ -66,7 +72,9 @@ async function silentServer(callsMax?: number): Promise<Silent> {
     looks: 0,
     run: null,
     goesOn: false,
+    answers: false,
     lost: null,
+    told: [],
     watch: () => watch.start(),
   }
   return silent
@@ -89,8 +97,35 @@ describe('UpstreamWatch', () => {
     silent.watch()
     await until('twice as many looks', () => silent.looks >= 7)
     expect(silent.lost).toBeNull()
+    expect(silent.told).toEqual([])
     silent.goesOn = false
+    await until('no new requests', () => silent.told.length > 0)
+    expect(silent.lost).toBeNull()
+  })
+
+  it('one that is silent while it works on a request - gets no new ones, and keeps that until it has ended', async () => {
+    const silent = await silentServer()
+    const run = silent.client.send(RUN, SINK)
+    await until('the request is there', () => silent.run !== null)
+    silent.watch()
+    await until('twice as many looks', () => silent.looks >= 7)
+    expect(silent.lost).toBeNull()
+    expect(silent.told.map((error) => error?.code)).toEqual(['backend.response_timeout'])
+    run.abort()
     await until('lost', () => silent.lost !== null)
+  })
+
+  it('one that answers again - is welcome again, with the request that it has', async () => {
+    const silent = await silentServer()
+    silent.client.send(RUN, SINK)
+    await until('the request is there', () => silent.run !== null)
+    silent.watch()
+    await until('no new requests', () => silent.told.length === 1)
+    silent.answers = true
+    await until('welcome again', () => silent.told.length === 2)
+    expect(silent.told[1]).toBeNull()
+    expect(silent.lost).toBeNull()
+    expect(silent.client.counters.inFlight).toBeGreaterThanOrEqual(1)
   })
 
   it('looks that are not made because too much is in flight - say nothing of the server', async () => {

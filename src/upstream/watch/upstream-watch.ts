@@ -1,9 +1,10 @@
 /**
  * Looks at a server at intervals: how loaded it is, and whether it is still there.
  *
- * Gone is what has failed to answer several times one after the other; one missed answer of a busy server is none. Nor is one
- * while the server goes on with answers to requests, or where nothing was asked because too much is in flight: to end those
- * requests would be the only harm done.
+ * One missed answer of a busy server is none, nor is one while the server goes on with answers to requests, or where nothing
+ * was asked because too much is in flight. Who has failed to answer several times one after the other gets no new requests.
+ * Those that run there are not ended by that: a server may compute for longer than it answers looks, and each has its own
+ * connection and its own deadlines, which say more about it. Gone is who is silent and works on nothing.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -18,6 +19,9 @@ interface UpstreamWatchOptions {
   readonly clock: Clock
   readonly everyMs: number
   readonly onLoad: (report: LoadReport) => void
+  /** It is to get no new requests, and why; null: it answers again. In turns, the reason first. */
+  readonly onUnavailable: (error: BatonError | null) => void
+  /** Nothing more is told. */
   readonly onLost: (error: BatonError) => void
   /** How long a look may take. */
   readonly deadlineMs?: number
@@ -30,6 +34,7 @@ export class UpstreamWatch {
   readonly #options: UpstreamWatchOptions
   #timer: Timer | null = null
   #failures = 0
+  #isUnavailable = false
   /** What the client had heard by the end of the last look. */
   #heard = 0
   #isClosed = false
@@ -59,26 +64,42 @@ export class UpstreamWatch {
   }
 
   async #look(): Promise<void> {
-    const { client, dialect, onLoad, onLost, deadlineMs = DEADLINE_MS } = this.#options
+    const { client, dialect, onLoad, deadlineMs = DEADLINE_MS } = this.#options
     try {
       const loads = (await dialect.load?.(client, deadlineMs)) ?? null
       if (loads === null) await this.#askHealth(deadlineMs)
       if (this.#isClosed) return
-      this.#failures = 0
+      this.#answered()
       this.#loads = loads ?? []
       for (const load of this.#loads) onLoad(load)
     } catch (thrown) {
       if (this.#isClosed) return
       const error = BatonError.from(thrown)
-      this.#failures = this.#isAlive(error) ? 0 : this.#failures + 1
-      if (this.#failures === FAILURES_MAX) {
-        this.close()
-        onLost(error)
-        return
-      }
+      if (this.#isAlive(error)) this.#answered()
+      else this.#failed(error)
     }
     this.#heard = client.heard
     this.#arm()
+  }
+
+  #answered(): void {
+    this.#failures = 0
+    if (!this.#isUnavailable) return
+    this.#isUnavailable = false
+    this.#options.onUnavailable(null)
+  }
+
+  #failed(error: BatonError): void {
+    this.#failures += 1
+    if (this.#failures < FAILURES_MAX) return
+    const { client, onLost, onUnavailable } = this.#options
+    if (client.runs === 0) {
+      this.close()
+      onLost(error)
+    } else if (!this.#isUnavailable) {
+      this.#isUnavailable = true
+      onUnavailable(error)
+    }
   }
 
   /** Although it has not answered. */

@@ -1,0 +1,58 @@
+/**
+ * While the engine is away (a server that does not answer), its worker is out of discovery: it gets no new requests, and
+ * those that run are left alone.
+ */
+import type { BatonError } from '../base/index.ts'
+import type { Membership } from './membership.ts'
+import type { WorkerObserver } from './worker-event.ts'
+
+interface EngineAbsenceOptions {
+  readonly observe: WorkerObserver
+  /** The worker could not leave or come back. */
+  readonly onFault: (thrown: unknown) => void
+}
+
+export class EngineAbsence {
+  readonly #options: EngineAbsenceOptions
+  #reason: BatonError | null = null
+  #membership: Membership | null = null
+
+  constructor(options: EngineAbsenceOptions) {
+    this.#options = options
+  }
+
+  /** Null: the engine is there. */
+  get text(): string | null {
+    return this.#reason === null ? null : `no new requests: ${this.#reason.message}`
+  }
+
+  /** Told by the engine, at any time after its start. */
+  set(reason: BatonError | null): void {
+    this.#reason = reason
+    this.#options.observe(
+      reason === null
+        ? { kind: 'engine-away', away: false }
+        : { kind: 'engine-away', away: true, error: reason.toValue() },
+    )
+    if (this.#membership !== null) this.#follow(this.#membership)
+  }
+
+  /** The worker has joined. */
+  joined(membership: Membership): void {
+    this.#membership = membership
+    if (this.#reason !== null) this.#follow(membership)
+  }
+
+  /** The worker goes down: it comes back no more. */
+  close(): void {
+    this.#membership = null
+  }
+
+  #follow(membership: Membership): void {
+    const done =
+      this.#reason === null ? membership.join('engine-away') : membership.leave('engine-away')
+    done.catch((thrown: unknown) => {
+      if (this.#membership !== null) this.#options.onFault(thrown)
+    })
+  }
+}
