@@ -4,6 +4,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { runInNewContext } from 'node:vm'
 import { describe, expect, it } from 'vitest'
 import { refuseOpenPort } from '../src/cli/guard/http-guard.ts'
 import { parse, parseAllDocuments } from 'yaml'
@@ -151,6 +152,103 @@ describe('deploy/kubernetes', () => {
   })
 })
 
+interface Pod {
+  readonly labels: Record<string, string>
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
+}
+
+interface Selector {
+  readonly matchLabels?: Record<string, string>
+  readonly matchExpressions?: readonly { key: string; operator: string; values: string[] }[]
+}
+
+const pods = manifests
+  .filter(({ kind }) => kind === 'Deployment')
+  .map(({ spec }): Pod => {
+    const { metadata, spec: pod } = spec['template'] as {
+      metadata: { labels: Record<string, string> }
+      spec: { containers: Container[] }
+    }
+    const ports = pod.containers.flatMap((container) => container.ports ?? [])
+    return { labels: metadata.labels, ports }
+  })
+
+function chosenBy({ matchLabels = {}, matchExpressions = [] }: Selector): readonly Pod[] {
+  return pods.filter(
+    ({ labels }) =>
+      Object.entries(matchLabels).every(([key, value]) => labels[key] === value) &&
+      matchExpressions.every(({ key, operator, values }) => {
+        expect(operator).toBe('In')
+        return values.includes(labels[key] ?? '')
+      }),
+  )
+}
+
+describe('deploy/kubernetes: who is meant', () => {
+  const of = (wanted: string) => manifests.filter(({ kind }) => kind === wanted)
+
+  it('every Deployment and budget - chooses the pods of one Deployment, each pod has one budget', () => {
+    for (const { spec } of [...of('Deployment'), ...of('PodDisruptionBudget')])
+      expect(chosenBy(spec['selector'] as Selector)).toHaveLength(1)
+    const budgeted = of('PodDisruptionBudget').flatMap(({ spec }) =>
+      chosenBy(spec['selector'] as Selector),
+    )
+    expect(new Set(budgeted).size).toBe(budgeted.length)
+  })
+
+  it('every Service - leads to a port that its pods have', () => {
+    for (const { spec } of of('Service')) {
+      const there = chosenBy({ matchLabels: spec['selector'] as Record<string, string> })
+      expect(there).toHaveLength(1)
+      for (const { name, targetPort = name } of spec['ports'] as {
+        name: string
+        targetPort?: string
+      }[])
+        expect(there[0]?.ports.map((port) => port.name)).toContain(targetPort)
+    }
+  })
+
+  it('every NetworkPolicy - is for pods that exist, lets pods in that exist, on ports that they listen on', () => {
+    const guarded = of('NetworkPolicy').flatMap(({ spec }) => {
+      const chosen = chosenBy(spec['podSelector'] as Selector)
+      expect(chosen.length).toBeGreaterThan(0)
+      for (const { from = [], ports = [] } of spec['ingress'] as {
+        from?: { podSelector: Selector }[]
+        ports?: { port: number }[]
+      }[]) {
+        for (const { podSelector } of from) expect(chosenBy(podSelector).length).toBe(3)
+        for (const { port } of ports)
+          for (const pod of chosen)
+            expect(pod.ports.map(({ containerPort }) => containerPort)).toContain(port)
+      }
+      return chosen
+    })
+    expect(guarded).toHaveLength(pods.length)
+    expect(new Set(guarded)).toEqual(new Set(pods))
+  })
+
+  it('every preStop of a worker - is a program that posts to its own admin port, of either kind of address', () => {
+    const posted: unknown[] = []
+    for (const { lifecycle } of ours) {
+      const [program, flag, text = ''] = (lifecycle as { preStop: { exec: { command: string[] } } })
+        .preStop.exec.command
+      if (program !== 'node') continue
+      expect(flag).toBe('-e')
+      for (const ip of ['10.0.0.1', 'fd00::7']) {
+        const fetch = (url: string, asked: object) => posted.push([new URL(url).href, asked])
+        const env = { BATON_WORKER_HOST: ip, BATON_ADMIN_TOKEN: 'hush' }
+        runInNewContext(text, { process: { env }, fetch })
+      }
+    }
+    const asked = { method: 'POST', headers: { authorization: 'Bearer hush' } }
+    const both = ['10.0.0.1', '[fd00::7]'].map((host) => [
+      `http://${host}:9000/engine/drain`,
+      asked,
+    ])
+    expect(posted).toEqual([...both, ...both])
+  })
+})
+
 describe('deploy/compose.yaml', () => {
   it('every service of Baton - has a command line that Baton takes', () => {
     const document = parse(read('compose.yaml'), { merge: true }) as unknown
@@ -196,6 +294,11 @@ describe('deploy/systemd and deploy/Dockerfile', () => {
     expect(image).toMatch(/^USER (?!0|root)/m)
     const [, command = '[]'] = /^CMD (.*)$/m.exec(image) ?? []
     configOf(JSON.parse(command) as string[])
+    for (const [, variable = ''] of image.matchAll(/\b(BATON_\w+)=/g))
+      expect(OPTION_TABLE.map(variableOf)).toContain(variable)
+    // npm installs nothing that it finds there as well.
+    const [, run = ''] = /^RUN (npm run build[^]*?[^\\])$/m.exec(image) ?? []
+    expect(run).toMatch(/npm pkg delete devDependencies peerDependencies .*\n.*npm install .*EXTRA/)
     expect(image).toContain('EXPOSE 8000')
   })
 })
