@@ -10,7 +10,7 @@ import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
 import { describeFleet, groupsOf } from './lab-fleet.ts'
 import { checkOutputs, runsTable, textTable, writeText } from './lab-output.ts'
-import { parsePairs, wholeOf } from './lab-pairs.ts'
+import { parsePairs, saidValue, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
 import { factsOf, labCell, refuseStandardInput, withSeed } from './lab-scene.ts'
 
@@ -95,11 +95,7 @@ function contendersOf(cell: LabCell, flags: Flags): Contender[] {
 function policyOf(spec: string, base: RouterOptions): { name: string; router: RouterOptions } {
   const [mode = '', ...rest] = spec.split(':')
   const own: Record<string, unknown> = { mode }
-  for (const [name, value] of parsePairs('--policy', rest.join(':'))) {
-    const number = Number(value)
-    own[name] =
-      value === 'true' ? true : value === 'false' ? false : Number.isNaN(number) ? value : number
-  }
+  for (const [name, value] of parsePairs('--policy', rest.join(':'))) own[name] = saidValue(value)
   return { name: spec, router: { ...base, ...parseRouterOptions(own) } }
 }
 

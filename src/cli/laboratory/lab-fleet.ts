@@ -16,7 +16,7 @@ import type { ResolvedOption } from '../options/resolve-config.ts'
 import { routerSettings } from '../options/router-settings.ts'
 import { simSettings } from '../options/sim-settings.ts'
 import type { Flags } from './lab-flags.ts'
-import { numberOf, parsePairs, refusal, wholeOf } from './lab-pairs.ts'
+import { numberOf, parsePairs, refusal, saidValue, wholeOf } from './lab-pairs.ts'
 
 export interface LabFleet {
   readonly workers: readonly FleetGroup[]
@@ -117,11 +117,10 @@ function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
   const args: Record<string, unknown> = {}
   for (const [name, value] of pairs) {
     if (name === 'startup') continue
-    const number = Number(value)
     // To the engine 0 is no speed-up at all.
-    if (name === 'speed' && !(number > 0))
+    if (name === 'speed' && !(Number(value) > 0))
       throw refusal('--workers', `speed=${value}: expected a number above 0`)
-    args[name === 'speed' ? 'speedup_ratio' : name] = Number.isNaN(number) ? value : number
+    args[name === 'speed' ? 'speedup_ratio' : name] = saidValue(value)
   }
   const own = Object.keys(args).length === 0 ? {} : engineArgs(args)
   const startup = pairs.get('startup')

@@ -22,6 +22,13 @@ export function parsePairs(
   return pairs
 }
 
+/** As a file would have it: true or false, a number, or text. */
+export function saidValue(text: string): boolean | number | string {
+  if (text === 'true' || text === 'false') return text === 'true'
+  const number = Number(text)
+  return Number.isNaN(number) ? text : number
+}
+
 export function refusal(flag: string, why: string): BatonError {
   return new BatonError('config.invalid', `${flag}: ${why}`, { data: { option: flag } })
 }

@@ -1,6 +1,8 @@
 /**
  * Runs cells in processes of their own, as many at once as the machine has cores. A process stays until the pool is
  * closed, so that a search of many small runs does not start a program for each.
+ *
+ * Cells that are asked for come first; those that may be asked for next fill the cores that would have nothing to do.
  */
 import { availableParallelism } from 'node:os'
 import type { LabRun } from '../../sim/index.ts'
@@ -13,50 +15,109 @@ interface LabPoolOptions {
   readonly jobs?: number
 }
 
+interface Task {
+  readonly cell: LabCell
+  readonly resolve: (run: LabRun) => void
+  readonly reject: (error: unknown) => void
+  isBegun: boolean
+}
+
+/** Runs that may be asked for. */
+export interface LabRuns {
+  /** They begin when no core is needed for what is wanted. */
+  likely(): void
+  /** Those that have not begun do not, until they are likely or wanted. */
+  unlikely(): void
+  /** They come first. Resolves in the order of the cells; the first failure ends all that the pool does. */
+  wanted(onDone?: (done: number) => void): Promise<LabRun[]>
+}
+
 export class LabPool {
+  readonly jobs: number
   readonly #main: string
-  readonly #jobs: number
   readonly #idle: CellProcess[] = []
   readonly #all: CellProcess[] = []
+  /** The next one first. */
+  #wanted: Task[] = []
+  #likely: Task[] = []
+  #working = 0
 
   constructor({ main, jobs = availableParallelism() }: LabPoolOptions) {
     this.#main = main
-    this.#jobs = jobs
+    this.jobs = jobs
   }
 
-  /** In the order of the cells. The first failure ends the others. */
-  async run(cells: readonly LabCell[], onDone?: (done: number) => void): Promise<LabRun[]> {
-    const runs: LabRun[] = []
-    let [next, done] = [0, 0]
-    const work = async (): Promise<void> => {
-      const process = this.#take()
-      while (next < cells.length) {
-        const index = next++
-        runs[index] = await process.run(cells[index]!)
-        onDone?.(++done)
-      }
-      this.#idle.push(process)
+  run(cells: readonly LabCell[], onDone?: (done: number) => void): Promise<LabRun[]> {
+    return this.runs(cells).wanted(onDone)
+  }
+
+  runs(cells: readonly LabCell[]): LabRuns {
+    const tasks: Task[] = []
+    const all = cells.map(
+      (cell) =>
+        new Promise<LabRun>((resolve, reject) => {
+          tasks.push({ cell, resolve, reject, isBegun: false })
+        }),
+    )
+    // A failure is told to who wants the run.
+    for (const run of all) run.catch(() => undefined)
+    const waiting = (): readonly Task[] => tasks.filter(({ isBegun }) => !isBegun)
+    const unlikely = (): void => {
+      this.#likely = this.#likely.filter((task) => !tasks.includes(task))
     }
-    try {
-      await Promise.all(Array.from({ length: Math.min(this.#jobs, cells.length) }, work))
-    } catch (error) {
-      this.close()
-      throw error
+    return {
+      unlikely,
+      likely: () => {
+        unlikely()
+        this.#likely.push(...waiting().filter((task) => !this.#wanted.includes(task)))
+        this.#work()
+      },
+      wanted: async (onDone) => {
+        unlikely()
+        this.#wanted.push(...waiting())
+        this.#work()
+        let done = 0
+        for (const run of onDone === undefined ? [] : all)
+          void run.then(() => onDone?.(++done)).catch(() => undefined)
+        try {
+          return await Promise.all(all)
+        } catch (error) {
+          this.close()
+          throw error
+        }
+      },
     }
-    return runs
   }
 
   close(): void {
     for (const process of this.#all) process.kill()
-    this.#all.length = 0
-    this.#idle.length = 0
+    for (const list of [this.#all, this.#idle, this.#wanted, this.#likely]) list.length = 0
   }
 
-  #take(): CellProcess {
-    const idle = this.#idle.pop()
-    if (idle !== undefined) return idle
-    const process = new CellProcess(this.#main)
-    this.#all.push(process)
-    return process
+  #work(): void {
+    while (this.#working < this.jobs) {
+      const task = this.#wanted.shift() ?? this.#likely.shift()
+      if (task === undefined) return
+      task.isBegun = true
+      this.#working += 1
+      void this.#runOne(task)
+    }
+  }
+
+  async #runOne({ cell, resolve, reject }: Task): Promise<void> {
+    let process = this.#idle.pop()
+    if (process === undefined) {
+      process = new CellProcess(this.#main)
+      this.#all.push(process)
+    }
+    try {
+      resolve(await process.run(cell))
+      this.#idle.push(process)
+    } catch (error) {
+      // It has ended with its reason.
+      reject(error)
+    }
+    this.#working -= 1
+    this.#work()
   }
 }

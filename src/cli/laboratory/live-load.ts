@@ -45,7 +45,7 @@ export async function runLiveLoad(options: LiveLoadOptions): Promise<LiveLoad> {
   const messages = new Map<string, string>()
   let active = 0
   const sampler = setInterval(() => {
-    points.push({ atMs: clock.nowMs(), queued: 0, active, busy: 0 })
+    points.push({ atMs: clock.nowMs(), queued: null, active, busy: null })
   }, SAMPLE_MS)
   const random = seededRandom(options.seed ^ 0x6c697665)
   try {

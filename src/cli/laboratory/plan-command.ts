@@ -9,6 +9,7 @@ import type { Flags } from './lab-flags.ts'
 import { checkOutputs, textTable, writeText } from './lab-output.ts'
 import { numberOf, parsePairs, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
+import type { LabRuns } from './lab-pool.ts'
 import { factsOf, labCell, refuseStandardInput, withSeed } from './lab-scene.ts'
 
 interface Measured {
@@ -34,13 +35,25 @@ export async function runPlan(
   const measured = new Map<string, Measured>()
   const isShown = flags['quiet'] !== true && process.stderr.isTTY
   const pool = new LabPool({ main })
+  const begun = new Map<string, LabRuns>()
+  const begin = (size: FleetSize): LabRuns => {
+    const cells = Array.from({ length: seeds }, (_, i) => withSeed(cellFor(cell, size), i))
+    const runs = begun.get(keyOf(size)) ?? pool.runs(cells)
+    begun.set(keyOf(size), runs)
+    return runs
+  }
   const plan = await planFleet({
     costs: costsOf(flags['costs']),
     kinds: kindsOf(flags['kinds']),
     workersMax: wholeOf('--max', flags['max'] ?? 64, 1),
+    // Cores that the seeds of one fleet do not need begin with the fleets that may be next.
+    lookAhead: Math.ceil(pool.jobs / seeds),
+    next: (sizes) => {
+      for (const runs of begun.values()) runs.unlikely()
+      for (const size of sizes) begin(size).likely()
+    },
     meets: async (size) => {
-      const cells = Array.from({ length: seeds }, (_, i) => withSeed(cellFor(cell, size), i))
-      const runs = await pool.run(cells)
+      const runs = await begin(size).wanted()
       const mean = runs.reduce((sum, { report }) => sum + report.good, 0) / runs.length
       const shares = runs.map(({ report, goodParts }) => ({
         requests: report.requests,

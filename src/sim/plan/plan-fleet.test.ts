@@ -53,6 +53,25 @@ describe('planFleet', () => {
     )
   })
 
+  it('what is told ahead - holds what is tried next, and changes nothing', async () => {
+    const options = {
+      costs: { aggregated: 3, prefill: 1, decode: 1 },
+      kinds: ['aggregated', 'disaggregated'],
+      workersMax: MAX,
+      meets: ({ aggregated, prefill, decode }: FleetSize): Promise<boolean> =>
+        Promise.resolve(aggregated >= 13 || (prefill >= 3 && decode >= 7)),
+    } as const
+    const told: (readonly FleetSize[])[] = []
+    const plan = await planFleet(options)
+    const ahead = await planFleet({ ...options, lookAhead: 2, next: (sizes) => told.push(sizes) })
+    expect(ahead).toEqual(plan)
+    expect(told.every(({ length }) => length <= 2)).toBe(true)
+    const sizes = plan.trials.map(({ size }) => JSON.stringify(size))
+    // Doubling or halving, there are two ways on.
+    const known = new Set(told.flat().map((size) => JSON.stringify(size)))
+    expect(sizes.filter((size) => !known.has(size)).length).toBeLessThanOrEqual(6)
+  })
+
   it('nothing within the bounds - says so, with what was tried', async () => {
     const plan = await planFleet({
       costs: { aggregated: 1, prefill: 1, decode: 1 },

@@ -3,7 +3,8 @@
  *
  * Aggregated: the least number, by doubling and halving. Prefill and decode: the least of each when the other is ample
  * bound the search; then for each number of prefill workers the least number of decode workers that is cheaper than the
- * best so far. Owns the order of the trials and their bounds; what a trial is, the caller says.
+ * best so far. Owns the order of the trials and their bounds; what a trial is, the caller says, who may also begin the
+ * trials that are likely to be next: their results do not depend on that, nor does the order.
  */
 export interface FleetSize {
   readonly aggregated: number
@@ -24,6 +25,10 @@ export interface PlanOptions {
   /** No more workers of a kind than this. */
   readonly workersMax: number
   readonly meets: (size: FleetSize) => Promise<boolean>
+  /** How many of the trials that may come next are told to `next`, the likelier ones first. Default 0. */
+  readonly lookAhead?: number
+  /** What may be tried after the trial that begins now; replaces what was told before. */
+  readonly next?: (sizes: readonly FleetSize[]) => void
 }
 
 export interface FleetPlan {
@@ -52,24 +57,27 @@ class FleetSearch {
 
   async aggregated(): Promise<void> {
     const { workersMax } = this.#options
-    await least(1, workersMax, (aggregated) => this.#meets({ aggregated, prefill: 0, decode: 0 }))
+    await this.#least(1, workersMax, (aggregated) => ({ aggregated, prefill: 0, decode: 0 }))
   }
 
   async disaggregated(): Promise<void> {
     const { workersMax, costs } = this.#options
     if (this.best !== null && costs.prefill + costs.decode >= this.best.cost) return
-    const meets = (prefill: number, decode: number): Promise<boolean> =>
-      this.#meets({ aggregated: 0, prefill, decode })
-    const prefillLeast = await least(1, workersMax, (prefill) => meets(prefill, workersMax))
+    const size = (prefill: number, decode: number): FleetSize => ({
+      aggregated: 0,
+      prefill,
+      decode,
+    })
+    const prefillLeast = await this.#least(1, workersMax, (prefill) => size(prefill, workersMax))
     if (prefillLeast === null) return
-    const decodeLeast = await least(1, workersMax, (decode) => meets(workersMax, decode))
+    const decodeLeast = await this.#least(1, workersMax, (decode) => size(workersMax, decode))
     if (decodeLeast === null) return
     let decodeMost = workersMax
     for (let prefill = prefillLeast; prefill <= workersMax; prefill++) {
       const affordable = this.#affordableDecode(prefill)
       if (affordable < decodeLeast) return
       const most = Math.min(decodeMost, affordable)
-      const decode = await least(decodeLeast, most, (count) => meets(prefill, count))
+      const decode = await this.#least(decodeLeast, most, (count) => size(prefill, count))
       if (decode === decodeLeast) return
       // With more prefill workers no more decode workers are needed.
       if (decode !== null) decodeMost = decode
@@ -85,8 +93,29 @@ class FleetSearch {
     return Math.min(workersMax, most)
   }
 
+  /** The least number from `low` to `high` whose fleet passes, where all above one that passes do; null: none. */
+  async #least(
+    low: number,
+    high: number,
+    sizeOf: (count: number) => FleetSize,
+  ): Promise<number | null> {
+    const { lookAhead = 0, next } = this.#options
+    let look: Look | null = low > high ? null : { at: low, failed: low - 1, passed: null, step: 1 }
+    let passed: number | null = null
+    while (look !== null) {
+      const { at }: Look = look
+      const trial = this.#meets(sizeOf(at))
+      const ahead = looksAhead(look, high, lookAhead).map(sizeOf)
+      next?.(ahead.filter((size) => !this.#known.has(keyOf(size))))
+      const isEnough = await trial
+      if (isEnough) passed = at
+      look = lookAfter(look, isEnough, high)
+    }
+    return passed
+  }
+
   async #meets(size: FleetSize): Promise<boolean> {
-    const key = `${size.aggregated} ${size.prefill} ${size.decode}`
+    const key = keyOf(size)
     const known = this.#known.get(key)
     if (known !== undefined) return known.meets
     const { costs } = this.#options
@@ -100,24 +129,40 @@ class FleetSearch {
   }
 }
 
-/** The least number from `low` to `high` that passes, where all above one that passes do; null: none. */
-async function least(
-  low: number,
-  high: number,
-  passes: (count: number) => Promise<boolean>,
-): Promise<number | null> {
-  if (low > high) return null
-  let failed = low - 1
-  let passed: number | null = null
-  for (let step = 1, at = low; passed === null; step *= 2, at = Math.min(high, at + step)) {
-    if (await passes(at)) passed = at
-    else if (at === high) return null
-    else failed = at
+/** A number that is tried: all up to `failed` are too few, `passed` is enough. */
+interface Look {
+  readonly at: number
+  readonly failed: number
+  readonly passed: number | null
+  /** How much further the next one is, while nothing has passed. */
+  readonly step: number
+}
+
+/** Doubles until one passes, then halves; null: `passed` of the look, or nothing, is the answer. */
+function lookAfter({ at, step, ...known }: Look, isEnough: boolean, high: number): Look | null {
+  const failed = isEnough ? known.failed : at
+  const passed = isEnough ? at : known.passed
+  if (passed === null) {
+    if (at === high) return null
+    return { at: Math.min(high, at + 2 * step), failed, passed, step: 2 * step }
   }
-  while (passed - failed > 1) {
-    const middle = Math.floor((passed + failed) / 2)
-    if (await passes(middle)) passed = middle
-    else failed = middle
+  if (passed - failed <= 1) return null
+  return { at: Math.floor((passed + failed) / 2), failed, passed, step }
+}
+
+/** The numbers that may be tried after this one, the nearer ones first. */
+function looksAhead(look: Look, high: number, count: number): number[] {
+  const ahead = new Set<number>()
+  let level: readonly Look[] = [look]
+  while (level.length > 0 && ahead.size < count) {
+    level = level.flatMap((from) =>
+      [true, false].flatMap((isEnough) => lookAfter(from, isEnough, high) ?? []),
+    )
+    for (const { at } of level) if (ahead.size < count) ahead.add(at)
   }
-  return passed
+  return [...ahead]
+}
+
+function keyOf({ aggregated, prefill, decode }: FleetSize): string {
+  return `${aggregated} ${prefill} ${decode}`
 }

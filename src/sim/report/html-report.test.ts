@@ -25,6 +25,11 @@ describe('htmlReport', () => {
       expect(page).toContain('<title>a &lt; b</title>')
       expect(page).not.toMatch(/<script|https?:|NaN|Infinity|undefined|<b>"kv"/)
     }
+    const live = { ...run, points: run.points.map((at) => ({ ...at, queued: null, busy: null })) }
+    const page = htmlReport({ title: 't', facts: [], runs: [live] })
+    expect(page).toContain('Under way')
+    // Of a live server nobody knows them: no charts of zeros.
+    expect(page).not.toMatch(/Utilisation|queues/)
     const options = { title: 't', facts: [], runs: [run] }
     expect(htmlReport(options)).toBe(htmlReport(options))
     expect(run.lines.ttftMs).toHaveLength(101)

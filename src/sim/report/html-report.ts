@@ -33,9 +33,9 @@ const STYLE = `:root{--ink:#1a1c20;--soft:#5b616b;--line:#dfe2e7;--paper:#fff;--
 h1{font-size:26px;margin:0 0 4px}h2{font-size:17px;margin:34px 0 10px}p,li{color:var(--soft)}ul.facts{margin:4px 0 18px;padding-left:18px}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px}.card{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px}
 .card b{display:block;font-size:21px;font-variant-numeric:tabular-nums}.card span{color:var(--soft);font-size:12.5px}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(400px,1fr));gap:14px}.charts svg{width:100%;background:var(--card);border:1px solid var(--line);border-radius:10px}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(400px,100%),1fr));gap:14px}.charts svg{width:100%;background:var(--card);border:1px solid var(--line);border-radius:10px}
 svg text{font:10.5px system-ui,sans-serif;fill:var(--soft)}svg .title{font-size:13px;font-weight:600;fill:var(--ink)}svg .grid{stroke:var(--line);stroke-width:1}svg .mark{stroke:var(--soft);stroke-dasharray:4 3}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:13.5px}th,td{padding:5px 10px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:13px}th,td{padding:5px 6px;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}th{color:var(--soft);font-weight:600}th:first-child,td:first-child{text-align:left}
 .dot{display:inline-block;width:10px;height:10px;border-radius:5px;margin-right:7px}.bar{display:inline-block;height:9px;border-radius:3px;background:var(--bar);margin-right:7px}.bad{color:#c92a2a}`
 
 export function htmlReport(options: HtmlReportOptions): string {
@@ -152,19 +152,21 @@ function timeCharts(runs: readonly LabRun[]): string {
   const over = (
     title: string,
     yName: string,
-    pick: (point: LabRun['points'][number]) => number,
+    pick: (point: LabRun['points'][number]) => number | null,
     isShare = false,
-  ): string =>
-    lineChart({
-      title,
-      yName,
-      xName: 'seconds',
-      series: runs.map(({ name, points }) => ({
-        name,
-        points: points.map((point) => [point.atMs / 1000, pick(point)] as const),
-      })),
-      ...(isShare ? { yMax: 1, yText: percent } : {}),
-    })
+  ): string => {
+    const series = runs.map(({ name, points }) => ({
+      name,
+      points: points.flatMap((point) => {
+        const value = pick(point)
+        return value === null ? [] : [[point.atMs / 1000, value] as const]
+      }),
+    }))
+    // What nobody knows is no chart of zeros.
+    if (series.every(({ points }) => points.length === 0)) return ''
+    const share = isShare ? { yMax: 1, yText: percent } : {}
+    return lineChart({ title, yName, xName: 'seconds', series, ...share })
+  }
   return `<div class="charts">${[
     over('Utilisation', 'mean over the workers', ({ busy }) => busy, true),
     over('Under way', 'requests', ({ active }) => active),
@@ -216,6 +218,8 @@ function ms(value: number): string {
   return value >= 10_000 ? `${(value / 1000).toFixed(1)} s` : `${Number(value.toPrecision(3))} ms`
 }
 
+/** Near both ends a tenth is told: 99.6 % is not all. */
 function percent(share: number): string {
-  return `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`
+  const isNearEnd = (share > 0 && share < 0.1) || (share > 0.99 && share < 1)
+  return `${(100 * share).toFixed(isNearEnd ? 1 : 0)} %`
 }

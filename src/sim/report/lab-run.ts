@@ -14,10 +14,11 @@ export const QUANTILES: readonly number[] = Array.from({ length: 101 }, (_, i) =
 
 export interface LabPoint {
   readonly atMs: number
-  readonly queued: number
   readonly active: number
-  /** Mean over the workers, 0 to 1. */
-  readonly busy: number
+  /** Null: of a live server it is not known. */
+  readonly queued: number | null
+  /** Mean over the workers, 0 to 1. Null: as above. */
+  readonly busy: number | null
 }
 
 export interface LabRun {
@@ -81,13 +82,15 @@ function thinned(points: readonly LabPoint[]): LabPoint[] {
   const thin: LabPoint[] = []
   for (let from = 0; from < points.length; from += size) {
     const group = points.slice(from, from + size)
-    const mean = (pick: (point: LabPoint) => number): number =>
-      group.reduce((sum, point) => sum + pick(point), 0) / group.length
+    const mean = (values: readonly number[]): number =>
+      values.reduce((sum, value) => sum + value, 0) / values.length
+    const known = (values: readonly (number | null)[]): number | null =>
+      values.every((value) => value !== null) ? mean(values) : null
     thin.push({
       atMs: group.at(-1)!.atMs,
-      queued: mean(({ queued }) => queued),
-      active: mean(({ active }) => active),
-      busy: mean(({ busy }) => busy),
+      queued: known(group.map(({ queued }) => queued)),
+      active: mean(group.map(({ active }) => active)),
+      busy: known(group.map(({ busy }) => busy)),
     })
   }
   return thin
