@@ -1,6 +1,7 @@
 /**
  * The laboratory against the live simulated engine: the same scheduler and timing, with sockets, processes and timers.
- * What HTTP and the frontend take on this machine is measured by `baton profile` before, with one worker.
+ * What HTTP and the frontend take on this machine is measured by `baton profile` before, with one worker, and is that of a
+ * server that has been asked before: so are the servers of the loads.
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,6 +10,8 @@ import { baton, compareLoads, measuredOnce, measureLoads, withServer } from './r
 import type { TruthLoad, TruthOptions } from './run-load.ts'
 
 const ENGINE = 'engine: sim\nsimBlocks: 16384\nsequences: 64\ncontextLength: 65536\n'
+/** As many requests as `profile` sends: the first ones of a server take 2 ms longer each. */
+const WARM_UP = 'workload:mix,requests=150,output=20'
 const LOADS: readonly TruthLoad[] = [
   { name: 'chat', workload: 'workload:chat,requests=120,rate=8,turns=3,think=500' },
   { name: 'rag', workload: 'workload:rag,requests=60,rate=3' },
@@ -35,7 +38,10 @@ export async function liveTruth(options: TruthOptions): Promise<TruthRow[]> {
     console.log(await withServer(folder, `${ENGINE}aggregated: 1\n`, measure))
   })
   const yaml = `${ENGINE}aggregated: 2\n`
-  await withServer(folder, yaml, (url) => measureLoads(LOADS, { ...options, folder }, url))
+  await withServer(folder, yaml, async (url) => {
+    await baton(['bench', url, WARM_UP, '--concurrency', '8', '--quiet'])
+    await measureLoads(LOADS, { ...options, folder }, url)
+  })
   const simulated = ['--config', join(folder, 'baton.yaml'), '--overhead', profile]
   return await compareLoads(LOADS, { ...options, folder }, simulated, { p50: 0.05, p99: null })
 }
