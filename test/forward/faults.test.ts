@@ -207,7 +207,7 @@ describe('in the middle of a stream', () => {
       const text = [
         'data: {"a":"ü"}',
         '',
-        ': c',
+        ': ping',
         '',
         'event: x',
         'data: 2',

@@ -44,7 +44,10 @@ describe('a stream', () => {
       'an end told twice, usage alone',
       `data: ${finish}\n\ndata: ${finish}\n\ndata: ${usage}\n\ndata: [DONE]\n\n`,
     ],
-    ['comments, names and ids of events', `:\n\nevent: a\nid: 1\ndata: ${role}\n\n: x\n\n`],
+    [
+      'comments, names and ids of events',
+      `:\n\nevent: a\nid: 1\ndata: ${role}\n\n: keep-alive 3/12\n\n`,
+    ],
     ['no empty line at the end', `data: ${role}\n\ndata: ${finish}`],
     ['CR alone', `data: ${role}\r\rdata: ${finish}\r\r`],
     [
@@ -57,6 +60,29 @@ describe('a stream', () => {
     const seen = await ask(gateway.port, CHAT, STREAM)
     expect([seen.status, seen.body.toString(), seen.isCutOff]).toEqual([200, body, false])
   })
+
+  it.each([
+    ['\n', '', ''],
+    ['\r\n', 'data: 1', 'data: 1'],
+    ['\r', 'data: 1', 'data: 1'],
+  ])(
+    'comments that may name a host, lines end with %j - come without their text',
+    async (end, first, shown) => {
+      const said = [
+        ': ping host',
+        ': ping 10.0.0.7',
+        ':worker gpu-17.cluster.local',
+        'data: {":":": not a comment"}',
+        ': see /srv/models',
+        ': ping',
+      ]
+      const hidden = [':', ':', ':', 'data: {":":": not a comment"}', ':', ': ping']
+      const body = [first, ...said].join(`${end}${end}`)
+      answer = () => Buffer.from(closing(body))
+      const seen = await ask(gateway.port, CHAT, STREAM)
+      expect(seen.body.toString()).toBe([shown, ...hidden].join(`${end}${end}`))
+    },
+  )
 
   it.each([
     ['HTTP/1.0', `HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n`],

@@ -1,5 +1,6 @@
 /** KV events of foreign engines: recorded payloads, and a real publisher over ZeroMQ that loses, restarts and comes late. */
 import { readdirSync, readFileSync } from 'node:fs'
+import { networkInterfaces } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { Packr, Unpackr } from 'msgpackr'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -178,6 +179,24 @@ describe('KvEventTranslator', () => {
   })
 
   it.each([
+    ['without kinds', {}, 0, 1],
+    ['with kinds', { kv_cache_spec_kind: 'full_attention' }, 1, 0],
+  ])('groups %s - what another one forgets is still held', (_name, kind, counted, other) => {
+    const removed = (group: number): object => ({
+      type: 'BlockRemoved',
+      block_hashes: [1],
+      medium: 'GPU',
+      group_idx: group,
+    })
+    const { told } = translate(
+      stored([1], null, block(0), { ...kind, group_idx: counted }),
+      removed(other),
+      removed(counted),
+    )
+    expect(told.map((event) => event.kind)).toEqual(['stored', 'removed'])
+  })
+
+  it.each([
     [8, 'otherBlockSize'],
     [32, 'otherBlockSize'],
   ])('blocks of %i tokens - are counted, not guessed', (blockTokens, counter) => {
@@ -216,6 +235,16 @@ describe('endpointAt', () => {
 })
 
 const zmq = await loadZmqClient()
+const hasIpv6 = Object.values(networkInterfaces()).some((found) =>
+  found?.some(({ address }) => address === '::1'),
+)
+
+interface ZmqPublisher {
+  readonly lastEndpoint: string
+  bind(endpoint: string): Promise<void>
+  send(frames: readonly Uint8Array[]): Promise<void>
+  close(): void
+}
 
 describe.skipIf(zmq === null)('KvEventSource', () => {
   const open: { close(): unknown }[] = []
@@ -325,6 +354,21 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
     expect(namesOf(told)).toEqual([8, 9, 10])
   })
 
+  it.runIf(hasIpv6)('a publisher at an address of IPv6 - is heard', async () => {
+    const { Publisher } = zmq as unknown as { Publisher: new (options: object) => ZmqPublisher }
+    const socket = new Publisher({ ipv6: true, linger: 0 })
+    await socket.bind('tcp://[::1]:*')
+    open.push(socket)
+    const { told } = reader(socket.lastEndpoint, null)
+    const number = Buffer.alloc(8)
+    const payload = packr.pack([1, [stored([1], null, block(0))], 0])
+    await until('it is heard', async () => {
+      await socket.send([Buffer.alloc(0), number, payload])
+      return told.length > 0
+    })
+    expect(namesOf(told)[0]).toBe(1)
+  })
+
   it('no replay - what comes is read, a gap clears what was believed', async () => {
     const { rank, events } = await publisher()
     const { told, source } = reader(events, null)
@@ -361,6 +405,7 @@ describe.skipIf(zmq === null)('KvEventSource', () => {
       return namesOf(told).includes('cleared') && namesOf(told).slice(4).length >= 4
     })
     expect(namesOf(told).slice(4, 8)).toEqual(['cleared', 1, 2, 3])
+    expect(source.counters.stored).toBe(7)
     expect(source.counters.restarts).toBeGreaterThan(0)
   })
 })

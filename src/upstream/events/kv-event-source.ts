@@ -53,7 +53,7 @@ export class KvEventSource {
   readonly #unpackr = new Unpackr({ useRecords: false, int64AsType: 'bigint', mapsAsObjects: true })
   readonly #sequence = new EventSequence()
   readonly #waiting: WaitingBatch[] = []
-  #translator: KvEventTranslator
+  readonly #translator: KvEventTranslator
   #subscriber: ZmqSubscriber | null = null
   #isReplaying = false
   #isClosed = false
@@ -82,7 +82,11 @@ export class KvEventSource {
 
   start(): void {
     const { zmq, endpoint, topic } = this.#options
-    const subscriber = new zmq.Subscriber({ linger: 0, receiveHighWaterMark: 0 })
+    const subscriber = new zmq.Subscriber({
+      linger: 0,
+      receiveHighWaterMark: 0,
+      ipv6: isIpv6(endpoint),
+    })
     this.#subscriber = subscriber
     subscriber.events.on('connect', () => void this.#replay())
     subscriber.events.on('disconnect', () => this.#disconnected())
@@ -163,7 +167,7 @@ export class KvEventSource {
   /** What the router knows of this rank's blocks is no longer valid. */
   #clear(): void {
     this.#sequence.restart()
-    this.#translator = new KvEventTranslator(this.#options.blockTokens)
+    this.#translator.restart()
     if (this.#hasApplied) this.#options.onEvents(this.#options.dpRank, [{ kind: 'cleared' }])
     this.#hasApplied = false
   }
@@ -200,6 +204,7 @@ export class KvEventSource {
     const { zmq, replayIdleMs = REPLAY_IDLE_MS } = this.#options
     const dealer = new zmq.Dealer({
       linger: 0,
+      ipv6: isIpv6(endpoint),
       receiveTimeout: replayIdleMs,
       sendTimeout: replayIdleMs,
     })
@@ -243,6 +248,11 @@ function batchOf(frames: readonly Uint8Array[]): WaitingBatch | null {
   const number = frames.at(-2)
   if (payload === undefined || number?.length !== 8) return null
   return { sequence: Number(Buffer.from(number).readBigUInt64BE()), payload }
+}
+
+/** Only then: of a name that has addresses of both kinds ZeroMQ would take the other one, where most publishers do not listen. */
+function isIpv6(endpoint: string): boolean {
+  return endpoint.includes('[')
 }
 
 function pause(ms: number): Promise<void> {

@@ -53,6 +53,12 @@ export class KvEventTranslator {
     }
   }
 
+  /** The publisher began anew; what was counted stays counted. */
+  restart(): void {
+    this.#salted.clear()
+    this.#group = null
+  }
+
   translate(batch: ForeignBatch): KvEvent[] {
     this.#unreadable += batch.unreadable
     return batch.events.flatMap((event) => {
@@ -74,7 +80,8 @@ export class KvEventTranslator {
   }
 
   #remove({ hashes, medium, group }: Extract<ForeignEvent, { kind: 'removed' }>): KvEvent | null {
-    if (group !== null && this.#group !== null && group !== this.#group) {
+    // Without kinds the first group counts, as for what is stored.
+    if (group !== null && group !== (this.#group ?? 0)) {
       this.#leftOut += 1
       return null
     }

@@ -2,9 +2,10 @@
  * A stream of server-sent events on its way through: whole events are let go as they came, a part of one waits for its
  * rest, so that an answer that breaks off ends between two events.
  *
- * Bytes are texts of one character each. An event that reports an error is shown apart, as its text may hold what no
- * client is to read.
+ * Bytes are texts of one character each. An event that reports an error is shown apart, and comments go on without their
+ * text, as either may hold what no client is to read.
  */
+import { withPlainComments } from './event-comments.ts'
 import { dataOf, reportsFailure } from './reported-failure.ts'
 
 export interface EventCutterSink {
@@ -53,7 +54,8 @@ export class EventCutter {
     if (rest !== '') this.#let(rest)
   }
 
-  #let(text: string): void {
+  #let(came: string): void {
+    const text = withPlainComments(came, this.#isAtStart)
     // Every event of an answer that goes well begins otherwise; only those that may be failures are divided.
     if (!this.#isAtStart || !mayHoldFailure(text)) {
       this.#isAtStart = true
