@@ -2,7 +2,6 @@
  * `baton worker`: one engine as a member of a fleet, in a process of its own.
  */
 import { BatonError } from '../../base/index.ts'
-import type { Engine } from '../../engine/index.ts'
 import { EXIT_FAILED, runWorkerInRoles, runWorkerProcess } from '../../host/index.ts'
 import type {
   HostedWorkerOptions,
@@ -11,6 +10,7 @@ import type {
 } from '../../host/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
 import { createEngine } from '../compose/create-engine.ts'
+import type { CreatedEngine } from '../compose/create-engine.ts'
 import { modeOfSidecar } from '../compose/upstream-engines.ts'
 import { hostedOptions } from '../compose/hosted-options.ts'
 import { workerTraces } from '../compose/trace-settings.ts'
@@ -33,13 +33,13 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
   // The parent of a worker says it once for all.
   if (warning !== null && process.send === undefined) console.error(warning)
   const first = given === 'auto' ? 'decode' : given
-  const engine = await engineOrReport(config, first)
-  if (engine === null) return EXIT_FAILED
+  const created = await engineOrReport(config, first)
+  if (created === null) return EXIT_FAILED
   const traces = await workerTraces(config)
   const exitCode =
     given === 'auto'
-      ? await runWorkerInRoles(first, enginesInTurn(config, engine, traces))
-      : await runWorkerProcess(processOptions(config, first, engine, traces))
+      ? await runWorkerInRoles(first, enginesInTurn(config, created, traces))
+      : await runWorkerProcess(processOptions(config, first, created, traces))
   await traces?.close()
   // An engine that hangs would keep the process alive.
   process.exit(exitCode)
@@ -48,12 +48,12 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
 function processOptions(
   config: ServeConfig,
   mode: DisaggregationMode,
-  engine: Engine,
+  created: CreatedEngine,
   traces: TracesOfWorkers | null,
 ): WorkerProcessOptions {
   return {
     ...hostedOptions(config),
-    engine,
+    ...created,
     mode,
     ...wireSecurity(config),
     host: config.workerHost,
@@ -71,14 +71,14 @@ function processOptions(
 /** The first engine is there; every further role gets one of its own. */
 function enginesInTurn(
   config: ServeConfig,
-  first: Engine,
+  first: CreatedEngine,
   traces: TracesOfWorkers | null,
 ): (role: DisaggregationMode) => Promise<WorkerProcessOptions> {
-  let next: Engine | null = first
+  let next: CreatedEngine | null = first
   return async (role) => {
-    const engine = next ?? (await createEngine(config, role))
+    const created = next ?? (await createEngine(config, role))
     next = null
-    return processOptions(config, role, engine, traces)
+    return processOptions(config, role, created, traces)
   }
 }
 
@@ -86,7 +86,7 @@ function enginesInTurn(
 async function engineOrReport(
   config: ServeConfig,
   mode: DisaggregationMode,
-): Promise<Engine | null> {
+): Promise<CreatedEngine | null> {
   try {
     return await createEngine(config, mode)
   } catch (thrown) {

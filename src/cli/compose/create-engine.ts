@@ -9,37 +9,60 @@ import { BootstrapRooms, loadModelText, ZmqKvBroadcast } from '../../host/index.
 import { LlamaCppEngine } from '../../llamacpp/index.ts'
 import { osClock } from '../../os/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
-import type { Tokenizer } from '../../text/index.ts'
+import type { ModelText, Tokenizer } from '../../text/index.ts'
 import { isModulePath } from '../options/option-values.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { guidedScript } from './guided-script.ts'
 import { loadUserEngine } from './load-user-engine.ts'
 import { createSidecarEngine } from './upstream-engines.ts'
 
-export async function createEngine(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
-  if (isModulePath(config.engine)) return await loadUserEngine(config, mode)
+export interface CreatedEngine {
+  readonly engine: Engine
+  /** Gives away, once, what has been read of its model: a worker's card is made of the same files. */
+  readonly takeModelText?: () => ModelText | null
+}
+
+export async function createEngine(
+  config: ServeConfig,
+  mode: DisaggregationMode,
+): Promise<CreatedEngine> {
+  if (isModulePath(config.engine)) return { engine: await loadUserEngine(config, mode) }
   switch (config.engine) {
     case 'sim':
       return await createSim(config, mode)
     case 'llamacpp':
       return await createLlamaCpp(config, mode)
     default:
-      return createSidecarEngine(config, mode)
+      return { engine: createSidecarEngine(config, mode) }
   }
 }
 
-async function createLlamaCpp(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
-  const { model, engine, contextLength, batchSize, gpu, ...rest } = config
-  const { ggufPath, name } = await loadModelText(model)
+/** Held no longer: a vocabulary takes tens of megabytes. */
+function once(text: ModelText): () => ModelText | null {
+  let kept: ModelText | null = text
+  return () => {
+    const given = kept
+    kept = null
+    return given
+  }
+}
+
+async function createLlamaCpp(
+  config: ServeConfig,
+  mode: DisaggregationMode,
+): Promise<CreatedEngine> {
+  const { model, engine: engineName, contextLength, batchSize, gpu, ...rest } = config
+  const text = await loadModelText(model)
+  const { ggufPath, name } = text
   if (ggufPath === null) {
     throw new BatonError(
       'config.invalid',
-      `--model ${model}: ${engine} reads GGUF files and finds none there; give one, or use --engine sim`,
+      `--model ${model}: ${engineName} reads GGUF files and finds none there; give one, or use --engine sim`,
     )
   }
   const { sequences, threads, gpuLayers, kvStoreBytes, servedModelName } = rest
   const { batching, blockSize, microBatch, flashAttention, kvType } = rest
-  return new LlamaCppEngine({
+  const engine = new LlamaCppEngine({
     modelPath: ggufPath,
     modelName: servedModelName ?? name,
     mode,
@@ -56,9 +79,11 @@ async function createLlamaCpp(config: ServeConfig, mode: DisaggregationMode): Pr
     prefillChunk: batchSize,
     ...(contextLength === null ? {} : { contextSize: contextLength }),
   })
+  // A folder's own files may say something else than its GGUF, and the engine names that as its model.
+  return ggufPath === model ? { engine, takeModelText: once(text) } : { engine }
 }
 
-async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise<Engine> {
+async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise<CreatedEngine> {
   const text = await loadModelText(config.model)
   const { mode: wanted = mode, ...sim } = config.sim ?? {}
   if (wanted !== mode) {
@@ -69,7 +94,7 @@ async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise
   }
   const isSaid = config.contextLength !== null || sim.maxModelLength !== undefined
   const contextLength = isSaid ? config.contextLength : contextThatFits(sim, text.contextLength)
-  return new SimEngine({
+  const engine = new SimEngine({
     clock: osClock,
     mode,
     model: config.servedModelName ?? text.name,
@@ -81,6 +106,7 @@ async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise
     ...(contextLength === null ? {} : { contextLength }),
     ...sim,
   })
+  return { engine, takeModelText: once(text) }
 }
 
 /** A request that names no maximum may use the whole context; a small cache must not refuse it for that. */

@@ -28,11 +28,11 @@ export function localFleet(config: ServeConfig, stack: FrontendStack, discovery:
   const startAll = async (): Promise<void> => {
     traces = await workerTraces(config)
     for (const { mode } of planned) {
-      const engine = await createEngine(config, mode)
+      const created = await createEngine(config, mode)
       if (isStopping) return
       const worker = new HostedWorker({
         ...hostedOptions({ ...config, graceSeconds: 0 }),
-        engine,
+        ...created,
         mode,
         plane: { kind: 'local', plane: localPlane },
         discovery,

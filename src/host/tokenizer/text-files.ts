@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import { open, readdir, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { BatonError, isRecord } from '../../base/index.ts'
-import { readGgufMetadata } from '../../text/index.ts'
+import { readGgufMetadataBytes } from '../../text/index.ts'
 import type { ModelTextFile, ModelTextManifest } from '../../request/index.ts'
 
 /** What a Hugging Face folder may hold of it. */
@@ -113,8 +113,8 @@ async function metadataBytes(place: string): Promise<number> {
   const { size } = await stat(place)
   let wanted = Math.min(size, FIRST_READ_BYTES)
   for (;;) {
-    const read = readGgufMetadata(await readPart(place, 0, wanted), size)
-    if (read.kind === 'metadata') return read.metadataBytes
+    const read = readGgufMetadataBytes(await readPart(place, 0, wanted), size)
+    if (read.kind === 'length') return read.metadataBytes
     wanted = Math.min(size, Math.max(read.bytesNeeded, wanted * 4))
   }
 }

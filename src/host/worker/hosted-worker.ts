@@ -24,6 +24,7 @@ import type {
   WorkerObserver,
 } from '../../worker/index.ts'
 import type { Discovery } from '../../discovery/index.ts'
+import type { ModelText } from '../../text/index.ts'
 import { osClock } from '../../os/index.ts'
 import { openKvTcp } from '../../network/index.ts'
 import type { OpenKv } from '../../network/index.ts'
@@ -64,6 +65,8 @@ export type WorkerPlane =
 
 export interface HostedWorkerOptions {
   readonly engine: Engine
+  /** What has been read of the engine's model already, if so; asked once. Absent: the worker reads it. */
+  readonly takeModelText?: () => ModelText | null
   readonly engineName: string
   readonly mode: DisaggregationMode
   readonly plane: WorkerPlane
@@ -187,7 +190,7 @@ export class HostedWorker {
 
   async #open(config: EngineConfig): Promise<WorkerAddress> {
     const { engine, mode, plane, version } = this.#options
-    const agreement = await agreementOf(config, this.#options.modelVersion)
+    const agreement = await this.#agreement(config)
     const files = await textFilesOf(config)
     const text = files === null ? {} : { text: files.manifest }
     if (engine.kvBlocks !== undefined && mode !== 'agg') this.#kv = await this.#openKv()
@@ -211,6 +214,16 @@ export class HostedWorker {
     })
     this.#server = server
     return { port: server.port, ...advertised, uplink: server, kv, agreement, ...text }
+  }
+
+  /** Files that cannot be read here cannot be compared: an engine may have its own ways to its model. */
+  async #agreement(engine: EngineConfig): Promise<ModelAgreement> {
+    const { modelVersion, takeModelText } = this.#options
+    const { modelPath } = engine
+    if (modelPath === undefined) return modelAgreementOf(engine, null, modelVersion)
+    const text = takeModelText?.() ?? (await loadModelText(modelPath).catch(() => null))
+    const weights = modelVersion ?? (await weightsFingerprint(modelPath))
+    return modelAgreementOf(engine, text, weights)
   }
 
   #answers(files: TextFiles | null): HostedAnswers {
@@ -255,17 +268,6 @@ export class HostedWorker {
     if (plane.kind === 'local') plane.plane.removeWorker(this.workerId)
     await Promise.all([this.#server?.close(), this.#kv?.close(), this.#admin?.close(0)])
   }
-}
-
-/** Files that cannot be read here cannot be compared: an engine may have its own ways to its model. */
-async function agreementOf(
-  engine: EngineConfig,
-  version: string | undefined,
-): Promise<ModelAgreement> {
-  const { modelPath } = engine
-  const text = modelPath === undefined ? null : await loadModelText(modelPath).catch(() => null)
-  const weights = version ?? (modelPath === undefined ? null : await weightsFingerprint(modelPath))
-  return modelAgreementOf(engine, text, weights)
 }
 
 async function textFilesOf({ modelPath }: EngineConfig): Promise<TextFiles | null> {

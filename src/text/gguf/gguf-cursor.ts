@@ -117,11 +117,26 @@ export class GgufCursor {
       case TYPE.f64:
         return this.#view.getFloat64(this.#take(8), true)
       default:
-        throw new Error(`an unknown value type ${type} at byte ${this.#at - 4}`)
+        throw unknownType(type, this.#at)
     }
   }
 
-  #array(depth: number): GgufValue {
+  /** Goes behind a value without making it. */
+  skip(type: number, depth = 0): void {
+    if (type === TYPE.string) {
+      this.#take(this.length())
+    } else if (type === TYPE.array) {
+      const { type: inner, count, bytesEach } = this.#listHead(depth)
+      if (inner !== TYPE.string && inner !== TYPE.array) this.#take(count * bytesEach)
+      else for (let i = 0; i < count; i++) this.skip(inner, depth + 1)
+    } else {
+      const bytes = BYTES_OF_TYPE[type]
+      if (bytes === undefined) throw unknownType(type, this.#at)
+      this.#take(bytes)
+    }
+  }
+
+  #listHead(depth: number): { type: number; count: number; bytesEach: number } {
     if (depth >= NESTING_MAX) throw new Error(`lists nested deeper than ${NESTING_MAX}`)
     const type = this.u32()
     const count = this.length()
@@ -130,6 +145,11 @@ export class GgufCursor {
       throw new Error(`an unknown list type ${type} at byte ${this.#at - 12}`)
     // Every item has at least this size, so a list that cannot be there is never allocated.
     this.#require(count * bytesEach)
+    return { type, count, bytesEach }
+  }
+
+  #array(depth: number): GgufValue {
+    const { type, count } = this.#listHead(depth)
     if (type === TYPE.string) return Array.from({ length: count }, () => this.string())
     if (type === TYPE.bool) return Array.from({ length: count }, () => this.value(type) === true)
     if (type === TYPE.array) return Array.from({ length: count }, () => this.value(type, depth + 1))
@@ -167,6 +187,10 @@ export class GgufCursor {
     }
     if (end > this.#bytes.length) throw new NeedsMoreBytes(end)
   }
+}
+
+function unknownType(type: number, end: number): Error {
+  return new Error(`an unknown value type ${type} at byte ${end - 4}`)
 }
 
 function numbersOf(type: number, count: number): GgufNumbers {

@@ -73,11 +73,7 @@ export function readGguf<T>(
 
 /** Magic, version, counts and the metadata. */
 export function readGgufPreamble(cursor: GgufCursor): GgufPreamble {
-  if (cursor.u32() !== MAGIC) throw new Error('it does not begin with "GGUF"')
-  const version = cursor.u32()
-  if (version !== 2 && version !== 3) throw new Error(describeVersion(version))
-  const tensorCount = cursor.length()
-  const valueCount = cursor.length()
+  const { version, tensorCount, valueCount } = readStart(cursor)
   const values = new Map<string, GgufValue>()
   for (let i = 0; i < valueCount; i++) {
     const key = cursor.string()
@@ -85,6 +81,23 @@ export function readGgufPreamble(cursor: GgufCursor): GgufPreamble {
     values.set(key, cursor.value(cursor.u32()))
   }
   return { version, tensorCount, values }
+}
+
+/** Goes behind the metadata without reading it: a vocabulary is made of 100,000 strings. */
+export function skipGgufPreamble(cursor: GgufCursor): void {
+  const { valueCount } = readStart(cursor)
+  for (let i = 0; i < valueCount; i++) {
+    cursor.string()
+    cursor.skip(cursor.u32())
+  }
+}
+
+function readStart(cursor: GgufCursor): Omit<GgufPreamble, 'values'> & { valueCount: number } {
+  if (cursor.u32() !== MAGIC) throw new Error('it does not begin with "GGUF"')
+  const version = cursor.u32()
+  if (version !== 2 && version !== 3) throw new Error(describeVersion(version))
+  const tensorCount = cursor.length()
+  return { version, tensorCount, valueCount: cursor.length() }
 }
 
 function readTensor(cursor: GgufCursor): GgufTensor {

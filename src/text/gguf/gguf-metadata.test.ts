@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { writeGguf } from '../../../test/gguf/gguf-writer.ts'
 import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
-import { readGgufMetadata } from './gguf-metadata.ts'
+import { readGgufMetadata, readGgufMetadataBytes } from './gguf-metadata.ts'
 import type { GgufMetadata } from './gguf-metadata.ts'
 
 const SHIPPED = new URL('../../../models/storyteller/storyteller-q8_0.gguf', import.meta.url)
@@ -83,6 +83,21 @@ describe('readGgufMetadata', () => {
         }),
       )
       expect(readGgufMetadata(SMALL.subarray(0, length)).kind).toBe('more')
+    }
+  })
+
+  it('its length - found without reading its values, by the same rules', () => {
+    for (const bytes of [SMALL, new Uint8Array(readFileSync(SHIPPED))]) {
+      const found = readGgufMetadataBytes(bytes, bytes.length)
+      if (found.kind !== 'length') throw new Error(`needs ${found.bytesNeeded} bytes`)
+      const { metadataBytes } = found
+      expect(read(bytes.subarray(0, metadataBytes), bytes.length).architecture).toBe('llama')
+      for (const shorter of [metadataBytes - 1, metadataBytes >> 1, 30]) {
+        const cut = bytes.subarray(0, shorter)
+        expect(readGgufMetadataBytes(cut, bytes.length).kind).toBe('more')
+        expect(readGgufMetadata(cut, bytes.length).kind).toBe('more')
+        expect(() => readGgufMetadataBytes(cut, shorter)).toThrow(BatonError)
+      }
     }
   })
 

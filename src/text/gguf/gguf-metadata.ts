@@ -1,16 +1,10 @@
 /** What the metadata of a GGUF file says of the model, by name. Nothing behind the metadata is read. */
 import type { GgufValue } from './gguf-cursor.ts'
-import { readGguf, readGgufPreamble } from './gguf-header.ts'
+import { readGguf, readGgufPreamble, skipGgufPreamble } from './gguf-header.ts'
 import type { NeedsMore } from './gguf-header.ts'
 
-type GgufRead =
-  | {
-      readonly kind: 'metadata'
-      readonly metadata: GgufMetadata
-      /** Where the list of tensors begins. */
-      readonly metadataBytes: number
-    }
-  | NeedsMore
+type GgufRead = { readonly kind: 'metadata'; readonly metadata: GgufMetadata } | NeedsMore
+type GgufLength = { readonly kind: 'length'; readonly metadataBytes: number } | NeedsMore
 
 export interface GgufMetadata {
   readonly version: number
@@ -31,9 +25,18 @@ export interface GgufMetadata {
 export function readGgufMetadata(bytes: Uint8Array, fileBytes?: number): GgufRead {
   const read = readGguf(bytes, fileBytes, (cursor) => {
     const { version, tensorCount, values } = readGgufPreamble(cursor)
-    return { metadata: describe(version, tensorCount, values), metadataBytes: cursor.at }
+    return describe(version, tensorCount, values)
   })
-  return read.kind === 'more' ? read : { kind: 'metadata', ...read.value }
+  return read.kind === 'more' ? read : { kind: 'metadata', metadata: read.value }
+}
+
+/** Where the list of tensors begins. */
+export function readGgufMetadataBytes(bytes: Uint8Array, fileBytes: number): GgufLength {
+  const read = readGguf(bytes, fileBytes, (cursor) => {
+    skipGgufPreamble(cursor)
+    return cursor.at
+  })
+  return read.kind === 'more' ? read : { kind: 'length', metadataBytes: read.value }
 }
 
 function describe(
