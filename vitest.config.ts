@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitest/config'
+import { builtSources } from './scripts/built-sources.ts'
 
 /** The examples name the package as its users do. */
 const { compilerOptions } = JSON.parse(
@@ -11,9 +12,14 @@ const alias = Object.entries(compilerOptions.paths).map(([name, [path = '']]) =>
   replacement: fileURLToPath(new URL(path, import.meta.url)),
 }))
 
+/** `npm test` has compiled them just now (scripts/check.js). Otherwise tests see the sources as they are, compiled or not. */
+const isBuilt = process.env['TEST_BUILT'] === '1'
+
 export default defineConfig({
   resolve: { alias },
+  plugins: isBuilt ? [builtSources()] : [],
   test: {
+    server: { deps: { external: isBuilt ? [/[\\/]dist[\\/].*\.js$/] : [] } },
     include: ['src/**/*.test.ts', 'test/**/*.test.ts'],
     // Tests that start processes run the bundle; it is made once, when a source is newer.
     globalSetup: ['test/bundle-setup.ts'],
