@@ -195,5 +195,9 @@ describe('a frontend that joins a running fleet', () => {
       models: readonly { workers: readonly object[] }[]
     }
     expect(health.models[0]?.workers).toHaveLength(2)
+    late.process.kill('SIGTERM')
+    expect(await late.ended).toBe(0)
+    // That it ends itself is no fault of its workers.
+    expect(late.printed()).not.toContain('"level":40')
   })
 })

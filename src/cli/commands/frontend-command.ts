@@ -161,6 +161,7 @@ function banner(config: ServeConfig, port: number, what: string): string {
   const { discovery, host } = config
   const where = discovery === null ? '' : describeDiscovery(discovery)
   const scheme = config.httpTlsCert === null ? 'http' : 'https'
-  return `Baton ${BATON_VERSION} ${what} at ${scheme}://${host}:${port}, workers from ${where}
+  const address = host.includes(':') ? `[${host}]` : host
+  return `Baton ${BATON_VERSION} ${what} at ${scheme}://${address}:${port}, workers from ${where}
   access    ${accessLine(config)}`
 }

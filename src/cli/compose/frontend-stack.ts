@@ -100,6 +100,7 @@ export class FrontendStack {
   #http: HttpServer | null = null
   #watch: DiscoveryWatch | null = null
   #whenConnected: (() => void) | null = null
+  #isClosing = false
 
   constructor(options: FrontendStackOptions) {
     const { config, discovery, router } = options
@@ -298,6 +299,7 @@ export class FrontendStack {
   }
 
   async close(): Promise<void> {
+    this.#isClosing = true
     this.#watch?.close()
     // First: what it runs needs the workers.
     await this.#frontend.stopBatches()
@@ -382,6 +384,8 @@ export class FrontendStack {
       onCaughtUp: (workerId) => this.#frontend.registry.firstPicture.settled(workerId),
       onDisconnected: (workerId, reason) => {
         this.#connected.delete(workerId)
+        // Not for the log: nobody is out of reach, this process ends.
+        if (this.#isClosing) return
         this.#frontend.registry.workerUnreachable(workerId, reason)
       },
       onConnectFailed: (workerId, reason) =>
