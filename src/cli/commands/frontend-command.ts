@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
 import { describeDiscovery } from '../../discovery/index.ts'
 import { EXIT_FAILED, FrontendSiblings, watchShutdownSignals } from '../../host/index.ts'
-import type { AwaitWorkers, FrontendReport } from '../../host/index.ts'
+import type { AwaitWorkers, FrontendReport, Ping } from '../../host/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import { endFrontend } from '../compose/end-frontend.ts'
 import { frontendProcesses } from '../compose/frontend-processes.ts'
@@ -79,7 +79,7 @@ async function runSeveral(
   try {
     const port = await group.start()
     console.log(banner(config, port, `${config.frontends} frontends`))
-    const signal = await signals.first
+    const signal = await Promise.race([signals.first, group.lost])
     console.log(`\n${signal}: draining (again to end at once)`)
     await group.stop(config.drainSeconds * 1000 + 5_000)
     console.log('ended')
@@ -110,7 +110,7 @@ async function runSibling(
     const watched = running.watch()
     await Promise.race([watched.then(() => running.untilSettled()), sleep(SETTLE_MS)])
     const port = await running.listen()
-    process.on('message', (message) => void onAwait(running, message as AwaitWorkers))
+    process.on('message', (message) => void onTold(running, message as AwaitWorkers | Ping))
     await report({ kind: 'ready', port })
     await watched
     await ended
@@ -127,7 +127,8 @@ async function runSibling(
   }
 }
 
-async function onAwait(stack: FrontendStack, message: AwaitWorkers): Promise<void> {
+async function onTold(stack: FrontendStack, message: AwaitWorkers | Ping): Promise<void> {
+  if (message.kind === 'ping') return await report({ kind: 'pong' })
   if (message.kind !== 'await-workers') return
   try {
     const cards = await stack.untilConnected(message.workers, message.deadlineMs)

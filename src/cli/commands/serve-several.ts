@@ -31,7 +31,8 @@ export async function serveSeveral(plan: ServePlan, onHaste: () => void): Promis
     console.log(serveBanner(config, port, cards, frontends.pids))
   }
   try {
-    const ended = await Promise.race([signals.first, start().then(() => signals.first)])
+    const started = start().then(() => signals.first)
+    const ended = await Promise.race([signals.first, frontends.lost, started])
     console.log(`\n${ended}: draining (again to end at once)`)
     const endMs = config.drainSeconds * 1000 + 5_000
     await frontends.stop(endMs)

@@ -10,7 +10,7 @@ import { createServer } from 'node:net'
 import { BatonError } from '../../base/index.ts'
 import { listenError, TAKEN_PORT_REMEDY } from '../../network/index.ts'
 import { isSiblingMessage } from './group-message.ts'
-import type { AwaitWorkers, FrontendReport, SiblingMessage } from './group-message.ts'
+import type { AwaitWorkers, FrontendReport, Ping, SiblingMessage } from './group-message.ts'
 
 export interface FrontendGroupOptions {
   /** The script that a child runs. */
@@ -25,6 +25,8 @@ export interface FrontendGroupOptions {
   readonly startDeadlineMs: number
   /** Frontends that die more often than this within a minute stay down. */
   readonly restartsPerMinuteMax: number
+  /** How often each is asked whether it still does anything; who misses `PINGS_MISSED_MAX` in a row is killed. */
+  readonly pingMs?: number
   readonly onEvent: (event: FrontendGroupEvent) => void
 }
 
@@ -32,6 +34,10 @@ export type FrontendGroupEvent =
   | { readonly kind: 'died'; readonly pid: number; readonly how: string }
   | { readonly kind: 'restarted'; readonly pid: number }
   | { readonly kind: 'gave-up'; readonly reason: string }
+
+const PING_MS = 5_000
+/** Counted, not timed: while this process stood still, nobody could answer it. */
+const PINGS_MISSED_MAX = 6
 
 /** From Node 23.1 on `listen` knows `reusePort`; 24 is the first long-term version with it. */
 export const SHARES_BY_KERNEL =
@@ -51,11 +57,19 @@ export class FrontendGroup<Card> {
   readonly #options: FrontendGroupOptions
   readonly #children = new Set<ClusterWorker>()
   #port = 0
+  /** Rejects when no frontend is left and none will come: whoever watches over this process may start it again. */
+  readonly lost: Promise<never>
+  #lose: (why: BatonError) => void = () => undefined
+  #starting = 0
   #restartsAtMs: number[] = []
   #stopping = false
 
   constructor(options: FrontendGroupOptions) {
     this.#options = options
+    this.lost = new Promise((_, reject) => {
+      this.#lose = reject
+    })
+    this.lost.catch(() => undefined)
     cluster.setupPrimary({ exec: options.script, args: [...options.args] })
   }
 
@@ -123,8 +137,28 @@ export class FrontendGroup<Card> {
     child.on('message', (message: unknown) => this.#relay(child, message))
     child.once('exit', () => void this.#children.delete(child))
     const port = await this.#ready(child)
-    child.once('exit', (code, signal) => this.#onDeath(child, signal ?? `exit code ${code}`))
+    const watch = this.#watch(child)
+    child.once('exit', (code, signal) => {
+      watch.end()
+      const how = signal ?? `exit code ${code}`
+      this.#onDeath(child, watch.isHung() ? 'it did not answer any more' : how)
+    })
     return port
+  }
+
+  /** One that stands still would keep the connections that it is given, and all that its siblings tell it. */
+  #watch(child: ClusterWorker): { end(): void; isHung(): boolean } {
+    let missed = 0
+    const timer = setInterval(() => {
+      missed += 1
+      if (missed > PINGS_MISSED_MAX) child.process.kill('SIGKILL')
+      else if (child.isConnected()) child.send({ kind: 'ping' } satisfies Ping, () => undefined)
+    }, this.#options.pingMs ?? PING_MS)
+    timer.unref()
+    child.on('message', (message: unknown) => {
+      if ((message as FrontendReport).kind === 'pong') missed = 0
+    })
+    return { end: () => clearInterval(timer), isHung: () => missed > PINGS_MISSED_MAX }
   }
 
   #ready(child: ClusterWorker): Promise<number> {
@@ -168,18 +202,34 @@ export class FrontendGroup<Card> {
 
   #onDeath(child: ClusterWorker, how: string): void {
     if (this.#stopping) return
+    this.#options.onEvent({ kind: 'died', pid: child.process.pid ?? 0, how })
+    this.#startAgain(null)
+  }
+
+  /** `failure`: how the start before this one went wrong. */
+  #startAgain(failure: BatonError | null): void {
     const { onEvent, restartsPerMinuteMax } = this.#options
-    onEvent({ kind: 'died', pid: child.process.pid ?? 0, how })
     const nowMs = performance.now()
     this.#restartsAtMs = this.#restartsAtMs.filter((atMs) => nowMs - atMs < 60_000)
     if (this.#restartsAtMs.length >= restartsPerMinuteMax) {
-      onEvent({ kind: 'gave-up', reason: `${restartsPerMinuteMax} restarts within a minute` })
+      const text = `${restartsPerMinuteMax} restarts within a minute`
+      const reason = failure === null ? text : `${text}; ${failure.message}`
+      onEvent({ kind: 'gave-up', reason })
+      if (this.#children.size > 0 || this.#starting > 0) return
+      this.#lose(new BatonError('backend.worker_unavailable', `no frontend is left: ${reason}`))
       return
     }
     this.#restartsAtMs.push(nowMs)
+    this.#starting += 1
     this.#fork().then(
-      () => onEvent({ kind: 'restarted', pid: this.pids.at(-1) ?? 0 }),
-      (error: unknown) => onEvent({ kind: 'gave-up', reason: BatonError.from(error).message }),
+      () => {
+        this.#starting -= 1
+        onEvent({ kind: 'restarted', pid: this.pids.at(-1) ?? 0 })
+      },
+      (error: unknown) => {
+        this.#starting -= 1
+        if (!this.#stopping) this.#startAgain(BatonError.from(error))
+      },
     )
   }
 }

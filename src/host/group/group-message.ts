@@ -8,12 +8,18 @@ export type FrontendReport<Card = unknown> =
   | { readonly kind: 'ready'; readonly port: number }
   | { readonly kind: 'failed'; readonly error: ErrorValue }
   | { readonly kind: 'connected'; readonly cards: readonly Card[] }
+  | { readonly kind: 'pong' }
 
 /** From the parent to a frontend. */
 export interface AwaitWorkers {
   readonly kind: 'await-workers'
   readonly workers: number
   readonly deadlineMs: number
+}
+
+/** From the parent to a frontend, which says `pong` as soon as it does anything. */
+export interface Ping {
+  readonly kind: 'ping'
 }
 
 /** Between siblings, over the parent. */
