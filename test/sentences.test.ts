@@ -100,4 +100,23 @@ describe('one sentence', () => {
     const help = await batons.run(['worker', '--help'])
     expect(help.printed).toContain('[BATON_MODE]')
   })
+
+  it.each(['static:127.0.0.1:7000', 'kubernetes', 'kubernetes:fleet/app=baton'])(
+    'worker --discovery %s without a port - would be found by nobody, and says so',
+    async (place) => {
+      const { exitCode, printed } = await batons.run([
+        'worker',
+        '--engine',
+        'sim',
+        '--discovery',
+        place,
+      ])
+      expect([exitCode, printed]).toEqual([
+        2,
+        expect.stringMatching(
+          /^baton: --discovery (static|kubernetes): [^\n]*--worker-port[^\n]*\n$/,
+        ),
+      ])
+    },
+  )
 })

@@ -23,6 +23,7 @@ import { openWireWarning, wireSecurity } from '../guard/wire-security.ts'
 
 export async function runWorker(options: readonly ResolvedOption[]): Promise<number> {
   const config = serveConfig(options)
+  refuseHidden(config)
   const isModeGiven = options.some(
     ({ option, source }) => option.key === 'mode' && source !== 'default',
   )
@@ -43,6 +44,15 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
   await traces?.close()
   // An engine that hangs would keep the process alive.
   process.exit(exitCode)
+}
+
+/** It registers nowhere there: on a port that nobody knows it would wait for ever. */
+function refuseHidden({ discovery, workerPort }: ServeConfig): void {
+  const kind = discovery?.kind
+  if (workerPort !== 0 || (kind !== 'static' && kind !== 'kubernetes')) return
+  const inPod = kind === 'kubernetes' ? ', which is the container port named baton' : ''
+  const text = `--discovery ${kind}: finds a worker by its address: give it a port of its own with --worker-port${inPod}`
+  throw new BatonError('config.invalid', text)
 }
 
 function processOptions(
