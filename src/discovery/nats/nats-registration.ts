@@ -22,6 +22,8 @@ interface NatsRegistrationOptions {
   readonly observer: RegistrationObserver
 }
 
+const ELECTION_MS = 20_000
+const RETRY_MS = 250
 const ATTEMPTS = 3
 
 export class NatsRegistration implements Registration {
@@ -100,7 +102,7 @@ export class NatsRegistration implements Registration {
         if (isRepeated && stored?.string() === this.#text) return
         throw new BatonError('request.conflict', `worker ${workerId} is registered already`)
       }
-    })
+    }, ELECTION_MS)
   }
 
   #onBeat(): void {
@@ -162,14 +164,22 @@ export class NatsRegistration implements Registration {
     await this.#trying(() => session.bucket.put(this.#card.workerId, this.#text))
   }
 
-  /** Some answers are lost on the way without a fault of the server. */
-  async #trying(work: () => Promise<unknown>): Promise<void> {
+  /**
+   * Some answers are lost on the way without a fault of the server. `electionMs`: for so long it is tried again while nobody
+   * answers for the bucket, as when the server of a cluster has died that did.
+   */
+  async #trying(work: () => Promise<unknown>, electionMs = 0): Promise<void> {
+    const endMs = performance.now() + electionMs
     for (let attempt = 1; ; attempt++) {
       try {
         await work()
         return
       } catch (thrown) {
         if (thrown instanceof BatonError && thrown.code === 'request.conflict') throw thrown
+        if (isWithoutLeader(thrown) && performance.now() < endMs) {
+          await pause(RETRY_MS)
+          continue
+        }
         if (attempt >= ATTEMPTS || !this.#options.session.isUp) {
           throw unavailable(`the card cannot be stored: ${storageFault(thrown)}`, thrown)
         }
@@ -182,6 +192,17 @@ export class NatsRegistration implements Registration {
     this.#turn = mine.catch(() => undefined)
     return mine
   }
+}
+
+/** The library takes no answer at once for a server without JetStream. */
+function isWithoutLeader(thrown: unknown): boolean {
+  return /jetstream is not enabled|no responders|timeout/i.test(messageOf(thrown))
+}
+
+function pause(delayMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, delayMs)
+  })
 }
 
 function storageFault(thrown: unknown): string {

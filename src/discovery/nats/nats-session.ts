@@ -7,7 +7,7 @@
  * told `up` (each time with a bucket that may be empty) and of `away`. The library is loaded with the first session.
  */
 import { readFileSync } from 'node:fs'
-import type { KV, KvOptions } from '@nats-io/kv'
+import type { KV, Kvm, KvOptions } from '@nats-io/kv'
 import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import { BatonError } from '../../base/index.ts'
 import type { NatsAddress } from './nats-address.ts'
@@ -30,6 +30,8 @@ interface NatsSessionOptions {
 const CONNECT_MS = 3_000
 const REQUEST_MS = 2_000
 const RETRY_MS = 500
+/** As many as a bucket needs to outlive one server. */
+const REPLICAS = 3
 
 export class NatsSession {
   readonly #options: NatsSessionOptions
@@ -178,11 +180,13 @@ export class NatsSession {
     const { Kvm } = await loadLibrary(() => import('@nats-io/kv'))
     while (!this.#closed && this.#connection !== null) {
       try {
-        this.#bucket = await new Kvm(this.#connection).create(bucket, {
-          history: 1,
-          timeout: REQUEST_MS,
-          ...bucketOptions,
-        })
+        const options = { history: 1, timeout: REQUEST_MS, ...bucketOptions }
+        this.#bucket = await makeBucket(
+          new Kvm(this.#connection),
+          this.#connection,
+          bucket,
+          options,
+        )
         this.#awaySince = null
         for (const user of this.#users) user.up()
         return
@@ -203,6 +207,31 @@ export class NatsSession {
     this.#awaySince = why
     for (const user of this.#users) user.away(why)
   }
+}
+
+/**
+ * In a cluster the bucket lies on several servers, so that it outlives one of them: with one replica it is gone as long as
+ * its server is. One that was made while the cluster was not whole is spread later.
+ */
+async function makeBucket(
+  kvm: Kvm,
+  connection: NatsConnection,
+  bucket: string,
+  options: Partial<KvOptions>,
+): Promise<KV> {
+  if (connection.info?.cluster === undefined) return await kvm.create(bucket, options)
+  // A cluster of two, or one that is not whole, has not so many places.
+  const made = await kvm
+    .create(bucket, { ...options, replicas: REPLICAS })
+    .catch(() => kvm.create(bucket, options))
+  const { replicas, streamInfo } = await made.status()
+  if (replicas >= REPLICAS) return made
+  const config = JSON.stringify({ ...streamInfo.config, num_replicas: REPLICAS })
+  // What it answers does not matter: the bucket is there as it was.
+  await connection
+    .request(`$JS.API.STREAM.UPDATE.KV_${bucket}`, config, { timeout: REQUEST_MS })
+    .catch(() => undefined)
+  return made
 }
 
 export function unavailable(why: string, cause?: unknown): BatonError {
