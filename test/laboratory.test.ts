@@ -104,6 +104,18 @@ describe('baton workload, baton replay', () => {
     expect(await modesOf('--auto-roles')).toBe(`${before} prefill`)
   }, 60_000)
 
+  it('--timing - the two forms of the documentation', async () => {
+    const docs = readFileSync(new URL('../docs/laboratory.md', import.meta.url), 'utf8')
+    const forms = [...docs.matchAll(/```json\n(.*?)```/gs)].map(([, json]) => json!)
+    expect(forms).toHaveLength(2)
+    for (const form of forms) {
+      writeFileSync(at('form.json'), form)
+      const load = 'workload:random,requests=9,input=1024,output=9'
+      const { stdout } = await baton('replay', load, '--timing', 'form.json')
+      expect(stdout).toContain('completed 9')
+    }
+  }, 30_000)
+
   it('a trace whose ids stand for more tokens than a block of an engine has', async () => {
     const line = { timestamp: 0, input_length: 5000, output_length: 2, hash_ids: [1, 2, 3] }
     writeFileSync(at('large.jsonl'), `${JSON.stringify(line)}\n`)
@@ -173,6 +185,15 @@ describe('baton workload, baton replay', () => {
 })
 
 describe('baton compare, baton plan', () => {
+  it('a trace from a file - the report says that seeds draw no other requests', async () => {
+    await baton('workload', 'random', '--requests', '12', '--out', 'twelve.jsonl')
+    const lines = ['--policy', 'round-robin', '--policy', 'random', '--seeds', '2']
+    const { stdout } = await baton('compare', 'twelve.jsonl', ...lines)
+    expect(stdout).toContain('The requests are those of the file with every seed')
+    const made = await baton('compare', 'workload:random,requests=12', ...lines)
+    expect(made.stdout).not.toContain('those of the file')
+  }, 60_000)
+
   it('policies × fleets over seeds - paired differences from the first one', async () => {
     const load = ['workload:shared-prefix,requests=80,rate=10', '--seeds', '2', '--json', '-']
     const policies = [

@@ -5,6 +5,7 @@ import { htmlReport, traceNotes } from '../../sim/index.ts'
 import type { LabRun } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
 import { loadTrace } from './lab-cell.ts'
+import { apiKeyOf } from './lab-flags.ts'
 import type { Flags } from './lab-flags.ts'
 import { checkOutputs, progressLine, runsTable, writeText } from './lab-output.ts'
 import { numberOf, shareOf, wholeOf } from './lab-pairs.ts'
@@ -28,7 +29,7 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
   }
   const concurrency =
     flags['concurrency'] === undefined ? null : wholeOf('--concurrency', flags['concurrency'], 1)
-  const apiKey = typeof flags['apiKey'] === 'string' ? { apiKey: flags['apiKey'] } : {}
+  const apiKey = apiKeyOf(flags)
   const range =
     flags['text'] === true ? null : parseTokenRange(String(flags['tokenRange'] ?? '300:1300'))
   const runs: LabRun[] = []

@@ -53,13 +53,13 @@ export async function runCompare(
   }
   const runs = await pool.run(cells, tellDone).finally(() => pool.close())
   const groups = contenders.map((_, i) => runs.slice(i * seeds, (i + 1) * seeds))
-  const section = differences(contenders, groups)
+  const section = differences(contenders, groups, cell.trace.workload !== undefined)
   const facts = [...factsOf(cell, null), `${seeds} seeds, paired; the first line is the baseline`]
   const firsts = groups.map((group) => group[0]!)
   if (flags['quiet'] !== true && flags['json'] !== '-') {
     console.log(facts.join('\n'))
     console.log(`\nfirst seed\n${runsTable(firsts)}`)
-    console.log(`\n${section.title}\n${textTable(section.columns, section.rows)}`)
+    console.log(`\n${section.title}\n${textTable(section.columns, section.rows)}\n${section.note}`)
   }
   if (typeof flags['json'] === 'string')
     writeText(
@@ -103,7 +103,11 @@ function cellOf(cell: LabCell, { name, router, workers }: Contender, seed: numbe
   return withSeed({ ...cell, name, config: { ...cell.config, router, workers } }, seed)
 }
 
-function differences(contenders: readonly Contender[], groups: readonly LabRun[][]): HtmlSection {
+function differences(
+  contenders: readonly Contender[],
+  groups: readonly LabRun[][],
+  areDrawn: boolean,
+): HtmlSection {
   const [baseline] = groups
   const rows = contenders.map(({ name }, i) => [
     name,
@@ -117,7 +121,7 @@ function differences(contenders: readonly Contender[], groups: readonly LabRun[]
     title: 'Differences from the first line, paired by seed, with 95 % confidence',
     columns: ['', ...METRICS.map(([name]) => name)],
     rows,
-    note: 'An interval that contains 0 is no difference that these seeds could show.',
+    note: `An interval that contains 0 is no difference that these seeds could show.${areDrawn ? '' : ' The requests are those of the file with every seed: an interval says nothing about other traffic.'}`,
   }
 }
 

@@ -6,6 +6,12 @@ import type { Command } from 'commander'
 /** As commander gives them: what a flag was told, or that it is there. */
 export type Flags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
+/** `--api-key`, or the variable that Baton's other commands take. */
+export function apiKeyOf(flags: Flags): { readonly apiKey?: string } {
+  const key = flags['apiKey'] ?? process.env['BATON_API_KEY']
+  return typeof key === 'string' && key !== '' ? { apiKey: key } : {}
+}
+
 export function collect(value: string, before: readonly string[]): readonly string[] {
   return [...before, value]
 }

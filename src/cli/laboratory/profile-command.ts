@@ -13,6 +13,7 @@ import { createSimTiming } from '../../simengine/index.ts'
 import { enginePaceOf, fitOverhead, fitTiming } from '../../sim/index.ts'
 import type { DecodePoint, FittedTiming, RequestOverhead } from '../../sim/index.ts'
 import { serverUrl } from '../commands/ask-server.ts'
+import { apiKeyOf } from './lab-flags.ts'
 import type { Flags } from './lab-flags.ts'
 import { checkOutputs, textTable, writeText } from './lab-output.ts'
 import { wholeOf } from './lab-pairs.ts'
@@ -48,7 +49,7 @@ const KNOWN_SHARE = 0.5
 export async function runProfile(url: string, flags: Flags): Promise<number> {
   checkOutputs(flags, 'out')
   const target = serverUrl(url)
-  const apiKey = typeof flags['apiKey'] === 'string' ? { apiKey: flags['apiKey'] } : {}
+  const apiKey = apiKeyOf(flags)
   const model =
     typeof flags['model'] === 'string'
       ? flags['model']
