@@ -62,7 +62,8 @@ describe('baton workload, baton replay', () => {
   }, 60_000)
 
   it('the fleet of baton.yaml - as it would serve', async () => {
-    const yaml = 'engine: sim\nprefill: 2\ndecode: 3\nrouterMode: round-robin\nsimBlocks: 4096\n'
+    const yaml =
+      'engine: sim\nprefill: 2\ndecode: 3\nrouterMode: round-robin\nsimBlocks: 4096\nfrontends: 2\ncontextLength: 4000\n'
     writeFileSync(at('fleet.yaml'), yaml)
     const requests = 'workload:random,requests=20'
     const { stdout } = await baton('replay', requests, '--config', 'fleet.yaml', '--json', '-')
@@ -77,7 +78,8 @@ describe('baton workload, baton replay', () => {
       { mode: 'prefill', count: 2, engine: { blockTokens: 16, blockCount: 4096, maxSequences: 8 } },
       { mode: 'decode', count: 3 },
     ])
-    expect(config.router).toMatchObject({ mode: 'round-robin' })
+    expect(config).toMatchObject({ router: { mode: 'round-robin' }, frontends: 2 })
+    expect(facts).toEqual(expect.arrayContaining(['2 frontends', 'context of 4000 tokens']))
     // What flags say of the fleet is the whole fleet; limit and speed-up hold for made requests, too.
     const flags = ['--config', 'fleet.yaml', '--aggregated', '2', '--limit', '7', '--speedup', '2']
     const other = await baton('replay', requests, ...flags, '--json', '-')

@@ -22,6 +22,9 @@ export interface LabFleet {
   readonly workers: readonly FleetGroup[]
   readonly router: RouterOptions
   readonly migrationLimit: number
+  /** Null: not said. */
+  readonly frontends: number | null
+  readonly contextLength: number | null
   /** Null: workers keep their roles. */
   readonly roles: Partial<RoleControllerOptions> | null
 }
@@ -39,12 +42,21 @@ export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFle
   const { router } = routerSettings(given)
   const valueOf = (key: string): unknown => given.find(({ option }) => option.key === key)?.value
   const migrationLimit = valueOf('migrationLimit') as number
-  if (valueOf('autoRoles') !== true) return { workers, router, migrationLimit, roles: null }
-  return {
-    // As of `baton serve`: its decode workers may.
-    workers: workers.map((group) => ({ ...group, changesRole: group.mode === 'decode' })),
+  const said = (key: string): number | null => {
+    const option = given.find(({ option: { key: known } }) => known === key)
+    return option === undefined || option.source === 'default' ? null : Number(option.value)
+  }
+  const served = {
     router,
     migrationLimit,
+    frontends: said('frontends'),
+    contextLength: said('contextLength'),
+  }
+  if (valueOf('autoRoles') !== true) return { ...served, workers, roles: null }
+  return {
+    ...served,
+    // As of `baton serve`: its decode workers may.
+    workers: workers.map((group) => ({ ...group, changesRole: group.mode === 'decode' })),
     roles: { ttftGoalMs: 1000 * Number(valueOf('ttftGoal')) },
   }
 }

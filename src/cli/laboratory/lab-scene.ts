@@ -14,7 +14,8 @@ import { describeTrace, traceSpec } from './lab-trace.ts'
 export function labCell(given: string, flags: Flags, options: readonly ResolvedOption[]): LabCell {
   const trace = traceSpec(given, flags)
   loadTrace(trace)
-  const { workers, router, migrationLimit, roles } = labFleet(flags, options)
+  const { roles, frontends, contextLength, ...served } = labFleet(flags, options)
+  const { workers, router } = served
   const { faults, drawn, network } = labFaults(flags['faults'])
   const concurrency = flags['concurrency']
   const overhead = overheadOf(flags)
@@ -23,9 +24,9 @@ export function labCell(given: string, flags: Flags, options: readonly ResolvedO
     trace,
     drawnFaults: drawn,
     config: {
-      workers,
-      router,
-      migrationLimit,
+      ...served,
+      ...(frontends === null ? {} : { frontends }),
+      ...(contextLength === null ? {} : { contextLength }),
       seed: wholeOf('--seed', flags['seed'] ?? 0),
       faults,
       network,
@@ -51,7 +52,7 @@ export function factsOf(
   fleet: string | null = describeFleet(config.workers),
 ): string[] {
   const { goal, seed = 0, faults = [], network = {}, overhead } = config
-  const { concurrency, router = {} } = config
+  const { concurrency, router = {}, frontends = 1, contextLength } = config
   return [
     describeTrace(trace, loadTrace(trace).length),
     ...traceNotes(loadTrace(trace), concurrency ?? null),
@@ -60,6 +61,8 @@ export function factsOf(
       : `closed loop: ${concurrency} requests under way`,
     fleet === null ? `seed ${seed}` : `${fleet}, router mode ${router.mode ?? 'kv'}, seed ${seed}`,
     `good: TTFT ≤ ${goal?.ttftMs} ms and TPOT ≤ ${goal?.tpotMs} ms`,
+    ...(frontends === 1 ? [] : [`${frontends} frontends`]),
+    ...(contextLength === undefined ? [] : [`context of ${contextLength} tokens`]),
     ...(overhead === undefined
       ? []
       : [

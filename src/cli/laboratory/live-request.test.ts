@@ -79,6 +79,11 @@ describe('askLive - how it ends', () => {
     await expect(asked).rejects.toThrow(/UND_ERR_SOCKET|ECONNRESET/)
   })
 
+  it('what fetch itself refuses - in its words', async () => {
+    const asked = askLive({ url: 'http://127.0.0.1:9', model: 'm' }, { prompt: 'p', maxTokens: 1 })
+    await expect(asked).rejects.toThrow('(bad port)')
+  })
+
   it.each([
     ['half of an answer', eventsOf({ text: 'a' })],
     ['a page instead of events', '<html>hello</html>'],

@@ -151,6 +151,12 @@ async function post(
 const STALE = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 const TRIES = 8
 
+/** What an error without a code says. */
+function innermost(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  return error.cause === undefined ? error.message : innermost(error.cause)
+}
+
 async function reach(url: string, init: RequestInit): Promise<Response> {
   for (let left = TRIES - 1; ; left--)
     try {
@@ -164,7 +170,7 @@ async function reach(url: string, init: RequestInit): Promise<Response> {
         await new Promise((resolve) => setImmediate(resolve))
         continue
       }
-      const text = `no server answers at ${url} (${code})`
+      const text = `no server answers at ${url} (${/^[A-Z_0-9]+$/.test(code) ? code : innermost(cause)})`
       throw new BatonError('transport.cannot_connect', text, { cause })
     }
 }

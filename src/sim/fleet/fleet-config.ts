@@ -34,6 +34,8 @@ export interface FleetConfig {
   readonly router?: RouterOptions
   /** Frontends that share the workers; each gets every so many-th request. Default 1. */
   readonly frontends?: number
+  /** As frontends do: a prompt that does not fit is refused, and an answer ends where the context does. Default: there is no bound. */
+  readonly contextLength?: number
   /** Default: TTFT 5000 ms, TPOT 50 ms. */
   readonly goal?: FleetGoal
   /** Latency goals that each request carries, which the router goes by. Default: none. */

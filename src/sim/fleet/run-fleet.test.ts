@@ -51,6 +51,18 @@ describe('runFleet', () => {
     expect(closed.requestsPerSecond).toBeGreaterThan(1)
   })
 
+  it('a context - a prompt that does not fit is refused, an answer ends with it', async () => {
+    const few = [90, 99, 100, 300].map((inputTokens, i) => ({
+      atMs: i,
+      inputTokens,
+      outputTokens: 30,
+      hashIds: [i],
+    }))
+    const report = await runFleet(fleet({ trace: few, contextLength: 100, check: true }))
+    expect(report.failed).toEqual({ 'request.context_length_exceeded': 2 })
+    expect(report).toMatchObject({ completed: 2, outputTokens: 10 + 1, violations: [] })
+  })
+
   it('overhead - comes before the first token and beside the engine, which has no more to do', async () => {
     const few = trace.slice(0, 5).map((request, i) => ({ ...request, atMs: 5_000 * i }))
     const plain = await runFleet(fleet({ trace: few }))

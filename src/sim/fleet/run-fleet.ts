@@ -4,7 +4,7 @@
  *
  * The frontend's own time (tokenising, HTTP) is a delay per request (`overhead`); frontends do not run short of CPU. A run is a function of its configuration.
  */
-import { seededRandom } from '../../base/index.ts'
+import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 import type { GenerateRequest, LatencyGoals } from '../../request/index.ts'
 import { leftBehind } from './left-behind.ts'
@@ -61,7 +61,16 @@ export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
             onProgress?.(log.endedCount, trace.length, fleet.clock.nowMs())
         },
       })
-      const request = requestOf(trace[index]!, index, config.goalsOf?.(trace[index]!, index))
+      const traced = trace[index]!
+      const room = (config.contextLength ?? Infinity) - traced.inputTokens
+      if (room <= 0) {
+        const text = `the context has ${config.contextLength} tokens, the prompt ${traced.inputTokens}`
+        const error = new BatonError('request.context_length_exceeded', text)
+        fleet.clock.after(0, () => client.onError(error))
+        return
+      }
+      const fitting = { ...traced, outputTokens: Math.min(traced.outputTokens, room) }
+      const request = requestOf(fitting, index, config.goalsOf?.(traced, index))
       witness?.sent(index, request)
       const send = (): void => {
         client.handle = fleet.frontendOf(index).service.send(request, client)
