@@ -88,6 +88,8 @@ interface ToolFields {
   readonly tool_choice?: z.infer<typeof toolChoiceSchema> | undefined
 }
 
+const NO_NAMES: ReadonlySet<string> = new Set()
+
 /** `allowed_tools` narrows the tools without changing the list that the client sends each time. */
 export function toolsOf({ tools = [], tool_choice: choice }: ToolFields): OfferedTools {
   const offered = isAllowedTools(choice)
@@ -98,7 +100,7 @@ export function toolsOf({ tools = [], tool_choice: choice }: ToolFields): Offere
     tools: offered.map(chatTool),
     toolChoice: toolChoiceOf(tools.map(toolName), choice),
     isStrict: offered.some((tool) => tool.type === 'function' && tool.function.strict === true),
-    customTools: new Set(custom),
+    customTools: custom.length === 0 ? NO_NAMES : new Set(custom),
   }
 }
 

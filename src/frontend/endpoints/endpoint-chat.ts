@@ -39,6 +39,8 @@ export function chatJob(
         offLoop,
         { addGenerationPrompt: false },
       ),
+    // All that hold the call hold this list, and nobody else does.
+    forgetPrompt: () => void (call.messages as unknown[]).splice(0),
     prompts: (text, offLoop) => {
       const prompt = chatPrompt(call, text, offLoop)
       return prompt instanceof Promise ? prompt.then((only) => [only]) : [prompt]

@@ -19,6 +19,8 @@ export async function answerCompletions(
     call,
     writers: COMPLETION_WRITERS,
     promptParam: 'prompt',
+    // All that hold the call hold this list, and nobody else does.
+    forgetPrompt: () => void (call.prompts as unknown[]).splice(0),
     prompts: (text, offLoop) => completionPrompts(call.prompts, call, text, offLoop),
     echoes: (prompts, text) =>
       call.echo

@@ -40,7 +40,7 @@ interface ExchangeOptions {
 
 export class Exchange implements ChoiceOwner {
   readonly #options: ExchangeOptions
-  readonly #choices: ChoiceSink[] = []
+  #choices: readonly ChoiceSink[] = []
   #state: 'waiting' | 'running' | 'done' = 'waiting'
   #decided = false
   #resolve: () => void = () => {}
@@ -65,7 +65,7 @@ export class Exchange implements ChoiceOwner {
       this.#reject = reject
     })
     const { signal } = this.#options
-    this.#choices.push(...choices)
+    this.#choices = choices
     this.#open = choices.length
     if (signal.aborted) {
       this.#onAbort()

@@ -39,6 +39,8 @@ export interface GenerationJob<Call extends GenerationOptions> {
   echoes?(prompts: readonly PreparedPrompt[], text: ModelText): readonly string[]
   /** The prompt of the next turn as far as it is known, when this one was answered so. */
   nextTurn?(answer: string, text: ModelText, offLoop: OffLoop): Promise<PreparedPrompt>
+  /** The choices have begun, and `nextTurn` will not be called: what only prompts are made of may go. */
+  forgetPrompt?(): void
   /** Called once per choice. */
   parser?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): OutputParser | null
   /** The shape of the output as this model writes it; called only when a shape was asked for. */

@@ -83,6 +83,7 @@ export async function generate<Call extends GenerationOptions>(
     job,
     context,
     requests,
+    prompts,
     text,
   }).answer()
   return relaxed === null ? reply : { ...reply, headers: { ...reply.headers, ...relaxed } }
@@ -180,7 +181,7 @@ function replyContext<Call extends GenerationOptions>(
       model: model.name,
     },
     call: job.call,
-    prompts,
+    prompts: prompts.map(({ tokenIds }) => ({ tokenIds })),
     tokenTexts: tokenTexts(text.tokenizer, job.call.tokensAsIds),
     echoes: job.echoes?.(prompts, text) ?? [],
     nowMs: () => deps.clock.nowMs(),

@@ -6,7 +6,12 @@ import type { BatonError, CancelSignal } from '../../base/index.ts'
 import { annotationEvent } from '../../api/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import { finishChunk } from '../../request/index.ts'
-import type { GenerateRequest, RequestService, StopConditions } from '../../request/index.ts'
+import type {
+  GenerateRequest,
+  PhaseEvent,
+  RequestService,
+  StopConditions,
+} from '../../request/index.ts'
 import { Detokenizer, StopStrings } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import { annotationEvents } from '../reply/annotation-events.ts'
@@ -38,6 +43,7 @@ interface ReplyRunOptions<Call extends GenerationOptions> {
   readonly job: GenerationJob<Call>
   readonly context: ReplyContext
   readonly requests: readonly GenerateRequest[]
+  readonly prompts: readonly PreparedPrompt[]
   readonly text: ModelText
 }
 
@@ -53,21 +59,24 @@ const STREAM_HEADERS = {
 /** Before the first chunk: no prefill worker took part. */
 const BYPASS_EVENT = annotationEvent('x-bypass-remote-prefill', 'true')
 
-export class ReplyRun<Call extends GenerationOptions> {
-  readonly #options: ReplyRunOptions<Call>
+export class ReplyRun<Call extends GenerationOptions> implements ExchangeListener {
+  readonly #options: Omit<ReplyRunOptions<Call>, 'prompts'>
+  /** Until the choices have begun. */
+  #prompts: readonly PreparedPrompt[]
   readonly #streamed: StreamedWriter | null
   readonly #whole: WholeWriter | null
   readonly #writer: ReplyWriter
   readonly #exchange: Exchange
-  readonly #choices: ChoiceSink[] = []
+  #choices: readonly ChoiceSink[] = []
   #keeper: AnswerKeeper | null = null
 
   constructor(options: ReplyRunOptions<Call>) {
-    const { context, deps, job, record, signal } = options
+    const { context, deps, job, model, prompts, record, requests, signal, text } = options
     const { stream } = job.call
-    this.#options = options
+    this.#options = { context, deps, job, model, record, requests, signal, text }
+    this.#prompts = prompts
     this.#streamed = stream
-      ? job.writers.streamed(context, annotationEvents(record.requestId, context))
+      ? job.writers.streamed(context, annotationEvents(record.requestId, job.call, prompts))
       : null
     this.#whole = stream ? null : job.writers.whole(context)
     const writer = this.#streamed ?? this.#whole
@@ -78,42 +87,51 @@ export class ReplyRun<Call extends GenerationOptions> {
       limits: deps.bounds,
       signal,
       streamed: stream,
-      listener: this.#listener(),
+      listener: this,
     })
   }
 
   /** Resolves when the status is decided; rejects with the error that is the reply instead. */
   async answer(): Promise<HttpReply> {
-    const { record, requests } = this.#options
-    requests.forEach((_, index) => this.#createChoice(index))
+    const { job, record, requests } = this.#options
+    this.#choices = requests.map((_, index) => this.#createChoice(index))
     const migrating = this.#migratingService()
     record.onCutOff = (error) => this.#exchange.cutOff(error)
-    await this.#exchange.run((index) => this.#serviceOf(index, migrating), requests, this.#choices)
+    const serviceOf = (index: number): RequestService => this.#serviceOf(index, migrating)
+    const decided = this.#exchange.run(serviceOf, requests, this.#choices)
+    // From here on a stream, which may run for hours, needs its prompt's ids and no texts.
+    this.#prompts = []
+    if (this.#keeper === null) job.forgetPrompt?.()
+    await decided
     return this.#streamed === null
       ? { status: 200, headers: JSON_HEADERS, body: this.#whole?.body() ?? '' }
       : { status: 200, headers: STREAM_HEADERS, body: this.#streamed.stream }
   }
 
-  #listener(): ExchangeListener {
-    const { record } = this.#options
-    return {
-      began: () => {
-        record.firstToken()
-        this.#writer.began()
-      },
-      phase: (event) => {
-        record.tell(event)
-        if (event.kind === 'routed' && event.bypassesPrefill === true)
-          this.#streamed?.stream.write(BYPASS_EVENT)
-      },
-      completed: () => this.#writer.completed(),
-      brokeOff: (error) => this.#writer.brokeOff(error),
-      keepAlive: () => this.#writer.keepAlive(),
-      ended: (error) => this.#ended(error),
-    }
+  began(): void {
+    this.#options.record.firstToken()
+    this.#writer.began()
   }
 
-  #ended(error: BatonError | null): void {
+  phase(event: PhaseEvent): void {
+    this.#options.record.tell(event)
+    if (event.kind === 'routed' && event.bypassesPrefill === true)
+      this.#streamed?.stream.write(BYPASS_EVENT)
+  }
+
+  completed(): void {
+    this.#writer.completed()
+  }
+
+  brokeOff(error: BatonError): void {
+    this.#writer.brokeOff(error)
+  }
+
+  keepAlive(): void {
+    this.#writer.keepAlive()
+  }
+
+  ended(error: BatonError | null): void {
     const { context, record } = this.#options
     if (error !== null) this.#streamed?.stream.abandon()
     // Until the status is decided the fault comes out of `answer`.
@@ -130,11 +148,10 @@ export class ReplyRun<Call extends GenerationOptions> {
   }
 
   #promptOf(choiceIndex: number): PreparedPrompt | undefined {
-    const { context } = this.#options
-    return context.prompts[promptIndexOf(context, choiceIndex)]
+    return this.#prompts[promptIndexOf(this.#options.context, choiceIndex)]
   }
 
-  #createChoice(index: number): void {
+  #createChoice(index: number): ChoiceSink {
     const { job, model, record, text } = this.#options
     const { call } = job
     const prompt = this.#promptOf(index)
@@ -155,8 +172,8 @@ export class ReplyRun<Call extends GenerationOptions> {
         call.keepsTokenIds === true ||
         (call.nvext.extra_fields?.includes('completion_token_ids') ?? false),
     })
-    this.#choices.push(choice)
     this.#writer.addChoice(choice)
+    return choice
   }
 
   /** The answer's text is kept only when the next turn is to be prefilled. */

@@ -4,12 +4,14 @@
 import type { TokenTexts } from '../../api/index.ts'
 import type { Tokenizer } from '../../text/index.ts'
 
+const decoder = new TextDecoder()
+const encoder = new TextEncoder()
+
 export function tokenTexts(tokenizer: Tokenizer, asIds: boolean): TokenTexts {
-  const decoder = new TextDecoder()
   return (tokenId) => {
     const isSpecial = tokenizer.isSpecial(tokenId)
     const bytes = isSpecial
-      ? new TextEncoder().encode(tokenizer.tokenName(tokenId))
+      ? encoder.encode(tokenizer.tokenName(tokenId))
       : tokenizer.tokenBytes(tokenId)
     return {
       text: asIds ? `token_id:${tokenId}` : decoder.decode(bytes),

@@ -11,7 +11,8 @@ import type { PreparedPrompt } from '../prompt/prompt.ts'
 export interface ReplyContext {
   readonly head: ReplyHead
   readonly call: GenerationOptions
-  readonly prompts: readonly PreparedPrompt[]
+  /** Without their texts: a stream may run for hours. */
+  readonly prompts: readonly Pick<PreparedPrompt, 'tokenIds'>[]
   readonly tokenTexts: TokenTexts
   /** Text before the generated one, per prompt (`echo`); empty otherwise. */
   readonly echoes: readonly string[]

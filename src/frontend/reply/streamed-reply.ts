@@ -37,7 +37,7 @@ export class StreamedReply implements StreamedWriter {
   readonly stream = new EventStream()
   readonly #context: ReplyContext
   readonly #format: ReplyFormat
-  readonly #choices: ChoiceSink[] = []
+  #choices: readonly ChoiceSink[] = []
 
   constructor(context: ReplyContext, format: ReplyFormat, annotations: readonly string[]) {
     this.#context = context
@@ -56,7 +56,8 @@ export class StreamedReply implements StreamedWriter {
   }
 
   addChoice(choice: ChoiceSink): void {
-    this.#choices.push(choice)
+    // Pushed to an empty array, the first would make room for seventeen.
+    this.#choices = this.#choices.concat(choice)
   }
 
   began(): void {
@@ -125,7 +126,7 @@ class StreamedChoice implements ChoiceOutput {
   #textLength = 0
   #toolCallCount = 0
   /** Of calls of custom tools. */
-  readonly #inputs = new Map<number, CustomToolInput>()
+  #inputs: Map<number, CustomToolInput> | null = null
   #nvextSent = false
   #promptIdsSent = false
   #tokenIdsSent = 0
@@ -181,12 +182,12 @@ class StreamedChoice implements ChoiceOutput {
         this.#startCall(event.index, event.name)
         return
       case 'tool-call-arguments': {
-        const input = this.#inputs.get(event.index)
+        const input = this.#inputs?.get(event.index)
         this.#callDelta(event.index, input === undefined ? event.text : input.push(event.text))
         return
       }
       case 'tool-call-end':
-        this.#callDelta(event.index, this.#inputs.get(event.index)?.end() ?? '')
+        this.#callDelta(event.index, this.#inputs?.get(event.index)?.end() ?? '')
     }
   }
 
@@ -195,14 +196,15 @@ class StreamedChoice implements ChoiceOutput {
     const id = this.#context.createToolCallId()
     if (!this.#shows(index)) return
     const isCustom = customToolsOf(this.#context.call).has(name)
-    if (isCustom) this.#inputs.set(index, new CustomToolInput())
+    if (isCustom)
+      (this.#inputs ??= new Map<number, CustomToolInput>()).set(index, new CustomToolInput())
     this.#stream.write(this.#chunks.toolCalls(toolCallStartJson(index, { id, name }, isCustom)))
   }
 
   /** Of a call that is shown. */
   #callDelta(index: number, text: string): void {
     if (text === '' || !this.#shows(index)) return
-    const calls = toolCallDeltaJson(index, text, this.#inputs.has(index))
+    const calls = toolCallDeltaJson(index, text, this.#inputs?.has(index) === true)
     this.#stream.write(
       this.#plain ? this.#chunks.toolCalls(calls) : this.#chunks.toolCalls(calls, this.#extras()),
     )

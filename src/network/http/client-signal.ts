@@ -5,19 +5,19 @@ import type { CancelSignal } from '../../base/index.ts'
 
 export class ClientSignal implements CancelSignal {
   #aborted = false
-  #listeners: (() => void)[] = []
+  /** Most requests have one, and pushed to an empty array it would make room for seventeen. */
+  #listeners: readonly (() => void)[] = []
 
   get aborted(): boolean {
     return this.#aborted
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners.push(listener)
+    this.#listeners = this.#listeners.concat(listener)
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {
-    const at = this.#listeners.indexOf(listener)
-    if (at !== -1) this.#listeners.splice(at, 1)
+    this.#listeners = this.#listeners.filter((other) => other !== listener)
   }
 
   /** Idempotent. */

@@ -33,14 +33,20 @@ const FENCING: ReadonlySet<ErrorCode> = new Set([
 ])
 const FENCE_MS = 2000
 
+/** What a leg needs of its selection. The rest, with the prompt's hashes, is not held for as long as a stream runs. */
+export type Selected = Pick<
+  Selection,
+  'workerId' | 'phase' | 'card' | 'promptTokens' | 'cachedTokens'
+>
+
 export interface LegParts {
   readonly router: KvRouter
   readonly plane: RequestPlane
   readonly clock: Clock
-  readonly selection: Selection
+  readonly selection: Selected
   readonly booking: Booking
   /** Called at the end, after the booking is freed and before the sink is notified. */
-  onEnd?(error: BatonError | null): void
+  readonly onEnd?: ((error: BatonError | null) => void) | undefined
 }
 
 export class Leg implements ReplySink, RequestHandle {

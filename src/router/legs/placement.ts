@@ -7,6 +7,7 @@ import type { LegParts } from './leg.ts'
 import type { Selection } from '../decide/selection.ts'
 
 interface PlacementParts extends LegParts {
+  readonly selection: Selection
   readonly queuedMs: number
   readonly queueDepth: number
   readonly decisionMs: number
@@ -35,18 +36,16 @@ export class Placement {
     const { router, plane, booking, selection, queuedMs, queueDepth, decisionMs, clock } =
       this.#parts
     const { phase, workerId, dpRank, overlapBlocks, promptBlocks } = selection
+    const { card, promptTokens, cachedTokens } = selection
     const atMs = clock.nowMs()
     const leg = new Leg(
       {
         router,
         plane,
         clock,
-        selection,
+        selection: { workerId, phase, card, promptTokens, cachedTokens },
         booking,
-        onEnd: (error) => {
-          this.#parts.onEnd?.(error)
-          if (error !== null) onFailed?.()
-        },
+        onEnd: endOf(this.#parts.onEnd, onFailed),
       },
       sink,
     )
@@ -64,12 +63,8 @@ export class Placement {
       atMs,
       ...(bypassesPrefill === true ? { bypassesPrefill } : {}),
     })
-    const ranks = selection.card.engine.dataParallelSize ?? 1
-    const ranked = (): GenerateRequest => ({
-      ...request,
-      routing: Object.assign({}, request.routing, { dpRank }),
-    })
-    leg.start(ranks > 1 ? ranked() : request)
+    const ranks = card.engine.dataParallelSize ?? 1
+    leg.start(ranks > 1 ? ranked(request, dpRank) : request)
     return leg
   }
 
@@ -79,5 +74,18 @@ export class Placement {
     this.#used = true
     this.#parts.router.free(this.#parts.booking)
     this.#parts.onEnd?.(null)
+  }
+}
+
+function ranked(request: GenerateRequest, dpRank: number): GenerateRequest {
+  return { ...request, routing: Object.assign({}, request.routing, { dpRank }) }
+}
+
+/** A leg lives as long as its stream: what it is given holds neither the placement nor its selection. */
+function endOf(onEnd: LegParts['onEnd'], onFailed: (() => void) | undefined): LegParts['onEnd'] {
+  if (onFailed === undefined) return onEnd
+  return (error) => {
+    onEnd?.(error)
+    if (error !== null) onFailed()
   }
 }

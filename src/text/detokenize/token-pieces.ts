@@ -50,7 +50,8 @@ export class TokenPieces {
         .map(({ text, id }) => [text, id]),
     )
     const byName = this.#controlByName
-    return new Set(names.map((name) => byName.get(name)).filter((id) => id !== undefined))
+    const ids = names.map((name) => byName.get(name)).filter((id) => id !== undefined)
+    return ids.length === 0 ? NO_IDS : new Set(ids)
   }
 
   bytes(id: number): Uint8Array {

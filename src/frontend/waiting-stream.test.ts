@@ -1,0 +1,54 @@
+import { getHeapStatistics, setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { describe, expect, it } from 'vitest'
+import { ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
+
+const STREAMS = 30
+const PROMPT_CHARACTERS = 60_000
+
+function collectedHeapBytes(): number {
+  setFlagsFromString('--expose-gc')
+  ;(runInNewContext('gc') as () => void)()
+  return getHeapStatistics().used_heap_size
+}
+
+/** Another text for each `nth`. */
+function longText(nth: number): string {
+  let text = `story ${nth}`
+  for (let i = 0; text.length < PROMPT_CHARACTERS; i++) text += ` word${(i * 7 + nth) % 40}`
+  return text
+}
+
+describe('a stream that runs', () => {
+  it('memory - the texts of its prompt are not held until its end', async () => {
+    const it_ = new ScriptedFrontend({
+      script: (run) => void run.says('Once'),
+      engine: { contextLength: 1_000_000 },
+    })
+    for (let nth = 0; nth < STREAMS; nth++) {
+      const prompt = longText(nth)
+      const messages = [{ role: 'user', content: prompt }]
+      const answer = await (nth % 2 === 0
+        ? it_.chat({ stream: true, messages })
+        : it_.completion({ stream: true, prompt }))
+      expect(answer.status).toBe(200)
+    }
+    // What the tokenizer remembers of long texts stays either way.
+    const running = collectedHeapBytes()
+    for (const run of it_.runs.splice(0)) run.ends()
+    const held = (running - collectedHeapBytes()) / STREAMS
+    expect(it_.ends).toHaveLength(STREAMS)
+    expect(held).toBeLessThan(PROMPT_CHARACTERS / 2)
+  })
+
+  it('speculative_prefill - the messages are still there when the answer is', async () => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.says('Once') })
+    await it_.chat({ stream: true, nvext: { agent_hints: { speculative_prefill: true } } })
+    it_.runs[0]?.ends()
+    await it_.clock.run(1)
+    const [first, next] = it_.requests.map(({ tokenIds }) =>
+      storyteller().tokenizer.decode(tokenIds, { skipSpecialTokens: false }),
+    )
+    expect(next).toContain(`${first}Once`)
+  })
+})
