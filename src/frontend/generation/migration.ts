@@ -154,7 +154,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     this.#goOn(tokens)
   }
 
-  #canGoOn(error: BatonError, { length }: readonly number[]): boolean {
+  #canGoOn(error: BatonError, { length }: Uint32Array): boolean {
     const { maxSequenceTokens = Infinity } = this.#options
     return (
       error.row.migratable &&
@@ -180,7 +180,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     return nowMs - this.#held.sinceMs < waitMs
   }
 
-  #hold(tokens: readonly number[]): void {
+  #hold(tokens: Uint32Array): void {
     this.#retry = this.#options.clock.after(HELD_RETRY_MS, () => {
       this.#retry = null
       // Who was lost may be back.
@@ -190,7 +190,7 @@ class MigratingReply implements ReplySink, RequestHandle {
     })
   }
 
-  #goOn(tokens: readonly number[]): void {
+  #goOn(tokens: Uint32Array): void {
     const next = this.#resumed(tokens)
     if (next === null) this.#sink.onChunk(finishChunk('length'))
     else this.#send(next)
@@ -209,7 +209,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   }
 
   /** Null when everything that was asked for has been generated, and only the end was lost. */
-  #resumed(tokens: readonly number[]): GenerateRequest | null {
+  #resumed(tokens: Uint32Array): GenerateRequest | null {
     const next = resumedRequest(this.#request, tokens)
     if (next === null) return null
     return { ...next, routing: { ...next.routing, excludedWorkerIds: [...this.#excluded] } }

@@ -7,7 +7,7 @@ import type { Chunk, GenerateRequest } from '../../request/index.ts'
 /** Null when everything that was asked for has been generated. `minTokens` counts the resumed tokens and stays. */
 export function resumedRequest(
   origin: GenerateRequest,
-  tokens: readonly number[],
+  tokens: Uint32Array,
 ): GenerateRequest | null {
   const { maxTokens } = origin.stop
   if (maxTokens !== undefined && tokens.length >= maxTokens) return null
