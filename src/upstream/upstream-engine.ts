@@ -39,6 +39,8 @@ import { UpstreamWatch } from './watch/upstream-watch.ts'
 
 export interface UpstreamEngineOptions extends EngineTextOptions {
   readonly url: string
+  /** Of whom it has an address. */
+  readonly hostName?: string
   readonly clock: Clock
   readonly mode: DisaggregationMode
   /** Absent: found by asking. */
@@ -94,8 +96,8 @@ export class UpstreamEngine implements Engine {
   /** Throws `config.invalid`. */
   constructor(options: UpstreamEngineOptions) {
     this.#options = options
-    const { url, clock, client } = options
-    this.#client = new UpstreamClient({ ...client, url: parseUpstreamUrl(url), clock })
+    const { url, hostName, clock, client } = options
+    this.#client = new UpstreamClient({ ...client, url: parseUpstreamUrl(url, hostName), clock })
   }
 
   /** What kind of server it is, once `start` has found it. */

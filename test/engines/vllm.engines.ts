@@ -116,6 +116,12 @@ async function textsOf(url: string, path: string, body: object): Promise<readonl
   return [...answer.matchAll(/"text":"((?:[^"\\]|\\.)*)"/g)].map(([, text]) => text ?? '')
 }
 
+/** Why a request began anew, each time. */
+async function begunAnew({ url }: RunningServer, id: string): Promise<readonly string[]> {
+  const text = await (await fetch(`${url}/debug/requests/${id}`)).text()
+  return text.match(/\{[^{}]*"migrated"[^{}]*\}/g) ?? []
+}
+
 describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
   let p: RealVllm
   let d: RealVllm
@@ -140,11 +146,14 @@ describe.skipIf(!isThere)('vLLM, prefill and decode apart over NIXL', () => {
 
   it('the same tokens as one server alone, and the bytes are counted', async () => {
     const before = await metricOf(d, 'vllm:nixl_bytes_transferred_sum')
+    const anew: string[] = []
     for (let nth = 10; nth < 13; nth++) {
       const expected = await chat(p.url, { ...ask(long(nth)), cache_salt: 'alone' })
       const seen = await chat(server.url, ask(long(nth)))
       expect(seen.choices[0]?.message.content).toBe(expected.choices[0]?.message.content)
+      anew.push(...(await begunAnew(server, seen.id)))
     }
+    if (anew.length > 0) console.log(`begun anew: ${anew.join('; ')}`)
     let bytes = 0
     await until('bytes are counted', async () => {
       bytes = (await metricOf(d, 'vllm:nixl_bytes_transferred_sum')) - before

@@ -121,6 +121,16 @@ describe('refusals of an engine', () => {
     expect(text).not.toMatch(/srv|Traceback|10\.1\.2|wrong key|"no"/)
   })
 
+  it('a page of a proxy - is an error in the form of the API', async () => {
+    const page = '<html><body><h1>500</h1><address>nginx at gpu-17</address></body></html>'
+    const head = `HTTP/1.1 500 X\r\nContent-Type: text/html\r\nContent-Length: ${page.length}`
+    const gateway = await gatewayOf([await engine(() => `${head}\r\n\r\n${page}`)])
+    const { status, body } = await ask(gateway.port, CHAT, ASK)
+    expect(status).toBeGreaterThanOrEqual(500)
+    expect(JSON.parse(body.toString())).toHaveProperty('error.message')
+    expect(body.toString()).not.toContain('gpu-17')
+  })
+
   it('a redirect - is not followed and tells nothing', async () => {
     const gateway = await gatewayOf([
       await engine(

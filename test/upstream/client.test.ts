@@ -1,4 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
+import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { BatonError } from '../../src/base/index.ts'
 import { osClock } from '../../src/os/index.ts'
@@ -13,6 +16,7 @@ afterEach(async () => {
   for (const end of open.splice(0)) await end.close()
 })
 
+const TLS = fileURLToPath(new URL('../fixtures/tls', import.meta.url))
 const KEPT = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const GET = { method: 'GET', path: '/x' }
 const SOON = { deadlineMs: 5000 }
@@ -125,6 +129,36 @@ describe('UpstreamClient', () => {
     const client = clientOf(server.url, { deadlines })
     const error = await errorOf(fetchWhole(client, GET, SOON))
     expect(error.code).toBe('transport.connection_timeout')
+  })
+
+  it.each([
+    ['https://127.0.0.1', undefined, null],
+    ['https://127.0.0.1', 'engines.example', 'engines.example'],
+    ['https://localhost', undefined, 'localhost'],
+  ])('%s, an address of %s - asks for the certificate of %s', async (host, hostName, name) => {
+    const asked: string[] = []
+    const listener = createTlsServer({
+      key: readFileSync(`${TLS}/fleet.key`),
+      cert: readFileSync(`${TLS}/fleet.pem`),
+      SNICallback: (server, done) => {
+        asked.push(server)
+        done(null)
+      },
+    })
+    listener.on('tlsClientError', () => undefined)
+    await new Promise<void>((resolve) => listener.listen(0, resolve))
+    open.push(listener)
+    const warned: unknown[] = []
+    const onWarning = (warning: Error): void => void warned.push(warning)
+    process.on('warning', onWarning)
+    const { port } = listener.address() as AddressInfo
+    const url = parseUpstreamUrl(`${host}:${port}`, hostName)
+    const client = new UpstreamClient({ url, clock: osClock })
+    open.push(client)
+    // Nobody here knows the authority.
+    expect((await errorOf(fetchWhole(client, GET, SOON))).code).toBe('transport.cannot_connect')
+    process.off('warning', onWarning)
+    expect([asked, warned]).toEqual([name === null ? [] : [name], []])
   })
 
   it.runIf(existsSync('/proc/net/tcp'))(

@@ -243,6 +243,7 @@ class GatewayFleet {
       ...engineOptions(this.#config, (path) => this.#textOf(path)),
       ...parts,
       url: spec.url,
+      ...(spec.hostName === undefined ? {} : { hostName: spec.hostName }),
       remoteTexts: this.#planes.texts,
       onFault: tellFault,
       startDeadlineMs: GATEWAY_START_MS,
@@ -301,10 +302,10 @@ async function findKind(spec: UpstreamSpec, config: ServeConfig): Promise<FoundK
   }
 }
 
-function upstreamClient({ url }: UpstreamSpec, config: ServeConfig): UpstreamClient {
+function upstreamClient({ url, hostName }: UpstreamSpec, config: ServeConfig): UpstreamClient {
   return new UpstreamClient({
     ...clientOptions(config),
-    url: parseUpstreamUrl(url),
+    url: parseUpstreamUrl(url, hostName),
     clock: osClock,
   })
 }

@@ -152,10 +152,13 @@ export class UpstreamClient {
   }
 
   /** For its calls only. */
-  answered({ status }: ResponseHead): void {
+  answered({ status }: ResponseHead, isRun: boolean): void {
     // A gateway's word that its server is not there; every other answer is one.
-    if (status === 502 || status === 503 || status === 504) this.#failed()
-    else this.breaker.succeeded()
+    const isAway = status === 502 || status === 503 || status === 504
+    if (!isAway) this.breaker.succeeded()
+    else if (isRun) this.#failed()
+    // To a question a server that loads its model says so, and others say it of what they do not know.
+    else this.breaker.gaveUp()
   }
 
   /** For its calls only. */
@@ -338,7 +341,7 @@ class Call implements UpstreamCall, ConnectionUser, InFlight {
   }
 
   onHead(head: ResponseHead): void {
-    this.#client.answered(head)
+    this.#client.answered(head, this.isRun)
     if (!this.#hasEnded) this.#sink.onHead(head)
   }
 

@@ -3,7 +3,7 @@
  *
  * Owns: the socket and its deadlines. Does not own: which request goes where, retries, the pool.
  */
-import { connect as connectTcp } from 'node:net'
+import { connect as connectTcp, isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { BatonError } from '../../base/index.ts'
@@ -56,11 +56,17 @@ export class UpstreamConnection implements ResponseEvents {
   constructor(url: UpstreamUrl, deadlines: ConnectionDeadlines) {
     this.#url = url
     this.#deadlines = deadlines
-    const { host, port, isTls } = url
+    const { host, hostName, port, isTls } = url
+    const name = hostName ?? (isIP(host) === 0 ? host : null)
     const ready = isTls ? 'secureConnect' : 'connect'
     // A socket of TLS has its own buffers.
     this.#socket = isTls
-      ? connectTls({ host, port, servername: host, ALPNProtocols: ['http/1.1'] })
+      ? connectTls({
+          host,
+          port,
+          ...(name === null ? {} : { servername: name }),
+          ALPNProtocols: ['http/1.1'],
+        })
       : connectTcp({ host, port, onread: { buffer: READ_BYTES, callback: this.#onRead } })
     this.#socket.setNoDelay(true)
     // A machine that is gone says nothing; one whose server only computes for long still answers this.

@@ -13,12 +13,14 @@ export interface UpstreamUrl {
   readonly basePath: string
   /** Value of the Host header. */
   readonly hostHeader: string
+  /** Whose certificate it has to be, where an address stands for a name. */
+  readonly hostName?: string
   /** `Basic …`, when the address holds a name and a password. */
   readonly authorization?: string
 }
 
-/** A missing `http://` is added. Throws `config.invalid`. */
-export function parseUpstreamUrl(written: string): UpstreamUrl {
+/** A missing `http://` is added. `hostName`: of whom the URL has an address. Throws `config.invalid`. */
+export function parseUpstreamUrl(written: string, hostName?: string): UpstreamUrl {
   const text = written.includes('://') ? written : `http://${written}`
   let url: URL
   try {
@@ -40,7 +42,9 @@ export function parseUpstreamUrl(written: string): UpstreamUrl {
     host: url.hostname.replace(/^\[|\]$/g, ''),
     port: url.port === '' ? (isTls ? 443 : 80) : Number(url.port),
     basePath,
-    hostHeader: url.host,
+    hostHeader:
+      hostName === undefined ? url.host : `${hostName}${url.port === '' ? '' : `:${url.port}`}`,
+    ...(hostName === undefined ? {} : { hostName }),
     ...(username === '' && password === ''
       ? {}
       : { authorization: `Basic ${Buffer.from(secret).toString('base64')}` }),

@@ -1,11 +1,13 @@
 import { describe, expect, it } from 'vitest'
-import { errorOfEvent, errorOfResponse, publicMessage } from './upstream-error.ts'
+import { errorOfEvent, errorOfResponse, holdsInside, publicMessage } from './upstream-error.ts'
 
 describe('publicMessage', () => {
   it.each([
     'request (5000 tokens) exceeds the available context size (4096 tokens), try increasing it',
     "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
     'temperature must be non-negative, got -1.0.',
+    '1 validation error: messages.0.content.1.image_url: Field required',
+    'tool `std.internal_tool` is unknown, expected a.local.b',
   ])('%s - is shown', (text) => {
     expect(publicMessage(text)).toBe(text)
   })
@@ -19,11 +21,38 @@ describe('publicMessage', () => {
     'worker.internal.example.org:5600 is away',
     'two\nlines',
     'C:\\models\\x is missing',
+    'Server at gpu-3.internal Port 80',
+    'vllm-0.vllm.default.svc.cluster.local is away',
+    'connect to ip-10-0-3-4 failed',
+    'connect to fe80::1 failed',
+    'cannot reach [2001:db8::7]',
+    '<html><head><title>502 Bad Gateway</title></head></html>',
     "[Errno 2] No such file or directory: '/mnt/a/b'",
     '<class TypeError>',
     '',
   ])('%j - is not shown', (text) => {
     expect(publicMessage(text)).toBeNull()
+  })
+})
+
+describe('holdsInside', () => {
+  /** A search that went over the rest of the text at every character would take minutes. */
+  it.each([
+    ['a.', false],
+    ['a-', false],
+    ['a', false],
+    ['/', false],
+    ['/a', true],
+    ["'/a-", false],
+    ['ab:', true],
+    ['1.', true],
+    [' ', false],
+    ['c:\\', false],
+    ['ip-1', false],
+    ['.local', true],
+  ])('a long text that repeats %j - is looked through in one go', (piece, holds) => {
+    const text = `The model does not exist: ${piece.repeat(300_000 / piece.length)}`
+    expect(holdsInside(text)).toBe(holds)
   })
 })
 

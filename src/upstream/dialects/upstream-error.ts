@@ -8,9 +8,23 @@ import { BatonError, isRecord } from '../../base/index.ts'
 import { jsonOf } from '../client/fetch-json.ts'
 
 const TEXT_MAX = 300
-/** Paths, tracebacks, addresses, class names of Python. */
-const INSIDE =
-  /(^|[\s'"(=])(\/|~\/|[a-z]:\\)[\w.-]+[\\/]|File "|Traceback|line \d+|\b\d{1,3}(\.\d{1,3}){3}\b|https?:\/\/|localhost|\b[\w-]+(\.[\w-]+)*:\d{2,5}\b|\.(py|cpp|cc|rs|so)\b|<class |object at 0x/i
+/**
+ * Paths, tracebacks, addresses, names of hosts, class names of Python, pages of proxies. Looks at no character more often than
+ * a few times, whatever the text: a client may have the engine repeat one of its own.
+ */
+const INSIDE = new RegExp(
+  [
+    String.raw`(^|[\s'"(=])(\/|~\/|[a-z]:\\)[\w.-]+[\\/]`,
+    String.raw`File "|Traceback|line \d|\.(py|cpp|cc|rs|so)\b|<class |object at 0x`,
+    String.raw`\b\d{1,3}(\.\d{1,3}){3}\b|\bip(-\d{1,3}){4}\b`,
+    // Of version 6: with two colons in a row, or all eight parts.
+    String.raw`(^|[\s\['"(=])[\da-f]{0,4}(:[\da-f]{1,4}){0,6}::|\b[\da-f]{1,4}(:[\da-f]{1,4}){7}\b`,
+    String.raw`https?:\/\/|localhost|[\w-]:\d{2,5}\b`,
+    String.raw`[\w-]\.(svc|internal|localdomain|local|lan|intra|corp)\b(?!\.?[\w-])`,
+    String.raw`^\s*<(!doctype|html|head|body)\b`,
+  ].join('|'),
+  'i',
+)
 
 export function errorOfResponse(status: number, text: string): BatonError {
   const json = jsonOf(text)

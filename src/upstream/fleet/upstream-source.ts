@@ -88,7 +88,7 @@ export class UpstreamSource {
       const list = found.map(({ address }) => {
         const each = new URL(spec.url)
         each.hostname = isIPv6(address) ? `[${address}]` : address
-        return { ...rest, url: each.href.replace(/\/$/, '') }
+        return { ...rest, url: each.href.replace(/\/$/, ''), hostName: url.hostname }
       })
       this.#addresses.set(spec.url, list)
       return list

@@ -16,6 +16,8 @@ export interface UpstreamSpec {
   readonly kind?: UpstreamKind
   /** Every address of the name is an upstream of its own. */
   readonly isDns?: boolean
+  /** Of whom `url` has an address. */
+  readonly hostName?: string
 }
 
 /** A list with commas between, or the lines of a file. Throws `config.invalid`. */

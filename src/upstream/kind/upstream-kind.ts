@@ -4,9 +4,9 @@
  * Owns: the questions and what their answers mean. The first answer that fits counts; a server that answers none of
  * them is an OpenAI server like any other.
  */
-import { isRecord } from '../../base/index.ts'
+import { BatonError, isRecord } from '../../base/index.ts'
 import type { DisaggregationMode } from '../../request/index.ts'
-import { askJson, fetchWhole } from '../client/fetch-json.ts'
+import { askJson, fetchWhole, jsonOf } from '../client/fetch-json.ts'
 import { firstModel } from '../client/model-list.ts'
 import type { UpstreamClient } from '../client/upstream-client.ts'
 import type { UpstreamKind } from '../dialects/dialect-table.ts'
@@ -20,10 +20,45 @@ export interface FoundKind {
 
 const DEADLINE_MS = 10_000
 
-/** Rejects with `transport.…` when there is no answer at the address. */
+/**
+ * Rejects with `transport.…` when there is no answer at the address, with `backend.worker_unavailable` while the server
+ * loads its model: a llama-server answers 503 to everything then, and would pass for any server.
+ */
 export async function detectKind(client: UpstreamClient, signal?: AbortSignal): Promise<FoundKind> {
-  const ask = (path: string): Promise<unknown> =>
-    askJson(client, path, { deadlineMs: DEADLINE_MS, ...(signal === undefined ? {} : { signal }) })
+  const first = await foundNow(client, signal)
+  if (!first.isUnsure) return first.found
+  const options = { deadlineMs: DEADLINE_MS, ...(signal === undefined ? {} : { signal }) }
+  if ((await askJson(client, '/v1/models', options)) === null) {
+    throw new BatonError('backend.worker_unavailable', 'the engine is still loading its model')
+  }
+  // It is up, perhaps since a moment ago; or 503 is its way to say that it has no such route.
+  return (await foundNow(client, signal)).found
+}
+
+/** `isUnsure`: 503 was the answer to a question, so that it may be another kind than it seems to be. */
+async function foundNow(
+  client: UpstreamClient,
+  signal: AbortSignal | undefined,
+): Promise<{ readonly found: FoundKind; readonly isUnsure: boolean }> {
+  let isUnsure = false
+  const found = await kindBy(
+    async (path) => {
+      const options = { deadlineMs: DEADLINE_MS, ...(signal === undefined ? {} : { signal }) }
+      const { status, text } = await fetchWhole(client, { method: 'GET', path }, options)
+      if (status === 503) isUnsure = true
+      return status === 200 ? jsonOf(text) : null
+    },
+    client,
+    signal,
+  )
+  return { found, isUnsure: isUnsure && found.kind === 'openai' }
+}
+
+async function kindBy(
+  ask: (path: string) => Promise<unknown>,
+  client: UpstreamClient,
+  signal: AbortSignal | undefined,
+): Promise<FoundKind> {
   const props = await ask('/props')
   if (isLlamaServer(props)) {
     const build = isRecord(props) ? props['build_info'] : undefined
