@@ -82,19 +82,21 @@ export async function startVllm(role?: 'prefill' | 'decode'): Promise<RealVllm> 
     },
   })
   const server = realServer(child, port)
-  await untilUp(server)
-  return {
-    ...server,
-    modelPath,
-    kill: async () => {
-      try {
-        process.kill(-(child.pid ?? 0), 'SIGKILL')
-      } catch {
-        // It is gone already.
-      }
-      await server.kill()
-    },
+  const kill = async (): Promise<void> => {
+    try {
+      process.kill(-(child.pid ?? 0), 'SIGKILL')
+    } catch {
+      // It is gone already.
+    }
+    await server.kill()
   }
+  try {
+    await untilUp(server)
+  } catch (error) {
+    await kill()
+    throw error
+  }
+  return { ...server, modelPath, kill }
 }
 
 async function untilUp(server: RealServer): Promise<void> {
@@ -105,7 +107,11 @@ async function untilUp(server: RealServer): Promise<void> {
       () => false,
     )
     if (isUp) return
-    if (server.process.exitCode !== null) throw new Error(`vLLM ended: ${server.printed()}`)
+    // It takes ports of its own, and stays without its engine when another process had one of them first.
+    const isLost = /Address already in use/.test(server.printed())
+    if (isLost || server.process.exitCode !== null) {
+      throw new Error(`vLLM ended: ${server.printed()}`)
+    }
     if (Date.now() > endMs) throw new Error(`vLLM is not up after ten minutes: ${server.printed()}`)
     await new Promise((resolve) => {
       setTimeout(resolve, 500)

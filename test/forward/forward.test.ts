@@ -115,6 +115,27 @@ describe('the body of a request', () => {
     )
     expect(engine.asked[0]?.body).toBe('{"n":1, "model" : "m"}')
   })
+
+  const at = (name: string): string =>
+    `{"model" :"${name}","text":"ü \\"model\\":\\"/srv/m\\"","response":{"model": "${name}"},"other":"/srv/m","list":["model","x"]}`
+
+  it.each([
+    ['a stream', '{"model":"mine","stream":true}'],
+    ['without a name', '{"stream":true}'],
+    ['whole', '{"model":"mine"}'],
+  ])('%s - is answered with the name that clients use', async (_name, body) => {
+    const isStream = body.includes('stream')
+    const answer = isStream
+      ? eventResponse([at('/srv/m'), at('/srv/m')].map((event) => `data: ${event}`))
+      : jsonResponse(200, JSON.parse(at('/srv/m')))
+    const server = await engineServer(() => Buffer.from(answer), ['/srv/m'])
+    const gateway = await startGateway([server], { servedModelName: 'mine' })
+    open.push(server, gateway)
+    const seen = await ask(gateway.port, '/v1/chat/completions', body)
+    const text = seen.body.toString()
+    if (isStream) expect(text).toBe(`data: ${at('mine')}\n\ndata: ${at('mine')}\n\n`)
+    else expect(JSON.parse(text)).toEqual(JSON.parse(at('mine')))
+  })
 })
 
 describe('a stream', () => {

@@ -25,6 +25,7 @@ import type { ServedModel } from '../models/served-model.ts'
 import { withGoals } from '../prompt/goals-of-class.ts'
 import { readForwardBody } from './forward-body.ts'
 import type { ForwardBody } from './forward-body.ts'
+import { AnsweredModel } from './answered-model.ts'
 import { forwardHeaders } from './forward-headers.ts'
 import type { RoutingTokens } from './routing-tokens.ts'
 import { ForwardRun } from './forward-run.ts'
@@ -58,6 +59,7 @@ export async function answerForwarded(
   record.preprocessed(tokenIds.length)
   const { path, query, method } = http
   const { prefillBytes } = body
+  const atEngine = nameAtEngine(model, body.model)
   return await new ForwardRun({
     service: model.router.service,
     clock: deps.clock,
@@ -65,16 +67,16 @@ export async function answerForwarded(
     http,
     request: (forward) => requestFor(record, model, { tokenIds, routing, forward }),
     stalledMs: deps.bounds.silenceMs,
+    ...answeredModel(model, body.model, atEngine),
     forward: {
       method,
       path: query === '' ? path : `${path}?${query}`,
       headers: forwardHeaders(http.headers, record),
-      body: body.bytes(nameAtEngine(model, body.model)),
+      body: body.bytes(atEngine),
       ...(prefillBytes === undefined
         ? {}
         : {
-            prefillBody: (isStreamed = false) =>
-              prefillBytes(nameAtEngine(model, body.model), isStreamed),
+            prefillBody: (isStreamed = false) => prefillBytes(atEngine, isStreamed),
           }),
       errorEvent: errorEventFor(path),
     },
@@ -144,6 +146,19 @@ function nameAtEngine(model: ServedModel, asked: string | undefined): string | u
     engine.modelAliases?.includes(asked) === true ||
     engine.loraAdapters?.includes(asked) === true
   return isKnown ? undefined : engine.model
+}
+
+/** Of a request without a name: the engine answers with its own. */
+function answeredModel(
+  model: ServedModel,
+  asked: string | undefined,
+  atEngine: string | undefined,
+): { readonly answeredModel?: AnsweredModel } {
+  const name = atEngine ?? (asked === undefined ? model.cards[0]?.engine.model : undefined)
+  const shown = asked ?? model.name
+  return name === undefined || name === shown
+    ? {}
+    : { answeredModel: new AnsweredModel(name, shown) }
 }
 
 function routingTokensFor(

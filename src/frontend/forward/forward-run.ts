@@ -26,6 +26,7 @@ import type {
 import type { CallRecord } from '../generation/call-record.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { clientGone, deadlineError, inStage } from '../http/stage-error.ts'
+import type { AnsweredModel } from './answered-model.ts'
 import { ForwardStream } from './forward-stream.ts'
 
 interface ForwardRunOptions {
@@ -37,6 +38,8 @@ interface ForwardRunOptions {
   readonly forward: Omit<ForwardedRequest, 'sink'>
   /** How long a client may read nothing. */
   readonly stalledMs: number
+  /** Absent: the engine knows the model by the client's name. */
+  readonly answeredModel?: AnsweredModel
 }
 
 export class ForwardRun implements ReplySink, ForwardSink {
@@ -95,7 +98,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
     if (this.#isDone) return
     this.#status = head.status
     this.#options.record.firstToken()
-    this.#decide({ status: head.status, headers: head.headers, body })
+    const shown = this.#options.answeredModel?.inWhole(body) ?? body
+    this.#decide({ status: head.status, headers: head.headers, body: shown })
   }
 
   onHead(head: ForwardHead, isEvents: boolean, flow: ForwardFlow): void {
@@ -113,7 +117,11 @@ export class ForwardRun implements ReplySink, ForwardSink {
   }
 
   onBytes(text: string, isAlone?: boolean): void {
-    if (!this.#isDone) this.#stream?.write(text, isAlone)
+    if (this.#isDone) return
+    const { answeredModel } = this.#options
+    // What is no stream of events may be cut anywhere.
+    const shown = answeredModel !== undefined && this.#isEvents ? answeredModel.inText(text) : text
+    this.#stream?.write(shown, isAlone)
   }
 
   /** Once for every piece of the answer that says something. */

@@ -1,0 +1,82 @@
+/**
+ * The name of the model in an answer, where the engine knows it by another one than the client: the client reads its own. The
+ * engine's may be a path.
+ *
+ * Only a member `"model"` with exactly that value is replaced, wherever it stands; quotes within texts are escaped.
+ */
+import { asciiJson } from '../../api/index.ts'
+import { replacedSpans } from '../http/replaced-spans.ts'
+import type { Span } from '../http/json-members.ts'
+
+const KEY = '"model"'
+
+export class AnsweredModel {
+  readonly #written: string
+  readonly #shown: string
+
+  constructor(nameAtEngine: string, shown: string) {
+    this.#written = asciiJson(nameAtEngine)
+    this.#shown = asciiJson(shown)
+  }
+
+  /** Whole events, or a whole answer; a character for each byte. */
+  inText(text: string): string {
+    if (!text.includes(this.#written)) return text
+    let result = ''
+    let from = 0
+    for (const { start, end } of this.#spans(text)) {
+      result += text.slice(from, start) + this.#shown
+      from = end
+    }
+    return result + text.slice(from)
+  }
+
+  inWhole(body: string | Uint8Array): string | Uint8Array {
+    if (typeof body === 'string') return this.inText(body)
+    // ASCII stays what it is, and every other byte is one character.
+    const spans = this.#spans(byteText(body))
+    const text = this.#shown
+    return spans.length === 0
+      ? body
+      : replacedSpans(
+          body,
+          spans.map((span) => ({ span, text })),
+        )
+  }
+
+  #spans(text: string): readonly Span[] {
+    const spans: Span[] = []
+    for (let at = text.indexOf(KEY); at >= 0; at = text.indexOf(KEY, at + KEY.length)) {
+      const start = valueStart(text, at + KEY.length)
+      if (start < 0 || !text.startsWith(this.#written, start)) continue
+      spans.push({ start, end: start + this.#written.length })
+    }
+    return spans
+  }
+}
+
+/** Behind the colon; -1: there is none. */
+function valueStart(text: string, from: number): number {
+  let at = behindBlanks(text, from)
+  if (text.charCodeAt(at) !== COLON) return -1
+  at = behindBlanks(text, at + 1)
+  return at
+}
+
+function behindBlanks(text: string, from: number): number {
+  let at = from
+  while (at < text.length && text.charCodeAt(at) <= BLANK) at++
+  return at
+}
+
+function byteText(bytes: Uint8Array): string {
+  let text = ''
+  for (let at = 0; at < bytes.length; at += PIECE) {
+    text += String.fromCharCode(...bytes.subarray(at, at + PIECE))
+  }
+  return text
+}
+
+const COLON = 0x3a
+const BLANK = 0x20
+const PIECE = 8192
