@@ -101,5 +101,9 @@ describe('latency goals of a running server', () => {
     expect(await count('goal="ttft",outcome="missed"')).toBeGreaterThanOrEqual(1)
     expect(await count('goal="ttft",outcome="refused"')).toBeGreaterThanOrEqual(5)
     expect(await count('goal="itl",outcome="met"')).toBe(1)
+    // How far predictions are off stands beside them.
+    const metrics = await (await fetch(`${server.url}/metrics`)).text()
+    const error = /^baton_frontend_router_ttft_error_ratio\{.*worker_type="decode".*\} (\S+)/m
+    expect(Number(error.exec(metrics)?.[1])).toBeGreaterThan(0)
   })
 })

@@ -164,7 +164,7 @@ export class FrontendMetrics {
     const labelNames = ['model', 'worker_type']
     const errors = new Gauge({
       name: 'baton_frontend_router_ttft_error_ratio',
-      help: 'How far the first tokens that the router predicts are from those that come, as a share of these; newer ones weigh more',
+      help: 'How far the first tokens that the router predicts are from those that come: 1 is twice or half as long, in the geometric mean; newer ones weigh more',
       labelNames,
       registers: [this.#registry],
     })

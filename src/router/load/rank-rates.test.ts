@@ -157,4 +157,13 @@ describe('RankRates', () => {
     observe(rates, 0, 3, 600)
     expect(rates.isLost).toBe(false)
   })
+
+  it('times that grow faster than they are learned - predictions are lost, although each is off by less than what comes', () => {
+    const rates = new RankRates()
+    rates.join(0)
+    observe(rates, 0, 3, 100)
+    expect([rates.isLost, (rates.ttftError ?? 1) < 0.1]).toEqual([false, true])
+    for (let i = 0; i < 60; i++) rates.firstToken(0, 1000, 3005 * 1.2 ** i)
+    expect(rates.isLost).toBe(true)
+  })
 })

@@ -21,11 +21,14 @@ const SHARE_PULLS = [PULL, PULL, 0.01, 0.03]
 const GUESS_OUTPUT = 128
 /** Of a pool's lines: what an observation counts after the next one. */
 const POOL_FADE = 0.99
-/** Mean relative error above which predictions are not used, and below which they are again; asked after so many. */
+/** How far off predictions are when they are not used, and when they are again (1: by a factor of two); asked after so many. */
 const LOST = 1
 const FOUND = 0.5
 const TRUST_AFTER = 64
 const ERROR_MAX = 10
+const ERROR_LOG_MAX = Math.log(1 + ERROR_MAX)
+/** What a prediction counts after the next one. */
+const ERROR_FADE = 0.95
 /** So many first tokens have to have come before anybody is refused, or preferred, by what is predicted. */
 const KNOWN_AFTER = 8
 /** Of the pace of tokens: what an end counts after the next one. */
@@ -62,7 +65,9 @@ export class RankRates {
   #prompts = 0
   #promptTokens = 0
   #cachedTokens = 0
-  #error: number | null = null
+  /** Logarithms of how many times longer, or shorter, first tokens took than predicted; and how many. */
+  #errorLogs = 0
+  #errors = 0
   #seen = 0
   #isLost = false
   /** Of tokens beside steps alone: prompts of others are computed between them. */
@@ -113,9 +118,12 @@ export class RankRates {
     return this.#isLost
   }
 
-  /** Mean relative error of predicted first tokens, newer ones weigh more; null: none has come. */
+  /**
+   * How far predicted first tokens are off, in the geometric mean, newer ones weigh more: 1 is twice as long as predicted or
+   * half as long. Null: none has come that was predicted; before the first there is a guess.
+   */
   get ttftError(): number | null {
-    return this.#error
+    return this.#errors === 0 ? null : Math.exp(this.#errorLogs / this.#errors) - 1
   }
 
   /** Of a prompt with so many tokens to compute where nothing else is, at a rank like most. */
@@ -151,7 +159,7 @@ export class RankRates {
 
   /** There is something to predict first tokens by. */
   get predicts(): boolean {
-    return this.#error !== null || this.#starting.count > 0
+    return this.#seen > 0 || this.#starting.count > 0
   }
 
   /** How far a predicted time between tokens is from what comes, as a share of it; null: too few have come. */
@@ -273,12 +281,18 @@ export class RankRates {
    */
   firstToken(slot: number, tokens: number, elapsedMs: number, waitMs = 0, stepMs = 0): void {
     const predicted = this.predictedTtftMs(slot, tokens, waitMs, stepMs)
-    const error = Math.abs(predicted - elapsedMs) / Math.max(elapsedMs, 1)
+    // Too long and too short count alike: of its own length a first token is never predicted too short by more than all of it.
+    const apart = Math.abs(Math.log(Math.max(predicted, 1) / Math.max(elapsedMs, 1)))
     // Who was ten times too slow counts no more than that: one broken connection is not drift.
-    const bounded = Math.min(error, ERROR_MAX)
-    this.#error = this.#error === null ? bounded : 0.95 * this.#error + 0.05 * bounded
+    const bounded = Math.min(apart, ERROR_LOG_MAX)
+    const isGuess = !this.predicts
+    if (!isGuess) {
+      this.#errorLogs = ERROR_FADE * this.#errorLogs + bounded
+      this.#errors = ERROR_FADE * this.#errors + 1
+    }
     this.#seen++
-    if (this.#seen >= TRUST_AFTER) this.#isLost = this.#error > (this.#isLost ? FOUND : LOST)
+    const error = this.ttftError ?? 0
+    if (this.#seen >= TRUST_AFTER) this.#isLost = error > (this.#isLost ? FOUND : LOST)
     const factor = this.prefillFactor[slot] as number
     const features = [1, tokens / KILO, waitMs / factor, stepMs / factor]
     const ratio = Math.max(elapsedMs, 0.1) / Math.max(this.#prefill.predict(features), 0.1)

@@ -7,6 +7,7 @@
 import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 import type { GenerateRequest, LatencyGoals } from '../../request/index.ts'
+import type { RouterStatus } from '../../router/index.ts'
 import { leftBehind } from './left-behind.ts'
 import { ReplyWitness } from '../faults/reply-witness.ts'
 import { createFleetReport } from '../report/fleet-report.ts'
@@ -26,6 +27,8 @@ export interface FleetRun {
   readonly log: RequestLog
   readonly telemetry: readonly TelemetrySample[]
   readonly roleChanges: Fleet['roleChanges']
+  /** What each frontend's router says of itself when the last request has ended. */
+  readonly routers: readonly RouterStatus[]
 }
 
 const PROGRESS_EVERY = 64
@@ -96,6 +99,7 @@ export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
     witness.checkAll()
     violations.push(...witness.violations, ...leftBehind(fleet))
   }
+  const routers = fleet.frontends.map(({ router }) => router.status())
   for (const { router } of fleet.frontends) router.close()
   const report = createFleetReport(
     log,
@@ -108,7 +112,7 @@ export async function recordFleet(config: FleetConfig): Promise<FleetRun> {
     },
     fleet.workers.map(({ workerId, mode, count }) => ({ workerId, mode, ...count.totals })),
   )
-  return { report, log, telemetry: telemetry.samples, roleChanges: fleet.roleChanges }
+  return { report, log, telemetry: telemetry.samples, roleChanges: fleet.roleChanges, routers }
 }
 
 /** Clients that go away before their answer is complete. */
