@@ -121,6 +121,35 @@ describe('ApproximateIndex', () => {
   })
 })
 
+it('ApproximateIndex - added to another answer at once, or found by itself and then taken over: the same', () => {
+  const blocks = fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLength: 6 })
+  const routed = fc.array(fc.tuple(fc.integer({ min: 0, max: 70 }), blocks, fc.nat(100)))
+  fc.assert(
+    fc.property(routed, routed, blocks, fc.nat(200), (known, more, asked, nowMs) => {
+      const indexOf = (prompts: typeof known) => {
+        const index = new ApproximateIndex({ ttlMs: 100, entriesMax: 1000 })
+        for (const [holder, given, atMs] of prompts.toSorted((a, b) => a[2] - b[2]))
+          index.record(holder, prompt(...given), atMs)
+        return index
+      }
+      const answer = (join: (index: ApproximateIndex, matches: PrefixMatches) => void) => {
+        const matches = new PrefixMatches(1)
+        indexOf(known).find(prompt(...asked), matches, nowMs)
+        join(indexOf(more), matches)
+        const holders = [...matches.holders.subarray(0, matches.count)].toSorted((a, b) => a - b)
+        return holders.map((holder) => [holder, matches.device[holder]])
+      }
+      const atOnce = answer((index, matches) => index.raise(prompt(...asked), matches, nowMs))
+      const apart = answer((index, matches) => {
+        const side = new PrefixMatches(1)
+        index.find(prompt(...asked), side, nowMs)
+        matches.raise(side)
+      })
+      expect(atOnce).toEqual(apart)
+    }),
+  )
+})
+
 describe('PrefixMatches', () => {
   it('PrefixMatches - a prediction raises the device and shortens what the lower tiers add', () => {
     const [matches, side] = [new PrefixMatches(4), new PrefixMatches(4)]

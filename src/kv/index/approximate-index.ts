@@ -112,6 +112,12 @@ export class ApproximateIndex {
     this.#tree.find(sequenceHashes, matches)
   }
 
+  /** Adds what is held here to the answer of another index, which knows of no lower tiers. */
+  raise(sequenceHashes: Uint32Array, matches: PrefixMatches, nowMs: number): void {
+    this.expire(nowMs)
+    this.#tree.raise(sequenceHashes, matches)
+  }
+
   stats(): PrefixIndexStats {
     const { blocks } = this.#tree
     const bytes = 8 * blocks + BYTES_PER_LEASE * this.#leaseCount

@@ -161,6 +161,23 @@ export class HeldPrefixTree {
     })
   }
 
+  /** Takes over what is held here beside the answer of another index, where that has no tiers behind the device. */
+  raise(hashes: Uint32Array, matches: PrefixMatches): void {
+    matches.reserve(this.#slots)
+    const { device, holders } = matches
+    this.#descend(hashes, (slots, depth) => {
+      let { count } = matches
+      for (let i = 0; i < slots.length; i++) {
+        const slot = slots[i] as number
+        const known = device[slot] as number
+        if (depth <= known) continue
+        if (known === 0) holders[count++] = slot
+        device[slot] = depth
+      }
+      matches.count = count
+    })
+  }
+
   /** The nodes that share a prefix with `hashes`, from the root on: who holds each, and up to how many blocks. */
   #descend(hashes: Uint32Array, visit: (slots: readonly number[], depth: number) => void): void {
     let node = this.#root

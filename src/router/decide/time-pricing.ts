@@ -23,7 +23,7 @@ export function fillTimeCosts(
   const { prefillFactor, stepFactor, stepShare } = rates
   const waitShare = Math.max(rates.waitShare, 1)
   const { open, openMs, untilMs, othersUntilMs, waiting, requests, otherRequests } = backlog
-  const { contextTokens } = backlog
+  const { contextTokens, beginsMs, lateShare } = backlog
   const { device } = index.matches
   const { activeRequests, reportedRequests, activeDecodeBlocks, reportedDecodeBlocks } = table
   const { totalBlocks, maxSequences } = table
@@ -48,9 +48,12 @@ export function fillTimeCosts(
       let wait = others > nowMs ? others - nowMs : 0
       if (opened !== 0) {
         const left = Math.abs((untilMs[slot] as number) - nowMs)
-        const behind = Math.max(left, backlog.lateShare * (openMs[slot] as number))
-        join = backlog.joinShare(slot, nowMs)
-        wait += (1 - join) * behind + join * Math.max((openMs[slot] as number) - start, 0)
+        const work = openMs[slot] as number
+        const late = lateShare * work
+        const behind = left > late ? left : late
+        // Most have begun.
+        if ((beginsMs[slot] as number) > nowMs) join = backlog.joinShare(slot, nowMs)
+        wait += join === 0 ? behind : (1 - join) * behind + join * Math.max(work - start, 0)
       }
       const step =
         running > 0
@@ -79,8 +82,8 @@ export function fillTimeCosts(
         beside > 0
           ? stepMs + stepMsPerRequest * beside + stepMsPerContextToken * (contexts + promptTokens)
           : 0
-      const share = trackPrefill ? backlog.promptShare(slot, nowMs) : 0
-      cost += pace * ((expectedOutput * step) / (1 - share) + active * sharedSteps * slower)
+      const stretch = trackPrefill ? backlog.promptStretch(slot, nowMs) : 1
+      cost += pace * (expectedOutput * step * stretch + active * sharedSteps * slower)
     }
     const total = totalBlocks[slot] as number
     if (total > 0) {

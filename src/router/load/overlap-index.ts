@@ -54,8 +54,10 @@ export class OverlapIndex {
     if (this.#events === null) matches.clear()
     else this.#events.find(sequence, matches)
     for (const index of this.#beliefs.values()) {
-      index.find(sequence, this.#believed, nowMs)
-      matches.raise(this.#believed)
+      if (matches.hasLower) {
+        index.find(sequence, this.#believed, nowMs)
+        matches.raise(this.#believed)
+      } else index.raise(sequence, matches, nowMs)
     }
   }
 

@@ -109,4 +109,18 @@ describe('RankBacklog', () => {
     load.join(0)
     expect(load.at(0, 0).requestMs).toBe(0)
   })
+
+  it('how much longer output takes by prompts - is 1 / (1 − their share), at any age and load', () => {
+    const backlog = new RankBacklog()
+    backlog.join(0)
+    expect(backlog.promptStretch(0, 5)).toBe(1)
+    for (const ms of [1, 300, 900, 5000]) {
+      backlog.prefillSent(0, { ms, isLong: false, stepMs: 0 }, 100)
+      for (const nowMs of [0, 100, 150, 2100, 60_000])
+        expect(backlog.promptStretch(0, nowMs)).toBeCloseTo(
+          1 / (1 - backlog.promptShare(0, nowMs)),
+          9,
+        )
+    }
+  })
 })

@@ -12,6 +12,7 @@ const LATE_SHARE = 0.1
 /** How far back prompts count for what they take of a rank's time; and how much of it that may come to. */
 const RECENT_MS = 2000
 const PROMPT_SHARE_MAX = 0.8
+const STRETCH_MAX = 1 / (1 - PROMPT_SHARE_MAX)
 
 export class RankBacklog {
   readonly lateShare = LATE_SHARE
@@ -145,6 +146,16 @@ export class RankBacklog {
   /** Of the rank's time, what prompts have taken of late: those that decode there stand still meanwhile. */
   promptShare(slot: number, nowMs: number): number {
     return Math.min(this.#workAt(slot, nowMs) / RECENT_MS, PROMPT_SHARE_MAX)
+  }
+
+  /** How many times longer output takes by that: 1 / (1 − share), with one division for each of a thousand ranks. */
+  promptStretch(slot: number, nowMs: number): number {
+    const work = this.sentWork[slot] as number
+    if (work === 0) return 1
+    const age = (nowMs - (this.sentMs[slot] as number)) / RECENT_MS
+    const faded = age > 0 ? 1 + age * (1 + age / 2) : 1
+    const share = work / RECENT_MS
+    return share > PROMPT_SHARE_MAX * faded ? STRETCH_MAX : faded / (faded - share)
   }
 
   /** Fades about as e⁻ˣ does; without its price for each of a thousand ranks. */
