@@ -329,6 +329,28 @@ describe('status', () => {
     expect((await it_.post('/busy_threshold', { model: 'x' })).status).toBe(404)
   })
 
+  it.each<[string, Record<string, unknown>]>([
+    ['tools', { tools: [{ type: 'function', function: { name: 'f', parameters: {} } }] }],
+    ['a turn that is gone on with', { continue_final_message: true }],
+    ['no turn begun', { add_generation_prompt: false }],
+    ['variables of the template', { chat_template_kwargs: { enable_thinking: false } }],
+  ])('tokenize with %s - the ids that the same chat has', async (_, fields) => {
+    const it_ = new ScriptedFrontend({ script: (run) => void run.says('x').ends('eos') })
+    const messages = [
+      { role: 'user', content: 'hi' },
+      ...(fields['continue_final_message'] === true ? [{ role: 'assistant', content: 'We' }] : []),
+    ]
+    expect((await it_.chat({ messages, ...fields })).status).toBe(200)
+    const { json } = await it_.post('/tokenize', { messages, ...fields, return_token_strs: true })
+    expect(json.tokens).toEqual(Array.from(it_.requests[0]?.tokenIds ?? []))
+    expect(json.token_strs).toHaveLength(json.count)
+    const refused = await it_.post('/tokenize', { prompt: 'hi', ...fields })
+    const [name] = Object.keys(fields)
+    const isNothing = name === 'add_generation_prompt'
+    if (isNothing) expect(refused.status).toBe(200)
+    else expect([refused.status, refused.json.error.param]).toEqual([400, name])
+  })
+
   it('tokenize and detokenize - there and back', async () => {
     const it_ = new ScriptedFrontend()
     const { json } = await it_.post('/tokenize', { prompt: 'hi there' })

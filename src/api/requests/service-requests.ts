@@ -2,11 +2,14 @@
  * Bodies of the smaller endpoints: busy thresholds, tokenize, detokenize.
  */
 import { z } from 'zod'
-import { chatMessage, messageSchema } from '../fields/chat-message.ts'
-import type { ChatMessage } from '../fields/chat-message.ts'
+import { messageSchema } from '../fields/chat-message.ts'
+import { toolsSchema } from '../fields/chat-tools.ts'
 import { invalid } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
+import { fieldsSchema } from '../fields/record-schema.ts'
 import { checked } from '../fields/schema-check.ts'
+import { parseChatRequest } from './chat-request.ts'
+import type { ChatCall } from './chat-request.ts'
 
 export const busyThresholdSchema = z.strictObject({
   model: z.string(),
@@ -37,21 +40,28 @@ export function parseBusyThreshold(body: Record<string, unknown>): BusyThreshold
   }
 }
 
+/** Fields that only a chat has. */
+const chatFields = {
+  tools: toolsSchema.optional(),
+  add_generation_prompt: z.boolean().optional(),
+  continue_final_message: z.boolean().optional(),
+  chat_template_kwargs: fieldsSchema.optional(),
+}
+
 export const tokenizeSchema = z.strictObject({
   model: z.string().optional(),
   prompt: z.string().optional(),
   messages: z.array(messageSchema).min(1).optional(),
+  ...chatFields,
   add_special_tokens: z.boolean().optional(),
-  add_generation_prompt: z.boolean().optional(),
   return_token_strs: z.boolean().optional(),
 })
 
 export interface TokenizeCall {
   readonly model?: string
-  readonly prompt: string
-  readonly messages?: readonly ChatMessage[]
+  /** A text, or a chat whose prompt is meant. */
+  readonly prompt: string | ChatCall
   readonly addSpecialTokens: boolean
-  readonly addGenerationPrompt: boolean
   readonly withTexts: boolean
 }
 
@@ -61,12 +71,24 @@ export function parseTokenizeRequest(body: Record<string, unknown>): TokenizeCal
     throw invalid('prompt', 'give either `prompt` or `messages`')
   }
   return {
-    ...given({ model: fields.model, messages: fields.messages?.map(chatMessage) }),
-    prompt: fields.prompt ?? '',
+    ...given({ model: fields.model }),
+    prompt: fields.prompt === undefined ? chatOf(fields) : plainText(fields.prompt, fields),
     addSpecialTokens: fields.add_special_tokens ?? true,
-    addGenerationPrompt: fields.add_generation_prompt ?? true,
     withTexts: fields.return_token_strs ?? false,
   }
+}
+
+function chatOf(fields: z.infer<typeof tokenizeSchema>): ChatCall {
+  const { prompt: _, add_special_tokens: _special, return_token_strs: _texts, ...chat } = fields
+  return parseChatRequest(chat)
+}
+
+function plainText(prompt: string, fields: Readonly<Record<string, unknown>>): string {
+  const named = ['tools', 'continue_final_message', 'chat_template_kwargs'].find(
+    (name) => fields[name] !== undefined && fields[name] !== false,
+  )
+  if (named === undefined) return prompt
+  throw invalid(named, 'needs `messages`')
 }
 
 /** They become text on the event loop. */

@@ -2,7 +2,6 @@
  * `/tokenize` and `/detokenize`: what the model's tokenizer makes of a text, and back.
  */
 import { parseDetokenizeRequest, parseTokenizeRequest, readJsonObject } from '../../api/index.ts'
-import { encodeChat, renderChat } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { TokenizeCall } from '../../api/index.ts'
@@ -13,7 +12,7 @@ import { refuseOtherModels } from '../access/tenant-rules.ts'
 import type { Caller } from '../access/caller.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
-import { withinCount } from '../prompt/prompt.ts'
+import { chatPrompt, withinCount } from '../prompt/prompt.ts'
 import type { OffLoop } from '../prompt/prompt.ts'
 
 export async function answerTokenize(
@@ -61,28 +60,17 @@ function boundedOffLoop(
   deps: GenerationDeps,
   model: Parameters<typeof offLoopOf>[1],
 ): OffLoop {
-  const param = call.messages === undefined ? 'prompt' : 'messages'
+  const param = typeof call.prompt === 'string' ? 'prompt' : 'messages'
   return withinCount(offLoopOf(deps, model), model.contextLength, param)
 }
 
 async function tokensOf(
-  call: TokenizeCall,
+  { prompt, addSpecialTokens }: TokenizeCall,
   text: ModelText,
   offLoop: OffLoop,
 ): Promise<Uint32Array> {
+  if (typeof prompt !== 'string') return (await chatPrompt(prompt, text, offLoop)).tokenIds
   const { tokenizer } = text
-  if (call.messages === undefined) {
-    const options = { special: true, addBos: call.addSpecialTokens && tokenizer.addsBos }
-    return (await offLoop(call.prompt, options)) ?? tokenizer.encode(call.prompt, options)
-  }
-  if (text.template === null) {
-    throw new BatonError('request.invalid_argument', 'the model has no chat template')
-  }
-  const rendered = renderChat(text.template, tokenizer, {
-    messages: call.messages.map((message) => ({ ...message })),
-    addGenerationPrompt: call.addGenerationPrompt,
-  })
-  const { literalRanges } = rendered
-  const elsewhere = await offLoop(rendered.text, { special: true, literalRanges })
-  return elsewhere ?? encodeChat(tokenizer, rendered)
+  const options = { special: true, addBos: addSpecialTokens && tokenizer.addsBos }
+  return (await offLoop(prompt, options)) ?? tokenizer.encode(prompt, options)
 }
