@@ -107,6 +107,28 @@ export const REPLY_SCHEMAS: Readonly<Record<string, Json>> = {
     stop_reason: nullable('string'),
     usage: object({ input_tokens: integer, output_tokens: integer }),
   }),
+  Conversation: object({
+    id: text,
+    object: one('conversation'),
+    created_at: integer,
+    metadata: { type: 'object' },
+  }),
+  Item: object({ id: text, type: text }),
+  Items: object({
+    object: one('list'),
+    data: listOf(ref('Item')),
+    first_id: nullable('string'),
+    last_id: nullable('string'),
+    has_more: { type: 'boolean' },
+  }),
+  Deleted: object({ id: text, object: text, deleted: { type: 'boolean', const: true } }),
+  ModelReady: object({
+    model: text,
+    ready: { type: 'boolean' },
+    worker_types: { type: 'object', additionalProperties: integer },
+  }),
+  Ready: object({ ready: { type: 'boolean' } }),
+  Health: object({ status: text, message: text }),
   Embeddings: object({
     object: one('list'),
     model: text,
@@ -187,6 +209,21 @@ const REPLIES: Readonly<Record<string, string>> = {
   'post /v1/embeddings': 'Embeddings',
   'get /v1/models': 'Models',
   'get /v1/models/{id}': 'Model',
+  'delete /v1/responses/{id}': 'Deleted',
+  'get /v1/responses/{id}/input_items': 'Items',
+  'post /v1/conversations': 'Conversation',
+  'get /v1/conversations/{id}': 'Conversation',
+  'post /v1/conversations/{id}': 'Conversation',
+  'delete /v1/conversations/{id}': 'Deleted',
+  'get /v1/conversations/{id}/items': 'Items',
+  'post /v1/conversations/{id}/items': 'Items',
+  'get /v1/conversations/{id}/items/{item}': 'Item',
+  'delete /v1/conversations/{id}/items/{item}': 'Conversation',
+  'delete /v1/files/{id}': 'Deleted',
+  'get /v1/models/{id}/ready': 'ModelReady',
+  'get /health': 'Health',
+  'get /live': 'Health',
+  'get /ready': 'Ready',
   'post /v1/files': 'File',
   'get /v1/files': 'Files',
   'get /v1/files/{id}': 'File',
@@ -218,6 +255,8 @@ const TEXTS: Readonly<Record<string, string>> = {
   'get /': 'text/html',
   'get /debug/events': 'text/event-stream',
 }
+/** They answer "not now" in their own form. */
+const NOT_NOW = ['get /health', 'get /ready']
 const STREAMS = ['ChatCompletion', 'Completion', 'GeneratedTokens', 'Response', 'Message']
 
 const HEADERS: Json = {
@@ -244,6 +283,9 @@ export function repliesOf(method: string, path: string): OperationEntry['respons
   const error = ref(isAnthropic ? 'AnthropicError' : 'Error')
   return {
     '200': { description: 'OK', headers: HEADERS, content },
+    ...(NOT_NOW.includes(route)
+      ? { '503': { description: 'Not now, and why', headers: HEADERS, content } }
+      : {}),
     default: {
       description: 'Refused or failed; docs/errors.md has every code',
       headers: {

@@ -5,6 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { faultOfReply } from './reply-of-document.ts'
+import type { ApiDocument } from './reply-of-document.ts'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
@@ -29,6 +31,23 @@ describe('a client that is generated from /openapi.json', () => {
     await server.stop()
     rmSync(folder, { recursive: true })
   })
+
+  /** Asks, and holds the reply to the document. */
+  const send = async (method: string, path: string, at: string, body?: unknown) => {
+    const reply = await fetch(server.url + at, {
+      method: method.toUpperCase(),
+      headers: { 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    })
+    const contentType = reply.headers.get('content-type') ?? ''
+    const text = await reply.text()
+    const answered = { status: reply.status, contentType, body: text }
+    const fault = faultOfReply(document as unknown as ApiDocument, method, path, answered)
+    expect([method, path, reply.status, fault]).toEqual([method, path, reply.status, null])
+    const isJson = contentType.startsWith('application/json')
+    const data = (isJson ? JSON.parse(text) : {}) as Record<string, unknown>
+    return { status: reply.status, data }
+  }
 
   const call = async (name: string, id: unknown, body?: unknown) => {
     const operation = client[name]
@@ -106,6 +125,88 @@ describe('a client that is generated from /openapi.json', () => {
     const output = await call('get_v1_files_id_content', now['output_file_id'])
     expect(JSON.stringify(output.data)).toContain('text_completion')
     expect((await call('post_v1_batches_id_cancel', batch['id'])).status).toBe(409)
+  })
+
+  it('each operation - what is answered is what the document says, refusals too', async () => {
+    const messages = [{ role: 'user', content: 'hi' }]
+    const max_tokens = 4
+    const post = async (path: string, body: unknown) => await send('post', path, path, body)
+    const { data: response } = await post('/v1/responses', { input: 'a', max_output_tokens: 4 })
+    const { data: talk } = await post('/v1/conversations', {})
+    const items = [{ type: 'message', role: 'user', content: 'hi' }]
+    const at = `/v1/conversations/${talk['id']}/items`
+    const { data: added } = await send('post', '/v1/conversations/{id}/items', at, { items })
+    const [item] = added['data'] as { id: string }[]
+    const schema = { type: 'object', properties: { a: { type: 'boolean' } }, required: ['a'] }
+    const tool = { type: 'function', function: { name: 'f', parameters: schema } }
+    const bodies: Readonly<Record<string, readonly unknown[]>> = {
+      '/v1/chat/completions': [
+        { messages, max_tokens, logprobs: true, top_logprobs: 2, n: 2 },
+        { messages, tools: [tool], tool_choice: 'required' },
+        { messages, max_tokens, return_token_ids: true, stream: true },
+        { messages, max_tokens: 0 },
+      ],
+      '/v1/completions': [{ prompt: ['a', 'b'], max_tokens, logprobs: 1, echo: true }],
+      '/inference/v1/generate': [{ token_ids: [5], sampling_params: { max_tokens } }],
+      '/v1/responses': [{ input: 'hi', max_output_tokens: 4, stream: true }],
+      '/v1/responses/input_tokens': [{ input: 'hi' }],
+      '/v1/messages': [
+        { messages, max_tokens },
+        { messages, max_tokens, stream: true },
+      ],
+      '/v1/messages/count_tokens': [{ messages }],
+      '/v1/embeddings': [{ input: ['a', 'b'] }, { input: 'a', encoding_format: 'base64' }],
+      '/v1/rerank': [{ query: 'a', documents: ['b'], return_documents: true }],
+      '/v1/score': [{ text_1: 'a', text_2: ['b', 'c'] }],
+      '/tokenize': [{ prompt: 'hi', return_token_strs: true }, { messages }],
+      '/detokenize': [{ tokens: [5] }],
+      '/busy_threshold': [{ model: MODEL, active_decode_blocks_threshold: 0.9 }],
+    }
+    for (const [path, sent] of Object.entries(bodies))
+      for (const body of sent) expect([path, (await post(path, body)).status]).toEqual([path, 200])
+    const gets: readonly (readonly [path: string, at?: string])[] = [
+      ['/v1/models'],
+      ['/v1/models/{id}', `/v1/models/${MODEL}`],
+      ['/v1/models/{id}/ready', `/v1/models/${MODEL}/ready`],
+      ['/v1/responses/{id}', `/v1/responses/${response['id']}`],
+      ['/v1/responses/{id}/input_items', `/v1/responses/${response['id']}/input_items`],
+      ['/v1/conversations/{id}', `/v1/conversations/${talk['id']}`],
+      ['/v1/conversations/{id}/items', at],
+      ['/v1/conversations/{id}/items/{item}', `${at}/${item?.id}`],
+      ['/v1/files'],
+      ['/v1/batches'],
+      ['/version'],
+      ['/health'],
+      ['/live'],
+      ['/ready'],
+      ['/metrics'],
+      ['/busy_threshold'],
+      ['/debug/requests'],
+      ['/debug/fleet'],
+      ['/admin/keys'],
+      ['/admin/workers'],
+      ['/admin/weights'],
+      ['/'],
+      ['/docs'],
+      ['/openapi.json'],
+    ]
+    for (const [path, where] of gets)
+      expect([path, (await send('get', path, where ?? path)).status]).toEqual([path, 200])
+    const deletes = [
+      ['/v1/conversations/{id}/items/{item}', `${at}/${item?.id}`],
+      ['/v1/conversations/{id}', `/v1/conversations/${talk['id']}`],
+      ['/v1/responses/{id}', `/v1/responses/${response['id']}`],
+    ] as const
+    for (const [path, where] of deletes)
+      expect([path, (await send('delete', path, where)).status]).toEqual([path, 200])
+    // What is wrong, or not there: every operation refuses in the form of its document.
+    for (const [path, methods] of Object.entries(document.paths ?? {})) {
+      for (const method of Object.keys(methods ?? {})) {
+        if (path === '/debug/events') continue
+        const body = method === 'post' ? { bogus: 1 } : undefined
+        await send(method, path, path.replace(/\{\w+\}/g, 'x'), body)
+      }
+    }
   })
 
   it('every path of the document is answered by a route', async () => {

@@ -1,0 +1,52 @@
+/** Whether what was answered is what `/openapi.json` says of the operation. */
+import { z } from 'zod'
+
+interface ReplySchema {
+  readonly content?: Readonly<
+    Record<string, { readonly schema: Readonly<Record<string, unknown>> }>
+  >
+}
+
+export interface ApiDocument {
+  readonly paths: Readonly<
+    Record<
+      string,
+      Readonly<Record<string, { readonly responses: Readonly<Record<string, ReplySchema>> }>>
+    >
+  >
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>>>>
+  }
+}
+
+interface Answered {
+  readonly status: number
+  readonly contentType: string
+  readonly body: string
+}
+
+/** What is wrong, in words; null: nothing. */
+export function faultOfReply(
+  document: ApiDocument,
+  method: string,
+  path: string,
+  { status, contentType, body }: Answered,
+): string | null {
+  const responses = document.paths[path]?.[method]?.responses
+  if (responses === undefined) return 'no such operation'
+  const said = responses[String(status)] ?? (status === 200 ? undefined : responses['default'])
+  if (said === undefined) return `status ${status} is not in the document`
+  const type = contentType.split(';')[0] ?? ''
+  const content = said.content?.[type]
+  if (content === undefined) return `${type} is not in the document for ${status}`
+  if (type !== 'application/json') return null
+  const checked = schemaOf(document, content.schema).safeParse(JSON.parse(body))
+  return checked.success ? null : JSON.stringify(checked.error.issues)
+}
+
+/** A schema of the document with its references in reach. */
+function schemaOf({ components }: ApiDocument, schema: object): z.ZodType {
+  const $defs = components.schemas
+  const text = JSON.stringify({ ...schema, $defs }).replaceAll('#/components/schemas/', '#/$defs/')
+  return z.fromJSONSchema(JSON.parse(text) as Parameters<typeof z.fromJSONSchema>[0])
+}
