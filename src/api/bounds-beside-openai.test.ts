@@ -73,7 +73,10 @@ describe('refusals', () => {
         () => parseResponsesRequest({ input: [{ role: 'king', content: 'x' }] }),
         '`input[0].role`: Invalid option',
       ],
-      [() => parseResponsesRequest({ input: [{ type: 'dance' }] }), '`input[0].type`'],
+      [
+        () => parseResponsesRequest({ input: [{ type: 'dance' }] }),
+        '`input[0]`: must be a message',
+      ],
       [() => parseEmbeddingRequest({ input: {} }), '`input`: must be a text, texts, token ids'],
       [() => parseEmbeddingRequest({ input: ['a', 1] }), '`input[1]`'],
     ]

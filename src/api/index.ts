@@ -105,6 +105,7 @@ export {
   parseItems,
   parseResponsesRequest,
   takeResponsesState,
+  withReferredItems,
 } from './requests/responses-request.ts'
 export type { ResponsesState } from './requests/responses-request.ts'
 export { invalid as invalidField } from './fields/generation-fields.ts'

@@ -134,7 +134,7 @@ describe('a client that is generated from /openapi.json', () => {
     const { data: response } = await post('/v1/responses', { input: 'a', max_output_tokens: 4 })
     const { data: talk } = await post('/v1/conversations', {})
     const items = [{ type: 'message', role: 'user', content: 'hi' }]
-    const at = `/v1/conversations/${talk['id']}/items`
+    const at = `/v1/conversations/${String(talk['id'])}/items`
     const { data: added } = await send('post', '/v1/conversations/{id}/items', at, { items })
     const [item] = added['data'] as { id: string }[]
     const schema = { type: 'object', properties: { a: { type: 'boolean' } }, required: ['a'] }
@@ -168,9 +168,9 @@ describe('a client that is generated from /openapi.json', () => {
       ['/v1/models'],
       ['/v1/models/{id}', `/v1/models/${MODEL}`],
       ['/v1/models/{id}/ready', `/v1/models/${MODEL}/ready`],
-      ['/v1/responses/{id}', `/v1/responses/${response['id']}`],
-      ['/v1/responses/{id}/input_items', `/v1/responses/${response['id']}/input_items`],
-      ['/v1/conversations/{id}', `/v1/conversations/${talk['id']}`],
+      ['/v1/responses/{id}', `/v1/responses/${String(response['id'])}`],
+      ['/v1/responses/{id}/input_items', `/v1/responses/${String(response['id'])}/input_items`],
+      ['/v1/conversations/{id}', `/v1/conversations/${String(talk['id'])}`],
       ['/v1/conversations/{id}/items', at],
       ['/v1/conversations/{id}/items/{item}', `${at}/${item?.id}`],
       ['/v1/files'],
@@ -194,8 +194,8 @@ describe('a client that is generated from /openapi.json', () => {
       expect([path, (await send('get', path, where ?? path)).status]).toEqual([path, 200])
     const deletes = [
       ['/v1/conversations/{id}/items/{item}', `${at}/${item?.id}`],
-      ['/v1/conversations/{id}', `/v1/conversations/${talk['id']}`],
-      ['/v1/responses/{id}', `/v1/responses/${response['id']}`],
+      ['/v1/conversations/{id}', `/v1/conversations/${String(talk['id'])}`],
+      ['/v1/responses/{id}', `/v1/responses/${String(response['id'])}`],
     ] as const
     for (const [path, where] of deletes)
       expect([path, (await send('delete', path, where)).status]).toEqual([path, 200])

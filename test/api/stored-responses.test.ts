@@ -52,6 +52,38 @@ describe('stored responses, by the openai client', () => {
     expect(third.usage?.input_tokens).toBeGreaterThan(second.usage?.input_tokens ?? 0)
   })
 
+  it('items that are only named - are those that were said; counted as they are sent', async () => {
+    const first = await create({ input: 'My word is lamp.' })
+    const [said] = first.output
+    const input = (item: object) => [
+      { role: 'user', content: 'My word is lamp.' },
+      item,
+      { role: 'user', content: 'What is it?' },
+    ]
+    const reference = { type: 'item_reference', id: said?.id }
+    const named = await create({ input: input(reference) })
+    const whole = await create({ input: input(said ?? {}) })
+    expect(named.output_text).toBe(whole.output_text)
+    const counted = await client.responses.inputTokens.count({
+      model: 'storyteller',
+      input: input(reference) as OpenAI.Responses.ResponseInputItem[],
+    })
+    expect(counted.input_tokens).toBe(named.usage?.input_tokens)
+    const behind = { input: 'What is it?', model: 'storyteller', previous_response_id: first.id }
+    expect((await client.responses.inputTokens.count(behind)).input_tokens).toBe(
+      named.usage?.input_tokens,
+    )
+    const items = client.responses.inputItems.list(named.id, { order: 'asc' })
+    expect((await items).data[1]).toMatchObject({ type: 'message', role: 'assistant' })
+    for (const id of ['msg_nobody_1', 'item_1', 'x', `${said?.id}0`]) {
+      const asked = create({ input: input({ type: 'item_reference', id }) })
+      await expect(asked).rejects.toMatchObject({ status: 404 })
+    }
+    const odd = create({ input: input({ type: 'mcp_list_tools', id: 'x' }) })
+    await expect(odd).rejects.toMatchObject({ status: 400, param: 'input[1]' })
+    await expect(odd).rejects.toThrow('must be a message, a reasoning, a function_call')
+  })
+
   it('a stream is stored as well, and calls of tools go on', async () => {
     const tool = {
       type: 'function' as const,

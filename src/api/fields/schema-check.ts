@@ -29,6 +29,9 @@ function refusalOf(issues: readonly z.core.$ZodIssue[]): BatonError {
   })
 }
 
+/** Of a union that has no message of its own. */
+const NO_WORDS = 'Invalid input'
+
 /**
  * Of a union's failed branches the one that came furthest says best what is wrong: not one that is of another kind
  * altogether, when there is any other.
@@ -42,7 +45,10 @@ function deepest(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefi
     if (issue === undefined || issue.path.length === 0) continue
     if (best === undefined || reachOf(issue) > reachOf(best)) best = issue
   }
-  return best === undefined ? first : { ...best, path: [...first.path, ...best.path] }
+  // Of no branch's kind: the union's own words, if it has any, say which there are.
+  const isOfNone = best?.path.length === 1 && reachOf(best) < 0 && first.message !== NO_WORDS
+  if (best === undefined || isOfNone) return first
+  return { ...best, path: [...first.path, ...best.path] }
 }
 
 /** How far a branch came: its place in a list, and not at all when the value is of another kind. */

@@ -1,6 +1,6 @@
 /**
- * `POST /v1/responses`: schema, and its translation into a chat request. State on the server is not kept, so what
- * needs it is refused with 501.
+ * `POST /v1/responses`: schema, and its translation into a chat request. What needs state on the server is taken out before;
+ * where none is kept it is refused with 501.
  */
 import { z } from 'zod'
 import { BatonError, withPlainIntegers } from '../../base/index.ts'
@@ -14,40 +14,7 @@ import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
 import { fieldsSchema } from '../fields/record-schema.ts'
-
-const part = z.looseObject({ type: z.string(), text: z.string().optional() })
-const content = z.union([z.string(), z.array(part)])
-
-const item = z.union([
-  z.looseObject({
-    type: z.literal('function_call'),
-    call_id: z.string(),
-    name: z.string(),
-    arguments: z.string(),
-  }),
-  z.looseObject({
-    type: z.literal('function_call_output'),
-    call_id: z.string(),
-    output: content,
-  }),
-  z.looseObject({
-    type: z.literal('custom_tool_call'),
-    call_id: z.string(),
-    name: z.string(),
-    input: z.string(),
-  }),
-  z.looseObject({
-    type: z.literal('custom_tool_call_output'),
-    call_id: z.string(),
-    output: content,
-  }),
-  z.looseObject({ type: z.literal('reasoning') }),
-  z.looseObject({
-    type: z.literal('message').optional(),
-    role: z.enum(['system', 'developer', 'user', 'assistant']),
-    content,
-  }),
-])
+import { itemSchema, referenceOf } from './response-items.ts'
 
 const format = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text') }),
@@ -63,7 +30,7 @@ const format = z.discriminatedUnion('type', [
 
 export const responsesRequestSchema = z.strictObject({
   model: z.string().optional(),
-  input: z.union([z.string(), z.array(item).min(1)], 'must be a text, or at least one item'),
+  input: z.union([z.string(), z.array(itemSchema).min(1)], 'must be a text, or at least one item'),
   instructions: z.string().optional(),
   max_output_tokens: z.int().min(1).optional(),
   temperature: z.number().min(0).max(2).optional(),
@@ -132,7 +99,7 @@ const INCLUDES: readonly string[] = [
 ]
 
 export const conversationSchema = z.strictObject({
-  items: z.array(item).optional(),
+  items: z.array(itemSchema).optional(),
   metadata: fieldsSchema.optional(),
 })
 
@@ -142,7 +109,7 @@ export function parseConversation(
   return checked(conversationSchema, withoutNulls(body))
 }
 
-export const itemsSchema = z.strictObject({ items: z.array(item).min(1) })
+export const itemsSchema = z.strictObject({ items: z.array(itemSchema).min(1) })
 
 export function parseItems(body: Record<string, unknown>): readonly unknown[] {
   return checked(itemsSchema, withoutNulls(body)).items
@@ -165,6 +132,17 @@ const stateSchema = z.object({
   background: z.boolean().nullish(),
   stream: z.unknown().optional(),
 })
+
+/** The same items, with what `find` gives for each that is only named. */
+export function withReferredItems(
+  items: readonly unknown[],
+  find: (id: string) => unknown,
+): readonly unknown[] {
+  return items.map((item) => {
+    const id = referenceOf(item)
+    return id === undefined ? item : find(id)
+  })
+}
 
 /** For a server that keeps responses. */
 export function takeResponsesState(body: Record<string, unknown>): ResponsesState {
@@ -215,7 +193,10 @@ function withOwnName(chat: ChatCall): ChatCall {
 }
 
 function refuseState(body: Record<string, unknown>): void {
-  const name = body['background'] === true ? 'background' : NEEDS_STATE.find((key) => key in body)
+  const reference = itemsOf(body['input']).findIndex((item) => referenceOf(item) !== undefined)
+  const named = NEEDS_STATE.find((key) => key in body)
+  const ofInput = reference < 0 ? undefined : `input[${reference}]`
+  const name = body['background'] === true ? 'background' : (named ?? ofInput)
   delete body['background']
   if (name === undefined) return
   throw new BatonError(
@@ -286,7 +267,7 @@ function messagesOf(fields: ResponsesFields): unknown[] {
     return messages
   }
   for (const entry of fields.input) {
-    if (entry.type === 'reasoning') continue
+    if (entry.type === 'reasoning' || entry.type === 'web_search_call') continue
     if (entry.type === 'function_call') addCall(messages, entry)
     else if (entry.type === 'custom_tool_call') {
       addCall(messages, { ...entry, arguments: JSON.stringify({ input: entry['input'] }) })

@@ -6,6 +6,7 @@ import {
   parseResponsesRequest,
   readJsonObject,
   takeResponsesState,
+  withReferredItems,
 } from '../../api/index.ts'
 import { answerInBackground } from './background-response.ts'
 import { storedOf, withIds } from './endpoint-stored.ts'
@@ -21,6 +22,7 @@ import { generate } from '../generation/generation.ts'
 import { refuseOtherModels } from '../access/tenant-rules.ts'
 import type { Caller } from '../access/caller.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import { itemWith } from '../state/stored-responses.ts'
 import type { StoredResponses } from '../state/stored-responses.ts'
 import { responsesWriters } from '../reply/responses-writers.ts'
 
@@ -48,15 +50,10 @@ async function answerStored(
   fields: Record<string, unknown>,
 ): Promise<HttpReply> {
   const stored = storedOf(deps, record)
-  const { store, background, previousResponseId, conversationId } = takeResponsesState(fields)
-  const own = itemsOf(fields['input'])
-  const before =
-    previousResponseId !== undefined
-      ? stored.turnsOf(previousResponseId)
-      : conversationId !== undefined
-        ? stored.conversation(conversationId).items
-        : []
-  if (before.length > 0) fields['input'] = [...before, ...own]
+  const { own, before, store, background, previousResponseId, conversationId } = withState(
+    stored,
+    fields,
+  )
   const { chat, echo, ...tools } = parseResponsesRequest(fields)
   const said = {
     ...echo,
@@ -81,6 +78,24 @@ async function answerStored(
   return generate(deps, http, record, chatJob(chat, writers))
 }
 
+/** Puts what was said before, and what is only named, into the input. */
+function withState(stored: StoredResponses, fields: Record<string, unknown>) {
+  const state = takeResponsesState(fields)
+  const { previousResponseId, conversationId } = state
+  const before =
+    previousResponseId !== undefined
+      ? stored.turnsOf(previousResponseId)
+      : conversationId !== undefined
+        ? stored.conversation(conversationId).items
+        : []
+  const own = withReferredItems(
+    itemsOf(fields['input']),
+    (id) => itemWith(before, id) ?? stored.outputItem(id),
+  )
+  if (before.length > 0 || Array.isArray(fields['input'])) fields['input'] = [...before, ...own]
+  return { ...state, own, before }
+}
+
 function isAwaited(stored: StoredResponses, id: string): boolean {
   return stored.has(id) && stored.response(id).response['status'] === 'in_progress'
 }
@@ -91,7 +106,9 @@ export async function countResponseTokens(
   http: HttpRequest,
   caller: Caller,
 ): Promise<HttpReply> {
-  const { chat } = parseResponsesRequest(readJsonObject(http.body, http.headers['content-type']))
+  const fields = readJsonObject(http.body, http.headers['content-type'])
+  if (deps.state !== undefined) withState(storedOf(deps, { caller }), fields)
+  const { chat } = parseResponsesRequest(fields)
   const model = deps.registry.known(chat.model)
   refuseOtherModels(caller, [chat.model ?? model.name, model.name])
   const limited = withinCount(offLoopOf(deps, model), model.contextLength, 'input')

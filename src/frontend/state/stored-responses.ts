@@ -47,6 +47,17 @@ export class StoredResponses {
     return [...input, ...(response['output'] as readonly unknown[])]
   }
 
+  /** What a response said, by the id of the item; that names its response. Throws `request.not_found`. */
+  outputItem(id: string): unknown {
+    const name = /^[a-z]+_(.+)_\d+$/.exec(id)?.[1]
+    const key = this.#key(`resp_${name}`)
+    const isKept = name !== undefined && this.#store.get(key) !== undefined
+    const output = isKept ? this.response(`resp_${name}`).response['output'] : []
+    const found = itemWith(output as readonly unknown[], id)
+    if (found === undefined) throw notFound(id, 'item')
+    return found
+  }
+
   keepResponse(id: string, stored: StoredResponse): void {
     this.#store.set(this.#key(id), asciiJson(stored))
   }
@@ -100,6 +111,11 @@ export class StoredResponses {
   #key(id: string): string {
     return `${this.#tenant}\u0000${id}`
   }
+}
+
+/** Undefined: none has that id. */
+export function itemWith(items: readonly unknown[], id: string): unknown {
+  return items.find((item) => isRecord(item) && item['id'] === id)
 }
 
 function notFound(id: string, what: string): BatonError {

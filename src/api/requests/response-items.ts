@@ -1,0 +1,53 @@
+/**
+ * The items of which the input of a response, and a conversation, consist.
+ */
+import { z } from 'zod'
+import { isRecord } from '../../base/index.ts'
+
+const part = z.looseObject({ type: z.string(), text: z.string().optional() })
+const content = z.union([z.string(), z.array(part)])
+
+/** What was said, called and answered before. Searches are those of another server, whose results are in what it said. */
+export const itemSchema = z.union(
+  [
+    z.looseObject({
+      type: z.literal('function_call'),
+      call_id: z.string(),
+      name: z.string(),
+      arguments: z.string(),
+    }),
+    z.looseObject({
+      type: z.literal('function_call_output'),
+      call_id: z.string(),
+      output: content,
+    }),
+    z.looseObject({
+      type: z.literal('custom_tool_call'),
+      call_id: z.string(),
+      name: z.string(),
+      input: z.string(),
+    }),
+    z.looseObject({
+      type: z.literal('custom_tool_call_output'),
+      call_id: z.string(),
+      output: content,
+    }),
+    z.looseObject({ type: z.literal('reasoning') }),
+    z.looseObject({
+      type: z.literal('message').optional(),
+      role: z.enum(['system', 'developer', 'user', 'assistant']),
+      content,
+    }),
+    z.looseObject({ type: z.literal('web_search_call') }),
+  ],
+  'must be a message, a reasoning, a function_call or custom_tool_call or its output, or an item_reference',
+)
+
+/** The id of an item that is named instead of sent; clients that count on stored responses do so. */
+export function referenceOf(item: unknown): string | undefined {
+  if (!isRecord(item) || typeof item['id'] !== 'string') return undefined
+  // Of a reference the type may be left out.
+  const isReference =
+    item['type'] === 'item_reference' || (item['type'] == null && item['role'] === undefined)
+  return isReference ? item['id'] : undefined
+}
