@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { medianOf, pointOf, stepTimes } from './profile-stalls.ts'
+import { medianOf, pointOf, shareOfStep, stepTimes } from './profile-stalls.ts'
 import type { TokenEvent } from './profile-stalls.ts'
 
 /** Events that come `gap(k)` ms behind the one before. */
@@ -65,4 +65,16 @@ describe('pointOf', () => {
     expect(point?.ms).toBeCloseTo(40, 9)
     expect(point?.pieces).toBe(1)
   })
+})
+
+describe('shareOfStep', () => {
+  it.each([3, 5, 7, 11, 20])(
+    '%d prompts - wait for half a step in the middle, from any phase on',
+    (count) => {
+      for (const phase of [0, 0.2, 0.4, 0.6, 0.8]) {
+        const waits = Array.from({ length: count }, (_, n) => 1 - ((shareOfStep(n) + phase) % 1))
+        expect(Math.abs(medianOf(waits) - 0.5)).toBeLessThan(0.75 / count + 0.05)
+      }
+    },
+  )
 })

@@ -87,10 +87,12 @@ async function besideOneStream(
       stream.hasEnded = true
     })
   const points: StallPoint[] = []
+  let asked = 0
   await calmStretch(stream)
   while (points.length < wanted && !stream.hasEnded) {
     // Anywhere in a step, as requests come.
-    await new Promise((resolve) => setTimeout(resolve, (points.length * 7) % 10))
+    const stepMs = medianOf(stream.calm.slice(-CALMS)) || 0
+    await new Promise((resolve) => setTimeout(resolve, stepMs * shareOfStep(asked++)))
     const sentMs = performance.now()
     const { firstMs, cachedTokens } = await askLive(probe.target, {
       prompt: probe.promptOf(tokens),
@@ -105,6 +107,14 @@ async function besideOneStream(
   leave.abort()
   await whole
   return points
+}
+
+/**
+ * How far into a step the n-th prompt is sent: however many there are, evenly over the whole of it (the golden ratio). What a prompt
+ * waits for the end of the step under way counts as half a step, so it has to be half a step in the middle of all.
+ */
+export function shareOfStep(n: number): number {
+  return (n * 0.618_033_988_749_895) % 1
 }
 
 export interface Sent {
