@@ -4,12 +4,13 @@
  * A chunk of one bare token passes with a few comparisons; the rest is looked at where it is there.
  */
 import type { Chunk, PromptLogprobs, TokenLogprobs, Usage } from '../request/index.ts'
-import { payloadFault } from './plain-payload.ts'
+import { PAYLOAD_BYTES_MAX, payloadFault } from './plain-payload.ts'
+import { shown } from './shown.ts'
 
 /** Rules of one chunk alone; the rest of `STREAM_RULES` needs the stream. */
 export const CHUNK_RULES = {
   'chunk-malformed':
-    'A chunk is a record with `tokenIds` (a list or an integer typed array) or with `text`, not with both.',
+    'A chunk is a record with `tokenIds` (a list or an integer typed array) or with `text`, not with both; without either it carries something else that is known.',
   'token-invalid': 'Token ids are unsigned 32-bit integers.',
   'finish-unknown': '`finish` is one of the known reasons.',
   'usage-invalid': 'Counts of `usage` are whole numbers from 0 to 2^32 − 1.',
@@ -19,7 +20,7 @@ export const CHUNK_RULES = {
     '`promptLogprobs` are those of prompt tokens behind the first one, from a place in the prompt on.',
   'logprob-invalid': 'Log-probabilities are numbers (−Infinity included) of token ids.',
   'payload-invalid':
-    '`stopReason` is a text or a token id; `engineData` and `prefillResult` are plain values of at most 8 MiB.',
+    '`stopReason` is a text or a token id; `engineData` and `prefillResult` are plain values; none of them, nor `text`, is over 8 MiB.',
 } as const
 
 export type ChunkRule = keyof typeof CHUNK_RULES
@@ -47,6 +48,9 @@ export function chunkFault(chunk: Chunk): ChunkFault | null {
   if (text !== undefined) {
     if (typeof text !== 'string') return fault('chunk-malformed', '`text` is not a string')
     if (text !== '' && tokenIds.length > 0) return fault('chunk-malformed', 'both ids and text')
+    if (text.length > PAYLOAD_BYTES_MAX) {
+      return fault('payload-invalid', `\`text\` has ${text.length} characters`)
+    }
   }
   if (finish !== undefined && !FINISH_REASONS.has(finish)) {
     return fault('finish-unknown', `finish '${shown(finish)}'`)
@@ -161,12 +165,6 @@ function entryFault(entry: TokenLogprobs): ChunkFault | null {
     }
   }
   return null
-}
-
-/** Of anything: an object may have no text, or one that throws. */
-function shown(value: unknown): string {
-  if (typeof value === 'object' || typeof value === 'function') return typeof value
-  return String(value as string | number | bigint | boolean | symbol | null | undefined)
 }
 
 function isLogprob(value: unknown): boolean {

@@ -4,6 +4,7 @@
  */
 import { enginePaceFault } from '../request/index.ts'
 import type { EngineConfig } from '../request/index.ts'
+import { shown } from './shown.ts'
 
 const POSITIVE = [
   'contextLength',
@@ -46,7 +47,7 @@ export function engineConfigFault(config: EngineConfig): ConfigFault | null {
   for (const field of POSITIVE) {
     const value = config[field]
     if (value !== undefined && !(isWhole(value) && value > 0)) {
-      return { field, detail: `${field} is ${String(value)}: expected a whole number above 0` }
+      return { field, detail: `${field} is ${shown(value)}: expected a whole number above 0` }
     }
   }
   const { dataParallelSize: ranks = 1, dataParallelStartRank: start = 0 } = config
@@ -59,12 +60,12 @@ export function engineConfigFault(config: EngineConfig): ConfigFault | null {
   if (!(isWhole(start) && start >= 0 && start <= START_RANK_MAX)) {
     return {
       field: 'dataParallelStartRank',
-      detail: `dataParallelStartRank is ${String(start)}: expected 0 to ${START_RANK_MAX}`,
+      detail: `dataParallelStartRank is ${shown(start)}: expected 0 to ${START_RANK_MAX}`,
     }
   }
   const port = config.bootstrapPort
   if (port !== undefined && !(isWhole(port) && port > 0 && port < 65_536)) {
-    return { field: 'bootstrapPort', detail: `bootstrapPort is ${String(port)}` }
+    return { field: 'bootstrapPort', detail: `bootstrapPort is ${shown(port)}` }
   }
   const paceFault = config.pace === undefined ? null : enginePaceFault(config.pace)
   if (paceFault !== null) return { field: 'pace', detail: `pace: ${paceFault}` }

@@ -14,12 +14,27 @@ export type EngineChunk = Omit<Chunk, 'tokenIds'> & {
   readonly tokenIds?: readonly number[] | TokenArray
 }
 
+/** What a chunk may carry without ids. */
+const BESIDE = [
+  'text',
+  'finish',
+  'usage',
+  'logprobs',
+  'promptLogprobs',
+  'prefillResult',
+  'engineData',
+  'embedding',
+] as const satisfies readonly (keyof Chunk)[]
+
 /** Null: not a chunk at all. Values inside are not looked at. */
 export function chunkOf(item: EngineChunk): Chunk | null {
   if (typeof item !== 'object' || item === null) return null
   const { tokenIds } = item
   if (Array.isArray(tokenIds)) return item as Chunk
-  if (tokenIds === undefined) return { ...item, tokenIds: [] }
+  if (tokenIds === undefined) {
+    // A key that is misspelt (`token_ids`) would lose tokens without a word.
+    return BESIDE.some((key) => item[key] !== undefined) ? { ...item, tokenIds: [] } : null
+  }
   return isTokenArray(tokenIds) ? { ...item, tokenIds: Array.from(tokenIds) } : null
 }
 

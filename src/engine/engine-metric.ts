@@ -16,11 +16,14 @@ const NAME = /^[a-z_][a-z0-9_]*$/i
 const LABEL = /^(?!__)[a-z_][a-z0-9_]*$/i
 
 /** Whether it can be shown; an engine is foreign code. */
-export function isEngineMetric({ name, kind, value, labels }: EngineMetric): boolean {
-  return (
-    NAME.test(name) &&
-    (kind === 'gauge' || (kind === 'counter' && name.endsWith('_total') && value >= 0)) &&
-    typeof value === 'number' &&
-    Object.keys(labels ?? {}).every((label) => LABEL.test(label))
+export function isEngineMetric(metric: EngineMetric): boolean {
+  if (typeof metric !== 'object' || metric === null) return false
+  const { name, help, kind, value, labels = {} } = metric
+  if (typeof name !== 'string' || typeof help !== 'string' || typeof value !== 'number')
+    return false
+  const isKind = kind === 'gauge' || (kind === 'counter' && name.endsWith('_total') && value >= 0)
+  if (!isKind || !NAME.test(name) || typeof labels !== 'object' || labels === null) return false
+  return Object.entries(labels).every(
+    ([label, text]) => LABEL.test(label) && typeof text === 'string',
   )
 }

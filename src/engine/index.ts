@@ -21,6 +21,7 @@ export type {
   TokenLogprobs,
   Usage,
 } from '../request/index.ts'
+export { chunkFault } from './check-chunk.ts'
 export { engineConfigFault } from './config-fault.ts'
 export type { Engine, EngineObserver } from './engine.ts'
 export type { EngineChunk } from './engine-chunk.ts'
@@ -39,6 +40,7 @@ export {
 export type { StreamRule, ValidateOptions } from './validate-stream.ts'
 export { kvEventFault, loadReportFault, rankFault } from './report-faults.ts'
 export type { UserEngineOptions } from './user-engine.ts'
+export { embeddingOf } from './embedding-of.ts'
 export { drawSeed } from './draw-seed.ts'
 export { KvBlockStore } from './kv-block-store.ts'
 export type { KvBlockStoreOptions } from './kv-block-store.ts'

@@ -5,7 +5,7 @@
 const DEPTH_MAX = 32
 
 /** Far below the limit of a frame, so that the rest of the chunk fits, too. */
-const PAYLOAD_BYTES_MAX = 8 * 1024 * 1024
+export const PAYLOAD_BYTES_MAX = 8 * 1024 * 1024
 
 /** Null: it can cross. Else what is wrong with it, and where. */
 export function payloadFault(value: unknown, name: string): string | null {

@@ -8,6 +8,7 @@
  */
 import { BatonError } from '../base/index.ts'
 import type { KvEvent, LoadReport } from '../kv/index.ts'
+import { shown } from './shown.ts'
 
 /** Ranks of one engine; far above any real one, and small enough for a table. */
 const RANKS_MAX = 65_536
@@ -23,7 +24,7 @@ const LOAD_FIELDS = [
 ] as const satisfies readonly (keyof LoadReport)[]
 
 export function rankFault(dpRank: number): string | null {
-  return isU32(dpRank) && dpRank < RANKS_MAX ? null : `rank ${String(dpRank)}`
+  return isU32(dpRank) && dpRank < RANKS_MAX ? null : `rank ${shown(dpRank)}`
 }
 
 export function kvEventFault(event: KvEvent): string | null {
@@ -49,7 +50,7 @@ function eventFault(event: KvEvent): string | null {
     case 'stored':
       return storedFault(event)
     default:
-      return `an event of kind '${String((event as { kind?: unknown }).kind)}'`
+      return `an event of kind '${shown((event as { kind?: unknown }).kind)}'`
   }
 }
 
@@ -62,7 +63,7 @@ function reportFault(report: LoadReport): string | null {
   const rank = rankFault(report.dpRank)
   if (rank !== null) return rank
   for (const field of LOAD_FIELDS) {
-    if (!isU32(report[field])) return `${field} is ${String(report[field])}`
+    if (!isU32(report[field])) return `${field} is ${shown(report[field])}`
   }
   return null
 }
@@ -100,7 +101,7 @@ function repeatFault(hashes: Uint32Array): string | null {
 }
 
 function tierFault(tier: unknown): string | null {
-  return TIERS.has(tier) ? null : `tier '${String(tier)}'`
+  return TIERS.has(tier) ? null : `tier '${shown(tier)}'`
 }
 
 function hashesFault(hashes: Uint32Array): string | null {

@@ -114,6 +114,7 @@ export class StreamValidator {
     if (tokenIds.length > 0 && this.#wantsLogprobs && chunk.logprobs === undefined)
       throw violation('logprobs-missing', 'a chunk without logprobs')
     if (this.#wasStopped) this.#checkStopped(chunk)
+    if (chunk.prefillResult !== undefined) this.#checkCached(chunk)
     if (finish === undefined) return
     this.#hasEnded = true
     if (finish === 'cancelled' && this.#context?.isStopped === false)
@@ -133,6 +134,14 @@ export class StreamValidator {
     if (this.#hasEnded) return
     this.#hasEnded = true
     throw violation('missing-terminal', `the stream ended after ${this.#tokenCount} tokens`)
+  }
+
+  /** Beside text the engine has a prompt of its own tokens. */
+  #checkCached({ prefillResult, usage }: Chunk): void {
+    const cached = prefillResult?.cachedTokens ?? 0
+    const prompt = usage?.promptTokens ?? this.#promptTokens ?? Infinity
+    if (!this.#hasText && cached > prompt)
+      throw violation('cached-over-prompt', `${cached} of ${prompt} prompt tokens`)
   }
 
   #checkStopped(chunk: Chunk): void {

@@ -194,7 +194,7 @@ export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
       const handler: WorkerHandler = {
         serve(_request, reply) {
           reply.token(1)
-          reply.chunk({ tokenIds: [2, 3], logprobs: [] })
+          reply.chunk({ tokenIds: [2, 3], engineData: 1 })
           reply.token(4)
           reply.chunk(finishChunk('eos', { tokenIds: [5] }))
           reply.token(6)

@@ -15,9 +15,6 @@ import { LoadPublisher } from './load-publisher.ts'
 /** Different faults that are reported at most. */
 const FAULTS_TOLD_MAX = 64
 
-/** Numbers in one batch of KV events: a frame has room for four times as many. */
-const BATCH_SIZE_MAX = 2 ** 22
-
 export class EngineReports {
   readonly #kvEvents: KvEventPublisher
   readonly #load: LoadPublisher
@@ -40,7 +37,10 @@ export class EngineReports {
   ) {
     this.#onFault = onFault
     this.#onUnavailable = onUnavailable
-    this.#kvEvents = new KvEventPublisher((batch) => this.#uplink?.publishKvEvents(batch), heldKv)
+    this.#kvEvents = new KvEventPublisher(
+      (batch) => this.#uplink?.publishKvEvents(batch),
+      heldKv === null ? null : (dpRank) => this.#soundOf(dpRank, heldKv),
+    )
     this.#load = new LoadPublisher((report) => this.#uplink?.publishLoad(report))
   }
 
@@ -76,24 +76,28 @@ export class EngineReports {
       this.#tell('KV events', wrongRank ?? 'not a list')
       return
     }
-    let sound: KvEvent[] = []
-    let size = 0
-    for (const event of events) {
-      const fault = kvEventFault(event)
-      if (fault !== null) {
-        this.#tell('a KV event', fault)
-        continue
-      }
-      const eventSize = sizeOf(event)
-      if (size + eventSize > BATCH_SIZE_MAX) {
-        this.#kvEvents.publish(dpRank, sound)
-        sound = []
-        size = 0
-      }
-      sound.push(event)
-      size += eventSize
-    }
+    const sound = this.#soundIn(events)
     if (sound.length > 0) this.#kvEvents.publish(dpRank, sound)
+  }
+
+  #soundIn(events: readonly KvEvent[]): KvEvent[] {
+    return events.filter((event) => {
+      const fault = kvEventFault(event)
+      if (fault !== null) this.#tell('a KV event', fault)
+      return fault === null
+    })
+  }
+
+  /** What the engine says that it holds is foreign, too, and a snapshot crosses the same wire. */
+  #soundOf(dpRank: number, heldKv: (dpRank: number) => readonly KvEvent[]): readonly KvEvent[] {
+    try {
+      const held = heldKv(dpRank)
+      if (Array.isArray(held)) return this.#soundIn(held)
+      this.#tell('a list of held blocks', 'not a list')
+    } catch (thrown) {
+      this.#tell('a list of held blocks', BatonError.from(thrown).message)
+    }
+    return []
   }
 
   #tell(what: string, fault: string): void {
@@ -118,11 +122,4 @@ export class EngineReports {
   close(): void {
     this.#uplink = undefined
   }
-}
-
-function sizeOf(event: KvEvent): number {
-  const head = 8
-  if (event.kind === 'cleared') return head
-  const locals = event.kind === 'stored' ? event.localHashes.length : 0
-  return head + event.hashes.length + locals
 }

@@ -161,6 +161,25 @@ describe('KvEventPublisher - snapshot', () => {
     expect(seen.size).toBe(4)
   })
 
+  it('more than a frame has room for - comes in several batches, the next one behind them', () => {
+    const batches: KvEventBatch[] = []
+    const kv = new KvEventPublisher((batch) => batches.push(batch), null, 24)
+    const chains = [1, 2, 3, 4].map((low) => stored(null, [[low, 0]]))
+    kv.publish(0, chains)
+    expect(batches.map(({ sequence, events }) => [sequence, events.length])).toEqual([
+      [1, 2],
+      [2, 2],
+    ])
+    const snapshot = kv.snapshot()
+    expect(snapshot.map(({ sequence, events }) => [sequence, events[0]?.kind])).toEqual([
+      [1, 'cleared'],
+      [2, 'stored'],
+      [3, 'stored'],
+    ])
+    kv.publish(0, [stored(null, [[5, 0]])])
+    expect(batches.at(-1)?.sequence).toBe(4)
+  })
+
   it('nothing published yet - is nothing', () => {
     expect(publisher().kv.snapshot()).toEqual([])
   })
@@ -188,14 +207,16 @@ describe('KvEventPublisher - snapshot', () => {
       events: fc.array(event, { maxLength: 3 }),
       lost: fc.boolean(),
     })
+    const steps60 = fc.array(step, { maxLength: 60, size: 'max' })
     fc.assert(
-      fc.property(fc.array(step, { maxLength: 60, size: 'max' }), fc.nat(60), (steps, joinsAt) => {
+      fc.property(steps60, fc.nat(60), fc.constantFrom(20, 1e6), (steps, joinsAt, sizeMax) => {
         let isLost = false
         const naive = new Map<string, number>()
         const followers = [] as Follower[]
-        const kv: KvEventPublisher = new KvEventPublisher((batch) => {
+        const onBatch = (batch: KvEventBatch): void => {
           if (!isLost) for (const follower of followers) follower.receive(batch)
-        })
+        }
+        const kv: KvEventPublisher = new KvEventPublisher(onBatch, null, sizeMax)
         steps.forEach((one, i) => {
           if (i === joinsAt) {
             const late = new Follower(() => kv.snapshot())

@@ -2,12 +2,15 @@
  * Turns what the engine says about its blocks into the numbered batches that routers follow.
  *
  * One batch per rank and engine step, numbered without gaps. A block that the engine holds twice is reported once, and
- * its removal only when the last copy goes. A router that comes late or has missed a batch gets a snapshot: one batch
- * per rank that begins with `cleared` and has the number of the last batch, so that the next one fits behind it. An engine
- * that keeps such books itself (`Engine.heldKv`) is asked, and its events are passed on as they are.
+ * its removal only when the last copy goes. A router that comes late or has missed a batch gets a snapshot: batches
+ * of each rank of which the first begins with `cleared` and the last has the number of the last batch that was told, so that the
+ * next one fits behind it. An engine that keeps such books itself (`Engine.heldKv`) is asked, and its events are passed on as they are.
  */
 import type { KvEvent, KvEventBatch, KvTier } from '../kv/index.ts'
 import { HeldBlocks } from './held-blocks.ts'
+
+/** Numbers in one batch of KV events: a frame has room for four times as many. */
+const BATCH_SIZE_MAX = 2 ** 22
 
 const TIERS: readonly KvTier[] = ['device', 'host', 'disk']
 
@@ -19,31 +22,37 @@ interface Rank {
 export class KvEventPublisher {
   readonly #emit: (batch: KvEventBatch) => void
   readonly #heldKv: ((dpRank: number) => readonly KvEvent[]) | null
+  readonly #sizeMax: number
   readonly #ranks = new Map<number, Rank>()
 
   constructor(
     emit: (batch: KvEventBatch) => void,
     heldKv: ((dpRank: number) => readonly KvEvent[]) | null = null,
+    sizeMax = BATCH_SIZE_MAX,
   ) {
     this.#emit = emit
+    this.#sizeMax = sizeMax
     this.#heldKv = heldKv
   }
 
-  /** The events of one engine step. Nothing is emitted when no router needs to know. */
+  /** The events of one engine step: one batch, or several of what no frame can hold. Nothing is emitted when no router needs to know. */
   publish(dpRank: number, events: readonly KvEvent[]): void {
     const rank = this.#rankOf(dpRank)
     const news = this.#heldKv === null ? newsFor(rank, events) : events
-    if (news.length === 0) return
-    rank.sequence++
-    this.#emit({ sequence: rank.sequence, dpRank, events: news })
+    for (const batch of batchesOf(news, this.#sizeMax)) {
+      rank.sequence++
+      this.#emit({ sequence: rank.sequence, dpRank, events: batch })
+    }
   }
 
   snapshot(): readonly KvEventBatch[] {
-    return [...this.#ranks].map(([dpRank, rank]) => ({
-      sequence: rank.sequence,
-      dpRank,
-      events: [{ kind: 'cleared' }, ...(this.#heldKv?.(dpRank) ?? storedEvents(rank))],
-    }))
+    return [...this.#ranks].flatMap(([dpRank, rank]) => {
+      const held = this.#heldKv?.(dpRank) ?? storedEvents(rank)
+      const batches = [...batchesOf([{ kind: 'cleared' }, ...held], this.#sizeMax)]
+      rank.sequence = Math.max(rank.sequence, batches.length)
+      const first = rank.sequence - batches.length + 1
+      return batches.map((events, i) => ({ sequence: first + i, dpRank, events }))
+    })
   }
 
   #rankOf(dpRank: number): Rank {
@@ -53,6 +62,30 @@ export class KvEventPublisher {
     this.#ranks.set(dpRank, rank)
     return rank
   }
+}
+
+/** Events in order, in lists that each fit into a frame. */
+function* batchesOf(events: readonly KvEvent[], sizeMax: number): Generator<readonly KvEvent[]> {
+  let batch: KvEvent[] = []
+  let size = 0
+  for (const event of events) {
+    const eventSize = sizeOf(event)
+    if (size + eventSize > sizeMax && batch.length > 0) {
+      yield batch
+      batch = []
+      size = 0
+    }
+    batch.push(event)
+    size += eventSize
+  }
+  if (batch.length > 0) yield batch
+}
+
+function sizeOf(event: KvEvent): number {
+  const head = 8
+  if (event.kind === 'cleared') return head
+  const locals = event.kind === 'stored' ? event.localHashes.length : 0
+  return head + event.hashes.length + locals
 }
 
 /** Keeps the books of them; what is left is what a router does not know. */

@@ -9,7 +9,7 @@
 import { BatonError } from '../base/index.ts'
 import type { Clock, ErrorCode, InFlight, Timer } from '../base/index.ts'
 import type { Engine } from '../engine/index.ts'
-import { RequestContext, StreamValidator } from '../engine/index.ts'
+import { embeddingOf, RequestContext, StreamValidator } from '../engine/index.ts'
 import { finishChunk, usageOf } from '../request/index.ts'
 import type { Chunk, DisaggregationMode, GenerateRequest } from '../request/index.ts'
 import type { ReplyPort, ServedRequest } from '../wire/index.ts'
@@ -193,11 +193,12 @@ export class WorkerSession implements ServedRequest, InFlight {
         { data: { param: 'model' } },
       )
     }
-    const embedding = await engine.embed(request, this.#context)
+    const embedding = embeddingOf(await engine.embed(request, this.#context))
     this.#itemCount++
     if (this.#context.isStopped) return this.#endCancelled()
-    if (embedding.length === 0 || !embedding.every(Number.isFinite)) {
-      throw new BatonError('backend.contract_violation', 'the embedding is empty or not finite')
+    if (embedding === null) {
+      const text = 'the embedding is no list of finite numbers, or an empty one'
+      throw new BatonError('backend.contract_violation', text)
     }
     this.#end(finishChunk('stop', { embedding, usage: usageOf(request.tokenIds.length, 0) }))
   }

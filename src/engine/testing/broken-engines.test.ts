@@ -270,6 +270,11 @@ const BROKEN: Readonly<Record<ConformanceRule, Broken>> = {
   'counter-decreases': life({
     metrics: () => [{ ...hits, value: 1000 - scrapes++ }],
   }),
+  'quiescence-wrong': life({
+    isQuiescent: () => {
+      throw new Error('no')
+    },
+  }),
   'drain-failed': life({ drain: never }),
   'cleanup-failed': life({ cleanup: never }),
   'cleanup-leaves-streams': make(

@@ -2,10 +2,9 @@
  * Checks of everything that ends a stream early: stop before the first item, stop and kill in the middle, some of many
  * at once, and a reader that just leaves.
  */
-import type { EngineChunk } from '../engine-chunk.ts'
 import { RequestContext } from '../generate-context.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
-import { messageOf } from './conformance-subject.ts'
+import { iteratorOf, messageOf } from './conformance-subject.ts'
 import type { ConformanceSubject, StreamOutcome } from './conformance-subject.ts'
 
 /** Before there is a stream, and when there is one that was not read yet. */
@@ -89,8 +88,7 @@ export async function checkDrop(subject: ConformanceSubject): Promise<void> {
 async function dropOne(subject: ConformanceSubject): Promise<boolean> {
   const request = subject.request(subject.longOutput)
   const context = new RequestContext(request.requestId)
-  const stream = subject.engine.generate(request, context)
-  const iterator: AsyncIterator<EngineChunk> = stream[Symbol.asyncIterator]()
+  const iterator = iteratorOf(subject.engine.generate(request, context))
   const first = await subject.within(iterator.next())
   if (first === undefined) {
     subject.report.fail('drop-not-released', 'after dropped streams a new one gets no item')

@@ -34,16 +34,17 @@ export const CONFORMANCE_RULES = {
   'observe-failed': '`observe` does not throw.',
   'rank-unknown': 'KV events and load are of the ranks that the engine config names.',
   'kv-event-malformed':
-    'KV events are of a known kind and tier; hashes are a `Uint32Array` of pairs, low half first.',
+    'KV events, and what `heldKv` returns, are of a known kind and tier; hashes are a `Uint32Array` of pairs, low half first.',
   'kv-event-parent-unknown': 'A stored block follows one that is stored.',
   'kv-event-removed-unknown': 'Only what was stored is removed.',
   'load-report-invalid':
     'Load reports hold whole numbers and not more active blocks than there are.',
   'metrics-failed': '`metrics` does not throw.',
   'metrics-invalid':
-    'Metrics have a name, a kind and a number that can be shown; counters end in `_total`.',
+    'Metrics are a list, each with a name, help, a kind and a number that can be shown, and each once; counters end in `_total`.',
   'metrics-unstable': 'Two readings of an idle engine have the same metrics.',
   'counter-decreases': 'A counter never goes down.',
+  'quiescence-wrong': '`isQuiescent` returns true, false or null.',
   'drain-failed':
     '`drain` of an idle engine returns a promise, which resolves within the deadline.',
   'cleanup-failed': '`cleanup` resolves within the deadline.',

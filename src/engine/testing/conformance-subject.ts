@@ -6,6 +6,7 @@ import type { Chunk, EngineConfig, GenerateRequest } from '../../request/index.t
 import type { EngineChunk } from '../engine-chunk.ts'
 import type { Engine } from '../engine.ts'
 import { RequestContext } from '../generate-context.ts'
+import { shown } from '../shown.ts'
 import { brokenStreamRule, StreamValidator } from '../validate-stream.ts'
 import type { StreamRule } from '../validate-stream.ts'
 import type { ConformanceOptions } from './conformance-options.ts'
@@ -33,6 +34,8 @@ interface ReadOptions {
 }
 
 const EXPIRED = Symbol('expired')
+/** What an iterator resolves with that resolves with nothing: no chunk. */
+const NO_ITEM = { done: false, value: undefined } as unknown as IteratorResult<EngineChunk>
 
 export class ConformanceSubject {
   readonly engine: Engine
@@ -114,7 +117,7 @@ export class ConformanceSubject {
     const chunks: Chunk[] = []
     let iterator: AsyncIterator<EngineChunk>
     try {
-      iterator = this.engine.generate(request, context)[Symbol.asyncIterator]()
+      iterator = iteratorOf(this.engine.generate(request, context))
     } catch (error) {
       return { end: 'error', chunks, error }
     }
@@ -165,7 +168,7 @@ export class ConformanceSubject {
     outcome: StreamOutcome,
   ): Promise<StreamOutcome> {
     const ended = { done: true, value: undefined } as const
-    const next = await this.within(iterator.next().catch(() => ended))
+    const next = await this.within((async () => await iterator.next())().catch(() => ended))
     if (next === undefined) return { ...outcome, notClosed: true }
     if (next.done === true) return outcome
     const brokenRule = 'item-after-terminal'
@@ -178,7 +181,10 @@ export class ConformanceSubject {
     deadlineMs: number | undefined,
   ): Promise<IteratorResult<EngineChunk> | undefined> {
     try {
-      return await this.within(iterator.next(), deadlineMs)
+      // In a record of its own: an iterator may resolve with nothing.
+      const asked = (async () => ({ item: await iterator.next() }))()
+      const answered = await this.within(asked, deadlineMs)
+      return answered === undefined ? undefined : (answered.item ?? NO_ITEM)
     } catch (thrown) {
       // An error after the terminal item is one item too many; any other is judged as it was thrown.
       throw validator.hasEnded ? validator.failure(thrown) : thrown
@@ -209,6 +215,13 @@ export class ConformanceSubject {
   }
 }
 
+/** Throws a typed error for what is no stream. */
+export function iteratorOf(stream: AsyncIterable<EngineChunk>): AsyncIterator<EngineChunk> {
+  const isStream = typeof (stream as Partial<typeof stream> | undefined)?.[Symbol.asyncIterator]
+  if (isStream === 'function') return stream[Symbol.asyncIterator]()
+  throw new BatonError('backend.contract_violation', '`generate` returned no async iterable')
+}
+
 export function messageOf(thrown: unknown): string {
-  return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : String(thrown)
+  return thrown instanceof Error ? `${thrown.name}: ${thrown.message}` : shown(thrown)
 }

@@ -1,6 +1,7 @@
 /**
  * Asks an engine that says it makes embeddings for the same one twice.
  */
+import { embeddingOf } from '../embedding-of.ts'
 import { RequestContext } from '../generate-context.ts'
 import { messageOf } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
@@ -16,10 +17,14 @@ export async function checkEmbeddings(subject: ConformanceSubject): Promise<void
     const request = subject.request(8, { kind: 'embed', stop: {} })
     try {
       const context = new RequestContext(request.requestId)
-      const vector = await subject.within(Promise.resolve(engine.embed?.(request, context)))
+      const given = await subject.within(Promise.resolve(engine.embed?.(request, context)))
+      const vector = embeddingOf(given)
       const length = config.embeddingLength ?? vector?.length
-      if (vector === undefined || vector.length !== length || !vector.every(Number.isFinite)) {
-        report.fail('embedding-wrong', `wanted ${length ?? 'some'} numbers, got ${String(vector)}`)
+      if (vector === null || vector.length !== length) {
+        report.fail(
+          'embedding-wrong',
+          `wanted ${length ?? 'some'} numbers, got ${messageOf(given)}`,
+        )
         return
       }
       vectors.push(vector.join(' '))

@@ -68,9 +68,14 @@ export async function checkHealth(subject: ConformanceSubject): Promise<void> {
     subject.report.skip('health', 'the engine has no health check request')
     return
   }
-  const { end, error } = await subject.read(request)
-  if (end !== 'finish')
-    subject.report.fail('health-check-failed', error === undefined ? end : messageOf(error))
+  try {
+    const { end, error } = await subject.read(request)
+    if (end !== 'finish')
+      subject.report.fail('health-check-failed', error === undefined ? end : messageOf(error))
+  } catch (error) {
+    // Not a request at all.
+    subject.report.fail('health-check-failed', messageOf(error))
+  }
 }
 
 /** Undefined: it threw, which is reported. */

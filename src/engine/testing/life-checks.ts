@@ -3,6 +3,7 @@
  * without a start.
  */
 import { engineConfigFault } from '../config-fault.ts'
+import { shown } from '../shown.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 import { messageOf, WORKER_ID } from './conformance-subject.ts'
 import type { ConformanceSubject } from './conformance-subject.ts'
@@ -47,6 +48,19 @@ export async function checkAbort(subject: ConformanceSubject): Promise<void> {
   }
 }
 
+export async function checkQuiescence({ engine, report }: ConformanceSubject): Promise<void> {
+  if (engine.isQuiescent === undefined) {
+    report.skip('quiescence', 'the engine does not tell')
+    return
+  }
+  try {
+    const told: unknown = engine.isQuiescent()
+    if (typeof told !== 'boolean' && told !== null) report.fail('quiescence-wrong', shown(told))
+  } catch (error) {
+    report.fail('quiescence-wrong', messageOf(error))
+  }
+}
+
 export async function checkDrain(subject: ConformanceSubject): Promise<void> {
   const { engine } = subject
   if (engine.drain === undefined) {
@@ -56,7 +70,7 @@ export async function checkDrain(subject: ConformanceSubject): Promise<void> {
   const result = await subject.succeeds(() => {
     const drained: unknown = engine.drain?.()
     if (drained instanceof Promise) return drained
-    throw new Error(`drain returned ${String(drained)}, not a promise`)
+    throw new Error(`drain returned ${shown(drained)}, not a promise`)
   })
   if (result !== true) subject.report.fail('drain-failed', result)
 }

@@ -22,12 +22,28 @@ export async function checkMetrics(subject: ConformanceSubject): Promise<void> {
     report.fail('metrics-failed', messageOf(error))
     return
   }
-  const odd = readings.flat().find((metric) => !isEngineMetric(metric))
-  if (odd !== undefined) report.fail('metrics-invalid', JSON.stringify(odd))
+  const odd = readings.map(oddIn).find((found) => found !== undefined)
+  if (odd !== undefined) {
+    report.fail('metrics-invalid', odd)
+    return
+  }
   const [first = '', second = ''] = readings.slice(0, 2).map(familiesOf)
   if (first !== second) report.fail('metrics-unstable', `first ${first}, then ${second}`)
   const lower = decreased(readings)
   if (lower !== undefined) report.fail('counter-decreases', lower)
+}
+
+/** What cannot be shown of a reading. */
+function oddIn(metrics: readonly EngineMetric[]): string | undefined {
+  if (!Array.isArray(metrics)) return 'what `metrics` returns is not a list'
+  const seen = new Set<string>()
+  for (const [index, metric] of (metrics as readonly EngineMetric[]).entries()) {
+    if (!isEngineMetric(metric)) return `number ${index}`
+    const name = `${metric.name} ${JSON.stringify(metric.labels ?? {})}`
+    if (seen.has(name)) return `${name} twice`
+    seen.add(name)
+  }
+  return undefined
 }
 
 /** Of what was read before, between and after requests, in the order of time. */

@@ -5,6 +5,7 @@ import type { KvEvent, KvTier, LoadReport } from '../../kv/index.ts'
 import type { EngineConfig } from '../../request/index.ts'
 import type { EngineObserver } from '../engine.ts'
 import { kvEventFault, loadReportFault } from '../report-faults.ts'
+import { shown } from '../shown.ts'
 import type { ConformanceRule } from './conformance-rules.ts'
 import type { ReportBuilder } from './conformance-report.ts'
 
@@ -51,7 +52,15 @@ export class ObserverCheck implements EngineObserver {
       Number.isInteger(dpRank) &&
       dpRank >= dataParallelStartRank &&
       dpRank < dataParallelStartRank + dataParallelSize
-    if (!isKnown) this.#fail('rank-unknown', `rank ${String(dpRank)} of ${dataParallelSize}`)
+    if (!isKnown) this.#fail('rank-unknown', `rank ${shown(dpRank)} of ${dataParallelSize}`)
+  }
+
+  /** What the engine says that it holds, asked for: a router that comes late is told so. */
+  held(dpRank: number, events: readonly KvEvent[]): void {
+    const fault = Array.isArray(events)
+      ? events.map(kvEventFault).find((each) => each !== null)
+      : 'what it holds is not a list'
+    if (fault != null) this.#fail('kv-event-malformed', `heldKv(${dpRank}): ${fault}`)
   }
 
   /** What the engine says comes between the checks: its faults are not those of the check that runs. */

@@ -49,6 +49,8 @@ describe('runConformance - engines that keep the contract', () => {
       'health',
       'metrics',
       'abort',
+      'held',
+      'quiescence',
       'drain',
     ])
   })

@@ -30,12 +30,14 @@ import {
   checkCleanup,
   checkCleanupWithoutStart,
   checkDrain,
+  checkQuiescence,
   checkStart,
 } from './life-checks.ts'
 import { checkMetrics } from './metrics-check.ts'
 import { checkMixed } from './mixed-check.ts'
 import { ObserverCheck } from './observer-checks.ts'
 import { StrayErrors } from './stray-errors.ts'
+import type { Engine } from '../engine.ts'
 
 type Check = readonly [
   name: string,
@@ -61,6 +63,8 @@ const CHECKS: readonly Check[] = [
   ['concurrent-stop', checkConcurrentStop, ['concurrent', 'stop-in-middle']],
   ['drop', checkDrop, ['concurrent-stop']],
   ['abort', checkAbort, ['single']],
+  ['held', checkHeld],
+  ['quiescence', checkQuiescence],
   ['drain', checkDrain],
   ['cleanup', checkCleanup, ['drop']],
 ]
@@ -95,17 +99,52 @@ async function runAll(
   options: ConformanceOptions,
   report: ReportBuilder,
 ): Promise<void> {
-  const subject = new ConformanceSubject(await factory(), options, report)
   report.check('start')
+  const engine = await made(factory, report)
+  if (engine === null) return
+  const subject = new ConformanceSubject(engine, options, report)
   if (await checkStart(subject)) await runChecks(CHECKS, subject)
   // What failed to start must be able to go.
   else await checkCleanupWithoutStart(subject, 'cleanup-failed')
-  await runChecks(CHECKS_WITHOUT_START, new ConformanceSubject(await factory(), options, report))
+  const second = await made(factory, report)
+  if (second === null) return
+  await runChecks(CHECKS_WITHOUT_START, new ConformanceSubject(second, options, report))
+}
+
+async function made(factory: EngineFactory, report: ReportBuilder): Promise<Engine | null> {
+  try {
+    return await factory()
+  } catch (error) {
+    report.fail('start-failed', `no engine was made: ${messageOf(error)}`)
+    return null
+  }
+}
+
+async function checkHeld(subject: ConformanceSubject): Promise<void> {
+  const { engine, report, config } = subject
+  if (engine.heldKv === undefined) {
+    report.skip('held', 'the worker keeps the books')
+    return
+  }
+  const check = new ObserverCheck(report, () => config)
+  const { dataParallelStartRank: from = 0, dataParallelSize: ranks = 1 } = config
+  for (let rank = from; rank < from + ranks; rank++) {
+    try {
+      check.held(rank, engine.heldKv(rank))
+    } catch (error) {
+      report.fail('kv-event-malformed', messageOf(error))
+    }
+  }
 }
 
 async function checkObserve(subject: ConformanceSubject): Promise<void> {
   try {
-    subject.engine.observe?.(new ObserverCheck(subject.report, () => subject.config))
+    const check = new ObserverCheck(subject.report, () => subject.config)
+    // As in a worker, an engine may take them apart.
+    subject.engine.observe?.({
+      kvEvents: (dpRank, events) => check.kvEvents(dpRank, events),
+      load: (report) => check.load(report),
+    })
   } catch (error) {
     subject.report.fail('observe-failed', messageOf(error))
   }

@@ -11,6 +11,7 @@ import type {
   GenerateRequest,
 } from '../../engine/index.ts'
 import type { KvEvent, LoadReport } from '../../kv/index.ts'
+import type { Chunk } from '../../request/index.ts'
 import { TcpRequestPlane } from '../../network/plane/tcp-request-plane.ts'
 import type { ShutdownConfig, WorkerEvent } from '../../worker/index.ts'
 import { until } from '../../../test/until.ts'
@@ -61,11 +62,13 @@ class Reply {
   tokens: number[] = []
   end: string | null = null
   error: BatonError | null = null
+  embedding: Float32Array | null = null
 
   onToken = (id: number): void => void this.tokens.push(id)
 
-  onChunk = ({ tokenIds, finish }: { tokenIds: readonly number[]; finish?: string }): void => {
+  onChunk = ({ tokenIds, finish, embedding }: Chunk): void => {
     this.tokens.push(...tokenIds)
+    this.embedding = embedding ?? null
     if (finish !== undefined) this.end = finish
   }
 
@@ -99,7 +102,7 @@ async function serve(engine: WrongEngine, shutdown: Partial<ShutdownConfig> = {}
   })
   ends.push(() => plane.close())
   plane.workerJoined(card)
-  const send = (requestId: string): Reply => {
+  const send = (requestId: string, fields: Partial<GenerateRequest> = {}): Reply => {
     const reply = new Reply()
     const request: GenerateRequest = {
       requestId,
@@ -110,11 +113,13 @@ async function serve(engine: WrongEngine, shutdown: Partial<ShutdownConfig> = {}
       output: {},
       eosTokenIds: [],
       routing: {},
+      ...fields,
     }
     plane.send(card.workerId, request, reply)
     return reply
   }
-  return { events, batches, loads, send, disconnects: () => disconnects }
+  const joinAgain = (): void => plane.workerJoined(card)
+  return { events, batches, loads, send, joinAgain, disconnects: () => disconnects }
 }
 
 const circle: Record<string, unknown> = {}
@@ -237,6 +242,27 @@ describe('one bad item', () => {
     expect(guilty.error?.data).toMatchObject({ rule: 'token-invalid' })
   })
 
+  it.each<[string, unknown, readonly number[] | null]>([
+    ['in a list', [1, 2], [1, 2]],
+    ['of f64', Float64Array.of(1, 2), [1, 2]],
+    ['of texts', ['1'], null],
+    ['of nothing', new Float32Array(0), null],
+    ['too large for f32', [1e300], null],
+    ['that is none', undefined, null],
+  ])('an embedding %s - harms nobody else', async (_name, given, vector) => {
+    const engine = Object.assign(new WrongEngine(), { embed: () => Promise.resolve(given) })
+    const { send, disconnects } = await serve(engine as WrongEngine)
+    const innocent = send('good')
+    await until('the stream runs', () => innocent.tokens.length === 1)
+    const asked = send('bad', { kind: 'embed' })
+    await until('the embedding is answered', () => asked.end !== null)
+    engine.release()
+    await until('the stream ends', () => innocent.end !== null)
+    expect([innocent.tokens, innocent.end, disconnects()]).toEqual([[7, 8], 'length', 0])
+    expect(asked.embedding === null ? null : [...asked.embedding]).toEqual(vector)
+    if (vector === null) expect(asked.end).toBe('backend.contract_violation')
+  })
+
   it('ids in a typed array - are what they are', async () => {
     const engine = new WrongEngine({ tokenIds: Uint32Array.of(9) })
     const { send } = await serve(engine)
@@ -286,6 +312,34 @@ describe('one bad item', () => {
     expect(reply.end).toBe('length')
     expect(scene.disconnects()).toBe(0)
     expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(3)
+  })
+
+  const good = { ...stored, kind: 'stored', tier: 'device' } as const
+  it.each<[string, () => unknown, number[]]>([
+    ['one of no kind', () => [{ kind: 'lost' }, good], [2]],
+    ['one of an unknown tier', () => [{ ...good, tier: 'tape' }, good], [2]],
+    ['no list', () => 7, [1]],
+    ['nothing but an error', () => refuse(), [1]],
+  ])('blocks that it says it holds: %s - cost no stream', async (_name, heldKv, told) => {
+    const engine = Object.assign(new WrongEngine(), { heldKv })
+    const scene = await serve(engine as WrongEngine)
+    const reply = scene.send('good')
+    await until('the stream runs', () => reply.tokens.length === 1)
+    engine.observer?.kvEvents(0, [good])
+    scene.joinAgain()
+    await until('the blocks are told', () => scene.batches.length === 2)
+    engine.release()
+    await until('the stream ends', () => reply.end !== null)
+    expect([reply.end, scene.disconnects()]).toEqual(['length', 0])
+    expect(scene.batches).toEqual([1, ...told])
+    expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(1)
+  })
+
+  it('a rank without a text - is left out, and the engine goes on', async () => {
+    const engine = new WrongEngine()
+    const scene = await serve(engine)
+    engine.observer?.kvEvents(Object.create(null) as never, [good])
+    expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(1)
   })
 
   it.each([

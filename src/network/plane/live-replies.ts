@@ -1,9 +1,10 @@
 /**
  * The replies that come over one connection to a worker: which stream is whose, credit for what was taken, each ended once.
  *
- * A reader that throws costs its own reply only. Knows nothing of connecting: `worker-link.ts` says when all have failed.
+ * A reader that throws, and a chunk that no engine may give, cost their own reply only. Knows nothing of connecting: `worker-link.ts` says when all have failed.
  */
 import { BatonError } from '../../base/index.ts'
+import { chunkFault } from '../../engine/index.ts'
 import type { Chunk, ReplySink } from '../../request/index.ts'
 import { encodeCancel, encodeCredit, protocolError, readU32 } from '../../wire/index.ts'
 import type { WireSocket } from '../link/wire-socket.ts'
@@ -62,6 +63,11 @@ export class LiveReplies {
   }
 
   chunk(streamId: number, chunk: Chunk): void {
+    const fault = wrongIn(chunk)
+    if (fault !== null) {
+      this.#refuse(streamId, fault)
+      return
+    }
     if (chunk.finish !== undefined) {
       this.end(streamId, (sink) => sink.onChunk(chunk))
       return
@@ -83,6 +89,7 @@ export class LiveReplies {
       tell(sink)
     } catch (error) {
       this.#options.onFault(error)
+      this.#tellBroken(sink, error)
     }
     if (this.#streams.size === 0) this.#options.onIdle()
   }
@@ -108,14 +115,36 @@ export class LiveReplies {
     this.#streams.resetCount(streamId)
   }
 
+  /** A reader that could not take the end has none yet; one that ends itself in spite of it takes no second one. */
+  #tellBroken(sink: ReplySink, error: unknown): void {
+    try {
+      sink.onError(BatonError.from(error))
+    } catch (again) {
+      this.#options.onFault(again)
+    }
+  }
+
   /** One reader's fault must not cost the others their connection. */
   #onSinkFault(streamId: number, error: unknown): void {
+    this.#refuse(streamId, BatonError.from(error))
+  }
+
+  #refuse(streamId: number, error: BatonError): void {
     if (!this.#streams.has(streamId)) return
     const wire = this.#options.wire()
     if (wire !== null) {
       encodeCancel(wire.writer, streamId, 'kill')
       wire.flushSoon()
     }
-    this.end(streamId, (sink) => sink.onError(BatonError.from(error)))
+    this.end(streamId, (sink) => sink.onError(error))
   }
+}
+
+/** A Baton worker has checked its engine; another kind of worker, or an older one, may not have. */
+function wrongIn(chunk: Chunk): BatonError | null {
+  const { embedding, ...rest } = chunk
+  const fault = chunkFault(embedding === undefined ? chunk : rest)
+  if (fault === null) return null
+  const text = `the worker sent what breaks the stream contract (${fault.rule}): ${fault.detail}`
+  return new BatonError('backend.contract_violation', text, { data: { rule: fault.rule } })
 }

@@ -88,6 +88,15 @@ export class LocalReply implements ReplyPort, InFlight {
     this.fail(BatonError.from(error))
   }
 
+  /** A reader that could not take the end has none yet. */
+  #tellBroken(error: unknown): void {
+    try {
+      this.#sink.onError(BatonError.from(error))
+    } catch (again) {
+      this.#options.onFault(again)
+    }
+  }
+
   #end(tell: () => void): void {
     this.#hasEnded = true
     this.#options.onEnded()
@@ -95,6 +104,7 @@ export class LocalReply implements ReplyPort, InFlight {
       tell()
     } catch (error) {
       this.#options.onFault(error)
+      this.#tellBroken(error)
     }
   }
 }

@@ -1,0 +1,124 @@
+/** Further ways to break a rule: the kit names that rule, and is never broken by the engine itself. */
+import { describe, expect, it } from 'vitest'
+import { finishChunk, tokenChunk } from '../../request/index.ts'
+import type { EngineConfig } from '../../request/index.ts'
+import { VirtualClock } from '../../sim/index.ts'
+import type { EngineObserver } from '../engine.ts'
+import { runConformance } from './run-conformance.ts'
+import { SoundEngine, chunks, life, make, replaced } from '../../../test/engine/sound-engine.ts'
+import type { Broken } from '../../../test/engine/sound-engine.ts'
+
+async function rulesBrokenBy({ make: build, options }: Broken): Promise<readonly string[]> {
+  const clock = new VirtualClock({ settle: () => new Promise(setImmediate) })
+  const report = await clock.runUntil(runConformance(() => build(clock), { clock, ...options }))
+  return report.failures.map(({ rule }) => rule)
+}
+
+const circle: Record<string, unknown> = {}
+circle['self'] = circle
+const hits = { name: 'hits_total', help: 'Hits', kind: 'counter', value: 1 }
+const metrics = (value: unknown): Broken => life({ metrics: () => value as never })
+const generates = (value: unknown): Broken => replaced(() => value as never)
+const next = (step: () => unknown): Broken =>
+  generates({ [Symbol.asyncIterator]: () => ({ next: step }) })
+const embeds = (vector: unknown, config: Partial<EngineConfig> = {}): Broken =>
+  make(
+    (Base) =>
+      class extends Base {
+        override async start(): Promise<EngineConfig> {
+          await super.start()
+          return { model: 'vectors', features: ['embeddings'], ...config }
+        }
+
+        embed(): Promise<Float32Array> {
+          return Promise.resolve(vector as Float32Array)
+        }
+      },
+  )
+const observed = (tell: (observer: EngineObserver) => void): Broken => life({ observe: tell })
+const noText = (): never => Object.create(null) as never
+
+describe('runConformance - other ways to break a rule', () => {
+  it.each<[string, string, Broken]>([
+    ['items in lists', 'chunk-malformed', chunks((chunk) => [chunk] as never)],
+    ['records of nothing', 'chunk-malformed', chunks(() => ({ token_ids: [1] }) as never)],
+    ['a text of 9 MiB', 'payload-invalid', chunks(() => ({ text: 'x'.repeat(9 << 20) }) as never)],
+    [
+      'more cached than prompted, in what prefill gives',
+      'cached-over-prompt',
+      {
+        ...chunks((chunk) => ({ ...chunk, prefillResult: { cachedTokens: 4 } })),
+        options: { mode: 'prefill' },
+      },
+    ],
+    ['a number for a stream', 'generate-failed', generates(5)],
+    ['nothing for a stream', 'generate-failed', generates(undefined)],
+    ['a promise of a stream', 'generate-failed', generates(Promise.resolve([]))],
+    ['a list for a stream', 'generate-failed', generates([tokenChunk(1), finishChunk('length')])],
+    [
+      'next() that throws',
+      'error-untyped',
+      next(() => {
+        throw new Error('no')
+      }),
+    ],
+    ['next() without a result', 'chunk-malformed', next(() => Promise.resolve(undefined))],
+    ['next() that is no promise', 'chunk-malformed', next(() => 7)],
+    ['no metrics', 'metrics-invalid', metrics(undefined)],
+    ['a promise of metrics', 'metrics-invalid', metrics(Promise.resolve([]))],
+    ['a metric that is none', 'metrics-invalid', metrics([null])],
+    ['a metric of bigint', 'metrics-invalid', metrics([{ ...hits, value: 1n }])],
+    ['a metric with a circle', 'metrics-invalid', metrics([{ ...hits, labels: { a: circle } }])],
+    ['a metric twice', 'metrics-invalid', metrics([hits, hits])],
+    [
+      'a health check request that is none',
+      'health-check-failed',
+      life({ healthCheckPayload: () => ({}) as never }),
+    ],
+    ['an embedding of nothing', 'embedding-wrong', embeds(new Float32Array(0))],
+    ['an embedding of texts', 'embedding-wrong', embeds(['1', '2'])],
+    ['an embedding too large for f32', 'embedding-wrong', embeds([1e300, 1])],
+    [
+      'a rank without a text',
+      'rank-unknown',
+      observed((observer) => observer.kvEvents(noText(), [])),
+    ],
+    [
+      'a context length without a text',
+      'config-invalid',
+      life({ start: () => Promise.resolve({ model: 'm', contextLength: noText() }) }),
+    ],
+    [
+      'isQuiescent that promises',
+      'quiescence-wrong',
+      life({ isQuiescent: () => Promise.resolve(true) as never }),
+    ],
+    [
+      'blocks that it says it holds, of no kind',
+      'kv-event-malformed',
+      life({ heldKv: () => [{ kind: 'lost' }] as never }),
+    ],
+    [
+      'no engine',
+      'start-failed',
+      {
+        make: () => {
+          throw new Error('no engine')
+        },
+      },
+    ],
+  ])('%s - %s', async (_name, rule, broken) => {
+    expect(await rulesBrokenBy(broken)).toEqual([rule])
+  })
+
+  it.each<[string, Broken]>([
+    ['in a list', embeds([1, 2], { embeddingLength: 2 })],
+    ['of f64', embeds(Float64Array.of(1, 2))],
+  ])('an embedding %s - is what it is', async (_name, sound) => {
+    expect(await rulesBrokenBy(sound)).toEqual([])
+  })
+
+  it('the engine under all of them - passes', async () => {
+    expect(await rulesBrokenBy({ make: (clock) => new SoundEngine(clock) })).toEqual([])
+  })
+})
