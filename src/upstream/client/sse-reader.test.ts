@@ -23,6 +23,29 @@ describe('SseReader', () => {
     expect(eventsOf([...bytes].map((byte) => Buffer.from([byte])))).toEqual(expected)
   })
 
+  it.each<[string, string, number]>([
+    ['lines of one event, without its end', `data: ${'x'.repeat(1 << 20)}\n`, 17],
+    ['one line, without its end', 'x'.repeat(1 << 20), 17],
+  ])('%s - are refused beyond 16 MiB', (_name, piece, count) => {
+    const reader = new SseReader(() => undefined)
+    const bytes = Buffer.from(piece)
+    const feed = (): void => {
+      for (let i = 0; i < count; i++) reader.push(bytes)
+    }
+    expect(feed).toThrow('an event of the upstream is too long')
+  })
+
+  it('a line of 15 MiB in small pieces - is copied once, not with each piece', () => {
+    const seen: number[] = []
+    const reader = new SseReader((data) => seen.push(data.length))
+    reader.push(Buffer.from('data: '))
+    const piece = Buffer.from('x'.repeat(256))
+    const count = (15 << 20) / piece.length
+    for (let i = 0; i < count; i++) reader.push(piece)
+    reader.push(Buffer.from('\n\n'))
+    expect(seen).toEqual([15 << 20])
+  })
+
   it('a buffer that is used again - does not change what was read before', () => {
     const buffer = Buffer.from('data: abc')
     const seen: string[] = []

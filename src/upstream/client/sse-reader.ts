@@ -11,7 +11,9 @@ const LF = 10
 
 export class SseReader {
   readonly #onData: (data: string) => void
-  #pending: Buffer = Buffer.alloc(0)
+  /** Of a line without an end yet; put together once. */
+  #pending: Buffer[] = []
+  #pendingBytes = 0
   #data: string | null = null
   #isFirstLine = true
 
@@ -19,36 +21,36 @@ export class SseReader {
     this.#onData = onData
   }
 
-  /** Throws `transport.protocol` when a line has no end. */
+  /** Throws `transport.protocol` when a line, or an event, has no end. */
   push(view: Uint8Array): void {
     const bytes = Buffer.from(view.buffer, view.byteOffset, view.byteLength)
     let from = 0
     for (let at = bytes.indexOf(LF); at >= 0; at = bytes.indexOf(LF, from)) {
       const piece = bytes.subarray(from, at)
       from = at + 1
-      if (this.#pending.length === 0) this.#line(piece.toString('utf8'))
+      if (this.#pendingBytes === 0) this.#line(piece.toString('utf8'))
       else {
-        const whole = Buffer.concat([this.#pending, piece])
-        this.#pending = Buffer.alloc(0)
-        this.#line(whole.toString('utf8'))
+        this.#pending.push(piece)
+        this.#line(this.#takePending())
       }
     }
     if (from === bytes.length) return
-    // `Buffer.from` and `concat` copy: the view is not ours to keep.
-    const rest = bytes.subarray(from)
-    this.#pending =
-      this.#pending.length === 0 ? Buffer.from(rest) : Buffer.concat([this.#pending, rest])
-    if (this.#pending.length > EVENT_BYTES_MAX) {
-      throw new BatonError('transport.protocol', 'an event of the upstream is too long')
-    }
+    // A copy: the view is not ours to keep.
+    const rest = Buffer.from(bytes.subarray(from))
+    this.#pending.push(rest)
+    this.#pendingBytes += rest.length
+    if (this.#pendingBytes > EVENT_BYTES_MAX) throw tooLong()
+  }
+
+  #takePending(): string {
+    const whole = Buffer.concat(this.#pending).toString('utf8')
+    this.#pending = []
+    this.#pendingBytes = 0
+    return whole
   }
 
   end(): void {
-    if (this.#pending.length > 0) {
-      const rest = this.#pending.toString('utf8')
-      this.#pending = Buffer.alloc(0)
-      this.#line(rest)
-    }
+    if (this.#pendingBytes > 0) this.#line(this.#takePending())
     this.#flush()
   }
 
@@ -64,6 +66,7 @@ export class SseReader {
     if (!line.startsWith('data:')) return
     const data = line.startsWith('data: ') ? line.slice(6) : line.slice(5)
     this.#data = this.#data === null ? data : `${this.#data}\n${data}`
+    if (this.#data.length > EVENT_BYTES_MAX) throw tooLong()
   }
 
   #flush(): void {
@@ -71,4 +74,8 @@ export class SseReader {
     this.#data = null
     if (data !== null && data !== '') this.#onData(data)
   }
+}
+
+function tooLong(): BatonError {
+  return new BatonError('transport.protocol', 'an event of the upstream is too long')
 }
