@@ -128,6 +128,17 @@ describe('PrefillRouter: conversations', () => {
 })
 
 describe("prompts whose tokens are not the engine's", () => {
+  it('a prompt whose tokens are made up here - what the engine had of it says nothing of its events', () => {
+    const { plane, send, router } = buildModel([card(1)])
+    const usage = { promptTokens: 16, completionTokens: 1, totalTokens: 17, cachedTokens: 12 }
+    send({ isEstimated: true })
+    plane.call(0).finish('stop', { usage })
+    expect(router.status().decode.answers).toMatchObject({ forecasts: 0 })
+    send({}, tokensFrom(5000, 16))
+    plane.call(1).finish('stop', { usage })
+    expect(router.status().decode.answers).toMatchObject({ forecasts: 1, forecastsOff: 1 })
+  })
+
   it.each([
     [true, 16],
     [undefined, 0],

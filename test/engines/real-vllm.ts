@@ -2,9 +2,10 @@
  * Real vLLM servers: `BATON_TEST_VLLM` names a folder with `venv` (vLLM, and NIXL for hand-over) and `model` (a Hugging
  * Face folder of the model that ships with Baton). One takes a minute or two to start and 4 GB of memory.
  */
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { freePort } from '../free-port.ts'
 import { ask, realServer } from './real-engine.ts'
 import type { RealServer } from './real-engine.ts'
@@ -21,14 +22,36 @@ export function vllmFolder(): string | null {
   return null
 }
 
+function textModel(): string {
+  return path.join(FOLDER ?? '', 'model')
+}
+
+/**
+ * A vLLM that is shown images and has no weights. `folder` is made and belongs to the caller. An image is 16 tokens. It runs in blocks
+ * of 32 tokens, which hold an image together with what stands around it.
+ */
+export async function startSeeingVllm(folder: string): Promise<RealVllm> {
+  if (!existsSync(path.join(folder, 'config.json'))) {
+    const script = fileURLToPath(new URL('image-model.py', import.meta.url))
+    execFileSync(path.join(FOLDER ?? '', 'venv/bin/python'), [script, textModel(), folder], {
+      env: { ...process.env, HF_HUB_OFFLINE: '1' },
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
+  }
+  return startVllm(undefined, folder, ['--load-format', 'dummy'])
+}
+
 export interface RealVllm extends RealServer {
   readonly modelPath: string
 }
 
 /** `role`: with NIXL, as one side of a hand-over. */
-export async function startVllm(role?: 'prefill' | 'decode'): Promise<RealVllm> {
+export async function startVllm(
+  role?: 'prefill' | 'decode',
+  modelPath = textModel(),
+  more: readonly string[] = [],
+): Promise<RealVllm> {
   const folder = FOLDER ?? ''
-  const modelPath = path.join(folder, 'model')
   const [port, events, replay, side] = [
     await freePort(),
     await freePort(),
@@ -60,6 +83,7 @@ export async function startVllm(role?: 'prefill' | 'decode'): Promise<RealVllm> 
     JSON.stringify(kvEvents),
     ...common.split(' '),
     ...ofRole,
+    ...more,
   ]
   const child = spawn(path.join(folder, 'venv/bin/vllm'), ['serve', modelPath, ...flags], {
     stdio: ['ignore', 'pipe', 'pipe'],

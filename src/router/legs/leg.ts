@@ -36,7 +36,7 @@ const FENCE_MS = 2000
 /** What a leg needs of its selection. The rest, with the prompt's hashes, is not held for as long as a stream runs. */
 export type Selected = Pick<
   Selection,
-  'workerId' | 'phase' | 'card' | 'promptTokens' | 'cachedTokens'
+  'workerId' | 'phase' | 'card' | 'promptTokens' | 'cachedTokens' | 'isEstimated'
 >
 
 export interface LegParts {
@@ -131,8 +131,8 @@ export class Leg implements ReplySink, RequestHandle {
 
   #compare(chunk: Chunk): void {
     const { router, selection } = this.#parts
-    const { card, phase, promptTokens, cachedTokens } = selection
-    const isKnown = card.publishesKvEvents && router.config.useKvEvents
+    const { card, phase, promptTokens, cachedTokens, isEstimated } = selection
+    const isKnown = card.publishesKvEvents && router.config.useKvEvents && !isEstimated
     router.answers.ended(chunk, { phase, promptTokens, cachedTokens, isKnown }, router.blockSize)
   }
 

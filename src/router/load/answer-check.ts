@@ -23,7 +23,7 @@ interface Forecast {
   readonly phase: Phase
   readonly promptTokens: number
   readonly cachedTokens: number
-  /** For workers without events the cached blocks are only estimated. */
+  /** For workers without events, and prompts whose tokens are not the engine's, the cached blocks are only estimated. */
   readonly isKnown: boolean
 }
 
