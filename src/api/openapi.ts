@@ -20,7 +20,7 @@ import { tokenRequestSchema } from './requests/token-request.ts'
 import {
   conversationSchema,
   itemsSchema,
-  responsesRequestSchema,
+  statefulResponsesSchema,
 } from './requests/responses-request.ts'
 import {
   busyThresholdSchema,
@@ -72,13 +72,13 @@ const OPERATIONS: readonly Operation[] = [
     method: 'post',
     path: '/v1/responses',
     summary: 'Response, whole or streamed',
-    schema: responsesRequestSchema,
+    schema: statefulResponsesSchema,
   },
   {
     method: 'post',
     path: '/v1/responses/input_tokens',
     summary: 'Tokens of the input of a response',
-    schema: responsesRequestSchema,
+    schema: statefulResponsesSchema,
   },
   {
     method: 'get',

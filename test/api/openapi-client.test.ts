@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { faultOfReply } from './reply-of-document.ts'
+import { faultOfReply, faultOfRequest } from './reply-of-document.ts'
 import type { ApiDocument } from './reply-of-document.ts'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
@@ -44,6 +44,11 @@ describe('a client that is generated from /openapi.json', () => {
     const answered = { status: reply.status, contentType, body: text }
     const fault = faultOfReply(document as unknown as ApiDocument, method, path, answered)
     expect([method, path, reply.status, fault]).toEqual([method, path, reply.status, null])
+    const asked = reply.ok && body !== undefined
+    const wrong = asked
+      ? faultOfRequest(document as unknown as ApiDocument, method, path, body)
+      : null
+    expect([method, path, wrong]).toEqual([method, path, null])
     const isJson = contentType.startsWith('application/json')
     const data = (isJson ? JSON.parse(text) : {}) as Record<string, unknown>
     return { status: reply.status, data }
@@ -132,6 +137,8 @@ describe('a client that is generated from /openapi.json', () => {
     const max_tokens = 4
     const post = async (path: string, body: unknown) => await send('post', path, path, body)
     const { data: response } = await post('/v1/responses', { input: 'a', max_output_tokens: 4 })
+    const [said] = response['output'] as { id: string }[]
+    const question = { role: 'user', content: 'a' }
     const { data: talk } = await post('/v1/conversations', {})
     const items = [{ type: 'message', role: 'user', content: 'hi' }]
     const at = `/v1/conversations/${String(talk['id'])}/items`
@@ -148,8 +155,14 @@ describe('a client that is generated from /openapi.json', () => {
       ],
       '/v1/completions': [{ prompt: ['a', 'b'], max_tokens, logprobs: 1, echo: true }],
       '/inference/v1/generate': [{ token_ids: [5], sampling_params: { max_tokens } }],
-      '/v1/responses': [{ input: 'hi', max_output_tokens: 4, stream: true }],
-      '/v1/responses/input_tokens': [{ input: 'hi' }],
+      '/v1/responses': [
+        { input: 'hi', max_output_tokens: 4, stream: true },
+        { input: 'hi', max_output_tokens: 4, previous_response_id: response['id'] },
+        { input: 'hi', max_output_tokens: 4, conversation: talk['id'] },
+        { input: 'hi', max_output_tokens: 4, background: true },
+        { input: [{ type: 'item_reference', id: said?.id }, question], max_output_tokens: 4 },
+      ],
+      '/v1/responses/input_tokens': [{ input: 'hi', previous_response_id: response['id'] }],
       '/v1/messages': [
         { messages, max_tokens },
         { messages, max_tokens, stream: true },

@@ -1,4 +1,4 @@
-/** Whether what was answered is what `/openapi.json` says of the operation. */
+/** Whether what was asked and answered is what `/openapi.json` says of the operation. */
 import { z } from 'zod'
 
 interface ReplySchema {
@@ -7,13 +7,13 @@ interface ReplySchema {
   >
 }
 
+interface Operation {
+  readonly requestBody?: ReplySchema
+  readonly responses: Readonly<Record<string, ReplySchema>>
+}
+
 export interface ApiDocument {
-  readonly paths: Readonly<
-    Record<
-      string,
-      Readonly<Record<string, { readonly responses: Readonly<Record<string, ReplySchema>> }>>
-    >
-  >
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   readonly components: {
     readonly schemas: Readonly<Record<string, Readonly<Record<string, unknown>>>>
   }
@@ -41,6 +41,19 @@ export function faultOfReply(
   if (content === undefined) return `${type} is not in the document for ${status}`
   if (type !== 'application/json') return null
   const checked = schemaOf(document, content.schema).safeParse(JSON.parse(body))
+  return checked.success ? null : JSON.stringify(checked.error.issues)
+}
+
+/** The same of what was asked. */
+export function faultOfRequest(
+  document: ApiDocument,
+  method: string,
+  path: string,
+  body: unknown,
+): string | null {
+  const content = document.paths[path]?.[method]?.requestBody?.content?.['application/json']
+  if (content === undefined) return 'no JSON is in the document'
+  const checked = schemaOf(document, content.schema).safeParse(body)
   return checked.success ? null : JSON.stringify(checked.error.issues)
 }
 

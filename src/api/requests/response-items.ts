@@ -43,6 +43,11 @@ export const itemSchema = z.union(
   'must be a message, a reasoning, a function_call or custom_tool_call or its output, or an item_reference',
 )
 
+export const referenceSchema = z.looseObject({
+  type: z.literal('item_reference').nullish(),
+  id: z.string(),
+})
+
 /** The id of an item that is named instead of sent; clients that count on stored responses do so. */
 export function referenceOf(item: unknown): string | undefined {
   if (!isRecord(item) || typeof item['id'] !== 'string') return undefined

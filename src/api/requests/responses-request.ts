@@ -14,7 +14,7 @@ import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
 import { fieldsSchema } from '../fields/record-schema.ts'
-import { itemSchema, referenceOf } from './response-items.ts'
+import { itemSchema, referenceOf, referenceSchema } from './response-items.ts'
 
 const format = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text') }),
@@ -131,6 +131,14 @@ const stateSchema = z.object({
   store: z.boolean().nullish(),
   background: z.boolean().nullish(),
   stream: z.unknown().optional(),
+})
+
+/** What a server that keeps responses takes, for its document: state is taken out before the rest is checked. */
+export const statefulResponsesSchema = responsesRequestSchema.extend({
+  input: z.union([z.string(), z.array(z.union([itemSchema, referenceSchema])).min(1)]),
+  previous_response_id: z.string().optional(),
+  conversation: z.union([z.string(), z.looseObject({ id: z.string() })]).optional(),
+  background: z.boolean().optional(),
 })
 
 /** The same items, with what `find` gives for each that is only named. */
