@@ -6,9 +6,13 @@
  *
  * The load is moderate, so that two cores suffice and a frontend's own work is no part of what is compared. Requests go to the
  * frontends in turn, each over a connection of its own, as a balancer would spread them.
+ *
+ * A mean of some 40 ms is moved by a few requests that a busy machine holds up for half a second. `stalls` says how long this
+ * program itself stood still at most: with more than some 20 ms the means of that run compare machines, not decisions.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { seededRandom } from '../src/base/index.ts'
@@ -122,6 +126,7 @@ interface Quality {
   readonly reuse: number
   readonly meanMs: number
   readonly medianMs: number
+  readonly p90Ms: number
 }
 
 function qualityOf(outcomes: readonly Outcome[]): Quality {
@@ -131,6 +136,9 @@ function qualityOf(outcomes: readonly Outcome[]): Quality {
     reuse: sum(({ cachedTokens }) => cachedTokens) / sum(({ promptTokens }) => promptTokens),
     meanMs: sum(({ ttftMs }) => ttftMs) / outcomes.length,
     medianMs: median(outcomes.map(({ ttftMs }) => ttftMs)),
+    p90Ms: outcomes.map(({ ttftMs }) => ttftMs).toSorted((a, b) => a - b)[
+      Math.floor(0.9 * outcomes.length)
+    ] as number,
   }
 }
 
@@ -138,12 +146,15 @@ const first = new Map<number, Quality>()
 for (let round = 0; round < Number(values.rounds); round++) {
   const planned = plan(round + 1)
   for (const frontends of values.frontends.split(',').map(Number)) {
+    const stalls = monitorEventLoopDelay({ resolution: 5 })
+    stalls.enable()
     const quality = qualityOf(await run(frontends, planned))
+    stalls.disable()
     const base = first.get(round) ?? quality
     first.set(round, base)
     const against = (now: number, before: number): string => (now / before).toFixed(3)
     console.log(
-      `seed ${round + 1}, ${frontends} frontends: reuse ${(100 * quality.reuse).toFixed(1)} % (${against(quality.reuse, base.reuse)}), TTFT mean ${quality.meanMs.toFixed(1)} ms (${against(quality.meanMs, base.meanMs)}), median ${quality.medianMs.toFixed(1)} ms (${against(quality.medianMs, base.medianMs)})`,
+      `seed ${round + 1}, ${frontends} frontends: reuse ${(100 * quality.reuse).toFixed(1)} % (${against(quality.reuse, base.reuse)}), TTFT mean ${quality.meanMs.toFixed(1)} ms (${against(quality.meanMs, base.meanMs)}), median ${quality.medianMs.toFixed(1)} ms (${against(quality.medianMs, base.medianMs)}), p90 ${quality.p90Ms.toFixed(1)} ms (${against(quality.p90Ms, base.p90Ms)}), stalls ${(stalls.max / 1e6).toFixed(0)} ms`,
     )
   }
 }
