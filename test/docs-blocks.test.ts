@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { parse } from 'yaml'
+import { parseAllDocuments } from 'yaml'
 import { BLOCKS, linesOf, ROOT } from './docs-code.ts'
 import { BatonsInTurn } from './in-turn.ts'
 
@@ -38,6 +38,11 @@ function helpOf(words: readonly string[]): Promise<string> {
 const GROUPS = new Set(['keys', 'boostr'])
 
 const LANGUAGES = new Set(['sh', 'ts', 'js', 'json', 'yaml', 'diff', 'text'])
+
+/** A manifest may be several documents. */
+function readYaml(text: string): void {
+  for (const { errors } of parseAllDocuments(text)) if (errors[0] !== undefined) throw errors[0]
+}
 
 describe('blocks of the docs', () => {
   it('each says what it is, and whether it is not run', () => {
@@ -100,7 +105,8 @@ describe('blocks of the docs', () => {
   it.each(BLOCKS.filter(({ language }) => language === 'json' || language === 'yaml'))(
     '$page: $language - parses',
     ({ language, text }) => {
-      expect(() => void (language === 'json' ? JSON.parse(text) : parse(text))).not.toThrow()
+      const read = (): void => void (language === 'json' ? JSON.parse(text) : readYaml(text))
+      expect(read).not.toThrow()
     },
   )
 })
