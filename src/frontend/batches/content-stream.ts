@@ -37,11 +37,12 @@ function untilRead({ flow }: StreamWriter, signal: CancelSignal): Promise<void> 
 
 const CHARACTERS = 8192
 
-/** One character per byte. */
+/** One character per byte. A spread would take the bytes out of the array one by one: eight times as long. */
 function latin1Of(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += CHARACTERS) {
-    text += String.fromCharCode(...bytes.subarray(at, at + CHARACTERS))
+    const some = bytes.subarray(at, at + CHARACTERS) as ArrayLike<number> as number[]
+    text += String.fromCharCode.apply(null, some)
   }
   return text
 }
