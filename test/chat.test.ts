@@ -4,9 +4,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runBaton, startServer } from './running-server.ts'
+import { BatonsInTurn } from './in-turn.ts'
+import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
 import { until } from './until.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 
@@ -107,7 +113,7 @@ describe('baton chat', () => {
   })
 
   it('no server - one line that says what to do', async () => {
-    const ended = await runBaton(['chat', '--url', 'http://127.0.0.1:9'])
+    const ended = await batons.run(['chat', '--url', 'http://127.0.0.1:9'])
     expect(ended.exitCode).toBe(1)
     expect(ended.printed).toMatch(
       /^baton: no server at http:\/\/127\.0\.0\.1:9: [^\n]*baton serve[^\n]*\n$/,
@@ -125,15 +131,15 @@ describe('baton chat', () => {
         messages: [{ role: 'user', content: 'Hello' }],
       }),
     })
-    const ended = await runBaton(['explain', requestId, '--url', server.url])
+    const ended = await batons.run(['explain', requestId, '--url', server.url])
     expect(ended.exitCode).toBe(0)
     expect(ended.printed).toMatch(/^prefill at .*: worker \d+ rank 0 \(lowest cost\)/m)
     expect(ended.printed).toMatch(/^decode at .*: worker \d+ rank 0 \(lowest cost\)/m)
-    const json = await runBaton(['explain', requestId, '--json', '--url', server.url])
+    const json = await batons.run(['explain', requestId, '--json', '--url', server.url])
     expect(JSON.parse(json.printed)).toMatchObject({
       decisions: [{ phase: 'prefill' }, { phase: 'decode' }],
     })
-    const unknown = await runBaton(['explain', 'nope', '--url', server.url])
+    const unknown = await batons.run(['explain', 'nope', '--url', server.url])
     expect(unknown).toMatchObject({
       exitCode: 1,
       printed: expect.stringMatching(/^baton: .*not known/),

@@ -28,10 +28,11 @@ async function run({ args, variables, folder }) {
   process.env = { ...environment, ...variables }
   process.chdir(folder)
   process.exitCode = undefined
-  let [printed, stderr] = ['', '']
+  let [printed, stdout, stderr] = ['', '', '']
   const ends = [
     divert(process.stdout, (text) => {
       printed += text
+      stdout += text
     }),
     divert(process.stderr, (text) => {
       printed += text
@@ -41,7 +42,7 @@ async function run({ args, variables, folder }) {
   count += 1
   await import(`${pathToFileURL(main).href}?${count}`)
   for (const end of ends) end()
-  const ended = { exitCode: process.exitCode ?? 0, printed, stderr }
+  const ended = { exitCode: process.exitCode ?? 0, printed, stdout, stderr }
   process.exitCode = undefined
   process.send(ended)
 }

@@ -15,6 +15,7 @@ interface EndedInTurn {
   readonly exitCode: number
   /** On both streams. */
   readonly printed: string
+  readonly stdout: string
   readonly stderr: string
 }
 

@@ -1,25 +1,24 @@
 /** `baton replay` and `baton workload` as a user runs them. */
-import { execFile } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { BatonsInTurn } from './in-turn.ts'
 import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
 
-const MAIN = fileURLToPath(new URL('../dist/bin/baton.js', import.meta.url))
 const folder = mkdtempSync(join(tmpdir(), 'baton-laboratory-'))
 const batons = new BatonsInTurn()
 afterAll(async () => {
   expect(await batons.stop()).toBe(0)
 })
-const run = promisify(execFile)
-const baton = (...args: string[]): Promise<{ stdout: string; stderr: string }> =>
-  run(process.execPath, [MAIN, ...args], { cwd: folder, maxBuffer: 2 ** 26 })
+/** Rejects with exit code and streams when the command fails. Each as a process of its own: docs-run.test.ts. */
+async function baton(...args: string[]): Promise<{ stdout: string; stderr: string }> {
+  const ended = await batons.run(args, {}, folder)
+  if (ended.exitCode !== 0) throw Object.assign(new Error(ended.printed), ended)
+  return ended
+}
 const at = (name: string): string => join(folder, name)
 
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -268,7 +267,7 @@ describe('baton compare, baton plan', () => {
     const none = await baton(...load, '--ttft', '1', '--max', '1', '--seeds', '1').catch(
       (error: unknown) => error,
     )
-    expect(none).toMatchObject({ code: 1, stdout: expect.stringContaining('no fleet within') })
+    expect(none).toMatchObject({ exitCode: 1, stdout: expect.stringContaining('no fleet within') })
   }, 120_000)
 
   it.each([
@@ -365,14 +364,20 @@ describe('baton bench, baton profile', () => {
     // The same prompts again would be found in the server's cache, and seem to take no time.
     const again = ['profile', server.url, ...probes, '--seed', String(seed)]
     const refused = await baton(...again).catch((error: unknown) => error)
-    expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('in its cache') })
+    expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('in its cache') })
   }, 60_000)
 
   it('nobody there, another model - one line, exit code 1', async () => {
     const failed = await baton('bench', 'http://127.0.0.1:1').catch((error: unknown) => error)
-    expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining('no server answers') })
+    expect(failed).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('no server answers'),
+    })
     const load = ['workload:random,requests=2,input=9,output=2', '--model', 'nobody']
     const other = await baton('bench', server.url, ...load).catch((error: unknown) => error)
-    expect(other).toMatchObject({ code: 1, stdout: expect.stringContaining('request.not_found') })
+    expect(other).toMatchObject({
+      exitCode: 1,
+      stdout: expect.stringContaining('request.not_found'),
+    })
   }, 60_000)
 })

@@ -2,8 +2,14 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runBaton, startServer } from './running-server.ts'
+import { BatonsInTurn } from './in-turn.ts'
+import { startServer } from './running-server.ts'
 import type { RunningServer } from './running-server.ts'
+
+const batons = new BatonsInTurn()
+afterAll(async () => {
+  expect(await batons.stop()).toBe(0)
+})
 
 describe('baton top and baton doctor', () => {
   const folder = mkdtempSync(join(tmpdir(), 'baton-operate-'))
@@ -19,7 +25,7 @@ describe('baton top and baton doctor', () => {
   })
 
   it('top of a server - its workers, once and without colours', async () => {
-    const { exitCode, printed } = await runBaton(['top', '--url', server.url, '--once'])
+    const { exitCode, printed } = await batons.run(['top', '--url', server.url, '--once'])
     expect(exitCode).toBe(0)
     expect(printed).toContain('storyteller: 2 workers')
     expect(printed.match(/aggregated +serving/g)).toHaveLength(2)
@@ -27,7 +33,7 @@ describe('baton top and baton doctor', () => {
   })
 
   it('top of a discovery - the workers themselves', async () => {
-    const { exitCode, printed } = await runBaton([
+    const { exitCode, printed } = await batons.run([
       'top',
       '--discovery',
       discovery,
@@ -44,13 +50,13 @@ describe('baton top and baton doctor', () => {
       ['--url', server.url],
       ['--discovery', discovery],
     ]) {
-      const { exitCode, printed } = await runBaton(['doctor', ...where])
+      const { exitCode, printed } = await batons.run(['doctor', ...where])
       expect([exitCode, printed]).toEqual([0, expect.stringContaining('\n0 faults')])
     }
   })
 
   it('doctor - another secret than the workers have is named, with what to do', async () => {
-    const other = await runBaton([
+    const other = await batons.run([
       'doctor',
       '--discovery',
       discovery,
@@ -63,16 +69,16 @@ describe('baton top and baton doctor', () => {
 
   it('nobody answers - one sentence, and for doctor a finding', async () => {
     const url = 'http://127.0.0.1:1'
-    expect(await runBaton(['top', '--url', url, '--once'])).toEqual({
+    expect(await batons.run(['top', '--url', url, '--once'])).toMatchObject({
       exitCode: 1,
       printed: `baton: no server at ${url}: start one with 'baton serve', or name it with --url\n`,
     })
-    const { exitCode, printed } = await runBaton(['doctor', '--url', url])
+    const { exitCode, printed } = await batons.run(['doctor', '--url', url])
     expect([exitCode, printed]).toEqual([1, expect.stringMatching(/FAIL +server +no server at/)])
   })
 
   it.each(['0', 'x', '3601'])('top --interval %s - is refused', async (interval) => {
-    const { exitCode, printed } = await runBaton(['top', '--interval', interval])
+    const { exitCode, printed } = await batons.run(['top', '--interval', interval])
     expect([exitCode, printed]).toEqual([2, expect.stringContaining('--interval')])
   })
 })

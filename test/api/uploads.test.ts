@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { toFile } from 'openai'
 import type OpenAI from 'openai'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { clientOf } from './openai-of.ts'
@@ -14,6 +14,8 @@ const MIB = 1024 * 1024
 const HEAD =
   '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
 
+const ENGINE = ['--engine', 'sim', '--in-process', '--aggregated', '1']
+
 describe('uploads', () => {
   let folder: string
   let server: RunningServer
@@ -21,8 +23,7 @@ describe('uploads', () => {
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'baton-uploads-'))
     const limits = ['--file-limit', '144MiB', '--files-limit', '240MiB']
-    const engine = ['--engine', 'sim', '--in-process', '--aggregated', '1']
-    server = await startServer([...engine, '--files-dir', folder, ...limits])
+    server = await startServer([...ENGINE, '--files-dir', folder, ...limits])
     client = clientOf(server)
   })
   // What one test has left is not another one's fault.
@@ -73,13 +74,24 @@ describe('uploads', () => {
   })
 
   it('too long, or more than all files may take - refused, and nothing is left of it', async () => {
+    const own = mkdtempSync(join(tmpdir(), 'baton-uploads-'))
+    const limits = ['--file-limit', '2MiB', '--files-limit', '3MiB']
+    const small = await startServer([...ENGINE, '--files-dir', own, ...limits])
+    onTestFinished(async () => {
+      await small.stop()
+      rmSync(own, { recursive: true })
+    })
+    const { files } = clientOf(small)
     const of = async (bytes: number) =>
-      await client.files.create({ file: await toFile(Buffer.alloc(bytes), 'x'), purpose: 'batch' })
-    await expect(of(145 * MIB)).rejects.toMatchObject({ status: 413 })
-    const first = await of(130 * MIB)
-    await expect(of(130 * MIB)).rejects.toMatchObject({ status: 529 })
-    expect(there().toSorted()).toEqual([`${first.id}.content`, `${first.id}.json`])
-    await client.files.delete(first.id)
+      await files.create({ file: await toFile(Buffer.alloc(bytes), 'x'), purpose: 'batch' })
+    // The limit is one of the body: a form is a little longer than its file.
+    const fits = 2 * MIB - 4096
+    await expect(of(2 * MIB)).rejects.toMatchObject({ status: 413 })
+    const first = await of(fits)
+    await expect(of(fits)).rejects.toMatchObject({ status: 529 })
+    const left = readdirSync(own).filter((name) => name.startsWith('file-'))
+    expect(left.toSorted()).toEqual([`${first.id}.content`, `${first.id}.json`])
+    await files.delete(first.id)
   })
 
   it('a client that leaves - leaves nothing', async () => {
