@@ -168,13 +168,12 @@ async function benchTrace(tracePath: string): Promise<void> {
 }
 
 const [tracePath] = positionals
-if (tracePath === undefined && !flags.stall && flags.loads === undefined) {
-  console.error(
-    'bench/index.ts: which trace? Give a file with lines of {"hash_ids": [...]}, or --loads all, which needs none, or --stall',
-  )
-  process.exit(2)
-}
 if (flags.stall) measureStalls(Number(flags.repeat))
 else if (flags.loads !== undefined) measureLoads(flags.loads)
 else if (tracePath !== undefined) await benchTrace(tracePath)
-else throw new Error('usage: bench/index.ts TRACE [flags], see its head')
+else {
+  console.error(
+    'bench/index.ts: which trace? Give a file with lines of {"hash_ids": [...]}, or --loads all, which needs none, or --stall',
+  )
+  process.exitCode = 2
+}
