@@ -5,7 +5,9 @@
 export {
   BatonError,
   brokenStreamRule,
+  chunkFault,
   drawSeed,
+  embeddingOf,
   engineConfigFault,
   finishChunk,
   hasStopTexts,
