@@ -36,6 +36,7 @@ async function listen(options: Partial<TcpWorkerServerOptions> = {}): Promise<Tc
 class Stranger {
   readonly socket: Socket
   readonly tags: number[] = []
+  isOpen = false
   isClosed = false
 
   constructor({ port }: { port: number }) {
@@ -43,6 +44,7 @@ class Stranger {
     this.socket = connect({ host: '127.0.0.1', port })
     this.socket.on('data', (piece: Buffer) => decoder.push(piece))
     this.socket.on('error', () => undefined)
+    this.socket.on('connect', () => (this.isOpen = true))
     this.socket.on('close', () => (this.isClosed = true))
     ends.push(() => this.socket.destroy())
   }
@@ -130,7 +132,13 @@ describe('a stranger at a port', () => {
     ['TLS', TLS],
   ])('1,000 idle connections (%s) - the rightful peer gets in', async (_, tls) => {
     const server = await listen({ secret: 's3cret', ...(tls === undefined ? {} : { tls }) })
-    const strangers = Array.from({ length: 1_000 }, () => new Stranger(server))
+    const strangers: Stranger[] = []
+    // Not more at once than the system lets wait to be accepted: what it drops is tried again after seconds.
+    for (let lot = 0; lot < 4; lot++) {
+      const come = Array.from({ length: 250 }, () => new Stranger(server))
+      await until('they are there', () => come.every(({ isOpen, isClosed }) => isOpen || isClosed))
+      strangers.push(...come)
+    }
     await until('the oldest have lost their places', () => {
       return strangers.filter(({ isClosed }) => isClosed).length >= 900
     })
