@@ -3,7 +3,7 @@ import type { KvEvent, LoadReport } from '../../kv/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import { VirtualClock } from '../../sim/index.ts'
 import { RequestContext } from '../../engine/generate-context.ts'
-import { SimEngine } from './sim-engine.ts'
+import type { SimEngine } from './sim-engine.ts'
 import { collect, requestOf, started, tokensOf } from '../../../test/simengine/started-engine.ts'
 
 describe('SimEngine - generation', () => {
