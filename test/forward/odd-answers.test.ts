@@ -132,10 +132,23 @@ describe('a stream', () => {
     ['in a choice', { choices: [{ index: 0, error: { message: INSIDE, code: 502 } }] }],
     ['in a response', { type: 'response.failed', response: { error: { message: INSIDE } } }],
     ['as a text', { id: 'x', error: INSIDE }],
+    ['as a problem', { status: 500, title: 'x', detail: INSIDE }],
   ])('an error %s that names the inside - is shown without it', async (_name, event) => {
     answer = () => Buffer.from(closing(`data: ${role}\n\ndata: ${JSON.stringify(event)}\n\n`))
     const text = (await ask(gateway.port, CHAT, STREAM)).body.toString()
     expect(text.startsWith(`data: ${role}\n\n`)).toBe(true)
+    expect(text).toContain('"error"')
+    expect(text).not.toMatch(/secret|gpu-17/)
+  })
+
+  it.each([
+    ['its name behind other fields', `retry: 1\nid: 7\nevent: error\ndata: boom ${INSIDE}\n\n`],
+    ['its name at the end', `data: boom ${INSIDE}\nevent: error\n\n`],
+    ['a byte order mark', `\ufeffevent: error\ndata: boom ${INSIDE}\n\n`],
+    ['an id before a lone detail', `id: 7\ndata: {"detail":"${INSIDE.replaceAll('"', '')}"}\n\n`],
+  ])('an error event with %s that names the inside - is shown without it', async (_name, event) => {
+    answer = () => Buffer.from(closing(event))
+    const text = (await ask(gateway.port, CHAT, STREAM)).body.toString()
     expect(text).toContain('"error"')
     expect(text).not.toMatch(/secret|gpu-17/)
   })

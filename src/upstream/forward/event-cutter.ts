@@ -17,8 +17,9 @@ export interface EventCutterSink {
 
 /** An event that is longer than this is let go in parts. */
 const EVENT_BYTES_MAX = 1024 * 1024
+/** Behind a byte order mark as well; the fields of an event come in any order. */
 const FAILURE =
-  /^(?:data: ?\{\s*"(?:error"|object": ?"error"|type": ?"error"|detail")|event: ?error[\r\n])/
+  /^(?:\xef\xbb\xbf)?data: ?\{\s*"(?:error"|object": ?"error"|type": ?"error"|detail")|(?:^|^\xef\xbb\xbf|\n)event: ?error[\r\n]/
 
 export class EventCutter {
   readonly #sink: EventCutterSink
@@ -66,9 +67,10 @@ export class EventCutter {
     let kept = 0
     while (from < text.length) {
       const end = endOfEvent(text, from)
-      if (isFailure(text, from, end)) {
+      const event = text.slice(from, end)
+      if (isFailure(event)) {
         if (from > kept) this.#sink.events(text.slice(kept, from))
-        this.#sink.failed(text.slice(from, end))
+        this.#sink.failed(event)
         kept = end
       }
       from = end
@@ -77,10 +79,8 @@ export class EventCutter {
   }
 }
 
-function isFailure(text: string, from: number, end: number): boolean {
-  if (FAILURE.test(text.slice(from, Math.min(end, from + 64)))) return true
-  const at = text.indexOf('"error"', from)
-  return at >= 0 && at < end && reportsFailure(dataOf(text.slice(from, end)))
+function isFailure(event: string): boolean {
+  return FAILURE.test(event) || (mayHoldFailure(event) && reportsFailure(dataOf(event)))
 }
 
 function mayHoldFailure(text: string): boolean {

@@ -3,6 +3,7 @@
  * of the answer, in a choice, in a response.
  */
 import { isRecord } from '../../base/index.ts'
+import type { JsonRecord } from '../../base/index.ts'
 
 /** Not within a text, where quotes are escaped; `"error": null` says that all is well. */
 const NAMES_FAILURE = /(?:^|[^\\])"(?:error"\s*:\s*["{]|object"\s*:\s*"error"|detail"\s*:)/
@@ -11,10 +12,8 @@ export function reportsFailure(json: string): boolean {
   if (!NAMES_FAILURE.test(json)) return false
   const value = parsed(json)
   if (!isRecord(value)) return false
-  const { object, type, detail, choices, response } = value
-  if (object === 'error' || type === 'error') return true
-  // FastAPI's own form; an answer has something else as well.
-  if (detail !== undefined && Object.keys(value).length === 1) return true
+  const { object, type, choices, response } = value
+  if (object === 'error' || type === 'error' || isProblem(value)) return true
   const places: unknown[] = [value, response]
   if (Array.isArray(choices)) places.push(...(choices as unknown[]))
   return places.some((place) => isRecord(place) && isFault(place['error']))
@@ -25,6 +24,21 @@ export function dataOf(event: string): string {
   const lines = event.split(/\r?\n/).filter((line) => line.startsWith('data:'))
   return lines.map((line) => line.slice(5)).join('\n')
 }
+
+/** FastAPI's own form, and that of RFC 9457; an answer has something else as well. */
+function isProblem(value: JsonRecord): boolean {
+  return value['detail'] !== undefined && Object.keys(value).every((key) => PROBLEM.has(key))
+}
+
+const PROBLEM: ReadonlySet<string> = new Set([
+  'detail',
+  'status',
+  'title',
+  'type',
+  'instance',
+  'code',
+  'message',
+])
 
 function isFault(error: unknown): boolean {
   return isRecord(error) || (typeof error === 'string' && error !== '')
