@@ -70,13 +70,12 @@ describe.skipIf(process.platform !== 'linux')('a frontend without the folder of 
     const [fleet, folder, cache] = [newFolder(), newFolder(), newFolder()]
     copyFileSync(MODEL, join(folder, 'there.gguf'))
     startWorker(fleet, folder)
-    const url = await startFrontend(fleet, cache)
-    const workers = async (): Promise<number> => {
-      const reply = await fetch(`${url}/admin/workers`)
-      return ((await reply.json()) as { workers: unknown[] }).workers.length
-    }
-    await until('the worker is known', async () => (await workers()) === 1)
+    // A frontend fetches the text as soon as it hears of the worker.
+    await until('the worker is there', () =>
+      readdirSync(fleet).some((name) => name.endsWith('.json')),
+    )
     writeFileSync(join(folder, 'there.gguf'), Buffer.alloc(10_000_000, 1))
+    const url = await startFrontend(fleet, cache)
     const seen: { readonly status: number; readonly text: string }[] = []
     await until('it is refused', async () => {
       seen.push(await chat(url))
