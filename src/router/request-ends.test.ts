@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 
-import { buildModel } from '../../test/router/model-fixture.ts'
+import { buildModel, offerOf } from '../../test/router/model-fixture.ts'
 import { card, RecordingSink, request } from '../../test/router/scripted-plane.ts'
 import type { ScriptedCall } from '../../test/router/scripted-plane.ts'
 import { workerIdOf } from '../base/index.ts'
@@ -128,17 +128,7 @@ class Offers {
     const offerId = `o${this.#count++}`
     if (!this.#ended.has(call) && !call.cancels.includes('kill')) this.#live.add(offerId)
     this.#ended.add(call)
-    return {
-      offerId,
-      host: 'p',
-      port: 1,
-      fingerprint: 'f',
-      blockTokens: 4,
-      tokenCount: 4,
-      blockKeys: Uint32Array.of(1, 2),
-      kvBytes: 8,
-      expiresInMs: 60_000,
-    }
+    return offerOf(offerId)
   }
 
   given({ offerId }: KvOffer): void {

@@ -2,7 +2,7 @@
 import { seededRandom } from '../../src/base/index.ts'
 import { hashBlocks } from '../../src/kv/index.ts'
 import type { KvEventBatch } from '../../src/kv/index.ts'
-import type { RoutingHints, WorkerCard } from '../../src/request/index.ts'
+import type { KvOffer, RoutingHints, WorkerCard } from '../../src/request/index.ts'
 import { createModelRouter } from '../../src/router/index.ts'
 import type { PeerNews, RouterOptions } from '../../src/router/index.ts'
 import { ManualClock } from './manual-clock.ts'
@@ -41,6 +41,21 @@ export function buildModel(
 
 export const PD = [card(1, 'prefill'), card(2, 'decode')]
 export const BOOTSTRAP = card(1, 'prefill', { engine: { bootstrapHost: 'p', bootstrapPort: 9 } })
+
+/** Of one block's worth of KV, for as long as any test. */
+export function offerOf(offerId: string): KvOffer {
+  return {
+    offerId,
+    host: 'p',
+    port: 9,
+    fingerprint: 'f',
+    blockTokens: 4,
+    tokenCount: 4,
+    blockKeys: Uint32Array.of(1, 2),
+    kvBytes: 8,
+    expiresInMs: 60_000,
+  }
+}
 
 /** A device event that stores the blocks of tokens 0, 1, 2 … */
 export function stored(tokens: number): KvEventBatch {

@@ -122,13 +122,19 @@ describe('UpstreamFleet', () => {
     expect(kept.counts).toEqual({ named: 2, up: 2 })
   })
 
-  it('what is no longer named and works on a request - gets no new ones, and ends behind that', async () => {
-    const { fleet: kept, events, stopped, busy } = fleet(() => undefined)
+  /** One server, `a`, that works on a request and is no longer named. */
+  async function leaving() {
+    const { fleet: kept, ...rest } = fleet(() => undefined)
     kept.setList([{ url: 'a' }])
     await kept.tried()
-    busy.add('a')
+    rest.busy.add('a')
     kept.setList([])
-    await until('it has left', () => events.includes('left a'))
+    await until('it has left', () => rest.events.includes('left a'))
+    return { kept, ...rest }
+  }
+
+  it('what is no longer named and works on a request - gets no new ones, and ends behind that', async () => {
+    const { kept, events, stopped, busy } = await leaving()
     kept.setList([])
     expect(kept.counts).toEqual({ named: 0, up: 0 })
     expect(stopped).toEqual([])
@@ -139,12 +145,7 @@ describe('UpstreamFleet', () => {
   })
 
   it('named again meanwhile - it stays, and goes when it is no longer named for good', async () => {
-    const { fleet: kept, events, stopped, busy } = fleet(() => undefined)
-    kept.setList([{ url: 'a' }])
-    await kept.tried()
-    busy.add('a')
-    kept.setList([])
-    await until('it has left', () => events.includes('left a'))
+    const { kept, events, stopped, busy } = await leaving()
     kept.setList([{ url: 'a' }])
     expect(kept.counts).toEqual({ named: 1, up: 1 })
     busy.delete('a')
@@ -155,12 +156,7 @@ describe('UpstreamFleet', () => {
   })
 
   it('lost while it leaves - it is stopped, and started anew when it is named again', async () => {
-    const { fleet: kept, events, stopped, busy, lose } = fleet(() => undefined)
-    kept.setList([{ url: 'a' }])
-    await kept.tried()
-    busy.add('a')
-    kept.setList([])
-    await until('it has left', () => events.includes('left a'))
+    const { kept, events, stopped, lose } = await leaving()
     lose('a')
     await until('it is gone', () => events.includes('removed a'))
     expect(stopped.length).toBeGreaterThan(0)

@@ -1,22 +1,11 @@
 import { describe, expect, it } from 'vitest'
 
-import { BOOTSTRAP, buildModel, PD } from '../../../test/router/model-fixture.ts'
+import { BOOTSTRAP, buildModel, offerOf, PD } from '../../../test/router/model-fixture.ts'
 import { card } from '../../../test/router/scripted-plane.ts'
 import { seededRandom, workerIdOf } from '../../base/index.ts'
-import type { KvOffer } from '../../request/index.ts'
 import { bootstrapRoom } from './leg-requests.ts'
 
-const OFFER: KvOffer = {
-  offerId: 'o',
-  host: 'p',
-  port: 9,
-  fingerprint: 'f',
-  blockTokens: 4,
-  tokenCount: 4,
-  blockKeys: Uint32Array.of(1, 2),
-  kvBytes: 8,
-  expiresInMs: 60_000,
-}
+const OFFER = offerOf('o')
 
 describe('PrefillRouter: bootstrap path', () => {
   const CARDS = [BOOTSTRAP, card(2, 'decode')]
