@@ -6,6 +6,7 @@
  */
 import { asciiJson } from '../../api/index.ts'
 import { replacedSpans } from '../http/replaced-spans.ts'
+import { asciiOf } from '../http/json-members.ts'
 import type { Span } from '../http/json-members.ts'
 
 const KEY = '"model"'
@@ -34,7 +35,7 @@ export class AnsweredModel {
   inWhole(body: string | Uint8Array): string | Uint8Array {
     if (typeof body === 'string') return this.inText(body)
     // ASCII stays what it is, and every other byte is one character.
-    const spans = this.#spans(byteText(body))
+    const spans = this.#spans(asciiOf(body, 0, body.length))
     const text = this.#shown
     return spans.length === 0
       ? body
@@ -69,14 +70,5 @@ function behindBlanks(text: string, from: number): number {
   return at
 }
 
-function byteText(bytes: Uint8Array): string {
-  let text = ''
-  for (let at = 0; at < bytes.length; at += PIECE) {
-    text += String.fromCharCode(...bytes.subarray(at, at + PIECE))
-  }
-  return text
-}
-
 const COLON = 0x3a
 const BLANK = 0x20
-const PIECE = 8192
