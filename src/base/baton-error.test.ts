@@ -44,6 +44,16 @@ describe('BatonError.from', () => {
     expect(BatonError.from(thrown).code).toBe('runtime.internal')
   })
 
+  it('several errors at once - are told one after the other, the first four of them', () => {
+    const refused = (n: number): Error => new Error(`connect ECONNREFUSED 10.0.0.${n}:1`)
+    const both = BatonError.from(new AggregateError([refused(1), refused(2)]))
+    expect(both.message).toBe('connect ECONNREFUSED 10.0.0.1:1; connect ECONNREFUSED 10.0.0.2:1')
+    const four = [1, 2, 3, 4].map(refused)
+    expect(BatonError.from(new AggregateError(four)).message).not.toContain('…')
+    expect(BatonError.from(new AggregateError([...four, refused(5)])).message).toMatch(/0\.4:1; …$/)
+    expect(BatonError.from(new AggregateError(four, 'none answers')).message).toBe('none answers')
+  })
+
   it.each([['a text'], [undefined], [null], [42]])('%j - is an error, too', (thrown) => {
     expect(BatonError.from(thrown).message).toBe(String(thrown))
   })

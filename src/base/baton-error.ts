@@ -25,6 +25,7 @@ export interface ErrorValue {
 
 const TEXT_MAX = 8192
 const DATA_MAX = 64
+const PARTS_MAX = 4
 
 export class BatonError extends Error {
   override readonly name = 'BatonError'
@@ -58,13 +59,24 @@ export class BatonError extends Error {
       if (thrown instanceof BatonError && isErrorCode(thrown.code)) {
         return isSmall(thrown) ? thrown : BatonError.fromValue(thrown.toValue())
       }
-      const message = thrown instanceof Error ? thrown.message : String(thrown)
+      const message = thrown instanceof Error ? messageOf(thrown) : String(thrown)
       return new BatonError(fallback, clipped(message), { cause: thrown })
     } catch {
       // A getter or a proxy that throws, or an object that is no text.
       return new BatonError(fallback, 'something was thrown that cannot be read')
     }
   }
+}
+
+/** What an error says; of several at once (a name with several addresses, none of which answers), what each of them says. */
+export function messageOf(error: Error): string {
+  const { message } = error
+  const { errors } = error as { readonly errors?: unknown }
+  if (message !== '' || !Array.isArray(errors)) return message
+  const parts = errors.slice(0, PARTS_MAX).map((part: unknown) => {
+    return part instanceof Error ? part.message : String(part)
+  })
+  return errors.length > PARTS_MAX ? `${parts.join('; ')}; …` : parts.join('; ')
 }
 
 function isSmall({ message, data }: BatonError): boolean {

@@ -6,7 +6,7 @@
  * May use: nothing. For: every room.
  */
 export { assert, unreachable } from './assert.ts'
-export { BatonError } from './baton-error.ts'
+export { BatonError, messageOf } from './baton-error.ts'
 export type { ErrorData, ErrorValue } from './baton-error.ts'
 export type { CancelSignal } from './cancel-signal.ts'
 export { sleep } from './clock.ts'

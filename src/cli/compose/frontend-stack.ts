@@ -235,7 +235,8 @@ export class FrontendStack {
       },
       discoveryBack: () => {
         registry.discoveryBack()
-        this.#logger.info('discovery is back')
+        // As loud as its counterpart: who has read that one wants to know when it ended.
+        this.#logger.warn('discovery is reachable again')
       },
     })
     registry.fleetFound()

@@ -31,7 +31,7 @@ export async function openKeys(config: KeysConfig): Promise<OpenKeys | null> {
   const open = await followKeyBucket(address, {
     fault: onFault,
     away: (why) => logger.warn({ why }, `the keys' bucket is unreachable, ${kept}`),
-    back: () => logger.info("the keys' bucket is back"),
+    back: () => logger.warn("the keys' bucket is reachable again"),
   })
   const where = describeDiscovery(address)
   if (open.book.size === 0) logger.warn({ where }, `no key is there yet, so nobody may call`)

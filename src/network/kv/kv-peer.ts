@@ -26,7 +26,7 @@ import { KvChunkInlet } from './kv-chunk-inlet.ts'
 import type { ChunkSum, KvPull } from './kv-pull.ts'
 import { WireSocket } from '../link/wire-socket.ts'
 import type { WireTiming } from '../link/wire-socket.ts'
-import { dialWire } from '../link/wire-tls.ts'
+import { dialWire, wireFailure } from '../link/wire-tls.ts'
 import type { WireTls } from '../link/wire-tls.ts'
 
 export interface KvPeerOptions {
@@ -145,7 +145,7 @@ export class KvPeer {
     }
     const socket = dialWire(tls, { host, port }, onConnected, reader)
     this.#socket = socket
-    const onError = (error: Error): void => this.#onLost(error.message)
+    const onError = (error: Error): void => this.#onLost(wireFailure(error).message)
     socket.once('error', onError)
   }
 

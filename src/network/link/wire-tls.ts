@@ -6,7 +6,7 @@
  */
 import { connect, createServer } from 'node:net'
 import type { Server, ServerOpts, Socket, TcpNetConnectOpts } from 'node:net'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, messageOf } from '../../base/index.ts'
 import type { ErrorCode } from '../../base/index.ts'
 import { ConnectionGate } from './connection-gate.ts'
 import type { GateLimits } from './connection-gate.ts'
@@ -70,7 +70,7 @@ export function wireFailure(
 ): BatonError {
   const { reason } = error as { readonly reason?: unknown }
   const isTls = /^ERR_(SSL|TLS)_/.test(error.code ?? '') || CERTIFICATE_FAULTS.has(error.code ?? '')
-  if (!isTls) return new BatonError(code, error.message, { cause: error })
+  if (!isTls) return new BatonError(code, messageOf(error), { cause: error })
   const why = typeof reason === 'string' ? reason : error.message
   const hint = /wrong version number|http request|unknown protocol/.test(why)
     ? '; the peer does not speak TLS'
