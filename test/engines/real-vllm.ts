@@ -2,12 +2,12 @@
  * Real vLLM servers: `BATON_TEST_VLLM` names a folder with `venv` (vLLM, and NIXL for hand-over) and `model` (a Hugging
  * Face folder of the model that ships with Baton). One takes a minute or two to start and 4 GB of memory.
  */
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from '../free-port.ts'
-import { ask, realServer } from './real-engine.ts'
+import { startPythonEngine } from './python-engine.ts'
 import type { RealServer } from './real-engine.ts'
 
 const FOLDER = process.env['BATON_TEST_VLLM'] ?? null
@@ -85,69 +85,19 @@ export async function startVllm(
     ...ofRole,
     ...more,
   ]
-  const child = spawn(path.join(folder, 'venv/bin/vllm'), ['serve', modelPath, ...flags], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    cwd: folder,
-    // A group of its own: the engine is a process below this one.
-    detached: true,
+  const server = await startPythonEngine({
+    name: 'vLLM',
+    folder,
+    port,
+    command: ['venv/bin/vllm', 'serve', modelPath, ...flags],
     env: {
-      ...process.env,
-      PATH: `${path.join(folder, 'venv/bin')}:${process.env['PATH'] ?? ''}`,
       VLLM_CPU_KVCACHE_SPACE: '1',
       VLLM_CPU_OMP_THREADS_BIND: 'nobind',
-      OMP_NUM_THREADS: '1',
       VLLM_HOST_IP: '127.0.0.1',
       VLLM_NO_USAGE_STATS: '1',
-      DO_NOT_TRACK: '1',
-      HF_HUB_OFFLINE: '1',
       VLLM_NIXL_SIDE_CHANNEL_HOST: '127.0.0.1',
       VLLM_NIXL_SIDE_CHANNEL_PORT: String(side),
-      UCX_TLS: 'tcp,self,sm',
     },
   })
-  const server = realServer(child, port)
-  const kill = async (): Promise<void> => {
-    try {
-      process.kill(-(child.pid ?? 0), 'SIGKILL')
-    } catch {
-      // It is gone already.
-    }
-    await server.kill()
-  }
-  try {
-    await untilUp(server)
-  } catch (error) {
-    await kill()
-    throw error
-  }
-  return { ...server, modelPath, kill }
-}
-
-async function untilUp(server: RealServer): Promise<void> {
-  const endMs = Date.now() + 600_000
-  for (;;) {
-    const isUp = await ask(`${server.url}/health`).then(
-      ({ status }) => status === 200,
-      () => false,
-    )
-    if (isUp) return
-    // It takes ports of its own, and stays without its engine when another process had one of them first.
-    const isLost = /Address already in use/.test(server.printed())
-    if (isLost || server.process.exitCode !== null) {
-      throw new Error(`vLLM ended: ${server.printed()}`)
-    }
-    if (Date.now() > endMs) throw new Error(`vLLM is not up after ten minutes: ${server.printed()}`)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 500)
-    })
-  }
-}
-
-/** The sum of a metric over its labels; 0 when it is not there. */
-export async function metricOf(server: RealServer, name: string): Promise<number> {
-  const { text } = await ask(`${server.url}/metrics`)
-  return text
-    .split('\n')
-    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
-    .reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+  return { ...server, modelPath }
 }

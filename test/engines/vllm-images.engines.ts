@@ -8,7 +8,8 @@ import { randomInt, seededRandom } from '../../src/base/index.ts'
 import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { modelsOf } from './asking.ts'
-import { metricOf, startSeeingVllm, vllmFolder } from './real-vllm.ts'
+import { metricOf } from './python-engine.ts'
+import { startSeeingVllm, vllmFolder } from './real-vllm.ts'
 import type { RealVllm } from './real-vllm.ts'
 
 const WORDS =

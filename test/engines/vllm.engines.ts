@@ -4,7 +4,8 @@ import { startServer } from '../running-server.ts'
 import type { RunningServer } from '../running-server.ts'
 import { until } from '../until.ts'
 import { chat, forecastOf, modelsOf, pieces, STORY } from './asking.ts'
-import { metricOf, startVllm, vllmFolder } from './real-vllm.ts'
+import { metricOf } from './python-engine.ts'
+import { startVllm, vllmFolder } from './real-vllm.ts'
 import type { RealVllm } from './real-vllm.ts'
 
 const isThere = vllmFolder() !== null
