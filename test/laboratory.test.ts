@@ -90,6 +90,56 @@ describe('baton workload, baton replay', () => {
     expect(result.report.requests).toBe(7)
   }, 60_000)
 
+  it('the upstreams and the pace of baton.yaml - as many workers, that fast', async () => {
+    const pace =
+      '{"promptMs":1000,"promptTokenMs":0,"stepMs":10,"stepRequestMs":0,"stepContextTokenMs":0}'
+    const apart = 'prefill=http://a:1,decode=http://b:2,decode=http://c:3'
+    const one = 'workload:random,requests=1,output=3'
+    const replay = async (yaml: string, ...flags: string[]) => {
+      writeFileSync(at('upstreams.yaml'), yaml)
+      const all = ['replay', one, '--config', 'upstreams.yaml', '--json', '-', ...flags]
+      return JSON.parse((await baton(...all)).stdout) as {
+        facts: string[]
+        config: { workers: object[] }
+        run: { report: { ttftMs: { mean: number }; itlMs: { mean: number } } }
+      }
+    }
+    const paced = await replay(`upstream: ${apart}\nenginePace: '${pace}'\n`)
+    expect(paced.config.workers).toMatchObject([
+      { mode: 'prefill', count: 1, pace: { promptMs: 1000 } },
+      { mode: 'decode', count: 2, pace: { promptMs: 1000 } },
+    ])
+    expect(paced.run.report.ttftMs.mean).toBeGreaterThan(1000)
+    expect(paced.run.report.itlMs.mean).toBeCloseTo(10, 0)
+    const guess = 'upstream servers are as fast as the simulated engine: --timing says otherwise'
+    expect(paced.facts).not.toContain(guess)
+    const unknown = await replay('upstream: [http://a:1, http://b:2]\n')
+    expect(unknown.config.workers).toMatchObject([{ mode: 'agg', count: 2 }])
+    expect(unknown.facts).toContain(guess)
+    const said = await replay('upstream: dns+http://name:1\n', '--aggregated', '3')
+    expect(said.config.workers).toMatchObject([{ mode: 'agg', count: 3 }])
+    for (const yaml of ['upstream: dns+http://name:1\n', 'upstreamFile: servers.yaml\n']) {
+      const refused = await replay(yaml).catch((error: unknown) => error)
+      expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('how many') })
+    }
+  }, 60_000)
+
+  it('a fleet that answers nothing - a line that says so, and exit code 1', async () => {
+    const direct = ['replay', 'workload:random,requests=2', '--router-mode', 'direct']
+    expect(await baton(...direct).catch((error: unknown) => error)).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('name no worker') as string,
+    })
+    const small = ['--workers', 'agg:1:num_gpu_blocks=2']
+    const served = await baton('replay', 'workload:random,requests=2', ...small).catch(
+      (error: unknown) => error,
+    )
+    expect(served).toMatchObject({
+      exitCode: 1,
+      stderr: expect.stringContaining('no request was answered') as string,
+    })
+  }, 30_000)
+
   it('--auto-roles - decode workers of the fleet become prefill workers as they would', async () => {
     const load = 'workload:random,requests=600,rate=14,input=4000,output=20'
     const fleet = ['--prefill', '1', '--decode', '4', '--json', '-']
@@ -365,6 +415,16 @@ describe('baton bench, baton profile', () => {
     const again = ['profile', server.url, ...probes, '--seed', String(seed)]
     const refused = await baton(...again).catch((error: unknown) => error)
     expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('in its cache') })
+  }, 60_000)
+
+  it('profile - prompts up to the longest that the server takes', async () => {
+    const probes = ['--max-prompt', '65536', '--max-batch', '1', '--repeats', '1']
+    const { stderr } = await baton('profile', server.url, ...probes, '--out', 'longest.json')
+    expect(stderr).toMatch(/a prompt of \d+ tokens is refused \(.*\): \d+ is the longest/)
+    const { prefill } = JSON.parse(readFileSync(at('longest.json'), 'utf8')) as {
+      prefill: { tokens: number }[]
+    }
+    expect(prefill.length).toBeGreaterThan(3)
   }, 60_000)
 
   it('nobody there, another model - one line, exit code 1', async () => {

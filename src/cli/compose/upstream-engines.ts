@@ -23,7 +23,6 @@ import {
   UpstreamFleet,
   UpstreamSource,
   upstreamKey,
-  upstreamsOf,
 } from '../../upstream/index.ts'
 import type {
   ForwardEngineOptions,
@@ -40,6 +39,7 @@ import type { FrontendStack } from './frontend-stack.ts'
 import { hostedOptions } from './hosted-options.ts'
 import { forwardingOf } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
+import { namedUpstreams } from '../options/upstream-options.ts'
 
 const RETRY_MS = 1000
 const LIST_EVERY_MS = 2000
@@ -140,7 +140,7 @@ class GatewayFleet {
       retryMs: RETRY_MS,
     })
     this.#source = new UpstreamSource({
-      given: upstreamsOf(listOf(config.upstream)),
+      given: namedUpstreams(config.upstream),
       everyMs: LIST_EVERY_MS,
       onList: (list) => this.#fleet.setList(list),
       onFault: (error) => console.error(`baton: upstreams: ${BatonError.from(error).message}`),
@@ -285,11 +285,6 @@ export function gatewayFleet(
     stop: () => gateway.stop(),
     kill: () => undefined,
   }
-}
-
-/** A list of `baton.yaml` has come as JSON. */
-function listOf(written: string | null): unknown {
-  return written?.startsWith('[') === true ? (JSON.parse(written) as unknown) : written
 }
 
 async function findKind(spec: UpstreamSpec, config: ServeConfig): Promise<FoundKind> {

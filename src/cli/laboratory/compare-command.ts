@@ -8,7 +8,8 @@ import { parseRouterOptions } from '../../router/index.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
-import { describeFleet, groupsOf } from './lab-fleet.ts'
+import { describeFleet, groupsOf, refuseDirect } from './lab-fleet.ts'
+import { withPace } from './lab-served.ts'
 import { checkOutputs, runsTable, textTable, writeText } from './lab-output.ts'
 import { parsePairs, saidValue, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
@@ -77,8 +78,9 @@ export async function runCompare(
 function contendersOf(cell: LabCell, flags: Flags): Contender[] {
   const { router = {}, workers } = cell.config
   const policies = listOf(flags['policy']).map((spec) => policyOf(spec, router))
+  const { engine = {}, pace } = workers[0] ?? {}
   const fleets = listOf(flags['fleet']).map((spec) =>
-    groupsOf(spec.split('+'), workers[0]?.engine ?? {}),
+    groupsOf(spec.split('+'), engine).map((group) => withPace(group, pace)),
   )
   const named = policies.length > 0 ? policies : [{ name: router.mode ?? 'kv', router }]
   const all = fleets.length > 0 ? fleets : [workers]
@@ -96,7 +98,9 @@ function policyOf(spec: string, base: RouterOptions): { name: string; router: Ro
   const [mode = '', ...rest] = spec.split(':')
   const own: Record<string, unknown> = { mode }
   for (const [name, value] of parsePairs('--policy', rest.join(':'))) own[name] = saidValue(value)
-  return { name: spec, router: { ...base, ...parseRouterOptions(own) } }
+  const router = { ...base, ...parseRouterOptions(own) }
+  refuseDirect(router, '--policy')
+  return { name: spec, router }
 }
 
 function cellOf(cell: LabCell, { name, router, workers }: Contender, seed: number): LabCell {

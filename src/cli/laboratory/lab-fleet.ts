@@ -7,7 +7,6 @@
 import { readFileSync } from 'node:fs'
 import { BatonError, isRecord } from '../../base/index.ts'
 import { mockArgFiles } from '../../host/index.ts'
-import type { DisaggregationMode } from '../../request/index.ts'
 import type { RoleControllerOptions, RouterOptions } from '../../router/index.ts'
 import { mockEngineOptions } from '../../simengine/index.ts'
 import type { SchedulerOptions } from '../../simengine/index.ts'
@@ -17,6 +16,7 @@ import { routerSettings } from '../options/router-settings.ts'
 import { simSettings } from '../options/sim-settings.ts'
 import type { Flags } from './lab-flags.ts'
 import { numberOf, parsePairs, refusal, saidValue, wholeOf } from './lab-pairs.ts'
+import { AS_UPSTREAM, paceTiming, servedPace, upstreamCounts, withPace } from './lab-served.ts'
 
 export interface LabFleet {
   readonly workers: readonly FleetGroup[]
@@ -32,14 +32,21 @@ export interface LabFleet {
 const WORKERS_MAX = 1_000_000
 
 export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFleet {
-  const engine = { ...engineOf(given), ...timingOf(flags['timing']) }
+  const pace = servedPace(given)
+  const engine = {
+    ...(pace === null ? {} : { timing: paceTiming(pace) }),
+    ...engineOf(given),
+    ...timingOf(flags['timing']),
+  }
   const specs = (flags['workers'] as readonly string[] | undefined) ?? []
-  const workers =
+  const groups =
     specs.length > 0
       ? groupsOf(specs, engine)
-      : topologyOf(flags, given).map(([mode, count]) => ({ mode, count, engine }))
+      : topologyOf(flags, given).map((group) => ({ ...group, engine }))
+  const workers = groups.map((group) => withPace(group, pace))
   checkGroups(workers)
   const { router } = routerSettings(given)
+  refuseDirect(router, '--router-mode')
   const valueOf = (key: string): unknown => given.find(({ option }) => option.key === key)?.value
   const migrationLimit = valueOf('migrationLimit') as number
   const said = (key: string): number | null => {
@@ -59,6 +66,12 @@ export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFle
     workers: workers.map((group) => ({ ...group, changesRole: group.mode === 'decode' })),
     roles: { ttftGoalMs: 1000 * Number(valueOf('ttftGoal')) },
   }
+}
+
+/** Every request would fail. */
+export function refuseDirect({ mode }: RouterOptions, flag: string): void {
+  if (mode === 'direct')
+    throw refusal(flag, 'direct is invalid: requests of the laboratory name no worker')
 }
 
 export function describeFleet(workers: readonly FleetGroup[]): string {
@@ -81,10 +94,7 @@ function engineOf(given: readonly ResolvedOption[]): SchedulerOptions {
   return engine
 }
 
-function topologyOf(
-  flags: Flags,
-  given: readonly ResolvedOption[],
-): (readonly [DisaggregationMode, number])[] {
+function topologyOf(flags: Flags, given: readonly ResolvedOption[]): FleetGroup[] {
   // Flags say the whole fleet: beside `--aggregated 10` the workers of a file are not added.
   const isSaid = ['prefill', 'decode', 'aggregated'].some((key) => flags[key] !== undefined)
   const countOf = (key: string): number => {
@@ -100,9 +110,11 @@ function topologyOf(
     ['agg', aggregated!],
   ] as const
   const present = groups.filter(([, count]) => count > 0)
-  if (present.length > 0) return [...present]
+  if (present.length > 0) return present.map(([mode, count]) => ({ mode, count }))
   if (isSaid) throw refusal('--aggregated', 'there are no workers: expected at least one')
-  return [['agg', 4]]
+  const upstreams = upstreamCounts(given)
+  if (upstreams.length === 0) return [{ mode: 'agg', count: 4 }]
+  return upstreams.map(([mode, count]) => ({ mode, count, name: AS_UPSTREAM }))
 }
 
 export function groupsOf(specs: readonly string[], engine: SchedulerOptions): FleetGroup[] {

@@ -8,6 +8,7 @@ import { loadTrace } from './lab-cell.ts'
 import { describeFaults, labFaults } from './lab-faults.ts'
 import type { Flags } from './lab-flags.ts'
 import { describeFleet, labFleet, overheadOf } from './lab-fleet.ts'
+import { AS_UPSTREAM } from './lab-served.ts'
 import { numberOf, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
 
@@ -52,7 +53,8 @@ export function factsOf(
   fleet: string | null = describeFleet(config.workers),
 ): string[] {
   const { goal, seed = 0, faults = [], network = {}, overhead } = config
-  const { concurrency, router = {}, frontends = 1, contextLength } = config
+  const { concurrency, router = {}, frontends = 1, contextLength, workers } = config
+  const isGuessed = workers.some(({ name, engine }) => name === AS_UPSTREAM && !engine?.timing)
   return [
     describeTrace(trace, loadTrace(trace).length),
     ...traceNotes(loadTrace(trace), concurrency ?? null),
@@ -61,6 +63,9 @@ export function factsOf(
       : `closed loop: ${concurrency} requests under way`,
     fleet === null ? `seed ${seed}` : `${fleet}, router mode ${router.mode ?? 'kv'}, seed ${seed}`,
     `good: TTFT ≤ ${goal?.ttftMs} ms and TPOT ≤ ${goal?.tpotMs} ms`,
+    ...(isGuessed
+      ? ['upstream servers are as fast as the simulated engine: --timing says otherwise']
+      : []),
     ...(frontends === 1 ? [] : [`${frontends} frontends`]),
     ...(contextLength === undefined ? [] : [`context of ${contextLength} tokens`]),
     ...(overhead === undefined

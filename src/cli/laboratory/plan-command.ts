@@ -11,6 +11,7 @@ import { numberOf, parsePairs, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
 import type { LabRuns } from './lab-pool.ts'
 import { factsOf, labCell, refuseStandardInput, withSeed } from './lab-scene.ts'
+import { withPace } from './lab-served.ts'
 
 interface Measured {
   readonly runs: readonly LabRun[]
@@ -89,13 +90,13 @@ export async function runPlan(
 }
 
 function cellFor(cell: LabCell, { aggregated, prefill, decode }: FleetSize): LabCell {
-  const engine = cell.config.workers[0]?.engine ?? {}
+  const { engine = {}, pace } = cell.config.workers[0] ?? {}
   const groups: FleetGroup[] = [
     { mode: 'prefill', count: prefill, engine },
     { mode: 'decode', count: decode, engine },
     { mode: 'agg', count: aggregated, engine },
   ]
-  const workers = groups.filter(({ count }) => count > 0)
+  const workers = groups.filter(({ count }) => count > 0).map((group) => withPace(group, pace))
   // What a schedule does to a worker that this fleet does not have does not happen.
   const faults = (cell.config.faults ?? []).filter(
     ({ worker }) => worker < aggregated + prefill + decode,

@@ -65,17 +65,13 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   const promptMax = wholeOf('--max-prompt', flags['maxPrompt'] ?? 2048, SHORTEST_PROMPT)
   const requestsMax = wholeOf('--max-batch', flags['maxBatch'] ?? 8, 1)
   await askLive(probe.target, { prompt: promptOf(probe, SHORTEST_PROMPT), maxTokens: 4 })
-  const stalls: StallPoint[] = []
   const asStallProbe = { ...probe, promptOf: (tokens: number) => promptOf(probe, tokens) }
-  for (const tokens of doubling(SHORTEST_PROMPT, promptMax)) {
-    const stall = await measureStall(asStallProbe, tokens)
-    if (stall !== null) stalls.push(stall)
-  }
+  const { stalls, longest } = await measureStalls(asStallProbe, promptMax)
   refuseKnownPrompts(stalls, seed)
   if (stalls.length === 0)
     throw new BatonError('backend.unknown', `${target} gives too few tokens to see what it does`)
   const decode: DecodePoint[] = []
-  for (const context of contextsUpTo(Math.floor(promptMax / 2))) {
+  for (const context of contextsUpTo(Math.floor(longest / 2))) {
     // The same ones each time: an engine with a cache need not compute them again.
     const prompts = Array.from({ length: requestsMax }, () => promptOf(probe, context))
     for (const requests of batchesUpTo(requestsMax))
@@ -93,7 +89,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   }))
   const fitted = fitTiming(points, decode)
   const foundTokenMs = isApart
-    ? await measureFound(asStallProbe, Math.floor(promptMax / 2), fitted.timing)
+    ? await measureFound(asStallProbe, Math.floor(longest / 2), fitted.timing)
     : 0
   const overhead = isApart ? fitOverhead(points) : { requestMs: 0, msPerToken: 0 }
   if (!isApart)
@@ -120,6 +116,30 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   }
   writeText(String(flags['out'] ?? '-'), `${JSON.stringify(file, null, 2)}\n`)
   return 0
+}
+
+/** Prompts of more and more tokens, up to the longest that the server takes: what was measured before it is not lost. */
+async function measureStalls(
+  probe: StallProbe,
+  promptMax: number,
+): Promise<{ readonly stalls: readonly StallPoint[]; readonly longest: number }> {
+  const stalls: StallPoint[] = []
+  let longest = SHORTEST_PROMPT
+  for (const tokens of doubling(SHORTEST_PROMPT, promptMax)) {
+    try {
+      const stall = await measureStall(probe, tokens)
+      if (stall !== null) stalls.push(stall)
+      longest = tokens
+    } catch (thrown) {
+      const { code, message } = BatonError.from(thrown)
+      if (stalls.length === 0 || !code.startsWith('request.')) throw thrown
+      console.error(
+        `a prompt of ${tokens} tokens is refused (${message}): ${longest} is the longest that is measured`,
+      )
+      break
+    }
+  }
+  return { stalls, longest }
 }
 
 /** What is found in a cache is not computed. */

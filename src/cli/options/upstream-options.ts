@@ -1,7 +1,8 @@
 /**
  * Options of engines at an address: served by a gateway (`--upstream`), or beside a worker (`--engine-url`).
  */
-import { UPSTREAM_KINDS } from '../../upstream/index.ts'
+import { UPSTREAM_KINDS, upstreamsOf } from '../../upstream/index.ts'
+import type { UpstreamSpec } from '../../upstream/index.ts'
 import { spec } from './option-spec.ts'
 import { amount, byteSize, count, flag, text, textOrList } from './option-values.ts'
 
@@ -109,3 +110,8 @@ export const UPSTREAM_OPTIONS = [
     "folder of llama-server's --slot-save-path, shared by prefill and decode servers: KV is handed over in files there",
   ),
 ]
+
+/** Of the option `upstream`: a list of `baton.yaml` has come as JSON. */
+export function namedUpstreams(written: string | null): readonly UpstreamSpec[] {
+  return upstreamsOf(written?.startsWith('[') === true ? JSON.parse(written) : written)
+}
