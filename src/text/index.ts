@@ -2,7 +2,7 @@
  * Room `text`: text ↔ tokens: tokenizers, chat template, detokeniser, stop strings, reasoning and tool calls.
  *
  * Owns tokenizers (`tokenize/`, `gguf/`), chat templates, the detokeniser and stop strings, reasoning and tool-
- * call parsers (`output/`), grammars for structured output (`grammar/`), and what is built of those (`gbnf/`).
+ * call parsers (`output/`, `channels/`) and the formats they read (`formats/`), grammars for structured output (`grammar/`), and what is built of those (`gbnf/`).
  * May use: base, request. For: the frontend; an engine that needs a grammar.
  */
 export { ChatTemplate } from './template/chat-template.ts'
@@ -22,22 +22,23 @@ export { withPlainBounds } from './grammar/plain-bounds.ts'
 export { callGrammar, modelOutputGrammar } from './gbnf/model-output-gbnf.ts'
 export type { ModelOutputForm } from './gbnf/model-output-gbnf.ts'
 export { GuidedOutputParser } from './output/guided-output-parser.ts'
-export { createOutputParser, detectOutputFormat } from './output/model-output-parser.ts'
-export type { OutputFormat } from './output/model-output-parser.ts'
+export { createOutputParser, detectOutputFormat } from './formats/model-output-parser.ts'
+export type { OutputFormat } from './formats/model-output-parser.ts'
 export type { OutputEvent, OutputParser } from './output/output-event.ts'
 export {
   createReasoningParser,
   isReasoningParser,
   REASONING_PARSER_NAMES,
+  thoughtClosingOf,
   thoughtFormOf,
-} from './output/reasoning-formats.ts'
+} from './formats/reasoning-formats.ts'
 export {
   callFormsOf,
   createForcedCallParser,
   createToolCallParser,
   isToolCallParser,
   TOOL_CALL_PARSER_NAMES,
-} from './output/tool-formats.ts'
+} from './formats/tool-formats.ts'
 export { encodeChat, renderChat } from './template/render-chat.ts'
 export { StopStrings } from './detokenize/stop-strings.ts'
 export { isLongerThan, tokenFloorOf } from './tokenize/token-floor.ts'

@@ -1,28 +1,38 @@
-/** One call of GLM, as its section holds it: `name<arg_key>key</arg_key><arg_value>value</arg_value>`. */
+/** One call of GLM and its kin, as its section holds it: `name<arg_key>key</arg_key><arg_value>value</arg_value>`. */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import type { OfferedTool } from './output-event.ts'
 import { UnquotedValue } from './unquoted-value.ts'
 
-const KEY_OPEN = '<arg_key>'
-const KEY_CLOSE = '</arg_key>'
-const VALUE_OPEN = '<arg_value>'
-const VALUE_CLOSE = '</arg_value>'
+type TagPair = readonly [open: string, close: string]
+
+export interface ArgKeyCallForm {
+  readonly key: TagPair
+  readonly value: TagPair
+  /** Between a key and its value, the type of the value: `string`, or something that is no text. */
+  readonly type?: TagPair
+  /** Stands behind the name and says nothing. */
+  readonly separator?: string
+}
+
 const NAME_MAX = 200
 const KEY_MAX = 1000
 
 export class ArgKeyCallReader implements CallReader {
   readonly #tools: readonly OfferedTool[]
+  readonly #form: ArgKeyCallForm
   readonly #close: string
-  readonly #value = new UnquotedValue({ ends: [VALUE_CLOSE], trimsLineBreaks: true })
+  readonly #value: UnquotedValue
   #place: 'name' | 'members' | 'value' | 'over' = 'name'
   #name = ''
   #isFirstMember = true
   #read = ''
 
   /** `close`: ends the section, and so a call without arguments. */
-  constructor(tools: readonly OfferedTool[], close: string) {
+  constructor(form: ArgKeyCallForm, tools: readonly OfferedTool[], close: string) {
+    this.#form = form
     this.#tools = tools
     this.#close = close
+    this.#value = new UnquotedValue({ ends: [form.value[1]], trimsLineBreaks: true })
   }
 
   get unclaimed(): string {
@@ -69,40 +79,61 @@ export class ArgKeyCallReader implements CallReader {
     }
   }
 
-  /** The name is certain when a key, or the end of the section, stands behind it. */
+  /** The name is certain when a key, the separator, or the end of the section stands behind it. */
   #readName(text: string, sink: CallSink): Reading {
+    const { separator } = this.#form
     const [head = '', name = ''] = /^\s*([^\s<{]*)\s*/.exec(text) ?? []
     const rest = text.slice(head.length)
-    const isOver = rest.startsWith(this.#close)
-    if (name !== '' && (isOver || rest.startsWith(KEY_OPEN))) {
+    const ends = [this.#form.key[0], this.#close, ...(separator === undefined ? [] : [separator])]
+    const end = ends.find((tag) => rest.startsWith(tag))
+    if (name !== '' && end !== undefined) {
       this.#name = name
       this.#place = 'members'
       sink.start(name)
       sink.arguments('{')
-      return { consumed: head.length, isWrong: isOver }
+      const consumed = head.length + (end === separator ? end.length : 0)
+      return { consumed, isWrong: end === this.#close }
     }
-    const mayFollow = KEY_OPEN.startsWith(rest) || this.#close.startsWith(rest)
+    const mayFollow = ends.some((tag) => tag.startsWith(rest))
     const waits = mayFollow && (rest === '' || name !== '') && name.length <= NAME_MAX
     return { consumed: 0, isWrong: !waits }
   }
 
   #readKey(text: string, sink: CallSink): Reading {
+    const [open, close] = this.#form.key
     const [blanks = ''] = /^\s*/.exec(text) ?? []
     if (blanks !== '') return { consumed: blanks.length, isWrong: false }
-    if (text === '' || KEY_OPEN.startsWith(text)) return { consumed: 0, isWrong: false }
-    if (!text.startsWith(KEY_OPEN)) return { consumed: 0, isWrong: true }
-    const keyEnd = text.indexOf(KEY_CLOSE)
+    if (text === '' || open.startsWith(text)) return { consumed: 0, isWrong: false }
+    if (!text.startsWith(open)) return { consumed: 0, isWrong: true }
+    const keyEnd = text.indexOf(close)
     if (keyEnd < 0) return { consumed: 0, isWrong: text.length > KEY_MAX }
-    const behind = text.slice(keyEnd + KEY_CLOSE.length)
-    const value = behind.trimStart()
-    if (!value.startsWith(VALUE_OPEN)) {
-      return { consumed: 0, isWrong: !VALUE_OPEN.startsWith(value) }
+    const behind = text.slice(keyEnd + close.length).trimStart()
+    const type = this.#typeAt(behind)
+    const value = type === null ? behind : behind.slice(type.length).trimStart()
+    const [valueOpen] = this.#form.value
+    if (!value.startsWith(valueOpen)) {
+      const waits = valueOpen.startsWith(value) || (type === null && this.#mayBeType(behind))
+      return { consumed: 0, isWrong: !waits || text.length > KEY_MAX }
     }
-    const key = text.slice(KEY_OPEN.length, keyEnd).trim()
+    const key = text.slice(open.length, keyEnd).trim()
     sink.arguments(`${this.#isFirstMember ? '' : ','}${JSON.stringify(key)}:`)
     this.#isFirstMember = false
-    this.#value.beginOf(this.#tools, this.#name, key, sink)
+    if (type === null) this.#value.beginOf(this.#tools, this.#name, key, sink)
+    else this.#value.begin(type.name === 'string', sink)
     this.#place = 'value'
-    return { consumed: text.length - value.length + VALUE_OPEN.length, isWrong: false }
+    return { consumed: text.length - value.length + valueOpen.length, isWrong: false }
+  }
+
+  /** The type that stands at the begin of the text, and how long its tags are with it. */
+  #typeAt(text: string): { readonly name: string; readonly length: number } | null {
+    const [open, close] = this.#form.type ?? ['', '']
+    const end = open !== '' && text.startsWith(open) ? text.indexOf(close) : -1
+    if (end < 0) return null
+    return { name: text.slice(open.length, end).trim(), length: end + close.length }
+  }
+
+  #mayBeType(text: string): boolean {
+    const open = this.#form.type?.[0]
+    return open !== undefined && (open.startsWith(text) || text.startsWith(open))
   }
 }

@@ -1,7 +1,8 @@
 /**
  * Calls written as JSON: `{"name": …, "arguments": {…}}`, with `parameters` for `arguments`, in a `function` or not, one
  * or a list of them or several with `;` or `,` between. The arguments are given on as the model writes them, once the
- * name stands before them; otherwise, and where they were put into a string once more, when they are whole.
+ * name stands before them; otherwise, and where they were put into a string once more, when they are whole. Keyed calls have
+ * their name as the first key of their object: `{"get_weather": {…}}`.
  */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import { JsonScanner } from './json-scanner.ts'
@@ -9,8 +10,15 @@ import { isJson } from './is-json.ts'
 
 type Place = 'between' | 'member' | 'key' | 'colon' | 'begin' | 'value' | 'arguments' | 'after'
 
+interface JsonCallOptions {
+  /** Whether a call of this name is one. */
+  readonly isCall?: (name: string) => boolean
+  readonly isKeyed?: boolean
+}
+
 export class JsonCallReader implements CallReader {
   readonly #isCall: (name: string) => boolean
+  readonly #isKeyed: boolean
   #place: Place = 'between'
   #scanner = new JsonScanner()
   /** A key or a value as far as it has come. */
@@ -26,9 +34,9 @@ export class JsonCallReader implements CallReader {
   #callCount = 0
   #read = ''
 
-  /** `isCall`: whether a call of this name is one. */
-  constructor(isCall: (name: string) => boolean = () => true) {
-    this.#isCall = isCall
+  constructor(options: JsonCallOptions = {}) {
+    this.#isCall = options.isCall ?? (() => true)
+    this.#isKeyed = options.isKeyed === true
   }
 
   get unclaimed(): string {
@@ -156,7 +164,7 @@ export class JsonCallReader implements CallReader {
     } else this.#buffer += this.#scanner.output
     if (!this.#scanner.isDone) return stop
     if (this.#place === 'key') {
-      this.#key = String(JSON.parse(this.#buffer))
+      this.#takesKey(String(JSON.parse(this.#buffer)))
       this.#place = 'colon'
       return stop
     }
@@ -164,6 +172,13 @@ export class JsonCallReader implements CallReader {
     else if (!this.#takesValue(this.#buffer.trim())) return -1
     this.#place = 'after'
     return stop
+  }
+
+  #takesKey(key: string): void {
+    this.#key = key
+    if (!this.#isKeyed) return
+    this.#key = this.#name === null ? 'arguments' : ''
+    this.#name ??= key
   }
 
   #takesValue(json: string): boolean {
@@ -205,8 +220,9 @@ function isName(key: string): boolean {
   return key === 'name' || key === 'tool_name'
 }
 
+/** Inkling calls them `args`. */
 function isArguments(key: string): boolean {
-  return key === 'arguments' || key === 'parameters'
+  return key === 'arguments' || key === 'parameters' || key === 'args'
 }
 
 /** An object as it is; an object that was put into a string once more. */

@@ -12,6 +12,8 @@ export interface MarkedCallForm {
   readonly end: string | null
   /** What stands before the arguments; the first group that matches is the name. */
   readonly head: RegExp
+  /** Stands behind the arguments and says nothing. */
+  readonly argumentsEnd?: string
 }
 
 export class MarkedCallReader implements CallReader {
@@ -77,8 +79,13 @@ export class MarkedCallReader implements CallReader {
   }
 
   #readMarker(text: string): Reading {
+    const { argumentsEnd } = this.#form
     const marker = this.#place === 'tail' ? this.#form.end : this.#form.begin
     if (marker === null) return wrongAt(0)
+    if (this.#place === 'tail' && argumentsEnd !== undefined && text !== '') {
+      if (text.startsWith(argumentsEnd)) return { consumed: argumentsEnd.length, isWrong: false }
+      if (argumentsEnd.startsWith(text)) return { consumed: 0, isWrong: false }
+    }
     if (!text.startsWith(marker)) return { consumed: 0, isWrong: !marker.startsWith(text) }
     this.#place = this.#place === 'tail' ? 'between' : 'head'
     if (this.#place === 'head') {

@@ -4,21 +4,104 @@ import { isJson } from './is-json.ts'
 import type { OfferedTool } from './output-event.ts'
 import { pythonLiteralJson } from './python-literal.ts'
 
-/** Text by the schema; without a schema, everything that a schema does not call otherwise. */
-export function isTextParameter(
+/** What a parameter's schema lets its value be, as JSON Schema names types. Null: the schema does not say. */
+export type ParameterTypes = ReadonlySet<string> | null
+
+const DEPTH_MAX = 8
+const ANY = null
+
+/** Without a schema a parameter is text. */
+export function parameterTypes(
   tools: readonly OfferedTool[],
   tool: string,
   parameter: string,
-): boolean {
+): ParameterTypes {
   const schema = tools.find((offered) => offered.name === tool)?.parameters
   const properties = isRecord(schema) ? schema['properties'] : undefined
   const property = isRecord(properties) ? properties[parameter] : undefined
-  if (!isRecord(property)) return true
-  return property['type'] === 'string'
+  return isRecord(property) ? typesOf(property, schema) : new Set(['string'])
 }
 
-/** JSON as it is, a literal of Python (some models write `True` and `['a']`) as JSON, anything else as a text. */
-export function bareValue(text: string): string {
+/** Nothing but a text, so that it can be given on as it comes. */
+export function isTextOnly(types: ParameterTypes): boolean {
+  return types?.size === 1 && types.has('string')
+}
+
+/**
+ * JSON as it is, a literal of Python (some models write `True` and `['a']`) as JSON, anything else as a text, and so what the
+ * schema allows as a text only: `123` where a text or nothing is wanted.
+ */
+export function bareValue(text: string, types: ParameterTypes): string {
   const trimmed = text.trim()
-  return isJson(trimmed) ? trimmed : (pythonLiteralJson(trimmed) ?? JSON.stringify(text))
+  const json = isJson(trimmed) ? trimmed : pythonLiteralJson(trimmed)
+  if (json === null) return JSON.stringify(text)
+  const type = typeOf(json)
+  const isText = types?.has('string') === true && (type === 'string' || !types.has(type))
+  return isText ? JSON.stringify(text) : json
+}
+
+function typeOf(json: string): string {
+  const first = json.charAt(0)
+  if (first === '{') return 'object'
+  if (first === '[') return 'array'
+  if (first === '"') return 'string'
+  if (first === 'n') return 'null'
+  return first === 't' || first === 'f' ? 'boolean' : 'number'
+}
+
+/** `root`: where references point into. */
+export function typesOf(schema: unknown, root: unknown, depth = 0): ParameterTypes {
+  if (!isRecord(schema) || depth > DEPTH_MAX) return ANY
+  const { type } = schema
+  if (typeof type === 'string') return named([type])
+  if (Array.isArray(type)) return named(type)
+  if (typeof schema['$ref'] === 'string') {
+    return typesOf(definitionOf(schema['$ref'], root), root, depth + 1)
+  }
+  const listed = schema['enum'] ?? ('const' in schema ? [schema['const']] : undefined)
+  if (Array.isArray(listed)) {
+    return new Set(listed.map((value) => typeOf(JSON.stringify(value) ?? 'null')))
+  }
+  const branches = schema['anyOf'] ?? schema['oneOf']
+  if (!Array.isArray(branches)) return ANY
+  const types = branches.map((branch) => typesOf(branch, root, depth + 1))
+  return types.includes(ANY) ? ANY : new Set(types.flatMap((set) => [...(set ?? [])]))
+}
+
+/** The schema of a member of an object, or (`key` null) of an item of a list. Undefined: there is none. */
+export function childSchema(
+  schema: unknown,
+  key: string | null,
+  root: unknown,
+  depth = 0,
+): unknown {
+  if (!isRecord(schema) || depth > DEPTH_MAX) return undefined
+  const { properties, items, additionalProperties } = schema
+  if (key === null) {
+    if (items !== undefined) return items
+  } else if (isRecord(properties) && Object.hasOwn(properties, key)) return properties[key]
+  else if (isRecord(additionalProperties)) return additionalProperties
+  const reference = schema['$ref']
+  if (typeof reference === 'string') {
+    return childSchema(definitionOf(reference, root), key, root, depth + 1)
+  }
+  const branches = schema['anyOf'] ?? schema['oneOf'] ?? schema['allOf']
+  if (!Array.isArray(branches)) return undefined
+  const found = branches.map((branch) => childSchema(branch, key, root, depth + 1))
+  return found.find((child) => child !== undefined)
+}
+
+/** Integers are numbers here. */
+function named(types: readonly unknown[]): ParameterTypes {
+  return new Set(types.map((type) => (type === 'integer' ? 'number' : String(type))))
+}
+
+function definitionOf(reference: string, root: unknown): unknown {
+  const path = /^#\/(.+)$/.exec(reference)?.[1]?.split('/') ?? []
+  let at: unknown = path.length > 0 ? root : undefined
+  for (const part of path) {
+    const key = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    at = isRecord(at) && Object.hasOwn(at, key) ? at[key] : undefined
+  }
+  return at
 }

@@ -2,6 +2,15 @@
 import { MarkerScanner } from './marker-scanner.ts'
 import type { OutputEvent, OutputParser } from './output-event.ts'
 
+interface ReasoningTagOptions {
+  /** Control tokens that the tags consist of, when they are no tokens themselves. */
+  readonly tokens?: readonly string[]
+  /** What ends a thought whose closing tag the model forgot, and is read as what it is: the begin of a call, of an answer. */
+  readonly breaks?: readonly string[]
+  /** Whether what follows such a mark is what it begins; a thought may also write about it. Absent: always. */
+  readonly isBreak?: (behind: string) => 'yes' | 'no' | 'undecided'
+}
+
 /** The tags of a format. Shared by all streams that speak it: a scanner has no state, and so stays in the cache. */
 export class ReasoningTags {
   /** Most formats have one of each. */
@@ -12,18 +21,20 @@ export class ReasoningTags {
   /** A closing tag without an opening one is dropped as well. */
   readonly outside: MarkerScanner
   readonly inside: MarkerScanner
+  readonly isBreak: (behind: string) => 'yes' | 'no' | 'undecided'
 
   constructor(
     opens: string | readonly string[],
     closes: string | readonly string[],
-    tokens?: readonly string[],
+    options: ReasoningTagOptions = {},
   ) {
     this.opens = typeof opens === 'string' ? [opens] : opens
     this.closes = typeof closes === 'string' ? [closes] : closes
     const all = [...this.opens, ...this.closes]
-    this.tokens = tokens ?? all
+    this.tokens = options.tokens ?? all
     this.outside = new MarkerScanner(all)
-    this.inside = new MarkerScanner(this.closes)
+    this.isBreak = options.isBreak ?? (() => 'yes')
+    this.inside = new MarkerScanner([...this.closes, ...(options.breaks ?? [])])
   }
 }
 
@@ -68,6 +79,17 @@ export class ReasoningParser implements OutputParser {
         return events
       }
       this.#emit(scan.before, events)
+      if (this.#isInside && !this.#tags.closes.includes(scan.marker)) {
+        const verdict = this.#tags.isBreak(scan.after)
+        if (verdict === 'undecided') {
+          this.#held = scan.marker + scan.after
+          return events
+        }
+        if (verdict === 'no') this.#emit(scan.marker, events)
+        this.#isInside = verdict === 'no'
+        rest = verdict === 'no' ? scan.after : scan.marker + scan.after
+        continue
+      }
       this.#isInside = this.#tags.opens.includes(scan.marker)
       rest = scan.after
     }

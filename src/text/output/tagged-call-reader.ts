@@ -1,14 +1,17 @@
 /**
  * Calls written with tags around names and values, as Qwen3-Coder, MiniMax and DeepSeek (from 3.2 on) do. Values stand
- * there without quotes; the JSON of the arguments is made here, member by member, texts as they come.
+ * there without quotes; the JSON of the arguments is made here, member by member, texts as they come. Instead of members a call
+ * may hold its arguments as one JSON object.
  */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
+import { JsonScanner } from './json-scanner.ts'
 import type { OfferedTool } from './output-event.ts'
 import { UnquotedValue } from './unquoted-value.ts'
 
 export interface TaggedCallForm {
-  /** One opening tag each; the first group is the name. */
+  /** One opening tag each; the first group with a text is the name. A call's tag that ends with `/>` is all of it. */
   readonly call: RegExp
+  /** The second group, if the tag says that: `true` and `string` are a text. */
   readonly parameter: RegExp
   readonly callEnd: string
   readonly parameterEnd: string
@@ -18,6 +21,12 @@ export interface TaggedCallForm {
   readonly valueBreaks?: readonly string[]
   /** What stands around calls and says nothing. None may be the begin of another. */
   readonly fillers?: readonly string[]
+  /** What ends a tag, when it is not `>`. */
+  readonly tagEnd?: string
+  /** What a name or key in a tag says, when it is escaped there. */
+  readonly decodeName?: (text: string) => string
+  /** What a value says, when it is escaped; such a value is given on when it is whole. */
+  readonly decodeValue?: (text: string) => string
 }
 
 const TAG_MAX = 300
@@ -27,7 +36,8 @@ export class TaggedCallReader implements CallReader {
   readonly #form: TaggedCallForm
   readonly #tools: readonly OfferedTool[]
   readonly #value: UnquotedValue
-  #place: 'between' | 'members' | 'value' = 'between'
+  #place: 'between' | 'members' | 'value' | 'json' | 'closing' = 'between'
+  #json = new JsonScanner()
   #tool = ''
   #isFirstMember = true
   #callCount = 0
@@ -45,6 +55,7 @@ export class TaggedCallReader implements CallReader {
     this.#value = new UnquotedValue({
       ends: [form.parameterEnd, ...(form.valueBreaks ?? [])],
       trimsLineBreaks: form.trimsLineBreaks,
+      ...(form.decodeValue === undefined ? {} : { decode: form.decodeValue }),
     })
   }
 
@@ -53,17 +64,14 @@ export class TaggedCallReader implements CallReader {
   }
 
   get isInArguments(): boolean {
-    return this.#place === 'value'
+    return this.#place === 'value' || this.#place === 'json'
   }
 
   read(text: string, sink: CallSink): Reading {
     let at = 0
     for (;;) {
       const place = this.#place
-      const step =
-        place === 'value'
-          ? this.#readValue(text.slice(at), sink)
-          : this.#readTag(text.slice(at), sink)
+      const step = this.#step(text.slice(at), sink)
       if (this.#callCount === 0) this.#read += text.slice(at, at + step.consumed)
       at += step.consumed
       const isStuck = step.consumed === 0 && this.#place === place
@@ -73,12 +81,16 @@ export class TaggedCallReader implements CallReader {
 
   /** A call whose last member is whole needs only its brace; a value that broke off stays as it is. */
   end(sink: CallSink, rest: string): void {
-    if (this.#place === 'members') this.#endCall(sink)
-    else if (this.#place === 'value') {
-      this.#value.breakOff(rest, sink)
-      sink.end()
-    }
+    if (this.#place === 'members' || this.#place === 'closing') this.#endCall(sink)
+    else if (this.#place === 'value') this.#value.breakOff(rest, sink)
+    else if (this.#place === 'json' && rest !== '') sink.arguments(rest)
+    if (this.isInArguments) sink.end()
     this.#place = 'between'
+  }
+
+  #step(text: string, sink: CallSink): Reading {
+    if (this.#place === 'value') return this.#readValue(text, sink)
+    return this.#place === 'json' ? this.#readJson(text, sink) : this.#readTag(text, sink)
   }
 
   #readTag(text: string, sink: CallSink): Reading {
@@ -87,9 +99,18 @@ export class TaggedCallReader implements CallReader {
     if (blanks > 0) return { consumed: blanks, isWrong: false }
     const filler = this.#place === 'between' ? this.#fillerAt(text) : null
     if (filler !== null) return { consumed: filler, isWrong: false }
+    if (this.#place === 'members' && this.#isFirstMember && text.startsWith('{')) {
+      this.#json = new JsonScanner()
+      // The brace of the arguments has been told with the call.
+      this.#json.read('{', 0)
+      this.#place = 'json'
+      return { consumed: 1, isWrong: false }
+    }
     if (text !== '' && !(opening + text).startsWith('<')) return { consumed: 0, isWrong: true }
-    const end = text.indexOf('>') + 1
-    if (end === 0) return { consumed: 0, isWrong: text.length > TAG_MAX }
+    const { tagEnd = '>' } = this.#form
+    const at = text.indexOf(tagEnd)
+    if (at < 0) return { consumed: 0, isWrong: text.length > TAG_MAX }
+    const end = at + tagEnd.length
     const isKnown = this.#takesTag(opening + text.slice(0, end), sink)
     if (isKnown) this.#opening = ''
     return { consumed: isKnown ? end : 0, isWrong: !isKnown }
@@ -99,8 +120,9 @@ export class TaggedCallReader implements CallReader {
     if (this.#place === 'between') {
       // The closing tag of a section may come although its opening one has not.
       if (this.#isBare && this.#callCount > 0 && tag === BARE_CLOSE) return true
-      const name = this.#form.call.exec(tag)?.[1]
-      if (name === undefined) return false
+      const written = this.#form.call.exec(tag)?.slice(1).find(isGroup)
+      if (written === undefined) return false
+      const name = this.#form.decodeName?.(written) ?? written
       // Without the section's marker only a tool that is offered makes a tag a call.
       if (this.#isBare && !this.#tools.some((tool) => tool.name === name)) return false
       this.#tool = name
@@ -109,20 +131,21 @@ export class TaggedCallReader implements CallReader {
       this.#place = 'members'
       sink.start(name)
       sink.arguments('{')
+      if (tag.endsWith('/>')) this.#endCall(sink)
       return true
     }
     if (tag === this.#form.callEnd) {
       this.#endCall(sink)
       return true
     }
-    const [, key, isText] = this.#form.parameter.exec(tag) ?? []
-    if (key === undefined) return false
-    this.#beginValue(key.trim(), isText, sink)
+    const [, key, type] = this.#form.parameter.exec(tag) ?? []
+    if (key === undefined || this.#place === 'closing') return false
+    this.#beginValue((this.#form.decodeName?.(key) ?? key).trim(), type, sink)
     return true
   }
 
   #endCall(sink: CallSink): void {
-    sink.arguments('}')
+    if (this.#place === 'members') sink.arguments('}')
     sink.end()
     this.#place = 'between'
   }
@@ -136,13 +159,20 @@ export class TaggedCallReader implements CallReader {
     return null
   }
 
-  /** `isText`: what the tag itself says of it. */
-  #beginValue(key: string, isText: string | undefined, sink: CallSink): void {
+  /** `type`: what the tag itself says of it. */
+  #beginValue(key: string, type: string | undefined, sink: CallSink): void {
     this.#place = 'value'
     sink.arguments(`${this.#isFirstMember ? '' : ','}${JSON.stringify(key)}:`)
     this.#isFirstMember = false
-    if (isText === undefined) this.#value.beginOf(this.#tools, this.#tool, key, sink)
-    else this.#value.begin(isText === 'true', sink)
+    if (type === undefined) this.#value.beginOf(this.#tools, this.#tool, key, sink)
+    else this.#value.begin(type === 'true' || type === 'string', sink)
+  }
+
+  #readJson(text: string, sink: CallSink): Reading {
+    const consumed = this.#json.read(text, 0)
+    if (this.#json.output !== '') sink.arguments(this.#json.output)
+    if (this.#json.isDone) this.#place = 'closing'
+    return { consumed, isWrong: this.#json.isWrong }
   }
 
   #readValue(text: string, sink: CallSink): Reading {
@@ -152,4 +182,8 @@ export class TaggedCallReader implements CallReader {
     const isBreak = end !== this.#form.parameterEnd
     return { consumed: consumed + (isBreak ? 0 : end.length), isWrong: false }
   }
+}
+
+function isGroup(group: string | undefined): group is string {
+  return group !== undefined
 }

@@ -5,13 +5,16 @@
 import type { CallSink } from './call-reader.ts'
 import { MarkerScanner } from './marker-scanner.ts'
 import type { OfferedTool } from './output-event.ts'
-import { bareValue, isTextParameter } from './parameter-value.ts'
+import { bareValue, isTextOnly, parameterTypes } from './parameter-value.ts'
+import type { ParameterTypes } from './parameter-value.ts'
 
 export interface UnquotedValueForm {
   /** What ends a value: its closing tag. */
   readonly ends: readonly string[]
   /** A line break behind the opening and before the closing tag does not belong to the value. */
   readonly trimsLineBreaks: boolean
+  /** What a value says, when it is escaped; such a text is given on when it is whole. */
+  readonly decode?: (text: string) => string
 }
 
 interface ValueReading {
@@ -22,19 +25,23 @@ interface ValueReading {
 
 export class UnquotedValue {
   readonly #trims: boolean
+  readonly #decode: ((text: string) => string) | null
   readonly #end: MarkerScanner
   #isText = false
+  #types: ParameterTypes = null
   /** Of a value that is no text all of it; of a text what may still be cut off. */
   #value = ''
   #isBegin = true
 
   constructor(form: UnquotedValueForm) {
     this.#trims = form.trimsLineBreaks
+    this.#decode = form.decode ?? null
     this.#end = new MarkerScanner(form.ends)
   }
 
   begin(isText: boolean, sink: CallSink): void {
     this.#isText = isText
+    this.#types = null
     this.#value = ''
     this.#isBegin = true
     if (isText) sink.arguments('"')
@@ -42,7 +49,9 @@ export class UnquotedValue {
 
   /** By the schema of the tool. */
   beginOf(tools: readonly OfferedTool[], tool: string, key: string, sink: CallSink): void {
-    this.begin(isTextParameter(tools, tool, key), sink)
+    const types = parameterTypes(tools, tool, key)
+    this.begin(isTextOnly(types), sink)
+    this.#types = types
   }
 
   read(text: string, sink: CallSink): ValueReading {
@@ -52,16 +61,21 @@ export class UnquotedValue {
     const isTrimmed = this.#isBegin && this.#trims && piece.startsWith('\n')
     this.#value += isTrimmed ? piece.slice(1) : piece
     if (piece !== '') this.#isBegin = false
-    if (this.#isText) this.#giveText(isEnd, sink)
+    if (this.#isText && this.#decode === null) this.#giveText(isEnd, sink)
     if (!isEnd) return { consumed: piece.length, end: null }
-    const value = this.#trims ? this.#value.replace(/\n$/, '') : this.#value
-    sink.arguments(this.#isText ? '"' : bareValue(value))
+    const written = this.#trims ? this.#value.replace(/\n$/, '') : this.#value
+    const value = this.#decode?.(written) ?? written
+    sink.arguments(
+      this.#isText
+        ? `${this.#decode === null ? '' : inQuotes(value)}"`
+        : bareValue(value, this.#types),
+    )
     return { consumed: piece.length, end: scan.marker }
   }
 
   /** The output broke off: a text stays as far as it came, of anything else nobody knows what it would have been. */
   breakOff(rest: string, sink: CallSink): void {
-    const text = this.#value + rest
+    const text = this.#decode?.(this.#value + rest) ?? this.#value + rest
     if (this.#isText && text !== '') sink.arguments(inQuotes(text))
   }
 

@@ -13,7 +13,11 @@ const TOOLS = [
         days: { type: 'integer' },
         dry: { type: 'boolean' },
         tags: { type: 'array' },
+        note: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+        label: { type: ['string', 'integer'] },
+        mode: { $ref: '#/$defs/mode' },
       },
+      $defs: { mode: { enum: ['1', '2'] } },
     },
   },
 ]
@@ -50,6 +54,24 @@ describe('qwen3_coder as models write it', () => {
       `<tool_call><function=plan>\n<parameter=dry>\nTrue\n</parameter>\n<parameter=tags>\n['a', "b\\x41", None]\n</parameter>\n<parameter=city>\nTrue\n</parameter>\n</function></tool_call>`,
       '',
       [['plan', '{"dry":true,"tags":["a","bA",null],"city":"True"}']],
+    ],
+    [
+      'what may be a text or nothing - digits stay a text, null is nothing',
+      '<tool_call><function=plan>\n<parameter=note>\n123\n</parameter>\n<parameter=mode>\n1\n</parameter>\n</function></tool_call>',
+      '',
+      [['plan', '{"note":"123","mode":"1"}']],
+    ],
+    [
+      'what may be a text or nothing - null is nothing, a number where one may stand is one',
+      '<tool_call><function=plan>\n<parameter=note>\nnull\n</parameter>\n<parameter=label>\n12\n</parameter>\n</function></tool_call>',
+      '',
+      [['plan', '{"note":null,"label":12}']],
+    ],
+    [
+      'what may be a text or nothing - words and braces are a text',
+      '<tool_call><function=plan>\n<parameter=note>\n{"a": True}\n</parameter>\n<parameter=label>\nten\n</parameter>\n</function></tool_call>',
+      '',
+      [['plan', '{"note":"{\\"a\\": True}","label":"ten"}']],
     ],
   ] as const)('%s - is read, however it is cut', (_, said, text, calls) => {
     for (const pieces of everyCut(said)) {

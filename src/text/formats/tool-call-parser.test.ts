@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { createOutputParser } from './model-output-parser.ts'
-import type { OfferedTool, OutputParser } from './output-event.ts'
+import type { OfferedTool, OutputParser } from '../output/output-event.ts'
 import {
   createToolCallParser,
   detectToolCallParser,

@@ -4,7 +4,7 @@ import { storyteller } from '../../../test/frontend/scripted-frontend.ts'
 import { everyCut } from '../../../test/text/every-cut.ts'
 import { parsedOutput } from '../../../test/text/parsed-output.ts'
 import { Detokenizer } from '../detokenize/detokenizer.ts'
-import type { OfferedTool } from './output-event.ts'
+import type { OfferedTool } from '../output/output-event.ts'
 import { createForcedCallParser, createToolCallParser } from './tool-formats.ts'
 
 const TOOLS: readonly OfferedTool[] = [

@@ -1,7 +1,9 @@
 /** One parser for a stream: reasoning is taken out first, then what is left is searched for calls of tools. */
 import type { ModelText } from '../model/model-text.ts'
-import { HarmonyParser } from './harmony-parser.ts'
-import type { OfferedTool, OutputEvent, OutputParser } from './output-event.ts'
+import { AddressedParser } from '../channels/addressed-parser.ts'
+import { TypedBlocksParser } from '../channels/typed-blocks-parser.ts'
+import { HarmonyParser } from '../channels/harmony-parser.ts'
+import type { OfferedTool, OutputEvent, OutputParser } from '../output/output-event.ts'
 import { createReasoningParser, detectReasoningParser } from './reasoning-formats.ts'
 import { createToolCallParser, detectToolCallParser } from './tool-formats.ts'
 
@@ -42,11 +44,17 @@ export function createOutputParser(options: ModelOutputOptions): OutputParser | 
         })
   const toolCalls =
     options.toolCalls === null ? null : createToolCallParser(options.toolCalls, tools)
-  // Harmony has both in one format; reading it twice would find nothing the second time.
-  if (reasoning instanceof HarmonyParser) return reasoning
-  if (toolCalls instanceof HarmonyParser) return toolCalls
+  // Some have both in one format; reading it twice would find nothing the second time.
+  if (isWhole(toolCalls)) return toolCalls
+  if (isWhole(reasoning)) return reasoning
   if (reasoning === null || toolCalls === null) return reasoning ?? toolCalls
   return new ChainedParser(reasoning, toolCalls)
+}
+
+function isWhole(parser: OutputParser | null): boolean {
+  return [HarmonyParser, AddressedParser, TypedBlocksParser].some(
+    (whole) => parser instanceof whole,
+  )
 }
 
 class ChainedParser implements OutputParser {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { everyCut } from '../../../test/text/every-cut.ts'
 import { parsedOutput } from '../../../test/text/parsed-output.ts'
-import type { OfferedTool } from './output-event.ts'
+import type { OfferedTool } from '../output/output-event.ts'
 import { createToolCallParser, TOOL_CALL_PARSER_NAMES } from './tool-formats.ts'
 
 interface Row {

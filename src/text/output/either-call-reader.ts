@@ -1,17 +1,15 @@
-/** What follows `[TOOL_CALLS]`: a list of JSON calls, or, in newer models, one call as `name[ARGS]{…}`. */
+/** What a section holds by its first character that is no blank: calls as JSON, or in the notation of the format. */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import { JsonCallReader } from './json-call-reader.ts'
-import { MarkedCallReader } from './marked-call-reader.ts'
 
-const NAMED = {
-  begin: null,
-  end: null,
-  head: /^\s*([\w.-]+)(?:\[CALL_ID\][\w-]+)?\s*(?:\[ARGS\])?\s*$/,
-}
-
-export class MistralCallReader implements CallReader {
-  /** Decided by the first character that is no blank. */
+export class EitherCallReader implements CallReader {
+  readonly #create: () => CallReader
   #reader: CallReader | null = null
+
+  /** `create`: the reader of what does not begin like JSON. */
+  constructor(create: () => CallReader) {
+    this.#create = create
+  }
 
   get unclaimed(): string {
     return this.#reader?.unclaimed ?? ''
@@ -25,7 +23,7 @@ export class MistralCallReader implements CallReader {
     if (this.#reader === null) {
       const first = text.trimStart().charAt(0)
       if (first === '') return { consumed: 0, isWrong: false }
-      this.#reader = '[{'.includes(first) ? new JsonCallReader() : new MarkedCallReader(NAMED, null)
+      this.#reader = '[{'.includes(first) ? new JsonCallReader() : this.#create()
     }
     return this.#reader.read(text, sink)
   }

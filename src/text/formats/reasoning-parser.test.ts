@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { OutputParser } from './output-event.ts'
+import type { OutputParser } from '../output/output-event.ts'
 import {
   createReasoningParser,
   detectReasoningParser,
   REASONING_PARSER_NAMES,
+  thoughtClosingOf,
 } from './reasoning-formats.ts'
 import { everyCut } from '../../../test/text/every-cut.ts'
 
@@ -54,6 +55,54 @@ describe('reasoning parsers', () => {
     ['seed_oss', '<seed:think>a</seed:think>b', 'b', 'a'],
     ['longcat', '<longcat_think>a</longcat_think>b', 'b', 'a'],
     ['command_r7b', '<|START_THINKING|>a<|END_THINKING|>b', 'b', 'a'],
+    ['command_r7b', '<|START_RESPONSE|>b<|END_RESPONSE|>', 'b', ''],
+    ['cohere_command4', 'a<|END_THINKING|><|START_TEXT|>b<|END_TEXT|>', 'b', 'a'],
+    ['cohere_command4', 'a<|START_TEXT|>b <|START_', 'b <|START_', 'a'],
+    [
+      'cohere_command4',
+      'a<|END_THINKING|><|START_ACTION|>[]<|END_ACTION|>',
+      '<|START_ACTION|>[]<|END_ACTION|>',
+      'a',
+    ],
+    ['apertus', '<|inner_prefix|>a<|inner_suffix|>b', 'b', 'a'],
+    [
+      'apertus2509',
+      '<|inner_prefix|>a<|tools_prefix|>[]<|tools_suffix|>',
+      '<|tools_prefix|>[]<|tools_suffix|>',
+      'a',
+    ],
+    ['k2_horizon', 'a</ifm|think_fast>b', 'b', 'a'],
+    [
+      'k2_horizon',
+      '<ifm|think>a<ifm|tool_call>f</ifm|tool_call>',
+      '<ifm|tool_call>f</ifm|tool_call>',
+      'a',
+    ],
+    [
+      'kimi_k3',
+      'a<|close|>think<|sep|><|open|>response<|sep|>b<|close|>response<|sep|><|close|>message<|sep|>',
+      'b',
+      'a',
+    ],
+    [
+      'inkling',
+      '<|message_model|><|content_thinking|>a<|end_message|><|message_model|><|content_text|>b<|end_message|><|content_model_end_sampling|>',
+      'b',
+      'a',
+    ],
+    ['inkling', '<|content_thinking|>a', '', 'a'],
+    ['inkling', 'plain <|text', 'plain <|text', ''],
+    ['muse', ' to=self<|message|>a<|eom|><|start|>assistant to=user<|message|>b<|eot|>', 'b', 'a'],
+    ['muse_glimmer', 'to the point', 'to the point', ''],
+    ['plamo3', '<|plamo:begin_think:plamo|>a<|plamo:end_think:plamo|>b', 'b', 'a'],
+    ['hy_v3:opensource', '<think:opensource>a</think:opensource>b</think>', 'b</think>', 'a'],
+    ['hy_v4', '<think>a</think>b', 'b', 'a'],
+    ['qwen3', '<think>a <tool_call>\n{"name": "f"}', '<tool_call>\n{"name": "f"}', 'a '],
+    ['qwen3', '<think>a <tool_call> is a tag</think>b', 'b', 'a <tool_call> is a tag'],
+    ['qwen3', '<think>a <tool_call>{"na', '', 'a <tool_call>{"na'],
+    ['glm45', '<think>a<tool_call>f\n<arg_key>', '<tool_call>f\n<arg_key>', 'a'],
+    ['nemotron_v3', '<think>a<tool_call>\n<function=f>', '<tool_call>\n<function=f>', 'a'],
+    ['kimi_k2', 'a<|tool_calls_section_begin|>b', '<|tool_calls_section_begin|>b', 'a'],
     ['olmo3', 'a</think>b', 'b', 'a'],
     ['hunyuan_a13b', '<think>\na\n</think>\n<answer>\nb\n</answer>', 'b', '\na\n'],
     ['hunyuan', '<answer>\nb </answers> c\n</answer>\n d', 'b </answers> c\n d', ''],
@@ -127,8 +176,11 @@ describe('reasoning parsers', () => {
   })
 })
 
-it('names that vLLM and SGLang use - understood', () => {
-  const names = 'holo2 interns1 mimo minimax_m2_append_think nano_v3 openai_gptoss qwen3-thinking'
-  for (const name of names.split(' ')) expect(createReasoningParser(name), name).not.toBeNull()
-  expect(createReasoningParser('nobody')).toBeNull()
+it('what ends a thought from outside - the closing tag of the format', () => {
+  expect(thoughtClosingOf('qwen3')).toBe('\n</think>\n\n')
+  expect(thoughtClosingOf('hunyuan_a13b')).toBe('\n</think>\n\n')
+  expect(thoughtClosingOf('granite')).toBe('\nHere is my response:\n\n')
+  expect(thoughtClosingOf('kimi_k3')).toBe('\n<|close|>think<|sep|>\n\n')
+  expect(thoughtClosingOf('gpt_oss')).toContain('<|channel|>final')
+  expect(thoughtClosingOf('minimax_append_think')).toBeNull()
 })

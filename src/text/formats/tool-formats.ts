@@ -1,70 +1,62 @@
 /** The formats of tool calls by the names that people already use for them. */
 import type { CallForm } from '../gbnf/model-output-gbnf.ts'
-import { ArgKeyCallReader } from './arg-key-call-reader.ts'
-import { HarmonyParser } from './harmony-parser.ts'
-import { JsonCallReader } from './json-call-reader.ts'
-import { LiteralCallReader } from './literal-call-reader.ts'
-import type { LiteralCallForm } from './literal-call-reader.ts'
-import { PYTHON, gemmaLanguage } from './literal-language.ts'
-import { MarkedCallReader } from './marked-call-reader.ts'
-import type { MarkedCallForm } from './marked-call-reader.ts'
-import { MistralCallReader } from './mistral-call-reader.ts'
-import type { OfferedTool, OutputParser } from './output-event.ts'
-import { parserKey } from './parser-key.ts'
-import { TaggedCallReader } from './tagged-call-reader.ts'
-import type { TaggedCallForm } from './tagged-call-reader.ts'
-import { ToolCallParser } from './tool-call-parser.ts'
-import type { ToolFormat } from './tool-call-parser.ts'
-
-const section = (open: string, close: string | null) => ({ open, close })
-
-type CreateReader = ToolFormat['createReader']
-
-/** What looks like a call without any marker is one only if there is such a tool. */
-const createJsonReader: CreateReader = ({ open }, tools) =>
-  open === ''
-    ? new JsonCallReader((name) => tools.some((tool) => tool.name === name))
-    : new JsonCallReader()
-const literal = (form: LiteralCallForm): { readonly createReader: CreateReader } => ({
-  createReader: ({ open }, tools) =>
-    new LiteralCallReader(form, (name) => open !== '' || tools.some((tool) => tool.name === name)),
-})
-const marked = (form: MarkedCallForm): { readonly createReader: CreateReader } => ({
-  createReader: ({ close }) => new MarkedCallReader(form, close),
-})
-const tagged = (form: TaggedCallForm): { readonly createReader: CreateReader } => ({
-  createReader: (_section, tools) => new TaggedCallReader(form, tools),
-})
-
-/** Models of these families forget their tags at times; without them a call must be of a tool that is offered. */
-const jsonIn = (open: string, close: string | null): ToolFormat => ({
-  sections: [section(open, close)],
-  bare: bareJson,
-  createReader: createJsonReader,
-})
+import { AddressedParser } from '../channels/addressed-parser.ts'
+import { TypedBlocksParser } from '../channels/typed-blocks-parser.ts'
+import { HarmonyParser } from '../channels/harmony-parser.ts'
+import type { OfferedTool, OutputParser } from '../output/output-event.ts'
+import { JsonCallReader } from '../output/json-call-reader.ts'
+import type { TaggedCallForm } from '../output/tagged-call-reader.ts'
+import { ToolCallParser } from '../output/tool-call-parser.ts'
+import type { ToolFormat } from '../output/tool-call-parser.ts'
+import {
+  apertus,
+  dots,
+  gigachat3,
+  hunyuanOf,
+  inklingCalls,
+  k2Horizon,
+  kimiK3,
+  minicpm5,
+  minimaxM3,
+  museCalls,
+  plamo3,
+} from './further-tool-formats.ts'
+import { TOOL_CALL_ALIASES as ALIASES } from './parser-aliases.ts'
+import { hunyuanSuffixOf, parserKey, suffixOf } from './parser-key.ts'
+import {
+  argKeys,
+  bareJson,
+  createJsonReader,
+  gemmaIn,
+  jsonIn,
+  jsonOr,
+  marked,
+  markupOf,
+  pythonIn,
+  section,
+  tagged,
+  taggedFrom,
+} from './tool-format-kinds.ts'
 
 const hermes: ToolFormat = { ...jsonIn('<tool_call>', '</tool_call>'), holdsOneObject: true }
 const nemotron = jsonIn('<TOOLCALL>', '</TOOLCALL>')
 const jamba = jsonIn('<tool_calls>', '</tool_calls>')
 const llama3 = jsonIn('<|python_tag|>', null)
-const createMistralReader: CreateReader = (of, tools) =>
-  of.open === '[TOOL_CALLS]' ? new MistralCallReader() : createJsonReader(of, tools)
+/** A list of calls as JSON, or, in newer models, one call as `name[ARGS]{…}`. */
+const mistralNamed = jsonOr(
+  marked({
+    begin: null,
+    end: null,
+    head: /^\s*([\w.-]+)(?:\[CALL_ID\][\w-]+)?\s*(?:\[ARGS\])?\s*$/,
+  }),
+)
 const mistral: ToolFormat = {
   sections: [section('[TOOL_CALLS]', null)],
   innerMarkers: ['[ARGS]', '[CALL_ID]'],
   bare: bareJson,
-  createReader: createMistralReader,
+  createReader: (opened, tools) =>
+    (opened.open === '[TOOL_CALLS]' ? mistralNamed.createReader : createJsonReader)(opened, tools),
 }
-const PYTHON_CALLS: LiteralCallForm = {
-  language: PYTHON,
-  head: /^([A-Za-z_][\w.]*)\s*\(/,
-  headBegin: /^[A-Za-z_][\w.]*\s*$/,
-}
-const pythonIn = (open: string, close: string): ToolFormat => ({
-  sections: [section(open, close)],
-  bare: barePython,
-  ...literal(PYTHON_CALLS),
-})
 const pythonic = pythonIn('<|python_start|>', '<|python_end|>')
 const deepseek: ToolFormat = {
   sections: [section('<｜tool▁calls▁begin｜>', '<｜tool▁calls▁end｜>')],
@@ -76,20 +68,7 @@ const deepseek: ToolFormat = {
     head: /^\s*(?:\w*<｜tool▁sep｜>([^\n]+)\n```(?:json)?\s*|([^\s<]+)\s*<｜tool▁sep｜>\s*)$/,
   }),
 }
-const dsml: ToolFormat = {
-  sections: [
-    section('<｜DSML｜function_calls>', '</｜DSML｜function_calls>'),
-    section('<｜DSML｜tool_calls>', '</｜DSML｜tool_calls>'),
-  ],
-  innerMarkers: ['｜DSML｜'],
-  ...tagged({
-    call: /^<｜DSML｜invoke name="([^"]+)"\s*>$/,
-    callEnd: '</｜DSML｜invoke>',
-    parameter: /^<｜DSML｜parameter name="([^"]+)"(?: string="(true|false)")?\s*>$/,
-    parameterEnd: '</｜DSML｜parameter>',
-    trimsLineBreaks: false,
-  }),
-}
+const dsml = markupOf('｜DSML｜', '', ['function_calls', 'tool_calls'])
 /** The models forget the section's opener at times, and the closing tag of a value. */
 const QWEN3_CODER: TaggedCallForm = {
   call: /^<function=([^>\s]+)\s*>$/,
@@ -101,14 +80,16 @@ const QWEN3_CODER: TaggedCallForm = {
 }
 const qwen3Coder: ToolFormat = {
   sections: [...hermes.sections, section('<function=', null)],
-  createReader: ({ open }, tools) =>
-    new TaggedCallReader(QWEN3_CODER, tools, open === '<function=' ? open : ''),
+  ...taggedFrom('<function=', QWEN3_CODER),
 }
-const glm: ToolFormat = {
-  sections: hermes.sections,
-  innerMarkers: ['<arg_key>', '</arg_key>', '<arg_value>', '</arg_value>'],
-  createReader: ({ close }, tools) => new ArgKeyCallReader(tools, close ?? ''),
-}
+const GLM_KEY = ['<arg_key>', '</arg_key>'] as const
+const GLM_VALUE = ['<arg_value>', '</arg_value>'] as const
+const glmIn = (open: string, close: string): ToolFormat => ({
+  sections: [section(open, close)],
+  innerMarkers: [...GLM_KEY, ...GLM_VALUE],
+  ...argKeys({ key: GLM_KEY, value: GLM_VALUE }),
+})
+const glm = glmIn('<tool_call>', '</tool_call>')
 const minimax: ToolFormat = {
   sections: [section('<minimax:tool_call>', '</minimax:tool_call>')],
   ...tagged({
@@ -128,15 +109,6 @@ const kimi: ToolFormat = {
     head: /^\s*(?:functions\.)?([^\s:<]+)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*$/,
   }),
 }
-const gemmaIn = (open: string, close: string, quote: string): ToolFormat => ({
-  sections: [section(open, close)],
-  innerMarkers: [quote],
-  ...literal({
-    language: gemmaLanguage(quote),
-    head: /^call:\s*([\w.-]+)\s*\{/,
-    headBegin: /^(?:c|ca|cal|call|call:\s*[\w.-]*\s*)$/,
-  }),
-})
 const gemma = gemmaIn('<|tool_call>', '<tool_call|>', '<|"|>')
 /** Whatever comes: the tags of several families, and JSON without any. */
 const anyJson: ToolFormat = {
@@ -215,51 +187,40 @@ const FORMATS: Readonly<Record<string, ToolFormat>> = {
   olmo3: pythonIn('<function_calls>', '</function_calls>'),
   lfm2: pythonIn('<|tool_call_start|>', '<|tool_call_end|>'),
   hunyuan_a13b: jamba,
+  hunyuan: hunyuanOf(''),
   ernie45: hermes,
+  deepseek_v4_1: markupOf('｜DSML｜', ' ', ['calls']),
+  gigachat3,
+  gigachat35: markupOf('｜GCML｜', '', ['tool_calls']),
+  apertus,
+  dots,
+  iquest_q1: glmIn('<iquest_tool_call>', '</iquest_tool_call>'),
+  k2_horizon: k2Horizon,
+  kimi_k3: kimiK3,
+  minicpm5,
+  minimax_m3: minimaxM3,
+  muse: museCalls,
+  inkling: inklingCalls,
+  plamo3,
 }
 
-/** The same formats by the names of vLLM and SGLang. */
-const ALIASES: Readonly<Record<string, string>> = {
-  deepseekv3: 'deepseek_v3',
-  deepseekv31: 'deepseek_v3_1',
-  deepseek_v31: 'deepseek_v3_1',
-  deepseekv32: 'deepseek_v3_2',
-  deepseek_v32: 'deepseek_v3_2',
-  deepseekv4: 'deepseek_v4',
-  cohere: 'command_r7b',
-  cohere_command3: 'command_r7b',
-  command_r: 'command_r7b',
-  ernie: 'ernie45',
-  function_gemma: 'functiongemma',
-  gemma_4: 'gemma4',
-  granite3: 'granite',
-  granite4: 'granite',
-  hunyuan: 'hunyuan_a13b',
-  internlm2: 'internlm',
-  interns1: 'internlm',
-  mimo: 'qwen3_coder',
-  step3p5: 'qwen3_coder',
-  glm: 'glm45',
-  gpt_oss: 'harmony',
-  kimi: 'kimi_k2',
-  llama3: 'llama3_json',
-  llama4_json: 'llama3_json',
-  llama4_pythonic: 'pythonic',
-  minimax: 'minimax_m2',
-  openai: 'harmony',
-  phi4_mini_json: 'phi4',
-  qwen: 'qwen25',
-  qwen3: 'qwen25',
-  qwen3_xml: 'qwen3_coder',
-  // A list of calls as JSON, with or without tags.
-  xlam: 'default',
+/** Undefined: there is none of this name. `hy_v3:opensource` is Hunyuan with tags `<tool_calls:opensource>`. */
+function formatOf(name: string): ToolFormat | undefined {
+  const key = parserKey(name, ALIASES)
+  const suffix = suffixOf(name)
+  if (suffix === '') return Object.hasOwn(FORMATS, key) ? FORMATS[key] : undefined
+  return key === 'hunyuan' ? hunyuanOf(suffix) : undefined
 }
 
 export const TOOL_CALL_PARSER_NAMES: readonly string[] = [...Object.keys(FORMATS), 'harmony']
 
+function isHarmony(name: string): boolean {
+  return parserKey(name, ALIASES) === 'harmony'
+}
+
 /** Also by the names that vLLM and SGLang use. */
 export function isToolCallParser(name: string): boolean {
-  return TOOL_CALL_PARSER_NAMES.includes(parserKey(name, ALIASES))
+  return formatOf(name) !== undefined || isHarmony(name)
 }
 
 /**
@@ -271,17 +232,19 @@ export function createToolCallParser(
   tools: readonly OfferedTool[] = [],
   isHeld = false,
 ): OutputParser | null {
-  const key = parserKey(name, ALIASES)
-  if (key === 'harmony') return new HarmonyParser()
-  const format = FORMATS[key]
-  return format === undefined ? null : new ToolCallParser(format, tools, isHeld)
+  if (isHarmony(name)) return new HarmonyParser()
+  const format = formatOf(name)
+  if (format === undefined) return null
+  const parser = new ToolCallParser(format, tools, isHeld)
+  if (format === museCalls) return new AddressedParser(parser)
+  return format === inklingCalls ? new TypedBlocksParser(parser) : parser
 }
 
 /** How calls of this format begin and end, for a grammar that leaves room for them. Empty: there is no such format. */
 export function callFormsOf(name: string, tools: readonly OfferedTool[]): readonly CallForm[] {
-  const key = parserKey(name, ALIASES)
-  if (key === 'harmony') return HARMONY_CALLS
-  const format = FORMATS[key]
+  if (isHarmony(name)) return HARMONY_CALLS
+  const format = formatOf(name)
+  if (format === museCalls) return tools.map((tool) => museCallOf(tool.name))
   if (format === undefined) return []
   const isJson = format.holdsOneObject === true
   const forms = format.sections.map(({ open, close }) => ({ open, close, isJson }))
@@ -297,8 +260,27 @@ const HARMONY_CALLS: readonly CallForm[] = [
   { open: '<|channel|>commentary', close: null, isJson: false },
 ]
 
+const museCallOf = (name: string): CallForm => ({
+  open: ` to=${name}<|message|>`,
+  close: null,
+  isJson: false,
+})
+
 const DETECTABLE: readonly (readonly [string, string])[] = [
   ['<|channel|>', 'harmony'],
+  ['<atem:', 'muse'],
+  ['<|content_invoke_tool_json|>', 'inkling'],
+  ['｜DSML｜ calls', 'deepseek_v4_1'],
+  ['｜GCML｜', 'gigachat35'],
+  ['<dots_function_call>', 'dots'],
+  ['<iquest_tool_call>', 'iquest_q1'],
+  ['<ifm|tool_call>', 'k2_horizon'],
+  ['<|tools_prefix|>', 'apertus'],
+  [']<]minimax[>[', 'minimax_m3'],
+  ['<|function_call|>', 'gigachat3'],
+  ['<|plamo:begin_tool_request', 'plamo3'],
+  ['<|open|>', 'kimi_k3'],
+  ['<function name="', 'minicpm5'],
   ['<｜tool▁calls▁begin｜>', 'deepseek_v3'],
   ['｜DSML｜', 'deepseek_v3_2'],
   ['<|tool_calls_section_begin|>', 'kimi_k2'],
@@ -311,11 +293,13 @@ const DETECTABLE: readonly (readonly [string, string])[] = [
   ['<|START_ACTION|>', 'command_r7b'],
   ['<|action_start|>', 'internlm'],
   ['<|tool_list_start|>', 'lfm2'],
+  ['<|tool_call_start|>', 'lfm2'],
   ['<function_calls>', 'olmo3'],
   ['<|/tool|>', 'phi4'],
   ['<|tool_call|>', 'granite'],
   ['<arg_key>', 'glm47'],
   ['<function=', 'qwen3_coder'],
+  ['<tool_calls>[', 'jamba'],
   ['<tool_call>', 'hermes'],
   ['<TOOLCALL>', 'nemotron_deci'],
   ['<tool_calls>', 'jamba'],
@@ -323,42 +307,25 @@ const DETECTABLE: readonly (readonly [string, string])[] = [
   ['<|python_start|>', 'pythonic'],
   ['<|python_tag|>', 'llama3_json'],
   ['functools[', 'phi4'],
+  ['<function_call>', 'granite_20b_fc'],
+  ['[func_name1(', 'pythonic'],
 ]
 
 /** Which format a chat template speaks, or null. */
 export function detectToolCallParser(template: string): string | null {
+  const suffix = hunyuanSuffixOf(template, 'tool_calls')
+  if (suffix !== null && hunyuanSuffixOf(template, 'arg_key') === suffix) return `hunyuan${suffix}`
+  if (template.includes('function call') && template.includes('<|role_sep|>')) return 'gigachat3'
   const found = DETECTABLE.find(([marker]) => template.includes(marker))?.[1]
   if (found !== undefined) return found
-  // The small Llamas write calls without a marker.
-  const isLlama3 = template.includes('<|start_header_id|>') && template.includes('"parameters"')
-  return isLlama3 ? 'llama3_json' : null
+  // Llamas write calls without a marker.
+  const isLlama = ['<|start_header_id|>', '<|header_start|>'].some((mark) =>
+    template.includes(mark),
+  )
+  return isLlama && template.includes('"parameters"') ? 'llama3_json' : null
 }
 
 /** For an output that is nothing but `{"name":…,"arguments":…}`, as a forced tool choice makes it. */
 export function createForcedCallParser(): OutputParser {
   return new ToolCallParser(forced, [], true)
-}
-
-const FIRST_KEYS = new Set([
-  'name',
-  'tool_name',
-  'tool_call_id',
-  'type',
-  'function',
-  'parameters',
-  'arguments',
-  'id',
-])
-
-/** An object, or a list of objects, that begins with a member that calls have. */
-function bareJson(begin: string): 'yes' | 'no' | 'undecided' {
-  if (/^\s*(?:\[\s*)?(?:\{\s*(?:"\w{0,20})?)?$/.test(begin)) return 'undecided'
-  const key = /^\s*(?:\[\s*)?\{\s*"(\w{1,20})"/.exec(begin)?.[1]
-  return key !== undefined && FIRST_KEYS.has(key) ? 'yes' : 'no'
-}
-
-/** A list that begins with a call. */
-function barePython(begin: string): 'yes' | 'no' | 'undecided' {
-  if (/^\s*(?:\[\s*(?:[A-Za-z_][\w.]{0,100})?)?$/.test(begin)) return 'undecided'
-  return /^\s*\[\s*[A-Za-z_][\w.]{0,100}\(/.test(begin) ? 'yes' : 'no'
 }

@@ -4,8 +4,8 @@
  *
  *     <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
  */
-import { MarkerScanner } from './marker-scanner.ts'
-import type { OutputEvent, OutputParser } from './output-event.ts'
+import { MarkerScanner } from '../output/marker-scanner.ts'
+import type { OutputEvent, OutputParser } from '../output/output-event.ts'
 
 const START = '<|start|>'
 const CHANNEL = '<|channel|>'

@@ -1,0 +1,96 @@
+/**
+ * The format of Muse: messages with an address. To `self` is reasoning, to `user` and `commentary` text, to anybody else calls of
+ * tools, which are elements in a section of their own.
+ *
+ *      to=self<|message|>…<|eom|><|start|>assistant to=user<|message|>…<|eot|>
+ */
+import { MarkerScanner } from '../output/marker-scanner.ts'
+import type { OutputEvent, OutputParser } from '../output/output-event.ts'
+
+const START = '<|start|>'
+const MESSAGE = '<|message|>'
+const MARKERS = [START, MESSAGE, '<|eom|>', '<|eot|>']
+const TO_READER = new Set(['user', 'commentary'])
+
+export class AddressedParser implements OutputParser {
+  readonly markers: readonly string[]
+  readonly #calls: OutputParser
+  readonly #scanner = new MarkerScanner(MARKERS)
+  /** `begin`: the prompt has written `<|start|>assistant`, so an address may come first, or text without a header. */
+  #place: 'begin' | 'header' | 'body' = 'begin'
+  #kind: 'text' | 'reasoning' | 'calls' = 'text'
+  #header = ''
+  #held = ''
+
+  /** `calls`: reads what is addressed to tools. */
+  constructor(calls: OutputParser) {
+    this.#calls = calls
+    this.markers = [...MARKERS, ...calls.markers]
+  }
+
+  push(text: string): readonly OutputEvent[] {
+    const events: OutputEvent[] = []
+    let rest = this.#held + text
+    for (;;) {
+      const scan = this.#scanner.scan(rest)
+      if (scan.kind === 'text') {
+        this.#take(scan.text, events)
+        this.#held = scan.held
+        return events
+      }
+      this.#take(scan.before, events)
+      this.#mark(scan.marker, events)
+      rest = scan.after
+    }
+  }
+
+  flush(isCut?: boolean): readonly OutputEvent[] {
+    const events: OutputEvent[] = []
+    this.#take(this.#held, events)
+    this.#held = ''
+    this.#giveUpHeader(events)
+    events.push(...this.#calls.flush(isCut))
+    return events
+  }
+
+  #take(text: string, events: OutputEvent[]): void {
+    if (text === '') return
+    if (this.#place === 'body') this.#emit(text, events)
+    else {
+      this.#header += text
+      if (this.#place === 'begin' && !mayBeAddress(this.#header)) this.#giveUpHeader(events)
+    }
+  }
+
+  #mark(marker: string, events: OutputEvent[]): void {
+    if (marker === MESSAGE && this.#place !== 'body') {
+      const to = /\bto=([^\s<]+)/.exec(this.#header)?.[1] ?? 'user'
+      this.#kind = TO_READER.has(to) ? 'text' : 'calls'
+      if (to === 'self') this.#kind = 'reasoning'
+      this.#header = ''
+      this.#place = 'body'
+      return
+    }
+    this.#giveUpHeader(events)
+    this.#kind = 'text'
+    if (marker === START) this.#place = 'header'
+  }
+
+  #emit(text: string, events: OutputEvent[]): void {
+    if (this.#kind === 'calls') events.push(...this.#calls.push(text))
+    else events.push({ kind: this.#kind, text })
+  }
+
+  /** What was taken for the begin of a header is text; a header that broke off is not. */
+  #giveUpHeader(events: OutputEvent[]): void {
+    const text = this.#place === 'begin' ? this.#header : ''
+    this.#place = 'body'
+    this.#header = ''
+    if (text !== '') this.#emit(text, events)
+  }
+}
+
+function mayBeAddress(header: string): boolean {
+  const begin = header.trimStart()
+  return 'to='.startsWith(begin) || /^to=\S*$/.test(begin)
+}

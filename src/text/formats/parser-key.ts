@@ -1,0 +1,24 @@
+/** Names of parsers as people write them: `DeepSeek-R1`, `deepseekv4` and `gemma-4` are what their flag calls them. */
+
+/** The key of a name; `aliases` has the names that vLLM and SGLang use for the same format. */
+export function parserKey(name: string, aliases: Readonly<Record<string, string>>): string {
+  const suffix = suffixOf(name)
+  const key = name
+    .slice(0, name.length - suffix.length)
+    .toLowerCase()
+    .replaceAll('-', '_')
+  return Object.hasOwn(aliases, key) ? (aliases[key] ?? key) : key
+}
+
+/** What a checkpoint puts behind the names of its tags, with its colon; empty as a rule. */
+export function suffixOf(name: string): string {
+  return /:[\w-]+$/.exec(name)?.[0] ?? ''
+}
+
+/** Of a tag in a chat template, which may name it with the suffix in a variable (`'<think{}>'.format(…)`). Null: no such tag. */
+export function hunyuanSuffixOf(template: string, tag: string): string | null {
+  const written = new RegExp(`<${tag}(:[\\w-]+|\\{\\})?>`).exec(template)
+  if (written === null) return null
+  const [, suffix = ''] = written
+  return suffix === '{}' ? (/=\s*'(:[\w-]+)'/.exec(template)?.[1] ?? '') : suffix
+}
