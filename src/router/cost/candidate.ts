@@ -84,6 +84,12 @@ export interface Candidate {
   readonly expectedOutputTokens: number
   /** Of the requests that run there. */
   readonly usualOutputTokens: number
+  /** For how many turns behind this one it counts where it goes. */
+  readonly laterTurns: number
+  /** What their prompts have more than the one before. */
+  readonly laterTokens: number
+  /** Of sessions whose next turn is expected there, those that have a request under way at a time. */
+  readonly boundRequests: number
   /** Until its first token, and from one token to the next, if it went there; 0: nothing is known of it yet. */
   readonly predictedTtftMs: number
   readonly predictedItlMs: number

@@ -52,6 +52,9 @@ const CANDIDATE: Candidate = {
   predictedItlMs: 0,
   goalLateMs: 0,
   transferMs: 0,
+  laterTurns: 0,
+  laterTokens: 0,
+  boundRequests: 0,
   card: card(1),
   dpRank: 0,
   taints: new Set(),
@@ -101,6 +104,7 @@ const DECISION: DecisionKind = {
   hasShared: true,
   hasGoals: false,
   hasTransfer: false,
+  hasLater: false,
 }
 
 function costOf(

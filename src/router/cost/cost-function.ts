@@ -106,7 +106,8 @@ export class CostFunction {
       2 * Number(decision.hasLowerTiers) +
       4 * Number(decision.hasShared) +
       8 * Number(decision.hasGoals) +
-      16 * Number(decision.hasTransfer)
+      16 * Number(decision.hasTransfer) +
+      32 * Number(decision.hasLater)
     if (weights !== this.#weights || flags !== this.#flags) {
       this.#weights = weights
       this.#flags = flags

@@ -60,6 +60,8 @@ export interface DecisionKind {
   readonly hasShared: boolean
   /** The request has latency goals that can be gone by. */
   readonly hasGoals: boolean
+  /** Later turns are expected to go where it goes. */
+  readonly hasLater: boolean
   /** It is known how long its KV takes from the prefill worker. */
   readonly hasTransfer: boolean
 }

@@ -2,7 +2,7 @@
  * The built-in cost terms of `cost: time`, in milliseconds: what the request waits for here, and what the others here
  * lose by it. The rates are learned per rank (`load/rank-rates.ts`), so that no weight has to be tuned to a fleet.
  *
- *   cost = (queue + step + prefill + delay + decode + stall + slowdown + memory + transfer + goals) × taints       (each times its weight)
+ *   cost = (queue + step + prefill + delay + decode + stall + slowdown + later + memory + transfer + goals) × taints       (each times its weight)
  *
  * The weights say what is worth more, not how fast anything is. A reader waits for the first token, while later ones come
  * faster than they are read: a millisecond before it counts `FIRST_TOKEN` times. And a wait may grow, because others join
@@ -94,6 +94,24 @@ export const TIME_TERMS = [
       const tokens = Math.min(expectedOutputTokens, usualOutputTokens)
       const { stepMsPerRequest, stepMsPerContextToken } = candidate
       return activeRequests * tokens * (stepMsPerRequest + stepMsPerContextToken * promptTokens)
+    },
+  },
+  {
+    name: 'later',
+    unit: 'ms',
+    role: 'add',
+    weight: 1,
+    help: 'the same of the next turns of its session, which will go where it goes, among the sessions that are there',
+    applies: ({ hasLater }) => hasLater,
+    of: (candidate) => {
+      const { laterTurns, laterTokens, boundRequests, usualOutputTokens, promptTokens } = candidate
+      const { stepMs, stepMsPerRequest, stepMsPerContextToken } = candidate
+      const promptMs = candidate.prefillMs + candidate.msPerPromptToken * laterTokens
+      const slowerMs = stepMsPerRequest + stepMsPerContextToken * promptTokens
+      // What those there lose by it, it loses by them.
+      const othersMs = 2 * boundRequests * (usualOutputTokens * slowerMs + promptMs)
+      const ownMs = FIRST_TOKEN * promptMs + usualOutputTokens * (stepMs + slowerMs)
+      return laterTurns * (ownMs + othersMs)
     },
   },
   {

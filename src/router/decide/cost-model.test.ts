@@ -88,6 +88,30 @@ describe('KvRouter: cost in milliseconds', () => {
     }
   })
 
+  it('a session goes on - its later turns have a price, one pass or one by one', () => {
+    const { router, clock } = trained([1, 1])
+    const named = (id: string) => ({ sessionId: id })
+    for (let i = 0; i < 3; i++) {
+      const hint = { ...named(`s${i}`), backendWorkerId: workerIdOf(i === 0 ? 1 : 2) }
+      router.book(selected(router, tokensOf(64, 300_000 * (i + 1)), hint))
+      clock.advance(40)
+    }
+    const next = [...tokensOf(64, 300_000), ...tokensOf(48, 9_000_000)]
+    const { terms, candidates } = selected(router, next, named('s0')).record
+    for (const { cost, terms: values } of candidates) {
+      const sum = terms.reduce(
+        (total, { name, role, weight }) =>
+          role === 'add' ? total + weight * (values[name] ?? 0) : total,
+        0,
+      )
+      expect(values['later']).toBeGreaterThan(0)
+      expect(cost).toBeCloseTo(sum, 6)
+    }
+    // Its own place among those that are bound to a rank is no reason to leave it.
+    const laterOn = (id: string) => candidates.find((one) => one.workerId === id)?.terms['later']
+    expect(laterOn('2')).toBeGreaterThan(1 + (laterOn('1') ?? Infinity))
+  })
+
   it('a record says what was predicted, and then what came', () => {
     const { router, clock } = trained([1, 4])
     const answer = selected(router, tokensOf(400))

@@ -12,6 +12,7 @@ import { constraintsOf } from './eligibility.ts'
 import type { Constraints } from './eligibility.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { BlockRange } from '../cost/policy-part.ts'
+import type { LaterTurns, Turn } from '../load/later-turns.ts'
 import type { PromptHasher } from '../load/prompt-hasher.ts'
 import type { RankBacklog } from '../load/rank-backlog.ts'
 import type { RankRates } from '../load/rank-rates.ts'
@@ -30,6 +31,7 @@ export interface PoolParts {
   readonly table: RankTable
   readonly rates: RankRates
   readonly backlog: RankBacklog
+  readonly turns: LaterTurns
   readonly transfers: TransferRates
   readonly sequences: ActiveSequences
   readonly index: OverlapIndex
@@ -49,6 +51,10 @@ export interface DecisionScope {
   readonly transfer: TransferLine | null
   constraints: Constraints
   readonly hashes: BlockHashes | null
+  /** Where it stands in its session; null: that has no part in the cost. */
+  readonly turn: Turn | null
+  /** For how many turns behind it it counts where it goes. */
+  readonly laterTurns: number
   readonly promptBlocks: number
   /** What a shared cache holds of the prompt. */
   readonly shared: readonly BlockRange[]
@@ -88,6 +94,8 @@ export function openScope(
   if (hashes === null) index.matches.clear()
   else index.find(hashes, nowMs)
   const weights = overrideWeights(config, overrides)
+  const hasTurns = config.cost === 'time' && phase === 'aggregated' && hashes !== null
+  const turn = hasTurns ? pool.turns.find(hashes, request.routing.sessionId !== undefined) : null
   const hasShared = hashes !== null && weights.sharedCacheMultiplier > 0
   const isTracked = config.trackActiveBlocks && hashes !== null
   if (isTracked && assumeKvReuse) sequences.depths(hashes.sequence, depths)
@@ -99,6 +107,8 @@ export function openScope(
     transfer: transferOf(pool, query, nowMs),
     constraints: constraintsOf(request.routing, phase, pool.table),
     hashes,
+    turn,
+    laterTurns: turn === null ? 0 : pool.turns.expected(turn),
     assumeKvReuse,
     shared: hasShared ? (config.sharedCache?.(hashes.sequence, request) ?? []) : [],
     promptBlocks: Math.ceil(request.tokenIds.length / blockSize),

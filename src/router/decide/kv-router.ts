@@ -19,9 +19,11 @@ import { OverlapIndex } from '../load/overlap-index.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
 import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
+import { LaterTurns } from '../load/later-turns.ts'
 import { RankJudge } from '../load/rank-judge.ts'
 import { RankRates } from '../load/rank-rates.ts'
 import { RankTable } from '../load/rank-table.ts'
+import type { BookedLoad } from '../load/rank-table.ts'
 import { TransferRates } from '../load/transfer-rates.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { PoolStatus } from '../load/router-status.ts'
@@ -50,6 +52,7 @@ export class KvRouter implements FleetObserver {
   readonly #table = new RankTable()
   readonly #rates = new RankRates()
   readonly #backlog = new RankBacklog()
+  readonly #turns = new LaterTurns()
   readonly #forecast = new RankForecast(this.#table, this.#rates, this.#backlog)
   readonly #sequences: ActiveSequences
   readonly #index: OverlapIndex
@@ -109,6 +112,7 @@ export class KvRouter implements FleetObserver {
       table: this.#table,
       rates: this.#rates,
       backlog: this.#backlog,
+      turns: this.#turns,
       transfers: this.transfers,
       sequences: this.#sequences,
       index: this.#index,
@@ -143,6 +147,7 @@ export class KvRouter implements FleetObserver {
       if (known.has(slot)) continue
       this.#rates.join(slot, card.engine.pace ?? null)
       this.#backlog.join(slot)
+      this.#turns.join(slot)
     }
     this.#changed()
   }
@@ -224,6 +229,7 @@ export class KvRouter implements FleetObserver {
     if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
     booking.record = selection.record
     this.#forecast.predict(booking, tokens, nowMs)
+    this.#turns.sent(selection, this.blockSize, nowMs)
     // What decode takes over it holds as well; only conditional disaggregation asks for that.
     const keepsPrompt = selection.phase !== 'decode' || this.config.conditional.enabled
     if (hashes !== null && keepsPrompt && this.#blocks.isKnownOf(selection.card)) {
@@ -353,20 +359,9 @@ export class KvRouter implements FleetObserver {
   }
 
   /** Booked load of one rank, up to date with the clock. */
-  loadOf(slot: number): {
-    prefillTokens: number
-    maxBatchedTokens: number
-    totalBlocks: number
-    requests: number
-  } {
+  loadOf(slot: number): BookedLoad {
     this.#sequences.refresh(this.#clock.nowMs())
-    const table = this.#table
-    return {
-      prefillTokens: table.activePrefillTokens[slot] as number,
-      maxBatchedTokens: table.maxBatchedTokens[slot] as number,
-      totalBlocks: table.totalBlocks[slot] as number,
-      requests: table.activeRequests[slot] as number,
-    }
+    return this.#table.bookedLoad(slot)
   }
 
   status(queue = { requests: 0, promptTokens: 0 }): PoolStatus {
@@ -391,6 +386,7 @@ export class KvRouter implements FleetObserver {
     this.#sequences.dropSlot(slot, this.#clock.nowMs())
     this.#index.removeSlot(slot)
     this.#rates.leave(slot)
+    this.#turns.leave(slot)
     this.#table.release(slot)
   }
 

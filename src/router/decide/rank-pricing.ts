@@ -7,6 +7,7 @@ import type { CostModel, WeighedTerm } from '../cost/cost-function.ts'
 import { FIRST_TOKEN, LATE } from '../cost/time-terms.ts'
 import type { TransferLine } from '../load/transfer-rates.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
+import { addLaterCosts } from './later-pricing.ts'
 import { fillTimeCosts } from './time-pricing.ts'
 import { RankView } from './rank-view.ts'
 
@@ -47,6 +48,7 @@ export class RankPricing {
       hasShared: scope.shared.length > 0,
       hasGoals: scope.goals !== null,
       hasTransfer: scope.transfer !== null,
+      hasLater: scope.laterTurns > 0,
     }
     this.#cost.begin(weights, decision)
     this.#isPlainTime =
@@ -85,6 +87,7 @@ export class RankPricing {
     if (this.#isPlainTime) {
       const output = this.#view.expectedOutputTokens
       fillTimeCosts(this.#pool, scope, this.depths, output, candidates, count, costs)
+      addLaterCosts(this.#pool, scope, candidates, count, costs)
       if (scope.transfer !== null) this.#addTransfers(scope.transfer, candidates, count, costs)
       if (scope.goals !== null) this.#addLateness(candidates, count, costs)
       return

@@ -7,6 +7,7 @@
 import type { Phase, WorkerCard } from '../../request/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
 import type { BlockRange } from '../cost/policy-part.ts'
+import type { LaterTurns } from '../load/later-turns.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { RankBacklog } from '../load/rank-backlog.ts'
 import type { RankRates } from '../load/rank-rates.ts'
@@ -14,6 +15,7 @@ import { expectedExcess } from '../load/rank-table.ts'
 import type { RankTable } from '../load/rank-table.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 import { lateMs } from './goals-left.ts'
+import { boundAt, busyShare } from './later-pricing.ts'
 
 const NO_COLUMN: Int32Array = new Int32Array(0)
 const NO_LOAD: Float64Array = new Float64Array(0)
@@ -44,6 +46,7 @@ export class RankView implements Candidate {
   readonly #index: OverlapIndex
   readonly #rates: RankRates
   readonly #backlog: RankBacklog
+  readonly #turns: LaterTurns
   #nowMs = 0
   #scope: DecisionScope | null = null
   #device = NO_COLUMN
@@ -65,11 +68,12 @@ export class RankView implements Candidate {
   #leastPrefill = 0
   #hasPreferredTaints = false
 
-  constructor({ table, index, rates, backlog }: PoolParts) {
+  constructor({ table, index, rates, backlog, turns }: PoolParts) {
     this.#table = table
     this.#index = index
     this.#rates = rates
     this.#backlog = backlog
+    this.#turns = turns
   }
 
   /** The columns of a decision at hand. `depths`: blocks of the prompt that are active on each slot. */
@@ -243,6 +247,21 @@ export class RankView implements Candidate {
 
   get usualOutputTokens(): number {
     return this.#rates.outputTokens
+  }
+
+  get laterTurns(): number {
+    return this.#scope?.laterTurns ?? 0
+  }
+
+  get laterTokens(): number {
+    return this.#turns.newTokens
+  }
+
+  get boundRequests(): number {
+    const turn = this.#scope?.turn ?? null
+    if (turn === null) return 0
+    const bound = boundAt(this.#turns, turn, this.#slot)
+    return bound * busyShare(this.#rates, this.#turns, this.promptTokens)
   }
 
   get predictedTtftMs(): number {

@@ -5,6 +5,7 @@
 import type { BatonError, WorkerId } from '../../base/index.ts'
 import type { BlockHashes } from '../../kv/index.ts'
 import type { GenerateRequest, Phase, WorkerCard } from '../../request/index.ts'
+import type { Turn } from '../load/later-turns.ts'
 import type { DecisionRecord } from './decision-record.ts'
 import type { Pin } from './pin.ts'
 
@@ -36,6 +37,8 @@ export interface Selection {
   readonly potentialDecodeBlocks: number
   readonly cost: number
   readonly hashes: BlockHashes | null
+  /** Where it stands in its session; null: nobody asks. */
+  readonly turn: Turn | null
   readonly trackPrefill: boolean
   readonly assumeKvReuse: boolean
   /** The prompt's tokens are not the engine's. */

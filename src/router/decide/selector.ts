@@ -229,6 +229,7 @@ export class Selector {
       potentialDecodeBlocks: view.activeDecodeBlocks + newBlocks,
       cost: this.#pricing.costAt(scope, slot),
       hashes: scope.hashes,
+      turn: scope.turn,
       trackPrefill: scope.trackPrefill,
       assumeKvReuse: scope.assumeKvReuse,
       isEstimated: query.request.routing.isEstimated ?? false,

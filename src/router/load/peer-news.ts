@@ -4,7 +4,7 @@
  *
  * Plain JSON. Loads and KV events need no such news: workers tell them to every frontend themselves.
  */
-import { isRecord } from '../../base/index.ts'
+import { isRecord, parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 
 export type PeerPool = 'prefill' | 'decode'
@@ -29,6 +29,8 @@ export interface RoutedNews {
 
 export type PeerNews = SessionNews | RoutedNews
 
+/** A longer name of a session binds nothing (`sessionOf`). */
+const SESSION_ID_MAX = 256
 /** Longer prompts share their beginning only. */
 const BLOCKS_TOLD_MAX = 2_048
 
@@ -46,16 +48,21 @@ export function parsePeerNews(value: unknown): PeerNews | null {
 }
 
 function isSession({ sessionId, target, idleMs }: Record<string, unknown>): boolean {
-  if (typeof sessionId !== 'string' || !isAmount(idleMs)) return false
+  if (typeof sessionId !== 'string' || sessionId.length > SESSION_ID_MAX) return false
+  if (!isAmount(idleMs)) return false
   if (target === null) return true
-  if (!isRecord(target) || typeof target['workerId'] !== 'string') return false
+  if (!isRecord(target) || !isWorkerId(target['workerId'])) return false
   return target['dpRank'] === null || isCount(target['dpRank'])
 }
 
 function isRouted({ workerId, dpRank, sequence }: Record<string, unknown>): boolean {
-  if (typeof workerId !== 'string' || !isCount(dpRank) || !Array.isArray(sequence)) return false
+  if (!isWorkerId(workerId) || !isCount(dpRank) || !Array.isArray(sequence)) return false
   if (sequence.length % 2 !== 0 || sequence.length > 2 * BLOCKS_TOLD_MAX) return false
   return sequence.every((word) => isCount(word) && word <= 0xffff_ffff)
+}
+
+function isWorkerId(value: unknown): boolean {
+  return typeof value === 'string' && parseWorkerId(value) === value
 }
 
 function isAmount(value: unknown): value is number {

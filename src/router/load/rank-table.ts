@@ -34,6 +34,14 @@ export interface RankRow extends SnapshotWish {
   lastSequence: number | null
 }
 
+/** What has been sent to one rank and has not ended, and what it takes. */
+export interface BookedLoad {
+  readonly prefillTokens: number
+  readonly maxBatchedTokens: number
+  readonly totalBlocks: number
+  readonly requests: number
+}
+
 const MIN_CAPACITY = 16
 
 export class RankTable {
@@ -87,6 +95,15 @@ export class RankTable {
 
   get fullCount(): number {
     return this.#fullCount
+  }
+
+  bookedLoad(slot: number): BookedLoad {
+    return {
+      prefillTokens: this.activePrefillTokens[slot] as number,
+      maxBatchedTokens: this.maxBatchedTokens[slot] as number,
+      totalBlocks: this.totalBlocks[slot] as number,
+      requests: this.activeRequests[slot] as number,
+    }
   }
 
   slotsOf(workerId: WorkerId): readonly number[] {

@@ -4,6 +4,7 @@ import { settle } from '../../os/settle.ts'
 import type { RouterMode, RouterOptions } from '../../router/index.ts'
 import { runFleet } from './run-fleet.ts'
 import type { FleetReport } from '../report/fleet-report.ts'
+import { createWorkload } from '../trace/workload.ts'
 import { idealReuse } from '../trace/trace-request.ts'
 import type { TraceRequest } from '../trace/trace-request.ts'
 import { sharedPrefixWorkload } from '../trace/shared-prefix-workload.ts'
@@ -88,6 +89,26 @@ describe('routing quality', () => {
     const kv = await run('kv', 16_384, turns)
     expect(kv.blockReuse).toBeGreaterThanOrEqual(0.95 * idealReuse(turns))
     expect((await run('round-robin', 16_384, turns)).blockReuse).toBeLessThan(0.6 * kv.blockReuse)
+  })
+
+  it('cost: time - sessions behind a few long prompts spread over idle workers, and answers come sooner', async () => {
+    const agents = createWorkload({
+      kind: 'agents',
+      requests: 500,
+      requestsPerSecond: 220,
+      groups: 3,
+      thinkMs: 500,
+      seed: 3,
+    })
+    const at = (router: RouterOptions): Promise<FleetReport> =>
+      runFleet({ workers: [{ mode: 'agg', count: 16 }], trace: agents, router, settle })
+    const [blocks, time] = [await at({ cost: 'blocks' }), await at({ cost: 'time' })]
+    const used = ({ workers }: FleetReport): number =>
+      workers.filter(({ requests }) => requests > 0).length
+    // 5 and 12 of 16: one turn alone does not pay for computing the tools' prompt again.
+    expect(used(time)).toBeGreaterThan(1.5 * used(blocks))
+    expect(time.e2eMs.mean).toBeLessThan(0.9 * blocks.e2eMs.mean)
+    expect(time.ttftMs.mean).toBeLessThan(1.05 * blocks.ttftMs.mean)
   })
 
   it('cost: time - where a third of the workers is slow, answers and the slowest first tokens come sooner', async () => {
