@@ -65,7 +65,13 @@ export class ScriptedPlane implements RequestPlane {
     const call = new ScriptedCall(workerId, request, sink)
     this.calls.push(call)
     this.onSend(call)
-    return { cancel: (kind) => void call.cancels.push(kind) }
+    return {
+      cancel: (kind) => {
+        call.cancels.push(kind)
+        // As real planes do, before `cancel` returns; what the worker still says must do no harm.
+        if (kind === 'kill') call.finish('cancelled')
+      },
+    }
   }
 
   releaseKv(workerId: WorkerId, offerId: string): void {

@@ -199,15 +199,13 @@ export class Leg implements ReplySink, RequestHandle {
       this.#arm(delayMs, stage)
       return
     }
-    this.#handle?.cancel('kill')
     const { workerId, phase } = this.#parts.selection
-    this.#fail(
-      new BatonError(
-        'request.deadline_exceeded',
-        `stage '${stage}': ${phase} worker ${workerId} took more than ${delayMs} ms`,
-        { data: { stage, limitMs: delayMs, workerId, phase } },
-      ),
+    const error = new BatonError(
+      'request.deadline_exceeded',
+      `stage '${stage}': ${phase} worker ${workerId} took more than ${delayMs} ms`,
+      { data: { stage, limitMs: delayMs, workerId, phase } },
     )
+    this.#fail(error, 'kill')
   }
 
   #finishCancelled(): void {
@@ -216,7 +214,8 @@ export class Leg implements ReplySink, RequestHandle {
     this.#sink.onChunk(finishChunk('cancelled'))
   }
 
-  #fail(error: BatonError): void {
+  /** With 'kill' the worker is told, too; one in this process may answer that before `cancel` returns, so the leg has ended by then. */
+  #fail(error: BatonError, cancel?: 'kill'): void {
     const { workerId, phase } = this.#parts.selection
     const { code, message, data } = error
     const named = new BatonError(code, message, {
@@ -224,6 +223,7 @@ export class Leg implements ReplySink, RequestHandle {
       cause: error,
     })
     this.#end(named)
+    if (cancel !== undefined) this.#handle?.cancel(cancel)
     this.#sink.onError(named)
   }
 

@@ -28,6 +28,12 @@ describe('pins that cannot be kept are 400', () => {
     ['a prefill worker for all', PD, { backendWorkerId: ONE }, 'worker 1 is a prefill worker'],
     ['a prefill leg', AGGREGATED, { prefillWorkerId: ONE }, 'no prefill worker has'],
     ['a prefill rank', AGGREGATED, { prefillDpRank: 0 }, '`prefill_dp_rank`: cannot be kept'],
+    [
+      'two workers that decode',
+      AGGREGATED,
+      { backendWorkerId: ONE, decodeWorkerId: TWO },
+      'names 2, but `backend_instance_id` names 1',
+    ],
     ['a rank', AGGREGATED, { dpRank: 3 }, 'no worker has the data-parallel rank 3'],
     ['a rank of the prefill', PD, { prefillDpRank: 3 }, 'the data-parallel rank 3'],
     [
@@ -117,6 +123,38 @@ describe('required topology', () => {
     const { plane, send } = buildModel(fleet, { topology })
     send({ decodeWorkerId: workerIdOf(3) })
     expect(plane.call(0).workerId).toBe('1')
+  })
+
+  it('two pinned workers of two domains - 400, which no waiting would change', () => {
+    const fleet = [
+      card(1, 'prefill', at('a')),
+      card(2, 'prefill', at('b')),
+      card(3, 'decode', at('a')),
+      card(4, 'decode', at('b')),
+    ]
+    const { send, plane } = buildModel(fleet, { topology })
+    const { sink } = send({ prefillWorkerId: ONE, decodeWorkerId: workerIdOf(4) })
+    expect(sink.errors[0]?.code).toBe('request.invalid_argument')
+    expect(sink.errors[0]?.message).toContain('zone=a')
+    expect(plane.calls).toHaveLength(0)
+    const preferred = { domain: 'zone', enforcement: 'preferred' } as const
+    const free = buildModel(fleet, { topology: preferred })
+    expect(free.send({ prefillWorkerId: ONE, decodeWorkerId: workerIdOf(4) }).sink.errors).toEqual(
+      [],
+    )
+  })
+
+  it('a pinned prefill worker whose domain has no decode worker - the error says what is missing', () => {
+    const fleet = [
+      card(1, 'prefill', at('a')),
+      card(2, 'prefill', at('b')),
+      card(4, 'decode', at('b')),
+    ]
+    const { send, plane } = buildModel(fleet, { topology })
+    const { sink } = send({ prefillWorkerId: ONE })
+    expect(sink.errors[0]?.code).toBe('backend.worker_unavailable')
+    expect(sink.errors[0]?.message).toContain('zone=a')
+    expect(plane.calls).toHaveLength(0)
   })
 
   it('nobody has a partner - the error says what is missing, and the self-check what is refused', () => {

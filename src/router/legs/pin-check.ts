@@ -6,6 +6,8 @@ import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import type { RoutingHints } from '../../request/index.ts'
 import type { RouterMode } from '../configuration/router-config.ts'
+import { requiredTaint, topologyTaints } from '../configuration/topology.ts'
+import type { TopologyPolicy } from '../configuration/topology.ts'
 import type { KvRouter } from '../decide/kv-router.ts'
 import { missingPin } from '../decide/pin.ts'
 
@@ -13,6 +15,7 @@ interface PinScope {
   readonly prefill: KvRouter
   readonly decode: KvRouter
   readonly mode: RouterMode
+  readonly topology: TopologyPolicy | null
   /** Null: requests have two legs now; otherwise why not. */
   readonly whyOneLeg: string | null
 }
@@ -25,9 +28,12 @@ export function pinRefusal(hints: RoutingHints, scope: PinScope): BatonError | n
   return (
     unknownDecode('backend_instance_id', hints.backendWorkerId, scope) ??
     unknownDecode('decode_worker_id', hints.decodeWorkerId, scope) ??
+    twoDecodeWorkers(hints) ??
     prefillRefusal(hints, scope) ??
     rankRefusal('dp_rank', hints.dpRank, decode) ??
-    (scope.whyOneLeg === null ? rankRefusal('prefill_dp_rank', hints.prefillDpRank, prefill) : null)
+    (scope.whyOneLeg === null
+      ? (rankRefusal('prefill_dp_rank', hints.prefillDpRank, prefill) ?? apart(hints, scope))
+      : null)
   )
 }
 
@@ -67,6 +73,29 @@ function unknownDecode(
     )
   }
   return null
+}
+
+/** Both name who decodes; only one of two different ones could be kept. */
+function twoDecodeWorkers({ backendWorkerId, decodeWorkerId }: RoutingHints): BatonError | null {
+  if (backendWorkerId === undefined || decodeWorkerId === undefined) return null
+  if (backendWorkerId === decodeWorkerId) return null
+  return refused(
+    'decode_worker_id',
+    `names ${decodeWorkerId}, but \`backend_instance_id\` names ${backendWorkerId}: one request, one worker`,
+  )
+}
+
+/** KV may not travel from the one that is named to the other. */
+function apart(hints: RoutingHints, { prefill, decode, topology }: PinScope): BatonError | null {
+  const { prefillWorkerId: from, decodeWorkerId, backendWorkerId } = hints
+  const to = decodeWorkerId ?? backendWorkerId
+  if (from === undefined || to === undefined) return null
+  const [prefillCard, decodeCard] = [prefill.cardOf(from), decode.cardOf(to)]
+  if (prefillCard === null || decodeCard === null) return null
+  const taint = requiredTaint(prefillCard, topology)
+  if (taint === null || topologyTaints(decodeCard).includes(taint)) return null
+  const what = `worker ${to} may not take the KV of prefill worker ${from}: it is not in ${taint} (required)`
+  return refused('decode_worker_id', what)
 }
 
 function rankRefusal(param: string, rank: number | undefined, pool: KvRouter): BatonError | null {

@@ -153,6 +153,7 @@ export class PrefillRouter implements RequestService {
       prefill: prefill.router,
       decode: decode.router,
       mode: config.mode,
+      topology: config.topology,
       whyOneLeg: request.kind === 'embed' ? 'an embedding has one leg' : this.#whyNot(),
     })
   }

@@ -33,13 +33,14 @@ export function unpairedOf({ prefill, decode, config }: Pools): Unpaired | null 
 }
 
 /**
- * Prefill workers that have no partner. None when nobody has one: then the choice goes on, and the hand-over's own check
- * says what is missing.
+ * Prefill workers that have no partner. None when nobody has one, or when the client has named the worker: then the choice
+ * goes on, and the hand-over's own check says what is missing.
  */
 export function prefillsWithoutPartner(
   { prefill, decode, config }: Pools,
   request: GenerateRequest,
 ): readonly WorkerId[] {
+  if (request.routing.prefillWorkerId !== undefined) return []
   const cards = prefill.router.cards
   const required = cards.map((card) => requiredTaint(card, config.topology))
   if (required.every((taint) => taint === null)) return []
