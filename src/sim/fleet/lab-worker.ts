@@ -59,6 +59,7 @@ export class LabWorker {
   readonly #handedOver: HandedOverEngine | null
   #kvServer: SimKvServer | null = null
   #slowness = 1
+  #hasStopped = false
 
   constructor(options: LabWorkerOptions) {
     const { workerId, mode, model, kv, engine, seed } = options
@@ -141,8 +142,14 @@ export class LabWorker {
     this.#engine.recast()
   }
 
-  stop(): Promise<unknown> {
-    return this.#worker.stop()
+  async stop(): Promise<void> {
+    await this.#worker.stop()
+    this.#hasStopped = true
+  }
+
+  /** Its engine is closed: the newest load report is one from before. */
+  get hasStopped(): boolean {
+    return this.#hasStopped
   }
 
   /** What runs and waits in the engine, from its newest report. */

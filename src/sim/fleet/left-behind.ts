@@ -40,8 +40,9 @@ function leftAt(worker: LabWorker, expectNone: (what: string, count: number) => 
   const { running, queued, activeBlocks } = worker.load
   expectNone(`${at}, requests`, inFlight)
   expectNone(`${at}, KV offers`, openOffers)
+  expectNone(`${at}, held KV bytes`, worker.heldKvBytes)
+  if (worker.hasStopped) return
   expectNone(`${at}, running in the engine`, running)
   expectNone(`${at}, queued in the engine`, queued)
   expectNone(`${at}, blocks in use`, activeBlocks)
-  expectNone(`${at}, held KV bytes`, worker.heldKvBytes)
 }

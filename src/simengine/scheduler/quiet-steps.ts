@@ -51,7 +51,8 @@ export function forecastQuietSteps<Owner>(options: QuietOptions<Owner>): QuietRu
   let contextTokens = 0
   for (const sequence of running) {
     const { length, computedTokens, restMs, outputTokens, generatedTokens } = sequence
-    if (restMs > 0 || length - computedTokens !== 1) return null
+    // The last token of a prompt is computed as one of the prompt, and a first token is told as soon as it is there.
+    if (generatedTokens === 0 || restMs > 0 || length - computedTokens !== 1) return null
     steps = Math.min(steps, outputTokens - generatedTokens)
     contextTokens += length
   }

@@ -179,8 +179,7 @@ export class SimScheduler<Owner> {
 
   /** When `step` can next do something: at the end of the step under way, or of a transfer or rest; null: never. */
   nextWakeMs(nowMs: number): number | null {
-    let wakeMs = Infinity
-    if (this.#waiting.length > 0 && !this.#isStalled) wakeMs = nowMs
+    let wakeMs = this.#waiting.length > 0 && !this.#isStalled ? nowMs : Infinity
     for (const sequence of this.#running) wakeMs = Math.min(wakeMs, sequence.notBeforeMs)
     wakeMs = Math.min(wakeMs, this.#transfers.nextMs, this.#tiers?.arrivesAtMs ?? Infinity)
     return wakeMs === Infinity ? null : Math.max(wakeMs, this.#busyUntilMs, nowMs)
@@ -238,10 +237,13 @@ export class SimScheduler<Owner> {
     this.#clearStep()
     const result = this.#result
     const running = this.#running
-    let kept = 0
+    // As in a step: all take their blocks before one that ends gives its own back, or another block would be evicted.
     for (const sequence of running) {
       const hasBlocks = this.#blocks.growTo(sequence, sequence.computedTokens + steps)
       assert(hasBlocks, 'quiet steps have the blocks that they need')
+    }
+    let kept = 0
+    for (const sequence of running) {
       sequence.computedTokens += steps
       sequence.generatedTokens += steps
       this.#blocks.publishComputed(sequence)
