@@ -14,6 +14,8 @@ import {
 import type { WorkerCard } from '../request/index.ts'
 
 const count = z.number().int().nonnegative()
+/** What a card may take as a file; the usual one takes 2 KiB. */
+const FILE_BYTES_MAX = 2 ** 20
 /** Each rank is a row in the router's table: a card must not fill it by itself. */
 const RANKS_MAX = 4096
 /** Numbers of ranks stay exact, and small enough for a frame. */
@@ -105,6 +107,14 @@ export function checkCard(value: unknown): WorkerCard {
   const issue = result.error.issues[0]
   const where = issue === undefined ? '' : ` at ${issue.path.join('.')}: ${issue.message}`
   throw new BatonError('transport.protocol', `what the worker says is not a card${where}`)
+}
+
+/** Before it is opened: a pipe would be waited for, and a device has no end. Throws `transport.protocol`. */
+export function checkEntryFile(stats: { readonly size: number; isFile(): boolean }): void {
+  if (!stats.isFile()) throw new BatonError('transport.protocol', 'the entry is not a file')
+  if (stats.size <= FILE_BYTES_MAX) return
+  const what = `the entry has ${stats.size} bytes, a card at most ${FILE_BYTES_MAX}`
+  throw new BatonError('transport.protocol', what)
 }
 
 /** Throws `transport.protocol` and names what is wrong. */

@@ -1,4 +1,5 @@
-import { writeFile } from 'node:fs/promises'
+import { spawnSync } from 'node:child_process'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -54,6 +55,25 @@ describe('StaticDiscovery - the contract as far as it goes', () => {
 })
 
 describe('FileDiscovery - what others write', () => {
+  it('what is no file or too large for a card - is reported, not read; workers come as before', async () => {
+    const folder = await temporaryFolder()
+    // Whoever opened one to read would wait for a writer, each look anew, until nothing can be read any more.
+    const pipes = [21, 22, 23, 24, 25].map((id) => join(folder, `${id}.json`))
+    expect(spawnSync('mkfifo', pipes).status).toBe(0)
+    await mkdir(join(folder, '26.json'))
+    await symlink('/dev/zero', join(folder, '27.json'))
+    const card = { ...sampleCard(28), topology: { zone: 'x'.repeat(2 ** 20) } }
+    await writeFile(join(folder, '28.json'), encodeCardFile({ card, machine: 'm' }))
+    const record = new DiscoveryRecord()
+    await discoveryOf(folder).watch(record)
+    await discoveryOf(folder).register(sampleCard(1))
+    await record.until('joined 1')
+    expect(record.told.filter((line) => line.startsWith('unreadable'))).toHaveLength(8)
+    // One of these names is no hindrance to its worker.
+    await discoveryOf(folder).register(sampleCard(21))
+    await record.until('joined 21')
+  })
+
   it('damaged, foreign and misnamed entries - are reported once and do not disturb the rest', async () => {
     const folder = await temporaryFolder()
     await writeFile(join(folder, '7.json'), '{"format":1,')

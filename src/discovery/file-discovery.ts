@@ -6,7 +6,7 @@ import { BatonError } from '../base/index.ts'
 import { isProcessAlive, processPlace } from '../os/index.ts'
 import type { WorkerCard } from '../request/index.ts'
 import type { Registration } from '../worker/index.ts'
-import { decodeCardFile } from './card-file.ts'
+import { checkEntryFile, decodeCardFile } from './card-file.ts'
 import type {
   Discovery,
   DiscoveryObserver,
@@ -103,9 +103,10 @@ export class FileDiscovery implements Discovery {
   /** False: no live owner; true: its process is alive; a number: a mark that changes while its owner lives. */
   async #foreignMark(path: string): Promise<boolean | number> {
     try {
-      const [{ mtimeMs }, text] = await Promise.all([stat(path), readFile(path, 'utf8')])
-      const { card: other, machine } = decodeCardFile(text)
-      if (machine !== this.#place || other.pid === undefined) return mtimeMs
+      const stats = await stat(path)
+      checkEntryFile(stats)
+      const { card: other, machine } = decodeCardFile(await readFile(path, 'utf8'))
+      if (machine !== this.#place || other.pid === undefined) return stats.mtimeMs
       return isProcessAlive(other.pid)
     } catch (thrown) {
       // Nothing there, or nothing that makes sense: ours takes its place.

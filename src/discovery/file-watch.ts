@@ -12,7 +12,7 @@ import { readdir, readFile, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { BatonError, parseWorkerId } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
-import { decodeEntry, hasDied, startedMs } from './card-file.ts'
+import { checkEntryFile, decodeEntry, hasDied, startedMs } from './card-file.ts'
 import type { CardFile } from './card-file.ts'
 import type { DiscoveryObserver, DiscoveryWatch, LeaveReason } from './discovery.ts'
 import { entryPath } from './file-registration.ts'
@@ -225,9 +225,11 @@ export class FileWatch implements DiscoveryWatch {
   /** Null when it is not there or not readable. Only a changed file is read again. */
   async #read(workerId: WorkerId, path: string): Promise<Entry | null> {
     try {
-      const { mtimeMs, size } = await stat(path)
+      const stats = await stat(path)
+      const { mtimeMs, size } = stats
       const known = this.#entries.get(workerId)
       if (known !== undefined && known.mtimeMs === mtimeMs && known.size === size) return known
+      checkEntryFile(stats)
       const text = await readFile(path, 'utf8')
       const file = text === known?.text ? known.file : decodeEntry(workerId, text)
       this.#unreadable.delete(path)

@@ -5,11 +5,17 @@ import type { CancelSignal } from '../../base/index.ts'
 
 export class ClientSignal implements CancelSignal {
   #aborted = false
+  #reason: string | undefined
   /** Most requests have one, and pushed to an empty array it would make room for seventeen. */
   #listeners: readonly (() => void)[] = []
 
   get aborted(): boolean {
     return this.#aborted
+  }
+
+  /** Absent: the client has left by itself. */
+  get reason(): string | undefined {
+    return this.#reason
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
@@ -21,9 +27,10 @@ export class ClientSignal implements CancelSignal {
   }
 
   /** Idempotent. */
-  abort(): void {
+  abort(reason?: string): void {
     if (this.#aborted) return
     this.#aborted = true
+    this.#reason = reason
     const listeners = this.#listeners
     this.#listeners = []
     for (const listener of listeners) listener()

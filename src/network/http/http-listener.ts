@@ -9,6 +9,8 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Http2SecureServer, ServerHttp2Session } from 'node:http2'
 import type { Socket } from 'node:net'
+import { boundedHead, limitHttp2 } from './http2-senders.ts'
+import type { SlowSenderLimits } from './slow-sender-limits.ts'
 
 /** Certificate and private key as PEM. */
 export interface HttpTls {
@@ -17,15 +19,6 @@ export interface HttpTls {
 }
 
 type OnRequest = (req: IncomingMessage, res: ServerResponse) => void
-
-/** What a slow client may take, in milliseconds; who takes longer is answered with 408 and cut off. */
-export interface SlowSenderLimits {
-  readonly headMs: number
-  /** The head and the whole body. */
-  readonly requestMs: number
-  /** How often both are looked at. */
-  readonly checkMs: number
-}
 
 const DEFAULT_SLOW_SENDERS: SlowSenderLimits = {
   headMs: 20_000,
@@ -44,8 +37,9 @@ export class HttpListener {
   constructor(
     tls: HttpTls | undefined,
     onRequest: OnRequest,
-    { headMs, requestMs, checkMs }: SlowSenderLimits = DEFAULT_SLOW_SENDERS,
+    slow: SlowSenderLimits = DEFAULT_SLOW_SENDERS,
   ) {
+    const { headMs, requestMs, checkMs } = slow
     const bounds = {
       noDelay: true,
       keepAlive: true,
@@ -55,7 +49,7 @@ export class HttpListener {
       connectionsCheckingInterval: checkMs,
     }
     if (tls === undefined) this.server = createServer(bounds, onRequest)
-    else this.server = this.#secureServer(tls, bounds, onRequest)
+    else this.server = this.#secureServer(tls, bounds, onRequest, slow)
   }
 
   /** For connections that come from now on. */
@@ -76,7 +70,12 @@ export class HttpListener {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  #secureServer(tls: HttpTls, bounds: object, onRequest: OnRequest): Http2SecureServer {
+  #secureServer(
+    tls: HttpTls,
+    bounds: object,
+    onRequest: OnRequest,
+    { headMs, requestMs }: SlowSenderLimits,
+  ): Http2SecureServer {
     // Loaded with the first certificate: it is a twentieth of the CPU of a start.
     const { createSecureServer } = process.getBuiltinModule('node:http2')
     const server = createSecureServer(
@@ -84,11 +83,15 @@ export class HttpListener {
         ...bounds,
         ...tls,
         minVersion: 'TLSv1.2',
+        handshakeTimeout: headMs,
         allowHTTP1: true,
         settings: { maxConcurrentStreams: STREAMS_MAX },
       },
-      onRequest as unknown as Parameters<typeof createSecureServer>[1],
+      boundedHead(onRequest) as unknown as Parameters<typeof createSecureServer>[1],
     )
+    // Node takes none of them as an option here, and has longer ones of its own.
+    Object.assign(server, bounds)
+    limitHttp2(server, { headMs, requestMs, idleMs: KEEP_ALIVE_MS })
     server.on('connection', (socket) => {
       this.#sockets.add(socket)
       socket.once('close', () => this.#sockets.delete(socket))

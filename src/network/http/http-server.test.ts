@@ -57,6 +57,21 @@ const streamOf = (open: (writer: StreamWriter) => void): HttpReply => ({
 const url = (trial: Trial, path = '/'): string => `http://127.0.0.1:${trial.server.port}${path}`
 
 describe('http server', () => {
+  it.each([
+    ['http://baton.example:80/v1/models?a=http://x/y', '/v1/models ? a=http://x/y'],
+    ['HTTPS://baton.example?a=1', '/ ? a=1'],
+    ['http://baton.example', '/ ? '],
+    ['/http://x/y', '/http://x/y ? '],
+    ['*', '* ? '],
+  ])('target %s - a whole address is its path, as a proxy may write it', async (target, seen) => {
+    const trial = await serve(async ({ path, query }) => text(`${path} ? ${query}`))
+    const answer = await rawExchange(
+      trial.server.port,
+      `OPTIONS ${target} HTTP/1.1\r\nHost: baton.example\r\nConnection: close\r\n\r\n`,
+    )
+    expect(answer).toContain(`\r\n\r\n${seen}`)
+  })
+
   it('request - becomes a value: method, path, query, headers, body', async () => {
     const seen: HttpRequest[] = []
     const trial = await serve(async (request) => {
@@ -214,9 +229,13 @@ describe('http server', () => {
 
   it('stream - a client that does not read is cut off at the buffer limit', async () => {
     let aborted = false
+    let reason: unknown
     const trial = await serve(
       async (request) => {
-        request.signal.addEventListener('abort', () => (aborted = true))
+        request.signal.addEventListener('abort', () => {
+          aborted = true
+          reason = request.signal.reason
+        })
         return streamOf((writer) => {
           const tick = (): void => {
             if (aborted) return
@@ -233,6 +252,7 @@ describe('http server', () => {
     socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
     socket.pause()
     await expect.poll(() => aborted, { timeout: 10_000 }).toBe(true)
+    expect(reason).toBe('the client read too slowly: its reply was cut')
     expect(trial.slowReaders).toEqual([
       {
         requestId: 'r1',
@@ -286,6 +306,17 @@ describe('http server', () => {
     expect(reply.status).toBe(500)
     expect(await reply.text()).not.toContain('secret')
     expect(trial.faults).toHaveLength(1)
+  })
+
+  it('two Host headers - 400 and the end of the connection, whatever they say', async () => {
+    const trial = await serve(async () => text('ok'))
+    const socket = connect(trial.server.port, '127.0.0.1')
+    let heard = ''
+    socket.setEncoding('latin1').on('data', (piece: string) => (heard += piece))
+    const next = 'GET /next HTTP/1.1\r\nhost: a\r\n\r\n'
+    socket.write(`GET / HTTP/1.1\r\nhost: a\r\nHOST: b\r\n\r\n${next}`)
+    await new Promise((resolve) => socket.once('close', resolve))
+    expect(heard.match(/^HTTP\/1.1 \d+/gm)).toEqual(['HTTP/1.1 400'])
   })
 
   it('status 529 - has a reason phrase', async () => {

@@ -14,11 +14,12 @@ import { ClientSignal } from './client-signal.ts'
 import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
 import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
-import type { HttpTls, SlowSenderLimits } from './http-listener.ts'
+import type { HttpTls } from './http-listener.ts'
+import type { SlowSenderLimits } from './slow-sender-limits.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
 import { bodyTooLarge, takenBody } from './taken-body.ts'
 import { DEFAULT_STREAM_LIMITS, UnsentBytes } from './unsent-bytes.ts'
-import type { SlowReader, StreamLimits } from './unsent-bytes.ts'
+import type { SentReply, SlowReader, StreamLimits } from './unsent-bytes.ts'
 
 export interface HttpServerOptions {
   readonly host: string
@@ -148,10 +149,15 @@ export class HttpServer {
     })
     if (this.#closing) closeAfter(req, res)
     const open = this.#options.open(headOf(req, gone))
+    if (hasTwoHosts(req)) {
+      closeAfter(req, res)
+      const error = new BatonError('request.invalid_argument', 'more than one Host header')
+      return send({ res, gone }, open.refuse(error), this.#unsent)
+    }
     // What is encoded is decoded as a whole.
     const isPlain = req.headers['content-encoding'] === undefined
     if (open.reply === undefined && open.takeBody !== undefined && isPlain) {
-      return await this.#answerTaken(open, open.takeBody, req, res)
+      return await this.#answerTaken(open, open.takeBody, req, { res, gone })
     }
     const body = open.reply === undefined ? await readBody(req, open.bodyBytesMax) : null
     if (body === undefined) return
@@ -163,11 +169,11 @@ export class HttpServer {
       )
       if (!isWhole || open.reply === undefined) closeAfter(req, res)
       const reply = open.reply ?? open.refuse(bodyTooLarge(open.bodyBytesMax))
-      return send(res, reply, this.#unsent)
+      return send({ res, gone }, reply, this.#unsent)
     }
     const reply = await this.#answerDecoded(open, body, req)
     if (res.destroyed) return
-    send(res, reply, this.#unsent)
+    send({ res, gone }, reply, this.#unsent)
   }
 
   /** A body that is too large to be kept goes on piece by piece. */
@@ -175,16 +181,17 @@ export class HttpServer {
     open: OpenRequest,
     takeBody: () => BodyTaker,
     req: IncomingMessage,
-    res: ServerResponse,
+    client: Client,
   ): Promise<void> {
+    const { res } = client
     try {
       const reply = await takenBody(req, takeBody, open.bodyBytesMax)
-      if (reply !== null && !res.destroyed) send(res, reply, this.#unsent)
+      if (reply !== null && !res.destroyed) send(client, reply, this.#unsent)
     } catch (error) {
       const bytesMax = Math.max(open.bodyBytesMax, REFUSED_BODY_BYTES)
       const isWhole = await untilSent(req, bytesMax, this.#refusedBodyMs)
       if (!isWhole) closeAfter(req, res)
-      if (!res.destroyed) send(res, open.refuse(BatonError.from(error)), this.#unsent)
+      if (!res.destroyed) send(client, open.refuse(BatonError.from(error)), this.#unsent)
     }
   }
 
@@ -223,7 +230,7 @@ function closeAfter(req: IncomingMessage, res: ServerResponse): void {
 }
 
 function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
-  const url = req.url ?? '/'
+  const url = withoutOrigin(req.url ?? '/')
   const queryStart = url.indexOf('?')
   const { remoteAddress } = req.socket
   return {
@@ -235,6 +242,25 @@ function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
     signal,
     ...(remoteAddress === undefined ? {} : { remoteAddress }),
   }
+}
+
+/** Whoever stands in between may have taken the other one (RFC 9112, 3.2). Node keeps the first. */
+function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
+  let hosts = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i] as string
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
+  }
+  return hosts > 1
+}
+
+/** A proxy may write the whole address; every server has to take that (RFC 9112, 3.2.2). */
+function withoutOrigin(target: string): string {
+  if (target.startsWith('/')) return target
+  const [origin = ''] = /^https?:\/\/[^/?]*/i.exec(target) ?? []
+  if (origin === '') return target
+  const path = target.slice(origin.length)
+  return path.startsWith('/') ? path : `/${path}`
 }
 
 /**
@@ -298,9 +324,13 @@ const REFUSED_BODY_MS = 10_000
 const REFUSED_BODY_BYTES = 1024 * 1024
 const EMPTY = new Uint8Array(0)
 
-function send(res: ServerResponse, reply: HttpReply, unsent: UnsentBytes): void {
+/** Whom a reply goes to. */
+type Client = Pick<SentReply, 'res' | 'gone'>
+
+function send(to: Client, reply: HttpReply, unsent: UnsentBytes): void {
   const { body } = reply
-  const sent = { res, requestId: reply.headers['x-request-id'] ?? null }
+  const { res } = to
+  const sent = { ...to, requestId: reply.headers['x-request-id'] ?? null }
   if (typeof body === 'string' || body instanceof Uint8Array) {
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
     writeHead(res, reply.status, withLength(reply.headers, length))

@@ -1,9 +1,17 @@
+import { readFileSync } from 'node:fs'
+import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
+import type { Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { HttpServer } from './http-server.ts'
 
-/** Sends the text and nothing more; gives back what comes until the connection ends. */
-async function sendOnly(text: string): Promise<string> {
+const pem = (name: string): string =>
+  readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url), 'utf8')
+const TLS = { cert: pem('fleet.pem'), key: pem('fleet.key') }
+const TRUST = { rejectUnauthorized: false }
+
+async function listen(tls: boolean): Promise<number> {
   const server = await HttpServer.listen({
     host: '127.0.0.1',
     port: 0,
@@ -14,13 +22,18 @@ async function sendOnly(text: string): Promise<string> {
     }),
     onFault: () => undefined,
     slowSenders: { headMs: 100, requestMs: 200, checkMs: 20 },
+    ...(tls ? { tls: TLS } : {}),
   })
   onTestFinished(() => server.close(0).then(() => undefined))
-  return await new Promise((resolve) => {
-    const socket = connect(server.port, '127.0.0.1', () => socket.write(text))
+  return server.port
+}
+
+/** What comes until the connection ends, or the whole answer is there. */
+function untilClosed(socket: Socket): Promise<string> {
+  return new Promise((resolve) => {
     let got = ''
     socket.on('data', (bytes: Buffer) => {
-      got += bytes.toString()
+      got += bytes.toString('latin1')
       if (got.includes('whole')) socket.end()
     })
     socket.on('error', () => undefined)
@@ -28,18 +41,86 @@ async function sendOnly(text: string): Promise<string> {
   })
 }
 
-describe('slow senders', () => {
+/** Sends the text and nothing more. */
+async function sendOnly(text: string, tls: boolean): Promise<string> {
+  const port = await listen(tls)
+  const socket = tls
+    ? connectTls({ port, host: '127.0.0.1', ALPNProtocols: ['http/1.1'], ...TRUST })
+    : connect(port, '127.0.0.1')
+  if (text !== '') socket.write(text)
+  return await untilClosed(socket)
+}
+
+describe.each([
+  ['HTTP', false],
+  ['HTTPS', true],
+])('slow senders of %s', (_, tls) => {
+  it('nothing at all - cut off', async () => {
+    expect(await sendOnly('', tls)).not.toContain('200')
+  })
+
   it('a head that does not end - 408 and cut off', async () => {
-    expect(await sendOnly('POST / HTTP/1.1\r\nHost: a\r\nx-slow: ')).toMatch(/^HTTP\/1\.1 408/)
+    expect(await sendOnly('POST / HTTP/1.1\r\nHost: a\r\nx-slow: ', tls)).toMatch(/^HTTP\/1\.1 408/)
   })
 
   it('a body that does not end - 408 and cut off', async () => {
     const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n'
-    expect(await sendOnly(`${head}1234`)).toMatch(/^HTTP\/1\.1 408/)
+    expect(await sendOnly(`${head}1234`, tls)).toMatch(/^HTTP\/1\.1 408/)
   })
 
   it('a whole request - is answered', async () => {
     const head = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n'
-    expect(await sendOnly(`${head}1234`)).toMatch(/^HTTP\/1\.1 200/)
+    expect(await sendOnly(`${head}1234`, tls)).toMatch(/^HTTP\/1\.1 200/)
+  })
+})
+
+describe('slow senders of HTTP/2', () => {
+  it('no handshake - cut off', async () => {
+    expect(await untilClosed(connect(await listen(true), '127.0.0.1'))).not.toContain('whole')
+  })
+
+  it.each([
+    ['no preface', ''],
+    ['a preface and no request', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0'],
+    // A HEADERS frame without END_HEADERS, whose CONTINUATION never comes.
+    [
+      'a head that does not end',
+      'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0\0\0\x01\x01\0\0\0\0\x01\x82',
+    ],
+  ])('%s - cut off', async (_, bytes) => {
+    const port = await listen(true)
+    const socket = connectTls({ port, host: '127.0.0.1', ALPNProtocols: ['h2'], ...TRUST })
+    socket.write(Buffer.from(bytes, 'latin1'))
+    expect(await untilClosed(socket)).not.toContain('whole')
+  })
+
+  it('a body that does not end - 408, and the connection goes on', async () => {
+    const session = connectHttp2(`https://127.0.0.1:${await listen(true)}`, TRUST)
+    onTestFinished(() => session.destroy())
+    const statusOf = (body: string, isWhole: boolean): Promise<unknown> =>
+      new Promise((resolve) => {
+        const stream = session.request({ ':method': 'POST', ':path': '/' })
+        stream.on('response', (headers) => resolve(headers[':status']))
+        stream.on('error', () => undefined)
+        stream.on('close', () => resolve('none'))
+        stream.resume()
+        stream.write(body)
+        if (isWhole) stream.end()
+      })
+    expect(await statusOf('1234', false)).toBe(408)
+    expect(await statusOf('1234', true)).toBe(200)
+  })
+
+  it('a head over 16 KiB - 431', async () => {
+    const session = connectHttp2(`https://127.0.0.1:${await listen(true)}`, TRUST)
+    onTestFinished(() => session.destroy())
+    session.on('error', () => undefined)
+    const status = await new Promise((resolve) => {
+      const stream = session.request({ ':path': '/', 'x-long': 'a'.repeat(20_000) })
+      stream.on('response', (headers) => resolve(headers[':status']))
+      stream.on('error', () => undefined)
+      stream.on('close', () => resolve('refused'))
+    })
+    expect(status).toBe(431)
   })
 })

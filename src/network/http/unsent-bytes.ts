@@ -6,6 +6,7 @@
  * costs a comparison.
  */
 import type { ServerResponse } from 'node:http'
+import type { ClientSignal } from './client-signal.ts'
 
 export interface StreamLimits {
   /** Bytes that may wait for one client that does not read; one more and the connection is closed. */
@@ -17,6 +18,7 @@ export interface StreamLimits {
 /** A reply on its way. */
 export interface SentReply {
   readonly res: ServerResponse
+  readonly gone: ClientSignal
   readonly requestId: string | null
 }
 
@@ -89,6 +91,8 @@ export class UnsentBytes {
     this.#slow.delete(reply)
     const { requestId } = reply
     this.#onCut({ requestId, unsentBytes, limit, limitBytes: this.#limits[limit] })
+    // Its request's record says so, too: this client has not left by itself.
+    reply.gone.abort('the client read too slowly: its reply was cut')
     reply.res.destroy()
   }
 }
