@@ -4,6 +4,8 @@
  */
 export interface CancelSignal {
   readonly aborted: boolean
+  /** A text: why, where it was not the caller's own wish. */
+  readonly reason?: unknown
   addEventListener(type: 'abort', listener: () => void): void
   removeEventListener(type: 'abort', listener: () => void): void
 }

@@ -165,7 +165,9 @@ export class Worker implements WorkerHandler {
     const reason = isStalled
       ? 'the engine gives no sign of life'
       : (this.#absence.text ?? this.#unhealthy)
-    const isServing = this.#state === 'running' && this.#admission.isAccepting
+    // While an administrator's drain leaves routers time to hear of it, requests are admitted and no longer welcome.
+    const isDrained = (this.#serving?.admin.state ?? 'serving') !== 'serving'
+    const isServing = this.#state === 'running' && this.#admission.isAccepting && !isDrained
     return {
       live: !isStalled && this.#state !== 'stopped' && this.#state !== 'start-failed',
       ready: isServing && reason === null,

@@ -1,6 +1,7 @@
 /**
  * Ids that the frontend gives: to requests and to tool calls.
  */
+import { holdsKey } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 
 function hex(random: Random, digits: number): string {
@@ -23,7 +24,7 @@ export function createRequestId(random: Random): string {
 
 /** Whether a client's own id can serve as the request's: short, and harmless in a log, a path and a header. */
 export function isRequestId(text: string): boolean {
-  return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text)
+  return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text) && !holdsKey(text)
 }
 
 /** A client's own id as it is sent back: whatever can stand in a header. Null: it is not sent back. */

@@ -73,6 +73,15 @@ describe('KeyBook', () => {
     expect(() => parseKeys(text, 'keys.json')).toThrow(message)
   })
 
+  it.each(['a\u0000b', 'a\nb', 'a\u001B[2J', 'a\u009Bm', 'a'.repeat(129), ' '])(
+    'tenant %j - no key is made for it, and none is read: it stands in logs and before a salt',
+    (tenant) => {
+      expect(() => createKey({ tenant }, NOW)).toThrow('the new key: tenant')
+      const { entry } = createKey({ tenant: 'acme' }, NOW)
+      expect(() => parseKeys(keysText([{ ...entry, tenant }]), 'k')).toThrow('k: keys.0.tenant')
+    },
+  )
+
   it('the same id twice - is refused', () => {
     const { entry } = createKey({ tenant: 'acme' }, NOW)
     expect(() => parseKeys(keysText([entry, entry]), 'keys.json')).toThrow('same id')

@@ -13,7 +13,13 @@ const instant = z.iso.datetime({ offset: true })
 const entrySchema = z.strictObject({
   id: z.string().regex(/^[a-z0-9]{8}$/),
   hash: z.string().regex(/^sha256:[0-9a-f]{64}$/),
-  tenant: z.string().trim().min(1).max(128),
+  // Stands in logs, on terminals and before what divides it from a client's salt.
+  tenant: z
+    .string()
+    .trim()
+    .min(1)
+    .max(128)
+    .regex(/^\P{Cc}*$/u, 'holds control characters'),
   weight: z.number().min(0.01).max(1000).optional(),
   createdAt: instant,
   expiresAt: instant.optional(),
@@ -67,12 +73,13 @@ export function keysText(keys: readonly KeyEntry[]): string {
 
 type Terms = Omit<KeyEntry, 'id' | 'hash' | 'createdAt'>
 
-/** A new key: `text` is for its holder, `entry` is what is kept. */
+/** A new key: `text` is for its holder, `entry` is what is kept. Throws `config.invalid` for terms that no reader would take. */
 export function createKey(terms: Terms, now: Date): { text: string; entry: KeyEntry } {
   const id = randomBytes(5).toString('hex').slice(0, 8)
   const text = `baton_${id}_${randomBytes(32).toString('base64url')}`
   const hash = `sha256:${digestOf(text).toString('hex')}`
-  return { text, entry: { id, hash, createdAt: now.toISOString(), ...terms } }
+  const entry = { id, hash, createdAt: now.toISOString(), ...terms }
+  return { text, entry: parseKey(JSON.stringify(entry), 'the new key') }
 }
 
 /** Of one length, whatever was given. */

@@ -7,7 +7,7 @@
 import { writeSync } from 'node:fs'
 import { destination, pino } from 'pino'
 import type { Logger } from 'pino'
-import { roundedMs } from '../../base/index.ts'
+import { roundedMs, withoutKeys } from '../../base/index.ts'
 import { logLine } from './log-line.ts'
 import { RequestPhases } from './request-phases.ts'
 import type { FrontendObserver, RequestEnd, RequestFacts } from '../../frontend/index.ts'
@@ -18,7 +18,11 @@ const STANDARD_ERROR = 2
 
 export function createLogger(level: LogLevel): Logger {
   const { isTTY } = process.stderr
-  return pino({ level, base: null }, isTTY ? forPeople() : destination({ fd: 2, sync: true }))
+  const hooks = { streamWrite: withoutKeys }
+  return pino(
+    { level, base: null, hooks },
+    isTTY ? forPeople() : destination({ fd: 2, sync: true }),
+  )
 }
 
 function forPeople(): { write(json: string): void } {

@@ -17,6 +17,14 @@ const OPERATIONS: Partial<Record<Endpoint, string>> = {
   embeddings: 'embeddings',
 }
 
+/** Before the request's id in the id of the answer. */
+const ID_PREFIXES: Partial<Record<Endpoint, string>> = {
+  chat_completions: 'chatcmpl-',
+  anthropic_messages: 'msg_',
+  responses: 'resp_',
+  completions: 'cmpl-',
+}
+
 /** `gen_ai.operation.name`; an endpoint that has no name there keeps its own. */
 export function operationOf(endpoint: Endpoint): string {
   return OPERATIONS[endpoint] ?? endpoint
@@ -31,7 +39,7 @@ export function callAttributes(facts: RequestFacts, end: RequestEnd): Attributes
     'gen_ai.provider.name': 'baton',
     'gen_ai.request.model': facts.model === '' ? undefined : facts.model,
     'gen_ai.response.model': end.outcome === 'success' ? facts.model : undefined,
-    'gen_ai.response.id': facts.requestId,
+    'gen_ai.response.id': responseIdOf(facts, end),
     'gen_ai.conversation.id': end.sessionId,
     'gen_ai.usage.input_tokens': end.promptTokens,
     'gen_ai.usage.output_tokens': end.completionTokens,
@@ -46,6 +54,12 @@ export function callAttributes(facts: RequestFacts, end: RequestEnd): Attributes
     'baton.ttft_ms': end.ttftMs,
     'baton.itl_ms': end.itlMs,
   })
+}
+
+/** As the client read it; undefined: there was no answer, or it has no id. */
+function responseIdOf({ endpoint, requestId }: RequestFacts, end: RequestEnd): string | undefined {
+  const prefix = ID_PREFIXES[endpoint]
+  return end.outcome === 'success' && prefix !== undefined ? `${prefix}${requestId}` : undefined
 }
 
 /** Why the router chose as it did; empty when the decision is not kept any more. */

@@ -1,3 +1,4 @@
+import { get } from 'node:http'
 import { afterEach, describe, expect, it } from 'vitest'
 import { SimEngine } from '../../simengine/index.ts'
 import { RecordedReply } from '../../../test/worker/recorded-reply.ts'
@@ -142,5 +143,28 @@ describe('worker admin - commands', () => {
     const { hosted } = await startWorker({ host: '127.0.0.1' })
     expect((await call(hosted, 'GET', '/engine/status', { token: null })).status).toBe(200)
     await expect(startWorker({ host: '0.0.0.0' })).rejects.toMatchObject({ code: 'config.invalid' })
+  })
+
+  it.each([
+    ['a web page', { origin: 'https://evil.example' }],
+    ['a page of this machine', { origin: 'http://localhost:3000', 'sec-fetch-site': 'same-site' }],
+  ])('without a token - %s may do nothing', async (_, headers) => {
+    const { hosted } = await startWorker({ host: '127.0.0.1' })
+    const post = (more: Record<string, string>) =>
+      fetch(`http://127.0.0.1:${hosted.adminPort}/engine/drain`, { method: 'POST', headers: more })
+    expect((await post(headers)).status).toBe(403)
+    expect(hosted.worker.status().isRegistered).toBe(true)
+    expect((await post({})).status).toBe(200)
+  })
+
+  it('without a token - a name that was resolved to this machine is refused', async () => {
+    const { hosted } = await startWorker({ host: '127.0.0.1' })
+    const statusFor = (host: string) =>
+      new Promise((resolve, reject) => {
+        get({ host: '127.0.0.1', port: hosted.adminPort, path: '/metrics', headers: { host } })
+          .on('response', (reply) => resolve(reply.resume().statusCode))
+          .on('error', reject)
+      })
+    expect([await statusFor('evil.example'), await statusFor('localhost')]).toEqual([403, 200])
   })
 })

@@ -6,11 +6,12 @@
  *   POST /engine/drain /engine/resume  with the token
  *   POST /engine/control/<name>        with the token; the body is a JSON object
  *
- * Without a token the port must be on the loopback address: then whoever is on this machine is the administrator.
+ * Without a token the port must be on the loopback address: then whoever is on this machine is the administrator, but no web
+ * page that a browser on it shows.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { BatonError } from '../../base/index.ts'
-import { plainRequests } from '../../frontend/index.ts'
+import { isDoneByForeignPage, namesThisMachine, plainRequests } from '../../frontend/index.ts'
 import type { HttpReply, HttpRequest } from '../../frontend/index.ts'
 import type { Worker } from '../../worker/index.ts'
 import type { MetricsPage } from '../observe/metrics-page.ts'
@@ -55,6 +56,7 @@ export async function listenWorkerAdmin(options: WorkerAdminOptions): Promise<Ht
 async function route(options: WorkerAdminOptions, request: HttpRequest): Promise<HttpReply> {
   const { worker, metrics } = options
   const { method, path } = request
+  if (options.token === undefined) refuseWebPages(request)
   const health = worker.health()
   if (method === 'GET' && path === '/live') return json(health.live ? 200 : 503, health)
   if (method === 'GET' && path === '/health') return json(health.ready ? 200 : 503, health)
@@ -75,6 +77,14 @@ async function route(options: WorkerAdminOptions, request: HttpRequest): Promise
     return json(200, (await worker.control(name, bodyOf(request))) ?? null)
   }
   throw new BatonError('request.not_found', `no route ${path}`)
+}
+
+function refuseWebPages({ method, headers }: HttpRequest): void {
+  if (namesThisMachine(headers) && !isDoneByForeignPage(method, headers, () => false)) return
+  throw new BatonError(
+    'request.permission_denied',
+    'without a token (--admin-token) no web page may call, and only under names of this machine',
+  )
 }
 
 function checkToken(token: string | undefined, authorization: string | undefined): void {
