@@ -115,7 +115,6 @@ describe('bounds of chat requests', () => {
   it('fields that nobody knows or honours - refused by name', () => {
     for (const field of [
       'speed',
-      'length_penalty',
       'use_beam_search',
       'allowed_token_ids',
       'bad_words_token_ids',
@@ -142,6 +141,8 @@ describe('bounds of chat requests', () => {
       spaces_between_special_tokens: true,
       return_hidden_states: false,
       no_stop_trim: false,
+      length_penalty: 1,
+      early_stopping: false,
       best_of: 1,
       echo: false,
       add_special_tokens: false,
@@ -151,6 +152,13 @@ describe('bounds of chat requests', () => {
       const other = typeof value === 'boolean' ? !value : value + 1
       expect(refusal(() => chat({ [field]: other }))?.data['param'], field).toBe(field)
     }
+  })
+
+  it('lists and objects of vLLM with nothing in them - taken; with something refused by name', () => {
+    const empty = { bad_words: [], logits_processors: [], vllm_xargs: {}, mm_processor_kwargs: {} }
+    expect(refusal(() => chat(empty))).toBeNull()
+    expect(refusal(() => chat({ bad_words: ['x'] }))?.data['param']).toBe('bad_words')
+    expect(refusal(() => chat({ vllm_xargs: { a: 1 } }))?.data['param']).toBe('vllm_xargs')
   })
 
   it('function_call and functions - 501', () => {

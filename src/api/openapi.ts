@@ -11,7 +11,7 @@ import {
   workerCommandSchema,
 } from './requests/admin-requests.ts'
 import { anthropicCountSchema, anthropicMessagesSchema } from './requests/anthropic-request.ts'
-import { batchSchema } from './requests/batch-request.ts'
+import { batchSchema, FILE_PURPOSES, PAGE_LIMITS } from './requests/batch-request.ts'
 import { chatRequestSchema } from './requests/chat-request.ts'
 import { completionRequestSchema } from './requests/completion-request.ts'
 import { embeddingRequestSchema } from './requests/embedding-request.ts'
@@ -37,11 +37,17 @@ interface Operation {
   readonly isOptional?: boolean
   /** A body that is a form. */
   readonly form?: Readonly<Record<string, unknown>>
-  /** Names of what may stand in the query. */
-  readonly query?: readonly string[]
+  /** What may stand in the query. */
+  readonly query?: Readonly<Record<string, Schema>>
 }
 
-const PAGE = ['limit', 'after', 'order'] as const
+/** Of lists: at most so many at once. */
+const pageOf = (max: number): Record<string, Schema> => ({
+  limit: { type: 'integer', minimum: 1, maximum: max },
+  after: { type: 'string' },
+  order: { type: 'string', enum: ['asc', 'desc'] },
+})
+const PURPOSE = { type: 'string', enum: FILE_PURPOSES }
 
 const COMMANDS = {
   drain: 'Take a worker out of the fleet; what runs there ends',
@@ -89,6 +95,7 @@ const OPERATIONS: readonly Operation[] = [
     method: 'get',
     path: '/v1/responses/{id}/input_items',
     summary: 'What a stored response was given',
+    query: pageOf(PAGE_LIMITS.items.max),
   },
   { method: 'delete', path: '/v1/responses/{id}', summary: 'Forget a stored response' },
   {
@@ -103,7 +110,12 @@ const OPERATIONS: readonly Operation[] = [
     schema: conversationSchema,
   },
   { method: 'get', path: '/v1/conversations/{id}', summary: 'A conversation' },
-  { method: 'get', path: '/v1/conversations/{id}/items', summary: 'Items of a conversation' },
+  {
+    method: 'get',
+    path: '/v1/conversations/{id}/items',
+    summary: 'Items of a conversation',
+    query: pageOf(PAGE_LIMITS.items.max),
+  },
   {
     method: 'post',
     path: '/v1/conversations/{id}',
@@ -169,19 +181,29 @@ const OPERATIONS: readonly Operation[] = [
       type: 'object',
       properties: {
         file: { type: 'string', contentMediaType: 'application/octet-stream' },
-        purpose: { type: 'string' },
+        purpose: PURPOSE,
         'expires_after[anchor]': { type: 'string', const: 'created_at' },
         'expires_after[seconds]': { type: 'integer' },
       },
       required: ['file', 'purpose'],
     },
   },
-  { method: 'get', path: '/v1/files', summary: 'Files', query: [...PAGE, 'purpose'] },
+  {
+    method: 'get',
+    path: '/v1/files',
+    summary: 'Files',
+    query: { ...pageOf(PAGE_LIMITS.files.max), purpose: { type: 'string' } },
+  },
   { method: 'get', path: '/v1/files/{id}', summary: 'A file' },
   { method: 'get', path: '/v1/files/{id}/content', summary: 'What is in a file' },
   { method: 'delete', path: '/v1/files/{id}', summary: 'Delete a file' },
   { method: 'post', path: '/v1/batches', summary: 'Begin a batch', schema: batchSchema },
-  { method: 'get', path: '/v1/batches', summary: 'Batches', query: PAGE },
+  {
+    method: 'get',
+    path: '/v1/batches',
+    summary: 'Batches',
+    query: pageOf(PAGE_LIMITS.batches.max),
+  },
   { method: 'get', path: '/v1/batches/{id}', summary: 'A batch' },
   { method: 'post', path: '/v1/batches/{id}/cancel', summary: 'Cancel a batch' },
   ...['/tokenize', '/v1/tokenize'].map((path) => ({
@@ -289,15 +311,15 @@ function operationId({ method, path }: Operation): string {
   return [method, ...path.split(/\W+/)].filter((part) => part !== '').join('_')
 }
 
-function parametersOf({ path, query = [] }: Operation): Pick<OperationEntry, 'parameters'> {
-  const schema = { type: 'string' }
+function parametersOf({ path, query = {} }: Operation): Pick<OperationEntry, 'parameters'> {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => ({
     name,
     in: 'path',
     required: true,
-    schema,
+    schema: { type: 'string' },
   }))
-  const parameters = [...inPath, ...query.map((name) => ({ name, in: 'query', schema }))]
+  const inQuery = Object.entries(query).map(([name, schema]) => ({ name, in: 'query', schema }))
+  const parameters = [...inPath, ...inQuery]
   return parameters.length === 0 ? {} : { parameters }
 }
 

@@ -14,7 +14,12 @@ const CHAT = JSON.stringify({
 async function startStream(
   options: ScriptedOptions = {},
   opening: (run: ScriptRun) => void = (run) => void run.routed().says('one'),
-): Promise<{ it_: ScriptedFrontend; reply: Answer; run: ScriptRun; leave: () => void }> {
+): Promise<{
+  it_: ScriptedFrontend
+  reply: Answer
+  run: ScriptRun
+  leave: (why?: string) => void
+}> {
   const it_ = new ScriptedFrontend({ ...options, script: opening })
   const client = new AbortController()
   const reply = await it_.send('POST', '/v1/chat/completions', {
@@ -23,7 +28,7 @@ async function startStream(
   })
   const [run] = it_.runs
   if (run === undefined) throw new Error('nothing was sent')
-  return { it_, reply, run, leave: () => client.abort() }
+  return { it_, reply, run, leave: (why?: string) => client.abort(why) }
 }
 
 describe('errors before the first token', () => {
@@ -205,6 +210,18 @@ describe('a client that leaves', () => {
     expect(it_.ends).toHaveLength(1)
     expect(it_.ends[0]).toMatchObject({ outcome: 'cancelled', completionTokens: 1 })
     expect(it_.frontend.requestsInFlight).toBe(0)
+  })
+
+  it('cut off, not left by itself - the record says why', async () => {
+    const { it_, leave } = await startStream()
+    leave('it read too slowly')
+    expect(it_.ends[0]).toMatchObject({
+      outcome: 'cancelled',
+      errorMessage: 'it read too slowly',
+    })
+    const other = await startStream()
+    other.leave()
+    expect(other.it_.ends[0]).toMatchObject({ errorMessage: 'the client has left' })
   })
 
   it('while it waits for the first token - one kill', async () => {

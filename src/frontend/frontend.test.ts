@@ -309,12 +309,9 @@ describe('status', () => {
       expect([path, reply.status]).not.toEqual([path, 405])
       expect([path, reply.body]).not.toEqual([path, expect.stringContaining('Route not found')])
     }
-    // A path with an id stands for those below it.
     const written = documented.map((each) => each.join(' '))
-    for (const { method, path } of it_.frontend.routes) {
-      const isWritten = written.some((each) => `${each}/`.startsWith(`${method} ${path}/`))
-      expect([method, path, isWritten]).toEqual([method, path, true])
-    }
+    for (const { method, path } of it_.frontend.routes)
+      expect(written).toContain(`${method} ${path.replace('...}', '}')}`)
   })
 
   it('busy thresholds - read, set in part, unknown model 404', async () => {

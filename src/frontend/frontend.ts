@@ -99,6 +99,7 @@ export class Frontend {
       batches: () => this.#batches,
       generating: (endpoint, answer) => (http, call) =>
         calls.serve(call, endpoint, (record) => answer(deps, http, record)),
+      count: (call) => calls.countOnly(call),
       isDraining: () => calls.isDraining,
     })
     this.#table = new RouteTable(this.routes)
@@ -180,7 +181,7 @@ export class Frontend {
   open(head: HttpHead): OpenRequest {
     const { match, problem } = this.#find(head)
     const requestId = this.#requestIdOf(head)
-    const call = new HttpCall(head, requestId, match?.route ?? null, match?.name ?? '')
+    const call = new HttpCall(head, requestId, match?.route ?? null, match?.names)
     const early = this.#early(call, problem)
     const { takeBody } = match?.route ?? {}
     return {

@@ -35,6 +35,7 @@ export type { ApiKey } from './access/api-key.ts'
 export { authentication } from './http/authentication.ts'
 export type { Caller } from './access/caller.ts'
 export { cors } from './http/cors.ts'
+export { allowedOrigins, isDoneByForeignPage, namesThisMachine } from './http/foreign-page.ts'
 export type { HttpCall } from './http/http-call.ts'
 export type {
   BodyTaker,

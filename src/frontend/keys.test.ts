@@ -133,6 +133,20 @@ describe('keys', () => {
     expect(it_.ends.map(({ tenantId }) => tenantId)[2]).toBe('other')
   })
 
+  it('a salt of a key that shares - opens no cache of a tenant', async () => {
+    const it_ = start()
+    await it_.chat({}, by('plain'))
+    const [first] = it_.requests
+    const own = first?.routing.cacheSalt ?? ''
+    expect(own).not.toBe('')
+    await it_.chat({ cache_salt: own }, by('sharing'))
+    await it_.chat({ nvext: { cache_salt: own } }, by('sharing'))
+    await it_.chat({}, { ...by('sharing'), 'x-tenant-id': own.trim() })
+    for (const { routing } of it_.requests.slice(1)) expect(routing.cacheSalt).not.toBe(own)
+    // Those that share and send the same salt share still.
+    expect(it_.requests[1]?.routing.cacheSalt).toBe(it_.requests[2]?.routing.cacheSalt)
+  })
+
   it('routing - is refused by name, unless the key may', async () => {
     const it_ = start()
     const nvext = { router: { temperature: 1 } }
@@ -187,5 +201,23 @@ describe('keys', () => {
     for (let i = 0; i < 3; i++) expect((await it_.chat({}, by('single'))).status).toBe(200)
     expect((await it_.chat({ model: 'nope' }, by('single'))).status).toBe(404)
     expect((await it_.chat({}, by('single'))).status).toBe(200)
+  })
+
+  it.each([
+    ['/tokenize', { prompt: 'a' }],
+    ['/v1/tokenize', { prompt: 'a' }],
+    ['/detokenize', { tokens: [300] }],
+    ['/v1/messages/count_tokens', { messages: [{ role: 'user', content: 'a' }] }],
+    ['/v1/responses/input_tokens', { input: 'a' }],
+    ['/v1/conversations', {}],
+    ['/v1/files', {}],
+    ['/v1/batches', {}],
+  ])('%s - is work, and one of the requests of its key', async (path, body) => {
+    const it_ = start()
+    const ask = () => it_.post(path, { model: 'storyteller', ...body }, by('slow'))
+    expect((await ask()).status).not.toBe(429)
+    const refused = await ask()
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '60'])
+    expect((await it_.chat({}, by('slow'))).status).toBe(429)
   })
 })

@@ -55,6 +55,20 @@ describe('rerank', () => {
 })
 
 describe('score', () => {
+  it.each([
+    ['queries', 'documents'],
+    ['queries', 'items'],
+    ['data_1', 'data_2'],
+  ])('%s and %s - other names of vLLM for the same', async (first, second) => {
+    const ask = async (fields: object) =>
+      (await start().post('/v1/score', { ...MODEL, ...fields })).json.data
+    const scores = await ask({ text_1: 'a fox', text_2: ['a dog', 'a'] })
+    expect(scores).toHaveLength(2)
+    expect(await ask({ [first]: 'a fox', [second]: ['a dog', 'a'] })).toEqual(scores)
+    const both = { ...MODEL, text_1: 'a', text_2: 'b', [first]: 'c' }
+    expect((await start().post('/v1/score', both)).json.error.param).toBe(first)
+  })
+
   it.each(['/v1/score', '/score'])('%s - one with several, as many with as many', async (path) => {
     const scores = async (text_1: unknown, text_2: unknown) => {
       const { status, json } = await start().post(path, { ...MODEL, text_1, text_2 })

@@ -50,6 +50,12 @@ export function canForward({ engine }: WorkerCard): boolean {
   return engine.runtimeData?.['forwards'] === true
 }
 
+/** Whose prompt cache is divided by a `cache_salt` in the body of a request. */
+export function takesSalts({ engine }: WorkerCard): boolean {
+  const kind = engine.runtimeData?.['upstream_kind']
+  return kind === 'vllm' || kind === 'sglang'
+}
+
 /** A JSON object with these members behind its own; all other bytes stay as they are. */
 export function withFields(body: Uint8Array, members: string): Uint8Array {
   const end = body.lastIndexOf(CLOSE_OBJECT)

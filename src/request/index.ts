@@ -22,7 +22,7 @@ export type {
   ForwardHead,
   ForwardSink,
 } from './forwarded-request.ts'
-export { canForward, withFields } from './forwarded-request.ts'
+export { canForward, takesSalts, withFields } from './forwarded-request.ts'
 export type { GenerateRequest } from './generate-request.ts'
 export type { BootstrapInfo, KvOffer, PrefillResult } from './kv-transfer.ts'
 export {

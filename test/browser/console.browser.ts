@@ -76,6 +76,10 @@ describe.skipIf(path === null)('the console in a real browser', () => {
     await page.goto(`${opened.server.url}/#/requests/%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E`)
     await page.getByText('is not known').waitFor()
     expect(await page.locator('main img').count()).toBe(0)
+    // Would turn around what stands behind it.
+    await page.goto(`${opened.server.url}/#/requests/a%E2%80%AEb`)
+    await page.getByRole('heading', { name: 'a\uFFFDb' }).waitFor()
+    expect(await page.locator('main').textContent()).not.toContain('\u202E')
   })
 
   it('less motion, and dark - no dots, and the page has its other colours', async () => {

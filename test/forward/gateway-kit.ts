@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import { FrontendStack } from '../../src/cli/compose/frontend-stack.ts'
 import { gatewayFleet } from '../../src/cli/compose/upstream-engines.ts'
+import { openKeys } from '../../src/cli/guard/open-keys.ts'
 import { resolveConfig } from '../../src/cli/options/resolve-config.ts'
 import { routerSettings } from '../../src/cli/options/router-settings.ts'
 import { serveConfig } from '../../src/cli/options/serve-config.ts'
@@ -60,6 +61,7 @@ export async function startGateway(
     config,
     router: routerSettings(options).router,
     discovery,
+    keys: await openKeys(config),
     plane: 'local',
   })
   const fleet = gatewayFleet(config, stack, discovery)

@@ -54,7 +54,9 @@ export interface ChatMessage {
 }
 
 export function chatMessage(message: z.infer<typeof messageSchema>, index: number): ChatMessage {
-  const { name, tool_call_id, reasoning_content } = message
+  const { name, tool_call_id, reasoning } = message
+  // vLLM calls it `reasoning`; others mean something else by that.
+  const thought = message.reasoning_content ?? (typeof reasoning === 'string' ? reasoning : null)
   const calls = message.tool_calls?.map(toolCallMessage)
   return {
     role: message.role,
@@ -62,7 +64,7 @@ export function chatMessage(message: z.infer<typeof messageSchema>, index: numbe
     ...(name == null ? {} : { name }),
     ...(calls === undefined || calls.length === 0 ? {} : { tool_calls: calls }),
     ...(tool_call_id == null ? {} : { tool_call_id }),
-    ...(reasoning_content == null ? {} : { reasoning_content }),
+    ...(thought === null ? {} : { reasoning_content: thought }),
   }
 }
 

@@ -26,10 +26,7 @@ const stop = z.union(
 )
 
 export const generationFields = {
-  model: z
-    .string()
-    .refine((name) => name.trim() !== '', 'must not be blank')
-    .optional(),
+  model: z.string().regex(/\S/, 'must not be blank').optional(),
   stream: z.boolean().optional(),
   stream_options: z
     .strictObject({
@@ -61,10 +58,7 @@ export const generationFields = {
   /** vLLM's name: log-probabilities of the prompt's tokens, with so many rivals each. */
   prompt_logprobs: z.int().min(0).max(PROMPT_LOGPROBS_MAX).optional(),
   cache_salt: z.string().optional(),
-  user: z
-    .string()
-    .refine((name) => name.trim() !== '', 'must not be blank')
-    .optional(),
+  user: z.string().regex(/\S/, 'must not be blank').optional(),
   /** Told for the provider's books; they change no result here. */
   metadata: fieldsSchema.optional(),
   store: z.boolean().optional(),
@@ -132,7 +126,13 @@ const NO_OPS: Readonly<Record<string, unknown>> = {
   spaces_between_special_tokens: true,
   return_hidden_states: false,
   no_stop_trim: false,
+  // Of a beam search.
+  length_penalty: 1,
+  early_stopping: false,
 }
+
+/** Nothing is in them as a rule; what is would be refused by name. */
+const EMPTY = ['bad_words', 'logits_processors', 'vllm_xargs', 'mm_processor_kwargs']
 
 export function stripNoOps(
   body: Record<string, unknown>,
@@ -141,7 +141,12 @@ export function stripNoOps(
   for (const [name, value] of [...Object.entries(NO_OPS), ...Object.entries(more)]) {
     if (body[name] === value) delete body[name]
   }
+  for (const name of EMPTY) if (isEmpty(body[name])) delete body[name]
   return body
+}
+
+function isEmpty(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0
 }
 
 export function generationOptions(

@@ -17,7 +17,10 @@ const responseFormat = z.discriminatedUnion('type', [
       name: z.string().min(1),
       description: z.string().optional(),
       strict: z.boolean().nullish(),
-      schema: z.union([fieldsSchema, z.literal(true)], 'must be a schema, and not `false`'),
+      schema: z.union([fieldsSchema, z.literal(true)], {
+        error: ({ input }) =>
+          input === undefined ? 'is missing' : 'must be a schema, and not `false`',
+      }),
     }),
   }),
 ])

@@ -12,6 +12,7 @@ import { given } from './plain-fields.ts'
 export type Headers = Readonly<Record<string, string>>
 
 const RANK_UNSET = 0xffffffff
+const SESSION_ID_MAX = 256
 
 /** Who is talking, over several requests. */
 export interface SessionIdentity {
@@ -103,29 +104,37 @@ export function applyRoutingHeaders(nvext: NvExt, headers: Headers): NvExt {
   return merged
 }
 
-/** Our own headers first, then those of agents that are known: Claude Code, Codex, OpenCode. */
+function named(headers: Headers, names: readonly string[]): string | undefined {
+  const name = first(headers, names)
+  return name === undefined || name.length > SESSION_ID_MAX ? undefined : name
+}
+
+/**
+ * Our own headers first, then those of agents that are known: Claude Code, Codex, OpenCode. A name that is too long to be kept
+ * for many sessions is none.
+ */
 export function sessionOf(headers: Headers): SessionIdentity | undefined {
-  const own = first(headers, ['x-dynamo-session-id'])
+  const own = named(headers, ['x-dynamo-session-id'])
   if (own !== undefined) {
     const final = first(headers, ['x-dynamo-session-final'])?.toLowerCase()
     return {
       sessionId: own,
-      ...given({ parentSessionId: first(headers, ['x-dynamo-parent-session-id']) }),
+      ...given({ parentSessionId: named(headers, ['x-dynamo-parent-session-id']) }),
       ...(final === 'true' || final === '1' || final === 'yes' ? { isFinal: true } : {}),
     }
   }
-  const claude = first(headers, ['x-claude-code-session-id'])
+  const claude = named(headers, ['x-claude-code-session-id'])
   if (claude !== undefined) {
-    const agent = first(headers, ['x-claude-code-agent-id'])
+    const agent = named(headers, ['x-claude-code-agent-id'])
     if (agent === undefined) return { sessionId: claude }
-    const parent = first(headers, ['x-claude-code-parent-agent-id']) ?? claude
+    const parent = named(headers, ['x-claude-code-parent-agent-id']) ?? claude
     return { sessionId: agent, parentSessionId: parent }
   }
-  const codex = first(headers, ['session-id'])
+  const codex = named(headers, ['session-id'])
   if (codex !== undefined) return { sessionId: codex }
-  const open = first(headers, ['x-session-id'])
+  const open = named(headers, ['x-session-id'])
   if (open === undefined) return undefined
-  return { sessionId: open, ...given({ parentSessionId: first(headers, ['x-parent-session-id']) }) }
+  return { sessionId: open, ...given({ parentSessionId: named(headers, ['x-parent-session-id']) }) }
 }
 
 /** W3C trace context, when it is well formed. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { utcText } from './model-list.ts'
+import { anthropicModelObject, utcText } from './model-list.ts'
 
 describe('utcText', () => {
   it('any second until 9999 - is the time that the platform knows', () => {
@@ -11,4 +11,14 @@ describe('utcText', () => {
     edges.forEach(same)
     fc.assert(fc.property(fc.integer({ min: 0, max: 253_402_300_799 }), same))
   })
+})
+
+it('a model in the form of Anthropic - says how much goes in, if that is known', () => {
+  const entry = { name: 'm', createdSeconds: 0 }
+  const known = { lifecycle: 'active', max_input_tokens: 4096, max_tokens: 4096 }
+  expect(anthropicModelObject({ ...entry, contextLength: 4096 })).toMatchObject({
+    id: 'm',
+    ...known,
+  })
+  expect(anthropicModelObject(entry)).not.toHaveProperty('max_input_tokens')
 })

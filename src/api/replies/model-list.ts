@@ -31,6 +31,10 @@ export function anthropicModelObject(entry: ModelEntry): Record<string, unknown>
     id: entry.name,
     display_name: entry.name,
     created_at: utcText(entry.createdSeconds),
+    lifecycle: 'active',
+    ...(entry.contextLength === undefined
+      ? {}
+      : { max_input_tokens: entry.contextLength, max_tokens: entry.contextLength }),
   }
 }
 

@@ -11,6 +11,13 @@ const HOUR = 3600
 const KEEP_SECONDS_MIN = HOUR
 const KEEP_SECONDS_MAX = 30 * 24 * HOUR
 const WINDOW_SECONDS_MAX = 30 * 24 * HOUR
+const WINDOW_FAULT = 'must be a time such as 24h, from 1s to 30d'
+/** Entries of a list that one reply may hold. */
+export const PAGE_LIMITS = {
+  files: { usual: 10_000, max: 10_000 },
+  batches: { usual: 20, max: 100 },
+  items: { usual: 10_000, max: 10_000 },
+} as const
 
 /** What a batch may ask for, one endpoint for all of its lines. */
 export const BATCH_ENDPOINTS = [
@@ -39,7 +46,7 @@ export const batchSchema = z.strictObject({
   input_file_id: z.string().min(1),
   endpoint: z.enum(BATCH_ENDPOINTS),
   /** `24h`, or another number of s, m, h or d up to 30 days. */
-  completion_window: z.string(),
+  completion_window: z.string().regex(/^\d+[smhd]$/, WINDOW_FAULT),
   metadata: recordSchema<string>('string', metadataFault).optional(),
   output_expires_after: expiry.optional(),
 })
@@ -65,7 +72,7 @@ export function parseBatch(body: Record<string, unknown>): BatchCall {
   const [, digits, unit = ''] = /^(\d{1,7})([smhd])$/.exec(completionWindow) ?? []
   const windowSeconds = Number(digits) * (UNIT_SECONDS[unit] ?? 0)
   if (!(windowSeconds >= 1 && windowSeconds <= WINDOW_SECONDS_MAX)) {
-    throw invalid('completion_window', 'must be a time such as 24h, from 1s to 30d')
+    throw invalid('completion_window', WINDOW_FAULT)
   }
   return {
     inputFileId: fields.input_file_id,
@@ -82,12 +89,19 @@ export interface FileForm {
   readonly keepSeconds?: number
 }
 
-const PURPOSES = ['batch', 'user_data', 'assistants', 'fine-tune', 'vision', 'evals'] as const
+export const FILE_PURPOSES = [
+  'batch',
+  'user_data',
+  'assistants',
+  'fine-tune',
+  'vision',
+  'evals',
+] as const
 
 export function parseFileForm(fields: Readonly<Record<string, string>>): FileForm {
   const { purpose = '' } = fields
-  if (!(PURPOSES as readonly string[]).includes(purpose)) {
-    throw invalid('purpose', `must be one of ${PURPOSES.join(', ')}`)
+  if (!(FILE_PURPOSES as readonly string[]).includes(purpose)) {
+    throw invalid('purpose', `must be one of ${FILE_PURPOSES.join(', ')}`)
   }
   const seconds = fields['expires_after[seconds]']
   if (seconds === undefined) return { purpose }

@@ -92,4 +92,36 @@ describe('chat request', () => {
     ).toThrow('contradicts')
     expect(call({ add_generation_prompt: false }).addGenerationPrompt).toBe(false)
   })
+
+  it('prefix of Mistral and DeepSeek - the last message of the assistant is gone on with', () => {
+    const user = { role: 'user', content: 'hi' }
+    const prefix = { role: 'assistant', content: 'Once', prefix: true }
+    expect(call({ messages: [user, prefix] }).continueFinalMessage).toBe(true)
+    expect(call({ messages: [user, { ...prefix, prefix: false }] }).continueFinalMessage).toBe(
+      false,
+    )
+    for (const messages of [[prefix, user], [{ ...user, prefix: true }]]) {
+      expect(() => call({ messages })).toThrow('prefix')
+    }
+  })
+
+  it('reasoning of past turns - by the name that vLLM gives it, too', () => {
+    const past = (fields: object) => ({ role: 'assistant', content: 'b', ...fields })
+    const of = (fields: object) => call({ messages: [past(fields)] }).messages[0]
+    expect(of({ reasoning: 'a' })).toMatchObject({ reasoning_content: 'a' })
+    expect(of({ reasoning: 'a', reasoning_content: 'c' })).toMatchObject({ reasoning_content: 'c' })
+    expect(of({ reasoning: { x: 1 } })).not.toHaveProperty('reasoning_content')
+  })
+
+  it('json_schema without a schema, with the schema false - said so', () => {
+    const asked = (fields: object) => () =>
+      call({ response_format: { type: 'json_schema', json_schema: { name: 'x', ...fields } } })
+    expect(asked({})).toThrow('json_schema.schema`: is missing')
+    expect(asked({ schema: false })).toThrow('not `false`')
+  })
+
+  it('top_logprobs 0 without logprobs - asks for nothing', () => {
+    expect(call({ top_logprobs: 0 }).output).not.toHaveProperty('logprobs')
+    expect(() => call({ top_logprobs: 1 })).toThrow('logprobs')
+  })
 })

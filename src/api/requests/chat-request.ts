@@ -73,13 +73,14 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
     : checked(chatRequestSchema, own)
   const { isStrict, ...offered } = toolsOf(fields)
   const logprobs = fields.logprobs === true ? (fields.top_logprobs ?? 0) : undefined
-  if (fields.top_logprobs !== undefined && fields.logprobs !== true) {
+  if ((fields.top_logprobs ?? 0) > 0 && fields.logprobs !== true) {
     throw invalid('top_logprobs', 'needs `logprobs: true`')
   }
   const options = generationOptions(fields, {
     maxTokens: fields.max_completion_tokens ?? fields.max_tokens,
     output: given({ logprobs }),
   })
+  const continues = fields.continue_final_message ?? hasPrefix(fields.messages)
   refuseContinuing(fields)
   // Own members first: those behind a spread, if it has not got them, cost a call into the runtime each.
   return {
@@ -92,7 +93,7 @@ export function parseChatRequest(body: Record<string, unknown>): ChatCall {
       ...fields.chat_template_kwargs,
     },
     addGenerationPrompt: fields.add_generation_prompt ?? true,
-    continueFinalMessage: fields.continue_final_message ?? false,
+    continueFinalMessage: continues,
     ...options,
     sampling: samplingWithTools(options, offered, isStrict),
     ...(fields.prompt_logprobs === undefined ? {} : { showsPromptLogprobs: true }),
@@ -107,6 +108,17 @@ function refuseContinuing(fields: z.infer<typeof chatRequestSchema>): void {
   if (fields.messages.at(-1)?.role !== 'assistant') {
     throw invalid('continue_final_message', 'needs a last message of the assistant')
   }
+}
+
+/** Mistral and DeepSeek say by a key of the message that it is gone on with. */
+function hasPrefix(messages: z.infer<typeof chatRequestSchema>['messages']): boolean {
+  const at = messages.findIndex((message) => message['prefix'] === true)
+  if (at < 0) return false
+  if (at === messages.length - 1 && messages[at]?.role === 'assistant') return true
+  throw invalid(
+    `messages[${at}].prefix`,
+    'only the last message, of the assistant, is gone on with',
+  )
 }
 
 function refuseDeprecated(body: Record<string, unknown>): void {

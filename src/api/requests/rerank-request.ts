@@ -44,6 +44,13 @@ export function parseRerank(body: Record<string, unknown>): RerankCall {
 
 const texts = z.union([z.string(), z.array(z.string()).min(1)])
 
+/** Other names of vLLM for the same pair. */
+const PAIRS = [
+  ['queries', 'documents'],
+  ['queries', 'items'],
+  ['data_1', 'data_2'],
+] as const
+
 export const scoreSchema = z.strictObject({
   model: z.string().optional(),
   text_1: texts,
@@ -61,7 +68,7 @@ export interface ScoreCall {
 
 /** One text against several, or as many against as many. */
 export function parseScore(body: Record<string, unknown>): ScoreCall {
-  const fields = checked(scoreSchema, withoutNulls(body))
+  const fields = checked(scoreSchema, withPairNamed(withoutNulls(body)))
   const right = listOf(fields.text_2)
   const first = listOf(fields.text_1)
   const left = first.length === 1 ? right.map(() => first[0] ?? '') : first
@@ -71,6 +78,13 @@ export function parseScore(body: Record<string, unknown>): ScoreCall {
   }
   refuseMany('text_2', right.length)
   return { ...given({ model: fields.model }), left, right }
+}
+
+function withPairNamed(body: Record<string, unknown>): Record<string, unknown> {
+  const pair = PAIRS.find(([first, second]) => first in body && second in body)
+  if (pair === undefined || 'text_1' in body || 'text_2' in body) return body
+  const { [pair[0]]: text_1, [pair[1]]: text_2, ...rest } = body
+  return { ...rest, text_1, text_2 }
 }
 
 function listOf(value: string | string[]): string[] {

@@ -27,4 +27,12 @@ describe('an answer of baton chat', () => {
     // oxlint-disable-next-line no-control-regex -- these must not be there
     expect(shown).not.toMatch(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/)
   })
+
+  it('an answer without usage, as one that was stopped - its pieces are counted', async () => {
+    const url = await serverThatSays({ reasoning_content: 'a' }, { content: 'b' }, { content: 'c' })
+    const screen = { columns: 80, hasColor: false, write: () => undefined }
+    const settings = { url, model: 'm', maxTokens: 9, temperature: null }
+    const answer = await askForAnswer(settings, [], screen, new AbortController().signal)
+    expect(answer.completionTokens).toBe(3)
+  })
 })

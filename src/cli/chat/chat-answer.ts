@@ -30,6 +30,7 @@ export interface ChatAnswer {
   readonly durationMs: number
   readonly promptTokens: number
   readonly cachedTokens: number | null
+  /** Of an answer that was stopped, or of a server that does not count: the pieces that came. */
   readonly completionTokens: number
 }
 
@@ -106,6 +107,7 @@ class ShownAnswer {
   #text = ''
   #workers: ChatAnswer['workers'] = null
   #usage: StreamEvent['usage'] = null
+  #pieces = 0
   #ttftMs: number | null = null
   #isThinking = false
 
@@ -141,7 +143,7 @@ class ShownAnswer {
       durationMs: performance.now() - this.#startedMs,
       promptTokens: this.#usage?.prompt_tokens ?? 0,
       cachedTokens: this.#usage?.prompt_tokens_details?.cached_tokens ?? null,
-      completionTokens: this.#usage?.completion_tokens ?? 0,
+      completionTokens: this.#usage?.completion_tokens ?? this.#pieces,
     }
   }
 
@@ -162,6 +164,7 @@ class ShownAnswer {
   }
 
   #show(text: string): void {
+    this.#pieces += 1
     this.#ttftMs ??= performance.now() - this.#startedMs
     // What a model writes may hold anything: an escape sequence would take over the terminal.
     this.#screen.write(this.#wrap.write(printableLines(text)))

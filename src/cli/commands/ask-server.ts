@@ -3,8 +3,9 @@
  */
 import { Option } from 'commander'
 import { withQuotedWorkerIds } from '../../api/index.ts'
-import { BatonError } from '../../base/index.ts'
+import { BatonError, isRecord } from '../../base/index.ts'
 import { noServer } from './no-server.ts'
+import { noBaton, replyText } from './reply-text.ts'
 
 /** `--url` of a command that asks a server; `what`: of which one. */
 export function serverOption(what = 'the server'): Option {
@@ -41,9 +42,14 @@ export async function postServer(url: string, path: string, body: unknown): Prom
   const headers = { ...keyHeaders(), 'content-type': 'application/json' }
   const answer = await exchange(url, path, { method: 'POST', headers, body: JSON.stringify(body) })
   if (answer.status === 200) return answer.body
-  const { error } = answer.body as { readonly error?: { readonly message?: string } }
-  const message = error?.message ?? `the server answered ${answer.status}`
+  const message = saidIn(answer.body) ?? `the server answered ${answer.status}`
   throw new BatonError('backend.unknown', message)
+}
+
+/** What a refusal says; null: it is not in Baton's form. */
+export function saidIn(body: unknown): string | null {
+  const error = isRecord(body) ? body['error'] : null
+  return isRecord(error) && typeof error['message'] === 'string' ? error['message'] : null
 }
 
 interface ServerAnswer {
@@ -58,7 +64,7 @@ async function exchange(url: string, path: string, init: RequestInit): Promise<S
   const signal = AbortSignal.timeout(ANSWER_MS_MAX)
   try {
     const reply = await fetch(new URL(path, url), { ...init, signal })
-    return { status: reply.status, body: parsed(url, await reply.text()) }
+    return { status: reply.status, body: parsed(url, await replyText(url, reply)) }
   } catch (error) {
     throw error instanceof BatonError ? error : noServer(url, error)
   }
@@ -68,7 +74,6 @@ function parsed(url: string, text: string): unknown {
   try {
     return JSON.parse(withQuotedWorkerIds(text)) as unknown
   } catch (error) {
-    const message = `what answers at ${url} is no Baton server: name yours with --url`
-    throw new BatonError('transport.cannot_connect', message, { cause: error })
+    throw noBaton(url, error)
   }
 }

@@ -245,6 +245,7 @@ export class FrontendStack {
     this.#sharing.start(
       ways.filter((way) => way !== null),
       this.#frontend,
+      (topic, err) => this.#logger.warn({ topic, err }, 'another frontend tells what is not used'),
     )
   }
 
@@ -374,7 +375,8 @@ export class FrontendStack {
       wantsKvSnapshot: (workerId, dpRank) =>
         this.#frontend.registry.wantsKvSnapshot(workerId, dpRank),
       onLoad: (workerId, report) => this.#frontend.registry.load(workerId, report),
-      onPeer: (payload) => this.#workerPeers?.take(payload),
+      onPeer: (payload) =>
+        this.#sharing.attempt('over a worker', () => this.#workerPeers?.take(payload)),
       onConnected: (workerId) => {
         this.#connected.add(workerId)
         // The first way to the others, where it leads over workers.

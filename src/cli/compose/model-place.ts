@@ -23,7 +23,7 @@ const ANSWER_MS = 10_000
 const TOTAL_MS = 120_000
 
 /** `--model-cache`, else the user's cache folder. */
-function modelCache({ modelCache: given }: Pick<ServeConfig, 'modelCache'>): string {
+export function modelCacheFolder({ modelCache: given }: Pick<ServeConfig, 'modelCache'>): string {
   if (given !== null) return given
   const cache = process.env['XDG_CACHE_HOME']
   return join(cache === undefined || cache === '' ? join(homedir(), '.cache') : cache, 'baton')
@@ -110,7 +110,7 @@ export class ModelPlaces {
     const sources = [card, ...others].map((source) => () => this.#open(source))
     const fetchInto = async (cache: string): Promise<string> =>
       await fetchText({ manifest: text, cache, sources, totalMs: TOTAL_MS })
-    const cache = join(modelCache(this.#options.config), 'text')
+    const cache = join(modelCacheFolder(this.#options.config), 'text')
     const path = await fetchInto(cache).catch(async (thrown: unknown) => {
       if (!(thrown instanceof TextCacheFault)) throw thrown
       return await fetchInto(this.#folderInsteadOf(thrown))

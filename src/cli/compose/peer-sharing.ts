@@ -1,6 +1,9 @@
 /**
  * What several frontends tell each other, over whichever way there is: NATS, the parent of frontends behind one port, or
  * the connections to workers.
+ *
+ * One of them may be broken, or of another version: what cannot be used is left out and reported, whatever it is, and never
+ * costs the way that it came over. However often they ask, all that is known here is told once a second at most.
  */
 import { isRecord } from '../../base/index.ts'
 import { checkCard } from '../../discovery/index.ts'
@@ -10,8 +13,20 @@ import type { AdminNews, Frontend } from '../../frontend/index.ts'
 import { parsePeerNews } from '../../router/index.ts'
 import type { PeerNews } from '../../router/index.ts'
 
+/** Between two answers to those who want to be told everything. */
+const TELL_ALL_EVERY_MS = 1_000
+/** Of news that cannot be used, so often at most. */
+const REPORT_EVERY_MS = 60_000
+
+/** What another frontend has told that is none of what frontends tell. */
+type OnBadNews = (topic: string, error: unknown) => void
+
 export class PeerSharing {
   #channels: readonly PeerChannel[] = []
+  #onBadNews: OnBadNews = () => undefined
+  #reportedMs = -Infinity
+  #toldAllMs = -Infinity
+  #tellsAll: NodeJS.Timeout | null = null
 
   get hasPeers(): boolean {
     return this.#channels.length > 0
@@ -32,8 +47,9 @@ export class PeerSharing {
   onRoleChange: (model: string, version: string) => void = () => undefined
 
   /** From now on; the others are asked for what they know. What comes twice is believed once. */
-  start(channels: readonly PeerChannel[], frontend: Frontend): void {
+  start(channels: readonly PeerChannel[], frontend: Frontend, onBadNews?: OnBadNews): void {
     this.#channels = channels
+    if (onBadNews !== undefined) this.#onBadNews = onBadNews
     frontend.keyLimits.shareWith((news) => this.#tell('key', news))
     frontend.others.shareWith({
       wanted: () => this.#tell('looked', null),
@@ -54,28 +70,56 @@ export class PeerSharing {
     for (const channel of this.#channels) channel.tell(topic, body)
   }
 
-  #listen(channel: PeerChannel, { registry, keyLimits, others }: Frontend): void {
-    channel.onTold('looked', () => others.wanted())
-    channel.onTold('seen', (body) => others.learn(body))
-    channel.onTold('explain', (body) => others.asked(body))
-    channel.onTold('explained', (body) => others.told(body))
-    channel.onTold('news', (body) => {
+  #listen(channel: PeerChannel, frontend: Frontend): void {
+    const { registry, keyLimits, others } = frontend
+    const hear = (topic: string, listener: (body: unknown) => void): void =>
+      channel.onTold(topic, (body) => this.attempt(topic, () => listener(body)))
+    hear('looked', () => others.wanted())
+    hear('seen', (body) => others.learn(body))
+    hear('explain', (body) => others.asked(body))
+    hear('explained', (body) => others.told(body))
+    hear('news', (body) => {
       if (!isRecord(body)) return
       const news = parsePeerNews(body['news'])
       if (news !== null) registry.learn(String(body['model']), String(body['version']), news)
     })
-    channel.onTold('admin', (body) => learnAdminNews(registry, body, checkCard))
-    channel.onTold('key', (body) => {
+    hear('admin', (body) => learnAdminNews(registry, body, checkCard))
+    hear('key', (body) => {
       const news = parseKeyUseNews(body)
       if (news !== null) keyLimits.learn(news)
     })
-    channel.onTold('role', (body) => {
+    hear('role', (body) => {
       if (isRecord(body)) this.onRoleChange(String(body['model']), String(body['version']))
     })
-    channel.onTold('wanted', () => {
-      for (const { router } of registry.models) router.tellPeers()
-      for (const news of adminNewsOf(registry)) this.#tell('admin', news)
-      keyLimits.tellAll()
-    })
+    hear('wanted', () => this.#tellAllSoon(frontend))
+  }
+
+  /** What fails is left out and reported. */
+  attempt(topic: string, hear: () => void): void {
+    try {
+      hear()
+    } catch (error) {
+      const nowMs = performance.now()
+      if (nowMs - this.#reportedMs < REPORT_EVERY_MS) return
+      this.#reportedMs = nowMs
+      this.#onBadNews(topic, error)
+    }
+  }
+
+  /** At once, or when the last time is long enough ago; who has asked meanwhile hears it, too. */
+  #tellAllSoon(frontend: Frontend): void {
+    if (this.#tellsAll !== null) return
+    const waitMs = this.#toldAllMs + TELL_ALL_EVERY_MS - performance.now()
+    if (waitMs <= 0) return this.#tellAll(frontend)
+    this.#tellsAll = setTimeout(() => this.#tellAll(frontend), waitMs)
+    this.#tellsAll.unref()
+  }
+
+  #tellAll({ registry, keyLimits }: Frontend): void {
+    this.#tellsAll = null
+    this.#toldAllMs = performance.now()
+    for (const { router } of registry.models) router.tellPeers()
+    for (const news of adminNewsOf(registry)) this.#tell('admin', news)
+    keyLimits.tellAll()
   }
 }

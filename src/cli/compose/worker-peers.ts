@@ -9,6 +9,7 @@ import { decodePlain, encodePlain, PEER_BYTES_MAX } from '../../wire/index.ts'
 
 const OVER_WORKERS = 2
 const SEEN_MAX = 4_096
+const ID_LENGTH_MAX = 256
 
 export class WorkerPeers implements PeerChannel {
   readonly #send: (payload: Uint8Array, over: number) => number
@@ -31,12 +32,13 @@ export class WorkerPeers implements PeerChannel {
     this.#listeners.set(topic, listener)
   }
 
-  /** Throws `transport.protocol` for what no frontend sends; it costs the connection that it came over. */
+  /** Throws for what no frontend sends; the worker has handed it on unread and cannot help it. */
   take(payload: Uint8Array): void {
     const told = decodePlain(payload, 0, payload.length, 'news of another frontend')
     if (!isRecord(told)) return
     const { id, topic, body } = told
     if (typeof id !== 'string' || typeof topic !== 'string' || this.#seen.has(id)) return
+    if (id.length > ID_LENGTH_MAX) return
     this.#seen.add(id)
     if (this.#seen.size > SEEN_MAX) {
       const [oldest] = this.#seen

@@ -3,7 +3,13 @@
  */
 import type { Logger } from 'pino'
 import { assert, BatonError } from '../../base/index.ts'
-import { authentication, cors } from '../../frontend/index.ts'
+import {
+  allowedOrigins,
+  authentication,
+  cors,
+  isDoneByForeignPage,
+  namesThisMachine,
+} from '../../frontend/index.ts'
 import type { ApiKey, HttpCall, HttpReply, Middleware } from '../../frontend/index.ts'
 import type { KeyBook } from '../../host/index.ts'
 import { isLoopback, osClock } from '../../os/index.ts'
@@ -20,10 +26,11 @@ export class HttpGuard {
     refuseOpenPort(config)
     assert((config.keys === null) === (book === null), 'keys are asked for and not open')
     this.#keys = book
+    const origins = originsOf(config.corsOrigin)
     this.middleware = [
-      cors(originsOf(config.corsOrigin)),
+      cors(origins),
       ...(book === null
-        ? [ownNames(config)]
+        ? [ownPages(config, origins)]
         : [audit(logger), authentication({ clock: osClock, keyOf: (text) => book.keyOf(text) })]),
     ]
   }
@@ -55,25 +62,28 @@ function originsOf(written: string | null): readonly string[] {
   )
 }
 
-const IS_ADDRESS = /^(\[[0-9a-f:.]+\]|[0-9.]+)$/i
-const IS_OWN_NAME = /^(localhost|.+\.localhost)$/i
-
 /**
- * Without keys only this machine may call. A web page from elsewhere could have its own name resolved to 127.0.0.1 (DNS
- * rebinding) and would then be let in by the browser: such a name in `Host` is refused.
+ * Without keys only this machine may call, and a browser on it is no way in for web pages from elsewhere: not under a name
+ * that they had resolved to 127.0.0.1 (DNS rebinding), and not with a request that needs no answer.
  */
-function ownNames({ host, insecureOpen }: GuardConfig): Middleware {
+function ownPages({ host, insecureOpen }: GuardConfig, origins: readonly string[]): Middleware {
   const isGuarded = isLoopback(host) && !insecureOpen
+  const isAllowed = allowedOrigins(origins)
   return {
-    before: ({ head }) => {
-      const name = (head.headers['host'] ?? '').replace(/:\d+$/, '')
-      if (!isGuarded || name === '' || IS_ADDRESS.test(name) || IS_OWN_NAME.test(name)) {
-        return undefined
+    before: ({ head: { method, headers } }) => {
+      if (isGuarded && !namesThisMachine(headers)) {
+        throw new BatonError(
+          'request.permission_denied',
+          `without keys only this machine may call, under its own names: Host ${headers['host']} is not one of them; use --keys, or --insecure-open when something else guards this port`,
+        )
       }
-      throw new BatonError(
-        'request.permission_denied',
-        `without keys only this machine may call, under its own names: Host ${name} is not one of them; use --keys, or --insecure-open when something else guards this port`,
-      )
+      if (isDoneByForeignPage(method, headers, isAllowed)) {
+        throw new BatonError(
+          'request.permission_denied',
+          `without keys a web page of another origin (${headers['origin'] ?? 'unknown'}) may do nothing here: name it with --cors-origin, or use --keys`,
+        )
+      }
+      return undefined
     },
   }
 }

@@ -16,15 +16,17 @@ interface DoctorOptions {
   /** Null: the fleet is read from its workers. */
   readonly url: string | null
   readonly json: boolean
+  /** Of this machine, that the fleet writes to. */
+  readonly folders: readonly string[]
 }
 
-export async function runDoctor({ open, url, json }: DoctorOptions): Promise<number> {
+export async function runDoctor({ open, url, json, folders }: DoctorOptions): Promise<number> {
   const ofServer = url === null ? [] : await asFindings('server', () => serverChecks(url))
   const ofFleet = await asFindings('fleet', () => fleetFindings(open))
   // A server that does not answer is one finding, not two.
   const known = new Set(ofServer.map(({ text }) => text))
   const findings: readonly Finding[] = [
-    ...(await localChecks()),
+    ...(await localChecks(folders)),
     ...ofServer,
     ...ofFleet.filter(({ text }) => !known.has(text)),
   ]

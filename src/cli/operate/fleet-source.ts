@@ -5,11 +5,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
 import type { FleetView } from '../../frontend/index.ts'
-import { askServer } from '../commands/ask-server.ts'
+import { askServer, saidIn } from '../commands/ask-server.ts'
 import { FrontendStack } from '../compose/frontend-stack.ts'
 import { openDiscovery } from '../compose/open-discovery.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import { serveConfig } from '../options/serve-config.ts'
+import { fleetOf } from './fleet-shape.ts'
 
 export interface FleetSource {
   /** For the reader: an address. */
@@ -26,7 +27,7 @@ export function serverSource(url: string): FleetSource {
     name: url,
     fleet: async () => {
       const { status, body } = await askServer(url, '/debug/fleet')
-      if (status === 200) return body as FleetView
+      if (status === 200) return fleetOf(body, url)
       throw refusal(status, body, url)
     },
     close: async () => undefined,
@@ -76,7 +77,6 @@ export async function discoverySource(
 }
 
 function refusal(status: number, body: unknown, url: string): BatonError {
-  const { error } = body as { readonly error?: { readonly message?: string } }
   if (status === 401 || status === 403) {
     return new BatonError(
       'request.unauthenticated',
@@ -91,6 +91,6 @@ function refusal(status: number, body: unknown, url: string): BatonError {
   }
   return new BatonError(
     'backend.unknown',
-    `${url} answered ${status}: ${error?.message ?? 'no reason given'}`,
+    `${url} answered ${status}: ${saidIn(body) ?? 'no reason given'}`,
   )
 }

@@ -2,7 +2,7 @@
  * What `baton doctor` looks at on the machine that it runs on: Node, limits of files, full disks.
  */
 import { readFileSync } from 'node:fs'
-import { statfs } from 'node:fs/promises'
+import { stat, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
@@ -13,11 +13,12 @@ const FREE_BYTES_MIN = 256 * 1024 * 1024
 const FREE_SHARE_MIN = 0.05
 const MIB = 1024 * 1024
 
-export async function localChecks(): Promise<readonly Finding[]> {
+/** `folders`: that the fleet writes to, besides the one for what is temporary. */
+export async function localChecks(folders: readonly string[]): Promise<readonly Finding[]> {
   return [
     nodeVersion(process.versions.node),
     openFiles(readLimits()),
-    ...[await disk(tmpdir())].filter((found) => found !== null),
+    ...(await disks([tmpdir(), ...folders])),
   ]
 }
 
@@ -50,14 +51,21 @@ function readLimits(): string | null {
   }
 }
 
-/** Null: there is no such place here. */
-async function disk(path: string): Promise<Finding | null> {
-  try {
-    const { bavail, blocks, bsize } = await statfs(path)
-    return diskSpace(path, bavail * bsize, blocks * bsize)
-  } catch {
-    return null
+/** Each disk once, under the first of its folders; a folder that is not here is on another machine. */
+async function disks(folders: readonly string[]): Promise<readonly Finding[]> {
+  const found = new Map<number, Finding>()
+  for (const folder of folders) {
+    try {
+      const { dev } = await stat(folder)
+      const { bavail, blocks, bsize } = await statfs(folder)
+      // Some file systems have no size of their own.
+      if (blocks > 0 && !found.has(dev))
+        found.set(dev, diskSpace(folder, bavail * bsize, blocks * bsize))
+    } catch {
+      continue
+    }
   }
+  return [...found.values()]
 }
 
 export function diskSpace(path: string, freeBytes: number, allBytes: number): Finding {

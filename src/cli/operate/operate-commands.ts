@@ -64,7 +64,9 @@ export function addOperate(root: Command, { exit, withOptions, resolved }: Opera
     async (flags: Flags) => {
       const { runDoctor } = await import('./doctor-command.ts')
       const url = typeof flags['discovery'] === 'string' ? null : serverUrl(flags['url'])
-      exit(await runDoctor({ open: () => open(flags), url, json: flags['json'] === true }))
+      const { writtenFolders } = await import('./written-folders.ts')
+      const folders = writtenFolders(resolved(flags))
+      exit(await runDoctor({ open: () => open(flags), url, json: flags['json'] === true, folders }))
     },
   )
 }

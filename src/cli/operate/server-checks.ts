@@ -4,6 +4,7 @@
 import { connect } from 'node:tls'
 import { keyHeaders } from '../commands/ask-server.ts'
 import { noServer } from '../commands/no-server.ts'
+import { replyText } from '../commands/reply-text.ts'
 import { isLoopback } from '../../os/index.ts'
 import { fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
@@ -18,7 +19,7 @@ const LAG_MS_MAX = 100
 /** Throws `transport.cannot_connect` when nobody answers. */
 export async function serverChecks(url: string): Promise<readonly Finding[]> {
   const startedMs = performance.now()
-  const live = await get(url, '/live', {})
+  const live = await statusOf(url, '/live')
   const tookMs = performance.now() - startedMs
   return [
     live.status === 200
@@ -29,6 +30,13 @@ export async function serverChecks(url: string): Promise<readonly Finding[]> {
     ...(await certificate(new URL(url))),
     ...(await ownProcess(url)),
   ]
+}
+
+/** What is not read of an answer is let go: it may not end. */
+async function statusOf(url: string, path: string): Promise<Response> {
+  const reply = await get(url, path, {})
+  await reply.body?.cancel()
+  return reply
 }
 
 async function get(url: string, path: string, headers: Record<string, string>): Promise<Response> {
@@ -57,7 +65,7 @@ export function clock(date: string | null, nowEpochMs: number, tookMs: number): 
 
 /** Can somebody without a key read what is for operators? */
 async function openness(url: string): Promise<Finding> {
-  const { status } = await get(url, '/metrics', {})
+  const { status } = await statusOf(url, '/metrics')
   if (status === 401 || status === 403) return ok('keys', 'asked for')
   if (isLoopback(new URL(url).hostname.replace(/^\[|\]$/g, ''))) {
     return ok('keys', 'not asked for on this machine')
@@ -107,7 +115,9 @@ export function certificateAge(validTo: string, nowEpochMs: number): Finding {
 /** From its metrics; nothing when this key may not read them. */
 async function ownProcess(url: string): Promise<readonly Finding[]> {
   const reply = await get(url, '/metrics', { ...keyHeaders() })
-  return reply.status === 200 ? processFindings(await reply.text()) : []
+  if (reply.status === 200) return processFindings(await replyText(url, reply))
+  await reply.body?.cancel()
+  return []
 }
 
 export function processFindings(metrics: string): readonly Finding[] {

@@ -24,6 +24,24 @@ describe('topScreen', () => {
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(columns)
   })
 
+  it.each([
+    [24, ['WORKER', 'RUN', 'KV']],
+    [34, ['WORKER', 'STATE', 'RUN', 'KV']],
+    [44, ['WORKER', 'ROLE', 'STATE', 'RUN', 'QUEUE', 'KV']],
+    [70, ['WORKER', 'ROLE', 'STATE', 'RUN', 'QUEUE', 'KV', 'PROMPTS', 'ADDRESS']],
+    [200, ['WORKER', 'ROLE', 'STATE', 'RUN', 'QUEUE', 'KV', 'PROMPTS', 'ENGINE', 'ADDRESS']],
+  ])('%i columns - whole columns of the table, the most wanted first', (columns, titles) => {
+    const lines = topScreen('x', aFleet(), null, { ...plain, columns })
+    const table = lines.slice(lines.findIndex((line) => line.startsWith('WORKER')))
+    expect(table[0]?.split(/ +/)).toEqual(titles)
+    expect(table.join('')).not.toContain('…  ')
+    for (const fact of ['in flight', 'req/s', 'tokens/s', 'reused', 'failed', 'migrated']) {
+      expect(lines.filter((line) => line.includes(`${fact} `) && !line.includes('…'))).toHaveLength(
+        1,
+      )
+    }
+  })
+
   it.each([1, 3, 6])('%i rows - no line more', (rows) => {
     expect(topScreen('x', aFleet(), null, { ...plain, rows })).toHaveLength(rows)
   })

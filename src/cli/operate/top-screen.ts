@@ -16,8 +16,8 @@ interface Column {
   readonly title: string
   readonly of: (worker: WorkerView) => string
   readonly isNumber?: boolean
-  /** Shown from this width of the terminal on. */
-  readonly from: number
+  /** Where not all fit, the highest is left out first. */
+  readonly rank: number
 }
 
 const RED = 31
@@ -26,20 +26,20 @@ const YELLOW = 33
 const GRAY = 90
 
 const COLUMNS: readonly Column[] = [
-  { title: 'WORKER', of: ({ workerId }) => shortId(workerId), from: 0 },
-  { title: 'ROLE', of: ({ role }) => role, from: 0 },
-  { title: 'STATE', of: (worker) => workerSums(worker).state, from: 30 },
-  { title: 'RUN', of: (worker) => String(workerSums(worker).running), isNumber: true, from: 0 },
-  { title: 'QUEUE', of: (worker) => String(workerSums(worker).queued), isNumber: true, from: 36 },
-  { title: 'KV', of: kvText, isNumber: true, from: 40 },
+  { title: 'WORKER', of: ({ workerId }) => shortId(workerId), rank: 0 },
+  { title: 'ROLE', of: ({ role }) => role, rank: 5 },
+  { title: 'STATE', of: (worker) => workerSums(worker).state, rank: 3 },
+  { title: 'RUN', of: (worker) => String(workerSums(worker).running), isNumber: true, rank: 1 },
+  { title: 'QUEUE', of: (worker) => String(workerSums(worker).queued), isNumber: true, rank: 4 },
+  { title: 'KV', of: kvText, isNumber: true, rank: 2 },
   {
     title: 'PROMPTS',
     of: (worker) => String(workerSums(worker).prompts),
     isNumber: true,
-    from: 64,
+    rank: 6,
   },
-  { title: 'ENGINE', of: ({ engine }) => engine, from: 76 },
-  { title: 'ADDRESS', of: workerAddress, from: 90 },
+  { title: 'ENGINE', of: ({ engine }) => engine, rank: 8 },
+  { title: 'ADDRESS', of: workerAddress, rank: 7 },
 ]
 
 /** No line is longer than the terminal is wide, and there are no more lines than it has rows. */
@@ -50,7 +50,8 @@ export function topScreen(
   screen: Screen,
 ): string[] {
   const paint = painter(screen.hasColor)
-  const head = headLines(name, fleet, before).map((line) => cut(line, screen.columns))
+  const [title, ...facts] = headFacts(name, fleet, before)
+  const head = [title, ...wrapped(facts, screen.columns)].map((line) => cut(line, screen.columns))
   const warnings = warningsOf(fleet)
     .slice(0, 4)
     .map((line) => paint(RED, cut(`! ${line}`, screen.columns)))
@@ -62,7 +63,12 @@ export function topScreen(
   return [...shown, paint(GRAY, cut(`… ${lines.length - shown.length} more lines`, screen.columns))]
 }
 
-function headLines(name: string, fleet: FleetView, before: FleetView | null): string[] {
+/** The title, and what is said below it. */
+function headFacts(
+  name: string,
+  fleet: FleetView,
+  before: FleetView | null,
+): [title: string, ...string[]] {
   const { sums, requestsInFlight, version, frontends } = fleet
   const seconds = before === null ? 0 : (fleet.epochMs - before.epochMs) / 1000
   const rate = (of: (sums: FleetView['sums']) => number): string =>
@@ -72,9 +78,26 @@ function headLines(name: string, fleet: FleetView, before: FleetView | null): st
   const reused = sums.promptTokens === 0 ? '–' : percent(sums.cachedTokens / sums.promptTokens)
   return [
     `baton ${version}  ${name}  ${new Date(fleet.epochMs).toISOString().slice(11, 19)}`,
-    `${frontends > 1 ? `${frontends} frontends  ` : ''}in flight ${requestsInFlight}  req/s ${rate((all) => all.received)}  tokens/s ${rate((all) => all.completionTokens)}  ` +
-      `reused ${reused}  failed ${sums.failed}  migrated ${sums.migrated}`,
+    ...(frontends > 1 ? [`${frontends} frontends`] : []),
+    `in flight ${requestsInFlight}`,
+    `req/s ${rate((all) => all.received)}`,
+    `tokens/s ${rate((all) => all.completionTokens)}`,
+    `reused ${reused}`,
+    `failed ${sums.failed}`,
+    `migrated ${sums.migrated}`,
   ]
+}
+
+/** As many on a line as fit. */
+function wrapped(facts: readonly string[], columns: number): string[] {
+  const lines: string[] = []
+  for (const fact of facts) {
+    const last = lines.at(-1)
+    if (last !== undefined && last.length + 2 + fact.length <= columns) {
+      lines[lines.length - 1] = `${last}  ${fact}`
+    } else lines.push(fact)
+  }
+  return lines
 }
 
 function warningsOf(fleet: FleetView): string[] {
@@ -97,22 +120,29 @@ type Paint = (color: number, text: string) => string
 
 function modelLines(model: ModelView, screen: Screen, paint: Paint): string[] {
   const { prefill, decode, workers, workersNotListed } = model
-  const columns = COLUMNS.filter(({ from }) => screen.columns >= from)
   const queue = prefill.queuedRequests + decode.queuedRequests
   const title = `${model.name}: ${counted(workers.length + workersNotListed, 'worker')}, ${queue} in the router's queue`
+  const columns = fitting(
+    COLUMNS.map((column) => ({
+      column,
+      width: Math.max(
+        column.title.length,
+        ...workers.map((worker) => printable(column.of(worker)).length),
+      ),
+    })),
+    screen.columns,
+  )
   const rows = [
-    columns.map((column) => column.title),
-    ...workers.map((worker) => columns.map(({ of }) => of(worker))),
+    columns.map(({ column }) => column.title),
+    ...workers.map((worker) => columns.map(({ column }) => printable(column.of(worker)))),
   ]
-  const widths = columns.map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)))
   const lines = rows.map((row) =>
     cut(
       row
-        .map((cell, i) =>
-          columns[i]?.isNumber === true
-            ? cell.padStart(widths[i] ?? 0)
-            : cell.padEnd(widths[i] ?? 0),
-        )
+        .map((cell, i) => {
+          const { column, width = 0 } = columns[i] ?? {}
+          return column?.isNumber === true ? cell.padStart(width) : cell.padEnd(width)
+        })
         .join('  ')
         .trimEnd(),
       screen.columns,
@@ -121,6 +151,22 @@ function modelLines(model: ModelView, screen: Screen, paint: Paint): string[] {
   const painted = lines.map((line, i) => paint(colorOf(workers[i - 1]), line))
   const hidden = workersNotListed > 0 ? [`… ${counted(workersNotListed, 'more worker')}`] : []
   return [cut(title, screen.columns), ...painted, ...hidden, '']
+}
+
+interface WideColumn {
+  readonly column: Column
+  readonly width: number
+}
+
+/** Without those that are missed least, so that no line is cut. */
+function fitting(all: readonly WideColumn[], columns: number): readonly WideColumn[] {
+  const width = all.reduce((sum, each) => sum + each.width + 2, -2)
+  if (width <= columns || all.length === 1) return all
+  const last = Math.max(...all.map(({ column }) => column.rank))
+  return fitting(
+    all.filter(({ column }) => column.rank !== last),
+    columns,
+  )
 }
 
 /** Undefined: the head of the table. */

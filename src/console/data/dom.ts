@@ -37,9 +37,15 @@ function filled<E extends Element>(
     else if (value !== false && value !== null && value !== undefined)
       element.setAttribute(name, String(value))
   }
-  element.append(...children.filter((child) => child !== null && child !== false))
+  for (const child of children) {
+    if (typeof child === 'string') element.append(child.replace(TURNS_AROUND, '\uFFFD'))
+    else if (child !== null && child !== false) element.append(child)
+  }
   return element
 }
+
+/** Marks that turn the direction of what follows, also of what stands behind a name that holds one. */
+const TURNS_AROUND = /[\u202A-\u202E\u2066-\u2069]/g
 
 /** The column heads, and a cell for each value; numbers stand right. */
 export function table(

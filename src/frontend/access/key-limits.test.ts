@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { ManualClock } from '../../../test/router/manual-clock.ts'
 import { refusal } from '../../../test/api/refusal.ts'
 import type { ApiKey } from './api-key.ts'
-import { KeyLimits } from './key-limits.ts'
+import { KeyLimits, parseKeyUseNews } from './key-limits.ts'
 
 const KEY: ApiKey = { id: 'a', tenant: 't' }
 
@@ -145,5 +145,44 @@ describe('KeyLimits - several frontends', () => {
     limits.learn({ ...news, requests: 6, requestsLeft: 4 })
     for (let i = 0; i < 4; i++) limits.admit(key)(0)
     expect(refusal(() => limits.admit(key))).not.toBeNull()
+  })
+
+  const told = {
+    from: 'other',
+    keyId: 'a',
+    running: 0,
+    requests: 0,
+    tokens: 0,
+    requestsLeft: null,
+    tokensLeft: null,
+  }
+
+  it('another frontend that counts wrongly - makes a key wait an hour, not for ever', () => {
+    const { limits, admit, clock } = start({ requestsPerMinute: 60, tokensPerMinute: 600 })
+    limits.learn({ ...told, requestsLeft: -1e308, tokensLeft: -1e308 })
+    limits.learn({ ...told, requests: 1e308, tokens: 1e308 })
+    expect(refusal(admit)?.data['retryAfterMs']).toBeLessThanOrEqual(3_601_000)
+    clock.advance(3_601_000)
+    admit()(0)
+  })
+
+  it('a debt that was made here - is paid, whatever others tell', () => {
+    const { limits, admit, clock } = start({ tokensPerMinute: 60 })
+    admit()(60 * 120)
+    limits.learn({ ...told, tokensLeft: -60 * 120 })
+    clock.advance(3_601_000)
+    expect(refusal(admit)?.data['retryAfterMs']).toBeGreaterThan(3_000_000)
+  })
+
+  it('news of keys without end - what is kept of them has one', () => {
+    const { limits, admit } = start({ concurrency: 1 })
+    admit()
+    let tellings = 0
+    limits.shareWith(() => tellings++)
+    for (let i = 0; i < 10_000; i++) limits.learn({ ...told, keyId: `made up ${i}`, running: 1 })
+    limits.tellAll()
+    expect(tellings).toBeLessThan(5_000)
+    expect(refusal(admit)).not.toBeNull()
+    expect(parseKeyUseNews({ ...told, keyId: 'x'.repeat(300) })).toBeNull()
   })
 })

@@ -31,6 +31,11 @@ export interface KeyUseNews {
 const TELL_EVERY_MS = 1_000
 const SILENCE_MS = 3 * TELL_EVERY_MS
 const PEERS_MAX = 256
+/** Keys of which only others have told. */
+const TOLD_KEYS_MAX = 4_096
+const NAME_LENGTH_MAX = 256
+/** What others tell never makes a key wait for longer: one of them may have counted wrongly. */
+const TOLD_DEBT_MINUTES = 60
 
 /** Of another frontend. */
 interface PeerUse {
@@ -44,6 +49,8 @@ interface PeerUse {
 interface Allowance {
   left: number
   atMs: number
+  /** Others have lowered it since it was last looked at; what it was before that. */
+  before?: number
 }
 
 interface KeyUse {
@@ -83,6 +90,7 @@ export class KeyLimits {
 
   learn({ from, keyId, running, requests, tokens, requestsLeft, tokensLeft }: KeyUseNews): void {
     if (from === this.#self) return
+    if (!this.#uses.has(keyId) && this.#uses.size >= TOLD_KEYS_MAX && !this.#forgetToldKey()) return
     const use = this.#useOf(keyId)
     const heardMs = this.#clock.nowMs()
     const before = use.peers.get(from)
@@ -92,8 +100,8 @@ export class KeyLimits {
       lower(use, 'tokens', tokensLeft, heardMs)
       if (use.peers.size >= PEERS_MAX) this.#forgetSilent(use)
     } else {
-      if (use.requests !== null) use.requests.left -= Math.max(0, requests - before.requests)
-      if (use.tokens !== null) use.tokens.left -= Math.max(0, tokens - before.tokens)
+      if (use.requests !== null) take(use.requests, requests - before.requests)
+      if (use.tokens !== null) take(use.tokens, tokens - before.tokens)
     }
     use.peers.set(from, { running, requests, tokens, heardMs })
   }
@@ -125,7 +133,7 @@ export class KeyLimits {
     return (used) => {
       use.running -= 1
       use.tokenCount += used
-      if (use.tokens !== null) use.tokens.left -= used
+      if (use.tokens !== null) spend(use.tokens, used)
       if (isLimited) this.#tellUse(key.id)
     }
   }
@@ -157,6 +165,15 @@ export class KeyLimits {
     for (const [keyId, { running }] of this.#uses) if (running > 0) this.#tellUse(keyId)
   }
 
+  /** The one that was told of first; false: all were used through this frontend as well. */
+  #forgetToldKey(): boolean {
+    for (const [keyId, { running, requestCount }] of this.#uses) {
+      if (running > 0 || requestCount > 0) continue
+      return this.#uses.delete(keyId)
+    }
+    return false
+  }
+
   #forgetSilent({ peers }: KeyUse): void {
     const nowMs = this.#clock.nowMs()
     for (const [from, { heardMs }] of peers)
@@ -183,27 +200,49 @@ export class KeyLimits {
     const atMs = this.#clock.nowMs()
     if (before === null) return { left: perMinute, atMs }
     const back = ((atMs - before.atMs) / MINUTE_MS) * perMinute
-    return { left: Math.min(perMinute, before.left + back), atMs }
+    const most = -TOLD_DEBT_MINUTES * perMinute
+    // A debt of requests that were admitted here stays what it is.
+    const told =
+      before.before === undefined
+        ? before.left
+        : Math.max(before.left, Math.min(before.before, most))
+    return { left: Math.min(perMinute, told + back), atMs }
   }
 }
 
 function lower(use: KeyUse, what: 'requests' | 'tokens', left: number | null, atMs: number): void {
   if (left === null) return
   const known = use[what]
-  if (known === null) use[what] = { left, atMs }
-  else known.left = Math.min(known.left, left)
+  if (known === null) use[what] = { left, atMs, before: 0 }
+  else take(known, known.left - left)
+}
+
+/** Used here. */
+function spend(allowance: Allowance, amount: number): void {
+  allowance.left -= amount
+  if (allowance.before !== undefined) allowance.before -= amount
+}
+
+/** Another frontend has used it. */
+function take(allowance: Allowance, amount: number): void {
+  allowance.before ??= allowance.left
+  allowance.left -= Math.max(0, amount)
 }
 
 /** What came from another process; null: it is no such news. */
 export function parseKeyUseNews(value: unknown): KeyUseNews | null {
   if (!isRecord(value)) return null
   const { from, keyId, running, requests, tokens, requestsLeft, tokensLeft } = value
-  const areTexts = typeof from === 'string' && typeof keyId === 'string'
+  const areTexts = [from, keyId].every(isName)
   const areAmounts = [running, requests, tokens].every(isAmount)
   const areLeft = [requestsLeft, tokensLeft].every(
     (left) => left === null || (typeof left === 'number' && Number.isFinite(left)),
   )
   return areTexts && areAmounts && areLeft ? (value as unknown as KeyUseNews) : null
+}
+
+function isName(value: unknown): boolean {
+  return typeof value === 'string' && value.length <= NAME_LENGTH_MAX
 }
 
 function isAmount(value: unknown): boolean {

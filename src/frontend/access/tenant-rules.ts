@@ -59,7 +59,7 @@ function keyRouting({ key, mayRoute }: Caller, hints: RoutingHints): RoutingHint
   const { cacheSalt = '', priority, strictPriority, policyClass, tenantWeight: _, ...rest } = hints
   const goals = goalsOfFirst(hints.goals, goalsOfKey(key))
   const ceiling = key.priorityMax ?? 0
-  const salt = key.sharesCache === true ? cacheSalt : `tenant ${key.tenant}\u0000${cacheSalt}`
+  const salt = saltOf(key, cacheSalt)
   return {
     ...rest,
     tenantId: key.tenant,
@@ -70,6 +70,12 @@ function keyRouting({ key, mayRoute }: Caller, hints: RoutingHints): RoutingHint
     ...(priority === undefined ? {} : { priority: Math.min(priority, ceiling) }),
     ...(strictPriority === undefined ? {} : { strictPriority: Math.min(strictPriority, ceiling) }),
   }
+}
+
+/** `asked` is the client's own text: whatever it is, it names nothing outside of what the key may see. */
+function saltOf({ tenant, sharesCache }: ApiKey, asked: string): string {
+  if (sharesCache !== true) return `tenant ${tenant}\u0000${asked}`
+  return asked === '' ? '' : `shared\u0000${asked}`
 }
 
 function goalsOfKey({ ttftTargetMs, itlTargetMs }: ApiKey): LatencyGoals {

@@ -39,10 +39,10 @@ export function answeredBy(
       signal,
       body,
     }
-    let call = new HttpCall(http, requestId, null, '')
+    let call = new HttpCall(http, requestId, null)
     try {
-      const { route, name } = table.find(http)
-      call = new HttpCall(http, requestId, route, name)
+      const { route, names } = table.find(http)
+      call = new HttpCall(http, requestId, route, names)
       call.caller = caller
       const reply = await route.handle(http, call)
       return { status: reply.status, body: inOneLine(await textOf(reply)), error: null }

@@ -148,4 +148,27 @@ describe('OtherFrontends', () => {
     expect(one?.others.all()).toMatchObject({ frontends: 2, sums: { received: 0 } })
     expect(idsOf(one?.log)).toEqual([])
   })
+
+  it('a frontend that tells nonsense - sums stay numbers, what is no request is left out', () => {
+    const { all } = frontends(1)
+    const one = all[0] ?? expect.fail('no frontend')
+    const request = { requestId: 'r', startedEpochMs: 1, phases: [], end: null }
+    for (const from of ['x', 'y', 'z']) {
+      one.others.learn({
+        from,
+        sums: { received: 1e308, succeeded: -5, failed: NaN },
+        requestsInFlight: 1e308,
+        requests: [
+          { ...request, phases: [null] },
+          { ...request, phases: [{ kind: 1 }] },
+          { ...request, startedEpochMs: 1e308 },
+          null,
+        ],
+      })
+    }
+    const { sums, requestsInFlight } = one.others.all()
+    expect(Number.isFinite(sums.received + requestsInFlight)).toBe(true)
+    expect([sums.succeeded, sums.failed]).toEqual([0, 0])
+    expect(one.log.find('r')).toBeNull()
+  })
 })

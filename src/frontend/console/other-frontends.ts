@@ -218,14 +218,16 @@ function parseNews(body: unknown): FrontendNews | null {
   if (!isRecord(body) || typeof body['from'] !== 'string') return null
   const { sums, requestsInFlight, requests } = body
   if (!isRecord(sums) || !Array.isArray(requests)) return null
-  const numberOf = (value: unknown): number => (Number.isFinite(value) ? Number(value) : 0)
+  // Sums of many of them stay numbers.
+  const numberOf = (value: unknown): number =>
+    Number.isFinite(value) ? Math.min(Math.max(0, Number(value)), Number.MAX_SAFE_INTEGER) : 0
   return {
     from: body['from'],
     sums: Object.fromEntries(
       SUM_NAMES.map((name) => [name, numberOf(sums[name])]),
     ) as unknown as RequestSums,
     requestsInFlight: numberOf(requestsInFlight),
-    requests: requests.filter(isLoggedRequest),
+    requests: requests.slice(0, REQUESTS_PER_NEWS).filter(isLoggedRequest),
   }
 }
 
@@ -233,8 +235,10 @@ function isLoggedRequest(value: unknown): value is LoggedRequest {
   return (
     isRecord(value) &&
     typeof value['requestId'] === 'string' &&
-    typeof value['startedEpochMs'] === 'number' &&
+    Number.isSafeInteger(value['startedEpochMs']) &&
     Array.isArray(value['phases']) &&
+    value['phases'].length <= PHASES_PER_NEWS &&
+    value['phases'].every((phase) => isRecord(phase) && typeof phase['kind'] === 'string') &&
     (value['end'] === null || isRecord(value['end']))
   )
 }

@@ -1,7 +1,7 @@
 /**
  * `/v1/batches`: many requests in one file, answered while nobody else needs the workers.
  */
-import { parseBatch, parsePage, readJsonObject } from '../../api/index.ts'
+import { PAGE_LIMITS, parseBatch, parsePage, readJsonObject } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 import { batchObject, hasEnded, NO_USAGE } from '../batches/batch-record.ts'
 import type { BatchRecord } from '../batches/batch-record.ts'
@@ -9,11 +9,10 @@ import type { BatchService } from '../batches/batch-service.ts'
 import type { HttpCall } from '../http/http-call.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { createRequestId } from '../http/request-id.ts'
-import { neededBatches, tenantOf, unknownRoute } from './endpoint-files.ts'
+import { neededBatches, tenantOf } from './endpoint-files.ts'
 import { jsonReply } from './endpoint-status.ts'
 import { pageReply } from './pages.ts'
 
-const LIMITS = { usual: 20, max: 100 }
 /** Batches that have not ended, of all tenants. */
 const OPEN_MAX = 1000
 
@@ -71,7 +70,7 @@ export async function listBatches(
   call: HttpCall,
 ): Promise<HttpReply> {
   const { batches, runner } = neededBatches(service)
-  const page = parsePage(call.head.query, LIMITS)
+  const page = parsePage(call.head.query, PAGE_LIMITS.batches)
   const all = await batches.list(tenantOf(call))
   return pageReply(all, page, (batch) => batchObject(runner.running(batch.id) ?? batch))
 }
@@ -82,22 +81,19 @@ export async function readBatch(service: BatchService | null, call: HttpCall): P
   return jsonReply(200, batchObject(runner.running(batch.id) ?? batch))
 }
 
-/** `POST /v1/batches/{id}/cancel`. */
 export async function cancelBatch(
   service: BatchService | null,
   call: HttpCall,
 ): Promise<HttpReply> {
   const { batches, runner } = neededBatches(service)
-  const [id = '', rest] = call.name.split('/')
-  if (rest !== 'cancel') throw unknownRoute(call)
-  const batch = await batches.batch(id, tenantOf(call))
+  const batch = await batches.batch(call.name, tenantOf(call))
   if (hasEnded(batch)) {
     const text = `the batch has ended already, it is ${batch.state}`
     throw new BatonError('request.conflict', text)
   }
-  await batches.markCancelled(id)
-  runner.cancel(id)
+  await batches.markCancelled(batch.id)
+  runner.cancel(batch.id)
   runner.poke()
-  const now = runner.running(id) ?? (await batches.batch(id, tenantOf(call)))
+  const now = runner.running(batch.id) ?? (await batches.batch(batch.id, tenantOf(call)))
   return jsonReply(200, batchObject(now))
 }

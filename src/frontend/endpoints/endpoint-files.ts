@@ -1,7 +1,7 @@
 /**
  * `/v1/files`: the inputs and outputs of batches.
  */
-import { parsePage } from '../../api/index.ts'
+import { PAGE_LIMITS, parsePage } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { BatchService } from '../batches/batch-service.ts'
 import { contentStream } from '../batches/content-stream.ts'
@@ -11,8 +11,6 @@ import type { HttpCall } from '../http/http-call.ts'
 import type { BodyTaker, HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { jsonReply } from './endpoint-status.ts'
 import { pageReply } from './pages.ts'
-
-const LIMITS = { usual: 10_000, max: 10_000 }
 
 /** A file is taken as it comes. */
 export function takeFile(service: BatchService | null, call: HttpCall): BodyTaker {
@@ -42,20 +40,26 @@ export async function createFile(
 }
 
 export async function listFiles(service: BatchService | null, call: HttpCall): Promise<HttpReply> {
-  const page = parsePage(call.head.query, LIMITS)
+  const page = parsePage(call.head.query, PAGE_LIMITS.files)
   const all = await neededBatches(service).files.list(tenantOf(call))
   const { purpose } = page
   const wanted = purpose === undefined ? all : all.filter((file) => file.purpose === purpose)
   return pageReply(wanted, page, fileObject)
 }
 
-/** `GET /v1/files/{id}` and `/{id}/content`. */
 export async function readFile(service: BatchService | null, call: HttpCall): Promise<HttpReply> {
+  return jsonReply(
+    200,
+    fileObject(await neededBatches(service).files.file(call.name, tenantOf(call))),
+  )
+}
+
+export async function readContent(
+  service: BatchService | null,
+  call: HttpCall,
+): Promise<HttpReply> {
   const { files } = neededBatches(service)
-  const [id = '', rest] = call.name.split('/')
-  const file = await files.file(id, tenantOf(call))
-  if (rest === undefined) return jsonReply(200, fileObject(file))
-  if (rest !== 'content') throw unknownRoute(call)
+  const file = await files.file(call.name, tenantOf(call))
   return {
     status: 200,
     headers: {
@@ -63,7 +67,7 @@ export async function readFile(service: BatchService | null, call: HttpCall): Pr
       'content-length': String(file.bytes),
       'content-disposition': `attachment; filename="${file.id}"`,
     },
-    body: contentStream(files.content(id), call.head.signal),
+    body: contentStream(files.content(file.id), call.head.signal),
   }
 }
 
@@ -81,10 +85,6 @@ export function neededBatches(service: BatchService | null): BatchService {
 
 export function tenantOf({ caller }: HttpCall): string {
   return caller.key?.tenant ?? ''
-}
-
-export function unknownRoute({ head }: HttpCall): BatonError {
-  return new BatonError('request.not_found', `Route not found: ${head.method} ${head.path}`)
 }
 
 function fileObject(file: StoredFile): Record<string, unknown> {

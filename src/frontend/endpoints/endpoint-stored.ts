@@ -3,6 +3,7 @@
  */
 import { asItIs, cancelInBackground } from './background-response.ts'
 import {
+  PAGE_LIMITS,
   invalidField,
   parseConversation,
   parseItems,
@@ -28,16 +29,15 @@ export function storedOf(
   throw new BatonError('runtime.not_implemented', 'responses are not stored by this server')
 }
 
-/** `GET /v1/responses/{id}` and `/{id}/input_items`. */
 export function readResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
-  const { id, rest } = partsOf(call.name)
-  const { response, input } = asItIs(deps.background, storedOf(deps, call), id)
-  if (rest === '') {
-    refuseStream(call)
-    return jsonReply(200, response)
-  }
-  if (rest === 'input_items') return listReply(input, call.head.query)
-  throw unknownRoute(call)
+  const { response } = asItIs(deps.background, storedOf(deps, call), call.name)
+  refuseStream(call)
+  return jsonReply(200, response)
+}
+
+export function listInput(deps: GenerationDeps, call: HttpCall): HttpReply {
+  const { input } = asItIs(deps.background, storedOf(deps, call), call.name)
+  return listReply(input, call.head.query)
 }
 
 export function deleteResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
@@ -47,17 +47,11 @@ export function deleteResponse(deps: GenerationDeps, call: HttpCall): HttpReply 
   return jsonReply(200, { id: call.name, object: 'response', deleted: true })
 }
 
-/** `POST /v1/responses/{id}/cancel`: what has a connection is cancelled by closing it. */
+/** What has a connection is cancelled by closing it. */
 export function cancelResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
-  const { id, rest } = partsOf(call.name)
   const stored = storedOf(deps, call)
-  // `POST /v1/responses/compact` and the like are routes that there are not, and no ids.
-  if (rest === '' && !stored.has(id)) throw unknownRoute(call)
-  stored.response(id)
-  if (rest === '')
-    throw invalidField('response_id', 'a stored response is not changed; expected /cancel')
-  if (rest !== 'cancel') throw unknownRoute(call)
-  return cancelInBackground(deps.background, stored, id)
+  stored.response(call.name)
+  return cancelInBackground(deps.background, stored, call.name)
 }
 
 export function createConversation(
@@ -76,47 +70,51 @@ export function createConversation(
   return jsonReply(200, conversationObject(conversation))
 }
 
-/** `GET /v1/conversations/{id}`, `/{id}/items` and `/{id}/items/{item}`. */
 export function readConversation(deps: GenerationDeps, call: HttpCall): HttpReply {
-  const { id, rest } = partsOf(call.name)
-  const conversation = storedOf(deps, call).conversation(id)
-  if (rest === '') return jsonReply(200, conversationObject(conversation))
-  if (rest === 'items') return listReply(conversation.items, call.head.query)
-  return jsonReply(200, itemOf(conversation, itemIdOf(rest, call)))
+  return jsonReply(200, conversationObject(storedOf(deps, call).conversation(call.name)))
 }
 
-/** `POST /v1/conversations/{id}` sets the metadata, `/{id}/items` adds items. */
+export function listItems(deps: GenerationDeps, call: HttpCall): HttpReply {
+  return listReply(storedOf(deps, call).conversation(call.name).items, call.head.query)
+}
+
+export function readItem(deps: GenerationDeps, call: HttpCall): HttpReply {
+  const conversation = storedOf(deps, call).conversation(call.name)
+  return jsonReply(200, itemOf(conversation, call.names[1]!))
+}
+
+/** Sets the metadata. */
 export function changeConversation(
   deps: GenerationDeps,
   http: HttpRequest,
   call: HttpCall,
 ): HttpReply {
-  const { id, rest } = partsOf(call.name)
   const stored = storedOf(deps, call)
-  const conversation = stored.conversation(id)
-  const body = readJsonObject(http.body, http.headers['content-type'])
-  if (rest === '') {
-    const { metadata } = parseConversation(body)
-    const changed = { ...conversation, metadata: metadata ?? conversation.metadata }
-    stored.keepConversation(changed)
-    return jsonReply(200, conversationObject(changed))
-  }
-  if (rest !== 'items') throw unknownRoute(call)
-  const items = withIds(deps, parseItems(body))
-  stored.append(id, items)
+  const conversation = stored.conversation(call.name)
+  const { metadata } = parseConversation(readJsonObject(http.body, http.headers['content-type']))
+  const changed = { ...conversation, metadata: metadata ?? conversation.metadata }
+  stored.keepConversation(changed)
+  return jsonReply(200, conversationObject(changed))
+}
+
+export function addItems(deps: GenerationDeps, http: HttpRequest, call: HttpCall): HttpReply {
+  const stored = storedOf(deps, call)
+  stored.conversation(call.name)
+  const given = parseItems(readJsonObject(http.body, http.headers['content-type']))
+  const items = withIds(deps, given)
+  stored.append(call.name, items)
   return listReply(items)
 }
 
-/** `DELETE /v1/conversations/{id}` and `/{id}/items/{item}`. */
 export function deleteConversation(deps: GenerationDeps, call: HttpCall): HttpReply {
-  const { id, rest } = partsOf(call.name)
+  storedOf(deps, call).delete(call.name, 'conversation')
+  return jsonReply(200, { id: call.name, object: 'conversation.deleted', deleted: true })
+}
+
+export function deleteItem(deps: GenerationDeps, call: HttpCall): HttpReply {
   const stored = storedOf(deps, call)
-  if (rest === '') {
-    stored.delete(id, 'conversation')
-    return jsonReply(200, { id, object: 'conversation.deleted', deleted: true })
-  }
-  const conversation = stored.conversation(id)
-  const gone = itemOf(conversation, itemIdOf(rest, call))
+  const conversation = stored.conversation(call.name)
+  const gone = itemOf(conversation, call.names[1]!)
   const changed = { ...conversation, items: conversation.items.filter((item) => item !== gone) }
   stored.keepConversation(changed)
   return jsonReply(200, conversationObject(changed))
@@ -144,19 +142,15 @@ function itemOf({ id, items }: Conversation, itemId: string): unknown {
   throw invalidField('item_id', `conversation \`${id}\` has no item of this id`)
 }
 
-function itemIdOf(rest: string, call: HttpCall): string {
-  if (rest.startsWith('items/')) return rest.slice('items/'.length)
-  throw unknownRoute(call)
-}
-
 /** All of them as they came, unless the query asks for less or another order. */
 function listReply(items: readonly unknown[], query = ''): HttpReply {
-  const page = parsePage(/(?:^|&)order=/.test(query) ? query : `${query}&order=asc`, LIMITS)
+  const page = parsePage(
+    /(?:^|&)order=/.test(query) ? query : `${query}&order=asc`,
+    PAGE_LIMITS.items,
+  )
   const withId = items.map((item) => ({ id: idOf(item), item }))
   return pageReply(withId.toReversed(), page, ({ item }) => item)
 }
-
-const LIMITS = { usual: 10_000, max: 10_000 }
 
 function idOf(item: unknown): string {
   const { id } = item as { readonly id?: unknown }
@@ -167,15 +161,4 @@ function idOf(item: unknown): string {
 function refuseStream({ head }: HttpCall): void {
   if (!/(?:^|&)stream=true(?:&|$)/.test(head.query)) return
   throw invalidField('stream', 'a stored response is not streamed: poll it')
-}
-
-function partsOf(name: string): { readonly id: string; readonly rest: string } {
-  const slash = name.indexOf('/')
-  return slash < 0
-    ? { id: name, rest: '' }
-    : { id: name.slice(0, slash), rest: name.slice(slash + 1) }
-}
-
-function unknownRoute({ head }: HttpCall): BatonError {
-  return new BatonError('request.not_found', `Route not found: ${head.method} ${head.path}`)
 }

@@ -12,6 +12,7 @@ import { isForwardedMedia } from '../forward/media-parts.ts'
 import type { Endpoint } from '../generation/frontend-event.ts'
 import type { GenerationDeps, Generator } from '../generation/generation-job.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
+import type { HttpCall } from '../http/http-call.ts'
 import type { Access } from '../http/route-facts.ts'
 import type { Handler, Route } from '../http/route.ts'
 import {
@@ -29,7 +30,14 @@ import { cancelBatch, createBatch, listBatches, readBatch } from './endpoint-bat
 import { answerChat } from './endpoint-chat.ts'
 import { answerCompletions } from './endpoint-completions.ts'
 import { answerEmbeddings } from './endpoint-embeddings.ts'
-import { createFile, deleteFile, listFiles, readFile, takeFile } from './endpoint-files.ts'
+import {
+  createFile,
+  deleteFile,
+  listFiles,
+  readContent,
+  readFile,
+  takeFile,
+} from './endpoint-files.ts'
 import { answerGenerate } from './endpoint-generate.ts'
 import { answerRerank, answerScore } from './endpoint-rerank.ts'
 import { answerResponses, countResponseTokens } from './endpoint-responses.ts'
@@ -43,12 +51,17 @@ import {
   readyReply,
 } from './endpoint-status.ts'
 import {
+  addItems,
   cancelResponse,
   changeConversation,
   createConversation,
   deleteConversation,
+  deleteItem,
   deleteResponse,
+  listInput,
+  listItems,
   readConversation,
+  readItem,
   readResponse,
 } from './endpoint-stored.ts'
 import { listThresholds, setThresholds } from './endpoint-thresholds.ts'
@@ -58,6 +71,8 @@ export interface RouteDeps {
   readonly deps: GenerationDeps
   /** Admission, record and end of a call that generates. */
   readonly generating: (endpoint: Endpoint, answer: Generator) => Handler
+  /** A call that works without generating counts as a request of its key. Throws `request.rate_limited`. */
+  readonly count: (call: HttpCall) => void
   readonly isDraining: () => boolean
   readonly console: ConsoleParts
   /** Null: none are kept. */
@@ -85,6 +100,7 @@ export function routesOf(parts: RouteDeps): readonly Route[] {
 function ownRoutes({
   deps,
   generating,
+  count,
   isDraining,
   console,
   batches,
@@ -94,6 +110,12 @@ function ownRoutes({
   const openApi = () => (written ??= openApiDocument(deps.version ?? '0.0.0'))
   const generator = (path: string, endpoint: Endpoint, answer: Generator) =>
     post(path, generating(endpoint, answer))
+  const counted =
+    (handle: Handler): Handler =>
+    (http, call) => {
+      count(call)
+      return handle(http, call)
+    }
   const countThere = generating('tokens', answerForwarded)
   /** What an image is in tokens only the engine knows. */
   const counting =
@@ -101,7 +123,7 @@ function ownRoutes({
     (http, call) =>
       deps.forwarding !== undefined && isForwardedMedia(deps, fieldsOf(http))
         ? countThere(http, call)
-        : countHere(http, call)
+        : counted(countHere)(http, call)
   return [
     generator('/v1/chat/completions', 'chat_completions', answerChat),
     generator('/v1/completions', 'completions', answerCompletions),
@@ -109,11 +131,25 @@ function ownRoutes({
     generator('/v1/responses', 'responses', answerResponses),
     get('client', '/v1/responses/{id}', (_, call) => readResponse(deps, call)),
     remove('/v1/responses/{id}', (_, call) => deleteResponse(deps, call)),
-    { ...post('/v1/responses/{id}', (_, call) => cancelResponse(deps, call)), body: 'none' },
-    post('/v1/conversations', (http, call) => createConversation(deps, http, call)),
+    get('client', '/v1/responses/{id}/input_items', (_, call) => listInput(deps, call)),
+    bare('/v1/responses/{id}/cancel', (_, call) => cancelResponse(deps, call)),
+    post(
+      '/v1/conversations',
+      counted((http, call) => createConversation(deps, http, call)),
+    ),
     get('client', '/v1/conversations/{id}', (_, call) => readConversation(deps, call)),
-    post('/v1/conversations/{id}', (http, call) => changeConversation(deps, http, call)),
+    post(
+      '/v1/conversations/{id}',
+      counted((http, call) => changeConversation(deps, http, call)),
+    ),
     remove('/v1/conversations/{id}', (_, call) => deleteConversation(deps, call)),
+    get('client', '/v1/conversations/{id}/items', (_, call) => listItems(deps, call)),
+    post(
+      '/v1/conversations/{id}/items',
+      counted((http, call) => addItems(deps, http, call)),
+    ),
+    get('client', '/v1/conversations/{id}/items/{item}', (_, call) => readItem(deps, call)),
+    remove('/v1/conversations/{id}/items/{item}', (_, call) => deleteItem(deps, call)),
     post(
       '/v1/responses/input_tokens',
       counting((http, { caller }) => countResponseTokens(deps, http, caller)),
@@ -136,30 +172,52 @@ function ownRoutes({
       form: 'either',
     },
     {
-      ...get('client', '/v1/models/{id}', (_, { name, form, caller }) =>
+      ...get('client', '/v1/models/{id...}', (_, { name, form, caller }) =>
         modelReply(registry, name, form, caller),
       ),
       form: 'either',
     },
     {
-      ...post('/v1/files', (http, call) => createFile(batches(), http, call)),
+      ...post(
+        '/v1/files',
+        counted((http, call) => createFile(batches(), http, call)),
+      ),
       body: deps.batches?.fileBytesMax ?? SMALL_BODY_BYTES,
-      takeBody: (call) => takeFile(batches(), call),
+      takeBody: (call) => {
+        count(call)
+        return takeFile(batches(), call)
+      },
     },
     get('client', '/v1/files', (_, call) => listFiles(batches(), call)),
     get('client', '/v1/files/{id}', (_, call) => readFile(batches(), call)),
     remove('/v1/files/{id}', (_, call) => deleteFile(batches(), call)),
+    get('client', '/v1/files/{id}/content', (_, call) => readContent(batches(), call)),
     {
-      ...post('/v1/batches', (http, call) => createBatch(batches(), http, call)),
+      ...post(
+        '/v1/batches',
+        counted((http, call) => createBatch(batches(), http, call)),
+      ),
       body: SMALL_BODY_BYTES,
     },
     get('client', '/v1/batches', (_, call) => listBatches(batches(), call)),
     get('client', '/v1/batches/{id}', (_, call) => readBatch(batches(), call)),
-    { ...post('/v1/batches/{id}', (_, call) => cancelBatch(batches(), call)), body: 'none' },
-    post('/tokenize', (http, { caller }) => answerTokenize(deps, http, caller)),
-    post('/detokenize', (http, { caller }) => answerDetokenize(registry, http, caller)),
-    post('/v1/tokenize', (http, { caller }) => answerTokenize(deps, http, caller)),
-    post('/v1/detokenize', (http, { caller }) => answerDetokenize(registry, http, caller)),
+    bare('/v1/batches/{id}/cancel', (_, call) => cancelBatch(batches(), call)),
+    post(
+      '/tokenize',
+      counted((http, { caller }) => answerTokenize(deps, http, caller)),
+    ),
+    post(
+      '/detokenize',
+      counted((http, { caller }) => answerDetokenize(registry, http, caller)),
+    ),
+    post(
+      '/v1/tokenize',
+      counted((http, { caller }) => answerTokenize(deps, http, caller)),
+    ),
+    post(
+      '/v1/detokenize',
+      counted((http, { caller }) => answerDetokenize(registry, http, caller)),
+    ),
     get('client', '/version', () => jsonReply(200, { version: deps.version ?? '0.0.0' })),
     get('anyone', '/live', liveReply),
     get('anyone', '/ready', () => readyReply(registry, isDraining())),
@@ -194,6 +252,10 @@ const fieldsOf = ({ body, headers }: HttpRequest) => readJsonObject(body, header
 
 function post(path: string, handle: Handler): Route {
   return { method: 'POST', path, access: 'client', body: 'large', form: 'openai', handle }
+}
+
+function bare(path: string, handle: Handler): Route {
+  return { ...post(path, handle), body: 'none' }
 }
 
 function operatorPost(path: string, handle: Handler): Route {

@@ -10,6 +10,7 @@ import {
   sessionOf,
 } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
+import { takesSalts } from '../../request/index.ts'
 import type { GenerateRequest, RoutingHints } from '../../request/index.ts'
 import type { Caller } from '../access/caller.ts'
 import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
@@ -60,6 +61,7 @@ export async function answerForwarded(
   const { path, query, method } = http
   const { prefillBytes } = body
   const atEngine = nameAtEngine(model, body.model)
+  const changes = { model: atEngine, salt: saltAtEngine(record.caller, model, hints) }
   return await new ForwardRun({
     service: model.router.service,
     clock: deps.clock,
@@ -72,11 +74,11 @@ export async function answerForwarded(
       method,
       path: query === '' ? path : `${path}?${query}`,
       headers: forwardHeaders(http.headers, record),
-      body: body.bytes(atEngine),
+      body: body.bytes(changes),
       ...(prefillBytes === undefined
         ? {}
         : {
-            prefillBody: (isStreamed = false) => prefillBytes(atEngine, isStreamed),
+            prefillBody: (isStreamed = false) => prefillBytes(changes, isStreamed),
           }),
       errorEvent: errorEventFor(path),
     },
@@ -134,6 +136,15 @@ function routingFor(
   const { queryOnly: _, ...routing } = withGoals(model.router, tenantRouting(caller, hints))
   const loraName = model.adapterNamed(body.model)
   return loraName === undefined ? routing : { ...routing, loraName }
+}
+
+/** What divides the engine's prompt cache for a tenant of a key; undefined: the client's own business. */
+function saltAtEngine(
+  { key }: Caller,
+  model: ServedModel,
+  { cacheSalt = '' }: RoutingHints,
+): string | undefined {
+  return key !== null && model.cards.some(takesSalts) ? cacheSalt : undefined
 }
 
 /** The engines' own name of the model, when it is not the one that clients use; undefined: the body says it already. */

@@ -1,8 +1,8 @@
 /**
  * The body of a request that is forwarded: what Baton reads in it, and the bytes that go on.
  *
- * They are the client's, but for two cuts: fields of KV transfer are taken out, and the model's name is replaced where the
- * engine knows the model by another one. Numbers, key order and white space stay as they came.
+ * They are the client's, but for three changes: fields of KV transfer are taken out, the model's name is replaced where the
+ * engine knows the model by another one, and who comes with a key has the salt of its tenant. Numbers, key order and white space stay as they came.
  */
 import { BatonError } from '../../base/index.ts'
 import { withFields } from '../../request/index.ts'
@@ -25,11 +25,22 @@ export interface ForwardBody {
   routingTokens(): RoutingTokens
   /** Images, audio, videos and documents. Throws what the client is told of a body that has them where nobody looks. */
   media(): readonly MediaSource[]
-  /** What goes on; `model` replaces the name that the client has given. */
-  bytes(model?: string): Uint8Array
+  /** What goes on. */
+  bytes(changes?: BodyChanges): Uint8Array
   /** The same for a prefill leg: one token. Absent: it cannot be divided into legs. */
-  readonly prefillBytes?: (model: string | undefined, isStreamed: boolean) => Uint8Array
+  readonly prefillBytes?: (changes: BodyChanges, isStreamed: boolean) => Uint8Array
 }
+
+export interface BodyChanges {
+  /** Instead of the name that the client has given. */
+  readonly model?: string | undefined
+  /** Instead of whatever the client says of the engine's prompt cache; empty: nothing is said. Absent: it stays as it came. */
+  readonly salt?: string | undefined
+}
+
+/** Where engines look for what divides their prompt cache; SGLang puts both together. */
+const SALTS: ReadonlySet<string> = new Set(['cache_salt', 'extra_key'])
+const isSalt = (key: string): boolean => SALTS.has(key)
 
 const utf8 = new TextDecoder()
 
@@ -54,10 +65,18 @@ function jsonBody(body: Uint8Array, path: string): ForwardBody {
       top.findLast(({ key }) => key === name),
     )
   const stream = top.findLast(({ key }) => key === 'stream')
-  const written = (cuts: readonly Span[], name: string | undefined): Uint8Array => {
-    if (name === undefined || model === undefined) return withoutSpans(body, cuts)
-    const span = { start: model.valueStart, end: model.end }
-    return replaced(body, cuts, span, JSON.stringify(name))
+  const written = (
+    { model: name, salt }: BodyChanges,
+    alsoCut: (key: string) => boolean,
+  ): Uint8Array => {
+    const isCut = salt === undefined ? alsoCut : (key: string) => isSalt(key) || alsoCut(key)
+    const cuts = transferFields(json, top, isCut)
+    const kept =
+      name === undefined || model === undefined
+        ? withoutSpans(body, cuts)
+        : replaced(body, cuts, { start: model.valueStart, end: model.end }, JSON.stringify(name))
+    if (salt === undefined || salt === '') return kept
+    return withFields(kept, `"cache_salt":${JSON.stringify(salt)}`)
   }
   const form = prefillFormOf(body, top, path)
   return {
@@ -66,13 +85,13 @@ function jsonBody(body: Uint8Array, path: string): ForwardBody {
     cacheSalt: textOf('cache_salt'),
     routingTokens: () => routingTokens(body, top, longStrings),
     media: () => mediaSources(body, json, top, path),
-    bytes: (name) => written(transferFields(json, top), name),
+    bytes: (changes = {}) => written(changes, () => false),
     ...(form === null
       ? {}
       : {
-          prefillBytes: (name, isStreamed) => {
-            const cuts = transferFields(json, top, (key) => form.ofDecode.has(key))
-            return withFields(written(cuts, name), `"stream":${isStreamed},${form.fields}`)
+          prefillBytes: (changes, isStreamed) => {
+            const kept = written(changes, (key) => form.ofDecode.has(key))
+            return withFields(kept, `"stream":${isStreamed},${form.fields}`)
           },
         }),
   }
@@ -100,7 +119,7 @@ function formBody(body: Uint8Array, boundary: string): ForwardBody {
       refuseAddressesInForm(body, parts)
       return []
     },
-    bytes: (name) => {
+    bytes: ({ model: name } = {}) => {
       const model = part('model')
       if (name === undefined || model === undefined) return withoutSpans(body, cuts)
       return replaced(body, cuts, { start: model.valueStart, end: model.valueEnd }, name)

@@ -27,8 +27,8 @@ const GENERATING: readonly (readonly [path: string, endpoint: Endpoint])[] = [
 
 /** What only engines have. */
 const FOREIGN: readonly (readonly [path: string, endpoint: Endpoint])[] = [
-  ['/v1/audio/{name}', 'audio'],
-  ['/v1/images/{name}', 'images'],
+  ['/v1/audio/{name...}', 'audio'],
+  ['/v1/images/{name...}', 'images'],
   ['/v1/moderations', 'moderations'],
   ['/classify', 'classify'],
   ['/v1/classify', 'classify'],

@@ -59,7 +59,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
   #stream: ForwardStream | null = null
   #isDecided = false
   #isDone = false
-  readonly #onAbort = (): void => this.#giveUp(clientGone(this.#isDecided ? 'decode' : 'route'))
+  readonly #onAbort = (): void =>
+    this.#giveUp(clientGone(this.#isDecided ? 'decode' : 'route', this.#options.http.signal))
 
   constructor(options: ForwardRunOptions) {
     this.#options = options
@@ -132,7 +133,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
 
   onChunk({ finish, usage }: Chunk): void {
     if (finish === undefined || this.#isDone) return
-    if (finish === 'cancelled') this.#end(clientGone('decode'), null)
+    if (finish === 'cancelled') this.#end(clientGone('decode', this.#options.http.signal), null)
     else this.#end(null, usage ?? this.#estimate)
   }
 

@@ -2,14 +2,12 @@
  * Which bound a chat puts on the model's thinking, and what ends a thought in the model's own format.
  */
 import type { ChatCall } from '../../api/index.ts'
-import { createReasoningParser } from '../../text/index.ts'
+import { createReasoningParser, thoughtClosingOf } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import { outputFormatOf } from '../prompt/chat-parser.ts'
 import type { PreparedPrompt } from '../prompt/prompt.ts'
 import type { ServedModel } from '../models/served-model.ts'
 import type { ThinkingLimit } from './thinking-limit.ts'
-
-const HARMONY_CLOSING = '<|end|><|start|>assistant<|channel|>final<|message|>'
 
 export function chatThinkingLimit(
   call: ChatCall,
@@ -25,9 +23,7 @@ export function chatThinkingLimit(
   const options = prompt.text === undefined ? {} : { promptText: prompt.text }
   const createParser = () => createReasoningParser(name, options)
   const first = createParser()
-  if (first === null) return null
-  const [, close] = first.markers
-  const closing = first.markers.length === 2 ? `\n${close}\n\n` : HARMONY_CLOSING
-  if (first.markers.length < 2) return null
+  const closing = thoughtClosingOf(name)
+  if (first === null || closing === null) return null
   return { limit, model: text, closing, createParser: () => createParser() ?? first }
 }

@@ -39,7 +39,7 @@ export class EmbeddingRun {
   #timer: Timer | null = null
   #resolve: (vectors: readonly Float32Array[]) => void = () => {}
   #reject: (error: BatonError) => void = () => {}
-  readonly #onAbort = (): void => this.#fail(clientGone('prefill'), 'kill')
+  readonly #onAbort = (): void => this.#fail(clientGone('prefill', this.#options.signal), 'kill')
 
   constructor(options: EmbeddingRunOptions) {
     this.#options = options

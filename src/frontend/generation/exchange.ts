@@ -48,7 +48,7 @@ export class Exchange implements ChoiceOwner {
   #open = 0
   #stage: Stage = 'route'
   #watch: Timer | null = null
-  readonly #onAbort = (): void => this.#fail(clientGone(this.#stage), 'kill')
+  readonly #onAbort = (): void => this.#fail(clientGone(this.#stage, this.#options.signal), 'kill')
 
   constructor(options: ExchangeOptions) {
     this.#options = options

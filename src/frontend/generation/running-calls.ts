@@ -77,6 +77,11 @@ export class RunningCalls {
     }
   }
 
+  /** A call that works and does not generate is one of its key's requests, too. Throws `request.rate_limited`. */
+  countOnly({ caller: { key } }: HttpCall): void {
+    if (key !== null) this.#limits.admit(key)(0)
+  }
+
   #admit(): void {
     if (this.isDraining) {
       throw new BatonError('backend.worker_draining', 'the service is shutting down')

@@ -3,6 +3,7 @@
  *
  * It stands before authentication, as browsers send a preflight without a key and must be able to read a 401.
  */
+import { allowedOrigins } from './foreign-page.ts'
 import type { HttpCall } from './http-call.ts'
 import type { HttpReply } from './http-exchange.ts'
 import type { Middleware } from './middleware.ts'
@@ -11,14 +12,11 @@ const METHODS = 'GET, POST, DELETE, OPTIONS'
 /** What a page may read beside the body. */
 const EXPOSED =
   'x-request-id, request-id, retry-after, x-baton-decision, x-baton-relaxed, www-authenticate'
-const LOOPBACK = /^https?:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d{1,5})?$/i
 const MAX_AGE_SECONDS = '600'
 
 /** `origins`: as browsers send them, or `*` for all. */
 export function cors(origins: readonly string[]): Middleware {
-  const allowed = new Set(origins.map((origin) => origin.toLowerCase()))
-  const isAllowed = (origin: string): boolean =>
-    LOOPBACK.test(origin) || allowed.has('*') || allowed.has(origin.toLowerCase())
+  const isAllowed = allowedOrigins(origins)
   const headersFor = ({ head: { headers } }: HttpCall): HttpReply['headers'] => {
     const { origin } = headers
     if (origin === undefined) return {}

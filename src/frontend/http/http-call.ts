@@ -11,16 +11,26 @@ export class HttpCall {
   readonly requestId: string
   /** Null: nothing answers this path with this method. */
   readonly route: RouteFacts | null
-  /** What stands for the name in the route's path. */
-  readonly name: string
+  /** What stands for the names in the route's path, in their order. */
+  readonly names: readonly string[]
   /** Who asks; set by whoever tells callers apart, before the body is read. */
   caller: Caller = OPEN_CALLER
 
-  constructor(head: HttpHead, requestId: string, route: RouteFacts | null, name: string) {
+  constructor(
+    head: HttpHead,
+    requestId: string,
+    route: RouteFacts | null,
+    names: readonly string[] = [],
+  ) {
     this.head = head
     this.requestId = requestId
     this.route = route
-    this.name = name
+    this.names = names
+  }
+
+  /** The first name in the path; empty when there is none. */
+  get name(): string {
+    return this.names[0] ?? ''
   }
 
   /** Whose form an error has. */

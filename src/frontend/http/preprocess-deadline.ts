@@ -19,6 +19,6 @@ export async function withinPreprocess<T>(
     case 'timed_out':
       throw deadlineError('preprocess', limitMs)
     case 'cancelled':
-      throw clientGone('preprocess')
+      throw clientGone('preprocess', signal)
   }
 }

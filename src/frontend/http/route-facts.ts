@@ -13,7 +13,7 @@ export type ApiForm = 'openai' | 'anthropic'
 
 export interface RouteFacts {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** May end with a name in braces, which stands for all that is left of the path: `/v1/models/{id}`. */
+  /** May have names in braces, each a segment: `/v1/files/{id}/content`; `{id...}` is all that is left: `/v1/models/{id...}`. */
   readonly path: string
   readonly access: Access
   /** `none`: not read. `large`: up to the limit of the service. Otherwise up to so many bytes. */

@@ -13,9 +13,12 @@ const route = (method: Route['method'], path: string): Route => ({
 })
 const GET = route('GET', '/a')
 const POST = route('POST', '/a')
-const NAMED = route('GET', '/a/{name}')
-const DELETE = route('DELETE', '/a/{name}')
-const table = new RouteTable([GET, POST, NAMED, DELETE])
+const NAMED = route('GET', '/a/{name...}')
+const DELETE = route('DELETE', '/a/{name...}')
+const PART = route('POST', '/b/{id}/parts')
+const WHOLE = route('GET', '/b/{id}')
+const ONE = route('GET', '/b/{id}/parts/{part}')
+const table = new RouteTable([GET, POST, NAMED, DELETE, WHOLE, PART, ONE])
 
 const head = (method: string, path: string): HttpHead => ({
   method,
@@ -27,21 +30,33 @@ const head = (method: string, path: string): HttpHead => ({
 
 describe('RouteTable', () => {
   it('a path - by its method; HEAD is a GET without a body', () => {
-    expect(table.find(head('GET', '/a'))).toEqual({ route: GET, name: '' })
+    expect(table.find(head('GET', '/a'))).toEqual({ route: GET, names: [] })
     expect(table.find(head('POST', '/a')).route).toBe(POST)
     expect(table.find(head('HEAD', '/a')).route).toBe(GET)
   })
 
-  it('a name - is all that is left, decoded, and as it stands when it cannot be', () => {
-    expect(table.find(head('GET', '/a/b/c%20d'))).toEqual({ route: NAMED, name: 'b/c d' })
-    expect(table.find(head('DELETE', '/a/%ff'))).toEqual({ route: DELETE, name: '%ff' })
+  it('a name with dots - is all that is left, decoded, and as it stands when it cannot be', () => {
+    expect(table.find(head('GET', '/a/b/c%20d'))).toEqual({ route: NAMED, names: ['b/c d'] })
+    expect(table.find(head('DELETE', '/a/%ff'))).toEqual({ route: DELETE, names: ['%ff'] })
+  })
+
+  it('a name - is one segment, and each path has methods of its own', () => {
+    expect(table.find(head('GET', '/b/x%2Fy'))).toEqual({ route: WHOLE, names: ['x/y'] })
+    expect(table.find(head('POST', '/b/x/parts'))).toEqual({ route: PART, names: ['x'] })
+    expect(table.find(head('GET', '/b/x/parts/y'))).toEqual({ route: ONE, names: ['x', 'y'] })
+    expect(table.methodsOf('/b/x')).toEqual(['GET'])
+    expect(table.methodsOf('/b/x/parts')).toEqual(['POST'])
+    expect(() => table.find(head('POST', '/b/x'))).toThrow('only GET')
+    for (const path of ['/b/x/parts/y/z', '/b/x/else', '/b//parts', '/b/x/parts/', '/b/']) {
+      expect(() => table.find(head('GET', path))).toThrow('Route not found')
+    }
   })
 
   it('nothing there - 404; an empty name is no name', () => {
-    for (const path of ['/b', '/a/', '', '/', '/A']) {
+    for (const path of ['/c', '/a/', '', '/', '/A']) {
       expect(() => table.find(head('GET', path))).toThrow('Route not found')
     }
-    expect(table.methodsOf('/b')).toEqual([])
+    expect(table.methodsOf('/c')).toEqual([])
   })
 
   it('another method - 405 with those that there are', () => {

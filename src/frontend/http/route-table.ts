@@ -1,5 +1,8 @@
 /**
- * Finds the route of a request: a path by its whole text, or by its beginning when it ends with a name.
+ * Finds the route of a request by its path: a whole text, or a template with names in braces.
+ *
+ * `{id}` stands for one segment, `{id...}` at the end for all that is left (names of models contain slashes). Of several
+ * templates that fit, the one with more segments counts.
  */
 import { BatonError, assert } from '../../base/index.ts'
 import type { HttpHead } from './http-exchange.ts'
@@ -7,15 +10,28 @@ import type { Route } from './route.ts'
 
 export interface RouteMatch {
   readonly route: Route
-  /** What stands for the name in the path, decoded; empty when the path has none. */
-  readonly name: string
+  /** What stands for the names in the path, in their order, decoded; empty when the path has none. */
+  readonly names: readonly string[]
 }
 
 type Methods = Map<string, Route>
 
+interface Template {
+  readonly path: string
+  /** Null: a name. */
+  readonly segments: readonly (string | null)[]
+  readonly takesRest: boolean
+  readonly methods: Methods
+}
+
+interface Found {
+  readonly methods: Methods
+  readonly names: readonly string[]
+}
+
 export class RouteTable {
   readonly #whole = new Map<string, Methods>()
-  readonly #named: { readonly prefix: string; readonly methods: Methods }[] = []
+  readonly #templates: Template[] = []
 
   constructor(routes: readonly Route[]) {
     for (const route of routes) {
@@ -23,16 +39,18 @@ export class RouteTable {
       assert(!methods.has(route.method), `one route per method and path: ${route.path}`)
       methods.set(route.method, route)
     }
+    this.#templates.sort((a, b) => b.segments.length - a.segments.length)
   }
 
   /** Throws `request.not_found` or `request.method_not_allowed`. */
   find({ method, path }: HttpHead): RouteMatch {
-    const { methods, name } = this.#lookUp(path)
-    if (methods === undefined) {
+    const found = this.#lookUp(path)
+    if (found === null) {
       throw new BatonError('request.not_found', `Route not found: ${method} ${path}`)
     }
+    const { methods, names } = found
     const route = methods.get(method) ?? (method === 'HEAD' ? methods.get('GET') : undefined)
-    if (route !== undefined) return { route, name }
+    if (route !== undefined) return { route, names }
     const allowed = [...methods.keys()].join(', ')
     const text = `${method} is not allowed here, only ${allowed}`
     throw new BatonError('request.method_not_allowed', text, { data: { allowed } })
@@ -40,32 +58,49 @@ export class RouteTable {
 
   /** Methods of a path; none when there is no such path. */
   methodsOf(path: string): readonly string[] {
-    return [...(this.#lookUp(path).methods?.keys() ?? [])]
+    return [...(this.#lookUp(path)?.methods.keys() ?? [])]
   }
 
-  #lookUp(path: string): { methods?: Methods; name: string } {
+  #lookUp(path: string): Found | null {
     const methods = this.#whole.get(path)
-    if (methods !== undefined) return { methods, name: '' }
-    for (const { prefix, methods: named } of this.#named) {
-      if (path.startsWith(prefix) && path.length > prefix.length) {
-        return { methods: named, name: decoded(path.slice(prefix.length)) }
-      }
+    if (methods !== undefined) return { methods, names: [] }
+    const segments = path.split('/')
+    for (const template of this.#templates) {
+      const names = namesIn(template, segments)
+      if (names !== null) return { methods: template.methods, names: names.map(decoded) }
     }
-    return { name: '' }
+    return null
   }
 
   #methodsFor(path: string): Methods {
-    const prefix = /^(.*\/)\{\w+\}$/.exec(path)?.[1]
     const known =
-      prefix === undefined
-        ? this.#whole.get(path)
-        : this.#named.find((entry) => entry.prefix === prefix)?.methods
+      this.#whole.get(path) ?? this.#templates.find((template) => template.path === path)?.methods
     if (known !== undefined) return known
     const methods: Methods = new Map()
-    if (prefix === undefined) this.#whole.set(path, methods)
-    else this.#named.push({ prefix, methods })
+    if (!path.includes('{')) {
+      this.#whole.set(path, methods)
+      return methods
+    }
+    const segments = path.split('/').map((text) => (text.startsWith('{') ? null : text))
+    this.#templates.push({ path, segments, takesRest: path.endsWith('...}'), methods })
     return methods
   }
+}
+
+/** Null: the path is another one. An empty text is no name. */
+function namesIn(
+  { segments, takesRest }: Template,
+  given: readonly string[],
+): readonly string[] | null {
+  const { length } = segments
+  if (takesRest ? given.length < length : given.length !== length) return null
+  const names: string[] = []
+  for (const [i, segment] of segments.entries()) {
+    const text = takesRest && i === length - 1 ? given.slice(i).join('/') : given[i]!
+    if (segment === null ? text === '' : text !== segment) return null
+    if (segment === null) names.push(text)
+  }
+  return names
 }
 
 function decoded(name: string): string {

@@ -2,6 +2,7 @@
  * Which part of a request's life an error belongs to; every deadline and every error event names it.
  */
 import { BatonError } from '../../base/index.ts'
+import type { CancelSignal } from '../../base/index.ts'
 
 export type Stage = 'preprocess' | 'route' | 'prefill' | 'decode'
 
@@ -22,6 +23,7 @@ export function deadlineError(stage: Stage, limitMs: number): BatonError {
   )
 }
 
-export function clientGone(stage: Stage): BatonError {
-  return new BatonError('request.cancelled', 'the client has left', { data: { stage } })
+export function clientGone(stage: Stage, { reason }: CancelSignal): BatonError {
+  const message = typeof reason === 'string' ? reason : 'the client has left'
+  return new BatonError('request.cancelled', message, { data: { stage } })
 }

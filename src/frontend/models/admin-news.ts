@@ -20,6 +20,8 @@ export type AdminNews =
       readonly weight: number
     }
 
+const NAME_LENGTH_MAX = 256
+
 /** All of it, for a frontend that has just come. */
 export function adminNewsOf(registry: ModelRegistry): readonly AdminNews[] {
   const parked = registry.parked.cards.map((card) => ({ kind: 'parked', card }) as const)
@@ -48,5 +50,8 @@ export function learnAdminNews(
     registry.parked.park(parked)
   }
   if (kind !== 'weight' || typeof model !== 'string' || typeof version !== 'string') return
-  if (typeof weight === 'number' && weight >= 0) registry.setWeight(model, version, weight)
+  if (!Number.isFinite(weight) || Number(weight) < 0) return
+  // Of a model that has not come yet as well, but one broken frontend is not to make up models without end.
+  const isBounded = [model, version].every(({ length }) => length > 0 && length <= NAME_LENGTH_MAX)
+  if (isBounded && registry.mayName(model)) registry.setWeight(model, version, Number(weight))
 }

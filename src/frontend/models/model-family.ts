@@ -9,6 +9,8 @@ import type { ServedModel } from './served-model.ts'
 
 /** Of a version of which nobody has said anything. */
 const WEIGHT_USUAL = 100
+/** What was said first is given up. */
+const TOLD_MAX = 64
 
 export class ModelFamily {
   readonly name: string
@@ -27,7 +29,12 @@ export class ModelFamily {
   }
 
   setWeight(version: string, weight: number): void {
+    this.#told.delete(version)
     this.#told.set(version, weight)
+    for (const oldest of this.#told.keys()) {
+      if (this.#told.size <= TOLD_MAX) break
+      this.#told.delete(oldest)
+    }
   }
 
   get toldWeights(): ReadonlyMap<string, number> {

@@ -32,6 +32,9 @@ interface ModelRegistryOptions {
   readonly fleetObserver?: FleetNewsObserver
 }
 
+/** Names of models, those included of which another frontend has only talked. */
+const NAMED_MAX = 1_024
+
 /** What decides between versions besides their weights. */
 interface VersionWish {
   readonly sessionId?: string | undefined
@@ -189,6 +192,12 @@ export class ModelRegistry implements FleetObserver {
 
   get families(): readonly ModelFamily[] {
     return [...this.#families.values()]
+  }
+
+  /** A model of this name is known, or may come: nothing else has the name, and not too many are only talked of. */
+  mayName(model: string): boolean {
+    if (this.#families.has(model)) return true
+    return !this.#names.has(model) && this.#families.size < NAMED_MAX
   }
 
   /** From now on; workers that were refused and are meant by it are asked again. */

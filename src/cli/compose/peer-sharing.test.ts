@@ -1,0 +1,83 @@
+import { expect, it, onTestFinished, vi } from 'vitest'
+import { ScriptedFrontend } from '../../../test/frontend/scripted-frontend.ts'
+import { encodePlain } from '../../wire/index.ts'
+import { PeerSharing } from './peer-sharing.ts'
+import { WorkerPeers } from './worker-peers.ts'
+
+/** A frontend on a way over which only it says and hears something. */
+function start() {
+  const { frontend } = new ScriptedFrontend()
+  onTestFinished(() => frontend.close())
+  const listeners = new Map<string, (body: unknown) => void>()
+  const said: string[] = []
+  const bad: string[] = []
+  const sharing = new PeerSharing()
+  const channel = {
+    tell: (topic: string) => void said.push(topic),
+    onTold: (topic: string, listener: (body: unknown) => void) =>
+      void listeners.set(topic, listener),
+  }
+  sharing.start([channel], frontend, (topic) => bad.push(topic))
+  const hear = (topic: string, body: unknown): void => listeners.get(topic)?.(body)
+  return { frontend, sharing, said, bad, hear }
+}
+
+const NONSENSE = [
+  null,
+  5,
+  'text',
+  [],
+  {},
+  { kind: 'parked' },
+  { kind: 'parked', card: { workerId: 5 } },
+  { kind: 'weight', model: '', version: 'v', weight: 1 },
+  { kind: 'weight', model: 'x'.repeat(300), version: 'v', weight: 1 },
+  { kind: 'weight', model: 'made-up', version: 'v', weight: NaN },
+  { model: {}, version: [], news: { kind: 'routed', pool: 'decode' } },
+  { from: 'x', sums: [], requests: {} },
+]
+
+it('what no frontend tells - is left out and reported once, on every topic', () => {
+  const { frontend, bad, hear } = start()
+  const topics = 'looked seen explain explained news admin key role wanted'.split(' ')
+  for (const topic of topics) for (const body of NONSENSE) hear(topic, body)
+  expect(bad).toEqual(['admin'])
+  expect(frontend.registry.families.map(({ name }) => name)).toEqual(['storyteller'])
+})
+
+it('weights of models that nobody has - are kept up to a bound, and take no name of another', () => {
+  const { frontend, hear } = start()
+  for (let i = 0; i < 5_000; i++)
+    hear('admin', { kind: 'weight', model: `made-up-${i}`, version: 'v', weight: 1 })
+  for (let i = 0; i < 5_000; i++)
+    hear('admin', { kind: 'weight', model: 'storyteller', version: `v${i}`, weight: 1 })
+  const { families } = frontend.registry
+  expect(families.length).toBeLessThanOrEqual(1_024)
+  for (const { toldWeights } of families) expect(toldWeights.size).toBeLessThanOrEqual(64)
+})
+
+it('asked for everything a thousand times - it is told at once and then once a second', () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  const { said, hear } = start()
+  hear('admin', { kind: 'weight', model: 'storyteller', version: 'v', weight: 1 })
+  const tellings = () => said.filter((topic) => topic === 'admin').length
+  for (let i = 0; i < 1_000; i++) hear('wanted', null)
+  expect(tellings()).toBe(1)
+  vi.advanceTimersByTime(1_001)
+  expect(tellings()).toBe(2)
+  vi.advanceTimersByTime(5_000)
+  expect(tellings()).toBe(2)
+})
+
+it('over a worker, which hands on what it does not read - no news ends the connection to it', () => {
+  const { sharing, bad } = start()
+  const peers = new WorkerPeers(() => 0)
+  const take = (payload: Uint8Array): void =>
+    sharing.attempt('over a worker', () => peers.take(payload))
+  const told: unknown[] = []
+  peers.onTold('news', (body) => told.push(body))
+  take(Uint8Array.of(0xc1, 0xff))
+  take(encodePlain({ id: 'x'.repeat(5_000), topic: 'news', body: 1 }, 'a test'))
+  expect([bad, told]).toEqual([['over a worker'], []])
+})
