@@ -31,6 +31,8 @@ export default {
           page('Concepts', '/docs/concepts'),
           page('Architecture', '/ARCHITECTURE'),
           page('Coming from others', '/docs/from-other-routers'),
+          page('Coming from Dynamo', '/docs/from-dynamo'),
+          page('Clients', '/docs/clients'),
         ],
       },
       {
