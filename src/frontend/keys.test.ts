@@ -58,6 +58,25 @@ describe('keys', () => {
     expect((await it_.chat({}, by('plain'))).status).toBe(200)
     expect((await it_.chat({}, { authorization: 'bearer   plain ' })).status).toBe(200)
     expect((await it_.chat({}, { 'x-api-key': 'plain' })).status).toBe(200)
+    const basic = { authorization: 'Basic abc', 'x-api-key': 'plain' }
+    expect((await it_.chat({}, basic)).status).toBe(200)
+  })
+
+  it.each([
+    ['plain', 'other'],
+    ['plain', 'nobody'],
+    ['nobody', 'plain'],
+  ])('two different keys, %s and %s - 401 that says so; twice the same is one', async (a, b) => {
+    const it_ = start()
+    const reply = await it_.chat({}, { ...by(a), 'x-api-key': b })
+    expect([reply.status, reply.json.error.message]).toEqual([
+      401,
+      expect.stringContaining('two different keys'),
+    ])
+    expect(it_.runs).toHaveLength(0)
+    expect((await it_.chat({}, { ...by('plain'), 'x-api-key': 'plain' })).status).toBe(200)
+    const open = await it_.send('GET', '/live', { headers: { ...by(a), 'x-api-key': b } })
+    expect(open.status).toBe(200)
   })
 
   it.each([

@@ -20,10 +20,12 @@ interface AuthenticationOptions {
 export function authentication({ clock, keyOf }: AuthenticationOptions): Middleware {
   return {
     before: (call) => {
-      const key = validKey(keyOf(textOf(call)), clock.epochMs())
+      const text = textOf(call)
+      const key = validKey(keyOf(text ?? ''), clock.epochMs())
       call.caller = key === null ? UNKNOWN_CALLER : callerOf(key)
       const access = call.route?.access ?? 'client'
       if (access === 'anyone') return undefined
+      if (text === null) throw new BatonError('request.unauthenticated', TWO_KEYS)
       if (key === null) throw new BatonError('request.unauthenticated', WANTED)
       if (access === 'operator' && key.mayOperate !== true) {
         throw new BatonError('request.permission_denied', 'this key is not of an operator')
@@ -40,9 +42,14 @@ export function authentication({ clock, keyOf }: AuthenticationOptions): Middlew
 const WANTED =
   'a valid API key is needed: send it as `Authorization: Bearer <key>` or `x-api-key: <key>`'
 
-function textOf({ head: { headers } }: HttpCall): string {
+const TWO_KEYS = '`Authorization` and `x-api-key` hold two different keys: send one of them'
+
+/** Null: two different keys, which may be those of two tenants; neither is chosen. */
+function textOf({ head: { headers } }: HttpCall): string | null {
   const bearer = /^Bearer +(\S+) *$/i.exec(headers['authorization'] ?? '')?.[1]
-  return bearer ?? headers['x-api-key']?.trim() ?? ''
+  const apiKey = headers['x-api-key']?.trim()
+  if (bearer !== undefined && apiKey !== undefined && bearer !== apiKey) return null
+  return bearer ?? apiKey ?? ''
 }
 
 function validKey(key: ApiKey | null, nowEpochMs: number): ApiKey | null {

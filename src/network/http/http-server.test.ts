@@ -308,15 +308,27 @@ describe('http server', () => {
     expect(trial.faults).toHaveLength(1)
   })
 
-  it('two Host headers - 400 and the end of the connection, whatever they say', async () => {
+  it.each([
+    'Host: a\r\nHOST: b',
+    'Host: a\r\nAuthorization: Bearer x\r\nauthorization: Bearer x',
+    'Host: a\r\nx-api-key: b\r\nX-API-Key: c',
+  ])('%j - 400 and the end of the connection, whatever they say', async (repeated) => {
     const trial = await serve(async () => text('ok'))
-    const socket = connect(trial.server.port, '127.0.0.1')
-    let heard = ''
-    socket.setEncoding('latin1').on('data', (piece: string) => (heard += piece))
     const next = 'GET /next HTTP/1.1\r\nhost: a\r\n\r\n'
-    socket.write(`GET / HTTP/1.1\r\nhost: a\r\nHOST: b\r\n\r\n${next}`)
-    await new Promise((resolve) => socket.once('close', resolve))
+    const heard = await rawExchange(
+      trial.server.port,
+      `GET / HTTP/1.1\r\n${repeated}\r\n\r\n${next}`,
+    )
     expect(heard.match(/^HTTP\/1.1 \d+/gm)).toEqual(['HTTP/1.1 400'])
+  })
+
+  it('several x-request-id headers - the first counts', async () => {
+    const trial = await serve(async ({ headers }) => text(`id ${headers['x-request-id']}.`))
+    const ask = (ids: string): Promise<string> =>
+      rawExchange(trial.server.port, `GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${ids}\r\n`)
+    expect(await ask('x-request-id: one\r\nX-Request-Id: two\r\n')).toContain('id one.')
+    expect(await ask('x-request-id: one, two\r\n')).toContain('id one, two.')
+    expect(await ask('x-request-id: one\r\n')).toContain('id one.')
   })
 
   it('status 529 - has a reason phrase', async () => {

@@ -15,6 +15,7 @@ import { decodeContent } from './content-encoding.ts'
 import { listenError } from '../link/listen-on.ts'
 import { HttpListener, isHttp2, plainHeaders } from './http-listener.ts'
 import type { HttpTls } from './http-listener.ts'
+import { repeatedHeader, withOneRequestId } from './repeated-headers.ts'
 import type { SlowSenderLimits } from './slow-sender-limits.ts'
 import { SocketStreamWriter } from './socket-stream-writer.ts'
 import { bodyTooLarge, takenBody } from './taken-body.ts'
@@ -149,9 +150,10 @@ export class HttpServer {
     })
     if (this.#closing) closeAfter(req, res)
     const open = this.#options.open(headOf(req, gone))
-    if (hasTwoHosts(req)) {
+    const repeated = repeatedHeader(req)
+    if (repeated !== null) {
       closeAfter(req, res)
-      const error = new BatonError('request.invalid_argument', 'more than one Host header')
+      const error = new BatonError('request.invalid_argument', `more than one ${repeated} header`)
       return send({ res, gone }, open.refuse(error), this.#unsent)
     }
     // What is encoded is decoded as a whole.
@@ -229,6 +231,11 @@ function closeAfter(req: IncomingMessage, res: ServerResponse): void {
   if (!isHttp2(req)) res.setHeader('connection', 'close')
 }
 
+/** Node joins repeated headers; only `set-cookie` stays a list, and that is none of a request's. */
+function headersOf(req: IncomingMessage): Record<string, string> {
+  return isHttp2(req) ? plainHeaders(req.headers) : (req.headers as Record<string, string>)
+}
+
 function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
   const url = withoutOrigin(req.url ?? '/')
   const queryStart = url.indexOf('?')
@@ -237,21 +244,10 @@ function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
     method: req.method ?? 'GET',
     path: queryStart < 0 ? url : url.slice(0, queryStart),
     query: queryStart < 0 ? '' : url.slice(queryStart + 1),
-    // Node joins repeated headers; only `set-cookie` stays a list, and that is none of a request's.
-    headers: isHttp2(req) ? plainHeaders(req.headers) : (req.headers as Record<string, string>),
+    headers: withOneRequestId(req, headersOf(req)),
     signal,
     ...(remoteAddress === undefined ? {} : { remoteAddress }),
   }
-}
-
-/** Whoever stands in between may have taken the other one (RFC 9112, 3.2). Node keeps the first. */
-function hasTwoHosts({ rawHeaders }: IncomingMessage): boolean {
-  let hosts = 0
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i] as string
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
-  }
-  return hosts > 1
 }
 
 /** A proxy may write the whole address; every server has to take that (RFC 9112, 3.2.2). */
