@@ -330,9 +330,9 @@ export class FrontendStack {
       ttftGoalMs: this.#config.ttftGoal * 1000,
       command: (card, command) => this.#command(card, command),
       logger: this.#logger,
-      onChange: (model, version) => this.#sharing.tellRoleChange(model, version),
+      tell: (model, version, by) => this.#sharing.tellRole(model, version, by),
     })
-    this.#sharing.onRoleChange = (model, version) => keeper.changedElsewhere(model, version)
+    this.#sharing.onRole = (model, version, by) => keeper.heard(model, version, by)
     return keeper
   }
 

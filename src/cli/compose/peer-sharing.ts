@@ -40,11 +40,12 @@ export class PeerSharing {
     this.#tell('admin', news)
   }
 
-  tellRoleChange(model: string, version: string): void {
-    this.#tell('role', { model, version })
+  /** `by`: who is about to change a worker; null: it has. */
+  tellRole(model: string, version: string, by: string | null): void {
+    this.#tell('role', { model, version, ...(by === null ? {} : { by }) })
   }
 
-  onRoleChange: (model: string, version: string) => void = () => undefined
+  onRole: (model: string, version: string, by: string | null) => void = () => undefined
 
   /** From now on; the others are asked for what they know. What comes twice is believed once. */
   start(channels: readonly PeerChannel[], frontend: Frontend, onBadNews?: OnBadNews): void {
@@ -89,7 +90,9 @@ export class PeerSharing {
       if (news !== null) keyLimits.learn(news)
     })
     hear('role', (body) => {
-      if (isRecord(body)) this.onRoleChange(String(body['model']), String(body['version']))
+      if (!isRecord(body)) return
+      const { model, version, by } = body
+      this.onRole(String(model), String(version), typeof by === 'string' ? by : null)
     })
     hear('wanted', () => this.#tellAllSoon(frontend))
   }

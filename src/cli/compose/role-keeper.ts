@@ -1,13 +1,22 @@
 /**
  * `--auto-roles`: looks at every model's pools now and then, and tells workers to change their role where the controller
  * of room `router` says so. The laboratory drives the same controller with virtual time.
+ *
+ * Several frontends look at the same model: what one is about to do it first tells the others (`RoleClaims`).
  */
+import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { BatonError } from '../../base/index.ts'
 import type { ModelRegistry } from '../../frontend/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
-import { DEFAULT_ROLE_CONTROL, RoleController, roleLoadOf } from '../../router/index.ts'
-import type { RankStatus, Role, RoleControllerOptions, RoleView } from '../../router/index.ts'
+import { DEFAULT_ROLE_CONTROL, RoleClaims, RoleController, roleLoadOf } from '../../router/index.ts'
+import type {
+  RankStatus,
+  Role,
+  RoleChange,
+  RoleControllerOptions,
+  RoleView,
+} from '../../router/index.ts'
 
 type ServedModel = ModelRegistry['models'][number]
 
@@ -19,18 +28,23 @@ interface RoleKeeperOptions {
     command: Readonly<Record<string, unknown>>,
   ) => Promise<unknown>
   readonly logger: Logger
-  /** Other frontends look too: what one has decided gives all a rest. */
-  readonly onChange: (model: string, version: string) => void
+  /** To the other frontends: this one is about to change a worker (`by` is its name), or has done so (null). */
+  readonly tell: (model: string, version: string, by: string | null) => void
   readonly control?: Partial<RoleControllerOptions>
 }
 
 const LOOKS_PER_HOLD = 5
+/** Longer than a message to another frontend takes. */
+const CLAIM_MS = 1_000
 
 export class RoleKeeper {
   readonly #options: RoleKeeperOptions
   readonly #control: RoleControllerOptions
   readonly #controllers = new Map<string, RoleController>()
+  readonly #self = randomUUID()
+  readonly #claims = new RoleClaims(this.#self)
   readonly #timer: NodeJS.Timeout
+  readonly #waiting = new Set<NodeJS.Timeout>()
 
   constructor(options: RoleKeeperOptions) {
     const { ttftGoalMs, control } = options
@@ -42,11 +56,21 @@ export class RoleKeeper {
 
   close(): void {
     clearInterval(this.#timer)
+    for (const timer of this.#waiting) clearTimeout(timer)
   }
 
-  /** Another frontend has changed a worker of the model. */
-  changedElsewhere(model: string, version: string): void {
-    this.#controllerOf(`${model}@${version}`).rest(performance.now())
+  /** Another frontend is about to change a worker of the model, or has (`by` is null). */
+  heard(model: string, version: string, by: string | null): void {
+    const key = `${model}@${version}`
+    const answer = this.#claims.heard(key, by)
+    if (answer.kind === 'keep') return
+    this.#controllerOf(key).rest(performance.now())
+    if (answer.kind === 'rest') return
+    const { workerId, from, to } = answer.change
+    this.#options.logger.warn(
+      { model, workerId, from, to },
+      'another frontend is changing a role of this model: this frontend leaves it to that one',
+    )
   }
 
   #look(): void {
@@ -57,13 +81,27 @@ export class RoleKeeper {
   }
 
   #lookAt(model: ServedModel): void {
-    const { logger, onChange, command } = this.#options
-    const change = this.#controllerOf(keyOf(model)).decide(viewOf(model, performance.now()))
-    const card = change === null ? undefined : model.cardOf(change.workerId)
-    if (change === null || card === undefined) return
-    const { from, to, why, workerId } = change
+    const key = keyOf(model)
+    const change = this.#controllerOf(key).decide(viewOf(model, performance.now()))
+    if (change === null) return
+    this.#claims.claim(key, change)
+    this.#options.tell(model.name, model.version, this.#self)
+    const timer = setTimeout(() => {
+      this.#waiting.delete(timer)
+      const taken = this.#claims.take(key)
+      if (taken !== null) this.#change(model, taken)
+    }, CLAIM_MS)
+    timer.unref()
+    this.#waiting.add(timer)
+  }
+
+  #change(model: ServedModel, { from, to, why, workerId }: RoleChange): void {
+    const { logger, tell, command } = this.#options
+    const card = model.cardOf(workerId)
+    // It may have left, or an administrator may have changed it meanwhile.
+    if (card?.mode !== from) return
     logger.warn({ model: model.name, workerId, from, to, why }, 'a worker is to change its role')
-    onChange(model.name, model.version)
+    tell(model.name, model.version, null)
     command(card, { command: 'role', role: to, reason: why }).catch((thrown: unknown) => {
       const { message } = BatonError.from(thrown)
       logger.warn({ model: model.name, workerId, message }, 'the worker does not change its role')
