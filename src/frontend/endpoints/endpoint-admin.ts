@@ -21,6 +21,7 @@ import type { WeightCall } from '../../api/index.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { versionOf } from '../models/model-family.ts'
 import type { ModelRegistry } from '../models/model-registry.ts'
+import { meantVersion, modelVersionOf } from '../models/version-names.ts'
 import { jsonReply } from './endpoint-status.ts'
 
 type WorkerCommand = 'drain' | 'resume' | 'restart'
@@ -100,14 +101,14 @@ export function weightsReply(registry: ModelRegistry): HttpReply {
 export function answerWeights(deps: GenerationDeps, http: HttpRequest): HttpReply {
   const { registry, onAdminNews } = deps
   const call = parseWeight(readJsonObject(http.body, http.headers['content-type']))
-  const { model, version } = meantVersion(registry, call)
+  const { model, version } = versionMeantBy(registry, call)
   const { weight } = call
   registry.setWeight(model, version, weight)
   onAdminNews?.({ kind: 'weight', model, version, weight })
   return weightsReply(registry)
 }
 
-function meantVersion(
+function versionMeantBy(
   registry: ModelRegistry,
   { version = '', model, workerId }: WeightCall,
 ): { readonly model: string; readonly version: string } {
@@ -119,15 +120,7 @@ function meantVersion(
       version: found?.cardOf(card.workerId) === undefined ? versionOf(card) : found.version,
     }
   }
-  const { name } = registry.known(model)
-  const family = registry.families.find((each) => each.name === name)
-  const names = (family?.versions ?? []).flatMap((each) => [
-    each.version,
-    ...each.refused.map(({ card }) => versionOf(card)),
-  ])
-  const meant = [...new Set(names)].filter((each) => each.startsWith(version))
-  if (meant.length === 1 && meant[0] !== undefined) return { model: name, version: meant[0] }
-  throw invalid('version', `must name one version of ${name}: ${[...new Set(names)].join(', ')}`)
+  return meantVersion(registry, version, model)
 }
 
 function isOf(
@@ -205,9 +198,7 @@ function weightJson(
   isServed: boolean,
 ): Record<string, unknown> {
   const workers = cards.map(({ workerId }) => ({ worker_id: workerId }))
-  return { model, version, weight, served: isServed, workers }
-}
-
-function invalid(param: string, why: string): BatonError {
-  return new BatonError('request.invalid_argument', `\`${param}\` ${why}`, { data: { param } })
+  const modelVersion = modelVersionOf(cards)
+  const named = modelVersion === undefined ? {} : { model_version: modelVersion }
+  return { model, version, ...named, weight, served: isServed, workers }
 }

@@ -1,0 +1,67 @@
+/**
+ * Which version of which model an administrator means: by its hash or the beginning of it, by `model@hash` as metrics and
+ * the console show it, or by the `--model-version` that its workers were started with.
+ */
+import { BatonError } from '../../base/index.ts'
+import type { WorkerCard } from '../../request/index.ts'
+import { versionOf } from './model-family.ts'
+import type { ModelRegistry } from './model-registry.ts'
+
+export interface NamedVersion {
+  readonly model: string
+  /** The hash. */
+  readonly version: string
+  /** Of `--model-version`, or a fingerprint of the model's numbers; absent: no worker says. */
+  readonly modelVersion?: string
+}
+
+/** Of those workers: all that are of the version, served or refused. */
+export function modelVersionOf(cards: readonly WorkerCard[]): string | undefined {
+  return cards.find(({ agreement }) => agreement?.weights !== undefined)?.agreement?.weights
+}
+
+/** Throws `request.invalid_argument` with the versions that there are, 404 for a model that there is not. */
+export function meantVersion(
+  registry: ModelRegistry,
+  asked: string,
+  model: string | undefined,
+): NamedVersion {
+  const name = model === undefined ? undefined : registry.known(model).name
+  const all = namedVersions(registry).filter((each) => name === undefined || each.model === name)
+  const exact = all.filter((each) => namesOf(each).includes(asked))
+  const meant = exact.length > 0 ? exact : all.filter(({ version }) => version.startsWith(asked))
+  const [first, ...others] = meant
+  if (first !== undefined && others.length === 0) return first
+  const there = all.map(shown).join(', ')
+  const why = meant.length === 0 ? 'is no version that is known here' : 'fits more than one version'
+  throw new BatonError(
+    'request.invalid_argument',
+    `\`version\`: ${JSON.stringify(asked)} ${why}; there ${all.length === 1 ? 'is' : 'are'} ${there === '' ? 'none' : there}`,
+    { data: { param: 'version' } },
+  )
+}
+
+function namesOf({ model, version, modelVersion }: NamedVersion): readonly string[] {
+  const named = modelVersion === undefined ? [] : [modelVersion, `${model}@${modelVersion}`]
+  return [version, `${model}@${version}`, ...named]
+}
+
+function shown({ model, version, modelVersion }: NamedVersion): string {
+  return `${model}@${version}${modelVersion === undefined ? '' : ` (${modelVersion})`}`
+}
+
+/** Each once, with those that are refused now. */
+function namedVersions({ families }: ModelRegistry): readonly NamedVersion[] {
+  const found = new Map<string, NamedVersion>()
+  const add = (model: string, version: string, cards: readonly WorkerCard[]): void => {
+    const modelVersion = modelVersionOf(cards)
+    const named = modelVersion === undefined ? {} : { modelVersion }
+    found.set(`${model}@${version}`, { model, version, ...named })
+  }
+  for (const { name, versions } of families) {
+    for (const { refused } of versions)
+      for (const { card } of refused) add(name, versionOf(card), [card])
+    for (const { version, cards } of versions) add(name, version, cards)
+  }
+  return [...found.values()]
+}
