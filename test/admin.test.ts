@@ -14,7 +14,8 @@ interface AdminWorker {
   readonly in_flight?: number
 }
 
-const SIM = ['--engine', 'sim', '--sim-speedup', '0']
+// Paced, so that the load below leaves the processors to the fleet.
+const SIM = ['--engine', 'sim', '--sim-speedup', '5']
 
 async function workersAt(url: string): Promise<readonly AdminWorker[]> {
   const reply = await fetch(`${url}/admin/workers`)

@@ -40,6 +40,7 @@ describe('npm start', () => {
     expect(await started.ended).toBe(0)
     // A line of the log may come between the two, and npm may have the last word.
     expect(started.printed()).toMatch(/: draining \(again to end at once\)\n(.*\n)*ended\n/)
+    expect(started.printed()).not.toContain('cannot be reached')
     expect(pids.filter(isAlive)).toEqual([])
   })
 })

@@ -100,7 +100,8 @@ export class FrontendStack {
   #http: HttpServer | null = null
   #watch: DiscoveryWatch | null = null
   #whenConnected: (() => void) | null = null
-  #isClosing = false
+  /** No request runs any more, or may begin: workers that leave now are nothing to report. */
+  #isOver = false
 
   constructor(options: FrontendStackOptions) {
     const { config, discovery, router } = options
@@ -290,7 +291,9 @@ export class FrontendStack {
   async drain(graceMs: number): Promise<number> {
     this.#frontend.drain()
     await this.#frontend.stopBatches()
-    return (await this.#http?.close(graceMs, () => this.#frontend.cutOff())) ?? 0
+    const cutOff = (await this.#http?.close(graceMs, () => this.#frontend.cutOff())) ?? 0
+    this.#isOver = true
+    return cutOff
   }
 
   /** At once: clients whose reply runs are notified that it ends here. */
@@ -301,7 +304,7 @@ export class FrontendStack {
   }
 
   async close(): Promise<void> {
-    this.#isClosing = true
+    this.#isOver = true
     this.#watch?.close()
     // First: what it runs needs the workers.
     await this.#frontend.stopBatches()
@@ -387,13 +390,14 @@ export class FrontendStack {
       onCaughtUp: (workerId) => this.#frontend.registry.firstPicture.settled(workerId),
       onDisconnected: (workerId, reason) => {
         this.#connected.delete(workerId)
-        // Not for the log: nobody is out of reach, this process ends.
-        if (this.#isClosing) return
-        this.#frontend.registry.workerUnreachable(workerId, reason)
+        this.#unreachable(workerId, reason)
       },
-      onConnectFailed: (workerId, reason) =>
-        this.#frontend.registry.workerUnreachable(workerId, reason),
+      onConnectFailed: (workerId, reason) => this.#unreachable(workerId, reason),
       onFault: (error) => this.#onFault(error),
     }
+  }
+
+  #unreachable(workerId: WorkerId, reason: BatonError): void {
+    if (!this.#isOver) this.#frontend.registry.workerUnreachable(workerId, reason)
   }
 }
