@@ -26,6 +26,8 @@ describe('FlowMeter', () => {
     ['twice as many, for less than two spans', 1400, 8, 4, false],
     ['twice as many', 2300, 8, 4, true],
     ['ten times as many', 2300, 40, 4, true],
+    ['a quarter more, for two seconds', 2300, 1.4, 1.1, false],
+    ['a quarter more, for ten seconds', 10_000, 1.4, 1.1, true],
     ['two a second for one that goes', 12_000, 0.2, 0.1, true],
     ['five in ten seconds for one that goes', 24_000, 0.05, 0.01, true],
     ['one a second, and it goes', 24_000, 0.1, 0.1, false],

@@ -93,8 +93,18 @@ export class FlowMeter {
     // What has ended is not overload, however much came before.
     const newest = this.#sum(0, Math.ceil(window / 2))
     if (newest.arrived <= doneIn(newest)) return
-    const isBoth = isExcess(this.#sum(0, window)) && isExcess(this.#sum(window, 2 * window))
-    this.#isOverloaded = was || isBoth
+    this.#isOverloaded = was || this.#hasExcess(window)
+  }
+
+  /**
+   * In two windows of that length in a row, or in two longer ones: a router whose requests are taken a little too slowly
+   * shows it only over many of them, and keeps a queue that grows until then.
+   */
+  #hasExcess(shortest: number): boolean {
+    for (let spans = shortest; 2 * spans <= this.#past.length; spans *= 2) {
+      if (isExcess(this.#sum(0, spans)) && isExcess(this.#sum(spans, 2 * spans))) return true
+    }
+    return false
   }
 
   /** Spans in which so many came that they say something. */
