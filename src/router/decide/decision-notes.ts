@@ -4,6 +4,7 @@
 import { BatonError } from '../../base/index.ts'
 import { excessOf } from '../configuration/busy-threshold.ts'
 import type { Overload } from '../configuration/busy-threshold.ts'
+import type { CheapestRanks } from './cheapest-ranks.ts'
 import { PricedCandidate } from './decision-record.ts'
 import type { DecisionRecord } from './decision-record.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
@@ -14,7 +15,7 @@ import type { RankPricing } from './rank-pricing.ts'
 import type { RankTable } from '../load/rank-table.ts'
 
 interface PricedRanks {
-  readonly count: number
+  readonly best: CheapestRanks
   readonly limit: number
   readonly costs: Float64Array
   readonly slots: Int32Array
@@ -54,35 +55,18 @@ export function recordDecision(
   }
 }
 
-/** The cheapest `limit` candidates, best first; the values of the terms are read again for these only. */
+/** The best candidates, at most `limit`; the values of the terms are read again for these only. */
 export function recordCandidates(scope: DecisionScope, ranks: PricedRanks): PricedCandidates {
-  const { terms } = ranks.pricing
-  const candidates = cheapest(ranks.costs, ranks.count, ranks.limit).map((i) => {
+  const { best, limit, pricing } = ranks
+  const { terms } = pricing
+  const candidates = Array.from({ length: Math.min(best.count, limit) }, (_, place) => {
+    const i = best.indexAt(place)
     const slot = ranks.slots[i] as number
     const { card, dpRank } = ranks.table.row(slot)
     const rank = { workerId: card.workerId, dpRank, cost: ranks.costs[i] as number }
-    return new PricedCandidate(rank, terms, ranks.pricing.valuesAt(scope, slot))
+    return new PricedCandidate(rank, terms, pricing.valuesAt(scope, slot))
   })
   return { terms, candidates }
-}
-
-/** Indexes of the lowest costs in ascending order, by insertion into a short list. */
-function cheapest(costs: Float64Array, count: number, limit: number): number[] {
-  const best: number[] = []
-  if (limit === 0) return best
-  let worst = Infinity
-  for (let i = 0; i < count; i++) {
-    const cost = costs[i] as number
-    if (best.length === limit) {
-      if (cost >= worst) continue
-      best.pop()
-    }
-    let at = best.length
-    while (at > 0 && (costs[best[at - 1] as number] as number) > cost) at--
-    best.splice(at, 0, i)
-    worst = costs[best.at(-1) as number] as number
-  }
-  return best
 }
 
 /** No rank is left: all too busy, or none registered. */

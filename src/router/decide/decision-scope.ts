@@ -13,6 +13,7 @@ import type { Constraints } from './eligibility.ts'
 import type { OverlapIndex } from '../load/overlap-index.ts'
 import type { BlockRange } from '../cost/policy-part.ts'
 import type { LaterTurns, Turn } from '../load/later-turns.ts'
+import type { PriceRows } from '../load/price-rows.ts'
 import type { PromptHasher } from '../load/prompt-hasher.ts'
 import type { RankBacklog } from '../load/rank-backlog.ts'
 import type { RankRates } from '../load/rank-rates.ts'
@@ -31,6 +32,7 @@ export interface PoolParts {
   readonly table: RankTable
   readonly rates: RankRates
   readonly backlog: RankBacklog
+  readonly rows: PriceRows
   readonly turns: LaterTurns
   readonly transfers: TransferRates
   readonly sequences: ActiveSequences

@@ -16,6 +16,7 @@ import { BlockUnit } from '../load/block-unit.ts'
 import { EventIntake } from '../load/event-intake.ts'
 import type { FleetObserver } from '../load/fleet-observer.ts'
 import { OverlapIndex } from '../load/overlap-index.ts'
+import { PriceRows } from '../load/price-rows.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
 import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
@@ -52,6 +53,7 @@ export class KvRouter implements FleetObserver {
   readonly #table = new RankTable()
   readonly #rates = new RankRates()
   readonly #backlog = new RankBacklog()
+  readonly #rows = new PriceRows(this.#table, this.#rates, this.#backlog)
   readonly #turns = new LaterTurns()
   readonly #forecast = new RankForecast(this.#table, this.#rates, this.#backlog)
   readonly #sequences: ActiveSequences
@@ -112,6 +114,7 @@ export class KvRouter implements FleetObserver {
       table: this.#table,
       rates: this.#rates,
       backlog: this.#backlog,
+      rows: this.#rows,
       turns: this.#turns,
       transfers: this.transfers,
       sequences: this.#sequences,
@@ -149,6 +152,7 @@ export class KvRouter implements FleetObserver {
       this.#backlog.join(slot)
       this.#turns.join(slot)
     }
+    this.#rows.writeAll()
     this.#changed()
   }
 
@@ -175,7 +179,7 @@ export class KvRouter implements FleetObserver {
     const wasFull = this.#table.full[slot] === 1
     this.#table.report(slot, report)
     this.#forecast.report(slot, report, this.#clock.nowMs())
-    this.judge.judge(slot)
+    this.#loadChanged(slot)
     if (wasFull && this.#table.full[slot] === 0) this.#changed()
   }
 
@@ -235,31 +239,39 @@ export class KvRouter implements FleetObserver {
     if (hashes !== null && keepsPrompt && this.#blocks.isKnownOf(selection.card)) {
       this.#beliefs.placed(selection, hashes, nowMs)
     }
-    this.judge.judge(slot)
+    this.#loadChanged(slot)
     this.#version++
     return booking
   }
 
   prefillDone(booking: Booking): void {
-    this.#forecast.firstToken(booking, this.#clock.nowMs())
-    if (!this.#sequences.prefillDone(booking, this.#clock.nowMs())) return
+    const nowMs = this.#clock.nowMs()
+    this.#forecast.firstToken(booking, nowMs)
+    const isDone = this.#sequences.prefillDone(booking, nowMs)
+    this.#rows.write(booking.slot)
+    if (!isDone) return
     this.judge.judge(booking.slot)
     this.#changed()
   }
 
   /** So many more tokens of output. Returns after how many further ones it has to hear again. */
   output(booking: Booking, tokens: number): number {
-    return this.config.trackOutputBlocks ? this.#sequences.addOutput(booking, tokens) : Infinity
+    if (!this.config.trackOutputBlocks) return Infinity
+    const untilNext = this.#sequences.addOutput(booking, tokens)
+    this.#rows.write(booking.slot)
+    return untilNext
   }
 
   /** What `output` does by itself when a block begins. */
   addOutputBlock(booking: Booking, decayFraction?: number): void {
     this.#sequences.addOutputBlock(booking, decayFraction)
+    this.#rows.write(booking.slot)
   }
 
   /** A request has ended well after so many tokens. */
   served(booking: Booking, tokens: number): void {
     this.#forecast.served(booking, tokens, this.#clock.nowMs())
+    this.#rows.write(booking.slot)
   }
 
   /** Idempotent. */
@@ -269,7 +281,7 @@ export class KvRouter implements FleetObserver {
     if (!this.#sequences.free(booking, nowMs)) return
     this.#forecast.freed(booking, nowMs)
     this.#ended++
-    this.judge.judge(slot)
+    this.#loadChanged(slot)
     this.#changed()
   }
 
@@ -388,6 +400,11 @@ export class KvRouter implements FleetObserver {
     this.#rates.leave(slot)
     this.#turns.leave(slot)
     this.#table.release(slot)
+  }
+
+  #loadChanged(slot: number): void {
+    this.#rows.write(slot)
+    this.judge.judge(slot)
   }
 
   #changed(): void {

@@ -6,6 +6,7 @@ import { CostFunction } from '../cost/cost-function.ts'
 import type { CostModel, WeighedTerm } from '../cost/cost-function.ts'
 import { FIRST_TOKEN, LATE } from '../cost/time-terms.ts'
 import type { TransferLine } from '../load/transfer-rates.ts'
+import type { CheapestRanks } from './cheapest-ranks.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 import { addLaterCosts } from './later-pricing.ts'
 import { fillTimeCosts } from './time-pricing.ts'
@@ -73,8 +74,18 @@ export class RankPricing {
     return this.#model === 'time' && this.#cost === this.#own && this.#pool.rates.isLost
   }
 
-  /** Fills `costs` for the first `count` candidates; with a decay it first finds the idlest of them. */
-  price(scope: DecisionScope, candidates: Int32Array, count: number, costs: Float64Array): void {
+  /**
+   * Fills `costs` for the first `count` candidates, and finds the `best` of them; with a decay it first finds the idlest.
+   * Without `needsAll` a cost that is not among the best is as high as it is or lower, but above theirs.
+   */
+  price(
+    scope: DecisionScope,
+    candidates: Int32Array,
+    count: number,
+    costs: Float64Array,
+    best: CheapestRanks,
+    needsAll: boolean,
+  ): void {
     const { activePrefillTokens } = this.#pool.table
     if (scope.weights.overlapScoreCreditDecay > 0 && scope.trackPrefill) {
       let least = Infinity
@@ -84,15 +95,20 @@ export class RankPricing {
       scope.minActivePrefillTokens = least
       this.#view.open(scope, this.depths)
     }
-    if (this.#isPlainTime) {
-      const output = this.#view.expectedOutputTokens
-      fillTimeCosts(this.#pool, scope, this.depths, output, candidates, count, costs)
-      addLaterCosts(this.#pool, scope, candidates, count, costs)
-      if (scope.transfer !== null) this.#addTransfers(scope.transfer, candidates, count, costs)
-      if (scope.goals !== null) this.#addLateness(candidates, count, costs)
+    if (!this.#isPlainTime) {
+      this.#cost.fill(this.#view, candidates, count, scope.query.request, costs)
+      best.offerAll(costs, count)
       return
     }
-    this.#cost.fill(this.#view, candidates, count, scope.query.request, costs)
+    const output = this.#view.expectedOutputTokens
+    this.#pool.rows.refresh()
+    costs.fill(0, 0, count)
+    addLaterCosts(this.#pool, scope, candidates, count, costs)
+    if (scope.transfer !== null) this.#addTransfers(scope.transfer, candidates, count, costs)
+    if (scope.goals !== null) this.#addLateness(candidates, count, costs)
+    const kept = needsAll ? null : best
+    fillTimeCosts(this.#pool, scope, this.depths, output, candidates, count, costs, kept)
+    if (needsAll) best.offerAll(costs, count)
   }
 
   #addTransfers(

@@ -5,6 +5,7 @@
  */
 import { BatonError, randomInt } from '../../base/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
+import { CheapestRanks } from './cheapest-ranks.ts'
 import { CandidateFilter } from './candidate-filter.ts'
 import {
   exactRefusal,
@@ -31,6 +32,7 @@ export class Selector {
   readonly #filter: CandidateFilter
   #candidates = new Int32Array(0)
   #costs = new Float64Array(0)
+  readonly #best = new CheapestRanks()
   #cursor = 0
 
   constructor(pool: PoolParts) {
@@ -176,17 +178,17 @@ export class Selector {
   }
 
   #pickByCost(scope: DecisionScope, count: number): Selection {
-    const { config, random, table } = this.#pool
+    const { config, table } = this.#pool
     const pricing = this.#pricing
-    pricing.price(scope, this.#candidates, count, this.#costs)
     const { temperature } = scope.weights
     const isOwn = config.picker !== null
-    const i =
-      config.picker === null
-        ? pickAtTemperature(temperature)(this.#costs, count, random)
-        : pickWith(config.picker, this.#costs, count, random)
+    const best = this.#best
+    best.begin(config.explainCandidates)
+    const needsAll = isOwn || temperature > 0
+    pricing.price(scope, this.#candidates, count, this.#costs, best, needsAll)
+    const i = this.#indexOf(temperature, count)
     const candidates = recordCandidates(scope, {
-      count,
+      best,
       limit: config.explainCandidates,
       costs: this.#costs,
       slots: this.#candidates,
@@ -196,6 +198,13 @@ export class Selector {
     const drawn = temperature > 0 ? 'drawn at temperature' : 'lowest cost'
     const reason = isOwn ? 'custom picker' : drawn
     return this.#choose(scope, this.#candidates[i] as number, count, reason, candidates)
+  }
+
+  #indexOf(temperature: number, count: number): number {
+    const { config, random } = this.#pool
+    if (config.picker !== null) return pickWith(config.picker, this.#costs, count, random)
+    if (temperature <= 0 && this.#best.hasLowest) return this.#best.indexAt(0)
+    return pickAtTemperature(temperature)(this.#costs, count, random)
   }
 
   #choose(

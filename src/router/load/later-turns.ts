@@ -63,6 +63,8 @@ export class LaterTurns {
   #kind = new Uint8Array(0)
   #state = new Uint8Array(0)
   #places = new Int32Array(0)
+  /** A bit for each place that is taken: a prompt has hundreds of hashes, and nearly all of them are nobody's end. */
+  #taken = new Uint32Array(0)
   #first = 0
   #count = 0
 
@@ -91,10 +93,12 @@ export class LaterTurns {
 
   /** The mark that is furthest on. */
   #markIn(sequence: Uint32Array): number {
-    const [places, state] = [this.#places, this.#state]
+    const [places, state, taken] = [this.#places, this.#state, this.#taken]
     for (let at = sequence.length - 2; at >= 0; at -= 2) {
       const low = sequence[at] as number
-      const mark = (places[low & (PLACES - 1)] as number) - 1
+      const place = low & (PLACES - 1)
+      if ((((taken[place >>> 5] as number) >>> (place & 31)) & 1) === 0) continue
+      const mark = (places[place] as number) - 1
       if (mark < 0 || state[mark] !== OPEN || this.#low[mark] !== low) continue
       if (this.#high[mark] === sequence[at + 1]) return mark
     }
@@ -142,7 +146,7 @@ export class LaterTurns {
     this.#low[made] = low
     this.#high[made] = sequence[2 * blocks - 1] as number
     this.#blocks[made] = blocks
-    this.#places[low & (PLACES - 1)] = made + 1
+    this.#place(low & (PLACES - 1), made + 1)
   }
 
   /** How likely a turn of this kind is followed by another one. */
@@ -198,7 +202,7 @@ export class LaterTurns {
     else this.#close(mark)
     this.#state[mark] = 0
     const place = (this.#low[mark] as number) & (PLACES - 1)
-    if (this.#places[place] === mark + 1) this.#places[place] = 0
+    if (this.#places[place] === mark + 1) this.#place(place, 0)
     this.#first = (mark + 1) % MARKS
     this.#count--
   }
@@ -213,6 +217,14 @@ export class LaterTurns {
     this.#kind = new Uint8Array(MARKS)
     this.#state = new Uint8Array(MARKS)
     this.#places = new Int32Array(PLACES)
+    this.#taken = new Uint32Array(PLACES / 32)
+  }
+
+  #place(place: number, markPlus1: number): void {
+    this.#places[place] = markPlus1
+    const [word, bit] = [place >>> 5, 1 << (place & 31)]
+    const bits = this.#taken[word] as number
+    this.#taken[word] = markPlus1 === 0 ? bits & ~bit : bits | bit
   }
 }
 

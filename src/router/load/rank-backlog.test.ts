@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { RankBacklog } from './rank-backlog.ts'
+import { RankBacklog, stretchOf } from './rank-backlog.ts'
 
 function backlog(): RankBacklog {
   const made = new RankBacklog()
@@ -113,14 +113,13 @@ describe('RankBacklog', () => {
   it('how much longer output takes by prompts - is 1 / (1 − their share), at any age and load', () => {
     const backlog = new RankBacklog()
     backlog.join(0)
-    expect(backlog.promptStretch(0, 5)).toBe(1)
+    const stretchAt = (nowMs: number): number =>
+      stretchOf(backlog.sentWork[0] ?? 0, nowMs - (backlog.sentMs[0] ?? 0))
+    expect(stretchAt(5)).toBe(1)
     for (const ms of [1, 300, 900, 5000]) {
       backlog.prefillSent(0, { ms, isLong: false, stepMs: 0 }, 100)
       for (const nowMs of [0, 100, 150, 2100, 60_000])
-        expect(backlog.promptStretch(0, nowMs)).toBeCloseTo(
-          1 / (1 - backlog.promptShare(0, nowMs)),
-          9,
-        )
+        expect(stretchAt(nowMs)).toBeCloseTo(1 / (1 - backlog.promptShare(0, nowMs)), 9)
     }
   })
 })

@@ -12,6 +12,7 @@ const LATE_SHARE = 0.1
 /** How far back prompts count for what they take of a rank's time; and how much of it that may come to. */
 const RECENT_MS = 2000
 const PROMPT_SHARE_MAX = 0.8
+const PER_RECENT = 1 / RECENT_MS
 const STRETCH_MAX = 1 / (1 - PROMPT_SHARE_MAX)
 
 export class RankBacklog {
@@ -148,16 +149,6 @@ export class RankBacklog {
     return Math.min(this.#workAt(slot, nowMs) / RECENT_MS, PROMPT_SHARE_MAX)
   }
 
-  /** How many times longer output takes by that: 1 / (1 − share), with one division for each of a thousand ranks. */
-  promptStretch(slot: number, nowMs: number): number {
-    const work = this.sentWork[slot] as number
-    if (work === 0) return 1
-    const age = (nowMs - (this.sentMs[slot] as number)) / RECENT_MS
-    const faded = age > 0 ? 1 + age * (1 + age / 2) : 1
-    const share = work / RECENT_MS
-    return share > PROMPT_SHARE_MAX * faded ? STRETCH_MAX : faded / (faded - share)
-  }
-
   /** Fades about as e⁻ˣ does; without its price for each of a thousand ranks. */
   #workAt(slot: number, nowMs: number): number {
     const age = Math.max(nowMs - (this.sentMs[slot] as number), 0) / RECENT_MS
@@ -208,6 +199,17 @@ export class RankBacklog {
     this.contextMs[slot] =
       (this.contextMs[slot] as number) + elapsed * (this.contextTokens[slot] as number)
   }
+}
+
+/**
+ * How many times longer output takes by prompts between its steps (1 / (1 − `promptShare`)), with one division for each of
+ * a thousand ranks: `work` was sent there, the last of it so long ago.
+ */
+export function stretchOf(work: number, sinceMs: number): number {
+  const age = sinceMs * PER_RECENT
+  const faded = age > 0 ? 1 + age * (1 + 0.5 * age) : 1
+  const share = work * PER_RECENT
+  return share > PROMPT_SHARE_MAX * faded ? STRETCH_MAX : faded / (faded - share)
 }
 
 export interface SentPrompt {

@@ -22,6 +22,8 @@ export class RankFactors {
   #middle = 0
   #ranks = 0
   #sinceAged = 0
+  /** How often all values have changed at once. */
+  ages = 0
   #hasLine = false
 
   join(slot: number): void {
@@ -81,6 +83,7 @@ export class RankFactors {
 
   #age(): void {
     this.#sinceAged = 0
+    this.ages++
     for (let slot = 0; slot < this.#ranks; slot++) {
       this.#logs[slot] = AGE_FADE * (this.#logs[slot] as number)
       this.#counts[slot] = AGE_FADE * (this.#counts[slot] as number)

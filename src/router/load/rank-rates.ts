@@ -85,6 +85,11 @@ export class RankRates {
     return this.#stepOf.values
   }
 
+  /** Another number whenever factors of other ranks than the one at hand have changed. */
+  get ages(): number {
+    return this.#prefillOf.ages + this.#stepOf.ages
+  }
+
   /** Output of a request that does not say how much it expects. */
   get outputTokens(): number {
     return this.#outputTokens

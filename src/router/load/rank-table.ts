@@ -246,6 +246,14 @@ export class RankTable {
     return Math.max(this.activeRequests[slot] as number, this.reportedRequests[slot] as number)
   }
 
+  /** KV blocks that are neither booked nor reported; Infinity: the rank does not say how many it has. */
+  freeBlocksOf(slot: number): number {
+    const total = this.totalBlocks[slot] as number
+    if (total === 0) return Infinity
+    const booked = Math.round(this.activeDecodeBlocks[slot] as number)
+    return total - Math.max(booked, this.reportedDecodeBlocks[slot] as number)
+  }
+
   /** Requests beyond the places of its batch when one more comes; below 1: it has a place. */
   excessOf(slot: number): number {
     const places = this.maxSequences[slot] as number

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest'
+import { card } from '../../../test/router/scripted-plane.ts'
+import { PriceRows, ROW, ROW_SIZE } from './price-rows.ts'
+import { RankBacklog } from './rank-backlog.ts'
+import { RankRates } from './rank-rates.ts'
+import { RankTable } from './rank-table.ts'
+
+describe('PriceRows', () => {
+  it('what is known of a rank fades while others work - its row follows', () => {
+    const [table, rates, backlog] = [new RankTable(), new RankRates(), new RankBacklog()]
+    const rows = new PriceRows(table, rates, backlog)
+    for (const slot of [0, 1]) {
+      table.join(card(slot + 1))
+      rates.join(slot)
+      backlog.join(slot)
+    }
+    rows.writeAll()
+    const work = (slot: number, times: number, ms: number): void => {
+      for (let i = 0; i < times; i++) rates.firstToken(slot, 1000, ms)
+      rows.write(slot)
+    }
+    work(0, 10, 100)
+    work(1, 10, 400)
+    const factor = (): number | undefined => rows.cells[ROW_SIZE + ROW.prefillFactor]
+    const before = factor()
+    work(0, 100, 100)
+    rows.refresh()
+    expect(factor()).toBe(rates.prefillFactor[1])
+    expect(factor()).not.toBe(before)
+  })
+
+  it('more ranks than there was room for - every row is kept', () => {
+    const [table, rates, backlog] = [new RankTable(), new RankRates(), new RankBacklog()]
+    const rows = new PriceRows(table, rates, backlog)
+    for (let slot = 0; slot < 40; slot++) {
+      table.join(card(slot + 1, 'agg', { engine: { maxNumSeqs: slot + 1 } }))
+      rates.join(slot)
+      backlog.join(slot)
+      rows.write(slot)
+    }
+    for (let slot = 0; slot < 40; slot++) {
+      expect(rows.cells[ROW_SIZE * slot + ROW.places]).toBe(slot + 1)
+    }
+  })
+})
