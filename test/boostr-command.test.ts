@@ -56,7 +56,7 @@ async function startFleet() {
     `2=${addressOf(prefill[1]!)}`,
   ]
   for (const one of prefill)
-    await one.untilPrinted(/rank 3 is reached[^]*rank 4|rank 4 is reached[^]*rank 3/)
+    await one.untilPrinted(/rank 3 is connected[^]*rank 4|rank 4 is connected[^]*rank 3/)
   const router = await startRole([
     'router',
     '--rank',
@@ -66,7 +66,8 @@ async function startFleet() {
     ...prefills,
     ...decodes,
   ])
-  for (const rank of [1, 2, 3, 4]) await router.untilPrinted(new RegExp(`rank ${rank} is reached`))
+  for (const rank of [1, 2, 3, 4])
+    await router.untilPrinted(new RegExp(`rank ${rank} is connected`))
   return { decode, prefill, router, http: addressOf(router) }
 }
 

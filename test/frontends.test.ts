@@ -89,7 +89,7 @@ describe('baton serve --frontends', () => {
     expect(await textOf(`${server.url}/debug/requests/known-to-nobody`)).toContain('not known')
 
     process.kill(pids[0] ?? 0, 'SIGKILL')
-    await expect.poll(() => server.printed(), SOON).toContain('a frontend started again')
+    await expect.poll(() => server.printed(), SOON).toContain('a frontend was started again')
     await expect
       .poll(async () => {
         const told = sumOf(await textOf(`${server.url}/metrics`), 'baton_frontend_event_loop.*')

@@ -98,7 +98,7 @@ describe('HTTPS', () => {
     [
       'the key of another',
       ['--http-tls-cert', fixture('fleet.pem'), '--http-tls-key', fixture('stranger.key')],
-      '--http-tls-key: it is not the key of --http-tls-cert',
+      '--http-tls-key: the key does not belong to the certificate of --http-tls-cert',
     ],
     ['a page that is no origin', ['--cors-origin', 'https://a/b'], '--cors-origin: https://a/b'],
   ])('%s - is one sentence', async (_, args, sentence) => {

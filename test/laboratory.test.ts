@@ -34,7 +34,7 @@ const WRONG_FAULTS = [
 describe('baton workload, baton replay', () => {
   it('a workload goes through a file and a fleet; the same seed gives the same bytes', async () => {
     const made = await baton('workload', 'chat', '--requests', '60', '--rate', '5', '--seed', '2')
-    expect(made.stderr).toMatch(/^60 requests, \d+ tokens in and \d+ out/)
+    expect(made.stderr).toMatch(/^60 requests, mean \d+ input tokens and \d+ output tokens/)
     writeFileSync(at('chat.jsonl'), made.stdout)
     const replay = async (name: string): Promise<string> => {
       const files = ['--json', `${name}.json`, '--html', `${name}.html`]
@@ -111,7 +111,8 @@ describe('baton workload, baton replay', () => {
     ])
     expect(paced.run.report.ttftMs.mean).toBeGreaterThan(1000)
     expect(paced.run.report.itlMs.mean).toBeCloseTo(10, 0)
-    const guess = 'upstream servers are as fast as the simulated engine: --timing says otherwise'
+    const guess =
+      'upstream servers are simulated with the speed of the simulated engine; use --timing for a measured one'
     expect(paced.facts).not.toContain(guess)
     const unknown = await replay('upstream: [http://a:1, http://b:2]\n')
     expect(unknown.config.workers).toMatchObject([{ mode: 'agg', count: 2 }])
@@ -120,7 +121,10 @@ describe('baton workload, baton replay', () => {
     expect(said.config.workers).toMatchObject([{ mode: 'agg', count: 3 }])
     for (const yaml of ['upstream: dns+http://name:1\n', 'upstreamFile: servers.yaml\n']) {
       const refused = await replay(yaml).catch((error: unknown) => error)
-      expect(refused).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('how many') })
+      expect(refused).toMatchObject({
+        exitCode: 2,
+        stderr: expect.stringContaining('the number of servers'),
+      })
     }
   }, 60_000)
 
@@ -128,7 +132,7 @@ describe('baton workload, baton replay', () => {
     const direct = ['replay', 'workload:random,requests=2', '--router-mode', 'direct']
     expect(await baton(...direct).catch((error: unknown) => error)).toMatchObject({
       exitCode: 2,
-      stderr: expect.stringContaining('name no worker') as string,
+      stderr: expect.stringContaining('do not name a worker') as string,
     })
     const small = ['--workers', 'agg:1:num_gpu_blocks=2']
     const served = await baton('replay', 'workload:random,requests=2', ...small).catch(
@@ -188,7 +192,7 @@ describe('baton workload, baton replay', () => {
 
   it.each([
     [['replay', 'nowhere.jsonl'], 'trace nowhere.jsonl: not readable'],
-    [['replay', 'nowhere.jsonl'], 'there is no such file'],
+    [['replay', 'nowhere.jsonl'], 'the file does not exist'],
     [['replay', '.'], 'trace .: not readable: it is a folder'],
     [['replay', 'workload:chat,rate='], "workload: 'rate=': expected a value"],
     [['compare', 'workload:chat', '--policy', 'kv:temperature='], '--policy: '],
@@ -202,14 +206,14 @@ describe('baton workload, baton replay', () => {
     [['replay', 'workload:chat', '--faults', 'rain=1'], "unknown name 'rain'"],
     [['replay', 'workload:chat', '--faults', 'loss=2'], 'messageLoss'],
     [['replay', 'workload:chat', '--format', 'xml'], '--format'],
-    [['replay', 'workload:chat', '--aggregated', '0'], 'there are no workers'],
-    [['replay', 'workload:chat', '--workers', 'agg:0'], 'there are no workers'],
+    [['replay', 'workload:chat', '--aggregated', '0'], 'no workers'],
+    [['replay', 'workload:chat', '--workers', 'agg:0'], 'no workers'],
     [['replay', 'workload:chat', '--workers', 'prefill:2'], 'add --decode'],
     [['replay', 'workload:chat', '--workers', 'agg:1:tea=1'], '--workers: tea'],
     [['replay', 'workload:chat', '--speedup', '0'], '--speedup'],
     [['replay', 'workload:chat,requests=2.5'], 'requests'],
     [['replay', 'workload:chat,rate=0'], 'workload: rate'],
-    [['replay', 'workload:chat', '--faults', 'deaths=1e12'], 'expected 100000 at most'],
+    [['replay', 'workload:chat', '--faults', 'deaths=1e12'], 'expected at most 100000'],
     [['replay', 'workload:chat', '--faults', 'deaths=1.5'], '--faults deaths'],
     [['replay', 'workload:chat', '--faults', 'kind.yaml'], 'faults[0]: expected a kind of death'],
     [['replay', 'workload:chat', '--faults', 'null.yaml'], 'faults[0]: expected a kind of death'],
@@ -328,7 +332,7 @@ describe('baton compare, baton plan', () => {
     [['plan', 'workload:chat', '--good', '2'], '--good'],
     [['plan', '-'], 'give a file'],
     [['compare', '-'], 'give a file'],
-    [['compare', 'workload:chat', '--fleet', 'agg:0'], 'there are no workers'],
+    [['compare', 'workload:chat', '--fleet', 'agg:0'], 'no workers'],
     [['plan', 'workload:chat', '--html', '/nowhere/p.html'], '--html: /nowhere/p.html'],
     [['compare', 'workload:chat', '--json', '/nowhere/c.json'], '--json: /nowhere/c.json'],
     [['plan', 'workload:chat', '--kinds', 'both'], '--kinds'],
@@ -420,7 +424,9 @@ describe('baton bench, baton profile', () => {
   it('profile - prompts up to the longest that the server takes', async () => {
     const probes = ['--max-prompt', '65536', '--max-batch', '1', '--repeats', '1']
     const { stderr } = await baton('profile', server.url, ...probes, '--out', 'longest.json')
-    expect(stderr).toMatch(/a prompt of \d+ tokens is refused \(.*\): \d+ is the longest/)
+    expect(stderr).toMatch(
+      /a prompt of \d+ tokens is refused \(.*\): the longest measured prompt has \d+ tokens/,
+    )
     const { prefill } = JSON.parse(readFileSync(at('longest.json'), 'utf8')) as {
       prefill: { tokens: number }[]
     }

@@ -39,7 +39,7 @@ describe('npm start', () => {
     process.kill(started.pid * group, signal)
     expect(await started.ended).toBe(0)
     // A line of the log may come between the two, and npm may have the last word.
-    expect(started.printed()).toMatch(/: draining \(again to end at once\)\n(.*\n)*ended\n/)
+    expect(started.printed()).toMatch(/: draining \(repeat to stop at once\)\n(.*\n)*ended\n/)
     expect(started.printed()).not.toContain('cannot be reached')
     expect(pids.filter(isAlive)).toEqual([])
   })

@@ -52,7 +52,7 @@ describe('one sentence', () => {
   it.each([
     ['is not there', tlsArgs('x', tls('fleet.key'), tls('fleet-ca.pem')), '--tls-cert: ENOENT'],
     ['is a folder', tlsArgs(folder, tls('fleet.key'), tls('fleet-ca.pem')), '--tls-cert: EISDIR'],
-    ['is no PEM', tlsArgs(PLAIN, tls('fleet.key'), tls('fleet-ca.pem')), 'is no PEM file'],
+    ['is no PEM', tlsArgs(PLAIN, tls('fleet.key'), tls('fleet-ca.pem')), 'expected a PEM file'],
     [
       'is broken',
       tlsArgs(BROKEN, tls('fleet.key'), tls('fleet-ca.pem')),
@@ -63,7 +63,7 @@ describe('one sentence', () => {
     [
       'has the key of another',
       tlsArgs(tls('fleet.pem'), tls('stranger.key'), tls('fleet-ca.pem')),
-      '--tls-key: it is not the key of --tls-cert',
+      '--tls-key: the key does not belong to the certificate of --tls-cert',
     ],
   ])('a certificate that %s - names the option', async (_, args, sentence) => {
     const { exitCode, printed } = await batons.run(args)

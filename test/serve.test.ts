@@ -49,7 +49,7 @@ describe('baton serve', () => {
     expect(printed).toMatch(/serves storyteller/)
     expect(printed).toMatch(/worker +prefill +pid \d+/)
     expect(printed).toMatch(/worker +decode +pid \d+/)
-    expect(printed).toMatch(/KV +travels from prefill to decode/)
+    expect(printed).toMatch(/KV +is transferred from prefill to decode/)
     expect(server.workerPids).toHaveLength(2)
   })
 

@@ -74,7 +74,7 @@ describe('baton serve --engine sim --sim-args', () => {
 
   it.each([
     ['{"aic_system":"h200_sxm"}', '--sim-args: aic_system must be left out: AI Configurator'],
-    ['{"worker_type":"agg"}', 'worker_type is agg, and this is a worker for prefill'],
+    ['{"worker_type":"agg"}', 'worker_type agg contradicts --mode prefill'],
   ])('%s - is refused in one line before anything serves', async (args, line) => {
     const { exitCode, printed } = await runBaton(['serve', '--engine', 'sim', '--sim-args', args])
     expect(printed).toContain(line)
@@ -85,7 +85,7 @@ describe('baton serve --engine sim --sim-args', () => {
   it('refused by the second worker of one process - the first one ends with it', async () => {
     const args = ['--in-process', '--port', '0', '--sim-args', '{"worker_type":"prefill"}']
     const { exitCode, printed } = await runBaton(['serve', '--engine', 'sim', ...args])
-    expect(printed).toContain('worker_type is prefill, and this is a worker for decode')
+    expect(printed).toContain('worker_type prefill contradicts --mode decode')
     expect(exitCode).toBe(2)
   })
 })

@@ -77,7 +77,7 @@ describe('baton serve --engine ./mine.js', () => {
   })
 
   it.each([
-    ['no such file', () => './nowhere.js', /there is no such file/],
+    ['no such file', () => './nowhere.js', /the file does not exist/],
     ['a module that does not load', () => file('a.js', 'export default ('), /cannot be loaded/],
     ['no default export', () => file('b.js', 'export const engine = 1'), /default export/],
     [
@@ -88,7 +88,7 @@ describe('baton serve --engine ./mine.js', () => {
     [
       'a factory that throws',
       () => file('d.js', 'export default () => { throw new Error("no device 3") }'),
-      /made no engine: no device 3/,
+      /failed to make an engine: no device 3/,
     ],
     [
       'a name that is none',

@@ -42,7 +42,7 @@ describe('baton serve - guarded connections', () => {
     expect(half.printed).toMatch(/--tls-ca is missing/)
     const wrong = [...TLS.slice(0, 5), fixture('README.md')]
     const file = await runBaton(['serve', '--port', '0', ...wrong])
-    expect(file.printed).toMatch(/--tls-ca: .* is no PEM file/)
+    expect(file.printed).toMatch(/--tls-ca: .* is invalid: expected a PEM file/)
     expect([half.exitCode, file.exitCode]).not.toContain(0)
   })
 })

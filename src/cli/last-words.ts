@@ -1,8 +1,8 @@
 /**
- * What a process says that cannot even load its program; imported before anything else.
+ * The message of a process that cannot load its own program; imported before anything else.
  *
- * Without enough address space (`ulimit -v`) a module that holds WebAssembly fails while it is loaded, which may be before
- * there is a `catch` that could say so in a sentence.
+ * Without enough address space (`ulimit -v`) a module that contains WebAssembly fails while it is loaded,
+ * possibly before any `catch` exists that could print a sentence.
  */
 const NO_MEMORY = /WebAssembly.*(out of memory|could not allocate)|Array buffer allocation failed/i
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * `baton`: reads the arguments, runs one command, and turns what went wrong into one line and an exit code.
+ * `baton`: parses the arguments, runs one command, and turns an error into one line and an exit code.
  *
- * Each command is loaded when it is run: `baton --help` must not wait for a server's modules.
+ * Each command's modules are loaded when it runs, so that `baton --help` does not wait for a server's modules.
  *
  * Exit codes: 0 ended as asked, 1 failed, 2 the arguments or the configuration are wrong, 70 forced exit.
  */
@@ -41,7 +41,7 @@ Examples:
   baton worker --mode prefill --discovery file:/srv/baton/fleet
   baton worker --mode decode  --discovery file:/srv/baton/fleet --model model.gguf`
 
-/** What a worker's process runs; this file, or the bundle made of it. */
+/** The program that a worker's process runs: this file, or the bundle made of it. */
 const MAIN = fileURLToPath(import.meta.url)
 
 const EXPLAIN_HELP = `
@@ -49,7 +49,7 @@ The id is the x-request-id of a reply (or the id of its chat completion).`
 
 type Flags = Readonly<Record<string, unknown>>
 
-/** Absent: the options of every command. */
+/** Groups absent: the options of every command. */
 function withOptions(command: Command, groups?: readonly string[]): Command {
   for (const option of OPTION_TABLE.filter(({ group }) => groups?.includes(group) !== false)) {
     command.addOption(commanderOption(option))
@@ -80,41 +80,44 @@ function resolved(flags: Flags): readonly ResolvedOption[] {
 function addKeysCommand(root: Command): void {
   const keys = root
     .command('keys')
-    .description('API keys of a file or of NATS, for baton serve --keys')
+    .description('manage API keys in a file or in NATS, for baton serve --keys')
   const inFile = (command: Command): Command =>
     command.option(
       '--file <file>',
-      'where the keys are kept, a file or nats://<host>:4222',
+      'where the keys are stored: a file or nats://<host>:4222',
       'keys.json',
     )
-  inFile(keys.command('add').description('make a key; it is printed once'))
-    .requiredOption('--tenant <name>', 'whose key it is')
-    .option('--models <list>', 'models that it may use, with commas between them (default: all)')
+  inFile(keys.command('add').description('make a key, which is printed once'))
+    .requiredOption('--tenant <name>', 'tenant that the key belongs to')
+    .option('--models <list>', 'models that the key may use, separated by commas (default: all)')
     .option('--rate <n>', 'requests per minute (default: no limit)')
     .option('--budget-tokens <n>', 'tokens per minute, prompt and output (default: no limit)')
     .option('--concurrency <n>', 'requests at a time (default: no limit)')
     .option(
       '--weight <n>',
-      "its tenant's part of the capacity while others wait too, against theirs (default: 1)",
+      'share of its tenant in the capacity when several tenants compete (default: 1)',
     )
-    .option('--priority-max <n>', 'highest priority that it may ask for (default: none)')
-    .option('--ttft-target-ms <ms>', 'goal of its requests that set none: until the first token')
-    .option('--itl-target-ms <ms>', 'the same for the time between two tokens')
-    .option('--expires-days <n>', 'valid for so many days (default: until it is revoked)')
-    .option('--operator', 'may read metrics, decisions and details, and set thresholds')
-    .option('--routing', 'may choose workers and set other fields of nvext')
-    .option('--shared-cache', 'its prompts are reused for others, and theirs for it')
+    .option('--priority-max <n>', 'highest priority that its requests may ask for (default: none)')
+    .option('--ttft-target-ms <ms>', 'TTFT goal of its requests that set none')
+    .option(
+      '--itl-target-ms <ms>',
+      'goal for the time between two tokens, for requests that set none',
+    )
+    .option('--expires-days <n>', 'days until the key expires (default: never)')
+    .option('--operator', 'allow metrics, routing decisions and details, and setting thresholds')
+    .option('--routing', 'allow choosing workers and other fields of nvext')
+    .option('--shared-cache', 'share its cached prompt prefixes with other tenants, and use theirs')
     .action(async (flags: KeyFlags) => {
       const { addKey } = await import('./commands/keys-command.ts')
       await addKey(flags)
     })
-  inFile(keys.command('list').description('all keys, without the keys themselves')).action(
+  inFile(keys.command('list').description('list all keys, without the keys themselves')).action(
     async (flags: KeyFlags) => {
       const { listKeys } = await import('./commands/keys-command.ts')
       await listKeys(flags)
     },
   )
-  inFile(keys.command('revoke <id>').description('a key is not valid any more')).action(
+  inFile(keys.command('revoke <id>').description('revoke a key')).action(
     async (id: string, flags: KeyFlags) => {
       const { revokeKey } = await import('./commands/keys-command.ts')
       await revokeKey(id, flags)
@@ -131,7 +134,7 @@ function program(exit: (code: number) => void): Command {
       outputError: (message, write) => write(message.replace(/^error: /, 'baton: ')),
     })
   withOptions(
-    root.command('serve').description('frontend and workers on this machine'),
+    root.command('serve').description('start frontend and workers on this machine'),
     GROUPS_OF.serve,
   )
     .addHelpText('after', SERVE_EXAMPLES)
@@ -139,7 +142,10 @@ function program(exit: (code: number) => void): Command {
       const { runServe } = await import('./commands/serve-command.ts')
       exit(await runServe(resolved(flags), MAIN))
     })
-  withOptions(root.command('worker').description('one worker that joins a fleet'), GROUPS_OF.worker)
+  withOptions(
+    root.command('worker').description('start one worker that joins a fleet'),
+    GROUPS_OF.worker,
+  )
     .addHelpText('after', WORKER_EXAMPLES)
     .action(async (flags: Flags) => {
       const { runWorker } = await import('./commands/worker-command.ts')
@@ -148,7 +154,7 @@ function program(exit: (code: number) => void): Command {
   withOptions(
     root
       .command('frontend')
-      .description('a frontend for workers that are started elsewhere (needs --discovery)'),
+      .description('start a frontend for workers that run elsewhere (needs --discovery)'),
     GROUPS_OF.frontend,
   ).action(async (flags: Flags) => {
     const { runFrontendOnly } = await import('./commands/frontend-command.ts')
@@ -159,28 +165,31 @@ function program(exit: (code: number) => void): Command {
       .command('config')
       .description('show the effective configuration and where each value came from'),
   )
-    .option('--json', 'as JSON')
+    .option('--json', 'print JSON')
     .action(async (flags: Flags) => {
       const { printConfig } = await import('./commands/config-command.ts')
       printConfig(resolved(flags), flags['json'] === true)
     })
   root
     .command('chat')
-    .description('talk to a running server')
+    .description('chat with a running server')
     .addOption(serverOption())
     .option('--model <name>', 'model name (default: the first that the server lists)')
     .option('--system <text>', 'system message')
-    .option('--max-tokens <n>', 'tokens per answer', '512')
-    .option('--temperature <x>', "0 answers the same each time (default: the server's)")
+    .option('--max-tokens <n>', 'most tokens per answer', '512')
+    .option(
+      '--temperature <x>',
+      "sampling temperature; 0 gives the same answer each time (default: the server's)",
+    )
     .action(async (flags: Flags) => {
       const { runChat } = await import('./chat/chat-command.ts')
       exit(await runChat(flags))
     })
   root
     .command('explain <requestId>')
-    .description('why a request ran where it ran')
+    .description('show why a request ran on its worker')
     .addOption(serverOption())
-    .option('--json', 'as JSON')
+    .option('--json', 'print JSON')
     .addHelpText('after', EXPLAIN_HELP)
     .action(async (requestId: string, flags: Flags) => {
       const { runExplain } = await import('./commands/explain-command.ts')
@@ -192,8 +201,8 @@ function program(exit: (code: number) => void): Command {
     .addOption(serverOption('a frontend'))
     .option('--model <name>', 'only workers of this model')
     .option('--role <role>', 'only workers of this role: prefill, decode or aggregated')
-    .option('--timeout-seconds <s>', 'how long one worker may take to be replaced', '600')
-    .option('--force', 'also a worker that is the only one of its role')
+    .option('--timeout-seconds <s>', 'how long to wait until a worker is replaced', '600')
+    .option('--force', 'also restart a worker that is the only one of its role')
     .action(async (flags: Flags) => {
       const { rollFlags, runRoll } = await import('./commands/roll-command.ts')
       exit(await runRoll(rollFlags(flags, serverUrl(flags['url']))))
@@ -203,7 +212,7 @@ function program(exit: (code: number) => void): Command {
   addKeysCommand(root)
   const boostr = root
     .command('boostr')
-    .description('one role of a fleet that speaks the dialect boostr (tags 10 and 30 to 36)')
+    .description('run one role of a fleet that speaks the dialect boostr (tags 10 and 30 to 36)')
     .addHelpText('after', BOOSTR_EXAMPLE)
   for (const role of BOOSTR_ROLES) {
     withOptions(describeBoostr(boostr.command(role), role), GROUPS_OF.boostr).action(
@@ -239,7 +248,7 @@ async function main(): Promise<number> {
   }
 }
 
-// Who reads what is printed may leave (`baton serve | head`); a server goes on.
+// The reader of our output may exit (`baton serve | head`); a server continues without it.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 keepRequestsYoung()
 boundYoungGeneration()

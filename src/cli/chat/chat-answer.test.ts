@@ -14,8 +14,8 @@ async function serverThatSays(...pieces: readonly object[]): Promise<string> {
   return `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`
 }
 
-describe('an answer of baton chat', () => {
-  it('escape sequences in what the model writes - do not reach the terminal, and stay in the text', async () => {
+describe('the answer of baton chat', () => {
+  it("escape sequences in the model's output - are not sent to the terminal but kept in the saved text", async () => {
     const evil = 'one\u001B]0;title\u0007\ntwo\u009B2J'
     const url = await serverThatSays({ reasoning_content: evil }, { content: evil })
     let shown = ''
@@ -24,11 +24,11 @@ describe('an answer of baton chat', () => {
     const { text } = await askForAnswer(settings, [], screen, new AbortController().signal)
     expect(text).toBe(evil)
     expect(shown.match(/one ]0;title\s*\n\s*two 2J/g)).toHaveLength(2)
-    // oxlint-disable-next-line no-control-regex -- these must not be there
+    // oxlint-disable-next-line no-control-regex -- the test checks that control characters are absent
     expect(shown).not.toMatch(/[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/)
   })
 
-  it('an answer without usage, as one that was stopped - its pieces are counted', async () => {
+  it('an answer without usage because it was stopped - its pieces are counted', async () => {
     const url = await serverThatSays({ reasoning_content: 'a' }, { content: 'b' }, { content: 'c' })
     const screen = { columns: 80, hasColor: false, write: () => undefined }
     const settings = { url, model: 'm', maxTokens: 9, temperature: null }

@@ -1,5 +1,5 @@
 /**
- * One answer of `baton chat`: asked for, streamed onto the terminal, measured.
+ * Requests one answer of `baton chat`, streams it to the terminal and measures it.
  */
 import { createParser } from 'eventsource-parser'
 import { BatonError, printableLines } from '../../base/index.ts'
@@ -17,7 +17,7 @@ export interface ChatSettings {
   readonly url: string
   readonly model: string
   readonly maxTokens: number
-  /** Null: the server's own. */
+  /** Null: the server's default. */
   readonly temperature: number | null
 }
 
@@ -25,16 +25,22 @@ export interface ChatAnswer {
   readonly requestId: string | null
   readonly text: string
   readonly workers: Readonly<Record<string, unknown>> | null
-  /** From the question to the first piece of text, as this terminal saw it; null: there was none. */
+  /**
+   * Milliseconds from sending the question to the first piece of text, as this terminal saw it; null: there was
+   * no text.
+   */
   readonly ttftMs: number | null
   readonly durationMs: number
   readonly promptTokens: number
   readonly cachedTokens: number | null
-  /** Of an answer that was stopped, or of a server that does not count: the pieces that came. */
+  /**
+   * As the server reports it; the number of received pieces when the answer was stopped or the server reports
+   * no usage.
+   */
   readonly completionTokens: number
 }
 
-/** Where it is shown. */
+/** The terminal that shows the answer. */
 export interface Screen {
   readonly columns: number
   readonly hasColor: boolean
@@ -60,7 +66,7 @@ interface StreamEvent {
 const DIM = '\u001B[2m'
 const PLAIN = '\u001B[0m'
 
-/** Throws what the server says; an answer that is stopped ends as it is. */
+/** Throws the server's error. An answer that the user stops is returned as far as it came. */
 export async function askForAnswer(
   settings: ChatSettings,
   messages: readonly ChatMessage[],
@@ -95,7 +101,7 @@ function bodyOf(settings: ChatSettings, messages: readonly ChatMessage[]): objec
     stream_options: { include_usage: true },
     max_tokens: maxTokens,
     ...(temperature === null ? {} : { temperature }),
-    // A key may not be allowed to ask where it runs.
+    // Only an operator's key may ask which worker answered, so the field is requested only when no key is used.
     ...('authorization' in keyHeaders() ? {} : { nvext: { extra_fields: ['worker_id'] } }),
   }
 }
@@ -166,11 +172,11 @@ class ShownAnswer {
   #show(text: string): void {
     this.#pieces += 1
     this.#ttftMs ??= performance.now() - this.#startedMs
-    // What a model writes may hold anything: an escape sequence would take over the terminal.
+    // A model's output may contain anything; an escape sequence could take control of the terminal.
     this.#screen.write(this.#wrap.write(printableLines(text)))
   }
 
-  /** Thinking stands apart from the answer: dim, or between marks where there are no colours. */
+  /** Separates thinking from the answer: dimmed, or between markers where the terminal has no colours. */
   #think(isThinking: boolean): void {
     if (isThinking === this.#isThinking) return
     this.#isThinking = isThinking

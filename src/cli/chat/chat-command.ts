@@ -1,5 +1,5 @@
 /**
- * `baton chat`: a talk with a running server in the terminal.
+ * `baton chat`: an interactive conversation with a running server in the terminal.
  */
 import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -42,11 +42,11 @@ export async function runChat(flags: Readonly<Record<string, unknown>>): Promise
     save: (file, content) => writeFileSync(file, content),
   })
   const hasFailed = await run(talk)
-  // Somebody at a terminal has read it; a script reads the exit code.
+  // At a terminal the user has seen the error; a script needs the exit code.
   return hasFailed && !process.stdin.isTTY ? EXIT_FAILED : 0
 }
 
-/** The model that ships with Baton is small: what it can do is said, or the first answer disappoints. */
+/** The model that ships with Baton is very small, so the greeting says what it can do. */
 function greeting(model: string, url: string): string {
   const first = `Talking to ${model} at ${url}. /help lists the commands.`
   if (model !== SHIPPED_NAME) return first
@@ -64,7 +64,7 @@ const PROMPTS = [
   'As JSON: name Mira, age 7, color red',
 ]
 
-/** True: an answer has failed. */
+/** Returns true when an answer has failed. */
 async function run(talk: Talk): Promise<boolean> {
   const isTerminal = process.stdin.isTTY && process.stdout.isTTY
   const terminal = createInterface({
@@ -78,7 +78,7 @@ async function run(talk: Talk): Promise<boolean> {
     if (stopAnswer === null) terminal.close()
     else stopAnswer.abort()
   })
-  // The end of the input closes the terminal while lines are still to be answered.
+  // The end of standard input closes the terminal interface while questions are still being answered.
   let isOpen = true
   terminal.once('close', () => (isOpen = false))
   terminal.on('history', (newestFirst: readonly string[]) => {
@@ -106,7 +106,7 @@ function asQuestion(line: string): { readonly ask: string } | null {
   return ask === '' ? null : { ask }
 }
 
-/** True: it has failed, and not because it was stopped. */
+/** Returns true when the answer failed; an answer that the user stopped did not fail. */
 async function answer(talk: Talk, question: string, signal: AbortSignal): Promise<boolean> {
   const screen = screenNow()
   try {
@@ -143,7 +143,7 @@ async function explanation(url: string, requestId: string): Promise<string> {
   throw new BatonError('backend.unknown', error?.message ?? `the server answered ${status}`)
 }
 
-/** Throws `request.not_found`, with the names that there are. */
+/** Throws `request.not_found` with the names of the models that the server has. */
 async function refuseUnknownModel({ url, model }: ChatSettings): Promise<void> {
   const { status, body } = await askServer(url, `/v1/models/${encodeURIComponent(model)}`)
   if (status !== 404) return

@@ -1,5 +1,6 @@
 /**
- * Questions of earlier talks, for the arrow keys: a file of the user's, readable by nobody else.
+ * The user's questions of earlier conversations, for the arrow keys. They are kept in a file that only the user
+ * can read.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -12,7 +13,7 @@ function historyFile(): string {
   return join(state, 'baton', 'chat-history')
 }
 
-/** The newest first, as readline wants them; none when there is no file. */
+/** Newest first, as readline expects it; empty when there is no file. */
 export function readHistory(file = historyFile()): string[] {
   try {
     return readFileSync(file, 'utf8').split('\n').filter(Boolean).slice(-LINES_MAX).toReversed()
@@ -21,13 +22,13 @@ export function readHistory(file = historyFile()): string[] {
   }
 }
 
-/** A talk does not fail because its history cannot be written. */
+/** A history that cannot be written is ignored, so that the conversation does not fail. */
 export function writeHistory(newestFirst: readonly string[], file = historyFile()): void {
   try {
     mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
     const lines = newestFirst.slice(0, LINES_MAX).toReversed()
     writeFileSync(file, lines.map((line) => `${line}\n`).join(''), { mode: 0o600 })
   } catch {
-    // A home that cannot be written to.
+    // The home folder is not writable.
   }
 }

@@ -32,7 +32,7 @@ function start() {
 }
 
 describe('commands of baton chat', () => {
-  it('/system - is sent with every question until it is taken away', async () => {
+  it('/system - the system message is sent with every question until it is removed', async () => {
     const { talk } = start()
     await talk.command('/system  Be   brief.')
     expect(talk.asked('Q')).toEqual([
@@ -45,7 +45,7 @@ describe('commands of baton chat', () => {
     expect(talk.asked('Q')).toHaveLength(1)
   })
 
-  it('/model - shows, chooses, and refuses what there is not', async () => {
+  it('/model - shows and selects a model; a model that does not exist is refused', async () => {
     const { talk, printed } = start()
     await talk.command('/model b')
     expect([talk.settings.model, printed.at(-1)]).toEqual(['b', '  a\n* b'])
@@ -65,14 +65,14 @@ describe('commands of baton chat', () => {
     expect(talk.settings.temperature).toBe(value)
   })
 
-  it('/temp - takes the server’s own back', async () => {
+  it('/temp - sets the temperature and restores the server’s default', async () => {
     const { talk } = start()
     await talk.command('/temp 1')
     await talk.command('/temp -')
     expect(talk.settings.temperature).toBeNull()
   })
 
-  it('/retry - asks again as if the answer had not come', async () => {
+  it('/retry - asks again without the previous answer', async () => {
     const { talk, printed } = start()
     expect(await talk.command('/retry')).toBeNull()
     expect(printed).toEqual(['nothing has been asked yet'])
@@ -81,7 +81,7 @@ describe('commands of baton chat', () => {
     expect(talk.asked('Where?')).toEqual([{ role: 'user', content: 'Where?' }])
   })
 
-  it('/save - JSON or Markdown; what cannot be written is said', async () => {
+  it('/save - writes JSON or Markdown; a file that cannot be written is reported', async () => {
     const { talk, printed, saved } = start()
     talk.answered('Where?', ANSWER)
     await talk.command('/save talk.json')
@@ -116,7 +116,7 @@ describe('commands of baton chat', () => {
     expect(await talk.command('/quit')).toBe('quit')
   })
 
-  it('the line below an answer', () => {
+  it('the statistics line below an answer', () => {
     expect(speedText(ANSWER)).toBe(
       '11 tokens, TTFT 50 ms, 10 tokens/s, 16 of 20 prompt tokens reused',
     )
@@ -133,7 +133,7 @@ describe('a paste', () => {
     return { clock, asked, paste: new PasteCollector(clock, (question) => asked.push(question)) }
   }
 
-  it('lines between the marks - are one question once Enter is pressed', () => {
+  it('lines between bracketed paste marks - are one question when Enter is pressed', () => {
     const { clock, asked, paste } = collector()
     paste.key('paste-start')
     paste.line('one')
@@ -146,7 +146,7 @@ describe('a paste', () => {
     expect(asked).toEqual(['one\ntwo\nthree'])
   })
 
-  it('a paste that is not marked - lines within 15 ms of each other are one question, a later one is another', () => {
+  it('a paste without marks - lines within 15 ms of each other are one question, a later line is another', () => {
     const { clock, asked, paste } = collector()
     paste.line('one')
     clock.advance(14)
@@ -159,7 +159,7 @@ describe('a paste', () => {
     expect(asked).toEqual(['one\ntwo', 'three'])
   })
 
-  it('the end of the input - asks what is there, once', () => {
+  it('the end of the input - the remaining lines are asked once', () => {
     const { clock, asked, paste } = collector()
     paste.line('last')
     paste.end()

@@ -1,5 +1,6 @@
 /**
- * A talk and the commands that change it: pure but for what it is handed, so that each command is a test.
+ * The state of a conversation and the commands that change it. Pure except for the functions that it is given,
+ * so each command can be tested.
  */
 import { BatonError } from '../../base/index.ts'
 import type { ChatAnswer, ChatMessage, ChatSettings } from './chat-answer.ts'
@@ -36,7 +37,7 @@ export class Talk {
     this.#ports = ports
   }
 
-  /** What is sent for a question. */
+  /** The messages that are sent for a question. */
   asked(question: string): ChatMessage[] {
     const first: ChatMessage[] =
       this.system === null ? [] : [{ role: 'system', content: this.system }]
@@ -49,7 +50,7 @@ export class Talk {
     this.messages.push({ role: 'assistant', content: answer.text })
   }
 
-  /** Returns a question to ask, or 'quit', or null when the command was all. */
+  /** Returns a question to ask, 'quit', or null when the command needs nothing more. */
   async command(line: string): Promise<{ readonly ask: string } | 'quit' | null> {
     const [name = '', ...words] = line.trim().split(/\s+/)
     const rest = line.trim().slice(name.length).trim()
@@ -77,7 +78,7 @@ export class Talk {
     '/save': (rest) => this.#save(rest),
   }
 
-  /** What a command cannot do is said; the talk goes on. */
+  /** Prints an error of a command; the conversation continues. */
   async #safely(run: () => void | Promise<void>): Promise<void> {
     try {
       await run()
@@ -132,7 +133,7 @@ export class Talk {
 
   #save(file: string): void {
     if (file === '') {
-      this.#ports.print('say where: /save talk.json')
+      this.#ports.print('give a file name: /save talk.json')
       return
     }
     const all = this.asked('').slice(0, -1)
@@ -144,7 +145,7 @@ export class Talk {
   }
 }
 
-/** The line below an answer. */
+/** The statistics line below an answer. */
 export function speedText(answer: ChatAnswer): string {
   const { ttftMs, completionTokens, promptTokens, cachedTokens } = answer
   const speed = tokensPerSecond(answer)
@@ -159,7 +160,7 @@ export function speedText(answer: ChatAnswer): string {
   return parts.filter((part) => part !== '').join(', ')
 }
 
-/** Of the tokens after the first; null: there are not enough. */
+/** Tokens per second after the first token; null: too few tokens to measure. */
 function tokensPerSecond({ ttftMs, durationMs, completionTokens }: ChatAnswer): number | null {
   const seconds = ttftMs === null ? 0 : (durationMs - ttftMs) / 1000
   return completionTokens > 1 && seconds > 0 ? (completionTokens - 1) / seconds : null

@@ -1,9 +1,10 @@
 /**
- * What is asked, out of the lines of a terminal: a paste of many lines is one question.
+ * Groups the lines of a terminal into questions: a paste of many lines is one question.
  *
- * Terminals mark a paste (`bracketed paste`), and readline turns the marks into the keys `paste-start` and `paste-end`; lines
- * between them are kept until Enter is pressed behind. Where a terminal does not mark it, lines that come faster than
- * anybody types belong together. A script's lines are a question each.
+ * Terminals mark a paste (`bracketed paste`), and readline turns the marks into the keys `paste-start` and
+ * `paste-end`. Lines between them are kept until Enter is pressed after the paste. Where a terminal does not
+ * mark pastes, lines that arrive faster than a person types belong together. Each line of a script is a
+ * question of its own.
  */
 import type { Interface } from 'node:readline'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -11,14 +12,14 @@ import { osClock } from '../../os/index.ts'
 
 const PASTE_ON = '\u001B[?2004h'
 const PASTE_OFF = '\u001B[?2004l'
-/** Between two lines of a paste that is not marked. */
+/** Milliseconds between two lines of an unmarked paste, at most. */
 const TOGETHER_MS = 15
 
 interface Key {
   readonly name?: string
 }
 
-/** One question after the other, until the input ends. */
+/** Yields one question after the other until the input ends. */
 export async function* questions(terminal: Interface, isTerminal: boolean): AsyncGenerator<string> {
   if (!isTerminal) {
     yield* terminal

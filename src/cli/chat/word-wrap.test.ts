@@ -27,7 +27,7 @@ describe('WordWrap', () => {
     expect(wrapped(text, columns)).toBe(expected)
   })
 
-  it('however the text is cut into pieces - the same, no line too long, no word broken or lost', () => {
+  it('however the text is split into pieces - the output is the same, no line is too long, no word is broken or lost', () => {
     const words = fc.array(fc.stringMatching(/^[a-z]{1,9}$/), { minLength: 1, maxLength: 40 })
     fc.assert(
       fc.property(
@@ -48,7 +48,7 @@ describe('WordWrap', () => {
     )
   })
 
-  it('no terminal - nothing is held back', () => {
+  it('without a terminal - nothing is held back', () => {
     expect(new WordWrap(Number.POSITIVE_INFINITY).write('half a wo')).toBe('half a wo')
   })
 

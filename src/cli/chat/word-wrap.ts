@@ -1,30 +1,30 @@
 /**
- * Breaks a stream of text at blanks so that no word is cut by the edge of a terminal.
+ * Wraps a stream of text at spaces so that the edge of the terminal splits no word.
  *
- * A word is held back until it is whole; the blank after it is what tells. Text that came in its own lines keeps them.
+ * A word is held back until the space after it arrives. Line breaks of the text itself are kept.
  */
 
-/** Wide characters take two columns: CJK, and most pictures. */
+/** Characters that take two columns: CJK and most emoji. */
 const WIDE =
   /[\p{Extended_Pictographic}\u1100-\u115F\u2E80-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6]/u
-/** What takes none: marks on the character before, joiners. */
+/** Characters that take no column: combining marks, joiners, variation selectors. */
 const NARROW = /\p{Mn}|\p{Me}|[\u200B-\u200F]|[\uFE00-\uFE0F]/u
-/** A word may be as long as a line at most before it is shown. */
+/** A longer word is printed before its end is known. */
 const HELD_MAX = 400
 
 export class WordWrap {
   readonly #columns: number
   #column = 0
   #word = ''
-  /** A blank that is only shown when a word follows on the same line. */
+  /** Spaces that are printed only when another word follows on the same line. */
   #blanks = ''
 
-  /** Infinity: nothing is broken, and nothing held back. */
+  /** `columns` Infinity: nothing is wrapped and nothing is held back. */
   constructor(columns: number) {
     this.#columns = columns
   }
 
-  /** What can be shown now. */
+  /** Returns the text that can be printed now. */
   write(text: string): string {
     if (this.#columns === Number.POSITIVE_INFINITY) return text
     let out = ''
@@ -44,7 +44,7 @@ export class WordWrap {
     return out
   }
 
-  /** The word that is held back: nothing more comes. */
+  /** Returns the word that was held back, at the end of the text. */
   end(): string {
     return this.#takeWord()
   }

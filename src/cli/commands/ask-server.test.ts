@@ -9,7 +9,7 @@ import { noServer } from './no-server.ts'
 const pem = (name: string): Buffer =>
   readFileSync(new URL(`../../../test/fixtures/tls/${name}`, import.meta.url))
 
-/** What is said of a server whose address is made from its port. */
+/** The error message for a server whose address is made from its port. */
 async function saidOf(server: Server, urlOf: (port: number) => string): Promise<string> {
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
   try {
@@ -26,27 +26,27 @@ async function saidOf(server: Server, urlOf: (port: number) => string): Promise<
 const onHttps = (port: number): string => `https://127.0.0.1:${port}`
 const onHttp = (port: number): string => `http://127.0.0.1:${port}`
 
-describe('a server that a command cannot ask', () => {
-  it('a certificate that is not trusted here - what to do about it', async () => {
+describe('messages for a server that cannot be asked', () => {
+  it('a certificate that is not trusted here - the message says what to do', async () => {
     const server = createHttpsServer({ cert: pem('stranger.pem'), key: pem('stranger.key') })
     expect(await saidOf(server, onHttps)).toMatch(/certificate is not signed .*NODE_EXTRA_CA_CERTS/)
   })
 
-  it('HTTPS where HTTP is spoken', async () => {
+  it('HTTPS is used, the server speaks HTTP', async () => {
     expect(await saidOf(createHttpServer(), onHttps)).toMatch(/not speak HTTPS.*http:\/\/127/)
   })
 
-  it('HTTP where HTTPS is spoken', async () => {
+  it('HTTP is used, the server speaks HTTPS', async () => {
     const server = createHttpsServer({ cert: pem('stranger.pem'), key: pem('stranger.key') })
-    expect(await saidOf(server, onHttp)).toMatch(/closed the connection.*is it HTTPS/)
+    expect(await saidOf(server, onHttp)).toMatch(/closed the connection.*try https:/)
   })
 
-  it('something else answers', async () => {
+  it('something other than Baton answers', async () => {
     const server = createHttpServer((_, reply) => void reply.end('<html>'))
-    expect(await saidOf(server, onHttp)).toMatch(/is no Baton server/)
+    expect(await saidOf(server, onHttp)).toMatch(/is not a Baton server/)
   })
 
-  it('nobody listens there', async () => {
+  it('nothing listens at the address', async () => {
     await expect(askServer('http://127.0.0.1:1', '/live')).rejects.toMatchObject({
       code: 'transport.cannot_connect',
       message: expect.stringMatching(/^no server at .*'baton serve'/) as unknown,
@@ -54,18 +54,18 @@ describe('a server that a command cannot ask', () => {
   })
 
   it.each([
-    ['ENOTFOUND', /llm\.example is not a name/],
+    ['ENOTFOUND', /llm\.example cannot be resolved/],
     ['CERT_HAS_EXPIRED', /has expired/],
     ['CERT_NOT_YET_VALID', /compare the clocks/],
-    ['ERR_TLS_CERT_ALTNAME_INVALID', /not made for llm\.example/],
-  ])('%s below two other errors', (code, expected) => {
+    ['ERR_TLS_CERT_ALTNAME_INVALID', /not valid for llm\.example/],
+  ])('%s as the cause of the cause of an error', (code, expected) => {
     const cause = Object.assign(new Error('of the system'), { code })
     const error = new TypeError('fetch failed', { cause: new Error('of TLS', { cause }) })
     expect(noServer('https://llm.example:8443', error).message).toMatch(expected)
   })
 
-  it('a deadline that is over', () => {
+  it('a deadline that has passed', () => {
     const error = new DOMException('The operation was aborted due to timeout', 'TimeoutError')
-    expect(noServer('http://llm.example', error).message).toMatch(/does not answer in time/)
+    expect(noServer('http://llm.example', error).message).toMatch(/did not answer in time/)
   })
 })

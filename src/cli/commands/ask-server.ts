@@ -1,5 +1,5 @@
 /**
- * How a command asks a running server, and what it says when none answers.
+ * Sends a command's request to a running server, and explains a failure to connect.
  */
 import { Option } from 'commander'
 import { withQuotedWorkerIds } from '../../api/index.ts'
@@ -7,37 +7,40 @@ import { BatonError, isRecord } from '../../base/index.ts'
 import { noServer } from './no-server.ts'
 import { noBaton, replyText } from './reply-text.ts'
 
-/** `--url` of a command that asks a server; `what`: of which one. */
+/** The option `--url` of a command that asks a server; `what` names the server in the help. */
 export function serverOption(what = 'the server'): Option {
   return new Option('--url <url>', `${what} [BATON_URL]`).default(
     process.env['BATON_URL'] ?? 'http://127.0.0.1:8000',
   )
 }
 
-/** Throws `config.invalid` when it is no address of a web server. */
+/** Throws `config.invalid` when `given` is not an http:// or https:// address. */
 export function serverUrl(given: unknown): string {
   const url = String(given)
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw new BatonError(
       'config.invalid',
-      `--url: ${url} is not the address of a server; an example is http://127.0.0.1:8000`,
+      `--url: ${url} is invalid: expected the address of a server, for example http://127.0.0.1:8000`,
     )
   }
   return url
 }
 
-/** The key of `BATON_API_KEY`, for a server that asks for one. */
+/** The `authorization` header with the key in `BATON_API_KEY`; empty when the variable is not set. */
 export function keyHeaders(): Readonly<Record<string, string>> {
   const key = process.env['BATON_API_KEY']
   return key === undefined || key === '' ? {} : { authorization: `Bearer ${key}` }
 }
 
-/** Throws `transport.cannot_connect` with what to do when there is no answer, or somebody else does. */
+/** Rejects with `transport.cannot_connect`, which says what to do, when no Baton server answers. */
 export function askServer(url: string, path: string): Promise<ServerAnswer> {
   return exchange(url, path, { headers: keyHeaders() })
 }
 
-/** As `askServer`; throws `backend.unknown` with what the server says when it is no 200. */
+/**
+ * Like `askServer`, by POST; rejects with `backend.unknown` and the server's message when the status is not
+ * 200.
+ */
 export async function postServer(url: string, path: string, body: unknown): Promise<unknown> {
   const headers = { ...keyHeaders(), 'content-type': 'application/json' }
   const answer = await exchange(url, path, { method: 'POST', headers, body: JSON.stringify(body) })
@@ -46,7 +49,7 @@ export async function postServer(url: string, path: string, body: unknown): Prom
   throw new BatonError('backend.unknown', message)
 }
 
-/** What a refusal says; null: it is not in Baton's form. */
+/** The message of an error body; null: it does not have the form of Baton's errors. */
 export function saidIn(body: unknown): string | null {
   const error = isRecord(body) ? body['error'] : null
   return isRecord(error) && typeof error['message'] === 'string' ? error['message'] : null
@@ -57,7 +60,7 @@ interface ServerAnswer {
   readonly body: unknown
 }
 
-/** A server that has taken the connection answers these questions at once, or is stuck. */
+/** A working server answers these requests at once; one that takes longer is stuck. */
 const ANSWER_MS_MAX = 15_000
 
 async function exchange(url: string, path: string, init: RequestInit): Promise<ServerAnswer> {

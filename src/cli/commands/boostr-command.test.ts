@@ -14,15 +14,25 @@ const WORKER = { ...COMMON, accept: ['0'] }
 
 describe('baton boostr', () => {
   it.each<[string, BoostrRole, object, RegExp]>([
-    ['a rank that is no number', 'decode', { ...WORKER, rank: 'x' }, /--rank: x is no number/],
-    ['other peers', 'decode', { ...WORKER, peers: 'x' }, /--peers: is baton or boostr/],
-    ['no port', 'decode', { ...WORKER, listen: 'here' }, /--listen: here is no host:port/],
+    [
+      'a rank that is no number',
+      'decode',
+      { ...WORKER, rank: 'x' },
+      /--rank: x is invalid: expected a number/,
+    ],
+    ['other peers', 'decode', { ...WORKER, peers: 'x' }, /--peers: expected baton or boostr/],
+    [
+      'no port',
+      'decode',
+      { ...WORKER, listen: 'here' },
+      /--listen: here is invalid: expected host:port/,
+    ],
     ['a port too high', 'decode', { ...WORKER, listen: 'a:65536' }, /--listen: a:65536/],
     [
       'no rank before an address',
       'prefill',
       { ...WORKER, decodeWorkers: ['a:1'] },
-      /--decode-workers: a:1 is no/,
+      /--decode-workers: a:1 is invalid: expected/,
     ],
     [
       'two roles of one rank',
@@ -38,7 +48,7 @@ describe('baton boostr', () => {
     })
   })
 
-  it('a module of the user - computes instead of the toy', async () => {
+  it('a module of the user - replaces the toy model', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'boostr-module-'))
     onTestFinished(() => rmSync(folder, { recursive: true }))
     const path = join(folder, 'model.mjs')
@@ -51,12 +61,12 @@ describe('baton boostr', () => {
 })
 
 describe('openWireWarning', () => {
-  it.each(['127.0.0.1', '127.9.9.9', '::1', 'localhost'])('%s - nothing to say', (address) => {
+  it.each(['127.0.0.1', '127.9.9.9', '::1', 'localhost'])('%s - no warning', (address) => {
     expect(openWireWarning(address, {})).toBeNull()
   })
 
   it.each(['0.0.0.0', '::', '10.0.0.1', 'node-7'])(
-    '%s - names what to set, unless guarded',
+    '%s - without wire security the warning names what to set',
     (at) => {
       expect(openWireWarning(at, {})).toMatch(/BATON_WIRE_SECRET, or --tls-cert/)
       expect(openWireWarning(at, { secret: 's' })).toBeNull()

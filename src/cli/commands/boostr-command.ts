@@ -1,7 +1,9 @@
 /**
- * `baton boostr router|prefill|decode`: one role of a fleet that speaks the dialect `boostr` (tags 10 and 30–36).
+ * `baton boostr router|prefill|decode`: one role of a fleet that speaks the dialect `boostr` (tags 10 and
+ * 30–36).
  *
- * The router dials all workers, a prefill worker dials the decode workers; who is dialled says whom it takes.
+ * The router connects to all workers, and a prefill worker connects to the decode workers. The side that is
+ * connected to is told with `--accept` which ranks it accepts.
  */
 import { BatonError } from '../../base/index.ts'
 import {
@@ -25,7 +27,7 @@ import type { WireSecurity } from '../guard/wire-security.ts'
 const DEADLINES = { prefillMs: 60_000, tokenMs: 60_000, ackMs: 60_000, kvWaitMs: 60_000 } as const
 const LIMITS = { queueMax: 4_096, affinityMax: 65_536, parkedMax: 4_096 } as const
 
-/** For answers that are under way when the router ends. */
+/** For answers that are still running when the router ends. */
 const HTTP_GRACE_MS = 1_000
 
 interface Place {
@@ -34,7 +36,7 @@ interface Place {
   readonly port: number
 }
 
-/** What the flags say, checked. */
+/** The validated flags. */
 interface BoostrSettings {
   readonly rank: number
   readonly listen: { readonly host: string; readonly port: number }
@@ -130,13 +132,13 @@ function announce(role: BoostrRole, rank: number, address: string): void {
 }
 
 function tellFault(what: string, thrown: unknown): void {
-  console.error(`baton: ${what} failed, its request ends: ${firstLineOf(thrown)}`)
+  console.error(`baton: ${what} failed, its request is ended: ${firstLineOf(thrown)}`)
 }
 
 function dial(mesh: BoostrMesh, places: readonly Place[]): void {
   for (const { rank, host, port } of places) {
     mesh.dial(rank, host, port)
-    void mesh.reached(rank).then(() => console.log(`rank ${rank} is reached`))
+    void mesh.reached(rank).then(() => console.log(`rank ${rank} is connected`))
   }
 }
 
@@ -153,7 +155,7 @@ function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
     module,
     peers,
   } = flags
-  if (peers !== 'baton' && peers !== 'boostr') throw invalid('--peers', 'is baton or boostr')
+  if (peers !== 'baton' && peers !== 'boostr') throw invalid('--peers', 'expected baton or boostr')
   return {
     rank: integerOf('--rank', rank),
     listen: addressOf('--listen', listen ?? '127.0.0.1:0'),
@@ -169,18 +171,19 @@ function settingsOf(flags: Readonly<Record<string, unknown>>): BoostrSettings {
 
 function integerOf(flag: string, value: unknown): number {
   if (/^\d{1,15}$/.test(String(value))) return Number(value)
-  throw invalid(flag, `${String(value)} is no number`)
+  throw invalid(flag, `${String(value)} is invalid: expected a number`)
 }
 
 function addressOf(flag: string, value: unknown): { readonly host: string; readonly port: number } {
   const [, host = '', port] = /^\[?([^\]]+)\]?:(\d{1,5})$/.exec(String(value)) ?? []
   if (port !== undefined && Number(port) <= 65_535) return { host, port: Number(port) }
-  throw invalid(flag, `${String(value)} is no host:port`)
+  throw invalid(flag, `${String(value)} is invalid: expected host:port`)
 }
 
 function placeOf(flag: string, value: unknown): Place {
   const [, rank, address] = /^(\d+)=(.+)$/.exec(String(value)) ?? []
-  if (rank === undefined) throw invalid(flag, `${String(value)} is no rank=host:port`)
+  if (rank === undefined)
+    throw invalid(flag, `${String(value)} is invalid: expected rank=host:port`)
   return { rank: integerOf(flag, rank), ...addressOf(flag, address) }
 }
 

@@ -15,17 +15,25 @@ Example, on one machine:
   curl -d '{"prompt":"Once","max_tokens":20}' http://127.0.0.1:8080/v1/completions`
 
 const DESCRIPTIONS = {
-  router: 'takes requests by HTTP and sends them through a prefill and a decode worker',
-  prefill: 'computes prompts and hands their KV to decode workers',
-  decode: 'takes KV over and computes tokens',
+  router: 'receives HTTP requests and sends them through a prefill and a decode worker',
+  prefill: 'computes prompts and sends their KV to decode workers',
+  decode: 'receives the KV of prompts and generates tokens',
 } as const
 
 export function describeBoostr(command: Command, role: BoostrRole): Command {
   command
     .description(DESCRIPTIONS[role])
     .requiredOption('--rank <n>', 'number of this process in the fleet')
-    .option('--peers <kind>', 'baton, or boostr when the others are original processes', 'baton')
-    .option('--max-kv-transfer-bytes <n>', 'a KV payload of more is refused', `${2 * 1024 ** 3}`)
+    .option(
+      '--peers <kind>',
+      'implementation of the peers: baton, or boostr when they are original boostr processes',
+      'baton',
+    )
+    .option(
+      '--max-kv-transfer-bytes <n>',
+      'largest KV payload that is accepted',
+      `${2 * 1024 ** 3}`,
+    )
   if (role === 'router') {
     return command
       .requiredOption(
@@ -33,12 +41,15 @@ export function describeBoostr(command: Command, role: BoostrRole): Command {
         'prefill workers, for example 1=10.0.0.1:9001',
       )
       .requiredOption('--decode-workers <rank=address...>', 'decode workers')
-      .option('--http <address>', 'where requests come in', '127.0.0.1:8080')
+      .option('--http <address>', 'address of the HTTP port', '127.0.0.1:8080')
   }
   command
-    .option('--listen <address>', 'where others reach this process', '127.0.0.1:0')
+    .option('--listen <address>', 'address on which other ranks connect', '127.0.0.1:0')
     .requiredOption('--accept <rank...>', 'ranks that may connect: routers, and prefill workers')
-    .option('--module <file>', 'JavaScript module that computes (default: a toy without a model)')
+    .option(
+      '--module <file>',
+      'JavaScript module that computes the tokens (default: a toy without a model)',
+    )
   if (role === 'decode') return command
   return command.requiredOption('--decode-workers <rank=address...>', 'decode workers')
 }

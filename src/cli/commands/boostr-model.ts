@@ -1,9 +1,9 @@
 /**
- * What the prefill and decode roles of `baton boostr` compute: a module of the user's, or a toy that needs no model.
+ * What the prefill and decode roles of `baton boostr` compute: the user's module, or a toy that needs no model.
  *
- * A module exports `prefill` (a `PrefillFunction`) for the one role and `decodeStep` (a `DecodeStepFunction`) for the
- * other. The toy's next token depends on all tokens before it and its KV is those tokens, so any fault of a hand-over
- * shows as another answer.
+ * A module exports `prefill` (a `PrefillFunction`) for the prefill role and `decodeStep` (a
+ * `DecodeStepFunction`) for the decode role. The toy's next token depends on all tokens before it, and its KV
+ * is those tokens, so any fault of a KV transfer changes the answer.
  */
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -17,7 +17,7 @@ export interface BoostrModel {
   readonly decodeStep: DecodeStepFunction
 }
 
-/** u32 token count, which the dialect reads as the start position, and u32 0. */
+/** u32 token count, which the dialect reads as the start position, and a u32 that is 0. */
 const HEAD_BYTES = 8
 const LETTERS = 26n
 
@@ -30,7 +30,7 @@ export const TOY_MODEL: BoostrModel = {
   },
 }
 
-/** A letter's code point, or the end of the sequence. */
+/** The code point of a letter, or the end of the sequence. */
 export function toyToken(tokens: readonly bigint[]): bigint {
   let hash = 17n
   for (const token of tokens) hash = (hash * 31n + token + 7n) % 1_000_003n
@@ -44,7 +44,7 @@ function kvOf(tokens: BigInt64Array): Uint8Array {
   return kv
 }
 
-/** Throws `config.invalid` when the file is no such module. Null: the toy. */
+/** Throws `config.invalid` when the file is not such a module. Null: the toy is used. */
 export async function loadBoostrModel<Name extends keyof BoostrModel>(
   path: string | null,
   name: Name,

@@ -1,5 +1,5 @@
 /**
- * `baton explain <id>`: asks a running server why a request ran where it ran.
+ * `baton explain <id>`: asks a running server why a request ran on its worker.
  */
 import { EXIT_FAILED } from '../../host/index.ts'
 import { askServer } from './ask-server.ts'

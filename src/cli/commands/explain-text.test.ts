@@ -48,23 +48,23 @@ const refused: DecisionRecord = {
 }
 
 describe('explainText', () => {
-  it('each decision - what, why, the candidates with every term, and who was left out', () => {
+  it('each decision - what was decided, why, the candidates with every cost term, and the excluded workers', () => {
     const text = explainText({ request_id: 'r1', model: 'm', decisions: [routed, refused] })
     expect(text.split('\n')).toEqual([
       'request r1, model m',
       '',
       'prefill at 03:04:05.678, 12 ms in the queue: worker 18446744073709551615 rank 0 (lowest cost), which holds 2 of 4 blocks',
       '  disaggregated: long: 64 of 64 prompt tokens are uncached',
-      '  mode kv, 2 of 3 ranks could take it',
+      '  mode kv, 2 of 3 ranks were eligible',
       '                worker  rank    cost  device  prefill  taints  spare-power',
       '                              weight      -1       16  factor          0.5',
       '  18446744073709551615     0   68.33       2        4       1        38.12',
       '                     7     0     100       2        4       1        38.12',
-      '  left out: worker 9 rank 1: fenced',
+      '  excluded: worker 9 rank 1: fenced',
       '',
       'decode at 03:04:05.678: refused, capacity.pool_exhausted: all are busy',
       '  disaggregated: long: 64 of 64 prompt tokens are uncached',
-      '  mode kv, 2 of 3 ranks could take it',
+      '  mode kv, 2 of 3 ranks were eligible',
     ])
   })
 })

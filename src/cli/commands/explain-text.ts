@@ -1,5 +1,5 @@
 /**
- * The decisions of a request in words and columns, for a reader at a terminal.
+ * Formats the routing decisions of a request as text and columns for a terminal.
  */
 import type { DecisionRecord, WeighedTerm } from '../../router/index.ts'
 
@@ -28,13 +28,13 @@ function decisionLines(decision: DecisionRecord): string[] {
     `${phase} at ${when}${waited}: ${what}`,
     ...(outcome.kind === 'routed' ? ttftLine(outcome) : []),
     ...(disaggregation === undefined ? [] : [`  ${disaggregation}`]),
-    `  mode ${mode}, ${ranksEligible} of ${ranksSeen} ranks could take it`,
+    `  mode ${mode}, ${ranksEligible} of ${ranksSeen} ranks were eligible`,
     ...(candidates.length === 0 ? [] : table(decision)),
     ...leftOut(excluded),
   ]
 }
 
-/** What was predicted, and what came. */
+/** The predicted and the measured time to the first token. */
 function ttftLine({
   predictedTtftMs,
   ttftMs,
@@ -46,7 +46,7 @@ function ttftLine({
   return said.length === 0 ? [] : [`  first token ${said.join(', ')}`]
 }
 
-/** A column for each term of the cost, under its name and with its weight; the cheapest candidate comes first. */
+/** One column per cost term with its name and weight; the cheapest candidate comes first. */
 function table({ terms, candidates }: DecisionRecord): string[] {
   const rows = [
     ['worker', 'rank', 'cost', ...terms.map(({ name }) => name)],
@@ -73,6 +73,6 @@ const rounded = (value: number): string => String(Number(value.toFixed(2)))
 
 function leftOut(excluded: DecisionRecord['excluded']): string[] {
   return excluded.map(
-    ({ workerId, dpRank, reason }) => `  left out: worker ${workerId} rank ${dpRank}: ${reason}`,
+    ({ workerId, dpRank, reason }) => `  excluded: worker ${workerId} rank ${dpRank}: ${reason}`,
   )
 }

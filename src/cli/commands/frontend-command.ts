@@ -22,10 +22,13 @@ import { discoveryText, serveConfig } from '../options/serve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from '../compose/version.ts'
 
-/** For a frontend that joins the others to know the fleet; then it takes requests anyway. */
+/**
+ * A frontend that starts beside others waits so long to learn about the workers; then it accepts requests in
+ * any case.
+ */
 const SETTLE_MS = 1_000
 
-/** `script`: what a further frontend's process runs, the program itself. */
+/** `script`: the program that the process of a further frontend runs (this program itself). */
 export async function runFrontendOnly(
   options: readonly ResolvedOption[],
   script: string,
@@ -37,7 +40,10 @@ export async function runFrontendOnly(
     : await runOne(config, options)
 }
 
-/** It may be one of many, and what one of them keeps in memory the others do not find: only what was asked for is kept. */
+/**
+ * This frontend may be one of several, which do not share memory. State in memory is therefore used only when
+ * it was asked for explicitly.
+ */
 function withoutMemory(config: ServeConfig): ServeConfig {
   return { ...config, state: config.state ?? 'off' }
 }
@@ -67,7 +73,7 @@ async function runSeveral(
   options: readonly ResolvedOption[],
   script: string,
 ): Promise<number> {
-  // Says what is wrong with it before anything is started.
+  // Reports an invalid --discovery before anything is started.
   await openDiscovery(config).close()
   const group = frontendProcesses({
     config,
@@ -80,7 +86,7 @@ async function runSeveral(
     const port = await group.start()
     console.log(banner(config, port, `${config.frontends} frontends`))
     const signal = await Promise.race([signals.first, group.lost])
-    console.log(`\n${signal}: draining (again to end at once)`)
+    console.log(`\n${signal}: draining (repeat to stop at once)`)
     await group.stop(config.drainSeconds * 1000 + 5_000)
     console.log('ended')
     return 0
@@ -90,7 +96,7 @@ async function runSeveral(
   }
 }
 
-/** One of several: its parent prints, and ends it with SIGTERM. Ctrl-C is the parent's. */
+/** One of several frontends. The parent process prints, handles Ctrl-C, and ends this process with SIGTERM. */
 async function runSibling(
   config: ServeConfig,
   options: readonly ResolvedOption[],
@@ -106,7 +112,8 @@ async function runSibling(
   try {
     stack = await createStack(config, options, discovery, siblings)
     const running = stack
-    // One that joins the others late gets its share of requests at once, and knows the fleet before.
+    // A frontend that starts later than the others receives requests at once, so it has to know the workers
+    // before it listens.
     const watched = running.watch()
     await Promise.race([watched.then(() => running.untilSettled()), sleep(SETTLE_MS)])
     const port = await running.listen()
@@ -138,7 +145,7 @@ async function onTold(stack: FrontendStack, message: AwaitWorkers | Ping): Promi
   }
 }
 
-/** Resolves when it has left this process. */
+/** Resolves when the message has been sent. */
 function report(message: FrontendReport<WorkerCard>): Promise<void> {
   return new Promise((resolve) => {
     if (process.connected) process.send?.(message, undefined, {}, () => resolve())

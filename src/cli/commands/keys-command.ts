@@ -1,5 +1,6 @@
 /**
- * `baton keys`: makes, lists and revokes the keys of a file, or of a bucket of NATS. A key is printed once; its hash is kept.
+ * `baton keys`: makes, lists and revokes the keys in a file or in a bucket of NATS. A key is printed once; only
+ * its hash is kept.
  */
 import { BatonError } from '../../base/index.ts'
 import { createKey } from '../../host/index.ts'
@@ -13,7 +14,8 @@ const DAY_MS = 86_400_000
 
 export async function addKey(flags: KeyFlags, now = new Date()): Promise<void> {
   const tenant = String(flags['tenant'] ?? '').trim()
-  if (tenant === '') throw new BatonError('config.invalid', '--tenant: must be given')
+  if (tenant === '')
+    throw new BatonError('config.invalid', '--tenant is missing: give the name of the tenant')
   const days = numberOf(flags, 'expiresDays')
   const { text, entry } = createKey(
     {
@@ -37,7 +39,7 @@ export async function addKey(flags: KeyFlags, now = new Date()): Promise<void> {
   )
   await inStore(flags, (store) => store.add(entry))
   console.error(
-    `key ${entry.id} of ${tenant} is in ${placeOf(flags)}; this is the only time that it is shown:`,
+    `key ${entry.id} of ${tenant} is stored in ${placeOf(flags)}; the key itself is shown only now:`,
   )
   console.log(text)
 }
@@ -77,7 +79,7 @@ function fileOf(flags: KeyFlags): string {
   return String(flags['file'])
 }
 
-/** For people: without a password. */
+/** For display: the address without its password. */
 function placeOf(flags: KeyFlags): string {
   return fileOf(flags)
     .replace(/\/\/[^@/]*@/, '//')
@@ -91,7 +93,7 @@ function numberOf(flags: KeyFlags, name: string, least = 1): number | null {
   if (Number.isSafeInteger(value) && value >= least) return value
   throw new BatonError(
     'config.invalid',
-    `--${flagOf(name)}: must be a whole number of at least ${least}`,
+    `--${flagOf(name)} is invalid: expected a whole number of at least ${least}`,
   )
 }
 
@@ -112,7 +114,7 @@ function goal<Name extends string>(flags: KeyFlags, name: Name): Partial<Record<
   if (isGoalMs(value)) return { [name]: value } as Partial<Record<Name, number>>
   throw new BatonError(
     'config.invalid',
-    `--${flagOf(name)}: must be milliseconds above 0 and at most ${GOAL_MAX_MS}`,
+    `--${flagOf(name)} is invalid: expected milliseconds above 0 and at most ${GOAL_MAX_MS}`,
   )
 }
 
@@ -137,5 +139,5 @@ function listOf(flags: KeyFlags, name: 'models'): { models?: string[] } {
     .split(',')
     .map((each) => each.trim())
   if (names.every((each) => each !== '')) return { models: names }
-  throw new BatonError('config.invalid', `--${name}: must be names with commas between them`)
+  throw new BatonError('config.invalid', `--${name} is invalid: expected names separated by commas`)
 }

@@ -1,28 +1,29 @@
 /**
- * Why a server gave no answer, as a sentence with what to do.
+ * Turns the failure of a request to a server into a sentence that says what to do.
  */
 import { BatonError } from '../../base/index.ts'
 
-/** By the code of the system, of TLS or of fetch. */
+/** By the error code of the operating system, of TLS or of fetch. */
 const REASONS: readonly (readonly [codes: RegExp, reason: (url: URL) => string])[] = [
   [
     /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(?:VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT(?:_LOCALLY)?))$/,
     () =>
-      'its certificate is not signed by an authority that is trusted here: put the PEM of who signed it into NODE_EXTRA_CA_CERTS',
+      'its certificate is not signed by an authority that is trusted here: set NODE_EXTRA_CA_CERTS to the PEM file of that authority',
   ],
   [/^CERT_HAS_EXPIRED$/, () => 'its certificate has expired'],
   [/^CERT_NOT_YET_VALID$/, () => 'its certificate is not valid yet: compare the clocks'],
   [
     /^ERR_TLS_CERT_ALTNAME_INVALID$/,
-    ({ hostname }) => `its certificate is not made for ${hostname}: use a name that is in it`,
+    ({ hostname }) =>
+      `its certificate is not valid for ${hostname}: use a name that the certificate contains`,
   ],
   [
     /^(?:ERR_SSL_WRONG_VERSION_NUMBER|ERR_SSL_PACKET_LENGTH_TOO_LONG|EPROTO)$/,
-    ({ host }) => `it does not speak HTTPS there: try http://${host}`,
+    ({ host }) => `it does not speak HTTPS: try http://${host}`,
   ],
-  [/^(?:ENOTFOUND|EAI_AGAIN)$/, ({ hostname }) => `${hostname} is not a name that is known here`],
-  [/^UND_ERR_SOCKET$/, () => 'it closed the connection without an answer: is it HTTPS there?'],
-  [/Timeout|TIMEOUT/, () => 'it has the connection and does not answer in time'],
+  [/^(?:ENOTFOUND|EAI_AGAIN)$/, ({ hostname }) => `the host name ${hostname} cannot be resolved`],
+  [/^UND_ERR_SOCKET$/, () => 'it closed the connection without an answer: try https://'],
+  [/Timeout|TIMEOUT/, () => 'it accepted the connection but did not answer in time'],
 ]
 
 export function noServer(url: string, cause: unknown): BatonError {
@@ -35,7 +36,10 @@ export function noServer(url: string, cause: unknown): BatonError {
   return new BatonError('transport.cannot_connect', message, { cause })
 }
 
-/** fetch wraps what happened; a deadline is an error without a code, known by its name. */
+/**
+ * The code of the innermost cause, because fetch wraps errors. A timeout has no code and is recognised by its
+ * name.
+ */
 export function failureCode(error: unknown): string {
   if (!(error instanceof Error)) return ''
   const { code } = error as { readonly code?: unknown }

@@ -1,17 +1,19 @@
-/** The text of an answer, as far as an answer may go: what answers at an address may be anything. */
+/**
+ * Reads the text of an answer, up to a limit in bytes and in time, because anything may answer at an address.
+ */
 import { BatonError } from '../../base/index.ts'
 import { noServer } from './no-server.ts'
 
 const BYTES_MAX = 32 * 1024 * 1024
 
-/** Rejects with `transport.cannot_connect` when it does not end, in bytes or in time. */
+/** Rejects with `transport.cannot_connect` when the answer exceeds the limit in bytes or in time. */
 export async function replyText(url: string, reply: Response): Promise<string> {
   const pieces: Uint8Array[] = []
   let bytes = 0
   try {
     for await (const piece of (reply.body ?? []) as AsyncIterable<Uint8Array>) {
       bytes += piece.byteLength
-      // Leaving the loop cancels the rest.
+      // Leaving the loop cancels the rest of the body.
       if (bytes > BYTES_MAX) throw noBaton(url)
       pieces.push(piece)
     }
@@ -22,6 +24,6 @@ export async function replyText(url: string, reply: Response): Promise<string> {
 }
 
 export function noBaton(url: string, cause?: unknown): BatonError {
-  const message = `what answers at ${url} is no Baton server: name yours with --url`
+  const message = `the server at ${url} is not a Baton server: give the address of your server with --url`
   return new BatonError('transport.cannot_connect', message, { cause })
 }

@@ -1,10 +1,10 @@
 /**
- * `baton roll`: every worker of a running fleet is restarted, one after the other, and the next only when the one before
- * is replaced by a worker that serves.
+ * `baton roll`: restarts every worker of a running fleet, one after the other. The next one is restarted only
+ * when the one before has been replaced by a worker that serves.
  *
- * Under `baton serve` the replacement comes first and the old worker drains then. A worker that stands alone drains and
- * ends, and who watches over it (systemd, Kubernetes, a shell loop) starts it again; so one that is the last of its role
- * is left alone unless `--force` says that the gap is known.
+ * Under `baton serve` the replacement starts first and the old worker drains then. A worker started with `baton
+ * worker` drains and exits, and its supervisor (systemd, Kubernetes, a shell loop) starts it again. The last
+ * worker of a role is therefore not restarted unless `--force` accepts the gap.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError, isRecord } from '../../base/index.ts'
@@ -29,7 +29,7 @@ interface RolledWorker {
 const POLL_MS = 200
 const ROLES = ['prefill', 'decode', 'aggregated']
 
-/** Throws `config.invalid` for a role or a time that there is not. */
+/** Throws `config.invalid` for an unknown role or an invalid time. */
 export function rollFlags(flags: Readonly<Record<string, unknown>>, url: string): RollFlags {
   const role = typeof flags['role'] === 'string' ? flags['role'] : null
   if (role !== null && !ROLES.includes(role)) {
@@ -40,13 +40,19 @@ export function rollFlags(flags: Readonly<Record<string, unknown>>, url: string)
   }
   const timeoutSeconds = Number(flags['timeoutSeconds'])
   if (!(timeoutSeconds > 0)) {
-    throw new BatonError('config.invalid', '--timeout-seconds: must be a number above 0')
+    throw new BatonError(
+      'config.invalid',
+      '--timeout-seconds is invalid: expected a number above 0',
+    )
   }
   const model = typeof flags['model'] === 'string' ? flags['model'] : null
   return { url, model, role, timeoutSeconds, force: flags['force'] === true }
 }
 
-/** Returns the exit code; a worker that does not come back ends it at once, and the rest is left as it is. */
+/**
+ * Returns the exit code. The first worker that is not replaced in time ends the command; the remaining workers
+ * are not touched.
+ */
 export async function runRoll(flags: RollFlags): Promise<number> {
   const { url } = flags
   const first = await workersAt(url)
@@ -57,14 +63,14 @@ export async function runRoll(flags: RollFlags): Promise<number> {
       (flags.role === null || role === flags.role),
   )
   if (wanted.length === 0) {
-    console.error('baton: no worker that serves is meant by this')
+    console.error('baton: no serving worker matches --model and --role')
     return EXIT_FAILED
   }
   for (const [index, worker] of wanted.entries()) {
     const about = `worker ${worker.worker_id} (${worker.role}, ${index + 1} of ${wanted.length})`
     const fault = await rolled(worker, flags, first)
     if (fault !== null) {
-      console.error(`baton: ${about}: ${fault}; the others are left as they are`)
+      console.error(`baton: ${about}: ${fault}; the remaining workers are not restarted`)
       return EXIT_FAILED
     }
     console.log(`${about} is replaced`)
@@ -72,7 +78,7 @@ export async function runRoll(flags: RollFlags): Promise<number> {
   return 0
 }
 
-/** Null: another serves in its place. */
+/** Returns why the worker was not replaced; null: another worker serves in its place. */
 async function rolled(
   worker: RolledWorker,
   { url, force, timeoutSeconds }: RollFlags,
@@ -80,9 +86,10 @@ async function rolled(
 ): Promise<string | null> {
   const before = peersOf(worker, await workersAt(url))
   const { restart } = await oneAt(url, worker.worker_id)
-  if (restart === 'impossible') return 'it lives in the process of its frontend'
+  if (restart === 'impossible')
+    return 'it runs in the process of its frontend and cannot be restarted alone'
   if (restart === 'exits' && before.length < 2 && !force) {
-    return 'it is the only one of its role and would be missed until it is started again; add another, or say --force'
+    return 'it is the only one of its role, so nothing would serve until it is started again; add another worker, or use --force'
   }
   await postServer(url, '/admin/restart', { worker_id: worker.worker_id })
   const known = new Set([...first, ...before].map(({ worker_id }) => worker_id))
@@ -94,10 +101,10 @@ async function rolled(
     const isNew = now.some(({ worker_id }) => !known.has(worker_id))
     if (isGone && isNew && now.length >= before.length) return null
   }
-  return `no other served in its place after ${timeoutSeconds} s`
+  return `no replacement served after ${timeoutSeconds} s`
 }
 
-/** All that serve the same, itself too. */
+/** All workers with the same model and role, this one included. */
 function peersOf(
   { model, role }: RolledWorker,
   workers: readonly RolledWorker[],

@@ -1,7 +1,7 @@
 /**
- * `baton serve`: frontend and workers on this machine, up together and down in order.
+ * `baton serve`: starts frontend and workers on this machine together, and stops them in order.
  *
- * Up: port, workers, discovery, banner. Down: the frontend lets its requests end, then the workers drain.
+ * Start: port, workers, discovery, banner. Stop: the frontend lets its requests end, then the workers drain.
  */
 import { tmpdir } from 'node:os'
 import { BatonError } from '../../base/index.ts'
@@ -29,7 +29,7 @@ import type { ServeConfig } from '../options/serve-config.ts'
 /** Block size of the router's estimates for engines that report no blocks; an engine's own size takes precedence. */
 const BLOCK_TOKENS = 16
 
-/** `script`: what a worker's process runs, the program itself. */
+/** `script`: the program that the process of a worker runs (this program itself). */
 export async function runServe(
   options: readonly ResolvedOption[],
   script: string,
@@ -38,7 +38,7 @@ export async function runServe(
   if (config.forward && !isGateway(config)) {
     throw new BatonError(
       'config.invalid',
-      '--forward has no effect without --upstream: own workers make tokens',
+      '--forward has no effect without --upstream: requests can be forwarded only to foreign engines',
     )
   }
   if (isGateway(config)) {

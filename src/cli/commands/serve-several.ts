@@ -1,5 +1,6 @@
 /**
- * `baton serve --frontends <n>`: workers and several frontends, each a process of its own; this one only watches them.
+ * `baton serve --frontends <n>`: workers and several frontends, each in a process of its own. This process only
+ * supervises them.
  */
 import { watchShutdownSignals } from '../../host/index.ts'
 import { startDeadlineMs } from '../compose/fleet.ts'
@@ -8,7 +9,7 @@ import { frontendProcesses } from '../compose/frontend-processes.ts'
 import { processFleet } from '../compose/process-fleet.ts'
 import { serveBanner } from '../compose/serve-banner.ts'
 
-/** `onHaste`: when nothing is waited for any more. */
+/** `onHaste` is called on the second signal: stop at once. */
 export async function serveSeveral(plan: ServePlan, onHaste: () => void): Promise<number> {
   const { config } = plan
   const fleet = processFleet(plan)
@@ -24,7 +25,7 @@ export async function serveSeveral(plan: ServePlan, onHaste: () => void): Promis
     },
   })
   const start = async (): Promise<void> => {
-    // The port first, so that one in use is known before anything else is up.
+    // The port is taken first, so that a port in use is reported before anything else is started.
     const port = await frontends.start()
     await fleet.start()
     const cards = await frontends.untilConnected(fleet.workers, startDeadlineMs(config))
@@ -33,7 +34,7 @@ export async function serveSeveral(plan: ServePlan, onHaste: () => void): Promis
   try {
     const started = start().then(() => signals.first)
     const ended = await Promise.race([signals.first, frontends.lost, started])
-    console.log(`\n${ended}: draining (again to end at once)`)
+    console.log(`\n${ended}: draining (repeat to stop at once)`)
     const endMs = config.drainSeconds * 1000 + 5_000
     await frontends.stop(endMs)
     await fleet.stop(endMs)

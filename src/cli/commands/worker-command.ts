@@ -27,11 +27,11 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
   const isModeGiven = options.some(
     ({ option, source }) => option.key === 'mode' && source !== 'default',
   )
-  // A server that has a role of its own says so.
+  // A foreign server may have a fixed role; then its role is used.
   const given = isModeGiven ? config.mode : ((await modeOfSidecar(config)) ?? config.mode)
   const security = wireSecurity(config)
   const warning = openWireWarning(config.workerHost, security)
-  // The parent of a worker says it once for all.
+  // For a worker with a parent process the parent prints the warning once for all workers.
   if (warning !== null && process.send === undefined) console.error(warning)
   const first = given === 'auto' ? 'decode' : given
   const created = await engineOrReport(config, first)
@@ -46,12 +46,15 @@ export async function runWorker(options: readonly ResolvedOption[]): Promise<num
   process.exit(exitCode)
 }
 
-/** It registers nowhere there: on a port that nobody knows it would wait for ever. */
+/**
+ * With `static:` or `kubernetes:` discovery a worker does not register itself; on a random port nobody would
+ * find it and it would wait for ever.
+ */
 function refuseHidden({ discovery, workerPort }: ServeConfig): void {
   const kind = discovery?.kind
   if (workerPort !== 0 || (kind !== 'static' && kind !== 'kubernetes')) return
-  const inPod = kind === 'kubernetes' ? ', which is the container port named baton' : ''
-  const text = `--discovery ${kind}: finds a worker by its address: give it a port of its own with --worker-port${inPod}`
+  const inPod = kind === 'kubernetes' ? ' (the container port named baton)' : ''
+  const text = `--discovery ${kind}: workers are found by their address: give this one a fixed port with --worker-port${inPod}`
   throw new BatonError('config.invalid', text)
 }
 
@@ -78,7 +81,7 @@ function processOptions(
   }
 }
 
-/** The first engine is there; every further role gets one of its own. */
+/** The first engine exists already; each further role gets a new engine. */
 function enginesInTurn(
   config: ServeConfig,
   first: CreatedEngine,
@@ -92,7 +95,7 @@ function enginesInTurn(
   }
 }
 
-/** A worker that somebody started tells its parent what is wrong, and only the parent prints it. */
+/** A worker with a parent process reports an error to its parent, and only the parent prints it. */
 async function engineOrReport(
   config: ServeConfig,
   mode: DisaggregationMode,

@@ -1,11 +1,11 @@
 /**
- * The console's page, which the build puts beside the program (`scripts/bundle.js`).
+ * The page of the console, which the build places beside the program (`scripts/bundle.js`).
  */
 import { readFileSync } from 'node:fs'
 
 let page: string | null | undefined
 
-/** Null: what runs is not the bundle. Read once. */
+/** Null: this program is not the bundle and has no page. The file is read once. */
 export function consolePage(): string | null {
   page ??= read()
   return page

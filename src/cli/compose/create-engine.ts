@@ -1,5 +1,5 @@
 /**
- * The engine that a worker runs, made from the configuration.
+ * Creates the engine that a worker runs from the configuration.
  */
 import { BatonError } from '../../base/index.ts'
 import { createSchedulerConfig, SimEngine } from '../../simengine/index.ts'
@@ -18,7 +18,10 @@ import { createSidecarEngine } from './upstream-engines.ts'
 
 export interface CreatedEngine {
   readonly engine: Engine
-  /** Gives away, once, what has been read of its model: a worker's card is made of the same files. */
+  /**
+   * Returns, once, the model's text side that was already read, because the worker's card is made of the same
+   * files.
+   */
   readonly takeModelText?: () => ModelText | null
 }
 
@@ -37,7 +40,7 @@ export async function createEngine(
   }
 }
 
-/** Held no longer: a vocabulary takes tens of megabytes. */
+/** Releases the text after the first call: a vocabulary takes tens of megabytes. */
 function once(text: ModelText): () => ModelText | null {
   let kept: ModelText | null = text
   return () => {
@@ -57,7 +60,7 @@ async function createLlamaCpp(
   if (ggufPath === null) {
     throw new BatonError(
       'config.invalid',
-      `--model ${model}: ${engineName} reads GGUF files and finds none there; give one, or use --engine sim`,
+      `--model ${model}: ${engineName} reads GGUF files and found none there; give a GGUF file, or use --engine sim`,
     )
   }
   const { sequences, threads, gpuLayers, kvStoreBytes, servedModelName } = rest
@@ -79,7 +82,8 @@ async function createLlamaCpp(
     prefillChunk: batchSize,
     ...(contextLength === null ? {} : { contextSize: contextLength }),
   })
-  // A folder's own files may say something else than its GGUF, and the engine names that as its model.
+  // The files of a folder may describe another model than its GGUF file, and the engine reports the GGUF as its
+  // model.
   return ggufPath === model ? { engine, takeModelText: once(text) } : { engine }
 }
 
@@ -89,7 +93,7 @@ async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise
   if (wanted !== mode) {
     throw new BatonError(
       'config.invalid',
-      `--sim-args: worker_type is ${wanted}, and this is a worker for ${mode}: leave it out`,
+      `--sim-args: worker_type ${wanted} contradicts --mode ${mode}: leave worker_type out`,
     )
   }
   const isSaid = config.contextLength !== null || sim.maxModelLength !== undefined
@@ -109,13 +113,16 @@ async function createSim(config: ServeConfig, mode: DisaggregationMode): Promise
   return { engine, takeModelText: once(text) }
 }
 
-/** A request that names no maximum may use the whole context; a small cache must not refuse it for that. */
+/**
+ * The maximum tokens of a request that names none is the whole context; a small simulated cache must not refuse
+ * such a request.
+ */
 function contextThatFits(sim: MockEngineOptions, modelsOwn: number | null): number {
   const { blockCount, blockTokens } = createSchedulerConfig(sim)
   return Math.min(modelsOwn ?? 8192, blockCount * blockTokens)
 }
 
-/** Ids that are plain words, so that simulated answers look like text and cost what text costs. */
+/** Ids of tokens that are plain words, so that simulated answers look like text and cost as much as text. */
 function ordinaryTokens(tokenizer: Tokenizer): Uint32Array {
   const ids: number[] = []
   for (let id = 0; id < tokenizer.vocabSize && ids.length < 4096; id++) {

@@ -1,31 +1,32 @@
 /**
- * The workers of `baton serve`: what runs beside the frontend, in whichever way, and how many of which role.
+ * The interface of the workers that `baton serve` starts beside the frontend, and how many of each role there
+ * are.
  */
 import type { DisaggregationMode } from '../../request/index.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 
 /**
- * For a worker to come up, and for the frontend to be connected to it. A worker gives its engine up itself: it is waited
- * for a little longer, to hear why.
+ * Milliseconds for a worker to start and for the frontend to connect to it. A worker gives up its engine after
+ * `engineStartSeconds` itself; the parent waits a little longer to learn why.
  */
 export function startDeadlineMs(config: ServeConfig): number {
   return config.startTimeoutSeconds * 1000 + 10_000
 }
 
-/** What is to be served, as it was decided once for all processes. */
+/** What `baton serve` runs, decided once for all processes. */
 export interface ServePlan {
   readonly config: ServeConfig
   readonly options: readonly ResolvedOption[]
-  /** What the process of a worker or of a further frontend runs. */
+  /** The program that the process of a worker or of a further frontend runs. */
   readonly script: string
-  /** Where workers are found, as the text of --discovery. */
+  /** Where workers register, as the text of --discovery. */
   readonly meeting: string
 }
 
 export interface Fleet {
   readonly workers: number
-  /** Starts them on the first call; each call resolves when all are up. */
+  /** The first call starts the workers; every call resolves when all are up. */
   start(): Promise<void>
   stop(deadlineMs: number): Promise<void>
   kill(): void

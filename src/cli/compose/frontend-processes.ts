@@ -1,5 +1,5 @@
 /**
- * Several frontends as processes of their own behind one port.
+ * Runs several frontends as processes behind one port.
  */
 import { FrontendGroup } from '../../host/index.ts'
 import type { FrontendGroupEvent } from '../../host/index.ts'
@@ -30,10 +30,10 @@ export function frontendProcesses({
 
 function tellEvent(event: FrontendGroupEvent): void {
   if (event.kind === 'died') {
-    console.error(`baton: a frontend (pid ${event.pid}) died: ${event.how}; starting another`)
+    console.error(`baton: a frontend (pid ${event.pid}) died: ${event.how}; starting another one`)
   } else if (event.kind === 'restarted') {
-    console.error(`baton: a frontend started again (pid ${event.pid})`)
+    console.error(`baton: a frontend was started again (pid ${event.pid})`)
   } else {
-    console.error(`baton: a frontend stays down: ${event.reason}`)
+    console.error(`baton: a frontend is not started again: ${event.reason}`)
   }
 }

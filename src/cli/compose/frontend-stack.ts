@@ -1,5 +1,6 @@
 /**
- * The frontend of a process, put together: HTTP server → frontend → router → request plane, fed by discovery.
+ * Composes the frontend of a process: HTTP server → frontend → router → request plane, with workers from
+ * discovery.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -56,25 +57,25 @@ interface FrontendStackOptions {
   readonly config: ServeConfig
   readonly router: RouterOptions
   readonly discovery: Discovery
-  /** The other frontends behind the same port; absent: there is only this one. */
+  /** The other frontends behind the same port; absent: there are none. */
   readonly siblings?: FrontendSiblings | null
-  /** Of `config.keys`; closed with the stack. */
+  /** The opened keys of `config.keys`; closed together with the stack. */
   readonly keys?: OpenKeys | null
-  /** Null: no traces are made. */
+  /** Null: tracing is off. */
   readonly openTraces?: OpenTraces | null
-  /** Workers of this process are reached by plain calls, others over TCP. */
+  /** 'local': workers in this process are called directly; 'tcp': workers are reached over TCP. */
   readonly plane: 'tcp' | 'local'
 }
 
-/** Of what forwarded requests are routed by, where the server's own blocks are not known. */
+/** Block size in tokens for routing forwarded requests when the server's block size is not known. */
 const ROUTED_BLOCK_TOKENS = 16
 
-/** A command is answered at once; what it begins goes on behind. */
+/** Milliseconds for the answer to a command; the work that it starts continues after the answer. */
 const COMMAND_MS = 5_000
 
 export class FrontendStack {
   readonly localPlane: LocalRequestPlane | null
-  /** Where requests go to foreign engines as they came; null: there are none. */
+  /** Sends requests unchanged to foreign engines; null: there are none. */
   readonly forwardPlane: ForwardPlane | null
   readonly texts: ModelTexts
   readonly #config: ServeConfig
@@ -195,7 +196,7 @@ export class FrontendStack {
     this.#open = (head) => (answers ?? this.#frontend).open(head)
   }
 
-  /** Takes the port first, so that a port in use is known before anything else is started. */
+  /** Opens the port first, so that a port in use is reported before anything else is started. */
   async listen(): Promise<number> {
     const { host, port } = this.#config
     this.#http = await HttpServer.listen({
@@ -207,10 +208,13 @@ export class FrontendStack {
       onFault: this.#onFault,
       connectionsPerAddress: this.#config.connectionsPerAddress,
       onTooManyConnections: (address) =>
-        this.#logger.warn({ address }, 'an address has as many connections as it may'),
+        this.#logger.warn(
+          { address },
+          'connection refused: the client address has reached its limit of connections',
+        ),
       streamLimits: { unsentBytesMax: this.#config.unsentLimit },
       onSlowReader: (reader) =>
-        this.#logger.warn(reader, 'the client reads too slowly: its reply was cut'),
+        this.#logger.warn(reader, 'the client reads too slowly: its reply was cut off'),
     })
     this.#tls?.watch((tls) => this.#http?.setTls(tls), this.#logger)
     return this.#http.port
@@ -222,21 +226,22 @@ export class FrontendStack {
     this.#watch = await this.#discovery.watch({
       joined: (card) => registry.workerJoined(card),
       left: (workerId, reason) => {
-        // First the router, so that what the plane now fails is not sent there again.
+        // The router learns of it first, so that requests which the plane fails now are not retried on the same
+        // worker.
         registry.workerLeft(workerId, reason)
         this.#tcpPlane?.workerLeft(workerId, reason)
         this.forwardPlane?.workerLeft(workerId)
         this.texts.workerLeft(workerId)
       },
       unreadable: (entry, why) =>
-        this.#logger.warn({ entry, why }, 'entry of discovery cannot be read'),
+        this.#logger.warn({ entry, why }, 'an entry in discovery cannot be read and is ignored'),
       discoveryAway: (why) => {
         registry.discoveryAway(why)
         this.#logger.warn({ why }, 'discovery is unreachable; known workers stay in use')
       },
       discoveryBack: () => {
         registry.discoveryBack()
-        // As loud as its counterpart: who has read that one wants to know when it ended.
+        // Logged at the same level as the outage, so that a reader of the first message also sees its end.
         this.#logger.warn('discovery is reachable again')
       },
     })
@@ -246,25 +251,28 @@ export class FrontendStack {
     this.#sharing.start(
       ways.filter((way) => way !== null),
       this.#frontend,
-      (topic, err) => this.#logger.warn({ topic, err }, 'another frontend tells what is not used'),
+      (topic, err) =>
+        this.#logger.warn({ topic, err }, 'an invalid message of another frontend was ignored'),
     )
   }
 
-  /** Resolves when the fleet that was found at the start is known and its texts are loaded; `watch` first. */
+  /**
+   * Resolves when the workers found at the start are known and their tokenizers are loaded; call `watch` first.
+   */
   async untilSettled(): Promise<void> {
     await this.#frontend.registry.firstPicture.completed()
-    // Who needs a text that cannot be loaded is told why.
+    // Requests for a model whose text cannot be loaded get the reason.
     await this.#loadTexts().catch(() => undefined)
   }
 
-  /** Resolves when so many workers are connected and their model's text is loaded. */
+  /** Resolves when `workers` workers are connected and the tokenizer of their model is loaded. */
   async untilConnected(workers: number, deadlineMs: number): Promise<readonly WorkerCard[]> {
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => {
         const message = `${this.#connected.size} of ${workers} workers are connected after ${deadlineMs / 1000} s`
         reject(new BatonError('backend.worker_unavailable', message))
       }, deadlineMs)
-      // Who was told to end while it waits need not wait for this.
+      // A process that is told to end meanwhile does not wait for this timer.
       timer.unref()
       this.#whenConnected = () => {
         if (this.#connected.size < workers) return
@@ -277,17 +285,20 @@ export class FrontendStack {
     return [...(this.#watch?.cards.values() ?? [])]
   }
 
-  /** Of what is to be in the fleet and is not; null: all is well with it. */
+  /** Sets the text of a `/health` warning about a missing part of the fleet; null removes it. */
   note(name: string, text: string | null): void {
     this.#frontend.registry.notes.set(name, text)
   }
 
-  /** What is known of the fleet now. */
+  /** The current view of the fleet. */
   get fleet(): FleetView {
     return this.#frontend.fleet()
   }
 
-  /** Orderly: nothing new, what runs ends within the budget. Returns how many requests were cut off. */
+  /**
+   * Drains: no new requests; running ones may end within `graceMs`. Returns the number of requests that were
+   * cut off.
+   */
   async drain(graceMs: number): Promise<number> {
     this.#frontend.drain()
     await this.#frontend.stopBatches()
@@ -296,9 +307,9 @@ export class FrontendStack {
     return cutOff
   }
 
-  /** At once: clients whose reply runs are notified that it ends here. */
+  /** Ends all replies at once; their clients receive an error. */
   cutOff(): void {
-    // The folder of a fleet of one's own is removed next: discovery is no longer needed.
+    // The temporary discovery folder of `baton serve` is removed next, so discovery is closed now.
     this.#watch?.close()
     this.#frontend.cutOff()
   }
@@ -306,7 +317,7 @@ export class FrontendStack {
   async close(): Promise<void> {
     this.#isOver = true
     this.#watch?.close()
-    // First: what it runs needs the workers.
+    // Batches are stopped first because their requests need the workers.
     await this.#frontend.stopBatches()
     await this.#http?.close(0)
     this.#frontend.close()
@@ -320,7 +331,7 @@ export class FrontendStack {
     await this.texts.close()
   }
 
-  /** The first request need not wait for it. */
+  /** Loads tokenizers and templates in advance, so that the first request need not wait. */
   async #loadTexts(): Promise<void> {
     if (forwardingOf(this.#config, 'local')?.hasTokenizer === false) return
     const withTokens = this.#frontend.registry.models.filter((model) => !isPassedThrough(model))
@@ -350,7 +361,7 @@ export class FrontendStack {
     )
   }
 
-  /** Who is to be dialled, and who is not. */
+  /** Tells the request plane which workers to connect to and which to drop. */
   #tellPlane(news: FleetNews): void {
     if (news.kind === 'workerJoined') {
       this.forwardPlane?.workerJoined(news.card)
@@ -382,7 +393,7 @@ export class FrontendStack {
         this.#sharing.attempt('over a worker', () => this.#workerPeers?.take(payload)),
       onConnected: (workerId) => {
         this.#connected.add(workerId)
-        // The first way to the others, where it leads over workers.
+        // This is the first connection to the other frontends, where the way to them leads over workers.
         if (this.#connected.size === 1) this.#sharing.ask()
         this.#frontend.registry.workerReachable(workerId)
         this.#whenConnected?.()

@@ -1,13 +1,14 @@
 /**
- * What a simulated engine says when it is held to a shape: a text of the grammar, drawn from prompt and seed, in the tokens of
- * the model. So the same request has the same answer, also when it goes on at another worker.
+ * The output of a simulated engine under guided decoding: a text of the grammar, drawn from prompt and seed, in
+ * the model's tokens. The same request therefore has the same answer, also when it is continued on another
+ * worker.
  */
 import { seededRandom } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import { guidedGrammar, textOfGrammar } from '../../text/index.ts'
 import type { Tokenizer } from '../../text/index.ts'
 
-/** A text is not drawn out beyond this, nor beyond what the request allows. */
+/** The text is extended to at most this length, and never beyond what the request allows. */
 const CHARACTERS_WANTED = 240
 
 export function guidedScript(tokenizer: Tokenizer): (request: GenerateRequest) => Uint32Array {
@@ -22,7 +23,7 @@ export function guidedScript(tokenizer: Tokenizer): (request: GenerateRequest) =
   }
 }
 
-/** Of the prompt alone: tokens of an earlier worker are output. */
+/** Derived from the prompt alone: tokens from an earlier worker are output and do not count. */
 function seedOf({ tokenIds, resumedTokens = 0, sampling }: GenerateRequest): number {
   let hash = 0x811c9dc5 ^ (sampling.seed ?? 0)
   for (const id of tokenIds.subarray(0, tokenIds.length - resumedTokens))

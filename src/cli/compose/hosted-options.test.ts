@@ -13,7 +13,7 @@ const optionsOf = (flags: Readonly<Record<string, unknown>>) =>
   hostedOptions(serveConfig(resolveConfig({ flags, environment: {} })))
 
 describe('hostedOptions', () => {
-  it('taints and topology - stand on the card as the router reads them', () => {
+  it('taints and topology - are on the card in the form that the router reads', () => {
     expect(optionsOf({ taints: 'gpu=h100,fast', topology: 'zone=eu-1,rack=7' })).toMatchObject({
       taints: ['gpu=h100', 'fast'],
       topology: { zone: 'eu-1', rack: '7' },
@@ -25,7 +25,7 @@ describe('hostedOptions', () => {
     [{ workerAdvertise: 'far.example:7000' }, 'far.example', 'port'],
     [{ kvAdvertise: 'kv.example' }, 'kv.example', 'port'],
     [{ kvAdvertise: 'kv.example:7001', workerAdvertise: 'far.example' }, 'kv.example', 7001],
-  ] as const)('%j - where decode workers fetch KV', async (flags, host, told) => {
+  ] as const)('%j - the address from which decode workers fetch KV', async (flags, host, told) => {
     const port = await freePort()
     const opened = await optionsOf({ ...flags, kvPort: port }).openKv?.('prefill')
     const server = opened?.ends.server as KvTcpServer | undefined
@@ -37,7 +37,7 @@ describe('hostedOptions', () => {
     await opened?.close()
   })
 
-  it('a port for KV that is taken - is said', async () => {
+  it('a KV port that is in use - is reported', async () => {
     const port = await freePort()
     const taken = await optionsOf({ kvPort: port }).openKv?.('prefill')
     await expect(optionsOf({ kvPort: port }).openKv?.('prefill')).rejects.toMatchObject({
@@ -46,7 +46,7 @@ describe('hostedOptions', () => {
     await taken?.close()
   })
 
-  it('the pace of the engine - a file of `baton profile` or figures, with an engine of any kind', () => {
+  it('the pace of the engine - from a file of `baton profile` or from figures, with any engine', () => {
     const pace = {
       promptMs: 5,
       promptTokenMs: 0.2,
@@ -78,11 +78,11 @@ describe('hostedOptions', () => {
     [{}, undefined],
     [{ upstream: 'http://127.0.0.1:1' }, Infinity],
     [{ upstreamFile: 'upstreams.yaml' }, Infinity],
-  ])('%j - whether silence of the whole engine ends its requests', (flags, stallTimeoutMs) => {
+  ])('%j - whether a stalled engine ends all its requests', (flags, stallTimeoutMs) => {
     expect(optionsOf(flags).limits?.stallTimeoutMs).toBe(stallTimeoutMs)
   })
 
-  it('neither given - neither is on the card', () => {
+  it('neither option given - neither field is on the card', () => {
     expect(Object.keys(optionsOf({}))).not.toEqual(expect.arrayContaining(['taints']))
     expect(optionsOf({}).topology).toBeUndefined()
   })

@@ -1,5 +1,5 @@
 /**
- * What a hosted worker is notified, in a process of its own and in the frontend's process alike.
+ * The options of a hosted worker, the same in its own process and in the frontend's process.
  */
 import { openKvTcp } from '../../network/index.ts'
 import type { HostedWorkerOptions } from '../../host/index.ts'
@@ -42,7 +42,8 @@ export function hostedOptions(
     limits: {
       kvFailure: config.kvFailure,
       startTimeoutMs: config.startTimeoutSeconds * 1000,
-      // Each request at a server of others has its own deadlines: such a server may compute for long without a word.
+      // Each request at a foreign server has its own deadlines; such a server may compute for long without
+      // sending anything.
       ...(isUpstream(config) ? { stallTimeoutMs: Infinity } : {}),
     },
     shutdown: {
@@ -60,7 +61,7 @@ export function hostedOptions(
   }
 }
 
-/** What operators say of an engine that does not say it itself. */
+/** What the operator's options add to the engine's description of itself. */
 function describeOf(config: ServeConfig): Pick<HostedWorkerOptions, 'describe'> {
   const { pace } = config
   const own = isModulePath(config.engine) ? describedBy(config) : undefined
@@ -72,7 +73,7 @@ function isUpstream({ engineUrl, upstream, upstreamFile }: ServeConfig): boolean
   return engineUrl !== null || upstream !== null || upstreamFile !== null
 }
 
-/** What decode workers dial. */
+/** The address that decode workers connect to for KV. */
 function advertisedKv({
   kvAdvertise,
   workerAdvertise,

@@ -1,8 +1,9 @@
 /**
- * `--engine ./mine.js`: an engine that a user wrote, from a module of theirs.
+ * `--engine ./mine.js`: loads an engine from a user's module.
  *
- * The default export (or the only one) makes an engine, `(options) => Engine`, or is a class whose constructor takes the options. What it is
- * given is `UserEngineOptions`; what it gives is looked at before anything else is started.
+ * The default export (or the only export) is a function that makes an engine, `(options) => Engine`, or a class
+ * whose constructor takes the options. It receives `UserEngineOptions`. The result is checked before anything
+ * else is started.
  */
 import { existsSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
@@ -34,18 +35,24 @@ export async function loadUserEngine(
   const engine = await called(written, make, options)
   for (const method of METHODS) {
     if (typeof engine?.[method] !== 'function') {
-      throw wrong(written, `what it makes is not an engine: '${method}' is missing`)
+      throw wrong(
+        written,
+        `the object that it makes is not an engine: method '${method}' is missing`,
+      )
     }
   }
   return engine
 }
 
-/** What people call the engine: the module's name. */
+/** The display name of the engine: the name of the module. */
 export function userEngineName(written: string): string {
   return basename(written).replace(/\.[^.]+$/, '')
 }
 
-/** What a flag says wins; the model's path is known even if the engine does not need it: the tokenizer is there. */
+/**
+ * Values of flags take precedence over the engine's own description. The model's path is set even if the engine
+ * does not need it, because the tokenizer is read from there.
+ */
 export function describedBy(config: ServeConfig): (engine: EngineConfig) => EngineConfig {
   const { model, servedModelName, contextLength } = config
   return (engine) => ({
@@ -62,7 +69,7 @@ type Factory = (options: UserEngineOptions) => Engine | Promise<Engine>
 
 async function factoryOf(written: string): Promise<Factory> {
   const path = resolve(written)
-  if (!existsSync(path)) throw wrong(written, 'there is no such file')
+  if (!existsSync(path)) throw wrong(written, 'the file does not exist')
   let loaded: Readonly<Record<string, unknown>>
   try {
     loaded = (await import(pathToFileURL(path).href)) as typeof loaded
@@ -83,9 +90,9 @@ async function called(written: string, make: Factory, options: UserEngineOptions
   try {
     return await make(options)
   } catch (thrown) {
-    // An engine may say in Baton's own words what is wrong with its arguments.
+    // An engine may report invalid arguments with a BatonError.
     if (thrown instanceof BatonError) throw thrown
-    throw wrong(written, `it made no engine: ${firstLineOf(thrown)}`, thrown)
+    throw wrong(written, `it failed to make an engine: ${firstLineOf(thrown)}`, thrown)
   }
 }
 
@@ -95,7 +102,7 @@ function argsOf(written: string | null): Readonly<Record<string, unknown>> {
     const args: unknown = JSON.parse(written)
     if (typeof args === 'object' && args !== null && !Array.isArray(args)) return { ...args }
   } catch {
-    // Said below.
+    // The error is thrown below.
   }
   throw new BatonError('config.invalid', '--engine-args is invalid: expected a JSON object')
 }

@@ -51,7 +51,7 @@ export function localFleet(config: ServeConfig, stack: FrontendStack, discovery:
       try {
         await started
       } catch (error) {
-        // Those that are up already would keep the process alive.
+        // Workers that are already running would keep the process alive.
         await stop()
         throw error
       }

@@ -1,7 +1,7 @@
 /**
- * Where a frontend reads the tokenizer and the template of a worker's model: where the worker says that they are; when that
- * is a path of another machine, or something else lies there, from the copy that this frontend was given as `--model`, or
- * from what any worker of the model sends, kept in a folder of this machine.
+ * Finds the tokenizer and the chat template of a worker's model for a frontend: at the path that the worker
+ * names; when that path is on another machine or holds something else, in the copy given to this frontend with
+ * `--model`; else in files that a worker of the model sends, which are kept in a cache folder on this machine.
  */
 import { access } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
@@ -18,11 +18,11 @@ import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from './version.ts'
 import type { wireSecurity } from '../guard/wire-security.ts'
 
-/** Of one connection and of one piece; and of all of it. */
+/** Milliseconds for one connection or one piece, and for the whole transfer. */
 const ANSWER_MS = 10_000
 const TOTAL_MS = 120_000
 
-/** `--model-cache`, else the user's cache folder. */
+/** `--model-cache`, or the user's cache folder. */
 export function modelCacheFolder({ modelCache: given }: Pick<ServeConfig, 'modelCache'>): string {
   if (given !== null) return given
   const cache = process.env['XDG_CACHE_HOME']
@@ -32,9 +32,9 @@ export function modelCacheFolder({ modelCache: given }: Pick<ServeConfig, 'model
 export interface ModelPlacesOptions {
   readonly config: Pick<ServeConfig, 'isShippedModel' | 'model' | 'modelCache'>
   readonly security: ReturnType<typeof wireSecurity>
-  /** Other workers of the same text side, for when the first cannot be reached. */
+  /** Other workers with the same tokenizer and template, for when the first cannot be reached. */
   readonly cards: () => readonly WorkerCard[]
-  /** What went on in another way than it was meant to. */
+  /** Called when a fallback was used, with the reason. */
   readonly onProblem: (problem: string) => void
 }
 
@@ -45,23 +45,26 @@ interface Found {
 
 export class ModelPlaces {
   readonly #options: ModelPlacesOptions
-  /** By what a card says: what was found to be right is not looked at again. */
+  /** Keyed by the identity on the card: a path that was verified is not verified again. */
   readonly #paths = new Map<string, string>()
-  /** In place of a cache that cannot be used. */
+  /** Replaces a cache folder that cannot be used. */
   #ownFolder: ProcessFolder | null = null
 
   constructor(options: ModelPlacesOptions) {
     this.#options = options
   }
 
-  /** A path whose text is the worker's. Rejects with `model.load_failed`, which says what to do. */
+  /**
+   * Returns a path whose tokenizer and template are the worker's. Rejects with `model.load_failed`, which says
+   * what to do.
+   */
   async place(card: WorkerCard): Promise<string> {
     return this.#paths.get(keyOf(card)) ?? (await this.#remembered(card)).path
   }
 
   async text(card: WorkerCard): Promise<LoadedModelText> {
     const path = this.#paths.get(keyOf(card))
-    // What tidies folders up may have taken it since.
+    // A cleanup of temporary folders may have removed it since.
     const isKnown = path !== undefined && (await isThere(path))
     return isKnown ? await loadModelText(path) : (await this.#remembered(card)).text
   }
@@ -90,9 +93,9 @@ export class ModelPlaces {
         const loaded = await loadModelText(path)
         const differences = differencesOf(card, loaded)
         if (differences.length === 0) return { path, text: loaded }
-        wrong ??= `the model at ${path} is not the one of the workers: ${describeDifferences(differences)}`
+        wrong ??= `the model at ${path} differs from the workers' model: ${describeDifferences(differences)}`
       } catch (thrown) {
-        // An empty folder, half a copy, what this user may not read: the worker has it whole.
+        // The folder is empty, incomplete or not readable; the worker has the complete files.
         wrong ??= BatonError.from(thrown).message
       }
     }
@@ -103,7 +106,8 @@ export class ModelPlaces {
 
   async #fetched(card: WorkerCard): Promise<Found> {
     const { text } = card
-    if (text === undefined) throw new BatonError('runtime.internal', 'a card without its text')
+    if (text === undefined)
+      throw new BatonError('runtime.internal', 'the card has no checksum of its text')
     const others = this.#options
       .cards()
       .filter((other) => other.workerId !== card.workerId && other.text?.hash === text.hash)
@@ -120,11 +124,11 @@ export class ModelPlaces {
     if (differences.length === 0) return { path, text: loaded }
     throw new BatonError(
       'model.load_failed',
-      `what worker ${card.workerId} sends is not its model: ${describeDifferences(differences)}`,
+      `the files that worker ${card.workerId} sends are not those of its model: ${describeDifferences(differences)}`,
     )
   }
 
-  /** A read-only or full disk does not keep a frontend from serving where there is one for temporary files. */
+  /** When the cache folder is read-only or full, a temporary folder is used instead. */
   #folderInsteadOf(fault: TextCacheFault): string {
     try {
       this.#ownFolder ??= makeProcessFolder(tmpdir(), 'baton-text-')
@@ -132,7 +136,9 @@ export class ModelPlaces {
       throw fault
     }
     const { path } = this.#ownFolder
-    this.#options.onProblem(`${fault.message}; until this process ends it is kept in ${path}`)
+    this.#options.onProblem(
+      `${fault.message}; until this process ends the files are kept in ${path}`,
+    )
     return path
   }
 

@@ -1,6 +1,7 @@
 /**
- * Tokenizers and templates of everything that this frontend serves, wherever they are: in files here (read, or fetched from a
- * worker), at an engine that this process speaks to, or at an engine beside a worker of another process.
+ * Tokenizers and chat templates of all models that this frontend serves. They are in files here (local, or
+ * fetched from a worker), at an engine that this process talks to, or at an engine beside a worker in another
+ * process.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -15,16 +16,16 @@ import { ModelPlaces } from './model-place.ts'
 import type { ModelPlacesOptions } from './model-place.ts'
 
 export class ModelTexts {
-  /** At the engines of this process. */
+  /** Tokenizers at the engines of this process. */
   readonly atEngines = new RemoteTexts()
-  /** What comes over it can be made into text here. */
+  /** Text requests over this plane are tokenized here. */
   readonly plane: RequestPlane
   readonly #atWorkers: WorkerTexts
   readonly #places: ModelPlaces
   readonly #onProblem: (problem: string) => void
   readonly #threads = new TokenizerThreads()
 
-  /** `workers`: where requests go. */
+  /** `workers`: the plane that requests are sent to. */
   constructor(workers: RequestPlane, places: ModelPlacesOptions) {
     const atWorkers = new WorkerTexts(workers, osClock)
     this.plane = new LearningPlane(workers, (workerId) => atWorkers.ofWorker(workerId))
@@ -33,7 +34,7 @@ export class ModelTexts {
     this.#onProblem = places.onProblem
   }
 
-  /** A worker of another process. */
+  /** Registers a worker of another process. */
   workerJoined(card: WorkerCard): void {
     this.#atWorkers.workerJoined(card)
   }
@@ -42,12 +43,12 @@ export class ModelTexts {
     this.#atWorkers.workerLeft(workerId)
   }
 
-  /** Rejects with `model.load_failed`, or with why no worker tells it. */
+  /** Rejects with `model.load_failed`, or with the reason why no worker provides it. */
   async textOf(card: WorkerCard): Promise<ModelText> {
     try {
       return hasRemoteTokenizer(card) ? await this.#remote(card) : await this.#places.text(card)
     } catch (thrown) {
-      // Clients do not read paths of this machine in what they are told; whoever runs it does.
+      // The message for clients contains no paths of this machine; the log for operators does.
       const { message } = BatonError.from(thrown)
       const { model } = card.engine
       this.#onProblem(`tokenizer and template of ${model} cannot be loaded: ${message}`)
@@ -55,7 +56,7 @@ export class ModelTexts {
     }
   }
 
-  /** Not on the event loop of this process. */
+  /** Runs on a tokenizer thread, not on the event loop of this process. */
   async encode(card: WorkerCard, text: string, options: EncodeOptions): Promise<Uint32Array> {
     if (hasRemoteTokenizer(card)) {
       const { tokenizer } = await this.#remote(card)

@@ -1,4 +1,4 @@
-/** Opens what `--discovery` says, with what discovery needs of this process. */
+/** Opens the discovery backend that `--discovery` names. */
 import { BatonError } from '../../base/index.ts'
 import { openAddress } from '../../discovery/index.ts'
 import type { AddressDiscoveryOptions, Discovery, DiscoveryAddress } from '../../discovery/index.ts'
@@ -7,7 +7,7 @@ import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from './version.ts'
 import { wireSecurity } from '../guard/wire-security.ts'
 
-/** Null: not given. Throws `config.invalid`. */
+/** Null: `--discovery` is not given. Throws `config.invalid`. */
 export function openDiscovery(
   config: ServeConfig,
   address: DiscoveryAddress | null = config.discovery,
@@ -15,17 +15,17 @@ export function openDiscovery(
   if (address === null) {
     throw new BatonError(
       'config.invalid',
-      '--discovery is missing: say where workers and frontends meet, for example file:/srv/baton/fleet',
+      '--discovery is missing: say where workers register and frontends find them, for example file:/srv/baton/fleet',
     )
   }
   return openAddress(address, {
     follow: () => cardLinks(config),
     onFolderMade: (folder) =>
-      console.error(`baton: the discovery folder ${folder} was not there and has been made`),
+      console.error(`baton: the discovery folder ${folder} did not exist and was created`),
   })
 }
 
-/** For a connection to a worker, and for its first answer. */
+/** Milliseconds to connect to a worker, and again for its first answer. */
 const CARD_MS = 3_000
 
 function cardLinks(config: ServeConfig): AddressDiscoveryOptions['follow'] {

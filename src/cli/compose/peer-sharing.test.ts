@@ -4,7 +4,7 @@ import { encodePlain } from '../../wire/index.ts'
 import { PeerSharing } from './peer-sharing.ts'
 import { WorkerPeers } from './worker-peers.ts'
 
-/** A frontend on a way over which only it says and hears something. */
+/** Starts a frontend whose peer channel is driven by the test alone. */
 function start() {
   const { frontend } = new ScriptedFrontend()
   onTestFinished(() => frontend.close())
@@ -37,7 +37,7 @@ const NONSENSE = [
   { from: 'x', sums: [], requests: {} },
 ]
 
-it('what no frontend tells - is left out and reported once, on every topic', () => {
+it('invalid peer messages - are ignored and reported once, on every topic', () => {
   const { frontend, bad, hear } = start()
   const topics = 'looked seen explain explained news admin key role wanted'.split(' ')
   for (const topic of topics) for (const body of NONSENSE) hear(topic, body)
@@ -45,7 +45,7 @@ it('what no frontend tells - is left out and reported once, on every topic', () 
   expect(frontend.registry.families.map(({ name }) => name)).toEqual(['storyteller'])
 })
 
-it('weights of models that nobody has - are kept up to a bound, and take no name of another', () => {
+it('weights for models without workers - are kept up to a limit and do not displace those of others', () => {
   const { frontend, hear } = start()
   for (let i = 0; i < 5_000; i++)
     hear('admin', { kind: 'weight', model: `made-up-${i}`, version: 'v', weight: 1 })
@@ -56,7 +56,7 @@ it('weights of models that nobody has - are kept up to a bound, and take no name
   for (const { toldWeights } of families) expect(toldWeights.size).toBeLessThanOrEqual(64)
 })
 
-it('asked for everything a thousand times - it is told at once and then once a second', () => {
+it('a thousand requests for the full state - are answered at once and then once a second', () => {
   vi.useFakeTimers()
   onTestFinished(() => void vi.useRealTimers())
   const { said, hear } = start()
@@ -70,7 +70,7 @@ it('asked for everything a thousand times - it is told at once and then once a s
   expect(tellings()).toBe(2)
 })
 
-it('over a worker, which hands on what it does not read - no news ends the connection to it', () => {
+it('invalid peer messages relayed by a worker - do not close the connection to it', () => {
   const { sharing, bad } = start()
   const peers = new WorkerPeers(() => 0)
   const take = (payload: Uint8Array): void =>

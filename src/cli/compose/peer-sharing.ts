@@ -1,9 +1,10 @@
 /**
- * What several frontends tell each other, over whichever way there is: NATS, the parent of frontends behind one port, or
- * the connections to workers.
+ * What several frontends tell each other, over any channel: NATS, the parent process of frontends behind one
+ * port, or the connections to workers.
  *
- * One of them may be broken, or of another version: what cannot be used is left out and reported, whatever it is, and never
- * costs the way that it came over. However often they ask, all that is known here is told once a second at most.
+ * A peer may be broken or of another version. An invalid message is therefore ignored and reported, and never
+ * closes the channel that it came over. However often peers ask for it, the full state is sent at most once a
+ * second.
  */
 import { isRecord } from '../../base/index.ts'
 import { checkCard } from '../../discovery/index.ts'
@@ -13,12 +14,12 @@ import type { AdminNews, Frontend } from '../../frontend/index.ts'
 import { parsePeerNews } from '../../router/index.ts'
 import type { PeerNews } from '../../router/index.ts'
 
-/** Between two answers to those who want to be told everything. */
+/** Milliseconds between two answers to requests for the full state. */
 const TELL_ALL_EVERY_MS = 1_000
-/** Of news that cannot be used, so often at most. */
+/** An invalid message is reported at most once in this time, per topic. */
 const REPORT_EVERY_MS = 60_000
 
-/** What another frontend has told that is none of what frontends tell. */
+/** Called for a message from another frontend that is not valid. */
 type OnBadNews = (topic: string, error: unknown) => void
 
 export class PeerSharing {
@@ -47,7 +48,10 @@ export class PeerSharing {
 
   onRole: (model: string, version: string, by: string | null) => void = () => undefined
 
-  /** From now on; the others are asked for what they know. What comes twice is believed once. */
+  /**
+   * Starts sharing, and asks the other frontends for their state. Receiving a message twice has no further
+   * effect.
+   */
   start(channels: readonly PeerChannel[], frontend: Frontend, onBadNews?: OnBadNews): void {
     this.#channels = channels
     if (onBadNews !== undefined) this.#onBadNews = onBadNews
@@ -62,7 +66,7 @@ export class PeerSharing {
     this.ask()
   }
 
-  /** What the others know; for a way to them that has just come up. */
+  /** Asks for the state of the other frontends, when a new channel to them has connected. */
   ask(): void {
     this.#tell('wanted', null)
   }
@@ -97,7 +101,7 @@ export class PeerSharing {
     hear('wanted', () => this.#tellAllSoon(frontend))
   }
 
-  /** What fails is left out and reported. */
+  /** Runs `hear`; an error is reported and the message is ignored. */
   attempt(topic: string, hear: () => void): void {
     try {
       hear()
@@ -109,7 +113,10 @@ export class PeerSharing {
     }
   }
 
-  /** At once, or when the last time is long enough ago; who has asked meanwhile hears it, too. */
+  /**
+   * Sends the full state now, or when the minimum interval has passed; one answer serves all who asked
+   * meanwhile.
+   */
   #tellAllSoon(frontend: Frontend): void {
     if (this.#tellsAll !== null) return
     const waitMs = this.#toldAllMs + TELL_ALL_EVERY_MS - performance.now()

@@ -31,7 +31,7 @@ export function processFleet({ config, options, script, meeting }: ServePlan): F
     },
     stop: async (deadlineMs) => {
       const killed = await supervisor.stop(deadlineMs)
-      if (killed.length > 0) console.log(`had to be killed: ${killed.join(', ')}`)
+      if (killed.length > 0) console.log(`forcibly killed: ${killed.join(', ')}`)
     },
     kill: () => supervisor.kill(),
   }
@@ -40,16 +40,18 @@ export function processFleet({ config, options, script, meeting }: ServePlan): F
 function tellEvent(event: SupervisorEvent): void {
   if (event.kind === 'died') {
     console.error(
-      `baton: worker ${event.name} (pid ${event.pid}) died: ${event.how}; starting another`,
+      `baton: worker ${event.name} (pid ${event.pid}) died: ${event.how}; starting another one`,
     )
   } else if (event.kind === 'restarted') {
-    console.error(`baton: worker ${event.worker.name} started again (pid ${event.worker.pid})`)
+    console.error(`baton: worker ${event.worker.name} was started again (pid ${event.worker.pid})`)
   } else if (event.kind === 'replaced') {
     const { name, pid } = event.worker
-    console.error(`baton: worker ${name} is replaced (pid ${pid} for ${event.pid}, which drains)`)
+    console.error(`baton: worker ${name} is replaced: pid ${pid} serves, pid ${event.pid} drains`)
   } else if (event.kind === 'not-replaced') {
-    console.error(`baton: worker ${event.name} is not replaced, it stays: ${event.reason}`)
+    console.error(
+      `baton: worker ${event.name} is not replaced, the old one continues: ${event.reason}`,
+    )
   } else {
-    console.error(`baton: worker ${event.name} stays down: ${event.reason}`)
+    console.error(`baton: worker ${event.name} is not started again: ${event.reason}`)
   }
 }

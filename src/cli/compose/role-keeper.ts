@@ -1,8 +1,8 @@
 /**
- * `--auto-roles`: looks at every model's pools now and then, and tells workers to change their role where the controller
- * of room `router` says so. The laboratory drives the same controller with virtual time.
+ * `--auto-roles`: checks every model's worker pools periodically and tells workers to change their role when the controller
+ * in `router` decides so. The laboratory runs the same controller with virtual time.
  *
- * Several frontends look at the same model: what one is about to do it first tells the others (`RoleClaims`).
+ * Several frontends check the same model, so a frontend announces a change to the others first (`RoleClaims`).
  */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -28,7 +28,7 @@ interface RoleKeeperOptions {
     command: Readonly<Record<string, unknown>>,
   ) => Promise<unknown>
   readonly logger: Logger
-  /** To the other frontends: this one is about to change a worker (`by` is its name), or has done so (null). */
+  /** Tells the other frontends that this one is about to change a worker (`by` is its name), or has done so (null). */
   readonly tell: (model: string, version: string, by: string | null) => void
   readonly control?: Partial<RoleControllerOptions>
 }
@@ -100,11 +100,17 @@ export class RoleKeeper {
     const card = model.cardOf(workerId)
     // It may have left, or an administrator may have changed it meanwhile.
     if (card?.mode !== from) return
-    logger.warn({ model: model.name, workerId, from, to, why }, 'a worker is to change its role')
+    logger.warn(
+      { model: model.name, workerId, from, to, why },
+      'a worker is told to change its role',
+    )
     tell(model.name, model.version, null)
     command(card, { command: 'role', role: to, reason: why }).catch((thrown: unknown) => {
       const { message } = BatonError.from(thrown)
-      logger.warn({ model: model.name, workerId, message }, 'the worker does not change its role')
+      logger.warn(
+        { model: model.name, workerId, message },
+        'the role of the worker could not be changed',
+      )
     })
   }
 

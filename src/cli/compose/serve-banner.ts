@@ -1,5 +1,5 @@
 /**
- * What `baton serve` prints when it is up: what runs, and a line to try.
+ * What `baton serve` prints when it is up: what is running, and a command to try.
  */
 import { basename } from 'node:path'
 import { isLoopback } from '../../os/index.ts'
@@ -10,7 +10,7 @@ import type { ServeConfig } from '../options/serve-config.ts'
 import { BATON_VERSION } from './version.ts'
 
 const QUESTION = 'Tell me a story about a brave fox named Mira who lives in the forest.'
-/** How this very Baton is called: from a clone, or as a package of somebody's. */
+/** How the user calls this program: from a clone, or from an installed package. */
 const BATON = import.meta.url.includes('/node_modules/') ? 'npx baton' : 'npm run -s baton --'
 const MODE_NAMES = { agg: 'aggregated', prefill: 'prefill', decode: 'decode' } as const
 
@@ -45,13 +45,13 @@ export function serveBanner(
   ].join('\n')
 }
 
-/** Who may call. */
+/** Says who may call the server. */
 export function accessLine({ keys, host, insecureOpen }: ServeConfig): string {
   if (keys !== null) return 'with a key (--keys)'
   if (isLoopback(host) && !insecureOpen) return 'this machine only, without a key'
   return isLoopback(host)
-    ? 'OPEN: whatever forwards to this address may do everything, without a key (--insecure-open)'
-    : 'OPEN: whoever reaches this address may do everything, without a key (--insecure-open)'
+    ? 'OPEN: every process that forwards to this address has full access without a key (--insecure-open)'
+    : 'OPEN: everybody who reaches this address has full access without a key (--insecure-open)'
 }
 
 function keyHeader({ keys }: ServeConfig): string {
@@ -82,9 +82,9 @@ function workerLines(cards: readonly WorkerCard[]): string[] {
 
 function kvLine(config: ServeConfig, cards: readonly WorkerCard[]): string {
   if (!cards.some(({ mode }) => mode === 'prefill'))
-    return 'stays where it is computed: no prefill worker'
+    return 'is not transferred: there is no prefill worker'
   if (cards.some(({ engine }) => engine.runtimeData?.['upstream_kind'] !== undefined))
-    return 'is handed over by the engines'
+    return 'is transferred by the engines'
   if (config.engine === 'sim') return 'is simulated: a delay between prefill and decode'
-  return 'travels from prefill to decode in blocks over TCP on this machine'
+  return 'is transferred from prefill to decode in blocks over TCP on this machine'
 }

@@ -1,6 +1,6 @@
 /**
- * What one of several frontends cannot answer alone: `/metrics` is of all of them, a decision is known to the one that
- * took it, and a threshold that is set holds for all.
+ * Answers that need all frontends behind a port: `/metrics` sums over all of them, a routing decision is known
+ * only to the frontend that made it, and a threshold applies to all.
  */
 import type { Frontend, HttpHead, HttpReply, OpenRequest } from '../../frontend/index.ts'
 import { mergeMetrics } from '../../host/index.ts'
@@ -33,7 +33,9 @@ export class SiblingAnswers {
     siblings.onAsked(TOPIC, (call) => this.#answerHere(call as AskedCall))
   }
 
-  /** The frontend's own `open`, with the others asked where one alone does not know. */
+  /**
+   * Like the frontend's own `open`, but asks the other frontends where this one does not have the whole answer.
+   */
   open(head: HttpHead): OpenRequest {
     const opened = this.#frontend.open(head)
     const join = joinFor(head)

@@ -1,5 +1,5 @@
 /**
- * Traces as the options want them. OpenTelemetry is loaded here and only when there is a receiver.
+ * The trace settings from the options. OpenTelemetry is loaded here, and only when a receiver is configured.
  */
 import { createLogger, loadTraces } from '../../host/index.ts'
 import type { ReceiverOptions, Traces, TracesOfWorkers, TracesOptions } from '../../host/index.ts'
@@ -9,7 +9,7 @@ import { BATON_VERSION } from './version.ts'
 
 export type OpenTraces = (parts: Pick<TracesOptions, 'decisionsOf' | 'onProblem'>) => Traces
 
-/** Null: no traces are asked for. */
+/** Null: tracing is off. */
 export async function traceSettings(config: ServeConfig): Promise<OpenTraces | null> {
   const receiver = receiverOf(config)
   if (receiver === null) return null
@@ -17,13 +17,14 @@ export async function traceSettings(config: ServeConfig): Promise<OpenTraces | n
   return (parts) => otlpTraces({ ...parts, ...receiver, sampleRatio: config.traceSampleRatio })
 }
 
-/** Of the workers of this process; null: no traces are asked for. */
+/** For the workers of this process; null: tracing is off. */
 export async function workerTraces(config: ServeConfig): Promise<TracesOfWorkers | null> {
   const receiver = receiverOf(config)
   if (receiver === null) return null
   const { otlpWorkerTraces } = await loadTraces()
   const logger = createLogger(config.logLevel)
-  const onProblem = (problem: string): void => logger.warn({ problem }, 'traces could not be sent')
+  const onProblem = (problem: string): void =>
+    logger.warn({ problem }, 'traces could not be sent to the receiver')
   return otlpWorkerTraces({ ...receiver, onProblem })
 }
 

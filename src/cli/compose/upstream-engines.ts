@@ -1,5 +1,6 @@
 /**
- * Engines at an address, put together: beside a worker (`--engine-url`), or inside the frontend (`--upstream`).
+ * Composes engines that run at an address: beside a worker (`--engine-url`), or served by the frontend
+ * (`--upstream`).
  */
 import { BatonError, sleep, workerIdOf } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -43,7 +44,7 @@ import { namedUpstreams } from '../options/upstream-options.ts'
 
 const RETRY_MS = 1000
 const LIST_EVERY_MS = 2000
-/** A server that is there but loads its model is waited for so long, then tried again. */
+/** Milliseconds to wait for a server that is loading its model; after that it is tried again later. */
 const GATEWAY_START_MS = 5000
 const IDLE_POLL_MS = 100
 
@@ -58,7 +59,7 @@ export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMod
   }
   const kind = UPSTREAM_KINDS.find((name) => name === engine)
   const named = kind === undefined ? {} : { kind }
-  // Whoever supervises the process starts it again, and it waits for its engine.
+  // The supervisor of this process starts it again, and the new process waits for its engine.
   const onLost = (): void => {
     process.kill(process.pid, 'SIGTERM')
   }
@@ -85,7 +86,7 @@ export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMod
   })
 }
 
-/** Where nothing here makes tokens. */
+/** An engine that forwards requests unchanged; this process generates no tokens. */
 function forwardEngine(
   { servedModelName, slotSavePath }: ServeConfig,
   parts: Pick<ForwardEngineOptions, 'client' | 'onLost' | 'mode' | 'kind'>,
@@ -98,12 +99,15 @@ function forwardEngine(
   })
 }
 
-/** What is wrong beside the requests, such as KV events that cannot be read. */
+/** Reports a fault that concerns no single request, for example KV events that cannot be read. */
 function tellFault(thrown: unknown): void {
   console.error(`baton: ${BatonError.from(thrown).message}`)
 }
 
-/** What the server at `--engine-url` says of its role; null: nothing, or it is no such engine, or not up yet. */
+/**
+ * The role that the server at `--engine-url` reports; null: it reports none, is not a known engine, or is not
+ * up yet.
+ */
 export async function modeOfSidecar(config: ServeConfig): Promise<DisaggregationMode | null> {
   if (config.engineUrl === null) return null
   const found = await findKind({ url: config.engineUrl }, config).catch(() => null)
@@ -116,10 +120,10 @@ interface Planes {
   readonly forward: ForwardPlane
 }
 
-/** Warns of an upstream in `/health`; null: all is well with it. */
+/** Sets the `/health` warning of an upstream; null removes it. */
 type Note = (upstream: string, text: string | null) => void
 
-/** All upstreams of a gateway, each a worker of this process. */
+/** All upstreams of a gateway; each is a worker of this process. */
 class GatewayFleet {
   readonly #config: ServeConfig
   readonly #planes: Planes
@@ -152,7 +156,7 @@ class GatewayFleet {
     return this.#fleet.counts
   }
 
-  /** Resolves when every upstream has been tried once; those that are not there are tried again for ever. */
+  /** Resolves when every upstream has been tried once. Upstreams that do not answer are retried without end. */
   async start(): Promise<void> {
     await this.#source.start()
     await this.#fleet.tried()
@@ -195,7 +199,7 @@ class GatewayFleet {
       await worker.start().catch(async (thrown: unknown) => {
         const passedOn = passing()
         const hasSlots = passedOn.target.slots !== undefined
-        // Servers that hand KV over for requests in this form.
+        // These servers can transfer KV for requests in this form.
         const isDivided = found.kind === 'vllm' || found.kind === 'sglang' || hasSlots
         if (tokens?.lacksText !== true || (mode !== 'agg' && !isDivided)) throw thrown
         tellPassThrough(spec, thrown)
@@ -218,13 +222,13 @@ class GatewayFleet {
       },
       stop: async () => {
         removeTarget()
-        // What is still under way there would only wait for a dead server.
+        // Requests that are still running there would only wait for a dead server.
         await worker.stop({ inflightMs: 0, kvTransferMs: 0 })
       },
     }
   }
 
-  /** `why` null: it answers again. */
+  /** `why` null: the upstream answers again. */
   #tellAway(spec: UpstreamSpec, why: string | null): void {
     const shown = parseUpstreamUrl(spec.url).text
     const text =
@@ -251,7 +255,7 @@ class GatewayFleet {
     })
   }
 
-  /** Upstreams of one model share its tokenizer. */
+  /** Upstreams of the same model share its tokenizer. */
   #textOf(path: string): Promise<LoadedModelText> {
     const known = this.#texts.get(path)
     if (known !== undefined) return known
@@ -262,7 +266,7 @@ class GatewayFleet {
   }
 }
 
-/** The part of `baton serve` that stands where own workers would. Throws `config.invalid`. */
+/** The part of `baton serve` that replaces its own workers. Throws `config.invalid`. */
 export function gatewayFleet(
   config: ServeConfig,
   stack: FrontendStack,
@@ -277,7 +281,7 @@ export function gatewayFleet(
     (upstream, text) => stack.note(upstream, text),
   )
   return {
-    // Those that are not up yet come when they are.
+    // Upstreams that are not up yet are added when they answer.
     get workers() {
       return gateway.counts.up
     },
@@ -329,7 +333,7 @@ function clientOptions(config: ServeConfig): NonNullable<UpstreamEngineOptions['
   }
 }
 
-/** The same in every gateway and after every restart; below 2^53, so that no JSON reader loses a digit. */
+/** The same in every gateway and after every restart. Below 2^53, so that no JSON parser loses a digit. */
 function workerIdOfUpstream(spec: UpstreamSpec): WorkerId {
   const [low, high] = xxh3Text(upstreamKey(spec))
   return workerIdOf(hashToBigint(low, high) & ((1n << 53n) - 1n))
@@ -337,7 +341,7 @@ function workerIdOfUpstream(spec: UpstreamSpec): WorkerId {
 
 function tellPassThrough({ url }: UpstreamSpec, thrown: unknown): void {
   console.error(
-    `baton: upstream ${parseUpstreamUrl(url).text} is passed through: ${BatonError.from(thrown).message}; until then requests go to it as they came, without Baton's parsers, limits of tokens and migration`,
+    `baton: requests to upstream ${parseUpstreamUrl(url).text} are forwarded unchanged: ${BatonError.from(thrown).message}; until this is fixed Baton's parsers, token limits and migration do not apply to them`,
   )
 }
 
@@ -350,13 +354,13 @@ function tellEvent(event: UpstreamEvent, note: Note): void {
       return
     case 'not-up':
     case 'lost': {
-      const text = `upstream ${shown} is ${event.kind === 'lost' ? 'lost' : 'not there'}: ${event.error.message}`
+      const text = `upstream ${shown} ${event.kind === 'lost' ? 'is lost' : 'does not answer'}: ${event.error.message}`
       note(shown, text)
       console.error(`baton: ${text}; trying again`)
       return
     }
     case 'removed':
       note(shown, null)
-      console.log(`upstream ${shown} is no longer named`)
+      console.log(`upstream ${shown} was removed from the list`)
   }
 }

@@ -1,6 +1,7 @@
 /**
- * The way from a frontend to the others over the workers that they share, for fleets without NATS. A worker hands on what
- * it does not read; each message goes over two of them, and what comes twice is dropped.
+ * Connects the frontends of a fleet without NATS: they send messages to each other through the workers that
+ * they share. A worker relays the messages unread. Each message is sent through two workers, and duplicates are
+ * dropped.
  */
 import { randomUUID } from 'node:crypto'
 import { isRecord } from '../../base/index.ts'
@@ -24,7 +25,7 @@ export class WorkerPeers implements PeerChannel {
 
   tell(topic: string, body: unknown): void {
     const id = `${this.#self} ${++this.#sent}`
-    const payload = encodePlain({ id, topic, body }, 'news for other frontends')
+    const payload = encodePlain({ id, topic, body }, 'messages for other frontends')
     if (payload.length <= PEER_BYTES_MAX) this.#send(payload, OVER_WORKERS)
   }
 
@@ -32,9 +33,9 @@ export class WorkerPeers implements PeerChannel {
     this.#listeners.set(topic, listener)
   }
 
-  /** Throws for what no frontend sends; the worker has handed it on unread and cannot help it. */
+  /** Throws for an invalid message; the worker that relayed it unread is not to blame. */
   take(payload: Uint8Array): void {
-    const told = decodePlain(payload, 0, payload.length, 'news of another frontend')
+    const told = decodePlain(payload, 0, payload.length, 'a message of another frontend')
     if (!isRecord(told)) return
     const { id, topic, body } = told
     if (typeof id !== 'string' || typeof topic !== 'string' || this.#seen.has(id)) return

@@ -1,5 +1,5 @@
 /**
- * What guards the HTTP port: keys, and the refusal to serve other machines without them.
+ * Access control of the HTTP port: API keys, and the refusal to listen for other machines without keys.
  */
 import type { Logger } from 'pino'
 import { assert, BatonError } from '../../base/index.ts'
@@ -21,10 +21,10 @@ export class HttpGuard {
   readonly middleware: readonly Middleware[]
   readonly #keys: KeyBook | null
 
-  /** `book`: of `--keys`. Throws `config.invalid` when strangers would be served. */
+  /** `book`: the keys of `--keys`. Throws `config.invalid` when the port would be open to other machines. */
   constructor(config: GuardConfig, book: KeyBook | null, logger: Logger) {
     refuseOpenPort(config)
-    assert((config.keys === null) === (book === null), 'keys are asked for and not open')
+    assert((config.keys === null) === (book === null), 'keys are required but were not opened')
     this.#keys = book
     const origins = originsOf(config.corsOrigin)
     this.middleware = [
@@ -35,22 +35,22 @@ export class HttpGuard {
     ]
   }
 
-  /** Null: none is asked for. */
+  /** Null: no keys are required. */
   get keys(): readonly ApiKey[] | null {
     return this.#keys?.keys ?? null
   }
 }
 
-/** Throws `config.invalid` when other machines reach the port and no key is required. */
+/** Throws `config.invalid` when other machines can reach the port and no key is required. */
 export function refuseOpenPort({ host, keys, insecureOpen }: GuardConfig): void {
   if (keys !== null || insecureOpen || isLoopback(host)) return
   throw new BatonError(
     'config.invalid',
-    `--host ${host} can be reached from other machines and no key is required: add --keys (baton keys add), or --insecure-open when something else guards it`,
+    `--host ${host} can be reached from other machines and no key is required: add --keys (baton keys add), or --insecure-open when a proxy or firewall controls access`,
   )
 }
 
-/** Throws `config.invalid` for what no browser sends. */
+/** Throws `config.invalid` for a value that no browser sends as an origin. */
 function originsOf(written: string | null): readonly string[] {
   const origins = (written ?? '').split(',').map((origin) => origin.trim())
   const given = origins.filter((origin) => origin !== '')
@@ -58,13 +58,14 @@ function originsOf(written: string | null): readonly string[] {
   if (odd === undefined) return given
   throw new BatonError(
     'config.invalid',
-    `--cors-origin: ${odd} is no origin; one is https://chat.example, without a path`,
+    `--cors-origin: ${odd} is invalid: expected an origin without a path, for example https://chat.example`,
   )
 }
 
 /**
- * Without keys only this machine may call, and a browser on it is no way in for web pages from elsewhere: not under a name
- * that they had resolved to 127.0.0.1 (DNS rebinding), and not with a request that needs no answer.
+ * Without keys only this machine may call. A browser on it must not be a way in for web pages from elsewhere:
+ * neither under a name that resolves to 127.0.0.1 (DNS rebinding), nor with a cross-origin request whose reply
+ * the page does not need to read.
  */
 function ownPages({ host, insecureOpen }: GuardConfig, origins: readonly string[]): Middleware {
   const isGuarded = isLoopback(host) && !insecureOpen
@@ -74,13 +75,13 @@ function ownPages({ host, insecureOpen }: GuardConfig, origins: readonly string[
       if (isGuarded && !namesThisMachine(headers)) {
         throw new BatonError(
           'request.permission_denied',
-          `without keys only this machine may call, under its own names: Host ${headers['host']} is not one of them; use --keys, or --insecure-open when something else guards this port`,
+          `without keys only this machine may call, under its own names, and Host ${headers['host']} is not one of them: use --keys, or --insecure-open when a proxy or firewall controls access`,
         )
       }
       if (isDoneByForeignPage(method, headers, isAllowed)) {
         throw new BatonError(
           'request.permission_denied',
-          `without keys a web page of another origin (${headers['origin'] ?? 'unknown'}) may do nothing here: name it with --cors-origin, or use --keys`,
+          `without keys web pages of another origin (${headers['origin'] ?? 'unknown'}) are refused: allow the origin with --cors-origin, or use --keys`,
         )
       }
       return undefined
@@ -88,7 +89,7 @@ function ownPages({ host, insecureOpen }: GuardConfig, origins: readonly string[
   }
 }
 
-/** Refused and administrative calls, with the key's id and never the key. */
+/** Logs refused and administrative calls, with the key's id and never the key. */
 function audit(logger: Logger): Middleware {
   return {
     after: (call, reply) => {

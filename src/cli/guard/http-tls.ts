@@ -1,5 +1,5 @@
 /**
- * Certificate and key of the HTTP port: from files that are read again when one of them changes.
+ * Certificate and key of the HTTP port, from files that are read again when one of them changes.
  */
 import type { Logger } from 'pino'
 import { BatonError } from '../../base/index.ts'
@@ -14,7 +14,7 @@ interface PemPair extends HttpTls {
 }
 
 export class HttpTlsFiles {
-  /** As they were read at first. */
+  /** The pair as it was read at the start. */
   readonly tls: PemPair
   readonly #paths: readonly [cert: string, key: string]
   #watches: readonly (() => void)[] = []
@@ -25,29 +25,32 @@ export class HttpTlsFiles {
     this.tls = readPair(paths)
   }
 
-  /** Null: plain HTTP. Throws `config.invalid` when one of the two is missing. */
+  /** Null: plain HTTP. Throws `config.invalid` when one of the two files is missing. */
   static open({ httpTlsCert, httpTlsKey }: ServeConfig): HttpTlsFiles | null {
     if (httpTlsCert === null && httpTlsKey === null) return null
     if (httpTlsCert !== null && httpTlsKey !== null) {
       return new HttpTlsFiles([httpTlsCert, httpTlsKey])
     }
     const missing = httpTlsCert === null ? '--http-tls-cert' : '--http-tls-key'
-    throw new BatonError('config.invalid', `${missing} is missing: HTTPS needs both`)
+    throw new BatonError('config.invalid', `${missing} is missing: HTTPS needs both files`)
   }
 
-  /** A pair that does not fit, as while only one file was replaced, is reported and changes nothing. */
+  /**
+   * Certificate and key that do not match, for example while only one file was replaced, are reported and the
+   * previous pair stays in use.
+   */
   watch(onChange: (tls: HttpTls) => void, logger: Logger): void {
     const known = [this.tls.cert, this.tls.key] as const
     this.#watches = this.#paths.map((path, i) =>
       watchContent(path, known[i] ?? null, () => {
         try {
           onChange(readPair(this.#paths))
-          logger.info({ path }, 'certificate of the HTTP port was read again')
+          logger.info({ path }, 'the certificate of the HTTP port was reloaded')
         } catch (error) {
           const { message } = BatonError.from(error)
           logger.warn(
             { path, message },
-            'certificate of the HTTP port cannot be used: the previous one stays in use',
+            'the certificate of the HTTP port cannot be used: the previous one stays in use',
           )
         }
       }),

@@ -1,5 +1,5 @@
 /**
- * The keys of the HTTP port from wherever `--keys` says: a file, its JSON, or a bucket of NATS.
+ * Opens the keys of the HTTP port from the place that `--keys` names: a file, its JSON, or a bucket of NATS.
  */
 import { BatonError } from '../../base/index.ts'
 import { describeDiscovery, parseNatsAddress } from '../../discovery/index.ts'
@@ -15,14 +15,14 @@ export interface OpenKeys {
 
 type KeysConfig = Pick<ServeConfig, 'keys' | 'discovery' | 'logLevel'>
 
-/** Null: none are asked for. Rejects with `config.invalid` or `discovery.unavailable`. */
+/** Null: no keys are required. Rejects with `config.invalid` or `discovery.unavailable`. */
 export async function openKeys(config: KeysConfig): Promise<OpenKeys | null> {
   const { keys, discovery, logLevel } = config
   if (keys === null) return null
   const logger = createLogger(logLevel)
-  const kept = 'the previous ones stay in use'
+  const kept = 'the previous keys stay in use'
   const onFault = ({ message }: BatonError): void =>
-    logger.error({ message }, `keys were not read again, ${kept}`)
+    logger.error({ message }, `the keys could not be reloaded, ${kept}`)
   const address = keys.trim() === FLEETS_OWN ? natsOfFleet(discovery) : natsAddress(keys, '--keys')
   if (address === null) {
     const book = KeyBook.open(keys, onFault)
@@ -30,21 +30,22 @@ export async function openKeys(config: KeysConfig): Promise<OpenKeys | null> {
   }
   const open = await followKeyBucket(address, {
     fault: onFault,
-    away: (why) => logger.warn({ why }, `the keys' bucket is unreachable, ${kept}`),
-    back: () => logger.warn("the keys' bucket is reachable again"),
+    away: (why) => logger.warn({ why }, `the NATS bucket of the keys is unreachable, ${kept}`),
+    back: () => logger.warn('the NATS bucket of the keys is reachable again'),
   })
   const where = describeDiscovery(address)
-  if (open.book.size === 0) logger.warn({ where }, `no key is there yet, so nobody may call`)
+  if (open.book.size === 0)
+    logger.warn({ where }, `there are no keys yet, so every call is refused`)
   return open
 }
 
-/** `place`: of `baton keys --file`, a file or NATS. */
+/** `place`: the value of `baton keys --file`, a file or an address of NATS. */
 export async function openKeyStore(place: string): Promise<KeyStore> {
   const address = natsAddress(place, '--file')
   return address === null ? keyFile(place) : await keyBucket(address)
 }
 
-/** The server where the fleet meets. */
+/** The value of `--keys` that means the fleet's own NATS server. */
 const FLEETS_OWN = 'nats'
 
 function natsAddress(text: string, option: string): NatsAddress | null {

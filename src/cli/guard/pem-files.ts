@@ -1,5 +1,6 @@
 /**
- * Certificates and keys as files: what cannot be used is reported with the option that names it (`config.invalid`).
+ * Reads certificates and keys from files. A file that cannot be used is reported with the option that names it
+ * (`config.invalid`).
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -14,10 +15,10 @@ export function readPemFile(flag: string, path: string): string {
     throw new BatonError('config.invalid', `${flag}: ${message}`, { cause: error })
   }
   if (text.includes('-----BEGIN ')) return text
-  throw new BatonError('config.invalid', `${flag}: ${path} is no PEM file`)
+  throw new BatonError('config.invalid', `${flag}: ${path} is invalid: expected a PEM file`)
 }
 
-/** A PEM file whose content is broken, or a key of another certificate. */
+/** Throws `config.invalid` for broken PEM content, and for a key that does not belong to the certificate. */
 export function checkedPair(
   pem: { readonly cert: string; readonly key: string },
   flags: { readonly cert: string; readonly key: string },
@@ -25,7 +26,10 @@ export function checkedPair(
   const certificate = certificateOf(flags.cert, pem.cert)
   const privateKey = usable(flags.key, () => createPrivateKey(pem.key))
   if (certificate.checkPrivateKey(privateKey)) return
-  throw new BatonError('config.invalid', `${flags.key}: it is not the key of ${flags.cert}`)
+  throw new BatonError(
+    'config.invalid',
+    `${flags.key}: the key does not belong to the certificate of ${flags.cert}`,
+  )
 }
 
 export function certificateOf(flag: string, pem: string): X509Certificate {

@@ -1,5 +1,6 @@
 /**
- * What guards the connections between the processes of a fleet: a shared secret, TLS, both, or on one machine nothing.
+ * Security of the connections between the processes of a fleet: a shared secret, TLS, both, or neither on a
+ * single machine.
  */
 import { BatonError } from '../../base/index.ts'
 import { isLoopback } from '../../os/index.ts'
@@ -29,11 +30,14 @@ export function wireSecurity(
   return { ...secret, tls }
 }
 
-/** What to say when other machines can reach a port of the fleet and nothing guards it; null when all is well. */
+/**
+ * The warning when other machines can reach a port of the fleet and neither secret nor TLS protects it; null
+ * otherwise.
+ */
 export function openWireWarning(address: string, { secret, tls }: WireSecurity): string | null {
   if (isLoopback(address) || secret !== undefined || tls !== undefined) return null
   return (
-    `baton: warning: ${address} can be reached from other machines and nothing guards it: whoever connects can send ` +
+    `baton: warning: ${address} can be reached from other machines and is not protected: whoever connects can send ` +
     'requests and read KV. Set BATON_WIRE_SECRET, or --tls-cert, --tls-key and --tls-ca.'
   )
 }

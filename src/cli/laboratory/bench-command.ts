@@ -1,5 +1,6 @@
 /**
- * `baton bench`: a trace or a workload on live servers, with the report of a replay; through the router and direct in one run.
+ * `baton bench`: sends a trace or a workload to live servers and prints the report of a replay; through the
+ * router and directly to the engine in one run.
  */
 import { htmlReport, traceNotes } from '../../sim/index.ts'
 import type { LabRun } from '../../sim/index.ts'
@@ -68,9 +69,9 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
     describeTrace(spec, trace.length),
     ...traceNotes(trace, concurrency),
     concurrency === null
-      ? 'open loop: requests come at their times'
-      : `closed loop: ${concurrency} requests under way`,
-    `good: TTFT ≤ ${goal.ttftMs} ms and TPOT ≤ ${goal.tpotMs} ms; tokens as the server counts them; ITL: gaps between events, shared out among their tokens`,
+      ? 'open loop: requests are sent at the times of the trace'
+      : `closed loop: ${concurrency} requests at a time`,
+    `good: TTFT ≤ ${goal.ttftMs} ms and TPOT ≤ ${goal.tpotMs} ms; tokens as the server counts them; ITL: gap between two events divided by the tokens of the event`,
   ]
   tell(flags, { facts, runs, reasons })
   return runs.every(({ report }) =>
@@ -83,7 +84,7 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
 interface Told {
   readonly facts: readonly string[]
   readonly runs: readonly LabRun[]
-  /** What failed, and the first time why. */
+  /** What failed, with the first message for each error code. */
   readonly reasons: readonly string[]
 }
 

@@ -1,8 +1,9 @@
 /**
- * A process that runs cells one after the other: code that the first one has warmed up serves the next ones.
+ * A process that runs simulation cells one after the other, because code that the first cell has warmed up runs
+ * the next ones faster.
  *
- * Each line on its standard input is a cell, each on its standard output the run. A cell that cannot be run ends the
- * process with the reason on standard error.
+ * Each line of its standard input is a cell (JSON), each line of its standard output a run. A cell that cannot
+ * be run ends the process with the reason on standard error.
  */
 import { spawn } from 'node:child_process'
 import type { ChildProcessByStdio } from 'node:child_process'
@@ -13,9 +14,12 @@ import type { LabRun } from '../../sim/index.ts'
 import { runCell } from './lab-cell.ts'
 import type { LabCell } from './lab-cell.ts'
 
-/** What the hidden command `lab-cell` is called. */
+/** The name of the hidden command. */
 const CELL_COMMAND = 'lab-cell'
-/** There is a process for each core: helper threads of the garbage collector would only take a core from another one. */
+/**
+ * There is one process per core, so the garbage collector's helper threads would only take a core from another
+ * process.
+ */
 const NODE_FLAGS = ['--single-threaded-gc', '--max-semi-space-size=32']
 
 interface Waiting {
@@ -43,11 +47,16 @@ export class CellProcess {
     this.#child.on('error', (error) => this.#fail(error))
     this.#child.on('close', (code, signal) => {
       const text = this.#errors.trim().replace(/^baton: /, '')
-      this.#fail(new BatonError('config.invalid', text || `a run ended with ${code ?? signal}`))
+      this.#fail(
+        new BatonError(
+          'config.invalid',
+          text || `a process of the laboratory ended with ${code ?? signal}`,
+        ),
+      )
     })
   }
 
-  /** One at a time. */
+  /** Runs one cell; call it again only after it has resolved. */
   run(cell: LabCell): Promise<LabRun> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== null) {
@@ -70,7 +79,7 @@ export class CellProcess {
   }
 }
 
-/** The other side. */
+/** The child's side: runs the cells of standard input. */
 export async function runCellsOfInput(): Promise<number> {
   for await (const line of createInterface({ input: process.stdin })) {
     const run = await runCell(JSON.parse(line) as LabCell)

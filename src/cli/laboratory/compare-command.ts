@@ -1,5 +1,6 @@
 /**
- * `baton compare`: policies × fleets on the same requests and the same seeds, and how sure their differences are.
+ * `baton compare`: policies × fleets on the same requests and the same seeds, with confidence intervals of
+ * their differences.
  */
 import { htmlReport, meanWithMargin, pairedDifference } from '../../sim/index.ts'
 import type { FleetGroup, HtmlSection, LabRun } from '../../sim/index.ts'
@@ -93,7 +94,10 @@ function contendersOf(cell: LabCell, flags: Flags): Contender[] {
   )
 }
 
-/** `round-robin`, or `kv:prefillLoadScale=1,decodeActiveRequestWeight=0`: any option of the router's file. */
+/**
+ * Parses `round-robin`, or `kv:prefillLoadScale=1,decodeActiveRequestWeight=0`: a mode with any option of the
+ * router's file.
+ */
 function policyOf(spec: string, base: RouterOptions): { name: string; router: RouterOptions } {
   const [mode = '', ...rest] = spec.split(':')
   const own: Record<string, unknown> = { mode }

@@ -1,6 +1,6 @@
 /**
- * One run of the laboratory as plain data: which requests, which fleet, which router, which seed. What crosses processes
- * when several runs go on at once.
+ * One run of the laboratory as plain data (requests, fleet, router, seed), so that it can be sent to another
+ * process.
  */
 import { settle } from '../../os/index.ts'
 import { BatonError } from '../../base/index.ts'
@@ -27,7 +27,7 @@ import type {
 } from '../../sim/index.ts'
 
 export interface TraceSpec {
-  /** Of a file; absent: `workload` makes the requests. */
+  /** The trace file; absent: `workload` makes the requests. */
   readonly path?: string
   readonly workload?: WorkloadOptions
   readonly options: TraceOptions
@@ -37,7 +37,7 @@ export interface LabCell {
   readonly name: string
   readonly trace: TraceSpec
   readonly config: Omit<FleetConfig, 'trace' | 'settle' | 'onProgress'>
-  /** Faults beside those of `config`, for whatever fleet and seed it has. */
+  /** Faults in addition to those of `config`, drawn for the fleet and seed of the cell. */
   readonly drawnFaults: DrawnFaults | null
 }
 
@@ -48,13 +48,13 @@ const SAMPLE_MS_MIN = 100
 
 let loaded: { readonly key: string; readonly trace: readonly TraceRequest[] } | null = null
 
-/** The last one is kept: cells of one comparison have the same. */
+/** The last trace is cached, because all cells of a comparison use the same one. */
 export function loadTrace(spec: TraceSpec): readonly TraceRequest[] {
   const key = JSON.stringify(spec)
   if (loaded?.key === key) return loaded.trace
   const trace = readTrace(spec)
   if (trace.length === 0)
-    throw new BatonError('config.invalid', `${spec.path ?? 'the workload'}: there are no requests`)
+    throw new BatonError('config.invalid', `${spec.path ?? 'the workload'} contains no requests`)
   loaded = { key, trace }
   return trace
 }

@@ -1,5 +1,5 @@
 /**
- * The commands of the laboratory: fleets without machines, and loads for live servers. See docs/laboratory.md.
+ * The commands of the laboratory: simulated fleets, and load for live servers. See docs/laboratory.md.
  */
 import type { Command } from 'commander'
 import { GROUPS_OF } from '../options/option-spec.ts'
@@ -15,7 +15,7 @@ import type { Flags } from './lab-flags.ts'
 
 interface LabProgram {
   readonly exit: (code: number) => void
-  /** The file that a process of a run starts. */
+  /** The program that a process of the laboratory runs. */
   readonly main: string
   readonly withOptions: (command: Command, groups: readonly string[]) => Command
   readonly resolved: (flags: Readonly<Record<string, unknown>>) => readonly ResolvedOption[]
@@ -60,7 +60,7 @@ export function addLaboratory(root: Command, program: LabProgram): void {
   })
 }
 
-/** The laboratory has other bounds for the number of workers than a machine, and its blocks are those of a trace. */
+/** The laboratory allows more workers than a machine could run, and its block size is that of the trace. */
 function optionsOf(program: LabProgram, flags: Flags): readonly ResolvedOption[] {
   const { aggregated: _a, prefill: _p, decode: _d, blockSize: _b, ...rest } = flags
   return program.resolved(rest)
@@ -76,11 +76,14 @@ function simulating(command: Command, program: LabProgram): Command {
 function addReplay(root: Command, program: LabProgram): void {
   const command = root
     .command('replay <trace>')
-    .description('a trace or a workload on a simulated fleet, in virtual time')
+    .description('run a trace or a workload on a simulated fleet, in virtual time')
     .addHelpText('after', REPLAY_EXAMPLES)
   simulating(command, program)
-    .option('--telemetry <file>', 'the state of the fleet over time, one JSON object per line')
-    .option('--requests <file>', 'what happened to each request, one JSON object per line')
+    .option(
+      '--telemetry <file>',
+      'write the state of the fleet over time, one JSON object per line',
+    )
+    .option('--requests <file>', 'write the result of each request, one JSON object per line')
     .action(async (trace: string, flags: Flags) => {
       const { runReplay } = await import('./replay-command.ts')
       program.exit(await runReplay(trace, flags, optionsOf(program, flags)))
@@ -90,17 +93,17 @@ function addReplay(root: Command, program: LabProgram): void {
 function addWorkload(root: Command, program: LabProgram): void {
   root
     .command('workload <kind>')
-    .description(`requests from a seed, as a trace: ${WORKLOAD_NAMES}`)
-    .option('--arrivals <name>', 'poisson, bursts, diurnal or constant')
-    .option('--requests <n>', 'turns of sessions included')
-    .option('--rate <x>', 'requests per second')
-    .option('--seed <n>', 'of everything that is drawn')
-    .option('--input <tokens>', 'mean of what is new in a prompt')
+    .description(`generate requests from a seed, as a trace: ${WORKLOAD_NAMES}`)
+    .option('--arrivals <name>', 'arrival process: poisson, bursts, diurnal or constant')
+    .option('--requests <n>', 'number of requests, turns of sessions included')
+    .option('--rate <x>', 'mean arrival rate in requests per second')
+    .option('--seed <n>', 'seed of all random choices')
+    .option('--input <tokens>', 'mean number of new prompt tokens per request')
     .option('--output <tokens>', 'mean')
-    .option('--groups <n>', 'prefixes, documents or tools that requests share')
-    .option('--turns <n>', 'mean turns of a session')
+    .option('--groups <n>', 'number of prefixes, documents or tools that requests share')
+    .option('--turns <n>', 'mean number of turns in a session')
     .option('--think <ms>', 'mean pause between the end of a turn and the next one')
-    .option('--out <file>', 'where to; default: standard output')
+    .option('--out <file>', 'output file (default: standard output)')
     .action(async (kind: string, flags: Flags) => {
       const { runWorkload } = await import('./workload-command.ts')
       program.exit(runWorkload(kind, flags))
@@ -110,23 +113,20 @@ function addWorkload(root: Command, program: LabProgram): void {
 function addCompare(root: Command, program: LabProgram): void {
   const command = root
     .command('compare <trace>')
-    .description('policies and fleets on the same requests and seeds, with paired differences')
+    .description(
+      'compare policies and fleets on the same requests and seeds, with paired differences',
+    )
     .addHelpText('after', COMPARE_EXAMPLES)
   simulating(command, program)
     .option(
       '--policy <mode>',
-      'a way to route, may be repeated: mode, or mode:option=value,option=value',
+      'routing policy, may be repeated: mode, or mode:option=value,option=value',
       collect,
       [],
     )
-    .option(
-      '--fleet <groups>',
-      'a fleet, may be repeated: groups with a + between them',
-      collect,
-      [],
-    )
-    .option('--seeds <n>', 'runs of each', '3')
-    .option('--jobs <n>', 'processes at once (default: one per core)')
+    .option('--fleet <groups>', 'fleet, may be repeated: groups joined by +', collect, [])
+    .option('--seeds <n>', 'number of seeds; each policy runs on each fleet once per seed', '3')
+    .option('--jobs <n>', 'processes at the same time (default: one per core)')
     .action(async (trace: string, flags: Flags) => {
       const { runCompare } = await import('./compare-command.ts')
       program.exit(await runCompare(trace, flags, optionsOf(program, flags), program.main))
@@ -136,14 +136,18 @@ function addCompare(root: Command, program: LabProgram): void {
 function addPlan(root: Command, program: LabProgram): void {
   const command = root
     .command('plan <trace>')
-    .description('the cheapest number and kind of workers that meets the goals')
+    .description('find the cheapest number and kind of workers that meets the goals')
     .addHelpText('after', PLAN_EXAMPLES)
   simulating(command, program)
-    .option('--good <share>', 'of all requests must meet the goals', '0.99')
-    .option('--kinds <list>', 'aggregated, disaggregated or both', 'aggregated,disaggregated')
-    .option('--costs <list>', 'of a worker of each kind: aggregated=1,prefill=1,decode=1')
-    .option('--max <n>', 'no more workers of a kind', '64')
-    .option('--seeds <n>', 'runs of each fleet', '3')
+    .option('--good <share>', 'share of all requests that must meet the goals', '0.99')
+    .option(
+      '--kinds <list>',
+      'kinds of fleets to try: aggregated, disaggregated or both',
+      'aggregated,disaggregated',
+    )
+    .option('--costs <list>', 'cost of a worker of each kind: aggregated=1,prefill=1,decode=1')
+    .option('--max <n>', 'most workers of each kind', '64')
+    .option('--seeds <n>', 'number of seeds; each fleet runs once per seed', '3')
     .action(async (trace: string, flags: Flags) => {
       const { runPlan } = await import('./plan-command.ts')
       program.exit(await runPlan(trace, flags, optionsOf(program, flags), program.main))
@@ -154,19 +158,25 @@ function addBench(root: Command, program: LabProgram): void {
   const command = root
     .command('bench <url> [trace]')
     .description(
-      'a trace or a workload on a live server (any OpenAI endpoint), with the report of a replay',
+      'send a trace or a workload to a live server (any OpenAI endpoint) and print the report of a replay',
     )
     .addHelpText('after', BENCH_EXAMPLES)
   withRunFlags(withTraceFlags(command))
-    .option('--direct <url>', 'the engine itself, measured first in the same run')
+    .option(
+      '--direct <url>',
+      'address of the engine itself, which is measured first in the same run',
+    )
     .option('--model <name>', 'model name (default: the first that the server lists)')
     .option('--api-key <key>', 'bearer token (default: BATON_API_KEY)')
-    .option('--token-range <from:to>', 'ids that prompts are made of', '300:1300')
-    .option('--text', 'prompts are words, for servers that take no token ids')
-    .option('--leaving <share>', 'share of clients that leave before the end', '0')
+    .option('--token-range <from:to>', 'range of token ids that prompts are made of', '300:1300')
+    .option('--text', 'make prompts of words, for servers that accept no token ids')
+    .option('--leaving <share>', 'share of clients that disconnect before the end', '0')
     .option('--slow <share>', 'share of clients that read slowly', '0')
-    .option('--telemetry <file>', 'requests under way over time, one JSON object per line')
-    .option('--requests <file>', 'what happened to each request, one JSON object per line')
+    .option(
+      '--telemetry <file>',
+      'write the number of running requests over time, one JSON object per line',
+    )
+    .option('--requests <file>', 'write the result of each request, one JSON object per line')
     .action(async (url: string, trace: string | undefined, flags: Flags) => {
       const { runBench } = await import('./bench-command.ts')
       program.exit(
@@ -178,16 +188,16 @@ function addBench(root: Command, program: LabProgram): void {
 function addProfile(root: Command, program: LabProgram): void {
   root
     .command('profile <url>')
-    .description('measures how long a running engine computes, for --timing of the laboratory')
+    .description('measure how long a running engine computes, for --timing of the laboratory')
     .option('--model <name>', 'model name (default: the first that the server lists)')
     .option('--api-key <key>', 'bearer token (default: BATON_API_KEY)')
-    .option('--token-range <from:to>', 'ids that prompts are made of', '300:1300')
-    .option('--max-prompt <tokens>', 'longest prompt', '2048')
-    .option('--max-batch <n>', 'most requests at once', '8')
-    .option('--repeats <n>', 'of each measurement', '7')
-    .option('--seed <n>', 'of the prompts (default: another one each time)')
-    .option('--out <file>', 'where to; default: standard output')
-    .option('--quiet', 'no table')
+    .option('--token-range <from:to>', 'range of token ids that prompts are made of', '300:1300')
+    .option('--max-prompt <tokens>', 'longest prompt that is measured', '2048')
+    .option('--max-batch <n>', 'most requests at the same time', '8')
+    .option('--repeats <n>', 'repetitions of each measurement', '7')
+    .option('--seed <n>', 'seed of the prompts (default: a new one each time)')
+    .option('--out <file>', 'output file (default: standard output)')
+    .option('--quiet', 'print no table')
     .action(async (url: string, flags: Flags) => {
       const { runProfile } = await import('./profile-command.ts')
       program.exit(await runProfile(url, flags))

@@ -1,5 +1,5 @@
 /**
- * What goes wrong in a run: a file with a schedule, or how many of each, drawn from a seed.
+ * Faults of a simulated run: a file with a schedule, or counts of faults that are drawn from a seed.
  */
 import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
@@ -23,13 +23,13 @@ const NETWORK = {
   reconnect: 'reconnectMs',
 } as const
 
-/** How many of each are drawn; without `seed` by that of the run. */
+/** How many faults of each kind are drawn; without `seed` the seed of the run is used. */
 export type DrawnFaults = Omit<FaultDraw, 'seed' | 'workers' | 'durationMs'> & {
   readonly seed?: number
 }
 
 export interface LabFaults {
-  /** Written down; empty when they are drawn. */
+  /** The written schedule; empty when faults are drawn. */
   readonly faults: readonly FaultEvent[]
   readonly drawn: DrawnFaults | null
   readonly network: Partial<NetworkFaults>
@@ -37,7 +37,7 @@ export interface LabFaults {
 
 const EVENTS_MAX = 100_000
 
-/** `deaths=3,slow=1,event-loss=0.01`, or a file of JSON or YAML with `faults` and `network`. */
+/** Parses `deaths=3,slow=1,event-loss=0.01`, or the path of a JSON or YAML file with `faults` and `network`. */
 export function labFaults(given: Flags[string]): LabFaults {
   if (given === undefined) return { faults: [], drawn: null, network: {} }
   const text = String(given)
@@ -63,10 +63,10 @@ export function labFaults(given: Flags[string]): LabFaults {
 function countOf(name: string, given: unknown): number {
   const count = wholeOf(`--faults ${name}`, given)
   if (count <= EVENTS_MAX) return count
-  throw refusal(`--faults ${name}`, `${count} is invalid: expected ${EVENTS_MAX} at most`)
+  throw refusal(`--faults ${name}`, `${count} is invalid: expected at most ${EVENTS_MAX}`)
 }
 
-/** For the head of a report; empty: nothing goes wrong. */
+/** For the head of a report; empty: no faults are injected. */
 export function describeFaults(
   { faults, drawn, network }: LabFaults,
   seed: number,
@@ -100,7 +100,7 @@ function readFaults(path: string): LabFaults {
   const { faults = [], network = {}, ...rest } = read
   const odd = Object.keys(rest)[0]
   if (odd !== undefined)
-    throw refusal('--faults', `${path}: unknown name '${odd}': known are faults, network`)
+    throw refusal('--faults', `${path}: unknown name '${odd}': expected faults or network`)
   if (!Array.isArray(faults) || !isRecord(network))
     throw refusal('--faults', `${path}: expected a list 'faults' and an object 'network'`)
   return {

@@ -1,12 +1,13 @@
 /**
- * The flags of the laboratory's commands. Those of router and simulated engine are the server's own (`option-table.ts`).
+ * The flags of the laboratory's commands. The flags of router and simulated engine are those of the server
+ * (`option-table.ts`).
  */
 import type { Command } from 'commander'
 
-/** As commander gives them: what a flag was told, or that it is there. */
+/** As the `commander` library returns them: the value of a flag, or true for a switch. */
 export type Flags = Readonly<Record<string, string | boolean | readonly string[] | undefined>>
 
-/** `--api-key`, or the variable that Baton's other commands take. */
+/** `--api-key`, or the variable that Baton's other commands use. */
 export function apiKeyOf(flags: Flags): { readonly apiKey?: string } {
   const key = flags['apiKey'] ?? process.env['BATON_API_KEY']
   return typeof key === 'string' && key !== '' ? { apiKey: key } : {}
@@ -20,19 +21,19 @@ export function withTraceFlags(command: Command): Command {
   return command
     .option(
       '--format <name>',
-      'auto, mooncake, agentic or dynamo (of Dynamo), log (of Baton) or csv',
+      'format of the trace: auto, mooncake, agentic or dynamo (of Dynamo), log (of Baton) or csv',
       'auto',
     )
-    .option('--block-size <tokens>', "tokens per id of the trace's prompts (default: 512)")
-    .option('--limit <n>', 'only the first so many requests')
-    .option('--speedup <x>', 'arrivals come so much faster')
-    .option('--spread', 'requests of one timestamp are spread evenly up to the next one')
-    .option('--concurrency <n>', 'closed loop: so many requests at once, whatever their times')
+    .option('--block-size <tokens>', "tokens per block id in the trace's prompts (default: 512)")
+    .option('--limit <n>', 'use only the first n requests')
+    .option('--speedup <x>', 'divide the times between arrivals by x')
+    .option('--spread', 'spread requests with the same timestamp evenly until the next timestamp')
+    .option('--concurrency <n>', 'closed loop: n requests at a time, whatever their timestamps')
 }
 
 export function withFleetFlags(command: Command): Command {
   return command
-    .option('--aggregated <n>', 'workers that do both (default: 4)')
+    .option('--aggregated <n>', 'aggregated workers: prefill and decode in one (default: 4)')
     .option('--prefill <n>', 'prefill workers')
     .option('--decode <n>', 'decode workers')
     .option(
@@ -41,10 +42,10 @@ export function withFleetFlags(command: Command): Command {
       collect,
       [],
     )
-    .option('--timing <file>', 'how long the engine computes: a file of `baton profile`')
+    .option('--timing <file>', 'timing of the engine: a file of `baton profile`')
     .option(
       '--overhead <ms>',
-      'what a request takes beside the engine: ms, or ms,ms per 1,000 tokens, or a file of `baton profile`',
+      'time of a request outside the engine: ms, or ms,ms per 1,000 tokens, or a file of `baton profile`',
     )
 }
 
@@ -52,19 +53,19 @@ export function withRunFlags(command: Command): Command {
   return command
     .option('--ttft <ms>', 'goal for the time to the first token', '5000')
     .option('--tpot <ms>', 'goal for the mean time per further token', '50')
-    .option('--seed <n>', 'of everything that is drawn', '0')
-    .option('--json <file>', 'the report as JSON; - prints it')
-    .option('--html <file>', 'the report as a page')
-    .option('--quiet', 'no progress, no table')
+    .option('--seed <n>', 'seed of all random choices', '0')
+    .option('--json <file>', 'write the report as JSON; - prints it')
+    .option('--html <file>', 'write the report as an HTML page')
+    .option('--quiet', 'print no progress and no table')
 }
 
 export function withFaultFlags(command: Command): Command {
   return command
     .option(
       '--faults <faults>',
-      'a file with a schedule, or how many of each: deaths=2,slow=1,partitions=1,breaks=2,loss=0.0001,event-loss=0.01,delay=0.5,jitter=2',
+      'faults to inject, a file with a schedule, or counts: deaths=2,slow=1,partitions=1,breaks=2,loss=0.0001,event-loss=0.01,delay=0.5,jitter=2',
     )
-    .option('--leaving <share>', 'share of clients that leave before the end', '0')
-    .option('--check', 'look at every token and at what is left at the end')
-    .option('--kv-hand-over', 'KV goes by offers and pulls, instead of being a time only')
+    .option('--leaving <share>', 'share of clients that disconnect before the end', '0')
+    .option('--check', 'check every token, and that nothing is left at the end')
+    .option('--kv-hand-over', 'simulate KV transfer as offers and pulls, not only as a delay')
 }

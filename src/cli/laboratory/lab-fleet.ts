@@ -1,8 +1,8 @@
 /**
- * Which workers, and which router: from flags, or from the `baton.yaml` that serves.
+ * Builds the simulated workers and the router from flags, or from the `baton.yaml` of a server.
  *
- * Without a configuration file the engine has its own defaults (blocks of 64 tokens, 16,384 of them, 256 sequences); with
- * one it is what `baton serve --engine sim` would start.
+ * Without a configuration file the engine has the laboratory's defaults (blocks of 64 tokens, 16,384 blocks,
+ * 256 sequences); with one it is the engine that `baton serve --engine sim` would start.
  */
 import { readFileSync } from 'node:fs'
 import { BatonError, isRecord } from '../../base/index.ts'
@@ -22,7 +22,7 @@ export interface LabFleet {
   readonly workers: readonly FleetGroup[]
   readonly router: RouterOptions
   readonly migrationLimit: number
-  /** Null: not said. */
+  /** Null: not given. */
   readonly frontends: number | null
   readonly contextLength: number | null
   /** Null: workers keep their roles. */
@@ -62,23 +62,23 @@ export function labFleet(flags: Flags, given: readonly ResolvedOption[]): LabFle
   if (valueOf('autoRoles') !== true) return { ...served, workers, roles: null }
   return {
     ...served,
-    // As of `baton serve`: its decode workers may.
+    // As in `baton serve`, only decode workers may change their role.
     workers: workers.map((group) => ({ ...group, changesRole: group.mode === 'decode' })),
     roles: { ttftGoalMs: 1000 * Number(valueOf('ttftGoal')) },
   }
 }
 
-/** Every request would fail. */
+/** Throws: with mode `direct` every request would fail. */
 export function refuseDirect({ mode }: RouterOptions, flag: string): void {
   if (mode === 'direct')
-    throw refusal(flag, 'direct is invalid: requests of the laboratory name no worker')
+    throw refusal(flag, 'direct is invalid: requests of the laboratory do not name a worker')
 }
 
 export function describeFleet(workers: readonly FleetGroup[]): string {
   return workers.map(({ mode, count, name }) => `${count} ${mode}${name ?? ''}`).join(' + ')
 }
 
-/** The engine of `baton.yaml` when there is one, else what flags, variables and `--sim-args` say. */
+/** The engine of `baton.yaml` when there is one, otherwise of flags, variables and `--sim-args`. */
 function engineOf(given: readonly ResolvedOption[]): SchedulerOptions {
   const hasFile = given.some(({ source }) => source === 'file')
   const said = hasFile
@@ -95,7 +95,7 @@ function engineOf(given: readonly ResolvedOption[]): SchedulerOptions {
 }
 
 function topologyOf(flags: Flags, given: readonly ResolvedOption[]): FleetGroup[] {
-  // Flags say the whole fleet: beside `--aggregated 10` the workers of a file are not added.
+  // Flags describe the whole fleet: with `--aggregated 10` the workers of the file are not added.
   const isSaid = ['prefill', 'decode', 'aggregated'].some((key) => flags[key] !== undefined)
   const countOf = (key: string): number => {
     const flag = flags[key]
@@ -111,7 +111,7 @@ function topologyOf(flags: Flags, given: readonly ResolvedOption[]): FleetGroup[
   ] as const
   const present = groups.filter(([, count]) => count > 0)
   if (present.length > 0) return present.map(([mode, count]) => ({ mode, count }))
-  if (isSaid) throw refusal('--aggregated', 'there are no workers: expected at least one')
+  if (isSaid) throw refusal('--aggregated', 'no workers: expected at least one')
   const upstreams = upstreamCounts(given)
   if (upstreams.length === 0) return [{ mode: 'agg', count: 4 }]
   return upstreams.map(([mode, count]) => ({ mode, count, name: AS_UPSTREAM }))
@@ -123,16 +123,18 @@ export function groupsOf(specs: readonly string[], engine: SchedulerOptions): Fl
   return groups
 }
 
-/** A fleet that could serve nothing is a mistake. */
+/** Throws `config.invalid` for a fleet that cannot serve any request. */
 function checkGroups(groups: readonly FleetGroup[]): void {
   const present = groups.filter(({ count }) => count > 0)
-  if (present.length === 0)
-    throw refusal('--workers', 'there are no workers: expected at least one')
+  if (present.length === 0) throw refusal('--workers', 'no workers: expected at least one')
   if (present.every(({ mode }) => mode === 'prefill'))
-    throw refusal('--prefill', 'no worker would decode: add --decode')
+    throw refusal('--prefill', 'no decode worker: add --decode')
 }
 
-/** `decode:2`, `agg:2:speed=0.25,num_gpu_blocks=8000,startup=30`: the rest are arguments of the simulated engine. */
+/**
+ * Parses `decode:2` or `agg:2:speed=0.25,num_gpu_blocks=8000,startup=30`; the part after the count are
+ * arguments of the simulated engine.
+ */
 function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
   const [mode = '', count = '', ...rest] = spec.split(':')
   if (mode !== 'agg' && mode !== 'prefill' && mode !== 'decode')
@@ -141,7 +143,7 @@ function groupOf(spec: string, engine: SchedulerOptions): FleetGroup {
   const args: Record<string, unknown> = {}
   for (const [name, value] of pairs) {
     if (name === 'startup') continue
-    // To the engine 0 is no speed-up at all.
+    // The engine would take 0 as an infinite speed, so it is refused here.
     if (name === 'speed' && !(Number(value) > 0))
       throw refusal('--workers', `speed=${value}: expected a number above 0`)
     args[name === 'speed' ? 'speedup_ratio' : name] = saidValue(value)
@@ -169,12 +171,12 @@ function engineArgs(args: Readonly<Record<string, unknown>>): SchedulerOptions {
 function countOfWorkers(flag: string, value: unknown): number {
   const count = wholeOf(flag, value)
   if (count <= WORKERS_MAX) return count
-  throw refusal(flag, `${count} is invalid: expected ${WORKERS_MAX} at most`)
+  throw refusal(flag, `${count} is invalid: expected at most ${WORKERS_MAX}`)
 }
 
 type Profiled = Pick<SchedulerOptions, 'timing' | 'promptsPerStep' | 'promptChunk'>
 
-/** A file of `baton profile`, or the `timing` of the engine's arguments. */
+/** From a file of `baton profile`, or from the `timing` of the engine's arguments. */
 function timingOf(path: Flags[string]): Profiled {
   if (path === undefined) return {}
   const read = readJson('--timing', String(path))
@@ -188,7 +190,10 @@ function timingOf(path: Flags[string]): Profiled {
   }
 }
 
-/** `--overhead`: milliseconds per request and per 1,000 tokens, or a file of `baton profile`; else what `--timing` says. */
+/**
+ * `--overhead`: milliseconds per request and per 1,000 tokens, or a file of `baton profile`; without it the
+ * overhead in the file of `--timing`.
+ */
 export function overheadOf(flags: Flags): RequestOverhead | null {
   const { overhead, timing } = flags
   if (typeof overhead === 'string' && /^[\d.]+(,[\d.]+)?$/.test(overhead)) {
@@ -202,7 +207,7 @@ export function overheadOf(flags: Flags): RequestOverhead | null {
   const read = readJson(overhead === undefined ? '--timing' : '--overhead', String(path))
   const measured = isRecord(read) && isRecord(read['overhead']) ? read['overhead'] : null
   if (measured === null && overhead !== undefined)
-    throw refusal('--overhead', `${String(path)} says no overhead`)
+    throw refusal('--overhead', `${String(path)} contains no overhead`)
   if (measured === null) return null
   return {
     requestMs: numberOf('overhead.requestMs', measured['requestMs'] ?? 0),

@@ -1,5 +1,5 @@
 /**
- * Where the laboratory's results go: progress and tables to the terminal, files as asked.
+ * Writes the laboratory's results: progress and tables to the terminal, reports to files.
  */
 import {
   accessSync,
@@ -16,7 +16,7 @@ import type { LabRun } from '../../sim/index.ts'
 import type { Flags } from './lab-flags.ts'
 import { refusal } from './lab-pairs.ts'
 
-/** One line on standard error that is written over; nothing when it is not a terminal. */
+/** A progress line on standard error that overwrites itself; nothing when standard error is not a terminal. */
 export function progressLine(
   flags: Flags,
   name: string,
@@ -36,7 +36,7 @@ export function progressLine(
   }
 }
 
-/** Before the work begins: where a result cannot be written is said at once, and not when everything is computed. */
+/** Checked before the run, so that an output path that cannot be written is reported before the computation. */
 export function checkOutputs(flags: Flags, ...names: readonly string[]): void {
   for (const name of names) {
     const path = flags[name]
@@ -71,7 +71,7 @@ export function writePieces(path: string, pieces: Iterable<string>): void {
   }
 }
 
-/** Runs side by side, one line each. */
+/** One line per run. */
 export function runsTable(runs: readonly LabRun[]): string {
   const columns = [
     '',

@@ -1,5 +1,5 @@
 /**
- * `name=value,name=value` on the command line, checked against the names that are known.
+ * Parses `name=value,name=value` on the command line and checks the names.
  */
 import { BatonError } from '../../base/index.ts'
 
@@ -16,13 +16,13 @@ export function parsePairs(
     if (at < 1) throw refusal(flag, `'${pair}': expected name=value`)
     if (pair.slice(at + 1).trim() === '') throw refusal(flag, `'${pair}': expected a value`)
     if (known !== null && !known.includes(name))
-      throw refusal(flag, `unknown name '${name}': known are ${known.join(', ')}`)
+      throw refusal(flag, `unknown name '${name}': expected one of ${known.join(', ')}`)
     pairs.set(name, pair.slice(at + 1).trim())
   }
   return pairs
 }
 
-/** As a file would have it: true or false, a number, or text. */
+/** Converts text as YAML would: to true or false, a number, or text. */
 export function saidValue(text: string): boolean | number | string {
   if (text === 'true' || text === 'false') return text === 'true'
   const number = Number(text)

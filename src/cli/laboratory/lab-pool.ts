@@ -1,8 +1,8 @@
 /**
- * Runs cells in processes of their own, as many at once as the machine has cores. A process stays until the pool is
- * closed, so that a search of many small runs does not start a program for each.
+ * Runs cells in child processes, one per core. A process lives until the pool is closed, so that a search of
+ * many small runs does not start a program for each run.
  *
- * Cells that are asked for come first; those that may be asked for next fill the cores that would have nothing to do.
+ * Wanted cells run first; likely ones, which may be wanted next, use cores that would be idle.
  */
 import { availableParallelism } from 'node:os'
 import type { LabRun } from '../../sim/index.ts'
@@ -10,7 +10,7 @@ import { CellProcess } from './cell-process.ts'
 import type { LabCell } from './lab-cell.ts'
 
 interface LabPoolOptions {
-  /** The program that this process runs. */
+  /** The program that the child processes run. */
   readonly main: string
   readonly jobs?: number
 }
@@ -22,13 +22,16 @@ interface Task {
   isBegun: boolean
 }
 
-/** Runs that may be asked for. */
+/** Runs that can be requested from the pool. */
 export interface LabRuns {
-  /** They begin when no core is needed for what is wanted. */
+  /** Marks the runs as likely: they start when no core is needed for wanted runs. */
   likely(): void
-  /** Those that have not begun do not, until they are likely or wanted. */
+  /** Withdraws runs that have not started, until they are likely or wanted again. */
   unlikely(): void
-  /** They come first. Resolves in the order of the cells; the first failure ends all that the pool does. */
+  /**
+   * Requests the runs with priority. Resolves in the order of the cells; the first failure ends everything in
+   * the pool.
+   */
   wanted(onDone?: (done: number) => void): Promise<LabRun[]>
 }
 
@@ -37,7 +40,7 @@ export class LabPool {
   readonly #main: string
   readonly #idle: CellProcess[] = []
   readonly #all: CellProcess[] = []
-  /** The next one first. */
+  /** A queue; the first task is run next. */
   #wanted: Task[] = []
   #likely: Task[] = []
   #working = 0
@@ -59,7 +62,7 @@ export class LabPool {
           tasks.push({ cell, resolve, reject, isBegun: false })
         }),
     )
-    // A failure is told to who wants the run.
+    // A failure is reported to the caller that wants the run.
     for (const run of all) run.catch(() => undefined)
     const waiting = (): readonly Task[] => tasks.filter(({ isBegun }) => !isBegun)
     const unlikely = (): void => {
@@ -114,7 +117,7 @@ export class LabPool {
       resolve(await process.run(cell))
       this.#idle.push(process)
     } catch (error) {
-      // It has ended with its reason.
+      // The process has exited with its reason.
       reject(error)
     }
     this.#working -= 1

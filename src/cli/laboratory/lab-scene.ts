@@ -1,5 +1,5 @@
 /**
- * The cell that a command line describes.
+ * Builds the cell that a command line describes.
  */
 import { traceNotes } from '../../sim/index.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'
@@ -47,7 +47,10 @@ export function labCell(given: string, flags: Flags, options: readonly ResolvedO
   }
 }
 
-/** What a report says above its figures. `fleet`: null when the fleet is what is looked for, or several are compared. */
+/**
+ * The facts that a report prints above its figures. `fleet` is null when the fleet is searched for, or several
+ * are compared.
+ */
 export function factsOf(
   { trace, config, drawnFaults }: LabCell,
   fleet: string | null = describeFleet(config.workers),
@@ -59,12 +62,14 @@ export function factsOf(
     describeTrace(trace, loadTrace(trace).length),
     ...traceNotes(loadTrace(trace), concurrency ?? null),
     concurrency === undefined
-      ? 'open loop: requests come at their times'
-      : `closed loop: ${concurrency} requests under way`,
+      ? 'open loop: requests are sent at the times of the trace'
+      : `closed loop: ${concurrency} requests at a time`,
     fleet === null ? `seed ${seed}` : `${fleet}, router mode ${router.mode ?? 'kv'}, seed ${seed}`,
     `good: TTFT ≤ ${goal?.ttftMs} ms and TPOT ≤ ${goal?.tpotMs} ms`,
     ...(isGuessed
-      ? ['upstream servers are as fast as the simulated engine: --timing says otherwise']
+      ? [
+          'upstream servers are simulated with the speed of the simulated engine; use --timing for a measured one',
+        ]
       : []),
     ...(frontends === 1 ? [] : [`${frontends} frontends`]),
     ...(contextLength === undefined ? [] : [`context of ${contextLength} tokens`]),
@@ -77,7 +82,7 @@ export function factsOf(
   ]
 }
 
-/** The same with the n-th seed: of everything that is drawn, the workload and the faults included. */
+/** The same cell with the n-th seed, which also determines the workload and the faults. */
 export function withSeed(cell: LabCell, n: number): LabCell {
   const { trace, config, drawnFaults } = cell
   const seed = (config.seed ?? 0) + n
@@ -96,7 +101,8 @@ export function withSeed(cell: LabCell, n: number): LabCell {
   }
 }
 
-/** Cells run in processes of their own, and standard input can be read once. */
+/** Throws for `-`: cells run in several processes, and standard input can be read only once. */
 export function refuseStandardInput(trace: string): void {
-  if (trace === '-') throw refusal('trace', "'-' is read by replay and bench only: give a file")
+  if (trace === '-')
+    throw refusal('trace', "'-' is supported by replay and bench only: give a file")
 }

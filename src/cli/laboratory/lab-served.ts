@@ -1,6 +1,6 @@
 /**
- * What a configuration that serves says of its engines, for a fleet that imitates them: how many servers there are
- * (`upstream`), and how fast they are (`enginePace`).
+ * Reads the number of servers (`upstream`) and their speed (`enginePace`) from the configuration of a server,
+ * for a simulated fleet that imitates it.
  */
 import type { DisaggregationMode, EnginePace } from '../../request/index.ts'
 import type { FleetGroup } from '../../sim/index.ts'
@@ -10,19 +10,23 @@ import type { ResolvedOption } from '../options/resolve-config.ts'
 import { namedUpstreams } from '../options/upstream-options.ts'
 import { refusal } from './lab-pairs.ts'
 
-/** Servers of others take the time that is said of them, else that of the simulated engine: their name says so. */
+/**
+ * Added to the name of workers that simulate foreign servers. They have the configured pace, or the speed of
+ * the simulated engine.
+ */
 export const AS_UPSTREAM = ' (upstream)'
-const SAY_HOW_MANY = 'say how many servers there are with --aggregated, or --prefill and --decode'
+const SAY_HOW_MANY = 'give the number of servers with --aggregated, or --prefill and --decode'
 
-/** By role, in the order of their names. Empty: the configuration is of no gateway. */
+/** Number of servers by role, in the order of the role names. Empty: the configuration is not of a gateway. */
 export function upstreamCounts(
   given: readonly ResolvedOption[],
 ): readonly (readonly [DisaggregationMode, number])[] {
   if (saidOf(given, 'upstreamFile') !== null)
-    throw refusal('upstreamFile', `the laboratory does not read it: ${SAY_HOW_MANY}`)
+    throw refusal('upstreamFile', `the laboratory cannot read it: ${SAY_HOW_MANY}`)
   const counts = new Map<DisaggregationMode, number>()
   for (const { mode = 'agg', isDns, url } of namedUpstreams(saidOf(given, 'upstream'))) {
-    if (isDns === true) throw refusal('upstream', `only DNS knows who ${url} is: ${SAY_HOW_MANY}`)
+    if (isDns === true)
+      throw refusal('upstream', `only DNS knows how many servers ${url} names: ${SAY_HOW_MANY}`)
     counts.set(mode, (counts.get(mode) ?? 0) + 1)
   }
   return [...counts]
@@ -32,7 +36,7 @@ export function servedPace(given: readonly ResolvedOption[]): EnginePace | null 
   return paceSetting(saidOf(given, 'enginePace'))
 }
 
-/** An engine that takes as long as its pace says. */
+/** The timing of an engine with the measured pace. */
 export function paceTiming(pace: EnginePace): NonNullable<SchedulerOptions['timing']> {
   const { promptMs, promptTokenMs, stepMs, stepRequestMs, stepContextTokenMs } = pace
   return {
@@ -42,7 +46,7 @@ export function paceTiming(pace: EnginePace): NonNullable<SchedulerOptions['timi
   }
 }
 
-/** Its workers say so of themselves. */
+/** Sets the pace of the group's workers, which is also announced on their cards. */
 export function withPace(group: FleetGroup, pace: EnginePace | null = null): FleetGroup {
   return pace === null ? group : { ...group, pace }
 }

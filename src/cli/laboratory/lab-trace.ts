@@ -1,5 +1,5 @@
 /**
- * Which requests: a file, or a workload that is made from a seed.
+ * Determines the requests of a run: from a file, or from a workload that is made from a seed.
  */
 import {
   createWorkload,
@@ -29,7 +29,7 @@ const NAMES = {
   think: 'thinkMs',
 } as const
 
-/** `trace.jsonl`, `-`, or `workload:chat,requests=1000,rate=5,seed=1`. */
+/** Parses `trace.jsonl`, `-`, or `workload:chat,requests=1000,rate=5,seed=1`. */
 export function traceSpec(given: string, flags: Flags): TraceSpec {
   const { format, blockSize, limit, speedup, spread } = flags
   const options = {
@@ -43,14 +43,14 @@ export function traceSpec(given: string, flags: Flags): TraceSpec {
   return { workload: workloadOf(given.slice(PREFIX.length)), options }
 }
 
-/** What a reader of the report should know of the requests. */
+/** Describes the requests for the reader of a report. */
 export function describeTrace({ path, workload, options }: TraceSpec, requests: number): string {
   const { kind, ...drawn } = workload ?? {}
   const told = Object.entries(drawn).map(([name, value]) => `${name} ${value}`)
   const source = path === undefined ? `workload ${kind} (${told.join(', ')})` : `trace ${path}`
   const { arrivalSpeedup = 1, spread = false } = options
   const faster = arrivalSpeedup === 1 ? '' : `, arrivals ${arrivalSpeedup} times as fast`
-  const even = spread ? ', requests of one timestamp spread evenly up to the next one' : ''
+  const even = spread ? ', requests of the same timestamp spread evenly until the next one' : ''
   return `${requests} requests of ${source}${faster}${even}`
 }
 
@@ -59,7 +59,10 @@ export function workloadOf(text: string): WorkloadOptions {
   const kinds: readonly string[] = WORKLOAD_KINDS
   const isArrivals = (WORKLOAD_ARRIVALS as readonly string[]).includes(name)
   if (!isArrivals && !kinds.includes(name))
-    throw refusal('workload', `'${name}': known are ${[...kinds, ...WORKLOAD_ARRIVALS].join(', ')}`)
+    throw refusal(
+      'workload',
+      `'${name}' is invalid: expected one of ${[...kinds, ...WORKLOAD_ARRIVALS].join(', ')}`,
+    )
   const pairs = parsePairs('workload', rest.join(','), ['arrivals', ...Object.keys(NAMES)])
   const numbers = Object.entries(NAMES).flatMap(([short, long]) => {
     const value = pairs.get(short)
@@ -73,7 +76,7 @@ export function workloadOf(text: string): WorkloadOptions {
     requestsPerSecond: 5,
     ...Object.fromEntries(numbers),
   }
-  // A wrong kind of arrivals is reported here, before anything is started.
+  // An unknown arrival process is reported here, before anything is started.
   createWorkload({ ...options, requests: 1 })
   return options
 }
@@ -88,5 +91,5 @@ function numberFor(name: string, value: string): number {
 function formatOf(name: string): TraceFormat {
   const known: readonly string[] = TRACE_FORMATS
   if (known.includes(name)) return name as TraceFormat
-  throw refusal('--format', `'${name}': known are ${known.join(', ')}`)
+  throw refusal('--format', `'${name}' is invalid: expected one of ${known.join(', ')}`)
 }

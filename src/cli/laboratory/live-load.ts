@@ -1,5 +1,5 @@
 /**
- * A trace sent to a live server, open or closed loop, measured as a replay in virtual time is.
+ * Sends a trace to a live server, open or closed loop, and measures it as a replay in virtual time is measured.
  */
 import { BatonError, seededRandom } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -19,7 +19,7 @@ export interface LiveLoadOptions {
   readonly goal: FleetGoal
   readonly concurrency: number | null
   readonly seed: number
-  /** Shares of clients that leave before the end, and that read slowly. */
+  /** Shares (0 to 1) of clients that disconnect before the end, and of clients that read slowly. */
   readonly leaving: number
   readonly slow: number
   readonly onProgress: (ended: number, total: number, nowMs: number) => void
@@ -32,7 +32,7 @@ export interface LiveLoad {
   readonly run: LabRun
   readonly log: RequestLog
   readonly points: readonly LabPoint[]
-  /** What the first failure of each code said. */
+  /** The first message for each error code. */
   readonly messages: ReadonlyMap<string, string>
 }
 
@@ -95,12 +95,12 @@ interface LiveClient {
   readonly clock: Clock
   readonly sums: { promptTokens: number; cachedTokens: number }
   readonly messages: Map<string, string>
-  /** Tokens. */
+  /** The number of tokens after which this client disconnects. */
   readonly leavesAfter: number
   readonly pauseMs: number
 }
 
-/** Never rejects. */
+/** Never rejects; failures are recorded in the log. */
 async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void> {
   const { index, log, clock, sums, messages, leavesAfter, pauseMs } = client
   const request = options.trace[index]!
@@ -126,7 +126,7 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
       onText: (realMs, tokens) => {
         const atMs = realMs - offsetMs
         if (seen === 0) log.firstToken(index, atMs)
-        // Tokens that come together have waited for each other.
+        // Tokens of one event share the gap before it.
         else for (let i = 0; i < tokens; i++) log.gap((atMs - lastMs) / tokens)
         lastMs = atMs
         seen += tokens
@@ -134,7 +134,7 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
       },
     })
     if (seen === 0) {
-      // Tokens without text, as of a character cut off: the end is what the client sees first.
+      // The last tokens had no text (for example a partial character): the client sees the end first.
       lastMs = clock.nowMs()
       log.firstToken(index, lastMs)
     }
@@ -149,7 +149,7 @@ async function serve(options: LiveLoadOptions, client: LiveClient): Promise<void
   }
 }
 
-/** The machine's clock, from 0. */
+/** The machine's clock, starting at 0. */
 function clockFromNow(): Clock {
   const startMs = osClock.nowMs()
   return {

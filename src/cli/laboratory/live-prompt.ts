@@ -1,5 +1,6 @@
 /**
- * Prompts for a live server: the tokens of a trace in a range of ids that the model has, or as many common words.
+ * Makes prompts for a live server: the trace's tokens mapped to a range of ids that the model has, or as many
+ * common words.
  */
 import { xxh3Text } from '../../kv/index.ts'
 import { promptTokens } from '../../sim/index.ts'
@@ -7,9 +8,12 @@ import type { TraceRequest } from '../../sim/index.ts'
 import { refusal, wholeOf } from './lab-pairs.ts'
 
 export interface LivePrompts {
-  /** `from` up to but not with `to`; null: words. */
+  /** Token ids from `from` (inclusive) to `to` (exclusive); null: words. */
   readonly range: readonly [from: number, to: number] | null
-  /** Other numbers make other prompts of the same shape, so that one run does not find the cache of another. */
+  /**
+   * A different salt makes different prompts of the same shape, so that a run does not hit the cache of an
+   * earlier one.
+   */
   readonly salt: number
 }
 
@@ -25,8 +29,9 @@ export function parseTokenRange(given: string): readonly [number, number] {
 }
 
 /**
- * Blocks of every trace and workload are numbered from 0, so the numbers alone would give all loads the same prompts: a
- * load that follows another one on a server would find its cache. The same load with the same seed has the same prompts.
+ * The blocks of every trace and workload are numbered from 0, so without a salt all loads would have the same
+ * prompts, and a load would hit the cache that an earlier load left on the server. The same load with the same
+ * seed has the same prompts.
  */
 export function promptSalt(load: unknown, seed: number, run: number): number {
   return xxh3Text(JSON.stringify([load, seed, run]))[0] | 1

@@ -13,7 +13,7 @@ interface Asked {
   readonly stream_options: Readonly<Record<string, unknown>>
 }
 
-/** A completion server of somebody else's: answers with these events, or refuses. */
+/** Starts a completion server of another project that sends these events, or refuses the request. */
 async function serverThat(
   answer: (asked: Asked) => { readonly status: number; readonly body: string },
 ): Promise<{ readonly url: string; readonly asked: Asked[] }> {
@@ -44,8 +44,8 @@ function eventsOf(...events: readonly { text: string; total?: number }[]): strin
 
 const DONE = 'data: [DONE]\n\n'
 
-describe('askLive - how it ends', () => {
-  it('a server that drops a connection without an answer, as one does that was kept open - asked again', async () => {
+describe('askLive - how a request ends', () => {
+  it('a server that drops a reused connection without an answer - the request is sent again', async () => {
     let connections = 0
     const body = `${eventsOf({ text: 'a' })}${DONE}`
     const server = createTcpServer((socket) => {
@@ -67,7 +67,7 @@ describe('askLive - how it ends', () => {
     expect(connections).toBe(2)
   })
 
-  it('a server that drops every connection - says that it did', async () => {
+  it('a server that drops every connection - the failure is reported', async () => {
     const server = createTcpServer((socket) => {
       socket.on('error', () => undefined)
       socket.once('data', () => socket.end())
@@ -79,7 +79,7 @@ describe('askLive - how it ends', () => {
     await expect(asked).rejects.toThrow(/UND_ERR_SOCKET|ECONNRESET/)
   })
 
-  it('what fetch itself refuses - in its words', async () => {
+  it('an error of fetch itself - is reported in its own words', async () => {
     const asked = askLive({ url: 'http://127.0.0.1:9', model: 'm' }, { prompt: 'p', maxTokens: 1 })
     await expect(asked).rejects.toThrow('(bad port)')
   })
@@ -95,8 +95,8 @@ describe('askLive - how it ends', () => {
   })
 })
 
-describe('askLive - tokens of an event', () => {
-  it('a server that counts as it goes - what each event holds, also behind one without text', async () => {
+describe('askLive - number of tokens of an event', () => {
+  it('a server that reports usage in every event - tokens of each event, also after one without text', async () => {
     const body = eventsOf(
       { text: 'a', total: 1 },
       { text: 'bc', total: 3 },
@@ -111,7 +111,7 @@ describe('askLive - tokens of an event', () => {
     expect(reply.completionTokens).toBe(5)
   })
 
-  it('a server that refuses to count as it goes - asked once, then an event is a token', async () => {
+  it('a server that refuses continuous usage - is asked once, then each event counts as one token', async () => {
     const { url, asked } = await serverThat(({ stream_options }) =>
       'continuous_usage_stats' in stream_options
         ? { status: 400, body: '{"error":{"message":"unknown field continuous_usage_stats"}}' }

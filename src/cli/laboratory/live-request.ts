@@ -1,5 +1,6 @@
 /**
- * One streamed completion of an OpenAI endpoint, as a client sees it: when text came, and what the server says it was.
+ * Sends one streamed completion to an OpenAI endpoint and measures it as a client sees it: when text arrived,
+ * and the usage that the server reports.
  */
 import { createParser } from 'eventsource-parser'
 import { BatonError, ERROR_CODES, isRecord } from '../../base/index.ts'
@@ -9,17 +10,17 @@ import { failureCode } from '../commands/no-server.ts'
 export interface LiveTarget {
   readonly url: string
   readonly model: string
-  /** For the header `authorization`. */
+  /** Sent in the header `authorization`. */
   readonly apiKey?: string
 }
 
 export interface LiveRequest {
-  /** Token ids, or text for servers that take none. */
+  /** Token ids, or text for servers that accept no token ids. */
   readonly prompt: readonly number[] | string
   readonly maxTokens: number
-  /** Waits so long before each further read. */
+  /** Milliseconds to wait before each further read, to imitate a slow client. */
   readonly pauseMs?: number
-  /** `tokens`: of the event, as the server counts; 1 where it does not say. */
+  /** `tokens`: number of tokens in the event as the server counts them; 1 when it does not report it. */
   readonly onText?: (atMs: number, tokens: number) => void
   readonly signal?: AbortSignal
 }
@@ -27,14 +28,14 @@ export interface LiveRequest {
 export interface LiveReply {
   readonly firstMs: number
   readonly lastMs: number
-  /** Events with text. */
+  /** Number of events that contained text. */
   readonly events: number
   readonly promptTokens: number
   readonly completionTokens: number
   readonly cachedTokens: number
 }
 
-/** Rejects with a BatonError; one of Baton's own codes when the server answers with it. */
+/** Rejects with a BatonError, whose code is the server's when it is one of Baton's codes. */
 export async function askLive(target: LiveTarget, request: LiveRequest): Promise<LiveReply> {
   const { prompt, maxTokens, pauseMs = 0, onText, signal } = request
   const response = await startStream(
@@ -70,7 +71,8 @@ export async function askLive(target: LiveTarget, request: LiveRequest): Promise
   const decoder = new TextDecoder()
   for await (const bytes of piecesOf(response)) {
     parser.feed(decoder.decode(bytes, { stream: true }))
-    if (signal?.aborted === true) throw new BatonError('request.cancelled', 'the client left')
+    if (signal?.aborted === true)
+      throw new BatonError('request.cancelled', 'the client disconnected')
     if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
   if (failure !== null) throw failure as BatonError
@@ -88,12 +90,12 @@ async function* piecesOf(response: Response): AsyncGenerator<Uint8Array> {
   try {
     for await (const bytes of response.body ?? []) yield bytes as Uint8Array
   } catch (cause) {
-    const text = `the connection broke in the middle of the answer (${failureCode(cause)})`
+    const text = `the connection was lost during the answer (${failureCode(cause)})`
     throw new BatonError('backend.stream_incomplete', text, { cause })
   }
 }
 
-/** The first model that the server lists. */
+/** The name of the first model that the server lists. */
 export async function firstLiveModel(url: string, apiKey?: string): Promise<string> {
   const response = await reach(`${url}/v1/models`, { headers: headersOf(apiKey) })
   const body: unknown = await response.json().catch(() => null)
@@ -103,10 +105,13 @@ export async function firstLiveModel(url: string, apiKey?: string): Promise<stri
   throw new BatonError('request.not_found', `${url} lists no model: name one with --model`)
 }
 
-/** Servers that refuse to count as they go. */
+/** Servers that refuse to report usage in every event. */
 const countOnlyAtTheEnd = new Set<string>()
 
-/** An event may hold several tokens, and only a count in each event tells: Baton and vLLM give one when asked. */
+/**
+ * An event may contain several tokens, and only usage in every event tells how many. Baton and vLLM report it
+ * on request.
+ */
 async function startStream(
   target: LiveTarget,
   body: Readonly<Record<string, unknown>>,
@@ -142,16 +147,19 @@ async function post(
   try {
     answer = JSON.parse(text)
   } catch {
-    // A proxy's page.
+    // Not JSON, for example the error page of a proxy.
   }
   throw errorOf(response.status, answer)
 }
 
-/** A server may close a connection that was kept open just when it is used again (llama-server does after each answer). */
+/**
+ * A server may close a keep-alive connection at the moment it is used again (llama-server closes after each
+ * answer).
+ */
 const STALE = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 const TRIES = 8
 
-/** What an error without a code says. */
+/** The message of the innermost cause, for an error without a code. */
 function innermost(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   return error.cause === undefined ? error.message : innermost(error.cause)
@@ -166,7 +174,7 @@ async function reach(url: string, init: RequestInit): Promise<Response> {
         throw new BatonError('request.cancelled', 'left', { cause })
       const code = failureCode(cause)
       if (left > 0 && STALE.has(code)) {
-        // So that the end of other connections that wait to be used again is seen.
+        // Lets the event loop see that other idle connections were closed.
         await new Promise((resolve) => setImmediate(resolve))
         continue
       }

@@ -1,5 +1,5 @@
 /**
- * `baton plan`: the cheapest number and kind of workers that meets the goals on a trace.
+ * `baton plan`: finds the cheapest number and kind of workers that meets the goals on a trace.
  */
 import { htmlReport, planFleet, shareMargin } from '../../sim/index.ts'
 import type { FleetGroup, FleetSize, FleetTrial, HtmlSection, LabRun } from '../../sim/index.ts'
@@ -21,7 +21,7 @@ interface Measured {
 
 const KINDS = ['aggregated', 'disaggregated'] as const
 
-/** Exit code 1: no fleet within the bounds meets the goals. */
+/** Exit code 1: no fleet within the limits meets the goals. */
 export async function runPlan(
   trace: string,
   flags: Flags,
@@ -47,7 +47,7 @@ export async function runPlan(
     costs: costsOf(flags['costs']),
     kinds: kindsOf(flags['kinds']),
     workersMax: wholeOf('--max', flags['max'] ?? 64, 1),
-    // Cores that the seeds of one fleet do not need begin with the fleets that may be next.
+    // Cores that the seeds of one fleet leave idle start the fleets that may be tried next.
     lookAhead: Math.ceil(pool.jobs / seeds),
     next: (sizes) => {
       for (const runs of begun.values()) runs.unlikely()
@@ -97,7 +97,7 @@ function cellFor(cell: LabCell, { aggregated, prefill, decode }: FleetSize): Lab
     { mode: 'agg', count: aggregated, engine },
   ]
   const workers = groups.filter(({ count }) => count > 0).map((group) => withPace(group, pace))
-  // What a schedule does to a worker that this fleet does not have does not happen.
+  // Scheduled faults of a worker that this fleet does not have are dropped.
   const faults = (cell.config.faults ?? []).filter(
     ({ worker }) => worker < aggregated + prefill + decode,
   )
@@ -146,13 +146,14 @@ function verdictOf(
   of: (trial: FleetTrial) => Measured,
   goal: number,
 ): string {
-  if (best === null) return 'no fleet within the bounds meets the goals: raise --max, or widen them'
+  if (best === null)
+    return 'no fleet within the limits meets the goals: raise --max, or relax the goals'
   const { good, margin } = of(best)
   const percent = (share: number): string => (100 * share).toFixed(2)
   const sure =
     good - margin >= goal
-      ? 'the whole interval meets the goal'
-      : 'the interval reaches below the goal: more requests, or --seeds of a workload, would tell'
+      ? 'the whole confidence interval meets the goal'
+      : 'the confidence interval reaches below the goal: use more requests, or more --seeds of a workload'
   return `${nameOf(best.size)}, cost ${best.cost}: ${percent(good)} ± ${percent(margin)} % good; ${sure}`
 }
 
@@ -170,7 +171,8 @@ function kindsOf(given: Flags[string]): readonly (typeof KINDS)[number][] {
   if (typeof given !== 'string') return KINDS
   const names = given.split(',')
   const odd = names.find((name) => !(KINDS as readonly string[]).includes(name))
-  if (odd !== undefined) throw refusal('--kinds', `'${odd}': known are ${KINDS.join(', ')}`)
+  if (odd !== undefined)
+    throw refusal('--kinds', `'${odd}' is invalid: expected one of ${KINDS.join(', ')}`)
   return KINDS.filter((kind) => names.includes(kind))
 }
 

@@ -1,10 +1,12 @@
 /**
- * `baton profile`: how long a running engine computes, measured from outside and fitted, for `--timing` of the laboratory.
+ * `baton profile`: measures from outside how long a running engine computes, and fits a model of it for
+ * `--timing` of the laboratory.
  *
- * Prefill: prompts of several lengths that nothing has seen, and by how much they hold up another stream; what a first
- * token takes beside that is the server's overhead. Decode: several requests at once with short and long contexts; the gap
- * between tokens while all of them run. Whether prompts are computed together or one after the other, and in pieces of how
- * many tokens, is seen as well.
+ * Prefill: prompts of several lengths that the cache does not hold are sent, and the delay that they cause in
+ * another stream is measured; the rest of the time to the first token is the server's overhead. Decode: several
+ * requests run at once with short and long contexts, and the gap between tokens is measured while all of them
+ * run. The profile also records whether the engine computes prompts together or one after the other, and the
+ * chunk size in tokens.
  */
 import { BatonError, randomInt, seededRandom } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
@@ -36,14 +38,17 @@ interface Probe {
 }
 
 const DECODE_TOKENS = 48
-/** However many requests there are at once. */
+/** At least this many, whatever the number of concurrent requests. */
 const DECODE_ROUNDS_MIN = 3
 const SHORTEST_PROMPT = 16
 const CELLS_STEP = 256
-/** Prompts that are sent at once to see whether they are computed together. */
+/** Prompts that are sent at once to see whether the engine computes them together. */
 const TOGETHER = 4
 const HELD_UP_SHARE = 0.3
-/** A server may hold that much of any prompt: its first tokens. */
+/**
+ * A server may have this share of any prompt cached (for example its first tokens) without invalidating the
+ * measurement.
+ */
 const KNOWN_SHARE = 0.5
 
 export async function runProfile(url: string, flags: Flags): Promise<number> {
@@ -54,7 +59,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
     typeof flags['model'] === 'string'
       ? flags['model']
       : await firstLiveModel(target, apiKey.apiKey)
-  // With the same prompts again an engine would find in its cache what the first time has left there.
+  // With a fixed seed the engine could have the prompts of an earlier run in its cache.
   const seed = wholeOf('--seed', flags['seed'] ?? randomInt(osRandom, 2 ** 31))
   const probe: Probe = {
     target: { url: target, model, ...apiKey },
@@ -69,10 +74,10 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   const { stalls, longest } = await measureStalls(asStallProbe, promptMax)
   refuseKnownPrompts(stalls, seed)
   if (stalls.length === 0)
-    throw new BatonError('backend.unknown', `${target} gives too few tokens to see what it does`)
+    throw new BatonError('backend.unknown', `${target} gives too few tokens to measure its steps`)
   const decode: DecodePoint[] = []
   for (const context of contextsUpTo(Math.floor(longest / 2))) {
-    // The same ones each time: an engine with a cache need not compute them again.
+    // The same prompts in each round: an engine with a cache need not compute them again.
     const prompts = Array.from({ length: requestsMax }, () => promptOf(probe, context))
     for (const requests of batchesUpTo(requestsMax))
       decode.push(await measureDecode(probe, prompts.slice(0, requests)))
@@ -84,7 +89,7 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   const points = stalls.map((stall) => ({
     ...stall,
     ms: isApart ? stall.ms : stall.ttftMs,
-    // Of short prompts gaps do not tell: a late one looks like a piece.
+    // The gaps of short prompts are unreliable: a late event looks like a chunk.
     pieces: Math.ceil(stall.tokens / (schedule.promptChunk ?? Infinity)) || 1,
   }))
   const fitted = fitTiming(points, decode)
@@ -94,11 +99,11 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   const overhead = isApart ? fitOverhead(points) : { requestMs: 0, msPerToken: 0 }
   if (!isApart)
     console.error(
-      'prompts did not hold up another stream: are there several engines behind this URL? What HTTP and tokenizer take is in the times of the prompts',
+      'prompts did not delay the other stream: are there several engines behind this URL? The prefill times include HTTP and tokenization',
     )
   if (flags['quiet'] !== true) {
     console.error(describe(stalls, fitted, overhead, schedule))
-    console.error(`what a prompt finds in the cache: ${foundTokenMs.toPrecision(3)} ms per token`)
+    console.error(`cached prompt tokens: ${foundTokenMs.toPrecision(3)} ms per token`)
   }
   const { prefillError, decodeError } = fitted
   const file = {
@@ -118,7 +123,10 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   return 0
 }
 
-/** Prompts of more and more tokens, up to the longest that the server takes: what was measured before it is not lost. */
+/**
+ * Measures longer and longer prompts up to the longest that the server accepts; earlier measurements are kept
+ * when one is refused.
+ */
 async function measureStalls(
   probe: StallProbe,
   promptMax: number,
@@ -134,7 +142,7 @@ async function measureStalls(
       const { code, message } = BatonError.from(thrown)
       if (stalls.length === 0 || !code.startsWith('request.')) throw thrown
       console.error(
-        `a prompt of ${tokens} tokens is refused (${message}): ${longest} is the longest that is measured`,
+        `a prompt of ${tokens} tokens is refused (${message}): the longest measured prompt has ${longest} tokens`,
       )
       break
     }
@@ -142,19 +150,19 @@ async function measureStalls(
   return { stalls, longest }
 }
 
-/** What is found in a cache is not computed. */
+/** Throws when the server had the prompts in its cache, because cached tokens are not computed. */
 function refuseKnownPrompts(stalls: readonly StallPoint[], seed: number): void {
   const known = stalls.find(({ tokens, cachedTokens }) => cachedTokens > KNOWN_SHARE * tokens)
   if (known === undefined) return
-  const text = `the server has the prompts of seed ${seed} in its cache (${known.cachedTokens} of ${known.tokens} tokens): leave --seed out, or give another one`
+  const text = `the server has the prompts of seed ${seed} in its cache (${known.cachedTokens} of ${known.tokens} tokens): omit --seed, or give another one`
   throw new BatonError('config.invalid', text)
 }
 
 /**
- * A step while all requests are decoding: from the last first token to the first end.
+ * The time of a step while all requests are decoding: from the last first token to the first end.
  *
- * The median of means: tokens of several short steps may come together, so that a single gap says nothing, and a busy moment
- * of the machine only ever adds.
+ * It is the median of several means: tokens of short steps may arrive together, so a single gap is meaningless,
+ * and other load on the machine only ever adds time.
  */
 async function measureDecode(
   { target, repeats }: Probe,
@@ -187,7 +195,7 @@ function promptOf({ range: [from, to], random }: Probe, tokens: number): number[
   return Array.from({ length: tokens }, () => from + Math.floor(random.next() * (to - from)))
 }
 
-/** `from`, twice that, … up to and with `to`. */
+/** `from`, twice that, and so on, up to and including `to`. */
 function doubling(from: number, to: number): number[] {
   const all: number[] = []
   for (let value = from; value < to; value *= 2) all.push(value)
@@ -195,8 +203,9 @@ function doubling(from: number, to: number): number[] {
 }
 
 /**
- * A short and a long prompt for decode. Where there is room, their contexts lie in the middle of llama.cpp's steps of 256
- * cells, which it looks at as a whole: at the beginning of one a token would seem to cost half a step more than it does.
+ * A short and a long context for the decode measurement. Where possible they lie in the middle of llama.cpp's
+ * KV steps of 256 cells, which it processes as a whole: at the start of a step a token would seem to cost half
+ * a step too much.
  */
 function contextsUpTo(most: number): readonly [short: number, long: number] {
   if (most < CELLS_STEP) return [Math.min(SHORTEST_PROMPT, most), most]
@@ -204,21 +213,26 @@ function contextsUpTo(most: number): readonly [short: number, long: number] {
   return [middle, Math.floor(most / CELLS_STEP) * CELLS_STEP + middle]
 }
 
-/** Few requests one by one, nearly: from one number to the next an engine may take another way of computing. */
+/**
+ * Small batch sizes nearly one by one, because an engine may switch its method of computing from one size to
+ * the next.
+ */
 function batchesUpTo(most: number): number[] {
   const sizes = new Set([...doubling(1, most), ...[3, 6].filter((size) => size < most)])
   return [...sizes].toSorted((a, b) => a - b)
 }
 
-/** Another stream stands still while a long prompt is computed, where both are in one engine. */
+/**
+ * True when another stream was delayed while a long prompt was computed; this needs both to run in one engine.
+ */
 function wasHeldUp(stalls: readonly StallPoint[]): boolean {
   const { ms, ttftMs } = stalls.at(-1)!
   return ms > HELD_UP_SHARE * ttftMs
 }
 
 /**
- * What a prompt costs that finds its beginning in the cache, beside what is computed of it: an engine may copy that KV. 0 where
- * the server says of no cache.
+ * Milliseconds per cached prompt token, beyond what is computed: an engine may copy that KV. 0 when the server
+ * does not report cached tokens.
  */
 async function measureFound(
   probe: StallProbe,
@@ -239,18 +253,22 @@ async function measureFound(
   return Math.max(0, (stall.ms - computedMs) / found)
 }
 
-/** How the engine schedules, as far as it shows: one prompt after the other, and in pieces. */
+/**
+ * How the engine schedules prompts, as far as it can be observed: one after the other or together, and the
+ * chunk size.
+ */
 async function scheduleOf(
   probe: StallProbe,
   stalls: readonly StallPoint[],
 ): Promise<ProfiledSchedule> {
   const longest = stalls.at(-1)!
-  // Short enough that a step has room for all of them, long enough to be seen.
+  // Short enough that a step has room for all of them, long enough to be measured.
   const short = stalls.findLast(({ tokens }) => tokens <= longest.tokens / TOGETHER) ?? longest
   const spreadMs = await measureSpread(probe, short.tokens, TOGETHER)
   const { tokens, pieces } = longest
   return {
-    // Of four that are computed one after the other the last comes two prompts behind the second.
+    // When four prompts are computed one after the other, the last first token comes two prompts after the
+    // second.
     promptsPerStep: spreadMs > ((TOGETHER - 2) / 2) * short.ms ? 1 : null,
     promptChunk: pieces > 1 ? Math.ceil(tokens / pieces / 16) * 16 : null,
   }
@@ -284,6 +302,6 @@ function describe(
     `prefill ms = [${numbers(timing.prefill)}] · [steps, tokens, tokens²]; error ${percent(prefillError[0])} on average, ${percent(prefillError[1])} at most`,
     `decode ms = ${timing.decodeSteps?.x.map((requests, i) => `${timing.decodeSteps?.y[i]?.toPrecision(4)} with ${requests}`).join(', ')} requests, and ${timing.decode[2].toPrecision(4)} per token of their contexts; error ${percent(decodeError[0])} on average, ${percent(decodeError[1])} at most`,
     `overhead ms = [${numbers([requestMs, msPerToken])}] · [1, tokens]; measured ${stalls.map(({ tokens, overheadMs }) => `${overheadMs.toFixed(1)} with ${tokens}`).join(', ')}`,
-    `prompts are computed ${promptsPerStep === 1 ? 'one after the other' : 'together'}, ${promptChunk === null ? 'each in one step' : `in pieces of ${promptChunk} tokens`}`,
+    `prompts are computed ${promptsPerStep === 1 ? 'one after the other' : 'together'}, ${promptChunk === null ? 'each in one step' : `in chunks of ${promptChunk} tokens`}`,
   ].join('\n')
 }

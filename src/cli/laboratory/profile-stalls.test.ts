@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { medianOf, pointOf, shareOfStep, stepTimes } from './profile-stalls.ts'
 import type { TokenEvent } from './profile-stalls.ts'
 
-/** Events that come `gap(k)` ms behind the one before. */
+/** Events of which each comes `gap(k)` ms after the one before. */
 function eventsOf(
   count: number,
   gap: (k: number) => number,
@@ -15,10 +15,10 @@ function eventsOf(
 }
 
 describe('stepTimes', () => {
-  it('tokens that come in pairs - a step takes half of what lies between two pairs', () => {
+  it('tokens that arrive in pairs - a step takes half of the time between two pairs', () => {
     const events = eventsOf(41, (k) => (k % 2 === 0 ? 10 : 0))
     expect(medianOf(stepTimes(events))).toBe(5)
-    // A single gap says 10 or nothing.
+    // A single gap would be 10 or 0.
     const gaps = events.slice(1).map(({ atMs }, i) => atMs - events[i]!.atMs)
     expect(new Set(gaps)).toEqual(new Set([0, 10]))
   })
@@ -38,12 +38,12 @@ describe('stepTimes', () => {
     expect(new Set(stepTimes(mixed))).toEqual(new Set([3]))
   })
 
-  it('a busy moment of the machine - does not count', () => {
+  it('a delay caused by other load on the machine - does not count', () => {
     const events = eventsOf(49, (k) => (k >= 20 && k < 30 ? 80 : 5))
     expect(medianOf(stepTimes(events))).toBe(5)
   })
 
-  it('every gap counts once, also of a stretch that is not whole', () => {
+  it('every gap counts once, also those of an incomplete group', () => {
     for (let tokens = 0; tokens <= 40; tokens++) {
       const steps = stepTimes(eventsOf(tokens, () => 3))
       expect(steps.every((ms) => Math.abs(ms - 3) < 1e-9)).toBe(true)
@@ -53,8 +53,8 @@ describe('stepTimes', () => {
 })
 
 describe('pointOf', () => {
-  it('a stream whose tokens come in pairs - held up by what was computed, and no more', () => {
-    // Steps of 2 ms, two to an event; a prompt holds the stream up for 40 ms.
+  it('a stream whose tokens arrive in pairs - its delay is the time of the prompt and no more', () => {
+    // Steps of 2 ms, two tokens per event; a prompt delays the stream by 40 ms.
     const events = eventsOf(
       40,
       (k) => (k === 21 ? 42 : 4),
@@ -69,7 +69,7 @@ describe('pointOf', () => {
 
 describe('shareOfStep', () => {
   it.each([3, 5, 7, 11, 20])(
-    '%d prompts - wait for half a step in the middle, from any phase on',
+    '%d prompts - wait half a step on average, from any phase',
     (count) => {
       for (const phase of [0, 0.2, 0.4, 0.6, 0.8]) {
         const waits = Array.from({ length: count }, (_, n) => 1 - ((shareOfStep(n) + phase) % 1))

@@ -1,24 +1,24 @@
 /**
- * How long an engine computes a prompt, apart from what HTTP, tokenizer and router take: by how much the answer of
- * somebody else stands still meanwhile.
+ * Measures how long an engine computes a prompt, without the time of HTTP, tokenizer and router: by the delay
+ * that the prompt causes in another stream.
  *
- * One stream runs; a prompt that nothing has seen is sent beside it. The gaps of the stream grow by what the engine
- * computes of the prompt: in one step, or in as many as there are long gaps. What the first token took longer than that
- * is overhead.
+ * One stream runs, and a prompt that is not cached is sent beside it. The gaps of the stream grow by the time
+ * that the engine computes the prompt: one long gap per chunk. The rest of the time to the first token is
+ * overhead.
  */
 import { askLive } from './live-request.ts'
 import type { LiveTarget } from './live-request.ts'
 
 export interface StallPoint {
   readonly tokens: number
-  /** Of the engine, without the tokens of the stream that it gave meanwhile. */
+  /** Milliseconds of the engine's computation, without the tokens of the stream that it generated meanwhile. */
   readonly ms: number
-  /** Steps in which the engine computed it. */
+  /** Number of steps in which the engine computed the prompt. */
   readonly pieces: number
-  /** All that was not the engine's, the wait for the step under way left out. */
+  /** Milliseconds outside the engine, without the wait for the end of the current step. */
   readonly overheadMs: number
   readonly ttftMs: number
-  /** Of the prompt, as the server says. */
+  /** Cached tokens of the prompt, as the server reports. */
   readonly cachedTokens: number
 }
 
@@ -28,26 +28,31 @@ export interface StallProbe {
   readonly promptOf: (tokens: number) => number[]
 }
 
-/** When text came, and of how many tokens. */
+/** When an event with text arrived, and how many tokens it held. */
 export interface TokenEvent {
   readonly atMs: number
   readonly tokens: number
 }
 
-/** Events of the stream before the first prompt, and between two: from them is known how long a token takes alone. */
+/**
+ * Number of events before the first prompt and between two prompts; they show the time of a token without a
+ * prompt.
+ */
 const EVENTS_BETWEEN = 9
 const STREAM_TOKENS = 600
-/** Tokens that are looked at together. */
+/** Number of tokens whose gaps are averaged together. */
 const STRETCH = 8
-/** Of the stream's past, for how long a token takes at the moment: its context grows. */
+/**
+ * The latest measurements that determine the current time of a token, which grows with the stream's context.
+ */
 const CALMS = 5
-/** A gap belongs to the prompt when it is so much of the longest one. */
+/** A gap belongs to the prompt when it is at least this share of the longest gap. */
 const LONG_SHARE = 0.4
 
-/** Null: the stream gave too few tokens to see anything. */
+/** Null: the stream gave too few tokens to measure. */
 export async function measureStall(probe: StallProbe, tokens: number): Promise<StallPoint | null> {
   const seen: StallPoint[] = []
-  // A stream is long enough for some prompts, not for all.
+  // One stream is long enough for several prompts, but not for all of them.
   for (let tries = 0; tries < 2 * probe.repeats && seen.length < probe.repeats; tries++)
     seen.push(...(await besideOneStream(probe, tokens, probe.repeats - seen.length)))
   if (seen.length === 0) return null
@@ -64,7 +69,7 @@ export async function measureStall(probe: StallProbe, tokens: number): Promise<S
 
 interface Stream {
   readonly events: TokenEvent[]
-  /** Step times between prompts, the latest last. */
+  /** Times of a step between prompts in ms, the latest last. */
   readonly calm: number[]
   hasEnded: boolean
 }
@@ -90,7 +95,7 @@ async function besideOneStream(
   let asked = 0
   await calmStretch(stream)
   while (points.length < wanted && !stream.hasEnded) {
-    // Anywhere in a step, as requests come.
+    // The prompt is sent at any phase of a step, as real requests are.
     const stepMs = medianOf(stream.calm.slice(-CALMS)) || 0
     await new Promise((resolve) => setTimeout(resolve, stepMs * shareOfStep(asked++)))
     const sentMs = performance.now()
@@ -110,8 +115,9 @@ async function besideOneStream(
 }
 
 /**
- * How far into a step the n-th prompt is sent: however many there are, evenly over the whole of it (the golden ratio). What a prompt
- * waits for the end of the step under way counts as half a step, so it has to be half a step in the middle of all.
+ * The phase of a step, 0 to 1, at which the n-th prompt is sent: evenly distributed for any number of prompts
+ * (golden ratio). The wait for the end of the current step is counted as half a step, so it has to be half a
+ * step on average.
  */
 export function shareOfStep(n: number): number {
   return (n * 0.618_033_988_749_895) % 1
@@ -119,24 +125,24 @@ export function shareOfStep(n: number): number {
 
 export interface Sent {
   readonly tokens: number
-  /** How long a token of the stream takes without the prompt. */
+  /** Milliseconds per token of the stream without a prompt. */
   readonly plain: number
   readonly sentMs: number
   readonly firstMs: number
 }
 
-/** Null: nothing was held up. */
+/** Null: the stream was not delayed. */
 export function pointOf(
   events: readonly TokenEvent[],
   sent: Sent,
 ): Omit<StallPoint, 'cachedTokens'> | null {
   const { tokens, plain, sentMs, firstMs } = sent
-  // What a gap has more than its tokens take, when nobody else is there.
+  // How much longer a gap is than its tokens take without other requests.
   const gaps = events.slice(1).map((event, i) => ({
     atMs: event.atMs,
     ms: event.atMs - events[i]!.atMs - event.tokens * plain,
   }))
-  // The token that the stream got in the step of the first token may be read before or after that.
+  // The stream's token of the step that computed the first token may be read before or after that first token.
   const during = gaps.filter(({ atMs }) => atMs > sentMs && atMs <= firstMs + plain)
   const longest = Math.max(...during.map(({ ms }) => ms))
   if (!(longest > 0)) return null
@@ -147,7 +153,10 @@ export function pointOf(
   return { tokens, ms: Math.max(ms, 1e-3), pieces, overheadMs, ttftMs }
 }
 
-/** Waits for some events with nobody else there. The first of them may end what held the stream up: gaps count behind it. */
+/**
+ * Waits for some events without other requests. The first may still include an earlier delay, so gaps count
+ * from the second.
+ */
 async function calmStretch(stream: Stream): Promise<void> {
   const from = stream.events.length
   const wanted = from + EVENTS_BETWEEN
@@ -157,8 +166,8 @@ async function calmStretch(stream: Stream): Promise<void> {
 }
 
 /**
- * Several prompts at once: the time from the second of their first tokens to the last. The first prompt to arrive may be
- * computed before the others are there.
+ * Sends several prompts at once and returns the time from the second of their first tokens to the last. The
+ * first prompt to arrive may be computed before the others are there, so it does not count.
  */
 export async function measureSpread(
   probe: StallProbe,
@@ -179,8 +188,8 @@ export async function measureSpread(
 }
 
 /**
- * How long a token took, of eight or a few more at a time (fewer than nine are one such stretch): tokens of short steps come
- * together, in one event or in several, so that a single gap says nothing.
+ * The mean time of a token, over groups of eight or a few more tokens (fewer than nine form one group). Tokens
+ * of short steps arrive together, in one event or in several, so a single gap is meaningless.
  */
 export function stepTimes(events: readonly TokenEvent[]): number[] {
   const steps: number[] = []
@@ -189,7 +198,7 @@ export function stepTimes(events: readonly TokenEvent[]): number[] {
   for (const event of events.slice(1)) {
     tokens += event.tokens
     left -= event.tokens
-    // What is left at the end belongs to the stretch before.
+    // The remainder at the end belongs to the group before it.
     if (left > 0 && (tokens < STRETCH || left < STRETCH)) continue
     steps.push((event.atMs - fromMs) / tokens)
     ;[fromMs, tokens] = [event.atMs, 0]

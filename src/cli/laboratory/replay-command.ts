@@ -10,7 +10,7 @@ import type { Flags } from './lab-flags.ts'
 import { checkOutputs, progressLine, writeText } from './lab-output.ts'
 import { factsOf, labCell } from './lab-scene.ts'
 
-/** Exit code 1: an invariant was broken (`--check`), or no request was answered. */
+/** Exit code 1: an invariant was violated (`--check`), or no request was answered. */
 export async function runReplay(
   trace: string,
   flags: Flags,
@@ -28,7 +28,7 @@ export async function runReplay(
   for (const violation of report.violations) console.error(`violation: ${violation}`)
   writeReports(flags, cell, run, recorded)
   const isServed = report.completed > 0 || report.requests === 0
-  if (!isServed) console.error('baton: no request was answered: see what failed above')
+  if (!isServed) console.error('baton: no request was answered: see the failures above')
   return report.violations.length === 0 && isServed ? 0 : 1
 }
 

@@ -1,5 +1,5 @@
 /**
- * Lines of a trace in a file or on standard input, compressed with gzip or not.
+ * Reads the lines of a trace from a file or standard input, optionally compressed with gzip.
  */
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
@@ -7,7 +7,7 @@ import { BatonError } from '../../base/index.ts'
 
 const LINE_END = 0x0a
 
-/** Line by line: a text is never longer than half a gigabyte. */
+/** Line by line, because a JavaScript string cannot be longer than half a gigabyte. */
 export function readTraceLines(path: string): string[] {
   const bytes = readBytes(path)
   const lines: string[] = []
@@ -33,7 +33,7 @@ function readBytes(path: string): Buffer {
 }
 
 function reasonOf(code: string | undefined): string {
-  if (code === 'ENOENT') return ': there is no such file'
+  if (code === 'ENOENT') return ': the file does not exist'
   if (code === 'EISDIR') return ': it is a folder'
   return code === undefined ? '' : ` (${code})`
 }

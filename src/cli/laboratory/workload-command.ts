@@ -1,5 +1,5 @@
 /**
- * `baton workload`: requests from a seed, as a trace that `replay`, `bench` and others read.
+ * `baton workload`: generates requests from a seed, as a trace for `replay`, `bench` and other tools.
  */
 import { createWorkload, formatMooncake, idealReuse } from '../../sim/index.ts'
 import type { TraceRequest } from '../../sim/index.ts'
@@ -19,7 +19,7 @@ const PAIRS = [
   'think',
 ] as const
 
-/** All of a large workload is longer than a text may be. */
+/** Requests written at a time: a large workload is longer than a JavaScript string may be. */
 const PIECE_REQUESTS = 10_000
 
 function* piecesOf(requests: readonly TraceRequest[]): Generator<string> {
@@ -37,7 +37,7 @@ export function runWorkload(kind: string, flags: Flags): number {
   const mean = (pick: (request: (typeof requests)[number]) => number): string =>
     (requests.reduce((sum, request) => sum + pick(request), 0) / requests.length).toFixed(0)
   console.error(
-    `${requests.length} requests, ${mean(({ inputTokens }) => inputTokens)} tokens in and ${mean(({ outputTokens }) => outputTokens)} out on average, ${(100 * idealReuse(requests)).toFixed(1)} % of the blocks seen before`,
+    `${requests.length} requests, mean ${mean(({ inputTokens }) => inputTokens)} input tokens and ${mean(({ outputTokens }) => outputTokens)} output tokens, ${(100 * idealReuse(requests)).toFixed(1)} % of the blocks repeat earlier ones`,
   )
   return 0
 }

@@ -20,7 +20,7 @@ const sums = aFleet().sums
 const full = aWorker({ ranks: aWorker().ranks.map((rank) => ({ ...rank, full: true })) })
 
 describe('baton doctor, the fleet', () => {
-  it('a healthy fleet - nothing is wrong', () => {
+  it('a healthy fleet - no finding', () => {
     expect(fleetChecks(aFleet()).filter(({ level }) => level !== 'ok')).toEqual([])
   })
 
@@ -89,7 +89,7 @@ describe('baton doctor, the fleet', () => {
       'overload',
       'warning',
     ],
-  ])('%s - is named', (_, fleet, topic, level) => {
+  ])('%s - is reported', (_, fleet, topic, level) => {
     expect(found(fleet, topic)).toEqual([expect.objectContaining({ level })])
   })
 
@@ -99,7 +99,7 @@ describe('baton doctor, the fleet', () => {
     ['connect ECONNREFUSED', '--advertise-host'],
     ['the version 9 of the wire', 'older side'],
     ['whatever', 'log'],
-  ])('%s - says what to do', (reason, advice) => {
+  ])('%s - the finding says what to do', (reason, advice) => {
     expect(connectionAdvice(reason)).toContain(advice)
   })
 })
@@ -134,7 +134,7 @@ describe('baton doctor, machine and server', () => {
     [-1999, 'ok'],
     [3000, 'warning'],
     [-2000, 'warning'],
-  ])('a clock %i ms off - %s', (apart, level) => {
+  ])('a clock %i ms apart - %s', (apart, level) => {
     expect(clock('Sun, 22 Nov 2026 15:00:00 GMT', at + apart, 0).level).toBe(level)
   })
 
@@ -142,7 +142,7 @@ describe('baton doctor, machine and server', () => {
     [-1, 'fault'],
     [13, 'warning'],
     [14, 'ok'],
-  ])('a certificate for %i days more - %s', (days, level) => {
+  ])('a certificate valid for %i more days - %s', (days, level) => {
     expect(certificateAge(new Date(at + days * 86_400_000).toUTCString(), at).level).toBe(level)
   })
 
@@ -156,7 +156,7 @@ describe('baton doctor, machine and server', () => {
     ])
   })
 
-  it('findings - one line each, what to do below, a sum', () => {
+  it('findings - one line each, the advice below, then a summary', () => {
     const lines = findingLines([
       { level: 'ok', topic: 'a', text: 'fine' },
       { level: 'fault', topic: 'bb', text: 'broken', advice: 'mend it' },

@@ -1,5 +1,5 @@
 /**
- * `baton doctor`: asks a fleet and names what is wrong and what to do. Exit code 1 when there is a fault.
+ * `baton doctor`: checks a fleet and prints what is wrong and what to do. Exit code 1 when there is a fault.
  */
 import { BatonError } from '../../base/index.ts'
 import { EXIT_FAILED } from '../../host/index.ts'
@@ -11,19 +11,19 @@ import { localChecks } from './local-checks.ts'
 import { serverChecks } from './server-checks.ts'
 
 interface DoctorOptions {
-  /** Opened late: that it cannot be opened is a finding, too. */
+  /** Called late, so that a failure to open is a finding too. */
   readonly open: () => Promise<FleetSource>
   /** Null: the fleet is read from its workers. */
   readonly url: string | null
   readonly json: boolean
-  /** Of this machine, that the fleet writes to. */
+  /** Folders of this machine that the fleet writes to. */
   readonly folders: readonly string[]
 }
 
 export async function runDoctor({ open, url, json, folders }: DoctorOptions): Promise<number> {
   const ofServer = url === null ? [] : await asFindings('server', () => serverChecks(url))
   const ofFleet = await asFindings('fleet', () => fleetFindings(open))
-  // A server that does not answer is one finding, not two.
+  // A server that does not answer is reported once, not twice.
   const known = new Set(ofServer.map(({ text }) => text))
   const findings: readonly Finding[] = [
     ...(await localChecks(folders)),
@@ -43,7 +43,7 @@ async function fleetFindings(open: () => Promise<FleetSource>): Promise<readonly
   }
 }
 
-/** What cannot be asked is a finding like others. Arguments that are wrong are not. */
+/** A failed check becomes a finding. Wrong arguments are thrown. */
 async function asFindings(
   topic: string,
   find: () => Promise<readonly Finding[]>,

@@ -1,9 +1,9 @@
 /**
- * What `baton doctor` has found: one line of what is, and for what is wrong a line of what to do.
+ * A finding of `baton doctor`: one line that describes it, and for a problem a second line with what to do.
  */
 export interface Finding {
   readonly level: 'ok' | 'warning' | 'fault'
-  /** What was looked at, in a word or two. */
+  /** What was checked, in a word or two. */
   readonly topic: string
   readonly text: string
   readonly advice?: string
@@ -42,7 +42,7 @@ export function findingLines(findings: readonly Finding[]): string[] {
   ]
 }
 
-/** `1 worker`, `2 workers`. */
+/** For example `1 worker`, `2 workers`. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }

@@ -1,5 +1,5 @@
 /**
- * What `baton doctor` reads off a fleet: versions, connections, checksums, KV events, disaggregation, overload.
+ * What `baton doctor` checks in a fleet: versions, connections, checksums, KV events, disaggregation, overload.
  */
 import { workerAddress } from '../../frontend/index.ts'
 import type { FleetView, ModelView, WorkerView } from '../../frontend/index.ts'
@@ -10,11 +10,17 @@ import { shortId } from './top-screen.ts'
 export function fleetChecks(fleet: FleetView): readonly Finding[] {
   return [
     ...(fleet.draining
-      ? [warning('frontend', 'shuts down and admits nothing new', 'send clients to another one')]
+      ? [
+          warning(
+            'frontend',
+            'is shutting down and accepts no new requests',
+            'send clients to another frontend',
+          ),
+        ]
       : []),
     discoveryState(fleet),
     ...(fleet.notes ?? []).map((text) =>
-      warning('upstreams', text, 'start it, or look into its log; it is tried all the time'),
+      warning('upstreams', text, 'start it, or read its log; Baton keeps trying to connect'),
     ),
     ...membership(fleet),
     ...versions(fleet),
@@ -29,17 +35,17 @@ function discoveryState({ discoveryFault }: FleetView): Finding {
     : fault(
         'discovery',
         `unreachable, known workers stay in use: ${discoveryFault}`,
-        'bring it back; workers that join or leave now are not heard of',
+        'restore it; until then workers that join or leave are not noticed',
       )
 }
 
 function membership({ models }: FleetView): Finding[] {
   if (models.length > 0) return []
-  const advice = 'start workers with the same --discovery, and look into their logs'
-  return [fault('workers', 'none has registered', advice)]
+  const advice = 'start workers with the same --discovery, and read their logs'
+  return [fault('workers', 'no worker has registered', advice)]
 }
 
-/** A fleet of two versions works for one minor version back. */
+/** A fleet may mix two versions during a rolling update, one minor version apart. */
 function versions({ version, models }: FleetView): Finding[] {
   const workers = models.flatMap((model) => model.workers)
   if (workers.length === 0) return []
@@ -48,7 +54,8 @@ function versions({ version, models }: FleetView): Finding[] {
   const names = [...new Set(others.map((worker) => worker.version))].join(', ')
   const text = `the frontend is ${version}, ${others.length} of ${workers.length} workers are ${names}`
   const isFar = others.some((worker) => minorsApart(version, worker.version) > 1)
-  const advice = 'finish the rolling update; more than one minor version apart is not tested'
+  const advice =
+    'finish the rolling update; versions that are more than one minor version apart are not tested together'
   return [isFar ? fault('versions', text, advice) : warning('versions', text, advice)]
 }
 
@@ -72,7 +79,7 @@ function modelChecks(model: ModelView): Finding[] {
   ]
 }
 
-const READY_ADVICE = 'start the workers that are missing; /health says which role'
+const READY_ADVICE = 'start the missing workers; /health says which role'
 
 function notServing(worker: WorkerView): Finding {
   const { workerId, state, reason = '' } = worker
@@ -81,23 +88,23 @@ function notServing(worker: WorkerView): Finding {
     return fault(
       'checksums',
       `${name} gets no requests: ${reason}`,
-      'start it with the same model files, block size and context as the others, or under another name',
+      'start it with the same model files, block size and context length as the others, or under another model name',
     )
   }
   return fault('connections', `${name}: ${reason}`, connectionAdvice(reason))
 }
 
-/** By the words of the refusal: who reads this has only those. */
+/** Chosen by the words of the refusal, because the view of the fleet has no more than those. */
 export function connectionAdvice(reason: string): string {
   if (/secret|authenticat|proof/i.test(reason)) return 'give both sides the same --wire-secret'
   if (/certificate|tls|ssl/i.test(reason)) {
-    return 'use certificates of one --tls-ca on both sides, or TLS on neither'
+    return 'use certificates of the same --tls-ca on both sides, or TLS on neither side'
   }
   if (/refused|unreachable|timed? ?out|ETIMEDOUT|EHOSTUNREACH/i.test(reason)) {
-    return 'is the process alive, does --advertise-host name an address that the frontend reaches, is the port open in the firewall?'
+    return 'check that the process is running, that --advertise-host is an address the frontend reaches, and that the firewall leaves the port open'
   }
   if (/version/i.test(reason)) return 'update the older side'
-  return "look into the worker's log"
+  return "read the worker's log"
 }
 
 function kvEvents({ name, prefill, decode }: ModelView): Finding[] {
@@ -107,15 +114,15 @@ function kvEvents({ name, prefill, decode }: ModelView): Finding[] {
     return [
       fault(
         'kv events',
-        `${name}: ${counted(silent, 'worker')} sent none although there were prompts enough`,
-        'check the event endpoint of the engine (docs/engine-vllm.md); routing guesses what they hold',
+        `${name}: ${counted(silent, 'worker')} sent none although enough prompts were served`,
+        "check the engine's event endpoint (docs/engine-vllm.md); until then routing only estimates what they have cached",
       ),
     ]
   }
-  return seen === 0 ? [] : [ok('kv events', `${name}: they come from ${counted(seen, 'worker')}`)]
+  return seen === 0 ? [] : [ok('kv events', `${name}: received from ${counted(seen, 'worker')}`)]
 }
 
-/** Of all models: a transfer is counted where its request ends. */
+/** Of all models together: a transfer is counted when its request ends. */
 function transfers({ sums, models }: FleetView): Finding[] {
   const { kvTransfers, kvRecomputed } = sums
   const notMoved = models.reduce((sum, { decode }) => sum + decode.kvNotMoved, 0)
@@ -123,13 +130,13 @@ function transfers({ sums, models }: FleetView): Finding[] {
   const bad = kvRecomputed + notMoved
   const all = kvTransfers + notMoved + moved
   if (all === 0) return []
-  const text = `KV was not used in ${bad} of ${all} hand-overs`
+  const text = `${bad} of ${all} KV transfers were not used`
   if (bad <= TRANSFERS_BAD_SHARE * all) return [ok('hand-over', text)]
   return [
     fault(
       'hand-over',
-      `${text}: decode workers compute prompts again`,
-      'can decode workers reach the KV port of prefill workers? Their logs name the reason',
+      `${text}: decode workers computed those prompts again`,
+      "check that decode workers reach the KV port of prefill workers; the decode workers' logs name the reason",
     ),
   ]
 }
@@ -145,8 +152,8 @@ function disaggregation({
     return [
       warning(
         'prefill',
-        `${name}: no prefill worker is registered, decode workers do both`,
-        'start one',
+        `${name}: no prefill worker is registered, decode workers compute prompts too`,
+        'start a prefill worker',
       ),
     ]
   }
@@ -157,7 +164,7 @@ function disaggregation({
     warning(
       'prefill',
       `${name}: none of ${requests} requests was disaggregated`,
-      'baton explain <request id> says why for one; short prompts stay where they are by design',
+      'baton explain <request id> gives the reason for one request; short prompts run on one worker by design',
     ),
   ]
 }
@@ -166,7 +173,7 @@ function overload({ name, prefill, decode }: ModelView, serving: readonly Worker
   const queued = prefill.queuedRequests + decode.queuedRequests
   const full = serving.filter(({ ranks }) => ranks.length > 0 && ranks.every((rank) => rank.full))
   const refused = prefill.refusals + decode.refusals
-  const advice = 'add workers of that role, or bound clients by key (docs/keys.md)'
+  const advice = 'add workers of that role, or limit clients by key (docs/keys.md)'
   if (queued > 0 && full.length > 0 && full.length === serving.length) {
     return [
       fault(
@@ -187,11 +194,5 @@ function overload({ name, prefill, decode }: ModelView, serving: readonly Worker
   }
   return refused === 0
     ? []
-    : [
-        warning(
-          'overload',
-          `${name}: ${refused} requests have been refused since the start`,
-          advice,
-        ),
-      ]
+    : [warning('overload', `${name}: ${refused} requests were refused since the start`, advice)]
 }

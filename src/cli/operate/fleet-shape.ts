@@ -1,6 +1,6 @@
 /**
- * Whether an answer is a fleet, before anything is read off it: somebody else may answer at the address, or a Baton whose
- * fleet looks otherwise.
+ * Checks that an answer describes a fleet before it is used, because another program or another version of
+ * Baton may answer at the address.
  */
 import { z } from 'zod'
 import { BatonError } from '../../base/index.ts'
@@ -49,6 +49,6 @@ export function fleetOf(body: unknown, url: string): FleetView {
   const where = place === '' ? '' : ` (${place})`
   throw new BatonError(
     'transport.version_mismatch',
-    `what ${url} says of its fleet cannot be read${where}: it is no Baton server, or one of another version`,
+    `the fleet description of ${url} cannot be read${where}: it is not a Baton server, or has another version`,
   )
 }

@@ -1,6 +1,6 @@
 /**
- * Where `baton top` and `baton doctor` read a fleet from: a frontend's `/debug/fleet`, or, with `--discovery`, the workers
- * themselves, to which this process connects as a frontend without a port.
+ * Where `baton top` and `baton doctor` read a fleet from: a frontend's `/debug/fleet`, or with `--discovery`
+ * the workers themselves, to which this process connects like a frontend without an HTTP port.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
@@ -13,13 +13,13 @@ import { serveConfig } from '../options/serve-config.ts'
 import { fleetOf } from './fleet-shape.ts'
 
 export interface FleetSource {
-  /** For the reader: an address. */
+  /** An address, for display. */
   readonly name: string
   fleet(): Promise<FleetView>
   close(): Promise<void>
 }
 
-/** For workers to be connected and to report their load for the first time. */
+/** Milliseconds for workers to connect and to report their load for the first time. */
 const SETTLE_MS = 1_500
 
 export function serverSource(url: string): FleetSource {
@@ -39,7 +39,7 @@ export async function discoverySource(
   options: readonly ResolvedOption[],
   name: string,
 ): Promise<FleetSource> {
-  // It only looks: no port is opened, nobody needs a key.
+  // This stack only reads: no port is opened and no key is needed.
   const config = {
     ...serveConfig(options),
     logLevel: 'silent' as const,
@@ -47,7 +47,7 @@ export async function discoverySource(
     insecureOpen: true,
   }
   const discovery = openDiscovery(config)
-  // It sends no requests: what workers hold is not asked for.
+  // It sends no requests, so it does not ask for the workers' cached blocks.
   const stack = new FrontendStack({
     config,
     discovery,
@@ -56,7 +56,7 @@ export async function discoverySource(
   })
   try {
     await stack.watch()
-    // The first timer keeps this process alive; the stack's own does not.
+    // The first timer keeps this process alive; the timers of the stack do not.
     const settled = new AbortController()
     const limit = sleep(SETTLE_MS, undefined, { signal: settled.signal }).catch(() => undefined)
     await Promise.race([stack.untilSettled(), limit])
@@ -80,13 +80,13 @@ function refusal(status: number, body: unknown, url: string): BatonError {
   if (status === 401 || status === 403) {
     return new BatonError(
       'request.unauthenticated',
-      `${url} asks for a key of an operator: set BATON_API_KEY (baton keys add --operator makes one)`,
+      `${url} requires the key of an operator: set BATON_API_KEY (baton keys add --operator makes one)`,
     )
   }
   if (status === 404) {
     return new BatonError(
       'transport.version_mismatch',
-      `${url} has no /debug/fleet: it is no Baton server, or an older one`,
+      `${url} has no /debug/fleet: it is not a Baton server, or an older version`,
     )
   }
   return new BatonError(

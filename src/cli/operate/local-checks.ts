@@ -1,5 +1,5 @@
 /**
- * What `baton doctor` looks at on the machine that it runs on: Node, limits of files, full disks.
+ * What `baton doctor` checks on its own machine: the Node version, limits of open files, full disks.
  */
 import { readFileSync } from 'node:fs'
 import { stat, statfs } from 'node:fs/promises'
@@ -7,13 +7,13 @@ import { tmpdir } from 'node:os'
 import { fault, ok, warning } from './finding.ts'
 import type { Finding } from './finding.ts'
 
-/** A frontend has one per client and per worker. */
+/** A frontend needs one open file per client and per worker. */
 const OPEN_FILES_WANTED = 4_096
 const FREE_BYTES_MIN = 256 * 1024 * 1024
 const FREE_SHARE_MIN = 0.05
 const MIB = 1024 * 1024
 
-/** `folders`: that the fleet writes to, besides the one for what is temporary. */
+/** `folders`: folders that the fleet writes to, checked in addition to the temporary folder. */
 export async function localChecks(folders: readonly string[]): Promise<readonly Finding[]> {
   return [
     nodeVersion(process.versions.node),
@@ -29,7 +29,7 @@ export function nodeVersion(version: string): Finding {
     : fault('node', `Node ${version} is too old`, 'install Node 20.19 or newer')
 }
 
-/** `limits`: the text of /proc/self/limits; null where there is none. */
+/** `limits`: the text of /proc/self/limits; null where that file does not exist. */
 export function openFiles(limits: string | null): Finding {
   const soft = /^Max open files\s+(\d+|unlimited)/m.exec(limits ?? '')?.[1]
   if (soft === undefined) return ok('open files', 'the limit is not known on this system')
@@ -38,7 +38,7 @@ export function openFiles(limits: string | null): Finding {
     ? ok('open files', `up to ${soft}`)
     : warning(
         'open files',
-        `at most ${soft}; each client and each worker takes one`,
+        `limit is ${soft}; each client and each worker needs one`,
         `ulimit -n ${OPEN_FILES_WANTED * 16}, or LimitNOFILE= in the systemd unit`,
       )
 }
@@ -51,14 +51,17 @@ function readLimits(): string | null {
   }
 }
 
-/** Each disk once, under the first of its folders; a folder that is not here is on another machine. */
+/**
+ * Each disk is reported once, under the first of its folders; a folder that does not exist is on another
+ * machine.
+ */
 async function disks(folders: readonly string[]): Promise<readonly Finding[]> {
   const found = new Map<number, Finding>()
   for (const folder of folders) {
     try {
       const { dev } = await stat(folder)
       const { bavail, blocks, bsize } = await statfs(folder)
-      // Some file systems have no size of their own.
+      // Some virtual file systems report no size.
       if (blocks > 0 && !found.has(dev))
         found.set(dev, diskSpace(folder, bavail * bsize, blocks * bsize))
     } catch {
@@ -72,6 +75,6 @@ export function diskSpace(path: string, freeBytes: number, allBytes: number): Fi
   const text = `${path} has ${Math.round(freeBytes / MIB)} of ${Math.round(allBytes / MIB)} MiB free`
   const isFull = freeBytes < FREE_BYTES_MIN || freeBytes < FREE_SHARE_MIN * allBytes
   return isFull
-    ? warning('disk', text, 'free some, or name another folder (TMPDIR, --discovery file:)')
+    ? warning('disk', text, 'free some space, or choose another folder (TMPDIR, --discovery file:)')
     : ok('disk', text)
 }

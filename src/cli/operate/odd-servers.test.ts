@@ -17,7 +17,7 @@ async function serverOf(answer: (path: string, reply: ServerResponse) => void): 
 
 const BROKEN_MODEL = { ...aFleet(), models: [{ ...aModel(), decode: null }] }
 
-/** Never ends, and never stops to come; a piece a turn, so that its end is heard. */
+/** Sends without end, one piece per turn of the event loop, so that a disconnect is noticed. */
 function endless(_: string, reply: ServerResponse): void {
   const piece = Buffer.alloc(1024 * 1024, 'x')
   const more = (): void => {
@@ -27,14 +27,14 @@ function endless(_: string, reply: ServerResponse): void {
   more()
 }
 
-describe('top and doctor of something that is no Baton', () => {
+describe('top and doctor with an address that is not a Baton server', () => {
   it.each<[string, (path: string, reply: ServerResponse) => void]>([
     ['nothing at all in JSON', (_, reply) => reply.end('null')],
     ['an object of another kind', (_, reply) => reply.end('{"models":5,"sums":null}')],
     ['a fleet with a hole', (_, reply) => reply.end(JSON.stringify(BROKEN_MODEL))],
     ['a page', (_, reply) => reply.end('<html>')],
     ['a refusal in another form', (_, reply) => reply.writeHead(500).end('[null]')],
-  ])('%s - is one sentence each, without a stack', async (_, answer) => {
+  ])('%s - is reported in one sentence without a stack trace', async (_, answer) => {
     const url = await serverOf(answer)
     const top = await runBaton(['top', '--once', '--url', url])
     expect(top.exitCode).not.toBe(0)
@@ -45,7 +45,7 @@ describe('top and doctor of something that is no Baton', () => {
     expect(doctor.printed).not.toMatch(/^ +at /m)
   })
 
-  it('an answer without an end - is one sentence', async () => {
+  it('an answer without an end - is reported in one sentence', async () => {
     const { exitCode, printed } = await runBaton([
       'top',
       '--once',
@@ -53,12 +53,12 @@ describe('top and doctor of something that is no Baton', () => {
       await serverOf(endless),
     ])
     expect(exitCode).not.toBe(0)
-    expect(printed).toMatch(/^baton: [^\n]+ is no Baton server[^\n]*\n$/)
+    expect(printed).toMatch(/^baton: [^\n]+ is not a Baton server[^\n]*\n$/)
   })
 })
 
 describe('disks', () => {
-  it('every folder that the fleet writes to, each disk once', async () => {
+  it('every folder that the fleet writes to - each disk is reported once', async () => {
     const { localChecks } = await import('./local-checks.ts')
     const places = (await localChecks(['/proc', '/tmp', '/nowhere'])).filter(
       ({ topic }) => topic === 'disk',

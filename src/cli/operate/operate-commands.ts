@@ -1,5 +1,5 @@
 /**
- * The commands that look at a running fleet: `top` and `doctor`.
+ * The commands that inspect a running fleet: `top` and `doctor`.
  */
 import type { Command } from 'commander'
 import { BatonError } from '../../base/index.ts'
@@ -34,7 +34,7 @@ Exit code 1 when something is broken; warnings alone give 0.`
 export function addOperate(root: Command, { exit, withOptions, resolved }: OperateParts): void {
   const looking = (name: string, text: string, examples: string): Command =>
     withOptions(
-      root.command(name).description(text).addOption(serverOption()).option('--json', 'as JSON'),
+      root.command(name).description(text).addOption(serverOption()).option('--json', 'print JSON'),
       GROUPS_OF.looking,
     ).addHelpText('after', examples)
   const open = async (flags: Flags): Promise<FleetSource> => {
@@ -44,9 +44,9 @@ export function addOperate(root: Command, { exit, withOptions, resolved }: Opera
       ? await discoverySource(resolved(flags), discovery)
       : serverSource(serverUrl(flags['url']))
   }
-  looking('top', 'a running fleet, again and again (q ends it)', TOP_EXAMPLES)
-    .option('--interval <s>', 'seconds between two looks', '1')
-    .option('--once', 'one look')
+  looking('top', 'show a running fleet, refreshed continuously (q ends it)', TOP_EXAMPLES)
+    .option('--interval <s>', 'seconds between two refreshes', '1')
+    .option('--once', 'print once and exit')
     .action(async (flags: Flags) => {
       const { runTop } = await import('./top-command.ts')
       const intervalMs = secondsOf(flags['interval']) * 1000
@@ -60,7 +60,7 @@ export function addOperate(root: Command, { exit, withOptions, resolved }: Opera
         }),
       )
     })
-  looking('doctor', 'what is wrong with a fleet, and what to do', DOCTOR_EXAMPLES).action(
+  looking('doctor', 'find out what is wrong with a fleet, and what to do', DOCTOR_EXAMPLES).action(
     async (flags: Flags) => {
       const { runDoctor } = await import('./doctor-command.ts')
       const url = typeof flags['discovery'] === 'string' ? null : serverUrl(flags['url'])

@@ -1,5 +1,6 @@
 /**
- * What `baton doctor` asks a frontend directly: does it answer, do the clocks agree, who may call it, its own process.
+ * What `baton doctor` asks a frontend directly: does it answer, do the clocks agree, who may call it, and the
+ * state of its process.
  */
 import { connect } from 'node:tls'
 import { keyHeaders } from '../commands/ask-server.ts'
@@ -16,7 +17,7 @@ const ANSWER_MS_MAX = 10_000
 const FILES_SHARE_MAX = 0.8
 const LAG_MS_MAX = 100
 
-/** Throws `transport.cannot_connect` when nobody answers. */
+/** Throws `transport.cannot_connect` when nothing answers. */
 export async function serverChecks(url: string): Promise<readonly Finding[]> {
   const startedMs = performance.now()
   const live = await statusOf(url, '/live')
@@ -24,7 +25,11 @@ export async function serverChecks(url: string): Promise<readonly Finding[]> {
   return [
     live.status === 200
       ? ok('server', `${url} answers in ${tookMs.toFixed(0)} ms`)
-      : fault('server', `${url}/live answers ${live.status}`, 'is it a Baton frontend?'),
+      : fault(
+          'server',
+          `${url}/live answers ${live.status}`,
+          'check that the address is that of a Baton frontend',
+        ),
     clock(live.headers.get('date'), Date.now(), tookMs),
     await openness(url),
     ...(await certificate(new URL(url))),
@@ -32,7 +37,7 @@ export async function serverChecks(url: string): Promise<readonly Finding[]> {
   ]
 }
 
-/** What is not read of an answer is let go: it may not end. */
+/** The body is cancelled unread, because it may not end. */
 async function statusOf(url: string, path: string): Promise<Response> {
   const reply = await get(url, path, {})
   await reply.body?.cancel()
@@ -48,31 +53,34 @@ async function get(url: string, path: string, headers: Record<string, string>): 
   })
 }
 
-/** `date` is cut to a second and was written before it came. */
+/**
+ * `date` is the response's Date header, which has a resolution of one second and was written before the
+ * response arrived.
+ */
 export function clock(date: string | null, nowEpochMs: number, tookMs: number): Finding {
   const said = Date.parse(date ?? '')
-  if (Number.isNaN(said)) return ok('clock', 'the server does not say its time')
+  if (Number.isNaN(said)) return ok('clock', 'the server sends no Date header')
   const apartMs = nowEpochMs - said
   if (apartMs > -CLOCK_MS_MAX && apartMs < CLOCK_MS_MAX + 1000 + tookMs) {
-    return ok('clock', 'agrees with the server’s')
+    return ok('clock', 'agrees with the server’s clock')
   }
   return warning(
     'clock',
-    `${Math.round(Math.abs(apartMs) / 1000)} s apart from the server’s`,
-    'run NTP on both; keys expire and traces are ordered by these clocks',
+    `differs by ${Math.round(Math.abs(apartMs) / 1000)} s from the server’s clock`,
+    'run NTP on both machines; the expiry of keys and the order of traces depend on their clocks',
   )
 }
 
-/** Can somebody without a key read what is for operators? */
+/** Checks whether a caller without a key can read what is meant for operators. */
 async function openness(url: string): Promise<Finding> {
   const { status } = await statusOf(url, '/metrics')
-  if (status === 401 || status === 403) return ok('keys', 'asked for')
+  if (status === 401 || status === 403) return ok('keys', 'required')
   if (isLoopback(new URL(url).hostname.replace(/^\[|\]$/g, ''))) {
-    return ok('keys', 'not asked for on this machine')
+    return ok('keys', 'not required on this machine')
   }
   return warning(
     'keys',
-    'everybody who reaches this address may call and operate it',
+    'everybody who reaches this address may use and administer it',
     'baton keys add, then serve --keys keys.json',
   )
 }
@@ -105,14 +113,14 @@ async function certificate(url: URL): Promise<readonly Finding[]> {
 export function certificateAge(validTo: string, nowEpochMs: number): Finding {
   const days = Math.floor((Date.parse(validTo) - nowEpochMs) / DAY_MS)
   const advice =
-    'replace the files of --http-tls-cert and --http-tls-key; they are read again by themselves'
+    'replace the files of --http-tls-cert and --http-tls-key; they are reloaded automatically'
   if (days < 0) return fault('certificate', `expired ${-days} days ago`, advice)
   return days < CERTIFICATE_DAYS_MIN
     ? warning('certificate', `expires in ${days} days`, advice)
     : ok('certificate', `valid for ${days} days`)
 }
 
-/** From its metrics; nothing when this key may not read them. */
+/** From the server's metrics; no findings when this key may not read them. */
 async function ownProcess(url: string): Promise<readonly Finding[]> {
   const reply = await get(url, '/metrics', { ...keyHeaders() })
   if (reply.status === 200) return processFindings(await replyText(url, reply))
@@ -140,8 +148,8 @@ export function processFindings(metrics: string): readonly Finding[] {
     findings.push(
       warning(
         'event loop',
-        `late by ${(lagSeconds * 1000).toFixed(0)} ms (p99)`,
-        'the frontend has more work than a core: serve --frontends 2, or a frontend on another machine',
+        `delayed by ${(lagSeconds * 1000).toFixed(0)} ms (p99)`,
+        'one core is not enough for the frontend: serve --frontends 2, or a frontend on another machine',
       ),
     )
   }

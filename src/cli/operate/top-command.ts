@@ -1,6 +1,6 @@
 /**
- * `baton top`: the fleet in a terminal, again and again. Works over ssh and in a narrow window; with `NO_COLOR`, or where the
- * output is no terminal, without colours.
+ * `baton top`: shows the fleet in a terminal and refreshes it. Works over ssh and in a narrow window; without
+ * colours when `NO_COLOR` is set or the output is not a terminal.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
@@ -13,7 +13,7 @@ import type { Screen } from './top-screen.ts'
 interface TopOptions {
   readonly source: FleetSource
   readonly intervalMs: number
-  /** One screen, then the end. */
+  /** Print one screen, then exit. */
   readonly once: boolean
   readonly json: boolean
 }
@@ -46,7 +46,7 @@ async function show(options: TopOptions, isLive: boolean, signal: AbortSignal): 
   const { source, intervalMs, once, json } = options
   let before: FleetView | null = null
   while (!signal.aborted) {
-    // A server that is away for a moment does not end a live screen.
+    // A server that is unreachable for a moment does not end the display.
     const read = await source.fleet().catch((error: unknown) => {
       if (isLive && before !== null) return BatonError.from(error)
       throw error
@@ -70,7 +70,7 @@ function print(lines: readonly string[], isLive: boolean): void {
 }
 
 function screenOf(isLive: boolean): Screen {
-  // Undefined where the output is no terminal.
+  // Undefined when the output is not a terminal.
   const size = process.stdout as { readonly columns?: number; readonly rows?: number }
   return {
     columns: Number(process.env['COLUMNS'] ?? '') || (size.columns ?? 100),
@@ -79,7 +79,7 @@ function screenOf(isLive: boolean): Screen {
   }
 }
 
-/** `q` and Ctrl-C; raw, so that a key counts without Enter. */
+/** Handles `q` and Ctrl-C; the terminal is in raw mode, so that a key works without Enter. */
 function watchKeys(onQuit: () => void): { close(): void } {
   const { stdin } = process
   if (!stdin.isTTY) return { close: () => undefined }

@@ -5,7 +5,7 @@ import { topScreen } from './top-screen.ts'
 const plain = { columns: 100, rows: 40, hasColor: false }
 
 describe('topScreen', () => {
-  it('a fleet - rates between two looks, and a line per worker', () => {
+  it('a fleet - rates between two refreshes, and a line per worker', () => {
     const before = aFleet({ epochMs: 1000 })
     const { sums } = before
     const now = aFleet({ epochMs: 3000, sums: { ...sums, received: 20, completionTokens: 500 } })
@@ -30,29 +30,32 @@ describe('topScreen', () => {
     [44, ['WORKER', 'ROLE', 'STATE', 'RUN', 'QUEUE', 'KV']],
     [70, ['WORKER', 'ROLE', 'STATE', 'RUN', 'QUEUE', 'KV', 'PROMPTS', 'ADDRESS']],
     [200, ['WORKER', 'ROLE', 'STATE', 'RUN', 'QUEUE', 'KV', 'PROMPTS', 'ENGINE', 'ADDRESS']],
-  ])('%i columns - whole columns of the table, the most wanted first', (columns, titles) => {
-    const lines = topScreen('x', aFleet(), null, { ...plain, columns })
-    const table = lines.slice(lines.findIndex((line) => line.startsWith('WORKER')))
-    expect(table[0]?.split(/ +/)).toEqual(titles)
-    expect(table.join('')).not.toContain('…  ')
-    for (const fact of ['in flight', 'req/s', 'tokens/s', 'reused', 'failed', 'migrated']) {
-      expect(lines.filter((line) => line.includes(`${fact} `) && !line.includes('…'))).toHaveLength(
-        1,
-      )
-    }
-  })
+  ])(
+    '%i columns - only whole columns of the table, the most important first',
+    (columns, titles) => {
+      const lines = topScreen('x', aFleet(), null, { ...plain, columns })
+      const table = lines.slice(lines.findIndex((line) => line.startsWith('WORKER')))
+      expect(table[0]?.split(/ +/)).toEqual(titles)
+      expect(table.join('')).not.toContain('…  ')
+      for (const fact of ['in flight', 'req/s', 'tokens/s', 'reused', 'failed', 'migrated']) {
+        expect(
+          lines.filter((line) => line.includes(`${fact} `) && !line.includes('…')),
+        ).toHaveLength(1)
+      }
+    },
+  )
 
-  it.each([1, 3, 6])('%i rows - no line more', (rows) => {
+  it.each([1, 3, 6])('%i rows - no more lines', (rows) => {
     expect(topScreen('x', aFleet(), null, { ...plain, rows })).toHaveLength(rows)
   })
 
-  it('colours - only where there are some', () => {
+  it('colours - only when they are enabled', () => {
     const text = (hasColor: boolean) =>
       topScreen('x', aFleet(), null, { ...plain, hasColor }).join()
     expect([text(true).includes('\u001B['), text(false).includes('\u001B[')]).toEqual([true, false])
   })
 
-  it('a name that holds control characters - does not move the cursor', () => {
+  it('a name that contains control characters - does not move the cursor', () => {
     const evil = aWorker({
       engine: 'x\u001B[2J\u0007\u202E',
       state: 'unreachable',
@@ -66,7 +69,7 @@ describe('topScreen', () => {
       null,
       plain,
     )
-    // oxlint-disable-next-line no-control-regex -- the promise is about these
+    // oxlint-disable-next-line no-control-regex -- the test checks that control characters are absent
     expect(lines.join('')).not.toMatch(/[\u0000-\u001F\u007F-\u009F\u202E]/)
   })
 })

@@ -1,5 +1,5 @@
 /**
- * The screen of `baton top` as lines of text: pure, so that a narrow terminal is a test.
+ * The screen of `baton top` as lines of text: pure, so that a narrow terminal can be tested.
  */
 import { printable } from '../../base/index.ts'
 import { workerAddress, workerSums } from '../../frontend/index.ts'
@@ -16,7 +16,7 @@ interface Column {
   readonly title: string
   readonly of: (worker: WorkerView) => string
   readonly isNumber?: boolean
-  /** Where not all fit, the highest is left out first. */
+  /** When not all columns fit, the one with the highest rank is left out first. */
   readonly rank: number
 }
 
@@ -63,7 +63,7 @@ export function topScreen(
   return [...shown, paint(GRAY, cut(`… ${lines.length - shown.length} more lines`, screen.columns))]
 }
 
-/** The title, and what is said below it. */
+/** The title, and the facts in the lines below it. */
 function headFacts(
   name: string,
   fleet: FleetView,
@@ -88,7 +88,7 @@ function headFacts(
   ]
 }
 
-/** As many on a line as fit. */
+/** Puts as many facts on a line as fit. */
 function wrapped(facts: readonly string[], columns: number): string[] {
   const lines: string[] = []
   for (const fact of facts) {
@@ -158,7 +158,7 @@ interface WideColumn {
   readonly width: number
 }
 
-/** Without those that are missed least, so that no line is cut. */
+/** Leaves out the least important columns, so that no line is cut. */
 function fitting(all: readonly WideColumn[], columns: number): readonly WideColumn[] {
   const width = all.reduce((sum, each) => sum + each.width + 2, -2)
   if (width <= columns || all.length === 1) return all
@@ -169,7 +169,7 @@ function fitting(all: readonly WideColumn[], columns: number): readonly WideColu
   )
 }
 
-/** Undefined: the head of the table. */
+/** Undefined: the header of the table. */
 function colorOf(worker: WorkerView | undefined): number {
   if (worker === undefined) return GRAY
   const { state, running } = workerSums(worker)
@@ -193,7 +193,7 @@ export function shortId(workerId: string): string {
   return workerId.length > 8 ? `…${workerId.slice(-7)}` : workerId
 }
 
-/** What comes from servers may hold anything. */
+/** Text from servers may contain control characters. */
 function cut(line: string, columns: number): string {
   const plain = printable(line)
   return plain.length <= columns ? plain : `${plain.slice(0, Math.max(0, columns - 1))}…`

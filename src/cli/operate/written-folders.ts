@@ -1,4 +1,7 @@
-/** Where a process with these options writes on this machine: what fills up there stops it. */
+/**
+ * The folders of this machine that a process with these options writes to; it fails when one of their disks is
+ * full.
+ */
 import { dirname } from 'node:path'
 import { modelCacheFolder } from '../compose/model-place.ts'
 import type { ResolvedOption } from '../options/resolve-config.ts'

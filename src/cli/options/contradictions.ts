@@ -1,5 +1,6 @@
 /**
- * Options that each make sense, but not together. What would have no effect is refused, not ignored.
+ * Refuses options that are valid alone but not together. An option that would have no effect is refused, not
+ * ignored.
  */
 import { BatonError } from '../../base/index.ts'
 import type { OptionGroup } from './option-spec.ts'
@@ -18,13 +19,13 @@ export function refuseContradictions(options: readonly ResolvedOption[]): void {
   const [place, another] = places
   if (another !== undefined) {
     throw contradiction(
-      `${named('discovery')} and ${named(another)} both say where workers register: give one`,
+      `${named('discovery')} and ${named(another)} contradict each other: both say where workers register; give one`,
     )
   }
   const isMemory = /^memory:?$/.test(String(place === undefined ? '' : valueOf(place)).trim())
   if (valueOf('inProcess') === true && place !== undefined && !isMemory) {
     throw contradiction(
-      `${named('inProcess')} and ${named(place)} contradict each other: one process needs no other place`,
+      `${named('inProcess')} and ${named(place)} contradict each other: workers in the same process need no discovery`,
     )
   }
   if (valueOf('inProcess') === true && Number(valueOf('frontends')) > 1) {
@@ -35,17 +36,17 @@ export function refuseContradictions(options: readonly ResolvedOption[]): void {
   const upstream = ['upstream', 'upstreamFile'].find((key) => (valueOf(key) ?? null) !== null)
   if (upstream !== undefined && Number(valueOf('frontends')) > 1) {
     throw contradiction(
-      `${named(upstream)} and ${named('frontends')} contradict each other: engines that run elsewhere are served by one process`,
+      `${named(upstream)} and ${named('frontends')} contradict each other: upstreams are served by a single frontend process`,
     )
   }
   if (valueOf('state') === 'memory' && Number(valueOf('frontends')) > 1) {
     throw contradiction(
-      `${named('state')} memory and ${named('frontends')} contradict each other: frontends do not share it; give sqlite:<file> or off`,
+      `${named('state')} memory and ${named('frontends')} contradict each other: frontend processes do not share memory; give sqlite:<file> or off`,
     )
   }
   if (valueOf('inProcess') !== true && isMemory) {
     throw contradiction(
-      `${named('discovery')} memory is for one process: add --in-process to baton serve`,
+      `${named('discovery')} memory works in a single process only: add --in-process to baton serve`,
     )
   }
   if (valueOf('enforceDisagg') === true && place === undefined) {
@@ -60,7 +61,7 @@ export function refuseContradictions(options: readonly ResolvedOption[]): void {
     if (valueOf(part) === null || valueOf(part) === undefined || valueOf('routerMode') === 'kv')
       continue
     throw contradiction(
-      `${named(part)} has no effect with --router-mode ${String(valueOf('routerMode'))}: only mode kv has costs`,
+      `${named(part)} has no effect with --router-mode ${String(valueOf('routerMode'))}: only mode kv uses costs`,
     )
   }
   refuseWorkersBesideUpstreams(options)
@@ -69,7 +70,7 @@ export function refuseContradictions(options: readonly ResolvedOption[]): void {
 
 const OF_OWN_WORKERS = ['prefill', 'decode', 'aggregated', 'inProcess', 'discoveryDir', 'engine']
 
-/** A gateway has no workers of its own. */
+/** A gateway starts no workers of its own. */
 function refuseWorkersBesideUpstreams(options: readonly ResolvedOption[]): void {
   const upstream = ['upstream', 'upstreamFile']
     .map((key) => optionOf(options, key))
@@ -80,11 +81,11 @@ function refuseWorkersBesideUpstreams(options: readonly ResolvedOption[]): void 
   )
   if (other === undefined) return
   throw contradiction(
-    `${other.writtenAs} and ${upstream.writtenAs} contradict each other: with upstreams no worker is started here`,
+    `${other.writtenAs} and ${upstream.writtenAs} contradict each other: with upstreams no worker is started on this machine`,
   )
 }
 
-/** Groups of options that only one engine has. */
+/** Groups of options that apply to one engine only. */
 const ENGINE_OF_GROUP: Readonly<Partial<Record<OptionGroup, string>>> = {
   'llama.cpp engine': 'llamacpp',
   'simulated engine': 'sim',
@@ -100,7 +101,10 @@ function ownGroup(engine: string): OptionGroup {
   return engine === 'sim' ? 'simulated engine' : FOREIGN
 }
 
-/** A flag was typed for this run; a variable or a config file may serve several. */
+/**
+ * Only flags are refused: a flag is written for one run, while a variable or a config file may be shared by
+ * several.
+ */
 function refuseOtherEngines(options: readonly ResolvedOption[]): void {
   const engine = String(optionOf(options, 'engine')?.value)
   const isGateway = (optionOf(options, 'upstream')?.value ?? null) !== null

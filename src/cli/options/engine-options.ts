@@ -9,16 +9,16 @@ export const LLAMACPP_OPTIONS = [
     '<tokens>',
     count(16, 65_536),
     512,
-    'tokens that the engine evaluates in one step',
+    'most tokens that the engine evaluates in one step',
   ),
-  spec('llama.cpp engine', 'threads', '<n>', count(1, 1024), 1, 'threads per worker process'),
+  spec('llama.cpp engine', 'threads', '<n>', count(1, 1024), 1, 'threads of each worker process'),
   spec(
     'llama.cpp engine',
     'gpu',
     '<backend>',
     oneOf(['off', 'auto', 'cuda', 'vulkan', 'metal']),
     'off',
-    'off, auto, cuda, vulkan or metal (the variant must be installed)',
+    'GPU backend: off, auto, cuda, vulkan or metal (the variant must be installed)',
   ),
   spec(
     'llama.cpp engine',
@@ -26,7 +26,7 @@ export const LLAMACPP_OPTIONS = [
     '<n>',
     count(0, 10_000),
     0,
-    'layers of the model on the GPU',
+    'number of model layers on the GPU',
   ),
   spec(
     'llama.cpp engine',
@@ -34,7 +34,7 @@ export const LLAMACPP_OPTIONS = [
     '<shape>',
     oneOf(['auto', 'exact', 'throughput']),
     'auto',
-    'exact: the same output wherever and with whomever a request runs; throughput: the fastest; auto: exact where a try at start shows that it costs nothing (/health says which)',
+    'exact: the output of a request does not depend on its worker or on the other requests in a batch; throughput: fastest; auto: exact if a test at the start shows that it costs nothing (/health shows the choice)',
   ),
   spec(
     'llama.cpp engine',
@@ -42,7 +42,7 @@ export const LLAMACPP_OPTIONS = [
     '<tokens>',
     count(1, 1024),
     16,
-    'tokens per KV block: what is shared, handed over and named in KV events',
+    'tokens per KV block, the unit in which KV is shared, transferred and named in KV events',
   ),
   spec(
     'llama.cpp engine',
@@ -50,7 +50,7 @@ export const LLAMACPP_OPTIONS = [
     '<tokens>',
     count(64, 65_536),
     512,
-    'tokens that llama.cpp computes at once; a larger --batch-size is cut into such pieces',
+    'tokens that llama.cpp computes at once (its ubatch); a larger --batch-size is split into such chunks',
   ),
   spec('llama.cpp engine', 'flashAttention', '<bool>', flag, true, 'use flash attention'),
   spec(
@@ -59,7 +59,7 @@ export const LLAMACPP_OPTIONS = [
     '<type>',
     oneOf(['f16', 'bf16', 'f32', 'q8_0', 'q4_0']),
     'f16',
-    'how keys and values are held; smaller ones save memory and cost accuracy',
+    'data type of keys and values in the KV cache; smaller types save memory and reduce accuracy',
   ),
   spec(
     'llama.cpp engine',
@@ -67,7 +67,7 @@ export const LLAMACPP_OPTIONS = [
     '<size>',
     byteSize,
     512 * 1024 ** 2,
-    'host memory for KV blocks per worker, for example 2GiB',
+    'host memory for cached KV blocks per worker, for example 2GiB',
   ),
 ]
 
@@ -78,7 +78,7 @@ export const SIM_OPTIONS = [
     '<x>',
     amount(0, 1e9),
     1,
-    'computing is this much faster; 0 gives every token at once',
+    'speed factor of the simulated computation; 0 takes no time at all',
   ),
   spec(
     'simulated engine',
@@ -86,7 +86,7 @@ export const SIM_OPTIONS = [
     '<tokens>',
     count(1, 65_536),
     null,
-    'tokens per KV block (default: 16; with --sim-args what they say)',
+    'tokens per KV block (default: 16, or the value of --sim-args)',
   ),
   spec(
     'simulated engine',
@@ -94,7 +94,7 @@ export const SIM_OPTIONS = [
     '<n>',
     count(1, 16_777_216),
     null,
-    'KV blocks per worker (default: 16384)',
+    'KV blocks of each worker (default: 16384)',
   ),
   spec(
     'simulated engine',
@@ -102,7 +102,7 @@ export const SIM_OPTIONS = [
     '<tokens>',
     count(1, 16_777_216),
     null,
-    'tokens that a step computes, prompts and outputs together (default: 8192)',
+    'most tokens of a step, prompt and output tokens together (default: 8192)',
   ),
   spec(
     'simulated engine',
@@ -110,7 +110,7 @@ export const SIM_OPTIONS = [
     '<args>',
     textOrObject,
     null,
-    "arguments in the names of NVIDIA's mock engine: inline JSON, or a file of JSON or YAML; a flag goes before them (docs/engines.md lists them)",
+    "arguments in the names of NVIDIA's mock engine: inline JSON, or a JSON or YAML file; flags take precedence (docs/engines.md lists them)",
   ),
   spec(
     'simulated engine',

@@ -1,5 +1,5 @@
 /**
- * Options that all processes of a fleet share: where they meet, and what guards the connections between them.
+ * Options that all processes of a fleet share: discovery, and the security of the connections between them.
  */
 import { spec } from './option-spec.ts'
 import { text } from './option-values.ts'
@@ -21,7 +21,7 @@ export const FLEET_OPTIONS = [
       '<text>',
       text,
       null,
-      'shared secret of the fleet: frontends and workers that do not know it are turned away (better in BATON_WIRE_SECRET than as a flag, which others on the machine can see)',
+      'shared secret of the fleet; connections without it are refused (prefer the variable BATON_WIRE_SECRET, because other users of the machine can see flags)',
     ),
     isSecret: true,
   },
@@ -31,7 +31,7 @@ export const FLEET_OPTIONS = [
     '<path>',
     text,
     null,
-    "PEM certificate of this process for TLS between the fleet's processes; with --tls-key and --tls-ca",
+    'PEM certificate of this process for TLS between the processes of the fleet; needs --tls-key and --tls-ca',
   ),
   spec('security', 'tlsKey', '<path>', text, null, 'PEM private key of --tls-cert'),
   spec(
@@ -40,6 +40,6 @@ export const FLEET_OPTIONS = [
     '<path>',
     text,
     null,
-    "PEM certificate of the fleet's own authority, which has signed the certificates of all its processes",
+    "PEM certificate of the fleet's certificate authority, which signed the certificates of all processes",
   ),
 ]

@@ -1,7 +1,7 @@
-/** What one option of `baton` is, and which commands take it. */
+/** The shape of a command-line option, and which commands have it. */
 import type { z } from 'zod'
 
-/** The commands that run something; each takes the options of its groups. */
+/** The commands that run something, each with the groups of options that it has. */
 export const GROUPS_OF = {
   serve: [
     'model',
@@ -46,17 +46,17 @@ export const GROUPS_OF = {
 export type OptionGroup = (typeof GROUPS_OF)[keyof typeof GROUPS_OF][number]
 
 export interface OptionSpec<Key extends string = string> {
-  /** camelCase; also the key in the config file. */
+  /** In camelCase; also the key in the config file. */
   readonly key: Key
   readonly group: OptionGroup
-  /** Placeholder in the help, for example `<n>`; empty for a switch. */
+  /** The placeholder in the help, for example `<n>`; empty for a switch. */
   readonly value: string
   readonly schema: z.ZodType
   readonly default: string | number | boolean | null
   readonly help: string
-  /** `baton config` does not show the value. */
+  /** When true, `baton config` does not show the value. */
   readonly isSecret?: boolean
-  /** A variable of a standard that is read where `BATON_…` is not set. */
+  /** A variable of another standard that is used when `BATON_…` is not set. */
   readonly standardVariable?: string
 }
 

@@ -1,7 +1,9 @@
 /**
- * Every option of `baton`, once: flag, environment variable, key of the config file, type, default and explanation.
+ * All options of `baton` that are not in a table of their own: flag, environment variable, key of the config
+ * file, type, default and help.
  *
- * Flags, `BATON_…` variables, `baton.yaml`, `--help`, `baton config` and docs/configuration.md all come from here.
+ * Flags, `BATON_…` variables, `baton.yaml`, `--help`, `baton config` and docs/configuration.md are all made
+ * from these tables.
  */
 import {
   isReasoningParser,
@@ -40,7 +42,7 @@ const TABLE = [
     '<path>',
     text,
     null,
-    'a GGUF file; with --engine sim also a Hugging Face folder (default: the model that ships with Baton)',
+    'model: a GGUF file; with --engine sim also a Hugging Face folder (default: the model that ships with Baton)',
   ),
   spec(
     'served model',
@@ -48,7 +50,7 @@ const TABLE = [
     '<name>',
     text,
     null,
-    "name that clients use (default: the model's own)",
+    "model name that clients use (default: the model's own)",
   ),
   spec(
     'served model',
@@ -56,7 +58,7 @@ const TABLE = [
     '<tokens>',
     count(16, 16_777_216),
     null,
-    'tokens per request, prompt and output together (default: what the model was made for)',
+    "most tokens of a request, prompt and output together (default: the model's context length)",
   ),
   spec(
     'served model',
@@ -64,7 +66,7 @@ const TABLE = [
     '<name>',
     nameKnownTo(isReasoningParser, ['none', ...REASONING_PARSER_NAMES]),
     null,
-    'how thinking is told from the answer (default: found from the chat template and the vocabulary; none turns it off)',
+    'parser that separates thinking from the answer (default: detected from the chat template and the vocabulary; none turns it off)',
   ),
   spec(
     'served model',
@@ -72,7 +74,7 @@ const TABLE = [
     '<name>',
     nameKnownTo(isToolCallParser, ['none', ...TOOL_CALL_PARSER_NAMES]),
     null,
-    'how tool calls are read (default: found from the chat template and the vocabulary; none turns it off)',
+    'parser of tool calls (default: detected from the chat template and the vocabulary; none turns it off)',
   ),
   spec(
     'workers',
@@ -80,7 +82,7 @@ const TABLE = [
     '<s>',
     amount(1, 86_400),
     1800,
-    'how long an engine may take to start before its worker gives up',
+    'how long an engine may take to start; after that its worker exits',
   ),
   spec(
     'workers',
@@ -88,7 +90,7 @@ const TABLE = [
     '<file>',
     textOrObject,
     null,
-    'what `baton profile` has written of an engine like this one, or {"promptMs": …, "promptTokenMs": …, "stepMs": …, "stepRequestMs": …, "stepContextTokenMs": …}: routers with `cost: time` begin with it instead of a guess',
+    'measured speed of the engine: a file of `baton profile`, or {"promptMs": …, "promptTokenMs": …, "stepMs": …, "stepRequestMs": …, "stepContextTokenMs": …}; routers with `cost: time` start with it instead of an estimate',
   ),
   spec(
     'engine',
@@ -96,7 +98,7 @@ const TABLE = [
     '<name>',
     nameOrModule(ENGINE_NAMES),
     'llamacpp',
-    'what computes the tokens: llamacpp, sim, or a module of your own, ./mine.js (docs/engines.md); of `baton worker` also the server at --engine-url: vllm, sglang, llama-server, openai, or upstream (found by asking)',
+    'engine: llamacpp, sim, or your own module, ./mine.js (docs/engines.md); `baton worker` can also use the server at --engine-url: vllm, sglang, llama-server, openai, or upstream (detected)',
   ),
   spec(
     'own engine',
@@ -104,7 +106,7 @@ const TABLE = [
     '<json>',
     textOrObject,
     null,
-    'object that the module named by --engine is handed, for example {"device":"cuda:0"}',
+    'JSON object that is passed to the module of --engine, for example {"device":"cuda:0"}',
   ),
   spec(
     'engine',
@@ -112,7 +114,7 @@ const TABLE = [
     '<n>',
     count(1, 1024),
     8,
-    'requests that one worker computes at once',
+    'most requests that one worker computes at the same time',
   ),
   ...LLAMACPP_OPTIONS,
   ...UPSTREAM_OPTIONS,
@@ -122,7 +124,7 @@ const TABLE = [
     '<n>',
     count(0, 1024),
     null,
-    'prefill workers (default 1, with --aggregated 0)',
+    'number of prefill workers (default: 1, with --aggregated 0)',
   ),
   spec(
     'topology',
@@ -130,7 +132,7 @@ const TABLE = [
     '<n>',
     count(0, 1024),
     null,
-    'decode workers (default 1, with --aggregated 0)',
+    'number of decode workers (default: 1, with --aggregated 0)',
   ),
   spec(
     'topology',
@@ -138,9 +140,9 @@ const TABLE = [
     '<n>',
     count(0, 1024),
     null,
-    'workers that do both; instead of --prefill and --decode',
+    'number of workers that do both prefill and decode, instead of --prefill and --decode',
   ),
-  spec('topology', 'inProcess', '', flag, false, 'frontend and workers in one process'),
+  spec('topology', 'inProcess', '', flag, false, 'run frontend and workers in one process'),
   spec(
     'workers',
     'workerHost',
@@ -155,7 +157,7 @@ const TABLE = [
     '<bool>',
     flag,
     true,
-    'KV blocks are checked for damage on their way; false saves the time, and trusts whatever lies between the workers',
+    'verify the checksum of transferred KV blocks; false saves the time when the network is trusted',
   ),
   spec(
     'workers',
@@ -163,7 +165,7 @@ const TABLE = [
     '<policy>',
     oneOf(['recompute', 'fail']),
     'recompute',
-    'when KV cannot be handed over: recompute the prompt on the decode worker, or fail the request',
+    'what to do when a KV transfer fails: recompute the prompt on the decode worker, or fail the request',
   ),
   spec(
     'lone worker',
@@ -171,7 +173,7 @@ const TABLE = [
     '<mode>',
     workerMode,
     'agg',
-    'agg, prefill, decode, or auto: decode at first, and prefill or decode as an administrator or a controller says',
+    'role: agg, prefill, decode, or auto: decode at first, then prefill or decode as an administrator or a controller decides',
   ),
   spec(
     'lone worker',
@@ -179,7 +181,7 @@ const TABLE = [
     '<list>',
     taintList,
     null,
-    'what requests can ask for or prefer (nvext.routing_constraints), for example gpu=h100,fast',
+    'labels that requests can require or prefer (nvext.routing_constraints), for example gpu=h100,fast',
   ),
   spec(
     'lone worker',
@@ -187,7 +189,7 @@ const TABLE = [
     '<list>',
     pairList,
     null,
-    "where the worker is, for example zone=eu-1,rack=7; the router's topology options keep decode near prefill",
+    "location of the worker, for example zone=eu-1,rack=7; with the router's topology options decode stays near prefill",
   ),
   spec(
     'lone worker',
@@ -195,7 +197,7 @@ const TABLE = [
     '<n>',
     amount(0, 1_000_000),
     null,
-    'share of requests for this version of the model beside other versions under its name (they have 100); 0: none until an administrator gives it some. Absent: a worker that differs from those that serve gets no requests',
+    'traffic weight of this model version relative to others of the same name (which have 100); 0: no traffic until an administrator changes it. Without it a worker that differs from the serving ones gets no requests',
   ),
   spec(
     'served model',
@@ -203,7 +205,7 @@ const TABLE = [
     '<text>',
     text,
     null,
-    'what tells this version of the model from others under its name (default: found from the numbers in its files); both legs of a request stay within one version',
+    'label of the model version under its name (default: derived from the numbers in its files); prefill and decode of a request use the same version',
   ),
   spec(
     'lone worker',
@@ -219,7 +221,7 @@ const TABLE = [
     '<host[:port]>',
     hostAndPort,
     null,
-    'what others dial to reach the worker, where that is not the address on which it listens (NAT, ports that a container publishes); KV goes to the same host',
+    'address at which others reach the worker, when it differs from the listening address (NAT, published container ports); KV uses the same host',
   ),
   spec(
     'lone worker',
@@ -227,7 +229,7 @@ const TABLE = [
     '<port>',
     count(0, 65_535),
     0,
-    'port on which a prefill worker gives its KV to decode workers, for firewalls and published ports; 0 takes a free one',
+    'port on which a prefill worker serves KV to decode workers, for firewalls and published ports; 0 takes a free one',
   ),
   spec(
     'lone worker',
@@ -235,7 +237,7 @@ const TABLE = [
     '<host[:port]>',
     hostAndPort,
     null,
-    'what decode workers dial to fetch KV, where that is not the host of --worker-advertise with --kv-port',
+    'address from which decode workers fetch KV, when it is not the host of --worker-advertise with --kv-port',
   ),
   spec(
     'lone worker',
@@ -243,7 +245,7 @@ const TABLE = [
     '<port>',
     count(0, 65_535),
     null,
-    'port for health, metrics and commands of an administrator (default: none; 0 takes a free one)',
+    'port for health, metrics and administration of the worker (default: none; 0 takes a free one)',
   ),
   {
     ...spec(
@@ -252,12 +254,19 @@ const TABLE = [
       '<token>',
       text,
       null,
-      'bearer token of the administrator; needed when workers do not listen on the loopback address',
+      'bearer token for administration; required when workers listen on an address other than loopback',
     ),
     isSecret: true,
   },
   ...FLEET_OPTIONS,
-  spec('http', 'host', '<address>', text, '127.0.0.1', 'address of the HTTP frontend'),
+  spec(
+    'http',
+    'host',
+    '<address>',
+    text,
+    '127.0.0.1',
+    'address on which the HTTP frontend listens',
+  ),
   spec(
     'http',
     'port',
@@ -273,9 +282,9 @@ const TABLE = [
       '<where>',
       textOrObject,
       null,
-      "API keys, of which whoever calls needs one: a file ('baton keys add' makes it), its JSON, nats://<host>:4222 (a bucket there), or nats (at the fleet's own server); changes need no restart",
+      "API keys that callers need: a file ('baton keys add' makes it), its JSON, nats://<host>:4222 (a bucket there), or nats (the fleet's own server); changes need no restart",
     ),
-    // An address of NATS may have a password.
+    // An address of NATS may contain a password.
     isSecret: true,
   },
   spec(
@@ -284,7 +293,7 @@ const TABLE = [
     '<path>',
     text,
     null,
-    'PEM certificate (and its chain) of the HTTP port, with --http-tls-key; read again when it changes',
+    'PEM certificate chain of the HTTP port, with --http-tls-key; reloaded when it changes',
   ),
   spec('http', 'httpTlsKey', '<path>', text, null, 'PEM private key of --http-tls-cert'),
   spec(
@@ -293,18 +302,32 @@ const TABLE = [
     '<list>',
     text,
     null,
-    'origins of web pages that may call, with commas between them, or *; pages of this machine always may',
+    'origins of web pages that may call, separated by commas, or *; pages of this machine may always call',
   ),
   ...STATE_OPTIONS,
-  spec('http', 'insecureOpen', '', flag, false, 'serve other machines although no key is required'),
-  spec('http', 'bodyLimit', '<size>', byteSize, 45 * 1024 ** 2, 'largest request body'),
+  spec(
+    'http',
+    'insecureOpen',
+    '',
+    flag,
+    false,
+    'listen for other machines although no key is required',
+  ),
+  spec(
+    'http',
+    'bodyLimit',
+    '<size>',
+    byteSize,
+    45 * 1024 ** 2,
+    'largest request body that is accepted',
+  ),
   spec(
     'http',
     'unsentLimit',
     '<size>',
     byteSize,
     256 * 1024 ** 2,
-    'bytes that may wait for all clients that do not read; over it the slowest are cut off',
+    'bytes buffered for all slow clients together; when exceeded, the slowest are disconnected',
   ),
   spec(
     'http',
@@ -312,7 +335,7 @@ const TABLE = [
     '<n>',
     count(0, 1_000_000),
     2_048,
-    'HTTP connections that one address may have at a time, this machine not counted (0: no limit)',
+    'most HTTP connections of one client address; this machine is not limited (0: no limit)',
   ),
   spec(
     'http',
@@ -320,7 +343,7 @@ const TABLE = [
     '<s>',
     amount(0, 86_400 * 365),
     60,
-    'a model whose last worker has left is unknown (404) after so long; until then requests for it get 503',
+    'how long requests for a model get 503 after its last worker left; after that the model is unknown (404)',
   ),
   spec(
     'http',
@@ -328,7 +351,7 @@ const TABLE = [
     '<folder>',
     text,
     null,
-    "where tokenizers and templates that workers send are kept, by their hash (default: baton in the user's cache folder, $XDG_CACHE_HOME or ~/.cache)",
+    "folder for tokenizers and templates that workers send, by hash (default: baton in the user's cache folder, $XDG_CACHE_HOME or ~/.cache)",
   ),
   spec(
     'http',
@@ -336,7 +359,7 @@ const TABLE = [
     '<n>',
     count(1, 256),
     1,
-    'frontend processes behind the port; each uses one core',
+    'number of frontend processes behind the port; each uses one core',
   ),
   ...ROUTER_OPTIONS,
   ...SIM_OPTIONS,
@@ -347,7 +370,7 @@ const TABLE = [
     '<s>',
     amount(0, 86_400),
     10,
-    'how long requests in flight may take to end after Ctrl-C or SIGTERM',
+    'how long running requests may take to finish after Ctrl-C or SIGTERM',
   ),
   spec(
     'lone worker',
@@ -355,7 +378,7 @@ const TABLE = [
     '<s>',
     amount(0, 86_400),
     5,
-    'how long a worker that was told to end still takes requests, while frontends learn that it leaves',
+    'how long a worker that was told to stop still accepts requests, while frontends learn that it leaves',
   ),
   spec(
     'operation',
@@ -363,7 +386,7 @@ const TABLE = [
     '<level>',
     oneOf(['silent', 'error', 'warn', 'info', 'debug']),
     'warn',
-    'silent, error, warn, info or debug',
+    'log level: silent, error, warn, info or debug',
   ),
 ]
 

@@ -1,11 +1,11 @@
 /**
- * The kinds of values that options have, as text or as YAML has them, each with the words that follow "is invalid: expected".
+ * The types of option values, as text or in YAML. Each has the words that follow "is invalid: expected".
  */
 import { z } from 'zod'
 import { BatonError } from '../../base/index.ts'
 import { parseDisaggregationMode } from '../../request/index.ts'
 
-/** Neither an empty text nor `true` is a number here, though both can be made into one. */
+/** Empty text and `true` are refused, although JavaScript converts both to a number. */
 const numberWithin = (min: number, max: number, what: string, isWhole: boolean) => {
   const error = `${what} from ${min} to ${max}`
   return z
@@ -36,19 +36,19 @@ export const httpAddress = z
     ADDRESS_EXPECTED,
   )
 
-/** Text, or in YAML the object itself, which becomes its JSON. */
+/** Text, or in YAML an object, which is converted to JSON. */
 export const textOrObject = z.union(
   [text, z.record(z.string(), z.unknown()).transform((value) => JSON.stringify(value))],
   { error: 'a file, or an object' },
 )
 
-/** Words with commas between, or in YAML a list, whose texts and objects become JSON. */
+/** Words separated by commas, or in YAML a list, whose texts and objects are converted to JSON. */
 export const textOrList = z.union(
   [text, z.array(z.unknown()).transform((list) => JSON.stringify(list))],
-  { error: 'must be text, or a list' },
+  { error: 'a text, or a list' },
 )
 
-/** What router and cards reserve for the places that `topology` names. */
+/** Prefix that is reserved for the taints that router and cards derive from `topology`. */
 const RESERVED_TAINT = /(^|,)dynamo\.topology\//
 export const taintList = z
   .string('words separated by commas')
@@ -62,7 +62,7 @@ export const hostAndPort = z.string(HOST_EXPECTED).refine((value) => {
   return host !== undefined && (port === undefined || (Number(port) > 0 && Number(port) < 65_536))
 }, HOST_EXPECTED)
 
-/** Of what `hostAndPort` lets through. */
+/** For a value that `hostAndPort` accepted. */
 export function parseHostAndPort(value: string): {
   readonly host: string
   readonly port?: number
@@ -80,13 +80,13 @@ export const pairList = z
 export const oneOf = (names: readonly string[]) =>
   z.enum(names, { error: `one of ${names.join(', ')}` })
 
-/** One of the names, or another name of the same thing. */
+/** One of the names, or a known alias of one. */
 export const nameKnownTo = (isKnown: (name: string) => boolean, names: readonly string[]) => {
   const error = `one of ${names.join(', ')}`
   return z.string(error).refine((name) => names.includes(name) || isKnown(name), error)
 }
 
-/** A path has a slash or the ending of a module; a name has neither. */
+/** A path contains a slash or ends like a module file; a name has neither. */
 export const isModulePath = (value: string): boolean =>
   /[\\/]/.test(value) || /\.[cm]?js$/.test(value)
 
@@ -95,7 +95,7 @@ export const nameOrModule = (names: readonly string[]) => {
   return z.string(error).refine((value) => names.includes(value) || isModulePath(value), error)
 }
 
-const disaggregationMode = z.string('must be agg, prefill or decode').transform((name, context) => {
+const disaggregationMode = z.string('one of: agg, prefill, decode').transform((name, context) => {
   try {
     return parseDisaggregationMode(name)
   } catch (error) {
@@ -104,7 +104,7 @@ const disaggregationMode = z.string('must be agg, prefill or decode').transform(
   }
 })
 
-/** `auto`: decode at first, and whatever it is told to be later. */
+/** `auto`: decode at first, later whatever role it is told to take. */
 export const workerMode = z.union([z.literal('auto'), disaggregationMode], {
   error: 'one of: agg, prefill, decode, auto',
 })
@@ -139,5 +139,5 @@ export const byteSize = z.union([z.number(), z.string()]).transform((value, cont
   return Math.floor(Number(match[1]) * unit)
 })
 export const indexSize = byteSize.refine((bytes) => bytes >= 1024 ** 2, {
-  error: 'must be a size of at least 1MiB',
+  error: 'a size of at least 1MiB',
 })

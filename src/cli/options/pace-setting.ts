@@ -1,7 +1,7 @@
 /**
- * `--engine-pace`: how long the engine computes, from what `baton profile` has written or from figures of one's own.
+ * `--engine-pace`: how long the engine computes, from a file of `baton profile` or from figures in the option.
  *
- * Read before anything is started, so that a wrong file is reported by the process that the user sees.
+ * It is read before anything is started, so that the process that the user sees reports a wrong file.
  */
 import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
@@ -10,7 +10,7 @@ import { enginePaceFault } from '../../request/index.ts'
 import type { EnginePace } from '../../request/index.ts'
 import { firstLineOf } from './first-line.ts'
 
-/** `written`: JSON as it stands, or a file of JSON or YAML. Throws `config.invalid` in one line. */
+/** `written`: JSON, or the path of a JSON or YAML file. Throws `config.invalid` in one line. */
 export function paceSetting(written: string | null): EnginePace | null {
   if (written === null) return null
   const isInline = written.trimStart().startsWith('{')
@@ -21,7 +21,7 @@ export function paceSetting(written: string | null): EnginePace | null {
   } catch (cause) {
     throw new BatonError('config.invalid', `${place}: ${firstLineOf(cause)}`, { cause })
   }
-  // What `baton profile` writes has it beside the curves.
+  // In a file of `baton profile` the pace is beside the curves.
   const pace = isRecord(value) && 'pace' in value ? value['pace'] : value
   const fault = enginePaceFault(pace)
   if (fault !== null) throw new BatonError('config.invalid', `${place}: ${fault}`)

@@ -20,11 +20,11 @@ const scorerNamed = (name: string): string =>
   `export default { name: '${name}', of: ({ card }) => (card.workerId === '1' ? 50 : 0) }`
 
 describe('loadPolicyModules', () => {
-  it('nothing given - nothing set', async () => {
+  it('nothing given - no policy is set', async () => {
     expect(await load({})).toEqual({})
   })
 
-  it('scorers, filter, picker - each from its file, a list too', async () => {
+  it('scorers, filter, picker - each is loaded from its file, also from a list', async () => {
     const list = moduleWith(
       "export default [{ name: 'b', of: () => 1 }, { name: 'c', role: 'factor', of: () => 2 }]",
     )
@@ -49,16 +49,16 @@ describe('loadPolicyModules', () => {
     ['a weight', "export default { name: 'x', weight: NaN, of: () => 1 }", 'weight: expected a'],
     ['a throw', "export default { name: 'x', of: (c) => c.card.no.such }", "scorer 'x' threw"],
     ['a promise', "export default { name: 'x', of: async () => 1 }", 'returned a promise'],
-    ['an empty list', 'export default []', 'the list is empty'],
-  ])('%s - one line with option, file and reason', async (_, content, message) => {
+    ['an empty list', 'export default []', 'the exported list is empty'],
+  ])('%s - is refused in one line with option, file and reason', async (_, content, message) => {
     const file = moduleWith(content)
     await expect(load({ scorer: file })).rejects.toThrow(message)
     await expect(load({ scorer: file })).rejects.toThrow(`--scorer ${file}: `)
     await expect(load({ scorer: file })).rejects.toMatchObject({ code: 'config.invalid' })
   })
 
-  it('a missing file, two of one name, two pickers, a filter or picker that fails - refused', async () => {
-    await expect(load({ scorer: '/nowhere/x.js' })).rejects.toThrow('there is no such file')
+  it('a missing file, two scorers of one name, two pickers, a filter or picker that throws - are refused', async () => {
+    await expect(load({ scorer: '/nowhere/x.js' })).rejects.toThrow('the file does not exist')
     const one = moduleWith(scorerNamed('a'))
     await expect(load({ scorer: `${one},${moduleWith(scorerNamed('a'))}` })).rejects.toThrow(
       'a name that no other term of the cost has',
@@ -67,6 +67,6 @@ describe('loadPolicyModules', () => {
     await expect(load({ filter })).rejects.toThrow('the filter returned a promise')
     const picker = moduleWith('export default (costs, count) => count')
     await expect(load({ picker })).rejects.toThrow('the picker returned 2, expected a whole number')
-    await expect(load({ picker: `${picker},${picker}` })).rejects.toThrow('one picker only')
+    await expect(load({ picker: `${picker},${picker}` })).rejects.toThrow('only one picker')
   })
 })

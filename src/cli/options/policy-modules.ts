@@ -1,7 +1,7 @@
 /**
- * The parts of a routing policy that a user wrote: `--scorer`, `--filter`, `--picker`, each a module with a default
- * export. Loaded and tried on a made-up worker when the process starts, so that a mistake ends the start with one line
- * and not every request with an error.
+ * The parts of a routing policy that a user wrote: `--scorer`, `--filter`, `--picker`, each a module with a
+ * default export. They are loaded and tried on made-up workers when the process starts, so that a mistake stops
+ * the start with one line instead of failing every request.
  */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -24,9 +24,9 @@ export async function loadPolicyModules(
   const loaded = [...scorers, ...filters, ...pickers]
   if (loaded.length === 0) return {}
   if (pickers.length > 1) {
-    throw new BatonError('config.invalid', `${pickers[1]?.from}: there can be one picker only`)
+    throw new BatonError('config.invalid', `${pickers[1]?.from}: there can be only one picker`)
   }
-  // Each alone first, so that the message names its file.
+  // Each part is tried alone first, so that the message names its file.
   for (const part of loaded) tryOut(part, policyOf([part]))
   const policy = policyOf(loaded)
   tryOut({ ...(loaded[0] as Loaded), from: loaded.map(({ from }) => from).join(', ') }, policy)
@@ -36,7 +36,7 @@ export async function loadPolicyModules(
 interface Loaded {
   readonly kind: 'scorer' | 'filter' | 'picker'
   readonly value: unknown
-  /** Option and file. */
+  /** Option and file, for error messages. */
   readonly from: string
 }
 
@@ -44,7 +44,7 @@ function policyOf(parts: readonly Loaded[]): PolicyOptions {
   const of = (kind: Loaded['kind']): unknown[] =>
     parts.filter((part) => part.kind === kind).map(({ value }) => value)
   const [picker = null] = of('picker')
-  // Whether they are what they claim to be is what `tryOut` finds out.
+  // `tryOut` checks that they have the right shape.
   return {
     scorers: of('scorer') as Scorer[],
     filters: of('filter') as Filter[],
@@ -52,7 +52,7 @@ function policyOf(parts: readonly Loaded[]): PolicyOptions {
   }
 }
 
-/** Several files with commas between them; a module may export a list. */
+/** Several files separated by commas; a module may export a list. */
 async function exportsOf(
   options: readonly ResolvedOption[],
   kind: Loaded['kind'],
@@ -64,7 +64,8 @@ async function exportsOf(
     const from = `${given.writtenAs} ${file}`
     const value = await defaultExport(file, from)
     const values: readonly unknown[] = Array.isArray(value) ? value : [value]
-    if (values.length === 0) throw new BatonError('config.invalid', `${from}: the list is empty`)
+    if (values.length === 0)
+      throw new BatonError('config.invalid', `${from}: the exported list is empty`)
     for (const one of values) loaded.push({ kind, value: one, from })
   }
   return loaded
@@ -72,7 +73,7 @@ async function exportsOf(
 
 async function defaultExport(file: string, from: string): Promise<unknown> {
   const path = resolve(file)
-  if (!existsSync(path)) throw new BatonError('config.invalid', `${from}: there is no such file`)
+  if (!existsSync(path)) throw new BatonError('config.invalid', `${from}: the file does not exist`)
   let module: Record<string, unknown>
   try {
     module = (await import(pathToFileURL(path).href)) as Record<string, unknown>
@@ -86,7 +87,7 @@ async function defaultExport(file: string, from: string): Promise<unknown> {
   return module['default']
 }
 
-/** One decision between two made-up workers. */
+/** Makes one decision between two made-up workers. */
 function tryOut({ kind, from }: Loaded, policy: PolicyOptions): void {
   const failed = (message: string): BatonError =>
     new BatonError('config.invalid', `${from}: ${message}`)

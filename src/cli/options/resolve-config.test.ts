@@ -22,7 +22,7 @@ const portOf = (input: Partial<ConfigInput>) =>
   resolve(input).find(({ option }) => option.key === 'port')
 
 describe('configuration', () => {
-  it('order - flag beats environment beats file beats default', () => {
+  it('precedence - flag, then environment, then file, then default', () => {
     const file = fileWith('port: 1003\n')
     const environment = { BATON_PORT: '1002' }
     expect(portOf({ file, environment, flags: { port: '1001' } })).toMatchObject({
@@ -59,7 +59,7 @@ describe('configuration', () => {
     expect(attempt).toThrow(/^[^\n]+$/)
   })
 
-  it('every option - says in its own words which text it expects', () => {
+  it('every option - its error says which text it expects', () => {
     for (const { key, schema } of OPTION_TABLE) {
       const issues = schema.safeParse('\u0000no value').error?.issues ?? []
       expect([key, issues.filter(({ message }) => message.startsWith('Invalid'))]).toEqual([
@@ -69,7 +69,7 @@ describe('configuration', () => {
     }
   })
 
-  it('port - both ends of the range are taken', () => {
+  it('port - both ends of the range are accepted', () => {
     expect(portOf({ flags: { port: '0' } })?.value).toBe(0)
     expect(portOf({ flags: { port: '65535' } })?.value).toBe(65_535)
   })
@@ -86,7 +86,7 @@ describe('configuration', () => {
     expect(found?.value).toBe(bytes)
   })
 
-  it("what Kubernetes puts into a pod for Services named baton, baton-admin, baton-frontend - is nobody's", () => {
+  it('service variables that Kubernetes sets in a pod for Services named baton, baton-admin, baton-frontend - are ignored', () => {
     const environment = {
       BATON_PORT: 'tcp://10.96.0.12:8000',
       BATON_SERVICE_HOST: '10.96.0.12',
@@ -114,11 +114,11 @@ describe('configuration', () => {
     expect(() => resolve({ environment: { BATON_PROT: '1' } })).toThrow('BATON_PROT')
   })
 
-  it('file - a key without a value is not given', () => {
+  it('file - a key without a value counts as not given', () => {
     expect(portOf({ file: fileWith('port:\n') })).toMatchObject({ value: 8000, source: 'default' })
   })
 
-  it('file - missing or no YAML is refused with its name', () => {
+  it('file - a missing file or invalid YAML is refused with its name', () => {
     expect(() => resolve({ file: 'no-such-file.yaml' })).toThrow('no-such-file.yaml')
     expect(() => resolve({ file: fileWith('a: [1\n') })).toThrow('YAML')
     expect(() => resolve({ file: fileWith('- 1\n') })).toThrow("'option: value'")
@@ -144,13 +144,13 @@ describe('topology', () => {
     expect(topology({ aggregated: '2' })).toEqual({ prefill: 0, decode: 0, aggregated: 2 })
   })
 
-  it('contradictions - are refused by the names that the user wrote', () => {
+  it('contradictions - are refused with the names that the user wrote', () => {
     expect(() => topology({ aggregated: '2', prefill: '1' })).toThrow(/--aggregated and --prefill/)
     expect(() => topology({ prefill: '1', decode: '0' })).toThrow('--decode')
-    expect(() => topology({ prefill: '0', decode: '0' })).toThrow('no worker at all')
+    expect(() => topology({ prefill: '0', decode: '0' })).toThrow('no workers')
   })
 
-  it('decode only - is allowed: a decode worker computes prompts itself', () => {
+  it('decode workers only - are allowed, because a decode worker can compute prompts itself', () => {
     expect(topology({ prefill: '0', decode: '2' })).toEqual({
       prefill: 0,
       decode: 2,
@@ -159,7 +159,7 @@ describe('topology', () => {
   })
 })
 
-describe('options without effect', () => {
+describe('options without effect are refused', () => {
   const config = (flags: Record<string, unknown>, environment: Record<string, string> = {}) =>
     serveConfig(resolve({ flags, environment }))
 
@@ -180,7 +180,7 @@ describe('options without effect', () => {
     expect(() => config(flags)).toThrow(/^[^\n]+$/)
   })
 
-  it('together with what they need, or not as a flag - they are taken', () => {
+  it('an option together with the one that it needs, or given otherwise than as a flag - is accepted', () => {
     expect(config({ gpuLayers: '9', gpu: 'auto' }).gpuLayers).toBe(9)
     expect(config({ engine: 'sim', simSpeedup: '2' }).sim?.speedupRatio).toBe(2)
     expect(config({ engine: 'sim' }, { BATON_THREADS: '2' }).threads).toBe(2)
@@ -189,8 +189,8 @@ describe('options without effect', () => {
   })
 })
 
-describe('a worker of baton serve', () => {
-  it('arguments - the effective values and nothing else: no file, no variable, no secret', () => {
+describe('arguments of a worker of baton serve', () => {
+  it('arguments - contain the effective values and no file, variable or secret', () => {
     const file = fileWith('servedModelName: mine\nport: 9000\n')
     const environment = { BATON_THREADS: '2', BATON_WIRE_SECRET: 'hush' }
     const given = resolve({ file, environment, flags: { kvFailure: 'fail', decode: '2' } })

@@ -1,7 +1,8 @@
 /**
- * Flag > environment > file > default, for every option, and where each value came from.
+ * Resolves every option with the precedence flag > environment > file > default, and records where each value
+ * came from.
  *
- * A bad value ends in one line that names the option as the user wrote it (`config.invalid`).
+ * An invalid value ends in one line that names the option as the user wrote it (`config.invalid`).
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
@@ -16,14 +17,14 @@ export interface ResolvedOption {
   readonly option: OptionSpec
   readonly value: unknown
   readonly source: ValueSource
-  /** What the user wrote it as: `--port`, `BATON_PORT`, `baton.yaml: port`. */
+  /** How the user wrote the option: `--port`, `BATON_PORT`, `baton.yaml: port`. */
   readonly writtenAs: string
 }
 
 export interface ConfigInput {
   readonly flags: Readonly<Record<string, unknown>>
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Path of `--config`; without it `baton.yaml` of the working folder is read when it exists. */
+  /** The path of `--config`; without it `baton.yaml` in the working folder is read when it exists. */
   readonly file?: string | undefined
 }
 
@@ -39,8 +40,9 @@ export function resolveConfig(given: ConfigInput): readonly ResolvedOption[] {
 }
 
 /**
- * Kubernetes puts the address of every Service into every pod: a Service `baton` gives `BATON_PORT=tcp://10.0.0.1:8000`,
- * `BATON_SERVICE_HOST`, `BATON_PORT_8000_TCP_ADDR` and more. None of them is meant for Baton.
+ * Kubernetes sets variables for every Service in every pod: a Service `baton` gives
+ * `BATON_PORT=tcp://10.0.0.1:8000`, `BATON_SERVICE_HOST`, `BATON_PORT_8000_TCP_ADDR` and more. They are not
+ * options of Baton and are removed.
  */
 function withoutServiceLinks(environment: ConfigInput['environment']): ConfigInput['environment'] {
   const ours = Object.entries(environment).filter(([name, value]) => !isServiceLink(name, value))
@@ -61,10 +63,10 @@ function resolveOption(option: OptionSpec, input: ConfigInput, file: ConfigFile)
   if (variable !== undefined) return checked(option, variable, 'environment', variableOf(option))
   const { standardVariable = '' } = option
   const standard = input.environment[standardVariable]
-  // The standard says that an empty variable is one that is not set.
+  // The OpenTelemetry specification treats an empty variable as not set.
   if (standard !== undefined && standard !== '')
     return checked(option, standard, 'environment', standardVariable)
-  // A key without a value is not given.
+  // A key without a value counts as not given.
   const written = file.values[option.key] ?? undefined
   if (written !== undefined) return checked(option, written, 'file', `${file.path}: ${option.key}`)
   return { option, value: option.default, source: 'default', writtenAs: flagOf(option) }
@@ -97,7 +99,7 @@ function readConfigFile(path: string | undefined): ConfigFile {
   const chosen = path ?? 'baton.yaml'
   if (!existsSync(chosen)) {
     if (path === undefined) return { path: chosen, values: {} }
-    throw new BatonError('config.invalid', `--config: there is no file ${chosen}`)
+    throw new BatonError('config.invalid', `--config: the file ${chosen} does not exist`)
   }
   let content: unknown
   try {
@@ -112,7 +114,10 @@ function readConfigFile(path: string | undefined): ConfigFile {
     )
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    throw new BatonError('config.invalid', `${chosen}: must be a list of 'option: value' lines`)
+    throw new BatonError(
+      'config.invalid',
+      `${chosen} is invalid: expected a mapping of 'option: value' lines`,
+    )
   }
   return { path: chosen, values: content as Record<string, unknown> }
 }

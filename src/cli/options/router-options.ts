@@ -1,4 +1,4 @@
-/** Options of how requests are routed. */
+/** Options of request routing. */
 import { ROUTER_MODES } from '../../router/index.ts'
 import { spec } from './option-spec.ts'
 import { amount, count, flag, indexSize, oneOf, text } from './option-values.ts'
@@ -10,7 +10,7 @@ export const ROUTER_OPTIONS = [
     '<mode>',
     oneOf(ROUTER_MODES),
     'kv',
-    'kv, round-robin, random, least-loaded, power-of-two or direct',
+    'routing mode: kv, round-robin, random, least-loaded, power-of-two or direct',
   ),
   spec(
     'router',
@@ -18,7 +18,7 @@ export const ROUTER_OPTIONS = [
     '<path>',
     text,
     null,
-    'file with all other router options, as YAML or JSON; a flag, a variable or a key of the config file goes before it',
+    'YAML or JSON file with all other router options; a flag, a variable or a key of the config file takes precedence',
   ),
   spec(
     'router',
@@ -26,7 +26,7 @@ export const ROUTER_OPTIONS = [
     '<size>',
     indexSize,
     null,
-    'memory for what each pool of workers holds, at the end of which the oldest chains are given up; default: a 32nd of the memory, from 64 MiB to 2 GiB',
+    'memory for the prefix index of each worker pool; when it is full the oldest prefixes are evicted; default: 1/32 of the memory, from 64 MiB to 2 GiB',
   ),
   spec(
     'router',
@@ -34,7 +34,7 @@ export const ROUTER_OPTIONS = [
     '<bool>',
     flag,
     true,
-    'false: workers are believed to hold what they were sent, whatever they say of their blocks',
+    'false: ignore KV events and assume that workers cache the prompts that they were sent',
   ),
   spec(
     'router',
@@ -42,7 +42,7 @@ export const ROUTER_OPTIONS = [
     '',
     flag,
     false,
-    'refuse instead of serving aggregated when no prefill worker is registered',
+    'refuse requests instead of serving them aggregated when no prefill worker is registered',
   ),
   spec(
     'router',
@@ -50,7 +50,7 @@ export const ROUTER_OPTIONS = [
     '<s>',
     amount(0.001, 3600),
     2,
-    'time to the first token that is meant to be, in seconds; metrics and --auto-roles compare what is predicted with it',
+    'target time to first token in seconds; metrics and --auto-roles compare the predicted one with it',
   ),
   spec(
     'router',
@@ -58,7 +58,7 @@ export const ROUTER_OPTIONS = [
     '',
     flag,
     false,
-    'workers that may (baton worker --mode auto; of baton serve the decode workers) become prefill workers and back as the load needs it',
+    'let workers change between prefill and decode with the load: those of baton worker --mode auto, and the decode workers of baton serve',
   ),
   spec(
     'router',
@@ -66,7 +66,7 @@ export const ROUTER_OPTIONS = [
     '<n>',
     count(0, 100),
     3,
-    'how often a request may go on at another worker when one dies',
+    'how often a request may be continued on another worker after its worker died',
   ),
   spec(
     'router',
@@ -74,7 +74,7 @@ export const ROUTER_OPTIONS = [
     '<s>',
     amount(0, 3600),
     10,
-    'how long a request that was running waits for a worker while none is there, or all are full; 0 ends it at once',
+    'how long a request that was running waits for a worker when there is none or all are full; 0 fails it at once',
   ),
   spec(
     'router',
@@ -82,7 +82,7 @@ export const ROUTER_OPTIONS = [
     '<x>',
     amount(0, 1000),
     1,
-    'weight of cached blocks against load in the kv mode',
+    'weight of cached blocks relative to load in mode kv',
   ),
   spec(
     'router',
@@ -90,7 +90,7 @@ export const ROUTER_OPTIONS = [
     '<x>',
     amount(0, 100),
     0,
-    '0 takes the cheapest worker, above it spreads',
+    '0 always takes the cheapest worker; higher values choose more randomly',
   ),
   spec(
     'router',
@@ -98,7 +98,7 @@ export const ROUTER_OPTIONS = [
     '<files>',
     text,
     null,
-    'modules whose default export is a term of the cost, { name, weight, unit, of(candidate, request) }, or a list of them; commas between several (docs/routing.md)',
+    'modules that export a cost term, { name, weight, unit, of(candidate, request) }, or a list of them, as default; separated by commas (docs/routing.md)',
   ),
   spec(
     'router',
@@ -106,7 +106,7 @@ export const ROUTER_OPTIONS = [
     '<files>',
     text,
     null,
-    'modules whose default export says why a worker must not be taken, (candidate, request) => reason or null; commas between several',
+    'modules that export a filter, (candidate, request) => reason for excluding the worker, or null, as default; separated by commas',
   ),
   spec(
     'router',
@@ -114,6 +114,6 @@ export const ROUTER_OPTIONS = [
     '<file>',
     text,
     null,
-    'a module whose default export takes one of the costs, (costs, count, random) => index',
+    'module that exports a picker, (costs, count, random) => index of the chosen worker, as default',
   ),
 ]

@@ -21,7 +21,7 @@ const settings = (
 ) => routerSettings(resolveConfig({ flags, environment }))
 
 describe('routerSettings', () => {
-  it('without a file - what has a flag, and the defaults', () => {
+  it('without a file - options with a flag, and the defaults', () => {
     const { router, rows } = settings({ routerMode: 'random', routerKvEvents: 'false' })
     expect(router).toMatchObject({ mode: 'random', useKvEvents: false, overlapScoreCredit: 1 })
     expect(rows.find(({ path }) => path === 'prefillLoadScale')).toEqual({
@@ -31,7 +31,7 @@ describe('routerSettings', () => {
     })
   })
 
-  it('index bytes - from the machine, a flag, or the file, and not too few', () => {
+  it("index bytes - from the machine's memory, a flag, or the file; too small a value is refused", () => {
     const bytesOf = (flags: Readonly<Record<string, unknown>>): number =>
       settings(flags).router.indexBytes ?? 0
     expect(bytesOf({})).toBeGreaterThanOrEqual(64 * 1024 ** 2)
@@ -41,7 +41,7 @@ describe('routerSettings', () => {
     expect(() => settings({ routerIndexBytes: '1048575' })).toThrow('at least 1MiB')
   })
 
-  it('order - flag and variable beat the file, the file beats the default, and each says so', () => {
+  it('precedence - flag and variable before the file, the file before the default, and the source is reported', () => {
     const routerConfig = fileWith(
       'mode: random\ntemperature: 0.5\noverlapScoreCredit: 2\nsession: {ttlSeconds: 60}\n',
     )
@@ -63,7 +63,7 @@ describe('routerSettings', () => {
     })
   })
 
-  it('JSON, and the names of the field - are read as well', () => {
+  it('JSON, and the names of Dynamo - are accepted too', () => {
     const routerConfig = fileWith('{"router_temperature": 0.25, "use_kv_events": false}')
     expect(settings({ routerConfig }).router).toMatchObject({
       temperature: 0.25,
@@ -86,11 +86,11 @@ describe('routerSettings', () => {
     expect(read).toThrow(/^[^\n]+$/)
   })
 
-  it('no file - is refused by the flag', () => {
-    expect(() => settings({ routerConfig: 'none.yaml' })).toThrow('--router-config: there is no')
+  it('a missing file - is refused with the name of the flag', () => {
+    expect(() => settings({ routerConfig: 'none.yaml' })).toThrow('--router-config: the file')
   })
 
-  it('the example - works, and sets what it says', () => {
+  it('the example file - is valid, and sets what it says', () => {
     const example = fileURLToPath(new URL('../../../examples/router.yaml', import.meta.url))
     const config = completeRouterConfig(settings({ routerConfig: example }).router)
     expect(config.policyClasses.map(({ name }) => name)).toEqual(['default', 'batch'])

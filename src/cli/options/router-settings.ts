@@ -1,8 +1,8 @@
 /**
  * The router's options: those that have a flag, and all others from the file of `--router-config`.
  *
- * Flag > environment > config file > router file > default. Read by the commands that have a router; a worker never
- * opens the file.
+ * Flag > environment > config file > router file > default. Only commands with a router read the file; a worker
+ * never opens it.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { totalmem } from 'node:os'
@@ -29,9 +29,9 @@ const INDEX_BYTES_MAX = 2 * 1024 ** 3
 
 export interface RouterSettings {
   readonly router: RouterOptions
-  /** The options as given, with what the router file says about those that have a flag. */
+  /** The given options; those that have a flag are completed from the router file. */
   readonly options: readonly ResolvedOption[]
-  /** What is in force of all the others. */
+  /** The effective values of the router options without a flag. */
   readonly rows: readonly RouterRow[]
 }
 
@@ -72,7 +72,7 @@ export function routerSettings(given: readonly ResolvedOption[]): RouterSettings
   return { router, options, rows }
 }
 
-/** A 32nd of the memory that this process may have. */
+/** 1/32 of the memory that this process may use. */
 function defaultIndexBytes(): number {
   const constrained = process.constrainedMemory()
   const memory = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
@@ -81,10 +81,10 @@ function defaultIndexBytes(): number {
 
 function readRouterFile(path: string): RouterOptions {
   if (!existsSync(path)) {
-    throw new BatonError('config.invalid', `--router-config: there is no file ${path}`)
+    throw new BatonError('config.invalid', `--router-config: the file ${path} does not exist`)
   }
   try {
-    // JSON is YAML too.
+    // YAML includes JSON.
     const options = parseRouterOptions(parseYaml(readFileSync(path, 'utf8')) ?? {})
     completeRouterConfig(options)
     return options

@@ -1,5 +1,5 @@
 /**
- * The finished configuration: typed, contradictions refused. Inner rooms (folders of src) see only this.
+ * The finished configuration: typed and free of contradictions. Inner rooms (folders of src) see only this.
  */
 import { join } from 'node:path'
 import { BatonError } from '../../base/index.ts'
@@ -16,20 +16,20 @@ import { simSettings } from './sim-settings.ts'
 
 export interface ServeConfig {
   readonly model: string
-  /** `model` was not given: it is the one that ships with Baton. */
+  /** True when `model` was not given and the model that ships with Baton is used. */
   readonly isShippedModel: boolean
   readonly servedModelName: string | null
   readonly contextLength: number | null
   readonly reasoningParser: string | null
   readonly toolCallParser: string | null
-  /** A name, or the path of a module. */
+  /** The name of an engine, or the path of a module. */
   readonly engine: string
   readonly engineArgs: string | null
-  /** As it was written; `pace` is what it says. */
+  /** The text of the option; `pace` is its parsed value. */
   readonly enginePace: string | null
-  /** How long the engine computes, as it was measured; null: that is not known. */
+  /** The measured speed of the engine; null: not known. */
   readonly pace: EnginePace | null
-  /** As it was written; a list of `baton.yaml` has come as JSON. */
+  /** The text of the option; a list in `baton.yaml` was converted to JSON. */
   readonly upstream: string | null
   readonly upstreamFile: string | null
   readonly forward: boolean
@@ -57,24 +57,24 @@ export interface ServeConfig {
   readonly decode: number
   readonly aggregated: number
   readonly inProcess: boolean
-  /** Where workers register; null: `serve` has a place of its own. */
+  /** Where workers register; null: `baton serve` makes a temporary folder. */
   readonly discovery: DiscoveryAddress | null
   readonly workerHost: string
   readonly kvFailure: 'recompute' | 'fail'
-  /** Of a lone worker. */
+  /** The role of `baton worker`. */
   readonly mode: DisaggregationMode | 'auto'
   readonly ttftGoal: number
   readonly autoRoles: boolean
   readonly taints: string | null
-  /** Of a lone worker; null: it says none. */
+  /** Of `baton worker`; null: not given. */
   readonly weight: number | null
   readonly modelVersion: string | null
   readonly topology: string | null
-  /** Of a lone worker; 0: any free one. */
+  /** Of `baton worker`; 0: any free port. */
   readonly workerPort: number
-  /** Null: others dial the address on which it listens. */
+  /** Null: others connect to the address on which it listens. */
   readonly workerAdvertise: string | null
-  /** Of a lone worker; 0: any free one. */
+  /** Of `baton worker`; 0: any free port. */
   readonly kvPort: number
   /** Null: the host of `workerAdvertise`, and the port on which it listens. */
   readonly kvAdvertise: string | null
@@ -110,7 +110,7 @@ export interface ServeConfig {
   readonly migrationLimit: number
   readonly migrationWaitSeconds: number
   readonly modelForgetSeconds: number
-  /** Of the simulated engine; null: another engine runs. */
+  /** Settings of the simulated engine; null: another engine runs. */
   readonly sim: MockEngineOptions | null
   readonly drainSeconds: number
   readonly startTimeoutSeconds: number
@@ -120,12 +120,12 @@ export interface ServeConfig {
 
 const SHIPPED_MODEL = join(PACKAGE_ROOT, 'models/storyteller/storyteller-q8_0.gguf')
 
-/** Throws `config.invalid` in one line that names the options that contradict each other. */
+/** Throws `config.invalid` in one line that names the contradicting options. */
 export function serveConfig(options: readonly ResolvedOption[]): ServeConfig {
   refuseContradictions(options)
   const values = Object.fromEntries(options.map(({ option, value }) => [option.key, value]))
   return {
-    // The values have passed their schemas; a field without an option does not compile.
+    // The schemas have checked the values, and a field without an option does not compile.
     ...(values as Record<OptionKey, never>),
     model: (values['model'] as string | null) ?? SHIPPED_MODEL,
     isShippedModel: values['model'] === null,
@@ -140,7 +140,7 @@ export function serveConfig(options: readonly ResolvedOption[]): ServeConfig {
 
 const NO_WORKERS = { prefill: 0, decode: 0, aggregated: 0 }
 
-/** Engines that run elsewhere are served, and no worker is started. */
+/** True when engines that run elsewhere are served and no worker is started. */
 export function isGateway(config: {
   readonly upstream: unknown
   readonly upstreamFile: unknown
@@ -148,7 +148,7 @@ export function isGateway(config: {
   return config.upstream !== null || config.upstreamFile !== null
 }
 
-/** As it was written; null when it was not. */
+/** The text of the option; null: not given. */
 export function discoveryText(options: readonly ResolvedOption[]): string | null {
   const valueOf = (key: OptionKey) =>
     (options.find(({ option }) => option.key === key)?.value ?? null) as string | null
@@ -161,7 +161,10 @@ function discoveryOf(options: readonly ResolvedOption[]): DiscoveryAddress | nul
   return written === null ? null : parseDiscovery(written)
 }
 
-/** Null: no request is ever forwarded. Workers over TCP may have such engines beside them; their cards say so. */
+/**
+ * Null: requests are never forwarded. Otherwise workers over TCP may also have such engines, which their cards
+ * tell.
+ */
 export function forwardingOf(
   config: ServeConfig,
   plane: 'tcp' | 'local',
@@ -197,13 +200,13 @@ function topologyOf(
   if (prefillCount > 0 && decodeCount === 0) {
     throw new BatonError(
       'config.invalid',
-      '--prefill without --decode: no worker would generate; add --decode 1',
+      '--prefill without --decode: no worker would decode; add --decode 1',
     )
   }
   if (prefillCount === 0 && decodeCount === 0) {
     throw new BatonError(
       'config.invalid',
-      'no worker at all: use --aggregated 1, or --prefill 1 --decode 1',
+      'no workers: use --aggregated 1, or --prefill 1 --decode 1',
     )
   }
   return { prefill: prefillCount, decode: decodeCount, aggregated: 0 }

@@ -22,7 +22,7 @@ function simOf(flags: Record<string, unknown>, yaml = ''): MockEngineOptions | n
 }
 
 describe('simSettings - effective settings', () => {
-  it('nothing said - the defaults of the command line', () => {
+  it('no options - the defaults of the command line', () => {
     expect(simOf({})).toMatchObject({
       engineType: 'vllm',
       blockTokens: 16,
@@ -33,7 +33,7 @@ describe('simSettings - effective settings', () => {
     expect(simOf({})).not.toHaveProperty('blockCount')
   })
 
-  it('the flags of its own - are taken; speed 0 is no time at all', () => {
+  it("the engine's own flags - are used; speed 0 takes no time at all", () => {
     const flags = { simBlockSize: '32', simBlocks: '100', simBatchedTokens: '64', simSeed: '7' }
     expect(simOf({ ...flags, simSpeedup: '0', sequences: '3' })).toMatchObject({
       blockTokens: 32,
@@ -45,7 +45,7 @@ describe('simSettings - effective settings', () => {
     })
   })
 
-  it('--sim-args - replace the defaults of the command line, and a flag goes before them', () => {
+  it('--sim-args - replaces the defaults of the command line, and flags take precedence over it', () => {
     const simArgs = '{"max_num_seqs":5,"speedup_ratio":3,"block_size":8,"max_model_len":1000}'
     expect(simOf({ simArgs })).toMatchObject({
       maxSequences: 5,
@@ -60,7 +60,7 @@ describe('simSettings - effective settings', () => {
     expect(simOf({ simArgs: '{}' })).not.toHaveProperty('blockTokens')
   })
 
-  it('a file, or an object in baton.yaml - says the same as inline JSON', () => {
+  it('a file, or an object in baton.yaml - works like inline JSON', () => {
     const path = fileWith('args.yaml', 'engine_type: sglang\nsglang:\n  page_size: 4\n')
     const inline = simOf({ simArgs: '{"engine_type":"sglang","sglang":{"page_size":4}}' })
     expect(simOf({ simArgs: path })).toEqual(inline)
@@ -68,12 +68,12 @@ describe('simSettings - effective settings', () => {
     expect(simOf({}, yaml)).toEqual(inline)
   })
 
-  it('another engine - has none', () => {
+  it('another engine - has no simulation settings', () => {
     expect(serveConfig(resolveConfig({ flags: {}, environment: {} })).sim).toBeNull()
   })
 })
 
-describe('simSettings - what is refused, in one line with the name', () => {
+describe('simSettings - refused in one line with the name of the argument', () => {
   it.each([
     [{ simArgs: '{"num_gpu_blocks":' }, '--sim-args: '],
     [{ simArgs: '{"watermark":1}' }, '--sim-args: watermark must be left out'],
@@ -90,8 +90,8 @@ describe('simSettings - what is refused, in one line with the name', () => {
     expect(() => simOf(flags)).toThrow(/^[^\n]+$/)
   })
 
-  it.each(['[1]', '- 1\n', 'just text'])('a file with %j', (content) => {
+  it.each(['[1]', '- 1\n', 'just text'])('a file that contains %j', (content) => {
     const path = fileWith('odd.yaml', content)
-    expect(() => simOf({ simArgs: path })).toThrow('odd.yaml: must be an object')
+    expect(() => simOf({ simArgs: path })).toThrow('odd.yaml: expected an object')
   })
 })

@@ -1,9 +1,9 @@
 /**
- * The simulated engine's arguments: those of `--sim-args` in the names that others use, and above them the options that
- * have a flag of their own.
+ * The simulated engine's arguments: those of `--sim-args` in NVIDIA's names, and with precedence over them the
+ * options that have a flag of their own.
  *
- * Flag > environment > config file > `--sim-args` > default. Read before anything is started, so that a wrong argument
- * is reported by the process that the user sees.
+ * Flag > environment > config file > `--sim-args` > default. They are read before anything is started, so that
+ * the process that the user sees reports a wrong argument.
  */
 import { readFileSync } from 'node:fs'
 import { parse as parseYaml } from 'yaml'
@@ -15,10 +15,10 @@ import { firstLineOf } from './first-line.ts'
 import type { OptionKey } from './option-table.ts'
 import type { ResolvedOption } from './resolve-config.ts'
 
-/** Without `--sim-args`: small blocks, so that short prompts show what prefix caching does. */
+/** Defaults without `--sim-args`: small blocks, so that short prompts show the effect of prefix caching. */
 const OWN_DEFAULTS = { block_size: 16 } as const
 
-/** What a flag is called among the arguments. */
+/** The name of a flag's value among the arguments. */
 const FLAGGED: Readonly<Partial<Record<OptionKey, string>>> = {
   sequences: 'max_num_seqs',
   simSpeedup: 'speedup_ratio',
@@ -50,13 +50,13 @@ export function simSettings(given: readonly ResolvedOption[]): MockEngineOptions
   }
 }
 
-/** JSON as it stands, or a file of JSON or YAML. */
+/** Reads inline JSON, or a JSON or YAML file. */
 function readSimArgs(written: string): Readonly<Record<string, unknown>> {
   const args: unknown = checked(written, () =>
     isInline(written) ? JSON.parse(written) : parseYaml(readFileSync(written, 'utf8')),
   )
   if (typeof args === 'object' && args !== null && !Array.isArray(args)) return { ...args }
-  throw new BatonError('config.invalid', `${placeOf(written)}: must be an object`)
+  throw new BatonError('config.invalid', `${placeOf(written)}: expected an object`)
 }
 
 function checked<T>(written: string | null, read: () => T): T {

@@ -1,4 +1,4 @@
-/** What a frontend keeps between calls: stored responses, files, batches. */
+/** Options of the state that a frontend keeps between calls: stored responses, files, batches. */
 import { spec } from './option-spec.ts'
 import { amount, byteSize, count, text } from './option-values.ts'
 
@@ -9,7 +9,7 @@ export const STATE_OPTIONS = [
     '<where>',
     text,
     null,
-    'where stored responses and conversations are kept: memory (64 MiB, lost at the end), sqlite:<file> (Node 22.5 or later; survives, shared by frontends of a machine) or off; unset: memory for baton serve with one frontend, else off',
+    'where stored responses and conversations are kept: memory (64 MiB, lost on exit), sqlite:<file> (Node 22.5 or later; survives a restart, shared by the frontends of a machine) or off; default: memory for baton serve with one frontend, otherwise off',
   ),
   spec(
     'http',
@@ -25,7 +25,7 @@ export const STATE_OPTIONS = [
     '<folder>',
     text,
     null,
-    'folder for files and batches (/v1/files, /v1/batches), which survive a restart in it; frontends may share it; unset: both are refused',
+    'folder for files and batches (/v1/files, /v1/batches), which survive a restart; frontends may share it; default: both APIs are refused',
   ),
   spec(
     'http',
@@ -33,16 +33,23 @@ export const STATE_OPTIONS = [
     '<size>',
     byteSize,
     10 * 1024 ** 3,
-    'bytes that all files in --files-dir may take, those that batches write included',
+    'most bytes of all files in --files-dir, including the output of batches',
   ),
-  spec('http', 'fileLimit', '<size>', byteSize, 200 * 1024 ** 2, 'largest file of an upload'),
+  spec(
+    'http',
+    'fileLimit',
+    '<size>',
+    byteSize,
+    200 * 1024 ** 2,
+    'largest file that can be uploaded',
+  ),
   spec(
     'http',
     'filesTtlSeconds',
     '<s>',
     amount(60, 86_400 * 365),
     86_400 * 30,
-    'files and batches are forgotten after so long',
+    'files and batches are deleted after this time',
   ),
   spec(
     'http',
@@ -50,6 +57,6 @@ export const STATE_OPTIONS = [
     '<n>',
     count(1, 4096),
     64,
-    'requests of batches that one frontend runs at a time; fewer while others need the workers',
+    'most batch requests that one frontend runs at a time; fewer while other requests need the workers',
   ),
 ]

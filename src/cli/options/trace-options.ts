@@ -1,5 +1,5 @@
 /**
- * Options of traces; the variables of OpenTelemetry's own specification count as well.
+ * Options of tracing; the variables of the OpenTelemetry specification are read too.
  */
 import { spec } from './option-spec.ts'
 import { amount, httpAddress, text } from './option-values.ts'
@@ -12,7 +12,7 @@ export const TRACE_OPTIONS = [
       '<url>',
       httpAddress,
       null,
-      'OpenTelemetry receiver (OTLP over HTTP, for example http://localhost:4318) that gets a trace of each request; also OTEL_EXPORTER_OTLP_ENDPOINT; docs/tracing.md',
+      'OpenTelemetry receiver (OTLP over HTTP, for example http://localhost:4318) that receives a trace of each request; also OTEL_EXPORTER_OTLP_ENDPOINT; docs/tracing.md',
     ),
     standardVariable: 'OTEL_EXPORTER_OTLP_ENDPOINT',
   },
@@ -33,6 +33,6 @@ export const TRACE_OPTIONS = [
     '<share>',
     amount(0, 1),
     1,
-    'share of the requests that are traced; a client that sends traceparent has decided itself',
+    'share of requests that are traced, 0 to 1; for a client that sends traceparent, its sampling flag decides',
   ),
 ]

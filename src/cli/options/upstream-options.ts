@@ -6,7 +6,7 @@ import type { UpstreamSpec } from '../../upstream/index.ts'
 import { spec } from './option-spec.ts'
 import { amount, byteSize, count, flag, text, textOrList } from './option-values.ts'
 
-/** `upstream`: the server at an address, whatever it turns out to be. */
+/** `upstream`: a server at an address whose kind is detected. */
 export const ENGINE_NAMES = ['llamacpp', 'sim', 'upstream', ...UPSTREAM_KINDS] as const
 
 export const UPSTREAM_OPTIONS = [
@@ -16,7 +16,7 @@ export const UPSTREAM_OPTIONS = [
     '<list>',
     textOrList,
     null,
-    'serve the engines at these addresses instead of own workers: http://a:8000,http://b:8000, or prefill=http://…,decode=http://…; vllm+http://… names the kind, dns+http://name:8000 takes every address of the name',
+    'serve the engines at these addresses instead of own workers: http://a:8000,http://b:8000, or prefill=http://…,decode=http://…; vllm+http://… names the kind, dns+http://name:8000 uses every address of the name',
   ),
   spec(
     'upstream',
@@ -24,7 +24,7 @@ export const UPSTREAM_OPTIONS = [
     '<path>',
     text,
     null,
-    'file with more upstreams (YAML, JSON, or an address a line), read again when it changes',
+    'file with more upstreams (YAML, JSON, or one address per line), reloaded when it changes',
   ),
   spec(
     'forwarding',
@@ -32,7 +32,7 @@ export const UPSTREAM_OPTIONS = [
     '',
     flag,
     false,
-    'pass every request through to the engines at an address as it came and their answers back as they come, instead of making tokens here; routing by text, or by tokens with --model',
+    "forward every request unchanged to the upstreams and return their answers unchanged, without Baton's tokenizer and parsers; routing by text, or by tokens with --model",
   ),
   spec(
     'forwarding',
@@ -40,7 +40,7 @@ export const UPSTREAM_OPTIONS = [
     '<list>',
     text,
     null,
-    'hosts from which addresses of images, audio and documents in requests that are passed through are fetched (by Baton, into the request): images.example.com, *.example.com, host:8443 or *; never from private addresses; unset: none is fetched, the request is refused',
+    'hosts from which media of forwarded requests (image, audio and document URLs) may be fetched, by Baton, into the request: images.example.com, *.example.com, host:8443 or *; never from private addresses; default: requests with such URLs are refused',
   ),
   spec(
     'forwarding',
@@ -48,7 +48,7 @@ export const UPSTREAM_OPTIONS = [
     '<size>',
     byteSize,
     20 * 1024 ** 2,
-    'largest image, recording or document of a request that is passed through',
+    'largest image, audio or document of a forwarded request',
   ),
   spec(
     'sidecar',
@@ -56,7 +56,7 @@ export const UPSTREAM_OPTIONS = [
     '<url>',
     text,
     null,
-    'address of the server that --engine names, for example http://127.0.0.1:8000',
+    'address of the foreign server that --engine names, for example http://127.0.0.1:8000',
   ),
   {
     ...spec(
@@ -65,7 +65,7 @@ export const UPSTREAM_OPTIONS = [
       '<key>',
       text,
       null,
-      'API key that the upstream wants (better in BATON_ENGINE_KEY than as a flag, which others on the machine can see)',
+      'API key for the upstream (prefer the variable BATON_ENGINE_KEY, because other users of the machine can see flags)',
     ),
     isSecret: true,
   },
@@ -75,7 +75,7 @@ export const UPSTREAM_OPTIONS = [
     '<n>',
     count(1, 65_536),
     1024,
-    'requests in flight at one upstream; further ones are refused',
+    'most requests in flight at one upstream; further ones are refused',
   ),
   spec(
     'foreign engine',
@@ -83,7 +83,7 @@ export const UPSTREAM_OPTIONS = [
     '<s>',
     amount(1, 86_400),
     120,
-    'how long an upstream may send nothing in the middle of an answer',
+    'how long an upstream may send nothing during an answer before it is a timeout',
   ),
   spec(
     'sidecar',
@@ -91,7 +91,7 @@ export const UPSTREAM_OPTIONS = [
     '<list>',
     text,
     null,
-    'where the engine publishes KV events, when it does not tell: tcp://host:5557, with ;tcp://host:5558 for its replay port; commas between ranks',
+    "address of the engine's KV events, if it does not announce it: tcp://host:5557, with ;tcp://host:5558 for its replay port; ranks separated by commas",
   ),
   spec(
     'foreign engine',
@@ -99,7 +99,7 @@ export const UPSTREAM_OPTIONS = [
     '<s>',
     amount(1, 86_400),
     300,
-    'how long an upstream may take to the first byte of an answer',
+    'how long an upstream may take until the first byte of an answer before it is a timeout',
   ),
   spec(
     'foreign engine',
@@ -107,11 +107,11 @@ export const UPSTREAM_OPTIONS = [
     '<folder>',
     text,
     null,
-    "folder of llama-server's --slot-save-path, shared by prefill and decode servers: KV is handed over in files there",
+    "the folder of llama-server's --slot-save-path, shared by prefill and decode servers; KV is transferred in files there",
   ),
 ]
 
-/** Of the option `upstream`: a list of `baton.yaml` has come as JSON. */
+/** The value of the option `upstream`; a list in `baton.yaml` was converted to JSON. */
 export function namedUpstreams(written: string | null): readonly UpstreamSpec[] {
   return upstreamsOf(written?.startsWith('[') === true ? JSON.parse(written) : written)
 }

@@ -1,7 +1,8 @@
 /**
- * How `baton serve` starts workers and frontends of its own: what it was told itself, as flags.
+ * The arguments and environment with which `baton serve` starts its own workers and frontends.
  *
- * A child reads neither its parent's variables nor a config file: the effective values were decided once, by the parent.
+ * The parent passes the effective values as flags; a child reads neither the parent's `BATON_…` variables nor a
+ * config file.
  */
 import { devNull } from 'node:os'
 import type { DisaggregationMode } from '../../request/index.ts'
@@ -19,7 +20,7 @@ export function workerArgs(
     'worker',
     '--mode',
     mode,
-    // The frontend has drained when a worker is asked to end: it gets no more requests.
+    // When a worker is told to stop here, the frontend has already drained, so no more requests come.
     '--grace-seconds',
     '0',
     '--config',
@@ -28,7 +29,7 @@ export function workerArgs(
   ]
 }
 
-/** One of several frontends behind a port. */
+/** The arguments of one of several frontends behind a port. */
 export function frontendArgs(options: readonly ResolvedOption[]): string[] {
   const told = toldTo(options, GROUPS_OF.frontend, FRONTEND_OWN_KEYS)
   return ['frontend', '--config', devNull, ...told]
@@ -48,7 +49,7 @@ function toldTo(
     })
 }
 
-/** `port` is passed by a variable: with `--port 0` the others take the port that the first has found. */
+/** `port` is passed as a variable: with `--port 0` the others take the port that the first has found. */
 const FRONTEND_OWN_KEYS: ReadonlySet<string> = new Set([
   'discovery',
   'discoveryDir',
@@ -64,7 +65,10 @@ const OWN_KEYS: ReadonlySet<string> = new Set([
   'adminPort',
 ])
 
-/** Added to this process's environment. What may hold a secret is not a flag, which others on this machine could see. */
+/**
+ * Environment variables added for a worker. Values that may contain a secret are passed here, because other
+ * users of the machine could see flags.
+ */
 export function workerEnvironment(
   environment: NodeJS.ProcessEnv,
   { discovery, wireSecret }: { readonly discovery: string; readonly wireSecret: string | null },
@@ -77,7 +81,7 @@ export function workerEnvironment(
   }
 }
 
-/** Added to this process's environment for one of several frontends; secrets too. */
+/** Environment variables added for one of several frontends, including secrets. */
 export function frontendEnvironment(
   options: readonly ResolvedOption[],
   environment: NodeJS.ProcessEnv,

@@ -7,8 +7,8 @@ import { DiskFolder } from './disk-folder.ts'
 const path = mkdtempSync(join(tmpdir(), 'baton-disk-folder-'))
 afterAll(() => rmSync(path, { recursive: true }))
 
-describe('a folder of the disk', () => {
-  it('writes, appends, cuts, reads and counts', async () => {
+describe('DiskFolder', () => {
+  it('write, append, truncate, read and count', async () => {
     const folder = DiskFolder.open(path, 'one')
     expect(await folder.read('a')).toBeUndefined()
     await folder.write('a', 'one')
@@ -23,7 +23,7 @@ describe('a folder of the disk', () => {
     for await (const piece of folder.pieces('a')) throw new Error(String(piece))
   })
 
-  it('a lease is one process’s, until it lets go, dies or is silent', async () => {
+  it('a lease belongs to one process - until it releases it, dies or stops renewing it', async () => {
     const one = DiskFolder.open(path, 'one')
     const leaseOf = (pid: number, host = hostname()) =>
       writeFileSync(join(path, 'x.lease'), JSON.stringify({ host, pid, instance: 'dead' }))
@@ -39,7 +39,7 @@ describe('a folder of the disk', () => {
     expect(await one.lease('x')).toBe(true)
     await one.release('x')
 
-    // Process ids end far below it.
+    // Process ids are far below this number.
     leaseOf(2 ** 30)
     expect(await one.lease('x')).toBe(true)
     leaseOf(process.pid)
@@ -47,7 +47,7 @@ describe('a folder of the disk', () => {
     expect(await one.lease('x')).toBe(true)
   })
 
-  it('a folder that cannot be made - says which option', () => {
+  it('a folder that cannot be created - the error names the option', () => {
     writeFileSync(join(path, 'plain'), '')
     expect(() => DiskFolder.open(join(path, 'plain', 'f'), 'one')).toThrow(/--files-dir .*plain/)
   })

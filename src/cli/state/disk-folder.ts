@@ -1,7 +1,9 @@
 /**
- * A folder of the disk for files and batches. What is written whole goes to another name first, so that half of it is never read.
+ * A folder on disk for files and batches. A file is first written under another name and then renamed, so that
+ * a partly written one is never read.
  *
- * A lease is a file that is made only if it is not there, with who has it; its time is set anew while that one lives.
+ * A lease is a file that is created only if it does not exist. It names its holder, who renews its modification
+ * time while alive.
  */
 import { accessSync, constants, createReadStream, mkdirSync } from 'node:fs'
 import {
@@ -30,13 +32,13 @@ export class DiskFolder implements BatchFolder {
   readonly #held = new Set<string>()
   #written = 0
 
-  /** `instance` names this process among all that there have been. */
+  /** `instance` identifies this process among all processes, including earlier ones with the same pid. */
   private constructor(path: string, instance: string) {
     this.#path = path
     this.#self = JSON.stringify({ host: hostname(), pid: process.pid, instance })
   }
 
-  /** Throws `config.invalid` when the folder cannot be made or written. */
+  /** Throws `config.invalid` when the folder cannot be created or written. */
   static open(path: string, instance: string): DiskFolder {
     try {
       mkdirSync(path, { recursive: true, mode: 0o700 })
@@ -111,7 +113,7 @@ export class DiskFolder implements BatchFolder {
     if (this.#held.has(name)) return await this.#renew(name, path)
     if (await this.#make(path)) return this.#hold(name)
     if (!(await this.#isAbandoned(path))) return false
-    // Of several that see this at a time only one can take the old file away.
+    // When several processes see an abandoned lease, only one of them can rename the old file.
     const old = `${path}.${process.pid}`
     const taken = await rename(path, old).then(
       () => true,
@@ -126,7 +128,7 @@ export class DiskFolder implements BatchFolder {
     if (this.#held.delete(name)) await rm(this.#at(leaseName(name)), { force: true })
   }
 
-  /** Who was too slow to renew it has lost it to another. */
+  /** Returns false when the lease was not renewed in time and another process has taken it. */
   async #renew(name: string, path: string): Promise<boolean> {
     if ((await unlessMissing(readFile(path, 'utf8'))) !== this.#self) {
       this.#held.delete(name)
@@ -154,7 +156,7 @@ export class DiskFolder implements BatchFolder {
     }
   }
 
-  /** Its time is over, or who made it is known to be dead. */
+  /** True when the lease has expired, or its holder is known to be dead. */
   async #isAbandoned(path: string): Promise<boolean> {
     const [facts, content] = await Promise.all([
       unlessMissing(stat(path)),
@@ -164,7 +166,7 @@ export class DiskFolder implements BatchFolder {
     if (Date.now() - facts.mtimeMs > LEASE_MS) return true
     const holder = holderOf(content)
     if (holder === null || holder.host !== hostname()) return false
-    // The first process of a container has the id of the one before.
+    // In a container the first process has the same pid after each restart.
     return holder.pid === process.pid ? content !== this.#self : !isAlive(holder.pid)
   }
 

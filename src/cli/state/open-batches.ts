@@ -1,10 +1,10 @@
-/** Where files and batches are kept, as `--files-dir` says. */
+/** Opens the storage of files and batches that `--files-dir` names. */
 import { randomUUID } from 'node:crypto'
 import type { BatchOptions } from '../../frontend/index.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 import { DiskFolder } from './disk-folder.ts'
 
-/** Undefined: nowhere. Throws `config.invalid` for a folder that cannot be used. */
+/** Undefined: files and batches are off. Throws `config.invalid` for a folder that cannot be used. */
 export function openBatches(
   config: Pick<
     ServeConfig,

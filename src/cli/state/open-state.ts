@@ -1,6 +1,6 @@
 /**
- * Where responses and conversations are kept, as `--state` says: in memory, in a SQLite file that several frontends and restarts
- * share, or nowhere.
+ * Opens the store of responses and conversations that `--state` names: in memory, in a SQLite file that
+ * survives restarts and is shared by several frontends, or none.
  */
 import { createRequire } from 'node:module'
 import { BatonError } from '../../base/index.ts'
@@ -13,7 +13,7 @@ import type { SqliteModule } from './sqlite-state.ts'
 
 const BYTES_MAX = 64 * 1024 * 1024
 
-/** Undefined: nothing is kept. With several frontends memory is not shared, so only a file is used. */
+/** Undefined: nothing is stored. Several frontends do not share memory, so they store only in a file. */
 export function openState(
   config: Pick<ServeConfig, 'state' | 'stateTtlSeconds' | 'frontends'>,
 ): StateStore | undefined {

@@ -1,7 +1,8 @@
 /**
- * A store of responses and conversations in a SQLite file: it outlives a restart, and frontends of one machine share it.
+ * A store of responses and conversations in a SQLite file, which survives a restart and is shared by the
+ * frontends of a machine.
  *
- * Times are wall-clock times here, because processes share them.
+ * Expiry times are wall-clock times, because several processes use them.
  */
 import type { Clock } from '../../base/index.ts'
 import type { StateStore } from '../../frontend/index.ts'
@@ -17,7 +18,7 @@ interface Database {
   close(): void
 }
 
-/** What is used of `node:sqlite`. */
+/** The part of `node:sqlite` that is used. */
 export interface SqliteModule {
   readonly DatabaseSync: new (file: string) => Database
 }
@@ -26,11 +27,11 @@ interface SqliteStateOptions {
   readonly file: string
   readonly clock: Clock
   readonly ttlMs: number
-  /** UTF-8 bytes of all texts. */
+  /** The limit for all stored texts, in UTF-8 bytes. */
   readonly bytesMax: number
 }
 
-/** The bound is looked at once per so many texts. */
+/** The limit is checked once per this many writes. */
 const SETS_PER_SWEEP = 64
 
 export class SqliteStateStore implements StateStore {

@@ -19,7 +19,7 @@ export function decisionView(decision: DecisionRecord): HTMLElement {
     h(
       'p',
       {},
-      `${ranksEligible} of ${ranksSeen} ranks could take it; ${ms(queuedMs)} in the router's queue; mode ${decision.mode}.`,
+      `${ranksEligible} of ${ranksSeen} ranks were eligible; ${ms(queuedMs)} in the router's queue; mode ${decision.mode}.`,
       decision.disaggregation === undefined ? '' : ` ${decision.disaggregation}`,
     ),
   )
