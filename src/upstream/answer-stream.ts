@@ -175,9 +175,10 @@ export class AnswerStream implements UpstreamSink {
     if (chunk !== null) this.#put(chunk)
     if (!this.book.hasFinish) return
     // A server that goes on behind the end does not know of it; usually it ends by itself, and tells usage.
-    const goesOn = hadFinish && piece.finish === undefined && piece.tokenIds.length > 0
+    const isOutput = piece.tokenIds.length > 0 || piece.text !== undefined
+    const goesOn = hadFinish && piece.finish === undefined && isOutput
     const isComplete = piece.finish !== undefined && piece.promptTokens !== undefined
-    if (goesOn || isComplete) this.#finish()
+    if (goesOn || isComplete || this.book.isTextCut) this.#finish()
   }
 
   #finish(): void {

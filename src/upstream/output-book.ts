@@ -22,6 +22,7 @@ export class OutputBook {
   #serverPromptTokens: number | undefined
   #serverTokens: number | undefined
   #hasText = false
+  #isTextCut = false
   #finish: Omit<Chunk, 'tokenIds'> | null = null
   #prefillResult: Chunk['prefillResult']
   #kvMoved: boolean | undefined
@@ -44,6 +45,11 @@ export class OutputBook {
     return this.#finish !== null
   }
 
+  /** The server has gone beyond the limit: it need not go on. */
+  get isTextCut(): boolean {
+    return this.#isTextCut
+  }
+
   /** Cached prompt tokens that the server told; undefined: it did not. */
   get cachedTokens(): number | undefined {
     return this.#cachedTokens
@@ -63,6 +69,7 @@ export class OutputBook {
     if (piece.error !== undefined) throw piece.error
     if (this.#finish !== null) return null
     const chunk = piece.text === undefined ? this.#tokensOf(piece) : this.#textOf(piece.text)
+    if (this.#hasText && (piece.completionTokens ?? 0) > this.#tokensMax) this.#cutText()
     if (this.#finish === null && piece.finish !== undefined) {
       const { stopReason } = piece
       this.#finish = {
@@ -89,11 +96,20 @@ export class OutputBook {
     return finishChunk('cancelled', { usage: this.#usage(taken) })
   }
 
-  /** Each piece counts for one token until the server tells more. */
-  #textOf(text: string): Chunk {
+  /** Each piece counts for one token until the server tells more: more pieces than tokens were asked for are too many. */
+  #textOf(text: string): Chunk | null {
     this.#hasText = true
+    if (this.#count === this.#tokensMax) {
+      this.#cutText()
+      return null
+    }
     this.#count += 1
     return { tokenIds: [], text }
+  }
+
+  #cutText(): void {
+    this.#isTextCut = true
+    this.#finish ??= { finish: 'length' }
   }
 
   #tokensOf({ tokenIds, logprobs, lost }: Piece): AnswerChunk | null {
@@ -154,8 +170,14 @@ export class OutputBook {
     const cached = this.#cachedTokens
     return usageOf(
       promptTokens,
-      this.#hasText ? (this.#serverTokens ?? count) : count,
+      this.#completionTokens(count),
       cached === undefined ? undefined : Math.min(cached, promptTokens),
     )
+  }
+
+  /** Of a text only the server knows, unless it was cut here. */
+  #completionTokens(count: number): number {
+    if (!this.#hasText) return count
+    return this.#isTextCut ? this.#tokensMax : (this.#serverTokens ?? count)
   }
 }

@@ -1,9 +1,11 @@
 /** The adapter to OpenAI servers without token ids, against what real ones said. */
 import { describe, expect, it } from 'vitest'
 import type { Chunk } from '../../src/request/index.ts'
-import { chunksOf, requestOf } from './engine-kit.ts'
+import { until } from '../until.ts'
+import { STORY, chunksOf, requestOf } from './engine-kit.ts'
 import { MODEL, failureOf, recorded, served, validated } from './recorded-server.ts'
 import { eventResponse } from './transcripts.ts'
+import type { SeenRequest } from './transcripts.ts'
 
 describe('OpenAI servers without ids', () => {
   const textOf = (chunks: readonly Chunk[]): string => chunks.map(({ text = '' }) => text).join('')
@@ -63,6 +65,62 @@ describe('OpenAI servers without ids', () => {
     expect(chunks.at(-1)).toMatchObject({
       finish: 'stop',
       usage: { promptTokens: 31, completionTokens: 3, totalTokens: 34 },
+    })
+  })
+
+  describe('a server that ignores max_tokens', () => {
+    const word = (text: string, more: object = {}) => ({ choices: [{ text }], ...more })
+    const answered = async (body: string) => {
+      const { engine } = await served('mlx-lm', () => body, asOpenAi)
+      const request = requestOf()
+      const chunks = await chunksOf(engine, request)
+      validated(request, chunks)
+      return { text: textOf(chunks), last: chunks.at(-1) }
+    }
+    const cut = {
+      finish: 'length',
+      usage: { promptTokens: STORY.length, completionTokens: 4, totalTokens: STORY.length + 4 },
+    }
+
+    it('one token a piece - four pieces, and the connection is closed', async () => {
+      const words = ['Once', ' upon', ' a', ' time', ' there', ' was', ' more']
+      const { text, last } = await answered(eventResponse(words.map((each) => word(each))))
+      expect(text).toBe('Once upon a time')
+      expect(last).toMatchObject(cut)
+    })
+
+    it('its count of tokens with each piece - counts', async () => {
+      const usage = (completion: number) => ({
+        usage: { prompt_tokens: STORY.length, completion_tokens: completion },
+      })
+      const { text, last } = await answered(
+        eventResponse([word('Once', usage(3)), word(' upon', usage(6)), word(' a', usage(9))]),
+      )
+      expect(text).toBe('Once upon')
+      expect(last).toMatchObject(cut)
+    })
+
+    it('a server that never stops - is left', async () => {
+      let hasLeft = false
+      const endless = ({ socket }: SeenRequest): null => {
+        socket.on('close', () => {
+          hasLeft = true
+        })
+        socket.write(
+          'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n',
+        )
+        const more = (): void => {
+          if (hasLeft) return
+          socket.write(`data: ${JSON.stringify(word(' on'))}\n\n`, () => setImmediate(more))
+        }
+        more()
+        return null
+      }
+      const { engine } = await served('mlx-lm', endless, asOpenAi)
+      const chunks = await chunksOf(engine, requestOf())
+      expect(textOf(chunks)).toBe(' on on on on')
+      expect(chunks.at(-1)).toMatchObject({ finish: 'length' })
+      await until('the server is left', () => hasLeft)
     })
   })
 })
