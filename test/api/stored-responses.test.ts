@@ -170,6 +170,29 @@ describe('stored responses, by the openai client', () => {
     await expect(compacted).rejects.toMatchObject({ status: 405 })
   })
 
+  const pairs = (count: number) => Object.fromEntries([...Array(count).keys()].map((i) => [i, '']))
+  it.each([
+    ['17 pairs', pairs(17)],
+    ['a key of 65 characters', { ['k'.repeat(65)]: 'v' }],
+    ['a text of 513 characters', { k: 'v'.repeat(513) }],
+    ['a number', { k: 1 }],
+    ['a list', ['v']],
+  ])('metadata: %s - is 400, of all that is kept', async (_name, metadata) => {
+    const { id } = await client.conversations.create({ metadata: pairs(16) as never })
+    const bodies = {
+      '/conversations': {},
+      [`/conversations/${id}`]: {},
+      '/responses': { model: 'storyteller', input: 'hi' },
+    }
+    for (const [path, body] of Object.entries(bodies)) {
+      const asked = client.post(path, { body: { ...body, metadata } })
+      await expect(asked, path).rejects.toMatchObject({
+        status: 400,
+        param: expect.stringMatching(/^metadata/) as string,
+      })
+    }
+  })
+
   it('conversations - made, grown by responses, listed, changed, deleted', async () => {
     const conversation = await client.conversations.create({
       items: [{ role: 'user', content: 'My word is lamp.' }],

@@ -20,6 +20,7 @@ export const fieldsSchema = z
 export function recordSchema<V>(
   valueType: 'string' | 'number',
   fault: (key: string, value: unknown) => string | null,
+  keysMax = Infinity,
 ): z.ZodType<Record<string, V>> {
   return z
     .custom<Record<string, V>>()
@@ -28,10 +29,27 @@ export function recordSchema<V>(
         context.addIssue('expected an object')
         return
       }
-      for (const [key, item] of Object.entries(value)) {
+      const entries = Object.entries(value)
+      if (entries.length > keysMax) {
+        context.addIssue(`must have at most ${keysMax} keys`)
+        return
+      }
+      for (const [key, item] of entries) {
         const message = fault(key, item)
         if (message !== null) context.addIssue({ code: 'custom', message, path: [key] })
       }
     })
     .meta({ type: 'object', additionalProperties: { type: valueType } })
 }
+
+const METADATA_KEYS_MAX = 16
+
+const metadataFault = (key: string, value: unknown): string | null => {
+  if (key.length > 64) return 'keys have at most 64 characters'
+  return typeof value === 'string' && value.length <= 512
+    ? null
+    : 'must be a text of at most 512 characters'
+}
+
+/** Metadata of objects that are kept: the bounds are OpenAI's. */
+export const metadataSchema = recordSchema<string>('string', metadataFault, METADATA_KEYS_MAX)

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { invalid } from '../fields/generation-fields.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
-import { recordSchema } from '../fields/record-schema.ts'
+import { metadataSchema } from '../fields/record-schema.ts'
 
 const HOUR = 3600
 const KEEP_SECONDS_MIN = HOUR
@@ -35,19 +35,12 @@ const expiry = z.strictObject({
   seconds: z.int().min(KEEP_SECONDS_MIN).max(KEEP_SECONDS_MAX),
 })
 
-const metadataFault = (key: string, value: unknown): string | null => {
-  if (key.length > 64) return 'keys have at most 64 characters'
-  return typeof value === 'string' && value.length <= 512
-    ? null
-    : 'must be a text of at most 512 characters'
-}
-
 export const batchSchema = z.strictObject({
   input_file_id: z.string().min(1),
   endpoint: z.enum(BATCH_ENDPOINTS),
   /** `24h`, or another number of s, m, h or d up to 30 days. */
   completion_window: z.string().regex(/^\d+[smhd]$/, WINDOW_FAULT),
-  metadata: recordSchema<string>('string', metadataFault).optional(),
+  metadata: metadataSchema.optional(),
   output_expires_after: expiry.optional(),
 })
 
@@ -60,15 +53,11 @@ export interface BatchCall {
   readonly outputKeepSeconds?: number
 }
 
-const METADATA_MAX = 16
 const UNIT_SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: HOUR, d: 24 * HOUR }
 
 export function parseBatch(body: Record<string, unknown>): BatchCall {
   const fields = checked(batchSchema, withoutNulls(body))
   const { metadata, completion_window: completionWindow } = fields
-  if (Object.keys(metadata ?? {}).length > METADATA_MAX) {
-    throw invalid('metadata', `must have at most ${METADATA_MAX} keys`)
-  }
   const [, digits, unit = ''] = /^(\d{1,7})([smhd])$/.exec(completionWindow) ?? []
   const windowSeconds = Number(digits) * (UNIT_SECONDS[unit] ?? 0)
   if (!(windowSeconds >= 1 && windowSeconds <= WINDOW_SECONDS_MAX)) {

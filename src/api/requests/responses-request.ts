@@ -13,7 +13,7 @@ import { invalid, unsupported } from '../fields/generation-fields.ts'
 import { nvextSchema } from '../fields/nvext.ts'
 import { given, withoutNulls } from '../fields/plain-fields.ts'
 import { checked } from '../fields/schema-check.ts'
-import { fieldsSchema } from '../fields/record-schema.ts'
+import { fieldsSchema, metadataSchema } from '../fields/record-schema.ts'
 import { itemSchema, referenceOf, referenceSchema } from './response-items.ts'
 
 const format = z.discriminatedUnion('type', [
@@ -59,7 +59,7 @@ export const responsesRequestSchema = z.strictObject({
   truncation: z.enum(['disabled', 'auto']).optional(),
   /** Of tools that a server runs itself; here there are none. */
   max_tool_calls: z.int().min(1).optional(),
-  metadata: fieldsSchema.optional(),
+  metadata: metadataSchema.optional(),
   user: z.string().optional(),
   store: z.boolean().optional(),
   service_tier: z.string().optional(),
@@ -100,7 +100,7 @@ const INCLUDES: readonly string[] = [
 
 export const conversationSchema = z.strictObject({
   items: z.array(itemSchema).optional(),
-  metadata: fieldsSchema.optional(),
+  metadata: metadataSchema.optional(),
 })
 
 export function parseConversation(
