@@ -78,13 +78,18 @@ function jsonBody(body: Uint8Array, path: string): ForwardBody {
     if (salt === undefined || salt === '') return kept
     return withFields(kept, `"cache_salt":${JSON.stringify(salt)}`)
   }
+  let sources: readonly MediaSource[] | null = null
+  const media = (): readonly MediaSource[] => {
+    sources ??= mediaSources(body, json, top, path)
+    return sources
+  }
   const form = prefillFormOf(body, top, path)
   return {
     model: stringAt(body, model),
     isStream: stream !== undefined && asciiOf(body, stream.valueStart, stream.end) === 'true',
     cacheSalt: textOf('cache_salt'),
-    routingTokens: () => routingTokens(body, top, longStrings),
-    media: () => mediaSources(body, json, top, path),
+    routingTokens: () => routingTokens(body, top, { longStrings, media: media() }),
+    media,
     bytes: (changes = {}) => written(changes, () => false),
     ...(form === null
       ? {}

@@ -31,6 +31,63 @@ describe('what a request with media is routed by', () => {
     expect(all.size).toBe(5)
   })
 
+  describe.each([
+    ['chat', CHAT, (data: string) => imageOf(`data:image/png;base64,${data}`)],
+    [
+      'Messages',
+      '/v1/messages',
+      (data: string) => ({
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'image', source: { type: 'base64', media_type: 'image/png', data } }],
+          },
+        ],
+      }),
+    ],
+    [
+      'Responses',
+      '/v1/responses',
+      (data: string) => ({
+        input: [
+          {
+            role: 'user',
+            content: [{ type: 'input_image', image_url: `data:image/png;base64,${data}` }],
+          },
+        ],
+      }),
+    ],
+  ])('small images in %s', (_name, path, bodyOf) => {
+    // What all PNG files begin with.
+    const head = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mN'
+    const ids = (data: string) => [
+      ...readForwardBody(
+        bytesOf(JSON.stringify(bodyOf(data))),
+        'application/json',
+        path,
+      ).routingTokens().tokenIds,
+    ]
+
+    it('two of them have no block in common, the same one has all', () => {
+      const [one, same, other] = [ids(`${head}kAAQ==`), ids(`${head}kAAQ==`), ids(`${head}kBBQ==`)]
+      const differs = one.findIndex((id, at) => id !== other[at])
+      expect(differs).toBeLessThan(16)
+      expect(one).toEqual(same)
+    })
+
+    it('what follows an image still counts as text', () => {
+      const [one, other] = [ids(`${head}kAAQ==`), ids(`${head}kBBQ==`)]
+      expect(one.slice(-1)).toEqual(other.slice(-1))
+    })
+  })
+
+  it('two addresses on one host have no block in common', () => {
+    const at = (name: string) =>
+      tokens(`https://images.example.com/a/long/folder/of/many/pictures/of/one/day/${name}.png`)
+    const [one, other] = [at('a').split(','), at('b').split(',')]
+    expect(one.findIndex((id, place) => id !== other[place])).toBeLessThan(16)
+  })
+
   it('they are no tokens of an engine, a prompt of ids is', () => {
     const estimated = (body: object) =>
       readForwardBody(

@@ -2,10 +2,12 @@
  * What a forwarded request is routed by when it cannot be tokenised here: the bytes of its conversation, four to a token.
  *
  * Text has about four bytes to a token, so lengths and loads come out as usual; two conversations that begin alike have
- * the same first tokens, and with them the same first block hashes. Data inside (an image as base64) counts as what its hash
- * makes: another image gives other tokens, however little differs, and its length does not drown the text.
+ * the same first tokens, and with them the same first block hashes. Media and other data inside (an image as base64) count as
+ * what their hash makes: another image gives other tokens, however little differs, and its length does not drown the text.
+ * The JSON before it is hashed with it, and so are the first bytes of its file format: they are the same for every image.
  */
 import type { Member, Span } from '../http/json-members.ts'
+import type { MediaSource } from '../media/media-sources.ts'
 
 /** In the order in which templates render them, so that what follows does not move what comes first. */
 const CONVERSATION = [
@@ -30,6 +32,8 @@ const PLACES: ReadonlyMap<string, number> = new Map(
 const BYTES_PER_TOKEN = 4
 /** About as many tokens as a small image has for a model. */
 const DATA_TOKENS = 256
+/** Of a part of media before its data. More than that is text of a client. */
+const PART_HEAD_BYTES_MAX = 160
 
 export interface RoutingTokens {
   readonly tokenIds: Uint32Array
@@ -37,17 +41,40 @@ export interface RoutingTokens {
   readonly isEstimated: boolean
 }
 
+export interface FoundData {
+  readonly longStrings: readonly Span[]
+  readonly media: readonly MediaSource[]
+}
+
 export function routingTokens(
   bytes: Uint8Array,
   members: readonly Member[],
-  longStrings: readonly Span[],
+  found: FoundData,
 ): RoutingTokens {
   const ids = promptIds(bytes, members)
   if (ids !== null) return { tokenIds: ids, isEstimated: false }
-  const data = longStrings.filter((span) => isData(bytes, span))
+  const data = dataSpans(bytes, found)
   const pieces: Uint8Array[] = []
   for (const span of conversationOf(members)) addPieces(pieces, bytes, span, data)
   return { tokenIds: tokensOf(pieces), isEstimated: true }
+}
+
+/** What is hashed as a whole, in the order of the body; no two spans overlap. */
+function dataSpans(bytes: Uint8Array, { longStrings, media }: FoundData): readonly Span[] {
+  const parts = media.map(({ value: { start, end }, partStart }) => {
+    const isNear = start - partStart <= PART_HEAD_BYTES_MAX
+    return { start: isNear ? partStart : start, end }
+  })
+  const strings = longStrings.filter((span) => isData(bytes, span))
+  if (parts.length === 0) return strings
+  const spans: Span[] = []
+  let end = 0
+  for (const span of [...parts, ...strings].sort((left, right) => left.start - right.start)) {
+    if (span.end <= end) continue
+    spans.push({ start: Math.max(span.start, end), end: span.end })
+    end = span.end
+  }
+  return spans
 }
 
 /** What of the body the engine renders, in the order in which it does. */

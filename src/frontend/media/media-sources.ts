@@ -26,6 +26,8 @@ export interface MediaSource {
   readonly replaces: 'value' | 'anthropic source' | 'file_url'
   /** What is replaced. */
   readonly whole: Span
+  /** Where the part that holds it begins. */
+  readonly partStart: number
 }
 
 const PART_TYPES =
@@ -136,7 +138,13 @@ class Finder {
     if (!CALL_TYPES.test(types.at(-1) ?? '')) this.contentOf(members, path, depth + 1)
   }
 
-  #part(members: readonly Member[], path: string, kind: MediaKind, start: number): void {
+  #part(
+    members: readonly Member[],
+    path: string,
+    kind: MediaKind,
+    start: number,
+    partStart = start,
+  ): void {
     const textOf = (name: RegExp): string | undefined => {
       const found = members.findLast(({ key }) => name.test(key))
       return found === undefined ? undefined : this.#text(found)
@@ -153,7 +161,7 @@ class Finder {
       const own = kind === 'any' || key.endsWith('_embeds') ? kindOf(key) : kind
       this.#values(member.valueStart, joined(path, key), (value, param) => {
         if (this.#body[value] === OPEN_OBJECT) {
-          this.#part(this.#json.membersAt(value), param, own, value)
+          this.#part(this.#json.membersAt(value), param, own, value, partStart)
           return
         }
         if (isProse || this.#body[value] !== QUOTE || !(isAddress || mayBeBare)) return
@@ -172,6 +180,7 @@ class Finder {
             : isFileUrl
               ? { start: member.start, end: member.end }
               : span,
+          partStart,
         })
       })
     }
@@ -191,7 +200,14 @@ class Finder {
       const value = { start, end: endOfString(this.#body, start) }
       if (!SCHEME.test(this.#beginOf(value))) return
       const rest = { mayBeBare: false, mediaType: undefined, replaces: 'value' } as const
-      this.sources.push({ param: path, kind: 'any', value, whole: value, ...rest })
+      this.sources.push({
+        param: path,
+        kind: 'any',
+        value,
+        whole: value,
+        partStart: start,
+        ...rest,
+      })
     } else if (depth <= DEPTH_MAX && first === OPEN_ARRAY) {
       this.#json.elementsAt(start).forEach((element, index) => {
         this.#anyValue(element, end, `${path}[${index}]`, depth + 1)
