@@ -1,5 +1,6 @@
 /**
- * One fleet, two pools: each worker's news goes to the pool that its card's mode names. A worker may change its mode.
+ * Splits one fleet into two pools: news of a worker goes to the pool of its card's mode. A worker may change its
+ * mode.
  */
 import type { WorkerId } from '../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../kv/index.ts'

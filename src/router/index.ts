@@ -1,9 +1,8 @@
 /**
- * Room `router`: where a request runs, and why.
+ * Room `router`: decides where a request runs, and records why.
  *
- * Owns where a request runs and why: configuration, load, decision (eligible, cost, pick), queue, legs (prefill
- * and decode).
- * May use: base, request, kv. For: the frontend and the laboratory.
+ * Owns configuration, load, decision (eligibility, cost, pick), queue and legs; a leg is one phase of a request on one
+ * worker: prefill, decode or both. May use: base, request, kv. For: the frontend and the laboratory.
  */
 export type { BusyThresholds } from './configuration/busy-threshold.ts'
 export { CONDITIONAL_POLICIES, judgeBypass } from './configuration/conditional-policy.ts'

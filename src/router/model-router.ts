@@ -1,7 +1,8 @@
 /**
- * The router of one model, put together: two pools, the worker routers over them, the prefill router on top.
+ * The router of one model, assembled: two pools, a worker router for each, and the prefill router on top.
  *
- * A worker's card says its mode: `agg` and `decode` belong to the decode pool, `prefill` to the prefill pool.
+ * The mode in a worker's card selects the pool: `agg` and `decode` belong to the decode pool, `prefill` to the
+ * prefill pool.
  */
 import type { BatonError, Clock, Random } from '../base/index.ts'
 import { goalsOfFirst } from '../request/index.ts'
@@ -28,35 +29,35 @@ export interface ModelRouterOptions {
   readonly clock: Clock
   readonly random: Random
   readonly config?: RouterOptions
-  /** For the routers of the same model in other frontends. */
+  /** Called with news for the routers of the same model in other frontends. */
   readonly onPeerNews?: (news: PeerNews) => void
-  /** False: there is nobody to tell now, and nothing is put together. */
+  /** False if there are no other frontends: then no news is assembled. */
   readonly hasPeers?: () => boolean
 }
 
 export interface ModelRouter {
   readonly service: RequestService
   readonly fleet: FleetObserver
-  /** Some worker can answer; with `enforceDisaggregation` there must be a prefill worker as well. */
+  /** Some worker can serve a request; with `enforceDisaggregation` a prefill worker is required as well. */
   canServeRequests(): boolean
   /**
-   * The refusal that a request of these hints would get now whatever its prompt is, because too many wait; null: send it.
-   * For whoever has yet to put the prompt into tokens.
+   * The refusal that a request with these hints would get now, whatever its prompt, because the queue is full; null:
+   * send it. Lets the caller skip tokenization.
    */
   refusalAtOnce(routing: RoutingHints): BatonError | null
-  /** Each latency goal of the request's own, else of its class; undefined: it has none. */
+  /** The latency goals: the request's own, else those of its class; undefined if there are none. */
   goalsOf(routing: RoutingHints): LatencyGoals | undefined
-  /** All decisions of one request, oldest first; null when it is not (or no longer) known. */
+  /** All decisions of one request, oldest first; null if it is not (or no longer) known. */
   explain(requestId: string): readonly DecisionRecord[] | null
   status(): RouterStatus
   busyThresholds(): BusyThresholds
-  /** Overwrites only what is named; returns what holds now. */
+  /** Overwrites only the fields that are given; returns the resulting thresholds. */
   setBusyThresholds(update: BusyThresholds): BusyThresholds
-  /** What a router of the same model in another frontend has told. */
+  /** Applies news from a router of the same model in another frontend. */
   learn(news: PeerNews): void
-  /** Tells again what holds, for a frontend that has joined late. */
+  /** Repeats the current news for a frontend that joined late. */
   tellPeers(): void
-  /** Ends what waits in the queues with `backend.worker_unavailable`; requests under way go on. */
+  /** Ends queued requests with `backend.worker_unavailable`; running requests continue. */
   close(): void
 }
 

@@ -1,22 +1,22 @@
 /**
- * When a rank counts as overloaded: above these it is left out of the candidates (kv-router "busy thresholds").
- * They can be changed while the router runs; a partial update overwrites only what it names.
+ * When a rank counts as overloaded. A rank above one of these thresholds is not a candidate (Dynamo calls them "busy
+ * thresholds"). They can be changed while the router runs; a partial update overwrites only the fields that it names.
  */
 import { BatonError } from '../../base/index.ts'
 
 export interface BusyThresholds {
   /** Share of the rank's KV blocks, 0 to 1. */
   readonly activeDecodeBlocks?: number
-  /** Tokens. */
+  /** Prefill tokens in flight on the rank. */
   readonly activePrefillTokens?: number
-  /** Share of the rank's max_num_batched_tokens. */
+  /** Prefill tokens in flight as a share of the rank's `max_num_batched_tokens`. */
   readonly activePrefillTokensShare?: number
 }
 
-/** A worker that does not say how many tokens it batches is taken to have no such bound. */
+/** Assumed for a worker that does not report `max_num_batched_tokens`: large enough to mean "no limit". */
 export const DEFAULT_MAX_BATCHED_TOKENS = 10_000_000
 
-/** Defaults to what was set before; throws `request.invalid_argument`. */
+/** `current` with the fields of `update` replaced. Throws `request.invalid_argument` for a value out of range. */
 export function mergeBusyThresholds(
   current: BusyThresholds,
   update: BusyThresholds,
@@ -54,8 +54,9 @@ export function isPrefillOverloaded(
 }
 
 /**
- * The decode latch: set by either signal above the threshold, cleared only when both last known ones are not.
- * An unknown total decides nothing.
+ * Whether a rank is overloaded by decode blocks, with hysteresis: the state is set when the booked or the reported
+ * block count is above the threshold, and cleared only when both known counts are at or below it. If the total number
+ * of blocks is not known, the rank is never overloaded by blocks.
  */
 export function decodeLatch(
   thresholds: BusyThresholds,
@@ -68,7 +69,7 @@ export function decodeLatch(
   return load.bookedBlocks > limit || load.reportedBlocks > limit
 }
 
-/** What a rank has too much of. */
+/** The threshold that a rank exceeds, with its current value. */
 export interface Overload {
   readonly kind: 'prefill tokens' | 'decode blocks'
   readonly limit: number
@@ -83,7 +84,7 @@ interface RankLoad {
   readonly totalBlocks: number
 }
 
-/** The limit that the load is furthest over; null when it is over none (any more). */
+/** The threshold that the load exceeds by the largest ratio; null if it exceeds none. */
 export function overloadOf(thresholds: BusyThresholds, load: RankLoad): Overload | null {
   const { activePrefillTokens: tokens, activePrefillTokensShare, activeDecodeBlocks } = thresholds
   const share =
@@ -104,7 +105,7 @@ export function overloadOf(thresholds: BusyThresholds, load: RankLoad): Overload
   return reached.sort((a, b) => excessOf(b) - excessOf(a))[0] ?? null
 }
 
-/** How far over its limit, as a ratio. */
+/** Current value divided by the limit: above 1 means overloaded. */
 export function excessOf({ limit, current }: Overload): number {
   return current / Math.max(limit, 1)
 }

@@ -70,7 +70,7 @@ describe('conditional disaggregation', () => {
     expect(bypasses(options, {})).toBe(true)
     expect(bypasses(options, { decodeActivePrefillTokens: 499 })).toBe(true)
     expect(bypasses(options, { decodeActivePrefillTokens: 500 })).toBe(false)
-    // Each running request makes a prefill here dearer by a hundredth.
+    // Each running request makes a local prefill 1 % more expensive.
     expect(bypasses(options, { decodeActiveRequests: 13 })).toBe(false)
     expect(bypasses(options, prefill({ effectiveTokens: 0 }))).toBe(false)
     expect(bypasses(options, prefill({ queueRejected: true }))).toBe(true)

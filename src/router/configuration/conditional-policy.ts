@@ -1,8 +1,10 @@
 /**
- * Whether a prompt is worth a prefill worker. Pure: from what is known of both pools to a verdict with its reason.
+ * Conditional disaggregation: decides whether a prompt goes to a prefill worker or is computed on the decode worker
+ * (bypass). Pure: takes facts about both pools, returns a verdict with its reason.
  *
- * `isl_bounding`, `prefill_load` and `isl_or_load` are the field's policies; `predicted_cost` is Baton's own: it
- * compares the tokens that stand before the first output token on either way. Where both times are predicted, they decide.
+ * `isl_bounding`, `prefill_load` and `isl_or_load` are policies of Dynamo. `predicted_cost` is Baton's own: it
+ * compares the number of tokens that are computed before the first output token on either path. If times are
+ * predicted for both paths (`cost: time`), the shorter time decides instead of the policy.
  */
 import { unreachable } from '../../base/index.ts'
 
@@ -17,33 +19,39 @@ export type ConditionalPolicy = (typeof CONDITIONAL_POLICIES)[number]
 export interface ConditionalConfig {
   readonly enabled: boolean
   readonly policy: ConditionalPolicy
-  /** Bypass below so many uncached prompt tokens … */
+  /** Bypass only if fewer prompt tokens than this are uncached on the decode worker … */
   readonly effectiveIslThreshold: number
-  /** … that are also less than this share of the prompt. */
+  /** … and they are less than this share (0 to 1) of the prompt. */
   readonly effectiveIslRatioThreshold: number
-  /** Share of the prefill worker's batch above which it is busy; null: the queue's threshold, else never. */
+  /**
+   * The prefill worker is busy above this share of its batch (`maxBatchedTokens`). Null: use `queueThreshold`; if
+   * that is null too, the worker is never busy.
+   */
   readonly prefillBusyThreshold: number | null
-  /** Share of the decode worker's KV blocks above which there is no bypass; null: no guard. */
+  /** No bypass above this share of the decode worker's KV blocks. Null: no such limit. */
   readonly decodeBusyThreshold: number | null
-  /** What moving one token's KV costs, in prefill tokens (predicted_cost). */
+  /** Cost of transferring the KV of one token, in prefill tokens (used by `predicted_cost`). */
   readonly transferTokensPerToken: number
-  /** Fixed cost of a second leg, in prefill tokens (predicted_cost). */
+  /** Fixed cost of running a separate prefill leg, in prefill tokens (used by `predicted_cost`). */
   readonly transferTokensFixed: number
-  /** How much a local prefill slows each running decode, as a share of its tokens (predicted_cost). */
+  /**
+   * Slowdown of a local prefill per running decode request, as a share of the prompt's tokens (used by
+   * `predicted_cost`).
+   */
   readonly interference: number
 }
 export type ConditionalOptions = Partial<ConditionalConfig>
 
 export interface ConditionalFacts {
   readonly promptTokens: number
-  /** Uncached tokens on the best decode worker. */
+  /** Prompt tokens that the best decode worker would have to compute. */
   readonly decodeEffectiveTokens: number
   readonly decodeActivePrefillTokens: number
   readonly decodeActiveRequests: number
-  /** Blocks after this request; null when the total is not known. */
+  /** KV blocks in use on the decode worker once this request runs there. */
   readonly decodeProjectedBlocks: number
   readonly decodeTotalBlocks: number | null
-  /** Of the best prefill worker; null when there is none to ask. */
+  /** The best prefill worker; null if no prefill worker could be evaluated. */
   readonly prefill: {
     readonly effectiveTokens: number
     readonly activePrefillTokens: number
@@ -52,10 +60,13 @@ export interface ConditionalFacts {
   } | null
 }
 
-/** Milliseconds by what they pass with; they add up. */
+/** A predicted time by its parts, in milliseconds; the total is their sum. */
 type TimeParts = Readonly<Record<string, number>>
 
-/** Until the first token of a request, and what others lose by it, on either way. */
+/**
+ * Predicted time to the first token plus the delay caused to other requests, for both paths: `here` computes the
+ * prompt on the decode worker, `apart` on a prefill worker.
+ */
 export interface PredictedTimes {
   readonly here: TimeParts
   readonly apart: TimeParts
@@ -78,7 +89,10 @@ const DEFAULTS: ConditionalConfig = {
   interference: 0.02,
 }
 
-/** A prefill worker is busy where requests would have to wait for it, unless something else is said. */
+/**
+ * Fills in the defaults. `prefillBusyThreshold` defaults to the queue threshold: a prefill worker is busy when
+ * requests would have to queue for it.
+ */
 export function completeConditionalConfig(
   options: ConditionalOptions,
   queueThreshold: number | null = null,
@@ -88,7 +102,7 @@ export function completeConditionalConfig(
   return Object.freeze({ ...config, prefillBusyThreshold })
 }
 
-/** `times`: what is predicted of both ways, where that is known; it decides then instead of the policy. */
+/** The verdict. `times` are the predicted times of both paths; when they are known they replace the policy. */
 export function judgeBypass(
   config: ConditionalConfig,
   facts: ConditionalFacts,
@@ -154,10 +168,10 @@ function judgePredictedCost(
   const transfer = config.transferTokensFixed + config.transferTokensPerToken * facts.promptTokens
   const there = prefill.activePrefillTokens + prefill.effectiveTokens + transfer
   const numbers = `${Math.round(here)} tokens here, ${Math.round(there)} with a prefill worker`
-  return here < there ? yes(`cheaper: ${numbers}`) : no(`dearer: ${numbers}`)
+  return here < there ? yes(`cheaper: ${numbers}`) : no(`more expensive: ${numbers}`)
 }
 
-/** A tie goes to the prefill worker: those that decode are not disturbed. */
+/** On equal times the prefill worker is chosen, because then running decode requests are not slowed down. */
 function judgeTimes({ here, apart }: PredictedTimes): ConditionalVerdict {
   const numbers = `${inWords(here)} here, ${inWords(apart)} with a prefill worker`
   return sumOf(here) < sumOf(apart) ? yes(`sooner: ${numbers}`) : no(`later: ${numbers}`)

@@ -1,6 +1,4 @@
-/**
- * A policy class: which requests wait together, in which order, and how much the class may hold.
- */
+/** A policy class groups requests that share one queue: its order, its limits and its latency goals. */
 import { BatonError } from '../../base/index.ts'
 
 export const QUEUE_POLICIES = ['fcfs', 'wspt', 'lcfs'] as const
@@ -8,22 +6,25 @@ export type QueuePolicy = (typeof QUEUE_POLICIES)[number]
 
 export interface PolicyClass {
   readonly name: string
-  /** Classes of one family share its name as a request's class; which of them it is, its uncached length decides. */
+  /**
+   * Classes with the same family are chosen by the family's name in the request; which of them is used depends on how
+   * many prompt tokens are uncached (`minUncachedTokens`).
+   */
   readonly family: string | null
-  /** Least uncached prompt tokens of a request of this class, inside its family. */
+  /** A request belongs to this class of its family if at least this many of its prompt tokens are uncached. */
   readonly minUncachedTokens: number
   readonly queuePolicy: QueuePolicy
-  /** Tokens of uncached prompt that the class may send per round (deficit round robin). */
+  /** Uncached prompt tokens that the class may send per round of deficit round robin. */
   readonly quantum: number
-  /** Busy above so many prefill tokens in flight; null: not looked at. */
+  /** A rank is busy for this class above this many prefill tokens in flight; null: no such limit. */
   readonly prefillBusyThreshold: number | null
-  /** Busy above this share of max_num_batched_tokens; null: not looked at. */
+  /** A rank is busy for this class above this share of `max_num_batched_tokens`; null: no such limit. */
   readonly prefillBusyShare: number | null
-  /** Bounds, each times the number of workers; null: none. */
+  /** Limits of the queue, each multiplied by the number of workers; null: no limit. */
   readonly requestLimitPerWorker: number | null
   readonly promptTokenLimitPerWorker: number | null
   readonly cachedTokenLimitPerWorker: number | null
-  /** Goals of its requests that have none of their own; null: none. */
+  /** Latency goals, in milliseconds, for requests that set none themselves; null: no goal. */
   readonly ttftTargetMs: number | null
   readonly itlTargetMs: number | null
 }
@@ -33,12 +34,15 @@ export type PolicyClassOptions = Partial<PolicyClass> & { readonly name: string 
 export const DEFAULT_CLASS = 'default'
 const DEFAULT_QUANTUM = 8192
 
-/** A class never queues without a threshold. */
+/** Requests of a class without a busy threshold are never queued. */
 export function isQueueing(policyClass: PolicyClass): boolean {
   return policyClass.prefillBusyThreshold !== null || policyClass.prefillBusyShare !== null
 }
 
-/** Always holds a class `default`; its threshold is the router's `queueThreshold` unless it has its own. */
+/**
+ * The complete list of classes. It always has a class `default`, whose threshold is the router's `queueThreshold`
+ * unless it sets its own.
+ */
 export function completePolicyClasses(
   options: readonly PolicyClassOptions[],
   fallback: { queuePolicy: QueuePolicy; queueThreshold: number | null },
@@ -69,9 +73,10 @@ export function completePolicyClasses(
 }
 
 /**
- * The class of that name; else, of the family of that name (without a name: the family `default`), the one with the
- * highest floor that the uncached length reaches; else the class `default`. `uncachedTokens` null: the prompt is not known
- * yet, and then neither is a member of a family (undefined).
+ * Finds the class of a request: the class with that name; else, in the family with that name (family `default` if no
+ * name is given), the class with the highest `minUncachedTokens` that the prompt reaches; else the class `default`.
+ * If `uncachedTokens` is null the prompt is not tokenized yet; the result is then undefined when a family would have
+ * to decide.
  */
 export function classOf(
   classes: readonly PolicyClass[],

@@ -1,8 +1,8 @@
 /**
- * Everything that can be set about routing, checked, defaulted and frozen once at the edge.
+ * All routing options: validated, completed with defaults and frozen once, when a router is created.
  *
- * Owns: names, defaults and limits of the options. A wrong value is `config.invalid` and names the option.
- * Does not own: what an option does (the file that reads it says so).
+ * Owns the names, defaults and limits of the options. An invalid value throws `config.invalid` and names the option.
+ * What an option does is described in the file that reads it.
  */
 import { BatonError } from '../../base/index.ts'
 import type { BusyThresholds } from './busy-threshold.ts'
@@ -21,61 +21,79 @@ import type { TopologyPolicy } from './topology.ts'
 
 export type RouterMode = (typeof ROUTER_MODES)[number]
 
-/** How long each stage of a request may take; 0 means without end. */
+/** Time limits of the stages of a request, in milliseconds; 0 means no limit. */
 export interface StageDeadlines {
   readonly queueMs: number
-  /** Under overload: only as many wait as go on in this time. */
+  /** Under overload, only as many requests may queue as the pool starts within this time. */
   readonly overloadWaitMs: number
   /** From the dispatch of the prefill leg to its result. */
   readonly prefillMs: number
-  /** From the dispatch of decode to its first token, KV transfer included; an aggregated leg has both times. */
+  /**
+   * From the dispatch of the decode leg to its first token, including the KV transfer. An aggregated leg gets
+   * `prefillMs` + `firstTokenMs`.
+   */
   readonly firstTokenMs: number
   /** Between two tokens. */
   readonly streamIdleMs: number
-  /** After an orderly stop was asked for; then the leg is killed. */
+  /** From an orderly cancellation to the moment the leg is killed. */
   readonly cancelMs: number
 }
 
 export interface SessionConfig {
-  /** 0: affinity only for sessions that a request opens itself. */
+  /** Idle time until a session loses its worker. 0: only sessions that a request opens explicitly have affinity. */
   readonly ttlSeconds: number
-  /** A bound worker is preferred, not demanded. */
+  /** True: the session's worker is preferred. False: the session's worker is required. */
   readonly soft: boolean
   readonly maxSessions: number
 }
 
 export interface RouterConfig extends CostWeights {
   readonly mode: RouterMode
-  /** Costs in KV blocks with weights, or in milliseconds by learned rates. */
+  /** `blocks`: cost in KV blocks with configured weights. `time`: cost in milliseconds with learned rates. */
   readonly cost: CostModel
-  /** Tokens per KV block of workers that do not say their own; null: these are routed to without KV. */
+  /**
+   * Tokens per KV block for workers that do not report a block size. Null: those workers are routed to without KV
+   * awareness.
+   */
   readonly blockSize: number | null
   readonly useKvEvents: boolean
   readonly assumeKvReuse: boolean
   readonly trackActiveBlocks: boolean
   readonly trackOutputBlocks: boolean
   readonly trackPrefillTokens: boolean
-  /** Speed of a prefill, so that its load decays while it runs; null: it stays until the first token. */
+  /**
+   * Prefill speed, used to let booked prefill load decay while the prefill runs. Null: it stays until the first
+   * token.
+   */
   readonly prefillTokensPerSecond: number | null
-  /** Life of a predicted holding after a decision; 0: none. Without KV events it is the only index. */
+  /**
+   * How long a prompt that was just routed is assumed to be cached on its worker, beside KV events. 0: not at all.
+   * Without KV events these estimates are the only index.
+   */
   readonly predictedTtlSeconds: number
   readonly approximateTtlSeconds: number
-  /** Bound of what is estimated without events, in (rank, block) pairs. */
+  /** Limit of the estimated index (used without KV events), in (rank, block) pairs. */
   readonly maxIndexBlocks: number
-  /** Memory of the index that is kept by events, for each pool; at its end the oldest chains are given up. */
+  /**
+   * Memory limit, in bytes and per pool, of the index that is built from KV events. When it is reached, the oldest
+   * chains are evicted.
+   */
   readonly indexBytes: number
-  /** Requests are refused instead of falling back to aggregated serving. */
+  /** Refuse a request that cannot be disaggregated, instead of serving it aggregated. */
   readonly enforceDisaggregation: boolean
   readonly disaggregation: boolean
   readonly prefillRetries: number
-  /** Requests that may wait inside a worker beside those that it runs; the others wait in the router. Null: any number. */
+  /**
+   * Requests that may queue inside a worker beyond those that it runs; further requests queue in the router. Null: no
+   * limit.
+   */
   readonly engineQueue: number | null
   readonly queueThreshold: number | null
   readonly queuePolicy: QueuePolicy
   readonly policyClasses: readonly PolicyClass[]
-  /** Bound of the whole queue, over all classes. */
+  /** Limit of the whole queue, summed over all classes. */
   readonly maxQueuedRequests: number
-  /** With `cost: time`: a request whose goals no worker is predicted to meet is refused at once. */
+  /** With `cost: time`: refuse a request at once if no worker is predicted to meet its latency goals. */
   readonly refuseLateGoals: boolean
   readonly busy: BusyThresholds
   readonly session: SessionConfig
@@ -83,7 +101,7 @@ export interface RouterConfig extends CostWeights {
   readonly topology: TopologyPolicy | null
   readonly deadlines: StageDeadlines
   readonly explainRecords: number
-  /** Candidates that a record keeps, best first. */
+  /** Number of candidates kept in a decision record, best first. */
   readonly explainCandidates: number
   readonly filters: readonly Filter[]
   readonly scorers: readonly Scorer[]
@@ -91,7 +109,7 @@ export interface RouterConfig extends CostWeights {
   readonly sharedCache: SharedCache | null
 }
 
-/** What a user may give; everything is optional. */
+/** The options as a user gives them: every field is optional. */
 export type RouterOptions = Partial<
   Omit<RouterConfig, 'session' | 'conditional' | 'deadlines' | 'policyClasses'>
 > & {
@@ -101,7 +119,7 @@ export type RouterOptions = Partial<
   readonly policyClasses?: readonly PolicyClassOptions[]
 }
 
-/** With `cost: time`: what has been sent counts at once. */
+/** Default of `predictedTtlSeconds` with `cost: time`: a prompt that was just sent counts as cached at once. */
 const PREDICTED_TTL_SECONDS = 5
 
 const DEFAULTS = {
@@ -185,7 +203,7 @@ function checkRouterConfig(config: RouterConfig): void {
   }
 }
 
-/** Every option that can be said in a file, by its path, with its value; absent ones are left out. */
+/** Lists every option that can be written in a file, as path and value; options that are not set are omitted. */
 export function listRouterOptions(
   options: RouterOptions,
 ): readonly { readonly path: string; readonly value: RouterOptionValue }[] {

@@ -1,7 +1,7 @@
 /**
- * Every router option that a file can set, once: its path, what it may be, and what it means.
+ * The table of all router options that can be set in a file: path, allowed values and description.
  *
- * The file's parser, the check of a configuration, `baton config` and docs/configuration.md come from here.
+ * The option parser, the validation, `baton config` and docs/configuration.md are derived from this table.
  */
 import { GOAL_MAX_MS, isGoalMs } from '../../request/index.ts'
 import { CONDITIONAL_POLICIES } from './conditional-policy.ts'
@@ -19,13 +19,13 @@ export const ROUTER_MODES = [
 ] as const
 
 type OptionCheck =
-  /** A number of at least 0; above 0; between 0 and 1. */
+  /** Numbers: `amount` at least 0; `positive` above 0; `share` between 0 and 1. */
   | 'amount'
   | 'positive'
   | 'share'
-  /** Milliseconds of a latency goal. */
+  /** A latency goal in milliseconds. */
   | 'goal'
-  /** A whole number above 0; of at least 0. */
+  /** Integers: `count` above 0; `whole` at least 0. */
   | 'count'
   | 'whole'
   | 'switch'
@@ -33,7 +33,7 @@ type OptionCheck =
   | readonly string[]
 
 export interface RouterOptionRow {
-  /** A dot leads into a group, `[]` into each member of a list. */
+  /** Path of the option: a dot enters a group, `[]` stands for every element of a list. */
   readonly path: string
   readonly check: OptionCheck
   readonly help: string
@@ -56,117 +56,157 @@ export const ROUTER_OPTION_TABLE: readonly RouterOptionRow[] = [
   row(
     'cost',
     COST_MODELS,
-    'unit of costs in mode kv: blocks with weights, or time by rates that are learned per worker',
+    'unit of the cost in mode kv: blocks with configured weights, or time with rates learned per worker',
   ),
   orNull(
     'blockSize',
     'count',
-    'tokens per KV block of workers that do not say their own; null: these are routed to without KV',
+    'tokens per KV block for workers that do not report it; null: they are routed to without KV awareness',
   ),
   ...WEIGHT_OPTIONS.map(({ option, help }) => row(option, 'amount', help)),
   row(
     'overlapScoreCreditDecay',
     'amount',
-    'how much overlapScoreCredit falls on workers with more prefill',
+    'how fast overlapScoreCredit falls on workers with more prefill in flight',
   ),
-  row('temperature', 'amount', '0 takes the cheapest worker, above it spreads'),
-  row('useKvEvents', 'switch', 'off: workers are believed to hold what they were sent'),
-  row('assumeKvReuse', 'switch', 'blocks that two requests share count once'),
+  row('temperature', 'amount', '0 takes the cheapest worker, higher values spread requests'),
+  row('useKvEvents', 'switch', 'off: workers are assumed to cache what they were sent'),
+  row('assumeKvReuse', 'switch', 'blocks shared by two requests count once'),
   row('trackActiveBlocks', 'switch', 'active blocks count as load'),
-  row('trackOutputBlocks', 'switch', 'blocks of the output, too'),
+  row('trackOutputBlocks', 'switch', 'blocks of the output count as load, too'),
   row('trackPrefillTokens', 'switch', 'prefill tokens in flight count as load'),
   orNull(
     'prefillTokensPerSecond',
     'positive',
-    'prefill load decays at this rate; null: it counts until the end',
+    'prefill load decays at this rate; null: it counts until the prefill ends',
   ),
   row(
     'predictedTtlSeconds',
     'amount',
-    'how long a routed prompt counts beside KV events; 0: not; 5 by default with cost time',
+    'how long a routed prompt counts as cached before KV events confirm it; 0: never; 5 by default with cost time',
   ),
   row(
     'approximateTtlSeconds',
     'amount',
-    'the same without events, when room is not known; 0: never',
+    'the same without KV events, if the cache size of the worker is not known; 0: never',
   ),
-  row('maxIndexBlocks', 'count', 'bound of what is believed without KV events'),
-  row('indexBytes', 'count', 'memory of the index of each pool; the oldest chains are given up'),
+  row('maxIndexBlocks', 'count', 'limit of the estimated index without KV events'),
+  row(
+    'indexBytes',
+    'count',
+    'memory of the KV index of each pool; when full, the oldest chains are evicted',
+  ),
   row('enforceDisaggregation', 'switch', 'refuse instead of serving aggregated'),
-  row('disaggregation', 'switch', 'off: every request is served by one worker'),
-  row('prefillRetries', 'whole', 'other prefill workers that are tried when one fails'),
+  row('disaggregation', 'switch', 'off: one worker serves the whole request'),
+  row('prefillRetries', 'whole', 'how many other prefill workers are tried after a failure'),
   orNull(
     'engineQueue',
     'count',
-    'requests that may wait inside a worker beside those that it runs, the others wait in the router; null: any number',
+    'requests that may queue inside a worker beyond those that it runs, the others queue in the router; null: no limit',
   ),
   orNull('queueThreshold', 'amount', 'share of max_num_batched_tokens above which requests wait'),
-  row('queuePolicy', QUEUE_POLICIES, 'order of those that wait'),
-  row('maxQueuedRequests', 'count', 'bound of the queue, over all classes'),
-  row('policyClasses[].name', 'text', 'what a request calls its class'),
+  row('queuePolicy', QUEUE_POLICIES, 'order of the queue'),
+  row('maxQueuedRequests', 'count', 'limit of the queue, over all classes'),
+  row('policyClasses[].name', 'text', 'name by which requests choose the class'),
   orNull('policyClasses[].family', 'text', 'classes of one family share its name'),
-  row('policyClasses[].minUncachedTokens', 'whole', 'least uncached prompt, inside the family'),
+  row(
+    'policyClasses[].minUncachedTokens',
+    'whole',
+    'inside a family: for prompts with at least so many uncached tokens',
+  ),
   row('policyClasses[].queuePolicy', QUEUE_POLICIES, 'order inside the class'),
   row('policyClasses[].quantum', 'positive', 'uncached tokens that the class may send per round'),
-  orNull('policyClasses[].prefillBusyThreshold', 'amount', 'busy above so many prefill tokens'),
+  orNull(
+    'policyClasses[].prefillBusyThreshold',
+    'amount',
+    'busy above so many prefill tokens in flight',
+  ),
   orNull('policyClasses[].prefillBusyShare', 'amount', 'busy above this share of the batch'),
-  orNull('policyClasses[].requestLimitPerWorker', 'whole', 'bound, times the workers'),
-  orNull('policyClasses[].promptTokenLimitPerWorker', 'whole', 'bound, times the workers'),
-  orNull('policyClasses[].cachedTokenLimitPerWorker', 'whole', 'bound, times the workers'),
+  orNull('policyClasses[].requestLimitPerWorker', 'whole', 'queued requests per worker'),
+  orNull('policyClasses[].promptTokenLimitPerWorker', 'whole', 'queued prompt tokens per worker'),
+  orNull('policyClasses[].cachedTokenLimitPerWorker', 'whole', 'queued cached tokens per worker'),
   orNull(
     'policyClasses[].ttftTargetMs',
     'goal',
-    'goal of its requests that set none: until the first token',
+    'default latency goal of its requests: time to the first token',
   ),
-  orNull('policyClasses[].itlTargetMs', 'goal', 'the same for the time between two tokens'),
+  orNull(
+    'policyClasses[].itlTargetMs',
+    'goal',
+    'default latency goal of its requests: time between tokens',
+  ),
   row(
     'refuseLateGoals',
     'switch',
-    'with cost time: a request whose goals no worker is predicted to meet is refused at once',
+    'with cost time: refuse a request at once if no worker is predicted to meet its latency goals',
   ),
-  row('busy.activeDecodeBlocks', 'share', 'share of the KV blocks above which a rank is left out'),
-  row('busy.activePrefillTokens', 'amount', 'prefill tokens above which a rank is left out'),
+  row(
+    'busy.activeDecodeBlocks',
+    'share',
+    'share of the KV blocks above which a rank is no candidate',
+  ),
+  row('busy.activePrefillTokens', 'amount', 'prefill tokens above which a rank is no candidate'),
   row('busy.activePrefillTokensShare', 'amount', 'the same as a share of its batch'),
-  row('session.ttlSeconds', 'amount', 'idle time of a session; 0: only those that ask for one'),
-  row('session.soft', 'switch', 'the worker of a session is preferred, not demanded'),
-  row('session.maxSessions', 'count', 'bound; the longest idle goes'),
-  row('conditional.enabled', 'switch', 'prefill apart only when it is worth it'),
-  row('conditional.policy', CONDITIONAL_POLICIES, 'what decides that'),
-  row('conditional.effectiveIslThreshold', 'amount', 'short: fewer uncached tokens'),
-  row('conditional.effectiveIslRatioThreshold', 'share', 'and a lesser share of the prompt'),
+  row('session.ttlSeconds', 'amount', 'idle time of a session; 0: only sessions opened explicitly'),
+  row('session.soft', 'switch', "the session's worker is preferred, not required"),
+  row('session.maxSessions', 'count', 'limit; the session that was idle longest is dropped'),
+  row('conditional.enabled', 'switch', 'use a prefill worker only if it pays off'),
+  row('conditional.policy', CONDITIONAL_POLICIES, 'policy that decides'),
+  row(
+    'conditional.effectiveIslThreshold',
+    'amount',
+    'a prompt is short below so many uncached tokens',
+  ),
+  row('conditional.effectiveIslRatioThreshold', 'share', '… and below this share of the prompt'),
   orNull(
     'conditional.prefillBusyThreshold',
     'amount',
-    'busy above this share of its batch; null: queueThreshold',
+    'prefill worker is busy above this share of its batch; null: queueThreshold',
   ),
-  orNull('conditional.decodeBusyThreshold', 'amount', 'share of the blocks above which no bypass'),
-  row('conditional.transferTokensPerToken', 'amount', 'what moving KV costs, in prefill tokens'),
-  row('conditional.transferTokensFixed', 'amount', 'what a second leg costs, in prefill tokens'),
-  row('conditional.interference', 'amount', 'how much a prefill slows each running decode'),
-  row('topology.domain', 'text', "the domain of the workers' cards in which KV may travel"),
-  row('topology.enforcement', ['required', 'preferred'], 'decode must, or should, stay in it'),
-  row('topology.preferredWeight', 'amount', 'how much it should'),
-  row('deadlines.queueMs', 'amount', 'in the queue; 0: without end, as for all of these'),
+  orNull(
+    'conditional.decodeBusyThreshold',
+    'amount',
+    'no bypass above this share of the KV blocks',
+  ),
+  row(
+    'conditional.transferTokensPerToken',
+    'amount',
+    'KV transfer cost per token, in prefill tokens',
+  ),
+  row(
+    'conditional.transferTokensFixed',
+    'amount',
+    'fixed cost of a prefill leg, in prefill tokens',
+  ),
+  row('conditional.interference', 'amount', 'slowdown of a local prefill per running decode'),
+  row('topology.domain', 'text', "domain of the workers' cards within which KV is transferred"),
+  row(
+    'topology.enforcement',
+    ['required', 'preferred'],
+    'decode must (or should) stay in the domain',
+  ),
+  row('topology.preferredWeight', 'amount', 'strength of the preference'),
+  row('deadlines.queueMs', 'amount', 'time in the queue; 0: no limit (the same for all deadlines)'),
   row(
     'deadlines.overloadWaitMs',
     'amount',
-    'when more requests come than go on: only as many wait as go on in this time, the others are refused at once; 0: all wait',
+    'under overload, only as many requests queue as start within this time, the others are refused at once; 0: all queue',
   ),
-  row('deadlines.prefillMs', 'amount', 'of the prefill leg'),
-  row('deadlines.firstTokenMs', 'amount', 'from decode to its first token'),
+  row('deadlines.prefillMs', 'amount', 'duration of the prefill leg'),
+  row('deadlines.firstTokenMs', 'amount', 'from the start of decode to its first token'),
   row('deadlines.streamIdleMs', 'amount', 'between two tokens'),
-  row('deadlines.cancelMs', 'amount', 'from an orderly stop to the kill'),
-  row('explainRecords', 'count', 'decisions that are kept'),
-  row('explainCandidates', 'whole', 'candidates that each of them keeps'),
+  row('deadlines.cancelMs', 'amount', 'from an orderly cancellation to the kill'),
+  row('explainRecords', 'count', 'number of decisions kept for explain'),
+  row('explainCandidates', 'whole', 'candidates kept per decision'),
 ]
 
-/** What the option may be, in words. */
+/** A description of the allowed values, for error messages. */
 export function expectedOf({ check, isNullable }: RouterOptionRow): string {
   const expected = typeof check === 'string' ? WORDS[check] : `one of ${check.join(', ')}`
   return isNullable ? `null or ${expected}` : expected
 }
 
-/** The same, when the value is not that; else null. */
+/** Null if the value is allowed, otherwise what was expected. */
 export function objectionTo(row: RouterOptionRow, value: unknown): string | null {
   const isFine = (value === null && row.isNullable) || passes(row.check, value)
   return isFine ? null : expectedOf(row)

@@ -1,13 +1,13 @@
 /**
- * Router options from a file: Baton's own names, and the names of Dynamo's `KvRouterConfig` for whoever has such a file
- * already. An unknown name or an invalid value is `config.invalid` and named by its path in the file.
+ * Reads router options from JSON. Accepts Baton's own option names and those of Dynamo's `KvRouterConfig`, so that
+ * existing files can be used. An unknown name or an invalid value throws `config.invalid` with the path in the file.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { objectionTo, ROUTER_OPTION_TABLE } from './router-option-table.ts'
 import { WEIGHT_OPTIONS } from '../cost/weights.ts'
 import type { RouterOptions } from './router-config.ts'
 
-/** Dynamo's name → ours; a dot leads into a group. */
+/** Dynamo's option name → Baton's option path; a dot enters a group. */
 const FOREIGN: Readonly<Record<string, string>> = {
   ...Object.fromEntries(WEIGHT_OPTIONS.map(({ option }) => [snakeCase(option), option])),
   overlap_score_credit_decay: 'overlapScoreCreditDecay',
@@ -32,7 +32,7 @@ const FOREIGN: Readonly<Record<string, string>> = {
 }
 
 const ROWS = new Map(ROUTER_OPTION_TABLE.map((row) => [row.path, row]))
-/** Options that are null or a group. */
+/** Option groups that may also be null. */
 const NULLABLE_GROUPS: ReadonlySet<string> = new Set(['topology'])
 
 /** Throws `config.invalid`, naming the option. */
@@ -50,7 +50,10 @@ export function parseRouterOptions(json: unknown): RouterOptions {
   return options as RouterOptions
 }
 
-/** An absent value is null there and simply absent here, unless null means something here too. */
+/**
+ * Applies an option under its Dynamo name. Dynamo writes null for "not set"; such a null is ignored unless Baton's
+ * option accepts null.
+ */
 function placeForeign(options: Record<string, unknown>, name: string, value: unknown): void {
   const path = FOREIGN[name] as string
   if (value === null && ROWS.get(path)?.isNullable !== true) return
@@ -60,14 +63,17 @@ function placeForeign(options: Record<string, unknown>, name: string, value: unk
   else options[group] = { ...(options[group] as object | undefined), [field]: value }
 }
 
-/** The oldest name: it scaled prefill, and 0 meant that overlap counts for nothing. It takes precedence over the newer names. */
+/**
+ * `overlap_score_weight`, Dynamo's oldest name: it scaled the prefill term, and 0 disabled the overlap credit. It
+ * takes precedence over the newer names.
+ */
 function applyOlderWeight(options: Record<string, unknown>, value: unknown): void {
   checked('prefillLoadScale', 'overlap_score_weight', value)
   options['prefillLoadScale'] = value
   if (value === 0) options['overlapScoreCredit'] = 0
 }
 
-/** `path` is the option's place in the table, `name` what the file calls it. Returns the value. */
+/** Validates a value. `path` is the option's path in the table, `name` its name in the file. Returns the value. */
 function checked(path: string, name: string, value: unknown): unknown {
   const row = ROWS.get(path)
   if (row !== undefined) {
@@ -109,7 +115,7 @@ function invalid(name: string, what: string): BatonError {
   })
 }
 
-/** A group may stand beside names of the field that lead into it. */
+/** Merges a group with the fields of the same group that were set under their Dynamo names. */
 function merged(before: unknown, value: unknown): unknown {
   return isRecord(before) && isRecord(value) ? { ...before, ...value } : value
 }

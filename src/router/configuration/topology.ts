@@ -1,8 +1,9 @@
 /**
- * Where KV may travel: the chosen prefill worker's place becomes a constraint on the decode worker.
+ * Topology constraints on KV transfer: the domain of the chosen prefill worker (for example its rack) becomes a
+ * constraint on the decode worker.
  *
- * A worker's place is given by taints `dynamo.topology/<domain>=<value>`, made from its card's `topology`.
- * `required` keeps decode inside the domain, `preferred` makes it cheaper there.
+ * A worker's domains are taints of the form `dynamo.topology/<domain>=<value>`, made from its card's `topology`. With
+ * `required` the decode worker must be in the same domain; with `preferred` it costs less there.
  */
 import { BatonError } from '../../base/index.ts'
 import type { RoutingHints, WorkerCard } from '../../request/index.ts'
@@ -24,7 +25,7 @@ function topologyTaint(domain: string, value: string): string {
   return `${TAINT_PREFIX}${domain}=${value}`
 }
 
-/** A card's own policy (in `runtimeData`) takes precedence over the router's. */
+/** The policy in the worker's card (`runtimeData`) takes precedence over the router's own. */
 function topologyPolicyOf(card: WorkerCard, fallback: TopologyPolicy | null) {
   const data = card.engine.runtimeData ?? {}
   const domain = data['kv_transfer_domain']
@@ -35,7 +36,10 @@ function topologyPolicyOf(card: WorkerCard, fallback: TopologyPolicy | null) {
   return typeof weight === 'number' ? { ...policy, preferredWeight: weight } : policy
 }
 
-/** What a decode worker must have to take this prefill worker's KV; null: nothing. A taint that no worker has when it has no place. */
+/**
+ * The taint that a decode worker must have to receive KV from this prefill worker; null: no constraint. A worker
+ * without a value for the domain yields a taint that no worker has.
+ */
 export function requiredTaint(card: WorkerCard, fallback: TopologyPolicy | null): string | null {
   const policy = topologyPolicyOf(card, fallback)
   if (policy === null || policy.enforcement !== 'required') return null
@@ -43,8 +47,8 @@ export function requiredTaint(card: WorkerCard, fallback: TopologyPolicy | null)
 }
 
 /**
- * The decode leg's hints with the constraints that follow from the prefill worker. Fails closed: where a required
- * policy cannot be followed (no card, no place in the domain) it throws, and the caller has not run prefill yet.
+ * The decode leg's hints plus the constraints that follow from the prefill worker. Fails closed: if a required policy
+ * cannot be applied (no card, no value for the domain) it throws, before the prefill has run.
  */
 export function mergeTopology(
   hints: RoutingHints,

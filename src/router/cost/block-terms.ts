@@ -1,14 +1,17 @@
 /**
- * The built-in cost terms, in blocks. To add one, add it here: its option, default, column and docs follow from the entry.
+ * The built-in cost terms of `cost: blocks`, in KV blocks. A new term is added here only: its option, default, record
+ * column and documentation are derived from the entry.
  *
  *   credit = device + host + disk + shared                               (each times its weight)
  *   cost   = (max(prefill − credit, 0) + decode + requests) × taints      (each times its weight)
  *
- * A decode leg whose prefill is not tracked has no prefill work: there the credit lowers the decode blocks.
+ * A decode leg whose prefill is not tracked has no prefill term; there the credit is subtracted from the decode
+ * blocks.
  *
- * `prefillLoadScale` and `decodeActiveRequestWeight` are ours (Dynamo: 1 and 0): at 1 the active blocks of a worker
- * outweigh the prefix that it holds, and a fifth of the possible reuse is lost; the second keeps a hot prefix, whose
- * blocks count once, from herding everything onto one worker. docs/performance.md has the figures.
+ * The formula is Dynamo's KV router cost. `prefillLoadScale` and `decodeActiveRequestWeight` have other defaults
+ * (Dynamo: 1 and 0). With a scale of 1 the active blocks of a worker outweigh its cached prefix, and a fifth of the
+ * possible cache hits is lost. The request weight keeps requests with a popular prefix, whose shared blocks count
+ * only once, from concentrating on one worker. docs/performance.md has the measurements.
  */
 import type { Candidate } from './candidate.ts'
 import type { BuiltInTerm } from './cost-term.ts'
@@ -110,7 +113,10 @@ export const BLOCK_TERMS = [
 type BlockTerm = (typeof BLOCK_TERMS)[number]
 export type WeightName = Exclude<BlockTerm['weight'], 1>['option']
 
-/** Prefill work in front of the first token, cached part included; the credits take that off again. */
+/**
+ * Blocks to prefill before the first token: prefill in flight plus the whole prompt. Cached blocks are subtracted by
+ * the credits.
+ */
 function prefillBlocksOf(candidate: Candidate): number {
   if (!candidate.tracksPrefill) return 0
   const own = Math.max(candidate.promptTokens, candidate.cachedTokens)

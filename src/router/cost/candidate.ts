@@ -1,14 +1,15 @@
 /**
- * What is known of one rank of one worker when a request asks for a place: the view of every cost term and every filter.
+ * What is known about one rank of one worker when a request is placed: the input of every cost term and filter.
  *
- * The router has one such object per pool and moves it from rank to rank: read it while your function runs, do not keep it.
+ * The router has one such object per pool and moves it from rank to rank: read its fields while your function runs,
+ * and do not keep a reference.
  */
 import type { Phase, WorkerCard } from '../../request/index.ts'
 
 export interface Candidate {
   readonly card: WorkerCard
   readonly dpRank: number
-  /** The card's taints and the places of its topology (`dynamo.topology/<domain>=<value>`). */
+  /** The taints of the worker's card, and its topology as taints (`dynamo.topology/<domain>=<value>`). */
   readonly taints: ReadonlySet<string>
 
   // The request
@@ -24,77 +25,83 @@ export interface Candidate {
   readonly deviceBlocks: number
   readonly hostBlocks: number
   readonly diskBlocks: number
-  /** Of a cache that all workers share, behind what the device holds. */
+  /** Blocks that are in a cache shared by all workers and not on this device. */
   readonly sharedBlocks: number
-  /** Prompt tokens that need not be computed, every tier by its weight. */
+  /** Prompt tokens that need not be computed: the cached tokens of each tier times the tier's weight. */
   readonly cachedTokens: number
-  /** 1, or less where more prefill waits than on the idlest candidate (`overlapScoreCreditDecay`). */
+  /**
+   * Factor of the device credit: 1, or less if the rank has more prefill in flight than the idlest candidate
+   * (`overlapScoreCreditDecay`).
+   */
   readonly decay: number
 
   // Load
-  /** False: prefill tokens in flight do not count for this request (a decode leg). */
+  /** False for a decode leg: prefill tokens in flight do not count. */
   readonly tracksPrefill: boolean
   readonly activePrefillTokens: number
-  /** Distinct KV blocks in use. */
+  /** Distinct KV blocks in use by active requests. */
   readonly activeDecodeBlocks: number
-  /** Blocks that this request would add to them. */
+  /** KV blocks in use that this request would add. */
   readonly additionalBlocks: number
   readonly activeRequests: number
-  /** Requests that wait inside the worker, as it reports; 0 when it does not say. */
+  /** Requests queued inside the worker, as it reports; 0 if it does not report them. */
   readonly queuedRequests: number
 
   // Capacity
-  /** KV blocks of the rank; null when it does not say. */
+  /** KV blocks of the rank in total; null if not reported. */
   readonly totalBlocks: number | null
   readonly maxBatchedTokens: number
 
-  /** The request's session is bound to this rank. */
+  /** True if the request's session is bound to this rank. */
   readonly holdsSession: boolean
-  /** Product of the request's preferred taints that the rank has: below 1 is preferred. */
+  /** Product of the request's preferred-taint factors that match the rank; below 1 means preferred. */
   readonly taintFactor: number
-  // Speed, learned from what the rank does; the pool's where nothing is known of it yet
+  // Speed, learned from measurements of the rank; the pool's average until the rank has been measured
   readonly msPerPromptToken: number
-  /** Before the first prompt token is computed. */
+  /** Fixed cost of a prefill, independent of its length. */
   readonly prefillMs: number
-  /** Until the prompts before this one are computed. */
+  /** Time until the prompts queued before this one are computed. */
   readonly waitMs: number
-  /** Until its batch has a place. */
+  /** Time until the rank's batch has a free place. */
   readonly placeMs: number
-  /** Requests that wait there for the step in which this one would be computed, too. */
+  /** Requests that wait for the same engine step in which this prompt would be computed. */
   readonly waitingRequests: number
-  /** Requests whose prompts are computed there now, or in the very next step. */
+  /** Requests whose prompts are being computed, or will be in the very next step. */
   readonly firstRequests: number
-  /** How likely those have not begun yet, so that a prompt sent now is computed in one step with them. */
+  /** Probability that this prefill has not begun yet, so that a prompt sent now is computed in the same step. */
   readonly joinShare: number
-  /** Of the rank's time, what prompts have taken of late. */
+  /** Share of the rank's recent time that was spent on prefill. */
   readonly promptShare: number
-  /** Requests that decode there. */
+  /** Requests in decode on the rank. */
   readonly runningRequests: number
-  /** Prompt tokens of all requests there: what a step reads. */
+  /** Context tokens of all requests on the rank, which a decode step has to read. */
   readonly contextTokens: number
-  /** Of a step, and what each request in it and each token of their contexts add. */
+  /** Duration of a decode step: fixed part, plus a part per request in it and per context token. */
   readonly stepMs: number
   readonly stepMsPerRequest: number
   readonly stepMsPerContextToken: number
-  /** Of steps of those that decode there, how many a first token takes. */
+  /** How many of the current decode steps pass before a first token, learned. */
   readonly stepShare: number
-  /** Of the prompt tokens of the pool, those that were found cached. */
+  /** Share of the pool's prompt tokens that were found in the cache. */
   readonly reuseShare: number
-  /** As the request says, else as others of the pool had. */
+  /** Expected output length: as the request says, else the pool's average. */
   readonly expectedOutputTokens: number
-  /** Of the requests that run there. */
+  /** Average output length of the requests that run on the rank. */
   readonly usualOutputTokens: number
-  /** For how many turns behind this one it counts where it goes. */
+  /** Expected number of later turns of the same session that will follow to this rank. */
   readonly laterTurns: number
-  /** What their prompts have more than the one before. */
+  /** Tokens by which the prompt of each later turn is expected to grow. */
   readonly laterTokens: number
-  /** Of sessions whose next turn is expected there, those that have a request under way at a time. */
+  /** Expected number of other sessions bound to the rank that have a request running at any one time. */
   readonly boundRequests: number
-  /** Until its first token, and from one token to the next, if it went there; 0: nothing is known of it yet. */
+  /** Predicted time to the first token and time between tokens if the request runs here; 0 if nothing is known yet. */
   readonly predictedTtftMs: number
   readonly predictedItlMs: number
-  /** Until the KV of its prompt has come there from the prefill worker, or from there to the nearest decode worker; 0: it comes from nowhere, or none was measured yet. */
+  /**
+   * Predicted KV transfer time: from the prefill worker to here, or (for a prefill worker) from here to the best
+   * decode worker. 0 if there is no transfer or none has been measured.
+   */
   readonly transferMs: number
-  /** By how much it would miss its latency goals there, in all; 0: it has none, or meets them. */
+  /** Total time by which the request's latency goals would be missed here; 0 if it has none or meets them. */
   readonly goalLateMs: number
 }

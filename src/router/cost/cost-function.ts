@@ -1,8 +1,9 @@
 /**
- * The cost of giving a request to one rank: the terms of a router, folded in order; lower wins.
+ * The cost of placing a request on one rank: a fold over the router's cost terms; the lowest cost wins.
  *
- * Owns: the fold (credits first, then additions and factors), the weights of the decision at hand, and the check of what a
- * user's terms return. Does not own: what a term reads (`Candidate`), which built-in terms there are (`block-terms.ts`).
+ * Owns the fold (credits first, then sums and factors), the weights of the current decision, and the check of values
+ * returned by user-defined terms. What a term reads is in `Candidate`; the built-in terms are in `block-terms.ts` and
+ * `time-terms.ts`.
  */
 import { BatonError } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
@@ -12,7 +13,7 @@ import type { Candidate } from './candidate.ts'
 import type { BuiltInTerm, CostTerm, DecisionKind, TermRole } from './cost-term.ts'
 import type { CostWeights } from './weights.ts'
 
-/** A term as a record shows it: everything but its values. */
+/** A term as shown in a decision record, without its value. */
 export interface WeighedTerm {
   readonly name: string
   readonly unit: string
@@ -20,12 +21,12 @@ export interface WeighedTerm {
   readonly weight: number
 }
 
-/** Raw value of each term by name: what `of` returned, before the weight. */
+/** Raw value of each term by name: the result of `of`, before the weight is applied. */
 export type TermValues = Readonly<Record<string, number>>
 
 type Of = (candidate: Candidate, request: GenerateRequest) => number
 
-/** One shape for all terms, so that the loop over a thousand ranks stays monomorphic. */
+/** One class for all terms, so that the loop over a thousand ranks stays monomorphic for V8. */
 class Part {
   readonly name: string
   readonly unit: string
@@ -35,10 +36,10 @@ class Part {
   readonly option: string | null
   readonly isLowered: (decision: DecisionKind) => boolean
   readonly applies: (decision: DecisionKind) => boolean
-  // Of the decision at hand:
+  // State of the current decision:
   weight: number
   lowered = false
-  /** Cannot change a cost: it is not asked. */
+  /** True if the term cannot change a cost in this decision; it is then not evaluated. */
   isIdle = false
 
   constructor(term: BuiltInTerm) {
@@ -54,7 +55,7 @@ class Part {
   }
 }
 
-/** The parts that are not idle, where `fill` calls them. */
+/** The terms to evaluate, one field for each call site of `fill`. */
 interface Order {
   readonly c0: Part
   readonly c1: Part
@@ -70,26 +71,26 @@ interface Order {
   readonly sums: readonly Part[]
 }
 
-/** In which unit a router thinks. */
+/** The unit in which a router computes costs. */
 export const COST_MODELS = ['blocks', 'time'] as const
 export type CostModel = (typeof COST_MODELS)[number]
 export const TERMS_OF = { blocks: BLOCK_TERMS, time: TIME_TERMS } as const
 
-/** A view that is moved from rank to rank. */
+/** A candidate view that can be moved from rank to rank. */
 export interface MovableCandidate extends Candidate {
   moveTo(slot: number): void
 }
 
 export class CostFunction {
-  /** In the order of the columns: credits, then what is added or multiplied. */
+  /** In column order: credits first, then additions and factors. */
   readonly #parts: readonly Part[]
   #order: Order
-  /** Which terms apply, of the last decision. */
+  /** Bit set of the terms that applied in the last decision. */
   #flags = -1
   #weights: CostWeights | null = null
   #weighed: readonly WeighedTerm[] | null = null
 
-  /** `own`: the user's terms, which stand behind the built-in ones. */
+  /** `own`: user-defined terms, appended after the built-in ones. */
   constructor(own: readonly CostTerm[], model: CostModel = 'blocks') {
     const builtIn: readonly BuiltInTerm[] = TERMS_OF[model]
     const parts = [...builtIn.map((term) => new Part(term)), ...own.map(ownPart)]
@@ -99,7 +100,7 @@ export class CostFunction {
     this.#order = arrange(this.#parts)
   }
 
-  /** Before the costs of a decision are asked for. */
+  /** Sets the weights and applicable terms of a decision; call it before `fill`. */
   begin(weights: CostWeights, decision: DecisionKind): void {
     const flags =
       Number(decision.hasPreferredTaints) +
@@ -122,10 +123,10 @@ export class CostFunction {
   }
 
   /**
-   * Fills `costs` for the first `count` slots.
+   * Writes the costs of the first `count` slots into `costs`.
    *
-   * Each of the first terms has a call site of its own: V8 inlines a function where a call site only ever sees that one,
-   * and a loop over the terms would cost a decision among a thousand ranks twice as much (bench/decision.ts).
+   * Each of the first terms has its own call site: V8 inlines a function if a call site only ever sees that one. A
+   * loop over the terms would make a decision among a thousand ranks twice as slow (bench/decision.ts).
    */
   fill(
     view: MovableCandidate,
@@ -171,7 +172,7 @@ export class CostFunction {
     return sum
   }
 
-  /** Of the decision at hand, in the order of the columns. */
+  /** The terms of the current decision, in column order. */
   get terms(): readonly WeighedTerm[] {
     this.#weighed ??= this.#parts.map(({ name, unit, role, weight }) => ({
       name,
@@ -182,7 +183,7 @@ export class CostFunction {
     return this.#weighed
   }
 
-  /** Of each term in the order of the columns, before the weight. */
+  /** Value of each term before its weight, in column order. */
   valuesOf(candidate: Candidate, request: GenerateRequest): readonly number[] {
     const values: number[] = []
     for (const part of this.#parts) values.push(part.of(candidate, request))
@@ -190,7 +191,7 @@ export class CostFunction {
   }
 }
 
-/** What stands where a router has fewer terms than call sites. */
+/** Fills the call sites of a router with fewer terms than call sites. */
 const NOTHING = new Part({
   name: '',
   unit: '',
@@ -215,7 +216,7 @@ function arrange(parts: readonly Part[]): Order {
   return { c0, c1, c2, c3, s0, s1, s2, s3, moreCredits, moreSums, hasMore, sums }
 }
 
-/** A user's term as a built-in one; what it throws or returns is checked. */
+/** Wraps a user-defined term so that exceptions and return values are checked. */
 function ownPart(term: CostTerm): Part {
   const { name, unit = 'blocks', role = 'add', weight = 1 } = term
   const of: Of = (candidate, request) => checked(term, candidate, request)
@@ -226,7 +227,10 @@ function weightNamed(weights: CostWeights, option: string): number {
   return (weights as unknown as Readonly<Record<string, number>>)[option] ?? 1
 }
 
-/** What a user's term throws or returns must not decide silently: the request fails with the term's name. */
+/**
+ * A user-defined term that throws or returns a non-number fails the request with the term's name; it never silently
+ * changes a decision.
+ */
 function checked(term: CostTerm, candidate: Candidate, request: GenerateRequest): number {
   let value: unknown
   try {

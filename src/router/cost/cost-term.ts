@@ -1,8 +1,8 @@
 /**
- * A cost term as data: what it is called, what it weighs, in which unit, and how it is read off a candidate.
+ * A cost term as data: name, weight, unit, and a function that reads its value from a candidate.
  *
- * Built-in terms and the terms that a user adds (`scorers`, `--scorer`) are the same thing: configuration, pricing,
- * records, `explain`, the decision header and the docs read this and nothing else.
+ * Built-in terms and user-defined terms (`scorers`, `--scorer`) have the same shape. Configuration, pricing, records,
+ * `explain`, the decision header and the docs are all derived from it.
  */
 import type { GenerateRequest } from '../../request/index.ts'
 import type { Candidate } from './candidate.ts'
@@ -10,25 +10,28 @@ import type { Candidate } from './candidate.ts'
 /**
  * How a value enters the cost.
  * - `add`: weight × value is added.
- * - `credit`: weight × value is taken off the prefill work, which never falls below 0 (for a decode leg without prefill:
- *   off the decode blocks).
- * - `factor`: the sum of the terms before it is multiplied with the value.
+ * - `credit`: weight × value is subtracted from the prefill term, which never falls below 0 (for a decode leg without
+ *   prefill: from the decode term).
+ * - `factor`: the sum of the preceding terms is multiplied by the value.
  */
 export type TermRole = 'add' | 'credit' | 'factor'
 
 export interface CostTerm {
-  /** Names its column in `explain` and its value in a record; no two terms of a router share a name. */
+  /** Unique within a router: names the term's column in `explain` and its value in a record. */
   readonly name: string
-  /** Of the value, for the reader: `blocks`, `requests`, `kW` … The cost is in blocks. */
+  /**
+   * Unit of the value, for display only: `blocks`, `requests`, `kW` … The cost itself is in KV blocks, or in
+   * milliseconds with `cost: time`.
+   */
   readonly unit?: string
   readonly role?: TermRole
-  /** Not asked of a `factor`. */
+  /** Ignored for a `factor`. */
   readonly weight?: number
-  /** Called for every candidate of every decision: no waiting, no side effect. Lower costs win. */
+  /** Called for every candidate of every decision: must be synchronous and free of side effects. Lower costs win. */
   of(candidate: Candidate, request: GenerateRequest): number
 }
 
-/** A weight that can be configured: it is a router option of that name. */
+/** A configurable weight; `option` is the name of the router option. */
 export interface WeightOption {
   readonly option: string
   readonly default: number
@@ -41,27 +44,27 @@ export interface BuiltInTerm {
   readonly role: TermRole
   readonly weight: WeightOption | number
   readonly help: string
-  /** The credits are taken off this term's value, for decisions of which this is true. */
+  /** Whether the credits are subtracted from this term in a decision of this kind. */
   readonly isLowered?: (decision: DecisionKind) => boolean
-  /** False: the value is neutral for every candidate of such a decision, and is not asked for. */
+  /** If false, the value is neutral for every candidate of such a decision and is not computed. */
   readonly applies?: (decision: DecisionKind) => boolean
   readonly of: (candidate: Candidate, request: GenerateRequest) => number
 }
 
-/** What is the same for all candidates of a decision and says which terms matter, and how. */
+/** Properties that are the same for all candidates of a decision and determine which terms apply. */
 export interface DecisionKind {
   readonly isDecode: boolean
   readonly trackPrefill: boolean
   readonly overlapScoreCredit: number
   readonly hasPreferredTaints: boolean
-  /** Some rank holds blocks of the prompt behind its device. */
+  /** Some rank has blocks of the prompt in host memory or on disk. */
   readonly hasLowerTiers: boolean
-  /** A shared cache holds blocks of the prompt. */
+  /** A shared cache has blocks of the prompt. */
   readonly hasShared: boolean
-  /** The request has latency goals that can be gone by. */
+  /** The request has latency goals and predictions are reliable enough to use them. */
   readonly hasGoals: boolean
-  /** Later turns are expected to go where it goes. */
+  /** Later turns of the session are expected to follow to the same rank. */
   readonly hasLater: boolean
-  /** It is known how long its KV takes from the prefill worker. */
+  /** The transfer time of the KV from the prefill worker is known. */
   readonly hasTransfer: boolean
 }

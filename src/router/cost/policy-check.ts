@@ -1,13 +1,13 @@
 /**
- * Checks the parts of a policy that a user gives (scorers, filters, a picker) before the first request needs them.
- * Throws `config.invalid` in one line that names the part.
+ * Validates user-defined policy parts (scorers, filters, a picker) at startup. Throws `config.invalid` with one line
+ * that names the part.
  */
 import { BatonError } from '../../base/index.ts'
 import { BLOCK_TERMS } from './block-terms.ts'
 import { TIME_TERMS } from './time-terms.ts'
 import type { Filter, Picker, Scorer } from './policy-part.ts'
 
-/** A name is a column of `explain`, a key of a record and a word of the decision header. */
+/** A name appears as a column of `explain`, a key of a record and a word of the decision header. */
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$/
 const ROLES: ReadonlySet<unknown> = new Set([undefined, 'add', 'credit', 'factor'])
 
@@ -34,7 +34,7 @@ export function checkPolicyParts({ scorers, filters, picker }: PolicyParts): voi
   }
 }
 
-/** From a module, so that nothing is taken for granted. */
+/** The value comes from a user's module, so every field is checked. */
 function checkScorer(scorer: unknown): void {
   const fields = (typeof scorer === 'object' && scorer !== null ? scorer : {}) as Record<
     keyof Scorer,

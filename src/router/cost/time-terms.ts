@@ -1,20 +1,22 @@
 /**
- * The built-in cost terms of `cost: time`, in milliseconds: what the request waits for here, and what the others here
- * lose by it. The rates are learned per rank (`load/rank-rates.ts`), so that no weight has to be tuned to a fleet.
+ * The built-in cost terms of `cost: time`, in milliseconds: how long the request waits on this rank, and how much it
+ * delays the other requests there. The rates are learned per rank (`load/rank-rates.ts`), so no weight has to be
+ * tuned to a fleet.
  *
- *   cost = (queue + step + prefill + delay + decode + stall + slowdown + later + memory + transfer + goals) × taints       (each times its weight)
+ *   cost = (queue + step + prefill + delay + decode + stall + slowdown + later + memory + transfer + goals) × taints
+ *          (each times its weight)
  *
- * The weights say what is worth more, not how fast anything is. A reader waits for the first token, while later ones come
- * faster than they are read: a millisecond before it counts `FIRST_TOKEN` times. And a wait may grow, because others join
- * it, while a prompt of one's own takes what it takes: it counts half as much again. docs/routing-quality.md has the
- * figures, also for other values.
+ * The weights express importance, not speed. Users wait for the first token, while later tokens arrive faster than
+ * they are read: a millisecond before the first token counts `FIRST_TOKEN` times. Queueing time counts half as much
+ * again, because it can still grow when other requests join, while the time of the request's own prefill is fixed.
+ * docs/routing-quality.md has the measurements, also for other values.
  */
 import type { Candidate } from './candidate.ts'
 import type { BuiltInTerm } from './cost-term.ts'
 
 export const FIRST_TOKEN = 12
 export const WAITING = 1.5 * FIRST_TOKEN
-/** Above anything that the other terms come to. */
+/** Larger than the sum of all other terms, so that meeting a latency goal always wins. */
 export const LATE = 1e6
 
 export const TIME_TERMS = [
@@ -23,7 +25,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: WAITING,
-    help: 'until its batch has a place and the prompts before this one are computed',
+    help: 'until the batch has a free place and the prompts queued before this one are computed',
     of: (candidate) => (candidate.tracksPrefill ? candidate.waitMs + candidate.placeMs : 0),
   },
   {
@@ -31,7 +33,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: FIRST_TOKEN,
-    help: 'until the step under way has ended',
+    help: 'until the engine step in progress has ended',
     of: (candidate) =>
       candidate.tracksPrefill ? candidate.stepShare * stepMsOf(candidate, 0, 0) : 0,
   },
@@ -48,7 +50,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: WAITING,
-    help: 'what those lose that wait there for their first token: their prompts are computed together with this one',
+    help: 'delay of the requests that wait there for their first token, because their prompts are computed together with this one',
     of: (candidate) => {
       const { joinShare, waitingRequests, firstRequests } = candidate
       const joined = joinShare * firstRequests * tokensMs(candidate)
@@ -60,7 +62,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: 1,
-    help: 'its output, at the pace that the rank has with one request more and as many prompts between its steps as of late',
+    help: 'time for its output tokens, at the step time of the rank with one more request and with its recent share of prefill',
     of: (candidate) => {
       if (candidate.phase === 'prefill') return 0
       const stepsMs =
@@ -73,7 +75,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: 1,
-    help: 'what those that decode there lose while the prompt is computed, and those that will when it is',
+    help: 'delay of the requests that decode there while this prompt is computed, now or after their own prefill',
     of: (candidate) => {
       const { joinShare, runningRequests, firstRequests } = candidate
       const apart = (1 - joinShare) * apartMs(candidate)
@@ -87,7 +89,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: 1,
-    help: 'what those that decode there lose while it decodes with them',
+    help: 'delay of the requests that decode there, because each step has one more request',
     of: (candidate) => {
       if (candidate.phase === 'prefill') return 0
       const { activeRequests, expectedOutputTokens, usualOutputTokens, promptTokens } = candidate
@@ -101,14 +103,14 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: 1,
-    help: 'the same of the next turns of its session, which will go where it goes, among the sessions that are there',
+    help: 'cost of the later turns of its session, which will follow to the same rank, among the sessions that are bound there',
     applies: ({ hasLater }) => hasLater,
     of: (candidate) => {
       const { laterTurns, laterTokens, boundRequests, usualOutputTokens, promptTokens } = candidate
       const { stepMs, stepMsPerRequest, stepMsPerContextToken } = candidate
       const promptMs = candidate.prefillMs + candidate.msPerPromptToken * laterTokens
       const slowerMs = stepMsPerRequest + stepMsPerContextToken * promptTokens
-      // What those there lose by it, it loses by them.
+      // Factor 2: delaying other sessions costs as much as being delayed by them, and both happen.
       const othersMs = 2 * boundRequests * (usualOutputTokens * slowerMs + promptMs)
       const ownMs = FIRST_TOKEN * promptMs + usualOutputTokens * (stepMs + slowerMs)
       return laterTurns * (ownMs + othersMs)
@@ -119,7 +121,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: 1,
-    help: 'what has to be computed again when the blocks do not suffice',
+    help: 'recomputation when the KV blocks of the rank do not suffice',
     of: (candidate) => {
       const { totalBlocks, activeDecodeBlocks, additionalBlocks, blockSize } = candidate
       if (totalBlocks === null) return 0
@@ -132,7 +134,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: FIRST_TOKEN,
-    help: 'until what it does not hold of the prompt has come from the prefill worker; of a prefill worker: until the prompt has come to the decode worker nearest to it',
+    help: 'KV transfer of the blocks that the rank lacks from the prefill worker; for a prefill worker: transfer to its best decode worker',
     applies: ({ hasTransfer }) => hasTransfer,
     of: (candidate) => candidate.transferMs,
   },
@@ -141,7 +143,7 @@ export const TIME_TERMS = [
     unit: 'ms',
     role: 'add',
     weight: LATE,
-    help: "by how much the request's latency goals are predicted to be missed: before anything else counts",
+    help: "time by which the request's latency goals are predicted to be missed; outweighs all other terms",
     applies: ({ hasGoals }) => hasGoals,
     of: (candidate) => candidate.goalLateMs,
   },
@@ -165,19 +167,22 @@ function ownPrefillMs(candidate: Candidate): number {
   return candidate.prefillMs + tokensMs(candidate)
 }
 
-/** Of its own tokens, in a step that computes prompts anyway. */
+/** Time to compute the request's own uncached tokens within a step that computes prompts anyway. */
 function tokensMs(candidate: Candidate): number {
   if (!candidate.tracksPrefill) return 0
   return candidate.msPerPromptToken * uncachedTokens(candidate)
 }
 
-/** What it takes of the rank's time unless it is computed with those that have been sent first; where others wait there is a step already. */
+/**
+ * Time that the prompt takes of the rank if it is computed in a step of its own. If other prompts are already queued
+ * for such a step, the step's fixed cost is not added.
+ */
 function apartMs(candidate: Candidate): number {
   if (!candidate.tracksPrefill) return 0
   return (candidate.waitingRequests > 0 ? 0 : candidate.prefillMs) + tokensMs(candidate)
 }
 
-/** Of a step there with so many requests and tokens of context more; 0 when nobody decodes. */
+/** Duration of a decode step with this many additional requests and context tokens; 0 if nothing decodes there. */
 function stepMsOf(candidate: Candidate, requests: number, contextTokens: number): number {
   const running = candidate.runningRequests + requests
   if (running <= 0) return 0

@@ -1,6 +1,4 @@
-/**
- * The configured weights of the built-in terms, and what one request overrides of them.
- */
+/** The configured weights of the built-in terms, and the overrides of one request. */
 import type { RouterOverrides } from '../../request/index.ts'
 import { BLOCK_TERMS } from './block-terms.ts'
 import type { WeightName } from './block-terms.ts'
@@ -11,7 +9,7 @@ export interface CostWeights extends Readonly<Record<WeightName, number>> {
   readonly temperature: number
 }
 
-/** Every weight that is an option, in the order of the terms. */
+/** Every weight that is a router option, in term order. */
 export const WEIGHT_OPTIONS: readonly WeightOption[] = BLOCK_TERMS.flatMap(({ weight }) =>
   weight === 1 ? [] : [weight],
 )
@@ -20,7 +18,10 @@ export const DEFAULT_WEIGHTS = Object.fromEntries(
   WEIGHT_OPTIONS.map((weight) => [weight.option, weight.default]),
 ) as Readonly<Record<WeightName, number>>
 
-/** `overlapScoreWeight` is the older name of a scale; 0 also takes the overlap credit away. */
+/**
+ * Applies a request's overrides. `overlapScoreWeight` is Dynamo's older name: it sets `prefillLoadScale`, and 0 also
+ * disables the overlap credit.
+ */
 export function overrideWeights(weights: CostWeights, overrides?: RouterOverrides): CostWeights {
   if (overrides === undefined) return weights
   const given = overrides as Readonly<Record<string, unknown>>

@@ -1,6 +1,4 @@
-/**
- * From all ranks to those that may take the request, with a note for each of the others.
- */
+/** Reduces all ranks to those that may take the request, and notes why each of the others was excluded. */
 import type { GenerateRequest } from '../../request/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
 import type { Filter } from '../cost/policy-part.ts'
@@ -9,7 +7,7 @@ import { describeExclusion, exclusionOf, isUnconstrained } from './eligibility.t
 import type { Exclusion } from './eligibility.ts'
 import type { RankPricing } from './rank-pricing.ts'
 
-/** A thousand times the same reason is not worth keeping. */
+/** A limit, because a thousand identical reasons are not worth storing. */
 const EXCLUSIONS_KEPT = 16
 
 const FULL: Exclusion = { kind: 'full' }
@@ -23,7 +21,7 @@ export class CandidateFilter {
     this.#pricing = pricing
   }
 
-  /** Writes the eligible slots into `candidates` and returns how many there are. */
+  /** Writes the eligible slots into `candidates` and returns their number. */
   gather(scope: DecisionScope, candidates: Int32Array): number {
     const { table, config } = this.#pool
     const { live } = table
@@ -44,7 +42,8 @@ export class CandidateFilter {
         if (exclusion.kind === 'fenced') fenced.push(slot)
       }
     }
-    // A full rank is worse than any other and better than none: who may wait has waited in the queue already.
+    // A full rank is used only if there is no other: a request that may queue has already waited for a free
+    // one.
     if (count === 0) for (const slot of full) candidates[count++] = slot
     else for (const slot of full) this.note(scope, slot, FULL)
     if (count > 0 || scope.overloadedCount > 0) return count
@@ -76,7 +75,7 @@ export class CandidateFilter {
   }
 }
 
-/** A filter that fails leaves the rank out: it is unknown whether it may be taken. */
+/** A filter that throws excludes the rank, because its verdict is not known. */
 function reasonOf(filter: Filter, candidate: Candidate, request: GenerateRequest): string | null {
   try {
     const reason: unknown = filter(candidate, request)

@@ -1,18 +1,17 @@
 /**
- * The candidates with the lowest costs, best first, kept while costs are computed: what already costs more than the last
- * of them needs no further terms.
- *
- * Of equal costs the first one stands first.
+ * The candidates with the lowest costs, best first, maintained while costs are computed, so that a candidate that
+ * already costs more than the last of them needs no further terms. On equal costs the one that was offered first
+ * wins.
  */
 export class CheapestRanks {
   count = 0
-  /** A cost above this one is not among them. */
+  /** The highest cost in the list; a cost above it does not enter. */
   worst = Infinity
   #limit = 0
   #indices = new Int32Array(16)
   #costs = new Float64Array(16)
 
-  /** At least two are kept. */
+  /** Starts an empty list; at least two entries are kept. */
   begin(limit: number): void {
     if (limit > this.#costs.length) {
       this.#indices = new Int32Array(limit)
@@ -23,12 +22,12 @@ export class CheapestRanks {
     this.worst = Infinity
   }
 
-  /** Costs come in the order of the candidates. */
+  /** Offers one candidate; call in candidate order. */
   offer(index: number, cost: number): void {
     if (cost < this.worst || this.count < this.#limit) this.#insert(index, cost)
   }
 
-  /** Of all that were computed. */
+  /** Offers all costs that were computed. */
   offerAll(costs: Float64Array, count: number): void {
     for (let i = 0; i < count; i++) this.offer(i, costs[i] as number)
   }
@@ -37,7 +36,7 @@ export class CheapestRanks {
     return this.#indices[place] as number
   }
 
-  /** The first one costs less than every other candidate; there is one. */
+  /** True if the first candidate costs less than every other; there must be at least one. */
   get hasLowest(): boolean {
     return this.count === 1 || (this.#costs[0] as number) < (this.#costs[1] as number)
   }

@@ -1,6 +1,4 @@
-/**
- * The written side of a decision: the record, the best candidates with every term, and the words of a refusal.
- */
+/** Writes a decision down: the record, the best candidates with every term, and the text of a refusal. */
 import { BatonError } from '../../base/index.ts'
 import { excessOf } from '../configuration/busy-threshold.ts'
 import type { Overload } from '../configuration/busy-threshold.ts'
@@ -23,7 +21,7 @@ interface PricedRanks {
   readonly pricing: RankPricing
 }
 
-/** The priced part of a record: the best candidates, and what their terms weigh. */
+/** The priced part of a record: the best candidates and the weights of the terms. */
 export type PricedCandidates = Pick<DecisionRecord, 'terms' | 'candidates'>
 
 export const NOT_PRICED: PricedCandidates = { terms: [], candidates: [] }
@@ -55,7 +53,7 @@ export function recordDecision(
   }
 }
 
-/** The best candidates, at most `limit`; the values of the terms are read again for these only. */
+/** The cheapest candidates, best first, at most `limit`. Only for these the term values are computed again. */
 export function recordCandidates(scope: DecisionScope, ranks: PricedRanks): PricedCandidates {
   const { best, limit, pricing } = ranks
   const { terms } = pricing
@@ -69,7 +67,7 @@ export function recordCandidates(scope: DecisionScope, ranks: PricedRanks): Pric
   return { terms, candidates }
 }
 
-/** No rank is left: all too busy, or none registered. */
+/** The error when no rank can be chosen: all are overloaded, or none is eligible or registered. */
 export function refusalError(pool: PoolParts, scope: DecisionScope): BatonError {
   const { phase } = scope.query
   const summary = summaryOf(scope)
@@ -87,7 +85,7 @@ export function refusalError(pool: PoolParts, scope: DecisionScope): BatonError 
   )
 }
 
-/** The one worker that was asked for cannot be taken. */
+/** The error when the worker that the request names cannot be chosen. */
 export function exactRefusal(
   pool: PoolParts,
   scope: DecisionScope,
@@ -112,7 +110,7 @@ export function exactRefusal(
 
 const RETRY_AFTER_MS = 1000
 
-/** Of the rank that is least over its limit: the first that will have capacity. */
+/** The overload of the rank that exceeds its threshold least, since that one will have capacity first. */
 function leastOverload({ table, busy }: PoolParts, slots: readonly number[]): Partial<Overload> {
   const overloads = slots
     .filter((slot) => table.overloaded[slot] === 1)

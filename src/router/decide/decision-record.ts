@@ -1,7 +1,8 @@
 /**
- * Why a request went where it went: one record per decision, kept in a bounded ring.
+ * Why a request was routed to its worker: one record per decision, kept in a bounded ring buffer.
  *
- * Owns: the record's shape and the ring. A record is small: only the best candidates and the first exclusions are kept.
+ * Owns the record's shape and the ring. A record is small: only the best candidates and the first exclusions are
+ * stored.
  */
 import type { ErrorCode, WorkerId } from '../../base/index.ts'
 import type { Phase } from '../../request/index.ts'
@@ -12,13 +13,13 @@ export interface CandidateRecord {
   readonly workerId: WorkerId
   readonly dpRank: number
   readonly cost: number
-  /** Value of each cost term by its name, before its weight. */
+  /** Value of each cost term by its name, before its weight is applied. */
   readonly terms: TermValues
 }
 
 /**
- * The record of a priced candidate. Its terms get their names when somebody reads them: naming the values of sixteen
- * candidates would cost a decision more than pricing a hundred ranks.
+ * The record of a priced candidate. The object of named terms is built lazily on first read: building it for sixteen
+ * candidates would cost more than pricing a hundred ranks.
  */
 export class PricedCandidate implements CandidateRecord {
   readonly workerId: WorkerId
@@ -78,10 +79,10 @@ export interface DecisionRecord {
   readonly promptTokens: number
   readonly promptBlocks: number
   readonly queuedMs: number
-  /** How many ranks were looked at, how many of them were eligible. */
+  /** Number of ranks examined, and of those the number that was eligible. */
   readonly ranksSeen: number
   readonly ranksEligible: number
-  /** The terms of the candidates' costs, in order, with the weights of this decision; empty when none was priced. */
+  /** The cost terms in order, with the weights of this decision; empty if no candidate was priced. */
   readonly terms: readonly WeighedTerm[]
   /** Best first; at most `explainCandidates`. */
   readonly candidates: readonly CandidateRecord[]
@@ -94,21 +95,24 @@ export interface DecisionRecord {
         readonly overlapBlocks: number
         readonly cachedTokens: number
         readonly reason: ChoiceReason
-        /** Until its first token, as predicted from what the rank has shown; absent: nothing is known of the pool yet. */
+        /** Predicted time to the first token; absent if nothing is known about the pool yet. */
         readonly predictedTtftMs?: number
-        /** What came; absent: nothing yet. */
+        /** Measured time to the first token; absent until it has arrived. */
         ttftMs?: number
       }
     | { readonly kind: 'refused'; readonly code: ErrorCode; readonly message: string }
-  /** What the prefill router thought of it. */
+  /** The prefill router's reason for or against disaggregation. */
   readonly disaggregation?: string
 }
 
-/** Keeps the last `limit` records; finds all of one request, in order. */
+/** Keeps the last `limit` records and finds all records of one request, in order. */
 export class DecisionRing {
   readonly #limit: number
   readonly #records: DecisionRecord[] = []
-  /** Where the newest record of a request lies, and for each record where the one before it lay (-1: there is none). */
+  /**
+   * Position of the newest record of each request; and for each record the position of the request's previous one
+   * (-1: none).
+   */
   readonly #newest = new Map<string, number>()
   readonly #before: number[] = []
   #next = 0
@@ -136,7 +140,7 @@ export class DecisionRing {
     while (place !== -1) {
       const record = this.#records[place] as DecisionRecord
       const recordAge = (this.#next - 1 - place + this.#limit) % this.#limit
-      // The place was given to a newer record: what lay there has been forgotten.
+      // The position was reused by a newer record: the older records have been overwritten.
       if (record.requestId !== requestId || recordAge <= age) break
       found.push(record)
       age = recordAge

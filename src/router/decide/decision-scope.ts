@@ -1,6 +1,4 @@
-/**
- * What one decision knows beside the pool: the request's hashes, constraints and weights, and the notes it takes.
- */
+/** The state of one decision: the request's hashes, constraints and weights, and the exclusions noted so far. */
 import type { Clock, Random } from '../../base/index.ts'
 import type { BlockHashes } from '../../kv/index.ts'
 import type { ActiveSequences } from '../load/active-sequences.ts'
@@ -24,7 +22,7 @@ import type { GoalsLeft } from './goals-left.ts'
 import type { TransferLine, TransferRates } from '../load/transfer-rates.ts'
 import type { SelectionQuery } from './selection.ts'
 
-/** The state of a pool that decisions read. */
+/** The parts of a pool's state that decisions read. */
 export interface PoolParts {
   readonly config: RouterConfig
   readonly clock: Clock
@@ -39,7 +37,7 @@ export interface PoolParts {
   readonly index: OverlapIndex
   readonly hasher: PromptHasher
   readonly blockSize: () => number
-  /** Some worker has said how large its blocks are. */
+  /** True if some worker has reported its block size. */
   readonly knowsBlocks: () => boolean
   readonly busy: () => BusyThresholds
 }
@@ -47,35 +45,38 @@ export interface PoolParts {
 export interface DecisionScope {
   readonly query: SelectionQuery
   readonly nowMs: number
-  /** Null: it has no goals, or they cannot be gone by. */
+  /** Null if the request has no latency goals, or predictions are not reliable enough to use them. */
   readonly goals: GoalsLeft | null
-  /** To where the prompt's KV goes, or (prefill) from there to the best place; null: it is computed where it goes, or nothing is known of transfers. */
+  /**
+   * KV transfer times: to each candidate from the prefill worker, or (for prefill) from each candidate to its best
+   * decode worker. Null if there is no transfer or no transfer has been measured.
+   */
   readonly transfer: TransferLine | null
   constraints: Constraints
   readonly hashes: BlockHashes | null
-  /** Where it stands in its session; null: that has no part in the cost. */
+  /** The request's turn in its session; null if turns are not part of the cost. */
   readonly turn: Turn | null
-  /** For how many turns behind it it counts where it goes. */
+  /** Expected number of later turns that will follow to the chosen rank. */
   readonly laterTurns: number
   readonly promptBlocks: number
-  /** What a shared cache holds of the prompt. */
+  /** Blocks of the prompt in a shared cache. */
   readonly shared: readonly BlockRange[]
   readonly weights: CostWeights
   readonly blockSize: number
   readonly promptTokens: number
   readonly trackPrefill: boolean
-  /** Least active prefill tokens of a candidate; only found when there is a decay. */
+  /** Lowest active prefill tokens of all candidates; computed only if the overlap credit decays. */
   minActivePrefillTokens: number
   readonly assumeKvReuse: boolean
-  /** Blocks that the request adds to a rank which shares none. */
+  /** Blocks that the request adds to a rank that shares none of them. */
   readonly trackedBlocks: number
   readonly excluded: ExclusionRecord[]
   overloadedCount: number
 }
 
 /**
- * Looks the prompt up: overlaps into the index's matches, active prefixes into `depths`. Without `withOverlap` nothing is
- * looked up, and only eligibility may be asked then.
+ * Starts a decision and looks up the prompt: cached blocks go into the index's `matches`, blocks of active requests
+ * into `depths`. Without `withOverlap` nothing is looked up; the scope can then only be used to check eligibility.
  */
 export function openScope(
   pool: PoolParts,
@@ -89,7 +90,7 @@ export function openScope(
   const { overrides } = request.routing
   const blockSize = pool.blockSize()
   const assumeKvReuse = overrides?.assumeKvReuse ?? config.assumeKvReuse
-  // An embedding reads no cached KV and leaves none.
+  // An embedding request neither reads nor leaves cached KV.
   const hasKv = config.mode === 'kv' && request.kind !== 'embed' && pool.knowsBlocks()
   const hashes = withOverlap && hasKv ? hasher.hash(request, blockSize) : null
   sequences.refresh(nowMs)

@@ -1,8 +1,8 @@
 /**
- * Who may take a request at all, and if not, why: hard rules before any cost.
+ * The hard rules that decide whether a rank may take a request, applied before any cost.
  *
- * Order: allowed ids, excluded ids, LoRA adapter, role, fence, taints, the user's filters, overload. Overload comes last, so that
- * "would be eligible but for the load" can be told from "never".
+ * Order: allowed ids, excluded ids, LoRA adapter, role, fence, taints, the user's filters, overload. Overload is
+ * checked last, so that "eligible except for the load" can be told from "never eligible".
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { Phase, RoutingHints } from '../../request/index.ts'
@@ -19,7 +19,7 @@ type ExclusionKind =
   | 'other-rank'
   | 'filtered'
   | 'overloaded'
-  /** Takes nothing more now, and another one does. */
+  /** The rank takes no more requests for now, and another rank does. */
   | 'full'
 
 export interface Exclusion {
@@ -27,18 +27,18 @@ export interface Exclusion {
   readonly detail?: string
 }
 
-/** The part of a request that narrows the candidates. */
+/** The part of a request that restricts the candidates. */
 export interface Constraints {
   readonly allowed: ReadonlySet<WorkerId> | null
   readonly excluded: ReadonlySet<WorkerId> | null
-  /** Workers that have the LoRA adapter of the request; null when no worker has it, or one worker is named. */
+  /** Workers that have the request's LoRA adapter; null if no worker has it or the request names one worker. */
   readonly withAdapter: ReadonlySet<WorkerId> | null
   readonly requiredTaints: readonly string[]
-  /** The rank that the request asks for without naming a worker; null: any. */
+  /** The data-parallel rank that the request asks for without naming a worker; null: any. */
   readonly dpRank: number | null
-  /** KV is handed to decode workers only; a pool without any has no such rule. */
+  /** Only workers in decode mode may receive KV. False in a pool that has none. */
   readonly decodeOnly: boolean
-  /** A fence is a suspicion; when no other is left, a suspect is better than none. */
+  /** Fenced workers are allowed too. A fence is only a suspicion: if no other worker is left, a suspect is used. */
   readonly ignoresFences?: boolean
 }
 
@@ -59,13 +59,13 @@ export function constraintsOf(hints: RoutingHints, phase: Phase, table: RankTabl
   }
 }
 
-/** A rank without a worker holds for every worker; with one it belongs to the pin. */
+/** A rank without a worker id applies to every worker; a rank with one belongs to the pin. */
 function rankOf(hints: RoutingHints, phase: Phase): number | null {
   if (pinOf(hints, phase) !== null) return null
   return (phase === 'prefill' ? hints.prefillDpRank : hints.dpRank) ?? null
 }
 
-/** An adapter narrows the candidates, but never to none: an engine may load it when it is asked to. */
+/** Restricts to workers that have the adapter, but never to an empty set: an engine may load the adapter on demand. */
 function withAdapter(
   { loraName }: RoutingHints,
   allowed: ReadonlySet<WorkerId> | null,
@@ -76,7 +76,7 @@ function withAdapter(
   return [...workers].some((workerId) => allowed.has(workerId)) ? workers : null
 }
 
-/** Everybody in the pool may take the request, as far as its constraints go. */
+/** True if the request's constraints exclude no worker of the pool. */
 export function isUnconstrained(constraints: Constraints, table: RankTable): boolean {
   const { decodeModeCount, workerCount } = table
   return (
@@ -97,7 +97,7 @@ const FENCED: Exclusion = { kind: 'fenced' }
 const OTHER_RANK: Exclusion = { kind: 'other-rank' }
 const OVERLOADED: Exclusion = { kind: 'overloaded' }
 
-/** The first rule that the rank breaks, or null. */
+/** The first rule that the rank violates, or null. */
 export function exclusionOf(
   table: RankTable,
   slot: number,
@@ -132,7 +132,7 @@ function isFenced(table: RankTable, slot: number, nowMs: number): boolean {
   return false
 }
 
-/** A worker is overloaded only when all of its ranks are. */
+/** A worker counts as overloaded only if all of its ranks are. */
 function isWorkerOverloaded(table: RankTable, slot: number): boolean {
   if (table.overloaded[slot] !== 1) return false
   const ranks = table.slotsOf(table.row(slot).card.workerId)

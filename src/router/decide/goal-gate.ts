@@ -1,5 +1,6 @@
 /**
- * What a pool says to requests with latency goals: when they have to be sent, and that no worker can keep a goal.
+ * Latency goals at the queue of a pool: the latest time at which a request must be sent, and the refusal if no worker
+ * can meet a goal.
  */
 import type { BatonError, Clock } from '../../base/index.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
@@ -24,16 +25,17 @@ export class GoalGate {
     this.#parts = parts
   }
 
-  /** Requests are refused by what is predicted. */
+  /** True if requests are refused by predictions: configured, and the predictions are reliable. */
   get refuses(): boolean {
     const { config, rates } = this.#parts
     return config.refuseLateGoals && config.cost === 'time' && rates.isTrusted && rates.hasShown
   }
 
   /**
-   * The refusal of a request whose goals no rank is predicted to meet, after a wait before it is sent; null: some may.
+   * The refusal of a request whose goals no rank is predicted to meet after waiting `waitMs`; null if some rank may.
    *
-   * What is refused teaches nothing: where no first token has come for a while, one goes on, to see whether it is still so.
+   * A refused request yields no measurement. If no first token has arrived for a while, one request is let through as
+   * a probe.
    */
   lateRefusal(query: SelectionQuery, waitMs: number): BatonError | null {
     if (!this.refuses) return null
@@ -44,7 +46,10 @@ export class GoalGate {
     return answer.error
   }
 
-  /** When a request has to be sent to have its first token in time, if it then fares as others do; null: any time will do. */
+  /**
+   * The latest time at which a request must be sent to get its first token in time, given the pool's usual
+   * first-token time; null if it has no such goal.
+   */
   latestStartMs({ request, queuedMs }: SelectionQuery, uncachedTokens: number): number | null {
     const { goals } = request.routing
     if (goals?.ttftMs === undefined || !awaitsFirstToken(request)) return null

@@ -1,7 +1,7 @@
 /**
- * What a request has left of its latency goals when a place is chosen for it.
+ * How much of its latency goals a request has left when it is placed.
  *
- * Only a router that thinks in milliseconds, and whose predictions come true, goes by goals: else nothing is left to meet.
+ * Goals are used only with `cost: time` and reliable predictions; otherwise there are no goals to meet.
  */
 import type { GenerateRequest, LatencyGoals } from '../../request/index.ts'
 import type { PolicyClass } from '../configuration/policy-class.ts'
@@ -10,13 +10,16 @@ import type { RouterConfig } from '../configuration/router-config.ts'
 import type { RankRates } from '../load/rank-rates.ts'
 import type { SelectionQuery } from './selection.ts'
 
-/** Infinity: there is no such goal. */
+/** In milliseconds; Infinity if there is no such goal. */
 export interface GoalsLeft {
   readonly ttftMs: number
   readonly itlMs: number
 }
 
-/** Of the class that a request of this name belongs to; `uncachedTokens` null: its prompt is not known yet. */
+/**
+ * The goals of the class that a request with this class name belongs to. `uncachedTokens` is null while the prompt is
+ * not tokenized.
+ */
 export function goalsOfClass(
   classes: readonly PolicyClass[],
   name: string | undefined,
@@ -50,12 +53,12 @@ export function goalsLeft(
   }
 }
 
-/** An embedding has none, and who goes on elsewhere has had it. */
+/** False for embeddings, and for a migrated request, which has already had its first token. */
 export function awaitsFirstToken({ kind, resumedTokens = 0 }: GenerateRequest): boolean {
   return kind !== 'embed' && resumedTokens === 0
 }
 
-/** By how much goals are missed in all; what misses one at all counts as a millisecond at least. */
+/** Total time by which the goals are missed; if any goal is missed, at least one millisecond. */
 export function lateMs(
   left: GoalsLeft,
   ttftMs: number,

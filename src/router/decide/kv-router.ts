@@ -1,8 +1,7 @@
 /**
- * The decisions of one pool of workers: who is there, what they hold, what they carry, and who gets the next request.
- *
- * Owns: the pool's state, kept as it changes. `select` decides and changes nothing but the round-robin cursor, `book`
- * puts a selection on the books, the booking is freed exactly once. Pure: the clock and randomness are arguments.
+ * The routing state and decisions of one pool of workers: its members, their cached blocks and load, the choice of
+ * ranks. `select` decides and changes nothing but the round-robin cursor; `book` records the choice as load; a
+ * booking is freed exactly once. Pure: clock and randomness are arguments.
  */
 import type { Clock, Random, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
@@ -39,11 +38,11 @@ export interface KvRouterOptions {
   readonly config: RouterConfig
   readonly clock: Clock
   readonly random: Random
-  /** Shared between pools, so that a prompt is hashed once. */
+  /** Shared between pools, so that each prompt is hashed only once. */
   readonly hasher?: PromptHasher
-  /** Shared between pools, so that a request's decisions are found together. */
+  /** Shared between pools, so that all decisions of a request are found together. */
   readonly ring?: DecisionRing
-  /** A prompt goes to a rank that does not tell what it holds: other frontends are to know. */
+  /** Called when a prompt is sent to a rank without KV events, so that other frontends can be told. */
   readonly onRouted?: (to: Selection, sequence: Uint32Array) => void
 }
 
@@ -62,7 +61,7 @@ export class KvRouter implements FleetObserver {
   readonly #ring: DecisionRing
   readonly #beliefs: PromptBeliefs
   readonly #freed: (() => void)[] = []
-  /** Which ranks take nothing more. */
+  /** Decides which ranks take no more requests. */
   readonly judge: RankJudge
   readonly #blocks: BlockUnit
   readonly #events: EventIntake
@@ -72,9 +71,9 @@ export class KvRouter implements FleetObserver {
   #version = 0
   #ended = 0
   readonly forecasts: PlaceForecasts
-  /** From the workers of the pool before to those of this one. */
+  /** KV transfer times from the workers of the prefill pool to those of this pool. */
   readonly transfers = new TransferRates()
-  /** Of requests with latency goals. */
+  /** Handling of requests with latency goals. */
   readonly goals: GoalGate
 
   constructor(options: KvRouterOptions) {
@@ -191,22 +190,22 @@ export class KvRouter implements FleetObserver {
     return answer
   }
 
-  /** A decision that leaves no trace: no record, no cursor, no booking. */
+  /** A decision without side effects: no record, no round-robin step, no booking. */
   peek(query: SelectionQuery): Selection | Refusal {
     return this.#selector.select(query, true)
   }
 
-  /** Another frontend has sent a prompt to a worker that does not tell what it holds. */
+  /** Another frontend has sent this prompt to a worker without KV events. */
   learnRouted(workerId: WorkerId, dpRank: number, sequence: Uint32Array): void {
     if (this.#beliefs.learned(workerId, dpRank, sequence, this.#clock.nowMs())) this.#version++
   }
 
-  /** Slots that the request could go to now. */
+  /** Slots that could take the request now. */
   eligible(query: SelectionQuery): readonly number[] {
     return this.#selector.eligible(query)
   }
 
-  /** Prompt tokens that even the rank which holds most of them has to compute. */
+  /** Prompt tokens that the rank with the longest cached prefix would still have to compute. */
   uncachedTokens(query: SelectionQuery): number {
     return Math.max(query.request.tokenIds.length - this.#selector.bestCachedTokens(query), 0)
   }
@@ -234,7 +233,8 @@ export class KvRouter implements FleetObserver {
     booking.record = selection.record
     this.#forecast.predict(booking, tokens, nowMs)
     this.#turns.sent(selection, this.blockSize, nowMs)
-    // What decode takes over it holds as well; only conditional disaggregation asks for that.
+    // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses
+    // that.
     const keepsPrompt = selection.phase !== 'decode' || this.config.conditional.enabled
     if (hashes !== null && keepsPrompt && this.#blocks.isKnownOf(selection.card)) {
       this.#beliefs.placed(selection, hashes, nowMs)
@@ -254,7 +254,7 @@ export class KvRouter implements FleetObserver {
     this.#changed()
   }
 
-  /** So many more tokens of output. Returns after how many further ones it has to hear again. */
+  /** Adds output tokens to a booking. Returns after how many further tokens it must be called again. */
   output(booking: Booking, tokens: number): number {
     if (!this.config.trackOutputBlocks) return Infinity
     const untilNext = this.#sequences.addOutput(booking, tokens)
@@ -262,19 +262,19 @@ export class KvRouter implements FleetObserver {
     return untilNext
   }
 
-  /** What `output` does by itself when a block begins. */
+  /** Called by `output` when a new block of output begins. */
   addOutputBlock(booking: Booking, decayFraction?: number): void {
     this.#sequences.addOutputBlock(booking, decayFraction)
     this.#rows.write(booking.slot)
   }
 
-  /** A request has ended well after so many tokens. */
+  /** A request completed with this many output tokens. */
   served(booking: Booking, tokens: number): void {
     this.#forecast.served(booking, tokens, this.#clock.nowMs())
     this.#rows.write(booking.slot)
   }
 
-  /** Idempotent. */
+  /** Releases a booking; calling it again has no effect. */
   free(booking: Booking): void {
     const nowMs = this.#clock.nowMs()
     const { slot } = booking
@@ -285,18 +285,18 @@ export class KvRouter implements FleetObserver {
     this.#changed()
   }
 
-  /** The worker did not answer: leave it out until a report of it comes, or for so long. */
+  /** The worker did not respond: exclude it for `forMs` milliseconds, or until its next load report. */
   fence(workerId: WorkerId, forMs: number): void {
     const untilMs = this.#clock.nowMs() + forMs
     for (const slot of this.#table.slotsOf(workerId)) this.#table.fence(slot, untilMs)
   }
 
-  /** Called whenever load went down or the fleet changed: a queue may go on. */
+  /** Registers a listener for falling load and fleet changes, so that queued requests can be tried again. */
   onCapacity(listener: () => void): void {
     this.#freed.push(listener)
   }
 
-  /** Another number whenever load or fleet have changed. */
+  /** A counter that changes with every change of load or fleet. */
   get version(): number {
     return this.#version
   }
@@ -309,12 +309,12 @@ export class KvRouter implements FleetObserver {
     return this.#table.decodeModeCount
   }
 
-  /** One card for each worker. */
+  /** The card of each worker. */
   get cards(): readonly WorkerCard[] {
     return [...new Set(this.#table.live.map((slot) => this.#table.row(slot).card))]
   }
 
-  /** The ranks that some worker has. */
+  /** True if some worker has this data-parallel rank. */
   hasRank(dpRank: number): boolean {
     return this.#table.live.some((slot) => this.#table.row(slot).dpRank === dpRank)
   }
@@ -323,7 +323,7 @@ export class KvRouter implements FleetObserver {
     return this.#table.row(slot).taints
   }
 
-  /** Ranks that take nothing more now. */
+  /** Number of ranks that take no more requests for now. */
   get fullCount(): number {
     return this.#table.fullCount
   }
@@ -340,20 +340,20 @@ export class KvRouter implements FleetObserver {
     return this.#table.slotsOf(workerId).some((slot) => this.#table.full[slot] === 0)
   }
 
-  /** Requests that were sent and have ended, however. */
+  /** Requests that were sent and have ended, successfully or not. */
   get endedCount(): number {
     return this.#ended
   }
 
-  /** Who keeps requests for this pool says how many. */
+  /** Number of requests queued for this pool; set by the owner of the queue. */
   waitingOutside: () => number = () => 0
 
-  /** Requests of this router that wait inside the workers. */
+  /** Requests of this router that are queued inside the workers. */
   get waitingInside(): number {
     return this.#table.waitingInside()
   }
 
-  /** The unit of costs when the workers do not say theirs. */
+  /** Tokens per KV block; a default if no worker reports it. */
   get blockSize(): number {
     return this.#blocks.tokens
   }
@@ -370,7 +370,7 @@ export class KvRouter implements FleetObserver {
     return this.#table.cardOf(workerId)
   }
 
-  /** Booked load of one rank, up to date with the clock. */
+  /** Booked load of one rank, with decayed prefill up to date. */
   loadOf(slot: number): BookedLoad {
     this.#sequences.refresh(this.#clock.nowMs())
     return this.#table.bookedLoad(slot)

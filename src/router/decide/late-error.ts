@@ -1,11 +1,9 @@
-/**
- * The refusal of a request whose latency goals no worker is predicted to meet.
- */
+/** The refusal of a request whose latency goals no worker is predicted to meet. */
 import { BatonError } from '../../base/index.ts'
 import type { DecisionScope } from './decision-scope.ts'
 import type { GoalsLeft } from './goals-left.ts'
 
-/** What is predicted where it would be least late. */
+/** The prediction for the rank that would miss the goals least. */
 export interface LateCandidate {
   readonly lateMs: number
   readonly ttftMs: number
@@ -15,7 +13,7 @@ export interface LateCandidate {
 const RETRY_MS_MIN = 1000
 const RETRY_MS_MAX = 30_000
 
-/** What has to decay before the goal can be met is what it would be late by. */
+/** `late` milliseconds of load have to be worked off before the goal can be met: they become the retry time. */
 export function lateError(
   { query }: DecisionScope,
   left: GoalsLeft,
@@ -41,7 +39,7 @@ export function lateError(
   )
 }
 
-/** Its time is over while it waits. */
+/** The goal of a queued request can no longer be met. */
 export function lateInQueue(targetMs: number, waitedMs: number, retryAfterMs: number): BatonError {
   return new BatonError(
     'capacity.goal_unreachable',

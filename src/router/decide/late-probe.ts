@@ -1,6 +1,6 @@
 /**
- * Requests that are refused by a prediction bring nothing that could correct it. Where they have been refused for a while
- * and no first token has come, one of them goes on.
+ * Refusing by prediction yields no measurement that could correct the prediction. If requests have been refused for
+ * `PROBE_EVERY_MS` without a first token, one request is let through.
  */
 const PROBE_EVERY_MS = 5000
 
@@ -8,7 +8,7 @@ export class LateProbe {
   #firstTokens = -1
   #sinceMs = 0
 
-  /** Asked when one would be refused. `firstTokens`: that have come since ever. */
+  /** Whether the request that would be refused is let through. `firstTokens`: total number of first tokens so far. */
   isDue(firstTokens: number, nowMs: number): boolean {
     if (firstTokens !== this.#firstTokens) {
       this.#firstTokens = firstTokens

@@ -1,19 +1,19 @@
 /**
- * What the next turns of a session take where this one goes: the term `later` of `cost: time` for many ranks in one pass
- * (a test compares them), and the two figures that it has of its own.
+ * The term `later` of `cost: time` (later turns of the session) for many ranks in one pass; a test compares it with
+ * the term itself. Also computes the two inputs that only this term has.
  */
 import { FIRST_TOKEN } from '../cost/time-terms.ts'
 import type { LaterTurns, Turn } from '../load/later-turns.ts'
 import type { RankRates } from '../load/rank-rates.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 
-/** Sessions whose next turn is expected at the rank, without the one that asks. */
+/** Expected number of sessions whose next turn goes to the rank, without the requesting session. */
 export function boundAt(turns: LaterTurns, turn: Turn, slot: number): number {
   const own = turns.slotOf(turn) === slot ? turns.weightOf(turn) : 0
   return Math.max((turns.bound[slot] as number) - own, 0)
 }
 
-/** Of the time from one turn to the next one, what a request is under way. */
+/** Share of a session's turn cycle during which one of its requests is running. */
 export function busyShare(rates: RankRates, turns: LaterTurns, promptTokens: number): number {
   const { stepMs, stepMsPerRequest, stepMsPerContextToken, outputTokens } = rates
   const step = stepMs + stepMsPerRequest + stepMsPerContextToken * promptTokens

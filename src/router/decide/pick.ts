@@ -1,11 +1,9 @@
-/**
- * Which candidate is taken, given their costs: the cheapest with random ties, or a draw at a temperature.
- */
+/** Chooses a candidate by cost: the cheapest with random tie-breaking, or a random draw at a temperature. */
 import { BatonError, randomInt } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
 import type { Picker } from '../cost/policy-part.ts'
 
-/** Index of the lowest cost; of equal ones each is as likely. One draw at most, and none without a tie. */
+/** Index of the lowest cost; ties are broken uniformly. Uses at most one random number, and none without a tie. */
 export const pickLowest: Picker = (costs, count, random) => {
   let best = 0
   let lowest = Infinity
@@ -26,13 +24,13 @@ export const pickLowest: Picker = (costs, count, random) => {
   return best
 }
 
-/** Softmax over min-max-normalised negative cost; temperature 0 is the lowest. */
+/** Softmax over min-max-normalised negative cost; temperature 0 picks the lowest cost. */
 export function pickAtTemperature(temperature: number): Picker {
   if (temperature <= 0) return pickLowest
   return (costs, count, random) => softmaxIndex(costs, count, temperature, random.next())
 }
 
-/** The sample is an argument, so that a known one gives a known answer. */
+/** The random sample is an argument, so that tests get a known result. */
 export function softmaxIndex(
   costs: Float64Array,
   count: number,
@@ -47,7 +45,7 @@ export function softmaxIndex(
     if (cost > max) max = cost
   }
   if (!(max > min)) return Math.min(Math.floor(sample * count), count - 1)
-  // A range that overflows is scaled down first; only the proportions matter.
+  // If max − min overflows, scale down first; only the proportions matter.
   const scale = Number.isFinite(max - min) ? 1 : Math.max(Math.abs(max), Math.abs(min))
   const range = max / scale - min / scale
   const weightAt = (i: number): number =>
@@ -62,7 +60,7 @@ export function softmaxIndex(
   return count - 1
 }
 
-/** Two different ones at random; the one with fewer requests, the first on a draw. */
+/** Power of two choices: draws two different candidates and returns the one with fewer requests; the first on a tie. */
 export function pickOfTwo(loads: (index: number) => number, count: number, random: Random): number {
   const first = randomInt(random, count)
   if (count === 1) return first
@@ -70,7 +68,7 @@ export function pickOfTwo(loads: (index: number) => number, count: number, rando
   return loads(first) <= loads(second) ? first : second
 }
 
-/** A picker of the user's; what it throws or returns is checked. */
+/** Calls a user-defined picker and checks what it throws or returns. */
 export function pickWith(
   picker: Picker,
   costs: Float64Array,

@@ -1,6 +1,4 @@
-/**
- * Which worker a request names itself, by phase; a pin is followed exactly or refused, never bent.
- */
+/** The worker that a request names itself (a pin), by phase. A pin is followed exactly or the request is refused. */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
 import type { Phase, RoutingHints } from '../../request/index.ts'
@@ -21,7 +19,10 @@ export function pinOf(hints: RoutingHints, phase: Phase): Pin | null {
   return { workerId, dpRank: dpRank ?? null }
 }
 
-/** The request must name its worker: direct mode always, two legs when the other leg's worker is named by header. */
+/**
+ * The error when a request must name its worker and does not: always in direct mode; with two legs if the header
+ * names the worker of the other leg.
+ */
 export function missingPin(phase: Phase, mode: RouterMode = 'direct'): BatonError {
   const header =
     phase === 'prefill' ? 'x-dynamo-prefill-instance-id' : 'x-dynamo-worker-instance-id'
@@ -33,7 +34,7 @@ export function missingPin(phase: Phase, mode: RouterMode = 'direct'): BatonErro
   )
 }
 
-/** The slot of a pinned rank, or the error that says why there is none. */
+/** The slot of a pinned rank, or the error that explains why there is none. */
 export function pinnedSlot(table: RankTable, pin: Pin, phase: Phase): number | BatonError {
   const slots = table.slotsOf(pin.workerId)
   const data = { workerId: pin.workerId, phase }

@@ -1,7 +1,7 @@
 /**
- * What is predicted of a place: until a prompt is computed there, what the others there lose by it, and until a prompt that
- * was computed elsewhere goes on there. In milliseconds before a first token, so that two ways of serving a request can
- * be compared (conditional disaggregation).
+ * Predictions for a rank, in milliseconds: time until a prompt is computed there, delay of the other requests there,
+ * and time until a request whose prompt was computed elsewhere continues there. Used to compare the two ways of
+ * serving a request (conditional disaggregation).
  */
 import type { Clock } from '../../base/index.ts'
 import type { RankBacklog } from '../load/rank-backlog.ts'
@@ -11,10 +11,10 @@ import type { RankTable } from '../load/rank-table.ts'
 import type { Selection } from './selection.ts'
 
 export interface PromptForecast {
-  /** For a place in the batch, the prompts before it and the step under way. */
+  /** Wait for a place in the batch, for the prompts queued before it and for the step in progress. */
   readonly waitMs: number
   readonly promptMs: number
-  /** What those that wait or decode there lose, all together: each of them ends so much later. */
+  /** Sum of the delays of all requests that wait or decode there. */
   readonly othersMs: number
 }
 
@@ -32,7 +32,7 @@ export class PlaceForecasts {
     this.#parts = parts
   }
 
-  /** Enough first tokens have come, and as predicted. */
+  /** Enough first tokens have been measured, and predictions were close to them. */
   get isTrusted(): boolean {
     return this.#parts.rates.isTrusted
   }
@@ -41,19 +41,22 @@ export class PlaceForecasts {
     return this.#parts.rates.isLost
   }
 
-  /** Of a prompt token, at a rank like most. */
+  /** Milliseconds per prompt token on an average rank. */
   get msPerToken(): number {
     return this.#parts.rates.msPerToken
   }
 
-  /** Until so many prompt tokens are computed that wait outside, spread over all ranks; some are found cached. */
+  /** Time until the prompt tokens queued in the router are computed, spread over all ranks; the usual share is cached. */
   outsideMs(promptTokens: number): number {
     const { table, rates } = this.#parts
     const ranks = Math.max(table.live.length, 1)
     return (promptTokens * (1 - rates.reuseShare) * rates.msPerToken) / ranks
   }
 
-  /** `alike`: a pool whose pace stands for this one's as long as too few prompts have been computed here. */
+  /**
+   * The forecast for a prompt on the selected rank. `alike`: the other pool, whose rates are used until enough
+   * prompts have been measured in this one.
+   */
   promptAt(
     { slot, phase, effectivePrefillTokens }: Selection,
     alike: PlaceForecasts,
@@ -70,7 +73,7 @@ export class PlaceForecasts {
     const nowMs = clock.nowMs()
     const join = backlog.joinShare(slot, nowMs)
     const first = (backlog.open[slot] as number) - waiting
-    // Whose prompt is computed now goes on to decode there, but not at a prefill worker.
+    // A request whose prompt is computed now goes on to decode on the same rank, except on a prefill worker.
     const stay = phase === 'prefill' ? 0 : first
     const apartMs = waiting > 0 ? tokensMs : startMs + tokensMs
     const before = pace.waitShare * backlog.waitMs(slot, nowMs, startMs) + pace.stepShare * stepMs
@@ -82,7 +85,7 @@ export class PlaceForecasts {
     }
   }
 
-  /** Until the first step of a request whose prompt has been computed elsewhere and moved. */
+  /** Time until the first decode step of a request whose prompt was computed elsewhere and transferred. */
   outputMs({ slot, promptTokens }: Selection): number {
     const { rates, backlog } = this.#parts
     const contexts = (backlog.contextTokens[slot] as number) + promptTokens

@@ -1,6 +1,4 @@
-/**
- * What a pool says of itself to metrics, `/health` and the console.
- */
+/** The status of a pool for metrics, `/health` and the console. */
 import type { RouterConfig } from '../configuration/router-config.ts'
 import type { AnswerCheck } from '../load/answer-check.ts'
 import type { EventIntake } from '../load/event-intake.ts'

@@ -1,6 +1,4 @@
-/**
- * What ranks are believed to hold of the prompts that were sent to them, by this frontend or by another.
- */
+/** Estimated cache contents: prompts that this or another frontend has sent to a rank are assumed to be cached there. */
 import type { WorkerId } from '../../base/index.ts'
 import type { BlockHashes } from '../../kv/index.ts'
 import type { RouterConfig } from '../configuration/router-config.ts'
@@ -13,7 +11,7 @@ interface PromptBeliefsOptions {
   readonly config: RouterConfig
   readonly table: RankTable
   readonly index: OverlapIndex
-  /** A prompt goes to a rank that does not tell what it holds: other frontends are to know. */
+  /** Called when a prompt is sent to a rank without KV events, so that other frontends can be told. */
   readonly onRouted: ((to: Selection, sequence: Uint32Array) => void) | undefined
 }
 
@@ -24,12 +22,12 @@ export class PromptBeliefs {
     this.#options = options
   }
 
-  /** The rank has, or will have, the prompt. */
+  /** The prompt was routed to this rank and will be cached there. */
   placed(selection: Selection, hashes: BlockHashes, nowMs: number): void {
     const { config, table, index, onRouted } = this.#options
     const { slot, isEstimated } = selection
     const row = table.row(slot)
-    // What the engine will announce of an estimated prompt has other hashes.
+    // A prompt with estimated tokens has other hashes than those in the engine's KV events.
     const hasEvents = config.useKvEvents && !isEstimated && !isSilent(row)
     const capacity = (table.totalBlocks[slot] as number) || null
     index.routed({ slot, hasEvents, capacity }, hashes, nowMs)
@@ -38,7 +36,7 @@ export class PromptBeliefs {
     row.promptsPlaced++
   }
 
-  /** Another frontend has sent a prompt to a worker that does not tell what it holds. False: it is not taken. */
+  /** Another frontend sent a prompt to a worker without KV events. Returns false if the message is not used. */
   learned(workerId: WorkerId, dpRank: number, sequence: Uint32Array, nowMs: number): boolean {
     const { config, table, index } = this.#options
     const slot = table.slotOf(workerId, dpRank)

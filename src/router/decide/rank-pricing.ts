@@ -1,6 +1,4 @@
-/**
- * The price of each rank for one request: the pool's columns, seen through the cost function.
- */
+/** Computes the cost of each rank for one request from the pool's columns. */
 import type { RouterOverrides } from '../../request/index.ts'
 import { CostFunction } from '../cost/cost-function.ts'
 import type { CostModel, WeighedTerm } from '../cost/cost-function.ts'
@@ -17,13 +15,13 @@ export class RankPricing {
   readonly #view: RankView
   readonly #model: CostModel
   readonly #own: CostFunction
-  /** Of requests that bring weights of blocks to a router that thinks in time. */
+  /** The block cost function, for requests that override block weights while the router uses `cost: time`. */
   #blocks: CostFunction | null = null
   #cost: CostFunction
   #isPlainTime = false
   readonly #one = new Int32Array(1)
   readonly #oneCost = new Float64Array(1)
-  /** Blocks of the prompt that are active on each slot. */
+  /** By slot: leading blocks of the prompt that active requests on the rank use. */
   depths = new Int32Array(0)
 
   constructor(pool: PoolParts) {
@@ -33,7 +31,7 @@ export class RankPricing {
     this.#cost = this.#own = new CostFunction(pool.config.scorers, this.#model)
   }
 
-  /** Before anything else is asked about a decision. */
+  /** Starts a decision; must be called first. */
   begin(scope: DecisionScope): void {
     const { weights, trackPrefill, query } = scope
     const isDecode = query.phase === 'decode'
@@ -69,14 +67,15 @@ export class RankPricing {
     return (this.#blocks ??= new CostFunction(this.#pool.config.scorers, 'blocks'))
   }
 
-  /** Costs are in milliseconds, by rates that are too far off to go by them. */
+  /** True with `cost: time` if predictions are so far off that they must not be used. */
   get isLost(): boolean {
     return this.#model === 'time' && this.#cost === this.#own && this.#pool.rates.isLost
   }
 
   /**
-   * Fills `costs` for the first `count` candidates, and finds the `best` of them; with a decay it first finds the idlest.
-   * Without `needsAll` a cost that is not among the best is as high as it is or lower, but above theirs.
+   * Writes the costs of the first `count` candidates and finds the `best` of them. If the overlap credit decays, it first
+   * finds the idlest one. Without `needsAll`, the cost of a candidate that is not among the best may be too low, but is
+   * still above theirs (its last terms are not computed).
    */
   price(
     scope: DecisionScope,
@@ -137,7 +136,7 @@ export class RankPricing {
     }
   }
 
-  /** The view, moved to one rank; good until the next call. */
+  /** The view of one rank; valid until the next call. */
   look(slot: number): RankView {
     this.#view.moveTo(slot)
     return this.#view
@@ -149,7 +148,7 @@ export class RankPricing {
     return this.#oneCost[0] as number
   }
 
-  /** The terms of the decision at hand, with their weights. */
+  /** The terms of the current decision with their weights. */
   get terms(): readonly WeighedTerm[] {
     return this.#cost.terms
   }

@@ -1,8 +1,8 @@
 /**
- * A candidate as cost terms and filters see it: the pool's columns at one slot.
+ * The candidate as seen by cost terms and filters: a view of the pool's columns at one slot.
  *
- * One object per pool, set to the columns once per decision and moved from slot to slot, so that pricing a thousand ranks
- * allocates nothing and a term pays only for what it reads.
+ * There is one object per pool. It is bound to the columns once per decision and moved from slot to slot, so that
+ * pricing a thousand ranks allocates nothing and a term pays only for the fields that it reads.
  */
 import type { Phase, WorkerCard } from '../../request/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
@@ -22,7 +22,7 @@ const NO_LOAD: Float64Array = new Float64Array(0)
 const NO_RANGES: readonly BlockRange[] = []
 
 export class RankView implements Candidate {
-  // Read by the built-in terms: set by `moveTo`.
+  // Read by the built-in terms; set by `moveTo`.
   deviceBlocks = 0
   hostBlocks = 0
   diskBlocks = 0
@@ -33,7 +33,7 @@ export class RankView implements Candidate {
   activeDecodeBlocks = 0
   additionalBlocks = 0
   activeRequests = 0
-  // The same for all candidates: set by `open`.
+  // The same for all candidates of a decision; set by `open`.
   phase: Phase = 'aggregated'
   promptTokens = 0
   promptBlocks = 0
@@ -76,7 +76,7 @@ export class RankView implements Candidate {
     this.#turns = turns
   }
 
-  /** The columns of a decision at hand. `depths`: blocks of the prompt that are active on each slot. */
+  /** Binds the view to a decision. `depths`: by slot, leading blocks of the prompt that active requests on it use. */
   open(scope: DecisionScope, depths: Int32Array): void {
     const { device, host, disk, hasLower } = this.#index.matches
     const { weights, query } = scope
@@ -282,7 +282,7 @@ export class RankView implements Candidate {
   get transferMs(): number {
     const transfer = this.#scope?.transfer ?? null
     if (transfer === null) return 0
-    // What a prefill worker holds has to be moved as well.
+    // Blocks cached on a prefill worker have to be transferred as well.
     const held = this.phase === 'prefill' ? 0 : this.cachedTokens
     const moved = Math.max(this.promptTokens - held, 0)
     const { startMs, msPerToken } = transfer
@@ -301,7 +301,7 @@ export class RankView implements Candidate {
     return Math.min(expected, stop.maxTokens ?? Infinity)
   }
 
-  /** Cached blocks count for less where more prefill waits than on the idlest candidate. */
+  /** Factor of the overlap credit: it falls as the rank has more prefill in flight than the idlest candidate. */
   #decayAt(activePrefillTokens: number): number {
     const ahead = Math.max(activePrefillTokens - this.#leastPrefill, 0)
     const promptBlocks = Math.max(this.promptBlocks, 1)
@@ -309,7 +309,7 @@ export class RankView implements Candidate {
   }
 }
 
-/** Of the preferred taints that a worker has: 1 without a match, never outside [1/e, e]. */
+/** exp(−tanh(Σ weights)) over the preferred taints that the worker has: 1 without a match, always within [1/e, e]. */
 export function taintFactor(
   preferred: Readonly<Record<string, number>>,
   taints: ReadonlySet<string>,
@@ -319,7 +319,7 @@ export function taintFactor(
   return Math.exp(-Math.tanh(sum))
 }
 
-/** Blocks of the ranges that lie behind the first `from`. */
+/** Number of blocks in the ranges at or after index `from`. */
 function blocksBehind(ranges: readonly BlockRange[], from: number): number {
   let blocks = 0
   for (const [start, end] of ranges) blocks += Math.max(0, end - Math.max(start, from))

@@ -1,6 +1,6 @@
 /**
- * The answer of a decision: a rank with what it takes to book it, or a refusal with a typed error.
- * A decision changes nothing; booking is a second step and can be taken back.
+ * The result of a decision: a rank with what is needed to book it, or a refusal with a typed error. A decision
+ * changes nothing; booking is a separate step that can be undone.
  */
 import type { BatonError, WorkerId } from '../../base/index.ts'
 import type { BlockHashes } from '../../kv/index.ts'
@@ -12,10 +12,10 @@ import type { Pin } from './pin.ts'
 export interface SelectionQuery {
   readonly request: GenerateRequest
   readonly phase: Phase
-  /** A session's worker: demanded when hard, preferred when soft. */
+  /** The worker that the request's session is bound to: required, or only preferred if `soft`. */
   readonly affinity?: { readonly target: Pin; readonly soft: boolean } | null
   readonly queuedMs: number
-  /** What the prefill router thought of it; goes into the record. */
+  /** The prefill router's reason, stored in the record. */
   readonly note?: string
 }
 
@@ -26,25 +26,25 @@ export interface Selection {
   readonly dpRank: number
   readonly card: WorkerCard
   readonly phase: Phase
-  /** Of the prompt that the rank holds, on its device, in its host's memory or on its disk. */
+  /** Leading blocks of the prompt that are cached on the rank: on the device, in host memory or on disk. */
   readonly overlapBlocks: number
   readonly cachedTokens: number
   readonly promptTokens: number
   readonly promptBlocks: number
   /** Prompt tokens that the worker has to compute. */
   readonly effectivePrefillTokens: number
-  /** Blocks active on the rank once this request is there. */
+  /** Blocks in use on the rank once this request runs there. */
   readonly potentialDecodeBlocks: number
   readonly cost: number
   readonly hashes: BlockHashes | null
-  /** Where it stands in its session; null: nobody asks. */
+  /** The request's turn in its session; null if turns are not tracked. */
   readonly turn: Turn | null
   readonly trackPrefill: boolean
   readonly assumeKvReuse: boolean
-  /** The prompt's tokens are not the engine's. */
+  /** The token ids are an estimate, not those of the engine's tokenizer. */
   readonly isEstimated: boolean
   readonly expectedOutputTokens: number | null
-  /** Until the first token; null: it has no prompt to compute, or nothing is known of the pool yet. */
+  /** Predicted time to the first token; null if there is no prompt to compute or nothing is known about the pool yet. */
   readonly predictedTtftMs: number | null
   readonly record: DecisionRecord
 }
@@ -52,7 +52,7 @@ export interface Selection {
 export interface Refusal {
   readonly kind: 'refused'
   readonly error: BatonError
-  /** Somebody would be eligible but for the load. */
+  /** True if some rank would be eligible except for its load. */
   readonly overloaded: boolean
   readonly record: DecisionRecord
 }

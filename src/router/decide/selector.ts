@@ -1,7 +1,7 @@
 /**
- * The decision: eligibility, then cost, then pick. Nothing is booked here; only the round-robin cursor moves.
+ * The decision: eligibility, then cost, then pick. Nothing is booked here; only the round-robin cursor changes.
  *
- * Owns: the order of the rules (pin, session, mode) and the scratch columns of one decision.
+ * Owns the order of the rules (pin, session, mode) and the scratch arrays of a decision.
  */
 import { BatonError, randomInt } from '../../base/index.ts'
 import type { Candidate } from '../cost/candidate.ts'
@@ -41,7 +41,7 @@ export class Selector {
     this.#filter = new CandidateFilter(pool, this.#pricing)
   }
 
-  /** `peek`: the round-robin cursor stays where it is. */
+  /** Chooses a rank. With `peek` the round-robin cursor is not advanced. */
   select(query: SelectionQuery, peek = false): Selection | Refusal {
     const scope = this.#open(query)
     const { config, table } = this.#pool
@@ -66,13 +66,14 @@ export class Selector {
     try {
       return this.#pick(scope, count, peek)
     } catch (thrown) {
-      // A scorer or picker of the user's failed. Anything else is an internal error and ends the process.
+      // A user-defined scorer or picker failed. Any other exception is an internal error and ends the
+      // process.
       if (thrown instanceof BatonError) return this.#refuse(scope, thrown)
       throw thrown
     }
   }
 
-  /** Slots that could take the request now; for the queue. */
+  /** Slots that could take the request now; used by the queue. */
   eligible(query: SelectionQuery): readonly number[] {
     const { table, config } = this.#pool
     const scope = this.#open(query, config.filters.length > 0)
@@ -83,7 +84,7 @@ export class Selector {
     return slot instanceof BatonError || !isFree(slot) ? [] : [slot]
   }
 
-  /** The most prompt tokens that any rank holds. */
+  /** Length of the longest cached prefix of the prompt on any rank, in tokens. */
   bestCachedTokens(query: SelectionQuery): number {
     this.#open(query)
     const { matches } = this.#pool.index
@@ -95,7 +96,7 @@ export class Selector {
     return best
   }
 
-  /** Why no rank that may take the request would meet its goals, after a wait before it is sent; null: some may. */
+  /** The refusal if no eligible rank would meet the request's goals after waiting `waitMs`; null if some rank may. */
   lateRefusal(query: SelectionQuery, waitMs: number): Refusal | null {
     if (query.request.routing.goals === undefined) return null
     const slots = this.eligible(query)
@@ -111,10 +112,11 @@ export class Selector {
     for (const slot of slots) {
       const view = this.#pricing.look(slot)
       const ttftMs = waitMs + view.predictedTtftMs
-      // As long as no pace of tokens has been seen nobody is refused by it.
+      // The time between tokens is used only once it has been measured.
       const itlMs = rates.itlError === null ? 0 : view.predictedItlMs
       const output = view.expectedOutputTokens
-      // Predictions are as far off as they have been: it is refused only where that does not help.
+      // Predictions are corrected by their known error in the request's favour: it is refused only if that
+      // does not help.
       const late = lateMs(goals, ttftMs / ttftShare, itlMs / itlShare, output)
       if (late === 0) return null
       if (best === null || late < best.lateMs) best = { lateMs: late, ttftMs, itlMs }
@@ -273,7 +275,7 @@ function hardTarget({ affinity }: SelectionQuery): Pin | null {
   return affinity === null || affinity === undefined || affinity.soft ? null : affinity.target
 }
 
-/** A binding to the same worker may know the rank that the request does not name. */
+/** If the pin names no rank and the session is bound to the same worker, the session's rank is used. */
 function withKnownRank(pin: Pin, { affinity }: SelectionQuery): Pin {
   const target = affinity?.target
   return pin.dpRank === null && target?.workerId === pin.workerId ? target : pin

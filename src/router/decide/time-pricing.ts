@@ -1,7 +1,6 @@
 /**
- * The sum of the terms of `cost: time` for many ranks at once: the same figures as `TIME_TERMS` give one by one
- * (a test compares them), in one pass over the columns. A thousand ranks through nine functions each would cost a decision
- * three times as much.
+ * The terms of `cost: time` summed for many ranks in one pass over the columns. Same values as `TIME_TERMS` (a test
+ * compares them); evaluating nine functions for each of a thousand ranks would make a decision three times as slow.
  */
 import { FIRST_TOKEN, WAITING } from '../cost/time-terms.ts'
 import { ROW, ROW_SIZE } from '../load/price-rows.ts'
@@ -11,8 +10,8 @@ import type { CheapestRanks } from './cheapest-ranks.ts'
 import type { DecisionScope, PoolParts } from './decision-scope.ts'
 
 /**
- * Adds to `costs`. Only for decisions without tiers behind the device, preferred taints and terms of a user. With `best`
- * the cost of a rank that is not among them may be without its last terms: it is above theirs all the same.
+ * Adds to `costs`. Only for decisions without host or disk tiers, preferred taints and user-defined terms. With
+ * `best`, the cost of a rank that is not among the best may lack its last terms, but is still above theirs.
  */
 export function fillTimeCosts(
   { index, rates, backlog, rows }: PoolParts,
@@ -57,7 +56,7 @@ export function fillTimeCosts(
         const work = cells[at + ROW.openMs] as number
         const late = lateShare * work
         const behind = left > late ? left : late
-        // Most have begun.
+        // In most cases the prefill has already begun.
         if ((cells[at + ROW.beginsMs] as number) > nowMs) join = backlog.joinShare(slot, nowMs)
         wait += join === 0 ? behind : (1 - join) * behind + join * Math.max(work - start, 0)
       }

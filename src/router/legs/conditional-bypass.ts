@@ -1,6 +1,4 @@
-/**
- * Asks both pools what `judgeBypass` wants to know, without booking anything.
- */
+/** Collects the facts for `judgeBypass` from both pools without booking anything. */
 import type { Clock } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
 import { judgeBypass } from '../configuration/conditional-policy.ts'
@@ -22,13 +20,13 @@ interface BypassPools {
 }
 
 interface Bypass extends ConditionalVerdict {
-  /** The decode worker that was looked at; the request is pinned to it when the verdict is to bypass. */
+  /** The decode worker that was evaluated; on bypass the request is pinned to it. */
   readonly selection: Selection
-  /** The policy's name, or `predicted times`. */
+  /** The name of the policy, or `predicted times`. */
   readonly decidedBy: string
 }
 
-/** Null: the question does not arise (switched off, another mode, the client has chosen, nobody to ask). */
+/** Null if there is nothing to decide: switched off, another mode, the client has chosen, or no worker to evaluate. */
 export function considerBypass(pools: BypassPools, request: GenerateRequest): Bypass | null {
   const { config } = pools
   if (!config.conditional.enabled || config.mode !== 'kv') return null
@@ -46,21 +44,24 @@ export function considerBypass(pools: BypassPools, request: GenerateRequest): By
   }
 }
 
-/** Prefill and decode on the worker that was looked at. */
+/** The request as an aggregated request for the worker that was evaluated. */
 export function bypassRequest(request: GenerateRequest, { selection }: Bypass): GenerateRequest {
   const { workerId, dpRank } = selection
   const routing = { ...request.routing, decodeWorkerId: workerId, dpRank, bypassesPrefill: true }
   return { ...request, routing }
 }
 
-/** Prompts have been computed as predicted, at least in one of the pools: the other one is taken to be alike at first. */
+/**
+ * True if predictions of prompt times are reliable in at least one pool; the other pool is assumed to be alike at
+ * first.
+ */
 function isPredicted({ prefill, decode, config }: BypassPools): boolean {
   const [first, second] = [prefill.router.forecasts, decode.router.forecasts]
   if (config.cost !== 'time' || first.isLost || second.isLost) return false
   return first.isTrusted || second.isTrusted
 }
 
-/** Null: one of the ways is closed for now. */
+/** Null if one of the two paths is not available now. */
 function timesOf(
   { prefill, decode, config, clock }: BypassPools,
   request: GenerateRequest,

@@ -1,10 +1,11 @@
 /**
- * One attempt to have decoded what one prefill hands over: waits for a decode worker, sends the request there, and is ended by its
- * leg or given up with its prefill.
+ * One attempt at the decode leg after a prefill: waits for a decode worker, sends the request, and ends with its leg
+ * or when the attempt is abandoned.
  *
- * Is the leg's sink while a prefill still runs or the client has left: the client's sink is not called after its end, and a failure
- * is the request's, not only this leg's. Otherwise the leg writes to the client directly.
- * Invariant: KV on offer that no decode worker will fetch is given back to the prefill worker.
+ * While the prefill still runs, or after the client has left, the attempt itself is the leg's sink: the client's sink
+ * must not be called after its end, and a failure concerns the whole request. Otherwise the leg writes to the client
+ * directly. Invariant: KV that is on offer and will not be fetched by a decode worker is released on the prefill
+ * worker.
  */
 import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
 import type { Chunk, GenerateRequest, PhaseEvent, ReplySink } from '../../request/index.ts'
@@ -23,17 +24,20 @@ export interface DecodePools {
   readonly note: string
 }
 
-/** The request that the attempt belongs to. */
+/** The request to which the attempt belongs. */
 export interface DecodeOwner {
   isEnded(): boolean
-  /** The client has left. */
+  /** The client has disconnected. */
   isCancelled(): boolean
   isPrefillRunning(): boolean
-  /** The client has been told the end. */
+  /** The client's sink has received the end. */
   decodeEnded(): void
-  /** No decode worker was to be had, or the leg failed. */
+  /** No decode worker was available, or the leg failed. */
   decodeFailed(error: BatonError): void
-  /** The client left while the attempt waited: a decode worker knows of the KV now and is stopped. */
+  /**
+   * The client left while the attempt was queued: a decode worker has now received the hand-over and is being
+   * stopped.
+   */
   decodeToldLate(): void
 }
 
@@ -62,12 +66,15 @@ export class DecodeAttempt implements ReplySink {
     this.#client = client
   }
 
-  /** Decode began with what a prefill that still ran had offered: it lacks the last blocks until that prefill has ended. */
+  /**
+   * True if decode started with what a running prefill has offered: the last blocks are missing until the prefill
+   * ends.
+   */
   get fetchesAhead(): boolean {
     return this.#handOver.prefillResult?.kvOffer !== undefined
   }
 
-  /** It answers: it had all of the prompt, whatever becomes of the prefill. */
+  /** True once decode has produced output: it then has the whole prompt, whatever happens to the prefill. */
   get doesAnswer(): boolean {
     return this.#doesAnswer
   }
@@ -88,13 +95,16 @@ export class DecodeAttempt implements ReplySink {
     )
   }
 
-  /** False while no worker was told: the attempt goes on until one is, and stops it then, so that no block waits for nobody. */
+  /**
+   * Returns false while no worker has the request: the attempt then continues until a worker has it, and stops it
+   * there, so that the KV on offer is released.
+   */
   cancel(kind: 'stop' | 'kill'): boolean {
     this.#leg?.cancel(kind)
     return this.#leg !== null
   }
 
-  /** Ends it without another word to client or owner. */
+  /** Ends the attempt without notifying client or owner. */
   giveUp(): void {
     this.#isGivenUp = true
     if (this.#leg === null) this.#stopWaiting?.()
@@ -141,7 +151,7 @@ export class DecodeAttempt implements ReplySink {
     this.#owner.decodeToldLate()
   }
 
-  /** Only where prefill has ended: else decode waits for more than the transfer. */
+  /** Measures the KV transfer, but only if the prefill has ended: otherwise decode waits for more than the transfer. */
   #watchTransfer(placement: Placement): void {
     const { config, decode, clock } = this.#pools
     const from = this.#prefillWorkerId
@@ -162,7 +172,7 @@ export class DecodeAttempt implements ReplySink {
   }
 }
 
-/** No decode worker will fetch the KV: the prefill worker need not hold it any longer. */
+/** Tells the prefill worker that its KV will not be fetched, so that it need not keep it. */
 export function releaseKv(prefill: WorkerRouter, { routing, prefillResult }: HandOver): void {
   const { prefillWorkerId } = routing
   const offer = prefillResult?.kvOffer

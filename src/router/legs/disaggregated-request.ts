@@ -1,12 +1,13 @@
 /**
- * One request over two legs, from the choice of a prefill worker to the single end that the client sees.
+ * One request in two legs, from the choice of a prefill worker to the single end that the client sees.
  *
  *   place prefill → prefill ──(completed: result in hand)──→ place decode → decode → end
- *                     └─(bootstrap, or prefill says so: both legs at once)──↗
+ *                      └─(bootstrap, or the prefill worker reports it: both legs at once)──↗
  *
- * Owns: which leg runs, the first failure ending the other leg, the retry of a prefill that failed before decode began.
- * Invariants: the sink gets exactly one end; a hand-over that exists is told to a decode worker even when the client has
- * left, and that decode is then stopped, so that no block waits for nobody.
+ * Owns the order of the legs, the cancellation of one leg when the other fails first, and the retry of a prefill that
+ * failed before decode began. Invariants: the sink gets exactly one end. KV that was offered is always reported to a
+ * decode worker, even if the client has left, and that decode is then stopped, so that the prefill worker can free
+ * the blocks.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Random, WorkerId } from '../../base/index.ts'
@@ -37,10 +38,10 @@ import { prefillsWithoutPartner } from './topology-pairs.ts'
 
 export interface DisaggregatedParts extends DecodePools {
   readonly random: Random
-  /** The prefill leg could not be had; the request may go on aggregated. Counts the reason. */
+  /** No prefill worker was available and the request may continue aggregated; counts the reason. */
   onFallback(reason: string): void
   onRetry(): void
-  /** Both legs were taken. */
+  /** Both legs were used. */
   onDisaggregated(): void
 }
 
@@ -51,9 +52,9 @@ export class DisaggregatedRequest implements RequestHandle {
   readonly #failedPrefills: WorkerId[] = []
   #stopWaiting: (() => void) | null = null
   #prefillLeg: Leg | null = null
-  /** There is a hand-over, or will be: decode has to be told whatever happens. */
+  /** Set once there is, or will be, KV on offer: a decode worker must then be told in any case. */
   #decode: DecodeAttempt | null = null
-  /** Instead of both legs. */
+  /** Set if the request runs aggregated instead of in two legs. */
   #aggregated: RequestHandle | null = null
   #cancelled: 'stop' | 'kill' | null = null
   #isDisaggregated = false
@@ -82,7 +83,7 @@ export class DisaggregatedRequest implements RequestHandle {
     }
     if (this.#decode === null) {
       if (this.#prefillLeg === null) this.#stopWaiting?.()
-      // Orderly even for a kill: only an orderly end gives the KV back.
+      // Stop, even for a kill: the KV is released only by an orderly end.
       else this.#prefillLeg.cancel('stop')
     }
     if (kind === 'kill' || (this.#prefillLeg === null && this.#decode === null)) {
@@ -128,12 +129,15 @@ export class DisaggregatedRequest implements RequestHandle {
     if (decode !== null && !this.#ended) this.#place(decode)
   }
 
-  /** Of a prefill that decode follows when it has ended, or when it says so. */
+  /**
+   * The sink of a prefill leg after which decode follows, at its end or when the prefill worker reports the meeting
+   * point.
+   */
   #firstSink(handOver: HandOver, workerId: WorkerId): PrefillSink {
     return new PrefillSink({
       onPhase: (event) => this.#tell(event),
       onMeeting: (result) => {
-        // Prefill goes on; from here the first failure ends both legs.
+        // The prefill continues; from here on the first failure ends both legs.
         if (this.#cancelled === null && !this.#ended) {
           this.#place(this.#decodeOf({ ...handOver, prefillResult: result }))
         }
@@ -156,13 +160,13 @@ export class DisaggregatedRequest implements RequestHandle {
     })
   }
 
-  /** Of a prefill beside which decode runs from the beginning. */
+  /** The sink of a prefill leg that runs in parallel with decode from the beginning. */
   #besideSink(handOver: HandOver): PrefillSink {
     return new PrefillSink({
       onPhase: (event) => this.#tell(event),
       onDone: (_chunk, result) => {
         this.#prefillLeg = null
-        // Decode meets prefill elsewhere.
+        // Decode meets prefill by bootstrap and does not need the offer.
         if (result !== null) this.#releaseKv({ ...handOver, prefillResult: result })
       },
       onError: (error) => {
@@ -172,7 +176,7 @@ export class DisaggregatedRequest implements RequestHandle {
     })
   }
 
-  /** Decode waits for what prefill has not handed over. */
+  /** The prefill ended while decode waits for it: without KV on offer, decode cannot continue. */
   #prefillMet(decode: DecodeAttempt, { finish, prefillResult }: Chunk): void {
     const { kvOffer, engineParams } = prefillResult ?? {}
     if (finish === 'cancelled' || kvOffer !== undefined || engineParams !== undefined) return
@@ -183,7 +187,10 @@ export class DisaggregatedRequest implements RequestHandle {
     }
   }
 
-  /** Baton's own hand-over, of which decode lacks the last blocks: it has told the client nothing, so that another prefill may be tried. */
+  /**
+   * With Baton's own hand-over, decode lacks the last blocks and has sent nothing to the client: another prefill may
+   * be tried.
+   */
   #dropDecode(decode: DecodeAttempt): void {
     this.#decode = null
     decode.giveUp()
@@ -251,7 +258,7 @@ export class DisaggregatedRequest implements RequestHandle {
     }
   }
 
-  /** The prefill's one token was the end (eos, a stop token): it is the answer. */
+  /** The prefill's single token was the end (EOS or a stop token): it is the whole answer. */
   #endWithPrefill(chunk: Chunk): void {
     const { prefillResult: _handOver, ...answer } = chunk
     if (this.#ended) return
@@ -301,7 +308,7 @@ export class DisaggregatedRequest implements RequestHandle {
   }
 
   #place(decode: DecodeAttempt): void {
-    // A second attempt follows a prefill that was lost.
+    // Counted once: a second attempt follows when the first prefill worker was lost.
     if (!this.#isDisaggregated) this.#parts.onDisaggregated()
     this.#isDisaggregated = true
     this.#tell({ kind: 'decodeQueued', phase: 'decode', atMs: this.#parts.clock.nowMs() })
@@ -312,7 +319,7 @@ export class DisaggregatedRequest implements RequestHandle {
     releaseKv(this.#parts.prefill, handOver)
   }
 
-  /** After its end the client's sink is not called. */
+  /** The client's sink is not called after its end. */
   #tell(event: PhaseEvent): void {
     if (!this.#ended) this.#sink.onPhase?.(event)
   }

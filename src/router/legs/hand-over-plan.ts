@@ -1,6 +1,6 @@
 /**
- * What decode will be told, worked out before prefill runs: where the KV comes from, which constraints follow from that,
- * and whether anybody can meet them.
+ * Plans the hand-over before the prefill runs: where the KV comes from, which constraints on the decode worker
+ * follow, and whether any worker satisfies them.
  */
 import type { Random } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
@@ -17,7 +17,7 @@ interface HandOverPools {
   readonly random: Random
 }
 
-/** Throws when a required constraint cannot be met: fails closed, nothing has run yet. */
+/** Throws if a required constraint cannot be met (fails closed; nothing has run yet). */
 export function planHandOver(
   { config, random, decode }: HandOverPools,
   request: GenerateRequest,
@@ -27,7 +27,7 @@ export function planHandOver(
   const merged = mergeTopology(before, card, config.topology)
   const prefill = { prefillWorkerId: workerId, prefillDpRank: dpRank }
   const routing = Object.assign({}, merged, prefill)
-  // Who tries again elsewhere may have no decode worker left: no prefill is computed for nobody.
+  // On a retry there may be no decode worker left; do not compute a prefill that nobody could decode.
   const isElsewhere = (before.excludedWorkerIds?.length ?? 0) > 0
   if (isElsewhere || merged.requiredTaints !== before.requiredTaints) {
     const answer = decode.peek({ ...request, routing }, 'decode')

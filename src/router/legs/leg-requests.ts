@@ -1,5 +1,7 @@
 /**
- * What each leg is sent (a leg is one phase of a request at one worker: prefill, decode, or both when aggregated): the prefill leg makes one token, the decode leg has the client's own limits and the hand-over.
+ * The requests that are sent for each leg (a leg is one phase of a request on one worker: prefill, decode, or both
+ * when aggregated). The prefill leg generates one token; the decode leg has the client's own limits and the
+ * hand-over.
  */
 import { randomInt } from '../../base/index.ts'
 import type { Random, WorkerId } from '../../base/index.ts'
@@ -12,7 +14,7 @@ import type {
 } from '../../request/index.ts'
 import type { Selection } from '../decide/selection.ts'
 
-/** One token, and no minimum that it could not keep; everything else as the client said. */
+/** The same request limited to one output token (and a minimum of at most one). */
 export function prefillRequest(request: GenerateRequest): GenerateRequest {
   const { minTokens } = request.stop
   const one =
@@ -20,7 +22,7 @@ export function prefillRequest(request: GenerateRequest): GenerateRequest {
   return { ...request, stop: Object.assign({}, request.stop, one) }
 }
 
-/** The same request, but not to these workers. */
+/** The same request with these workers excluded. */
 export function withoutWorkers(
   request: GenerateRequest,
   workerIds: readonly WorkerId[],
@@ -31,7 +33,7 @@ export function withoutWorkers(
   return { ...request, routing: { ...routing, excludedWorkerIds } }
 }
 
-/** The prefill request once its worker is known. */
+/** The prefill request for the chosen worker. */
 export function placedPrefillRequest(
   request: GenerateRequest,
   selection: Selection,
@@ -53,8 +55,9 @@ export interface HandOver {
 }
 
 /**
- * The decode leg: the client's own limits, the hand-over, and overrides that leave prefill out of the cost: no overlap
- * credit (unless conditional disaggregation looks at it), no reuse assumed, no prefill tracked. Others are kept.
+ * The decode request: the client's own limits, the hand-over, and overrides that remove prefill from the cost: no
+ * overlap credit (unless conditional disaggregation uses it), no reuse assumed, no prefill tracked. Other overrides
+ * of the client are kept.
  */
 export function decodeRequest(
   request: GenerateRequest,
@@ -70,7 +73,7 @@ export function decodeRequest(
   return Object.assign({}, request, handOver, { routing })
 }
 
-/** Where both legs meet, when the prefill worker says that it can be met. */
+/** The bootstrap address at which both legs meet; null if the prefill worker does not have one. */
 export function bootstrapOf(
   card: WorkerCard,
   dpRank: number,
@@ -87,7 +90,7 @@ export function bootstrapOf(
 
 const MAX_BOOTSTRAP_ROOM = (1n << 63n) - 1n
 
-/** Uniform below 2^63; with ranks, `bootstrap room mod ranks` is the rank. */
+/** A random room number, uniform below 2^63; with several ranks, `room mod ranks` is the rank (SGLang's convention). */
 export function bootstrapRoom(random: Random, dpRank: number, ranks: number): bigint {
   const draw =
     (BigInt(randomInt(random, 0x80000000)) << 32n) | BigInt(randomInt(random, 0x100000000))
@@ -98,7 +101,7 @@ export function bootstrapRoom(random: Random, dpRank: number, ranks: number): bi
   return (draw % quotients) * size + rank
 }
 
-/** An engine may answer a prefill with a meeting point of its own. */
+/** The bootstrap address in an engine's prefill result, if it has one. */
 export function bootstrapFromResult(result: PrefillResult): BootstrapInfo | null {
   const params = result.engineParams
   if (typeof params !== 'object' || params === null) return null

@@ -1,9 +1,9 @@
 /**
  * One leg of a request on one worker: from dispatch to its single end.
  *
- * Owns: the booking's life (prefill done at the first token, output counted, freed exactly once before the end is told)
- * and the deadlines of the leg. Per token it counts and passes the token on: no promise, no allocation, no other object;
- * the booking is updated when a block of output begins.
+ * Owns the life of the booking (prefill done at the first token, output counted, freed exactly once before the end is
+ * reported) and the deadlines of the leg. Per token it only counts and forwards: no promise, no allocation; the
+ * booking is updated once per block of output.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, ErrorCode, Timer } from '../../base/index.ts'
@@ -22,7 +22,7 @@ import type { KvRouter } from '../decide/kv-router.ts'
 import type { StageDeadlines } from '../configuration/router-config.ts'
 import type { Selection } from '../decide/selection.ts'
 
-/** After these a worker is left out for a while: it did not answer, or said that it is leaving. */
+/** After one of these errors the worker is fenced for a while: it did not respond, or is shutting down. */
 const FENCING: ReadonlySet<ErrorCode> = new Set([
   'transport.cannot_connect',
   'transport.disconnected',
@@ -33,7 +33,10 @@ const FENCING: ReadonlySet<ErrorCode> = new Set([
 ])
 const FENCE_MS = 2000
 
-/** What a leg needs of its selection. The rest, with the prompt's hashes, is not held for as long as a stream runs. */
+/**
+ * The part of a selection that a leg needs. The rest, including the prompt's hashes, is not kept for the life of a
+ * stream.
+ */
 export type Selected = Pick<
   Selection,
   'workerId' | 'phase' | 'card' | 'promptTokens' | 'cachedTokens' | 'isEstimated'
@@ -50,12 +53,12 @@ export interface LegParts {
 }
 
 export class Leg implements ReplySink, RequestHandle {
-  // What every token reads comes first, so that it lies together.
+  // Fields that every token reads come first, for cache locality.
   readonly #sink: ReplySink
   #ended = false
   #started = false
   #tokens = 0
-  /** The token count at which the booking is updated next, and the count that it has. */
+  /** Token count at which the booking is updated next, and token count of the last update. */
   #tellAt = 1
   #tokensTold = 0
   #tokensSeen = 0
@@ -94,7 +97,8 @@ export class Leg implements ReplySink, RequestHandle {
   onChunk(chunk: Chunk): void {
     if (this.#ended) return
     if (chunk.started !== undefined) return this.#takeStart(chunk.started, chunk)
-    // What a text stands for is reported at the end only; until then each piece counts for one token.
+    // With text-only chunks the token count is known only at the end; until then each piece counts as one
+    // token.
     const count = (chunk.text ?? '') === '' ? chunk.tokenIds.length : 1
     if (count > 0) {
       if (!this.#started) this.#firstItem()
@@ -106,7 +110,7 @@ export class Leg implements ReplySink, RequestHandle {
       return
     }
     if (chunk.finish !== undefined) {
-      // A prefill worker may end with its hand-over and no token.
+      // A prefill worker may end with a hand-over and no token.
       if (!this.#started && this.#start !== null) this.#tellPhases()
       this.#compare(chunk)
       this.#end(null)
@@ -136,7 +140,7 @@ export class Leg implements ReplySink, RequestHandle {
     router.answers.ended(chunk, { phase, promptTokens, cachedTokens, isKnown }, router.blockSize)
   }
 
-  /** What the worker has measured is the router's; the rest of the chunk goes on as if it stood alone. */
+  /** Takes the worker's timing out of the chunk; the rest of the chunk is forwarded. */
   #takeStart(start: unknown, chunk: Chunk): void {
     if (isLegStart(start)) this.#start ??= start
     const { started: _, ...rest } = chunk
@@ -154,7 +158,10 @@ export class Leg implements ReplySink, RequestHandle {
     this.#arm(router.config.deadlines.streamIdleMs, 'stream')
   }
 
-  /** At the first token it is known when the engine began; a worker that does not tell began when it was sent to. */
+  /**
+   * Reports the phases at the first token, when the start time on the engine is known; without a report from the
+   * worker the dispatch time is used.
+   */
   #tellPhases(): void {
     if (this.#sink.onPhase === undefined) return
     const { clock, selection } = this.#parts
@@ -214,7 +221,10 @@ export class Leg implements ReplySink, RequestHandle {
     this.#sink.onChunk(finishChunk('cancelled'))
   }
 
-  /** With 'kill' the worker is told, too; one in this process may answer that before `cancel` returns, so the leg has ended by then. */
+  /**
+   * Ends the leg with an error. With 'kill' the worker is cancelled, too; a worker in this process may respond before
+   * `cancel` returns, so the leg is ended first.
+   */
   #fail(error: BatonError, cancel?: 'kill'): void {
     const { workerId, phase } = this.#parts.selection
     const { code, message, data } = error
@@ -238,7 +248,7 @@ export class Leg implements ReplySink, RequestHandle {
   }
 }
 
-/** The first token of an aggregated leg has a whole prefill before it. */
+/** The first token of an aggregated leg includes a whole prefill. */
 function startDeadlineMs({ prefillMs, firstTokenMs }: StageDeadlines, phase: Phase): number {
   if (phase === 'prefill') return prefillMs
   if (phase === 'decode') return firstTokenMs

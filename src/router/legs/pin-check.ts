@@ -1,6 +1,6 @@
 /**
- * What a client pins is kept or refused, before anything is chosen: an id that no worker has, a pin for a leg that there
- * is not, a rank that nobody has. These are mistakes of the request (400); sending it again would not help.
+ * Checks the client's pins before a worker is chosen: a worker id that does not exist, a pin for a leg that the
+ * request does not have, a rank that no worker has. These are errors of the request (400); a retry would not help.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -16,14 +16,14 @@ interface PinScope {
   readonly decode: KvRouter
   readonly mode: RouterMode
   readonly topology: TopologyPolicy | null
-  /** Null: requests have two legs now; otherwise why not. */
+  /** Null if requests have two legs now; otherwise the reason why not. */
   readonly whyOneLeg: string | null
 }
 
-/** Null: every pin can be kept. */
+/** Null if every pin can be followed. */
 export function pinRefusal(hints: RoutingHints, scope: PinScope): BatonError | null {
   const { prefill, decode } = scope
-  // No worker to compare with: the request waits or fails for lack of workers.
+  // Without workers there is nothing to check: the request is queued or fails for lack of workers.
   if (decode.workerCount === 0) return null
   return (
     unknownDecode('backend_instance_id', hints.backendWorkerId, scope) ??
@@ -32,7 +32,8 @@ export function pinRefusal(hints: RoutingHints, scope: PinScope): BatonError | n
     prefillRefusal(hints, scope) ??
     rankRefusal('dp_rank', hints.dpRank, decode) ??
     (scope.whyOneLeg === null
-      ? (rankRefusal('prefill_dp_rank', hints.prefillDpRank, prefill) ?? apart(hints, scope))
+      ? (rankRefusal('prefill_dp_rank', hints.prefillDpRank, prefill) ??
+        topologyRefusal(hints, scope))
       : null)
   )
 }
@@ -49,7 +50,7 @@ function prefillRefusal(hints: RoutingHints, scope: PinScope): BatonError | null
     if (prefill.cardOf(prefillWorkerId) !== null) return null
     return refused('prefill_worker_id', `no prefill worker has the id ${prefillWorkerId}`)
   }
-  // The header of the worker names both legs' worker, and a decode worker takes no prefill leg.
+  // The worker header names the worker of both legs, and a decode worker does not run prefill legs.
   const isHeader = backendWorkerId !== undefined && decodeWorkerId !== undefined
   return isHeader || mode === 'direct' ? missingPin('prefill', mode) : null
 }
@@ -75,7 +76,7 @@ function unknownDecode(
   return null
 }
 
-/** Both name who decodes; only one of two different ones could be kept. */
+/** Both fields name the decode worker; if they differ, the request is contradictory. */
 function twoDecodeWorkers({ backendWorkerId, decodeWorkerId }: RoutingHints): BatonError | null {
   if (backendWorkerId === undefined || decodeWorkerId === undefined) return null
   if (backendWorkerId === decodeWorkerId) return null
@@ -85,8 +86,11 @@ function twoDecodeWorkers({ backendWorkerId, decodeWorkerId }: RoutingHints): Ba
   )
 }
 
-/** KV may not travel from the one that is named to the other. */
-function apart(hints: RoutingHints, { prefill, decode, topology }: PinScope): BatonError | null {
+/** Topology forbids KV transfer between the two named workers. */
+function topologyRefusal(
+  hints: RoutingHints,
+  { prefill, decode, topology }: PinScope,
+): BatonError | null {
   const { prefillWorkerId: from, decodeWorkerId, backendWorkerId } = hints
   const to = decodeWorkerId ?? backendWorkerId
   if (from === undefined || to === undefined) return null

@@ -1,6 +1,4 @@
-/**
- * A booked place on a worker, not used yet: it is either dispatched once or released.
- */
+/** A booked place on a worker, not used yet: it is dispatched or released, exactly once. */
 import type { GenerateRequest, ReplySink } from '../../request/index.ts'
 import { Leg } from './leg.ts'
 import type { LegParts } from './leg.ts'
@@ -25,12 +23,15 @@ export class Placement {
     return this.#parts.selection
   }
 
-  /** The prompt has been computed elsewhere: called with how long after dispatch it went on here, but for a step. */
+  /**
+   * For a prompt computed elsewhere: calls `onArrival` with the time from dispatch to the first token minus one
+   * decode step.
+   */
   watchArrival(onArrival: (elapsedMs: number) => void): void {
     this.#parts.booking.onArrival = onArrival
   }
 
-  /** The request carries the rank that was chosen. `onFailed` is called before the sink is notified. */
+  /** Sends the request with the chosen rank. `onFailed` is called before the sink is notified of an error. */
   dispatch(request: GenerateRequest, sink: ReplySink, onFailed?: () => void): Leg {
     this.#used = true
     const { router, plane, booking, selection, queuedMs, queueDepth, decisionMs, clock } =
@@ -68,7 +69,7 @@ export class Placement {
     return leg
   }
 
-  /** Gives the place back. Of no effect after dispatch. */
+  /** Frees the booking; no effect after dispatch. */
   release(): void {
     if (this.#used) return
     this.#used = true
@@ -81,7 +82,7 @@ function ranked(request: GenerateRequest, dpRank: number): GenerateRequest {
   return { ...request, routing: Object.assign({}, request.routing, { dpRank }) }
 }
 
-/** A leg lives as long as its stream: what it is given holds neither the placement nor its selection. */
+/** A leg lives as long as its stream, so its callback must not keep the placement or the selection alive. */
 function endOf(onEnd: LegParts['onEnd'], onFailed: (() => void) | undefined): LegParts['onEnd'] {
   if (onFailed === undefined) return onEnd
   return (error) => {

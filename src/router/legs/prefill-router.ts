@@ -1,8 +1,8 @@
 /**
- * Splits requests over a prefill and a decode pool, or lets them go aggregated, and says which and why.
+ * Routes requests to a prefill and a decode pool, or to one worker (aggregated), and records which and why.
  *
- * States: pending (never had a prefill worker) → active ↔ unavailable (all gone); `disabled` when switched off.
- * Not active means aggregated, unless disaggregation is enforced: then the request is refused.
+ * States: pending (there has never been a prefill worker) → active ↔ unavailable (all have left); `disabled` if
+ * switched off. If not active, requests run aggregated; if disaggregation is enforced, they are refused.
  */
 import { BatonError } from '../../base/index.ts'
 import { goalsOfFirst } from '../../request/index.ts'
@@ -63,14 +63,14 @@ export class PrefillRouter implements RequestService {
     return this.#wasActive ? 'unavailable' : 'pending'
   }
 
-  /** A request sent now would not be refused for lack of workers. */
+  /** False if a request sent now would be refused because there are no workers. */
   canServeRequests(): boolean {
     const { config, decode } = this.#options
     if (decode.router.workerCount === 0) return false
     return !config.enforceDisaggregation || this.#whyNot() === null
   }
 
-  /** The refusal that `send` would give for want of places, whatever the prompt; null: it is not known yet. */
+  /** The refusal that `send` would give because the queue is full, whatever the prompt; null if there is none yet. */
   refusalAtOnce(routing: RoutingHints): BatonError | null {
     const { prefill, decode, config } = this.#options
     if (routing.queryOnly === true) return null
@@ -127,14 +127,17 @@ export class PrefillRouter implements RequestService {
     }
   }
 
-  /** Its own goals, or those of its class, and until when the first one is to be kept, over both legs. */
+  /**
+   * Adds the latency goals: the request's own or its class's, and the absolute deadline of the first token over both
+   * legs.
+   */
   #withGoals(request: GenerateRequest): GenerateRequest {
     const { config, clock, prefill, decode } = this.#options
     const { routing } = request
     const isApart = this.state === 'active'
     const { router } = isApart ? prefill : decode
     const phase = isApart ? 'prefill' : 'aggregated'
-    // In a family the uncached length decides, where the prompt is computed.
+    // In a family, the uncached length on the pool that computes the prompt decides.
     const goals = goalsOfFirst(
       routing.goals,
       goalsOfClass(config.policyClasses, routing.policyClass, () =>
@@ -158,7 +161,7 @@ export class PrefillRouter implements RequestService {
     })
   }
 
-  /** Why no request can be disaggregated now, or null. */
+  /** The reason why no request can be disaggregated now, or null. */
   #whyNot(): string | null {
     const { decode } = this.#options
     switch (this.state) {
@@ -173,11 +176,14 @@ export class PrefillRouter implements RequestService {
     }
   }
 
-  /** The client wants one worker for all of it. That is no fall-back, so `enforce` has nothing against it. */
+  /**
+   * The reason why the client wants one worker for the whole request, or null. This is no fallback, so
+   * `enforceDisaggregation` does not refuse it.
+   */
   #whyOneWorker(request: GenerateRequest): string | null {
     const { forward } = request
     if (forward !== undefined && forward.prefillBody === undefined) return 'forwarded as it came'
-    // They come of computing the prompt, and a prefill leg says nothing of it.
+    // Prompt log-probabilities are produced by prefill, and a prefill leg does not return them.
     if (request.output.promptLogprobs !== undefined) return 'log-probabilities of the prompt'
     const { backendWorkerId, prefillWorkerId, decodeWorkerId } = request.routing
     const isOne = backendWorkerId !== undefined
@@ -191,7 +197,7 @@ export class PrefillRouter implements RequestService {
     return this.#options.decode.serve(request, 'aggregated', sink, `aggregated: ${reason}`)
   }
 
-  /** All prompt and no decode: it belongs to the prefill workers, unless the client names another one. */
+  /** An embedding is a prefill without decode: it goes to the prefill pool, unless the client names another worker. */
   #embed(request: GenerateRequest, sink: ReplySink): RequestHandle {
     const { prefill, decode } = this.#options
     const { backendWorkerId, decodeWorkerId } = request.routing
@@ -202,7 +208,7 @@ export class PrefillRouter implements RequestService {
     return prefill.serve(request, 'prefill', sink, 'embedding')
   }
 
-  /** Where both legs would go; nothing is booked and no engine is called. */
+  /** Answers where both legs would run; nothing is booked and no engine is called. */
   #answerQuery(request: GenerateRequest, sink: ReplySink): void {
     const { prefill, decode, config, clock } = this.#options
     const reason = this.#whyOneWorker(request) ?? this.#whyNot()
@@ -229,7 +235,7 @@ export class PrefillRouter implements RequestService {
   }
 
   #disaggregate(request: GenerateRequest, sink: ReplySink, note: string): RequestHandle {
-    // Before the prompt is computed, not after.
+    // Checked before the prompt is computed, not after.
     const late = this.#decodeRefusal(request)
     if (late !== null) {
       sink.onError(late)

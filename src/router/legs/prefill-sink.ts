@@ -1,12 +1,10 @@
-/**
- * Reads the prefill leg: its token is not the client's, its terminal chunk and the hand-over are what counts.
- */
+/** The sink of a prefill leg: its token is not sent to the client; only the terminal chunk and the hand-over are used. */
 import type { BatonError } from '../../base/index.ts'
 import type { Chunk, PrefillResult, PhaseEvent, ReplySink } from '../../request/index.ts'
 
 interface PrefillSinkParts {
   onPhase(event: PhaseEvent): void
-  /** Decode may begin while prefill runs; at most once, before the end. */
+  /** Decode may start while the prefill runs; called at most once, before the end. */
   onMeeting?(result: PrefillResult): void
   onDone(chunk: Chunk, result: PrefillResult | null): void
   onError(error: BatonError): void

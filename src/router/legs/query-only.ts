@@ -1,11 +1,9 @@
-/**
- * The answer to "where would this go": the ids, and nothing has been booked, bound or sent.
- */
+/** The reply to a query-only request ("where would this run"): worker ids; nothing was booked, bound or sent. */
 import { finishChunk } from '../../request/index.ts'
 import type { Chunk, GenerateRequest, RoutedEvent } from '../../request/index.ts'
 import type { Selection } from '../decide/selection.ts'
 
-/** `engineData.worker_id` names the worker of each phase, as the field's clients read it. */
+/** `engineData.worker_id` contains the worker of each phase, in the format of Dynamo's clients. */
 export function answerQuery(selections: readonly Selection[], request: GenerateRequest): Chunk {
   const ids: Record<string, string | number> = {}
   for (const { phase, workerId, dpRank } of selections) {

@@ -1,9 +1,9 @@
 /**
- * Which worker a session is bound to, in one pool.
+ * Which worker each session is bound to, in one pool.
  *
- * Life of a binding: made by the first request of the session that is dispatched, kept while one of its requests runs,
- * then for its idle time; dropped when the session is closed, or when its worker is gone or fails it. Bounded: beyond
- * the limit the binding that was idle longest goes.
+ * Life of a binding: created by the first request of the session that is dispatched, kept while one of its requests
+ * runs and then for its idle time; dropped when the session is closed, or when its worker leaves or fails. Bounded:
+ * beyond the limit the binding that was idle longest is dropped.
  */
 import type { RoutingHints } from '../../request/index.ts'
 import type { Pin } from '../decide/pin.ts'
@@ -14,22 +14,22 @@ interface Binding {
   idleMs: number
   active: number
   idleSinceMs: number
-  /** When the other frontends were told of it. */
+  /** When the other frontends were last told about it. */
   toldAtMs: number
 }
 
-/** Held by a running request; `end` exactly once counts. */
+/** Held by a running request; only the first call of `end` counts. */
 interface SessionLease {
   end(failed: boolean, nowMs: number): void
 }
 
-/** What other frontends are to know of a session; null: it is bound no more. */
+/** Tells other frontends about a session; a null target means that it is no longer bound. */
 type TellBinding = (sessionId: string, target: Pin | null, idleMs: number) => void
 
 export class SessionAffinity {
   readonly #config: SessionConfig
   readonly #tell: TellBinding
-  /** In order of last use. */
+  /** In order of last use, oldest first. */
   readonly #bindings = new Map<string, Binding>()
 
   constructor(config: SessionConfig, tell: TellBinding = () => undefined) {
@@ -37,7 +37,10 @@ export class SessionAffinity {
     this.#tell = tell
   }
 
-  /** From another frontend, which has just used the binding or has dropped it. A request that runs here wins. */
+  /**
+   * News from another frontend, which has just used or dropped the binding. A binding with a local running request
+   * wins.
+   */
   learn(sessionId: string, target: Pin | null, idleMs: number, nowMs: number): void {
     const known = this.#bindings.get(sessionId)
     if (known !== undefined && known.active > 0) return
@@ -49,14 +52,14 @@ export class SessionAffinity {
     this.#touch(sessionId, told)
   }
 
-  /** For a frontend that has joined late: every binding that holds. */
+  /** For a frontend that joined late: reports every valid binding. */
   tellAll(nowMs: number): void {
     for (const [sessionId, binding] of this.#bindings) {
       if (!isOver(binding, nowMs)) this.#tell(sessionId, binding.target, binding.idleMs)
     }
   }
 
-  /** How many hold now; those whose idle time is over are forgotten. */
+  /** Number of valid bindings; expired ones are removed. */
   count(nowMs: number): number {
     for (const [sessionId, binding] of this.#bindings) {
       if (isOver(binding, nowMs)) this.#bindings.delete(sessionId)
@@ -76,7 +79,7 @@ export class SessionAffinity {
     return binding.target
   }
 
-  /** The request goes to `target`: binds the session if it is to be bound, and keeps the binding while it runs. */
+  /** The request goes to `target`: binds the session if needed and keeps the binding while the request runs. */
   lease(hints: RoutingHints, target: Pin, nowMs: number): SessionLease | null {
     const { sessionId, sessionAction } = hints
     if (sessionId === undefined) return null
@@ -100,7 +103,7 @@ export class SessionAffinity {
     binding.active++
     this.#touch(sessionId, binding)
     const isNews = known === undefined || binding.target !== before
-    // Its idle time begins anew for the others as well.
+    // Also restarts the idle time in the other frontends.
     if (isNews || nowMs - binding.toldAtMs > binding.idleMs / 4) {
       binding.toldAtMs = nowMs
       this.#tell(sessionId, binding.target, binding.idleMs)
@@ -142,5 +145,5 @@ function isOver({ active, idleSinceMs, idleMs }: Binding, nowMs: number): boolea
   return active === 0 && nowMs - idleSinceMs >= idleMs
 }
 
-/** Idle time of a session that was opened without saying one. */
+/** Idle time of a session that was opened without one. */
 const OPENED_SECONDS = 300

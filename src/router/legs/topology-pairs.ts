@@ -1,6 +1,6 @@
 /**
- * Where KV must stay inside a domain, a prefill worker is only of use if a decode worker of its domain can take the
- * request. Prefill and decode are so chosen as pairs: a prefill worker without a partner is left out.
+ * If KV must stay inside a domain, a prefill worker is useful only if a decode worker of the same domain can take the
+ * request. Prefill workers without such a partner are excluded, so that both are chosen as a pair.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
@@ -15,7 +15,7 @@ interface Pools {
   readonly config: RouterConfig
 }
 
-/** What the fleet has of workers that no pair can be made of: their KV may not travel to, or from, anybody. */
+/** How many workers have no partner in their domain, so that no KV may be transferred to or from them. */
 export function unpairedOf({ prefill, decode, config }: Pools): Unpaired | null {
   const required = prefill.router.cards.map((card) => requiredTaint(card, config.topology))
   if (required.length === 0 || required.includes(null)) return null
@@ -33,8 +33,8 @@ export function unpairedOf({ prefill, decode, config }: Pools): Unpaired | null 
 }
 
 /**
- * Prefill workers that have no partner. None when nobody has one, or when the client has named the worker: then the choice
- * goes on, and the hand-over's own check says what is missing.
+ * Prefill workers without a partner. Empty if no worker has one or the client named the worker: the choice then
+ * continues, and the check of the hand-over reports what is missing.
  */
 export function prefillsWithoutPartner(
   { prefill, decode, config }: Pools,

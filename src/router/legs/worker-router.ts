@@ -1,7 +1,7 @@
 /**
- * A pool of workers as a request service: wait if need be, select, book, send, count, free.
+ * A pool of workers as a request service: queue if needed, select, book, send, count, free.
  *
- * `acquire` and `Placement.dispatch` are the two halves, for whoever has something to do in between (the prefill
+ * `acquire` and `Placement.dispatch` are the two halves, for a caller that has to act in between (the prefill
  * router); `send` is both.
  */
 import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
@@ -31,13 +31,13 @@ export interface WorkerRouterOptions {
   readonly router: KvRouter
   readonly plane: RequestPlane
   readonly clock: Clock
-  /** The pool of the next leg: a request waits here as long as no worker there has capacity. */
+  /** The pool of the following leg: requests are queued here while no worker there has capacity. */
   readonly next?: KvRouter
-  /** A session is bound, used again after a while, or (null) bound no more: other frontends are to know. */
+  /** A session was bound, used again after a while, or (null) unbound; for other frontends. */
   readonly onSession?: (sessionId: string, target: Pin | null, idleMs: number) => void
 }
 
-/** Called exactly once, at once or later, unless the wait is cancelled first. */
+/** Exactly one of the two is called, at once or later, unless the wait is cancelled first. */
 interface PlacementWaiter {
   onPlaced(placement: Placement): void
   onRefused(error: BatonError): void
@@ -66,7 +66,7 @@ export class WorkerRouter implements RequestService {
     return this.serve(request, 'aggregated', sink)
   }
 
-  /** Both halves: place and dispatch. A query is answered with the ids and goes nowhere. */
+  /** Places and dispatches. A query-only request is answered with worker ids and not sent. */
   serve(request: GenerateRequest, phase: Phase, sink: ReplySink, note?: string): RequestHandle {
     if (request.routing.queryOnly === true) {
       this.#answer(request, phase, sink)
@@ -101,7 +101,10 @@ export class WorkerRouter implements RequestService {
     }
   }
 
-  /** Selects and books, maybe after a wait. Returns how to stop waiting; of no effect once the waiter was called. */
+  /**
+   * Selects and books, possibly after queueing. The returned function stops the wait; it has no effect once the
+   * waiter was called.
+   */
   acquire(
     request: GenerateRequest,
     phase: Phase,
@@ -126,17 +129,17 @@ export class WorkerRouter implements RequestService {
     return this.#admission.refusalAtOnce(routing)
   }
 
-  /** What would be chosen now; nothing is booked, bound or recorded. */
+  /** The current choice; nothing is booked, bound or recorded. */
   peek(request: GenerateRequest, phase: Phase): Selection | Refusal {
     return this.router.peek(this.#queryOf(request, phase))
   }
 
-  /** What a prefill worker of the pool has offered will not be fetched. */
+  /** KV that a prefill worker of the pool has offered will not be fetched. */
   releaseKv(workerId: WorkerId, offerId: string): void {
     this.#plane.releaseKv?.(workerId, offerId)
   }
 
-  /** Prompt tokens of the requests that wait here. */
+  /** Prompt tokens of the requests queued here. */
   get waitingPromptTokens(): number {
     return this.#admission.waiting.promptTokens
   }
@@ -157,7 +160,7 @@ export class WorkerRouter implements RequestService {
     return this.#sessions.count(this.#clock.nowMs())
   }
 
-  /** Ends what waits. */
+  /** Refuses all queued requests. */
   close(): void {
     this.#admission.close()
   }
@@ -168,13 +171,13 @@ export class WorkerRouter implements RequestService {
     const target = this.#sessions.targetOf(request.routing, this.#clock.nowMs())
     if (target === null) return noted
     const pin = pinOf(request.routing, phase)
-    // A worker that the request names itself wins; the binding may still know its rank.
+    // A worker named by the request takes precedence; the binding may still supply its rank.
     if (pin !== null && (pin.workerId !== target.workerId || pin.dpRank !== null)) return noted
     const { soft } = this.router.config.session
     return { ...noted, affinity: { target, soft: soft && pin === null } }
   }
 
-  /** A binding whose worker can never take the request is dropped, and the request chooses anew. */
+  /** If the bound worker can never take the request, the binding is dropped and a worker is chosen again. */
   #select(query: SelectionQuery): Selection | Refusal {
     const answer = this.router.select(query)
     const { sessionId } = query.request.routing

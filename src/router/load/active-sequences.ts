@@ -1,8 +1,8 @@
 /**
- * What the router itself has put on each rank: active requests, their prompt and output blocks, their prefill.
+ * The load that this router has placed on each rank: active requests with their prompt and output blocks and prefill.
  *
- * Owns: bookings. A booking is freed exactly once whatever ends the request, and frees everything that it added.
- * The sums are kept in the rank table's columns as they change.
+ * Owns the bookings. A booking is freed exactly once, however the request ends, and removes everything that it added.
+ * The sums are kept in the columns of the rank table.
  */
 import { InFlightSet } from '../../base/index.ts'
 import type { InFlight } from '../../base/index.ts'
@@ -15,9 +15,9 @@ import type { RankTable } from './rank-table.ts'
 
 interface BookingOptions {
   readonly slot: number
-  /** Sequence hashes of the complete prompt blocks (pairs of u32); null: not tracked by hash. */
+  /** Sequence hashes of the complete prompt blocks (pairs of u32); null: blocks are not tracked by hash. */
   readonly hashes: Uint32Array | null
-  /** Blocks that cannot be shared, counted when there are no hashes. */
+  /** Blocks that cannot be shared; used when there are no hashes. */
   readonly privateBlocks?: number
   readonly promptTokens: number
   /** Prompt tokens to compute; 0 or null: prefill is not tracked. */
@@ -26,7 +26,7 @@ interface BookingOptions {
   readonly expectedOutputTokens?: number | null
 }
 
-/** What a booking tells the record of its decision. */
+/** The decision record that a booking completes with the measured time to the first token. */
 export interface BookedRecord {
   readonly outcome: { readonly kind: 'routed'; ttftMs?: number } | { readonly kind: 'refused' }
 }
@@ -42,26 +42,26 @@ export class Booking implements InFlight {
   outputBlocks = 0
   outputWeight = 1
   outputTokens = 0
-  /** Output tokens at which the next block begins. */
+  /** Number of output tokens at which the next block begins. */
   nextBlockAt = 0
-  /** Null: there is none, or it is done. */
+  /** Null if there is no prefill, or it is done. */
   prefill: OpenPrefill | null = null
-  // What was predicted when it was sent, and what it has met since; see `RankBacklog`.
+  // Predictions made at dispatch and counters since then; see `RankBacklog`.
   sentMs = 0
   waitMs = 0
   stepMs = 0
   predictedMs = 0
   uncachedTokens = 0
-  /** Of the rank's time, its prompt's part; null: none, or it is done. */
+  /** Predicted prefill time of its prompt; null if there is none or it is done. */
   prefillMs: number | null = null
-  /** Of its decision; what came is noted there. */
+  /** The record of its decision, for the measured time to the first token. */
   record: BookedRecord | null = null
-  /** It could begin at once when it was sent. */
+  /** True if the rank had a free place in its batch at dispatch. */
   hasPlace = true
-  /** Its prompt is longer than a step of the engine. */
+  /** True if the prompt is longer than one engine step (`maxBatchedTokens`). */
   isLong = false
   firstTokenMs: number | null = null
-  /** Told, at the first token of one whose prompt was computed elsewhere, how long that took beyond a step. */
+  /** For a prompt computed elsewhere: called at the first token with the elapsed time minus one decode step. */
   onArrival: ((elapsedMs: number) => void) | null = null
   atFirst: RankMoment | null = null
   freed = false
@@ -78,16 +78,16 @@ export class ActiveSequences {
   readonly #tree = new HeldPrefixTree()
   readonly #prefills: (PrefillLoad | undefined)[] = []
   readonly #bookings: (InFlightSet<Booking> | undefined)[] = []
-  /** Ranks whose prefill load changes by itself. */
-  readonly #wearing = new Set<number>()
+  /** Ranks whose prefill load decays with the clock. */
+  readonly #decaying = new Set<number>()
   readonly #blockSize: () => number
-  readonly #onWorn: (slot: number) => void
+  readonly #onDecayed: (slot: number) => void
 
-  /** `onWorn` is called when a rank's load has changed with the clock only. */
-  constructor(table: RankTable, blockSize: () => number, onWorn: (slot: number) => void) {
+  /** `onDecayed` is called when a rank's load changed only because time passed. */
+  constructor(table: RankTable, blockSize: () => number, onDecayed: (slot: number) => void) {
     this.#table = table
     this.#blockSize = blockSize
-    this.#onWorn = onWorn
+    this.#onDecayed = onDecayed
   }
 
   add(options: BookingOptions, nowMs: number): Booking {
@@ -130,7 +130,7 @@ export class ActiveSequences {
     return true
   }
 
-  /** One block of output has begun. The nearer the expected end, the less the request's own blocks weigh. */
+  /** A block of output has begun. The closer the expected end, the less the request's own blocks count. */
   addOutputBlock(booking: Booking, decayFraction?: number): void {
     if (booking.freed) return
     const { slot } = booking
@@ -146,14 +146,14 @@ export class ActiveSequences {
     }
   }
 
-  /** Counts output; adds a block when one begins. Returns how many tokens there are until the next one begins. */
+  /** Counts output tokens and adds a block when one begins. Returns the number of tokens until the next block begins. */
   addOutput(booking: Booking, tokens: number): number {
     booking.outputTokens += tokens
     while (booking.outputTokens >= booking.nextBlockAt) this.#beginOutputBlock(booking)
     return booking.nextBlockAt - booking.outputTokens
   }
 
-  /** Idempotent; implies that prefill is done. Returns whether anything changed. */
+  /** Idempotent; also ends the prefill. Returns whether anything changed. */
   free(booking: Booking, nowMs: number): boolean {
     if (booking.freed) return false
     booking.freed = true
@@ -165,32 +165,32 @@ export class ActiveSequences {
     this.#addBlocks(slot, -booking.privateBlocks * booking.privateWeight)
     const left = (table.activeRequests[slot] as number) - 1
     table.activeRequests[slot] = left
-    // A worker whose load is the same as before reports nothing.
+    // A worker does not send a report if its load is unchanged.
     const sent = table.sentSinceReport[slot] as number
     if (sent > 0) table.sentSinceReport[slot] = sent - 1
-    // Weights are fractions: what rounding leaves behind goes with the last request.
+    // Block weights are fractions; the last request removes the rounding error.
     if (left === 0) table.activeDecodeBlocks[slot] = 0
     this.#bookings[slot]?.delete(booking)
     return true
   }
 
-  /** The rank is gone: every booking on it ends. */
+  /** The rank has left: frees all its bookings. */
   dropSlot(slot: number, nowMs: number): void {
     for (const booking of this.#bookings[slot]?.values() ?? []) this.free(booking, nowMs)
     this.#bookings[slot] = undefined
     this.#prefills[slot] = undefined
-    this.#wearing.delete(slot)
+    this.#decaying.delete(slot)
   }
 
-  /** Brings the columns up to date with the clock; nothing to do unless prefills have expected durations. */
+  /** Brings the columns up to date with the clock; only prefills with an expected duration change. */
   refresh(nowMs: number): void {
-    for (const slot of this.#wearing) {
+    for (const slot of this.#decaying) {
       this.#refreshPrefill(slot, nowMs)
-      this.#onWorn(slot)
+      this.#onDecayed(slot)
     }
   }
 
-  /** Blocks of `hashes` from the first on that are active on each slot; `out` is cleared first. */
+  /** By slot: number of leading blocks of `hashes` that active requests on it use; `out` is cleared first. */
   depths(hashes: Uint32Array, out: Int32Array): void {
     out.fill(0)
     this.#tree.depths(hashes, out)
@@ -216,7 +216,7 @@ export class ActiveSequences {
     const prefill = this.#prefills[slot]
     if (prefill === undefined) return
     this.#table.activePrefillTokens[slot] = prefill.tokensAt(nowMs)
-    if (prefill.wearsOff) this.#wearing.add(slot)
-    else this.#wearing.delete(slot)
+    if (prefill.isDecaying) this.#decaying.add(slot)
+    else this.#decaying.delete(slot)
   }
 }

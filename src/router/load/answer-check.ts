@@ -1,20 +1,20 @@
 /**
- * Compares what answers report with what the router expected: prompt tokens from the cache with the forecast of the
- * decision, and whether the KV of a hand-over has been used.
+ * Compares the usage that replies report with what the router expected: cached prompt tokens against the forecast,
+ * and whether the KV of a hand-over was used.
  *
- * A forecast that is often wrong means that events are lost or blocks are hashed otherwise than by the engine; routing
- * then works worse than it looks.
+ * A forecast that is often wrong means that KV events are lost or that the engine hashes blocks differently; routing
+ * is then worse than it appears.
  */
 import type { Chunk, Phase } from '../../request/index.ts'
 
 export interface AnswerStatus {
-  /** Answers of workers with KV events that told what was cached. */
+  /** Replies from workers with KV events that reported their cached tokens, and how many of them were off. */
   readonly forecasts: number
   readonly forecastsOff: number
-  /** Of the last few. */
+  /** The same for the most recent replies. */
   readonly recentForecasts: number
   readonly recentForecastsOff: number
-  /** Decode legs, as far as the engine tells. */
+  /** Decode legs, as far as the engine reports whether it used the transferred KV. */
   readonly kvMoved: number
   readonly kvNotMoved: number
 }
@@ -23,7 +23,7 @@ interface Forecast {
   readonly phase: Phase
   readonly promptTokens: number
   readonly cachedTokens: number
-  /** For workers without events, and prompts whose tokens are not the engine's, the cached blocks are only estimated. */
+  /** False for workers without events and for estimated token ids, where cached blocks are only an estimate. */
   readonly isKnown: boolean
 }
 
@@ -36,7 +36,7 @@ export class AnswerCheck {
   #kvMoved = 0
   #kvNotMoved = 0
 
-  /** The terminal chunk of a leg. */
+  /** Evaluates the terminal chunk of a leg. */
   ended({ finish, usage, engineData }: Chunk, forecast: Forecast, blockTokens: number): void {
     if (finish === 'cancelled') return
     if (forecast.phase === 'decode') this.#countHandOver(engineData)
@@ -62,7 +62,7 @@ export class AnswerCheck {
     if (engineData.kv_moved === false) this.#kvNotMoved += 1
   }
 
-  /** An engine computes the last token again, and with it its block; one block more or less is a matter of timing. */
+  /** An engine always computes the last token again, and with it the last block; one block of difference is timing. */
   #compare(cachedTokens: number, forecast: Forecast, blockTokens: number): void {
     const reusable = Math.floor(Math.max(0, forecast.promptTokens - 1) / blockTokens) * blockTokens
     const expected = Math.min(forecast.cachedTokens, reusable)

@@ -1,6 +1,6 @@
 /**
- * How many tokens a KV block of a pool has: what its workers say, else what is configured, else (engines that tell none and keep
- * prefixes all the same) what is assumed.
+ * Tokens per KV block of a pool: as its workers report, else as configured, else a default (for engines that do not
+ * report it and cache prefixes all the same).
  */
 import type { WorkerCard } from '../../request/index.ts'
 
@@ -8,9 +8,9 @@ const DEFAULT_BLOCK_TOKENS = 16
 
 export class BlockUnit {
   readonly #configured: number | null
-  /** Null: no worker has said its own, and nothing is known of blocks. */
+  /** Null if neither a worker nor the configuration gives a block size. */
   #tokens: number | null
-  /** No worker has said a block size yet. */
+  /** True if the value is a default, not reported by a worker. */
   #isAssumed = false
 
   constructor(configured: number | null) {
@@ -18,7 +18,7 @@ export class BlockUnit {
     this.#tokens = configured
   }
 
-  /** The unit of costs when the workers do not say theirs. */
+  /** The block size in tokens, for costs; a default if it is not known. */
   get tokens(): number {
     return this.#tokens ?? DEFAULT_BLOCK_TOKENS
   }
@@ -40,7 +40,7 @@ export class BlockUnit {
   }
 }
 
-/** Foreign engines that tell no block size keep prefixes all the same, and are assumed to hold what they were sent. */
+/** Remote engines that report no block size are assumed to cache the prompts that they were sent. */
 function assumedBlockTokens({ engine }: WorkerCard): number | null {
   return engine.runtimeData?.['upstream_kind'] === undefined ? null : DEFAULT_BLOCK_TOKENS
 }

@@ -1,6 +1,4 @@
-/**
- * KV events on their way into a pool's index: gaps and refusals are counted, and what makes a snapshot necessary is noted.
- */
+/** Applies KV events to a pool's index; counts gaps and rejected events, and notes when a snapshot is needed. */
 import type { Clock, WorkerId } from '../../base/index.ts'
 import type { KvEventBatch } from '../../kv/index.ts'
 import type { OverlapIndex } from './overlap-index.ts'

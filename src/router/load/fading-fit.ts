@@ -1,12 +1,12 @@
 /**
- * Least squares over a few features with fading memory: a sum of non-negative coefficients times features, fitted online.
+ * Recursive least squares over a few features with exponential forgetting and non-negative coefficients.
  *
- * Bounded (a matrix of k × k), every observation in constant time. Observations count by their relative error, so that a
- * prompt of a hundred tokens says as much as one of fifty thousand. A weak pull towards `prior` stands for what has not
- * been seen: a feature that never changes takes no part in the fit.
+ * Memory is a k × k matrix, and every observation takes constant time. Observations are weighted by relative error,
+ * so that a prompt of a hundred tokens counts as much as one of fifty thousand. A weak ridge term towards `prior`
+ * determines what has not been observed: a feature that never varies does not take part in the fit.
  */
 
-/** So weak that ten observations outweigh it, strong enough that what is not told apart stays where it was. */
+/** Ridge weight: ten observations outweigh it, but coefficients that the data cannot separate stay at the prior. */
 export const PULL = 1e-4
 
 export class FadingFit {
@@ -14,19 +14,19 @@ export class FadingFit {
   readonly coefficients: Float64Array
   readonly #prior: readonly number[]
   readonly #fade: number
-  /** Of features times features (row by row) and of features times observations. */
+  /** Sums of feature × feature (row by row) and feature × observation. */
   readonly #xx: Float64Array
   readonly #xy: Float64Array
-  /** What is expected to be smaller than this is as exact as this. */
+  /** Predictions below this value are weighted as if they were this large. */
   readonly #floor: number
-  /** For a solution, which is made anew with every observation: features that take part, the rows of their equations, the result. */
+  /** Scratch space for the solution: features that take part, rows of their equations, result. */
   readonly #used: Int32Array
   readonly #rows: readonly Float64Array[]
   readonly #solution: Float64Array
 
   readonly #pulls: readonly number[]
 
-  /** `pulls`: of each coefficient towards its prior, as a share of what observations say; `PULL` where nothing is said. */
+  /** `pulls`: ridge weight of each coefficient; `PULL` by default. */
   constructor(
     prior: readonly number[],
     fade: number,
@@ -55,7 +55,7 @@ export class FadingFit {
 
   add(features: readonly number[], value: number): void {
     const size = this.#prior.length
-    // By what was expected, not by what came: else those that came out small would count most.
+    // Weighted by the prediction, not the observation: otherwise small observations would count most.
     const weight = 1 / Math.max(this.predict(features), this.#floor) ** 2
     this.count++
     for (let i = 0; i < size; i++) {
@@ -69,7 +69,7 @@ export class FadingFit {
     this.#solve()
   }
 
-  /** Without those that would fall below 0, one after the other. */
+  /** Solves; a feature whose coefficient would be negative is removed and the rest solved again. */
   #solve(): void {
     const [used, solution] = [this.#used, this.#solution]
     let n = used.length
@@ -88,7 +88,7 @@ export class FadingFit {
     for (let i = 0; i < n; i++) this.coefficients[used[i] as number] = solution[i] as number
   }
 
-  /** Gaussian elimination with the first `n` of `used`; the pull makes the matrix regular. */
+  /** Gaussian elimination over the first `n` entries of `used`; the ridge term makes the matrix regular. */
   #solveFor(n: number): void {
     const [rows, solution] = [this.#rows, this.#solution]
     this.#fillRows(n)

@@ -1,6 +1,4 @@
-/**
- * What the fleet tells the router: from discovery and from the workers' own connections.
- */
+/** What the router is told about the fleet, by discovery and by the workers' own connections. */
 import type { WorkerId } from '../../base/index.ts'
 import type { KvEventBatch, LoadReport } from '../../kv/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
@@ -10,13 +8,16 @@ export interface FleetObserver {
   workerJoined(card: WorkerCard): void
   workerLeft(workerId: WorkerId, reason: string): void
   /**
-   * In order and without gaps: whoever hands them on asks the worker for a snapshot (a batch that begins with
-   * `cleared`) when something was missed, and when a worker joins again.
+   * In order and without gaps: the caller requests a snapshot from the worker (a batch that begins with `cleared`)
+   * when events were missed, and when a worker joins again.
    */
   kvEvents(workerId: WorkerId, batch: KvEventBatch): void
-  /** Whether events of the rank were refused and a snapshot is to be asked for: asked after each batch, yes only once. */
+  /**
+   * Whether events of the rank were rejected and a snapshot should be requested. Called after each batch; returns
+   * true only once per need.
+   */
   wantsKvSnapshot?(workerId: WorkerId, dpRank: number): boolean
   load(workerId: WorkerId, report: LoadReport): void
-  /** It was told to forget its KV: what it is believed to hold, without its saying so, is not there. */
+  /** The worker was told to clear its KV cache: estimated cache contents are removed. */
   cacheCleared?(workerId: WorkerId): void
 }

@@ -1,30 +1,34 @@
 /**
- * How many more turns follow a prompt, and how many sessions have their next turn at which rank.
+ * Predicts how many more turns of a session follow a prompt, and how many sessions have their next turn on which
+ * rank.
  *
- * A session goes on where its KV is, so the place of one turn is that of those behind it. Nobody says how many there will be:
- * the end of every prompt is marked, and a prompt that goes on behind it is its next turn. A mark that nobody has gone on
- * from for long was a last turn. So it is learned how often another turn comes, apart for first turns and later ones, and for
- * requests that name a session and those that do not.
+ * A session continues where its KV is cached, so placing one turn also places the later ones. Clients do not announce
+ * turns: the end hash of every prompt is marked, and a prompt that continues from a mark is the next turn of that
+ * session. A mark that nothing has continued for long was the last turn. From this the probability of a next turn is
+ * learned, separately for first and later turns and for requests with and without a session id.
  *
- * Bounded: the oldest marks are forgotten, and of two whose hashes have the same place in the table the newer one stays.
+ * Bounded: the oldest marks are dropped, and of two marks with the same place in the hash table the newer one stays.
  */
 import type { BlockHashes } from '../../kv/index.ts'
 
 const MIN_CAPACITY = 16
 const MARKS = 1 << 14
 const PLACES = 1 << 16
-/** What an observation counts after the next one. */
+/** Decay factor of older observations, per new observation. */
 const FADE = 0.99
-/** Before anything is known: who names a session has more to say, of others nothing is expected. It counts as so many observations. */
+/**
+ * Prior probability of a next turn for requests with a session id; without one the prior is 0. The prior counts as
+ * `BELIEF_WEIGHT` observations.
+ */
 const NAMED_BELIEF = 0.8
 const BELIEF_WEIGHT = 4
-/** Who has been silent for so many times what is usual, and for so long at least, has ended. */
+/** A session has ended if it is silent for this many times the usual cycle, and at least for `SILENT_MS`. */
 const SILENT_TIMES = 4
 const SILENT_MS = 2000
 const GUESS_CYCLE_MS = 5000
-/** Three further turns count at most (see `expected`): what is beyond them is another day's load. */
+/** Limits `expected` to three further turns: the load beyond that is too uncertain. */
 const AGAIN_MAX = Math.sqrt(0.75)
-/** Kinds: first turns and later ones, and the same of named sessions. */
+/** Kinds of turns, as a bit set: later (not the first) turn, named session. */
 const KINDS = 4
 const NAMED = 2
 const LATER = 1
@@ -36,24 +40,24 @@ const FOUND = 2
 /** Where a prompt stands in its session. */
 export interface Turn {
   readonly kind: number
-  /** Of the turn before; −1: there is none. */
+  /** Mark of the session's previous turn; −1: there is none. */
   readonly mark: number
 }
 
 export class LaterTurns {
-  /** By slot: sessions whose next turn is expected there, each as likely as it is to come. */
+  /** By slot: expected number of sessions whose next turn goes there, each weighted by its probability. */
   bound = new Float64Array(MIN_CAPACITY)
-  /** From one turn of a session to the next one. */
+  /** Average time from one turn of a session to the next. */
   cycleMs = GUESS_CYCLE_MS
-  /** What a prompt has more than the one before it. */
+  /** Average number of tokens that a prompt has more than the one of the previous turn. */
   newTokens = 0
   #turns = 0
   readonly #again = new Float64Array(KINDS)
   readonly #last = new Float64Array(KINDS)
-  /** Marks whose outcome is not counted yet, and those of them that are found. */
+  /** Marks whose outcome is not counted yet, and how many of them have been continued. */
   readonly #marked = new Int32Array(KINDS)
   readonly #foundEarly = new Int32Array(KINDS)
-  // A ring of marks in columns, made with the first one; and by hash the place in it plus 1.
+  // A ring of marks in columns, allocated with the first one; `#places` maps a hash to the ring position + 1.
   #low = new Uint32Array(0)
   #high = new Uint32Array(0)
   #slot = new Int32Array(0)
@@ -68,7 +72,7 @@ export class LaterTurns {
   #first = 0
   #count = 0
 
-  /** A new rank has this slot. */
+  /** A new rank uses this slot. */
   join(slot: number): void {
     if (slot >= this.bound.length) {
       const bound = new Float64Array(Math.max(slot + 1, 2 * this.bound.length))
@@ -91,7 +95,7 @@ export class LaterTurns {
     return { kind: mark === -1 ? first : first + LATER, mark }
   }
 
-  /** The mark that is furthest on. */
+  /** The mark with the longest matching prefix. */
   #markIn(sequence: Uint32Array): number {
     const [places, state, taken] = [this.#places, this.#state, this.#taken]
     for (let at = sequence.length - 2; at >= 0; at -= 2) {
@@ -106,20 +110,20 @@ export class LaterTurns {
   }
 
   /**
-   * For how many turns behind this one it counts where it goes. A rank that has more sessions than others has them only until
-   * those have ended, too: the k-th turn counts as likely as both are to get there.
+   * How many later turns count for the placement of this one. Sessions already on a rank also end, so the k-th turn
+   * counts with the probability that both sessions get that far.
    */
   expected({ kind }: Turn): number {
     const again = this.#rate(kind | LATER)
     return (this.#rate(kind) * again) / (1 - again * again)
   }
 
-  /** The rank that the turn before went to; −1: none. */
+  /** The rank of the previous turn; −1: none. */
   slotOf({ mark }: Turn): number {
     return mark === -1 || this.#state[mark] !== OPEN ? -1 : (this.#slot[mark] as number)
   }
 
-  /** What the session itself is of `bound` there. */
+  /** The session's own share of `bound` on that rank. */
   weightOf({ mark }: Turn): number {
     return mark === -1 ? 0 : (this.#weight[mark] as number)
   }
@@ -149,13 +153,13 @@ export class LaterTurns {
     this.#place(low & (PLACES - 1), made + 1)
   }
 
-  /** How likely a turn of this kind is followed by another one. */
+  /** Probability that another turn follows a turn of this kind. */
   #rate(kind: number): number {
     const again = this.#again[kind] as number
     const belief = kind >= NAMED ? NAMED_BELIEF : 0
     const all = again + (this.#last[kind] as number)
     const learned = (again + BELIEF_WEIGHT * belief) / (all + BELIEF_WEIGHT)
-    // Whoever has gone on already: it is that likely at least.
+    // Lower bound from the turns that have already been continued.
     const [marked, found] = [this.#marked[kind] as number, this.#foundEarly[kind] as number]
     const least = (again + found) / (all + marked + BELIEF_WEIGHT)
     return Math.min(Math.max(learned, least), AGAIN_MAX)
@@ -189,7 +193,10 @@ export class LaterTurns {
     }
   }
 
-  /** Counted only now, the found ones as well: at first just those would be known that are followed soon. */
+  /**
+   * Outcomes are counted only when a mark expires, also for continued marks; otherwise fast sessions would be
+   * over-represented at first.
+   */
   #forgetFirst(isSilent: boolean): void {
     const mark = this.#first
     const [kind, isFound] = [this.#kind[mark] as number, this.#state[mark] === FOUND]
@@ -230,9 +237,12 @@ export class LaterTurns {
 
 export interface SentTurn {
   readonly slot: number
-  /** Null: it is not counted. */
+  /** Null: the request is not tracked. */
   readonly hashes: BlockHashes | null
   readonly turn: Turn | null
-  /** What the rank held. Not its end: who goes on behind it goes on with this session, and not with a prefix that many have. */
+  /**
+   * Cached blocks of the prompt on the rank. If the whole prompt was cached, its end is not marked: a continuation
+   * could belong to any session with that prefix.
+   */
   readonly overlapBlocks: number
 }

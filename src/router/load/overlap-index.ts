@@ -1,12 +1,12 @@
 /**
- * How many blocks of a prompt each rank of a pool holds, by tier: what workers announce, and what the router estimates
- * to be there because it has just sent it.
+ * How many leading blocks of a prompt each rank of a pool has cached, by tier: known from KV events, or estimated
+ * because the router has just sent the prompt there.
  *
- * Announcements and estimates are never mixed in one index, and a rank's score is the best one. An estimate counts
- * - on a rank that sends no events: as long as the rank has capacity for it, when it has said how many blocks it holds;
- *   for `approximateTtlMs` otherwise;
- * - on a rank with events: for `predictedTtlMs`, which keeps a burst of siblings together until the first one's blocks
- *   are announced; not at all when that is 0.
+ * Events and estimates are kept in separate indexes; a rank's score is the better of both. An estimate is valid
+ * - on a rank without events: until the rank's capacity is used up, if it reports its number of blocks; otherwise for
+ *   `approximateTtlMs`;
+ * - on a rank with events: for `predictedTtlMs`, which keeps a burst of requests with the same prefix together until the
+ *   first one's blocks are announced; not at all if that is 0.
  */
 import { ApproximateIndex, EventPrefixIndex, PrefixMatches } from '../../kv/index.ts'
 import type { BlockHashes, KvEvent, PrefixIndexStats } from '../../kv/index.ts'
@@ -15,28 +15,28 @@ interface OverlapIndexOptions {
   readonly approximateTtlMs: number
   readonly predictedTtlMs: number
   readonly maxBlocks: number
-  /** Memory of the index that is kept by events. */
+  /** Memory limit of the event index, in bytes. */
   readonly indexBytes: number
 }
 
-/** What is known of the rank that a prompt was routed to. */
+/** The rank that a prompt was routed to. */
 interface RoutedTo {
   readonly slot: number
   readonly hasEvents: boolean
-  /** Blocks that it can hold; null: not known. */
+  /** KV blocks of the rank; null if not known. */
   readonly capacity: number | null
 }
 
-/** Where capacity ends an assumed block, time only ends what no request has used again. */
+/** If capacity limits the estimates, the TTL only removes what no request has used for this long. */
 const CAPACITY_TTL_MS = 3_600_000
 
 export class OverlapIndex {
   readonly matches = new PrefixMatches()
   readonly #believed = new PrefixMatches()
   readonly #options: OverlapIndexOptions
-  /** Made with the first event: a pool of decode workers never has one. */
+  /** Created with the first event: a pool of decode workers never has one. */
   #events: EventPrefixIndex | null = null
-  /** By the time for which an estimate counts. */
+  /** Estimates, by their TTL in milliseconds. */
   readonly #beliefs = new Map<number, ApproximateIndex>()
 
   constructor(options: OverlapIndexOptions) {
@@ -48,7 +48,7 @@ export class OverlapIndex {
     this.#believed.reserve(slots)
   }
 
-  /** Fills `matches`. */
+  /** Looks up a prompt; the result is in `matches`. */
   find({ sequence }: BlockHashes, nowMs: number): void {
     const { matches } = this
     if (this.#events === null) matches.clear()
@@ -61,19 +61,19 @@ export class OverlapIndex {
     }
   }
 
-  /** Returns how many events were refused. */
+  /** Applies events; returns how many of them were rejected. */
   apply(slot: number, events: readonly KvEvent[]): number {
     if (events.length === 0) return 0
     const index = (this.#events ??= new EventPrefixIndex({ bytesMax: this.#options.indexBytes }))
     return index.applyAll(slot, events)
   }
 
-  /** Of the index that is kept by events; null while there is none. */
+  /** Statistics of the event index; null while there is none. */
   get eventStats(): PrefixIndexStats | null {
     return this.#events?.stats() ?? null
   }
 
-  /** A prompt goes to the rank: its blocks will be there. */
+  /** The prompt was sent to the rank: its blocks will be cached there. */
   routed({ slot, hasEvents, capacity }: RoutedTo, { sequence }: BlockHashes, nowMs: number): void {
     const { approximateTtlMs, predictedTtlMs, maxBlocks } = this.#options
     const silentTtlMs =
@@ -88,7 +88,7 @@ export class OverlapIndex {
     index.record(slot, sequence, nowMs, capacity)
   }
 
-  /** The rank sends KV events from now on, or was told to forget all: its estimates are no longer used. */
+  /** Drops the estimates of a rank, because it now sends KV events or was told to clear its cache. */
   forgetBeliefs(slot: number): void {
     for (const index of this.#beliefs.values()) index.removeHolder(slot)
   }

@@ -1,8 +1,8 @@
 /**
- * What a router tells the routers of the same model in other frontends, so that they decide alike: which worker a session
- * is bound to, and which blocks a worker that sends no events will hold because a prompt has just been sent to it.
+ * Messages to the routers of the same model in other frontends, so that they decide alike: which worker a session is
+ * bound to, and which blocks a worker without KV events will cache because a prompt was just sent to it.
  *
- * Plain JSON. Loads and KV events need no such news: workers tell them to every frontend themselves.
+ * Plain JSON. Load and KV events are not included: workers send them to every frontend themselves.
  */
 import { isRecord, parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -13,7 +13,7 @@ export interface SessionNews {
   readonly kind: 'session'
   readonly pool: PeerPool
   readonly sessionId: string
-  /** Null: the session is bound no more. */
+  /** Null: the session is no longer bound. */
   readonly target: { readonly workerId: WorkerId; readonly dpRank: number | null } | null
   readonly idleMs: number
 }
@@ -23,22 +23,22 @@ export interface RoutedNews {
   readonly pool: PeerPool
   readonly workerId: WorkerId
   readonly dpRank: number
-  /** Sequence hashes of the prompt's blocks, (low, high) pairs. */
+  /** Sequence hashes of the prompt's blocks, (low, high) pairs of u32. */
   readonly sequence: readonly number[]
 }
 
 export type PeerNews = SessionNews | RoutedNews
 
-/** A longer name of a session binds nothing (`sessionOf`). */
+/** Longer session ids are not bound (`sessionOf`). */
 const SESSION_ID_MAX = 256
-/** Longer prompts share their beginning only. */
+/** Of longer prompts only this many leading blocks are sent. */
 const BLOCKS_TOLD_MAX = 2_048
 
 export function toldSequence(sequence: Uint32Array): readonly number[] {
   return Array.from(sequence.subarray(0, 2 * BLOCKS_TOLD_MAX))
 }
 
-/** A message of another process is validated before use; null: it is not one. */
+/** Validates a message from another process; null if it is invalid. */
 export function parsePeerNews(value: unknown): PeerNews | null {
   if (!isRecord(value) || (value['pool'] !== 'prefill' && value['pool'] !== 'decode')) return null
   const isNews =

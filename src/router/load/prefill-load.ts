@@ -1,8 +1,9 @@
 /**
- * Prefill tokens in flight on one rank, and how they shrink while a prefill runs.
+ * Prefill tokens in flight on one rank, and how they decrease while prefills run.
  *
- * Without expected durations the load is the sum of the tokens until each prefill completes. With a duration the oldest
- * prefill (the anchor) decays over time; when all have one, the decay may spill over to those behind it.
+ * Without expected durations the load is the sum of the tokens of all prefills that are not complete. With a
+ * duration, the oldest prefill (the anchor) decays over time; if all have one, the decay continues with the prefills
+ * behind it.
  */
 export interface OpenPrefill {
   readonly tokens: number
@@ -11,7 +12,7 @@ export interface OpenPrefill {
 }
 
 export class PrefillLoad {
-  /** In the order in which they began; those that are done are taken out when they are first, or are too many. */
+  /** In order of start; finished ones are removed when they are first in the list or there are too many. */
   #prefills: OpenPrefill[] = []
   #first = 0
   #open = 0
@@ -19,8 +20,8 @@ export class PrefillLoad {
   #timed = 0
   #anchorSinceMs = 0
 
-  /** True when the load depends on the clock. */
-  get wearsOff(): boolean {
+  /** True if the load depends on the clock. */
+  get isDecaying(): boolean {
     return (this.#anchor?.durationMs ?? null) !== null
   }
 
@@ -65,7 +66,7 @@ export class PrefillLoad {
     return this.#tokens - anchor.tokens + Math.ceil(anchor.tokens * left)
   }
 
-  /** The oldest that is open. */
+  /** The oldest prefill that is not done. */
   get #anchor(): OpenPrefill | undefined {
     return this.#prefills[this.#first]
   }

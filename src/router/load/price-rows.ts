@@ -1,8 +1,9 @@
 /**
- * What a price in milliseconds needs of each rank, side by side: copies of columns of the table, the rates and the backlog.
+ * The inputs of a rank's cost in milliseconds as one row per rank: copies of columns of the rank table, the rates and
+ * the backlog. Field `f` of slot `s` is `cells[s * ROW_SIZE + ROW.f]`.
  *
- * A decision reads all ranks. From a dozen columns that takes twice as long as from one row per rank, so whoever changes
- * one of the columns has the rank's row written again.
+ * A decision reads all ranks, and reading a dozen separate columns takes twice as long as reading one row per rank.
+ * Whoever changes one of the columns must write the rank's row again.
  */
 import type { RankBacklog } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
@@ -10,15 +11,15 @@ import type { RankTable } from './rank-table.ts'
 
 /** Fields of a row. */
 export const ROW = {
-  /** How many times longer than in the pool prompts and steps take there. */
+  /** Prefill and step times of the rank relative to its pool. */
   prefillFactor: 0,
   stepFactor: 1,
-  /** Requests that decode there, and what they read. */
+  /** Requests in decode, and their context tokens. */
   running: 2,
   contextTokens: 3,
-  /** All requests there, as booked or as reported. */
+  /** All requests of the rank, the larger of booked and reported. */
   active: 4,
-  // Of those without a first token; see `RankBacklog`.
+  // About prompts without a first token; see `RankBacklog`.
   open: 5,
   waiting: 6,
   untilMs: 7,
@@ -27,9 +28,9 @@ export const ROW = {
   othersUntilMs: 10,
   sentWork: 11,
   sentMs: 12,
-  /** Places in its batch; 0: it does not say. */
+  /** Maximum batch size; 0 if not reported. */
   places: 13,
-  /** KV blocks that are not in use; below 0: too many are. Infinity: it does not say. */
+  /** Free KV blocks, negative if overcommitted; Infinity if the rank does not report its total. */
   freeBlocks: 14,
 } as const
 export const ROW_SIZE = 16
@@ -47,7 +48,7 @@ export class PriceRows {
     this.#backlog = backlog
   }
 
-  /** Something of this rank has changed. */
+  /** Writes the row of one rank; call after one of its columns changed. */
   write(slot: number): void {
     const at = slot * ROW_SIZE
     if (at >= this.cells.length) this.#grow()
@@ -70,13 +71,13 @@ export class PriceRows {
     cells[at + ROW.freeBlocks] = table.freeBlocksOf(slot)
   }
 
-  /** The factors of all ranks may have changed, too. */
+  /** Writes the rows of all ranks, whose factors may have changed together. */
   writeAll(): void {
     this.#ages = this.#rates.ages
     for (const slot of this.#table.live) this.write(slot)
   }
 
-  /** Before a decision reads rows: what all ranks lose with time. */
+  /** Call before a decision: rewrites all rows if the factors have been updated. */
   refresh(): void {
     if (this.#ages !== this.#rates.ages) this.writeAll()
   }

@@ -1,6 +1,4 @@
-/**
- * Block hashes of prompts, computed once per request although both pools want them.
- */
+/** Block hashes of prompts, computed once per request for both pools. */
 import { hashBlocks } from '../../kv/index.ts'
 import type { BlockHashes } from '../../kv/index.ts'
 import type { GenerateRequest } from '../../request/index.ts'
@@ -13,7 +11,7 @@ interface Entry {
 }
 
 export class PromptHasher {
-  /** The legs of a request share the token array, so it is the key; the entry goes with it. */
+  /** The legs of a request share the token array, so the array is the key; the entry is collected with it. */
   readonly #known = new WeakMap<Uint32Array, Entry>()
 
   hash(request: GenerateRequest, blockSize: number): BlockHashes {

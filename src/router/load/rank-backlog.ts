@@ -1,15 +1,15 @@
 /**
- * What each rank has before it, in milliseconds: until when its prompts are computed, which requests decode, over how much
- * context; kept as bookings come and go, so that a decision reads columns.
+ * The work ahead of each rank, in milliseconds: until when its queued prompts are computed, how many requests decode
+ * and how large their context is. Updated with every booking, so that a decision only reads columns.
  *
- * A prompt's time is what is predicted when it is sent. When one ends early or late, what is before the others is said anew:
- * from now on, as long as theirs are predicted to take. Prompts that should have ended long ago say that the rank is slow
- * or stuck: it is expected to need as long again.
+ * The prefill time of a prompt is predicted at dispatch. When one finishes early or late, the end of the remaining
+ * ones is computed again: from now on, for the sum of their predicted times. If prompts are long overdue, the rank is
+ * slow or stuck, and it is expected to need the overdue time once more.
  */
 const MIN_CAPACITY = 16
-/** What has no first token yet takes at least this share of its time still. */
+/** A prefill without a first token is expected to need at least this share of its predicted time. */
 const LATE_SHARE = 0.1
-/** How far back prompts count for what they take of a rank's time; and how much of it that may come to. */
+/** Time constant over which prompts count for the share of prefill; and the largest value of that share. */
 const RECENT_MS = 2000
 const PROMPT_SHARE_MAX = 0.8
 const PER_RECENT = 1 / RECENT_MS
@@ -17,30 +17,33 @@ const STRETCH_MAX = 1 / (1 - PROMPT_SHARE_MAX)
 
 export class RankBacklog {
   readonly lateShare = LATE_SHARE
-  /** Until when the prompts sent to it are computed, as predicted; and for how long those without a token take. */
+  /**
+   * Predicted end of the queued prompts (clock time), and the sum of the predicted times of those without a first
+   * token.
+   */
   untilMs = new Float64Array(MIN_CAPACITY)
   openMs = new Float64Array(MIN_CAPACITY)
   open = new Int32Array(MIN_CAPACITY)
   /**
-   * Of the open ones, those that go on together in the next step: they came while others were computed, or are longer than
-   * a step, so that their end is computed with what comes meanwhile.
+   * Queued prompts (of `open`) that are computed together in the next step: they arrived while others were computed,
+   * or are longer than a step, so that their last part is computed with what arrives meanwhile.
    */
   waiting = new Int32Array(MIN_CAPACITY)
-  /** Until when the first of the open ones has surely begun, and how long the step is that it waited for. */
+  /** Until when the first queued prompt has surely begun, and the duration of the step that it waited for. */
   beginsMs = new Float64Array(MIN_CAPACITY)
   beginStepMs = new Float64Array(MIN_CAPACITY)
-  /** Milliseconds that the prompts sent there take, the older ones count less; as of `sentMs`. */
+  /** Prefill milliseconds sent to the rank, decayed with time; as of `sentMs`. */
   sentWork = new Float64Array(MIN_CAPACITY)
   sentMs = new Float64Array(MIN_CAPACITY)
-  /** Longer than a step. */
+  /** Queued prompts that are longer than one step. */
   long = new Int32Array(MIN_CAPACITY)
-  /** The same of what other routers have sent, by the rank's own report. */
+  /** Work that other routers have sent, from the rank's own reports. */
   othersUntilMs = new Float64Array(MIN_CAPACITY)
   otherRequests = new Int32Array(MIN_CAPACITY)
-  /** Of the requests there: prompts and what they have said. */
+  /** Context tokens (prompt and output) of the requests on the rank. */
   contextTokens = new Float64Array(MIN_CAPACITY)
   requests = new Int32Array(MIN_CAPACITY)
-  /** Integrals over time of requests and contexts, and the prompts computed so far, all up to `sinceMs`. */
+  /** Time integrals of the request count and context tokens, and total prefill time, all up to `sinceMs`. */
   requestMs = new Float64Array(MIN_CAPACITY)
   contextMs = new Float64Array(MIN_CAPACITY)
   prefilledMs = new Float64Array(MIN_CAPACITY)
@@ -69,7 +72,7 @@ export class RankBacklog {
     this.sinceMs = grown(this.sinceMs, new Float64Array(size))
   }
 
-  /** A new rank has this slot. */
+  /** A new rank uses this slot. */
   join(slot: number): void {
     this.reserve(slot)
     this.untilMs[slot] = this.openMs[slot] = this.othersUntilMs[slot] = 0
@@ -82,8 +85,8 @@ export class RankBacklog {
   }
 
   /**
-   * How long a prompt sent now waits for those before it. One that is computed together with them waits for their tokens, but
-   * `startMs` (what computing prompts takes however few tokens they have) is then its own.
+   * How long a prompt sent now waits for those before it. A prompt that is computed in one step with them waits for
+   * their tokens, but pays the fixed cost `startMs` of a prefill step itself.
    */
   waitMs(slot: number, nowMs: number, startMs: number): number {
     const others = Math.max((this.othersUntilMs[slot] as number) - nowMs, 0)
@@ -95,7 +98,7 @@ export class RankBacklog {
     return others + (1 - share) * behind + share * beside
   }
 
-  /** With those that have no first token yet. */
+  /** Including requests without a first token. */
   requestsOn(slot: number): number {
     return (this.requests[slot] as number) + (this.otherRequests[slot] as number)
   }
@@ -124,8 +127,8 @@ export class RankBacklog {
   }
 
   /**
-   * A prompt that takes `ms` once those before it are done. The first one begins when the step under way has ended, after
-   * `stepMs` at most; until then others can still join it.
+   * Adds a prompt that takes `ms` once those before it are done. The first one begins when the step in progress ends,
+   * after at most `stepMs`; until then other prompts can still join it.
    */
   prefillSent(slot: number, { ms, isLong, stepMs }: SentPrompt, nowMs: number): void {
     const isIdle = this.open[slot] === 0
@@ -144,18 +147,18 @@ export class RankBacklog {
     this.untilMs[slot] = from + ms
   }
 
-  /** Of the rank's time, what prompts have taken of late: those that decode there stand still meanwhile. */
+  /** Recent share of the rank's time spent on prefill, during which its decode requests stand still. */
   promptShare(slot: number, nowMs: number): number {
     return Math.min(this.#workAt(slot, nowMs) / RECENT_MS, PROMPT_SHARE_MAX)
   }
 
-  /** Fades about as e⁻ˣ does; without its price for each of a thousand ranks. */
+  /** Decays approximately like e⁻ˣ, without the cost of `Math.exp` for a thousand ranks. */
   #workAt(slot: number, nowMs: number): number {
     const age = Math.max(nowMs - (this.sentMs[slot] as number), 0) / RECENT_MS
     return (this.sentWork[slot] as number) / (1 + age * (1 + age / 2))
   }
 
-  /** How likely the first of the open ones has not begun yet, so that a prompt sent now is computed with it. */
+  /** Probability that the first queued prompt has not begun, so that a prompt sent now is computed with it. */
   joinShare(slot: number, nowMs: number): number {
     if (this.open[slot] === 0) return 0
     const left = (this.beginsMs[slot] as number) - nowMs
@@ -174,13 +177,13 @@ export class RankBacklog {
     this.prefilledMs[slot] = (this.prefilledMs[slot] as number) + ms
   }
 
-  /** What the rank reports beyond what this router has sent. */
+  /** Load that the rank reports beyond what this router has sent. */
   others(slot: number, requests: number, prefillMs: number, nowMs: number): void {
     this.otherRequests[slot] = Math.max(requests, 0)
     this.othersUntilMs[slot] = prefillMs > 0 ? nowMs + prefillMs : 0
   }
 
-  /** Brings the integrals up to now. */
+  /** Brings the integrals up to `nowMs` and returns them. */
   at(slot: number, nowMs: number): RankMoment {
     this.#advance(slot, nowMs)
     return {
@@ -202,8 +205,8 @@ export class RankBacklog {
 }
 
 /**
- * How many times longer output takes by prompts between its steps (1 / (1 − `promptShare`)), with one division for each of
- * a thousand ranks: `work` was sent there, the last of it so long ago.
+ * How many times longer decode takes because of prefills between its steps: 1 / (1 − `promptShare`), with one division per
+ * rank. `work`: prefill milliseconds sent to the rank; `sinceMs`: time since the last of it was sent.
  */
 export function stretchOf(work: number, sinceMs: number): number {
   const age = sinceMs * PER_RECENT
@@ -214,13 +217,13 @@ export function stretchOf(work: number, sinceMs: number): number {
 
 export interface SentPrompt {
   readonly ms: number
-  /** Longer than a step. */
+  /** Longer than one engine step. */
   readonly isLong: boolean
-  /** Of those that decode there; 0: nobody does. */
+  /** Duration of a decode step on the rank; 0 if nothing decodes. */
   readonly stepMs: number
 }
 
-/** Of one rank, since it joined: two of them say what was there between them. */
+/** Integrals of one rank since it joined; the difference of two moments describes the time between them. */
 export interface RankMoment {
   readonly requestMs: number
   readonly contextMs: number

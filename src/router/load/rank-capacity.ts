@@ -1,35 +1,39 @@
 /**
- * Whether a rank takes another request now. What an engine cannot begin soon waits in the router instead: there it keeps
- * its priority, can still go elsewhere, and can be refused with a time to come back.
+ * Whether a rank takes another request now. A request that an engine cannot start soon is queued in the router
+ * instead, where it keeps its priority, can still go to another worker, and can be refused with a retry time.
  *
- * Three signs that more would only wait inside the worker, whichever shows first:
- * - its batch is full, and `engineQueue` requests wait for a place in it (`maxNumSeqs` of its card);
- * - it says that so many wait (they lack KV blocks, or this step's token budget);
- * - more prompt tokens are on their way than two of its batches compute.
+ * Any one of three signs means that further requests would only be queued inside the worker:
+ * - its batch is full and `engineQueue` requests wait for a place in it (`maxNumSeqs` of its card);
+ * - it reports that this many requests are queued (they lack KV blocks, or token budget in this step);
+ * - more prompt tokens are in flight than two of its batches can compute.
  *
- * Several routers see a place at the same moment, and the one whose request has just ended sees it first. So that it does
- * not take every place: the less of a rank's requests are its own, the more a router that has waited may have there.
+ * Several routers see a free place at the same moment, and the router whose request has just ended sees it first. So
+ * that it does not take every place, a router that has queued requests may exceed the bound by more, the smaller its
+ * own share of the rank's requests is.
  */
 interface RankDemand {
   /** Sent by this router and not ended. */
   readonly requests: number
-  /** Inside the worker, whoever sent them. */
+  /** In the worker, from all routers. */
   readonly reportedRequests: number
   readonly reportedQueued: number
-  /** By this router after the newest report. */
+  /** Sent by this router after the last report. */
   readonly sentSinceReport: number
-  /** Null: the worker does not say. */
+  /** Null if the worker does not report it. */
   readonly maxSequences: number | null
-  /** Sent by this router and without a token yet. */
+  /** Sent by this router and without a first token. */
   readonly openPrefills: number
   readonly prefillTokens: number
   readonly maxBatchedTokens: number | null
 }
 
-/** One batch computes, the next one is there when it has ended. */
+/** One batch is being computed, and the next one is ready when it ends. */
 const BATCHES_AHEAD = 2
 
-/** Requests that may wait in a worker, and how many more for a router that has waited and has none of its own there. */
+/**
+ * Requests that may be queued inside a worker, and the largest excess for a router with queued requests and none of
+ * its own there.
+ */
 export interface EngineQueueBound {
   readonly requests: number
   readonly advantage: number
@@ -48,7 +52,7 @@ export function isRankFull(bound: EngineQueueBound, demand: RankDemand): boolean
   )
 }
 
-/** From 0, when at least half of the requests are its own, to 1, when none is. */
+/** From 0 (at least half of the requests are its own) to 1 (none is). */
 function needOf(own: number, all: number): number {
   return all <= 2 * own ? 0 : (all - 2 * own) / all
 }

@@ -1,24 +1,24 @@
-/** How many times slower than its pool each rank is, by slot. */
+/** By slot: how many times slower each rank is than its pool. */
 const MIN_CAPACITY = 16
-/** Of a rank's factor: what an observation counts after the next one. */
+/** Decay factor of older observations of a rank, per new observation. */
 const RANK_FADE = 0.96
-/** So many observations of what is believed beforehand weigh as much as what a rank has shown. */
+/** The prior counts as much as this many observations of the rank. */
 const SHRINK = 2
-/** How far a single observation may move what a rank is believed to be (logarithm of its factor). */
+/** Limit of the effect of a single observation on a rank's factor (in natural logarithms). */
 const STEP_LOG = 1
-/** How far single observations of one rank lie apart: a rank is told from what was believed only by more than chance. */
+/** Assumed spread of single observations of one rank (in natural logarithms): only larger differences count. */
 const NOISE_LOG = 0.25
-/** After so many observations for each rank, what is known of all of them fades: who was slow is tried again. */
+/** After this many observations per rank, the knowledge of all ranks decays, so that a slow rank is tried again. */
 const AGE_EVERY = 32
 const AGE_FADE = 0.8
 
 export class RankFactors {
   values = new Float64Array(MIN_CAPACITY).fill(1)
-  /** What is believed before anything is seen, a logarithm: 0 is the pool's pace. */
+  /** Prior of the factor, as a logarithm: 0 is the pool's average. */
   #beliefs = new Float64Array(MIN_CAPACITY)
   #logs = new Float64Array(MIN_CAPACITY)
   #counts = new Float64Array(MIN_CAPACITY)
-  /** Mean logarithm: the pool's line is that of a rank in the middle. */
+  /** Mean logarithm over all ranks: the pool's rates are those of the average rank. */
   #middle = 0
   #ranks = 0
   #sinceAged = 0
@@ -40,7 +40,7 @@ export class RankFactors {
     this.#beliefs[slot] = this.#logs[slot] = this.#counts[slot] = 0
   }
 
-  /** What it is believed to be beside a rank in the middle, a logarithm; the pool's line is known, too. */
+  /** Sets the prior of a rank relative to the average rank, as a logarithm. */
   believe(slot: number, log: number): void {
     this.#hasLine = true
     this.#beliefs[slot] = log + this.#middle
@@ -51,14 +51,14 @@ export class RankFactors {
     return this.#counts[slot] ?? 0
   }
 
-  /** What a factor is beside that of a rank in the middle. */
+  /** Factor of the rank relative to the average rank. */
   relative(slot: number): number {
     return (this.values[slot] as number) / Math.exp(this.#middle)
   }
 
-  /** It took so many times as long as the pool would have. */
+  /** Adds an observation: the time was `ratio` times what the pool's rates predict. */
   add(slot: number, ratio: number, weight: number): void {
-    // The very first one sets the pool's line, whatever was guessed.
+    // The very first observation sets the pool's rates.
     if (!this.#hasLine) {
       this.#hasLine = true
       return

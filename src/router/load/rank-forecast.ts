@@ -1,6 +1,4 @@
-/**
- * What is predicted of a booking when it is made, and what is learned of its rank when it comes.
- */
+/** Predicts the times of a booking when it is made, and learns the rank's rates from the measured times. */
 import type { LoadReport } from '../../kv/index.ts'
 import type { Booking } from './active-sequences.ts'
 import type { RankBacklog } from './rank-backlog.ts'
@@ -18,12 +16,12 @@ export class RankForecast {
     this.#backlog = backlog
   }
 
-  /** What the booking waits for and how long its prompt takes, by what is known of the rank. */
+  /** Predicts the wait and the prefill time of the booking from the rates of the rank. */
   predict(booking: Booking, tokens: number | null, nowMs: number): void {
     const { slot, promptTokens } = booking
     const [rates, backlog] = [this.#rates, this.#backlog]
     const running = backlog.runningOn(slot)
-    // A wait for a place in a batch says nothing of how fast prompts are computed or moved.
+    // Time spent waiting for a place in a batch says nothing about prefill or transfer speed.
     booking.hasPlace = this.#hasPlaces(slot)
     if (tokens === null) {
       const contexts = (backlog.contextTokens[slot] as number) + promptTokens
@@ -33,7 +31,7 @@ export class RankForecast {
       booking.stepMs =
         running === 0 ? 0 : rates.stepMsAt(slot, running, backlog.contextTokens[slot] as number)
       booking.uncachedTokens = tokens
-      // Prompts that wait together share what a step costs by itself.
+      // Prompts that wait together share the fixed cost of a prefill step.
       const startMs = (backlog.open[slot] as number) > 0 ? 0 : rates.ttftMs(slot, 0)
       booking.prefillMs = startMs + rates.perTokenMs(slot) * tokens
       booking.isLong = tokens > (this.#table.maxBatchedTokens[slot] as number)
@@ -43,7 +41,7 @@ export class RankForecast {
     backlog.add(slot, promptTokens, nowMs)
   }
 
-  /** Nobody waits there for a place in the batch. */
+  /** True if no request waits on the rank for a place in the batch. */
   #hasPlaces(slot: number): boolean {
     return this.#table.excessOf(slot) <= 1 && this.#table.row(slot).reportedQueued === 0
   }
@@ -70,7 +68,7 @@ export class RankForecast {
     this.#rates.firstToken(slot, booking.uncachedTokens, nowMs - sentMs, waitMs, stepMs)
   }
 
-  /** What the rank has beyond what this router has sent. Reports are of a moment ago: what is not clear does not count. */
+  /** Load of the rank beyond what this router has sent. Reports are slightly old, so unclear differences do not count. */
   report(slot: number, report: LoadReport, nowMs: number): void {
     const table = this.#table
     const reported = report.runningRequests + report.queuedRequests
@@ -81,14 +79,14 @@ export class RankForecast {
     this.#backlog.others(slot, others, prefillMs, nowMs)
   }
 
-  /** It has ended well after so many tokens. */
+  /** The request completed with this many output tokens. */
   served(booking: Booking, tokens: number, nowMs: number): void {
     const { firstTokenMs, slot, atFirst } = booking
     if (booking.freed || firstTokenMs === null || atFirst === null || tokens < 2) return
     const elapsedMs = nowMs - firstTokenMs
     if (elapsedMs <= 0) return
     const now = this.#backlog.at(slot, nowMs)
-    // Prompts that were computed between its tokens are no part of a step.
+    // Prefills that ran between its tokens are not part of the step time.
     const prefilledMs = now.prefilledMs - atFirst.prefilledMs
     const stepMs = Math.max(elapsedMs - prefilledMs, elapsedMs / 4) / (tokens - 1)
     const requests = (now.requestMs - atFirst.requestMs) / elapsedMs

@@ -1,6 +1,6 @@
 /**
- * Which ranks take nothing more: those with as many requests waiting inside as the engine's queue may have, and those over the
- * busy thresholds. The marks stand in the table, so that a decision only reads them.
+ * Marks the ranks that take no more requests: those with a full engine queue and those above the busy thresholds. The
+ * marks are columns of the rank table, so that a decision only reads them.
  */
 import { hasBusyThresholds, mergeBusyThresholds } from '../configuration/busy-threshold.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
@@ -10,9 +10,9 @@ import type { RankTable } from './rank-table.ts'
 export interface RankJudgeOptions {
   readonly table: RankTable
   readonly busy: BusyThresholds
-  /** Null: any number may wait inside a worker. */
+  /** Null: no limit for requests queued inside a worker. */
   readonly engineQueue: number | null
-  /** Ranks may take more than before. */
+  /** Called when ranks may take more than before. */
   readonly onChanged: () => void
 }
 
@@ -47,7 +47,10 @@ export class RankJudge {
     return this.#busy
   }
 
-  /** For a while no more than `max` wait inside a worker (null: as many as are configured), and who `hasWaited` has an advantage. */
+  /**
+   * Temporarily limits the requests queued inside each worker to `max` (null: as configured). `hasWaited`: this
+   * router has queued requests and may exceed the limit on ranks where others have most places.
+   */
   boundEngineQueue(max: number | null, hasWaited: boolean): void {
     const { engineQueue } = this.#options
     const before = this.#bound
@@ -59,7 +62,7 @@ export class RankJudge {
     this.#judgeAll()
   }
 
-  /** Requests of the leg before have waited for this pool. */
+  /** Requests of the previous leg are queued for this pool. */
   setAwaited(isAwaited: boolean): void {
     if (this.#isAwaited === isAwaited) return
     this.#isAwaited = isAwaited

@@ -1,12 +1,11 @@
 /**
- * How fast each rank is, learned from what it does: milliseconds until a first token against the prompt tokens before it,
- * milliseconds of a step against the requests in it and their contexts.
+ * Learns how fast each rank is: milliseconds to the first token as a function of the prompt tokens to compute, and
+ * milliseconds of a decode step as a function of its requests and context tokens.
  *
- * What is common to a pool (the shape of the two lines) is learned from all of its ranks, how fast a rank is beside it from
- * the rank alone: one factor for prompts, one for steps. So a rank that has done little is as fast as its pool, a slow
- * one is known after a few prompts, and equal ranks are told apart by noise only as far as one number can be. A pool that
- * nothing is known of has the rates of `GUESS`, or those that its ranks say of themselves. What is predicted is compared
- * with what comes.
+ * The two functions (linear) are learned from all ranks of the pool; each rank has only one factor for prefill and
+ * one for steps. So a rank with few measurements is assumed to be as fast as its pool, a slow one is known after a
+ * few prompts, and noise cannot make equal ranks look very different. A pool without measurements uses `GUESS`, or
+ * the rates that its ranks report themselves. Predictions are compared with the measured times.
  */
 import type { EnginePace } from '../../request/index.ts'
 import { FadingFit, PULL } from './fading-fit.ts'
@@ -14,32 +13,38 @@ import { RankFactors } from './rank-factors.ts'
 import { StartingPaces } from './starting-paces.ts'
 
 const GUESS = { prefill: 5, perToken: 0.1, step: 10, perRequest: 0.1, perContextToken: 0 }
-/** Of the time that a prompt is predicted to wait for others, and of the steps of those that decode where it goes. */
+/**
+ * Initial shares: of the predicted wait for other prompts, and of the decode steps in progress, that a first token
+ * takes.
+ */
 const GUESS_SHARES = { wait: 1, step: 1 }
-/** How much both shares are held where they are assumed: steps hardly differ, so they are hard to tell from what every prompt takes. */
+/**
+ * Ridge weights. Both shares are held near their initial values: steps vary little, so their share is hard to
+ * separate from the fixed cost of a prompt.
+ */
 const SHARE_PULLS = [PULL, PULL, 0.01, 0.03]
 const GUESS_OUTPUT = 128
-/** Of a pool's lines: what an observation counts after the next one. */
+/** Decay factor of older observations of the pool, per new observation. */
 const POOL_FADE = 0.99
-/** How far off predictions are when they are not used, and when they are again (1: by a factor of two); asked after so many. */
+/** Error (`ttftError`; 1: a factor of two) above which predictions are not used, and below which they are used again. */
 const LOST = 1
 const FOUND = 0.5
 const TRUST_AFTER = 64
 const ERROR_MAX = 10
 const ERROR_LOG_MAX = Math.log(1 + ERROR_MAX)
-/** What a prediction counts after the next one. */
+/** Decay factor of older prediction errors, per new one. */
 const ERROR_FADE = 0.95
-/** So many first tokens have to have come before anybody is refused, or preferred, by what is predicted. */
+/** First tokens needed before requests are refused or preferred by predictions. */
 const KNOWN_AFTER = 8
-/** Of the pace of tokens: what an end counts after the next one. */
+/** Decay factor of the measured pace of tokens, per completed request. */
 const PACE_FADE = 0.95
-/** Of the waits inside workers: what the newest one counts. */
+/** Weight of the newest measurement of waits inside workers. */
 const INSIDE_GAIN = 0.1
 const PREFILL_FLOOR_MS = 5
 const STEP_FLOOR_MS = 0.5
-/** Tokens are counted in thousands inside, so that all coefficients have the same size. */
+/** Token features are in thousands, so that all coefficients have similar magnitudes. */
 const KILO = 1000
-/** What ranks say of themselves counts as much as so many observations: at these lengths, of so many requests with such contexts. */
+/** Rates that ranks report count like observations at these prompt lengths, request counts and context sizes. */
 const START_TOKENS = [50, 500, 5000]
 const START_REPEATS = 3
 const START_REQUESTS = [1, 8, 32]
@@ -48,15 +53,15 @@ const START_CONTEXTS = [0, 2000]
 export class RankRates {
   readonly #prefillOf = new RankFactors()
   readonly #stepOf = new RankFactors()
-  /** Of the pool. */
+  /** Rates of the pool's average rank. */
   prefillMs = GUESS.prefill
   msPerToken = GUESS.perToken
   stepMs = GUESS.step
   stepMsPerRequest = GUESS.perRequest
   stepMsPerContextToken = GUESS.perContextToken
-  /** How much of a predicted wait comes true: prompts that wait together are computed together. */
+  /** Share of a predicted wait that really passes: prompts that wait together are computed together. */
   waitShare = GUESS_SHARES.wait
-  /** Steps of those that decode there which a first token takes. */
+  /** Number of decode steps in progress that a first token waits for. */
   stepShare = GUESS_SHARES.step
   #prefill = prefillFit([GUESS.prefill, KILO * GUESS.perToken])
   #step = stepFit([GUESS.step, GUESS.perRequest, KILO * GUESS.perContextToken])
@@ -65,18 +70,18 @@ export class RankRates {
   #prompts = 0
   #promptTokens = 0
   #cachedTokens = 0
-  /** Logarithms of how many times longer, or shorter, first tokens took than predicted; and how many. */
+  /** Sum of the absolute logarithms of measured / predicted first-token times, and their weight. */
   #errorLogs = 0
   #errors = 0
   #seen = 0
   #isLost = false
-  /** Of tokens beside steps alone: prompts of others are computed between them. */
+  /** Ratio of the time between tokens to the pure step time: prefills of other requests run in between. */
   #paceShare = 1
   #paceError = 0
   #paces = 0
   #insideMs = 0
 
-  /** By slot: how many times longer than in the pool prompts and steps take. */
+  /** By slot: prefill and step times relative to the pool. */
   get prefillFactor(): Float64Array {
     return this.#prefillOf.values
   }
@@ -85,24 +90,24 @@ export class RankRates {
     return this.#stepOf.values
   }
 
-  /** Another number whenever factors of other ranks than the one at hand have changed. */
+  /** A counter that changes whenever an update of one rank has also changed the factors of others. */
   get ages(): number {
     return this.#prefillOf.ages + this.#stepOf.ages
   }
 
-  /** Output of a request that does not say how much it expects. */
+  /** Expected output tokens of a request that does not give them. */
   get outputTokens(): number {
     return this.#outputTokens
   }
 
-  /** Of prompt tokens, those that were cached where they were sent. */
+  /** Share of the prompt tokens that were cached on the rank they were sent to. */
   get reuseShare(): number {
     return this.#promptTokens === 0 ? 0 : this.#cachedTokens / this.#promptTokens
   }
 
   /**
-   * Of a request of the usual length that came now and went where least is before it; `waitingTokens`: of all that wait.
-   * Null: none has come yet.
+   * Predicted first-token time of a request of usual length that arrives now, on the rank with the least work ahead.
+   * `waitingTokens`: prompt tokens in the router's queue. Null before the first measurement.
    */
   usualTtftMs(
     slots: readonly number[],
@@ -118,82 +123,88 @@ export class RankRates {
     )
   }
 
-  /** Predictions are so far off that load alone says more; they count again when they have become much better. */
+  /**
+   * True while predictions are so wrong that request counts are the better guide; false again once they improved
+   * clearly.
+   */
   get isLost(): boolean {
     return this.#isLost
   }
 
   /**
-   * How far predicted first tokens are off, in the geometric mean, newer ones weigh more: 1 is twice as long as predicted or
-   * half as long. Null: none has come that was predicted; before the first there is a guess.
+   * Mean error of predicted first-token times (geometric mean, recent ones weigh more): 1 means twice as long, or
+   * half as long, as predicted. Null before the first comparison.
    */
   get ttftError(): number | null {
     return this.#errors === 0 ? null : Math.exp(this.#errorLogs / this.#errors) - 1
   }
 
-  /** Of a prompt with so many tokens to compute where nothing else is, at a rank like most. */
+  /** Predicted first-token time of a prompt with this many uncached tokens on an idle, average rank. */
   idleTtftMs(tokens: number): number {
     return this.prefillMs + this.msPerToken * tokens
   }
 
-  /** What requests have waited inside workers of late, for a place or for others' prompts. */
+  /** Recent average wait of requests inside workers, for a place or for the prompts of others. */
   get insideMs(): number {
     return this.#insideMs
   }
 
-  /** Any first token, also of one that waited for a place. */
+  /** Records any first token, also of a request that waited for a place. */
   answered(tokens: number, elapsedMs: number): void {
     const waitedMs = Math.max(elapsedMs - this.idleTtftMs(tokens), 0)
     this.#insideMs += INSIDE_GAIN * (waitedMs - this.#insideMs)
   }
 
-  /** First tokens that were learned from. */
+  /** First tokens that the rates were learned from. */
   get firstTokens(): number {
     return this.#seen
   }
 
-  /** What is predicted is worth going by: enough has come and predictions are near to it, or ranks have said their pace. */
+  /** True if predictions may be used: enough measurements with a small error, or rates reported by the ranks. */
   get isTrusted(): boolean {
     return (this.hasShown || this.#starting.count > 0) && !this.#isLost
   }
 
-  /** Enough has come to tell somebody that no goal can be met: what ranks say of themselves is not enough for that. */
+  /**
+   * True if there are enough measurements to refuse requests by prediction; rates reported by the ranks are not
+   * enough.
+   */
   get hasShown(): boolean {
     return this.#seen >= KNOWN_AFTER
   }
 
-  /** There is something to predict first tokens by. */
+  /** True if first tokens can be predicted at all. */
   get predicts(): boolean {
     return this.#seen > 0 || this.#starting.count > 0
   }
 
-  /** How far a predicted time between tokens is from what comes, as a share of it; null: too few have come. */
+  /** Mean relative error of the predicted time between tokens; null: too few measurements. */
   get itlError(): number | null {
     return this.#paces < KNOWN_AFTER ? null : this.#paceError
   }
 
-  /** Mean time between tokens of a request among so many; 0: nothing is known of it. */
+  /** Predicted mean time between tokens with this many requests on the rank; 0 if nothing is known. */
   itlMs(slot: number, requests: number, contextTokens: number): number {
     if (this.#paces < KNOWN_AFTER && this.#starting.count === 0) return 0
     return this.#paceShare * this.stepMsAt(slot, requests, contextTokens)
   }
 
-  /** The tokens of a request came so far apart, where a step was predicted to take `stepMs`. */
+  /** Records the time between tokens of a request, for which a step time of `stepMs` was predicted. */
   paceSeen(itlMs: number, stepMs: number): void {
     const share = itlMs / Math.max(stepMs, 0.01)
     const error = Math.abs(this.#paceShare * stepMs - itlMs) / Math.max(itlMs, 0.01)
     const isFirst = this.#paces++ === 0
     this.#paceShare = isFirst ? share : mixed(this.#paceShare, share)
-    // The very first prediction is a guess.
+    // The very first prediction is a guess and does not count.
     this.#paceError = isFirst ? 0 : mixed(this.#paceError, Math.min(error, ERROR_MAX))
   }
 
-  /** Observations of the rank's prompts. */
+  /** Number of prefill observations of the rank. */
   seen(slot: number): number {
     return this.#prefillOf.countOf(slot)
   }
 
-  /** A new rank has this slot. `pace`: what it says of itself. */
+  /** A new rank uses this slot. `pace`: the rates that it reports itself. */
   join(slot: number, pace: EnginePace | null = null): void {
     this.#prefillOf.join(slot)
     this.#stepOf.join(slot)
@@ -208,7 +219,7 @@ export class RankRates {
     this.#starting.set(slot, null, true, () => undefined)
   }
 
-  /** What ranks say of themselves is a pool's first line; what has come is worth more. */
+  /** Starts with the rates that the ranks report; measurements replace them. */
   #start(): void {
     const pace = this.#starting.middle()
     if (pace === null) return
@@ -269,26 +280,30 @@ export class RankRates {
     )
   }
 
-  /** Until one of so many places in a batch is free, when `excess` requests come before. */
+  /** Predicted time until one of `places` batch places is free if `excess` requests come first. */
   placeMs(slot: number, excess: number, places: number, contextTokens: number): number {
     if (excess === 0) return 0
     return (excess * this.#outputTokens * this.stepMsAt(slot, places, contextTokens)) / places
   }
 
-  /** Of a prompt with so many tokens to compute, behind others, where a step of those that decode takes so long. */
+  /**
+   * Predicted first-token time with this many uncached tokens, a predicted wait, and the duration of a decode step
+   * there.
+   */
   predictedTtftMs(slot: number, tokens: number, waitMs: number, stepMs: number): number {
     return this.ttftMs(slot, tokens) + this.waitShare * waitMs + this.stepShare * stepMs
   }
 
   /**
-   * A first token came after so long: with so many tokens of its own to compute, behind others that were predicted to take
-   * `waitMs`, where a step of those that decode took `stepMs`.
+   * Records a first token: its own uncached tokens, the elapsed time, the predicted wait `waitMs` for prompts before
+   * it, and the duration `stepMs` of a decode step there.
    */
   firstToken(slot: number, tokens: number, elapsedMs: number, waitMs = 0, stepMs = 0): void {
     const predicted = this.predictedTtftMs(slot, tokens, waitMs, stepMs)
-    // Too long and too short count alike: of its own length a first token is never predicted too short by more than all of it.
+    // Logarithms, so that too long and too short count alike; a linear relative error of too short a
+    // prediction never exceeds 1.
     const apart = Math.abs(Math.log(Math.max(predicted, 1) / Math.max(elapsedMs, 1)))
-    // Who was ten times too slow counts no more than that: one broken connection is not drift.
+    // Limited: a single broken connection is not a change of speed.
     const bounded = Math.min(apart, ERROR_LOG_MAX)
     const isGuess = !this.predicts
     if (!isGuess) {
@@ -301,14 +316,14 @@ export class RankRates {
     const factor = this.prefillFactor[slot] as number
     const features = [1, tokens / KILO, waitMs / factor, stepMs / factor]
     const ratio = Math.max(elapsedMs, 0.1) / Math.max(this.#prefill.predict(features), 0.1)
-    // What had to wait says less of the rank than of those before it.
+    // The more a request waited for others, the less it says about the rank itself.
     const own = factor * (this.prefillMs + this.msPerToken * tokens)
     this.#prefillOf.add(slot, ratio, own / Math.max(own + waitMs, Number.MIN_VALUE))
     this.#prefill.add(features, elapsedMs / this.#prefillOf.relative(slot))
     this.#readPrefill()
   }
 
-  /** A request has ended: its steps took so long on average, with so many requests and tokens of context in them. */
+  /** Records a completed request: average step time with the average number of requests and context tokens. */
   ended(
     slot: number,
     requests: number,

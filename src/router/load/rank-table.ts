@@ -1,8 +1,14 @@
 /**
- * The ranks of one pool in columns: a rank (one data-parallel rank of one worker) is a small number, its slot.
+ * The ranks of one pool as columns (structure of arrays). A rank is one data-parallel rank of one worker; its slot is
+ * its index in every column.
  *
- * Owns: cards, capacity, booked and reported load, fences. Slots of workers that have left are used again.
- * A decision reads columns only; they are changed when something happens, never gathered.
+ *            slot   0          1          2          3
+ *   card, dpRank    w1/0       w1/1       w2/0       (free, to be reused)
+ *   activeRequests  3          0          7          -
+ *   full            0          0          1          -
+ *
+ * Owns cards, capacity, booked and reported load, fences. Slots of workers that left are reused. Columns are updated
+ * when something happens, so that a decision only reads them.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { LoadReport } from '../../kv/index.ts'
@@ -26,15 +32,15 @@ export interface RankRow extends SnapshotWish {
   dpRank: number
   taints: ReadonlySet<string>
   reportedBlocks: number | null
-  /** Requests that wait inside the worker, as it says. */
+  /** Requests queued inside the worker, as it reports. */
   reportedQueued: number
   kvEventsSeen: number
-  /** Prompts that were given to the rank; each should lead to events sooner or later. */
+  /** Prompts sent to the rank; sooner or later each should lead to KV events. */
   promptsPlaced: number
   lastSequence: number | null
 }
 
-/** What has been sent to one rank and has not ended, and what it takes. */
+/** Load of the requests that were sent to one rank and have not ended. */
 export interface BookedLoad {
   readonly prefillTokens: number
   readonly maxBatchedTokens: number
@@ -45,7 +51,7 @@ export interface BookedLoad {
 const MIN_CAPACITY = 16
 
 export class RankTable {
-  /** Slots in use, in no order; the loop of a decision runs over it. */
+  /** Slots in use, unordered; a decision iterates over it. */
   readonly live: number[] = []
   activePrefillTokens = new Float64Array(MIN_CAPACITY)
   activeDecodeBlocks = new Float64Array(MIN_CAPACITY)
@@ -54,15 +60,15 @@ export class RankTable {
   fencedUntilMs = new Float64Array(MIN_CAPACITY)
   maxBatchedTokens = new Float64Array(MIN_CAPACITY)
   totalBlocks = new Float64Array(MIN_CAPACITY)
-  /** Places in its batch; 0: it does not say. */
+  /** Maximum batch size (`max_num_seqs`); 0 if not reported. */
   maxSequences = new Int32Array(MIN_CAPACITY)
-  /** The worker's own report, of the requests of all frontends: requests that run or wait in it, its prefill, its blocks. */
+  /** The worker's own report over all frontends: requests running or queued in it, prefill tokens, KV blocks. */
   reportedRequests = new Int32Array(MIN_CAPACITY)
   reportedPrefillTokens = new Float64Array(MIN_CAPACITY)
   reportedDecodeBlocks = new Float64Array(MIN_CAPACITY)
-  /** It takes nothing more now: requests wait for it in the router. See `rank-capacity.ts`. */
+  /** 1 if the rank takes no more requests for now: they are queued in the router. See `rank-capacity.ts`. */
   full = new Uint8Array(MIN_CAPACITY)
-  /** Requests that were sent after the newest report, and those that have had no token yet. */
+  /** Requests sent after the last report, and requests without a first token. */
   sentSinceReport = new Int32Array(MIN_CAPACITY)
   openPrefills = new Int32Array(MIN_CAPACITY)
   readonly #rows: (RankRow | undefined)[] = []
@@ -83,12 +89,12 @@ export class RankTable {
     return this.#slotsOf.size
   }
 
-  /** Workers that say `decode`; a pool of plain aggregated workers has none. */
+  /** Number of workers in mode `decode`; 0 in a purely aggregated pool. */
   get decodeModeCount(): number {
     return this.#decodeModeCount
   }
 
-  /** Some rank may be overloaded, fenced or full: decisions have to look. */
+  /** True if some rank may be overloaded, fenced or full, so that a decision has to check. */
   get hasExclusions(): boolean {
     return this.#overloadedCount > 0 || this.#fenced > 0 || this.#fullCount > 0
   }
@@ -115,7 +121,7 @@ export class RankTable {
     return -1
   }
 
-  /** Null when no worker of the pool has the adapter. */
+  /** Null if no worker of the pool has the adapter. */
   workersWith(adapter: string): ReadonlySet<WorkerId> | null {
     return this.#adapters.get(adapter) ?? null
   }
@@ -131,7 +137,10 @@ export class RankTable {
     return slot === undefined ? null : this.row(slot).card
   }
 
-  /** New ranks of a worker, or the changed card of a known one. Returns the slots of ranks that are gone. */
+  /**
+   * Adds the ranks of a new worker, or the changed card of a known one. Returns the slots of ranks that no longer
+   * exist.
+   */
   join(card: WorkerCard): readonly number[] {
     const before = this.slotsOf(card.workerId)
     const start = card.engine.dataParallelStartRank ?? 0
@@ -167,7 +176,7 @@ export class RankTable {
     return gone
   }
 
-  /** Forgets the worker; `release` the slots when nothing refers to them any more. */
+  /** Removes the worker; call `release` for its slots when nothing refers to them any more. */
   leave(workerId: WorkerId): readonly number[] {
     const slots = this.slotsOf(workerId)
     if (this.#isDecode(slots)) this.#decodeModeCount--
@@ -203,7 +212,7 @@ export class RankTable {
     this.unfence(slot)
   }
 
-  /** What the rank has too much of, or null. */
+  /** The threshold that the rank exceeds, or null. */
   overloadOf(slot: number, thresholds: BusyThresholds): Overload | null {
     return overloadOf(thresholds, {
       prefillTokens: this.activePrefillTokens[slot] as number,
@@ -214,7 +223,7 @@ export class RankTable {
     })
   }
 
-  /** Looks at one rank's load again, after it has changed. */
+  /** Updates the overload mark of one rank after its load changed. */
   judgeOverload(slot: number, thresholds: BusyThresholds, prefillTokens: number): void {
     const decode = decodeLatch(thresholds, this.overloaded[slot] === 1, {
       bookedBlocks: this.activeDecodeBlocks[slot] as number,
@@ -225,7 +234,7 @@ export class RankTable {
     this.#setOverloaded(slot, decode || isPrefillOverloaded(thresholds, prefillTokens, batched))
   }
 
-  /** Looks again whether the rank takes another request. */
+  /** Updates the `full` mark of one rank. */
   judgeCapacity(slot: number, bound: EngineQueueBound): void {
     const { card, reportedQueued } = this.row(slot)
     const isFull = isRankFull(bound, {
@@ -241,12 +250,12 @@ export class RankTable {
     this.setFull(slot, isFull)
   }
 
-  /** Booked here or reported by the worker, whichever is more: there may be other routers. */
+  /** The larger of booked and reported requests, since there may be other routers. */
   requestsOf(slot: number): number {
     return Math.max(this.activeRequests[slot] as number, this.reportedRequests[slot] as number)
   }
 
-  /** KV blocks that are neither booked nor reported; Infinity: the rank does not say how many it has. */
+  /** KV blocks that are neither booked nor reported as used; Infinity if the rank does not report its total. */
   freeBlocksOf(slot: number): number {
     const total = this.totalBlocks[slot] as number
     if (total === 0) return Infinity
@@ -254,13 +263,13 @@ export class RankTable {
     return total - Math.max(booked, this.reportedDecodeBlocks[slot] as number)
   }
 
-  /** Requests beyond the places of its batch when one more comes; below 1: it has a place. */
+  /** Requests beyond the maximum batch size if one more arrives; below 1: there is a place. */
   excessOf(slot: number): number {
     const places = this.maxSequences[slot] as number
     return places === 0 ? -Infinity : this.requestsOf(slot) + 1 - places
   }
 
-  /** Of what waits inside the workers, the part that this router has sent. */
+  /** Requests queued inside the workers, limited to those that this router has sent. */
   waitingInside(): number {
     let waiting = 0
     for (const slot of this.live) {
@@ -278,7 +287,7 @@ export class RankTable {
     this.full[slot] = now
   }
 
-  /** Left out of the candidates until then, or until a report of the worker comes. */
+  /** Excludes the rank until then, or until the worker's next report. */
   fence(slot: number, untilMs: number): void {
     if (this.fencedUntilMs[slot] === 0) this.#fenced++
     this.fencedUntilMs[slot] = untilMs
@@ -376,7 +385,10 @@ function grown<T extends { set(from: T): void }>(from: T, to: T): T {
   return to
 }
 
-/** Another frontend may take a last place at the same moment: how many are too many, in the mean. */
+/**
+ * Expected number of requests beyond the batch size, considering that another frontend may take the last place at the
+ * same moment.
+ */
 export function expectedExcess(excess: number): number {
   if (excess < -4) return 0
   return Math.max(excess, 0) + LAST_PLACE_RISK * Math.exp(-Math.abs(excess))

@@ -1,6 +1,6 @@
 /**
- * What the router knows of its own health: is KV routing fed, is disaggregation taken, and if not, why not.
- * Nothing degrades silently: what is on but not taken is named here with its reason and a count.
+ * The router's own health: whether KV routing receives events, whether disaggregation is used, and if not, why. A
+ * feature that is enabled but not in effect is listed with its reason and a count.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { BusyThresholds } from '../configuration/busy-threshold.ts'
@@ -14,10 +14,10 @@ export interface RankStatus {
   readonly activeDecodeBlocks: number
   readonly activeRequests: number
   readonly reportedBlocks: number | null
-  /** Requests inside the worker, as it says; `reportedQueued` of them wait there. */
+  /** Requests inside the worker, as it reports; `reportedQueued` of them are queued there. */
   readonly reportedRequests: number
   readonly reportedQueued: number
-  /** Takes nothing more now. */
+  /** Takes no more requests for now. */
   readonly full: boolean
   readonly totalBlocks: number | null
   readonly overloaded: boolean
@@ -28,7 +28,7 @@ export interface RankStatus {
 export interface PoolStatus {
   readonly mode: RouterMode
   readonly blockSize: number
-  /** False: no worker has said the size of its blocks, so that nothing is known of what they hold. */
+  /** False if no worker has reported its block size, so that nothing is known about cached blocks. */
   readonly knowsBlocks: boolean
   readonly workers: number
   readonly ranks: readonly RankStatus[]
@@ -39,34 +39,37 @@ export interface PoolStatus {
   readonly refusals: number
   /** False: cached blocks are estimated from what workers were sent, even if they send events. */
   readonly usesKvEvents: boolean
-  /** Workers whose KV events have been seen, of those that promise any. */
+  /** Workers whose KV events have been received, of those whose card announces events. */
   readonly kvEventWorkers: number
   readonly kvEventWorkersExpected: number
-  /** Workers that promise events and had prompts enough to send some, but sent none. */
+  /** Workers that announce events and had enough prompts to send some, but sent none. */
   readonly kvEventWorkersSilent: number
-  /** How often a snapshot had to make good what was missed. */
+  /** Number of snapshots that replaced missed events. */
   readonly kvEventGaps: number
   readonly kvEventErrors: number
-  /** Snapshots that were asked for because events had been refused. */
+  /** Snapshots that were requested because events had been rejected. */
   readonly kvSnapshotsAsked: number
-  /** The index that is kept by KV events: what is in it, its memory, and what it has dropped for lack of memory. */
+  /** The index built from KV events: blocks, memory in use, memory limit, blocks evicted for lack of memory. */
   readonly indexBlocks: number
   readonly indexBytes: number
   readonly indexBytesMax: number
   readonly indexGivenUp: number
   readonly answers: AnswerStatus
-  /** Mean relative error of the first tokens that the learned rates predict; null: none has come. */
+  /** Mean relative error of predicted first-token times; null before the first measurement. */
   readonly ttftError: number | null
-  /** The error is so large that requests go where the fewest are, until it has fallen. */
+  /** True while the error is so large that requests go to the workers with the fewest requests. */
   readonly predictionsOff: boolean
-  /** Of a request of the usual length that came now, from what was learned; null: none has come. */
+  /** Predicted first-token time of a request of usual length arriving now; null before the first measurement. */
   readonly predictedTtftMs: number | null
   readonly busy: BusyThresholds
 }
 
 export type PrefillState = 'pending' | 'active' | 'unavailable' | 'disabled'
 
-/** Workers of each leg that are in a domain without one of the other leg, where KV must stay in it; and how many there are. */
+/**
+ * If KV must stay in a domain: workers of each leg without a partner of the other leg in their domain, and all
+ * workers.
+ */
 export interface Unpaired {
   readonly prefill: number
   readonly prefillAll: number
@@ -82,7 +85,7 @@ export interface DisaggregationStatus {
   /** Requests that were not disaggregated, by reason. */
   readonly aggregatedBy: Readonly<Record<string, number>>
   readonly prefillRetries: number
-  /** Null: KV may travel everywhere, or one of the legs has no worker. */
+  /** Null if KV may be transferred everywhere, or one of the legs has no worker. */
   readonly unpaired: Unpaired | null
 }
 
@@ -91,7 +94,7 @@ export interface RouterStatus {
   readonly decode: PoolStatus
   readonly disaggregation: DisaggregationStatus
   readonly sessions: number
-  /** One line each, for `/health` and the log; empty when all is as configured. */
+  /** One line each, for `/health` and the log; empty if everything is in effect as configured. */
   readonly warnings: readonly string[]
   /** The self-check in words: "KV events from 2 of 3 workers", "disaggregation taken in 40 % of requests …". */
   readonly selfCheck: readonly string[]

@@ -1,5 +1,6 @@
 /**
- * Says in words whether what is configured also happens: KV events arrive, disaggregation is taken, and if not, why.
+ * Checks whether configured features are in effect, in words: KV events arrive, disaggregation is used, and if not,
+ * why.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
@@ -19,16 +20,19 @@ export function selfCheck(facts: Omit<RouterStatus, 'warnings' | 'selfCheck'>): 
   return { ...facts, warnings, selfCheck: lines }
 }
 
-/** A prompt may be cached whole or still be computed; after so many, silence means that events do not arrive. */
+/**
+ * A prompt may be cached completely or still be running; after this many prompts without events, events do not
+ * arrive.
+ */
 const PROMPTS_BEFORE_SILENCE = 8
 
-/** No events come from the rank: it promises none, or it keeps silent although it has had prompts enough. */
+/** True if no events come from the rank: it announces none, or sends none although it had enough prompts. */
 export function isSilent({ card, kvEventsSeen, promptsPlaced }: RankRow): boolean {
   if (kvEventsSeen > 0) return false
   return !card.publishesKvEvents || promptsPlaced >= PROMPTS_BEFORE_SILENCE
 }
 
-/** Who promises KV events, who has sent some, and who keeps silent although it should have by now. */
+/** Workers that announce KV events, that have sent some, and that sent none although they should have by now. */
 export function eventFacts(
   ranks: readonly RankStatus[],
   cardOf: (workerId: WorkerId) => WorkerCard | null,
@@ -79,7 +83,7 @@ function checkEvents(name: string, pool: PoolStatus, lines: string[], warnings: 
   }
 }
 
-/** What routing goes by where no events come from. */
+/** What routing is based on where no events arrive. */
 function whyNoEvents(pool: PoolStatus): string | null {
   const believed = 'workers are believed to hold what they were sent'
   if (!pool.usesKvEvents) return `events are off, ${believed}`
@@ -88,7 +92,7 @@ function whyNoEvents(pool: PoolStatus): string | null {
   return `${silent} send none, these ${believed}`
 }
 
-/** Fewer answers say nothing. */
+/** Fewer replies are not significant. */
 const FORECASTS_BEFORE_WARNING = 16
 const SHARE_OFF_MAX = 0.25
 
@@ -107,7 +111,7 @@ function checkForecasts(name: string, pool: PoolStatus, warnings: string[]): voi
   )
 }
 
-/** A hand-over without KV is an answer like any other, only slower: it shows only here. */
+/** A hand-over without KV still yields a correct reply, only slower; this check is the only place where it shows. */
 function checkHandOvers({ answers }: PoolStatus, lines: string[], warnings: string[]): void {
   const { kvMoved, kvNotMoved } = answers
   const all = kvMoved + kvNotMoved
@@ -140,7 +144,7 @@ function checkDisaggregation(
   }
 }
 
-/** A worker that no KV may travel to or from looks well and gets nothing. */
+/** A worker whose KV may not be transferred to or from any other looks healthy and gets no requests. */
 function pairWarnings(unpaired: Unpaired | null): string[] {
   if (unpaired === null) return []
   const { prefill, prefillAll, decode, decodeAll } = unpaired

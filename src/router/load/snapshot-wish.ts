@@ -1,17 +1,17 @@
 /**
- * When a rank is asked to tell again what it holds, because the index has refused some of its events.
+ * When a rank is asked for a snapshot of its cache, because the index has rejected some of its events.
  *
- * At once after the first refusal; when the snapshot does not help (it was refused, too, or more refusals follow), after a
- * wait that doubles, so that an index with too little memory is not filled with snapshots.
+ * At once after the first rejection. If the snapshot does not help (it was rejected, too, or more rejections follow),
+ * after a wait that doubles, so that an index with too little memory is not flooded with snapshots.
  */
 import type { KvEventBatch } from '../../kv/index.ts'
 
 const WAIT_MS_MIN = 1000
 const WAIT_MS_MAX = 60_000
 
-/** Of a rank; changed in place. */
+/** State of one rank; changed in place. */
 export interface SnapshotWish {
-  /** When refused events may make it ask for a snapshot again, and how long it waited last. */
+  /** Earliest time of the next request for a snapshot, and the previous wait. */
   snapshotAfterMs: number
   snapshotWaitMs: number
   isSnapshotWanted: boolean
@@ -23,14 +23,14 @@ export const NO_WISH: Readonly<SnapshotWish> = {
   isSnapshotWanted: false,
 }
 
-/** A batch has been applied, and so many of its events were refused. */
+/** Call after each batch with the number of its events that were rejected. */
 export function noteRefusals(row: SnapshotWish, batch: KvEventBatch, refused: number): void {
   const isSnapshot = batch.events[0]?.kind === 'cleared'
   if (refused > 0) row.isSnapshotWanted = true
   else if (isSnapshot) row.isSnapshotWanted = false
 }
 
-/** Whether the rank is to be asked now; then it is not asked again before its time. */
+/** Whether to request a snapshot now; if true, the next one is not due before its wait is over. */
 export function isSnapshotDue(row: SnapshotWish, nowMs: number): boolean {
   if (!row.isSnapshotWanted || nowMs < row.snapshotAfterMs) return false
   const isQuiet = nowMs >= row.snapshotAfterMs + row.snapshotWaitMs

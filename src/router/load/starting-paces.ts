@@ -1,14 +1,14 @@
 /**
- * What a pool's ranks say of their own pace (`EngineConfig.pace`): the line of a rank in the middle, and how many times
- * longer than it each of them takes. Who says nothing is taken for one in the middle.
+ * The speed that a pool's ranks report themselves (`EngineConfig.pace`): the rates of the median rank, and each
+ * rank's factor relative to it. A rank that reports nothing is assumed to be the median.
  */
 import type { EnginePace } from '../../request/index.ts'
 
-/** A prompt and a step by which ranks are compared. */
+/** Reference prompt and step by which ranks are compared. */
 const PROMPT_TOKENS = 1000
 const STEP_REQUESTS = 8
 const STEP_CONTEXT_TOKENS = 8000
-/** The middle moves as ranks come and go: by less than this (a logarithm) they are not compared anew. */
+/** The median moves as ranks join and leave; if by less than this (natural log.), the ranks are not compared again. */
 const MOVED_LOG = 0.01
 
 interface Told {
@@ -21,7 +21,7 @@ export class StartingPaces {
   readonly #told = new Map<number, Told>()
   #promptLogs = 0
   #stepLogs = 0
-  /** As of when all were compared. */
+  /** The median at the last comparison. */
   #hasMiddle = false
   #promptMiddle = 0
   #stepMiddle = 0
@@ -31,8 +31,9 @@ export class StartingPaces {
   }
 
   /**
-   * Of a rank that has come to this slot, or left it (null). `compare` is told what ranks are beside the one in the middle, in
-   * logarithms. `isLearned`: the pool's pace has been seen since, and what is in the middle stays what it was then.
+   * Sets (or with null removes) the speed of the rank in this slot. `compare` is called with the factors of ranks
+   * relative to the median, as logarithms. `isLearned`: rates have been measured, and the median stays what it was
+   * then.
    */
   set(
     slot: number,
@@ -62,7 +63,7 @@ export class StartingPaces {
     return true
   }
 
-  /** The mean of the shapes, as slow as the one in the middle. */
+  /** The mean of all reported rates, scaled to the speed of the median rank. */
   middle(): EnginePace | null {
     const { size } = this.#told
     if (size === 0) return null

@@ -1,10 +1,10 @@
 /**
- * How long it takes until a prompt that was computed at one worker goes on at another, against the tokens that have to be
- * moved: learned from first tokens of decode legs, whatever the engines' own way of moving KV is.
+ * Learns how long it takes until a prompt computed on one worker continues on another, as a function of the tokens to
+ * transfer. Measured from the first tokens of decode legs, so it holds for any KV transfer mechanism of the engines.
  *
- * The line is that of all pairs of workers; how many times as long a pair takes is learned from the pair alone (other hosts,
- * other networks), and a pair that nothing is known of is like the others. What is not measured any more is forgotten: when
- * transfers are believed to be slow, requests avoid them, and nothing would say that they have become fast again.
+ * The linear function is learned from all pairs of workers; each pair has only a factor (other hosts, other
+ * networks), 1 until it is measured. Old measurements are forgotten: when transfers are believed to be slow, requests
+ * avoid them, and otherwise nothing would show that they are fast again.
  */
 import type { WorkerId } from '../../base/index.ts'
 import { FadingFit } from './fading-fit.ts'
@@ -12,17 +12,20 @@ import { FadingFit } from './fading-fit.ts'
 const FADE = 0.98
 const FLOOR_MS = 1
 const KILO = 1000
-/** One transfer counts as at most so many times what was expected, or as little: a broken connection is no rate. */
+/**
+ * A single transfer counts at most as this many times longer, or shorter, than predicted: a broken connection is no
+ * rate.
+ */
 const SURPRISE_MAX = 10
-/** Of a pair's factor: what an observation counts after the next one, and how many weigh as much as the other pairs. */
+/** Decay factor of older observations of a pair per new one, and the number of observations that the prior counts for. */
 const PAIR_FADE = 0.9
 const PAIR_SHRINK = 0.5
-/** Pairs that are told apart; of more, those are forgotten that were used longest ago. */
+/** Number of pairs with a factor of their own; beyond that the least recently used are dropped. */
 export const PAIRS_MAX = 4096
-/** Without a transfer for so long, half of what is known is what was assumed at first. */
+/** Without a transfer for this long, predictions are half learned and half assumed. */
 export const HALF_LIFE_MS = 30_000
 
-/** A pair's factor is worked out anew after so long. */
+/** A pair's factor is cached for this long. */
 const KEPT_MS = HALF_LIFE_MS / 200
 
 export interface WorkerPair {
@@ -30,7 +33,7 @@ export interface WorkerPair {
   readonly to: WorkerId
 }
 
-/** From one worker: a line against the tokens that are moved, times a factor for each worker that it goes to. */
+/** Transfers from one worker: a linear function of the tokens, times a factor per receiving worker. */
 export interface TransferLine {
   readonly startMs: number
   readonly msPerToken: number
@@ -38,27 +41,27 @@ export interface TransferLine {
 }
 
 interface PairRate {
-  /** Of the logarithms of its ratios to the line, and how many they are; older ones count less. */
+  /** Sum and weight of the logarithms of measured / predicted times; older ones count less. */
   readonly sum: number
   readonly weight: number
   readonly lastMs: number
-  /** What follows from them, as of that moment (NaN: not asked yet): a decision asks for a thousand of them. */
+  /** The cached factor and its time (NaN: not computed yet), because a decision asks for a thousand of them. */
   factor: number
   factorAtMs: number
 }
 
 export class TransferRates {
   readonly #pool = new FadingFit([0, 0], FADE, FLOOR_MS)
-  /** Of each prefill worker, the decode workers; both in order of use. */
+  /** Prefill worker → decode worker → rate; both maps in order of use. */
   readonly #pairs = new Map<WorkerId, Map<WorkerId, PairRate>>()
-  /** What follows from the pairs of a worker, for as long as a factor is kept. */
+  /** Cached factor of the best pair of a worker, for `KEPT_MS`. */
   readonly #best = new WeakMap<object, { readonly factor: number; readonly atMs: number }>()
   #pairCount = 0
-  /** Of a pool whose requests go on in another one: what lies behind its workers. */
+  /** For a prefill pool: transfers from its workers to the decode pool. */
   onward: (nowMs: number) => TransferLine | null = () => null
   #lastMs = 0
 
-  /** Of so many tokens; `assumedMs`: what is said when none has been measured. */
+  /** Predicted transfer time of this many tokens; `assumedMs` is used while nothing has been measured. */
   predictMs(pair: WorkerPair, tokens: number, assumedMs: number, nowMs: number): number {
     if (this.#pool.count === 0) return assumedMs
     const known = remembered(this.#lastMs, nowMs)
@@ -66,11 +69,11 @@ export class TransferRates {
     return pooledMs * this.#factorOf(pair, nowMs)
   }
 
-  /** So many tokens have been moved in so long. */
+  /** Records a transfer of this many tokens. */
   arrived(pair: WorkerPair, tokens: number, elapsedMs: number, nowMs: number): void {
     const features = featuresOf(tokens)
     const tookMs = Math.max(elapsedMs, FLOOR_MS)
-    // The first one sets the line.
+    // The first transfer sets the line.
     const isFirst = this.#pool.count === 0
     const lineMs = isFirst ? tookMs : Math.max(this.#pool.predict(features), FLOOR_MS)
     const pairMs = lineMs * this.#factorOf(pair, nowMs)
@@ -80,7 +83,7 @@ export class TransferRates {
     this.#lastMs = nowMs
   }
 
-  /** From one worker to any other, as measured; null: no transfer has been measured at all. */
+  /** Transfers from one worker to any other, as measured; null if none has been measured. */
   from(worker: WorkerId, nowMs: number): TransferLine | null {
     if (this.#pool.count === 0) return null
     const [startMs = 0, msPerKilo = 0] = this.#pool.coefficients
@@ -93,8 +96,8 @@ export class TransferRates {
   }
 
   /**
-   * From any worker to where it would go best, of `places` workers: those that have room, or that nothing is known of. So a
-   * worker that is far from all others costs more before its prompt is computed, not only after. Null: nothing was measured.
+   * Transfers from each worker to its best receiver among `places` workers that have capacity or no measurements, so
+   * that the cost of a remote worker is known before its prompt is computed. Null if nothing has been measured.
    */
   best(places: number, hasRoom: (worker: WorkerId) => boolean, nowMs: number): TransferLine | null {
     if (this.#pool.count === 0) return null
@@ -120,7 +123,7 @@ export class TransferRates {
     for (const [to, rate] of rates) {
       if (hasRoom(to)) factor = Math.min(factor, factorOf(rate, nowMs))
     }
-    // Nobody has room now: that will have changed when the prompt is computed.
+    // No receiver has capacity now; that will have changed when the prompt is computed.
     const kept = { factor: factor === Infinity ? 1 : factor, atMs: nowMs }
     this.#best.set(rates, kept)
     return kept.factor

@@ -1,10 +1,12 @@
 /**
- * Who goes now, who waits and who is refused: the queue of a pool together with the clock and the pool's load.
+ * Admission to a pool: decides which requests are sent now, queued or refused. Connects the queue with the clock and
+ * the pool's load.
  *
- * A request waits when every rank that it could go to is busy (full, or over a threshold of the request's class) or when
- * its class waits already. It stops waiting when it goes, when its time is over, when it gives way, or when it is
- * cancelled; each exactly once. Under overload only as many wait as the pool works off in `overloadWaitMs`: the others are
- * told at once when to come again, the lowest priority first.
+ * A request is queued if every rank that it could go to is busy (full, or above a threshold of the request's class)
+ * or if its class already has queued requests. It leaves the queue exactly once: when it is sent, when its deadline
+ * passes, when it is displaced by a more important one, or when it is cancelled. Under overload only as many requests
+ * are queued as the pool starts within `overloadWaitMs`; the others are refused at once with a retry time, lowest
+ * priority first.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -24,29 +26,29 @@ interface AdmissionWaiter {
   onRefused(error: BatonError): void
 }
 
-/** Load also falls without being told (prefills decay): waiting requests are looked at again. */
+/** Load also falls without an event (prefill decays), so queued requests are checked again. */
 const RECHECK_MS = 250
-/** Who has waited so long may use more of what other frontends have taken. */
+/** A request that waited this long may use places that other frontends have taken more than their share of. */
 const WAITED_MS = 250
 const RETRY_MS_DEFAULT = 1000
 const RETRY_MS_MAX = 30_000
-/** Who has no goal goes like one who has to go so soon, or by half of the time that it may wait. */
+/** A request without a goal is ordered as if it had to start within this time, or within half of its queue deadline. */
 const PATIENCE_MS = 10_000
-/** One may always wait, whatever the pace. */
+/** At least one request may always be queued. */
 const LINE_MIN = 1
-/** Under overload: of the time that requests may wait, the part for which an engine has others in its own queue. */
+/** Under overload: share of the allowed wait that requests may spend in the engine's own queue. */
 const ENGINE_SHARE = 0.5
-/** Goes before everybody and is never dropped for another. */
+/** Strict priority of requests that have begun (`hasBegun`): they go first and are never displaced. */
 const FIRST = Number.MAX_SAFE_INTEGER
 
 interface Waiting extends QueueEntry {
   readonly queue: ClassQueue
   readonly waiter: AdmissionWaiter
   deadline: Timer | null
-  /** When it has to go to keep its goal. */
+  /** Fires when the request can no longer meet its goal. */
   startBy: Timer | null
   cancelTimers(): void
-  /** Its goal for the first token, while it may still be given up for it. */
+  /** Its first-token goal in milliseconds, as long as it may be refused because of it. */
   readonly ttftMs: number | null
 }
 
@@ -61,10 +63,10 @@ export class Admission {
   #isClosed = false
   #recheck: Timer | null = null
   readonly #flow: FlowMeter
-  /** How long the last one waited, and since when none has gone on. */
+  /** Wait of the last request that was sent, and since when none has been sent. */
   #lastWaitMs = 0
   #stillSinceMs = 0
-  /** Where the requests go from here: they wait here rather than there. */
+  /** The pool of the following leg: requests wait here rather than there. */
   readonly #next: KvRouter | null
 
   constructor(router: KvRouter, clock: Clock, next: KvRouter | null = null) {
@@ -83,7 +85,7 @@ export class Admission {
     return { requests: this.#queue.requests, promptTokens: this.#queue.promptTokens }
   }
 
-  /** Calls the waiter once, now or later, unless the returned function is called first. */
+  /** Calls the waiter exactly once, now or later, unless the returned function is called first. */
   enter(query: SelectionQuery, waiter: AdmissionWaiter): () => void {
     const { policyClass } = query.request.routing
     const nowMs = this.#clock.nowMs()
@@ -115,14 +117,14 @@ export class Admission {
     }
     this.#startClock(entry)
     this.#shorten(nowMs)
-    // Others may wait for a worker that this one does not need.
+    // The queued requests may wait for a worker that this one does not need.
     this.#drain()
     return () => this.#leave(entry)
   }
 
   /**
-   * The refusal that a request of these hints would get from `enter`, before its prompt is put into tokens: under overload
-   * that is most of what a refusal costs. Null: `enter` will say.
+   * The refusal that a request with these hints would get from `enter`, before its prompt is tokenized: under
+   * overload, tokenizing is most of the cost of a refusal. Null if `enter` has to decide.
    */
   refusalAtOnce(routing: RoutingHints): BatonError | null {
     const { filters, policyClasses } = this.#router.config
@@ -139,7 +141,7 @@ export class Admission {
     return this.#overloaded(line)
   }
 
-  /** Refuses all that wait; from now on none waits. */
+  /** Refuses all queued requests, and from now on queues none. */
   close(): void {
     this.#isClosed = true
     for (const entry of this.#queue.entries() as Waiting[]) {
@@ -149,7 +151,10 @@ export class Admission {
     this.#recheck = null
   }
 
-  /** No worker is predicted to meet its goals, after what waits before it. What has begun is not refused. */
+  /**
+   * The refusal if no worker is predicted to meet the request's goals after the wait. A started request is not
+   * refused.
+   */
   #lateRefusal(queue: ClassQueue, query: SelectionQuery, mustWait: boolean): BatonError | null {
     if (query.request.routing.goals === undefined || hasBegun(query)) return null
     return this.#router.goals.lateRefusal(query, mustWait ? this.#waitBefore(queue, query) : 0)
@@ -162,7 +167,7 @@ export class Admission {
     return queue.countSooner(entry) / rate
   }
 
-  /** Null: it waits. Who is more important takes the place of who is less. */
+  /** Null if the request is queued. If the queue is full, a less important request is displaced. */
   #add(entry: Waiting): BatonError | null {
     const line = this.#lineOf(this.#clock.nowMs())
     if (line !== null && this.#ahead(entry) >= line) return this.#overloaded(line)
@@ -176,21 +181,21 @@ export class Admission {
     return this.#queue.add(entry.queue, entry, scope)
   }
 
-  /** Under overload: how many may wait. Null: the queue's own bounds hold. */
+  /** Under overload: how many requests may be queued. Null: the queue's own limits apply. */
   #lineOf(nowMs: number): number | null {
     const work = this.#workOf(nowMs)
     if (work === null) return null
     return Math.max(Math.ceil(work) - this.#waitingBehind(), LINE_MIN)
   }
 
-  /** What has gone on from here and still waits, in the workers or for those of the next leg. */
+  /** Requests sent from here that are still queued, inside the workers or for the next leg. */
   #waitingBehind(): number {
     const next = this.#next
     const there = next === null ? 0 : next.waitingInside + next.waitingOutside()
     return this.#router.waitingInside + there
   }
 
-  /** Under overload: the requests that go on in `overloadWaitMs`, those that wait inside the workers among them. */
+  /** Under overload: the number of requests that start within `overloadWaitMs`, including those queued inside workers. */
   #workOf(nowMs: number): number | null {
     const { overloadWaitMs } = this.#router.config.deadlines
     if (overloadWaitMs === 0 || !this.#flow.isOverloaded(nowMs)) return null
@@ -202,7 +207,7 @@ export class Admission {
     return this.#lastWaitMs >= WAITED_MS || nowMs - this.#stillSinceMs >= WAITED_MS
   }
 
-  /** A slow engine that has several requests ahead makes everybody wait longer than is meant. */
+  /** Limits the engines' own queues: several requests ahead on a slow engine would exceed the intended wait. */
   #boundEngines(nowMs: number): void {
     const work = this.#workOf(nowMs)
     const perRank = ((work ?? 0) * ENGINE_SHARE) / Math.max(this.#router.rankCount, 1)
@@ -212,7 +217,7 @@ export class Admission {
     this.#router.judge.boundEngineQueue(max, hasWaited)
   }
 
-  /** Those behind the line give way, the lowest first. */
+  /** Refuses the queued requests beyond the limit, lowest priority first. */
   #shorten(nowMs: number): void {
     const line = this.#lineOf(nowMs)
     if (line === null) return
@@ -238,7 +243,7 @@ export class Admission {
     const retryAfterMs = Math.min(Math.max(1000 * this.#flow.excess(nowMs), 1000), RETRY_MS_MAX)
     return new BatonError(
       'capacity.pool_exhausted',
-      `overloaded: more requests come than the workers take, ${current} wait already`,
+      `overloaded: requests arrive faster than the workers start them, ${current} are already queued`,
       { data: { stage: 'queue', limit, current, retryAfterMs: Math.ceil(retryAfterMs) } },
     )
   }
@@ -305,7 +310,7 @@ export class Admission {
     this.#armRecheck()
   }
 
-  /** It would be sent too late to keep its goal: it is told so, or lets those go before it who can keep theirs. */
+  /** The request would start too late for its goal: it is refused, or goes behind those that can still meet theirs. */
   #isLate(entry: Waiting): void {
     if (!this.#queue.remove(entry.queue, entry)) return
     if (this.#router.goals.refuses) {
@@ -326,7 +331,7 @@ export class Admission {
   #leave(entry: Waiting): boolean {
     entry.cancelTimers()
     if (!this.#queue.remove(entry.queue, entry)) return false
-    // Its place may have been what held back the ones behind it.
+    // Its removal may have unblocked the requests behind it.
     this.#drain()
     return true
   }
@@ -362,7 +367,7 @@ export class Admission {
     })
   }
 
-  /** How long it takes at the present pace until the queue of now is through. */
+  /** Time to work off the present queue at the present rate. */
   #retryAfterMs(): number {
     const rate = this.#flow.rate(this.#clock.nowMs())
     if (rate === null) return RETRY_MS_DEFAULT
@@ -377,7 +382,7 @@ function closing(): BatonError {
   })
 }
 
-/** Who is more important, or of a tenant that has less waiting for its weight, takes the place of who is not. */
+/** Whether `entry` may displace `held`: it has a higher priority, or its tenant has less queued for its weight. */
 function mayReplace(entry: Waiting, held: Waiting): boolean {
   if (held.strictPriority !== entry.strictPriority) {
     return held.strictPriority < entry.strictPriority

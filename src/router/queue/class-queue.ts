@@ -1,9 +1,9 @@
 /**
- * What waits in one policy class, in the order in which it may go.
+ * The queued requests of one policy class, in the order in which they may be sent.
  *
- * Requests wait in lanes, one for each tenant and pinned worker, so that a pinned request waits only for its own worker
- * and a tenant with a thousand requests only for itself. Between lanes: strict priority, then the tenant that has been
- * served least, then the class's own order.
+ * Requests wait in lanes, one per tenant and pinned worker, so that a pinned request waits only for its own worker,
+ * and a tenant with a thousand requests delays only itself. Order between lanes: strict priority, then the tenant
+ * that has been served least (weighted fair queueing), then the order of the class.
  */
 import type { PolicyClass } from '../configuration/policy-class.ts'
 
@@ -11,25 +11,25 @@ export interface QueueEntry {
   readonly requestId: string
   readonly promptTokens: number
   readonly cachedTokens: number
-  /** Uncached prompt tokens, at least 1: what the request takes from its class's turn. */
+  /** Uncached prompt tokens, at least 1: what the request consumes of its class's quantum. */
   readonly cost: number
   readonly strictPriority: number
   readonly priority: number
   readonly tenant: string
-  /** What the tenant gets while others wait too, against theirs; above 0. */
+  /** Share of the tenant relative to other tenants with queued requests; above 0. */
   readonly tenantWeight: number
-  /** The worker that it is pinned to; empty when it is not. */
+  /** Id of the worker that it is pinned to; empty if not pinned. */
   readonly pinned: string
   readonly arrivedMs: number
-  /** When it has to go to keep its goal; without a goal, when its patience ends. */
+  /** When it must be sent to meet its goal; without a goal, the end of its patience (`PATIENCE_MS`). */
   readonly startByMs: number
-  /** It cannot keep its goal any more: who still can goes before it. */
+  /** It can no longer meet its goal: requests that still can go first. */
   isLate: boolean
-  /** A rank that it may go to is not busy. */
+  /** True if a rank that it may go to is not busy. */
   canGo(): boolean
 }
 
-/** What an entry's place among the others depends on, besides when it came. */
+/** What determines an entry's position, besides its arrival. */
 export type QueueRank = Pick<QueueEntry, 'strictPriority' | 'tenant' | 'tenantWeight'>
 
 interface Placed {
@@ -39,21 +39,21 @@ interface Placed {
 }
 
 interface Tenant {
-  /** Tokens served while others waited too, divided by the weight. */
+  /** Tokens served while other tenants had queued requests, divided by the weight. */
   served: number
   waiting: number
   weight: number
 }
 
-/** Behind all that can keep their goals. */
+/** Puts late requests behind all that can still meet their goals. */
 const LATE_SECONDS = 1e9
 
 /**
- * Higher goes first; seconds for fcfs and lcfs, so that one priority point is one second of earlier arrival. `fcfs` goes by
- * slack: who has to be sent soonest goes first, and that is who came first where nobody has a goal.
+ * Higher goes first. For fcfs and lcfs the unit is seconds, so that one priority point equals one second of earlier
+ * arrival. `fcfs` orders by latest start time; without goals this is the order of arrival.
  */
 function queueScore(policyClass: PolicyClass, entry: QueueEntry): number {
-  // Below zero it is no head start; the engine is notified all the same.
+  // A negative priority gives no head start in the queue, but is still sent to the engine.
   const jump = Math.max(entry.priority, 0)
   switch (policyClass.queuePolicy) {
     case 'fcfs':
@@ -74,7 +74,7 @@ export class ClassQueue {
   cachedTokens = 0
   readonly #lanes = new Map<string, Placed[]>()
   readonly #tenants = new Map<string, Tenant>()
-  /** Waiting requests by strict priority and tenant. */
+  /** Number of queued requests by strict priority and tenant. */
   readonly #byPriority = new Map<number, Map<string, number>>()
   #order = 0
 
@@ -95,7 +95,7 @@ export class ClassQueue {
     this.cachedTokens += entry.cachedTokens
   }
 
-  /** The next one that can go, or null. */
+  /** The next request that can be sent, or null. */
   head(): QueueEntry | null {
     let best: Placed | null = null
     for (const lane of this.#lanes.values()) {
@@ -106,7 +106,7 @@ export class ClassQueue {
     return best?.entry ?? null
   }
 
-  /** Takes an entry out, because it goes (`served`) or because it no longer waits. */
+  /** Removes an entry, because it is sent (`served`) or no longer waits. */
   remove(entry: QueueEntry, served: boolean): boolean {
     const key = laneKey(entry)
     const lane = this.#lanes.get(key)
@@ -132,8 +132,9 @@ export class ClassQueue {
   }
 
   /**
-   * How many would go before it: all of a higher strict priority, those of its own tenant, and of each other tenant as many as
-   * that one's weight allows in the meantime. So a tenant with a thousand requests does not take the places of another.
+   * How many requests would go before it: all with a higher strict priority, those of its own tenant, and of each
+   * other tenant as many as its weight allows in that time. So a tenant with a thousand requests does not push back
+   * another one.
    */
   countAhead(entry: QueueRank): number {
     let count = 0
@@ -150,7 +151,10 @@ export class ClassQueue {
     return count
   }
 
-  /** How many of its strict priority and of higher ones would go before it by the class's order, whoever sent them. */
+  /**
+   * How many requests of the same or a higher strict priority would go before it in class order, regardless of
+   * tenants.
+   */
   countSooner(entry: QueueEntry): number {
     const score = queueScore(this.policyClass, entry)
     let count = 0
@@ -163,7 +167,7 @@ export class ClassQueue {
     return count
   }
 
-  /** The one that is given up first: of the lowest strict priority, there of the tenant with the most, there the last. */
+  /** The entry to displace first: lowest strict priority, then the tenant with the most queued, then the last one. */
   last(): QueueEntry | null {
     let worst: Placed | null = null
     for (const lane of this.#lanes.values()) {
@@ -173,7 +177,7 @@ export class ClassQueue {
     return worst?.entry ?? null
   }
 
-  /** Whether the tenant of `held` has more waiting for its weight than that of `entry` would have. */
+  /** True if the tenant of `held` has more queued for its weight than the tenant of `entry` would have. */
   hasMoreThan(held: QueueEntry, entry: QueueEntry): boolean {
     if (held.tenant === entry.tenant) return false
     const own = this.#tenants.get(entry.tenant)?.waiting ?? 0
@@ -217,7 +221,7 @@ export class ClassQueue {
     return goesFirst(a, b)
   }
 
-  /** A tenant that comes back starts level with the least served one: absence earns nothing. */
+  /** A returning tenant starts level with the least served one: absence earns no credit. */
   #tenantOf(entry: QueueEntry): Tenant {
     const known = this.#tenants.get(entry.tenant)
     if (known !== undefined) known.weight = entry.tenantWeight
@@ -244,7 +248,7 @@ function goesFirst(a: Placed, b: Placed): boolean {
   return a.order < b.order
 }
 
-/** Where a new entry goes in a lane that is in order. */
+/** Insertion index of a new entry in a sorted lane. */
 function placeIn(lane: readonly Placed[], placed: Placed): number {
   let low = 0
   let high = lane.length

@@ -1,17 +1,17 @@
 /**
- * How fast requests come to a pool, how fast they go on to its workers, and whether that can last.
+ * Measures how fast requests arrive at a pool and how fast they are sent to its workers, and detects overload.
  *
- * A burst that the pool works off is no overload, and neither are a hundred clients that each wait for their answer
- * before they ask again: there as many come as end. Overload is when more came than went on or ended, in two windows of
- * time in a row; it lasts until no more come than do. A window is as long as it takes for some requests to come: a pool
- * that answers one request a second is overloaded by two.
+ * A burst that the pool works off is no overload, and neither are a hundred clients that each wait for their reply
+ * before the next request (a closed loop: arrivals equal completions). Overload means that in two consecutive windows
+ * more requests arrived than were sent or completed; it ends when arrivals no longer exceed them. A window is as long
+ * as it takes for a few requests to arrive: a pool that serves one request per second is overloaded by two.
  */
 const SPAN_MS = 750
-/** Two windows of 12 s: slower than four requests in 12 s is never called overload. */
+/** Two windows of 12 s: fewer than four requests in 12 s are never called overload. */
 const SPANS_MAX = 32
-/** More than so many times what goes on, and one. */
+/** Overload: arrivals exceed this many times the sent requests plus one. */
 const EXCESS = 1.2
-/** Fewer arrivals in a window say nothing. */
+/** Fewer arrivals in a window are not significant. */
 const ARRIVALS_MIN = 4
 
 interface Span {
@@ -26,13 +26,13 @@ export class FlowMeter {
   /** Newest first. */
   #past: Span[] = []
   #isOverloaded = false
-  /** Spans that the rate is taken from. */
+  /** Number of spans over which the rate is measured. */
   #spans = 2
   readonly #endedCount: () => number
-  /** At the beginning of this span. */
+  /** Value of `endedCount` at the start of this span. */
   #endedBefore = 0
 
-  /** `endedCount`: requests of the pool that have ended since ever. */
+  /** `endedCount`: total number of requests of the pool that have ended. */
   constructor(endedCount: () => number = () => 0) {
     this.#endedCount = endedCount
   }
@@ -52,7 +52,7 @@ export class FlowMeter {
     return this.#isOverloaded
   }
 
-  /** Requests that go on, per millisecond; null: not known yet. */
+  /** Requests sent per millisecond; null: not known yet. */
   rate(nowMs: number): number | null {
     this.#turn(nowMs)
     const spans = Math.min(this.#spans, this.#past.length)
@@ -60,7 +60,7 @@ export class FlowMeter {
     return done === 0 ? null : done / (spans * SPAN_MS)
   }
 
-  /** How many come for each one that goes on. */
+  /** Arrivals per request sent. */
   excess(nowMs: number): number {
     this.#turn(nowMs)
     const sum = this.#sum(0, this.#spans)
@@ -90,7 +90,7 @@ export class FlowMeter {
     const was = this.#isOverloaded
     this.#isOverloaded = false
     if (window === null || this.#past.length < 2 * window) return
-    // What has ended is not overload, however much came before.
+    // An overload is over when the newest arrivals do not exceed completions, however many came before.
     const newest = this.#sum(0, Math.ceil(window / 2))
     if (newest.arrived <= doneIn(newest)) return
     this.#isOverloaded = was || this.#hasExcess(window)
@@ -107,7 +107,7 @@ export class FlowMeter {
     return false
   }
 
-  /** Spans in which so many came that they say something. */
+  /** The number of spans with enough arrivals to be significant. */
   #window(): number | null {
     for (let spans = 1, arrived = 0; 2 * spans <= SPANS_MAX; spans++) {
       const span = this.#past[spans - 1]
@@ -133,7 +133,7 @@ function isExcess(span: Span): boolean {
   return span.arrived > EXCESS * doneIn(span) + 1
 }
 
-/** Where workers have more than they can run, several frontends have sent it: then what ends is the pace. */
+/** If several frontends have sent more than the workers can run, completions are the true rate. */
 function doneIn({ gone, ended }: Span): number {
   return Math.max(gone, ended)
 }

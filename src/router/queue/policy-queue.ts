@@ -1,8 +1,8 @@
 /**
- * The queue of a pool: classes with their bounds, and deficit round robin between them.
+ * The queue of a pool: policy classes with their limits, and deficit round robin between them.
  *
- * Each class in turn may send as many uncached prompt tokens as its quantum allows; what is left over is carried while
- * the class still waits. Every bound is a typed refusal, checked before anything is added.
+ * Each class in turn may send as many uncached prompt tokens as its quantum allows; the rest is carried over while
+ * the class has queued requests. Every limit is a typed refusal that is checked before anything is added.
  */
 import { BatonError } from '../../base/index.ts'
 import { ClassQueue } from './class-queue.ts'
@@ -25,7 +25,7 @@ export class PolicyQueue {
     this.#maxRequests = maxRequests
   }
 
-  /** See `classOf` of the configuration. */
+  /** See `classOf` in `configuration/policy-class.ts`. */
   classOf(name: string | undefined, uncachedTokens: () => number): ClassQueue {
     const { name: chosen } = classOf(this.#policyClasses, name, uncachedTokens) as PolicyClass
     return this.#byName.get(chosen) as ClassQueue
@@ -39,7 +39,7 @@ export class PolicyQueue {
     return this.#classes.reduce((sum, queue) => sum + queue.promptTokens, 0)
   }
 
-  /** Adds, or says which bound is reached. */
+  /** Adds the entry, or returns the limit that is reached. */
   add(
     queue: ClassQueue,
     entry: QueueEntry,
@@ -54,12 +54,12 @@ export class PolicyQueue {
     return queue.remove(entry, false)
   }
 
-  /** How many of all classes would go before it. */
+  /** How many requests of all classes would go before it. */
   countAhead(entry: QueueRank): number {
     return this.#classes.reduce((sum, queue) => sum + queue.countAhead(entry), 0)
   }
 
-  /** Whoever goes last, in one class or in all: who is dropped when the queue is full. */
+  /** The last entry of one class or of all: it is displaced when the queue is full. */
   last(only: ClassQueue | null = null): QueueEntry | null {
     let worst: QueueEntry | null = null
     for (const queue of only === null ? this.#classes : [only]) {
@@ -69,12 +69,12 @@ export class PolicyQueue {
     return worst
   }
 
-  /** When the bound of one class is reached, an entry of that class is dropped. */
+  /** If the limit of one class is reached, an entry of that class is displaced. */
   isClassFull(queue: ClassQueue, workers: number): boolean {
     return classBounds(queue, workers).length > 0
   }
 
-  /** Takes out the next one that can go, or null. */
+  /** Removes and returns the next entry that can be sent, or null. */
   pop(): QueueEntry | null {
     const carried = this.#carried
     if (carried !== null && carried.requests > 0) {
@@ -88,7 +88,7 @@ export class PolicyQueue {
       if (head.cost <= queue.deficit) return this.#serve(queue, head)
     }
     if (turn.length === 0) return null
-    // Nobody can pay yet: as many whole rounds at once as the first one needs.
+    // No class has enough deficit: add as many whole rounds at once as the first one needs.
     const rounds = Math.min(
       ...turn.map(({ queue, head }) =>
         Math.ceil((head.cost - queue.deficit) / queue.policyClass.quantum),
@@ -103,7 +103,7 @@ export class PolicyQueue {
     return this.#classes.flatMap((queue) => queue.entries())
   }
 
-  /** Classes that have something that can go, from the cursor on. */
+  /** Classes with an entry that can be sent, starting at the cursor. */
   #turn(): { queue: ClassQueue; head: QueueEntry }[] {
     const turn: { queue: ClassQueue; head: QueueEntry }[] = []
     for (let i = 0; i < this.#classes.length; i++) {
@@ -145,7 +145,7 @@ export class PolicyQueue {
   }
 }
 
-/** Bounds of the class that are reached. */
+/** The limits of the class that are reached. */
 function classBounds(queue: ClassQueue, workers: number) {
   const { policyClass } = queue
   const bounds = [

@@ -1,6 +1,6 @@
 /**
- * Whether a pool has room for a request now: at a rank that it may go to, below the thresholds of its class, and, for a
- * prefill, at a worker that could decode it.
+ * Whether a pool has capacity for a request now: a rank that it may go to, below the thresholds of its class, and,
+ * for a prefill, a decode worker that could continue it.
  */
 import type { Clock } from '../../base/index.ts'
 import { isQueueing } from '../configuration/policy-class.ts'
@@ -21,7 +21,7 @@ export class PoolRoom {
   readonly #next: KvRouter | null
   readonly #plainAnswers = new Map<ClassQueue, PlainAnswer>()
 
-  /** `next`: where the requests go from there. */
+  /** `next`: the pool of the following leg. */
   constructor(router: KvRouter, clock: Clock, next: KvRouter | null) {
     this.#router = router
     this.#clock = clock
@@ -41,7 +41,7 @@ export class PoolRoom {
     )
   }
 
-  /** For one that waits; to be asked again when something has changed. */
+  /** The check for a queued request; to be called again after every change. */
   canGo(queue: ClassQueue, query: SelectionQuery): () => boolean {
     return this.#router.config.filters.length === 0 && isPlain(query)
       ? () => this.#hasPlainRoom(queue, query)
@@ -52,7 +52,7 @@ export class PoolRoom {
     return this.#router.fullCount === 0 && this.#isNextOpen(query)
   }
 
-  /** A prefill is not begun while no worker could decode it. */
+  /** A prefill is not started while no decode worker has capacity. */
   #isNextOpen({ phase }: SelectionQuery): boolean {
     const next = this.#next
     if (next === null || phase !== 'prefill' || next.rankCount === 0) return true
@@ -74,7 +74,10 @@ export class PoolRoom {
     return eligible.length === 0 || eligible.some((slot) => !this.#isBusy(queue, slot))
   }
 
-  /** Requests without routing constraints have the same answer until something changes: with a long queue that is most of them. */
+  /**
+   * Requests without routing constraints share one answer until something changes; in a long queue that is most of
+   * them.
+   */
   #hasPlainRoom(queue: ClassQueue, query: SelectionQuery): boolean {
     const version = this.#router.version + (this.#next?.version ?? 0)
     const nowMs = this.#clock.nowMs()

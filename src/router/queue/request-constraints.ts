@@ -1,16 +1,14 @@
-/**
- * What in a request narrows the workers that it may go to, and whether it has begun: by that the queue treats it.
- */
+/** Which requests have constraints on their workers, and which have already begun; the queue treats these differently. */
 import type { RoutingHints } from '../../request/index.ts'
 import { pinOf } from '../decide/pin.ts'
 import type { SelectionQuery } from '../decide/selection.ts'
 
-/** Its prompt is computed and holds blocks on a prefill worker, or its client has read a part of the answer. */
+/** Its prompt is computed and occupies blocks on a prefill worker, or its client has received a part of the reply. */
 export function hasBegun({ request, phase }: SelectionQuery): boolean {
   return phase === 'decode' || (request.resumedTokens ?? 0) > 0
 }
 
-/** The hints, or the session that they name, may narrow the candidates. */
+/** The hints, or the session that they name, may restrict the candidates. */
 export function hasConstraint(routing: RoutingHints): boolean {
   return (
     routing.backendWorkerId !== undefined ||
@@ -21,7 +19,7 @@ export function hasConstraint(routing: RoutingHints): boolean {
   )
 }
 
-/** Nothing in the request narrows the candidates. */
+/** Nothing in the request restricts the candidates. */
 export function isPlain({ request, phase, affinity }: SelectionQuery): boolean {
   const { routing } = request
   return (

@@ -1,19 +1,19 @@
 /**
- * One frontend at a time changes a role of a model. Each says that it is about to and waits for longer than a message takes;
- * of those that say so within that time the one with the lowest name changes it, and the others rest. Pure: the caller
- * sends the messages and keeps the time.
+ * Makes sure that only one frontend at a time changes a worker's role. Each frontend announces its change and waits
+ * longer than a message takes; of those that announced within that time, the one with the lowest name makes its
+ * change and the others wait. Pure: the caller sends the messages and keeps the time.
  *
- * Frontends that cannot hear each other both go on: then each has a part of the picture anyway.
+ * Frontends that cannot reach each other both go ahead; each of them sees only its part of the fleet anyway.
  */
 import type { RoleChange } from './role-controller.ts'
 
-/** What is to be done about another frontend's change. */
+/** How to react to another frontend's change. */
 export type OnOtherChange =
-  /** It goes on instead of ours, which is given up. */
+  /** The other frontend goes ahead; our change is dropped. */
   | { readonly kind: 'yield'; readonly change: RoleChange }
-  /** It hears of ours and gives its own up. */
+  /** The other frontend receives our announcement and drops its own. */
   | { readonly kind: 'keep' }
-  /** Nothing of ours is waiting: its change is waited for. */
+  /** We have no announced change: wait for the effect of the other one. */
   | { readonly kind: 'rest' }
 
 export class RoleClaims {
@@ -24,12 +24,12 @@ export class RoleClaims {
     this.#self = self
   }
 
-  /** Ours, from now until `take`. `model`: with its version. */
+  /** Announces our change, valid until `take`. `model`: with its version. */
   claim(model: string, change: RoleChange): void {
     this.#waiting.set(model, change)
   }
 
-  /** `by`: who is about to change a worker; null: it has been changed. */
+  /** `by`: name of the frontend that announces a change; null: it has been made. */
   heard(model: string, by: string | null): OnOtherChange {
     const change = this.#waiting.get(model)
     if (change === undefined) return { kind: 'rest' }
@@ -38,7 +38,7 @@ export class RoleClaims {
     return { kind: 'yield', change }
   }
 
-  /** When the time is over; null: another frontend goes on instead. */
+  /** Call when the waiting time is over; null: another frontend goes ahead instead. */
   take(model: string): RoleChange | null {
     const change = this.#waiting.get(model) ?? null
     this.#waiting.delete(model)

@@ -1,14 +1,15 @@
 /**
- * Decides when a worker changes its role between prefill and decode. Pure: views in, decisions out; it changes nothing.
+ * Decides when a worker changes its role between prefill and decode. Pure: takes views, returns decisions.
  *
- * A role is short when its pressure has been above 1 for the whole of `holdMs` while the other's was below `spare`; then
- * one worker of the other role changes, and nothing more for `restMs`, in which the change can be seen to work. The gap
- * between 1 and `spare` and the two times are the hysteresis: a fleet between them stays as it is.
+ * A role is short if its pressure has been above 1 for all of `holdMs` while the other role's was below `spare`. Then
+ * one worker of the other role changes, and nothing more for `restMs`, so that the effect can be seen. The gap
+ * between `spare` and 1 and the two times provide hysteresis: a fleet between them stays as it is.
  *
- *   pressure of prefill = max(predicted TTFT / goal, queued, and nobody waits for decode ? 1.5 : 0)
+ *   pressure of prefill = max(predicted TTFT / goal, queued, and none waits for decode ? 1.5 : 0)
  *   pressure of decode  = max(utilisation / target, queued ? 1.5 : 0)
  *
- * While requests wait for decode, what waits for prefill may be held back by them: only the prediction tells then.
+ * While requests wait for decode, prefill requests may be held back by them; then only the prediction counts for
+ * prefill.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { RoleLoad } from './role-load.ts'
@@ -19,7 +20,7 @@ export interface RoleView {
   readonly nowMs: number
   readonly prefill: RoleLoad
   readonly decode: RoleLoad
-  /** Workers that may change, by the role that they have now, the least busy first. */
+  /** Workers that may change, by their current role, the least busy first. */
   readonly changeable: Readonly<Record<Role, readonly WorkerId[]>>
 }
 
@@ -27,13 +28,13 @@ export interface RoleChange {
   readonly workerId: WorkerId
   readonly from: Role
   readonly to: Role
-  /** For the log: what was seen and for how long. */
+  /** For the log: what was observed and for how long. */
   readonly why: string
 }
 
 export interface RoleControllerOptions {
   readonly ttftGoalMs: number
-  /** Utilisation of decode workers that is meant to be. */
+  /** Intended utilisation of decode workers. */
   readonly utilisationTarget: number
   /** Below this pressure a role can give a worker away. */
   readonly spare: number
@@ -53,7 +54,7 @@ const QUEUED = 1.5
 
 export class RoleController {
   readonly #options: RoleControllerOptions
-  /** Since when the role has been short; null: it is not. */
+  /** Since when each role has been short; null: it is not. */
   readonly #shortSince: Record<Role, number | null> = { prefill: null, decode: null }
   #restUntilMs = -Infinity
 
@@ -61,7 +62,7 @@ export class RoleController {
     this.#options = { ...DEFAULT_ROLE_CONTROL, ...options }
   }
 
-  /** Null: nothing is to be done now. Called at least twice per `holdMs`. */
+  /** Null: nothing to do now. Call at least twice per `holdMs`. */
   decide(view: RoleView): RoleChange | null {
     const { nowMs } = view
     const pressure = this.pressureOf(view)
@@ -76,7 +77,7 @@ export class RoleController {
       if (sinceMs === null || nowMs - sinceMs < this.#options.holdMs) continue
       const from = otherThan(role)
       const [workerId] = view.changeable[from]
-      // The last of a role stays: without it nothing is served at all.
+      // The last worker of a role stays: without it nothing could be served.
       if (workerId === undefined || view[from].workers < 2) continue
       this.#restUntilMs = nowMs + this.#options.restMs
       this.#shortSince[role] = null
@@ -86,7 +87,7 @@ export class RoleController {
     return null
   }
 
-  /** Somebody else has changed a worker: what that brings is waited for. */
+  /** Another frontend has changed a worker: wait for the effect. */
   rest(nowMs: number): void {
     this.#restUntilMs = Math.max(this.#restUntilMs, nowMs + this.#options.restMs)
     this.#shortSince.prefill = null

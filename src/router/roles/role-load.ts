@@ -1,15 +1,13 @@
-/**
- * How much a pool has to do, in three numbers that a controller (ours, HPA, KEDA) can act on.
- */
+/** The load of a pool in three numbers that an autoscaler (Baton's role controller, HPA, KEDA) can act on. */
 import type { PoolStatus, RankStatus } from '../load/router-status.ts'
 
 export interface RoleLoad {
   readonly workers: number
-  /** Requests that wait for a worker of the pool. */
+  /** Requests queued for a worker of the pool. */
   readonly queuedRequests: number
-  /** Of a request of the usual length that came now; null: nothing is known yet. */
+  /** Predicted first-token time of a request of usual length arriving now; null: nothing is known yet. */
   readonly predictedTtftMs: number | null
-  /** Share of what the pool can hold that is in use, 1: nothing more goes in. The larger of KV blocks and full workers. */
+  /** Share of the pool's capacity in use, 1: full. The larger of KV blocks and full workers. */
   readonly utilisation: number
 }
 
@@ -25,7 +23,7 @@ function shareOfFull(ranks: readonly RankStatus[]): number {
   return ranks.filter(({ full, overloaded }) => full || overloaded).length / ranks.length
 }
 
-/** Booked or reported, whichever is more. */
+/** The larger of booked and reported blocks. */
 function blocksShare(ranks: readonly RankStatus[]): number {
   let [used, total] = [0, 0]
   for (const { activeDecodeBlocks, reportedBlocks, totalBlocks } of ranks) {
