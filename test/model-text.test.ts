@@ -82,5 +82,20 @@ describe.skipIf(process.platform !== 'linux')('a frontend without the folder of 
       return seen.at(-1)?.text.includes('cannot be fetched') === true
     })
     expect(readdirSync(join(cache, 'text'))).toEqual([])
+    // Nobody is to send requests here, and whoever runs it is told why.
+    const ready = await fetch(`${url}/ready`)
+    expect([ready.status, await ready.json()]).toEqual([
+      503,
+      { ready: false, reason: 'its tokenizer and template cannot be loaded' },
+    ])
+    const health = await fetch(`${url}/health`)
+    expect([health.status, await health.text()]).toEqual([
+      503,
+      expect.stringContaining('cannot be fetched'),
+    ])
+    // As soon as the text can be had again requests come back, without one that asks for it.
+    copyFileSync(MODEL, join(folder, 'there.gguf'))
+    await until('it is ready', async () => (await fetch(`${url}/ready`)).status === 200)
+    expect((await chat(url)).status).toBe(200)
   })
 })

@@ -4,7 +4,7 @@
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
-import { Frontend, isPassedThrough } from '../../frontend/index.ts'
+import { Frontend } from '../../frontend/index.ts'
 import type {
   FleetNews,
   FleetView,
@@ -43,6 +43,7 @@ import type { ServeConfig } from '../options/serve-config.ts'
 import { ModelTexts } from './model-texts.ts'
 import { RoleKeeper } from './role-keeper.ts'
 import { WorkerPeers } from './worker-peers.ts'
+import { TextLoader } from './text-loader.ts'
 import { PeerSharing } from './peer-sharing.ts'
 import { SiblingAnswers } from './sibling-answers.ts'
 import type { OpenKeys } from '../guard/open-keys.ts'
@@ -78,6 +79,8 @@ export class FrontendStack {
   /** Sends requests unchanged to foreign engines; null: there are none. */
   readonly forwardPlane: ForwardPlane | null
   readonly texts: ModelTexts
+  /** Null: all that is served is forwarded without a tokenizer. */
+  readonly #textLoader: TextLoader | null
   readonly #config: ServeConfig
   readonly #frontend: Frontend
   readonly #plane: RequestPlane
@@ -189,6 +192,10 @@ export class FrontendStack {
         modelForgetMs: config.modelForgetSeconds * 1000,
       },
     })
+    this.#textLoader =
+      forwardingOf(config, 'local')?.hasTokenizer === false
+        ? null
+        : new TextLoader(() => this.#frontend.registry.models)
     this.#roles = config.autoRoles ? this.#keepRoles() : null
     const { siblings = null } = options
     this.#siblings = siblings
@@ -262,7 +269,7 @@ export class FrontendStack {
   async untilSettled(): Promise<void> {
     await this.#frontend.registry.firstPicture.completed()
     // Requests for a model whose text cannot be loaded get the reason.
-    await this.#loadTexts().catch(() => undefined)
+    await this.#textLoader?.load().catch(() => undefined)
   }
 
   /** Resolves when `workers` workers are connected and the tokenizer of their model is loaded. */
@@ -281,7 +288,7 @@ export class FrontendStack {
       }
       this.#whenConnected()
     })
-    await this.#loadTexts()
+    await this.#textLoader?.load()
     return [...(this.#watch?.cards.values() ?? [])]
   }
 
@@ -324,18 +331,12 @@ export class FrontendStack {
     await this.#plane.close()
     this.#metrics.close()
     this.#roles?.close()
+    this.#textLoader?.close()
     await this.#traces?.close()
     await this.#keys?.close()
     this.#state?.close()
     this.#tls?.close()
     await this.texts.close()
-  }
-
-  /** Loads tokenizers and templates in advance, so that the first request need not wait. */
-  async #loadTexts(): Promise<void> {
-    if (forwardingOf(this.#config, 'local')?.hasTokenizer === false) return
-    const withTokens = this.#frontend.registry.models.filter((model) => !isPassedThrough(model))
-    await Promise.all(withTokens.map(async (model) => await model.text()))
   }
 
   #keepRoles(): RoleKeeper {
@@ -368,6 +369,9 @@ export class FrontendStack {
       if (this.localPlane === null) this.texts.workerJoined(news.card)
       this.#tcpPlane?.workerJoined(news.card)
       this.localPlane?.tellAll(news.card.workerId)
+      if (this.localPlane !== null) this.#textLoader?.loadSoon()
+    } else if (news.kind === 'workerConnected') {
+      this.#textLoader?.loadSoon()
     } else if (news.kind === 'workerRefused') {
       const { card, model, differences } = news
       const text = `worker ${card.workerId} gets no requests, it differs from the others of ${model}: ${describeDifferences(differences)}`

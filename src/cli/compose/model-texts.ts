@@ -15,6 +15,8 @@ import type { RemoteText } from '../../upstream/index.ts'
 import { ModelPlaces } from './model-place.ts'
 import type { ModelPlacesOptions } from './model-place.ts'
 
+const REPORT_EVERY_MS = 60_000
+
 export class ModelTexts {
   /** Tokenizers at the engines of this process. */
   readonly atEngines = new RemoteTexts()
@@ -24,6 +26,8 @@ export class ModelTexts {
   readonly #places: ModelPlaces
   readonly #onProblem: (problem: string) => void
   readonly #threads = new TokenizerThreads()
+  #reported = ''
+  #reportedMs = 0
 
   /** `workers`: the plane that requests are sent to. */
   constructor(workers: RequestPlane, places: ModelPlacesOptions) {
@@ -51,9 +55,18 @@ export class ModelTexts {
       // The message for clients contains no paths of this machine; the log for operators does.
       const { message } = BatonError.from(thrown)
       const { model } = card.engine
-      this.#onProblem(`tokenizer and template of ${model} cannot be loaded: ${message}`)
+      this.#report(`tokenizer and template of ${model} cannot be loaded: ${message}`)
       throw thrown
     }
+  }
+
+  /** It is tried again every few seconds; the log has the same sentence once a minute. */
+  #report(problem: string): void {
+    const nowMs = performance.now()
+    if (problem === this.#reported && nowMs - this.#reportedMs < REPORT_EVERY_MS) return
+    this.#reported = problem
+    this.#reportedMs = nowMs
+    this.#onProblem(problem)
   }
 
   /** Runs on a tokenizer thread, not on the event loop of this process. */

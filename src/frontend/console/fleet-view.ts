@@ -131,8 +131,8 @@ function modelView(model: ServedModel): ModelView {
   const { state, requests, disaggregated } = status.disaggregation
   return {
     name: model.name,
-    ready: model.isReady,
-    ...(model.isReady ? {} : { reason: model.notReadyReason() }),
+    ready: model.canAnswer,
+    ...(model.canAnswer ? {} : { reason: model.notReadyReason() }),
     warnings: status.warnings,
     disaggregation: { state, requests, disaggregated },
     prefill: poolView(status.prefill),

@@ -34,7 +34,7 @@ export function liveReply(): HttpReply {
 
 export function readyReply(registry: ModelRegistry, draining: boolean): HttpReply {
   const { firstPicture } = registry
-  const canServe = registry.models.some((model) => model.isReady)
+  const canServe = registry.models.some((model) => model.canAnswer)
   const ready = !draining && canServe && firstPicture.isComplete
   const joining = canServe ? firstPicture.reason : notReadyReason(registry)
   const reason = draining ? 'draining' : joining
@@ -48,7 +48,7 @@ export function healthReply(
   showsDetails: boolean,
 ): HttpReply {
   const models = registry.models
-  const ready = models.some((model) => model.isReady)
+  const ready = models.some((model) => model.canAnswer)
   const status = draining ? 'draining' : ready ? 'healthy' : 'not_ready'
   return jsonReply(status === 'healthy' ? 200 : 503, {
     status,
@@ -92,11 +92,7 @@ function notReadyReason(registry: ModelRegistry): string {
 function warningsOf(model: ServedModel): readonly string[] {
   return [
     ...model.router.status().warnings,
-    ...(model.textFault === null
-      ? []
-      : [
-          `requests of ${model.name} fail, its tokenizer and template cannot be loaded: ${model.textFault.message}`,
-        ]),
+    ...(model.textWarning === null ? [] : [model.textWarning]),
     ...model.unreachable.flatMap(({ card, fault }) =>
       fault === null ? [] : [`worker ${card.workerId} cannot be reached: ${fault.message}`],
     ),
@@ -113,8 +109,8 @@ function modelHealth(model: ServedModel): Record<string, unknown> {
   return {
     name: model.name,
     version: model.version,
-    ready: model.isReady,
-    ...(model.isReady ? {} : { reason: model.notReadyReason() }),
+    ready: model.canAnswer,
+    ...(model.canAnswer ? {} : { reason: model.notReadyReason() }),
     disaggregation,
     self_check: selfCheck,
     warnings: warningsOf(model),
@@ -185,7 +181,7 @@ export function modelReply(
   const name = asksReady ? id.slice(0, -'/ready'.length) : id
   const model = registry.known(name)
   refuseOtherModels(caller, [name, model.name])
-  const ready = model.isReady
+  const ready = model.canAnswer
   const counts: Record<string, number> = {}
   for (const { mode } of model.cards) {
     const name = disaggregationModeToJson(mode)

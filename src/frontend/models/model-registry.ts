@@ -30,6 +30,8 @@ interface ModelRegistryOptions {
   readonly reportsLinks?: boolean
   readonly modelForgetMs: number
   readonly fleetObserver?: FleetNewsObserver
+  /** `always`: requests go on as they came, also where no tokenizer can be loaded. */
+  readonly forwarding?: { readonly always: boolean }
 }
 
 /** Names of models, those included of which another frontend has only talked. */
@@ -359,7 +361,7 @@ export class ModelRegistry implements FleetObserver {
   }
 
   #create({ name, versions }: ModelFamily, version: string): ServedModel {
-    const { createRouter, clock, loadText } = this.#options
+    const { createRouter, clock, loadText, forwarding } = this.#options
     const model = new ServedModel({
       name,
       version,
@@ -367,6 +369,7 @@ export class ModelRegistry implements FleetObserver {
       createdSeconds: Math.floor(clock.epochMs() / 1000),
       loadText,
       links: this.#links,
+      needsText: forwarding?.always !== true,
       isFurther: versions.length > 0,
     })
     // The last version may just have been removed, and the family with it.

@@ -26,6 +26,7 @@ export class ServedModel {
   readonly #loadText: (card: WorkerCard) => Promise<ModelText>
   readonly #links: WorkerLinks
   readonly #isFurther: boolean
+  readonly #needsText: boolean
   readonly #cards = new Map<WorkerId, WorkerCard>()
   readonly #refused = new Map<WorkerId, RefusedWorker>()
   /** Runs while the model has no worker. */
@@ -46,6 +47,8 @@ export class ServedModel {
     createdSeconds: number
     loadText: (card: WorkerCard) => Promise<ModelText>
     links: WorkerLinks
+    /** False: requests go on as they came where there is no text side. */
+    needsText?: boolean
     /** There is an older version. */
     isFurther?: boolean
   }) {
@@ -56,6 +59,7 @@ export class ServedModel {
     this.#loadText = options.loadText
     this.#links = options.links
     this.#isFurther = options.isFurther === true
+    this.#needsText = options.needsText !== false
   }
 
   /** What the worker differs in from those that serve; then it is refused. Nothing: it serves from now on. */
@@ -143,6 +147,24 @@ export class ServedModel {
     return this.router.canServeRequests()
   }
 
+  /** Requests can be sent, and they can be made into tokens: what whoever asks for the status wants to know. */
+  get canAnswer(): boolean {
+    return this.isReady && !this.#isTextMissing
+  }
+
+  /** With what it means for requests; null: nothing is wrong. */
+  get textWarning(): string | null {
+    if (this.textFault === null) return null
+    const fails = `its tokenizer and template cannot be loaded: ${this.textFault.message}`
+    return this.#isTextMissing
+      ? `requests of ${this.name} fail, ${fails}`
+      : `requests of ${this.name} are routed by their bytes, ${fails}`
+  }
+
+  get #isTextMissing(): boolean {
+    return this.#needsText && this.textFault !== null
+  }
+
   /** The shortest of all workers, as the request may run on any of them; the model's own when no worker says. */
   get contextLength(): number | undefined {
     let shortest: number | undefined
@@ -212,6 +234,10 @@ export class ServedModel {
   }
 
   notReadyReason(): string {
+    if (this.isReady && this.#isTextMissing) {
+      // Anyone may ask: why, with its paths, is in the log and in the warnings of /health.
+      return 'its tokenizer and template cannot be loaded'
+    }
     const [refused] = this.refused
     if (this.#cards.size === 0) {
       return refused === undefined
