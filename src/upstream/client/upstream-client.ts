@@ -80,6 +80,7 @@ const DEFAULT_DEADLINES: ConnectionDeadlines = Object.freeze({
   connectMs: 5_000,
   headMs: 300_000,
   idleMs: 120_000,
+  unconfirmedMs: 15_000,
 })
 const DEFAULT_CALLS_MAX = 1024
 

@@ -17,6 +17,8 @@ export interface ConnectionDeadlines {
   readonly headMs: number
   /** Between two pieces of the response. */
   readonly idleMs: number
+  /** From the request to the end of a connection whose other side has not even confirmed it; on Linux. */
+  readonly unconfirmedMs: number
 }
 
 export interface ConnectionUser {
@@ -163,6 +165,18 @@ export class UpstreamConnection implements ResponseEvents {
     // The first tick came at some time after the last byte.
     if (!this.#isPaused && (this.quietTicks - 1) * tickMs >= this.#limitMs) this.#onTimeout()
     return !this.#socket.destroyed
+  }
+
+  waitingFor(quietMs: number, tickMs: number): readonly [number, number] | null {
+    const isQuiet = (this.quietTicks - 1) * tickMs >= quietMs
+    if (!isQuiet || this.#user === null || !this.#isConnected || this.#isPaused) return null
+    const { localPort, remotePort } = this.#socket
+    return localPort === undefined || remotePort === undefined ? null : [localPort, remotePort]
+  }
+
+  vanished(): void {
+    const what = 'does not confirm what it was sent: its machine is gone or cannot be reached'
+    this.#fail(this.#error('transport.connection_timeout', what))
   }
 
   /** Nothing is reported after it. */
