@@ -34,7 +34,7 @@ const ask = async (): Promise<string> => {
     return BatonError.from(thrown).code
   }
 }
-console.log(`computes: ${await ask()}`)
+process.stdout.write(`computes: ${await ask()}\n`)
 network('down')
-console.log(`vanished: ${await Promise.race([ask(), sleep(40_000, 'waits')])}`)
+process.stdout.write(`vanished: ${await Promise.race([ask(), sleep(40_000, 'waits')])}\n`)
 process.exit(0)
