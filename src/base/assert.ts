@@ -1,11 +1,9 @@
-/**
- * A broken invariant is our own fault and ends the process loudly; it is never an answer to a client.
- */
+/** A broken invariant is a bug in Baton. It ends the process with a stack trace and is never sent to a client. */
 export function assert(condition: unknown, message: string): asserts condition {
   if (!condition) throw new Error(`broken invariant: ${message}`)
 }
 
-/** The end of a `switch` over a union: an unhandled new member does not compile. */
+/** For the `default` of a `switch` over a union type: a member without a case is a compile error. */
 export function unreachable(value: never): never {
   throw new Error(`broken invariant: unexpected ${JSON.stringify(value)}`)
 }

@@ -6,7 +6,7 @@ import type { ErrorCode } from './error-codes.ts'
 const CODES = Object.keys(ERROR_CODES) as ErrorCode[]
 
 describe('BatonError - as plain data', () => {
-  it('every code - comes back from JSON with its message, its data and its row', () => {
+  it('every code - keeps message, data and table row through JSON', () => {
     const data = { param: 'top_p', limit: 1.5, isLate: true, stage: null }
     for (const code of CODES) {
       const error = new BatonError(code, `what “${code}” says\n`, { data })
@@ -17,7 +17,7 @@ describe('BatonError - as plain data', () => {
     }
   })
 
-  it('the value - has neither stack nor cause, and no data when there are none', () => {
+  it('the value - contains neither stack nor cause, and no data if there is none', () => {
     const error = new BatonError('kv.offer_gone', 'late', { cause: new Error('/secret/path') })
     expect(error.toValue()).toEqual({ code: 'kv.offer_gone', message: 'late' })
   })
@@ -32,19 +32,19 @@ describe('BatonError - as plain data', () => {
 })
 
 describe('BatonError.from', () => {
-  it('a BatonError - is the same one, whatever the fallback', () => {
+  it('a BatonError - is returned unchanged, whatever the fallback', () => {
     const error = new BatonError('request.conflict', 'm')
     expect(BatonError.from(error, 'backend.unknown')).toBe(error)
   })
 
-  it('another error - gets the fallback and is the cause', () => {
+  it('another error - gets the fallback code and becomes the cause', () => {
     const thrown = new TypeError('x is not a function')
     const error = BatonError.from(thrown, 'backend.unknown')
     expect(error).toMatchObject({ code: 'backend.unknown', message: thrown.message, cause: thrown })
     expect(BatonError.from(thrown).code).toBe('runtime.internal')
   })
 
-  it('several errors at once - are told one after the other, the first four of them', () => {
+  it('an AggregateError - its first four messages are joined', () => {
     const refused = (n: number): Error => new Error(`connect ECONNREFUSED 10.0.0.${n}:1`)
     const both = BatonError.from(new AggregateError([refused(1), refused(2)]))
     expect(both.message).toBe('connect ECONNREFUSED 10.0.0.1:1; connect ECONNREFUSED 10.0.0.2:1')
@@ -54,7 +54,10 @@ describe('BatonError.from', () => {
     expect(BatonError.from(new AggregateError(four, 'none answers')).message).toBe('none answers')
   })
 
-  it.each([['a text'], [undefined], [null], [42]])('%j - is an error, too', (thrown) => {
-    expect(BatonError.from(thrown).message).toBe(String(thrown))
-  })
+  it.each([['%j - becomes a BatonError, too'], [undefined], [null], [42]])(
+    '%j - is an error, too',
+    (thrown) => {
+      expect(BatonError.from(thrown).message).toBe(String(thrown))
+    },
+  )
 })

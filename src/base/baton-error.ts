@@ -1,14 +1,14 @@
 /**
- * The one error class. Everything that can go wrong outside ourselves carries a stable code.
+ * The one error class. Every failure that is not a bug in Baton has a stable code.
  *
- * Owns: the shape of an error in memory and as plain data (`ErrorValue`, what crosses the wire), and its bound: what an
- * engine or a plugin throws may be of any kind and size.
- * Does not own: what a client reads (room `api`).
+ * Owns the shape of an error in memory and as plain data (`ErrorValue`, the form sent over the wire), and its size
+ * limits, because an engine or a plugin may throw values of any kind and size. What a client sees of an error is
+ * decided in room `api`.
  */
 import { ERROR_CODES, isErrorCode } from './error-codes.ts'
 import type { ErrorCode, ErrorCodeRow } from './error-codes.ts'
 
-/** Facts that belong to an error: limits, actual values, the stage, the parameter's name. Plain data only. */
+/** Facts about an error: limits, actual values, the stage, the parameter's name. Plain data only. */
 export type ErrorData = Readonly<Record<string, string | number | boolean | null>>
 
 export interface ErrorOptions {
@@ -16,7 +16,7 @@ export interface ErrorOptions {
   readonly cause?: unknown
 }
 
-/** An error as plain data; survives the wire unchanged. */
+/** An error as plain data; unchanged after a trip over the wire. */
 export interface ErrorValue {
   readonly code: ErrorCode
   readonly message: string
@@ -53,7 +53,10 @@ export class BatonError extends Error {
     return new BatonError(code, value.message, value.data === undefined ? {} : { data: value.data })
   }
 
-  /** Any thrown thing as a BatonError; what is not one becomes `fallback` and keeps the original as cause. */
+  /**
+   * Converts any thrown value to a BatonError. A value that is none becomes `fallback`, with the original as its
+   * cause.
+   */
   static from(thrown: unknown, fallback: ErrorCode = 'runtime.internal'): BatonError {
     try {
       if (thrown instanceof BatonError && isErrorCode(thrown.code)) {
@@ -62,13 +65,16 @@ export class BatonError extends Error {
       const message = thrown instanceof Error ? messageOf(thrown) : String(thrown)
       return new BatonError(fallback, clipped(message), { cause: thrown })
     } catch {
-      // A getter or a proxy that throws, or an object that is no text.
-      return new BatonError(fallback, 'something was thrown that cannot be read')
+      // Reached for a getter or proxy that throws, or an object that cannot be converted to text.
+      return new BatonError(fallback, 'a value was thrown that cannot be converted to text')
     }
   }
 }
 
-/** What an error says; of several at once (a name with several addresses, none of which answers), what each of them says. */
+/**
+ * The message of an error; of an AggregateError without one (for example when none of a host's addresses answers),
+ * the messages of its parts.
+ */
 export function messageOf(error: Error): string {
   const { message } = error
   const { errors } = error as { readonly errors?: unknown }
@@ -85,7 +91,7 @@ function isSmall({ message, data }: BatonError): boolean {
   return values.length <= DATA_MAX && values.every((value) => plainFact(value) === value)
 }
 
-/** Null: there is none. What is not plain is left out. */
+/** The plain fields of the data; null if there is none. */
 function plainData(data: ErrorData): ErrorData | null {
   try {
     const facts = Object.entries(data).flatMap(([key, value]) => {

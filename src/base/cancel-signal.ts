@@ -1,10 +1,10 @@
 /**
- * What a wait needs of its caller's cancel signal. An `AbortSignal` is one; what is made for every request can be
- * lighter.
+ * The part of an `AbortSignal` that a wait needs to be cancelled by its caller. Signals that are created for every
+ * request can be lighter than an `AbortSignal`.
  */
 export interface CancelSignal {
   readonly aborted: boolean
-  /** A text: why, where it was not the caller's own wish. */
+  /** A text with the reason, unless the caller cancelled on its own. */
   readonly reason?: unknown
   addEventListener(type: 'abort', listener: () => void): void
   removeEventListener(type: 'abort', listener: () => void): void

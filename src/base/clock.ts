@@ -1,6 +1,6 @@
 /**
- * Time as an argument. A pure room never reads a clock; it is handed one.
- * The live driver passes the operating system's clock, the simulator a virtual one.
+ * Time as an argument: a pure room never reads a clock but is given one. Production passes the clock of the operating
+ * system, the simulator a virtual one.
  */
 export interface Timer {
   /** Idempotent; safe after the timer has fired. */
@@ -8,15 +8,15 @@ export interface Timer {
 }
 
 export interface Clock {
-  /** Milliseconds on a monotonic scale with fractions; only differences mean anything. */
+  /** Monotonic time in milliseconds, with fractions; only differences are meaningful. */
   nowMs(): number
-  /** Milliseconds since 1970-01-01 UTC, for what a person or another system reads. */
+  /** Milliseconds since 1970-01-01 UTC, for timestamps that people or other systems read. */
   epochMs(): number
-  /** Calls `fire` once, not before `delayMs` have passed. */
+  /** Calls `fire` once, at the earliest after `delayMs`. */
   after(delayMs: number, fire: () => void): Timer
 }
 
-/** Resolves after `delayMs` of the given clock. */
+/** Resolves after `delayMs` on the given clock. */
 export function sleep(clock: Clock, delayMs: number): Promise<void> {
   return new Promise((resolve) => {
     clock.after(delayMs, resolve)

@@ -17,7 +17,7 @@ function pending(): {
 }
 
 describe('withDeadline', () => {
-  it('in time - the value, and no timer is left', async () => {
+  it('work in time - returns the value and leaves no timer', async () => {
     const clock = new ManualClock()
     const { work, done } = pending()
     const outcome = withDeadline(clock, 10, work)
@@ -26,7 +26,7 @@ describe('withDeadline', () => {
     expect(clock.timerCount).toBe(0)
   })
 
-  it('late - timed out, and what comes afterwards is dropped', async () => {
+  it('late work - times out, and its result is ignored', async () => {
     const clock = new ManualClock()
     const { work, fail } = pending()
     const outcome = withDeadline(clock, 10, work)
@@ -49,7 +49,7 @@ describe('withDeadline', () => {
     },
   )
 
-  it('work that fails - fails; without a limit nothing is timed', async () => {
+  it('failing work - rejects; without a limit no timer is set', async () => {
     const clock = new ManualClock()
     const { work, fail } = pending()
     const outcome = withDeadline(clock, Infinity, work)

@@ -1,6 +1,6 @@
 /**
- * A deadline around something awaited. The work itself is not stopped (only its owner can do that); its late
- * outcome is dropped.
+ * Waits for a promise with a deadline. The work is not stopped (only its owner can do that); a late result is
+ * ignored.
  */
 import type { CancelSignal } from './cancel-signal.ts'
 import type { Clock } from './clock.ts'
@@ -11,8 +11,8 @@ type DeadlineOutcome<T> =
   | { readonly kind: 'cancelled' }
 
 /**
- * `timeoutMs` of Infinity waits for ever; a rejection of `work` before the deadline is passed on. `cancelled` ends the
- * wait early.
+ * `timeoutMs` may be Infinity. A rejection of `work` before the deadline is passed on. `cancelled` ends the wait
+ * early.
  */
 export function withDeadline<T>(
   clock: Clock,

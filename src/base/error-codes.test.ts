@@ -49,7 +49,7 @@ describe('ERROR_CODES - every row', () => {
 })
 
 describe('ERROR_CODES - the table', () => {
-  it('what migrates - is what is said of a worker or the way to it, never of the request', () => {
+  it('migratable codes - concern the worker or the connection, never the request', () => {
     expect(ROWS.filter(([, row]) => row.migratable).map(([code]) => code)).toEqual([
       'transport.cannot_connect',
       'transport.disconnected',
@@ -64,13 +64,13 @@ describe('ERROR_CODES - the table', () => {
     ])
   })
 
-  it('every class - is used', () => {
+  it('every class - is used by some code', () => {
     expect(new Set(ROWS.map(([, row]) => row.class))).toEqual(new Set(Object.keys(STATUS)))
   })
 })
 
 describe('isErrorCode', () => {
-  it('knows the rows and nothing that every object has', () => {
+  it('only codes of the table - are recognised, not names of Object.prototype', () => {
     expect(ROWS.every(([code]) => isErrorCode(code))).toBe(true)
     expect(['', 'constructor', '__proto__', 'Request.Conflict'].some(isErrorCode)).toBe(false)
   })

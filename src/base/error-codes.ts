@@ -1,8 +1,8 @@
 /**
- * The one table of error codes: class, HTTP status, whether a retry makes sense, whether the request may migrate.
+ * The table of error codes: class, HTTP status, whether a retry may help, whether the request may migrate.
  *
- * Owns: every stable code that a client, a peer or a log may see. A spent code is never reused.
- * `docs/errors.md` mirrors this table and a test holds the two together.
+ * Owns every stable code that a client, a peer or a log may see. A retired code is never reused. A test compares
+ * `docs/errors.md` with this table.
  */
 export type ErrorClass =
   | 'InvalidRequest'
@@ -26,7 +26,7 @@ export interface ErrorCodeRow {
   readonly httpStatus: number
   /** The same request may succeed if the client sends it again later. */
   readonly retryable: boolean
-  /** The frontend may carry the request on at another worker with the tokens so far. */
+  /** The frontend may continue the request on another worker, with the tokens generated so far. */
   readonly migratable: boolean
   readonly meaning: string
 }
@@ -49,13 +49,13 @@ export const ERROR_CODES = {
     'InvalidRequest',
     400,
     '',
-    'A value of the request is wrong; the message names it.',
+    'A value of the request is invalid; the message names it.',
   ),
   'request.unsupported_parameter': row(
     'InvalidRequest',
     400,
     '',
-    'A field that this server or engine cannot honour.',
+    'A field that this server or engine does not support.',
   ),
   'request.context_length_exceeded': row(
     'InvalidRequest',
@@ -83,7 +83,7 @@ export const ERROR_CODES = {
     'UnsupportedMedia',
     415,
     '',
-    'The content type is not understood.',
+    'The content type is not supported.',
   ),
   'request.rate_limited': row('RateLimited', 429, 'retry', 'Too many requests of this tenant.'),
   'request.cancelled': row('Cancelled', 499, '', 'The client left or asked to stop.'),
@@ -97,19 +97,19 @@ export const ERROR_CODES = {
     'CapacityExhausted',
     529,
     'retry',
-    'A bound of the frontend is reached (queue, streams).',
+    'A limit of the frontend is reached (queue, streams).',
   ),
   'capacity.pool_exhausted': row(
     'CapacityExhausted',
     529,
     'retry',
-    'No worker of the pool can take more.',
+    'All workers of the pool are at capacity.',
   ),
   'capacity.worker_overloaded': row(
     'CapacityExhausted',
     529,
     'retry',
-    'The chosen worker refused for load.',
+    'The chosen worker is at capacity and refused the request.',
   ),
   'capacity.goal_unreachable': row(
     'Unavailable',
@@ -139,7 +139,7 @@ export const ERROR_CODES = {
     'BackendProtocol',
     502,
     'retry migrate',
-    'The peer broke the wire protocol; the connection is closed.',
+    'The peer violated the wire protocol; the connection is closed.',
   ),
   'transport.version_mismatch': row(
     'BackendProtocol',
@@ -163,7 +163,7 @@ export const ERROR_CODES = {
     'Unavailable',
     503,
     'retry migrate',
-    'The worker admits nothing new; it is leaving.',
+    'The worker is shutting down and accepts no new requests.',
   ),
   'backend.worker_differs': row(
     'Unavailable',
@@ -175,7 +175,7 @@ export const ERROR_CODES = {
     'Unavailable',
     503,
     'retry migrate',
-    'The engine stopped under the request.',
+    'The engine stopped while it served the request.',
   ),
   'backend.stream_incomplete': row(
     'Unavailable',
@@ -193,13 +193,13 @@ export const ERROR_CODES = {
     'Unavailable',
     503,
     'retry migrate',
-    'The engine cancelled a request that nobody had asked to stop.',
+    'The engine cancelled a request without being asked to.',
   ),
   'backend.contract_violation': row(
     'Internal',
     500,
     '',
-    'The engine broke the stream contract; the message names the rule.',
+    'The engine violated the stream contract; the message names the rule.',
   ),
   'backend.unknown': row('Internal', 500, '', 'The engine failed and did not say how.'),
   'kv.transfer_failed': row('Unavailable', 503, 'retry', 'The KV cache could not be handed over.'),
@@ -220,7 +220,7 @@ export const ERROR_CODES = {
     'InvalidRequest',
     400,
     '',
-    'A flag, variable or config file is wrong; the message names it.',
+    'A flag, variable or config file is invalid; the message names it.',
   ),
   'host.address_in_use': row('Conflict', 409, '', 'The port is taken.'),
   'host.disk_full': row(
@@ -233,7 +233,7 @@ export const ERROR_CODES = {
     'Unavailable',
     503,
     'retry',
-    'The place where workers register cannot be reached or takes no more.',
+    'The discovery backend cannot be reached or rejects the registration.',
   ),
   'runtime.not_implemented': row(
     'NotImplemented',

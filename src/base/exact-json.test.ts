@@ -24,7 +24,7 @@ describe('JSON with exact integers', () => {
     expect(parseExactJson(json)).toEqual(value)
   })
 
-  it('a name that occurs twice - the last one counts, as always', () => {
+  it('a duplicate name - the last value counts, as in JSON.parse', () => {
     expect(parseExactJson('{"a":12345678901234567890,"a":"12345678901234567891"}')).toEqual({
       a: '12345678901234567891',
     })
@@ -33,19 +33,19 @@ describe('JSON with exact integers', () => {
     })
   })
 
-  it('only below the members that are named - everything else is as it was parsed', () => {
+  it('members that are not named - are parsed as by JSON.parse', () => {
     const json = '{"kept":{"id":12345678901234567890},"id":12345678901234567890}'
     const value = withExactIntegers(JSON.parse(json), json, (_, key) => key === 'kept')
     expect(value).toEqual({ kept: { id: 12345678901234567890n }, id: 12345678901234567000 })
   })
 
-  it('what is no JSON is refused, as ever', () => {
+  it('invalid JSON - throws a SyntaxError', () => {
     for (const json of ['', '{', '012345678901234567890', '--12345678901234567890']) {
       expect(() => parseExactJson(json), json).toThrow(SyntaxError)
     }
   })
 
-  it('anything else - as JSON.parse has it', () => {
+  it('everything else - is parsed as by JSON.parse', () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const json = JSON.stringify(value)

@@ -1,16 +1,16 @@
 /**
- * JSON with every digit of its integers: what a double cannot hold becomes a bigint.
+ * JSON without loss of integer digits: an integer that a double cannot represent becomes a bigint.
  *
- * For data that is only shown again, such as the arguments of an earlier tool call: an id of 64 bits that a model has
- * written must come back to it as it was. Whoever computes with such values, or writes them with `JSON.stringify`, must know
- * that there may be a bigint (`exactJson` writes it, `withPlainIntegers` rounds it).
+ * For data that is only passed on, such as the arguments of an earlier tool call: a 64-bit id that a model has
+ * written must be returned to it unchanged. Code that computes with such values or serialises them with
+ * `JSON.stringify` has to expect bigints (`exactJson` serialises them, `withPlainIntegers` converts them to doubles).
  */
 import { isRecord } from './is-record.ts'
 
-/** 16 digits are the fewest that may be too many. */
+/** Integers of fewer than 16 digits always fit into a double. */
 const MANY_DIGITS = /[0-9]{16}/
 
-/** Throws `SyntaxError` as `JSON.parse` does. */
+/** Throws `SyntaxError` like `JSON.parse`. */
 export function parseExactJson(json: string): unknown {
   const wrapped = { json: JSON.parse(json) as unknown }
   const exact = withExactIntegers(wrapped, `{"json":${json}}`, () => true)
@@ -18,8 +18,8 @@ export function parseExactJson(json: string): unknown {
 }
 
 /**
- * `value`, which was parsed from `json`, with exact integers below each member that `isExact` names; the same value where
- * there are none.
+ * `value` (parsed from `json`) with exact integers inside each member for which `isExact` returns true; the same
+ * object if nothing has to change.
  */
 export function withExactIntegers(
   value: unknown,
@@ -29,7 +29,7 @@ export function withExactIntegers(
   if (!MANY_DIGITS.test(json)) return value
   const quoted = withQuotedIntegers(json)
   if (quoted === json) return value
-  // No mark in the text could tell such a number from a string of the user; the two trees beside each other do.
+  // A quoted number cannot be told from a user's string in the text alone; comparing the two parsed trees can.
   return merged(value, JSON.parse(quoted), false)
 
   function merged(plain: unknown, exact: unknown, isIn: boolean): unknown {
@@ -47,7 +47,7 @@ export function withExactIntegers(
   }
 }
 
-/** As `JSON.stringify`, of plain data in which there may be a bigint. */
+/** Like `JSON.stringify`, for plain data that may contain bigints. */
 export function exactJson(value: unknown): string {
   if (typeof value === 'bigint') return String(value)
   if (Array.isArray(value)) return `[${value.map(exactJson).join(',')}]`
@@ -62,7 +62,7 @@ export function hasExactIntegers(value: unknown): boolean {
   return isRecord(value) && Object.values(value).some(hasExactIntegers)
 }
 
-/** With the doubles that `JSON.parse` makes of such integers. */
+/** Replaces bigints by the doubles that `JSON.parse` would return. */
 export function withPlainIntegers(value: unknown): unknown {
   if (typeof value === 'bigint') return Number(value)
   if (Array.isArray(value)) return value.map(withPlainIntegers)
@@ -72,7 +72,7 @@ export function withPlainIntegers(value: unknown): unknown {
   )
 }
 
-/** The same JSON with those integers as strings. */
+/** The same JSON with those integers quoted as strings. */
 function withQuotedIntegers(json: string): string {
   const found = /"|[0-9]{16,}/g
   let quoted = ''
@@ -86,7 +86,7 @@ function withQuotedIntegers(json: string): string {
     }
     const end = found.lastIndex
     const start = json[match.index - 1] === '-' ? match.index - 1 : match.index
-    // Part of a number with a fraction or an exponent: a double is all that anybody makes of it.
+    // Part of a number with a fraction or exponent, which is a double in any case.
     if (/[.eE+]/.test(json[start - 1] ?? '') || /[.eE]/.test(json[end] ?? '')) continue
     const digits = json.slice(start, end)
     if (Number.isSafeInteger(Number(digits))) continue
@@ -95,7 +95,7 @@ function withQuotedIntegers(json: string): string {
   }
 }
 
-/** The position behind the closing quote. */
+/** The position after the closing quote. */
 export function endOfString(json: string, open: number): number {
   let at = open + 1
   while (at < json.length && json[at] !== '"') at += json[at] === '\\' ? 2 : 1

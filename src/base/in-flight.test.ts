@@ -3,7 +3,7 @@ import { InFlightMap, InFlightSet } from './in-flight.ts'
 import { seededRandom } from './random.ts'
 
 describe('InFlightMap', () => {
-  it('any changes - leave it as a Map', () => {
+  it('random changes - behave like a Map', () => {
     const random = seededRandom(7)
     const map = new InFlightMap<string, number>()
     const expected = new Map<string, number>()
@@ -23,7 +23,7 @@ describe('InFlightMap', () => {
     expect([map.size, map.values()]).toEqual([0, []])
   })
 
-  it('what is deleted while values are looked at - does not disturb', () => {
+  it('a deletion during iteration - does not disturb it', () => {
     const map = new InFlightMap<number, string>()
     for (let key = 0; key < 5; key++) map.set(key, `value ${key}`)
     for (const _ of map.values()) for (let key = 0; key < 5; key++) map.delete(key)
@@ -32,7 +32,7 @@ describe('InFlightMap', () => {
 })
 
 describe('InFlightSet', () => {
-  it('any changes - leave it as a Set', () => {
+  it('random changes - behave like a Set', () => {
     const random = seededRandom(8)
     const items = Array.from({ length: 30 }, (_, id) => ({ id, place: -1 }))
     const set = new InFlightSet<(typeof items)[number]>()
@@ -53,7 +53,7 @@ describe('InFlightSet', () => {
     expect(ids(set.values())).toEqual(ids(expected))
   })
 
-  it('an item of another set - stays there', () => {
+  it('an item of another set - is not removed', () => {
     const [one, other] = [
       new InFlightSet<{ place: number }>(),
       new InFlightSet<{ place: number }>(),

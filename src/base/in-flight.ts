@@ -1,10 +1,11 @@
 /**
- * What is in flight, by key or as a set, where each entry lives for one request.
+ * Collections of requests in flight, by key (`InFlightMap`) or as a set (`InFlightSet`), where each entry lives
+ * briefly.
  *
- * A `Map` or `Set` costs the garbage collector dearly there: V8 gives it a new table every few dozen changes, and each old
- * table points to the next one. Once one of them has grown old, every later table survives with all that it ever held,
- * until the next full collection: each young collection copies whole requests that have long ended. Here the map holds
- * numbers only, and what they stand for lies in arrays whose places are used again.
+ * A plain `Map` or `Set` is expensive for the garbage collector in this use: V8 allocates a new table every few dozen
+ * changes, and each old table points to the next one. Once one of them has been promoted to the old generation, all
+ * later tables survive with everything that they ever held, until the next full collection. Here the map contains
+ * only numbers, and the values are in arrays whose slots are reused.
  */
 export class InFlightMap<Key, Value> {
   readonly #places = new Map<Key, number>()
@@ -30,7 +31,7 @@ export class InFlightMap<Key, Value> {
     this.#values[place] = value
   }
 
-  /** Returns whether it was there. */
+  /** Returns whether the key was present. */
   delete(key: Key): boolean {
     const place = this.#places.get(key)
     if (place === undefined) return false
@@ -46,15 +47,15 @@ export class InFlightMap<Key, Value> {
     this.#free.length = 0
   }
 
-  /** Those of now, in no order: entries may come and go while they are looked at. */
+  /** A snapshot of the values, unordered; entries may be added and removed during iteration. */
   values(): Value[] {
     return [...this.#places.values()].map((place) => this.#values[place] as Value)
   }
 }
 
-/** What can be in one `InFlightSet` at a time. */
+/** An item that can be in at most one `InFlightSet` at a time. */
 export interface InFlight {
-  /** Of the set; -1: in none. */
+  /** Its index in the set; -1: in none. */
   place: number
 }
 
@@ -83,7 +84,7 @@ export class InFlightSet<Item extends InFlight> {
     item.place = -1
   }
 
-  /** Those of now, in no order: items may come and go while they are looked at. */
+  /** A snapshot of the items, unordered; items may be added and removed during iteration. */
   values(): Item[] {
     return [...this.#items]
   }

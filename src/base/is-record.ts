@@ -1,4 +1,4 @@
-/** A JSON object: what is neither a list nor null nor a plain value. */
+/** True for a JSON object: not an array, not null, not a primitive. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import { joinedBytes } from './joined-bytes.ts'
 
-it('pieces, empty ones among them - behind each other, and none of them is shared', () => {
+it('pieces, some of them empty - are concatenated into a copy', () => {
   const first = Uint8Array.of(1, 2)
   const whole = joinedBytes([first, new Uint8Array(0), Uint8Array.of(3)])
   first[0] = 9

@@ -1,4 +1,4 @@
-/** The pieces behind each other, copied. */
+/** The concatenation of the pieces, copied. */
 export function joinedBytes(pieces: readonly Uint8Array[]): Uint8Array {
   let length = 0
   for (const piece of pieces) length += piece.length

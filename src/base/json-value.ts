@@ -1,4 +1,4 @@
-/** Reading values of unknown shape from a model's JSON files, with errors that name the place. */
+/** Helpers to read values of unknown shape from a model's JSON files; errors name the place. */
 import { isRecord } from './is-record.ts'
 
 export type JsonRecord = Readonly<Record<string, unknown>>

@@ -13,13 +13,13 @@ describe('printable', () => {
     expect(printable(`${before}${first}${last}${after}`)).toBe(`${before}  ${after}`)
   })
 
-  it('letters of any script, emoji and spaces - stay', () => {
+  it('letters of any script, emoji and spaces - are kept', () => {
     expect(printable('naïve 四 🎉 שלום')).toBe('naïve 四 🎉 שלום')
   })
 })
 
 describe('printableLines', () => {
-  it('line feeds and tabs stay, escape sequences lose their escape', () => {
+  it('line feeds and tabs - are kept; escape sequences lose their escape character', () => {
     expect(printableLines('a\n\tb \u001B[2Jc\r\u0007\u009B1m')).toBe('a\n\tb  [2Jc   1m')
   })
 })

@@ -7,20 +7,20 @@ function draws(seed: number, count = 8): number[] {
 }
 
 describe('seededRandom', () => {
-  it('the same seed - the same numbers; another seed - others', () => {
+  it('the same seed - the same numbers; another seed - other numbers', () => {
     expect(draws(1)).toEqual(draws(1))
     const firsts = Array.from({ length: 1000 }, (_, seed) => draws(seed, 1)[0])
     expect(new Set(firsts).size).toBe(1000)
   })
 
-  it('two sources of one seed - do not disturb each other', () => {
+  it('two sources with the same seed - are independent', () => {
     const [a, b] = [seededRandom(3), seededRandom(3)]
     a.next()
     a.next()
     expect(b.next()).toBe(draws(3)[0])
   })
 
-  it('the seed - counts modulo 2^32', () => {
+  it('the seed - is taken modulo 2^32', () => {
     expect(draws(-1)).toEqual(draws(0xffffffff))
   })
 
@@ -35,14 +35,14 @@ describe('seededRandom', () => {
 })
 
 describe('randomInt', () => {
-  it('is whole, within its bound, and reaches every value', () => {
+  it('values - are integers below the bound, and every value is reached', () => {
     const random = seededRandom(9)
     const seen = new Set(Array.from({ length: 200 }, () => randomInt(random, 5)))
     expect([...seen].toSorted((a, b) => a - b)).toEqual([0, 1, 2, 3, 4])
     expect(randomInt(random, 1)).toBe(0)
   })
 
-  it('the greatest number there is - stays below the bound', () => {
+  it('the largest random number - stays below the bound', () => {
     const greatest = { next: () => 0xffffffff / 2 ** 32 }
     expect(randomInt(greatest, 2 ** 31)).toBe(2 ** 31 - 1)
   })

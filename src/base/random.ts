@@ -1,12 +1,10 @@
-/**
- * Randomness as an argument: a source that can be seeded, so that a run can be repeated.
- */
+/** Randomness as an argument: a seeded source makes a run reproducible. */
 export interface Random {
   /** Uniform in [0, 1) with 32 bits of resolution. */
   next(): number
 }
 
-/** sfc32 (Doty-Humphrey's small fast counter generator), seeded from one 32-bit number. */
+/** sfc32 (Chris Doty-Humphrey's Small Fast Counter generator), seeded from one 32-bit number. */
 export function seededRandom(seed: number): Random {
   let a = 0x9e3779b9
   let b = 0x243f6a88

@@ -1,4 +1,4 @@
-/** Milliseconds as people and logs read them: to a microsecond. */
+/** Milliseconds rounded to a microsecond, for people and logs. */
 export function roundedMs(ms: number): number {
   return Math.round(ms * 1000) / 1000
 }

@@ -36,7 +36,7 @@ describe('parseWorkerId', () => {
 })
 
 describe('workerIdOf', () => {
-  it('a number or a bigint in range - is its decimal text', () => {
+  it('a number or bigint in range - becomes its decimal text', () => {
     expect([workerIdOf(0), workerIdOf(42), workerIdOf(MAX_U64)]).toEqual(['0', '42', `${MAX_U64}`])
   })
 

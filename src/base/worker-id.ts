@@ -1,11 +1,9 @@
-/**
- * The id of a worker: an unsigned 64-bit number, kept as its canonical decimal text so that no digit is lost.
- */
+/** The id of a worker: an unsigned 64-bit number as canonical decimal text, because a double would lose digits. */
 export type WorkerId = string & { readonly __brand: 'WorkerId' }
 
 const MAX_U64 = 18446744073709551615n
 
-/** Canonical id from decimal text, or null when it is not an unsigned 64-bit number. */
+/** The canonical id for decimal text, or null if it is not an unsigned 64-bit number. */
 export function parseWorkerId(text: string): WorkerId | null {
   if (!/^[0-9]{1,20}$/.test(text)) return null
   const value = BigInt(text)

@@ -23,7 +23,7 @@ describe('usageOf', () => {
     })
   })
 
-  it('cached tokens - are there when they were given, also when none', () => {
+  it('cached tokens - are present if given, also if 0', () => {
     expect(usageOf(3, 4, 0)).toHaveProperty('cachedTokens', 0)
     expect(usageOf(3, 4)).not.toHaveProperty('cachedTokens')
   })
@@ -34,7 +34,7 @@ describe('tokenChunk, finishChunk', () => {
     expect(tokenChunk(5)).toEqual({ tokenIds: [5] })
   })
 
-  it('finish - terminal, without tokens unless given', () => {
+  it('a finish chunk - is terminal, without tokens unless given', () => {
     expect(finishChunk('stop')).toEqual({ tokenIds: [], finish: 'stop' })
     expect(finishChunk('length', { tokenIds: [1, 2], usage: usageOf(1, 2) })).toEqual({
       tokenIds: [1, 2],

@@ -1,8 +1,8 @@
 /**
- * What a worker's stream consists of.
+ * The items of a worker's reply stream.
  *
  * Order: any number of chunks without `finish`, then exactly one terminal item: a chunk with `finish`, or an error
- * (thrown by the iterator in a process, an ERROR frame on the wire). Nothing follows a terminal item.
+ * (thrown by the iterator within a process, an ERROR frame on the wire). Nothing follows the terminal item.
  */
 import type { PrefillResult } from './kv-transfer.ts'
 import type { LegStart } from './phase-event.ts'
@@ -14,7 +14,7 @@ export interface TokenLogprob {
   readonly logprob: number
 }
 
-/** Of one generated token: the chosen one and its rivals, best first. */
+/** Log-probabilities of one generated token: the chosen token and its alternatives, best first. */
 export interface TokenLogprobs extends TokenLogprob {
   readonly top: readonly TokenLogprob[]
 }
@@ -28,41 +28,44 @@ export interface Usage {
   readonly promptTokens: number
   readonly completionTokens: number
   readonly totalTokens: number
-  /** Prompt tokens that were not computed because their KV was already there. */
+  /** Prompt tokens that were not computed because their KV was cached. */
   readonly cachedTokens?: number
 }
 
 export interface Chunk {
-  /** New tokens only; may be empty. */
+  /** Only the new tokens; may be empty. */
   readonly tokenIds: readonly number[]
   /**
-   * New text, from an engine that answers text instead of ids; `tokenIds` is empty then. How many tokens it stands for
-   * is what `usage` says: of this chunk and all before it.
+   * New text, from an engine that returns text instead of token ids; `tokenIds` is then empty. The number of tokens
+   * is given by `usage`, for this chunk and all before it.
    */
   readonly text?: string
-  /** One entry per token of this chunk, when asked for. */
+  /** One entry per token of this chunk, if requested. */
   readonly logprobs?: readonly TokenLogprobs[]
   /**
-   * Of the prompt's tokens from `from` on (0 has none), when asked for: all of them in one or several chunks, before the first
-   * token. A piece may come again after a migration, and says the same.
+   * Log-probabilities of the prompt tokens starting at index `from` (token 0 has none), if requested: all of them in
+   * one or several chunks before the first token. After a migration a part may be repeated with the same values.
    */
   readonly promptLogprobs?: PromptLogprobs
-  /** Set on the terminal chunk only. */
+  /** Only on the terminal chunk. */
   readonly finish?: FinishReason
-  /** The token id or text that ended the output, when one did. */
+  /** The token id or text that ended the output, if one did. */
   readonly stopReason?: number | string
   readonly usage?: Usage
   readonly prefillResult?: PrefillResult
   readonly engineData?: unknown
-  /** The whole answer to a request of kind `embed`; on the terminal chunk. */
+  /** The complete reply to a request of kind `embed`; on the terminal chunk. */
   readonly embedding?: Float32Array
-  /** What the worker measured before its first token; on one chunk of a leg. The router makes phase events of it. */
+  /**
+   * Times measured by the worker before its first token; on one chunk per leg. The router turns them into phase
+   * events.
+   */
   readonly started?: LegStart
 }
 
 const MAX_U32 = 0xffffffff
 
-/** Usage whose total saturates at 2^32 − 1. */
+/** Builds a usage record; the total saturates at 2^32 − 1. */
 export function usageOf(
   promptTokens: number,
   completionTokens: number,
@@ -74,12 +77,12 @@ export function usageOf(
     : { promptTokens, completionTokens, totalTokens, cachedTokens }
 }
 
-/** A chunk that carries one token and nothing else. */
+/** A chunk with one token and nothing else. */
 export function tokenChunk(tokenId: number): Chunk {
   return { tokenIds: [tokenId] }
 }
 
-/** A chunk that carries text instead of ids. */
+/** A chunk with text instead of token ids. */
 export function textChunk(text: string): Chunk {
   return { tokenIds: [], text }
 }

@@ -12,7 +12,7 @@ function refusalOf(text: string): BatonError {
 }
 
 describe('parseDisaggregationMode', () => {
-  it('anything else - the error says what is expected', () => {
+  it('an unknown mode - the error names the expected ones', () => {
     expect(refusalOf('encode').message).toContain('expected one of: agg, prefill, decode')
   })
 

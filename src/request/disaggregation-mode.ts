@@ -1,14 +1,12 @@
-/**
- * Which part of a request's life a worker takes: all of it, the prefill, or the decode.
- */
+/** Which part of a request a worker serves: all of it (aggregated), the prefill, or the decode. */
 import { BatonError } from '../base/index.ts'
 
 export type DisaggregationMode = 'agg' | 'prefill' | 'decode'
 
-/** The form used in JSON. Reading also accepts the short form. */
+/** The names used in JSON. The parser also accepts the short form `agg`. */
 type DisaggregationModeJson = 'aggregated' | 'prefill' | 'decode'
 
-/** Trims and ignores case; `agg` and `aggregated` are the same. Throws `request.invalid_argument`. */
+/** Ignores case and surrounding space; `agg` and `aggregated` are the same. Throws `request.invalid_argument`. */
 export function parseDisaggregationMode(text: string): DisaggregationMode {
   const name = text.trim().toLowerCase()
   switch (name) {

@@ -1,19 +1,19 @@
 /**
- * How long an engine computes, as it was measured before it serves (`baton profile`): what routers begin with that have
- * seen nothing of it yet. In milliseconds.
+ * The speed of an engine, in milliseconds, as measured before it serves (`baton profile`). Routers start with these
+ * rates until they have measured it themselves.
  */
 import { isRecord } from '../base/index.ts'
 
 export interface EnginePace {
-  /** Of a prompt, whatever its length. */
+  /** Fixed time of a prefill. */
   readonly promptMs: number
-  /** Of each token of it that is not cached. */
+  /** Time per uncached prompt token. */
   readonly promptTokenMs: number
-  /** Of a step of those that decode. */
+  /** Fixed time of a decode step. */
   readonly stepMs: number
-  /** Of each request in it. */
+  /** Time per request in a decode step. */
   readonly stepRequestMs: number
-  /** Of each token of their contexts. */
+  /** Time per context token of the requests in a decode step. */
   readonly stepContextTokenMs: number
 }
 
@@ -25,10 +25,10 @@ const FIELDS = [
   'stepContextTokenMs',
 ] as const satisfies readonly (keyof EnginePace)[]
 
-/** An hour. */
+/** One hour. */
 const MS_MAX = 3_600_000
 
-/** What is wrong with it, in words; null: it is a pace. Other fields may stand beside these. */
+/** What is invalid about the value, as text; null: it is valid. Additional fields are allowed. */
 export function enginePaceFault(value: unknown): string | null {
   if (!isRecord(value)) return `expected a record of ${FIELDS.join(', ')}`
   for (const field of FIELDS) {

@@ -1,7 +1,8 @@
 /**
- * A client's own HTTP request that goes to a foreign engine as it came, and the engine's answer on its way back.
+ * A client's original HTTP request that is forwarded unchanged to an upstream engine, and the engine's reply.
  *
- * It travels beside the tokens that the router routes by, to workers whose card says that they forward (`canForward`).
+ * It accompanies the token ids that the router uses, and is sent only to workers whose card announces forwarding
+ * (`canForward`).
  */
 import { joinedBytes } from '../base/index.ts'
 import type { BatonError } from '../base/index.ts'
@@ -9,54 +10,54 @@ import type { WorkerCard } from './worker-card.ts'
 
 export interface ForwardedRequest {
   readonly method: string
-  /** With the query. */
+  /** Path including the query string. */
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
-  /** The same request for a prefill leg: one token, `isStreamed` or whole. Absent: it cannot be divided into legs. */
+  /** The request body for a prefill leg (one token), streamed or not. Absent: the request cannot be split into legs. */
   readonly prefillBody?: (isStreamed?: boolean) => Uint8Array
   readonly sink: ForwardSink
-  /** An error as an event of the client's API, for a stream that has begun. ASCII. */
+  /** An error as an event of the client's API, for a stream that has started. ASCII. */
   readonly errorEvent: (error: BatonError) => string
 }
 
 export interface ForwardHead {
   readonly status: number
-  /** Those that may be shown; names in lower case. */
+  /** Headers that may be returned to the client; names in lower case. */
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** How a reader that is slower than the engine holds it back. */
+/** Back-pressure: lets a client that reads slowly pause the engine's stream. */
 export interface ForwardFlow {
   pause(): void
   resume(): void
 }
 
-/** Told of the answer before the `ReplySink` of the request is told of its end. */
+/** Receives the reply; called before the end is reported to the request's `ReplySink`. */
 export interface ForwardSink {
-  /** The answer is whole and small; a text when all of it is ASCII. Nothing but the end follows. */
+  /** A complete small reply; a string if it is pure ASCII. Only the end follows. */
   onWhole(head: ForwardHead, body: string | Uint8Array): void
-  /** A stream begins; `isEvents`: server-sent events. */
+  /** A stream starts; `isEvents`: it consists of server-sent events. */
   onHead(head: ForwardHead, isEvents: boolean, flow: ForwardFlow): void
   /**
-   * Bytes as a text of one character each, at the end of an event whenever there are events. `isAlone`: nothing else comes in
-   * this turn, so they need not wait for its end.
+   * Bytes as a string with one character per byte; server-sent events are never split. `isAlone`: nothing else
+   * arrives in this turn of the event loop, so they need not be buffered until its end.
    */
   onBytes(text: string, isAlone?: boolean): void
 }
 
-/** A client's own request can be sent to the worker. */
+/** True if a client's original request can be sent to the worker. */
 export function canForward({ engine }: WorkerCard): boolean {
   return engine.runtimeData?.['forwards'] === true
 }
 
-/** Whose prompt cache is divided by a `cache_salt` in the body of a request. */
+/** True if the engine separates its prompt cache by a `cache_salt` in the request body. */
 export function takesSalts({ engine }: WorkerCard): boolean {
   const kind = engine.runtimeData?.['upstream_kind']
   return kind === 'vllm' || kind === 'sglang'
 }
 
-/** A JSON object with these members behind its own; all other bytes stay as they are. */
+/** A JSON object with the given members appended; all other bytes stay unchanged. */
 export function withFields(body: Uint8Array, members: string): Uint8Array {
   const end = body.lastIndexOf(CLOSE_OBJECT)
   let before = end - 1

@@ -1,15 +1,13 @@
-/**
- * A request as the router and the workers see it: tokens in, tokens out. Text ends at the frontend.
- */
+/** A request as routers and workers see it: token ids in, token ids out. Text is handled in the frontend. */
 import type { ForwardedRequest } from './forwarded-request.ts'
 import type { BootstrapInfo, PrefillResult } from './kv-transfer.ts'
 import type { RoutingHints } from './routing-hints.ts'
 import type { OutputOptions, Sampling, StopConditions } from './sampling.ts'
 
 export interface GenerateRequest {
-  /** Absent: tokens are wanted. `embed`: one vector of the prompt and no token. */
+  /** Absent: generate tokens. `embed`: return one embedding vector of the prompt and no tokens. */
   readonly kind?: 'embed'
-  /** Unique in the fleet; what logs, headers and explain records call it. */
+  /** Unique in the fleet; used in logs, headers and explain records. */
   readonly requestId: string
   readonly model: string
   readonly tokenIds: Uint32Array
@@ -21,17 +19,20 @@ export interface GenerateRequest {
   readonly prefillResult?: PrefillResult
   readonly bootstrap?: BootstrapInfo
   /**
-   * Tokens at the end of `tokenIds` that an earlier worker generated (migration). A seeded sampler goes on at this
-   * index, penalties and minTokens count them.
+   * Number of tokens at the end of `tokenIds` that an earlier worker generated (migration). A seeded sampler
+   * continues at this index; penalties and minTokens count these tokens.
    */
   readonly resumedTokens?: number
   readonly requestTimestampMs?: number
   /** W3C trace context of the caller. */
   readonly traceparent?: string
-  /** A health canary: not counted, not published. */
+  /** A health probe: not counted in metrics, not published. */
   readonly isProbe?: boolean
-  /** The client's own request goes to the engine instead; `tokenIds` are for routing only. Stays in this process. */
+  /**
+   * The client's original request, which is sent to the engine; `tokenIds` are then only for routing. Never
+   * serialised.
+   */
   readonly forward?: ForwardedRequest
-  /** What only a particular engine reads. */
+  /** Engine-specific parameters. */
   readonly extra?: Readonly<Record<string, unknown>>
 }

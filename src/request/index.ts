@@ -1,9 +1,8 @@
 /**
- * Room `request`: the life of a request as values.
+ * Room `request`: the values that describe a request and its life.
  *
- * Owns the life of a request as values: request, chunk, usage, routing hints, what prefill tells decode, the
- * worker's card.
- * May use: base. For: every room above; nothing here runs.
+ * Owns requests, reply chunks, usage, routing hints, the hand-over from prefill to decode, and the worker's card. May
+ * use: base. For: every room above. Only types and small helpers.
  */
 export { finishChunk, textChunk, tokenChunk, usageOf } from './chunk.ts'
 export type {

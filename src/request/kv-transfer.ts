@@ -1,18 +1,18 @@
 /**
  * What the prefill leg tells the decode leg about the KV cache.
  *
- * `KvOffer` is Baton's own hand-over: the prefill worker holds the named blocks under a lease until the decode
- * worker has pulled them (or the lease ends). An engine with a transfer of its own (NIXL, a bootstrap room) puts
- * its parameters into `engineParams`, which Baton carries and does not read.
+ * `KvOffer` is Baton's own hand-over: the prefill worker keeps the named blocks under a lease until the decode worker
+ * has pulled them or the lease expires. An engine with its own transfer (NIXL, bootstrap) puts its parameters into
+ * `engineParams`, which Baton passes on without reading them.
  */
 export interface KvOffer {
   readonly offerId: string
   readonly host: string
   readonly port: number
-  /** Model and layout; a block of another fingerprint is never loaded. */
+  /** Identifies model and KV layout; blocks with another fingerprint are never loaded. */
   readonly fingerprint: string
   readonly blockTokens: number
-  /** Tokens of the prompt that the offered blocks cover, from the first on. */
+  /** Number of prompt tokens, from the first one, that the offered blocks cover. */
   readonly tokenCount: number
   /** Keys of the blocks in order: pairs of u32, low half first. The last block may be partial. */
   readonly blockKeys: Uint32Array
@@ -25,13 +25,14 @@ export interface PrefillResult {
   readonly engineParams?: unknown
   readonly cachedTokens?: number
   /**
-   * On a chunk before the end: decode may begin now, prefill goes on and both meet. With `engineParams` the engine has a transfer of its own
-   * (engines that push their KV); without, the prompt's blocks will all be in `kvBlocks` at the end, and the worker offers them now.
+   * On a chunk before the end: decode may start while the prefill continues. With `engineParams` the engine transfers
+   * the KV itself (engines that push their KV); without, the prompt's blocks will all be in `kvBlocks` at the end,
+   * and the worker offers them now.
    */
   readonly meetsDecode?: boolean
 }
 
-/** Where decode meets prefill when both run at once (bootstrap path). */
+/** The address at which decode meets prefill if both run at once (bootstrap). */
 export interface BootstrapInfo {
   readonly host: string
   readonly port: number

@@ -1,25 +1,26 @@
 /**
- * What a request is to keep (its service level objective): how soon its first token comes, and how fast the others follow.
+ * The latency goals (service level objectives) of a request: time to the first token and time between tokens.
  *
- * One record from the edge to the router, whoever has set it: a header, `nvext.router`, the caller's key or the class.
+ * The same record is used everywhere, whether a header, `nvext.router`, the caller's API key or the policy class has
+ * set it.
  */
 export interface LatencyGoals {
-  /** From arrival to the first token (TTFT). */
+  /** Time from arrival to the first token (TTFT). */
   readonly ttftMs?: number
-  /** Mean time between the tokens behind it (ITL). */
+  /** Mean time between the following tokens (ITL). */
   readonly itlMs?: number
-  /** Set by the router, on its own clock. */
+  /** Absolute deadline of the first token, set by the router on its own clock. */
   readonly firstTokenByMs?: number
 }
 
-/** Goals are above 0 and at most this: an hour. */
+/** Goals must be above 0 and at most one hour. */
 export const GOAL_MAX_MS = 3_600_000
 
 export function isGoalMs(value: unknown): value is number {
   return typeof value === 'number' && value > 0 && value <= GOAL_MAX_MS
 }
 
-/** Each goal of the first that says it; undefined: nobody does. */
+/** Each goal from the first source that sets it; undefined if no source sets any. */
 export function goalsOfFirst(
   ...sources: readonly (LatencyGoals | undefined)[]
 ): LatencyGoals | undefined {

@@ -1,13 +1,13 @@
 /**
- * What all workers of one model name must agree on, because the frontend has one tokenizer, one template and one block
- * size for the name: which field of a card differs from what is served.
+ * What all workers of one model must have in common, because the frontend has one tokenizer, one chat template and
+ * one block size per model; finds the fields in which a card differs.
  *
- * A field that one side does not say is not compared: an engine without a cache has no block size, an engine whose model
- * is not readable has no digests.
+ * A field that one side does not report is not compared: an engine without a cache has no block size, an engine whose
+ * model files are not readable has no digests.
  */
 import type { EngineConfig, ModelTextDigest } from './worker-card.ts'
 
-/** What can be compared, by the name under which a difference is reported. */
+/** Comparable facts by the name under which a difference is reported. */
 export type ModelFacts = Readonly<Partial<Record<ModelFactName, string | number>>>
 
 const FACTS = {
@@ -42,7 +42,7 @@ export function modelFactsOf(card: AgreeingCard): ModelFacts {
   return facts
 }
 
-/** The text over which a card's checksum is made. */
+/** The text from which a card's checksum is computed. */
 export function modelFactsText(card: AgreeingCard): string {
   return JSON.stringify(Object.entries(modelFactsOf(card)))
 }
@@ -60,7 +60,7 @@ export function modelDifferences(
   return differences
 }
 
-/** `block size 32 instead of 16, tokenizer 1f… instead of 9a…` */
+/** For example `block size 32 instead of 16, tokenizer 1f… instead of 9a…`. */
 export function describeDifferences(differences: readonly ModelDifference[]): string {
   return differences
     .map(({ field, offered, served }) => `${field} ${shown(offered)} instead of ${shown(served)}`)

@@ -1,55 +1,55 @@
 /**
- * The phases of a request's life as one stream of values: every layer below HTTP tells a sink what has just happened, and
- * metrics, log lines, traces and the console read the same events.
+ * The phases of a request as one stream of events: each layer below HTTP reports to the sink, and metrics, log lines,
+ * traces and the console use the same events.
  *
  *   prefillQueued → routed → prefillStarted → prefillDone → decodeQueued → routed → kvTransferred → decodeStarted
  *
- * A request that is not disaggregated has one leg, `aggregated`, and no decode events. A leg that is tried again at another
- * worker is notified again. `atMs` is of the clock of the process that tells; what a worker has measured is a duration, as
- * clocks of two processes differ.
+ * A request that is not disaggregated has one leg, `aggregated`, and no decode events. A leg that is retried on
+ * another worker reports again. `atMs` is on the clock of the reporting process; times measured by a worker are
+ * durations, because clocks of different processes differ.
  */
 import { isRecord } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
 import type { LatencyGoals } from './latency-goals.ts'
 
-/** Which leg of a request runs somewhere. */
+/** Kind of a leg. */
 export type Phase = 'aggregated' | 'prefill' | 'decode'
 
-/** The leg asks its pool for a worker; it waits, if at all, until `routed`. */
+/** The leg needs a worker of its pool; it is queued until `routed`. */
 export interface LegQueued {
   readonly kind: 'prefillQueued' | 'decodeQueued'
   readonly phase: Phase
-  /** What it is to keep, its own goals and those of its class; told with the first leg. */
+  /** The latency goals of the request and its class; reported with the first leg. */
   readonly goals?: LatencyGoals
   readonly atMs: number
 }
 
-/** The leg has been placed on a worker. */
+/** A worker has been chosen for the leg. */
 export interface RoutedEvent {
   readonly kind: 'routed'
   readonly phase: Phase
   readonly workerId: WorkerId
   readonly dpRank?: number
-  /** Of the prompt that the worker holds, wherever it keeps them. */
+  /** Prompt blocks that are cached on the worker, in any tier. */
   readonly overlapBlocks: number
   readonly promptBlocks: number
-  /** The wait for a worker that has capacity. */
+  /** Time spent in the router's queue. */
   readonly queuedMs: number
-  /** Others that waited in the queue of this pool when the request left it. Absent: nothing was booked. */
+  /** Other requests in the queue of the pool when the request left it. Absent: nothing was booked. */
   readonly queueDepth?: number
-  /** The choice among the workers. */
+  /** Time that the decision took. */
   readonly decisionMs: number
   readonly atMs: number
-  /** The prompt was not worth a prefill worker: one worker does both. */
+  /** Conditional disaggregation chose one worker for prefill and decode. */
   readonly bypassesPrefill?: boolean
 }
 
-/** The engine has begun with the prompt (`prefillStarted`) or with the output (`decodeStarted`). */
+/** The engine has started the prompt (`prefillStarted`) or the output (`decodeStarted`). */
 export interface LegStarted {
   readonly kind: 'prefillStarted' | 'decodeStarted'
   readonly phase: Phase
   readonly workerId: WorkerId
-  /** From dispatch to start, without a KV transfer: the way there and the engine's own queue. */
+  /** From dispatch to start, without KV transfer: network and the engine's own queue. */
   readonly queuedMs: number
   readonly atMs: number
 }
@@ -64,14 +64,14 @@ export interface PrefillDone {
   readonly atMs: number
 }
 
-/** What a decode worker did to have the prompt's KV. */
+/** How a decode worker obtained the prompt's KV. */
 export interface KvTransfer {
   readonly elapsedMs: number
   readonly bytes: number
   readonly blocksPulled: number
-  /** Blocks of the prompt that the worker had already. */
+  /** Prompt blocks that were already cached on the worker. */
   readonly blocksHeld: number
-  /** The KV did not arrive and the prompt was computed again. */
+  /** The transfer failed and the prompt was computed again. */
   readonly recomputed: boolean
 }
 
@@ -83,16 +83,16 @@ export interface KvTransferred extends KvTransfer {
 
 export type PhaseEvent = LegQueued | RoutedEvent | LegStarted | PrefillDone | KvTransferred
 
-/** What a worker has measured of a leg up to its first token; told once, with or before that token. */
+/** Times measured by a worker up to its first token; sent once, with or before that token. */
 export interface LegStart {
-  /** From admission to the engine's start, without the KV transfer. */
+  /** From admission to the engine's start, without KV transfer. */
   readonly queuedMs: number
-  /** From the engine's start to now. */
+  /** From the engine's start until now. */
   readonly computeMs: number
   readonly transfer?: KvTransfer
 }
 
-/** A worker of another version may send anything here. */
+/** Validated, because a worker of another version may send anything here. */
 export function isLegStart(value: unknown): value is LegStart {
   if (!isRecord(value) || !isMeasure(value['queuedMs']) || !isMeasure(value['computeMs']))
     return false

@@ -1,9 +1,9 @@
 /**
- * The one shape of "serve this request" that every layer below HTTP has: migration wraps the prefill router, which
- * wraps the worker routers, which call the request plane.
+ * The interface "serve this request" that every layer below HTTP has: migration wraps the prefill router, which wraps
+ * the worker routers, which call the request plane.
  *
- * The token's way is made of plain calls, not of promises: a sink is called once per chunk, in order, and its end
- * exactly once (a chunk with `finish`, or `onError`). After the end nothing is called.
+ * Tokens are delivered by plain calls, not promises: a sink is called once per chunk, in order, and receives its end
+ * exactly once (a chunk with `finish`, or `onError`). Nothing is called after the end.
  */
 import type { BatonError, WorkerId } from '../base/index.ts'
 import type { Chunk } from './chunk.ts'
@@ -13,29 +13,32 @@ import type { PhaseEvent } from './phase-event.ts'
 export interface ReplySink {
   /** The common case: one token and nothing else. */
   onToken(tokenId: number): void
-  /** Anything more than one bare token. The last one has `finish`, unless the reply ends in `onError`. */
+  /** Anything other than a single token. The last chunk has `finish`, unless the reply ends with `onError`. */
   onChunk(chunk: Chunk): void
-  /** Terminal, instead of a chunk with `finish`. */
+  /** The end, instead of a chunk with `finish`. */
   onError(error: BatonError): void
-  /** What has happened to the request so far; several per request, none per token. */
+  /** Progress of the request; a few events per request, none per token. */
   onPhase?(event: PhaseEvent): void
 }
 
 export interface RequestHandle {
-  /** `stop`: orderly, the reply ends with `cancelled`. `kill`: at once. Idempotent; nothing after the end. */
+  /** `stop`: orderly, the reply ends with `cancelled`. `kill`: at once. Idempotent; no effect after the end. */
   cancel(kind: 'stop' | 'kill'): void
 }
 
 export interface RequestService {
-  /** Never throws: what goes wrong comes to the sink, also before this call returns. */
+  /** Never throws: errors are reported to the sink, possibly before this call returns. */
   send(request: GenerateRequest, sink: ReplySink): RequestHandle
 }
 
-/** How a request reaches one given worker. Two implementations: `local` (same process) and `tcp`. */
+/** Sends a request to a given worker. Two implementations: `local` (same process) and `tcp`. */
 export interface RequestPlane {
-  /** Never throws, as in `RequestService`. */
+  /** Never throws, like `RequestService`. */
   send(workerId: WorkerId, request: GenerateRequest, sink: ReplySink): RequestHandle
-  /** What the worker's prefill leg has offered will not be fetched: it need not wait for the end of the lease. */
+  /**
+   * The KV offered by the worker's prefill leg will not be fetched, so the worker can free it before the lease
+   * expires.
+   */
   releaseKv?(workerId: WorkerId, offerId: string): void
   close(): Promise<void>
 }

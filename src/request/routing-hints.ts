@@ -1,28 +1,29 @@
-/**
- * What a client may say about where its request runs (nvext and headers); see `api` for how it says it.
- */
+/** What a client may request about routing; room `api` parses it from nvext and headers. */
 import type { WorkerId } from '../base/index.ts'
 import type { LatencyGoals } from './latency-goals.ts'
 
 export interface RoutingHints {
-  /** Aggregated direct target; a hard pin. */
+  /** Worker of an aggregated request, or of both legs; must be followed. */
   readonly backendWorkerId?: WorkerId
   readonly prefillWorkerId?: WorkerId
   readonly decodeWorkerId?: WorkerId
   readonly dpRank?: number
   readonly prefillDpRank?: number
-  /** Output length that the client expects, in tokens. */
+  /** Output length expected by the client, in tokens. */
   readonly expectedOutputTokens?: number
   readonly loraName?: string
-  /** Keeps cache contents of tenants apart: part of every block hash. */
+  /** Separates the cache contents of tenants; it is part of every block hash. */
   readonly cacheSalt?: string
-  /** Higher is more important. The router's queue reads it as seconds of head start, an engine as it likes. */
+  /**
+   * Higher is more important. In the router's queue one point is one second of earlier arrival; passed on to the
+   * engine.
+   */
   readonly priority?: number
   readonly strictPriority?: number
   readonly policyClass?: string
   readonly goals?: LatencyGoals
   readonly tenantId?: string
-  /** The tenant's part of the capacity while others wait too, against theirs; 1 by default. */
+  /** The tenant's share of the capacity relative to other tenants with queued requests; 1 by default. */
   readonly tenantWeight?: number
   readonly sessionId?: string
   readonly sessionAction?: 'open' | 'close' | 'bind'
@@ -31,18 +32,18 @@ export interface RoutingHints {
   readonly excludedWorkerIds?: readonly WorkerId[]
   readonly requiredTaints?: readonly string[]
   readonly preferredTaints?: Readonly<Record<string, number>>
-  /** The token ids are not those of the engine's tokenizer: what engines announce cannot be compared with them. */
+  /** The token ids are not from the engine's tokenizer, so they cannot be matched with the engine's KV events. */
   readonly isEstimated?: boolean
-  /** Set by the router: not worth a prefill worker, one worker does both. */
+  /** Set by the router: conditional disaggregation chose one worker for both phases. */
   readonly bypassesPrefill?: boolean
-  /** Route and answer with the ids only; nothing is booked, no engine is called. */
+  /** Route only and return the worker ids; nothing is booked and no engine is called. */
   readonly queryOnly?: boolean
   readonly overrides?: RouterOverrides
 }
 
 /** Per-request overrides of the router's configuration. */
 export interface RouterOverrides {
-  /** Older name: sets `prefillLoadScale`, and 0 also takes the overlap credit away. */
+  /** Dynamo's older name: sets `prefillLoadScale`, and 0 also disables the overlap credit. */
   readonly overlapScoreWeight?: number
   readonly overlapScoreCredit?: number
   readonly prefillLoadScale?: number

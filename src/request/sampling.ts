@@ -1,28 +1,28 @@
 /**
- * How the next token is chosen, when generation stops, and what is reported beside the tokens.
- * Absent always means "not asked for": the engine's own default applies.
+ * Sampling parameters, stop conditions and output options. An absent field means "not requested": the engine's
+ * default applies.
  */
 export interface Sampling {
   readonly n?: number
   readonly temperature?: number
   readonly topP?: number
-  /** -1 or absent: all tokens. */
+  /** -1 or absent: no limit. */
   readonly topK?: number
   readonly minP?: number
   readonly seed?: number
   readonly presencePenalty?: number
   readonly frequencyPenalty?: number
   readonly repetitionPenalty?: number
-  /** Token id → bias added to its logit, each in [-100, 100]. */
+  /** Token id → bias added to its logit, from -100 to 100. */
   readonly logitBias?: Readonly<Record<number, number>>
   readonly guided?: GuidedDecoding
 }
 
-/** The shape that the output must have; the engine enforces it while sampling. */
+/** A constraint on the output that the engine enforces while sampling (structured output). */
 export type GuidedDecoding = GuidedShape & {
-  /** What the client calls it (`response_format`, `tools`, …): a refusal names it as `data.param`. */
+  /** The API field that set it (`response_format`, `tools`, …); a refusal reports it as `data.param`. */
   readonly field?: string
-  /** Of a schema: what no grammar can hold is left out instead of refused. */
+  /** Parts of a schema that a grammar cannot express are ignored instead of refused. */
   readonly isRelaxed?: boolean
 }
 
@@ -36,9 +36,9 @@ type GuidedShape =
 export interface StopConditions {
   readonly maxTokens?: number
   readonly minTokens?: number
-  /** Texts that end the output; looked for by the frontend's detokeniser, never by the engine. */
+  /** Texts that end the output; found by the frontend's detokenizer, never by the engine. */
   readonly stop?: readonly string[]
-  /** Ids that end the output; not part of it. */
+  /** Token ids that end the output and are not part of it. */
   readonly stopTokenIds?: readonly number[]
   readonly ignoreEos?: boolean
   readonly includeStopInOutput?: boolean
@@ -46,17 +46,17 @@ export interface StopConditions {
 }
 
 /**
- * The frontend may end the output at a text, and reads nothing more from the engine then: with such a request the first
- * token carries `usage`, so that its cached tokens are reported at all.
+ * True if the frontend may end the output at a stop text and then reads nothing more from the engine. The engine must
+ * then send `usage` with the first token, so that the number of cached tokens is reported at all.
  */
 export function hasStopTexts({ stop }: StopConditions): boolean {
   return stop !== undefined && stop.length > 0
 }
 
 export interface OutputOptions {
-  /** Log-probability of the chosen token and of this many alternatives; absent: none at all. */
+  /** Number of alternatives per token, besides the chosen one; absent: no log-probabilities. */
   readonly logprobs?: number
   readonly promptLogprobs?: number
-  /** Control tokens are left out of the text. Absent: true. */
+  /** Omit control tokens from the text. Absent: true. */
   readonly skipSpecialTokens?: boolean
 }

@@ -1,12 +1,12 @@
 /**
- * What a worker reports when it registers: who it is, where it is, what it serves and how much it can take.
- * Absent = not advertised; the router falls back.
+ * The worker card: what a worker publishes when it registers (identity, address, model, capacity). An absent field is
+ * not advertised, and the router uses a default.
  */
 import type { WorkerId } from '../base/index.ts'
 import type { DisaggregationMode } from './disaggregation-mode.ts'
 import type { EnginePace } from './engine-pace.ts'
 
-/** What an engine reports when it has started. */
+/** What an engine reports after it has started. */
 export interface EngineConfig {
   readonly model: string
   readonly servedModelName?: string
@@ -20,29 +20,35 @@ export interface EngineConfig {
   readonly dataParallelStartRank?: number
   readonly bootstrapHost?: string
   readonly bootstrapPort?: number
-  /** Where the model's tokenizer and chat template are found: a GGUF file or a Hugging Face folder. */
+  /** Location of the model's tokenizer and chat template: a GGUF file or a Hugging Face folder. */
   readonly modelPath?: string
-  /** Of tokenizer and template, where only the engine has them; equal at engines that make the same of a chat. */
+  /**
+   * Digest of tokenizer and template if only the engine has them; equal if two engines produce the same prompt from a
+   * chat.
+   */
   readonly textDigest?: string
-  /** Numbers of an embedding, for an engine with the feature `embeddings`. */
+  /** Dimension of an embedding, for an engine with the feature `embeddings`. */
   readonly embeddingLength?: number
-  /** LoRA adapters that the engine has; each is a model name of its own, and prompts for it go to who has it. */
+  /** LoRA adapters of the engine; each is also a model name, and its requests go to workers that have it. */
   readonly loraAdapters?: readonly string[]
-  /** Request features that the engine honours; the frontend refuses the others by name. */
+  /** Request features that the engine supports; the frontend refuses other ones by name. */
   readonly features?: readonly EngineFeature[]
-  /** How long it computes, where that was measured before. */
+  /** Speed of the engine, if it was measured in advance. */
   readonly pace?: EnginePace
   readonly runtimeData?: Readonly<Record<string, unknown>>
 }
 
 export type EngineFeature =
   | 'logprobs'
-  /** Of the prompt's tokens as well. */
+  /** Log-probabilities of prompt tokens, too. */
   | 'prompt_logprobs'
   | 'guided'
-  /** `guided` by the grammars of room `text`: what they cannot say is refused before the engine is asked. */
+  /**
+   * Like `guided`, with the GBNF grammars of room `text`: constraints that these cannot express are refused before
+   * the engine is called.
+   */
   | 'gbnf'
-  /** Calls tools at random: it is given the grammar of what it may call (`extra.callGrammar`). */
+  /** Simulated engine: generates random tool calls from the grammar of allowed calls (`extra.callGrammar`). */
   | 'drawn_calls'
   | 'penalties'
   | 'logit_bias'
@@ -52,17 +58,17 @@ export type EngineFeature =
 
 /** Digests of what turns text into token ids; equal digests mean equal ids for equal text. */
 export interface ModelTextDigest {
-  /** Of the name of each id. */
+  /** Digest of the names of all token ids. */
   readonly vocabulary?: string
-  /** Of the ids that a fixed set of texts gets. */
+  /** Digest of the token ids of a fixed set of texts. */
   readonly tokenizer?: string
-  /** Of the chat template's source. */
+  /** Digest of the chat template's source. */
   readonly template?: string
-  /** Of the model's numbers, where they can be read, or as the worker was told. */
+  /** Digest of the weights, if they can be read, or as configured. */
   readonly weights?: string
 }
 
-/** A file of the model's text side, as any worker of the model sends it to a frontend that has it not. */
+/** A tokenizer or template file, which a worker sends to a frontend that does not have it. */
 export interface ModelTextFile {
   readonly name: string
   readonly bytes: number
@@ -70,13 +76,13 @@ export interface ModelTextFile {
 }
 
 export interface ModelTextManifest {
-  /** Over all files: the same text side has the same hash at every worker. */
+  /** Hash over all files; equal on every worker with the same files. */
   readonly hash: string
   readonly files: readonly ModelTextFile[]
 }
 
 export interface ModelAgreement extends ModelTextDigest {
-  /** Over all of it, block size and context length included. */
+  /** Checksum over all fields, including block size and context length. */
   readonly checksum: string
 }
 
@@ -89,15 +95,15 @@ export interface WorkerCard {
   readonly pid?: number
   readonly engine: EngineConfig
   readonly engineName: string
-  /** What must agree with the other workers of the model. Absent: only what `engine` says is compared. */
+  /** What must be equal on all workers of the model. Absent: only the fields in `engine` are compared. */
   readonly agreement?: ModelAgreement
-  /** Its text side can be fetched here. */
+  /** Tokenizer and template files can be fetched from this worker. */
   readonly text?: ModelTextManifest
-  /** Of requests that may go to several versions of the model; see `versionShares`. Absent: as the others. */
+  /** Share of this model version among several versions; see `versionShares`. Absent: equal shares. */
   readonly weight?: number
-  /** It can be told to be another kind of worker: prefill or decode. */
+  /** The worker can change its mode between prefill and decode on request. */
   readonly changesRole?: boolean
-  /** KV events are published (never by decode workers). */
+  /** The worker publishes KV events (decode workers never do). */
   readonly publishesKvEvents: boolean
   readonly taints?: readonly string[]
   readonly topology?: Readonly<Record<string, string>>
@@ -109,13 +115,13 @@ export function servedModelNames(engine: EngineConfig): readonly string[] {
   return [engine.servedModelName ?? engine.model, ...(engine.modelAliases ?? [])]
 }
 
-/** The server that the worker stands for, as an operator knows it; null: the worker computes itself. */
+/** The upstream server behind the worker, as configured by the operator; null: the worker has its own engine. */
 export function upstreamUrl({ engine }: WorkerCard): string | null {
   const url = engine.runtimeData?.['upstream_url']
   return typeof url === 'string' ? url : null
 }
 
-/** Tokenizer and template of its model are at the engine, which is asked for them. */
+/** True if tokenizer and template are only in the engine, which is called for them. */
 export function hasRemoteTokenizer({ engine }: WorkerCard): boolean {
   return engine.runtimeData?.['remote_tokenizer'] === true
 }
