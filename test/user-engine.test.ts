@@ -76,6 +76,32 @@ describe('baton serve --engine ./mine.js', () => {
     }
   })
 
+  it.each([[[]], [['--in-process']]])(
+    'an engine that leaves errors to nobody (%j) - the process goes on, and the log names the engine',
+    async (more) => {
+      const strays = `
+        void Promise.reject(new Error('stray rejection'))
+        void Promise.reject('stray text')
+        setTimeout(() => { throw new Error('stray timer') }, 0)
+        const tokens =`
+      const path = file('stray.js', PARROT.replace('const tokens =', strays))
+      const args = ['--engine', path, '--engine-args', '{"word":"ah "}', '--aggregated', '1']
+      const server = await startServer([...args, ...more])
+      try {
+        for (let i = 0; i < 3; i++) {
+          const reply = await chat(server.url, 'parrot')
+          expect(reply.choices[0]?.message.content).toBe('ah ah ah ')
+        }
+        expect(server.printed()).toContain('stray rejection')
+        expect(server.printed()).toContain('the engine left an error that nothing handles')
+        expect(server.printed()).not.toContain('internal error')
+        expect(server.printed()).not.toMatch(/worker .* (died|ended)/)
+      } finally {
+        expect(await server.stop()).toBe(0)
+      }
+    },
+  )
+
   it.each([
     ['no such file', () => './nowhere.js', /the file does not exist/],
     ['a module that does not load', () => file('a.js', 'export default ('), /cannot be loaded/],

@@ -6,7 +6,7 @@
  *
  * Exit codes: 0 ended as asked, 1 failed, 2 the arguments or the configuration are wrong, 70 forced exit.
  */
-import { memorySentence } from './last-words.ts'
+import { memorySentence } from './guard/last-words.ts'
 import { fileURLToPath } from 'node:url'
 import { Command, CommanderError, Option } from 'commander'
 import { BatonError } from '../base/index.ts'

@@ -10,8 +10,10 @@ import { basename, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { BatonError } from '../../base/index.ts'
 import type { Engine, UserEngineOptions } from '../../engine/index.ts'
+import { createLogger } from '../../host/index.ts'
 import { osClock } from '../../os/index.ts'
 import type { DisaggregationMode, EngineConfig } from '../../request/index.ts'
+import { surviveStrayErrors } from '../guard/stray-errors.ts'
 import { firstLineOf } from '../options/first-line.ts'
 import type { ServeConfig } from '../options/serve-config.ts'
 
@@ -31,6 +33,7 @@ export async function loadUserEngine(
     ...(servedModelName === null ? {} : { servedModelName }),
     ...(contextLength === null ? {} : { contextLength }),
   }
+  surviveStrayErrors(resolve(written), createLogger(config.logLevel))
   const make = await factoryOf(written)
   const engine = await called(written, make, options)
   for (const method of METHODS) {

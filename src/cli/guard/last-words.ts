@@ -1,5 +1,5 @@
 /**
- * The message of a process that cannot load its own program; imported before anything else.
+ * The last message of a process that ends by an error, and which errors do not end it; imported before anything else.
  *
  * Without enough address space (`ulimit -v`) a module that contains WebAssembly fails while it is loaded,
  * possibly before any `catch` exists that could print a sentence.
@@ -12,7 +12,22 @@ export function memorySentence(error: unknown): string | null {
   return 'not enough address space for WebAssembly: raise or remove its limit (ulimit -v)'
 }
 
+const endsAll = (): boolean => false
+let isSpared: (error: unknown) => boolean = endsAll
+
+/** Errors for which `check` is true do not end the process; `check` reports them. */
+export function spareErrors(check: (error: unknown) => boolean): void {
+  const isFirst = isSpared === endsAll
+  isSpared = check
+  if (!isFirst) return
+  // What is not spared is thrown again and ends the process below.
+  process.on('unhandledRejection', (reason: unknown) => {
+    if (!isSpared(reason)) throw reason
+  })
+}
+
 process.on('uncaughtException', (error: unknown) => {
+  if (isSpared(error)) return
   const sentence = memorySentence(error)
   console.error(`baton: ${sentence ?? 'internal error'}`)
   if (sentence === null) console.error(error)

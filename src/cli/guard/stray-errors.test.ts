@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest'
+import { PACKAGE_ROOT } from '../../os/index.ts'
+import { isOfModule } from './stray-errors.ts'
+
+function withStack(...calls: string[]): Error {
+  const error = new Error('x')
+  error.stack = ['Error: x in /user/engine/mine.js', ...calls.map((call) => `    at ${call}`)].join(
+    '\n',
+  )
+  return error
+}
+
+describe('isOfModule', () => {
+  it.each([
+    ['a call in the module', withStack('f (file:///user/engine/mine.js:1:2)'), true],
+    ['a CommonJS module', withStack('f (/user/engine/mine.cjs:1:2)'), true],
+    [
+      'a package that the module calls',
+      withStack('g (/user/lib/dep.js:1:1)', 'async f (/user/engine/mine.js:3:4)'),
+      true,
+    ],
+    ['a text that was thrown', 'just text', true],
+    ['a call of Baton alone', withStack(`f (${PACKAGE_ROOT}/dist/bin/baton.js:1:2)`), false],
+    ['the path in the message only', withStack('f (node:internal/x:1:2)'), false],
+    ['no stack', withStack(), false],
+  ])('%s', (_, error, expected) => {
+    expect(isOfModule(error, '/user/engine/')).toBe(expected)
+  })
+
+  it('Baton installed beside the module - its errors are not of the module', () => {
+    const error = withStack(`f (${PACKAGE_ROOT}/dist/bin/baton.js:1:2)`)
+    expect(isOfModule(error, '/')).toBe(false)
+  })
+})
