@@ -1,5 +1,8 @@
 /** `baton replay` and `baton workload` as a user runs them. */
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -19,6 +22,7 @@ async function baton(...args: string[]): Promise<{ stdout: string; stderr: strin
   if (ended.exitCode !== 0) throw Object.assign(new Error(ended.printed), ended)
   return ended
 }
+const JSON_HEADERS = { 'content-type': 'application/json' }
 const at = (name: string): string => join(folder, name)
 
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -142,7 +146,33 @@ describe('baton workload, baton replay', () => {
       exitCode: 1,
       stderr: expect.stringContaining('no request was answered') as string,
     })
-  }, 30_000)
+    const load = ['workload:random,requests=2,input=9000', '--seeds', '1', '--sim-blocks', '16']
+    const commands = [
+      ['compare', ...load, '--aggregated', '1', '--policy', 'kv', '--policy', 'round-robin'],
+      ['plan', ...load, '--max', '2', '--good', '0'],
+    ]
+    for (const command of commands) {
+      expect(await baton(...command).catch((error: unknown) => error)).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringMatching(
+          /no request was answered: 2 × request.context_length_exceeded/,
+        ) as string,
+      })
+    }
+  }, 60_000)
+
+  it('--router-kv-events false - counts as soon as workers forget what they were sent', async () => {
+    const replay = async (events: string, ...fleet: string[]): Promise<unknown> => {
+      const load = ['workload:rag,requests=100,rate=6,seed=1', '--aggregated', '4', ...fleet]
+      const flags = ['--router-kv-events', events, '--json', '-']
+      const { stdout } = await baton('replay', ...load, ...flags)
+      return (JSON.parse(stdout) as { run: { report: unknown } }).run.report
+    }
+    // Where nothing is evicted, both know the same.
+    expect(await replay('false')).toEqual(await replay('true'))
+    const small = ['--sim-blocks', '2000']
+    expect(await replay('false', ...small)).not.toEqual(await replay('true', ...small))
+  }, 60_000)
 
   it('--auto-roles - decode workers of the fleet become prefill workers as they would', async () => {
     const load = 'workload:random,requests=600,rate=14,input=4000,output=20'
@@ -431,6 +461,54 @@ describe('baton bench, baton profile', () => {
       prefill: { tokens: number }[]
     }
     expect(prefill.length).toBeGreaterThan(3)
+  }, 60_000)
+
+  it('profile - a server that answers 500 to long prompts and many requests: what was measured is kept', async () => {
+    let underWay = 0
+    const between = createServer((request, response) => {
+      void (async () => {
+        let body = ''
+        for await (const piece of request) body += String(piece)
+        const { prompt = [] } = (body === '' ? {} : JSON.parse(body)) as { prompt?: number[] }
+        underWay++
+        response.on('close', () => underWay--)
+        if (prompt.length > 100 || underWay > 2) {
+          response.writeHead(500).end('{"error":{"message":"too much"}}')
+          return
+        }
+        const { method = 'GET', url = '/' } = request
+        const init = body === '' ? { method } : { method, body, headers: JSON_HEADERS }
+        const leave = new AbortController()
+        response.on('close', () => leave.abort())
+        const answer = await fetch(`${server.url}${url}`, { ...init, signal: leave.signal })
+        response.writeHead(answer.status)
+        for await (const piece of answer.body ?? []) response.write(piece)
+        response.end()
+      })().catch(() => response.destroy())
+    })
+    between.listen(0, '127.0.0.1')
+    await once(between, 'listening')
+    const { port } = between.address() as AddressInfo
+    try {
+      const probes = ['--max-prompt', '128', '--max-batch', '4', '--repeats', '1']
+      const { stderr } = await baton(
+        'profile',
+        `http://127.0.0.1:${port}`,
+        ...probes,
+        '--out',
+        'some.json',
+      )
+      expect(stderr).toContain('a prompt of 128 tokens is refused (too much)')
+      expect(stderr).toMatch(/3 requests with \d+ tokens each are refused/)
+      const { prefill, decode } = JSON.parse(readFileSync(at('some.json'), 'utf8')) as {
+        prefill: unknown[]
+        decode: unknown[]
+      }
+      expect([prefill.length, decode.length]).toEqual([3, 4])
+    } finally {
+      between.closeAllConnections()
+      between.close()
+    }
   }, 60_000)
 
   it('nobody there, another model - one line, exit code 1', async () => {

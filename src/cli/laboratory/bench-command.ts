@@ -8,14 +8,14 @@ import { serverUrl } from '../commands/ask-server.ts'
 import { loadTrace } from './lab-cell.ts'
 import { apiKeyOf } from './lab-flags.ts'
 import type { Flags } from './lab-flags.ts'
-import { checkOutputs, progressLine, runsTable, writeText } from './lab-output.ts'
+import { checkOutputs, progressLine, runsTable, unanswered, writeText } from './lab-output.ts'
 import { numberOf, shareOf, wholeOf } from './lab-pairs.ts'
 import { describeTrace, traceSpec } from './lab-trace.ts'
 import { runLiveLoad } from './live-load.ts'
 import { parseTokenRange, promptSalt } from './live-prompt.ts'
 import { firstLiveModel } from './live-request.ts'
 
-/** Exit code 1: a request failed. */
+/** Exit code 1: a request failed, or none was answered. */
 export async function runBench(url: string, given: string, flags: Flags): Promise<number> {
   const spec = traceSpec(given, flags)
   const trace = loadTrace(spec)
@@ -74,11 +74,14 @@ export async function runBench(url: string, given: string, flags: Flags): Promis
     `good: TTFT ≤ ${goal.ttftMs} ms and TPOT ≤ ${goal.tpotMs} ms; tokens as the server counts them; ITL: gap between two events divided by the tokens of the event`,
   ]
   tell(flags, { facts, runs, reasons })
-  return runs.every(({ report }) =>
-    Object.keys(report.failed).every((code) => code === 'request.cancelled'),
-  )
-    ? 0
-    : 1
+  const faults = runs.flatMap(({ name, report }) => {
+    const fault = unanswered(report)
+    return fault === null ? [] : [`baton: ${name}: ${fault}`]
+  })
+  for (const fault of faults) console.error(fault)
+  const hasFailed = ({ report }: LabRun): boolean =>
+    Object.keys(report.failed).some((code) => code !== 'request.cancelled')
+  return faults.length > 0 || runs.some(hasFailed) ? 1 : 0
 }
 
 interface Told {

@@ -11,7 +11,7 @@ import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
 import { describeFleet, groupsOf, refuseDirect } from './lab-fleet.ts'
 import { withPace } from './lab-served.ts'
-import { checkOutputs, runsTable, textTable, writeText } from './lab-output.ts'
+import { checkOutputs, runsTable, textTable, unanswered, writeText } from './lab-output.ts'
 import { parsePairs, saidValue, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
 import { factsOf, labCell, refuseStandardInput, withSeed } from './lab-scene.ts'
@@ -33,6 +33,7 @@ const METRICS: readonly Metric[] = [
   ['reuse', ({ report }) => report.reuse],
 ]
 
+/** Exit code 1: a policy or fleet answered no request. */
 export async function runCompare(
   trace: string,
   flags: Flags,
@@ -73,7 +74,22 @@ export async function runCompare(
       flags['html'],
       htmlReport({ title: 'Comparison', facts, runs: firsts, sections: [section] }),
     )
-  return 0
+  return printUnanswered(contenders, groups) ? 1 : 0
+}
+
+/** True when a policy or fleet answered nothing, so that its figures mean nothing. */
+function printUnanswered(
+  contenders: readonly Contender[],
+  groups: readonly (readonly LabRun[])[],
+): boolean {
+  let isPrinted = false
+  for (const [i, { name }] of contenders.entries()) {
+    const fault = groups[i]!.map(({ report }) => unanswered(report)).find((each) => each !== null)
+    if (fault === undefined) continue
+    console.error(`baton: ${name}: ${fault}`)
+    isPrinted = true
+  }
+  return isPrinted
 }
 
 function contendersOf(cell: LabCell, flags: Flags): Contender[] {

@@ -71,6 +71,13 @@ export function writePieces(path: string, pieces: Iterable<string>): void {
   }
 }
 
+/** The message about a run in which no request was answered; null when some were, or there were none. */
+export function unanswered({ completed, failed, requests }: LabRun['report']): string | null {
+  if (completed > 0 || requests === 0) return null
+  const reasons = Object.entries(failed).map(([code, count]) => `${count} × ${code}`)
+  return `no request was answered: ${reasons.join(', ')}`
+}
+
 /** One line per run. */
 export function runsTable(runs: readonly LabRun[]): string {
   const columns = [

@@ -6,7 +6,7 @@ import type { FleetGroup, FleetSize, FleetTrial, HtmlSection, LabRun } from '../
 import type { ResolvedOption } from '../options/resolve-config.ts'
 import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
-import { checkOutputs, textTable, writeText } from './lab-output.ts'
+import { checkOutputs, textTable, unanswered, writeText } from './lab-output.ts'
 import { numberOf, parsePairs, refusal, shareOf, wholeOf } from './lab-pairs.ts'
 import { LabPool } from './lab-pool.ts'
 import type { LabRuns } from './lab-pool.ts'
@@ -67,7 +67,8 @@ export async function runPlan(
         process.stderr.write(
           `\rplan: ${nameOf(size)}: ${(100 * mean).toFixed(2)} % good`.padEnd(79),
         )
-      return mean >= goal
+      // A fleet that answers nothing would meet a goal of 0 %.
+      return mean >= goal && runs.every(({ report }) => unanswered(report) === null)
     },
   }).finally(() => pool.close())
   const of = (trial: FleetTrial): Measured => measured.get(keyOf(trial.size))!
@@ -86,6 +87,10 @@ export async function runPlan(
       flags['html'],
       htmlReport({ title: `Plan: ${verdict}`, facts, runs: best, sections: [section] }),
     )
+  const faults = plan.trials.map((trial) => unanswered(of(trial).runs[0]!.report))
+  const [fault] = faults
+  if (typeof fault === 'string' && faults.every((each) => each !== null))
+    console.error(`baton: ${fault}, by any fleet that was tried`)
   return plan.best === null ? 1 : 0
 }
 

@@ -22,7 +22,7 @@ import { wholeOf } from './lab-pairs.ts'
 import { parseTokenRange } from './live-prompt.ts'
 import { askLive, firstLiveModel } from './live-request.ts'
 import type { LiveTarget } from './live-request.ts'
-import { measureSpread, measureStall, medianOf, stepTimes } from './profile-stalls.ts'
+import { allAnswers, measureSpread, measureStall, medianOf, stepTimes } from './profile-stalls.ts'
 import type { StallPoint, StallProbe, TokenEvent } from './profile-stalls.ts'
 
 interface ProfiledSchedule {
@@ -79,8 +79,17 @@ export async function runProfile(url: string, flags: Flags): Promise<number> {
   for (const context of contextsUpTo(Math.floor(longest / 2))) {
     // The same prompts in each round: an engine with a cache need not compute them again.
     const prompts = Array.from({ length: requestsMax }, () => promptOf(probe, context))
-    for (const requests of batchesUpTo(requestsMax))
-      decode.push(await measureDecode(probe, prompts.slice(0, requests)))
+    for (const requests of batchesUpTo(requestsMax)) {
+      const point = await decodeOrRefusal(probe, prompts.slice(0, requests))
+      if (point instanceof BatonError && decode.length === 0) throw point
+      if (point instanceof BatonError) {
+        console.error(
+          `${requests} requests with ${context} tokens each are refused (${point.message})`,
+        )
+        break
+      }
+      decode.push(point)
+    }
   }
   const isApart = wasHeldUp(stalls)
   const schedule = isApart
@@ -133,19 +142,28 @@ async function measureStalls(
 ): Promise<{ readonly stalls: readonly StallPoint[]; readonly longest: number }> {
   const stalls: StallPoint[] = []
   let longest = SHORTEST_PROMPT
-  for (const tokens of doubling(SHORTEST_PROMPT, promptMax)) {
+  const measure = async (tokens: number): Promise<BatonError | null> => {
     try {
       const stall = await measureStall(probe, tokens)
       if (stall !== null) stalls.push(stall)
       longest = tokens
+      return null
     } catch (thrown) {
-      const { code, message } = BatonError.from(thrown)
-      if (stalls.length === 0 || !code.startsWith('request.')) throw thrown
-      console.error(
-        `a prompt of ${tokens} tokens is refused (${message}): the longest measured prompt has ${longest} tokens`,
-      )
-      break
+      // Some servers answer a prompt that is too long with 500.
+      if (stalls.length === 0) throw thrown
+      return BatonError.from(thrown)
     }
+  }
+  for (const tokens of doubling(SHORTEST_PROMPT, promptMax)) {
+    const refusal = await measure(tokens)
+    if (refusal === null) continue
+    // The longest prompt that was asked for may be the server's whole context, without room for an answer.
+    const shorter = promptMax - SHORTEST_PROMPT
+    if (tokens === promptMax && shorter > longest) await measure(shorter)
+    console.error(
+      `a prompt of ${tokens} tokens is refused (${refusal.message}): the longest measured prompt has ${longest} tokens`,
+    )
+    break
   }
   return { stalls, longest }
 }
@@ -172,7 +190,7 @@ async function measureDecode(
   const requests = prompts.length
   for (let i = 0; i < Math.max(DECODE_ROUNDS_MIN, Math.ceil(repeats / requests)); i++) {
     const streams = prompts.map((prompt) => ({ prompt, events: [] as TokenEvent[] }))
-    await Promise.all(
+    await allAnswers(
       streams.map(({ prompt, events }) =>
         askLive(target, {
           prompt,
@@ -189,6 +207,17 @@ async function measureDecode(
   const context = prompts[0]!.length
   const contextTokens = requests * (context + DECODE_TOKENS / 2)
   return { requests, contextTokens, ms: Math.max(medianOf(steps) || 0, 1e-3) }
+}
+
+async function decodeOrRefusal(
+  probe: Probe,
+  prompts: readonly number[][],
+): Promise<DecodePoint | BatonError> {
+  try {
+    return await measureDecode(probe, prompts)
+  } catch (thrown) {
+    return BatonError.from(thrown)
+  }
 }
 
 function promptOf({ range: [from, to], random }: Probe, tokens: number): number[] {
@@ -264,7 +293,8 @@ async function scheduleOf(
   const longest = stalls.at(-1)!
   // Short enough that a step has room for all of them, long enough to be measured.
   const short = stalls.findLast(({ tokens }) => tokens <= longest.tokens / TOGETHER) ?? longest
-  const spreadMs = await measureSpread(probe, short.tokens, TOGETHER)
+  // A server that refuses so many requests computes no prompts together that could be measured.
+  const spreadMs = await measureSpread(probe, short.tokens, TOGETHER).catch(() => 0)
   const { tokens, pieces } = longest
   return {
     // When four prompts are computed one after the other, the last first token comes two prompts after the

@@ -92,25 +92,29 @@ async function besideOneStream(
       stream.hasEnded = true
     })
   const points: StallPoint[] = []
-  let asked = 0
-  await calmStretch(stream)
-  while (points.length < wanted && !stream.hasEnded) {
-    // The prompt is sent at any phase of a step, as real requests are.
-    const stepMs = medianOf(stream.calm.slice(-CALMS)) || 0
-    await new Promise((resolve) => setTimeout(resolve, stepMs * shareOfStep(asked++)))
-    const sentMs = performance.now()
-    const { firstMs, cachedTokens } = await askLive(probe.target, {
-      prompt: probe.promptOf(tokens),
-      maxTokens: 1,
-    })
-    const plain = medianOf(stream.calm.slice(-CALMS))
+  try {
+    let asked = 0
     await calmStretch(stream)
-    if (stream.hasEnded || Number.isNaN(firstMs)) break
-    const point = pointOf(stream.events, { tokens, plain, sentMs, firstMs })
-    if (point !== null) points.push({ ...point, cachedTokens })
+    while (points.length < wanted && !stream.hasEnded) {
+      // The prompt is sent at any phase of a step, as real requests are.
+      const stepMs = medianOf(stream.calm.slice(-CALMS)) || 0
+      await new Promise((resolve) => setTimeout(resolve, stepMs * shareOfStep(asked++)))
+      const sentMs = performance.now()
+      const { firstMs, cachedTokens } = await askLive(probe.target, {
+        prompt: probe.promptOf(tokens),
+        maxTokens: 1,
+      })
+      const plain = medianOf(stream.calm.slice(-CALMS))
+      await calmStretch(stream)
+      if (stream.hasEnded || Number.isNaN(firstMs)) break
+      const point = pointOf(stream.events, { tokens, plain, sentMs, firstMs })
+      if (point !== null) points.push({ ...point, cachedTokens })
+    }
+  } finally {
+    // Also after a refused prompt: the stream must not run beside what is measured next.
+    leave.abort()
+    await whole
   }
-  leave.abort()
-  await whole
   return points
 }
 
@@ -176,7 +180,7 @@ export async function measureSpread(
 ): Promise<number> {
   const spreads: number[] = []
   for (let i = 0; i < probe.repeats; i++) {
-    const replies = await Promise.all(
+    const replies = await allAnswers(
       Array.from({ length: requests }, () =>
         askLive(probe.target, { prompt: probe.promptOf(tokens), maxTokens: 2 }),
       ),
@@ -185,6 +189,12 @@ export async function measureSpread(
     spreads.push(firsts.at(-1)! - firsts[1]!)
   }
   return medianOf(spreads)
+}
+
+/** Like `Promise.all`, but a refusal is thrown when the others have ended, too: none runs beside what is measured next. */
+export async function allAnswers<T>(answers: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(answers)
+  return await Promise.all(answers)
 }
 
 /**

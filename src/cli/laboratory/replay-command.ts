@@ -7,7 +7,7 @@ import type { ResolvedOption } from '../options/resolve-config.ts'
 import { pointsOf, recordCell } from './lab-cell.ts'
 import type { LabCell } from './lab-cell.ts'
 import type { Flags } from './lab-flags.ts'
-import { checkOutputs, progressLine, writeText } from './lab-output.ts'
+import { checkOutputs, progressLine, unanswered, writeText } from './lab-output.ts'
 import { factsOf, labCell } from './lab-scene.ts'
 
 /** Exit code 1: an invariant was violated (`--check`), or no request was answered. */
@@ -27,9 +27,9 @@ export async function runReplay(
   }
   for (const violation of report.violations) console.error(`violation: ${violation}`)
   writeReports(flags, cell, run, recorded)
-  const isServed = report.completed > 0 || report.requests === 0
-  if (!isServed) console.error('baton: no request was answered: see the failures above')
-  return report.violations.length === 0 && isServed ? 0 : 1
+  const fault = unanswered(report)
+  if (fault !== null) console.error(`baton: ${fault}`)
+  return report.violations.length === 0 && fault === null ? 0 : 1
 }
 
 function writeReports(flags: Flags, cell: LabCell, run: LabRun, recorded: FleetRun): void {
