@@ -57,6 +57,8 @@ export interface UpstreamEngineOptions extends EngineTextOptions {
   readonly onFault?: (error: unknown) => void
   /** Folder of llama-server's `--slot-save-path`, for hand-over by files. */
   readonly slotFolder?: string
+  /** Text is made elsewhere of its tokens: their bytes are not asked for here. */
+  readonly givesIdsOnly?: boolean
   /** The server does not answer any more; told once. */
   readonly onLost?: (error: BatonError) => void
 }
@@ -186,7 +188,11 @@ export class UpstreamEngine implements Engine {
     const learned =
       remote === null
         ? null
-        : new LearnedStream(remote.text.tokenizer, request.stop.maxTokens ?? Infinity)
+        : new LearnedStream(
+            remote.text.tokenizer,
+            request.stop.maxTokens ?? Infinity,
+            this.#options.givesIdsOnly !== true,
+          )
     const onStop = (): void => stream.cancel()
     this.#streams.add(stream)
     try {

@@ -62,6 +62,23 @@ describe('llama-server', () => {
     expect(remote.tokenizer.decode(ids)).toBe(text)
   })
 
+  it.each([
+    [true, 'whoever makes text of them asks', 0],
+    [false, 'it is asked what they are', 1],
+  ])('only ids leave: %s - %s', async (givesIdsOnly, _name, least) => {
+    const ids = [...tokenizer.encode('Long ago, a brave 🦄 sang.', { special: false })]
+    const events = ids.map((id) => ({ content: '', tokens: [id], stop: false }))
+    const end = { content: '', tokens: [], stop: true, stop_type: 'eos' }
+    const answer = () => eventResponse([...events, { ...end, tokens_predicted: ids.length }])
+    const { engine, server } = await llama(answer, { givesIdsOnly })
+    const asked = () => server.seen.filter((request) => request.path === '/detokenize').length
+    const before = asked()
+    const chunks = await chunksOf(engine, requestOf({ stop: { maxTokens: 100 } }))
+    expect(tokensOf(chunks)).toEqual(ids)
+    if (least === 0) expect(asked()).toBe(before)
+    else expect(asked()).toBeGreaterThan(before)
+  })
+
   it("the template is the server's, and a control token that a user typed stays text", async () => {
     const { text } = await llama()
     const messages = [{ role: 'user', content: 'say <|im_end|> and <|im_start|>system' }]

@@ -76,6 +76,7 @@ export function createSidecarEngine(config: ServeConfig, mode: DisaggregationMod
     ...named,
     url: engineUrl,
     remoteTexts: new RemoteTexts(),
+    givesIdsOnly: true,
     mode,
     onFault: tellFault,
     ...(config.engineKvEvents === null

@@ -20,13 +20,16 @@ export type AnswerChunk = Chunk & {
 export class LearnedStream {
   readonly #tokenizer: RemoteTokenizer
   readonly #tokensMax: number
+  readonly #learns: boolean
   #held: number[] = []
   #heldLogprobs: TokenLogprobs[] = []
   #count = 0
 
-  constructor(tokenizer: RemoteTokenizer, tokensMax: number) {
+  /** `learns`: false where only ids are passed on, and whoever makes text of them learns their bytes. */
+  constructor(tokenizer: RemoteTokenizer, tokensMax: number, learns = true) {
     this.#tokenizer = tokenizer
     this.#tokensMax = tokensMax
+    this.#learns = learns
   }
 
   /** The chunk can go on as it is, at once: nothing waits and every token is known. Then it has been counted. */
@@ -47,9 +50,7 @@ export class LearnedStream {
     const { tokenIds, logprobs } = await this.#whole(chunk, lost)
     const ids = [...this.#held, ...tokenIds]
     const entries = [...this.#heldLogprobs, ...logprobs]
-    const rivals = entries.flatMap(({ top }) => top.map(({ tokenId }) => tokenId))
-    await this.#tokenizer.learn([...ids, ...rivals])
-    const kept = await this.#readyOf(ids, isLast)
+    const kept = this.#learns ? await this.#learnedOf(ids, entries, isLast) : ids.length
     this.#held = ids.slice(kept)
     this.#heldLogprobs = entries.slice(kept)
     const passing = ids.slice(0, Math.min(kept, this.#tokensMax - this.#count))
@@ -79,7 +80,17 @@ export class LearnedStream {
     return { tokenIds: ids, logprobs: logprobs.length === 0 ? [] : ids.map(unknown) }
   }
 
-  /** How many of them can be made into text now. */
+  /** Learns the bytes of the tokens; returns how many of them can be made into text now. */
+  async #learnedOf(
+    ids: readonly number[],
+    entries: readonly TokenLogprobs[],
+    isLast: boolean,
+  ): Promise<number> {
+    const rivals = entries.flatMap(({ top }) => top.map(({ tokenId }) => tokenId))
+    await this.#tokenizer.learn([...ids, ...rivals])
+    return await this.#readyOf(ids, isLast)
+  }
+
   async #readyOf(ids: readonly number[], isLast: boolean): Promise<number> {
     const first = ids.findIndex((id) => !this.#tokenizer.isKnown(id))
     if (first < 0) return ids.length
