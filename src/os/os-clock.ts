@@ -2,8 +2,9 @@
  * The operating system's clock, as pure rooms take it.
  */
 import type { Clock, Timer } from '../base/index.ts'
+import { DelayList } from './delay-list.ts'
 
-/** Each request has two for as long as it runs: an object of one field, and no closure. */
+/** Of short delays, and of those that nobody shares: an object of one field, and no closure. */
 class OsTimer implements Timer {
   readonly #timeout: NodeJS.Timeout
 
@@ -16,8 +17,30 @@ class OsTimer implements Timer {
   }
 }
 
+/** Deadlines of stages are this long at least; what is shorter is mostly of a delay of its own. */
+const LISTED_MS_MIN = 1000
+/** Settings give a few delays; more of them are lengths that were computed. */
+const LISTS_MAX = 16
+const nowMs = (): number => performance.now()
+const lists: DelayList[] = []
+
+function listOf(delayMs: number): DelayList | null {
+  for (const list of lists) if (list.delayMs === delayMs) return list
+  const list = new DelayList(delayMs, nowMs)
+  if (lists.length < LISTS_MAX) lists.push(list)
+  else {
+    const idle = lists.findIndex(({ isIdle }) => isIdle)
+    if (idle < 0) return null
+    lists[idle] = list
+  }
+  return list
+}
+
 export const osClock: Clock = {
-  nowMs: () => performance.now(),
+  nowMs,
   epochMs: () => Date.now(),
-  after: (delayMs: number, fire: () => void): Timer => new OsTimer(setTimeout(fire, delayMs)),
+  after: (delayMs: number, fire: () => void): Timer => {
+    const list = delayMs >= LISTED_MS_MIN && Number.isInteger(delayMs) ? listOf(delayMs) : null
+    return list === null ? new OsTimer(setTimeout(fire, delayMs)) : list.add(fire)
+  },
 }

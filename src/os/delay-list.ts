@@ -1,0 +1,96 @@
+/**
+ * Timers of one and the same long delay, by one of Node's: they fire in the order in which they were set, so that a list is
+ * enough, and setting and cancelling one is an object and four pointers.
+ *
+ * Each request sets a few deadlines of minutes and cancels them after milliseconds; with a timer of Node's each that was a
+ * thirtieth of a forwarded request.
+ */
+import type { Timer } from '../base/index.ts'
+
+export class DelayList {
+  readonly delayMs: number
+  readonly #nowMs: () => number
+  /** The next that fires; each knows its neighbours. */
+  #first: Entry | null = null
+  #last: Entry | null = null
+  /** Stays armed when its entry is cancelled: the next ones are due later. */
+  #timer: NodeJS.Timeout | null = null
+  #isFiring = false
+
+  constructor(delayMs: number, nowMs: () => number) {
+    this.delayMs = delayMs
+    this.#nowMs = nowMs
+  }
+
+  /** No timer is set, and none of Node's is armed for those that were. */
+  get isIdle(): boolean {
+    return this.#first === null && this.#timer === null && !this.#isFiring
+  }
+
+  add(fire: () => void): Timer {
+    const entry = new Entry(this, this.#nowMs() + this.delayMs, fire)
+    const last = this.#last
+    entry.before = last
+    if (last === null) this.#first = entry
+    else last.behind = entry
+    this.#last = entry
+    if (this.#timer === null) this.#arm()
+    // Only what somebody waits for keeps the process alive.
+    else if (last === null) this.#timer.ref()
+    return entry
+  }
+
+  /** For its entries only. */
+  remove(entry: Entry): void {
+    const { before, behind } = entry
+    if (before === null) this.#first = behind
+    else before.behind = behind
+    if (behind === null) this.#last = before
+    else behind.before = before
+    entry.before = null
+    entry.behind = null
+    if (this.#first === null) this.#timer?.unref()
+  }
+
+  #arm(): void {
+    const first = this.#first
+    if (first === null || this.#isFiring) return
+    const leftMs = Math.max(1, Math.ceil(first.dueMs - this.#nowMs()))
+    this.#timer = setTimeout(() => this.#fire(), leftMs)
+  }
+
+  #fire(): void {
+    this.#timer = null
+    this.#isFiring = true
+    const nowMs = this.#nowMs()
+    try {
+      for (let first = this.#first; first !== null && first.dueMs <= nowMs; first = this.#first) {
+        first.cancel()
+        first.fire()
+      }
+    } finally {
+      this.#isFiring = false
+      this.#arm()
+    }
+  }
+}
+
+class Entry implements Timer {
+  before: Entry | null = null
+  behind: Entry | null = null
+  readonly dueMs: number
+  readonly fire: () => void
+  /** Null: it has fired or was cancelled. */
+  #list: DelayList | null
+
+  constructor(list: DelayList, dueMs: number, fire: () => void) {
+    this.#list = list
+    this.dueMs = dueMs
+    this.fire = fire
+  }
+
+  cancel(): void {
+    this.#list?.remove(this)
+    this.#list = null
+  }
+}
