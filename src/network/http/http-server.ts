@@ -142,7 +142,8 @@ export class HttpServer {
   async #answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     this.#requestsActive += 1
     const gone = new ClientSignal()
-    res.once('close', () => {
+    // It is told once: `once` would only make two more objects of each request.
+    res.on('close', () => {
       this.#requestsActive -= 1
       // A stream of HTTP/2 that the client resets counts as finished, but it was not ended.
       if (isHttp2(req) ? !res.writableEnded : !res.writableFinished) gone.abort()
@@ -173,9 +174,17 @@ export class HttpServer {
       const reply = open.reply ?? open.refuse(bodyTooLarge(open.bodyBytesMax))
       return send({ res, gone }, reply, this.#unsent)
     }
-    const reply = await this.#answerDecoded(open, body, req)
-    if (res.destroyed) return
-    send({ res, gone }, reply, this.#unsent)
+    let reply: HttpReply
+    try {
+      reply =
+        isPlain || body.length === 0
+          ? await open.answer(body)
+          : await answerDecoded(open, body, req)
+    } catch (error) {
+      this.#options.onFault(error)
+      reply = open.refuse(new BatonError('runtime.internal', 'internal error, see the log'))
+    }
+    if (!res.destroyed) send({ res, gone }, reply, this.#unsent)
   }
 
   /** A body that is too large to be kept goes on piece by piece. */
@@ -196,34 +205,23 @@ export class HttpServer {
       if (!res.destroyed) send(client, open.refuse(BatonError.from(error)), this.#unsent)
     }
   }
+}
 
-  async #answerDecoded(
-    open: OpenRequest,
-    body: Uint8Array,
-    { headers }: IncomingMessage,
-  ): Promise<HttpReply> {
-    const encoding = headers['content-encoding']
-    if (encoding === undefined || body.length === 0) return await this.#reply(open, body)
-    try {
-      const plain = await decodeContent(body, encoding, open.bodyBytesMax)
-      // What is handed on is not encoded any more.
-      delete headers['content-encoding']
-      return plain === null
-        ? open.refuse(bodyTooLarge(open.bodyBytesMax))
-        : await this.#reply(open, plain)
-    } catch (error) {
-      return open.refuse(BatonError.from(error))
-    }
+async function answerDecoded(
+  open: OpenRequest,
+  body: Uint8Array,
+  { headers }: IncomingMessage,
+): Promise<HttpReply> {
+  let plain: Uint8Array | null
+  try {
+    plain = await decodeContent(body, headers['content-encoding'] ?? '', open.bodyBytesMax)
+  } catch (error) {
+    return open.refuse(BatonError.from(error))
   }
-
-  async #reply(open: OpenRequest, body: Uint8Array): Promise<HttpReply> {
-    try {
-      return await open.answer(body)
-    } catch (error) {
-      this.#options.onFault(error)
-      return open.refuse(new BatonError('runtime.internal', 'internal error, see the log'))
-    }
-  }
+  // What is handed on is not encoded any more.
+  delete headers['content-encoding']
+  if (plain === null) return open.refuse(bodyTooLarge(open.bodyBytesMax))
+  return await open.answer(plain)
 }
 
 /** HTTP/2 has no such header: its connection goes on for other requests. */
@@ -240,14 +238,14 @@ function headOf(req: IncomingMessage, signal: ClientSignal): HttpHead {
   const url = withoutOrigin(req.url ?? '/')
   const queryStart = url.indexOf('?')
   const { remoteAddress } = req.socket
-  return {
-    method: req.method ?? 'GET',
-    path: queryStart < 0 ? url : url.slice(0, queryStart),
-    query: queryStart < 0 ? '' : url.slice(queryStart + 1),
-    headers: withOneRequestId(req, headersOf(req)),
-    signal,
-    ...(remoteAddress === undefined ? {} : { remoteAddress }),
-  }
+  const method = req.method ?? 'GET'
+  const path = queryStart < 0 ? url : url.slice(0, queryStart)
+  const query = queryStart < 0 ? '' : url.slice(queryStart + 1)
+  const headers = withOneRequestId(req, headersOf(req))
+  // In one piece, not by a spread: every request makes one.
+  return remoteAddress === undefined
+    ? { method, path, query, headers, signal }
+    : { method, path, query, headers, signal, remoteAddress }
 }
 
 /** A proxy may write the whole address; every server has to take that (RFC 9112, 3.2.2). */
@@ -263,17 +261,17 @@ function withoutOrigin(target: string): string {
  * The whole body; null when it is over the limit (what is over it is not kept); undefined when the client left before its
  * end: it asks for nothing any more.
  */
-async function readBody(
+function readBody(
   req: IncomingMessage,
   bytesMax: number,
-): Promise<Uint8Array | null | undefined> {
+): Uint8Array | null | Promise<Uint8Array | null | undefined> {
   if (bytesMax === 0) {
     req.resume()
     return EMPTY
   }
   const length = Number(req.headers['content-length'] ?? 0)
   if (length > bytesMax) return null
-  return await new Promise<Uint8Array | null | undefined>((resolve) => {
+  return new Promise((resolve) => {
     // The listeners live as long as the request does, which may be a stream of hours: what they hold goes with the body.
     let pieces: BodyPieces | null = new BodyPieces(length, bytesMax)
     let tell: typeof resolve | null = resolve
@@ -325,17 +323,36 @@ type Client = Pick<SentReply, 'res' | 'gone'>
 
 function send(to: Client, reply: HttpReply, unsent: UnsentBytes): void {
   const { body } = reply
-  const { res } = to
-  const sent = { ...to, requestId: reply.headers['x-request-id'] ?? null }
+  const { res, gone } = to
+  const sent = { res, gone, requestId: reply.headers['x-request-id'] ?? null }
   if (typeof body === 'string' || body instanceof Uint8Array) {
     const length = typeof body === 'string' ? Buffer.byteLength(body) : body.byteLength
     writeHead(res, reply.status, withLength(reply.headers, length))
-    res.end(body)
+    if (typeof body === 'string' && length === body.length) endAscii(res, body)
+    else res.end(body)
     unsent.wroteAll(sent)
     return
   }
   writeHead(res, reply.status, reply.headers)
   body.open(new SocketStreamWriter(sent, unsent))
+}
+
+/**
+ * Head and body in one plain write. `end` with a body makes two of them, the second one empty, for which the socket gathers
+ * both into memory of their own.
+ */
+function endAscii(res: ServerResponse, body: string): void {
+  // Of a pipeline another response may have the socket, and HTTP/2 has frames.
+  const socket = isHttp2(res.req) ? null : res.socket
+  if (socket === null || body === '') {
+    res.end(body)
+    return
+  }
+  // Held for as long as `write` takes: it would hold the socket itself, until the next tick.
+  socket.cork()
+  res.write(body, 'latin1')
+  socket.uncork()
+  res.end()
 }
 
 /** Statuses that Node has no words for. */

@@ -18,6 +18,11 @@ function chunkHead(bytes: number): string {
   return CHUNK_HEADS[bytes] ?? `${bytes.toString(16)}\r\n`
 }
 
+function writeChunk(socket: Socket, text: string, ascii: boolean): boolean {
+  if (ascii) return socket.write(`${chunkHead(text.length)}${text}\r\n`, 'latin1')
+  return socket.write(`${chunkHead(Buffer.byteLength(text))}${text}\r\n`, 'utf8')
+}
+
 /** Streams with text to write in this turn; one callback flushes them all. */
 let dirty: SocketStreamWriter[] = []
 let scheduled = false
@@ -54,7 +59,8 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
     this.#reply = reply
     this.#res = res
     this.#unsent = unsent
-    res.once('close', () => {
+    // It is told once: `once` would only make two more objects of each stream.
+    res.on('close', () => {
       this.#ended = true
       this.#pending = ''
     })
@@ -142,15 +148,25 @@ export class SocketStreamWriter implements StreamWriter, WriterFlow {
       this.#headSent = true
       return this.#res.write(text, ascii ? 'latin1' : 'utf8')
     }
-    if (ascii) return socket.write(`${chunkHead(text.length)}${text}\r\n`, 'latin1')
-    return socket.write(`${chunkHead(Buffer.byteLength(text))}${text}\r\n`, 'utf8')
+    if (!this.#headSent) return this.#handFirst(socket, text, ascii)
+    return writeChunk(socket, text, ascii)
+  }
+
+  /** With the head in one segment. */
+  #handFirst(socket: Socket, text: string, ascii: boolean): boolean {
+    this.#headSent = true
+    socket.cork()
+    this.#res.flushHeaders()
+    const isTaken = writeChunk(socket, text, ascii)
+    socket.uncork()
+    return isTaken
   }
 
   /**
-   * Null: the text goes through the response. The first does, with the head in one segment; and all do where the
-   * framing is not ours to make, or where others of a pipeline have the socket.
+   * Null: the text goes through the response, where the framing is not ours to make, or where others of a pipeline have the
+   * socket.
    */
   #framedSocket(): Socket | null {
-    return this.#headSent && this.#res.chunkedEncoding ? this.#res.socket : null
+    return this.#res.chunkedEncoding ? this.#res.socket : null
   }
 }
