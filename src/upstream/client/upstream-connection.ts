@@ -36,7 +36,13 @@ export interface ConnectionUser {
 const KEEP_ALIVE_MS = 10_000
 
 /** A longer body is not worth a copy. */
-const ONE_WRITE_BYTES_MAX = 8 * 1024
+const ONE_WRITE_BYTES_MAX = 16 * 1024
+
+/**
+ * Where head and body are put together, for all connections: mostly the system takes them at once. What it does not take at
+ * once stays in this memory, which is then the socket's, and the next request has another.
+ */
+let oneWrite = Buffer.allocUnsafeSlow(ONE_WRITE_BYTES_MAX)
 
 /** Every socket reads into it, and what has come is told at once: nothing is allocated for a read. */
 const READ_BYTES = Buffer.allocUnsafeSlow(64 * 1024)
@@ -103,22 +109,32 @@ export class UpstreamConnection implements ResponseEvents {
     this.#write(head, body)
   }
 
-  /** A short body leaves as one text with the head, a character a byte: that is one plain write for the system. */
+  /** A short body leaves together with the head: that is one plain write for the system. */
   #write(head: string, body: string | Uint8Array | undefined): void {
     if (body === undefined) {
       this.#socket.write(head, 'latin1')
       return
     }
-    if (typeof body !== 'string' && body.length <= ONE_WRITE_BYTES_MAX) {
-      const { buffer, byteOffset, byteLength } = body
-      const bytes = Buffer.from(buffer, byteOffset, byteLength)
-      this.#socket.write(head + bytes.toString('latin1'), 'latin1')
+    if (typeof body !== 'string' && head.length + body.length <= ONE_WRITE_BYTES_MAX) {
+      this.#writeTogether(head, body)
       return
     }
     this.#socket.cork()
     this.#socket.write(head, 'latin1')
     this.#socket.write(body)
     this.#socket.uncork()
+  }
+
+  #writeTogether(head: string, body: Uint8Array): void {
+    const length = head.length + body.length
+    // A socket of TLS never takes what is written at once.
+    const bytes = this.#url.isTls ? Buffer.allocUnsafe(length) : oneWrite
+    bytes.write(head, 'latin1')
+    bytes.set(body, head.length)
+    this.#socket.write(bytes.subarray(0, length))
+    if (bytes === oneWrite && this.#socket.writableLength > 0) {
+      oneWrite = Buffer.allocUnsafeSlow(ONE_WRITE_BYTES_MAX)
+    }
   }
 
   pause(): void {
