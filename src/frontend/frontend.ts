@@ -183,15 +183,17 @@ export class Frontend {
     const requestId = this.#requestIdOf(head)
     const call = new HttpCall(head, requestId, match?.route ?? null, match?.names)
     const early = this.#early(call, problem)
-    const { takeBody } = match?.route ?? {}
-    return {
-      ...(early === undefined ? {} : { reply: this.#finished(call, early) }),
-      bodyBytesMax: bodyBytesMaxOf(match?.route, this.#deps.bounds.bodyBytesMax),
-      ...(takeBody === undefined ? {} : { takeBody: () => this.#taking(call, takeBody(call)) }),
-      answer: async (body) =>
-        this.#finished(call, await this.#answer(call, match?.route, withBody(head, body))),
+    const route = match?.route
+    const takeBody = route?.takeBody
+    const open: OpenRequest = {
+      bodyBytesMax: bodyBytesMaxOf(route, this.#deps.bounds.bodyBytesMax),
+      answer: (body) => this.#answer(call, route, withBody(head, body)),
       refuse: (error) => this.#finished(call, writeError(call.form, error)),
     }
+    // Hardly any request has one of them, and a spread costs all others, too.
+    if (early !== undefined) return { ...open, reply: this.#finished(call, early) }
+    if (takeBody === undefined) return open
+    return { ...open, takeBody: () => this.#taking(call, takeBody(call)) }
   }
 
   #taking(call: HttpCall, taker: BodyTaker): BodyTaker {
@@ -234,27 +236,28 @@ export class Frontend {
   }
 
   async #answer(call: HttpCall, route: Route | undefined, http: HttpRequest): Promise<HttpReply> {
+    let reply: HttpReply
     try {
       if (route === undefined) throw new BatonError('runtime.internal', 'a call without a route')
-      return await route.handle(http, call)
+      reply = await route.handle(http, call)
     } catch (thrown) {
-      return writeError(call.form, this.#shown(thrown, call))
+      reply = writeError(call.form, this.#shown(thrown, call))
     }
+    return this.#finished(call, reply)
   }
 
   #finished(call: HttpCall, reply: HttpReply): HttpReply {
     const { head, requestId } = call
     const echoed = echoedRequestId(head.headers['x-request-id']) ?? requestId
-    const decision = decisionHeader(head.headers, this.registry, requestId)
-    const headers: Record<string, string> = {
-      'x-request-id': echoed,
-      ...reply.headers,
-      // Clients of the Anthropic API look here.
-      ...(call.form === 'anthropic' ? { 'request-id': echoed } : {}),
-      ...(call.caller.mayOperate ? decision : {}),
-    }
+    const headers: Record<string, string> = { 'x-request-id': echoed, ...reply.headers }
     headers['x-request-id'] = echoed
-    return runAfter(this.#middleware, call, { ...reply, headers })
+    // Clients of the Anthropic API look here.
+    if (call.form === 'anthropic') headers['request-id'] = echoed
+    if (call.caller.mayOperate) {
+      Object.assign(headers, decisionHeader(head.headers, this.registry, requestId))
+    }
+    const { status, body } = reply
+    return runAfter(this.#middleware, call, { status, headers, body })
   }
 
   /** What is not a BatonError is an internal error; its text may hold anything and is for the log only. */
@@ -277,8 +280,9 @@ export class Frontend {
 /** Member by member: what a spread has made is given another member by a call into the runtime. */
 function withBody(head: HttpHead, body: Uint8Array): HttpRequest {
   const { method, path, query, headers, signal, remoteAddress } = head
-  const address = remoteAddress === undefined ? {} : { remoteAddress }
-  return { method, path, query, headers, signal, body, ...address }
+  return remoteAddress === undefined
+    ? { method, path, query, headers, signal, body }
+    : { method, path, query, headers, signal, body, remoteAddress }
 }
 
 function bodyBytesMaxOf(route: Route | undefined, large: number): number {

@@ -32,7 +32,8 @@ import type { RoutingTokens } from './routing-tokens.ts'
 import { ForwardRun } from './forward-run.ts'
 import { tokenizedPrompt } from './tokenized-prompt.ts'
 
-export async function answerForwarded(
+/** Throws at once what is wrong with the request; nothing is awaited for what has no media and is not tokenised here. */
+export function answerForwarded(
   deps: GenerationDeps,
   http: HttpRequest,
   record: CallRecord,
@@ -45,24 +46,46 @@ export async function answerForwarded(
   refuseOtherModels(record.caller, [came.model ?? model.name, model.name])
   const hints = routingFor(record.caller, came, model, http)
   record.started(model.name, { stream: came.isStream, nvext: {} }, hints)
-  const limits = {
-    clock: deps.clock,
-    limitMs: deps.bounds.preprocessMs,
-    signal: http.signal,
-  }
+  const call = { deps, http, record, model, hints }
   const sources = came.media()
-  const body =
-    sources.length === 0 ? came : read(await withinPreprocess(mediaIn(deps, http, sources), limits))
-  const prompt = routingTokensFor(deps, model, http, body)
-  const { tokenIds, isEstimated } =
-    prompt instanceof Promise ? await withinPreprocess(prompt, limits) : prompt
-  const routing = isEstimated ? { ...hints, isEstimated } : hints
+  if (sources.length > 0) {
+    return withinPreprocess(mediaIn(deps, http, sources), limitsOf(call)).then((bytes) =>
+      answerBody(call, read(bytes)),
+    )
+  }
+  return answerBody(call, came)
+}
+
+/** A request that has been understood. */
+interface ForwardedCall {
+  readonly deps: GenerationDeps
+  readonly http: HttpRequest
+  readonly record: CallRecord
+  readonly model: ServedModel
+  readonly hints: RoutingHints
+}
+
+function limitsOf({ deps, http }: ForwardedCall): Parameters<typeof withinPreprocess>[1] {
+  return { clock: deps.clock, limitMs: deps.bounds.preprocessMs, signal: http.signal }
+}
+
+function answerBody(call: ForwardedCall, body: ForwardBody): Promise<HttpReply> {
+  const prompt = routingTokensFor(call.deps, call.model, call.http, body)
+  if (!(prompt instanceof Promise)) return runForward(call, body, prompt)
+  return withinPreprocess(prompt, limitsOf(call)).then((tokens) => runForward(call, body, tokens))
+}
+
+function runForward(
+  { deps, http, record, model, hints }: ForwardedCall,
+  body: ForwardBody,
+  { tokenIds, isEstimated }: RoutingTokens,
+): Promise<HttpReply> {
+  const routing = isEstimated ? withEstimate(hints) : hints
   record.preprocessed(tokenIds.length)
   const { path, query, method } = http
-  const { prefillBytes } = body
   const atEngine = nameAtEngine(model, body.model)
   const changes = { model: atEngine, salt: saltAtEngine(record.caller, model, hints) }
-  return await new ForwardRun({
+  return new ForwardRun({
     service: model.router.service,
     clock: deps.clock,
     record,
@@ -75,14 +98,17 @@ export async function answerForwarded(
       path: query === '' ? path : `${path}?${query}`,
       headers: forwardHeaders(http.headers, record),
       body: body.bytes(changes),
-      ...(prefillBytes === undefined
-        ? {}
-        : {
-            prefillBody: (isStreamed = false) => prefillBytes(changes, isStreamed),
-          }),
+      ...(body.isDividable
+        ? { prefillBody: (isStreamed = false) => body.prefillBytes(changes, isStreamed) }
+        : {}),
       errorEvent: errorEventFor(path),
     },
   }).answer()
+}
+
+/** `Object.assign` and not a spread with a member behind it, which is a call into the runtime. */
+function withEstimate(hints: RoutingHints): RoutingHints {
+  return Object.assign({ isEstimated: true }, hints)
 }
 
 /** The body with what stands behind its addresses, if they are fetched. */
@@ -133,9 +159,15 @@ function routingFor(
   const nvext = applyRoutingHeaders(salt, http.headers)
   refuseRouting(caller, nvext)
   const hints = routingOf(nvext, sessionOf(http.headers), http.headers)
-  const { queryOnly: _, ...routing } = withGoals(model.router, tenantRouting(caller, hints))
+  const routing = withoutQuery(withGoals(model.router, tenantRouting(caller, hints)))
   const loraName = model.adapterNamed(body.model)
   return loraName === undefined ? routing : { ...routing, loraName }
+}
+
+function withoutQuery(hints: RoutingHints): RoutingHints {
+  if (hints.queryOnly === undefined) return hints
+  const { queryOnly: _, ...routing } = hints
+  return routing
 }
 
 /** What divides the engine's prompt cache for a tenant of a key; undefined: the client's own business. */

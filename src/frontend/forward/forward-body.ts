@@ -4,18 +4,19 @@
  * They are the client's, but for three changes: fields of KV transfer are taken out, the model's name is replaced where the
  * engine knows the model by another one, and who comes with a key has the salt of its tenant. Numbers, key order and white space stay as they came.
  */
-import { BatonError } from '../../base/index.ts'
+import { assert, BatonError } from '../../base/index.ts'
 import { withFields } from '../../request/index.ts'
 import { formBoundary, formParts } from '../http/form-parts.ts'
 import { asciiOf, JsonMembers } from '../http/json-members.ts'
 import type { Member, Span } from '../http/json-members.ts'
 import { replacedSpans } from '../http/replaced-spans.ts'
-import { mediaSources, refuseAddressesInForm } from '../media/media-sources.ts'
+import { beginsPart, mediaSources, refuseAddressesInForm } from '../media/media-sources.ts'
 import type { MediaSource } from '../media/media-sources.ts'
 import { routingTokens, tokensOfBytes } from './routing-tokens.ts'
 import type { RoutingTokens } from './routing-tokens.ts'
 import { isTransferField, transferFields, withoutSpans } from './transfer-fields.ts'
 import { prefillFormOf } from './prefill-body.ts'
+import type { PrefillForm } from './prefill-body.ts'
 
 export interface ForwardBody {
   readonly model: string | undefined
@@ -27,8 +28,10 @@ export interface ForwardBody {
   media(): readonly MediaSource[]
   /** What goes on. */
   bytes(changes?: BodyChanges): Uint8Array
-  /** The same for a prefill leg: one token. Absent: it cannot be divided into legs. */
-  readonly prefillBytes?: (changes: BodyChanges, isStreamed: boolean) => Uint8Array
+  /** It can be divided into legs. */
+  readonly isDividable: boolean
+  /** The same for a prefill leg, of a body that can be divided: one token. */
+  prefillBytes(changes: BodyChanges, isStreamed: boolean): Uint8Array
 }
 
 export interface BodyChanges {
@@ -40,8 +43,8 @@ export interface BodyChanges {
 
 /** Where engines look for what divides their prompt cache; SGLang puts both together. */
 const SALTS: ReadonlySet<string> = new Set(['cache_salt', 'extra_key'])
-const isSalt = (key: string): boolean => SALTS.has(key)
 
+const NO_SPANS: readonly Span[] = []
 const utf8 = new TextDecoder()
 
 /** `path`: of the request. Throws `request.invalid_argument` for what is neither JSON nor a form. */
@@ -51,54 +54,87 @@ export function readForwardBody(
   path: string,
 ): ForwardBody {
   const boundary = formBoundary(contentType)
-  return boundary === null ? jsonBody(body, path) : formBody(body, boundary)
+  return boundary === null ? new JsonBody(body, path) : formBody(body, boundary)
 }
 
-function jsonBody(body: Uint8Array, path: string): ForwardBody {
-  const json = new JsonMembers(body)
-  const top = json.top()
-  const longStrings = [...json.longStrings]
-  const model = top.findLast(({ key }) => key === 'model')
-  const textOf = (name: string): string | undefined =>
-    stringAt(
-      body,
-      top.findLast(({ key }) => key === name),
-    )
-  const stream = top.findLast(({ key }) => key === 'stream')
-  const written = (
-    { model: name, salt }: BodyChanges,
-    alsoCut: (key: string) => boolean,
-  ): Uint8Array => {
-    const isCut = salt === undefined ? alsoCut : (key: string) => isSalt(key) || alsoCut(key)
-    const cuts = transferFields(json, top, isCut)
+/** Everything but the places of the members is found when it is asked for: a class, for every request has one. */
+class JsonBody implements ForwardBody {
+  readonly model: string | undefined
+  readonly isStream: boolean
+  readonly cacheSalt: string | undefined
+  readonly #body: Uint8Array
+  readonly #path: string
+  readonly #json: JsonMembers
+  readonly #top: readonly Member[]
+  readonly #longStrings: readonly Span[]
+  readonly #model: Member | undefined
+  readonly #form: PrefillForm | null
+  #sources: readonly MediaSource[] | null = null
+
+  constructor(body: Uint8Array, path: string) {
+    const json = new JsonMembers(body, beginsPart)
+    const top = json.top()
+    let model: Member | undefined
+    let stream: Member | undefined
+    let salt: Member | undefined
+    // The last one of a name counts.
+    for (const member of top) {
+      if (member.key === 'model') model = member
+      else if (member.key === 'stream') stream = member
+      else if (member.key === 'cache_salt') salt = member
+    }
+    this.#body = body
+    this.#path = path
+    this.#json = json
+    this.#top = top
+    // What is read once more of the body adds to the list.
+    this.#longStrings = json.longStrings.length === 0 ? NO_SPANS : json.longStrings.slice()
+    this.#model = model
+    this.#form = prefillFormOf(body, top, path)
+    this.model = stringAt(body, model)
+    this.isStream = stream !== undefined && asciiOf(body, stream.valueStart, stream.end) === 'true'
+    this.cacheSalt = stringAt(body, salt)
+  }
+
+  get isDividable(): boolean {
+    return this.#form !== null
+  }
+
+  routingTokens(): RoutingTokens {
+    return routingTokens(this.#body, this.#top, {
+      longStrings: this.#longStrings,
+      media: this.media(),
+    })
+  }
+
+  media(): readonly MediaSource[] {
+    this.#sources ??= mediaSources(this.#body, this.#json, this.#top, this.#path)
+    return this.#sources
+  }
+
+  bytes(changes: BodyChanges = {}): Uint8Array {
+    return this.#written(changes, null)
+  }
+
+  prefillBytes(changes: BodyChanges, isStreamed: boolean): Uint8Array {
+    const form = this.#form
+    assert(form !== null, 'only a body that can be divided has a prefill leg')
+    const kept = this.#written(changes, form.ofDecode)
+    return withFields(kept, `"stream":${isStreamed},${form.fields}`)
+  }
+
+  #written({ model: name, salt }: BodyChanges, alsoCut: ReadonlySet<string> | null): Uint8Array {
+    const isCut = (key: string): boolean =>
+      (salt !== undefined && SALTS.has(key)) || alsoCut?.has(key) === true
+    const body = this.#body
+    const model = this.#model
+    const cuts = transferFields(this.#json, this.#top, isCut)
     const kept =
       name === undefined || model === undefined
         ? withoutSpans(body, cuts)
         : replaced(body, cuts, { start: model.valueStart, end: model.end }, JSON.stringify(name))
     if (salt === undefined || salt === '') return kept
     return withFields(kept, `"cache_salt":${JSON.stringify(salt)}`)
-  }
-  let sources: readonly MediaSource[] | null = null
-  const media = (): readonly MediaSource[] => {
-    sources ??= mediaSources(body, json, top, path)
-    return sources
-  }
-  const form = prefillFormOf(body, top, path)
-  return {
-    model: stringAt(body, model),
-    isStream: stream !== undefined && asciiOf(body, stream.valueStart, stream.end) === 'true',
-    cacheSalt: textOf('cache_salt'),
-    routingTokens: () => routingTokens(body, top, { longStrings, media: media() }),
-    media,
-    bytes: (changes = {}) => written(changes, () => false),
-    ...(form === null
-      ? {}
-      : {
-          prefillBytes: (changes, isStreamed) => {
-            const kept = written(changes, (key) => form.ofDecode.has(key))
-            return withFields(kept, `"stream":${isStreamed},${form.fields}`)
-          },
-        }),
   }
 }
 
@@ -116,6 +152,8 @@ function formBody(body: Uint8Array, boundary: string): ForwardBody {
     model: text('model'),
     isStream: text('stream')?.toLowerCase() === 'true',
     cacheSalt: undefined,
+    isDividable: false,
+    prefillBytes: () => body,
     routingTokens: () => {
       const file = part('file') ?? { valueStart: 0, valueEnd: body.length }
       return tokensOfBytes(body.subarray(file.valueStart, file.valueEnd))

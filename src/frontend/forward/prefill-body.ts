@@ -5,7 +5,7 @@
 import { asciiOf } from '../http/json-members.ts'
 import type { Member } from '../http/json-members.ts'
 
-interface PrefillForm {
+export interface PrefillForm {
   /** Of the decode leg: how much is generated, and how it is shown. With any of them a server refuses one token whole. */
   readonly ofDecode: ReadonlySet<string>
   /** What a prefill leg asks for instead, `stream` apart. */
@@ -27,22 +27,24 @@ const COMPLETIONS: PrefillForm = {
 }
 
 /** By the path: where engines take fields of a hand-over. */
-const FORMS: Readonly<Record<string, PrefillForm>> = {
-  '/v1/chat/completions': COMPLETIONS,
-  '/v1/completions': COMPLETIONS,
-  '/v1/messages': {
-    ofDecode: new Set(['stream', 'max_tokens']),
-    fields: '"max_tokens":1',
-    ofOneServer: [],
-  },
-  '/v1/responses': {
-    ofDecode: new Set(['stream', 'stream_options', 'max_output_tokens', 'store', 'background']),
-    // What one leg has computed is no answer that anybody asks for again.
-    fields: '"max_output_tokens":1,"store":false',
-    // Only the server that has answered before knows what it was.
-    ofOneServer: ['background', 'previous_response_id', 'conversation'],
-  },
-}
+const FORMS: ReadonlyMap<string, PrefillForm> = new Map(
+  Object.entries({
+    '/v1/chat/completions': COMPLETIONS,
+    '/v1/completions': COMPLETIONS,
+    '/v1/messages': {
+      ofDecode: new Set(['stream', 'max_tokens']),
+      fields: '"max_tokens":1',
+      ofOneServer: [],
+    },
+    '/v1/responses': {
+      ofDecode: new Set(['stream', 'stream_options', 'max_output_tokens', 'store', 'background']),
+      // What one leg has computed is no answer that anybody asks for again.
+      fields: '"max_output_tokens":1,"store":false',
+      // Only the server that has answered before knows what it was.
+      ofOneServer: ['background', 'previous_response_id', 'conversation'],
+    },
+  }),
+)
 
 /** Null: engines hand nothing over for this path, or for such a request: one prompt, one answer is what they can. */
 export function prefillFormOf(
@@ -50,8 +52,8 @@ export function prefillFormOf(
   top: readonly Member[],
   path: string,
 ): PrefillForm | null {
-  const form = Object.hasOwn(FORMS, path) ? (FORMS[path] as PrefillForm) : null
-  if (form === null || form.ofOneServer.some((name) => isSet(bytes, top, name))) return null
+  const form = FORMS.get(path)
+  if (form === undefined || form.ofOneServer.some((name) => isSet(bytes, top, name))) return null
   const isOneOfBoth = isOne(bytes, top, 'n') && isOne(bytes, top, 'best_of')
   return isOneOfBoth && hasOnePrompt(bytes, top) ? form : null
 }

@@ -61,6 +61,7 @@ export function routingTokens(
 
 /** What is hashed as a whole, in the order of the body; no two spans overlap. */
 function dataSpans(bytes: Uint8Array, { longStrings, media }: FoundData): readonly Span[] {
+  if (longStrings.length === 0 && media.length === 0) return []
   const parts = media.map(({ value: { start, end }, partStart }) => {
     const isNear = start - partStart <= PART_HEAD_BYTES_MAX
     return { start: isNear ? partStart : start, end }
@@ -84,7 +85,7 @@ function conversationOf(members: readonly Member[]): readonly Span[] {
     const place = PLACES.get(key)
     if (place === undefined) continue
     // The last one of a name counts, as for a reader of JSON.
-    const same = found.findIndex((span) => span.place === place)
+    const same = found.length === 0 ? -1 : found.findIndex((span) => span.place === place)
     found[same < 0 ? found.length : same] = { place, start, end }
   }
   return found.length < 2 ? found : found.sort((left, right) => left.place - right.place)
@@ -97,7 +98,8 @@ export function tokensOfBytes(bytes: Uint8Array): RoutingTokens {
 }
 
 function tokensOf(pieces: readonly Uint8Array[]): Uint32Array {
-  const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+  let length = 0
+  for (const piece of pieces) length += piece.length
   // A request has at least one token.
   const tokens = new Uint32Array(Math.max(1, Math.ceil(length / BYTES_PER_TOKEN)))
   const target = new Uint8Array(tokens.buffer)

@@ -22,7 +22,21 @@ const CARRIERS: ReadonlySet<string> = new Set([
 ])
 
 export function isTransferField(key: string): boolean {
-  return TRANSFER_FIELD.test(key)
+  return mayBeTransferField(key) && TRANSFER_FIELD.test(key)
+}
+
+/** By the first character: every key of every body is looked at. */
+function mayBeTransferField(key: string): boolean {
+  switch (key.charCodeAt(0)) {
+    case 0x62: // b
+    case 0x64: // d
+    case 0x65: // e
+    case 0x6b: // k
+    case 0x72: // r
+      return true
+    default:
+      return false
+  }
 }
 
 /** What is to be cut out, in the order of the text, without overlaps. */
@@ -62,7 +76,8 @@ function cutMembers(
   cuts: Span[],
 ): void {
   let keptEnd: number | null = null
-  for (const [index, member] of members.entries()) {
+  for (let index = 0; index < members.length; index++) {
+    const member = members[index] as Member
     if (isTransferField(member.key) || isCut(member.key)) {
       // With the comma: the one behind it, or at the end of the object the one before it.
       const next = members[index + 1]

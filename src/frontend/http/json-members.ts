@@ -5,6 +5,7 @@
  * engine's business.
  */
 import { BatonError } from '../../base/index.ts'
+import { SHORT_TEXT_BYTES, shortText } from './short-texts.ts'
 
 export interface Member {
   /** Decoded, for keys that have an escape as well. */
@@ -33,14 +34,21 @@ export interface Span {
   readonly end: number
 }
 
+/** Whether the string whose content begins here is one of those that somebody looks for. */
+type LooksFor = (bytes: Uint8Array, start: number) => boolean
+
 export class JsonMembers {
   readonly #bytes: Uint8Array
+  readonly #looksFor: LooksFor | null
   #at = 0
+  /** A string that was looked for has been seen, as a key or a value, at any depth. */
+  hasFound = false
   /** Contents of very long strings, in the order of the text. */
   readonly longStrings: Span[] = []
 
-  constructor(bytes: Uint8Array) {
+  constructor(bytes: Uint8Array, looksFor: LooksFor | null = null) {
     this.#bytes = bytes
+    this.#looksFor = looksFor
   }
 
   /** The members of the object that is the whole text. Throws `request.invalid_argument`. */
@@ -136,13 +144,18 @@ export class JsonMembers {
     while (end >= 0 && isEscaped(bytes, end, start)) end = bytes.indexOf(QUOTE, end + 1)
     if (end < 0) throw this.#broken()
     if (end - start > LONG_STRING_BYTES) this.longStrings.push({ start, end })
+    if (!this.hasFound && this.#looksFor?.(bytes, start) === true) this.hasFound = true
     this.#at = end + 1
   }
 
   #literal(): void {
     const bytes = this.#bytes
     const start = this.#at
-    while (this.#at < bytes.length && isOfLiteral(bytes[this.#at] as number)) this.#at++
+    while (isDigit(bytes[this.#at])) this.#at++
+    // Most are such numbers.
+    const isOne = this.#at === start + 1 || (this.#at > start && bytes[start] !== ZERO)
+    if (isOne && !isOfLiteral(bytes[this.#at])) return
+    while (isOfLiteral(bytes[this.#at])) this.#at++
     if (!LITERAL.test(asciiOf(bytes, start, Math.min(this.#at, start + LITERAL_BYTES_MAX)))) {
       throw this.#broken()
     }
@@ -159,7 +172,13 @@ export class JsonMembers {
   }
 
   #key(start: number, end: number): string {
-    const written = asciiOf(this.#bytes, start, Math.min(end, start + KEY_BYTES_MAX))
+    const bytes = this.#bytes
+    const length = end - start - 2
+    if (length <= SHORT_TEXT_BYTES) {
+      const key = shortText(bytes, start + 1, end - 1)
+      if (!key.includes('\\')) return key
+    }
+    const written = asciiOf(bytes, start, Math.min(end, start + KEY_BYTES_MAX))
     if (!written.includes('\\')) return written.slice(1, -1)
     try {
       return String(JSON.parse(written))
@@ -179,10 +198,17 @@ const KEY_BYTES_MAX = 1024
 const LITERAL_BYTES_MAX = 4096
 const LITERAL = /^(?:true|false|null|NaN|-?Infinity|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
 
-function isOfLiteral(byte: number): boolean {
-  const isDigit = byte >= 0x30 && byte <= 0x39
+const ZERO = 0x30
+
+/** False: behind the end, too. */
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= ZERO && byte <= 0x39
+}
+
+function isOfLiteral(byte: number | undefined): boolean {
+  if (byte === undefined) return false
   const isLetter = (byte >= 0x41 && byte <= 0x5a) || (byte >= 0x61 && byte <= 0x7a)
-  return isDigit || isLetter || byte === 0x2b || byte === 0x2d || byte === 0x2e
+  return isDigit(byte) || isLetter || byte === 0x2b || byte === 0x2d || byte === 0x2e
 }
 
 /** An odd number of backslashes stands before it. */
@@ -194,6 +220,7 @@ function isEscaped(bytes: Uint8Array, at: number, start: number): boolean {
 
 /** Bytes as characters, one each. */
 export function asciiOf(bytes: Uint8Array, start: number, end: number): string {
+  if (end - start <= SHORT_TEXT_BYTES) return shortText(bytes, start, end)
   if (end - start > ONE_CALL_BYTES) {
     const middle = start + ONE_CALL_BYTES
     return asciiOf(bytes, start, middle) + asciiOf(bytes, middle, end)

@@ -30,5 +30,9 @@ export function runAfter(
   call: HttpCall,
   reply: HttpReply,
 ): HttpReply {
-  return middleware.reduceRight((so, each) => each.after?.(call, so) ?? so, reply)
+  let shown = reply
+  for (let at = middleware.length - 1; at >= 0; at--) {
+    shown = middleware[at]?.after?.(call, shown) ?? shown
+  }
+  return shown
 }

@@ -51,7 +51,7 @@ const DEPTH_MAX = 16
 const PLAIN_FIELDS =
   /^(?:model|prompt|input|text|instructions|user|voice|negative_prompt|metadata)$/
 
-/** `top` are the members of the whole body. Throws `request.invalid_argument` when parts are nested without end. */
+/** `top` are the members of the whole body, which `json` has read looking for `beginsPart`. Throws `request.invalid_argument` when parts are nested without end. */
 export function mediaSources(
   body: Uint8Array,
   json: JsonMembers,
@@ -60,7 +60,7 @@ export function mediaSources(
 ): readonly MediaSource[] {
   const found = new Finder(body, json)
   if (/^\/(?:v1\/(?:images|audio)\/|pooling$)/.test(path)) found.everyField(top)
-  else if (mayHoldParts(body)) found.contentOf(top, '', 0)
+  else if (json.hasFound) found.contentOf(top, '', 0)
   return found.sources
 }
 
@@ -76,19 +76,44 @@ export function refuseAddressesInForm(body: Uint8Array, parts: readonly FormPart
   throw new BatonError('request.invalid_argument', text, { data: { param } })
 }
 
-/** Each type and field of a part begins so, unless it is written with escapes. Most conversations are texts: a look at the bytes costs a tenth. */
-const BEGIN_OF_PART =
-  /"(?:image|input_(?:image|audio|video|file)|audio|video|file|document|computer_screenshot)|\\u00[2-7]/
-const LOOK_BYTES = 64 * 1024
-const OVERLAP_BYTES = 32
-const latin1 = new TextDecoder('latin1')
+/** Each type and field of a part begins so. Most conversations are texts, and no part is looked for in them. */
+const BEGINS_OF_PARTS = [
+  'image',
+  'input_image',
+  'input_audio',
+  'input_video',
+  'input_file',
+  'audio',
+  'video',
+  'file',
+  'document',
+  'computer_screenshot',
+]
 
-function mayHoldParts(body: Uint8Array): boolean {
-  for (let at = 0; at < body.length; at += LOOK_BYTES) {
-    const piece = body.subarray(at, at + LOOK_BYTES + OVERLAP_BYTES)
-    if (BEGIN_OF_PART.test(latin1.decode(piece))) return true
+/** Whether a string may be the type or a field of a part: so far as it is written without escapes. */
+export function beginsPart(bytes: Uint8Array, start: number): boolean {
+  switch (bytes[start]) {
+    // The first characters of these words.
+    case 0x69:
+    case 0x61:
+    case 0x76:
+    case 0x66:
+    case 0x64:
+    case 0x63:
+      break
+    default:
+      return bytes[start] === BACKSLASH
   }
+  for (const word of BEGINS_OF_PARTS) if (beginsLike(bytes, start, word)) return true
   return false
+}
+
+function beginsLike(bytes: Uint8Array, start: number, word: string): boolean {
+  for (let at = 0; at < word.length; at++) {
+    const byte = bytes[start + at]
+    if (byte !== word.charCodeAt(at)) return byte === BACKSLASH
+  }
+  return true
 }
 
 class Finder {

@@ -43,8 +43,10 @@ function forPeople(): { write(json: string): void } {
 /** The observer that writes the lines. */
 export function frontendLog(logger: Logger): FrontendObserver {
   const phases = logger.isLevelEnabled('info') ? new RequestPhases() : null
+  // Asked once: every request has several events that are told at this level only.
+  const isTraced = logger.isLevelEnabled('trace')
   return (event, request) => {
-    const known = phases?.observe(event, request.requestId) ?? {}
+    const known = phases?.observe(event, request.requestId) ?? NOTHING
     switch (event.kind) {
       case 'ended':
         return tellEnd(logger, event, request, known)
@@ -55,13 +57,12 @@ export function frontendLog(logger: Logger): FrontendObserver {
       case 'backgroundFailed':
         return logger.warn({ requestId: request.requestId, ...event }, 'background task failed')
       default:
-        // Several for every request: nothing is put together for a level that is off.
-        if (logger.isLevelEnabled('trace')) {
-          logger.trace({ ...request, ...event }, `request: ${event.kind}`)
-        }
+        if (isTraced) logger.trace({ ...request, ...event }, `request: ${event.kind}`)
     }
   }
 }
+
+const NOTHING = {}
 
 function tellEnd(logger: Logger, end: RequestEnd, request: RequestFacts, known: object): void {
   const level = end.outcome === 'error' && end.status >= 500 ? 'warn' : 'info'

@@ -2,14 +2,18 @@
  * Counts by labels, kept as plain numbers and handed to a metric when somebody reads it.
  *
  * The library's `inc` checks the labels and sorts them into a key for each count anew: half a dozen of them were a tenth of a
- * forwarded request. Bounded by whoever counts: its labels are.
+ * forwarded request. Nor is a key made for those that were counted lately: they are found by comparison. Bounded by whoever
+ * counts: its labels are.
  */
 type Labels = Record<string, string>
 
 interface LabelledCount {
+  readonly values: readonly string[]
   readonly labels: Labels
   count: number
 }
+
+const RECENT = 8
 
 /** A counter or a gauge. */
 interface Written {
@@ -20,6 +24,9 @@ interface Written {
 export class LabelledCounts {
   readonly #names: readonly string[]
   readonly #counts = new Map<string, LabelledCount>()
+  /** In no order; the next one that is found by its key takes the place of one of them. */
+  readonly #recent: LabelledCount[] = []
+  #nextPlace = 0
 
   constructor(names: readonly string[]) {
     this.#names = names
@@ -27,22 +34,44 @@ export class LabelledCounts {
 
   /** `values` in the order of the names. */
   add(by: number, ...values: readonly string[]): void {
-    const key = values.length === 1 ? (values[0] as string) : values.join('\n')
-    const known = this.#counts.get(key)
-    if (known !== undefined) {
-      known.count += by
+    for (const each of this.#recent) {
+      if (!isSame(each.values, values)) continue
+      each.count += by
       return
     }
-    const labels = Object.fromEntries(this.#names.map((name, at) => [name, values[at] ?? '']))
-    this.#counts.set(key, { labels, count: by })
+    const counted = this.#countOf(values)
+    counted.count += by
+    this.#recent[this.#nextPlace] = counted
+    this.#nextPlace = (this.#nextPlace + 1) % RECENT
   }
 
   remove(...values: readonly string[]): void {
     this.#counts.delete(values.join('\n'))
+    const at = this.#recent.findIndex((each) => isSame(each.values, values))
+    if (at < 0) return
+    this.#recent.splice(at, 1)
+    this.#nextPlace = this.#recent.length % RECENT
+  }
+
+  #countOf(values: readonly string[]): LabelledCount {
+    const key = values.join('\n')
+    const known = this.#counts.get(key)
+    if (known !== undefined) return known
+    const labels = Object.fromEntries(this.#names.map((name, at) => [name, values[at] ?? '']))
+    const made = { values, labels, count: 0 }
+    this.#counts.set(key, made)
+    return made
   }
 
   writeTo(metric: Written): void {
     metric.reset()
     for (const { labels, count } of this.#counts.values()) metric.inc(labels, count)
   }
+}
+
+/** The last ones differ most. */
+function isSame(left: readonly string[], right: readonly string[]): boolean {
+  if (left.length !== right.length) return false
+  for (let at = left.length - 1; at >= 0; at--) if (left[at] !== right[at]) return false
+  return true
 }

@@ -11,8 +11,8 @@ import { LabelledCounts } from './labelled-counts.ts'
 type LegLabels = Readonly<Record<'model' | 'phase' | 'worker_id', string>>
 
 interface WorkerSeries {
-  /** Model and phase of what was counted for it. */
-  readonly seen: Map<string, LegLabels>
+  /** Model and phase of what was counted for it; few, so that they are found by comparison. */
+  readonly seen: LegLabels[]
   isGone: boolean
 }
 
@@ -37,11 +37,12 @@ export class RoutedLegs {
     const { model, phase, worker_id: workerId } = labels
     let series = this.#ofWorker.get(workerId)
     if (series === undefined) {
-      series = { seen: new Map(), isGone: false }
+      series = { seen: [], isGone: false }
       this.#ofWorker.set(workerId, series)
     }
-    const name = `${phase} ${model}`
-    if (!series.seen.has(name)) series.seen.set(name, labels)
+    if (!series.seen.some((each) => each.phase === phase && each.model === model)) {
+      series.seen.push(labels)
+    }
     this.#counts.add(1, model, phase, workerId)
   }
 
@@ -51,7 +52,7 @@ export class RoutedLegs {
       const wasGone = series.isGone
       series.isGone = !workerIds.has(workerId)
       if (!wasGone || !series.isGone) continue
-      for (const { model, phase } of series.seen.values()) {
+      for (const { model, phase } of series.seen) {
         this.#counts.remove(model, phase, workerId)
       }
       this.#ofWorker.delete(workerId)

@@ -92,7 +92,7 @@ export function openScope(
   const assumeKvReuse = overrides?.assumeKvReuse ?? config.assumeKvReuse
   // An embedding request neither reads nor leaves cached KV.
   const hasKv = config.mode === 'kv' && request.kind !== 'embed' && pool.knowsBlocks()
-  const hashes = withOverlap && hasKv ? hasher.hash(request, blockSize) : null
+  const hashes = withOverlap && hasKv ? hasher.hash(request, blockSize, phase) : null
   sequences.refresh(nowMs)
   if (hashes === null) index.matches.clear()
   else index.find(hashes, nowMs)

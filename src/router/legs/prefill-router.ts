@@ -45,6 +45,8 @@ export class PrefillRouter implements RequestService {
   #disaggregated = 0
   #retries = 0
   readonly #aggregatedBy = new Map<string, number>()
+  /** Few reasons, for all of the requests: the texts are made once. */
+  readonly #forwardedNotes = new Map<string, string>()
 
   constructor(options: PrefillRouterOptions) {
     this.#options = options
@@ -99,7 +101,7 @@ export class PrefillRouter implements RequestService {
     const reason = this.#whyNot()
     if (reason !== null) {
       if (!this.#options.config.enforceDisaggregation) {
-        const why = request.forward === undefined ? reason : `forwarded as it came, ${reason}`
+        const why = request.forward === undefined ? reason : this.#forwardedFor(reason)
         return this.#aggregate(request, sink, why)
       }
       sink.onError(enforcedError(reason))
@@ -265,6 +267,14 @@ export class PrefillRouter implements RequestService {
       { request: leg, phase: 'decode', queuedMs: 0 },
       0,
     )
+  }
+
+  #forwardedFor(reason: string): string {
+    const known = this.#forwardedNotes.get(reason)
+    if (known !== undefined) return known
+    const text = `forwarded as it came, ${reason}`
+    this.#forwardedNotes.set(reason, text)
+    return text
   }
 
   #countAggregated(reason: string): void {

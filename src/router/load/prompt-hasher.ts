@@ -1,9 +1,10 @@
 /** Block hashes of prompts, computed once per request for both pools. */
 import { hashBlocks } from '../../kv/index.ts'
 import type { BlockHashes } from '../../kv/index.ts'
-import type { GenerateRequest } from '../../request/index.ts'
+import type { GenerateRequest, Phase } from '../../request/index.ts'
 
 interface Entry {
+  readonly tokenIds: Uint32Array | null
   readonly blockSize: number
   readonly loraName: string | undefined
   readonly salt: string | undefined
@@ -13,16 +14,21 @@ interface Entry {
 export class PromptHasher {
   /** The legs of a request share the token array, so the array is the key; the entry is collected with it. */
   readonly #known = new WeakMap<Uint32Array, Entry>()
+  /** Of a request with one leg nobody asks again later, and a weak map costs a part of each collection. */
+  #last: Entry | null = null
 
-  hash(request: GenerateRequest, blockSize: number): BlockHashes {
+  hash(request: GenerateRequest, blockSize: number, phase: Phase): BlockHashes {
     const { tokenIds } = request
     const { loraName, cacheSalt: salt } = request.routing
-    const known = this.#known.get(tokenIds)
+    const isOneLeg = phase === 'aggregated'
+    const known = isOneLeg ? this.#last : this.#known.get(tokenIds)
     if (
       known !== undefined &&
+      known !== null &&
       known.blockSize === blockSize &&
       known.loraName === loraName &&
-      known.salt === salt
+      known.salt === salt &&
+      (!isOneLeg || known.tokenIds === tokenIds)
     ) {
       return known.hashes
     }
@@ -30,7 +36,9 @@ export class PromptHasher {
       ...(loraName === undefined ? {} : { loraName }),
       ...(salt === undefined ? {} : { salt }),
     })
-    this.#known.set(tokenIds, { blockSize, loraName, salt, hashes })
+    if (isOneLeg) this.#last = { tokenIds, blockSize, loraName, salt, hashes }
+    // Without the tokens: the map would keep what it is to let go.
+    else this.#known.set(tokenIds, { tokenIds: null, blockSize, loraName, salt, hashes })
     return hashes
   }
 }
