@@ -165,7 +165,7 @@ describe('baton frontend - who is listed', () => {
     expect(await modelsOf(url)).toEqual([])
     const refused = await chat(url)
     expect(refused.status).toBe(503)
-    expect(await refused.text()).toContain('a decode worker is missing')
+    expect(await refused.text()).toContain('there is no decode worker')
 
     await startWorker(folder, ['--mode', ' DECODE '])
     await expect.poll(() => modelsOf(url), SOON).toEqual(['storyteller'])

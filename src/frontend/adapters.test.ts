@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { card, ScriptedFrontend, WORKER } from '../../test/frontend/scripted-frontend.ts'
 
 describe('LoRA adapters', () => {
-  it('a model name of their own - the request carries the adapter, one of the model does not', async () => {
+  it('a model name of an adapter - the request carries the adapter, a request for the base model does not', async () => {
     const it_ = new ScriptedFrontend({ engine: { loraAdapters: ['poet'] } })
     for (const model of ['poet', 'storyteller']) {
       expect((await it_.chat({ model })).status).toBe(200)
@@ -12,7 +12,7 @@ describe('LoRA adapters', () => {
     expect(models).toContain('"poet"')
   })
 
-  it('no worker has it any more - 503, not an answer without it', async () => {
+  it('an adapter that no worker has any more - 503 instead of an answer without it', async () => {
     const it_ = new ScriptedFrontend({ engine: { loraAdapters: ['poet'] } })
     it_.frontend.registry.workerJoined(card({}, WORKER))
     const reply = await it_.chat({ model: 'poet' })

@@ -24,7 +24,7 @@ function start(options: ScriptedOptions = {}) {
 }
 
 describe('anthropic messages', () => {
-  it('whole - content, stop reason, usage', async () => {
+  it('a whole reply - content, stop reason, usage', async () => {
     const { it_, messages } = start()
     const { json } = await messages({ system: 'be brief', top_k: 5 })
     expect(json).toMatchObject({
@@ -40,7 +40,7 @@ describe('anthropic messages', () => {
     expect(it_.requests[0]).toMatchObject({ sampling: { topK: 5 }, stop: { maxTokens: 50 } })
   })
 
-  it('stream - events in their order, text whole again', async () => {
+  it('a stream - events in order; joined they give the whole text', async () => {
     const { messages } = start()
     const reply = await messages({ stream: true })
     const names = [...reply.sse.matchAll(/^event: (.*)$/gm)].map((match) => match[1])
@@ -58,7 +58,7 @@ describe('anthropic messages', () => {
     expect(reply.ended).toBe(true)
   })
 
-  it('stop sequence, length - named', async () => {
+  it('stop sequence, length - the stop reason is named', async () => {
     const { it_, messages } = start({ script: (run) => void run.says('a STOP b') })
     expect((await messages({ stop_sequences: ['STOP'] })).json).toMatchObject({
       content: [{ text: 'a ' }],
@@ -69,7 +69,7 @@ describe('anthropic messages', () => {
     expect((await messages()).json.stop_reason).toBe('max_tokens')
   })
 
-  it('tools - used, and their results taken back', async () => {
+  it('tools - are called, and their results are accepted', async () => {
     const { it_, messages } = start({ script: (run) => void run.says(CALL).ends('eos') })
     const { json } = await messages({ tools: TOOLS })
     expect(json.stop_reason).toBe('tool_use')
@@ -99,7 +99,7 @@ describe('anthropic messages', () => {
   })
 
   it.each(['<tool_call>{"name":"weather","arguments":{"city', '<tool_call>{"name":"weather"'])(
-    'a call that the token limit cuts off - max_tokens, and no argument is made up: %s',
+    'a call cut off by the token limit - max_tokens, and no argument is invented: %s',
     async (cut) => {
       const { messages } = start({ script: (run) => void run.says(cut).ends('length') })
       const { json } = await messages({ tools: TOOLS })
@@ -113,7 +113,7 @@ describe('anthropic messages', () => {
     },
   )
 
-  it('large integers and names of all kinds in a tool input - keep every digit', async () => {
+  it('large integers and special names in a tool input - keep every digit', async () => {
     const said = '{"id":12345678901234567890,"decode_worker_id":1234567890123456789,"ä":1.50}'
     const call = `<tool_call>{"name":"weather","arguments":${said}}</tool_call>`
     const { messages } = start({ script: (run) => void run.says(call).ends('eos') })
@@ -121,7 +121,7 @@ describe('anthropic messages', () => {
     expect(body).toContain(`"input":${said.replace('ä', String.raw`\u00e4`)}`)
   })
 
-  it('forced tool - the output is held to its schema and shown as a call', async () => {
+  it('forced tool - the output is held to its schema and returned as a call', async () => {
     const { it_, messages } = start({
       script: (run) => void run.says('{"name":"weather","arguments":{"city":"Oslo"}}').ends('eos'),
     })
@@ -130,7 +130,7 @@ describe('anthropic messages', () => {
     expect(json.content).toMatchObject([{ type: 'tool_use', input: { city: 'Oslo' } }])
   })
 
-  it('refusals - in the words of this API', async () => {
+  it('refusals - have the error format of this API', async () => {
     const { messages } = start()
     for (const [fields, status, type] of [
       [{ messages: [] }, 400, 'invalid_request_error'],
@@ -159,14 +159,14 @@ describe('anthropic messages', () => {
     }
   })
 
-  it('an error in mid-stream - is an error event and the end', async () => {
+  it('an error in mid-stream - is an error event and the end of the stream', async () => {
     const { messages } = start({ script: (run) => void run.says('a').fails('backend.unknown') })
     const reply = await messages({ stream: true })
     expect(reply.events.at(-1)).toMatchObject({ type: 'error', error: { type: 'api_error' } })
     expect(reply.ended).toBe(true)
   })
 
-  it('count_tokens - the same number as the message costs', async () => {
+  it('count_tokens - gives the same number as the message uses', async () => {
     const { it_, messages } = start()
     const fields = { system: 'be brief', tools: TOOLS }
     const whole = await messages(fields)
@@ -179,8 +179,8 @@ describe('anthropic messages', () => {
   })
 })
 
-describe('what coding agents send', () => {
-  it('fields that change no result - are taken', async () => {
+describe('requests of coding agents', () => {
+  it('fields that do not change the result - are accepted', async () => {
     const { it_, messages } = start()
     const { status } = await messages({
       betas: ['context-management-2025-06-27'],
@@ -202,7 +202,7 @@ describe('what coding agents send', () => {
     expect(it_.requests[0]?.sampling.guided).toMatchObject({ kind: 'json-schema', schema })
   })
 
-  it('a last message of the assistant - is gone on with, whatever it holds', async () => {
+  it('a last message of the assistant - is continued, whatever it contains', async () => {
     const { it_, messages } = start()
     const text = async (prefill: string) => {
       await messages({

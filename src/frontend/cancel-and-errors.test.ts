@@ -10,7 +10,7 @@ const CHAT = JSON.stringify({
   stream: true,
 })
 
-/** A stream that stands where the test has put it. */
+/** Starts a stream whose progress the test controls. */
 async function startStream(
   options: ScriptedOptions = {},
   opening: (run: ScriptRun) => void = (run) => void run.routed().says('one'),
@@ -33,7 +33,7 @@ async function startStream(
 
 describe('errors before the first token', () => {
   for (const stream of [false, true]) {
-    it(`become a status - stream: ${stream}`, async () => {
+    it(`determine the status - stream: ${stream}`, async () => {
       for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
         const it_ = new ScriptedFrontend({
           script: (run) => void run.routed().fails(code),
@@ -41,7 +41,7 @@ describe('errors before the first token', () => {
         })
         const reply = await it_.chat({ stream })
         expect([code, reply.status]).toEqual([code, ERROR_CODES[code].httpStatus])
-        // The text of an internal error is for the log only.
+        // The text of an internal error appears only in the log.
         if (code !== 'runtime.internal') {
           expect(reply.json.error).toMatchObject({ message: 'it broke', stage: 'prefill' })
         }
@@ -52,7 +52,7 @@ describe('errors before the first token', () => {
     })
   }
 
-  it('a prompt longer than the context - 400 with both numbers, no worker asked', async () => {
+  it('a prompt longer than the context - 400 with both numbers, no worker is asked', async () => {
     const it_ = new ScriptedFrontend({ engine: { contextLength: 20 } })
     const reply = await it_.chat({
       stream: true,
@@ -64,7 +64,7 @@ describe('errors before the first token', () => {
     expect(it_.runs).toHaveLength(0)
   })
 
-  it('context - one free token is enough, none is not', async () => {
+  it('context - one free token is enough, none is refused', async () => {
     const prompt = storyteller().tokenizer.encode('hi', { special: false })
     const withContext = (contextLength: number) =>
       new ScriptedFrontend({ engine: { contextLength } }).completion({ prompt: [...prompt] })
@@ -72,7 +72,7 @@ describe('errors before the first token', () => {
     expect((await withContext(prompt.length + 1)).status).toBe(200)
   })
 
-  it('max_tokens - by default what the context leaves, and never more', async () => {
+  it('max_tokens - defaults to the rest of the context and never exceeds it', async () => {
     const it_ = new ScriptedFrontend({ engine: { contextLength: 100 } })
     await it_.completion({})
     await it_.completion({ max_tokens: 5 })
@@ -85,7 +85,7 @@ describe('errors before the first token', () => {
     ])
   })
 
-  it('the text side cannot be loaded - 500, and the next request tries again', async () => {
+  it('a tokenizer that cannot be loaded - 500, and the next request tries again', async () => {
     let tries = 0
     const it_ = new ScriptedFrontend({
       options: {
@@ -102,7 +102,7 @@ describe('errors before the first token', () => {
     expect((await it_.chat()).status).toBe(200)
   })
 
-  it('an internal error - 500 without its text, told to the observer; the worker is freed', async () => {
+  it('an internal error - 500 without its text, reported to the observer; the worker is freed', async () => {
     const faults: unknown[] = []
     const it_ = new ScriptedFrontend({
       options: {
@@ -125,7 +125,7 @@ describe('errors before the first token', () => {
   })
 
   it.each([true, false])(
-    'an overloaded router - refuses before the prompt is put into tokens (stream: %s)',
+    'an overloaded router - refuses before the prompt is tokenised (stream: %s)',
     async (stream) => {
       const it_ = new ScriptedFrontend()
       const data = { stage: 'queue', retryAfterMs: 2500 }
@@ -139,7 +139,7 @@ describe('errors before the first token', () => {
     },
   )
 
-  it('too many in flight - 529, and free again after the end', async () => {
+  it('too many requests in flight - 529, and admitted again after the end of one', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.says('a'),
       limits: { requestsMax: 1 },
@@ -175,7 +175,7 @@ describe('errors in a stream', () => {
   it.each([
     ['/v1/messages', { messages: [{ role: 'user', content: 'hi' }], max_tokens: 9 }],
     ['/v1/responses', { input: 'hi' }],
-  ])('%s - name the stage in the form of their API', async (path, body) => {
+  ])('%s - the stage is named in the format of its API', async (path, body) => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.routed().says('one').fails('backend.unknown', 'broken'),
     })
@@ -184,7 +184,7 @@ describe('errors in a stream', () => {
     expect(last.error ?? last.response.error).toMatchObject({ message: 'broken', stage: 'decode' })
   })
 
-  it('of one choice end the others', async () => {
+  it('an error of one choice ends the others', async () => {
     const it_ = new ScriptedFrontend({
       limits: { migrationLimit: 0 },
       script: (run) => void run.says('x'),
@@ -198,8 +198,8 @@ describe('errors in a stream', () => {
   })
 })
 
-describe('a client that leaves', () => {
-  it('in mid-stream - one kill, nothing written afterwards', async () => {
+describe('a client that disconnects', () => {
+  it('in mid-stream - the request is killed once, and nothing is written afterwards', async () => {
     const { it_, reply, run, leave } = await startStream()
     const before = reply.sse
     leave()
@@ -212,7 +212,7 @@ describe('a client that leaves', () => {
     expect(it_.frontend.requestsInFlight).toBe(0)
   })
 
-  it('cut off, not left by itself - the record says why', async () => {
+  it('a reply that was cut off by the server - the record says why', async () => {
     const { it_, leave } = await startStream()
     leave('it read too slowly')
     expect(it_.ends[0]).toMatchObject({
@@ -221,10 +221,10 @@ describe('a client that leaves', () => {
     })
     const other = await startStream()
     other.leave()
-    expect(other.it_.ends[0]).toMatchObject({ errorMessage: 'the client has left' })
+    expect(other.it_.ends[0]).toMatchObject({ errorMessage: 'the client disconnected' })
   })
 
-  it('while it waits for the first token - one kill', async () => {
+  it('while it waits for the first token - the request is killed once', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.routed() })
     const client = new AbortController()
     const pending = it_.send('POST', '/v1/chat/completions', { body: CHAT, signal: client.signal })
@@ -265,7 +265,7 @@ describe('time', () => {
     expect(run.cancels).toEqual(['kill'])
   })
 
-  it('a stream with tokens - no comments', async () => {
+  it('a stream with tokens - gets no comments', async () => {
     const { it_, reply, run } = await startStream({ limits: { keepAliveMs: 10 } })
     for (let ms = 5; ms < 60; ms += 5) {
       await it_.clock.run(ms)
@@ -274,7 +274,7 @@ describe('time', () => {
     expect(reply.sse).not.toContain('keep-alive')
   })
 
-  it('no first token - 504 for a whole reply, naming the stage', async () => {
+  it('no first token - 504 for a whole reply that names the stage', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.routed(),
       limits: { firstItemMs: 50 },
@@ -285,7 +285,7 @@ describe('time', () => {
     expect([reply.status, reply.json.error.stage]).toEqual([504, 'prefill'])
   })
 
-  it('a stream that waits long for its first token - begins with a comment', async () => {
+  it('a stream that waits long for its first token - starts with a comment', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.routed(),
       limits: { commitAfterMs: 50, keepAliveMs: 20, firstItemMs: 1000 },
@@ -320,7 +320,7 @@ describe('time', () => {
 })
 
 describe('features of the engine', () => {
-  it('fields that it does not have - refused by name; those that change nothing are not', async () => {
+  it('fields that the engine does not support - are refused by name; those without effect are accepted', async () => {
     const it_ = new ScriptedFrontend()
     it_.frontend.registry.workerJoined(card({ features: ['logprobs'] }))
     const wanted = {

@@ -26,17 +26,17 @@ describe('cors', () => {
     ['http://localhost.evil.example', false],
     ['http://localhost:3000.evil.example', false],
     ['null', false],
-  ])('without origins - %s: %s', async (origin, isAllowed) => {
+  ])('without configured origins - %s: %s', async (origin, isAllowed) => {
     expect(await originOf(start([]), origin)).toBe(isAllowed ? origin : undefined)
   })
 
-  it('origins - those that are named, or all', async () => {
+  it('configured origins - those that are listed, or all', async () => {
     expect(await originOf(start([PAGE]), PAGE)).toBe(PAGE)
     expect(await originOf(start([PAGE]), `${PAGE}:8443`)).toBeUndefined()
     expect(await originOf(start(['*']), 'https://any.example')).toBe('https://any.example')
   })
 
-  it('a preflight - is answered before a key is asked for, and opens nothing to others', async () => {
+  it('a preflight - is answered before authentication, and grants nothing to other origins', async () => {
     const it_ = start([PAGE], true)
     const ask = (origin: string, path = '/v1/chat/completions') =>
       it_.send('OPTIONS', path, {
@@ -61,13 +61,13 @@ describe('cors', () => {
     expect(other.headers['access-control-allow-headers']).toBeUndefined()
   })
 
-  it('a refusal - can be read by the page, with what it says', async () => {
+  it('a refusal - can be read by the page, with its message', async () => {
     const reply = await start([PAGE], true).chat({}, { origin: PAGE })
     expect([reply.status, reply.headers['access-control-allow-origin']]).toEqual([401, PAGE])
     expect(reply.headers['access-control-expose-headers']).toContain('x-request-id')
   })
 
-  it('no origin - no headers of it; OPTIONS without a preflight is no route', async () => {
+  it('no Origin header - no CORS headers; OPTIONS that is no preflight has no route', async () => {
     const it_ = start([PAGE])
     const { headers } = await it_.chat()
     expect(Object.keys(headers).filter((name) => name.startsWith('access-control'))).toEqual([])

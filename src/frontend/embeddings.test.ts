@@ -4,7 +4,7 @@ import type { Script, ScriptedOptions, ScriptRun } from '../../test/frontend/scr
 
 const ENGINE = { features: ['embeddings'] as const, embeddingLength: 3, contextLength: 32 }
 
-/** The vector of a prompt is its first token id, its length, and a half. */
+/** The vector consists of the prompt's first token id, its length, and 0.5. */
 const vectorOf = ({ request: { tokenIds } }: ScriptRun) =>
   Float32Array.of(tokenIds[0] ?? 0, tokenIds.length, 0.5)
 const answers: Script = (run) => void run.routed().ends('stop', { embedding: vectorOf(run) })
@@ -57,7 +57,7 @@ describe('embeddings', () => {
     expect(it_.requests[0]?.tokenIds.length).toBeGreaterThan(1)
   })
 
-  it('base64 - little-endian f32, whatever is left over of three bytes', async () => {
+  it('base64 - little-endian f32, also for lengths that are no multiple of three bytes', async () => {
     for (const length of [1, 2, 3, 4]) {
       const vector = Float32Array.from({ length }, (_, i) => i - 0.1)
       const { embed } = start((run) => void run.ends('stop', { embedding: vector }))
@@ -69,7 +69,7 @@ describe('embeddings', () => {
     }
   })
 
-  it('many inputs - at most 32 at a time; answers out of order find their place', async () => {
+  it('many inputs - at most 32 at a time; answers out of order are sorted', async () => {
     const { it_, embed } = start(waits)
     const reply = embed({ input: Array.from({ length: 40 }, (_, i) => [i + 1]) })
     await it_.clock.settle()
@@ -98,7 +98,7 @@ describe('embeddings', () => {
     })
   })
 
-  it('one input fails - its status, the others are stopped', async () => {
+  it('a failed input - its status is returned, the others are cancelled', async () => {
     const { it_, embed } = start((run, nth) =>
       nth === 1 ? void run.fails('backend.invalid_argument', 'no') : undefined,
     )
@@ -108,7 +108,7 @@ describe('embeddings', () => {
     expect(it_.ends[0]).toMatchObject({ outcome: 'error', status: 400 })
   })
 
-  it('a worker that is lost - the input goes to another one', async () => {
+  it('a worker that is lost - the input is sent to another one', async () => {
     const { it_, embed } = start((run, nth) =>
       nth === 0 ? void run.routed().fails('transport.disconnected') : answers(run, nth),
     )
@@ -116,13 +116,13 @@ describe('embeddings', () => {
     expect(it_.migrations).toHaveLength(1)
   })
 
-  it('an answer without a vector - a fault of the worker, not an empty reply', async () => {
+  it('an answer without a vector - an error of the worker, not an empty reply', async () => {
     const { embed } = start((run) => void run.ends('stop'))
     const reply = await embed({ input: 'hi' })
     expect([reply.status, reply.json.error.code]).toEqual([500, 'backend.contract_violation'])
   })
 
-  it('the client leaves, and silence - all are killed', async () => {
+  it('a client that disconnects, and silence - all requests are killed', async () => {
     const { it_, embed } = start(waits, { limits: { firstItemMs: 1000, migrationLimit: 0 } })
     const gone = new AbortController()
     const body = JSON.stringify({ input: ['a', 'b'] })
@@ -138,7 +138,7 @@ describe('embeddings', () => {
     expect(it_.runs.map((run) => run.cancels)).toEqual([['kill'], ['kill'], ['kill'], ['kill']])
   })
 
-  it('the context - what just fits is sent, one token more is refused with both numbers', async () => {
+  it('the context - a full context is accepted, one token more is refused with both numbers', async () => {
     const { it_, embed } = start()
     const tokens = (count: number) => Array.from({ length: count }, () => 5)
     expect((await embed({ input: tokens(31) })).status).toBe(200)
@@ -149,7 +149,7 @@ describe('embeddings', () => {
     expect(it_.requests).toHaveLength(2)
   })
 
-  it('what cannot be honoured - refused by name, before a worker is asked', async () => {
+  it('unsupported options - are refused by name before a worker is asked', async () => {
     const { it_, embed } = start()
     expect((await embed({ input: 'hi', dimensions: 3 })).status).toBe(200)
     for (const [fields, param] of [
@@ -170,7 +170,7 @@ describe('embeddings', () => {
       expect(refused.json.error).toMatchObject({
         code: 'unsupported_parameter',
         param: 'model',
-        message: expect.stringContaining('does not make embeddings'),
+        message: expect.stringContaining('does not support embeddings'),
       })
       expect(without.requests).toEqual([])
     }

@@ -8,7 +8,7 @@ const ids = (text: string): number[] =>
 const SAYS = 'Once upon a time, there was a brave fox – and a café. 🦊'
 
 describe('chat completions', () => {
-  it('whole - text, finish reason and usage', async () => {
+  it('a whole reply - text, finish reason and usage', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.routed().says(SAYS).ends('eos') })
     const reply = await it_.chat({ max_tokens: 200 })
     expect(reply.status).toBe(200)
@@ -39,7 +39,7 @@ describe('chat completions', () => {
     expect(prompt).toBe('<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n')
   })
 
-  it('stream - role once, text in pieces, finish, usage, [DONE]', async () => {
+  it('a stream - role once, text in pieces, finish, usage, [DONE]', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.routed().says(SAYS).ends('length'),
     })
@@ -61,7 +61,7 @@ describe('chat completions', () => {
     })
   })
 
-  it('stop string - cut, worker stopped, usage counts what was generated', async () => {
+  it('stop string - the text is cut, the worker is stopped, usage counts what was generated', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.routed().says('one two STOP three'),
     })
@@ -85,7 +85,7 @@ describe('chat completions', () => {
     expect(reply.json.nvext).toEqual({ stop_reason: ' b' })
   })
 
-  it('cached tokens - from the usage of the worker', async () => {
+  it("cached tokens - are taken from the worker's usage", async () => {
     const it_ = new ScriptedFrontend({
       script: (run) =>
         void run.says('one').ends('stop', {
@@ -96,7 +96,7 @@ describe('chat completions', () => {
     expect(reply.json.usage.prompt_tokens_details).toEqual({ cached_tokens: 7 })
   })
 
-  it('n - one request per choice, seeds apart, choices by index', async () => {
+  it('n - one request per choice, with different seeds; choices ordered by index', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) => void run.says(`choice ${nth}`).ends('stop'),
     })
@@ -112,7 +112,7 @@ describe('chat completions', () => {
     expect(reply.json.usage).toMatchObject({ prompt_tokens: it_.requests[0]?.tokenIds.length })
   })
 
-  it('x-request-id - echoed, and the id of the request when it is a harmless name', async () => {
+  it('x-request-id - is echoed, and is the id of the request when it is a safe name', async () => {
     const it_ = new ScriptedFrontend()
     const uuid = '0b9d2d3c-6a43-4d4c-9e0c-1f6a6c7d8e9f'
     expect((await it_.chat({}, { 'x-request-id': uuid })).headers['x-request-id']).toBe(uuid)
@@ -152,14 +152,14 @@ describe('completions', () => {
     )
   })
 
-  it('max_tokens 0 with echo - the prompt and nothing else, no worker asked', async () => {
+  it('max_tokens 0 with echo - only the prompt; no worker is asked', async () => {
     const it_ = new ScriptedFrontend()
     const reply = await it_.completion({ echo: true, max_tokens: 0 })
     expect(reply.json.choices[0]).toMatchObject({ text: 'hi', finish_reason: 'length' })
     expect(it_.runs).toHaveLength(0)
   })
 
-  it('token ids out of the vocabulary - refused with the number', async () => {
+  it('token ids outside the vocabulary - are refused with the number', async () => {
     const reply = await new ScriptedFrontend().completion({ prompt: [5, 99_999_999] })
     expect(reply.status).toBe(400)
     expect(reply.json.error.message).toContain('99999999')
@@ -198,7 +198,7 @@ describe('completions', () => {
 })
 
 describe('status', () => {
-  it('models - listed, found, 404 for others, ready', async () => {
+  it('models - are listed and found; 404 for others; ready', async () => {
     const it_ = new ScriptedFrontend({ engine: { modelAliases: ['org/alias'] } })
     // oxlint-disable-next-line typescript/no-explicit-any -- JSON
     expect((await it_.get('/v1/models')).json.data.map((entry: any) => entry.id)).toEqual([
@@ -244,7 +244,7 @@ describe('status', () => {
   ])('no model at all - %s says so in JSON', async (path, body) => {
     const it_ = new ScriptedFrontend({ empty: true })
     for (const model of [{}, { model: 'storyteller' }]) {
-      // An Anthropic client names its model.
+      // Requests in the Anthropic form always name a model.
       if (path.startsWith('/v1/messages') && !('model' in model)) continue
       const { status, json, headers } = await it_.post(path, { ...body, ...model })
       expect(status).toBe(503)
@@ -253,7 +253,7 @@ describe('status', () => {
     }
   })
 
-  it('ready - 200 with a model that can be served, else 503', async () => {
+  it('ready - 200 with a model that can be served, otherwise 503', async () => {
     const ready = async (options: ScriptedOptions) => {
       const { status, json } = await new ScriptedFrontend(options).get('/ready')
       return [status, json.ready]
@@ -266,7 +266,7 @@ describe('status', () => {
     expect((await leaving.get('/ready')).json).toEqual({ ready: false, reason: 'draining' })
   })
 
-  it('workers that cannot serve - 503 with a reason, and retry-after', async () => {
+  it('workers that cannot serve - 503 with a reason and retry-after', async () => {
     const it_ = new ScriptedFrontend({ canServe: () => false })
     const reply = await it_.chat()
     expect(reply.status).toBe(503)
@@ -288,13 +288,13 @@ describe('status', () => {
     expect([wrong.status, wrong.headers['allow']]).toEqual([405, 'POST'])
   })
 
-  it('openapi - made of the schemas', async () => {
+  it('openapi - is made from the schemas', async () => {
     const { json } = await new ScriptedFrontend().get('/openapi.json')
     const chat = json.paths['/v1/chat/completions'].post.requestBody.content['application/json']
     expect(chat.schema.properties.nvext.properties.agent_hints.properties.osl.type).toBe('integer')
   })
 
-  it('openapi, docs and docs/http-api.md - have every route, and the server has each of theirs', async () => {
+  it('openapi, docs and docs/http-api.md - list every route of the server and no others', async () => {
     const it_ = new ScriptedFrontend()
     const page = (await it_.get('/docs')).body
     const manual = readFileSync('docs/http-api.md', 'utf8')
@@ -314,7 +314,7 @@ describe('status', () => {
       expect(written).toContain(`${method} ${path.replace('...}', '}')}`)
   })
 
-  it('busy thresholds - read, set in part, unknown model 404', async () => {
+  it('busy thresholds - are read and set in part; unknown model 404', async () => {
     const it_ = new ScriptedFrontend()
     const set = await it_.post('/busy_threshold', {
       model: 'storyteller',
@@ -331,7 +331,7 @@ describe('status', () => {
     ['a turn that is gone on with', { continue_final_message: true }],
     ['no turn begun', { add_generation_prompt: false }],
     ['variables of the template', { chat_template_kwargs: { enable_thinking: false } }],
-  ])('tokenize with %s - the ids that the same chat has', async (_, fields) => {
+  ])('tokenize with %s - gives the ids of the same chat', async (_, fields) => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.says('x').ends('eos') })
     const messages = [
       { role: 'user', content: 'hi' },
@@ -348,7 +348,7 @@ describe('status', () => {
     else expect([refused.status, refused.json.error.param]).toEqual([400, name])
   })
 
-  it('tokenize and detokenize - there and back', async () => {
+  it('tokenize and detokenize - are inverse', async () => {
     const it_ = new ScriptedFrontend()
     const { json } = await it_.post('/tokenize', { prompt: 'hi there' })
     expect((await it_.post('/detokenize', { tokens: json.tokens })).json.prompt).toBe('hi there')

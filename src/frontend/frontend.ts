@@ -1,8 +1,8 @@
 /**
  * The frontend: an HTTP request as a value in, a reply or a stream of text out.
  *
- * Owns: the way of a call through middleware and routes, its id, and that every error becomes a reply. It never throws:
- * what goes wrong is a status with a JSON body.
+ * Owns: the path of a call through middleware and routes, its id, and the conversion of every error into a
+ * reply. It never throws: an error becomes a status with a JSON body.
  */
 import { traceparentOf } from '../api/index.ts'
 import { BatonError } from '../base/index.ts'
@@ -40,11 +40,11 @@ import { ModelRegistry } from './models/model-registry.ts'
 import { BackgroundResponses } from './state/background-responses.ts'
 
 export class Frontend {
-  /** Tell it of workers: it is a FleetObserver. */
+  /** A FleetObserver: it has to be told about workers. */
   readonly registry: ModelRegistry
   /** Shared with the other frontends. */
   readonly keyLimits: KeyLimits
-  /** What the other frontends of the fleet have served, for who looks here. */
+  /** What the other frontends of the fleet have served, for readers of this one. */
   readonly others: OtherFrontends
   readonly #deps: GenerationDeps
   readonly #observer: FrontendObserver
@@ -129,24 +129,24 @@ export class Frontend {
     return this.#calls.isDraining
   }
 
-  /** Requests whose reply has not ended, streams included. */
+  /** Requests whose reply has not ended, including streams. */
   get requestsInFlight(): number {
     return this.#calls.count
   }
 
-  /** Admit nothing new; what runs goes on. `/live` stays 200. */
+  /** Admits no new requests; running ones continue. `/live` stays 200. */
   drain(): void {
     this.#calls.isDraining = true
-    // Who only looks does not hold up the end.
+    // Readers of events do not delay the shutdown.
     this.#feed.close()
   }
 
-  /** Batches that run here are left to whoever starts next; resolves when none runs. */
+  /** Running batches are left for another process; resolves when none runs. */
   async stopBatches(): Promise<void> {
     await this.#batches?.runner.stop()
   }
 
-  /** Admits nothing new and ends every reply that runs: a stream with an error event, another with 503. */
+  /** Admits no new requests and ends every running reply: a stream with an error event, others with 503. */
   cutOff(): void {
     this.drain()
     const text = 'the service was shut down before the reply was complete'
@@ -161,7 +161,7 @@ export class Frontend {
     this.registry.close()
   }
 
-  /** Models, workers and their load now. */
+  /** The current view of models, workers and their load. */
   fleet(): FleetView {
     return fleetView(this.registry, {
       version: this.#deps.version ?? '0.0.0',
@@ -171,13 +171,13 @@ export class Frontend {
     })
   }
 
-  /** A whole request. Never rejects. */
+  /** Handles a complete request. Never rejects. */
   async handle(http: HttpRequest): Promise<HttpReply> {
     const open = this.open(http)
     return open.reply ?? (await open.answer(http.body))
   }
 
-  /** A request whose body has not been read. Never throws. */
+  /** Handles a request whose body has not been read. Never throws. */
   open(head: HttpHead): OpenRequest {
     const { match, problem } = this.#find(head)
     const requestId = this.#requestIdOf(head)
@@ -224,7 +224,7 @@ export class Frontend {
     }
   }
 
-  /** Middleware comes first: whoever may not call learns nothing of the routes. */
+  /** Middleware runs first, so a caller without access learns nothing about the routes. */
   #early(call: HttpCall, problem: unknown): HttpReply | undefined {
     try {
       const reply = runBefore(this.#middleware, call)
@@ -260,16 +260,19 @@ export class Frontend {
     return runAfter(this.#middleware, call, { status, headers, body })
   }
 
-  /** What is not a BatonError is an internal error; its text may hold anything and is for the log only. */
+  /** An error that is not a BatonError is internal; its text may contain anything and is only logged. */
   #shown(thrown: unknown, { head, requestId }: HttpCall): BatonError {
     if (thrown instanceof BatonError && thrown.code !== 'runtime.internal') return thrown
     const traceparent = traceparentOf(head.headers)
     const facts = { requestId, model: '', endpoint: 'other', streamed: false, traceparent } as const
     this.#observer({ kind: 'faulted', error: thrown }, facts)
-    return new BatonError('runtime.internal', `internal error, see the log for ${requestId}`)
+    return new BatonError(
+      'runtime.internal',
+      `internal error, see the server's log for ${requestId}`,
+    )
   }
 
-  /** A client may choose the id, if it is a name that is not in use at this moment. */
+  /** The client's own id is used if it is a valid name and not in use at this moment. */
   #requestIdOf({ headers }: HttpHead): string {
     const asked = headers['x-dynamo-request-id'] ?? headers['x-request-id']
     if (asked !== undefined && isRequestId(asked) && !this.#calls.has(asked)) return asked
@@ -277,7 +280,7 @@ export class Frontend {
   }
 }
 
-/** Member by member: what a spread has made is given another member by a call into the runtime. */
+/** Assigned field by field: assigning to the result of an object spread calls into the runtime. */
 function withBody(head: HttpHead, body: Uint8Array): HttpRequest {
   const { method, path, query, headers, signal, remoteAddress } = head
   return remoteAddress === undefined

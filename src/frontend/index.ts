@@ -1,5 +1,5 @@
 /**
- * Room `frontend`: an HTTP request as a value in, a reply or a stream of text out.
+ * Room `frontend`: handles HTTP requests as values, without sockets.
  *
  * Owns an HTTP request as a value in and a reply or a stream of text out: endpoints, prompt, models, generation
  * with migration, replies.

@@ -36,7 +36,7 @@ function start(): ScriptedFrontend {
 const by = (key: string) => ({ authorization: `Bearer ${key}` })
 
 describe('keys', () => {
-  it('who comes without one, or with a wrong one - 401, and nothing runs', async () => {
+  it('a call without a key or with a wrong one - 401, and nothing runs', async () => {
     const it_ = start()
     for (const headers of [
       {},
@@ -53,7 +53,7 @@ describe('keys', () => {
     expect((await it_.post('/v1/messages', {})).json.type).toBe('error')
   })
 
-  it('a key - in either header, and each API says 401 in its own form', async () => {
+  it('a key - is accepted in either header, and 401 has the format of each API', async () => {
     const it_ = start()
     expect((await it_.chat({}, by('plain'))).status).toBe(200)
     expect((await it_.chat({}, { authorization: 'bearer   plain ' })).status).toBe(200)
@@ -86,14 +86,14 @@ describe('keys', () => {
     '/docs',
     '/openapi.json',
     '/busy_threshold',
-  ])('%s - 401 without a key, 403 without an operator', async (path) => {
+  ])("%s - 401 without a key, 403 without an operator's key", async (path) => {
     const status = async (headers: Record<string, string>) =>
       (await start().send('GET', path, { headers })).status
     expect([await status({}), await status(by('plain'))]).toEqual([401, 403])
     expect([200, 404]).toContain(await status(by('operator')))
   })
 
-  it('/live, /ready, /health - for anyone, details for an operator', async () => {
+  it('/live, /ready, /health - are public, details are for an operator', async () => {
     const it_ = start()
     for (const path of ['/live', '/ready', '/health']) {
       expect((await it_.send('GET', path, {})).status).toBe(200)
@@ -104,7 +104,7 @@ describe('keys', () => {
     expect(await names(by('operator'))).toContain('models')
   })
 
-  it('models - those of the key, everywhere', async () => {
+  it('models - only those of the key, everywhere', async () => {
     const it_ = start()
     expect((await it_.chat({}, by('wide'))).status).toBe(200)
     const refused = await it_.chat({}, by('narrow'))
@@ -129,7 +129,7 @@ describe('keys', () => {
     }
   })
 
-  it('tenant and cache - are of the key, whatever the client says', async () => {
+  it('tenant and cache - are those of the key, whatever the client sends', async () => {
     const it_ = start()
     await it_.chat({}, { ...by('plain'), 'x-tenant-id': 'other' })
     await it_.chat({}, by('plain'))
@@ -146,13 +146,13 @@ describe('keys', () => {
     ])
     const salts = routing.map(({ cacheSalt }) => cacheSalt)
     expect(salts[4]).toBeUndefined()
-    // What the client sends as a tenant is a salt of its own within the tenant.
+    // A tenant that the client sends is a salt within the key's tenant.
     expect(new Set(salts).size).toBe(5)
     expect(salts.slice(0, 4).every((salt) => salt?.startsWith('tenant ') === true)).toBe(true)
     expect(it_.ends.map(({ tenantId }) => tenantId)[2]).toBe('other')
   })
 
-  it('a salt of a key that shares - opens no cache of a tenant', async () => {
+  it('the salt of a key that shares its cache - does not open the cache of a tenant', async () => {
     const it_ = start()
     await it_.chat({}, by('plain'))
     const [first] = it_.requests
@@ -162,11 +162,11 @@ describe('keys', () => {
     await it_.chat({ nvext: { cache_salt: own } }, by('sharing'))
     await it_.chat({}, { ...by('sharing'), 'x-tenant-id': own.trim() })
     for (const { routing } of it_.requests.slice(1)) expect(routing.cacheSalt).not.toBe(own)
-    // Those that share and send the same salt share still.
+    // Keys that share their cache and send the same salt share prefixes.
     expect(it_.requests[1]?.routing.cacheSalt).toBe(it_.requests[2]?.routing.cacheSalt)
   })
 
-  it('routing - is refused by name, unless the key may', async () => {
+  it('routing fields - are refused by name, unless the key allows them', async () => {
     const it_ = start()
     const nvext = { router: { temperature: 1 } }
     const refused = await it_.chat({ nvext }, by('plain'))
@@ -181,7 +181,7 @@ describe('keys', () => {
     expect((await it_.chat({}, decided)).headers['x-baton-decision']).toBeUndefined()
   })
 
-  it('goals - of the request, else of the key; who may not route sets none', async () => {
+  it('goals - are those of the request, otherwise those of the key; a key without routing cannot set them', async () => {
     const it_ = start()
     await it_.chat({}, by('prompt'))
     await it_.chat({ nvext: { router: { ttft_target: 90 } } }, by('prompt'))
@@ -194,7 +194,7 @@ describe('keys', () => {
     expect([refused.status, refused.json.error.param]).toEqual([403, 'nvext.router'])
   })
 
-  it('priority - below and at the ceiling as asked, above it the ceiling', async () => {
+  it("priority - up to the key's ceiling as requested, above it the ceiling", async () => {
     const it_ = start()
     for (const priority of [4, 5, 6]) {
       await it_.chat(
@@ -231,7 +231,7 @@ describe('keys', () => {
     ['/v1/conversations', {}],
     ['/v1/files', {}],
     ['/v1/batches', {}],
-  ])('%s - is work, and one of the requests of its key', async (path, body) => {
+  ])('%s - counts as a request of its key', async (path, body) => {
     const it_ = start()
     const ask = () => it_.post(path, { model: 'storyteller', ...body }, by('slow'))
     expect((await ask()).status).not.toBe(429)

@@ -20,14 +20,14 @@ function tag(name: string, order: string[]): Middleware {
 }
 
 describe('middleware', () => {
-  it('order - in on the way there, the other way round on the way back', async () => {
+  it('order - forward on the way in, reverse on the way out', async () => {
     const order: string[] = []
     const reply = await start(tag('a', order), tag('b', order)).send('GET', '/live', {})
     expect(order).toEqual(['before a', 'before b', 'after b', 'after a'])
     expect(reply.headers).toMatchObject({ 'x-a': '200', 'x-b': '200' })
   })
 
-  it('a reply before - nothing behind it runs, and it has an id like every other', async () => {
+  it('a reply of `before` - nothing after it runs, and it has an id like every other reply', async () => {
     const order: string[] = []
     const it_ = start({ before: () => ok }, tag('late', order))
     const reply = await it_.chat()
@@ -36,7 +36,7 @@ describe('middleware', () => {
     expect(order).toEqual(['after late'])
   })
 
-  it('an error - is written in the form of the API, before a route is looked for', async () => {
+  it('an error - has the format of the API, before a route is searched', async () => {
     const refuse: Middleware = {
       before: () => {
         throw new BatonError('request.unauthenticated', 'who are you?')
@@ -49,7 +49,7 @@ describe('middleware', () => {
     expect((await it_.send('GET', '/nowhere', {})).status).toBe(401)
   })
 
-  it('an unexpected error - 500 without its text, and told', async () => {
+  it('an unexpected error - 500 without its text, and reported', async () => {
     const broken: Middleware = {
       before: () => {
         throw new Error('secret')
@@ -61,7 +61,7 @@ describe('middleware', () => {
     expect(it_.events.map(({ kind }) => kind)).toEqual(['faulted'])
   })
 
-  it('a call - says its route, who may call it and how much it may send', async () => {
+  it('a call - knows its route, who may call it and how much it may send', async () => {
     const seen: HttpCall[] = []
     const it_ = start({ before: (call) => void seen.push(call) })
     await it_.send('GET', '/metrics', {})
@@ -74,7 +74,7 @@ describe('middleware', () => {
     ])
   })
 
-  it('a caller who may not operate - reads health without names, and no decisions', async () => {
+  it('a caller who is no operator - reads health without names, and no decisions', async () => {
     const guest: Middleware = {
       before: (call) => {
         call.caller = { key: null, mayOperate: false, mayRoute: false }
@@ -93,7 +93,7 @@ describe('x-request-id', () => {
     return reply.headers['x-request-id'] ?? ''
   }
 
-  it('what a client sends - comes back, also when it cannot be the id of the request', async () => {
+  it("the client's id - is returned, also when it cannot be the id of the request", async () => {
     expect(await echoOf('abc-1')).toBe('abc-1')
     expect(await echoOf('with blanks & signs')).toBe('with blanks & signs')
     expect(await echoOf('x'.repeat(512))).toBe('x'.repeat(512))

@@ -1,4 +1,4 @@
-/** What `nvext` asks of a reply: fields, and events before the chunks. */
+/** Tests `nvext` fields of replies, and events before the chunks. */
 import { describe, expect, it } from 'vitest'
 import { PREFILL_WORKER, ScriptedFrontend, WORKER } from '../../test/frontend/scripted-frontend.ts'
 import type { ScriptRun } from '../../test/frontend/scripted-frontend.ts'
@@ -52,7 +52,7 @@ describe('nvext of a reply', () => {
     expect((await it_.completion({ prompt: [3, 4] })).json.nvext).toBeUndefined()
   })
 
-  it('completion_token_ids with several choices, prompt_logprobs - refused by name', async () => {
+  it('completion_token_ids with several choices, prompt_logprobs - are refused by name', async () => {
     const it_ = new ScriptedFrontend()
     expect((await it_.chat({ n: 2, ...extra('completion_token_ids') })).status).toBe(400)
     const reply = await it_.chat(extra('prompt_logprobs'))
@@ -61,7 +61,7 @@ describe('nvext of a reply', () => {
 })
 
 describe('annotations', () => {
-  it('request_id, formatted_prompt, token_ids - events before the chunks', async () => {
+  it('request_id, formatted_prompt, token_ids - are events before the chunks', async () => {
     const it_ = new ScriptedFrontend()
     const annotations = ['request_id', 'formatted_prompt', 'token_ids', 'unheard_of']
     const reply = await it_.chat({ stream: true, nvext: { annotations } })
@@ -73,7 +73,7 @@ describe('annotations', () => {
     expect(fourth).toContain('"role":"assistant"')
   })
 
-  it('query_instance_id - where it would run and with which tokens, nothing is generated', async () => {
+  it('query_instance_id - returns the worker and the tokens, nothing is generated', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.routed().ends('stop') })
     const nvext = { annotations: ['query_instance_id:'] }
     const reply = await it_.completion({ prompt: [3, 4], stream: true, nvext })
@@ -88,7 +88,7 @@ describe('annotations', () => {
     })
   })
 
-  it('x-bypass-remote-prefill - an event before the chunks when no prefill worker took part', async () => {
+  it('x-bypass-remote-prefill - is an event before the chunks when no prefill worker took part', async () => {
     const routed = (bypassesPrefill: boolean) => (run: ScriptRun) => {
       const event = { phase: 'aggregated', workerId: WORKER, dpRank: 0, overlapBlocks: 0 } as const
       run.sink.onPhase?.({
@@ -108,7 +108,7 @@ describe('annotations', () => {
     expect(await stream(false)).not.toContain('bypass')
   })
 
-  it('continuous_usage_stats - running usage on every chunk', async () => {
+  it('continuous_usage_stats - usage on every chunk', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.tokens([40, 41]).ends() })
     const reply = await it_.chat({
       stream: true,

@@ -13,26 +13,26 @@ async function routed(nvext: Record<string, unknown>, headers: Record<string, st
 }
 
 describe('nvext of a request', () => {
-  it('greed_sampling - temperature is 0', async () => {
+  it('greed_sampling - sets temperature 0', async () => {
     const { request } = await routed({ greed_sampling: true })
     expect(request.sampling.temperature).toBe(0)
   })
 
-  it('use_raw_prompt - no template', async () => {
+  it('use_raw_prompt - applies no template', async () => {
     const { request } = await routed({ use_raw_prompt: true })
     expect(request.tokenIds).toEqual(storyteller().tokenizer.encode('hi', { special: true }))
   })
 
-  it('token_data - the tokens as they are', async () => {
+  it('token_data - the tokens are used unchanged', async () => {
     const { request } = await routed({ token_data: [5, 6, 7] })
     expect(Array.from(request.tokenIds)).toEqual([5, 6, 7])
   })
 
-  it('max_thinking_tokens - reaches the worker', async () => {
+  it('max_thinking_tokens - is sent to the worker', async () => {
     expect((await routed({ max_thinking_tokens: 9 })).request.stop.maxThinkingTokens).toBe(9)
   })
 
-  it('worker ids and ranks - pins, with all 64 bits', async () => {
+  it('worker ids and ranks - pin the request, with all 64 bits', async () => {
     const it_ = new ScriptedFrontend()
     const body = `{"messages":[{"role":"user","content":"hi"}],"nvext":{"backend_instance_id":${BIG},
       "prefill_worker_id": 9007199254740993 ,"decode_worker_id":7,"dp_rank":2,"prefill_dp_rank":3}}`
@@ -46,7 +46,7 @@ describe('nvext of a request', () => {
     })
   })
 
-  it('an id over 64 bits, or with a fraction - refused', async () => {
+  it('an id of more than 64 bits, or with a fraction - is refused', async () => {
     const it_ = new ScriptedFrontend()
     for (const id of ['18446744073709551616', '1.5', '-1', 'true']) {
       const body = `{"messages":[{"role":"user","content":"hi"}],"nvext":{"decode_worker_id":${id}}}`
@@ -54,7 +54,7 @@ describe('nvext of a request', () => {
     }
   })
 
-  it('agent_hints - priority, strict priority, expected length; latency sensitivity stands in', async () => {
+  it('agent_hints - priority, strict priority, expected length; latency sensitivity replaces a missing priority', async () => {
     const hints = { priority: 5, strict_priority: 2, osl: 77, latency_sensitivity: 1.5 }
     expect((await routed({ agent_hints: hints })).routing).toMatchObject({
       priority: 5,
@@ -65,7 +65,7 @@ describe('nvext of a request', () => {
     expect((await routed({ agent_hints: { latency_sensitivity: 1.5 } })).routing.priority).toBe(1.5)
   })
 
-  it('speculative_prefill - the next turn is prefilled when the answer is there', async () => {
+  it('speculative_prefill - the next turn is prefilled when the answer is complete', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.says('Once.').ends() })
     await it_.chat({ nvext: { agent_hints: { speculative_prefill: true }, cache_salt: 's' } })
     await it_.clock.run(1)
@@ -78,7 +78,7 @@ describe('nvext of a request', () => {
     expect(it_.ends).toHaveLength(1)
   })
 
-  it('speculative_prefill that fails - is reported to the observer and to no one else', async () => {
+  it('speculative_prefill that fails - is reported to the observer and to no client', async () => {
     const failures: string[] = []
     const it_ = new ScriptedFrontend({
       script: (run, nth) => void (nth === 0 ? run.says('a').ends() : run.fails('backend.unknown')),
@@ -93,7 +93,7 @@ describe('nvext of a request', () => {
     expect(failures).toEqual(['speculative prefill'])
   })
 
-  it('request_timestamp_ms - reaches the worker', async () => {
+  it('request_timestamp_ms - is sent to the worker', async () => {
     expect((await routed({ request_timestamp_ms: 12.5 })).request.requestTimestampMs).toBe(12.5)
   })
 
@@ -113,7 +113,7 @@ describe('nvext of a request', () => {
     expect(routing).toMatchObject({ requiredTaints: ['gpu'], preferredTaints: { near: 2 } })
   })
 
-  it('cache_salt - part of every hash; it beats the one at the root; empty is absent', async () => {
+  it('cache_salt - is part of every hash; it precedes the one at the root; an empty one counts as absent', async () => {
     expect((await routed({ cache_salt: 'a' })).routing.cacheSalt).toBe('a')
     const it_ = new ScriptedFrontend()
     await it_.chat({ cache_salt: 'root', nvext: { cache_salt: 'a' } })
@@ -155,7 +155,7 @@ describe('nvext of a request', () => {
     expect(it_.ends[0]).toMatchObject({ ttftTargetMs: 100, itlTargetMs: 10 })
   })
 
-  it('goals - of headers, each before that of nvext; up to their bound', async () => {
+  it('goals - from headers, each before that of nvext; up to their limit', async () => {
     const goals = async (router: object, headers: Record<string, string> = {}) =>
       (await routed({ router }, headers)).routing.goals
     expect(await goals({ ttft_target: 100, itl_target: 10 })).toEqual({ ttftMs: 100, itlMs: 10 })
@@ -171,7 +171,7 @@ describe('nvext of a request', () => {
   })
 
   it.each(['0', '-1', 'soon', '1e3', '0x10', '3600000.5', '3600001', '1,5', 'Infinity'])(
-    'a goal of %s - refused by the name of its header, and nothing runs',
+    'a goal of %s - is refused with the name of its header, and nothing runs',
     async (value) => {
       for (const name of ['x-baton-ttft-target-ms', 'x-baton-itl-target-ms']) {
         const it_ = new ScriptedFrontend()
@@ -189,7 +189,7 @@ describe('nvext of a request', () => {
     },
   )
 
-  it('null - as if it were not there, also inside: clients write out what they leave unset', async () => {
+  it('null - counts as absent, also in nested fields, because clients write out unset fields', async () => {
     const unset = {
       prefill_worker_id: null,
       dp_rank: null,
@@ -204,7 +204,7 @@ describe('nvext of a request', () => {
     expect((await it_.chat({ nvext: taints })).status, 'a value is no field').toBe(400)
   })
 
-  it('unknown keys - refused by name, also inside', async () => {
+  it('unknown keys - are refused by name, also in nested objects', async () => {
     const it_ = new ScriptedFrontend()
     for (const [nvext, name] of [
       [{ speed: 1 }, 'nvext.speed'],
@@ -220,7 +220,7 @@ describe('nvext of a request', () => {
 })
 
 describe('headers', () => {
-  it('beat the body; the prefixed name beats the other', async () => {
+  it('headers precede the body; the prefixed name precedes the other', async () => {
     const { routing } = await routed(
       { backend_instance_id: 1, dp_rank: 1, agent_hints: { priority: 1, osl: 4 } },
       {
@@ -267,7 +267,7 @@ describe('headers', () => {
     ['x-claude-code-session-id', 's', { sessionId: 's' }],
     ['session-id', 's', { sessionId: 's' }],
     ['x-session-id', 's', { sessionId: 's' }],
-  ])('%s - alone, over a body that says something else', async (name, value, expected) => {
+  ])('%s - alone, and instead of another value in the body', async (name, value, expected) => {
     const body = {
       backend_instance_id: 1,
       decode_worker_id: 1,
@@ -283,7 +283,7 @@ describe('headers', () => {
     expect((await routed(body, { [name]: ' ' })).routing).toEqual(said)
   })
 
-  it('unparsable - ignored; none - nvext as it was', async () => {
+  it('unparsable headers - are ignored; without headers nvext is unchanged', async () => {
     const body = { backend_instance_id: 1, dp_rank: 3 }
     const { routing } = await routed(body, {
       'x-worker-instance-id': 'abc',
@@ -302,7 +302,7 @@ describe('headers', () => {
     expect(routing).toEqual({})
   })
 
-  it('sessions - our own, Claude Code, Codex, OpenCode', async () => {
+  it("sessions - Baton's own, Claude Code, Codex, OpenCode", async () => {
     const session = async (headers: Record<string, string>) =>
       (await routed({}, headers)).routing.sessionId
     expect(await session({ 'x-dynamo-session-id': ' a ', 'session-id': 'b' })).toBe('a')
@@ -319,7 +319,7 @@ describe('headers', () => {
     expect(routing.sessionAction).toBe('close')
   })
 
-  it('traceparent - reaches the worker when it is well formed', async () => {
+  it('traceparent - is sent to the worker when it is well formed', async () => {
     const good = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
     expect((await routed({}, { traceparent: good })).request.traceparent).toBe(good)
     expect((await routed({}, { traceparent: '00-0-0-0' })).request.traceparent).toBeUndefined()

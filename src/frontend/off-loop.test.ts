@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ScriptedFrontend, storyteller } from '../../test/frontend/scripted-frontend.ts'
 
-/** A frontend that keeps which texts were tokenised elsewhere, and how many at a time. */
+/** A frontend that records which texts were tokenised off the event loop, and how many at a time. */
 function start() {
   const texts: string[] = []
   let open = 0
@@ -35,7 +35,7 @@ describe('long texts', () => {
     ['/v1/completions', 'prompt', {}],
     ['/v1/embeddings', 'input', {}],
     ['/tokenize', 'prompt', {}],
-  ])('%s - tokenised elsewhere from the limit on, not below', async (path, field) => {
+  ])('%s - tokenised off the event loop from the limit on, not below', async (path, field) => {
     const { it_, texts } = start()
     expect((await it_.post(path, { [field]: short })).status).toBe(200)
     expect(texts).toEqual([])
@@ -50,7 +50,7 @@ describe('long texts', () => {
     ['/v1/messages', { messages: user(long), max_tokens: 1 }],
     ['/v1/messages/count_tokens', { messages: user(long) }],
     ['/tokenize', { messages: user(long) }],
-  ])('%s - the rendered chat is tokenised elsewhere', async (path, body) => {
+  ])('%s - the rendered chat is tokenised off the event loop', async (path, body) => {
     const { it_, texts } = start()
     expect((await it_.post(path, { model: 'storyteller', ...body })).status).toBe(200)
     expect(texts).toEqual([expect.stringContaining(long)])
@@ -59,13 +59,16 @@ describe('long texts', () => {
   it.each([
     ['/v1/completions', 'prompt'],
     ['/v1/embeddings', 'input'],
-  ])('%s - many short ones are a long one, tokenised one after the other', async (path, field) => {
-    const { it_, texts, mostOpen } = start()
-    const many = Array.from({ length: 50 }, (_, i) => `ab${i % 10}`)
-    const reply = await it_.post(path, { [field]: many })
-    expect(reply.status).toBe(200)
-    expect([texts.length, mostOpen()]).toEqual([50, 1])
-  })
+  ])(
+    '%s - many short texts count as a long one and are tokenised one after the other',
+    async (path, field) => {
+      const { it_, texts, mostOpen } = start()
+      const many = Array.from({ length: 50 }, (_, i) => `ab${i % 10}`)
+      const reply = await it_.post(path, { [field]: many })
+      expect(reply.status).toBe(200)
+      expect([texts.length, mostOpen()]).toEqual([50, 1])
+    },
+  )
 
   it.each([
     ['/v1/completions', 'prompt'],
@@ -73,26 +76,29 @@ describe('long texts', () => {
     ['/v1/chat/completions', 'messages'],
     ['/v1/messages', 'messages'],
     ['/v1/responses', 'input'],
-  ])('%s - what cannot fit the context is refused before it is tokenised', async (path, field) => {
-    const { it_, texts } = start()
-    const ask = async (megabytes: number) => {
-      const text = 'once upon a time '.repeat((megabytes * 1024 * 1024) / 17)
-      const value = field === 'messages' ? user(text) : text
-      return await it_.post(path, {
-        model: 'storyteller',
-        [field]: value,
-        ...(path === '/v1/messages' ? { max_tokens: 1 } : {}),
-      })
-    }
-    const reply = await ask(8)
-    expect(reply.status).toBe(400)
-    expect(reply.json.error.message).toMatch(/4096 tokens\. .* resulted in at least \d+ tokens/)
-    expect([texts, it_.runs]).toEqual([[], []])
-    // What might fit is counted exactly.
-    const near = await ask(0.02)
-    expect(texts).toHaveLength(1)
-    expect(JSON.stringify(near.json)).not.toContain('at least')
-  })
+  ])(
+    '%s - a text that cannot fit the context is refused before it is tokenised',
+    async (path, field) => {
+      const { it_, texts } = start()
+      const ask = async (megabytes: number) => {
+        const text = 'once upon a time '.repeat((megabytes * 1024 * 1024) / 17)
+        const value = field === 'messages' ? user(text) : text
+        return await it_.post(path, {
+          model: 'storyteller',
+          [field]: value,
+          ...(path === '/v1/messages' ? { max_tokens: 1 } : {}),
+        })
+      }
+      const reply = await ask(8)
+      expect(reply.status).toBe(400)
+      expect(reply.json.error.message).toMatch(/4096 tokens\. .* resulted in at least \d+ tokens/)
+      expect([texts, it_.runs]).toEqual([[], []])
+      // A text that might fit is counted exactly.
+      const near = await ask(0.02)
+      expect(texts).toHaveLength(1)
+      expect(JSON.stringify(near.json)).not.toContain('at least')
+    },
+  )
 
   it.each([
     ['/tokenize', 'prompt', 'prompt'],
@@ -100,7 +106,7 @@ describe('long texts', () => {
     ['/v1/messages/count_tokens', 'messages', 'messages'],
     ['/v1/responses/input_tokens', 'input', 'input'],
   ])(
-    '%s of %s - counts more than fits, and refuses what is many times too long',
+    '%s of %s - counts more than fits, and refuses a text that is many times too long',
     async (path, field, param) => {
       const { it_, texts } = start()
       const ask = async (characters: number) => {

@@ -7,7 +7,7 @@ const close = {
   strict: false,
   parameters: { type: 'object', properties: { target: { type: 'string' } } },
 }
-/** As codex 0.169 sends them to every server. */
+/** Tools that codex 0.169 sends to every server. */
 const TOOLS = [
   { type: 'function', name: 'exec_command', strict: false, parameters: { type: 'object' } },
   { type: 'namespace', name: 'multi_agent_v1', description: 'Agents', tools: [close] },

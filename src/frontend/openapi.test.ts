@@ -21,7 +21,7 @@ async function documentOf(it_: ScriptedFrontend): Promise<Document> {
 }
 
 describe('openapi.json', () => {
-  it('every operation - an id of its own, every name of its path declared, every reference there', async () => {
+  it('every operation - has a unique id, declares every path parameter, and all references resolve', async () => {
     const document = await documentOf(new ScriptedFrontend())
     const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.values(methods).map((operation) => [path, operation] as const),
@@ -41,7 +41,7 @@ describe('openapi.json', () => {
     for (const [, name = ''] of references) expect(document.components.schemas).toHaveProperty(name)
   })
 
-  it('what is answered is what the document says', async () => {
+  it('replies match the document', async () => {
     const it_ = new ScriptedFrontend()
     const document = await documentOf(it_)
     const messages = [{ role: 'user', content: 'hi' }]
@@ -74,7 +74,7 @@ describe('openapi.json', () => {
     }
   })
 
-  it('without a worker - not ready is answered as the document says', async () => {
+  it('without a worker - the reply is the one documented for not ready', async () => {
     const it_ = new ScriptedFrontend({ empty: true })
     const document = await documentOf(it_)
     for (const path of ['/health', '/ready']) {

@@ -23,7 +23,7 @@ const says =
   (run) =>
     void run.says(words).ends('eos')
 
-/** Deltas of a stream, joined per field. */
+/** The deltas of a stream, joined per field. */
 // oxlint-disable-next-line typescript/no-explicit-any -- JSON of any shape
 function joined(events: any[], field: string): string {
   return events
@@ -33,7 +33,7 @@ function joined(events: any[], field: string): string {
 }
 
 describe('reasoning', () => {
-  it('is reasoning_content, whole and streamed', async () => {
+  it('reasoning is reasoning_content, whole and streamed', async () => {
     const it_ = start(says('<think>Hm, well.</think>Yes.'))
     const { message } = (await it_.chat()).json.choices[0]
     expect(message).toMatchObject({ content: 'Yes.', reasoning_content: 'Hm, well.' })
@@ -42,13 +42,13 @@ describe('reasoning', () => {
     expect(joined(events, 'content')).toBe('Yes.')
   })
 
-  it('is found without a flag where the vocabulary has the tags', async () => {
+  it('reasoning is detected without a flag when the vocabulary has the tags', async () => {
     const it_ = new ScriptedFrontend({ script: says('<think>Hm, well.</think>Yes.') })
     const { message } = (await it_.chat()).json.choices[0]
     expect(message).toMatchObject({ content: 'Yes.', reasoning_content: 'Hm, well.' })
   })
 
-  it('its tokens are counted; responses have an item of their own, whole and streamed', async () => {
+  it('reasoning tokens are counted; responses have a reasoning item, whole and streamed', async () => {
     const [thought, answer] = ['<think>Hm, well, let me see.', '</think>Yes, of course.']
     const { tokenizer } = storyteller()
     const count = (words: string) => tokenizer.encode(words, { special: true }).length
@@ -79,7 +79,7 @@ describe('reasoning', () => {
     expect((await ask({})).json.usage.output_tokens_details.reasoning_tokens).toBe(0)
   })
 
-  it('inside of guided output - tags are text', async () => {
+  it('inside guided output - tags are text', async () => {
     const text = '{"a": "<think>b</think><tool_call>"}'
     const it_ = start(says(text))
     const response_format = { type: 'json_object' }
@@ -87,7 +87,7 @@ describe('reasoning', () => {
     expect(message.content).toBe(text)
   })
 
-  it('thinking turned off by the template’s switch - what comes is the answer', async () => {
+  it('thinking turned off by the template’s switch - the output is the answer', async () => {
     const engine = { runtimeData: { reasoning_parser: 'deepseek_r1' } }
     for (const [fields, content] of [
       [{}, null],
@@ -124,7 +124,7 @@ describe('reasoning', () => {
     expect(json.usage.completion_tokens).toBeGreaterThan(added.length)
   })
 
-  it('max_thinking_tokens - a model that does not think, or closes in time, is left alone', async () => {
+  it('max_thinking_tokens - a model that does not think, or closes in time, is not affected', async () => {
     for (const words of [
       'No thoughts at all, only a long text.',
       '<think>a</think>then a long text',
@@ -158,7 +158,7 @@ describe('tools', () => {
     expect(events.at(-2).choices[0].finish_reason).toBe('tool_calls')
   })
 
-  it('arguments stream while the model writes them; whole and streamed say the same', async () => {
+  it('arguments stream while the model writes them; whole and streamed replies are equal', async () => {
     const words = CALL('a city with a rather long name, é🦊')
     const { events } = await start(says(words)).chat({ tools: TOOLS, stream: true })
     const deltas = events
@@ -172,7 +172,7 @@ describe('tools', () => {
     expect(JSON.parse(call.function.arguments).city).toContain('é🦊')
   })
 
-  it('parallel_tool_calls false - only the first one', async () => {
+  it('parallel_tool_calls false - only the first call', async () => {
     const it_ = start(says(`${CALL('Oslo')}\n${CALL('Rome')}`))
     const fields = { tools: TOOLS, parallel_tool_calls: false }
     expect((await it_.chat(fields)).json.choices[0].message.tool_calls).toHaveLength(1)
@@ -180,7 +180,7 @@ describe('tools', () => {
   })
 
   it.each([false, true])(
-    'parallel_tool_calls false, stream %s - the second call ends the choice and the worker',
+    'parallel_tool_calls false, stream %s - a second call ends the choice and stops the worker',
     async (stream) => {
       const it_ = start((run) => void run.says(`${CALL('Oslo')}\n${CALL('Rome')}`))
       const fields = { tools: TOOLS, parallel_tool_calls: false, stream }
@@ -210,7 +210,7 @@ describe('tools', () => {
     expect(prompt).not.toContain('weather')
   })
 
-  it('tool_choice required - schema for the engine, call for the client', async () => {
+  it('tool_choice required - a schema for the engine, a call for the client', async () => {
     const it_ = start(says('{"name":"weather","arguments":{"city":"Oslo"}}'))
     const { json } = await it_.chat({ tools: TOOLS, tool_choice: 'required' })
     expect(it_.requests[0]?.sampling.guided?.kind).toBe('json-schema')
@@ -220,7 +220,7 @@ describe('tools', () => {
     })
   })
 
-  it('tool_choice required, streamed - the name first, then the arguments as they come', async () => {
+  it('tool_choice required, streamed - the name first, then the arguments as they arrive', async () => {
     const it_ = start(says('{"name": "weather", "arguments": {"city": "Oslo by the sea"}}'))
     const { events } = await it_.chat({ tools: TOOLS, tool_choice: 'required', stream: true })
     const calls = events
@@ -233,14 +233,14 @@ describe('tools', () => {
     expect(events.at(-2).choices[0].finish_reason).toBe('tool_calls')
   })
 
-  it('a call that was cut off by max_tokens - finish is length', async () => {
+  it('a call cut off by max_tokens - finish is length', async () => {
     const it_ = start((run) => void run.says('{"name":"weather","argu').ends('length'))
     const { json } = await it_.chat({ tools: TOOLS, tool_choice: 'required' })
     expect(json.choices[0].finish_reason).toBe('length')
   })
 })
 
-describe('shapes that no grammar can hold', () => {
+describe('shapes that no grammar can express', () => {
   const pattern = { type: 'string', pattern: '(?=a)' }
   const json_schema = {
     name: 'x',
@@ -266,18 +266,21 @@ describe('shapes that no grammar can hold', () => {
       { input: 'a', text: { format: { type: 'json_schema', ...json_schema } } },
       "'pattern'",
     ],
-  ])('%s %s - 400 with the name, and no worker is asked', async (path, param, fields, why) => {
-    const engine = { features: ['guided', 'gbnf'] as const }
-    const it_ = new ScriptedFrontend({ script: says('{}'), engine })
-    const messages = [{ role: 'user', content: 'Hi' }]
-    const body = path.endsWith('chat/completions') ? { messages, ...fields } : fields
-    for (const stream of [false, true]) {
-      const { status, json } = await it_.post(path, { ...body, stream })
-      expect([status, json.error.param]).toEqual([400, param])
-      expect(json.error.message).toContain(why)
-    }
-    expect(it_.requests).toHaveLength(0)
-  })
+  ])(
+    '%s %s - 400 that names the keyword, and no worker is asked',
+    async (path, param, fields, why) => {
+      const engine = { features: ['guided', 'gbnf'] as const }
+      const it_ = new ScriptedFrontend({ script: says('{}'), engine })
+      const messages = [{ role: 'user', content: 'Hi' }]
+      const body = path.endsWith('chat/completions') ? { messages, ...fields } : fields
+      for (const stream of [false, true]) {
+        const { status, json } = await it_.post(path, { ...body, stream })
+        expect([status, json.error.param]).toEqual([400, param])
+        expect(json.error.message).toContain(why)
+      }
+      expect(it_.requests).toHaveLength(0)
+    },
+  )
 
   it.each<[string, Record<string, unknown>, string]>([
     [
@@ -307,7 +310,7 @@ describe('shapes that no grammar can hold', () => {
       'response_format: pattern',
     ],
   ])(
-    '%s without strict - held as far as it can be, and a header says so',
+    '%s without strict - enforced as far as possible, and a header lists the rest',
     async (path, fields, said) => {
       const engine = { features: ['guided', 'gbnf'] as const }
       const messages = path.endsWith('responses')
@@ -328,7 +331,7 @@ describe('shapes that no grammar can hold', () => {
     ['{"name": "weather"', true],
     ['{"name": "weather", "argum', true],
   ])(
-    'a forced call that is cut at %s - is no text, and no call is made up',
+    'a forced call that is cut at %s - is not text, and no call is invented',
     async (cut, isNamed) => {
       const it_ = new ScriptedFrontend({ script: (run) => void run.says(cut).ends('length') })
       const schema = { type: 'object', properties: {} }
@@ -372,7 +375,7 @@ describe('shapes that no grammar can hold', () => {
     },
   )
 
-  it('an engine with grammars of its own - is asked', async () => {
+  it('an engine with its own grammars - gets the request', async () => {
     const it_ = new ScriptedFrontend({ script: says('{}'), engine: { features: ['guided'] } })
     expect((await it_.chat({ guided_json: pattern })).status).toBe(200)
     expect(it_.requests[0]?.sampling.guided).toEqual({

@@ -1,6 +1,7 @@
 /**
- * What a reference frontend was seen to do with a scripted worker, as tables. Its vocabulary is another one, so texts stand
- * for tokens. Where the recorded answer is a fault, ours is the right one, and the row says so.
+ * Tables of the observed behaviour of a reference frontend with a scripted worker. Its vocabulary differs, so
+ * texts stand for tokens. Where the recorded answer is a fault, Baton's answer is the correct one and the row
+ * says so.
  */
 import { describe, expect, it } from 'vitest'
 import type { FinishReason, GenerateRequest } from '../request/index.ts'
@@ -35,7 +36,7 @@ describe('finish', () => {
     })
   }
 
-  it('an engine error in the stream - error event with its text, then [DONE]', async () => {
+  it('an engine error in the stream - an error event with its text, then [DONE]', async () => {
     // Recorded: the text is replaced by "Internal server error".
     const it_ = new ScriptedFrontend({
       script: (run) => void run.says('one').fails('backend.unknown', 'boom'),
@@ -48,7 +49,7 @@ describe('finish', () => {
   })
 
   it('a stream without an end - is an error', async () => {
-    // Recorded: 200 without finish_reason. Here the layer below says stream_incomplete, and so do we.
+    // Recorded: 200 without finish_reason. Here the layer below reports stream_incomplete, which is passed on.
     const it_ = new ScriptedFrontend({
       script: (run) => void run.says('one').fails('backend.stream_incomplete'),
     })
@@ -63,7 +64,7 @@ describe('finish', () => {
     expect((await it_.chat()).json.choices[0].message.content).toBe('')
   })
 
-  it('logprobs - chosen token first in the list of rivals, or added to it', async () => {
+  it('logprobs - the chosen token is first among the alternatives, or added to them', async () => {
     const [one = 0, two = 0] = [...encode('!'), ...encode('?')]
     const it_ = new ScriptedFrontend({
       script: (run) =>
@@ -117,7 +118,7 @@ describe('preprocessed request', () => {
         logit_bias: { 5: 1 },
       },
       {
-        // Recorded: logit_bias is dropped in silence.
+        // Recorded: logit_bias is silently dropped.
         sampling: {
           temperature: 0.5,
           topP: 0.8,
@@ -163,7 +164,7 @@ describe('preprocessed request', () => {
     })
   }
 
-  it('ignore_eos - stop strings are off as well', async () => {
+  it('ignore_eos - turns stop strings off as well', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.says('a b').ends('length') })
     const reply = await it_.chat({ ignore_eos: true, stop: ['b'] })
     expect(reply.json.choices[0].message.content).toBe('a b')
@@ -177,7 +178,7 @@ describe('preprocessed request', () => {
     expect(ends).toHaveLength(1)
   })
 
-  it('specials in the output - hidden, or shown when asked for', async () => {
+  it('special tokens in the output - are hidden, or shown on request', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.says('a<|im_start|>b').ends('length'),
     })

@@ -3,7 +3,7 @@ import { ScriptedFrontend } from '../../test/frontend/scripted-frontend.ts'
 import type { Script } from '../../test/frontend/scripted-frontend.ts'
 
 const ENGINE = { features: ['embeddings'] as const, embeddingLength: 2, contextLength: 64 }
-/** The more tokens, the further it is turned. */
+/** The more tokens a text has, the larger the angle of its vector. */
 const answers: Script = (run) => {
   const { length } = run.request.tokenIds
   run
@@ -18,7 +18,7 @@ describe('rerank', () => {
   const documents = ['a fox that runs through the dark wood', 'a dog', { text: 'a fox and a dog' }]
 
   it.each(['/v1/rerank', '/rerank', '/v2/rerank', '/v1/reranking'])(
-    '%s - the nearest first, with its place in the list',
+    '%s - the nearest first, with its index in the list',
     async (path) => {
       const { status, json } = await start().post(path, { ...MODEL, query, documents })
       expect(status).toBe(200)
@@ -48,7 +48,7 @@ describe('rerank', () => {
     [{ query, documents: Array.from({ length: 2049 }, () => 'x') }, 'documents'],
     [{ query, documents, top_n: -1 }, 'top_n'],
     [{ query, documents, bogus: 1 }, 'bogus'],
-  ])('%j - 400 by name', async (fields, param) => {
+  ])('%j - 400 that names the field', async (fields, param) => {
     const { status, json } = await start().post('/v1/rerank', { ...MODEL, ...fields })
     expect([status, json.error.param]).toEqual([400, param])
   })
@@ -59,7 +59,7 @@ describe('score', () => {
     ['queries', 'documents'],
     ['queries', 'items'],
     ['data_1', 'data_2'],
-  ])('%s and %s - other names of vLLM for the same', async (first, second) => {
+  ])('%s and %s - are other names of vLLM for the same route', async (first, second) => {
     const ask = async (fields: object) =>
       (await start().post('/v1/score', { ...MODEL, ...fields })).json.data
     const scores = await ask({ text_1: 'a fox', text_2: ['a dog', 'a'] })
@@ -69,29 +69,32 @@ describe('score', () => {
     expect((await start().post('/v1/score', both)).json.error.param).toBe(first)
   })
 
-  it.each(['/v1/score', '/score'])('%s - one with several, as many with as many', async (path) => {
-    const scores = async (text_1: unknown, text_2: unknown) => {
-      const { status, json } = await start().post(path, { ...MODEL, text_1, text_2 })
-      expect(status).toBe(200)
-      return json.data.map((each: { score: number }) => each.score)
-    }
-    const [same, other] = await scores('a fox', ['a fox', 'a fox in the dark wood'])
-    expect(same).toBeCloseTo(1, 6)
-    expect(other).toBeLessThan(same)
-    expect(await scores(['a', 'a dog'], ['a dog', 'a'])).toHaveLength(2)
-    expect(await scores('a', 'a')).toHaveLength(1)
-  })
+  it.each(['/v1/score', '/score'])(
+    '%s - one text with several, or as many with as many',
+    async (path) => {
+      const scores = async (text_1: unknown, text_2: unknown) => {
+        const { status, json } = await start().post(path, { ...MODEL, text_1, text_2 })
+        expect(status).toBe(200)
+        return json.data.map((each: { score: number }) => each.score)
+      }
+      const [same, other] = await scores('a fox', ['a fox', 'a fox in the dark wood'])
+      expect(same).toBeCloseTo(1, 6)
+      expect(other).toBeLessThan(same)
+      expect(await scores(['a', 'a dog'], ['a dog', 'a'])).toHaveLength(2)
+      expect(await scores('a', 'a')).toHaveLength(1)
+    },
+  )
 
-  it('lists that do not fit - 400', async () => {
+  it('lists of different lengths - 400', async () => {
     const fields = { ...MODEL, text_1: ['a', 'b'], text_2: ['a', 'b', 'c'] }
     const { status, json } = await start().post('/v1/score', fields)
     expect([status, json.error.param]).toEqual([400, 'text_1'])
   })
 })
 
-describe('a model that can do neither', () => {
+describe('a model without ranking and embeddings', () => {
   it.each(['/v1/rerank', '/rerank', '/v1/score', '/score'])(
-    '%s - 400 that says so',
+    '%s - 400 with the reason',
     async (path) => {
       const both = { query: 'a', documents: ['b'], text_1: 'a', text_2: 'b' }
       const { query, documents, text_1, text_2 } = both
@@ -103,7 +106,7 @@ describe('a model that can do neither', () => {
     },
   )
 
-  it('a model that nobody serves - 404', async () => {
+  it('a model that is not served - 404', async () => {
     const fields = { model: 'nobody', query: 'a', documents: ['b'] }
     expect((await new ScriptedFrontend().post('/v1/rerank', fields)).status).toBe(404)
   })

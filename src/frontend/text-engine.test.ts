@@ -1,4 +1,4 @@
-/** Replies of an engine that answers text instead of ids. */
+/** Tests replies of an engine that answers with text instead of ids. */
 import { describe, expect, it } from 'vitest'
 import { workerIdOf } from '../base/index.ts'
 import { finishChunk, textChunk, usageOf } from '../request/index.ts'
@@ -9,9 +9,9 @@ const B = workerIdOf(2)
 const encode = (text: string): number[] =>
   Array.from(storyteller().tokenizer.encode(text, { special: true }))
 
-describe('an engine that answers text', () => {
+describe('an engine that answers with text', () => {
   it.each([true, false])(
-    'its text is the reply, its usage is believed (stream: %s)',
+    'its text is the reply, and its usage is used (stream: %s)',
     async (stream) => {
       const it_ = new ScriptedFrontend({
         script: (run) =>
@@ -29,7 +29,7 @@ describe('an engine that answers text', () => {
     },
   )
 
-  it('no usage - each piece counts for one token', async () => {
+  it('no usage - each piece counts as one token', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => run.chunk(textChunk('a')).chunk(textChunk('b')).ends('stop'),
     })
@@ -48,7 +48,7 @@ describe('an engine that answers text', () => {
     expect(it_.runs[0]?.cancels).toEqual(['stop'])
   })
 
-  it('a worker is lost - the request goes on behind the text so far, usage is of the whole', async () => {
+  it('a worker is lost - the request continues after the text so far, usage covers both attempts', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) => {
         if (nth === 0) run.routed(A).chunk(textChunk('Once upon')).fails('transport.disconnected')
@@ -73,7 +73,7 @@ describe('an engine that answers text', () => {
     })
   })
 
-  it('cached tokens above the prompt - are never shown', async () => {
+  it('more cached tokens than prompt tokens - are limited to the prompt', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => run.says('a').ends('stop', { usage: usageOf(3, 1, 100_000) }),
     })

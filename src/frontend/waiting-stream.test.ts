@@ -6,7 +6,7 @@ import { ScriptedFrontend, storyteller } from '../../test/frontend/scripted-fron
 const STREAMS = 30
 const PROMPT_CHARACTERS = 60_000
 
-/** What is left after several collections: some of what can go is only let go by the first. */
+/** Bytes in use after several garbage collections, because some objects are freed only by a later one. */
 async function collectedHeapBytes(): Promise<number> {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
@@ -17,15 +17,15 @@ async function collectedHeapBytes(): Promise<number> {
   return getHeapStatistics().used_heap_size
 }
 
-/** Another text for each `nth`. */
+/** A different text for each `nth`. */
 function longText(nth: number): string {
   let text = `story ${nth}`
   for (let i = 0; text.length < PROMPT_CHARACTERS; i++) text += ` word${(i * 7 + nth) % 40}`
   return text
 }
 
-describe('a stream that runs', () => {
-  it('memory - the texts of its prompt are not held until its end', async () => {
+describe('a running stream', () => {
+  it('memory - the texts of its prompt are freed before its end', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.says('Once'),
       engine: { contextLength: 1_000_000 },
@@ -38,7 +38,7 @@ describe('a stream that runs', () => {
         : it_.completion({ stream: true, prompt }))
       expect(answer.status).toBe(200)
     }
-    // What the tokenizer remembers of long texts stays either way.
+    // The tokenizer's cache of long texts remains in both cases.
     const running = await collectedHeapBytes()
     for (const run of it_.runs.splice(0)) run.ends()
     const held = (running - (await collectedHeapBytes())) / STREAMS
@@ -46,7 +46,7 @@ describe('a stream that runs', () => {
     expect(held).toBeLessThan(PROMPT_CHARACTERS / 2)
   })
 
-  it('speculative_prefill - the messages are still there when the answer is', async () => {
+  it('speculative_prefill - the messages are kept until the answer is complete', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.says('Once') })
     await it_.chat({ stream: true, nvext: { agent_hints: { speculative_prefill: true } } })
     it_.runs[0]?.ends()

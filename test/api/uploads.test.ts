@@ -107,7 +107,7 @@ describe('uploads', () => {
       '--b\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--b--',
       'missing',
     ],
-    ['no end', `${HEAD}x`, 'no end'],
+    ['no end', `${HEAD}x`, 'incomplete'],
     [
       'no purpose',
       '--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--',

@@ -1,29 +1,29 @@
 /**
- * What a key allows. The key itself is known to its holder only; here is its hash's name.
+ * What a key allows. Only its holder knows the key itself; the server knows its hash.
  */
 export interface ApiKey {
-  /** Names the key in logs and lists; a part of the key's text. */
+  /** Identifies the key in logs and lists; it is part of the key's text. */
   readonly id: string
   readonly tenant: string
-  /** Its part of the capacity while others wait too, against theirs; 1 by default. */
+  /** The weight of its tenant when tenants compete for capacity; default 1. */
   readonly weight?: number
   /** Absent: every model. */
   readonly models?: readonly string[]
   readonly requestsPerMinute?: number
-  /** Prompt and output together. */
+  /** Prompt and output tokens together. */
   readonly tokensPerMinute?: number
-  /** Requests at a time. */
+  /** Most requests at the same time. */
   readonly concurrency?: number
-  /** The highest priority that its requests may have. */
+  /** Highest priority that its requests may have. */
   readonly priorityMax?: number
-  /** Of its requests that set none, in milliseconds. */
+  /** TTFT goal in milliseconds for its requests that set none. */
   readonly ttftTargetMs?: number
   readonly itlTargetMs?: number
   readonly expiresAtEpochMs?: number
-  /** Metrics, decisions, thresholds, details of health. */
+  /** Allows metrics, routing decisions, thresholds and details of health. */
   readonly mayOperate?: boolean
-  /** `nvext`, routing headers, tenant headers. */
+  /** Allows `nvext`, routing headers and tenant headers. */
   readonly mayRoute?: boolean
-  /** Its prompts' KV is reused for other tenants, and theirs for it. */
+  /** The cached KV of its prompts is shared with other tenants in both directions. */
   readonly sharesCache?: boolean
 }

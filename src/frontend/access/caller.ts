@@ -1,21 +1,21 @@
-/** Who a call comes from and what it may do. */
+/** Who makes a call and what the caller may do. */
 import type { ApiKey } from './api-key.ts'
 
 export interface Caller {
-  /** Null: callers are not distinguished, or have not said who they are. */
+  /** Null: no keys are required, or the call has no key. */
   readonly key: ApiKey | null
-  /** Metrics, decisions, thresholds, details of health. */
+  /** Allows metrics, routing decisions, thresholds and details of health. */
   readonly mayOperate: boolean
-  /** Fields and headers that choose workers, priorities and the like. */
+  /** Allows fields and headers that choose workers, priorities and the like. */
   readonly mayRoute: boolean
-  /** Nobody waits for the answer: it is computed when others leave capacity. */
+  /** True for batch requests: they are computed only when other requests leave capacity. */
   readonly isBackground?: boolean
 }
 
 /** Without keys everybody who reaches the port may do everything. */
 export const OPEN_CALLER: Caller = { key: null, mayOperate: true, mayRoute: true }
 
-/** Keys are asked for, and none was given: only what is for anyone. */
+/** Keys are required and none was given: only public routes are allowed. */
 export const UNKNOWN_CALLER: Caller = { key: null, mayOperate: false, mayRoute: false }
 
 export function callerOf(key: ApiKey): Caller {

@@ -19,17 +19,17 @@ describe('KeyLimits', () => {
     for (let i = 0; i < 1000; i++) admit()
   })
 
-  it('at a time - below and at the limit, not above it; an end frees its place once', () => {
+  it('concurrency - admitted up to the limit and not above; the end of a request frees its place once', () => {
     const { admit } = start({ concurrency: 2 })
     const leave = admit()
     admit()
-    expect(refusal(admit)?.message).toContain('2 requests at a time')
+    expect(refusal(admit)?.message).toContain('2 concurrent requests')
     leave(0)
     admit()
     expect(refusal(admit)?.code).toBe('request.rate_limited')
   })
 
-  it('requests per minute - as many at once, then evenly over the minute', () => {
+  it("requests per minute - a full minute's allowance at once, then spread evenly over the minute", () => {
     const { admit, clock } = start({ requestsPerMinute: 60 })
     for (let i = 0; i < 60; i++) admit()(0)
     const refused = refusal(admit)
@@ -44,7 +44,7 @@ describe('KeyLimits', () => {
     expect(refusal(admit)).not.toBeNull()
   })
 
-  it('tokens per minute - are taken at the end; the next request waits until they are back', () => {
+  it('tokens per minute - are charged at the end; the next request waits until the debt is paid', () => {
     const { admit, clock } = start({ tokensPerMinute: 6000 })
     const first = admit()
     const second = admit()
@@ -57,14 +57,14 @@ describe('KeyLimits', () => {
     admit()
   })
 
-  it('two keys - know nothing of each other', () => {
+  it('two keys - are independent of each other', () => {
     const { admit, limits } = start({ requestsPerMinute: 1 })
     admit()
     expect(refusal(admit)).not.toBeNull()
     limits.admit({ ...KEY, id: 'b', requestsPerMinute: 1 })
   })
 
-  it('a refused request - costs nothing', () => {
+  it('a refused request - is not charged', () => {
     const { admit } = start({ requestsPerMinute: 5, concurrency: 1 })
     const leave = admit()
     for (let i = 0; i < 20; i++) expect(refusal(admit)).not.toBeNull()
@@ -74,8 +74,8 @@ describe('KeyLimits', () => {
   })
 })
 
-describe('KeyLimits - several frontends', () => {
-  /** All hear each other at once, unless told not to. */
+describe('KeyLimits - shared by several frontends', () => {
+  /** Frontends that receive each other's messages at once, unless told not to. */
   function frontends(count: number, terms: Partial<ApiKey>) {
     const clock = new ManualClock()
     const key = { ...KEY, ...terms }
@@ -88,17 +88,17 @@ describe('KeyLimits - several frontends', () => {
     return { clock, limits, join, admit: (i: number) => limits[i]?.admit(key) ?? (() => undefined) }
   }
 
-  it('requests at a time - count at all frontends, and each end frees its place for all', () => {
+  it('concurrency - is counted over all frontends, and each end frees its place for all', () => {
     const { admit } = frontends(2, { concurrency: 2 })
     const leave = admit(0)
     admit(0)
-    expect(refusal(() => admit(1))?.message).toContain('2 requests at a time')
+    expect(refusal(() => admit(1))?.message).toContain('2 concurrent requests')
     leave(0)
     admit(1)
     expect(refusal(() => admit(0))?.code).toBe('request.rate_limited')
   })
 
-  it('requests and tokens per minute - are one allowance', () => {
+  it('requests and tokens per minute - are one allowance for all frontends', () => {
     const { admit } = frontends(3, { requestsPerMinute: 3 })
     for (const i of [0, 1, 2]) admit(i)(0)
     for (const i of [0, 1, 2]) expect(refusal(() => admit(i))?.message).toContain('per minute')
@@ -108,7 +108,7 @@ describe('KeyLimits - several frontends', () => {
     expect(refusal(() => tokens.admit(1))?.message).toContain('100 tokens per minute')
   })
 
-  it('a frontend that dies - leaves nothing booked after three seconds; one that lives says so', async () => {
+  it('a frontend that dies - its requests stop counting after three seconds; a live one announces them regularly', async () => {
     const { clock, limits, admit } = frontends(2, { concurrency: 1 })
     admit(0)
     for (let second = 0; second < 10; second++) clock.advance(1_000)
@@ -120,7 +120,7 @@ describe('KeyLimits - several frontends', () => {
     admit(1)
   })
 
-  it('one that comes late - knows what is running and what is left', () => {
+  it('a frontend that starts later - learns what is running and what is left', () => {
     const { clock, limits, join, admit } = frontends(1, { concurrency: 2, requestsPerMinute: 2 })
     admit(0)
     const late = new KeyLimits(clock, 'late')
@@ -129,11 +129,11 @@ describe('KeyLimits - several frontends', () => {
     limits[0]?.tellAll()
     const key = { ...KEY, concurrency: 2, requestsPerMinute: 2 }
     late.admit(key)
-    expect(refusal(() => late.admit(key))?.message).toContain('2 requests at a time')
-    expect(refusal(() => admit(0))?.message).toContain('2 requests at a time')
+    expect(refusal(() => late.admit(key))?.message).toContain('2 concurrent requests')
+    expect(refusal(() => admit(0))?.message).toContain('2 concurrent requests')
   })
 
-  it('news that come twice or were lost - are made good by the next', () => {
+  it('messages that are duplicated or lost - are corrected by the next message', () => {
     const clock = new ManualClock()
     const limits = new KeyLimits(clock, 'a')
     const key = { ...KEY, requestsPerMinute: 10 }
@@ -141,7 +141,7 @@ describe('KeyLimits - several frontends', () => {
     const news = { from: 'b', keyId: 'a', running: 0, tokens: 0, requestsLeft: 9, tokensLeft: null }
     limits.learn({ ...news, requests: 1 })
     limits.learn({ ...news, requests: 1 })
-    // Four were told in messages that are lost.
+    // Four requests were announced in messages that are lost.
     limits.learn({ ...news, requests: 6, requestsLeft: 4 })
     for (let i = 0; i < 4; i++) limits.admit(key)(0)
     expect(refusal(() => limits.admit(key))).not.toBeNull()
@@ -157,7 +157,7 @@ describe('KeyLimits - several frontends', () => {
     tokensLeft: null,
   }
 
-  it('another frontend that counts wrongly - makes a key wait an hour, not for ever', () => {
+  it('another frontend that counts wrongly - delays a key by an hour at most', () => {
     const { limits, admit, clock } = start({ requestsPerMinute: 60, tokensPerMinute: 600 })
     limits.learn({ ...told, requestsLeft: -1e308, tokensLeft: -1e308 })
     limits.learn({ ...told, requests: 1e308, tokens: 1e308 })
@@ -166,7 +166,7 @@ describe('KeyLimits - several frontends', () => {
     admit()(0)
   })
 
-  it('a debt that was made here - is paid, whatever others tell', () => {
+  it('a debt that was made here - is paid whatever other frontends announce', () => {
     const { limits, admit, clock } = start({ tokensPerMinute: 60 })
     admit()(60 * 120)
     limits.learn({ ...told, tokensLeft: -60 * 120 })
@@ -174,7 +174,7 @@ describe('KeyLimits - several frontends', () => {
     expect(refusal(admit)?.data['retryAfterMs']).toBeGreaterThan(3_000_000)
   })
 
-  it('news of keys without end - what is kept of them has one', () => {
+  it('messages about ever more keys - the memory for them is bounded', () => {
     const { limits, admit } = start({ concurrency: 1 })
     admit()
     let tellings = 0

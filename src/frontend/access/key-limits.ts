@@ -1,12 +1,13 @@
 /**
- * Requests and tokens per minute and requests at a time, of every key.
+ * Enforces every key's limits: requests per minute, tokens per minute and concurrent requests.
  *
- * A minute's allowance comes back evenly, so that a client that was refused need not wait for the minute to end. Tokens are
- * known at the end only: they are taken then, and the next request waits until the debt is paid.
+ * A minute's allowance is refilled continuously, so a refused client need not wait for the end of the minute.
+ * The tokens of a request are known only at its end; they are charged then, and the next request waits until
+ * the debt is paid.
  *
- * Several frontends share a key's limits: each tells what was used through it, as sums, so that what is lost or told twice
- * is made good by what is told next. Requests that run at a frontend which has not been heard for a while run no more.
- * Within the time that a message takes, two frontends may both admit the last request that is allowed.
+ * Several frontends share a key's limits: each announces its own use as cumulative sums, so a lost or
+ * duplicated message is corrected by the next one. Requests of a frontend that has been silent for a while no
+ * longer count. Within the delay of a message two frontends may both admit the last allowed request.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -14,30 +15,32 @@ import type { ApiKey } from './api-key.ts'
 
 const MINUTE_MS = 60_000
 
-/** What one frontend says of the use of a key through it. */
+/** What one frontend announces about its use of a key. */
 export interface KeyUseNews {
   readonly from: string
   readonly keyId: string
   readonly running: number
-  /** Since the frontend has started. */
+  /** Cumulative, since the start of that frontend. */
   readonly requests: number
   readonly tokens: number
-  /** What it takes to be left for all; null: there is no such limit. */
+  /** Its estimate of the allowance left for all frontends; null: there is no such limit. */
   readonly requestsLeft: number | null
   readonly tokensLeft: number | null
 }
 
-/** A frontend says at least so often that requests run; one that has not for three times as long is gone. */
+/** How often a frontend announces running requests; one that is silent for three times as long is gone. */
 const TELL_EVERY_MS = 1_000
 const SILENCE_MS = 3 * TELL_EVERY_MS
 const PEERS_MAX = 256
-/** Keys of which only others have told. */
+/** Limit for keys that only other frontends have used. */
 const TOLD_KEYS_MAX = 4_096
 const NAME_LENGTH_MAX = 256
-/** What others tell never makes a key wait for longer: one of them may have counted wrongly. */
+/**
+ * Announcements of others delay a key by at most this many minutes, because another frontend may count wrongly.
+ */
 const TOLD_DEBT_MINUTES = 60
 
-/** Of another frontend. */
+/** Use of a key at another frontend. */
 interface PeerUse {
   running: number
   requests: number
@@ -45,17 +48,17 @@ interface PeerUse {
   heardMs: number
 }
 
-/** What is left of an allowance, at a time. */
+/** What is left of an allowance at a point in time. */
 interface Allowance {
   left: number
   atMs: number
-  /** Others have lowered it since it was last looked at; what it was before that. */
+  /** The value before other frontends lowered it, since the last check. */
   before?: number
 }
 
 interface KeyUse {
   running: number
-  /** Through this frontend, since it has started. */
+  /** Requests admitted by this frontend since its start. */
   requestCount: number
   tokenCount: number
   readonly peers: Map<string, PeerUse>
@@ -65,11 +68,11 @@ interface KeyUse {
 
 export class KeyLimits {
   readonly #clock: Clock
-  /** One entry per key that was used; keys are made by hand. */
+  /** One entry per key that was used. The number is small, because keys are made by hand. */
   readonly #uses = new Map<string, KeyUse>()
 
   readonly #self: string
-  /** To the other frontends. */
+  /** Sends a message to the other frontends. */
   #tell: ((news: KeyUseNews) => void) | null = null
   #heartbeat: Timer | null = null
 
@@ -78,12 +81,12 @@ export class KeyLimits {
     this.#self = self
   }
 
-  /** From now on the others are told. */
+  /** Starts to announce use to the other frontends. */
   shareWith(tell: (news: KeyUseNews) => void): void {
     this.#tell = tell
   }
 
-  /** For a frontend that has just come. */
+  /** Announces everything, for a frontend that has just started. */
   tellAll(): void {
     for (const keyId of this.#uses.keys()) this.#tellUse(keyId)
   }
@@ -95,7 +98,7 @@ export class KeyLimits {
     const heardMs = this.#clock.nowMs()
     const before = use.peers.get(from)
     if (before === undefined) {
-      // What was used before we knew of it is in what it takes to be left.
+      // Earlier use that is unknown here is contained in that frontend's estimate of what is left.
       lower(use, 'requests', requestsLeft, heardMs)
       lower(use, 'tokens', tokensLeft, heardMs)
       if (use.peers.size >= PEERS_MAX) this.#forgetSilent(use)
@@ -111,12 +114,15 @@ export class KeyLimits {
     this.#tell = null
   }
 
-  /** Throws `request.rate_limited`. What comes back is called once at the end, with the tokens of the request. */
+  /**
+   * Throws `request.rate_limited`. The returned function is called once at the end with the tokens of the
+   * request.
+   */
   admit(key: ApiKey): (tokens: number) => void {
     const use = this.#useOf(key.id)
     const { concurrency, requestsPerMinute, tokensPerMinute } = key
     if (concurrency !== undefined && this.#runningOf(use) >= concurrency) {
-      throw refusal(`${concurrency} requests at a time`, 1000)
+      throw refusal(`${concurrency} concurrent requests`, 1000)
     }
     const requests = this.#refilled(use.requests, requestsPerMinute)
     const tokens = this.#refilled(use.tokens, tokensPerMinute)
@@ -165,7 +171,7 @@ export class KeyLimits {
     for (const [keyId, { running }] of this.#uses) if (running > 0) this.#tellUse(keyId)
   }
 
-  /** The one that was told of first; false: all were used through this frontend as well. */
+  /** Forgets the key that was announced first; false: all keys were also used through this frontend. */
   #forgetToldKey(): boolean {
     for (const [keyId, { running, requestCount }] of this.#uses) {
       if (running > 0 || requestCount > 0) continue
@@ -201,7 +207,7 @@ export class KeyLimits {
     if (before === null) return { left: perMinute, atMs }
     const back = ((atMs - before.atMs) / MINUTE_MS) * perMinute
     const most = -TOLD_DEBT_MINUTES * perMinute
-    // A debt of requests that were admitted here stays what it is.
+    // A debt of requests that were admitted here remains unchanged.
     const told =
       before.before === undefined
         ? before.left
@@ -217,19 +223,19 @@ function lower(use: KeyUse, what: 'requests' | 'tokens', left: number | null, at
   else take(known, known.left - left)
 }
 
-/** Used here. */
+/** Charges use through this frontend. */
 function spend(allowance: Allowance, amount: number): void {
   allowance.left -= amount
   if (allowance.before !== undefined) allowance.before -= amount
 }
 
-/** Another frontend has used it. */
+/** Charges use through another frontend. */
 function take(allowance: Allowance, amount: number): void {
   allowance.before ??= allowance.left
   allowance.left -= Math.max(0, amount)
 }
 
-/** What came from another process; null: it is no such news. */
+/** Parses a message of another process; null: it is not valid. */
 export function parseKeyUseNews(value: unknown): KeyUseNews | null {
   if (!isRecord(value)) return null
   const { from, keyId, running, requests, tokens, requestsLeft, tokensLeft } = value

@@ -1,5 +1,5 @@
 /**
- * What a caller's key makes of a request: which models it may name, whose cache it uses, how important it may be.
+ * Applies a caller's key to a request: allowed models, cache isolation between tenants, priority.
  */
 import { BatonError } from '../../base/index.ts'
 import { goalsOfFirst } from '../../request/index.ts'
@@ -11,7 +11,7 @@ export function mayUseModel({ key }: Caller, names: readonly string[]): boolean 
   return key?.models === undefined || names.some((name) => key.models?.includes(name) === true)
 }
 
-/** Throws `request.permission_denied`. `names`: what the client called the model, and what it is called. */
+/** Throws `request.permission_denied`. `names`: the name that the client used, and the model's own names. */
 export function refuseOtherModels(caller: Caller, names: readonly string[]): void {
   if (mayUseModel(caller, names)) return
   throw new BatonError(
@@ -21,7 +21,7 @@ export function refuseOtherModels(caller: Caller, names: readonly string[]): voi
   )
 }
 
-/** These change the answer and not where, when or for whom it is computed. */
+/** Fields that affect the answer but not where, when or for whom it is computed. */
 const HARMLESS: ReadonlySet<string> = new Set([
   'greed_sampling',
   'use_raw_prompt',
@@ -31,7 +31,7 @@ const HARMLESS: ReadonlySet<string> = new Set([
   'request_timestamp_ms',
 ])
 
-/** What a client asks of the router is for keys that may. Throws `request.permission_denied`. */
+/** Throws `request.permission_denied` when the key does not allow routing fields. */
 export function refuseRouting({ key, mayRoute }: Caller, nvext: object): void {
   if (mayRoute) return
   const field = Object.keys(nvext).find(
@@ -40,15 +40,17 @@ export function refuseRouting({ key, mayRoute }: Caller, nvext: object): void {
   if (field === undefined) return
   throw new BatonError(
     'request.permission_denied',
-    `this key may not set \`nvext.${field}\`, in the body or as a header: that is for keys made with --routing`,
+    `this key may not set \`nvext.${field}\`, in the body or as a header: it needs a key made with --routing`,
     { data: { param: `nvext.${field}` } },
   )
 }
 
-/** Below what anybody else may ask for. */
+/** Lower than any priority that another request can ask for. */
 const BACKGROUND = { priority: -1, strictPriority: -1 } as const
 
-/** The tenant is the key's, whatever the client says; its KV is its own, unless the key shares. */
+/**
+ * The tenant is that of the key, whatever the client sends. Its KV cache is separate, unless the key shares it.
+ */
 export function tenantRouting(caller: Caller, hints: RoutingHints): RoutingHints {
   const routing = keyRouting(caller, hints)
   return caller.isBackground === true ? { ...routing, ...BACKGROUND } : routing
@@ -72,7 +74,9 @@ function keyRouting({ key, mayRoute }: Caller, hints: RoutingHints): RoutingHint
   }
 }
 
-/** `asked` is the client's own text: whatever it is, it names nothing outside of what the key may see. */
+/**
+ * `asked` is the client's own salt. Whatever it contains, it cannot address a cache outside the key's tenant.
+ */
 function saltOf({ tenant, sharesCache }: ApiKey, asked: string): string {
   if (sharesCache !== true) return `tenant ${tenant}\u0000${asked}`
   return asked === '' ? '' : `shared\u0000${asked}`

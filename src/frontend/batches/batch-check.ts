@@ -1,4 +1,4 @@
-/** A batch's whole input is looked at before anything of it runs. */
+/** Validates a batch's whole input file before any request of it runs. */
 import { BatonError } from '../../base/index.ts'
 import type { BatchFault } from './batch-record.ts'
 import { isBlank, readBatchLine } from './batch-line.ts'
@@ -11,7 +11,7 @@ export interface CheckedInput {
 }
 
 export const LINES_MAX = 50_000
-/** Further ones are of the same kind, as a rule. */
+/** At most this many faults are reported; further ones are usually of the same kind. */
 const FAULTS_MAX = 100
 
 export async function checkInput(
@@ -49,7 +49,8 @@ export async function checkInput(
     if (code !== 'request.payload_too_large') throw thrown
     faults.push({ code: 'line_too_long', message, line: line + 1, param: null })
   }
-  if (total === 0 && faults.length === 0) faults.push(fault('empty_file', 'the input has no line'))
+  if (total === 0 && faults.length === 0)
+    faults.push(fault('empty_file', 'the input file has no lines'))
   return { total, model, faults }
 }
 

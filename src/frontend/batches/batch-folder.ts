@@ -1,31 +1,33 @@
 /**
- * Where files and batches are kept: named things that outlive the process and may be shared by several frontends.
+ * The storage of files and batches: named files that survive the process and may be shared by several
+ * frontends.
  *
- * Names are letters, digits, `_`, `-` and `.`. The driver is handed in; nothing here knows of a disk.
+ * Names consist of letters, digits, `_`, `-` and `.`. The implementation is passed in, so this room does not
+ * depend on a disk.
  */
 export interface BatchFolder {
-  /** Of all that is there, in no order. */
+  /** The names of all stored files, unordered. */
   names(): Promise<readonly string[]>
-  /** Undefined: it is not there. */
+  /** Undefined: the file does not exist. */
   read(name: string): Promise<string | undefined>
-  /** Whole or not at all, also when the process dies meanwhile. */
+  /** Atomic, also when the process dies during the write. */
   write(name: string, content: string | Uint8Array): Promise<void>
-  /** Behind what is there; begins it when nothing is. */
+  /** Appends to the file, which is created if it does not exist. */
   append(name: string, content: string | Uint8Array): Promise<void>
-  /** Takes away what lies behind so many bytes. */
+  /** Cuts the file to `bytes`. */
   truncate(name: string, bytes: number): Promise<void>
-  /** In pieces of 64 KiB or so. Nothing comes when it is not there. */
+  /** The content in pieces of about 64 KiB; none if the file does not exist. */
   pieces(name: string): AsyncIterable<Uint8Array>
-  /** Undefined: it is not there. */
+  /** Size in bytes; undefined: the file does not exist. */
   bytesOf(name: string): Promise<number | undefined>
   bytesOfAll(): Promise<number>
-  /** Since it was last written; undefined: it is not there. */
+  /** Seconds since the last write; undefined: the file does not exist. */
   idleSeconds(name: string): Promise<number | undefined>
-  /** Whether it was there. */
+  /** Returns whether the file existed. */
   remove(name: string): Promise<boolean>
   /**
-   * Takes what this name stands for, or goes on with it. False: another process that lives has it. Who does not call again
-   * within half a minute has lost it.
+   * Acquires or renews a lease. False: another live process holds it. A lease that is not renewed within half a
+   * minute is lost.
    */
   lease(name: string): Promise<boolean>
   release(name: string): Promise<void>
@@ -33,12 +35,12 @@ export interface BatchFolder {
 
 export interface BatchOptions {
   readonly folder: BatchFolder
-  /** One file. */
+  /** Largest single file. */
   readonly fileBytesMax: number
-  /** All files, those that batches write included. */
+  /** Limit for all files together, including the output of batches. */
   readonly bytesMax: number
-  /** Files and batches are forgotten after so long. */
+  /** Files and batches are deleted after this time. */
   readonly keepSeconds: number
-  /** Requests of batches that run at a time in this process. */
+  /** Most requests of batches that run at a time in this process. */
   readonly requestsMax: number
 }

@@ -1,18 +1,18 @@
 /**
- * When a request of a batch may begin: only into places that nobody else needs, so that who waits for an answer at a terminal
- * does not wait for a batch.
+ * Decides when a request of a batch may start: only in capacity that no other request needs, so that
+ * interactive requests never wait for a batch.
  *
- * Of the places in a model's decode batches some stay free, nothing may wait in its queues, and where prompts are computed
- * apart a prefill worker must have nothing to do.
+ * Some slots of a model's decode batches stay free, the model's queues must be empty, and with separate prefill
+ * workers one of them must be idle.
  */
 import type { CancelSignal, Clock, Timer } from '../../base/index.ts'
 import type { PoolStatus, RouterStatus } from '../../router/index.ts'
 
-/** What is known of a model's workers; undefined: of such a model nothing is known. */
+/** The load of a model's workers; undefined: the model is not known. */
 export type LoadOf = (model: string | undefined) => ModelLoad | undefined
 
 export interface ModelLoad {
-  /** Requests that its workers compute at a time; Infinity: they do not say. */
+  /** Requests that its workers compute at the same time; Infinity: not known. */
   readonly places: number
   readonly status: Pick<RouterStatus, 'prefill' | 'decode' | 'disaggregation'>
 }
@@ -22,7 +22,7 @@ interface Waiter {
   readonly go: () => void
 }
 
-/** One of so many places stays free. */
+/** One of this many slots stays free. */
 const FREE_SHARE = 8
 const LOOK_MS = 20
 
@@ -41,7 +41,7 @@ export class BatchGate {
     this.#requestsMax = requestsMax
   }
 
-  /** False: the signal came first. After true `leave` must be called once. */
+  /** Returns false when `signal` was aborted first. After true `leave` must be called once. */
   async enter(model: string | undefined, signal: CancelSignal): Promise<boolean> {
     if (signal.aborted) return false
     if (this.#waiters.size === 0 && this.#isOpen(model)) {
@@ -105,7 +105,7 @@ export class BatchGate {
   }
 }
 
-/** `inside`: requests of batches that have begun; some of them are in the router's books already. */
+/** `inside`: started requests of batches, some of which the router has booked already. */
 export function hasPlace({ places, status }: ModelLoad, inside: number): boolean {
   const { prefill, decode, disaggregation } = status
   if (prefill.queuedRequests > 0 || decode.queuedRequests > 0) return false
@@ -115,7 +115,7 @@ export function hasPlace({ places, status }: ModelLoad, inside: number): boolean
   const isApart = disaggregation.state === 'active' && prefill.ranks.length > 0
   if (!isApart) return true
   const idle = prefill.ranks.filter((rank) => loadOfRank(rank) === 0).length
-  // What has begun and is booked nowhere yet will need one of them.
+  // Requests that have started but are not booked yet will need a slot too.
   const unbooked = Math.max(inside - runningOf(decode) - runningOf(prefill), 0)
   return idle > unbooked
 }

@@ -1,6 +1,6 @@
 /**
- * One line of a batch's input: what it asks, or why it cannot be asked. Its body stays the bytes that were written, so that no
- * digit is lost.
+ * Parses one line of a batch's input: a request, or the reason why it is invalid. The body stays the original
+ * bytes, so that no digit of a number is lost.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { asciiOf, JsonMembers } from '../http/json-members.ts'
@@ -15,7 +15,7 @@ export interface BatchLine {
 const CUSTOM_ID_MAX = 512
 const utf8 = new TextDecoder()
 
-/** A fault without its line. */
+/** Throws an error without the line number. */
 export function readBatchLine(
   bytes: Uint8Array,
   endpoint: string,
@@ -27,7 +27,7 @@ export function readBatchLine(
     fields = JSON.parse(utf8.decode(bytes)) as Record<string, unknown>
   } catch (thrown) {
     const why = BatonError.from(thrown).message.replace('the JSON body', 'it').slice(0, 200)
-    return fault('invalid_json_line', null, `the line is no JSON object: ${why}`)
+    return fault('invalid_json_line', null, `the line is not a JSON object: ${why}`)
   }
   const { custom_id: customId, method = 'POST', url, body } = fields
   if (typeof customId !== 'string' || customId === '' || customId.length > CUSTOM_ID_MAX) {
@@ -43,7 +43,7 @@ export function readBatchLine(
     return fault('missing_required_parameter', 'body', '`body` must be an object')
   }
   if (body['stream'] === true) {
-    return fault('invalid_request', 'body.stream', 'a line of a batch cannot be streamed')
+    return fault('invalid_request', 'body.stream', 'a request of a batch cannot be streamed')
   }
   const member = members.findLast(({ key }) => key === 'body')
   const { model } = body
@@ -54,7 +54,7 @@ export function readBatchLine(
   }
 }
 
-/** Whether there is nothing to ask in it. */
+/** True when the line contains no request. */
 export function isBlank(bytes: Uint8Array): boolean {
   return bytes.length < 64 && asciiOf(bytes, 0, bytes.length).trim() === ''
 }

@@ -1,6 +1,6 @@
 /**
- * The two files that a batch writes. Each answer is one line, and a line that is there is an answer that need not be asked for
- * again: that is how a batch goes on after a restart.
+ * Writes the two result files of a batch. Each answer is one line. After a restart a request whose line exists
+ * is not sent again.
  */
 import { isRecord } from '../../base/index.ts'
 import type { BatchFolder } from './batch-folder.ts'
@@ -14,7 +14,7 @@ type Kind = 'output' | 'error'
 export interface OutputLine {
   readonly id: string
   readonly customId: string
-  /** Null: it was not asked. */
+  /** Null: the request was not sent. */
   readonly response: {
     readonly status: number
     readonly requestId: string
@@ -23,7 +23,7 @@ export interface OutputLine {
   readonly error: { readonly code: string; readonly message: string } | null
 }
 
-/** An answer that was written before; longer ones are not read again for their usage. */
+/** A longer line of an earlier process is not parsed again for its usage. */
 const LINE_BYTES_MAX = 256 * 1024 * 1024
 const utf8 = new TextDecoder()
 
@@ -42,7 +42,7 @@ export class BatchOutput {
     this.#names = { output: contentName(outputFileId), error: contentName(errorFileId) }
   }
 
-  /** The `custom_id`s that have their line; half a line at the end is taken away. */
+  /** Returns the `custom_id`s that have a line; an incomplete last line is removed. */
   async written(): Promise<Set<string>> {
     const done = new Set<string>()
     for (const kind of ['output', 'error'] as const) {
@@ -56,7 +56,7 @@ export class BatchOutput {
         this.#count(kind, value?.['response'])
       }
       const bytes = await this.#folder.bytesOf(this.#names[kind])
-      // The last line may lack its end.
+      // The last line may lack its line break.
       if (bytes !== undefined && bytes < whole) await this.#folder.append(this.#names[kind], '\n')
       if (bytes !== undefined && bytes > whole) {
         await this.#folder.truncate(this.#names[kind], whole)
@@ -66,7 +66,7 @@ export class BatchOutput {
     return done
   }
 
-  /** Resolves when it is in the file. */
+  /** Resolves when the line is in the file. */
   async write({ id, customId, response, error }: OutputLine): Promise<void> {
     const kind = response !== null && response.status < 400 ? 'output' : 'error'
     const answer =
@@ -81,7 +81,7 @@ export class BatchOutput {
     await this.#writing
   }
 
-  /** What comes while something is written goes with the next write. */
+  /** Lines that arrive during a write are written together with the next write. */
   async #writeAll(): Promise<void> {
     await Promise.resolve()
     try {
@@ -107,7 +107,7 @@ export class BatchOutput {
   }
 }
 
-/** In the words of any of the APIs. */
+/** Adds a usage in the format of any of the APIs. */
 function plus(sum: BatchUsage, usage: unknown): BatchUsage {
   if (!isRecord(usage)) return sum
   const count = (from: unknown, ...names: readonly string[]): number => {

@@ -1,5 +1,5 @@
 /**
- * What is kept of a batch, and how a client sees it.
+ * The stored state of a batch, and the form in which clients see it.
  */
 export type BatchState =
   | 'validating'
@@ -14,7 +14,7 @@ export type BatchState =
 export interface BatchFault {
   readonly code: string
   readonly message: string
-  /** The first line is 1; null: of no line. */
+  /** Starting at 1; null: the fault concerns no single line. */
   readonly line: number | null
   readonly param: string | null
 }
@@ -29,7 +29,7 @@ export interface BatchUsage {
 export interface BatchRecord {
   readonly id: string
   readonly tenant: string
-  /** Null: no key was asked for when it was made. */
+  /** Null: no key was required when the batch was created. */
   readonly keyId: string | null
   readonly endpoint: string
   readonly inputFileId: string
@@ -38,7 +38,7 @@ export interface BatchRecord {
   readonly state: BatchState
   readonly faults: readonly BatchFault[]
   readonly model: string | null
-  /** Files that are written while it runs; a client sees them at its end, when something is in them. */
+  /** Files that are written while the batch runs. A client sees them at the end if they are not empty. */
   readonly outputFileId: string
   readonly errorFileId: string
   readonly hasOutput: boolean
@@ -48,7 +48,7 @@ export interface BatchRecord {
   readonly completed: number
   readonly failed: number
   readonly usage: BatchUsage
-  /** Seconds since 1970 at which it came to each of its states. */
+  /** The times at which the batch entered each state, in seconds since 1970. */
   readonly createdSeconds: number
   readonly expiresSeconds: number
   readonly reached: Readonly<Partial<Record<BatchState, number>>>

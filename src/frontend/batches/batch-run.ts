@@ -1,9 +1,9 @@
 /**
- * The life of one batch in the process that has its lease: look at the input, answer each line that has no answer yet, publish
- * the files.
+ * The life of one batch in the process that holds its lease: validate the input, answer each line that has no
+ * answer yet, publish the files.
  *
- *   validating ──▶ in_progress ──▶ finalizing ──▶ completed | expired | cancelled
- *       └──▶ failed     └── stop() leaves all as it is: another process goes on
+ * validating ──▶ in_progress ──▶ finalizing ──▶ completed | expired | cancelled
+ * └──▶ failed     └── stop() keeps the state; another process continues
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Random } from '../../base/index.ts'
@@ -34,10 +34,10 @@ export interface BatchRunDeps {
   readonly random: Random
   readonly gate: BatchGate
   readonly answer: AnswerLine
-  /** Null: the key that made it is not valid any more. */
+  /** Null: the key that created the batch is not valid any more. */
   readonly callerOf: (batch: BatchRecord) => Caller | null
   readonly lineBytesMax: number
-  /** Since this process began, how long a model may be unknown. */
+  /** True during the time after the start in which a model may still be unknown. */
   readonly isYoung: () => boolean
 }
 
@@ -50,9 +50,9 @@ const WHY = {
   },
   cancelled: { code: 'batch_cancelled', message: 'The batch was cancelled before this request.' },
 } as const
-/** The record is written at most so often while lines come. */
+/** The record is written at most this often while lines are answered. */
 const RECORD_MS = 1000
-/** Lines that have begun or wait to be tried again, against those that may run. */
+/** Lines that have started or wait for a retry, as a multiple of those that may run. */
 const BEGUN_SHARE = 2
 
 export class BatchRun {
@@ -79,12 +79,12 @@ export class BatchRun {
     }
   }
 
-  /** Leaves all as it is; what runs is cancelled and has no line. */
+  /** Keeps the state; running requests are cancelled and get no line. */
   stop(): void {
     this.#endBy('stopped')
   }
 
-  /** Resolves at its end, or when it was stopped. Rejects when what it writes cannot be kept. */
+  /** Resolves when the batch has ended or was stopped. Rejects when its files cannot be written. */
   async run(): Promise<void> {
     const { clock } = this.#deps
     const leftMs = this.batch.expiresSeconds * 1000 - clock.epochMs()
@@ -109,13 +109,13 @@ export class BatchRun {
     const { total, model, faults } = checked
     if (this.#end === 'stopped') return false
     const state = faults.length > 0 ? 'failed' : 'in_progress'
-    // A batch that is being cancelled stays so.
+    // A batch that is being cancelled stays in that state.
     const next = this.#end === 'cancelled' && state === 'in_progress' ? this.batch : this.#at(state)
     await this.#record({ ...next, total, model, faults })
     return state === 'in_progress'
   }
 
-  /** How many lines there were. */
+  /** Returns the number of lines. */
   async #answerAll(): Promise<number> {
     const { gate, files, lineBytesMax, options } = this.#deps
     const { inputFileId, endpoint } = this.batch
@@ -171,7 +171,7 @@ export class BatchRun {
     })
   }
 
-  /** In a place of the gate, which it gives back. */
+  /** Runs one line in a slot of the gate, which is released afterwards. */
   async #attempt(
     line: BatchLine,
     attempt: number,
@@ -244,7 +244,7 @@ export class BatchRun {
     if (this.#end === 'full') {
       return of('storage_full', fullError(this.#deps.options.bytesMax).message)
     }
-    // It was cancelled before anybody had looked at its input.
+    // It was cancelled before its input was validated.
     const { total } = this.batch
     return asked < total ? of('input_gone', 'the input file was deleted while the batch ran') : []
   }
@@ -261,7 +261,7 @@ export class BatchRun {
   }
 
   #endBy(end: End): void {
-    // Whoever stops the process need not wait for a batch that is being cancelled.
+    // Stopping the process does not wait for a batch that is being cancelled.
     if (this.#end !== null && end !== 'stopped') return
     this.#end = end
     this.#signal.abort()
@@ -300,5 +300,5 @@ export class BatchRun {
 
 const KEY_GONE = {
   code: new BatonError('request.unauthenticated', '').code,
-  message: 'the key that made this batch is not valid any more',
+  message: 'the key that created this batch is not valid any more',
 } as const

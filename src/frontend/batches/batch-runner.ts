@@ -1,6 +1,6 @@
 /**
- * Which batches run in this process. Each is leased, so that of several frontends over one folder one runs it, and another goes
- * on with it when that one dies.
+ * Decides which batches run in this process. Each batch is leased, so that of several frontends with the same
+ * folder only one runs it, and another continues when that one dies.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import { hasEnded } from './batch-record.ts'
@@ -11,7 +11,7 @@ import type { BatchRunDeps } from './batch-run.ts'
 const LOOK_MS = 5_000
 const SWEEP_MS = 10 * 60_000
 const RUNS_MAX = 4
-/** A batch whose files cannot be written is left alone for so long. */
+/** A batch whose files cannot be written is not tried again for this time. */
 const BROKEN_MS = 30_000
 
 interface Running {
@@ -38,7 +38,7 @@ export class BatchRunner {
     this.#timer = this.#clock.after(0, () => this.poke())
   }
 
-  /** As it is now, if it runs here. */
+  /** The current record, if the batch runs here. */
   running(id: string): BatchRecord | undefined {
     return this.#running.get(id)?.run.batch
   }
@@ -51,7 +51,7 @@ export class BatchRunner {
     this.#running.get(id)?.run.cancel()
   }
 
-  /** Something may be there to be run. */
+  /** Checks for batches to run. */
   poke(): void {
     if (this.#isStopped) return
     this.#isPoked = true
@@ -67,7 +67,7 @@ export class BatchRunner {
     )
   }
 
-  /** What runs here is left to whoever comes next. */
+  /** Batches that run here are left for another process. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#timer?.cancel()
@@ -104,7 +104,7 @@ export class BatchRunner {
     }
   }
 
-  /** Of the tenant with the fewest that run; of its own the oldest. */
+  /** The oldest batch of the tenant with the fewest running batches. */
   #next(open: readonly BatchRecord[]): BatchRecord | undefined {
     const nowMs = this.#clock.nowMs()
     const count = (tenant: string): number =>
@@ -116,7 +116,7 @@ export class BatchRunner {
     return free.find(({ tenant }) => count(tenant) === fewest)
   }
 
-  /** Read again under the lease: whoever had it may have brought it to its end. */
+  /** The record is read again under the lease, because its previous holder may have finished the batch. */
   async #begin(id: string): Promise<void> {
     const batch = await this.#deps.batches.read(id)
     if (batch === null || hasEnded(batch)) return await this.#deps.options.folder.release(id)

@@ -1,5 +1,5 @@
 /**
- * Files and batches of one frontend, put together.
+ * Composes the files and batches of one frontend.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Random } from '../../base/index.ts'
@@ -23,14 +23,14 @@ export interface BatchServiceDeps {
   readonly random: Random
   readonly registry: ModelRegistry
   readonly answer: AnswerLine
-  /** Null: no key is asked for. */
+  /** Null: no keys are required. */
   readonly keys: () => readonly ApiKey[] | null
   readonly lineBytesMax: number
   readonly onFault: (error: unknown) => void
 }
 
 const UPLOADS_AT_A_TIME = 16
-/** Workers may take so long to register with a frontend that has just begun. */
+/** Workers may take this long to register with a frontend that has just started. */
 const YOUNG_MS = 5 * 60_000
 
 export class BatchService {
@@ -67,10 +67,10 @@ export class BatchService {
     )
   }
 
-  /** Throws `capacity.exhausted` when as many are coming in as may at a time. */
+  /** Throws `capacity.exhausted` when too many uploads are in progress. */
   beginUpload(tenant: string, boundary: string): Upload {
     if (this.#uploads >= UPLOADS_AT_A_TIME) {
-      const text = `${UPLOADS_AT_A_TIME} files are being uploaded here already`
+      const text = `${UPLOADS_AT_A_TIME} files are being uploaded already; try again later`
       throw new BatonError('capacity.exhausted', text, { data: { limit: UPLOADS_AT_A_TIME } })
     }
     this.#uploads += 1
@@ -87,7 +87,7 @@ export class BatchService {
   }
 }
 
-/** Without keys everybody may do everything; with them a batch is its key's, as long as that is valid. */
+/** Without keys everybody may do everything; with keys a batch belongs to its key while that key is valid. */
 function callerOfKey(
   keys: readonly ApiKey[] | null,
   keyId: string | null,

@@ -1,4 +1,4 @@
-/** Ends the requests of a batch; lighter than an AbortSignal, which warns of many listeners. */
+/** Cancels the requests of a batch. Lighter than an AbortSignal, which warns about many listeners. */
 import type { CancelSignal } from '../../base/index.ts'
 
 export class BatchSignal implements CancelSignal {

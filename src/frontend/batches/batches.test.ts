@@ -22,7 +22,7 @@ function load(places: number, decode: object, prefill: object = pool([])): Model
   return { places, status: status as unknown as ModelLoad['status'] }
 }
 
-describe('when a request of a batch may begin', () => {
+describe('when a request of a batch may start', () => {
   it.each([
     ['one of eight places stays free', load(8, pool([rank(6)])), 6, true],
     ['at that bound', load(8, pool([rank(7)])), 7, false],
@@ -40,7 +40,7 @@ describe('when a request of a batch may begin', () => {
     expect(hasPlace(of, inside)).toBe(isOpen)
   })
 
-  it('the gate opens when a place becomes free, and not for who has gone', async () => {
+  it('the gate opens when a slot becomes free, and not for a request that was aborted', async () => {
     const clock = new VirtualClock()
     let running = 8
     const gate = new BatchGate(clock, () => load(8, pool([rank(running)])), 4)
@@ -54,7 +54,7 @@ describe('when a request of a batch may begin', () => {
     expect(await entered).toBe(true)
   })
 
-  it('no more than its own bound', async () => {
+  it('it admits no more than its own limit', async () => {
     const gate = new BatchGate(new VirtualClock(), () => undefined, 2)
     const signal = new BatchSignal()
     expect([await gate.enter('m', signal), await gate.enter('n', signal)]).toEqual([true, true])
@@ -64,7 +64,7 @@ describe('when a request of a batch may begin', () => {
   })
 })
 
-describe('a line that failed', () => {
+describe('retry of a failed line', () => {
   const error = (code: BatonError['code'], data = {}) => new BatonError(code, 'x', { data })
   it.each([
     ['a refusal stays', error('request.invalid_argument'), 1, false, null],
@@ -87,7 +87,7 @@ describe('a line that failed', () => {
 })
 
 describe('a background request', () => {
-  it('comes last, whatever its priority field', () => {
+  it('is served last, whatever its priority field says', () => {
     const caller = { ...OPEN_CALLER, isBackground: true }
     expect(tenantRouting(caller, { priority: 9, strictPriority: 9 })).toEqual({
       priority: -1,
@@ -97,7 +97,7 @@ describe('a background request', () => {
   })
 })
 
-describe('lines of bytes', () => {
+describe('byteLines', () => {
   const linesOf = async (pieces: readonly string[], max = 100) => {
     const lines: string[] = []
     async function* bytes() {
@@ -106,7 +106,7 @@ describe('lines of bytes', () => {
     for await (const line of byteLines(bytes(), max)) lines.push(new TextDecoder().decode(line))
     return lines
   }
-  it('are the same wherever the pieces are cut', async () => {
+  it('lines are the same wherever the pieces are cut', async () => {
     const text = 'one\n\nzwölf\nend'
     for (let cut = 0; cut <= text.length; cut++) {
       expect(await linesOf([text.slice(0, cut), text.slice(cut)])).toEqual([
@@ -117,7 +117,7 @@ describe('lines of bytes', () => {
       ])
     }
   })
-  it('are bounded', async () => {
+  it('lines are bounded', async () => {
     expect(await linesOf(['abc', 'd\n'], 4)).toEqual(['abcd'])
     await expect(linesOf(['abc', 'de\n'], 4)).rejects.toMatchObject({
       code: 'request.payload_too_large',
@@ -136,7 +136,7 @@ describe('without a folder', () => {
     ['POST', '/v1/batches'],
     ['GET', '/v1/batches/batch_1'],
     ['POST', '/v1/batches/batch_1/cancel'],
-  ])('%s %s - 501 with the option that is missing', async (method, path) => {
+  ])('%s %s - 501 that names the missing option', async (method, path) => {
     const { status, json } = await new ScriptedFrontend().send(method, path, {})
     expect(status).toBe(501)
     expect(JSON.stringify(json)).toContain('--files-dir')

@@ -1,9 +1,9 @@
-/** Lines of bytes that come in pieces; none is longer than its bound. */
+/** Splits bytes that arrive in pieces into lines of bounded length. */
 import { BatonError, joinedBytes } from '../../base/index.ts'
 
 const LF = 10
 
-/** Without their ends. Throws `request.payload_too_large` for a line over the bound. */
+/** Lines without their line breaks. Throws `request.payload_too_large` for a line above the limit. */
 export async function* byteLines(
   pieces: AsyncIterable<Uint8Array>,
   lineBytesMax: number,

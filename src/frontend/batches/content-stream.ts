@@ -1,4 +1,4 @@
-/** The content of a file as the body of a reply: read on only while the client reads. */
+/** Streams a file as the body of a reply; it is read only as fast as the client reads. */
 import type { CancelSignal } from '../../base/index.ts'
 import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
 
@@ -37,7 +37,7 @@ function untilRead({ flow }: StreamWriter, signal: CancelSignal): Promise<void> 
 
 const CHARACTERS = 8192
 
-/** One character per byte. A spread would take the bytes out of the array one by one: eight times as long. */
+/** One character per byte. Spreading the array into an argument list would take eight times as long. */
 function latin1Of(bytes: Uint8Array): string {
   let text = ''
   for (let at = 0; at < bytes.length; at += CHARACTERS) {

@@ -1,4 +1,4 @@
-/** How one line of a batch is answered: by the route of its endpoint, as if it had come over HTTP. */
+/** Answers one line of a batch with the route of its endpoint, as if it had come over HTTP. */
 import { BatonError } from '../../base/index.ts'
 import type { CancelSignal } from '../../base/index.ts'
 import type { Caller } from '../access/caller.ts'
@@ -17,15 +17,15 @@ export interface LineCall {
 
 export interface LineAnswer {
   readonly status: number
-  /** JSON in one line. */
+  /** JSON on one line. */
   readonly body: string
-  /** Why there is no answer; null: the reply is the engine's or Baton's own. */
+  /** Why there is no answer; null: the reply came from the engine or from Baton. */
   readonly error: BatonError | null
 }
 
 export type AnswerLine = (call: LineCall) => Promise<LineAnswer>
 
-/** `shown`: an error as it may be shown. Never rejects. */
+/** `shown` converts an error into what a client may see. Never rejects. */
 export function answeredBy(
   table: RouteTable,
   shown: (thrown: unknown, call: HttpCall) => BatonError,
@@ -56,7 +56,7 @@ export function answeredBy(
 
 const utf8 = new TextDecoder()
 
-/** What another server answered may come as a stream, although none was asked for. */
+/** A foreign server may answer with a stream although none was requested. */
 async function textOf({ body }: HttpReply): Promise<string> {
   if (typeof body === 'string') return body
   if (body instanceof Uint8Array) return utf8.decode(body)
@@ -73,20 +73,20 @@ async function textOf({ body }: HttpReply): Promise<string> {
         isFull: false,
         whenRead: () => undefined,
         abort: () =>
-          reject(new BatonError('backend.stream_incomplete', 'the answer was broken off')),
+          reject(new BatonError('backend.stream_incomplete', 'the answer was interrupted')),
       },
     })
   })
 }
 
-/** One character per byte, as a stream of another server's bytes is written. */
+/** One character per byte, as the bytes of foreign streams are represented. */
 function fromBytes(text: string): string {
   const bytes = new Uint8Array(text.length)
   for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at)
   return utf8.decode(bytes)
 }
 
-/** A line break of JSON stands between values only. What is no JSON becomes a text. */
+/** Line breaks of JSON occur only between values. Anything that is not JSON becomes a JSON string. */
 function inOneLine(text: string): string {
   try {
     JSON.parse(text)

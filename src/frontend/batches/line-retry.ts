@@ -1,6 +1,6 @@
 /**
- * Whether a line of a batch that failed is asked again, and after how long. A batch has hours: it waits for capacity as long as
- * it may, but not for ever on a line that breaks whoever computes it.
+ * Decides whether a failed line of a batch is retried, and after how long. A batch has hours, so it waits for
+ * capacity as long as possible, but it does not retry without end a line that crashes its workers.
  */
 import type { BatonError } from '../../base/index.ts'
 
@@ -8,10 +8,10 @@ const FIRST_MS = 1_000
 const LONGEST_MS = 30_000
 const ATTEMPTS_MAX = 5
 
-/** Before anything was computed: the line had no part in it. */
+/** Stages before any computation: the line did not cause the failure. */
 const BEFORE: ReadonlySet<unknown> = new Set([undefined, 'queue', 'route', 'preprocess'])
 
-/** Null: the answer stays. `isYoung`: workers may not have registered yet. */
+/** Milliseconds until the next attempt; null: no retry. `isYoung`: workers may not have registered yet. */
 export function attemptAfterMs(
   error: BatonError,
   attempt: number,

@@ -1,6 +1,6 @@
 /**
- * Batches as they are kept: a record each, and a mark that one is to be cancelled, which another process than the one that runs
- * it may have set.
+ * Stored batches: one record each, and a mark for cancellation, which may be set by another process than the
+ * one that runs the batch.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -14,7 +14,7 @@ const BATCH_ID = /^batch_[0-9a-f]{32}$/
 export class StoredBatches {
   readonly #folder: BatchFolder
   readonly #clock: Clock
-  /** Ids of batches that have ended: nothing of them changes any more. */
+  /** Ids of ended batches, whose records do not change any more. */
   readonly #ended = new Set<string>()
 
   constructor(folder: BatchFolder, clock: Clock) {
@@ -35,7 +35,7 @@ export class StoredBatches {
     return found
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async list(tenant: string): Promise<BatchRecord[]> {
     const batches = await Promise.all((await this.#ids()).map(async (id) => await this.read(id)))
     return batches
@@ -44,7 +44,7 @@ export class StoredBatches {
       .toSorted(newestFirst)
   }
 
-  /** The oldest first. */
+  /** Oldest first. */
   async unfinished(): Promise<BatchRecord[]> {
     const open: BatchRecord[] = []
     for (const id of await this.#ids()) {
@@ -57,7 +57,7 @@ export class StoredBatches {
     return open.toSorted((left, right) => newestFirst(right, left))
   }
 
-  /** Null: it is not there. */
+  /** Null: the batch does not exist. */
   async read(id: string): Promise<BatchRecord | null> {
     const batch = jsonOf(await this.#folder.read(recordName(id))) as unknown as BatchRecord | null
     if (batch === null || hasEnded(batch) || !(await this.isToBeCancelled(id))) return batch
@@ -73,7 +73,7 @@ export class StoredBatches {
     return (await this.#folder.bytesOf(cancelName(id))) !== undefined
   }
 
-  /** Batches that ended so long ago. */
+  /** Deletes batches that ended more than `keepSeconds` ago. */
   async forget(keepSeconds: number): Promise<void> {
     const beforeSeconds = this.#clock.epochMs() / 1000 - keepSeconds
     for (const id of await this.#ids()) {

@@ -1,8 +1,8 @@
 /**
- * Files: a record and the bytes, each of one tenant; for others they are not there.
+ * Stored files: a record and the bytes, each of one tenant and invisible to others.
  *
- * The record is written last and removed first, so that bytes without a record are none that anybody reads: those of a
- * batch that is still writing them, or what a process left that died.
+ * The record is written last and deleted first. Bytes without a record are therefore never served: they belong
+ * to a batch that is still writing, or were left by a process that died.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -20,7 +20,7 @@ export interface StoredFile {
 
 const FILE_ID = /^file-[0-9a-f]{32}$/
 const ABANDONED = /^(file-[0-9a-f]{32})\.content$/
-/** A batch has a day; one that goes on writes. */
+/** A batch takes a day at most, and a running one keeps writing. */
 const ABANDONED_SECONDS = 2 * 86_400
 
 export class StoredFiles {
@@ -32,7 +32,7 @@ export class StoredFiles {
     this.#clock = clock
   }
 
-  /** Makes a file of bytes that are there already. */
+  /** Creates a file of bytes that are stored already. */
   async publish(
     file: Omit<StoredFile, 'createdSeconds' | 'expiresSeconds' | 'bytes'>,
     bytes: number,
@@ -53,7 +53,7 @@ export class StoredFiles {
     return found
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async list(tenant: string): Promise<StoredFile[]> {
     const all = await this.#all()
     const nowSeconds = this.#nowSeconds()
@@ -80,7 +80,9 @@ export class StoredFiles {
     await this.#forgetAbandoned()
   }
 
-  /** Bytes without a record that nobody has written for longer than a batch may take: their process died. */
+  /**
+   * Deletes bytes without a record that were last written longer ago than a batch may take: their process died.
+   */
   async #forgetAbandoned(): Promise<void> {
     const { folder } = this.#options
     for (const name of await folder.names()) {
@@ -118,7 +120,7 @@ export class StoredFiles {
 export const contentName = (id: string): string => `${id}.content`
 const recordName = (id: string): string => `${id}.json`
 
-/** Null: not there, or written by something else. */
+/** Null: the text is missing, or is not a record of this program. */
 export function jsonOf(text: string | undefined): Record<string, unknown> | null {
   if (text === undefined) return null
   try {
@@ -139,6 +141,6 @@ export function newestFirst(
 }
 
 export function fullError(bytesMax: number): BatonError {
-  const text = `files and batches may take ${bytesMax} bytes here, and this would be more: delete files, or raise --files-limit`
+  const text = `files and batches may take ${bytesMax} bytes here, and this would exceed the limit: delete files, or raise --files-limit`
   return new BatonError('host.disk_full', text, { data: { limit: bytesMax } })
 }

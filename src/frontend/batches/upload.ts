@@ -1,9 +1,9 @@
 /**
- * An upload on its way to the folder: what comes is written before more is taken, so that a file of any size needs the memory of
- * one piece.
+ * An upload to the folder: each piece is written before more is read, so that a file of any size needs only the
+ * memory of one piece.
  *
- *   receiving ── end ──▶ kept
- *       └── fault, client gone ──▶ what was written is removed
+ * receiving ── end ──▶ stored
+ * └── error, client disconnected ──▶ the written part is deleted
  */
 import { parseFileForm } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
@@ -18,13 +18,13 @@ interface UploadOptions {
   readonly boundary: string
   readonly files: StoredFiles
   readonly options: BatchOptions
-  /** Once, however it ends. */
+  /** Called once, however the upload ends. */
   readonly onEnd: () => void
 }
 
 const TEXT_BYTES_MAX = 1024
 const NAME_MAX = 255
-/** How full the folder is, is looked at as often: other uploads fill it meanwhile. */
+/** The used space of the folder is checked this often, because other uploads fill it too. */
 const LOOK_EVERY_BYTES = 8 * 1024 * 1024
 
 export class Upload {
@@ -49,7 +49,7 @@ export class Upload {
     })
   }
 
-  /** Rejects with what the client is told; the upload is over then. */
+  /** Rejects with the error for the client; the upload is over then. */
   async take(piece: Uint8Array): Promise<void> {
     try {
       this.#reader.push(piece)
@@ -60,12 +60,12 @@ export class Upload {
     }
   }
 
-  /** The body is whole. Throws what the client is told. */
+  /** The body is complete. Throws the error for the client. */
   async end(): Promise<StoredFile> {
     try {
       const { files, id, tenant } = this.#options
       if (this.#fileName === null) throw invalid('`file` is missing from the form')
-      if (!this.#reader.isWhole) throw invalid('the form has no end')
+      if (!this.#reader.isWhole) throw invalid('the form is incomplete')
       const { purpose, keepSeconds } = parseFileForm(this.#textsOf())
       if (this.#fileBytes === 0) await this.#folder.write(contentName(id), new Uint8Array(0))
       const file = { id, tenant, fileName: this.#fileName, purpose }
@@ -91,7 +91,7 @@ export class Upload {
   }
 
   #begin(name: string, fileName: string | undefined): void {
-    // Of several the first one counts.
+    // Of several `file` parts the first one counts.
     this.#part = name === 'file' && this.#fileName !== null ? '' : name
     if (this.#part === 'file') this.#fileName = (fileName ?? 'file').slice(0, NAME_MAX)
     else if (this.#part !== '') this.#texts.set(name, new Uint8Array(0))

@@ -1,7 +1,7 @@
 /**
- * The console: the page at `/`, and what it, `baton top` and `baton doctor` read.
+ * The console: the page at `/`, and the data for it, for `baton top` and for `baton doctor`.
  *
- * The page itself tells nothing and is for anyone; what it reads is for operators.
+ * The page itself contains no data and is public; the data is for operators.
  */
 import { asciiJson } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'

@@ -1,5 +1,5 @@
 /**
- * The fleet as one value for people who look: models, workers by role, their load, what is wrong.
+ * The fleet as one value for display: models, workers by role, their load, and what is wrong.
  */
 import { describeDifferences, disaggregationModeToJson, upstreamUrl } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
@@ -30,12 +30,12 @@ export interface WorkerView {
   readonly engine: string
   readonly host: string
   readonly port: number
-  /** The server that it stands for. */
+  /** The address of the foreign server that the worker represents. */
   readonly upstream?: string
   readonly pid?: number
   readonly version: string
   readonly checksum?: string
-  /** `unreachable`: no connection stands. `refused`: it differs from the others of the model. */
+  /** `unreachable`: there is no connection. `refused`: the worker differs from the others of the model. */
   readonly state: 'serving' | 'unreachable' | 'refused'
   readonly reason?: string
   readonly ranks: readonly RankView[]
@@ -57,7 +57,10 @@ export interface PoolView extends Pick<
   | 'indexBlocks'
   | 'indexBytes'
 > {
-  /** As far as engines tell: KV that a decode leg has used, and KV that it was given and has not. */
+  /**
+   * KV transfers that a decode worker used, and those that it received but did not use, as far as engines
+   * report it.
+   */
   readonly kvMoved: number
   readonly kvNotMoved: number
 }
@@ -75,21 +78,21 @@ export interface ModelView {
   readonly prefill: PoolView
   readonly decode: PoolView
   readonly workers: readonly WorkerView[]
-  /** Workers beyond those that are listed. */
+  /** Number of workers beyond those in the list. */
   readonly workersNotListed: number
 }
 
 export interface FleetView {
   readonly version: string
   readonly epochMs: number
-  /** Of the one that answers; what waits in a router's queue is as well. */
+  /** State of the frontend that answers; the lengths of router queues are its own too. */
   readonly draining: boolean
-  /** Whose requests are in `requestsInFlight` and `sums`: all that are heard, the one that answers among them. */
+  /** Number of frontends included in `requestsInFlight` and `sums`, this one included. */
   readonly frontends: number
   readonly requestsInFlight: number
-  /** Null: where workers register is reachable. */
+  /** Null: discovery is reachable. */
   readonly discoveryFault: string | null
-  /** What is to be in the fleet and is not. Absent: an older frontend tells. */
+  /** Missing parts of the fleet, as text. Absent: the answer is of an older frontend. */
   readonly notes?: readonly string[]
   readonly sums: RequestSums
   readonly models: readonly ModelView[]
@@ -104,7 +107,7 @@ interface FleetFacts {
   readonly sums: RequestSums
 }
 
-/** Per model; the console draws more than that as sums. */
+/** Per model; the console shows larger numbers as sums. */
 const WORKERS_MAX = 1_000
 
 export function fleetView(registry: ModelRegistry, facts: FleetFacts): FleetView {
@@ -121,7 +124,7 @@ function modelView(model: ServedModel): ModelView {
   const status = model.router.status()
   const serving = model.reachable
   const others = otherWorkers(model)
-  // Of ten thousand workers a thousand are written down: the rest is not even looked at.
+  // With ten thousand workers only the listed ones are converted.
   const listed = serving.slice(0, Math.max(0, WORKERS_MAX - others.length))
   const ranks = new Map<string, RankView[]>(listed.map(({ workerId }) => [workerId, []]))
   for (const { ranks: ofPool } of [status.prefill, status.decode]) {
@@ -142,7 +145,7 @@ function modelView(model: ServedModel): ModelView {
   }
 }
 
-/** The way of a request; workers of one role stay in the order in which they joined. */
+/** In the order of a request's path; workers of one role stay in the order in which they joined. */
 const ROLES = ['prefill', 'aggregated', 'decode']
 
 function servingWorkers(

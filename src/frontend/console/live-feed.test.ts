@@ -49,7 +49,7 @@ function advance(clock: VirtualClock, untilMs: number): void {
 }
 
 describe('GET /debug/events', () => {
-  it('who comes - has the fleet and the last requests at once, then what changes', () => {
+  it('a new reader - gets the fleet and the last requests at once, then the changes', () => {
     const { clock, log, feed } = start()
     const reader = new Reader(feed)
     expect(reader.events).toEqual(['fleet', 'requests'])
@@ -62,7 +62,7 @@ describe('GET /debug/events', () => {
     expect(reader.events.slice(3)).toEqual(['fleet'])
   })
 
-  it('nobody reads - nothing is made, and no timer runs on', () => {
+  it('no reader - nothing is computed, and no timer runs', () => {
     const { clock, feed, fleetsMade } = start()
     const reader = new Reader(feed)
     reader.left.abort()
@@ -71,7 +71,7 @@ describe('GET /debug/events', () => {
     expect(new Reader(feed).events).toEqual(['fleet', 'requests'])
   })
 
-  it('as many readers as may - and one more is refused until one has left', () => {
+  it('the largest number of readers - one more is refused until a reader has left', () => {
     const { feed } = start()
     const readers = Array.from({ length: READERS_MAX }, () => new Reader(feed))
     expect(() => new Reader(feed)).toThrow('readers')
@@ -79,7 +79,7 @@ describe('GET /debug/events', () => {
     expect(() => new Reader(feed)).not.toThrow()
   })
 
-  it('the end of the service - ends every stream, and a late one at once', () => {
+  it('the end of the service - ends every stream, and a late reader at once', () => {
     const { feed } = start()
     const reader = new Reader(feed)
     feed.close()

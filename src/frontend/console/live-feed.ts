@@ -1,10 +1,10 @@
 /**
- * `GET /debug/events`: what changes, as server-sent events, for as many readers as may look at once.
+ * `GET /debug/events`: changes as server-sent events, for a bounded number of readers.
  *
- *   event: fleet      one `FleetView`, at the start and every second; more seldom when making it takes long
- *   event: requests   the recorded requests that have changed, twice a second
+ * event: fleet      one `FleetView`, at the start and every second; less often when it is expensive to compute
+ * event: requests   the recorded requests that have changed, twice a second
  *
- * Each text is made once for all readers, and none is made when nobody reads: readers do not slow a fleet under load.
+ * Each text is made once for all readers, and none without readers: readers do not slow a fleet under load.
  */
 import { asciiJson } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
@@ -18,14 +18,14 @@ interface LiveFeedOptions {
   readonly clock: Clock
   readonly log: RequestLog
   readonly fleet: () => FleetView
-  /** Called again and again while somebody reads. */
+  /** Called repeatedly while there are readers. */
   readonly onLook?: () => void
 }
 
 export const READERS_MAX = 32
 const TICK_MS = 500
 const FLEET_MS = 1_000
-/** A fleet of ten thousand workers takes a while to write down: at most so much of the time is spent on it. */
+/** Largest share of the time spent on computing fleet views, which is slow for ten thousand workers. */
 const FLEET_SHARE = 0.01
 const REQUESTS_PER_TICK = 200
 const FIRST_REQUESTS = 100
@@ -47,12 +47,16 @@ export class LiveFeed {
     this.#options = options
   }
 
-  /** Throws `capacity.exhausted` when too many read already. */
+  /** Throws `capacity.exhausted` when there are too many readers. */
   open(signal: CancelSignal): HttpReply {
     if (this.#readers.size >= READERS_MAX) {
-      throw new BatonError('capacity.exhausted', `more than ${READERS_MAX} readers of events`, {
-        data: { limit: READERS_MAX },
-      })
+      throw new BatonError(
+        'capacity.exhausted',
+        `too many readers of events: at most ${READERS_MAX} are allowed`,
+        {
+          data: { limit: READERS_MAX },
+        },
+      )
     }
     const stream = new EventStream()
     if (this.#isClosed) stream.end()

@@ -19,7 +19,7 @@ function advance(clock: VirtualClock, ms: number): void {
   while (clock.fireNext(untilMs));
 }
 
-/** Frontends that hear each other, each message twice. */
+/** Frontends that receive each other's messages, each message twice. */
 function frontends(count: number) {
   const clock = new VirtualClock()
   const told: FrontendNews[] = []
@@ -57,7 +57,7 @@ const idsOf = (log: RequestLog | undefined): readonly string[] =>
   (log?.latest(100) ?? []).map(({ requestId }) => requestId)
 
 describe('OtherFrontends', () => {
-  it('who looks - sees the sums and requests of all, once each, whichever is asked', () => {
+  it('a reader - sees the sums and requests of all frontends, once each, whichever it asks', () => {
     const { clock, all, receive } = frontends(3)
     for (const [at, id] of [
       [0, 'a'],
@@ -76,7 +76,7 @@ describe('OtherFrontends', () => {
     expect(all[0]?.log.sums.received).toBe(1)
   })
 
-  it('what changes - is told within a second, as long as somebody looks', () => {
+  it('a change - is announced within a second while there are readers', () => {
     const { clock, all, receive, told } = frontends(2)
     const looking = all[0]
     looking?.others.look()
@@ -92,7 +92,7 @@ describe('OtherFrontends', () => {
     expect(told).toHaveLength(count)
   })
 
-  it('nobody looks - nothing is told; a frontend that is silent is not counted any more', () => {
+  it('without readers - nothing is announced; a silent frontend no longer counts', () => {
     const { clock, all, told } = frontends(2)
     advance(clock, 60_000)
     expect(told).toEqual([])
@@ -105,7 +105,7 @@ describe('OtherFrontends', () => {
     expect(all[0]?.others.all().frontends).toBe(1)
   })
 
-  it('more than goes into one message - the newest are told, later ones come with the next', () => {
+  it('more requests than fit into one message - the newest are sent, later ones with the next message', () => {
     const { clock, all, receive } = frontends(2)
     for (let i = 0; i < 150; i++) {
       if (i % 50 === 0) advance(clock, 1_000)
@@ -116,7 +116,7 @@ describe('OtherFrontends', () => {
     expect(idsOf(all[0]?.log)).toContain('r149')
   })
 
-  it('the decisions of a request - come from whoever has taken them, or nobody says so', async () => {
+  it('the decisions of a request - come from the frontend that made them, or from none', async () => {
     const { clock, all } = frontends(3)
     expect(await all[0]?.others.decisionsOf('of-f2')).toEqual({ model: 'm', decisions: [2] })
     const unknown = all[0]?.others.decisionsOf('of-nobody')
@@ -124,7 +124,7 @@ describe('OtherFrontends', () => {
     expect(await unknown).toBeNull()
   })
 
-  it('a request that is asked for - comes with its phases, also to who was told nothing of it', async () => {
+  it('a request that is asked for - comes with its phases, even if it was never announced', async () => {
     const { all, receive } = frontends(2)
     receive(1, 'of-f1')
     expect(all[0]?.log.find('of-f1')).toBeNull()
@@ -133,7 +133,7 @@ describe('OtherFrontends', () => {
   })
 
   it.each([null, 5, {}, { from: 'x' }, { from: 'x', sums: {}, requests: 5 }])(
-    '%j - is no news',
+    '%j - is an invalid message',
     (body) => {
       const { all } = frontends(1)
       all[0]?.others.learn(body)
@@ -141,7 +141,7 @@ describe('OtherFrontends', () => {
     },
   )
 
-  it('news that are odd - count as nothing, what is no request is left out', () => {
+  it('invalid numbers - count as zero, invalid requests are ignored', () => {
     const { all } = frontends(1)
     const [one] = all
     one?.others.learn({ from: 'x', sums: { received: 'many' }, requests: [null, { requestId: 1 }] })
@@ -149,7 +149,7 @@ describe('OtherFrontends', () => {
     expect(idsOf(one?.log)).toEqual([])
   })
 
-  it('a frontend that tells nonsense - sums stay numbers, what is no request is left out', () => {
+  it('a frontend that sends invalid data - sums stay numbers, invalid requests are ignored', () => {
     const { all } = frontends(1)
     const one = all[0] ?? expect.fail('no frontend')
     const request = { requestId: 'r', startedEpochMs: 1, phases: [], end: null }

@@ -1,10 +1,11 @@
 /**
- * What the other frontends of the fleet have served, for who looks at this one: their sums and their last requests.
+ * Collects what the other frontends of the fleet have served, for readers of this frontend: their sums and
+ * their last requests.
  *
- * Nothing is told while nobody looks. Who is looked at says so once a second (`wanted`); the others then tell once a second
- * what they have counted and which requests have changed, for as long as they are asked. All is told as it stands now, so
- * that what is lost, or comes twice over two ways, is made good by what comes next. The decisions of one request are asked
- * for when somebody wants to see them.
+ * Nothing is sent while there are no readers. A frontend with readers asks once a second (`wanted`); the others
+ * then send once a second their sums and the requests that changed, as long as they are asked. Messages contain
+ * the current state, so a lost or duplicated message is corrected by the next one. The decisions of a request
+ * are asked for only when somebody wants to see them.
  */
 import { isRecord } from '../../base/index.ts'
 import type { Clock, Timer } from '../../base/index.ts'
@@ -20,17 +21,17 @@ export interface FrontendNews {
 
 interface OtherFrontendsOptions {
   readonly clock: Clock
-  /** Names this frontend among the others. */
+  /** The name of this frontend among the others. */
   readonly self: string
   readonly log: RequestLog
   readonly requestsInFlight: () => number
-  /** Of a request that was routed here; null: none are known. */
+  /** The decisions for a request that was routed here; null: none are known. */
   readonly decisionsOf: (requestId: string) => ToldDecisions | null
 }
 
 type ToldDecisions = Pick<DecisionsTold, 'model' | 'decisions'>
 
-/** Who knows the decisions of this request? */
+/** A question to the other frontends: who knows the decisions of this request? */
 export interface DecisionsAsked {
   readonly from: string
   readonly requestId: string
@@ -41,7 +42,7 @@ export interface DecisionsTold {
   readonly requestId: string
   readonly model: string
   readonly decisions: readonly unknown[]
-  /** As it is in the log there: who asks may not have been told of it, because nobody looked at its page. */
+  /** The request as logged there; the asking frontend may not have it, because it had no readers then. */
   readonly request?: LoggedRequest
 }
 
@@ -53,14 +54,14 @@ export interface FrontendTells {
 }
 
 const TELL_EVERY_MS = 1_000
-/** Who has not been heard for so long has left, or is not asked any more. */
+/** A frontend that was silent for so long has left, or no longer asks. */
 const SILENCE_MS = 4_000
-/** How long the first look waits for the others. */
+/** How long the first reader waits for the other frontends. */
 const FIRST_WAIT_MS = 200
 const OTHERS_MAX = 256
 const ANSWER_MS = 500
 const QUESTIONS_MAX = 256
-/** A message of more would not go over every way. */
+/** A larger message would not fit every channel. */
 const PHASES_PER_NEWS = 1_000
 const REQUESTS_PER_NEWS = 100
 
@@ -84,12 +85,12 @@ export class OtherFrontends {
     this.#options = options
   }
 
-  /** From now on the others are heard and told. */
+  /** Starts to exchange messages with the other frontends. */
   shareWith(tell: FrontendTells): void {
     this.#tell = tell
   }
 
-  /** Somebody looks: the others are asked to tell. */
+  /** Called while this frontend has readers: asks the others for their state. */
   look(): void {
     const nowMs = this.#options.clock.nowMs()
     if (this.#tell === null || nowMs - this.#lookedMs < TELL_EVERY_MS) return
@@ -97,7 +98,7 @@ export class OtherFrontends {
     this.#tell.wanted()
   }
 
-  /** As `look`; resolves when those that are asked for the first time have had time to answer. */
+  /** Like `look`; resolves when frontends that are asked for the first time have had time to answer. */
   async looked(): Promise<void> {
     const { clock } = this.#options
     const isFirst = clock.nowMs() - this.#lookedMs >= SILENCE_MS
@@ -108,12 +109,12 @@ export class OtherFrontends {
     })
   }
 
-  /** Another frontend is looked at. */
+  /** Another frontend has readers and asks for the state of this one. */
   wanted(): void {
     const { clock } = this.#options
     const isFirst = clock.nowMs() - this.#wantedMs >= SILENCE_MS
     this.#wantedMs = clock.nowMs()
-    // Who looks now may not have looked before: it gets the last requests.
+    // A frontend that has not asked for a while may have nothing yet, so it gets all last requests.
     if (isFirst) this.#revision = 0
     if (this.#timer === null) this.#tellNews()
   }
@@ -128,7 +129,7 @@ export class OtherFrontends {
     for (const request of requests) this.#options.log.learn(request)
   }
 
-  /** Of a request that another frontend has routed; null: none says so in half a second. */
+  /** The decisions for a request that another frontend routed; null: none answers within half a second. */
   async decisionsOf(requestId: string): Promise<ToldDecisions | null> {
     const { clock, self } = this.#options
     const isAsked = this.#questions.has(requestId) || this.#questions.size >= QUESTIONS_MAX
@@ -146,7 +147,7 @@ export class OtherFrontends {
     })
   }
 
-  /** Another frontend is asked for a request. */
+  /** Another frontend asks for a request. */
   asked(body: unknown): void {
     if (!isRecord(body) || typeof body['requestId'] !== 'string') return
     const { from, requestId } = body
@@ -167,7 +168,7 @@ export class OtherFrontends {
     this.#questions.get(String(requestId))?.({ model, decisions })
   }
 
-  /** Of all frontends that are known now, this one among them. */
+  /** Sums over all frontends known now, this one included. */
   all(): { frontends: number; sums: RequestSums; requestsInFlight: number } {
     const { clock, log } = this.#options
     const sums = { ...log.sums }
@@ -204,7 +205,7 @@ export class OtherFrontends {
   }
 }
 
-/** The newest of them. */
+/** The newest requests that fit the limit of phases. */
 function withinPhases(requests: readonly LoggedRequest[]): readonly LoggedRequest[] {
   let phases = 0
   const first = requests.findLastIndex(
@@ -213,12 +214,12 @@ function withinPhases(requests: readonly LoggedRequest[]): readonly LoggedReques
   return requests.slice(first + 1)
 }
 
-/** Null: not what a frontend tells. */
+/** Null: the message is invalid. */
 function parseNews(body: unknown): FrontendNews | null {
   if (!isRecord(body) || typeof body['from'] !== 'string') return null
   const { sums, requestsInFlight, requests } = body
   if (!isRecord(sums) || !Array.isArray(requests)) return null
-  // Sums of many of them stay numbers.
+  // Limited, so that the sum over many frontends stays a number.
   const numberOf = (value: unknown): number =>
     Number.isFinite(value) ? Math.min(Math.max(0, Number(value)), Number.MAX_SAFE_INTEGER) : 0
   return {

@@ -50,7 +50,7 @@ describe('GET /debug/requests', () => {
     expect(answer.body).not.toContain('Once')
   })
 
-  it('a call that runs - has no end yet, and comes before those that have', async () => {
+  it('a running call - has no end yet, and comes before those that have ended', async () => {
     const it_ = new ScriptedFrontend({ script: (run, nth) => void (nth > 0 || run.routed()) })
     it_.script = (run, nth) => void (nth === 0 ? run.routed().says('x').ends() : run.routed())
     await it_.chat({}, { 'x-request-id': 'over' })
@@ -63,7 +63,7 @@ describe('GET /debug/requests', () => {
     ])
   })
 
-  it('a refused call - is there with its error', async () => {
+  it('a refused call - is listed with its error', async () => {
     const it_ = new ScriptedFrontend()
     await it_.chat({ model: 'nope' }, { 'x-request-id': 'bad' })
     expect((await it_.get('/debug/requests/bad')).json).toMatchObject({
@@ -84,7 +84,7 @@ describe('RequestLog', () => {
     expect([log.latest(1000).length, log.sums.received]).toEqual([recorded, sent])
   })
 
-  it('the next second - is recorded again', () => {
+  it('the next second - requests are recorded again', () => {
     const clock = new VirtualClock()
     const log = new RequestLog(clock)
     fill(log, clock, 60)
@@ -93,7 +93,7 @@ describe('RequestLog', () => {
     expect(log.latest(1)[0]?.requestId).toBe('late')
   })
 
-  it('many ends - the oldest are forgotten', () => {
+  it('many ended requests - the oldest are dropped', () => {
     const clock = new VirtualClock()
     const log = new RequestLog(clock)
     for (let i = 0; i < 600; i++) {
@@ -134,7 +134,7 @@ describe('RequestLog', () => {
     })
   })
 
-  it('a request that migrates for ever - has a bound', () => {
+  it('a request that migrates again and again - has a bounded number of phases', () => {
     const clock = new VirtualClock()
     const log = new RequestLog(clock)
     log.observe({ kind: 'received', atMs: 0 }, facts('r'))

@@ -1,8 +1,8 @@
 /**
- * The last requests with their phases, for people who look: the console, `baton top`, `GET /debug/requests`.
+ * The last requests with their phases, for the console, `baton top` and `GET /debug/requests`.
  *
- * A sample when there is much to do: at most `ADMITTED_PER_SECOND` new requests are recorded, others cost one look-up per
- * event. Sums are of all requests. Nothing of a prompt or an answer is kept.
+ * Under load it is a sample: at most `ADMITTED_PER_SECOND` new requests are recorded, and the others cost one
+ * map lookup per event. The sums cover all requests. Nothing of a prompt or an answer is kept.
  */
 import { roundedMs } from '../../base/index.ts'
 import type { Clock, WorkerId } from '../../base/index.ts'
@@ -15,22 +15,22 @@ import type {
   RequestFacts,
 } from '../generation/frontend-event.ts'
 
-/** One phase event; what each kind tells stands in `request/phase-event.ts`. */
+/** One phase event; `request/phase-event.ts` defines what each kind contains. */
 export interface LoggedPhase {
   readonly kind: Exclude<
     FrontendEvent['kind'],
     'received' | 'ended' | 'faulted' | 'backgroundFailed'
   >
-  /** Since the arrival. */
+  /** Milliseconds since the arrival. */
   readonly atMs: number
   readonly phase?: Phase
   readonly workerId?: WorkerId
   readonly dpRank?: number
   readonly overlapBlocks?: number
   readonly promptBlocks?: number
-  /** The wait that ended with this event. */
+  /** Milliseconds of the wait that ended with this event. */
   readonly queuedMs?: number
-  /** How long what ended with this event took. */
+  /** Milliseconds of the step that ended with this event. */
   readonly elapsedMs?: number
   readonly bytes?: number
   readonly recomputed?: boolean
@@ -61,18 +61,18 @@ export interface LoggedRequest {
   readonly streamed: boolean
   readonly startedEpochMs: number
   readonly phases: readonly LoggedPhase[]
-  /** Null: it runs. */
+  /** Null: the request is running. */
   readonly end: LoggedEnd | null
 }
 
-/** Sums over all requests, the ones not recorded among them. */
+/** Sums over all requests, including those that are not recorded. */
 export interface RequestSums {
   received: number
   succeeded: number
   failed: number
   cancelled: number
   migrated: number
-  /** Prompts whose KV a decode worker was to fetch, and how many of those were computed again instead. */
+  /** Prompts whose KV a decode worker was to fetch, and how many of them were computed again instead. */
   kvTransfers: number
   kvRecomputed: number
   promptTokens: number
@@ -93,7 +93,7 @@ export const SUM_NAMES = [
   'completionTokens',
 ] as const satisfies readonly (keyof RequestSums)[]
 
-/** Of another frontend, as it told. */
+/** A request of another frontend, as it announced it. */
 interface ForeignEntry {
   readonly record: LoggedRequest
   readonly revision: number
@@ -110,7 +110,7 @@ interface Entry {
     end: LoggedEnd | null
   }
   readonly startedMs: number
-  /** The log's count of changes when this one changed last. */
+  /** The value of the log's change counter when this request changed last. */
   revision: number
 }
 
@@ -126,7 +126,7 @@ export class RequestLog {
   readonly #running = new Map<string, Entry>()
   /** Oldest first. */
   readonly #ended: Entry[] = []
-  /** Of other frontends, the one that changed last at the end. */
+  /** Requests of other frontends, the most recently changed last. */
   readonly #foreign = new Map<string, ForeignEntry>()
   #revision = 0
   #admitted = 0
@@ -136,7 +136,7 @@ export class RequestLog {
     this.#clock = clock
   }
 
-  /** Grows with every change of a recorded request. */
+  /** A counter of changes to recorded requests. */
   get revision(): number {
     return this.#revision
   }
@@ -160,7 +160,7 @@ export class RequestLog {
     return (ended ?? this.#foreign.get(requestId))?.record ?? null
   }
 
-  /** The newest first, running ones before those that have ended. */
+  /** Newest first, running requests before ended ones. */
   latest(limit: number): readonly LoggedRequest[] {
     const foreign = [...this.#foreign.values()].map(({ record }) => record)
     const running = [...this.#running.values()].map(({ record }) => record)
@@ -176,7 +176,7 @@ export class RequestLog {
       .slice(0, limit)
   }
 
-  /** Those that have changed since the given revision; `own`: without those of other frontends. */
+  /** Requests that have changed since `revision`; `own`: without those of other frontends. */
   changedSince(revision: number, limit: number, whose?: 'own'): readonly LoggedRequest[] {
     const changed = (entry: ForeignEntry): boolean => entry.revision > revision
     const ended = this.#ended.filter(changed)
@@ -185,7 +185,7 @@ export class RequestLog {
     return [...ended, ...foreign, ...running].slice(-limit).map(({ record }) => record)
   }
 
-  /** A request of another frontend, as it stands now. */
+  /** Records the current state of a request of another frontend. */
   learn(record: LoggedRequest): void {
     const { requestId } = record
     if (this.#running.has(requestId)) return

@@ -1,20 +1,20 @@
-/** Sums over a worker's ranks, for whoever shows a fleet: the console's page, `baton top`. */
+/** Sums over a worker's ranks, for displays of a fleet: the console's page and `baton top`. */
 import type { RankView, WorkerView } from './fleet-view.ts'
 
 export interface WorkerSums {
-  /** Requests, as the router has booked them or as the worker reports them: whichever is more. */
+  /** Requests as the router has booked them or as the worker reports them, whichever is more. */
   readonly running: number
   /** Requests in the engine's queue. */
   readonly queued: number
-  /** Prompts that were placed there. */
+  /** Number of prompts that were routed to the worker. */
   readonly prompts: number
-  /** Share of its KV memory that is in use, 0 to 1; null: the worker does not tell. */
+  /** Used share of its KV memory, 0 to 1; null: the worker does not report it. */
   readonly kvShare: number | null
-  /** `full` where it serves and a rank takes no more. */
+  /** `full`: the worker serves, but a rank accepts no more requests. */
   readonly state: WorkerView['state'] | 'full'
 }
 
-/** Where a person finds it: the server that it stands for, or its own address. */
+/** The address for display: that of the foreign server, or the worker's own. */
 export function workerAddress({
   upstream,
   host,

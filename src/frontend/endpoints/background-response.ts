@@ -1,5 +1,6 @@
 /**
- * A response of the background: answered at once with what is known, computed behind, read and cancelled by its id.
+ * Background responses of the Responses API: the call is answered at once, the response is computed later, and
+ * read or cancelled by its id.
  */
 import { responseObject } from '../../api/index.ts'
 import type { ChatCall } from '../../api/index.ts'
@@ -18,14 +19,14 @@ import { jsonReply } from './endpoint-status.ts'
 interface BackgroundCall {
   readonly chat: ChatCall
   readonly echo: Readonly<Record<string, unknown>>
-  /** Earlier turns included. */
+  /** Including earlier turns. */
   readonly input: readonly unknown[]
-  /** Keep the response when it has come to its end. */
+  /** The writers that store the response when it has ended. */
   readonly writers: ReplyWriters
   readonly stored: StoredResponses
 }
 
-/** What can be refused without any work is refused now; everything later is the response's own failure. */
+/** Errors that can be detected without work are thrown now; later ones become the response's own failure. */
 export function answerInBackground(
   deps: GenerationDeps,
   http: HttpRequest,
@@ -56,9 +57,12 @@ export function answerInBackground(
   return jsonReply(200, queued)
 }
 
-const LOST = new BatonError('backend.engine_shutdown', 'the server that computed it has ended')
+const LOST = new BatonError(
+  'backend.engine_shutdown',
+  'the server that computed this response has stopped',
+)
 
-/** As it is now: what nobody computes any more has failed. */
+/** The current state; a response that no process computes any more has failed. */
 export function asItIs(
   background: BackgroundResponses,
   stored: StoredResponses,
@@ -72,7 +76,7 @@ export function asItIs(
   return { response: { ...response, status: 'failed', error }, input }
 }
 
-/** Throws `request.invalid_argument` for one that has ended. */
+/** Throws `request.invalid_argument` when the response has ended. */
 export function cancelInBackground(
   background: BackgroundResponses,
   stored: StoredResponses,
@@ -81,7 +85,7 @@ export function cancelInBackground(
   const { response, input } = asItIs(background, stored, id)
   if (response['status'] === 'cancelled') return jsonReply(200, response)
   if (response['status'] !== 'in_progress') {
-    const text = 'only a response of the background can be cancelled, and this one has ended'
+    const text = 'only a background response that has not ended can be cancelled'
     throw new BatonError('request.invalid_argument', text, { data: { param: 'response_id' } })
   }
   const cancelled = { ...response, status: 'cancelled' }

@@ -54,14 +54,14 @@ async function headerOf(
 }
 
 describe('x-baton-decision', () => {
-  it('asked for - says where each leg went and why', async () => {
+  it('requested - the header says where each leg was sent and why', async () => {
     expect(await headerOf({ [ID]: [ROUTED, REFUSED] }, { 'x-baton-decision': '1' })).toBe(
       'prefill; worker="7"; rank=1; reason="lowest cost"; overlap=12; blocks=16; cost=70.123; terms="device=0 prefill=4.383"; candidates=3; queued-ms=3, ' +
         'decode; refused="capacity.pool_exhausted"; queued-ms=3',
     )
   })
 
-  it('a stream - has it too, in the head', async () => {
+  it('a stream - has the header in its head too', async () => {
     const asked = { 'x-baton-decision': 'true' }
     expect(await headerOf({ [ID]: [ROUTED] }, asked, { stream: true })).toMatch(/^prefill; worker/)
   })
@@ -79,7 +79,7 @@ describe('x-baton-decision', () => {
     expect(header?.split(', ')).toHaveLength(8)
   })
 
-  it.each(['0', 'false', 'no', ' '])('not asked for, or %j - is not there', async (value) => {
+  it.each(['0', 'false', 'no', ' '])('not requested, or %j - no header', async (value) => {
     expect(await headerOf({ [ID]: [ROUTED] }, { 'x-baton-decision': value })).toBeUndefined()
     expect(await headerOf({ [ID]: [ROUTED] }, {})).toBeUndefined()
     expect(await headerOf({}, { 'x-baton-decision': '1' })).toBeUndefined()

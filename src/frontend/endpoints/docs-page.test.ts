@@ -19,7 +19,7 @@ describe('/docs', () => {
     expect(links.filter((id) => !ids.has(id))).toEqual([])
   })
 
-  it('texts of the document are text on the page', () => {
+  it('texts of the document are escaped on the page', () => {
     const evil = '<img src=x onerror="alert(1)">'
     const schema = { type: 'object', properties: { [evil]: { const: evil, description: evil } } }
     const page = docsPage({

@@ -1,5 +1,6 @@
 /**
- * `/docs`: every operation with its fields and replies as a page without scripts, made from the OpenAPI document.
+ * `/docs`: every operation with its fields and replies as an HTML page without scripts, made from the OpenAPI
+ * document.
  */
 import { fieldsOf, operationsOf, typeOf } from '../../api/index.ts'
 import type { Content, OpenApi, OperationEntry, Schema, TypePart } from '../../api/index.ts'
@@ -54,7 +55,7 @@ function parametersHtml({ parameters = [] }: OperationEntry): string {
 function bodyHtml(body: OperationEntry['requestBody']): string {
   return Object.entries(body?.content ?? {})
     .map(([type, { schema }]) => {
-      const optional = body?.required === true ? '' : ', may be left out'
+      const optional = body?.required === true ? '' : ', optional'
       return `<p>Body: <code>${escapeHtml(type)}</code>${optional}</p>${fieldsHtml(schema)}`
     })
     .join('')

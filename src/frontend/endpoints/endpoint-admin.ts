@@ -1,10 +1,10 @@
 /**
- * `/admin`: which workers there are, and what an administrator tells one of them or all frontends.
+ * `/admin`: lists the workers, and passes an administrator's commands to a worker or to all frontends.
  *
- *   GET  /admin/workers, /admin/workers/{id}
- *   POST /admin/drain, /admin/resume, /admin/restart   { worker_id }
- *   POST /admin/role                                   { worker_id, role, reason? }
- *   GET, POST /admin/weights                           { model?, version | worker_id, weight }
+ * GET  /admin/workers, /admin/workers/{id}
+ * POST /admin/drain, /admin/resume, /admin/restart   { worker_id }
+ * POST /admin/role                                   { worker_id, role, reason? }
+ * GET, POST /admin/weights                           { model?, version | worker_id, weight }
  */
 import {
   parseRoleCommand,
@@ -26,7 +26,7 @@ import { jsonReply } from './endpoint-status.ts'
 
 type WorkerCommand = 'drain' | 'resume' | 'restart'
 
-/** As the frontend sees it. */
+/** The state of a worker as the frontend sees it. */
 type Standing = 'serving' | 'unreachable' | 'refused' | 'drained'
 
 interface KnownWorker {
@@ -38,14 +38,14 @@ export function listWorkers({ registry }: GenerationDeps): HttpReply {
   return jsonReply(200, { workers: knownWorkers(registry).map(workerJson) })
 }
 
-/** The worker is asked how it is, so this also says what it has in flight. */
+/** The worker itself is asked for its state, so the answer includes its requests in flight. */
 export async function oneWorker(deps: GenerationDeps, name: string): Promise<HttpReply> {
   const worker = foundWorker(deps.registry, name)
   try {
     const status = await deps.commandWorker?.(worker.card, { command: 'status' })
     return jsonReply(200, { ...workerJson(worker), ...statusJson(status) })
   } catch (thrown) {
-    // What was drained and has ended since is not anywhere any more.
+    // A drained worker that does not answer has exited and is forgotten.
     if (worker.standing === 'drained') deps.registry.parked.forget(worker.card.workerId)
     throw thrown
   }
@@ -60,9 +60,9 @@ export async function commandReply(
   const body = readJsonObject(http.body, http.headers['content-type'])
   const worker = foundWorker(registry, parseWorkerCommand(body).workerId)
   if (commandWorker === undefined) {
-    throw new BatonError('request.conflict', 'this frontend gives no commands to workers')
+    throw new BatonError('request.conflict', 'this frontend cannot send commands to workers')
   }
-  // Before it leaves discovery: what follows must find its address.
+  // Stored before the worker leaves discovery, because later commands need its address.
   if (command === 'drain') {
     registry.parked.park(worker.card)
     onAdminNews?.({ kind: 'parked', card: worker.card })
@@ -151,7 +151,7 @@ function foundWorker(registry: ModelRegistry, text: string): KnownWorker {
   const workerId = parseWorkerId(text)
   const found = knownWorkers(registry).find(({ card }) => card.workerId === workerId)
   if (found !== undefined) return found
-  throw new BatonError('request.not_found', `no worker ${text} is known here`, {
+  throw new BatonError('request.not_found', `worker ${text} is not known here`, {
     data: { param: 'worker_id' },
   })
 }
@@ -177,7 +177,7 @@ function workerJson({ card, standing }: KnownWorker): Record<string, unknown> {
   }
 }
 
-/** What the worker reports takes precedence over what is known here. */
+/** The worker's own report takes precedence over what is known here. */
 function statusJson(status: unknown): Record<string, unknown> {
   if (!isRecord(status)) return {}
   const { state, inFlightRequests, isRegistered, restart, lastError } = status

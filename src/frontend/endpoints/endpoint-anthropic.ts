@@ -1,5 +1,5 @@
 /**
- * `POST /v1/messages` and `/v1/messages/count_tokens`. The count is made by the model's own tokenizer.
+ * `POST /v1/messages` and `/v1/messages/count_tokens`. Tokens are counted with the model's own tokenizer.
  */
 import { parseAnthropicCount, parseAnthropicMessages, readJsonObject } from '../../api/index.ts'
 import { ANTHROPIC_WRITERS } from '../reply/anthropic-writers.ts'

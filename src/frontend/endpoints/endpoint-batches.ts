@@ -1,5 +1,5 @@
 /**
- * `/v1/batches`: many requests in one file, answered while nobody else needs the workers.
+ * `/v1/batches`: many requests in one file, answered while no other request needs the workers.
  */
 import { PAGE_LIMITS, parseBatch, parsePage, readJsonObject } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
@@ -13,7 +13,7 @@ import { neededBatches, tenantOf } from './endpoint-files.ts'
 import { jsonReply } from './endpoint-status.ts'
 import { pageReply } from './pages.ts'
 
-/** Batches that have not ended, of all tenants. */
+/** Most batches that have not ended, over all tenants. */
 const OPEN_MAX = 1000
 
 export async function createBatch(
@@ -26,12 +26,12 @@ export async function createBatch(
   const tenant = tenantOf(call)
   const { purpose } = await files.file(asked.inputFileId, tenant)
   if (purpose !== 'batch') {
-    const text = `\`input_file_id\`: the purpose of the file is ${purpose}, and not batch`
+    const text = `\`input_file_id\`: the file has purpose ${purpose}, expected batch`
     throw new BatonError('request.invalid_argument', text, { data: { param: 'input_file_id' } })
   }
   const open = await batches.unfinished()
   if (open.length >= OPEN_MAX) {
-    const text = `${OPEN_MAX} batches have not ended yet, and no more may wait`
+    const text = `${OPEN_MAX} batches have not ended yet, which is the limit; try again later`
     throw new BatonError('capacity.exhausted', text, { data: { limit: OPEN_MAX } })
   }
   const newId = (): string => createRequestId(random).replaceAll('-', '')
@@ -88,7 +88,7 @@ export async function cancelBatch(
   const { batches, runner } = neededBatches(service)
   const batch = await batches.batch(call.name, tenantOf(call))
   if (hasEnded(batch)) {
-    const text = `the batch has ended already, it is ${batch.state}`
+    const text = `the batch has already ended: it is ${batch.state}`
     throw new BatonError('request.conflict', text)
   }
   await batches.markCancelled(batch.id)

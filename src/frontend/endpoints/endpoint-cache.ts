@@ -1,6 +1,6 @@
 /**
- * `POST /clear_kv_blocks` (Dynamo), `/reset_prefix_cache` (vLLM), `/flush_cache` (SGLang): every worker forgets the KV that no
- * request uses, and so does the router.
+ * `POST /clear_kv_blocks` (Dynamo), `/reset_prefix_cache` (vLLM), `/flush_cache` (SGLang): every worker evicts
+ * the KV that no request uses, and the router removes it from its index.
  */
 import { parseClearCache, readJsonObject } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
@@ -10,7 +10,10 @@ import type { GenerationDeps } from '../generation/generation-job.ts'
 import type { HttpReply, HttpRequest } from '../http/http-exchange.ts'
 import { jsonReply } from './endpoint-status.ts'
 
-/** `status`: when a worker has failed. Dynamo's clients read the lists, those of engines the status. */
+/**
+ * `status`: the status when a worker has failed. Dynamo's clients read the lists, clients of the engines read
+ * the status.
+ */
 export async function clearCaches(
   deps: GenerationDeps,
   http: HttpRequest,
@@ -25,7 +28,7 @@ export async function clearCaches(
     .flatMap(({ reachable }) => reachable)
     .filter((card) => workerId === undefined || card.workerId === workerId)
   if (workerId !== undefined && cards.length === 0) {
-    const text = `no worker ${workerId} serves here`
+    const text = `worker ${workerId} does not serve here`
     throw new BatonError('request.not_found', text, { data: { param: 'worker_id' } })
   }
   const cleared: unknown[] = []
@@ -34,7 +37,7 @@ export async function clearCaches(
     cards.map(async (card) => {
       try {
         if (commandWorker === undefined) {
-          throw new BatonError('request.conflict', 'this frontend gives no commands to workers')
+          throw new BatonError('request.conflict', 'this frontend cannot send commands to workers')
         }
         const response = await commandWorker(card, { command: 'clear_kv' })
         registry.cacheCleared(card.workerId)

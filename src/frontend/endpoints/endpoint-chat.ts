@@ -16,7 +16,7 @@ import { chatPrompt } from '../prompt/prompt.ts'
 import type { ReplyWriters } from '../reply/reply-writer.ts'
 import { CHAT_WRITERS } from '../reply/openai-writers.ts'
 
-/** A chat call, shown as the given API shows it. */
+/** A chat call whose reply has the format of the given API. */
 export function chatJob(
   call: ChatCall,
   writers: ReplyWriters = CHAT_WRITERS,
@@ -39,7 +39,7 @@ export function chatJob(
         offLoop,
         { addGenerationPrompt: false },
       ),
-    // All that hold the call hold this list, and nobody else does.
+    // The array is shared by all holders of the call and by nothing else, so emptying it frees the messages.
     forgetPrompt: () => void (call.messages as unknown[]).splice(0),
     prompts: (text, offLoop) => {
       const prompt = chatPrompt(call, text, offLoop)

@@ -19,7 +19,7 @@ export async function answerCompletions(
     call,
     writers: COMPLETION_WRITERS,
     promptParam: 'prompt',
-    // All that hold the call hold this list, and nobody else does.
+    // The array is shared by all holders of the call and by nothing else, so emptying it frees the prompts.
     forgetPrompt: () => void (call.prompts as unknown[]).splice(0),
     prompts: (text, offLoop) => completionPrompts(call.prompts, call, text, offLoop),
     echoes: (prompts, text) =>

@@ -1,5 +1,5 @@
 /**
- * `POST /v1/embeddings`: one vector per input, where the engine makes them; refused by name where it does not.
+ * `POST /v1/embeddings`: one vector per input; refused by name when the engine does not support embeddings.
  */
 import { BatonError } from '../../base/index.ts'
 import {
@@ -35,7 +35,7 @@ export async function answerEmbeddings(
   const { encoding } = call
   const { model, vectors, promptTokens } = await embeddingsOf(deps, http, record, {
     ...call,
-    lacks: (name) => `the engine of model \`${name}\` does not make embeddings`,
+    lacks: (name) => `the engine of model \`${name}\` does not support embeddings`,
   })
   return {
     status: 200,
@@ -52,11 +52,11 @@ export interface Embeddings {
 }
 
 interface EmbeddingWish extends Pick<EmbeddingCall, 'model' | 'inputs' | 'dimensions'> {
-  /** What is said of a model whose engine makes none. */
+  /** The message for a model whose engine does not support embeddings. */
   readonly lacks: (model: string) => string
 }
 
-/** One vector per input; the whole of the call but its words. */
+/** Computes one vector per input; shared by all endpoints that need embeddings. */
 export async function embeddingsOf(
   deps: GenerationDeps,
   http: HttpRequest,
@@ -101,7 +101,7 @@ export async function embeddingsOf(
   return { model: model.name, vectors, promptTokens }
 }
 
-/** An engine must say that it makes embeddings; silence means no. */
+/** An engine must announce the feature `embeddings`; otherwise it is assumed not to have it. */
 function refuseWhatIsMissing({ dimensions, lacks }: EmbeddingWish, model: ServedModel): void {
   if (model.features?.includes('embeddings') !== true) {
     throw new BatonError('request.unsupported_parameter', lacks(model.name), {
@@ -111,7 +111,7 @@ function refuseWhatIsMissing({ dimensions, lacks }: EmbeddingWish, model: Served
   if (dimensions === undefined || dimensions === model.embeddingLength) return
   throw new BatonError(
     'request.unsupported_parameter',
-    `\`dimensions\`: an embedding of model \`${model.name}\` has ${model.embeddingLength ?? 'a fixed number of'} dimensions and is not cut`,
+    `\`dimensions\`: embeddings of model \`${model.name}\` have ${model.embeddingLength ?? 'a fixed number of'} dimensions and cannot be shortened`,
     { data: { param: 'dimensions' } },
   )
 }

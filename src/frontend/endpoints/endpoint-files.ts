@@ -1,5 +1,5 @@
 /**
- * `/v1/files`: the inputs and outputs of batches.
+ * `/v1/files`: the input and output files of batches.
  */
 import { PAGE_LIMITS, parsePage } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
@@ -12,7 +12,7 @@ import type { BodyTaker, HttpReply, HttpRequest } from '../http/http-exchange.ts
 import { jsonReply } from './endpoint-status.ts'
 import { pageReply } from './pages.ts'
 
-/** A file is taken as it comes. */
+/** Stores a file while its body arrives. */
 export function takeFile(service: BatchService | null, call: HttpCall): BodyTaker {
   const boundary = formBoundary(call.head.headers['content-type'])
   const batches = neededBatches(service)
@@ -28,7 +28,7 @@ export function takeFile(service: BatchService | null, call: HttpCall): BodyTake
   }
 }
 
-/** The same of a body that is there. */
+/** Like `takeFile`, for a body that has arrived completely. */
 export async function createFile(
   service: BatchService | null,
   { body }: HttpRequest,
@@ -76,10 +76,10 @@ export async function deleteFile(service: BatchService | null, call: HttpCall): 
   return jsonReply(200, { id: call.name, object: 'file', deleted: true })
 }
 
-/** Throws `runtime.not_implemented` where nothing is kept. */
+/** Throws `runtime.not_implemented` when files and batches are off. */
 export function neededBatches(service: BatchService | null): BatchService {
   if (service !== null) return service
-  const text = 'this server keeps no files and batches: start it with --files-dir <folder>'
+  const text = 'this server stores no files and batches: start it with --files-dir <folder>'
   throw new BatonError('runtime.not_implemented', text)
 }
 

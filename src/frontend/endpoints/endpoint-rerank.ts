@@ -1,6 +1,6 @@
 /**
- * `POST /v1/rerank` and `/v1/score`. A server that ranks by itself gets the request as it came; of a model that makes
- * embeddings the score is the cosine of two of them; any other one is refused by name.
+ * `POST /v1/rerank` and `/v1/score`. A server that has these routes gets the request unchanged. For a model
+ * with embeddings the score is the cosine similarity of two of them. Other models are refused by name.
  */
 import { given, parseRerank, parseScore, readJsonObject } from '../../api/index.ts'
 import { answerForwarded } from '../forward/forward-answer.ts'
@@ -77,11 +77,11 @@ async function compared(
     ...given({ model: call.model }),
     inputs: call.inputs,
     lacks: (name) =>
-      `model \`${name}\` cannot rank or score: its engine neither has these routes nor makes embeddings; vLLM has them for cross-encoders and embedding models, llama-server with --reranking`,
+      `model \`${name}\` cannot rank or score: its engine has neither these routes nor embeddings; vLLM has them for cross-encoders and embedding models, llama-server with --reranking`,
   })
 }
 
-/** As their servers take it. Whom the request is for is Baton's own answer when it cannot be found. */
+/** True when the model's servers take the request themselves. If the model cannot be found, Baton answers. */
 function isForwarded({ forwarding, registry }: GenerationDeps, http: HttpRequest): boolean {
   if (forwarding === undefined) return false
   try {

@@ -42,7 +42,7 @@ export async function answerResponses(
   return await answerStored(deps, http, record, fields)
 }
 
-/** With what was said before, and kept for what may follow. */
+/** Adds the earlier turns to the input, and stores the response for later turns. */
 async function answerStored(
   deps: GenerationDeps,
   http: HttpRequest,
@@ -64,7 +64,7 @@ async function answerStored(
   }
   const writers = responsesWriters(said, tools, (response) => {
     const input = withIds(deps, own)
-    // A response of the background may have been cancelled or deleted when its last token came.
+    // A background response may have been cancelled or deleted before its last token.
     if (background && !isAwaited(stored, String(response['id']))) return
     if (store)
       stored.keepResponse(String(response['id']), { response, input: [...before, ...input] })
@@ -78,7 +78,7 @@ async function answerStored(
   return generate(deps, http, record, chatJob(chat, writers))
 }
 
-/** Puts what was said before, and what is only named, into the input. */
+/** Inserts the earlier turns and the items that are only referenced into the input. */
 function withState(stored: StoredResponses, fields: Record<string, unknown>) {
   const state = takeResponsesState(fields)
   const { previousResponseId, conversationId } = state
@@ -100,7 +100,7 @@ function isAwaited(stored: StoredResponses, id: string): boolean {
   return stored.has(id) && stored.response(id).response['status'] === 'in_progress'
 }
 
-/** Counted by the model's own tokenizer. */
+/** Counted with the model's own tokenizer. */
 export async function countResponseTokens(
   deps: GenerationDeps,
   http: HttpRequest,

@@ -1,5 +1,5 @@
 /**
- * The status of the service: alive, ready, healthy, which models, why a request ran where it ran.
+ * The status of the service: alive, ready, healthy, models, and why a request ran on its worker.
  */
 import { BatonError } from '../../base/index.ts'
 import {
@@ -27,7 +27,7 @@ export function jsonReply(status: number, value: unknown): HttpReply {
   return { status, headers: JSON_HEADERS, body: withRawWorkerIds(asciiJson(value)) }
 }
 
-/** The process answers; true also while it drains. */
+/** The process answers; also while it drains. */
 export function liveReply(): HttpReply {
   return jsonReply(200, { status: 'live', message: 'Service is live' })
 }
@@ -41,7 +41,7 @@ export function readyReply(registry: ModelRegistry, draining: boolean): HttpRepl
   return jsonReply(ready ? 200 : 503, { ready, ...(ready ? {} : { reason }) })
 }
 
-/** Names of workers and their faults are for whoever runs the service. */
+/** Names of workers and their faults are shown to operators only. */
 export function healthReply(
   registry: ModelRegistry,
   draining: boolean,
@@ -53,7 +53,7 @@ export function healthReply(
   return jsonReply(status === 'healthy' ? 200 : 503, {
     status,
     message: draining
-      ? 'Service admits nothing new'
+      ? 'Service is shutting down and admits no new requests'
       : ready
         ? 'Service is healthy'
         : notReadyReason(registry),
@@ -88,7 +88,7 @@ function notReadyReason(registry: ModelRegistry): string {
   return registry.models[0]?.notReadyReason() ?? 'no worker is registered'
 }
 
-/** The router's own status, and the workers that it does not know. */
+/** The router's own warnings, and those about workers that the router does not know. */
 function warningsOf(model: ServedModel): readonly string[] {
   return [
     ...model.router.status().warnings,
@@ -98,7 +98,7 @@ function warningsOf(model: ServedModel): readonly string[] {
     ),
     ...model.refused.map(
       ({ card, differences }) =>
-        `worker ${card.workerId} gets no requests, it differs from the others of ${model.name}: ${describeDifferences(differences)}`,
+        `worker ${card.workerId} gets no requests because it differs from the others of ${model.name}: ${describeDifferences(differences)}`,
     ),
   ]
 }
@@ -153,7 +153,7 @@ function workerHealth(card: WorkerCard): Record<string, unknown> {
   }
 }
 
-/** Those that the caller may use. */
+/** The models that the caller may use. */
 export function modelsReply(registry: ModelRegistry, form: ApiForm, caller: Caller): HttpReply {
   const served = registry
     .servedNames()
@@ -163,7 +163,7 @@ export function modelsReply(registry: ModelRegistry, form: ApiForm, caller: Call
   return { status: 200, headers: JSON_HEADERS, body }
 }
 
-/** `{id}` may hold slashes; with `/ready` behind it the question is whether it can be served. */
+/** `{id}` may contain slashes; with `/ready` at the end the question is whether the model can be served. */
 export function modelReply(
   registry: ModelRegistry,
   id: string,
@@ -204,8 +204,8 @@ function entryOf(name: string, model: ServedModel) {
   }
 }
 
-/** One request: its phases as long as they are kept, and the decisions with every candidate and the terms of its cost. */
-/** Another frontend may have taken the decision. */
+/** One request: its phases while they are kept, and its decisions with every candidate and the cost terms. */
+/** Another frontend may have made the decision. */
 export async function explainReply(
   registry: ModelRegistry,
   log: RequestLog,
@@ -228,6 +228,6 @@ export async function explainReply(
   }
   throw new BatonError(
     'request.not_found',
-    `request ${requestId} is not known, or no longer: only the last decisions are kept`,
+    `request ${requestId} is not known: only the last decisions are kept`,
   )
 }

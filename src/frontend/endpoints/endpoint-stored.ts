@@ -1,5 +1,5 @@
 /**
- * Responses that were stored: read, forget, cancel, list what the model was given. And conversations.
+ * Stored responses: read, delete, cancel, list their input items. And conversations.
  */
 import { asItIs, cancelInBackground } from './background-response.ts'
 import {
@@ -20,13 +20,16 @@ import type { Conversation } from '../state/stored-responses.ts'
 import { jsonReply } from './endpoint-status.ts'
 import { pageReply } from './pages.ts'
 
-/** Throws `runtime.not_implemented` where nothing is kept. */
+/** Throws `runtime.not_implemented` when responses are not stored. */
 export function storedOf(
   { state }: GenerationDeps,
   { caller }: Pick<HttpCall, 'caller'>,
 ): StoredResponses {
   if (state !== undefined) return new StoredResponses(state, caller)
-  throw new BatonError('runtime.not_implemented', 'responses are not stored by this server')
+  throw new BatonError(
+    'runtime.not_implemented',
+    'this server does not store responses: start it with --state',
+  )
 }
 
 export function readResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
@@ -47,7 +50,7 @@ export function deleteResponse(deps: GenerationDeps, call: HttpCall): HttpReply 
   return jsonReply(200, { id: call.name, object: 'response', deleted: true })
 }
 
-/** What has a connection is cancelled by closing it. */
+/** A response with a connection is cancelled by closing the connection. */
 export function cancelResponse(deps: GenerationDeps, call: HttpCall): HttpReply {
   const stored = storedOf(deps, call)
   stored.response(call.name)
@@ -83,7 +86,7 @@ export function readItem(deps: GenerationDeps, call: HttpCall): HttpReply {
   return jsonReply(200, itemOf(conversation, call.names[1]!))
 }
 
-/** Sets the metadata. */
+/** Replaces the metadata. */
 export function changeConversation(
   deps: GenerationDeps,
   http: HttpRequest,
@@ -124,7 +127,7 @@ function conversationObject({ id, createdSeconds, metadata }: Conversation): unk
   return { id, object: 'conversation', created_at: createdSeconds, metadata }
 }
 
-/** Items of a client may have no id; a list names each. */
+/** Adds ids to items of a client that have none, because a list names each item. */
 export function withIds(
   { random }: Pick<GenerationDeps, 'random'>,
   items: readonly unknown[],
@@ -139,10 +142,10 @@ export function withIds(
 function itemOf({ id, items }: Conversation, itemId: string): unknown {
   const found = items.find((item) => (item as { id?: unknown }).id === itemId)
   if (found !== undefined) return found
-  throw invalidField('item_id', `conversation \`${id}\` has no item of this id`)
+  throw invalidField('item_id', `conversation \`${id}\` has no item with this id`)
 }
 
-/** All of them as they came, unless the query asks for less or another order. */
+/** All items in their order, unless the query asks for fewer or another order. */
 function listReply(items: readonly unknown[], query = ''): HttpReply {
   const page = parsePage(
     /(?:^|&)order=/.test(query) ? query : `${query}&order=asc`,
@@ -157,8 +160,8 @@ function idOf(item: unknown): string {
   return typeof id === 'string' ? id : ''
 }
 
-/** A client that waits for events would take an object for their end. */
+/** Throws for `stream`: a client that waits for events would not understand a JSON object. */
 function refuseStream({ head }: HttpCall): void {
   if (!/(?:^|&)stream=true(?:&|$)/.test(head.query)) return
-  throw invalidField('stream', 'a stored response is not streamed: poll it')
+  throw invalidField('stream', 'a stored response cannot be streamed: poll it')
 }

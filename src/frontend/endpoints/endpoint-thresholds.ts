@@ -1,5 +1,5 @@
 /**
- * `/busy_threshold`: when a worker counts as too busy to be a candidate; read and set while the service runs.
+ * `/busy_threshold`: the load above which a worker is no candidate; read and changed at run time.
  */
 import { parseBusyThreshold, readJsonObject } from '../../api/index.ts'
 import type { BusyThresholds } from '../../router/index.ts'

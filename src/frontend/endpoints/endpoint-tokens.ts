@@ -1,5 +1,5 @@
 /**
- * `/tokenize` and `/detokenize`: what the model's tokenizer makes of a text, and back.
+ * `/tokenize` and `/detokenize`: text to token ids with the model's tokenizer, and back.
  */
 import { parseDetokenizeRequest, parseTokenizeRequest, readJsonObject } from '../../api/index.ts'
 import type { ModelText } from '../../text/index.ts'

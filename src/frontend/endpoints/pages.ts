@@ -1,10 +1,10 @@
-/** A page of a list, as OpenAI's clients go through them. */
+/** Pagination of lists in the form that OpenAI's clients expect. */
 import type { Page } from '../../api/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { HttpReply } from '../http/http-exchange.ts'
 import { jsonReply } from './endpoint-status.ts'
 
-/** `all`: the newest first. */
+/** `all`: newest first. */
 export function pageReply<Item extends { readonly id: string }>(
   all: readonly Item[],
   { limit, after, order }: Page,
@@ -13,7 +13,7 @@ export function pageReply<Item extends { readonly id: string }>(
   const ordered = order === 'asc' ? all.toReversed() : all
   const start = after === undefined ? 0 : ordered.findIndex(({ id }) => id === after) + 1
   if (after !== undefined && start === 0) {
-    const text = `\`after\`: nothing has the id ${after.slice(0, 100)}`
+    const text = `\`after\`: there is no object with the id ${after.slice(0, 100)}`
     throw new BatonError('request.invalid_argument', text, { data: { param: 'after' } })
   }
   const data = ordered.slice(start, start + limit)

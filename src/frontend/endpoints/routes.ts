@@ -1,5 +1,5 @@
 /**
- * Every route of the service, as a table.
+ * The table of all routes of the service.
  */
 import { openApiDocument, readJsonObject } from '../../api/index.ts'
 import type { OpenApi } from '../../api/index.ts'
@@ -69,13 +69,13 @@ import { answerDetokenize, answerTokenize } from './endpoint-tokens.ts'
 
 export interface RouteDeps {
   readonly deps: GenerationDeps
-  /** Admission, record and end of a call that generates. */
+  /** Wraps a generating call with admission, record and end. */
   readonly generating: (endpoint: Endpoint, answer: Generator) => Handler
-  /** A call that works without generating counts as a request of its key. Throws `request.rate_limited`. */
+  /** Counts a call that works without generating as a request of its key. Throws `request.rate_limited`. */
   readonly count: (call: HttpCall) => void
   readonly isDraining: () => boolean
   readonly console: ConsoleParts
-  /** Null: none are kept. */
+  /** Null: files and batches are off. */
   readonly batches: () => BatchService | null
 }
 
@@ -117,7 +117,7 @@ function ownRoutes({
       return handle(http, call)
     }
   const countThere = generating('tokens', answerForwarded)
-  /** What an image is in tokens only the engine knows. */
+  /** Only the engine knows how many tokens an image is. */
   const counting =
     (countHere: Handler): Handler =>
     (http, call) =>
@@ -280,7 +280,7 @@ async function metricsReply(
   return { status: 200, headers: { 'content-type': contentType, vary: 'accept' }, body }
 }
 
-/** The id of a reply names its request as well: `chatcmpl-<request id>`. */
+/** The id of a reply also names its request: `chatcmpl-<request id>`. */
 function withoutReplyPrefix(id: string): string {
   return id.replace(/^(chatcmpl|cmpl|resp|msg)[-_]/, '')
 }

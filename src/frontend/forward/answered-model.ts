@@ -1,8 +1,8 @@
 /**
- * The name of the model in an answer, where the engine knows it by another one than the client: the client reads its own. The
- * engine's may be a path.
+ * Replaces the model's name in an answer when the engine uses another name (possibly a path) than the client.
  *
- * Only a member `"model"` with exactly that value is replaced, wherever it stands; quotes within texts are escaped.
+ * Only members `"model"` with exactly that value are replaced, at any depth. Quotes inside texts are escaped in
+ * JSON, so texts never match.
  */
 import { asciiJson } from '../../api/index.ts'
 import { replacedSpans } from '../http/replaced-spans.ts'
@@ -20,7 +20,7 @@ export class AnsweredModel {
     this.#shown = asciiJson(shown)
   }
 
-  /** Whole events, or a whole answer; a character for each byte. */
+  /** `text`: whole events, or a whole answer, with one character per byte. */
   inText(text: string): string {
     if (!text.includes(this.#written)) return text
     let result = ''
@@ -34,7 +34,7 @@ export class AnsweredModel {
 
   inWhole(body: string | Uint8Array): string | Uint8Array {
     if (typeof body === 'string') return this.inText(body)
-    // ASCII stays what it is, and every other byte is one character.
+    // ASCII is unchanged, and every other byte becomes one character.
     const spans = this.#spans(asciiOf(body, 0, body.length))
     const text = this.#shown
     return spans.length === 0
@@ -56,7 +56,7 @@ export class AnsweredModel {
   }
 }
 
-/** Behind the colon; -1: there is none. */
+/** The position after the colon; -1: there is none. */
 function valueStart(text: string, from: number): number {
   let at = behindBlanks(text, from)
   if (text.charCodeAt(at) !== COLON) return -1

@@ -1,5 +1,5 @@
 /**
- * A call that is forwarded: which model it is for, what it is routed by, and the run.
+ * Prepares a forwarded call: its model, the tokens for routing, and the run.
  */
 import {
   anthropicErrorEvent,
@@ -125,7 +125,7 @@ async function mediaIn(
 }
 
 function notForwarded({ method, path }: HttpRequest, { name }: ServedModel): BatonError {
-  const text = `${method} ${path}: the workers of ${name} take no requests as they came`
+  const text = `${method} ${path}: the workers of ${name} do not accept forwarded requests`
   return new BatonError('request.not_found', text)
 }
 
@@ -148,7 +148,7 @@ function requestFor(
   }
 }
 
-/** Baton's own fields in the body are the engine's here; its headers count as always. */
+/** Baton's own fields in the body are left to the engine; its headers are honoured. */
 function routingFor(
   caller: Caller,
   body: ForwardBody,
@@ -179,7 +179,10 @@ function saltAtEngine(
   return key !== null && model.cards.some(takesSalts) ? cacheSalt : undefined
 }
 
-/** The engines' own name of the model, when it is not the one that clients use; undefined: the body says it already. */
+/**
+ * The engines' own name of the model when it differs from the client's; undefined: the body contains it
+ * already.
+ */
 function nameAtEngine(model: ServedModel, asked: string | undefined): string | undefined {
   const [card] = model.cards
   if (card === undefined || asked === undefined) return undefined
@@ -191,7 +194,7 @@ function nameAtEngine(model: ServedModel, asked: string | undefined): string | u
   return isKnown ? undefined : engine.model
 }
 
-/** Of a request without a name: the engine answers with its own. */
+/** For a request without a model name, the engine's own name is shown. */
 function answeredModel(
   model: ServedModel,
   asked: string | undefined,

@@ -1,8 +1,9 @@
 /**
- * The body of a request that is forwarded: what Baton reads in it, and the bytes that go on.
+ * The body of a forwarded request: what Baton reads of it, and the bytes that are sent to the engine.
  *
- * They are the client's, but for three changes: fields of KV transfer are taken out, the model's name is replaced where the
- * engine knows the model by another one, and who comes with a key has the salt of its tenant. Numbers, key order and white space stay as they came.
+ * The bytes are the client's, with three changes: fields of KV transfer are removed, the model's name is
+ * replaced when the engine uses another one, and for a client with a key its tenant's salt is set. Numbers, key
+ * order and white space are preserved.
  */
 import { assert, BatonError } from '../../base/index.ts'
 import { withFields } from '../../request/index.ts'
@@ -22,11 +23,14 @@ export interface ForwardBody {
   readonly model: string | undefined
   readonly isStream: boolean
   readonly cacheSalt: string | undefined
-  /** Computed when asked for. */
+  /** Computed on demand. */
   routingTokens(): RoutingTokens
-  /** Images, audio, videos and documents. Throws what the client is told of a body that has them where nobody looks. */
+  /**
+   * Images, audio, videos and documents. Throws the error for the client when they are where they cannot be
+   * checked.
+   */
   media(): readonly MediaSource[]
-  /** What goes on. */
+  /** The bytes that are sent to the engine. */
   bytes(changes?: BodyChanges): Uint8Array
   /** It can be divided into legs. */
   readonly isDividable: boolean
@@ -35,19 +39,19 @@ export interface ForwardBody {
 }
 
 export interface BodyChanges {
-  /** Instead of the name that the client has given. */
+  /** Replaces the client's name of the model. */
   readonly model?: string | undefined
-  /** Instead of whatever the client says of the engine's prompt cache; empty: nothing is said. Absent: it stays as it came. */
+  /** Replaces the client's cache salt; empty: the salt is removed. Absent: it is kept. */
   readonly salt?: string | undefined
 }
 
-/** Where engines look for what divides their prompt cache; SGLang puts both together. */
+/** Fields in which engines look for the salt of their prompt cache; SGLang combines both. */
 const SALTS: ReadonlySet<string> = new Set(['cache_salt', 'extra_key'])
 
 const NO_SPANS: readonly Span[] = []
 const utf8 = new TextDecoder()
 
-/** `path`: of the request. Throws `request.invalid_argument` for what is neither JSON nor a form. */
+/** `path`: of the request. Throws `request.invalid_argument` for a body that is neither JSON nor a form. */
 export function readForwardBody(
   body: Uint8Array,
   contentType: string | undefined,
@@ -170,12 +174,12 @@ function formBody(body: Uint8Array, boundary: string): ForwardBody {
   }
 }
 
-/** A carrier in a form is JSON within a field; it is left out whole, as nothing in it can be cut. */
+/** In a form such a field contains JSON. It is removed whole, because nothing inside it can be cut. */
 function isTransferPart(name: string): boolean {
   return isTransferField(name) || /^(?:vllm_xargs|extra_args|extra_body)\b/.test(name)
 }
 
-/** Cuts that reach into the span are within what is written anew. */
+/** Cuts inside the replaced span are dropped. */
 function replaced(bytes: Uint8Array, cuts: readonly Span[], span: Span, text: string): Uint8Array {
   const others = cuts.filter(({ start, end }) => end <= span.start || start >= span.end)
   return replacedSpans(bytes, [...others.map((cut) => ({ span: cut, text: '' })), { span, text }])

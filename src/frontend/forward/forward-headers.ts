@@ -1,5 +1,5 @@
 /**
- * Headers of a client that go on to an engine. The client's credentials are for Baton and stay here.
+ * The headers of a client that are sent on to an engine. The client's credentials are for Baton and are not.
  */
 const FORWARDED: readonly (readonly [name: string, written: string])[] = [
   ['content-type', 'Content-Type'],

@@ -1,6 +1,6 @@
 /**
- * Routes whose requests go to an engine as they came: all that generate, where everything is forwarded, those that
- * Baton itself has not, and every request of a model of which nothing here makes tokens.
+ * Routes that forward requests unchanged to an engine: all generating routes when everything is forwarded,
+ * routes that Baton does not have, and every request of a model for which Baton makes no tokens.
  */
 import type { Endpoint } from '../generation/frontend-event.ts'
 import type { Generator } from '../generation/generation-job.ts'
@@ -10,7 +10,7 @@ import { isPassedThrough } from '../models/passed-through.ts'
 import { answerForwarded } from './forward-answer.ts'
 import { readForwardBody } from './forward-body.ts'
 
-/** What Baton answers from tokens when it can. */
+/** Routes that Baton answers itself when it can tokenise. */
 const GENERATING: readonly (readonly [path: string, endpoint: Endpoint])[] = [
   ['/v1/chat/completions', 'chat_completions'],
   ['/v1/completions', 'completions'],
@@ -25,7 +25,7 @@ const GENERATING: readonly (readonly [path: string, endpoint: Endpoint])[] = [
   ['/v1/detokenize', 'tokens'],
 ]
 
-/** What only engines have. */
+/** Routes that only engines have. */
 const FOREIGN: readonly (readonly [path: string, endpoint: Endpoint])[] = [
   ['/v1/audio/{name...}', 'audio'],
   ['/v1/images/{name...}', 'images'],
@@ -49,7 +49,7 @@ export function forwardRoutes(
   }))
 }
 
-/** Baton's own route, but for models whose engines have to be sent the request as it came. */
+/** Baton's own route, except for models whose engines need the request unchanged. */
 export function orPassedThrough(
   route: Route,
   registry: ModelRegistry,
@@ -67,7 +67,7 @@ export function orPassedThrough(
   }
 }
 
-/** A body that cannot be read is refused by Baton's own route. */
+/** A body that cannot be parsed is refused by Baton's own route. */
 function isForPassedThrough(
   { body, headers, path }: Parameters<Handler>[0],
   registry: ModelRegistry,

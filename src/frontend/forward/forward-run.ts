@@ -1,11 +1,12 @@
 /**
- * The life of a forwarded call: from the router to the client's socket, with one end.
+ * The life of a forwarded call, from the router to the client's socket, with exactly one end.
  *
- *   waiting ── head of the answer ──▶ running ── end ──▶ done
- *      ├── a fault before the first byte: once more, elsewhere if there is another engine
- *      └── error, client gone, deadline ─────────────────▶ done
+ * waiting ── head of the answer ──▶ running ── end ──▶ done
+ * ├── an error before the first byte: one more attempt, on another engine if there is one
+ * └── error, client gone, deadline ─────────────────▶ done
  *
- * Nothing is resumed after the first byte: the tokens are not known here. The client gets an error event.
+ * Nothing is resumed after the first byte, because the tokens are not known here. The client gets an error
+ * event.
  */
 import { parseWorkerId } from '../../base/index.ts'
 import type { BatonError, Clock, WorkerId } from '../../base/index.ts'
@@ -36,9 +37,9 @@ interface ForwardRunOptions {
   readonly http: HttpRequest
   readonly request: (forward: ForwardedRequest) => GenerateRequest
   readonly forward: Omit<ForwardedRequest, 'sink'>
-  /** How long a client may read nothing. */
+  /** Milliseconds for which a client may read nothing. */
   readonly stalledMs: number
-  /** Absent: the engine knows the model by the client's name. */
+  /** Absent: the engine uses the client's name of the model. */
   readonly answeredModel?: AnsweredModel
 }
 
@@ -46,7 +47,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
   readonly #options: ForwardRunOptions
   #resolve: (reply: HttpReply) => void = () => {}
   #reject: (error: BatonError) => void = () => {}
-  /** With this run as the sink of the answer. */
+  /** The request, with this run as the sink of the answer. */
   readonly #request: GenerateRequest
   #handle: RequestHandle | null = null
   #attempt = 0
@@ -66,7 +67,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
     this.#options = options
     const { forward, request } = options
     const { method, path, headers, body, prefillBody, errorEvent } = forward
-    // Member by member: what a spread has made is given another member by a call into the runtime.
+    // Assigned field by field: assigning to the result of an object spread calls into the runtime.
     this.#request = request({
       method,
       path,
@@ -78,7 +79,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
     })
   }
 
-  /** Rejects with what is to be the status instead. Called once. */
+  /** Rejects with the error that becomes the status. Called once. */
   answer(): Promise<HttpReply> {
     const { http, record } = this.#options
     return new Promise((resolve, reject) => {
@@ -120,12 +121,12 @@ export class ForwardRun implements ReplySink, ForwardSink {
   onBytes(text: string, isAlone?: boolean): void {
     if (this.#isDone) return
     const { answeredModel } = this.#options
-    // What is no stream of events may be cut anywhere.
+    // Only event streams arrive in whole events; other bodies may be cut anywhere.
     const shown = answeredModel !== undefined && this.#isEvents ? answeredModel.inText(text) : text
     this.#stream?.write(shown, isAlone)
   }
 
-  /** Once for every piece of the answer that says something. */
+  /** Called for every piece of the answer with content. */
   onToken(): void {
     this.#pieces += 1
     this.#options.record.firstToken()
@@ -138,7 +139,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
   }
 
   onPhase(event: PhaseEvent): void {
-    // A prefill that fails is the router's own business.
+    // The router itself handles a failed prefill.
     if (event.kind === 'routed' && event.phase !== 'prefill') this.#workerId = event.workerId
     this.#options.record.tell(event)
   }
@@ -150,22 +151,24 @@ export class ForwardRun implements ReplySink, ForwardSink {
       return
     }
     if (this.#isNobodyElse) {
-      // The only engine there is: it may have met nothing but the end of a connection.
+      // It is the only engine: it may just have closed an idle connection, so it is tried again.
       this.#excluded = this.#request.routing.excludedWorkerIds ?? []
       this.#send()
       return
     }
-    // No other engine is there: what the first engine met says more than that.
+    // There is no other engine, and the first engine's error is more informative.
     this.#fail(this.#firstError ?? error)
   }
 
-  /** The second try was not placed. */
+  /** True when the second attempt could not be placed. */
   get #isNobodyElse(): boolean {
     const { code } = this.#firstError ?? {}
     return code === 'transport.disconnected' && this.#attempt === 2 && this.#workerId === undefined
   }
 
-  /** Of a stream whose engine does not say: what was routed, and the pieces that came. Limits of keys count it. */
+  /**
+   * For a stream whose engine reports no usage: routed prompt tokens and received pieces. Key limits use it.
+   */
   get #estimate(): Usage | null {
     return this.#isEvents ? usageOf(this.#request.tokenIds.length, this.#pieces) : null
   }
@@ -205,7 +208,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
         ? placed
         : { ...placed, routing: { ...placed.routing, excludedWorkerIds } }
     const handle = this.#options.service.send(request, this)
-    // The attempt may have failed inside `send`; then a later one has set the handle already.
+    // The attempt may have failed inside `send`; then a later attempt has set the handle already.
     if (this.#attempt !== attempt) return
     this.#handle = handle
     if (this.#isDone) handle.cancel('kill')
@@ -216,7 +219,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
     this.#resolve(reply)
   }
 
-  /** Ends it from our side. */
+  /** Ends the call from this side. */
   #giveUp(error: BatonError): void {
     if (this.#isDone) return
     this.#fail(error)
@@ -236,7 +239,7 @@ export class ForwardRun implements ReplySink, ForwardSink {
     } else this.#stream?.breakOff()
   }
 
-  /** The only way to the end. */
+  /** The only way to the end state. */
   #end(error: BatonError | null, usage: Usage | null): void {
     const { http, record } = this.#options
     this.#isDone = true

@@ -1,6 +1,6 @@
 /**
- * The bytes of a forwarded stream on their way to the client's socket. A client that reads slowly holds the engine back;
- * one that does not read at all is let go after a time.
+ * Passes the bytes of a forwarded stream to the client's socket. A slow client slows the engine down; a client
+ * that reads nothing is disconnected after a time.
  */
 import type { Clock, Timer } from '../../base/index.ts'
 import type { ForwardFlow } from '../../request/index.ts'
@@ -9,7 +9,7 @@ import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
 interface ForwardStreamOptions {
   readonly flow: ForwardFlow
   readonly clock: Clock
-  /** How long a client may read nothing while there is something to read. */
+  /** Milliseconds for which a client may read nothing while data is waiting. */
   readonly stalledMs: number
   readonly onStalled: () => void
 }
@@ -54,7 +54,7 @@ export class ForwardStream implements HttpStream {
     this.#writer?.end()
   }
 
-  /** What has been written is not all, and nothing can say so within it. */
+  /** Ends a stream that is incomplete and in whose format an error cannot be expressed. */
   breakOff(): void {
     if (this.#state !== 'open') return
     this.#state = 'broken'

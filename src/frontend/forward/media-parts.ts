@@ -1,4 +1,4 @@
-/** Whether a conversation holds what has no form in tokens here: images, audio, video, documents. */
+/** Detects conversations with content that Baton cannot tokenise: images, audio, video, documents. */
 import { isRecord } from '../../base/index.ts'
 import type { GenerationDeps } from '../generation/generation-job.ts'
 import { takesForwarded } from '../models/passed-through.ts'
@@ -17,7 +17,10 @@ const MEDIA: ReadonlySet<unknown> = new Set([
   'document',
 ])
 
-/** Such a conversation goes on as it came, where the model's workers take it so; others refuse it by name. */
+/**
+ * Such a conversation is forwarded unchanged when the model's workers accept that; otherwise it is refused by
+ * name.
+ */
 export function isForwardedMedia(
   { forwarding, registry }: GenerationDeps,
   fields: Readonly<Record<string, unknown>>,
@@ -27,12 +30,12 @@ export function isForwardedMedia(
   try {
     return takesForwarded(registry.known(typeof model === 'string' ? model : undefined))
   } catch {
-    // Which model it is for is Baton's own answer.
+    // The error for an unknown model is Baton's own.
     return false
   }
 }
 
-/** Of a body of any of the APIs: `messages` or `input`, with parts in lists. */
+/** For a body of any of the APIs: `messages` or `input`, with lists of parts. */
 function holdsMedia(fields: Readonly<Record<string, unknown>>): boolean {
   return [fields['messages'], fields['input']].some((turns) => listOf(turns).some(isMediaTurn))
 }
@@ -42,7 +45,7 @@ function isMediaTurn(turn: unknown): boolean {
   return MEDIA.has(turn['type']) || listOf(turn['content']).some(isMediaPart)
 }
 
-/** The result of a tool may hold an image as well. */
+/** The result of a tool may contain an image too. */
 function isMediaPart(part: unknown): boolean {
   if (!isRecord(part)) return false
   return MEDIA.has(part['type']) || listOf(part['content']).some(isMediaPart)

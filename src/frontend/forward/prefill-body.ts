@@ -1,6 +1,6 @@
 /**
- * The body of the prefill leg of a request that is forwarded: the client's bytes without what is the decode leg's business,
- * so that both legs make the same tokens of the same prompt.
+ * Makes the body of the prefill leg of a forwarded request: the client's bytes without the fields of the decode
+ * leg, so that both legs make the same tokens of the same prompt.
  */
 import { asciiOf } from '../http/json-members.ts'
 import type { Member } from '../http/json-members.ts'
@@ -8,9 +8,9 @@ import type { Member } from '../http/json-members.ts'
 export interface PrefillForm {
   /** Of the decode leg: how much is generated, and how it is shown. With any of them a server refuses one token whole. */
   readonly ofDecode: ReadonlySet<string>
-  /** What a prefill leg asks for instead, `stream` apart. */
+  /** The fields of a prefill leg instead, except `stream`. */
   readonly fields: string
-  /** With one of them, unless it is null or false, the request is one server's business. */
+  /** A request with one of these fields (not null or false) can only be served by a single server. */
   readonly ofOneServer: readonly string[]
 }
 
@@ -46,7 +46,10 @@ const FORMS: ReadonlyMap<string, PrefillForm> = new Map(
   }),
 )
 
-/** Null: engines hand nothing over for this path, or for such a request: one prompt, one answer is what they can. */
+/**
+ * Null: engines cannot transfer KV for this path or this request; only a single prompt with a single answer is
+ * supported.
+ */
 export function prefillFormOf(
   bytes: Uint8Array,
   top: readonly Member[],
@@ -68,14 +71,14 @@ function isOne(bytes: Uint8Array, top: readonly Member[], name: string): boolean
   return text === undefined || text === '1' || text === 'null'
 }
 
-/** As far as it has to be known; the last one of a name counts. */
+/** The start of the value, as far as it is needed; the last member of a name counts. */
 function shortValue(bytes: Uint8Array, top: readonly Member[], name: string): string | undefined {
   const member = top.findLast(({ key }) => key === name)
   if (member === undefined) return undefined
   return asciiOf(bytes, member.valueStart, Math.min(member.end, member.valueStart + 8))
 }
 
-/** Messages, a text or a list of ids; a list of texts is several prompts. */
+/** Messages, a text or a list of ids are one prompt; a list of texts is several. */
 function hasOnePrompt(bytes: Uint8Array, top: readonly Member[]): boolean {
   const prompt = top.findLast(({ key }) => key === 'prompt')
   if (prompt === undefined) return top.some(({ key }) => key === 'messages' || key === 'input')

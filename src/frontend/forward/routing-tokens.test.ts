@@ -7,7 +7,7 @@ const imageOf = (url: string) => ({
   messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }],
 })
 
-describe('what a request with media is routed by', () => {
+describe('tokens for routing a request with media', () => {
   const tokens = (url: string) =>
     [
       ...readForwardBody(
@@ -18,12 +18,12 @@ describe('what a request with media is routed by', () => {
     ].join()
   const long = `data:image/png;base64,${'ABCD'.repeat(5000)}`
 
-  it('the same image - the same tokens, about as many as a small image has', () => {
+  it('the same image - the same tokens, about as many as for a small image', () => {
     expect(tokens(long)).toBe(tokens(long))
     expect(tokens(long).split(',').length).toBeLessThan(400)
   })
 
-  it('one character of it differs, wherever - other tokens', () => {
+  it('a single different character, anywhere - other tokens', () => {
     const all = new Set([tokens(long)])
     for (const at of [30, 3333, 10_001, long.length - 1]) {
       all.add(tokens(`${long.slice(0, at)}x${long.slice(at + 1)}`))
@@ -68,7 +68,7 @@ describe('what a request with media is routed by', () => {
       ).routingTokens().tokenIds,
     ]
 
-    it('two of them have no block in common, the same one has all', () => {
+    it('two images have no block in common, the same image has all', () => {
       const [one, same, other] = [ids(`${head}kAAQ==`), ids(`${head}kAAQ==`), ids(`${head}kBBQ==`)]
       const differs = one.findIndex((id, at) => id !== other[at])
       expect(differs).toBeLessThan(16)
@@ -81,14 +81,14 @@ describe('what a request with media is routed by', () => {
     })
   })
 
-  it('two addresses on one host have no block in common', () => {
+  it('two addresses on one host - have no block in common', () => {
     const at = (name: string) =>
       tokens(`https://images.example.com/a/long/folder/of/many/pictures/of/one/day/${name}.png`)
     const [one, other] = [at('a').split(','), at('b').split(',')]
     expect(one.findIndex((id, place) => id !== other[place])).toBeLessThan(16)
   })
 
-  it('they are no tokens of an engine, a prompt of ids is', () => {
+  it('estimated tokens are marked as such; a prompt of ids is exact', () => {
     const estimated = (body: object) =>
       readForwardBody(
         bytesOf(JSON.stringify(body)),

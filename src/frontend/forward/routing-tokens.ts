@@ -1,15 +1,19 @@
 /**
- * What a forwarded request is routed by when it cannot be tokenised here: the bytes of its conversation, four to a token.
+ * Tokens for routing a forwarded request that cannot be tokenised here: the bytes of its conversation, four per
+ * token.
  *
- * Text has about four bytes to a token, so lengths and loads come out as usual; two conversations that begin alike have
- * the same first tokens, and with them the same first block hashes. Media and other data inside (an image as base64) count as
- * what their hash makes: another image gives other tokens, however little differs, and its length does not drown the text.
- * The JSON before it is hashed with it, and so are the first bytes of its file format: they are the same for every image.
+ * Text has about four bytes per token, so lengths and loads are realistic. Two conversations with the same beginning
+ * have the same first tokens and therefore the same first block hashes. Media and other embedded data (an image as
+ * base64) are replaced by tokens of their hash: any difference gives other tokens, and the length of an image does not
+ * dominate that of the text. The hash includes the JSON before the data and the first bytes of its file format, because
+ * they are the same for every image.
  */
 import type { Member, Span } from '../http/json-members.ts'
 import type { MediaSource } from '../media/media-sources.ts'
 
-/** In the order in which templates render them, so that what follows does not move what comes first. */
+/**
+ * In the order in which templates render them, so that a change in a later field does not move earlier tokens.
+ */
 const CONVERSATION = [
   'tools',
   'system',
@@ -30,14 +34,17 @@ const PLACES: ReadonlyMap<string, number> = new Map(
   CONVERSATION.map((name, place) => [name, place]),
 )
 const BYTES_PER_TOKEN = 4
-/** About as many tokens as a small image has for a model. */
+/** About as many tokens as models use for a small image. */
 const DATA_TOKENS = 256
-/** Of a part of media before its data. More than that is text of a client. */
+/** Most bytes of a media part before its data that are hashed with it; a longer beginning contains text of the client. */
 const PART_HEAD_BYTES_MAX = 160
 
 export interface RoutingTokens {
   readonly tokenIds: Uint32Array
-  /** They are not those that an engine makes of the prompt, so that what engines announce says nothing of them. */
+  /**
+   * True when the tokens are not those of the engine, so that the engine's KV events cannot be matched with
+   * them.
+   */
   readonly isEstimated: boolean
 }
 
@@ -59,7 +66,7 @@ export function routingTokens(
   return { tokenIds: tokensOf(pieces), isEstimated: true }
 }
 
-/** What is hashed as a whole, in the order of the body; no two spans overlap. */
+/** The spans that are hashed as a whole, in the order of the body and without overlaps. */
 function dataSpans(bytes: Uint8Array, { longStrings, media }: FoundData): readonly Span[] {
   if (longStrings.length === 0 && media.length === 0) return []
   const parts = media.map(({ value: { start, end }, partStart }) => {
@@ -78,7 +85,7 @@ function dataSpans(bytes: Uint8Array, { longStrings, media }: FoundData): readon
   return spans
 }
 
-/** What of the body the engine renders, in the order in which it does. */
+/** The parts of the body that the engine renders, in rendering order. */
 function conversationOf(members: readonly Member[]): readonly Span[] {
   const found: (Span & { readonly place: number })[] = []
   for (const { key, valueStart: start, end } of members) {
@@ -91,7 +98,7 @@ function conversationOf(members: readonly Member[]): readonly Span[] {
   return found.length < 2 ? found : found.sort((left, right) => left.place - right.place)
 }
 
-/** Tokens of bytes that are no JSON. */
+/** Tokens for bytes that are not JSON. */
 export function tokensOfBytes(bytes: Uint8Array): RoutingTokens {
   const isLong = bytes.length > DATA_TOKENS * BYTES_PER_TOKEN
   return { tokenIds: tokensOf([isLong ? digested(bytes) : bytes]), isEstimated: true }
@@ -126,7 +133,7 @@ function addPieces(
   pieces.push(bytes.subarray(from, end))
 }
 
-/** Base64 and the like: nothing in it divides words. */
+/** Base64 and the like: a string without separators between words. */
 function isData(bytes: Uint8Array, { start }: Span): boolean {
   for (let at = start; at < start + 1024; at++) {
     const byte = bytes[at] as number
@@ -135,7 +142,7 @@ function isData(bytes: Uint8Array, { start }: Span): boolean {
   return true
 }
 
-/** Its length and its hash, spread over as many bytes as data counts for. Every byte of it counts. */
+/** Its length and hash, spread over the bytes of `DATA_TOKENS` tokens. Every byte of the data has an effect. */
 function digested(data: Uint8Array): Uint8Array {
   let first = 0x9e3779b9 ^ data.length
   let second = 0x85ebca6b
@@ -158,7 +165,7 @@ function mixed(word: number): number {
   return twice ^ (twice >>> 16)
 }
 
-/** A prompt of token ids is what it is; null: it is none. */
+/** The ids of a prompt that consists of token ids; null: it does not. */
 function promptIds(bytes: Uint8Array, members: readonly Member[]): Uint32Array | null {
   const prompt = members.findLast(({ key }) => key === 'prompt')
   if (prompt === undefined || bytes[prompt.valueStart] !== OPEN_ARRAY) return null

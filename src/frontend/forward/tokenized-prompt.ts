@@ -1,6 +1,6 @@
 /**
- * The token ids of a forwarded conversation, where the model's tokenizer and template are here: the router finds its
- * blocks among those that the engine announces.
+ * The token ids of a forwarded conversation, when the model's tokenizer and template are available here. The
+ * router can then match them with the blocks that the engine announces.
  */
 import {
   parseAnthropicMessages,
@@ -14,7 +14,7 @@ import type { HttpRequest } from '../http/http-exchange.ts'
 import type { ServedModel } from '../models/served-model.ts'
 import { chatPrompt, completionPrompts } from '../prompt/prompt.ts'
 
-/** Null: there is no form in tokens for it, for example because of an image. */
+/** Null: the conversation cannot be tokenised, for example because of an image. */
 export async function tokenizedPrompt(
   deps: GenerationDeps,
   model: ServedModel,
@@ -37,7 +37,7 @@ export async function tokenizedPrompt(
     }
     return null
   } catch {
-    // The engine may understand what this reader does not; then bytes are as good as tokens.
+    // The engine may accept what this parser does not; then tokens estimated from bytes are used.
     return null
   }
 }

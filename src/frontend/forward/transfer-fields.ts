@@ -1,9 +1,9 @@
 /**
- * Fields by which engines hand KV to each other, and `rid`, by which SGLang ends every request whose id begins alike. A
- * client that could set them would read other clients' KV, corrupt an engine's prefix cache, or end the engine or the
- * requests of others, so they are cut out of every body that is forwarded.
+ * Removes the fields by which engines transfer KV to each other, and `rid`, with which SGLang ends every
+ * request whose id starts with the value. A client that could set them could read other clients' KV, corrupt an
+ * engine's prefix cache, or end the engine or requests of others. They are cut out of every forwarded body.
  *
- * Owns: which fields these are, where engines look for them, and the cut: the bytes around them stay as they came.
+ * Owns: which fields these are, where engines look for them, and the cut. All other bytes are preserved.
  */
 import type { JsonMembers, Member, Span } from '../http/json-members.ts'
 import { replacedSpans } from '../http/replaced-spans.ts'
@@ -11,7 +11,7 @@ import { replacedSpans } from '../http/replaced-spans.ts'
 const TRANSFER_FIELD =
   /^(?:kv_transfer_params|ec_transfer_params|disaggregated_params|bootstrap_\w*|disagg_\w*|rid)$/
 
-/** Objects that engines take such fields out of; below them every level counts. */
+/** Objects in which engines look for such fields, at every level below them. */
 const CARRIERS: ReadonlySet<string> = new Set([
   'vllm_xargs',
   'extra_args',
@@ -39,7 +39,7 @@ function mayBeTransferField(key: string): boolean {
   }
 }
 
-/** What is to be cut out, in the order of the text, without overlaps. */
+/** The spans to cut, in text order and without overlaps. */
 export function transferFields(
   json: JsonMembers,
   top: readonly Member[],
@@ -58,7 +58,7 @@ export function transferFields(
   return merged
 }
 
-/** The same bytes when there is nothing to cut. */
+/** Returns the same bytes when there is nothing to cut. */
 export function withoutSpans(bytes: Uint8Array, cuts: readonly Span[]): Uint8Array {
   if (cuts.length === 0) return bytes
   return replacedSpans(
@@ -79,7 +79,7 @@ function cutMembers(
   for (let index = 0; index < members.length; index++) {
     const member = members[index] as Member
     if (isTransferField(member.key) || isCut(member.key)) {
-      // With the comma: the one behind it, or at the end of the object the one before it.
+      // With a comma: the one after the member, or before the last member of the object.
       const next = members[index + 1]
       if (next !== undefined) cuts.push({ start: member.start, end: next.start })
       else cuts.push({ start: keptEnd ?? member.start, end: member.end })

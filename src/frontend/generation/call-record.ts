@@ -1,5 +1,6 @@
 /**
- * What is known of one call while it runs, and the one place that tells the observer of it; its end exactly once.
+ * What is known about one call while it runs, and the only place that informs the observer about it; the end
+ * exactly once.
  */
 import type { BatonError, Clock } from '../../base/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
@@ -14,7 +15,7 @@ import type {
   RequestFacts,
 } from './frontend-event.ts'
 
-/** The `traceparent` of a call whose client sent this one. */
+/** Returns the `traceparent` of a call whose client sent `parent`. */
 export type BeginTrace = (parent: string | undefined) => string
 
 interface CallRecordOptions {
@@ -22,9 +23,9 @@ interface CallRecordOptions {
   readonly observer: FrontendObserver
   readonly endpoint: Endpoint
   readonly requestId: string
-  /** What the client sent. */
+  /** The `traceparent` that the client sent. */
   readonly parent: string | undefined
-  /** Makes the call's own `traceparent`; absent: no traces are made. */
+  /** Makes the call's own `traceparent`; absent: tracing is off. */
   readonly beginTrace?: BeginTrace | undefined
   readonly caller: Caller
   readonly onEnded: (usage: Usage | null) => void
@@ -35,14 +36,14 @@ export class CallRecord {
   readonly receivedEpochMs: number
   readonly requestId: string
   readonly caller: Caller
-  /** For whoever works on the request: the call's own span, or the client's when none is made. */
+  /** The `traceparent` for workers and engines: the call's own span, or the client's when tracing is off. */
   readonly traceparent: string | undefined
   readonly #options: CallRecordOptions
   #facts: RequestFacts
   #routing: RoutingHints = {}
-  /** As the router has completed them by the request's class, which the length of the prompt may decide. */
+  /** As completed by the router from the request's class, which may depend on the prompt's length. */
   #goals: LatencyGoals | undefined
-  /** What the client said of the request, to be reported with its end. */
+  /** Facts that the client sent about the request, reported with its end. */
   #said: GenerationOptions['nvext'] = {}
   #preprocessedMs: number | null = null
   #firstTokenMs: number | null = null
@@ -60,21 +61,23 @@ export class CallRecord {
     this.#facts = this.#factsOf('', false)
   }
 
-  /** Ends the reply from outside; set while there is one that can be ended so. */
+  /** Ends the reply from outside; set while there is a reply that can be ended. */
   onCutOff: ((error: BatonError) => void) | null = null
 
-  /** An event of this call: hand it to whatever tells phases. Nothing is reported after the end. */
+  /**
+   * Reports an event of this call; passed to everything that reports phases. Nothing is reported after the end.
+   */
   readonly tell = (event: FrontendEvent): void => {
     if (event.kind === 'prefillQueued') this.#goals ??= event.goals
     if (!this.#ended) this.#options.observer(event, this.#facts)
   }
 
-  /** What goes on in the background may fail when the call is long over. */
+  /** Reports a background failure, possibly after the end of the call. */
   readonly tellOfBackground = (event: BackgroundFailed): void => {
     this.#options.observer(event, this.#facts)
   }
 
-  /** The request has been understood and its model is known. */
+  /** The request was parsed and its model is known. */
   started(
     model: string,
     call: Pick<GenerationOptions, 'stream' | 'nvext'>,
@@ -100,7 +103,7 @@ export class CallRecord {
     this.tell({ kind: 'firstToken', elapsedMs: atMs - this.receivedMs, atMs })
   }
 
-  /** `status` is what the client reads; `choices` is how many ran beside each other. */
+  /** `status`: as the client reads it; `choices`: number of parallel choices. */
   ended(end: {
     status: number
     error: BatonError | null
@@ -109,7 +112,7 @@ export class CallRecord {
   }): void {
     if (this.#ended) return
     this.#options.onEnded(end.usage)
-    // Every end has a start, also of a call that was refused before its model was known.
+    // Every end has a start, also for a call that was refused before its model was known.
     if (!this.#started) this.#tellReceived()
     const stage = end.error?.data['stage']
     const goals = this.#goals ?? this.#routing.goals

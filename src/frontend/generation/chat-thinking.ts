@@ -1,5 +1,5 @@
 /**
- * Which bound a chat puts on the model's thinking, and what ends a thought in the model's own format.
+ * Determines a chat's limit for thinking tokens, and the text that closes a thought in the model's format.
  */
 import type { ChatCall } from '../../api/index.ts'
 import { createReasoningParser, thoughtClosingOf } from '../../text/index.ts'
@@ -16,7 +16,7 @@ export function chatThinkingLimit(
   prompt: PreparedPrompt,
 ): ThinkingLimit | null {
   const limit = call.nvext.max_thinking_tokens
-  // Guided output has no thought in it.
+  // Guided output contains no thinking.
   if (limit === undefined || call.sampling.guided !== undefined) return null
   const name = outputFormatOf(text, model).reasoning
   if (name === null) return null

@@ -1,8 +1,9 @@
 /**
- * The life of a call for embeddings: one request per input, some of them in flight at a time, each answered by one vector.
+ * The life of an embeddings call: one request per input, a bounded number in flight, each answered with one
+ * vector.
  *
- * Ends once: all vectors are there, one input failed (which cancels the others), the client has gone, or nothing came for
- * too long.
+ * It ends exactly once: all vectors have arrived, one input failed (which cancels the others), the client
+ * disconnected, or nothing arrived for too long.
  */
 import { BatonError } from '../../base/index.ts'
 import type { CancelSignal, Clock, Timer } from '../../base/index.ts'
@@ -16,7 +17,7 @@ import type {
 } from '../../request/index.ts'
 import { clientGone, deadlineError, inStage } from '../http/stage-error.ts'
 
-/** Inputs of one call that run at a time, so that a long list leaves capacity for others. */
+/** Most inputs of one call in flight, so that a long list leaves capacity for other calls. */
 const IN_FLIGHT_MAX = 32
 
 interface EmbeddingRunOptions {
@@ -24,7 +25,7 @@ interface EmbeddingRunOptions {
   readonly requests: readonly GenerateRequest[]
   readonly clock: Clock
   readonly signal: CancelSignal
-  /** The longest time without any vector. */
+  /** Most milliseconds without any vector. */
   readonly silenceMs: number
   readonly onPhase: (event: PhaseEvent) => void
 }
@@ -86,7 +87,7 @@ export class EmbeddingRun {
     this.#handles.delete(index)
     if (this.#ended) return
     if (embedding === undefined) {
-      const text = `the worker ended with '${finish}' and without an embedding`
+      const text = `the worker ended with '${finish}' and sent no embedding`
       return this.#fail(new BatonError('backend.contract_violation', text), 'stop')
     }
     this.#vectors[index] = embedding

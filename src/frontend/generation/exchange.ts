@@ -1,11 +1,12 @@
 /**
- * The life of one call: all its choices, from the first send to the last end.
+ * The life of one call with all its choices, from the first send to the last end.
  *
- * A stream is decided after its first item: until then an error is the reply's status, later it is an event. The call
- * ends exactly once: all choices done, one of them failed (which cancels the others), the client gone, or a deadline.
+ * The status of a stream is decided at its first item: before that an error is the reply's status, later it is
+ * an event. The call ends exactly once: all choices are done, one of them failed (which cancels the others),
+ * the client disconnected, or a deadline passed.
  *
- *   waiting ── first item ──▶ running ── last choice ends ──▶ done
- *      └────────── error, client gone, deadline ─────────────▶ done
+ * waiting ── first item ──▶ running ── last choice ends ──▶ done
+ * └────────── error, client gone, deadline ─────────────▶ done
  */
 import { BatonError } from '../../base/index.ts'
 import type { CancelSignal, Clock, Timer } from '../../base/index.ts'
@@ -15,17 +16,17 @@ import type { FrontendLimits } from './frontend-options.ts'
 import { clientGone, deadlineError, inStage } from '../http/stage-error.ts'
 import type { Stage } from '../http/stage-error.ts'
 
-/** Who writes the reply. */
+/** The writer of the reply. */
 export interface ExchangeListener {
   /** First item of the first choice. */
   began(): void
   phase(event: PhaseEvent): void
   /** All choices have ended. */
   completed(): void
-  /** After the reply was decided: the error becomes an event. */
+  /** An error after the status was decided: it becomes an event. */
   brokeOff(error: BatonError): void
   keepAlive(): void
-  /** Called once, at the very end of everything; `error` is null when all went well. */
+  /** Called once, after everything else; `error` is null on success. */
   ended(error: BatonError | null): void
 }
 
@@ -33,7 +34,7 @@ interface ExchangeOptions {
   readonly clock: Clock
   readonly limits: FrontendLimits
   readonly signal: CancelSignal
-  /** A stream is decided by its first item, a whole reply by its end. */
+  /** The status of a stream is decided by its first item, that of a whole reply by its end. */
   readonly streamed: boolean
   readonly listener: ExchangeListener
 }
@@ -54,7 +55,7 @@ export class Exchange implements ChoiceOwner {
     this.#options = options
   }
 
-  /** Resolves when the reply's status is decided; rejects with what is to be the status instead. */
+  /** Resolves when the reply's status is decided; rejects with the error that becomes the status. */
   run(
     serviceOf: (choiceIndex: number) => RequestService,
     requests: readonly GenerateRequest[],
@@ -79,14 +80,14 @@ export class Exchange implements ChoiceOwner {
       try {
         choice.attach(serviceOf(i).send(request, choice))
       } catch (thrown) {
-        // Services never throw; an internal error in one of them must not leave the exchange open.
+        // Services never throw by contract; after an internal error in one the exchange must end all the same.
         this.#fail(BatonError.from(thrown), 'kill')
       }
     })
     return decided
   }
 
-  /** The reply's status has been settled. */
+  /** True when the reply's status is decided. */
   get isDecided(): boolean {
     return this.#decided
   }
@@ -99,7 +100,7 @@ export class Exchange implements ChoiceOwner {
     if (this.#state === 'waiting') this.#begin()
   }
 
-  /** Ends the reply for a reason of Baton's. */
+  /** Ends the reply for a reason on the server's side. */
   cutOff(error: BatonError): void {
     this.#fail(inStage(error, this.#stage), 'kill')
   }
@@ -156,7 +157,7 @@ export class Exchange implements ChoiceOwner {
     if (error === null) this.#decide()
   }
 
-  /** A stream that waits long for its first item is begun anyway, so that it can be kept alive. */
+  /** A stream that waits long for its first item starts anyway, so that it can be kept alive. */
   #watchFirstItem(): void {
     const { clock, limits, streamed } = this.#options
     const beginEarly = streamed && limits.commitAfterMs < limits.firstItemMs
@@ -175,7 +176,7 @@ export class Exchange implements ChoiceOwner {
     return this.#choices.reduce((sum, choice) => sum + choice.itemCount, 0)
   }
 
-  /** One timer per interval and none per token: it looks whether the count has moved. */
+  /** One timer per interval instead of per token: it checks whether the item count has changed. */
   #watchSilence(limitMs = this.#options.limits.silenceMs, silentBeforeMs = 0): void {
     const { clock, limits, listener, streamed } = this.#options
     let seen = this.#itemCount()

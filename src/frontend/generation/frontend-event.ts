@@ -1,11 +1,11 @@
 /**
- * The life of a call as one stream of events: what the frontend does itself, and the phases that the layers below tell
+ * The life of a call as a stream of events: the frontend's own steps, and the phases that lower layers report
  * (`PhaseEvent`). `host` makes metrics, log lines and traces of it; the frontend prints nothing.
  *
- *   received → tokenised → (phases of each leg) → firstToken → ended
+ * received → tokenised → (phases of each leg) → firstToken → ended
  *
- * Every `ended` has had its `received`. `migrated`, `faulted` and `backgroundFailed` may come between, the last two also
- * outside of any call.
+ * Every `ended` has had its `received`. `migrated`, `faulted` and `backgroundFailed` may come in between, the
+ * last two also outside of any call.
  */
 import type { ErrorCode, WorkerId } from '../../base/index.ts'
 import type { PhaseEvent } from '../../request/index.ts'
@@ -27,29 +27,32 @@ export type Endpoint =
   | 'pooling'
   | 'moderations'
   | 'tokens'
-  /** Any other path; only its faults are reported. */
+  /** Any other path; only its internal errors are reported. */
   | 'other'
 
-/** Which call an event is about. */
+/** The call that an event belongs to. */
 export interface RequestFacts {
   readonly requestId: string
-  /** Empty until the body has been understood. */
+  /** Empty until the body is parsed. */
   readonly model: string
   readonly endpoint: Endpoint
   readonly streamed: boolean
-  /** What workers and engines are told: the span of this call when traces are on, else what the client sent. */
+  /**
+   * The `traceparent` for workers and engines: the span of this call when tracing is on, otherwise the
+   * client's.
+   */
   readonly traceparent: string | undefined
-  /** The client's own span, when traces are on and it sent one. */
+  /** The client's own span, when tracing is on and it sent one. */
   readonly parentTraceparent?: string
 }
 
-/** The call has been understood, or is about to be refused. */
+/** The call was parsed, or is about to be refused. */
 export interface Received {
   readonly kind: 'received'
   readonly atMs: number
 }
 
-/** Template and tokenizer are done: the request can be sent to a worker. */
+/** The prompt is rendered and tokenised: the request can be sent to a worker. */
 export interface Tokenised {
   readonly kind: 'tokenised'
   readonly elapsedMs: number
@@ -59,7 +62,7 @@ export interface Tokenised {
 
 export interface FirstToken {
   readonly kind: 'firstToken'
-  /** Since the arrival. */
+  /** Milliseconds since the arrival. */
   readonly elapsedMs: number
   readonly atMs: number
 }
@@ -78,39 +81,39 @@ export interface Migration {
 export interface RequestEnd {
   readonly kind: 'ended'
   readonly outcome: 'success' | 'error' | 'cancelled'
-  /** The status that the client read; a stream that failed later keeps 200 here and has an `errorCode`. */
+  /** The status that the client read; a stream that failed later has 200 here and an `errorCode`. */
   readonly status: number
   readonly errorCode: ErrorCode | undefined
-  /** The whole message; what the client reads is without paths. */
+  /** The complete message; the client's version contains no paths. */
   readonly errorMessage: string | undefined
-  /** Which part of the request's life failed. */
+  /** The stage of the request that failed. */
   readonly stage: string | undefined
   readonly durationMs: number
-  /** From arrival to tokens that can be sent to a worker: template and tokenizer. */
+  /** Milliseconds from arrival until the request can be sent to a worker: template and tokenizer. */
   readonly preprocessMs: number
   readonly ttftMs: number | undefined
-  /** Mean over the tokens after the first. */
+  /** Mean over the tokens after the first, in milliseconds. */
   readonly itlMs: number | undefined
   readonly promptTokens: number
   readonly completionTokens: number
   readonly cachedTokens: number | undefined
-  /** Its goals, whoever has set them, so that goodput can be counted. */
+  /** The effective goals from any source, in milliseconds, so that goodput can be counted. */
   readonly ttftTargetMs: number | undefined
   readonly itlTargetMs: number | undefined
-  /** When the request was made, as the client of a replayed trace says. */
+  /** The request's time in a replayed trace, as its client reports it. */
   readonly requestTimestampMs: number | undefined
   readonly sessionId: string | undefined
   readonly tenantId: string | undefined
   readonly atMs: number
 }
 
-/** An internal error: the client reads only that there was one. */
+/** An internal error. The client reads only that there was one. */
 export interface Faulted {
   readonly kind: 'faulted'
   readonly error: unknown
 }
 
-/** A background task has failed, for example a speculative prefill. */
+/** A background task failed, for example a speculative prefill. */
 export interface BackgroundFailed {
   readonly kind: 'backgroundFailed'
   readonly what: string
@@ -128,11 +131,11 @@ export type FrontendEvent =
   | Faulted
   | BackgroundFailed
 
-/** The event of one kind. */
+/** The event type of a kind. */
 export type FrontendEventOf<
   Kind extends FrontendEvent['kind'],
   Event = FrontendEvent,
 > = Event extends { readonly kind: infer Kinds } ? (Kind extends Kinds ? Event : never) : never
 
-/** Called for every event, several times per request and never per token. */
+/** Called for every event: several times per request, never per token. */
 export type FrontendObserver = (event: FrontendEvent, request: RequestFacts) => void

@@ -1,5 +1,6 @@
 /**
- * What a frontend is made of, and its bounds. All of it is handed in; nothing is read from the outside.
+ * What a frontend is composed of, and its limits. Everything is passed in; nothing is read from the
+ * environment.
  */
 import type { BatchOptions } from '../batches/batch-folder.ts'
 import type { Clock, Random } from '../../base/index.ts'
@@ -28,72 +29,81 @@ export interface FrontendOptions {
   readonly random: Random
   /** Called once per version of a model, when its first worker joins. */
   readonly createRouter: (model: string, version: string) => ModelRouter
-  /** Template and tokenizer of a model, from what the worker's card says. */
+  /** Loads template and tokenizer of a model as the worker's card describes. */
   readonly loadText: (card: WorkerCard) => Promise<ModelText>
-  /** Tokenises off the event loop; used for texts of at least `offLoopCharacters`. */
+  /** Tokenises outside the event loop; used for texts of at least `offLoopCharacters`. */
   readonly encodeOffLoop?: EncodeOffLoop
   readonly observer?: FrontendObserver
   readonly fleetObserver?: FleetNewsObserver
-  /** Gives every call a span of its own in the client's trace or a new one. Absent: the client's `traceparent` is handed on. */
+  /**
+   * Starts a span for every call in the client's trace or a new one. Absent: the client's `traceparent` is
+   * passed on.
+   */
   readonly beginTrace?: BeginTrace
-  /** `/metrics`, for a scrape with this `Accept`; a text alone is Prometheus'. */
+  /** The body of `/metrics` for this `Accept` header; a plain string is in the Prometheus format. */
   readonly metrics?: (accept: string | undefined) => Metrics | Promise<Metrics>
   readonly version?: string
-  /** Keeps responses and conversations; absent: what needs them is refused by name. */
+  /** Stores responses and conversations; absent: requests that need it are refused by name. */
   readonly state?: StateStore
-  /** Keeps files and runs batches; absent: both are refused by name. */
+  /** Stores files and runs batches; absent: both are refused by name. */
   readonly batches?: BatchOptions
-  /** The keys that are valid, without themselves; null: none is asked for. */
+  /** The valid keys, as hashes; null: no keys are required. */
   readonly keys?: () => readonly ApiKey[] | null
   /** The HTML of the console at `/`; null: there is none. */
   readonly consolePage?: () => string | null
   /**
-   * The registry is notified of connections (`workerReachable`, `workerUnreachable`), and a worker counts only while one
-   * stands. Absent: it counts from its card on.
+   * True: the registry is told about connections (`workerReachable`, `workerUnreachable`), and a worker counts
+   * only while it is connected. Absent: it counts as soon as its card is known.
    */
   readonly reportsLinks?: boolean
   readonly limits?: Partial<FrontendLimits>
-  /** An administrator's command to one worker. Absent: there are none. */
+  /** Sends an administrator's command to one worker. Absent: commands are refused. */
   readonly commandWorker?: CommandWorker
-  /** What an administrator has said holds in all frontends: told to the others. */
+  /** Announces an administrator's setting to the other frontends, because it holds in all of them. */
   readonly onAdminNews?: (news: AdminNews) => void
-  /** Authentication, CORS and the like, in the order in which a call meets them. */
+  /** Authentication, CORS and the like, in the order in which a call passes them. */
   readonly middleware?: readonly Middleware[]
-  /** The workers are foreign engines to which a client's request can go as it came. Absent: nothing is forwarded. */
+  /** The workers are foreign engines that accept forwarded requests. Absent: nothing is forwarded. */
   readonly forwarding?: ForwardingOptions
-  /** Images, audio and documents in what is forwarded. Absent: up to 20 MiB each, and no address is fetched. */
+  /** Media in forwarded requests. Absent: up to 20 MiB each, and no address is fetched. */
   readonly media?: MediaOptions
 }
 
 export interface ForwardingOptions {
-  /** Every request; otherwise only what has no form in tokens: images, audio, documents, endpoints of the engine's own. */
+  /**
+   * True: every request is forwarded. False: only what cannot be tokenised (images, audio, documents) and
+   * endpoints that only the engine has.
+   */
   readonly always: boolean
-  /** Requests are routed by the tokens of the model's own tokenizer, not by their bytes. */
+  /** Requests are routed by tokens of the model's own tokenizer, not by their bytes. */
   readonly hasTokenizer: boolean
 }
 
 export interface FrontendLimits {
   /** Further attempts when a worker is lost; 0 turns migration off. */
   readonly migrationLimit: number
-  /** How long a request that was running waits while no worker is registered. */
+  /** Milliseconds that a running request waits while no worker is registered. */
   readonly migrationWaitMs: number
   readonly migrationMaxSequenceTokens: number
-  /** Requests in flight, all models together. More are refused with `capacity.exhausted`. */
+  /** Most requests in flight, over all models. More are refused with `capacity.exhausted`. */
   readonly requestsMax: number
   readonly offLoopCharacters: number
-  /** The body of a request that generates or tokenises. */
+  /** The limit for the body of a request that generates or tokenises. */
   readonly bodyBytesMax: number
-  /** Template and tokenizer. */
+  /** Limit for template and tokenizer. */
   readonly preprocessMs: number
-  /** From sending to the first item of the reply; a safety net over the router's own deadlines. */
+  /** From sending to the first item of the reply; a backstop for the router's own deadlines. */
   readonly firstItemMs: number
-  /** Without any item in the middle of a reply. */
+  /** Most milliseconds without an item during a reply. */
   readonly silenceMs: number
-  /** A stream that has been silent this long gets a comment, so that no proxy on the way closes it. */
+  /** A stream that was silent for so long gets a comment, so that no proxy closes it. */
   readonly keepAliveMs: number
-  /** A stream whose first token takes longer than this is begun with 200; a later error is then an event. */
+  /**
+   * A stream that waits longer than this for its first token starts with status 200; a later error is then an
+   * event.
+   */
   readonly commitAfterMs: number
-  /** A model whose last worker has left is forgotten after so long; until then it is 503, afterwards 404. */
+  /** A model is forgotten this long after its last worker left; until then requests get 503, afterwards 404. */
   readonly modelForgetMs: number
 }
 

@@ -3,7 +3,7 @@ import { finishChunk } from '../../request/index.ts'
 import { GeneratedOutput } from './generated-output.ts'
 
 describe('generated output', () => {
-  it('ids - as many as come, in order, those of one moment unchanged by later ones', () => {
+  it('ids - are kept in order, and an earlier snapshot is unchanged by later ids', () => {
     const output = new GeneratedOutput()
     const all: number[] = []
     let earlier = output.tokens()
@@ -17,7 +17,7 @@ describe('generated output', () => {
     expect(Array.from(earlier)).toEqual(all.slice(0, 100))
   })
 
-  it('text between ids - is tokenised before what follows it', () => {
+  it('text between ids - is tokenised before the ids that follow it', () => {
     const output = new GeneratedOutput((text) => Array.from(text, (letter) => letter.charCodeAt(0)))
     output.push(1)
     output.take({ tokenIds: [], text: 'ab' })
@@ -27,7 +27,7 @@ describe('generated output', () => {
     expect(output.isLost).toBe(false)
   })
 
-  it('text without a tokenizer - is lost', () => {
+  it('text without a tokenizer - cannot be continued', () => {
     const output = new GeneratedOutput()
     output.take({ tokenIds: [], text: 'a' })
     expect(output.isLost).toBe(true)

@@ -1,17 +1,17 @@
 /**
- * What a request has generated so far, over all attempts: what the next attempt's prompt ends with.
+ * The output that a request has generated so far, over all attempts: the end of the next attempt's prompt.
  *
- * An engine that answers text has no ids to give; its text is tokenised when the ids are asked for, so the next attempt
- * goes on behind the same text, if not behind the same split of it.
+ * An engine that answers with text has no ids. Its text is tokenised when the ids are needed, so the next
+ * attempt continues the same text, but perhaps with another split into tokens.
  *
- * Ids are four bytes each and lie outside of V8's heap: of a long answer they are most of what its stream holds, and the
- * collector would copy them twice.
+ * Ids take four bytes each and lie outside of V8's heap. In a long answer they are most of a stream's memory,
+ * and the garbage collector would copy them twice.
  */
 import type { Chunk } from '../../request/index.ts'
 
 type EncodeText = (text: string) => ArrayLike<number>
 
-/** Room for so many ids at first; doubled when it is full. */
+/** Initial capacity in ids; doubled when it is full. */
 const FIRST_IDS = 32
 const NO_IDS = new Uint32Array(0)
 
@@ -19,14 +19,17 @@ export class GeneratedOutput {
   readonly #encode: EncodeText | undefined
   #ids = NO_IDS
   #count = 0
-  /** Text behind `#ids` that is not tokenised yet. */
+  /** Text after `#ids` that is not tokenised yet. */
   #text = ''
 
   constructor(encode?: EncodeText) {
     this.#encode = encode
   }
 
-  /** There is text that cannot be tokenised here: the request cannot go on elsewhere. */
+  /**
+   * True when there is text that cannot be tokenised here, so the request cannot be continued on another
+   * worker.
+   */
   get isLost(): boolean {
     return this.#text !== '' && this.#encode === undefined
   }
@@ -41,7 +44,7 @@ export class GeneratedOutput {
     if (chunk.text !== undefined) this.#text += chunk.text
   }
 
-  /** All of it as ids, as it is now. */
+  /** All output so far as ids. */
   tokens(): Uint32Array {
     if (this.#text !== '') this.#tokenise()
     return this.#ids.subarray(0, this.#count)

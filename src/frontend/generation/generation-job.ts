@@ -1,5 +1,5 @@
 /**
- * What generating calls are made of: what an endpoint brings, and what all of them are given.
+ * The parts of generating calls: what an endpoint provides, and what all endpoints are given.
  */
 import type { BackgroundResponses } from '../state/background-responses.ts'
 import type { GenerationOptions } from '../../api/index.ts'
@@ -21,7 +21,7 @@ export interface GenerationDeps extends FrontendOptions {
   readonly background: BackgroundResponses
 }
 
-/** Answers a call that generates; its record is told of all that happens. */
+/** Answers a generating call; reports everything to its record. */
 export type Generator = (
   deps: GenerationDeps,
   http: HttpRequest,
@@ -31,28 +31,31 @@ export type Generator = (
 export interface GenerationJob<Call extends GenerationOptions> {
   readonly call: Call
   readonly writers: ReplyWriters
-  /** The field that holds the prompt, for a refusal. */
+  /** The field that contains the prompt, for error messages. */
   readonly promptParam: 'messages' | 'prompt' | 'input' | 'token_ids'
-  /** A promise only when there is something to wait for. */
+  /** Returns a promise only when there is something to wait for. */
   prompts(text: ModelText, offLoop: OffLoop): PreparedPrompt[] | Promise<PreparedPrompt[]>
-  /** Text that precedes the generated one, per prompt. */
+  /** Text before the generated text, per prompt. */
   echoes?(prompts: readonly PreparedPrompt[], text: ModelText): readonly string[]
-  /** The prompt of the next turn as far as it is known, when this one was answered so. */
+  /** The known part of the next turn's prompt, given the answer to this one. */
   nextTurn?(answer: string, text: ModelText, offLoop: OffLoop): Promise<PreparedPrompt>
-  /** The choices have begun, and `nextTurn` will not be called: what only prompts are made of may go. */
+  /**
+   * The choices have started and `nextTurn` will not be called, so data that is needed only for prompts may be
+   * freed.
+   */
   forgetPrompt?(): void
   /** Called once per choice. */
   parser?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): OutputParser | null
-  /** The shape of the output as this model writes it; called only when a shape was asked for. */
+  /** The form of guided output for this model; called only when guided output was requested. */
   guided?(
     guided: GuidedDecoding,
     text: ModelText,
     model: ServedModel,
     prompt: PreparedPrompt,
   ): GuidedDecoding
-  /** The grammar of the calls that may stand instead of an answer; called only for an engine that calls at random. */
+  /** The grammar of calls that may replace an answer; called only for an engine that draws calls at random. */
   drawableCalls?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): string | undefined
-  /** Null: the model does not think, or nothing bounds it. */
+  /** Null: the model does not think, or thinking is not limited. */
   thinkingLimit?(text: ModelText, model: ServedModel, prompt: PreparedPrompt): ThinkingLimit | null
 }
 

@@ -1,7 +1,7 @@
 /**
- * A generating call from its values to its reply: preprocess, build the workers' requests, and let them run.
+ * A generating call from its parsed values to its reply: preprocess, build the workers' requests, and run them.
  *
- * The endpoints differ in how they read a request and how they show text; what lies between is here, once.
+ * Endpoints differ in how they parse a request and how they show text; everything between is here.
  */
 import {
   applyRoutingHeaders,
@@ -52,7 +52,7 @@ export async function generate<Call extends GenerationOptions>(
   record.started(model.name, job.call, routing)
   refuseMissingFeatures(job.call, model.features)
   const relaxed = refuseUnwritable(job.call, model.features)
-  // Scores of a prompt are computed by decode workers alone, whose queue is another one.
+  // Prompt log-probabilities are computed by decode workers alone, which have a queue of their own.
   const isScored = job.call.output.promptLogprobs !== undefined
   const refusal = isScored ? null : model.router.refusalAtOnce(routing)
   if (refusal !== null) throw refusal
@@ -90,8 +90,8 @@ export async function generate<Call extends GenerationOptions>(
 }
 
 /**
- * A shape that no grammar can hold is refused here, and not by a worker after its prompt has been computed. What a
- * request that is not strict does without is told in a header.
+ * Refuses a shape that no grammar can express here instead of at a worker after its prompt was computed. What a
+ * request that is not strict loses is reported in a header.
  */
 function refuseUnwritable(
   { sampling: { guided } }: GenerationOptions,
@@ -104,7 +104,7 @@ function refuseUnwritable(
   return { 'x-baton-relaxed': `${guided.field ?? 'guided'}: ${[...relaxed].join(', ')}` }
 }
 
-/** The shape of the output with what this model writes before it, or instead of it. */
+/** The shape of the output, with the text that this model writes before it or instead of it. */
 function withGuided<Call extends GenerationOptions>(
   job: GenerationJob<Call>,
   text: ModelText,
@@ -129,7 +129,7 @@ function callGrammarOf<Call extends GenerationOptions>(
   return job.drawableCalls?.(text, model, prompt)
 }
 
-/** A worker is told of such an integer by a grammar only: what engines make of schemas rounds it. */
+/** Large integers are passed to a worker as a grammar only, because engines round them in schemas. */
 function withoutExactIntegers(guided: GuidedDecoding, model: ServedModel): GuidedDecoding {
   if (guided.kind !== 'json-schema') return guided
   const schema = withPlainBounds(guided.schema)

@@ -6,7 +6,7 @@ const A = workerIdOf(1)
 const B = workerIdOf(2)
 
 describe('migration', () => {
-  it('in mid-stream - the request goes on elsewhere with the tokens so far', async () => {
+  it('in mid-stream - the request continues on another worker with the tokens so far', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) => {
         if (nth === 0) run.routed(A).says('Once upon').fails('transport.disconnected')
@@ -34,7 +34,7 @@ describe('migration', () => {
     expect(it_.ends[0]?.promptTokens).toBe(first?.tokenIds.length)
   })
 
-  it('before the first token - same status as if nothing had happened', async () => {
+  it('before the first token - the status is the same as without a failure', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) =>
         void (nth < 3 ? run.fails('transport.cannot_connect') : run.says('ok').ends()),
@@ -43,7 +43,7 @@ describe('migration', () => {
     expect(it_.runs).toHaveLength(4)
   })
 
-  it('limit reached - the last error is what the client reads', async () => {
+  it('limit reached - the client reads the last error', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) => void run.fails('transport.disconnected', `try ${nth}`),
       limits: { migrationLimit: 2 },
@@ -55,7 +55,7 @@ describe('migration', () => {
 
   const NONE = 'backend.worker_unavailable'
 
-  it('no worker for a while - a request that was running is held, and goes on', async () => {
+  it('no worker for a while - a request that was running waits, and continues', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) => {
         if (nth === 0) run.routed(A).says('Once upon').fails('transport.disconnected')
@@ -71,7 +71,7 @@ describe('migration', () => {
     expect(it_.requests.at(-1)?.routing.excludedWorkerIds).toEqual([])
   })
 
-  it('all are full - the same', async () => {
+  it('all workers are full - a request that was running waits, and continues', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) => {
         if (nth === 0) run.routed(A).says('Once').fails('transport.disconnected')
@@ -84,7 +84,7 @@ describe('migration', () => {
     expect(reply.text()).toBe('Once more')
   })
 
-  it('held too long - ends with the last error; waiting 0 ends at once', async () => {
+  it('waiting too long - ends with the last error; a wait of 0 ends at once', async () => {
     const script: ConstructorParameters<typeof ScriptedFrontend>[0] = {
       script: (run, nth) =>
         void (nth === 0
@@ -102,7 +102,7 @@ describe('migration', () => {
     expect(hasty.runs).toHaveLength(2)
   })
 
-  it('held, and the client leaves - ends, and tries no more', async () => {
+  it('the client disconnects during the wait - the request ends without further attempts', async () => {
     const it_ = new ScriptedFrontend({
       script: (run, nth) =>
         void (nth === 0
@@ -126,13 +126,13 @@ describe('migration', () => {
     expect(it_.clock.nextMs).toBeNull()
   })
 
-  it('not begun - refused at once', async () => {
+  it('a request that has not started - is refused at once', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.fails(NONE) })
     expect((await it_.chat()).status).toBe(503)
     expect(it_.runs).toHaveLength(1)
   })
 
-  it('all tokens were there, only the end was lost - the reply ends with length', async () => {
+  it('all tokens were generated and only the end was lost - the reply ends with length', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.routed(A).says('Once').fails('transport.disconnected'),
     })
@@ -167,7 +167,7 @@ describe('migration', () => {
     expect(it_.runs).toHaveLength(1)
   })
 
-  it('no worker to be had - is reported at once, not looked for again', async () => {
+  it('no worker available - is reported at once without a second search', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.fails('backend.worker_unavailable'),
     })
@@ -175,7 +175,7 @@ describe('migration', () => {
     expect(it_.runs).toHaveLength(1)
   })
 
-  it('a client that leaves after a migration - cancels the worker that runs now', async () => {
+  it('a client that disconnects after a migration - cancels the request on the current worker', async () => {
     const it_ = new ScriptedFrontend({ script: (run) => void run.routed(A).says('a') })
     const client = new AbortController()
     await it_.send('POST', '/v1/completions', {
@@ -187,7 +187,7 @@ describe('migration', () => {
     expect(it_.runs.map((run) => run.cancels)).toEqual([[], ['kill']])
   })
 
-  it('a sequence over the bound - is not carried on', async () => {
+  it('a sequence above the limit - is not continued', async () => {
     const it_ = new ScriptedFrontend({
       script: (run) => void run.says('a').fails('transport.disconnected'),
       limits: { migrationMaxSequenceTokens: 2 },

@@ -1,10 +1,12 @@
 /**
- * When a worker is lost, the request goes on at another one with the tokens so far. The client sees a pause.
+ * Continues a request on another worker, with the tokens so far, when its worker is lost. The client sees a
+ * pause.
  *
- * Wraps any RequestService. An attempt that fails with a migratable error is followed by another one whose prompt ends
- * with the generated tokens; text that was sent is never sent again. While no worker is registered, or all are full, a request
- * that was running is held for `waitMs` and tries again; one that has not begun is refused at once. Not migrated: what a grammar holds to a shape, what
- * the client pinned to a worker, and what has been cancelled.
+ * Wraps any RequestService. After an attempt that failed with a migratable error the next attempt's prompt ends
+ * with the generated tokens; text that was sent is never sent again. While no worker is registered, or all are
+ * full, a request that was running waits for up to `waitMs` and is tried again; one that had not started is
+ * refused at once. Not migrated: guided output, requests that the client pinned to a worker, and cancelled
+ * requests.
  */
 import { parseWorkerId } from '../../base/index.ts'
 import type { BatonError, Clock, Timer, WorkerId } from '../../base/index.ts'
@@ -21,17 +23,17 @@ import type { Migration } from './frontend-event.ts'
 import { GeneratedOutput } from './generated-output.ts'
 import { resumedRequest, withoutResumed } from './resumed-request.ts'
 
-/** While no worker is registered; a worker that joins is found that much later at most. */
+/** Interval of attempts while no worker is available; a worker that joins is found with at most this delay. */
 const HELD_RETRY_MS = 200
 
 export interface MigrationOptions {
-  /** Further attempts after the first one. 0: none. */
+  /** Most attempts after the first one. 0: none. */
   readonly limit: number
-  /** How long a request that was running waits for a worker; absent or 0: not at all. */
+  /** Milliseconds that a running request waits for a worker; absent or 0: it does not wait. */
   readonly waitMs?: number
-  /** A sequence longer than this is not carried on. */
+  /** A longer sequence is not continued. */
   readonly maxSequenceTokens?: number
-  /** Makes ids of what an engine has answered as text. Absent: such a request is not carried on. */
+  /** Tokenises an engine's text. Absent: a request that was answered with text is not continued. */
   readonly encode?: (text: string) => ArrayLike<number>
   readonly clock: Clock
   readonly onMigrated?: (migration: Migration) => void
@@ -61,22 +63,22 @@ function mayMigrate(request: GenerateRequest): boolean {
   )
 }
 
-/** The sink of every attempt, one after the other: after its end an attempt calls nothing (see `ReplySink`). */
+/** The sink of all attempts, one after the other. An attempt calls nothing after its end (see `ReplySink`). */
 class MigratingReply implements ReplySink, RequestHandle {
   readonly #sink: ReplySink
   readonly #output: GeneratedOutput
-  /** Tokens that the attempt that runs found in its prompt. */
+  /** Output tokens of earlier attempts that are in the current attempt's prompt. */
   #resumedTokens = 0
   readonly #below: RequestService
   readonly #request: GenerateRequest
   readonly #options: MigrationOptions
-  /** Where the attempt that runs was placed. */
+  /** The worker of the current attempt. */
   #workerId: WorkerId | undefined
   #handle: RequestHandle | null = null
   #attemptCount = 0
-  /** Attempts that followed the loss of a worker. */
+  /** Number of attempts after the loss of a worker. */
   #resendCount = 0
-  /** Since when no worker could be had, and how many tokens there were then. */
+  /** Set while no worker is available: since when, and the number of tokens at that time. */
   #held: { readonly sinceMs: number; readonly tokens: number } | null = null
   #retry: Timer | null = null
   #cancelled: 'stop' | 'kill' | null = null
@@ -130,7 +132,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   onError(error: BatonError): void {
     const tokens = this.#output.tokens()
     const lost = lostWorker(error) ?? this.#workerId
-    // When no worker could be had, another look at once would find none either.
+    // When no worker is available, an immediate second search would find none either.
     const noneToBeHad = lost === undefined && error.code === 'backend.worker_unavailable'
     if (this.#mayHold(error, noneToBeHad, tokens.length)) {
       this.#hold(tokens)
@@ -164,14 +166,14 @@ class MigratingReply implements ReplySink, RequestHandle {
     )
   }
 
-  /** It was running, and no worker can continue it now. */
+  /** True when the request was running and no worker can continue it now. */
   #mayHold(error: BatonError, noneToBeHad: boolean, tokenCount: number): boolean {
     const { waitMs = 0, clock } = this.#options
     const held = this.#held?.tokens === tokenCount ? this.#held : null
     const hasBegun = this.#attemptCount > 1 || tokenCount > 0
     const isFull = error.row.class === 'CapacityExhausted'
-    // What is tried while it is held may fail like any attempt: that costs time, not attempts. An engine that has
-    // answered with a failure would fail again: each of these counts.
+    // A failed attempt during the wait costs time but does not count as an attempt. An engine that answered
+    // with an error would fail again, so each of these counts.
     const isAnswer = error.data['upstreamStatus'] !== undefined
     const isHoldable = noneToBeHad || isFull || (held !== null && error.row.migratable && !isAnswer)
     if (!hasBegun || !isHoldable || this.#cancelled !== null || this.#output.isLost) return false
@@ -183,7 +185,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   #hold(tokens: Uint32Array): void {
     this.#retry = this.#options.clock.after(HELD_RETRY_MS, () => {
       this.#retry = null
-      // Who was lost may be back.
+      // Workers that were lost may be back.
       this.#excluded.length = 0
       this.#excluded.push(...(this.#request.routing.excludedWorkerIds ?? []))
       this.#goOn(tokens)
@@ -202,13 +204,13 @@ class MigratingReply implements ReplySink, RequestHandle {
     this.#attemptCount += 1
     const attempt = this.#attemptCount
     const handle = this.#below.send(request, this)
-    // The attempt may have failed inside `send`; then a later one has set the handle already.
+    // The attempt may have failed inside `send`; then a later attempt has set the handle already.
     if (this.#attemptCount !== attempt) return
     this.#handle = handle
     if (this.#cancelled !== null) handle.cancel(this.#cancelled)
   }
 
-  /** Null when everything that was asked for has been generated, and only the end was lost. */
+  /** Null when all requested tokens were generated and only the end was lost. */
   #resumed(tokens: Uint32Array): GenerateRequest | null {
     const next = resumedRequest(this.#request, tokens)
     if (next === null) return null
@@ -216,7 +218,7 @@ class MigratingReply implements ReplySink, RequestHandle {
   }
 }
 
-/** A layer below that knows better says which worker it was. */
+/** The worker that failed, when a lower layer names it in the error. */
 function lostWorker(error: BatonError): WorkerId | undefined {
   const { workerId } = error.data
   return typeof workerId === 'string' ? (parseWorkerId(workerId) ?? undefined) : undefined

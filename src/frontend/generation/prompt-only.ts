@@ -1,6 +1,6 @@
 /**
- * A request for the log-probabilities of its prompt and no token at all. Engines generate at least one token, so one is requested
- * and not shown; the reply ends with it.
+ * A request for the log-probabilities of its prompt and no output tokens. Engines generate at least one token,
+ * so one is requested and hidden; the reply ends with it.
  */
 import { finishChunk, usageOf } from '../../request/index.ts'
 import type { ReplySink, RequestService } from '../../request/index.ts'

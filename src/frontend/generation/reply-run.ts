@@ -1,5 +1,5 @@
 /**
- * A prepared call on its way: choices, exchange, writer, and the layers under them, put together and let run.
+ * Runs a prepared call: composes choices, exchange, writer and the layers below them.
  */
 import { assert } from '../../base/index.ts'
 import type { BatonError, CancelSignal } from '../../base/index.ts'
@@ -36,7 +36,7 @@ import { createThinkingLimitedService } from './thinking-limit.ts'
 
 interface ReplyRunOptions<Call extends GenerationOptions> {
   readonly deps: GenerationDeps
-  /** Of the request alone: whoever keeps the request keeps its body for as long as the stream runs. */
+  /** Not the whole request, because a reference to it would keep its body in memory while the stream runs. */
   readonly signal: CancelSignal
   readonly record: CallRecord
   readonly model: ServedModel
@@ -52,16 +52,16 @@ const JSON_HEADERS = { 'content-type': 'application/json' }
 const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache',
-  // Reverse proxies that collect replies would undo the streaming.
+  // Reverse proxies that buffer replies would break streaming.
   'x-accel-buffering': 'no',
 }
 
-/** Before the first chunk: no prefill worker took part. */
+/** Sent before the first chunk when no prefill worker took part. */
 const BYPASS_EVENT = annotationEvent('x-bypass-remote-prefill', 'true')
 
 export class ReplyRun<Call extends GenerationOptions> implements ExchangeListener {
   readonly #options: Omit<ReplyRunOptions<Call>, 'prompts'>
-  /** Until the choices have begun. */
+  /** Kept until the choices have started. */
   #prompts: readonly PreparedPrompt[]
   readonly #streamed: StreamedWriter | null
   readonly #whole: WholeWriter | null
@@ -80,7 +80,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
       : null
     this.#whole = stream ? null : job.writers.whole(context)
     const writer = this.#streamed ?? this.#whole
-    assert(writer !== null, 'a reply has a writer')
+    assert(writer !== null, 'a reply needs a writer')
     this.#writer = writer
     this.#exchange = new Exchange({
       clock: deps.clock,
@@ -91,7 +91,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
     })
   }
 
-  /** Resolves when the status is decided; rejects with the error that is the reply instead. */
+  /** Resolves when the status is decided; rejects with the error that becomes the reply. */
   async answer(): Promise<HttpReply> {
     const { job, record, requests } = this.#options
     this.#choices = requests.map((_, index) => this.#createChoice(index))
@@ -99,7 +99,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
     record.onCutOff = (error) => this.#exchange.cutOff(error)
     const serviceOf = (index: number): RequestService => this.#serviceOf(index, migrating)
     const decided = this.#exchange.run(serviceOf, requests, this.#choices)
-    // From here on a stream, which may run for hours, needs its prompt's ids and no texts.
+    // A stream may run for hours and needs only its prompt's ids from here on, not the texts.
     this.#prompts = []
     if (this.#keeper === null) job.forgetPrompt?.()
     await decided
@@ -134,7 +134,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
   ended(error: BatonError | null): void {
     const { context, record } = this.#options
     if (error !== null) this.#streamed?.stream.abandon()
-    // Until the status is decided the fault comes out of `answer`.
+    // Until the status is decided `answer` throws the error.
     if (error?.code === 'runtime.internal' && this.#exchange.isDecided) {
       record.tell({ kind: 'faulted', error })
     }
@@ -161,7 +161,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
       output: this.#keeping(this.#writer.createOutput(index)),
       detokenizer: new Detokenizer(text.tokenizer, {
         skipSpecialTokens: call.output.skipSpecialTokens ?? true,
-        // Control tokens that the parser must see as text.
+        // Control tokens that the parser needs to see as text.
         keepTokens: parser?.markers ?? [],
       }),
       stops: stopStringsOf(call.stop),
@@ -176,7 +176,7 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
     return choice
   }
 
-  /** The answer's text is kept only when the next turn is to be prefilled. */
+  /** Keeps the answer's text only when the next turn will be prefilled. */
   #keeping(output: ChoiceOutput): ChoiceOutput {
     const { job, requests } = this.#options
     if (job.call.nvext.agent_hints?.speculative_prefill !== true) return output
@@ -205,7 +205,10 @@ export class ReplyRun<Call extends GenerationOptions> implements ExchangeListene
     })
   }
 
-  /** Thinking limit over migration over the router; a request for no token at all never leaves the frontend. */
+  /**
+   * Layers from the outside: thinking limit, migration, router. A request without output tokens stays in the
+   * frontend.
+   */
   #serviceOf(index: number, migrating: RequestService): RequestService {
     const { job, model, requests, text } = this.#options
     if (requests[index]?.stop.maxTokens === 0) {

@@ -1,10 +1,12 @@
 /**
- * A request that goes on behind the tokens that have been generated so far.
+ * Makes the request that continues after the tokens generated so far.
  */
 import { usageOf } from '../../request/index.ts'
 import type { Chunk, GenerateRequest } from '../../request/index.ts'
 
-/** Null when everything that was asked for has been generated. `minTokens` counts the resumed tokens and stays. */
+/**
+ * Null when all requested tokens were generated. `minTokens` includes the resumed tokens and stays the same.
+ */
 export function resumedRequest(
   origin: GenerateRequest,
   tokens: Uint32Array,
@@ -25,7 +27,9 @@ export function resumedRequest(
   }
 }
 
-/** What an attempt says of its tokens, as said of the whole request: the resumed ones are output and not prompt. */
+/**
+ * Converts a chunk of an attempt to one of the whole request: resumed tokens count as output, not as prompt.
+ */
 export function withoutResumed(chunk: Chunk, resumedTokens: number): Chunk {
   if (resumedTokens === 0 || chunk.usage === undefined) return chunk
   const { promptTokens, completionTokens, cachedTokens } = chunk.usage

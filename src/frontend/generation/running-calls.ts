@@ -1,5 +1,5 @@
 /**
- * The calls that generate and have not ended: how many may run, and that each is reported exactly once.
+ * The generating calls that have not ended: limits their number, and reports each exactly once.
  */
 import { traceparentOf } from '../../api/index.ts'
 import type { KeyLimits } from '../access/key-limits.ts'
@@ -30,7 +30,7 @@ export class RunningCalls {
     this.#limits = options.limits
   }
 
-  /** Streams that have not ended included. */
+  /** Includes streams that have not ended. */
   get count(): number {
     return this.#records.size
   }
@@ -39,12 +39,12 @@ export class RunningCalls {
     return this.#records.has(requestId)
   }
 
-  /** Ends every reply that has not ended, with an event that says why. */
+  /** Ends every running reply with an event that says why. */
   cutOff(error: BatonError): void {
     for (const record of this.#records.values()) record.onCutOff?.(error)
   }
 
-  /** Admits the call or throws; whatever `answer` throws is the call's end. */
+  /** Admits the call or throws; an error of `answer` becomes the call's end. */
   async serve(
     { head, requestId, caller }: HttpCall,
     endpoint: Endpoint,
@@ -77,7 +77,7 @@ export class RunningCalls {
     }
   }
 
-  /** A call that works and does not generate is one of its key's requests, too. Throws `request.rate_limited`. */
+  /** Counts a call that works but does not generate as a request of its key. Throws `request.rate_limited`. */
   countOnly({ caller: { key } }: HttpCall): void {
     if (key !== null) this.#limits.admit(key)(0)
   }
@@ -88,7 +88,7 @@ export class RunningCalls {
     }
     const { requestsMax } = this.#options
     if (this.#records.size <= requestsMax) return
-    const text = `more than ${requestsMax} requests are in flight`
+    const text = `too many requests in flight: at most ${requestsMax} are allowed`
     throw new BatonError('capacity.exhausted', text, { data: { limit: requestsMax } })
   }
 }

@@ -1,8 +1,8 @@
 /**
- * `agent_hints.speculative_prefill`: when an answer has been given, the prompt of the next turn is known but for what the
- * user will say. It is sent in the background for one token, so that its KV is there when the turn comes.
+ * `agent_hints.speculative_prefill`: after an answer the next turn's prompt is known except for the user's next
+ * message. It is sent in the background for one token, so that its KV is cached when the next turn arrives.
  *
- * It is not awaited, and no client sees it; what goes wrong is told to the observer.
+ * Nobody waits for it and no client sees it; errors are reported to the observer.
  */
 import { BatonError } from '../../base/index.ts'
 import type { GenerateRequest, ReplySink, TokenLogprobs } from '../../request/index.ts'
@@ -12,7 +12,7 @@ import type { BackgroundFailed } from './frontend-event.ts'
 import type { PreparedPrompt } from '../prompt/prompt.ts'
 import type { ServedModel } from '../models/served-model.ts'
 
-/** Keeps the text of an answer on its way to the client; reasoning is not part of the next prompt. */
+/** Keeps the answer's text on its way to the client. Reasoning is not part of the next prompt. */
 export class AnswerKeeper implements ChoiceOutput {
   readonly #output: ChoiceOutput
   answer = ''
@@ -41,7 +41,7 @@ export class AnswerKeeper implements ChoiceOutput {
   }
 }
 
-/** `done` is the request that was answered; the new one goes the same way and books the same tenant. */
+/** `done`: the request that was answered; the new one uses the same model and tenant. */
 export function prefillNextTurn(
   model: ServedModel,
   done: GenerateRequest,

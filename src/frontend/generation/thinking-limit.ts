@@ -1,8 +1,8 @@
 /**
- * `max_thinking_tokens`: a model that thinks for longer is made to stop thinking. The request is stopped at its worker, the
- * closing tag is put behind the tokens so far, and the request goes on from there as after a migration.
+ * `max_thinking_tokens`: stops a model that thinks longer. The request is stopped at its worker, the closing
+ * tag is appended to the tokens so far, and the request continues like after a migration.
  *
- * Thinking is what comes before the first text of the answer. A model that does not think is left alone.
+ * Thinking is everything before the first text of the answer. A model that does not think is not affected.
  */
 import type { BatonError } from '../../base/index.ts'
 import { finishChunk } from '../../request/index.ts'
@@ -22,9 +22,9 @@ import { resumedRequest, withoutResumed } from './resumed-request.ts'
 export interface ThinkingLimit {
   readonly limit: number
   readonly model: ModelText
-  /** A parser of its own for one reply. */
+  /** Creates a parser for one reply. */
   readonly createParser: () => OutputParser
-  /** What ends the thought, as the model writes it. */
+  /** The text that ends the thought in the model's format. */
   readonly closing: string
 }
 
@@ -72,7 +72,7 @@ class LimitedReply implements RequestHandle, ReplySink {
 
   start(): this {
     const handle = this.#below.send(this.#request, this)
-    // The first part may be over already, and the second one have its handle.
+    // The first part may be over already; then the handle is that of the second part.
     this.#handle ??= handle
     if (this.#cancelled !== null) this.#handle.cancel(this.#cancelled)
     else if (this.#state === 'closing') handle.cancel('stop')
@@ -117,7 +117,7 @@ class LimitedReply implements RequestHandle, ReplySink {
     this.#watch(this.#detokenizer.push(tokenId))
   }
 
-  /** What the text stands for is the engine's word, or one token. */
+  /** The number of tokens of a text is the engine's usage, or one. */
   #watchText(chunk: Chunk): void {
     this.#output.take(chunk)
     this.#thoughtTokens = chunk.usage?.completionTokens ?? this.#thoughtTokens + 1

@@ -1,8 +1,8 @@
 /**
- * Middleware that asks for keys: `Authorization: Bearer …` or `x-api-key`.
+ * Middleware that requires API keys: `Authorization: Bearer …` or `x-api-key`.
  *
- * 401 without a key that is valid now, 403 when a valid one is not enough. It runs on the head of a request: the body of
- * somebody unknown is not read.
+ * 401 without a valid key, 403 when a valid key is not sufficient. It runs on the head of a request, so the
+ * body of an unauthenticated caller is not read.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock } from '../../base/index.ts'
@@ -13,7 +13,7 @@ import type { ApiKey } from '../access/api-key.ts'
 
 interface AuthenticationOptions {
   readonly clock: Clock
-  /** The key of this text, or null; takes the same time whichever it is. */
+  /** The key with this text, or null. Takes constant time. */
   readonly keyOf: (text: string) => ApiKey | null
 }
 
@@ -28,7 +28,7 @@ export function authentication({ clock, keyOf }: AuthenticationOptions): Middlew
       if (text === null) throw new BatonError('request.unauthenticated', TWO_KEYS)
       if (key === null) throw new BatonError('request.unauthenticated', WANTED)
       if (access === 'operator' && key.mayOperate !== true) {
-        throw new BatonError('request.permission_denied', 'this key is not of an operator')
+        throw new BatonError('request.permission_denied', "this key is not an operator's key")
       }
       return undefined
     },
@@ -40,7 +40,7 @@ export function authentication({ clock, keyOf }: AuthenticationOptions): Middlew
 }
 
 const WANTED =
-  'a valid API key is needed: send it as `Authorization: Bearer <key>` or `x-api-key: <key>`'
+  'a valid API key is required: send it as `Authorization: Bearer <key>` or `x-api-key: <key>`'
 
 const TWO_KEYS = '`Authorization` and `x-api-key` hold two different keys: send one of them'
 

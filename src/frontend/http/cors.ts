@@ -1,7 +1,9 @@
 /**
- * Middleware that lets web pages call: which origins may is said by the operator; pages of this machine always may.
+ * Middleware for cross-origin requests of web pages: the operator lists the allowed origins; pages of this
+ * machine are always allowed.
  *
- * It stands before authentication, as browsers send a preflight without a key and must be able to read a 401.
+ * It runs before authentication, because browsers send a preflight without a key and have to be able to read a
+ * 401.
  */
 import { allowedOrigins } from './foreign-page.ts'
 import type { HttpCall } from './http-call.ts'
@@ -9,7 +11,7 @@ import type { HttpReply } from './http-exchange.ts'
 import type { Middleware } from './middleware.ts'
 
 const METHODS = 'GET, POST, DELETE, OPTIONS'
-/** What a page may read beside the body. */
+/** Response headers that a page may read. */
 const EXPOSED =
   'x-request-id, request-id, retry-after, x-baton-decision, x-baton-relaxed, www-authenticate'
 const MAX_AGE_SECONDS = '600'
@@ -20,7 +22,7 @@ export function cors(origins: readonly string[]): Middleware {
   const headersFor = ({ head: { headers } }: HttpCall): HttpReply['headers'] => {
     const { origin } = headers
     if (origin === undefined) return {}
-    // What depends on the origin must not be kept for another one.
+    // A cached answer for one origin must not be used for another.
     const vary = { vary: 'origin' }
     if (!isAllowed(origin)) return vary
     return { ...vary, 'access-control-allow-origin': origin }

@@ -1,8 +1,9 @@
 /**
- * Where nothing but this machine's address guards a port, a browser on it is a way in for any web page: a page may send a
- * simple request anywhere, and may have its own name resolved to this machine (DNS rebinding).
+ * Detects requests of foreign web pages. When a port is protected only by being local, a browser on the machine
+ * is a way in: a page may send simple requests anywhere, and its own name may resolve to this machine (DNS
+ * rebinding).
  *
- * Owns: how a call of such a page is told from others. Programs send neither `Origin` nor `Sec-Fetch-Site`.
+ * Owns: how such a request is recognised. Programs send neither `Origin` nor `Sec-Fetch-Site`.
  */
 
 type Headers = Readonly<Record<string, string>>
@@ -11,21 +12,25 @@ const LOOPBACK_ORIGIN = /^https?:\/\/(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d{
 const IS_ADDRESS = /^(\[[0-9a-f:.]+\]|[0-9.]+)$/i
 const IS_OWN_NAME = /^(localhost|.+\.localhost)$/i
 
-/** Whether a page of this origin may call; `origins` as browsers send them, or `*` for all. Pages of this machine always may. */
+/**
+ * Returns whether a page of an origin may call. `origins`: as browsers send them, or `*` for all. Pages of this
+ * machine always may.
+ */
 export function allowedOrigins(origins: readonly string[]): (origin: string) => boolean {
   const allowed = new Set(origins.map((origin) => origin.toLowerCase()))
   return (origin) =>
     LOOPBACK_ORIGIN.test(origin) || allowed.has('*') || allowed.has(origin.toLowerCase())
 }
 
-/** Whether `Host` names this machine; a program that sends none is no browser. */
+/** True when `Host` names this machine. A client that sends no `Host` is not a browser. */
 export function namesThisMachine(headers: Headers): boolean {
   const name = (headers['host'] ?? '').replace(/:\d+$/, '')
   return name === '' || IS_ADDRESS.test(name) || IS_OWN_NAME.test(name)
 }
 
 /**
- * Whether a web page of another origin wants something done. What only reads is let through: the page gets no answer to see.
+ * True when a page of another origin requests a change. Reads are let through, because the page cannot see the
+ * answer.
  */
 export function isDoneByForeignPage(
   method: string,

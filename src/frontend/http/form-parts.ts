@@ -1,12 +1,12 @@
 /**
- * `multipart/form-data` as bytes: which fields there are and where they lie. Files are not looked into.
+ * Locates the fields of a `multipart/form-data` body. The content of files is not read.
  */
 import { asciiOf } from './json-members.ts'
 import type { Span } from './json-members.ts'
 
 export interface PartHead {
   readonly name: string
-  /** Of a file. */
+  /** Set for a file. */
   readonly fileName?: string
 }
 
@@ -19,7 +19,7 @@ export const HEAD_BYTES_MAX = 8192
 export const PARTS_MAX = 1000
 const LF = 10
 
-/** The boundary that a content type names; null: it is no form. */
+/** The boundary in a content type; null: it is not a form. */
 export function formBoundary(contentType: string | undefined): string | null {
   if (contentType === undefined || !/^multipart\/form-data\s*;/i.test(contentType)) return null
   const [, quoted, plain] =
@@ -27,7 +27,7 @@ export function formBoundary(contentType: string | undefined): string | null {
   return quoted ?? plain ?? null
 }
 
-/** A part reaches from its boundary to the next one. */
+/** A part ends at the next boundary. */
 export function formParts(bytes: Uint8Array, boundary: string): readonly FormPart[] {
   const parts: FormPart[] = []
   const line = new TextEncoder().encode(`--${boundary}`)
@@ -47,7 +47,7 @@ export function formParts(bytes: Uint8Array, boundary: string): readonly FormPar
   return parts
 }
 
-/** `head` has a character for each byte. */
+/** `head` has one character per byte. */
 export function headOfPart(head: string): PartHead {
   const [, quoted, plain] = /;\s*name=(?:"([^"]*)"|([^\s;"]+))/i.exec(head) ?? []
   const [, file] = /;\s*filename="((?:[^"\\]|\\.)*)"/i.exec(head) ?? []
@@ -57,14 +57,14 @@ export function headOfPart(head: string): PartHead {
   }
 }
 
-/** Browsers and clients write names as UTF-8. */
+/** Browsers and other clients write names as UTF-8. */
 function utf8Of(text: string): string {
   const bytes = new Uint8Array(text.length)
   for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at)
   return new TextDecoder().decode(bytes)
 }
 
-/** Null: it has none before `to`. */
+/** Null: the head does not end before `to`. */
 export function endOfHead(bytes: Uint8Array, from: number, to: number): number | null {
   for (let at = bytes.indexOf(LF, from); at >= 0 && at < to; at = bytes.indexOf(LF, at + 1)) {
     if (bytes[at + 1] === LF) return at + 2
@@ -73,7 +73,10 @@ export function endOfHead(bytes: Uint8Array, from: number, to: number): number |
   return null
 }
 
-/** A boundary begins the body or a line; `startsLine`: so do these bytes. -1: there is none. */
+/**
+ * A boundary is at the start of the body or of a line; `startsLine`: these bytes are at such a start. -1: not
+ * found.
+ */
 export function indexOfLine(
   bytes: Uint8Array,
   line: Uint8Array,

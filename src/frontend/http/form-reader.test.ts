@@ -50,7 +50,7 @@ const FORMS = {
 
 describe('a form that is read in pieces', () => {
   it.each(Object.entries(FORMS))(
-    '%s - cut at every position, it is what it is as a whole',
+    '%s - cut at every position, the result is that of the whole form',
     (_what, text) => {
       const form = bytesOf(text)
       const expected = wholeParts(form.subarray(0, text.indexOf('--b--') + 5), 'b')
@@ -67,7 +67,7 @@ describe('a form that is read in pieces', () => {
     },
   )
 
-  it('any bytes - the same, however they are cut', () => {
+  it('any bytes - the result is the same wherever they are cut', () => {
     fc.assert(
       fc.property(
         fc.array(fc.constantFrom('\r', '\n', '-', '--b', 'b', 'x', '\r\n--b\r'), { maxLength: 30 }),
@@ -88,13 +88,13 @@ describe('a form that is read in pieces', () => {
     )
   })
 
-  it('a form that is cut off - is not whole', () => {
+  it('a form that is cut off - is incomplete', () => {
     const form = bytesOf(FORMS['a file and a purpose'])
     const end = FORMS['a file and a purpose'].lastIndexOf('--b--') + 5
     for (let at = 0; at < end; at++) expect(read(form.subarray(0, at), 'b', [])[1]).toBe(false)
   })
 
-  it('a head of a part - up to 8 KiB', () => {
+  it('the head of a part - may have up to 8 KiB', () => {
     const of = (length: number) =>
       read(bytesOf(`--b\r\nX: ${'x'.repeat(length)}\r\n\r\nv\r\n--b--`), 'b', [100])
     expect(of(8000)[1]).toBe(true)

@@ -1,6 +1,6 @@
 /**
- * `multipart/form-data` piece by piece: whatever its pieces are cut into, a form is read alike, and no more of it is kept than a
- * head of a part, or what may be the begin of a boundary.
+ * Parses `multipart/form-data` incrementally. The result does not depend on how the input is cut, and at most
+ * the head of a part or a possible start of a boundary is buffered.
  */
 import { BatonError, joinedBytes } from '../../base/index.ts'
 import { asciiOf } from './json-members.ts'
@@ -10,7 +10,7 @@ import type { PartHead } from './form-parts.ts'
 /** Called in the order of the form. */
 export interface FormListener {
   onPart(head: PartHead): void
-  /** Of the part that has begun. */
+  /** Data of the current part. */
   onData(bytes: Uint8Array): void
 }
 
@@ -24,7 +24,7 @@ export class FormReader {
   readonly #listener: FormListener
   #state: 'before' | 'boundary' | 'head' | 'data' | 'done' = 'before'
   #pending: Uint8Array = EMPTY
-  /** What is pending begins a line. */
+  /** True when the buffered bytes are at the start of a line. */
   #isLineStart = true
   #parts = 0
 
@@ -33,16 +33,16 @@ export class FormReader {
     this.#listener = listener
   }
 
-  /** The last boundary has come. */
+  /** True when the final boundary was read. */
   get isWhole(): boolean {
     return this.#state === 'done'
   }
 
-  /** Throws `request.invalid_argument` for a part whose head has no end. */
+  /** Throws `request.invalid_argument` for a part whose head is too long. */
   push(piece: Uint8Array): void {
     this.#pending = this.#pending.length === 0 ? piece : joinedBytes([this.#pending, piece])
     while (this.#step()) {
-      // Each step takes something away.
+      // Every step consumes some input.
     }
   }
 
@@ -69,7 +69,7 @@ export class FormReader {
       this.#state = 'boundary'
       return true
     }
-    // The end may be the begin of a boundary, with the end of the line before it.
+    // The end of the buffer may be the start of a boundary and the line break before it.
     const kept = Math.min(this.#pending.length, this.#line.length + 2)
     const taken = this.#pending.length - kept
     if (taken > 0) {
@@ -113,7 +113,7 @@ export class FormReader {
   }
 }
 
-/** The line break before a boundary is the boundary's. */
+/** The line break before a boundary belongs to the boundary. */
 function withoutLineEnd(bytes: Uint8Array, at: number): number {
   if (bytes[at - 1] !== LF) return at
   return bytes[at - 2] === CR ? at - 2 : at - 1

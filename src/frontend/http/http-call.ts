@@ -9,11 +9,11 @@ import type { ApiForm, RouteFacts } from './route-facts.ts'
 export class HttpCall {
   readonly head: HttpHead
   readonly requestId: string
-  /** Null: nothing answers this path with this method. */
+  /** Null: no route for this path and method. */
   readonly route: RouteFacts | null
-  /** What stands for the names in the route's path, in their order. */
+  /** The values of the names in the route's path, in order. */
   readonly names: readonly string[]
-  /** Who asks; set by whoever tells callers apart, before the body is read. */
+  /** Set by authentication before the body is read. */
   caller: Caller = OPEN_CALLER
 
   constructor(
@@ -28,12 +28,12 @@ export class HttpCall {
     this.names = names
   }
 
-  /** The first name in the path; empty when there is none. */
+  /** The first value in the path; empty when there is none. */
   get name(): string {
     return this.names[0] ?? ''
   }
 
-  /** Whose form an error has. */
+  /** The API whose error format is used. */
   get form(): ApiForm {
     const { path, headers } = this.head
     const form = this.route?.form ?? (path.startsWith('/v1/messages') ? 'anthropic' : 'openai')

@@ -1,5 +1,5 @@
 /**
- * HTTP as values: what comes in, what goes out. `host` owns the sockets.
+ * HTTP requests and replies as values. `network` owns the sockets.
  */
 import type { BatonError, CancelSignal } from '../../base/index.ts'
 
@@ -9,11 +9,11 @@ export interface HttpHead {
   /** Path without query. */
   readonly path: string
   readonly query: string
-  /** Names in lower case; repeated headers joined by ', '. */
+  /** Names in lower case; repeated headers are joined with ', '. */
   readonly headers: Readonly<Record<string, string>>
-  /** Aborted when the client has gone. */
+  /** Aborted when the client has disconnected. */
   readonly signal: CancelSignal
-  /** Where the connection comes from; undefined when there is none. */
+  /** The address of the client; undefined when there is no connection. */
   readonly remoteAddress?: string
 }
 
@@ -21,27 +21,30 @@ export interface HttpRequest extends HttpHead {
   readonly body: Uint8Array
 }
 
-/** A request whose head has been looked at: what is to become of its body. */
+/** A request whose head was processed: what to do with its body. */
 export interface OpenRequest {
-  /** The reply that does not need the body; it is not read then. */
+  /** A reply that does not need the body, which is then not read. */
   readonly reply?: HttpReply
-  /** 0: there is none, or it is not looked at. */
+  /** Largest body; 0: the body is ignored. */
   readonly bodyBytesMax: number
-  /** The body is to be taken as it comes, if that can be; `answer` takes it whole as well. Throws what is to be refused with. */
+  /**
+   * Present when the body can be consumed while it arrives; `answer` accepts the complete body too. Throws the
+   * error to refuse the request with.
+   */
   readonly takeBody?: () => BodyTaker
   /** Never rejects. */
   answer(body: Uint8Array): Promise<HttpReply>
-  /** The reply when the body cannot be had, for example because it is too long. */
+  /** The reply when the body cannot be read, for example because it is too long. */
   refuse(error: BatonError): HttpReply
 }
 
-/** Who takes a body piece by piece. One of `end` and `abort` is called, unless `take` has rejected. */
+/** Consumes a body in pieces. Exactly one of `end` and `abort` is called, unless `take` has rejected. */
 export interface BodyTaker {
-  /** The next piece waits for it. Rejects with what the client is told. */
+  /** The next piece is sent after the promise has resolved. Rejects with the error for the client. */
   take(piece: Uint8Array): Promise<void>
-  /** All of it has come. */
+  /** The body is complete. */
   end(): Promise<HttpReply>
-  /** No more comes. */
+  /** The body ended early. */
   abort(): Promise<void>
 }
 
@@ -52,8 +55,8 @@ export interface HttpReply {
 }
 
 /**
- * A body that is written as it comes. `host` calls `open` once, after the head; the stream then calls the writer.
- * When the client leaves, `signal` of the request is aborted and writes go nowhere.
+ * A body that is written incrementally. The server calls `open` once, after the head; then the stream calls the
+ * writer. When the client disconnects, the request's `signal` is aborted and writes are ignored.
  */
 export interface HttpStream {
   open(writer: StreamWriter): void
@@ -61,23 +64,25 @@ export interface HttpStream {
 
 export interface StreamWriter {
   /**
-   * `ascii` promises that every character is below 0x80, so that it is written as latin1; a text of one character per byte
-   * may say so, too, if all of the stream does.
+   * `ascii`: every character is below 0x80, so it can be written as latin1. A text of one character per byte
+   * may set it too, if the whole stream does.
    */
   write(text: string, ascii: boolean): void
-  /** Text of one character per byte, not kept for what else this turn may bring. */
+  /**
+   * Writes text of one character per byte at once, instead of collecting it with other writes of the same turn.
+   */
   writeNow?(text: string): void
   end(): void
-  /** Absent: whoever writes cannot be held back. */
+  /** Absent: the source cannot be slowed down. */
   readonly flow?: WriterFlow
 }
 
-/** What a stream of another server's bytes wants to know of its reader. */
+/** Flow control for a stream of another server's bytes. */
 export interface WriterFlow {
-  /** So much waits for the client that no more should be fetched now. */
+  /** True when so much data waits for the client that no more should be fetched now. */
   readonly isFull: boolean
-  /** Called once, when what waits has gone. Not called when the client leaves. */
+  /** `listener` is called once, when the waiting data was sent; not when the client disconnects. */
   whenRead(listener: () => void): void
-  /** Closes the connection in the middle of the body, so that the part is not taken for the whole. */
+  /** Closes the connection in the middle of the body, so that the client notices that it is incomplete. */
   abort(): void
 }

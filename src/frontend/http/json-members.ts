@@ -1,19 +1,20 @@
 /**
- * Where the members of a JSON text lie, without reading their values: a body is looked at as bytes and never written again.
+ * Locates the members of a JSON text without parsing their values: a body is inspected as bytes and never
+ * rewritten as a whole.
  *
- * Owns: the structure (a text whose structure is broken is refused), its bound of depth. What stands inside strings is the
- * engine's business.
+ * Owns: the structure (a broken one is refused) and the limit of its depth. The content of strings is not
+ * checked.
  */
 import { BatonError } from '../../base/index.ts'
 import { SHORT_TEXT_BYTES, shortText } from './short-texts.ts'
 
 export interface Member {
-  /** Decoded, for keys that have an escape as well. */
+  /** Decoded, also for keys with escapes. */
   readonly key: string
-  /** The key's opening quote. */
+  /** The opening quote of the key. */
   readonly start: number
   readonly valueStart: number
-  /** Behind the value. */
+  /** The position after the value. */
   readonly end: number
 }
 
@@ -26,7 +27,7 @@ const CLOSE_OBJECT = 0x7d
 const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 const DEPTH_MAX = 1000
-/** A string beyond this is looked at whether it is data instead of text. */
+/** Longer strings are checked for being data instead of text. */
 const LONG_STRING_BYTES = 2048
 
 export interface Span {
@@ -51,9 +52,9 @@ export class JsonMembers {
     this.#looksFor = looksFor
   }
 
-  /** The members of the object that is the whole text. Throws `request.invalid_argument`. */
+  /** The members of the top-level object. Throws `request.invalid_argument`. */
   top(): readonly Member[] {
-    // A byte order mark is none of the text.
+    // A byte order mark is skipped.
     const [first, second, third] = this.#bytes
     this.#at = first === 0xef && second === 0xbb && third === 0xbf ? 3 : 0
     if (this.#space() !== OPEN_OBJECT) {
@@ -65,7 +66,7 @@ export class JsonMembers {
     return members
   }
 
-  /** The members of an object within; none of anything else. */
+  /** The members of a nested object; empty for other values. */
   membersAt(start: number): readonly Member[] {
     this.#at = start
     const members: Member[] = []
@@ -73,7 +74,7 @@ export class JsonMembers {
     return members
   }
 
-  /** Where the elements of a list begin; none of anything else. */
+  /** The start positions of a list's elements; empty for other values. */
   elementsAt(start: number): readonly number[] {
     this.#at = start
     const elements: number[] = []
@@ -126,7 +127,7 @@ export class JsonMembers {
 
   #value(depth: number): void {
     if (depth > DEPTH_MAX) {
-      const text = `the JSON body is nested more than ${DEPTH_MAX} deep`
+      const text = `the JSON body is nested more than ${DEPTH_MAX} levels deep`
       throw new BatonError('request.invalid_argument', text)
     }
     const byte = this.#bytes[this.#at]
@@ -136,7 +137,7 @@ export class JsonMembers {
     else this.#literal()
   }
 
-  /** Behind the closing quote. */
+  /** Moves after the closing quote. */
   #string(): void {
     const bytes = this.#bytes
     const start = this.#at + 1
@@ -161,7 +162,7 @@ export class JsonMembers {
     }
   }
 
-  /** The byte behind white space; undefined at the end. */
+  /** Skips white space and returns the next byte; undefined at the end. */
   #space(): number | undefined {
     const bytes = this.#bytes
     for (;;) {
@@ -193,7 +194,7 @@ export class JsonMembers {
   }
 }
 
-/** A key that is longer is none that anybody looks for. */
+/** Longer keys are not names of known fields. */
 const KEY_BYTES_MAX = 1024
 const LITERAL_BYTES_MAX = 4096
 const LITERAL = /^(?:true|false|null|NaN|-?Infinity|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
@@ -211,14 +212,14 @@ function isOfLiteral(byte: number | undefined): boolean {
   return isDigit(byte) || isLetter || byte === 0x2b || byte === 0x2d || byte === 0x2e
 }
 
-/** An odd number of backslashes stands before it. */
+/** True after an odd number of backslashes. */
 function isEscaped(bytes: Uint8Array, at: number, start: number): boolean {
   let before = at
   while (before > start && bytes[before - 1] === BACKSLASH) before--
   return (at - before) % 2 === 1
 }
 
-/** Bytes as characters, one each. */
+/** One character per byte. */
 export function asciiOf(bytes: Uint8Array, start: number, end: number): string {
   if (end - start <= SHORT_TEXT_BYTES) return shortText(bytes, start, end)
   if (end - start > ONE_CALL_BYTES) {

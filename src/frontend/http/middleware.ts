@@ -1,19 +1,19 @@
 /**
- * What stands between the socket and the routes: authentication, CORS, limits of rate, a log of requests.
+ * Middleware between the socket and the routes: authentication, CORS, rate limits, request log.
  *
- * `before` runs in the order of the list, `after` in the other direction.
+ * `before` runs in the order of the list, `after` in the reverse order.
  */
 import type { HttpCall } from './http-call.ts'
 import type { HttpReply } from './http-exchange.ts'
 
 export interface Middleware {
-  /** The head is there, the body is not read yet. A reply given here is the reply; an error thrown becomes one. */
+  /** Runs before the body is read. A returned reply is sent, a thrown error becomes a reply. */
   before?(call: HttpCall): HttpReply | undefined
-  /** Every reply, refusals too. */
+  /** Runs for every reply, including refusals. */
   after?(call: HttpCall, reply: HttpReply): HttpReply
 }
 
-/** The first reply that one of them gives. */
+/** The first reply that a middleware returns. */
 export function runBefore(
   middleware: readonly Middleware[],
   call: HttpCall,

@@ -1,10 +1,10 @@
-/** A handler without routes as `HttpServer` asks for it: the whole body is read before anything is looked at. */
+/** A simple handler without routes in the form that `HttpServer` expects: the whole body is read first. */
 import { BatonError } from '../../base/index.ts'
 import type { HttpHead, HttpReply, HttpRequest, OpenRequest } from './http-exchange.ts'
 
 interface PlainRequestsOptions {
   readonly bodyBytesMax: number
-  /** Whatever it throws is refused. */
+  /** Errors that it throws become replies. */
   readonly answer: (request: HttpRequest) => Promise<HttpReply>
   readonly refuse: (error: BatonError) => HttpReply
   readonly onFault: (error: unknown) => void

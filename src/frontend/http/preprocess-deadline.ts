@@ -1,6 +1,5 @@
 /**
- * Waits for template and tokenizer, if there is something to wait for; not longer than allowed and not for a client that
- * has left.
+ * Waits for template and tokenizer when necessary, until a deadline passes or the client disconnects.
  */
 import { withDeadline } from '../../base/index.ts'
 import type { CancelSignal, Clock } from '../../base/index.ts'

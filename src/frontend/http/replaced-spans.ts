@@ -1,5 +1,5 @@
 /**
- * Bytes with some of their spans written anew. All other bytes stay as they are.
+ * Replaces spans of bytes; all other bytes are kept.
  */
 import { joinedBytes } from '../../base/index.ts'
 import type { Span } from './json-members.ts'

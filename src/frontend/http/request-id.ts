@@ -1,5 +1,5 @@
 /**
- * Ids that the frontend gives: to requests and to tool calls.
+ * Generates ids for requests and tool calls.
  */
 import { holdsKey } from '../../base/index.ts'
 import type { Random } from '../../base/index.ts'
@@ -22,12 +22,12 @@ export function createRequestId(random: Random): string {
   return `${h.slice(0, 8)}-${h.slice(8, 12)}-4${h.slice(13, 16)}-${variant}${h.slice(17, 20)}-${h.slice(20)}`
 }
 
-/** Whether a client's own id can serve as the request's: short, and harmless in a log, a path and a header. */
+/** True when a client's id can be used for the request: short, and safe in logs, paths and headers. */
 export function isRequestId(text: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/.test(text) && !holdsKey(text)
 }
 
-/** A client's own id as it is sent back: whatever can stand in a header. Null: it is not sent back. */
+/** A client's own id for the reply header: any valid header value. Null: it is not returned. */
 export function echoedRequestId(asked: string | undefined): string | null {
   return asked !== undefined && /^[\x21-\x7e][\x20-\x7e]{0,511}$/.test(asked) ? asked : null
 }

@@ -1,23 +1,26 @@
 /**
- * What is known of a route without asking it: what it is asked by, what it may be sent, who may ask.
+ * The static facts of a route: method, path, limit of the body, access.
  */
 
 /**
- * Who may call a route, where callers are distinguished: `anyone` (a load balancer has no key), `client` (whoever may use
- * the service), `operator` (whoever runs it).
+ * Who may call a route when keys are required: `anyone` (a load balancer has no key), `client` (holders of a
+ * key), `operator` (holders of an operator's key).
  */
 export type Access = 'anyone' | 'client' | 'operator'
 
-/** Whose form errors have. */
+/** The API whose error format is used. */
 export type ApiForm = 'openai' | 'anthropic'
 
 export interface RouteFacts {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** May have names in braces, each a segment: `/v1/files/{id}/content`; `{id...}` is all that is left: `/v1/models/{id...}`. */
+  /**
+   * May contain names in braces, each for one segment (`/v1/files/{id}/content`); `{id...}` matches the rest of
+   * the path (`/v1/models/{id...}`).
+   */
   readonly path: string
   readonly access: Access
-  /** `none`: not read. `large`: up to the limit of the service. Otherwise up to so many bytes. */
+  /** `none`: not read. `large`: up to the limit of the service. A number: up to this many bytes. */
   readonly body: 'none' | 'large' | number
-  /** `either`: as the client's headers say. */
+  /** `either`: determined by the client's headers. */
   readonly form: ApiForm | 'either'
 }

@@ -29,42 +29,42 @@ const head = (method: string, path: string): HttpHead => ({
 })
 
 describe('RouteTable', () => {
-  it('a path - by its method; HEAD is a GET without a body', () => {
+  it('a path - by its method; HEAD is GET without a body', () => {
     expect(table.find(head('GET', '/a'))).toEqual({ route: GET, names: [] })
     expect(table.find(head('POST', '/a')).route).toBe(POST)
     expect(table.find(head('HEAD', '/a')).route).toBe(GET)
   })
 
-  it('a name with dots - is all that is left, decoded, and as it stands when it cannot be', () => {
+  it('a name with dots - matches the rest of the path, decoded, or unchanged when it cannot be decoded', () => {
     expect(table.find(head('GET', '/a/b/c%20d'))).toEqual({ route: NAMED, names: ['b/c d'] })
     expect(table.find(head('DELETE', '/a/%ff'))).toEqual({ route: DELETE, names: ['%ff'] })
   })
 
-  it('a name - is one segment, and each path has methods of its own', () => {
+  it('a name - matches one segment, and each path has its own methods', () => {
     expect(table.find(head('GET', '/b/x%2Fy'))).toEqual({ route: WHOLE, names: ['x/y'] })
     expect(table.find(head('POST', '/b/x/parts'))).toEqual({ route: PART, names: ['x'] })
     expect(table.find(head('GET', '/b/x/parts/y'))).toEqual({ route: ONE, names: ['x', 'y'] })
     expect(table.methodsOf('/b/x')).toEqual(['GET'])
     expect(table.methodsOf('/b/x/parts')).toEqual(['POST'])
-    expect(() => table.find(head('POST', '/b/x'))).toThrow('only GET')
+    expect(() => table.find(head('POST', '/b/x'))).toThrow('use GET')
     for (const path of ['/b/x/parts/y/z', '/b/x/else', '/b//parts', '/b/x/parts/', '/b/']) {
       expect(() => table.find(head('GET', path))).toThrow('Route not found')
     }
   })
 
-  it('nothing there - 404; an empty name is no name', () => {
+  it('no route - 404; an empty name does not match', () => {
     for (const path of ['/c', '/a/', '', '/', '/A']) {
       expect(() => table.find(head('GET', path))).toThrow('Route not found')
     }
     expect(table.methodsOf('/c')).toEqual([])
   })
 
-  it('another method - 405 with those that there are', () => {
-    expect(() => table.find(head('PUT', '/a'))).toThrow('only GET, POST')
+  it('another method - 405 with the allowed methods', () => {
+    expect(() => table.find(head('PUT', '/a'))).toThrow('use GET, POST')
     expect(table.methodsOf('/a/x')).toEqual(['GET', 'DELETE'])
   })
 
-  it('the same method and path twice - is a mistake in the table', () => {
+  it('the same method and path twice - is an error in the table', () => {
     expect(() => new RouteTable([GET, GET])).toThrow()
   })
 })

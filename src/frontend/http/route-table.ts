@@ -1,8 +1,8 @@
 /**
- * Finds the route of a request by its path: a whole text, or a template with names in braces.
+ * Finds the route of a request by its path: a fixed text, or a template with names in braces.
  *
- * `{id}` stands for one segment, `{id...}` at the end for all that is left (names of models contain slashes). Of several
- * templates that fit, the one with more segments counts.
+ * `{id}` matches one segment, `{id...}` at the end matches the rest of the path (names of models contain
+ * slashes). If several templates match, the one with more segments is used.
  */
 import { BatonError, assert } from '../../base/index.ts'
 import type { HttpHead } from './http-exchange.ts'
@@ -10,7 +10,7 @@ import type { Route } from './route.ts'
 
 export interface RouteMatch {
   readonly route: Route
-  /** What stands for the names in the path, in their order, decoded; empty when the path has none. */
+  /** The values of the names in the path, in order and decoded; empty for a fixed path. */
   readonly names: readonly string[]
 }
 
@@ -36,7 +36,7 @@ export class RouteTable {
   constructor(routes: readonly Route[]) {
     for (const route of routes) {
       const methods = this.#methodsFor(route.path)
-      assert(!methods.has(route.method), `one route per method and path: ${route.path}`)
+      assert(!methods.has(route.method), `the method and path must be unique: ${route.path}`)
       methods.set(route.method, route)
     }
     this.#templates.sort((a, b) => b.segments.length - a.segments.length)
@@ -52,11 +52,11 @@ export class RouteTable {
     const route = methods.get(method) ?? (method === 'HEAD' ? methods.get('GET') : undefined)
     if (route !== undefined) return { route, names }
     const allowed = [...methods.keys()].join(', ')
-    const text = `${method} is not allowed here, only ${allowed}`
+    const text = `${method} is not allowed here, use ${allowed}`
     throw new BatonError('request.method_not_allowed', text, { data: { allowed } })
   }
 
-  /** Methods of a path; none when there is no such path. */
+  /** The methods of a path; empty when there is no such path. */
   methodsOf(path: string): readonly string[] {
     return [...(this.#lookUp(path)?.methods.keys() ?? [])]
   }
@@ -87,7 +87,7 @@ export class RouteTable {
   }
 }
 
-/** Null: the path is another one. An empty text is no name. */
+/** Null: the path does not match. A name does not match an empty text. */
 function namesIn(
   { segments, takesRest }: Template,
   given: readonly string[],

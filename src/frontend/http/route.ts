@@ -1,4 +1,4 @@
-/** A route: its facts and who answers. */
+/** A route: its facts and its handler. */
 import type { HttpCall } from './http-call.ts'
 import type { BodyTaker, HttpReply, HttpRequest } from './http-exchange.ts'
 import type { RouteFacts } from './route-facts.ts'
@@ -7,6 +7,6 @@ export type Handler = (http: HttpRequest, call: HttpCall) => HttpReply | Promise
 
 export interface Route extends RouteFacts {
   readonly handle: Handler
-  /** A large body need not be there as a whole. */
+  /** Present when a large body can be consumed while it arrives. */
   readonly takeBody?: (call: HttpCall) => BodyTaker
 }

@@ -1,12 +1,12 @@
 /**
- * Which part of a request's life an error belongs to; every deadline and every error event names it.
+ * The stages of a request's life. Every deadline and every error event names one.
  */
 import { BatonError } from '../../base/index.ts'
 import type { CancelSignal } from '../../base/index.ts'
 
 export type Stage = 'preprocess' | 'route' | 'prefill' | 'decode'
 
-/** The same error with the stage, unless a layer below has named one. */
+/** The same error with the stage, unless a lower layer has set one. */
 export function inStage(error: BatonError, stage: Stage): BatonError {
   if (error.data['stage'] !== undefined) return error
   return new BatonError(error.code, error.message, {
@@ -18,12 +18,12 @@ export function inStage(error: BatonError, stage: Stage): BatonError {
 export function deadlineError(stage: Stage, limitMs: number): BatonError {
   return new BatonError(
     'request.deadline_exceeded',
-    `the ${stage} stage did not go on within ${limitMs} ms`,
+    `the ${stage} stage made no progress within ${limitMs} ms`,
     { data: { stage, limitMs } },
   )
 }
 
 export function clientGone(stage: Stage, { reason }: CancelSignal): BatonError {
-  const message = typeof reason === 'string' ? reason : 'the client has left'
+  const message = typeof reason === 'string' ? reason : 'the client disconnected'
   return new BatonError('request.cancelled', message, { data: { stage } })
 }

@@ -1,4 +1,4 @@
-/** The one place where an error becomes a reply: in the form of the API that was asked. */
+/** The only place where an error becomes a reply, in the format of the API that was called. */
 import { anthropicErrorReply, errorReply } from '../../api/index.ts'
 import type { BatonError } from '../../base/index.ts'
 import type { HttpReply } from './http-exchange.ts'

@@ -1,8 +1,8 @@
 /**
- * Base64 as far as it is looked at: whether it is any, how many bytes it is, and how they begin.
+ * Inspects base64: whether it is valid, how many bytes it has, and its first bytes.
  */
 const PADDING = 0x3d
-/** Above all codes, and so that every union of codes stays below both. */
+/** Larger than all codes, so that the bitwise OR of valid codes stays below it. */
 const BLANK = 128
 const NONE = 255
 const CODES = codes('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/')
@@ -10,7 +10,7 @@ const CODES = codes('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 function codes(alphabet: string): Uint8Array {
   const table = new Uint8Array(256).fill(NONE)
   for (let at = 0; at < alphabet.length; at++) table[alphabet.charCodeAt(at)] = at
-  // The URL-safe form, and what mail programs put between lines.
+  // The URL-safe alphabet, and the line breaks of mail programs.
   table[0x2d] = 62
   table[0x5f] = 63
   for (const blank of [0x20, 0x09, 0x0a, 0x0d]) table[blank] = BLANK
@@ -24,7 +24,7 @@ export interface Base64Facts {
 
 const HEAD_BYTES = 512
 
-/** Null: it is not base64. Padding may be missing. */
+/** Null: not base64. Padding may be missing. */
 export function base64Facts(text: Uint8Array): Base64Facts | null {
   let end = text.length
   while (end > 0 && (text[end - 1] === PADDING || CODES[text[end - 1] as number] === BLANK)) end--
@@ -35,7 +35,7 @@ export function base64Facts(text: Uint8Array): Base64Facts | null {
   return { byteLength: Math.floor((digits * 3) / 4), head: headOf(text.subarray(0, end)) }
 }
 
-/** Null: there is something else among them. */
+/** Null: there are other characters. */
 function digitsIn(text: Uint8Array, end: number): number | null {
   let all = 0
   for (let at = 0; at < end; at++) all |= CODES[text[at] as number] as number

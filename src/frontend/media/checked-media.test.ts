@@ -29,13 +29,13 @@ async function refusal(body: unknown, options: Options = {}): Promise<BatonError
   throw new Error(`was not refused: ${JSON.stringify(body)}`)
 }
 
-describe('media of a body that goes on', () => {
-  it.each(GOOD)('%s (%s) - goes on as it came', async (_what, path, body) => {
+describe('media in forwarded bodies', () => {
+  it.each(GOOD)('%s (%s) - is forwarded unchanged', async (_what, path, body) => {
     const written = typeof body === 'string' ? body : JSON.stringify(body)
     expect(await check(written, { path })).toBe(written)
   })
 
-  it.each(BAD)('%s (%s) - refused, and the field is named', async (_what, path, body, param) => {
+  it.each(BAD)('%s (%s) - is refused, and the field is named', async (_what, path, body, param) => {
     const { code, message, data } = await refusal(body, { path })
     expect([code, data['param']]).toEqual(['request.invalid_argument', param])
     expect(message).toContain(`\`${param}\``)
@@ -57,14 +57,14 @@ describe('media of a body that goes on', () => {
           source: { type: 'base64', media_type: 'image/png', data: bytes.toString('base64') },
         }),
     ],
-  ])('size %s - taken up to the limit, 413 above', async (_what, of) => {
+  ])('size %s - accepted up to the limit, 413 above', async (_what, of) => {
     await check(of(Buffer.alloc(998, 1)))
     await check(of(Buffer.alloc(1000, 1)))
     const { code, data } = await refusal(of(Buffer.alloc(1002, 1)))
     expect([code, data['limit']]).toEqual(['request.payload_too_large', 1000])
   })
 
-  it('how many - up to 128', async () => {
+  it('number of media - up to 128', async () => {
     const many = (count: number) =>
       parts(
         ...Array.from({ length: count }, () => ({
@@ -76,7 +76,7 @@ describe('media of a body that goes on', () => {
     expect((await refusal(many(129))).message).toContain('128')
   })
 
-  it('far behind in a long body, across any border of what is looked at - found', async () => {
+  it('media at any position in a long body, across the borders of scanned pieces - are found', async () => {
     const part = '{"type":"image_url","image_url":{"url":"http://a.b"}}'
     const before = '{"messages":[{"content":[{"type":"text","text":"'
     for (let at = -60; at <= 4; at++) {
@@ -86,7 +86,7 @@ describe('media of a body that goes on', () => {
     }
   })
 
-  it('content within content without end - refused instead of read again and again', async () => {
+  it('endlessly nested content - is refused instead of being read again and again', async () => {
     const nested = (depth: number) =>
       `{"messages":${'[{"content":'.repeat(depth)}"image"${'}]'.repeat(depth)}}`
     await check(nested(8))
@@ -94,7 +94,7 @@ describe('media of a body that goes on', () => {
   })
 })
 
-describe('media behind an address that is allowed', () => {
+describe('media at an allowed address', () => {
   const found: FetchMedia = (url) => {
     const bytes = Buffer.from(
       url.includes('pdf') ? PDF : url.includes('text') ? 'PGh0bWw+' : PNG,
@@ -122,18 +122,18 @@ describe('media behind an address that is allowed', () => {
       '{"messages":[{"content":[{"type":"image","source":{"type":"url","url":"http://a.b"} },{"type":"document","source":{ "url":"http://a.b/pdf","type":"url"}}]}]}',
       `{"messages":[{"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"${PNG}"} },{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"${PDF}"}}]}]}`,
     ],
-  ])('%s - the data takes its place, all else stays', async (path, body, becomes) => {
+  ])('%s - the data replaces the address, all else is unchanged', async (path, body, becomes) => {
     expect(await check(body, { path, fetch: found })).toBe(becomes)
   })
 
-  it('what is found there is no image - refused', async () => {
+  it('content that is no image - is refused', async () => {
     const { message } = await refusal(image('http://a.b/text'), { fetch: found })
     expect(message).toBe(
-      '`messages[0].content[0].image_url.url`: what stands at this address is not an image',
+      '`messages[0].content[0].image_url.url`: the content at this address is not an image',
     )
   })
 
-  it('a fault of the fetch - told with the field', async () => {
+  it('an error of the fetch - is reported with the field', async () => {
     const fails: FetchMedia = () =>
       Promise.reject(new BatonError('request.invalid_argument', 'the address answered 404'))
     const { message, data } = await refusal(image('http://a.b'), { fetch: fails })
@@ -143,7 +143,7 @@ describe('media behind an address that is allowed', () => {
     ])
   })
 
-  it('other schemes are refused all the same, and before anything is fetched', async () => {
+  it('other schemes - are refused before anything is fetched', async () => {
     let asked = 0
     const fetch: FetchMedia = (url, options) => {
       asked++

@@ -1,9 +1,10 @@
 /**
- * The media of a body that goes on to an engine: each is of a type and size that are taken, and no engine is given an address
- * to fetch. What stands behind an address is fetched here, if that is allowed at all, and goes on in the body.
+ * Checks the media of a forwarded body: type and size must be allowed, and no engine is given an address to
+ * fetch. Content at an address is fetched here, if that is allowed, and inserted into the body.
  *
- * Why here and not by the engine: only who opens the connection can hold it to the address that was checked. A name that is
- * public when it is looked at may be private a second later, and a redirect leads anywhere.
+ * It is fetched here and not by the engine, because only the opener of a connection can ensure that it goes to
+ * the checked address: a public name may resolve to a private address a second later, and a redirect may lead
+ * anywhere.
  */
 import { BatonError } from '../../base/index.ts'
 import type { CancelSignal } from '../../base/index.ts'
@@ -17,12 +18,12 @@ import { fitsBytes, fitsDeclared, shownType } from './media-type.ts'
 import { replacedSpans } from '../http/replaced-spans.ts'
 
 interface CheckOptions extends MediaOptions {
-  /** Of the body, with what is fetched in it. */
+  /** Limit of the body, including fetched content. */
   readonly bodyBytesMax: number
   readonly signal: CancelSignal
 }
 
-/** The body that goes on: the same one when nothing had to be fetched. Throws what the client is told. */
+/** The body to forward; the same object when nothing was fetched. Throws the error for the client. */
 export async function checkedMedia(
   body: Uint8Array,
   sources: readonly MediaSource[],
@@ -31,16 +32,19 @@ export async function checkedMedia(
   if (sources.length === 0) return body
   if (sources.length > MEDIA_COUNT_MAX) {
     const { param = '' } = sources[MEDIA_COUNT_MAX] ?? {}
-    throw refused(param, `more than ${MEDIA_COUNT_MAX} images, recordings and documents`)
+    throw refused(
+      param,
+      `too many images, recordings and documents: at most ${MEDIA_COUNT_MAX} are allowed`,
+    )
   }
-  // All that can be refused at once is, before anything is fetched.
+  // Everything that can be refused without fetching is refused first.
   const addresses = sources.flatMap((source) => addressOf(body, source, options) ?? [])
   const replacements: { readonly span: Span; readonly text: string }[] = []
   let room = options.bodyBytesMax - body.length
   for (const { source, url } of addresses) {
     const bytesMax = Math.min(options.bytesMax, Math.floor((room * 3) / 4))
-    // One after the other: how much room the next one has is known only then.
-    // oxlint-disable-next-line no-await-in-loop
+    // One after the other, because the remaining room is known only then. oxlint-disable-next-line
+    // no-await-in-loop
     const fetched = await fetchedOf(source, url, { ...options, bytesMax })
     const text = replacementOf(source, fetched)
     room -= text.length
@@ -54,17 +58,16 @@ interface Address {
   readonly url: string
 }
 
-/** Null: there is nothing to fetch, and what is there is right. */
+/** Null: there is nothing to fetch, and the content is valid. */
 function addressOf(body: Uint8Array, source: MediaSource, options: CheckOptions): Address | null {
   const text = contentOf(body, source.value)
   const head = asciiOf(text, 0, Math.min(text.length, HEAD_BYTES))
-  // Those who open addresses overlook blanks and control characters before them.
-  // oxlint-disable-next-line no-control-regex
+  // URL parsers ignore blanks and control characters at the start. oxlint-disable-next-line no-control-regex
   const [blank = ''] = /^[\0- ]*/.exec(head) ?? []
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(head.slice(blank.length))?.[1]?.toLowerCase()
   if (scheme === undefined) {
     if (!source.mayBeBare) {
-      throw refused(source.param, 'must be a `data:` URL, or an address of http or https')
+      throw refused(source.param, 'must be a `data:` URL, or an http or https address')
     }
     checkBytes(source, text, source.mediaType ?? '', options)
     return null
@@ -79,7 +82,7 @@ function addressOf(body: Uint8Array, source: MediaSource, options: CheckOptions)
   if (options.fetch === undefined) {
     throw refused(
       source.param,
-      'this server fetches no addresses: send the data itself (a `data:` URL), or have the host allowed (--media-hosts)',
+      'this server fetches no addresses: send the data itself (a `data:` URL), or allow the host (--media-hosts)',
     )
   }
   return { source, url: new TextDecoder().decode(text).trim() }
@@ -104,12 +107,13 @@ const COMMA = 0x2c
 
 function checkDataUrl(source: MediaSource, text: Uint8Array, options: CheckOptions): void {
   const comma = text.indexOf(COMMA)
-  if (comma < 0 || comma > HEAD_BYTES) throw refused(source.param, 'is no `data:` URL: no comma')
+  if (comma < 0 || comma > HEAD_BYTES)
+    throw refused(source.param, 'is not a valid `data:` URL: the comma is missing')
   const said = asciiOf(text, 'data:'.length, comma)
   const payload = text.subarray(comma + 1)
   const type = said.split(';')[0] ?? ''
   if (/;\s*base64\s*$/i.test(said)) {
-    // Frames of a video, one behind the other.
+    // The frames of a video, separated by commas.
     const isFrames = type.toLowerCase() === 'video/jpeg'
     const bytes = isFrames ? payload.filter((unit) => unit !== COMMA && unit !== PADDING) : payload
     checkBytes(source, bytes, type, options)
@@ -129,7 +133,7 @@ function checkBytes(
   { bytesMax }: CheckOptions,
 ): void {
   refuseType(source, mediaType)
-  // Before it is read to its end.
+  // The length is checked before the content is read.
   refuseLength(
     source,
     Math.floor((base64.length * 3) / 4) - 2 - LINE_BREAKS * base64.length,
@@ -142,7 +146,10 @@ function checkBytes(
   refuseBytes(source, facts.head)
 }
 
-/** As much of base64 may be line breaks (two after 64), or a quarter blanks: then it is counted. */
+/**
+ * Largest share of white space: line breaks (two after 64 characters) up to a quarter; beyond that the digits
+ * are counted.
+ */
 const LINE_BREAKS = 0.25
 
 async function fetchedOf(
@@ -151,12 +158,12 @@ async function fetchedOf(
   options: CheckOptions,
 ): Promise<FetchedMedia> {
   try {
-    if (options.fetch === undefined) throw refused(param, 'is not fetched')
+    if (options.fetch === undefined) throw refused(param, 'cannot be fetched')
     const { bytesMax, signal } = options
     const fetched = await options.fetch(url, { bytesMax, signal })
-    if (fetched.byteLength === 0) throw refused(param, 'what stands at this address is empty')
+    if (fetched.byteLength === 0) throw refused(param, 'the content at this address is empty')
     if (!fitsBytes(kind, fetched.head)) {
-      throw refused(param, `what stands at this address is not ${named(kind)}`)
+      throw refused(param, `the content at this address is not ${named(kind)}`)
     }
     return fetched
   } catch (thrown) {
@@ -186,16 +193,16 @@ const FALLBACK: Readonly<Record<MediaSource['kind'], string>> = {
   any: 'application/octet-stream',
 }
 
-/** `format` of audio is a word: `wav`. */
+/** `format` of audio is a word, for example `wav`. */
 function refuseType({ param, kind }: MediaSource, said: string): void {
   const type = said.trim().toLowerCase()
   if (!type.includes('/') && (kind === 'audio' || kind === 'any')) return
   if (fitsDeclared(kind, type)) return
-  throw refused(param, `media type "${type.slice(0, 80)}" is not ${named(kind)} that is taken`)
+  throw refused(param, `media type "${type.slice(0, 80)}" is not accepted for ${named(kind)}`)
 }
 
 function refuseBytes({ param, kind }: MediaSource, head: Uint8Array): void {
-  if (!fitsBytes(kind, head)) throw refused(param, `these bytes are not ${named(kind)}`)
+  if (!fitsBytes(kind, head)) throw refused(param, `the data is not ${named(kind)}`)
 }
 
 function refuseLength({ param }: MediaSource, bytes: number, bytesMax: number): void {

@@ -14,15 +14,15 @@ it.each([
   ['a file', ['name="image"; filename="a.png"', 'http://not.an/address']],
   ['a prompt that is an address', ['name="prompt"', 'http://a.b']],
   ['a word', ['name="size"', 'auto: 5']],
-] as const)('a form with %s - goes on', (_what, part) => {
+] as const)('a form with %s - is forwarded', (_what, part) => {
   expect(mediaOf(['name="model"', 'm'], part)).toEqual([])
 })
 
 it.each(['http://a.b', ' \thttps://a.b', 'FILE:///etc/passwd', 's3://a/b'])(
-  'a form with %j as a field - refused, and the field is named',
+  'a form with %j as a field - is refused, and the field is named',
   (value) => {
     expect(() => mediaOf(['name="model"', 'm'], ['name="url"', value])).toThrow(
-      /^`url`: an address/,
+      /^`url`: addresses in a form/,
     )
   },
 )

@@ -1,32 +1,32 @@
 /**
- * What a server takes of media in bodies that go on to engines, and how it gets what stands behind an address.
+ * The limits for media in forwarded bodies, and how addresses are fetched.
  */
 import type { CancelSignal } from '../../base/index.ts'
 
 export interface MediaOptions {
-  /** Of one image, recording or document. */
+  /** Limit for one image, recording or document. */
   readonly bytesMax: number
-  /** Absent: no address is fetched, by anybody. */
+  /** Absent: addresses are refused, and engines never get them. */
   readonly fetch?: FetchMedia
 }
 
 export interface FetchedMedia {
   readonly byteLength: number
-  /** The first bytes, as many as there are up to 512. */
+  /** The first bytes, at most 512. */
   readonly head: Uint8Array
-  /** All of them. */
+  /** The whole content. */
   readonly base64: string
 }
 
 /**
- * The bytes behind an address of http or https. Rejects with a `BatonError` of class `request` whose message tells nothing of
- * the network here; one that is too long is `request.payload_too_large`.
+ * Fetches an http or https address. Rejects with a `BatonError` of class `request` whose message reveals
+ * nothing about the local network; content that is too long is `request.payload_too_large`.
  */
 export type FetchMedia = (
   url: string,
   options: { readonly bytesMax: number; readonly signal: CancelSignal },
 ) => Promise<FetchedMedia>
 
-/** Of one request. */
+/** Limit per request. */
 export const MEDIA_COUNT_MAX = 128
 export const DEFAULT_MEDIA: MediaOptions = { bytesMax: 20 * 1024 * 1024 }

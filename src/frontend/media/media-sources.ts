@@ -1,9 +1,9 @@
 /**
- * Where the images, audio, videos and documents of a body lie, in the forms of chat, Responses, Messages and the endpoints
- * that take the same parts: addresses, `data:` URLs and bare base64.
+ * Locates images, audio, videos and documents in a body, in the forms of chat, Responses, Messages and the
+ * endpoints that accept the same parts: addresses, `data:` URLs and bare base64.
  *
- * Owns: which parts and fields hold media. A field that an engine might fetch and that is overlooked here would be a way
- * around every rule, so what decides is the name of a field as well as the type of its part.
+ * Owns: which parts and fields contain media. A field that an engine might fetch and that is missing here would
+ * bypass every rule, so the name of a field counts as well as the type of its part.
  */
 import { BatonError } from '../../base/index.ts'
 import type { FormPart } from '../http/form-parts.ts'
@@ -13,18 +13,18 @@ import type { JsonMembers, Member, Span } from '../http/json-members.ts'
 export type MediaKind = 'image' | 'audio' | 'video' | 'document' | 'any'
 
 export interface MediaSource {
-  /** As a refusal names it: `messages[0].content[1].image_url.url`. */
+  /** As error messages name it: `messages[0].content[1].image_url.url`. */
   readonly param: string
   readonly kind: MediaKind
   /** The string with its quotes. */
   readonly value: Span
-  /** Bare base64 may stand here; otherwise it must be a URL. */
+  /** True: bare base64 is allowed here; otherwise it must be a URL. */
   readonly mayBeBare: boolean
-  /** What stands beside it: `media_type`, or `format` of audio. */
+  /** From a neighbouring field: `media_type`, or `format` of audio. */
   readonly mediaType: string | undefined
-  /** What takes the place of an address is written otherwise here than an address. */
+  /** What has to be replaced when the fetched data does not have the same form as an address. */
   readonly replaces: 'value' | 'anthropic source' | 'file_url'
-  /** What is replaced. */
+  /** The span that is replaced. */
   readonly whole: Span
   /** Where the part that holds it begins. */
   readonly partStart: number
@@ -34,20 +34,20 @@ const PART_TYPES =
   /^(?:image|image_url|input_image|computer_screenshot|input_audio|audio|audio_url|video|video_url|input_video|file|input_file|document)$/
 const PART_FIELDS =
   /^(?:(?:image|audio|video)s?|image_url|input_image|audio_url|input_audio|video_url|file_url|file_data|image_pil|(?:image|audio|video)_embeds)$/
-/** Below a part. */
+/** Fields of a part that contain an address. */
 const ADDRESS_FIELDS =
   /^(?:url|uri|(?:image|audio|video)s?|image_url|image_pil|audio_url|video_url|file_url)$/
 const DATA_FIELDS = /^(?:data|file_data|(?:image|audio|video)_embeds)$/
 const HOLDER_FIELDS = /^(?:source|file|input_audio|input_image|input_file|document|frames)$/
-/** What holds parts, or what holds what holds parts. */
+/** Fields that contain parts, directly or nested. */
 const CONTENT_FIELDS =
   /^(?:messages|input|content|output|system|items|query|queries|documents|text_1|text_2|data_1|data_2|source)$/
-/** What the model has written to a tool is data of the user. */
+/** Types whose content is the user's data for a tool, written by the model. */
 const CALL_TYPES =
   /^(?:tool_use|server_tool_use|mcp_tool_use|function_call|custom_tool_call|mcp_call)$/
 /** Deeper than any API nests parts; each level is read once more. */
 const DEPTH_MAX = 16
-/** The texts of these endpoints are never an address; everything else might be one. */
+/** Fields of these endpoints that are never an address; every other text may be one. */
 const PLAIN_FIELDS =
   /^(?:model|prompt|input|text|instructions|user|voice|negative_prompt|metadata)$/
 
@@ -64,7 +64,7 @@ export function mediaSources(
   return found.sources
 }
 
-/** A form brings its files with it: a field that is an address is refused. */
+/** A form contains its files, so a field with an address is refused. */
 export function refuseAddressesInForm(body: Uint8Array, parts: readonly FormPart[]): void {
   const found = parts.find(({ name, fileName, valueStart, valueEnd }) => {
     if (fileName !== undefined || PLAIN_FIELDS.test(name)) return false
@@ -72,7 +72,7 @@ export function refuseAddressesInForm(body: Uint8Array, parts: readonly FormPart
   })
   if (found === undefined) return
   const { name: param } = found
-  const text = `\`${param}\`: an address in a form is not fetched: send the file itself`
+  const text = `\`${param}\`: addresses in a form are not fetched: send the file itself`
   throw new BatonError('request.invalid_argument', text, { data: { param } })
 }
 
@@ -126,7 +126,7 @@ class Finder {
     this.#json = json
   }
 
-  /** An endpoint that makes or reads media has its own fields; what looks like an address in any of them is one. */
+  /** For endpoints with their own fields for media: any text that looks like an address counts as one. */
   everyField(top: readonly Member[]): void {
     for (const member of top) {
       if (!PLAIN_FIELDS.test(member.key)) this.#anyValue(member.valueStart, member.end, member.key)
@@ -143,7 +143,7 @@ class Finder {
     const first = this.#body[start]
     if (first !== OPEN_ARRAY && first !== OPEN_OBJECT) return
     if (depth > DEPTH_MAX) {
-      const text = `\`${path}\`: content is nested more than ${DEPTH_MAX} deep`
+      const text = `\`${path}\`: content is nested more than ${DEPTH_MAX} levels deep`
       throw new BatonError('request.invalid_argument', text, { data: { param: path } })
     }
     if (first === OPEN_ARRAY) {
@@ -159,7 +159,7 @@ class Finder {
     if (type !== undefined || field !== undefined) {
       this.#part(members, path, kindOf(type ?? field ?? ''), start)
     }
-    // The last one of a name counts, as for a reader of JSON.
+    // The last member of a name counts, as in JSON parsers.
     if (!CALL_TYPES.test(types.at(-1) ?? '')) this.contentOf(members, path, depth + 1)
   }
 
@@ -211,7 +211,7 @@ class Finder {
     }
   }
 
-  /** The value itself, or each of a list. */
+  /** The value itself, or each element of a list. */
   #values(start: number, path: string, take: (value: number, param: string) => void): void {
     if (this.#body[start] !== OPEN_ARRAY) take(start, path)
     else {
@@ -256,7 +256,7 @@ class Finder {
     }
   }
 
-  /** A short text; empty for anything else. */
+  /** A short text; empty for other values. */
   #text({ valueStart, end }: Member): string {
     if (this.#body[valueStart] !== QUOTE || end - valueStart > SHORT_BYTES) return ''
     const written = asciiOf(this.#body, valueStart, end)
@@ -269,7 +269,7 @@ class Finder {
   }
 }
 
-/** What readers of media open. */
+/** Schemes that media loaders open. */
 const SCHEME = /^[\0- ]*(?:https?|ftps?|file|s3|gs|gcs|az|abfss?|hdfs|data):/i
 const SHORT_BYTES = 256
 const QUOTE = 0x22
@@ -290,7 +290,7 @@ function joined(path: string, key: string): string {
   return path === '' ? key : `${path}.${key}`
 }
 
-/** Behind the closing quote; the structure of the text is known to be right. */
+/** The position after the closing quote; the JSON structure was checked before. */
 function endOfString(bytes: Uint8Array, open: number): number {
   let at = bytes.indexOf(QUOTE, open + 1)
   for (;;) {

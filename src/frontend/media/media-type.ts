@@ -1,22 +1,22 @@
 /**
- * What kind of media something is: by what is said of it, and by how it begins. What begins like nothing that is known here is
- * left to the engine, which decodes it; what begins like something else is not.
+ * Determines the kind of media by its declared type and by its first bytes. Data with an unknown start is left
+ * to the engine, which decodes it; data with the start of another kind is refused.
  */
 import type { MediaKind } from './media-sources.ts'
 
 const DECLARED: Readonly<Record<Exclude<MediaKind, 'any'>, RegExp>> = {
-  // No SVG: it is a document that refers to others.
+  // SVG is excluded, because it can refer to other documents.
   image: /^image\/(?:png|apng|jpe?g|gif|webp|bmp|tiff|avif|heic|heif)$/,
   audio: /^(?:audio\/[\w.+-]+|video\/(?:webm|mp4)|application\/ogg)$/,
-  // Its frames may come as images.
+  // Frames of a video may be sent as images.
   video: /^(?:video\/[\w.+-]+|image\/(?:png|jpe?g|gif|webp)|application\/ogg)$/,
   document:
     /^(?:application\/(?:pdf|json|rtf|xml|msword|vnd\.[\w.+-]+)|text\/[\w.+-]+|image\/(?:png|jpe?g|gif|webp|bmp|tiff))$/,
 }
-/** Says nothing. */
+/** Types that declare nothing. */
 const UNDECLARED = /^(?:|application\/octet-stream|binary\/octet-stream)$/
 
-/** `type` in lower case, without parameters. */
+/** `type`: in lower case, without parameters. */
 export function fitsDeclared(kind: MediaKind, type: string): boolean {
   return kind === 'any' || UNDECLARED.test(type) || DECLARED[kind].test(type)
 }
@@ -38,14 +38,14 @@ const FITTING: Readonly<Record<Exclude<MediaKind, 'any'>, readonly Nature[]>> = 
   document: ['pdf', 'archive', 'text', 'image'],
 }
 
-/** `head`: the first bytes, 512 are enough. */
+/** `head`: the first bytes; 512 are enough. */
 export function fitsBytes(kind: MediaKind, head: Uint8Array): boolean {
   const found = formatOf(head)
   if (found === null) return true
   return kind === 'any' ? found.nature !== 'program' : FITTING[kind].includes(found.nature)
 }
 
-/** The media type that bytes show by how they begin; undefined: none that is known. */
+/** The media type recognised from the first bytes; undefined: unknown. */
 export function shownType(head: Uint8Array): string | undefined {
   return formatOf(head)?.type
 }
@@ -55,7 +55,7 @@ interface Format {
   readonly type: string
 }
 
-/** Latin1 of the first bytes against a pattern. */
+/** Patterns for the first bytes, read as latin1. */
 const FORMATS: readonly (readonly [RegExp, Nature, string])[] = [
   [/^\x89PNG\r\n/, 'image', 'image/png'],
   [/^\xff\xd8\xff/, 'image', 'image/jpeg'],
@@ -89,9 +89,9 @@ function formatOf(head: Uint8Array): Format | null {
   return isText(head) ? { nature: 'text', type: 'text/plain' } : null
 }
 
-/** Characters and white space only; a character that is cut off at the end does not count. */
+/** Only text characters and white space; an incomplete character at the end is ignored. */
 function isText(head: Uint8Array): boolean {
   const text = new TextDecoder().decode(head).replace(/\ufffd{1,3}$/, '')
-  // oxlint-disable-next-line no-control-regex -- they are what tells text from data
+  // oxlint-disable-next-line no-control-regex -- control characters distinguish data from text
   return text !== '' && !/[\0-\x08\x0e-\x1a\x1c-\x1f\x7f\ufffd]/.test(text)
 }

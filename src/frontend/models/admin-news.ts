@@ -1,11 +1,12 @@
 /**
- * What an administrator says to one frontend and all must know: which workers are drained, how much each version gets.
+ * Settings that an administrator gives to one frontend and that hold in all: drained workers, weights of
+ * versions.
  */
 import { isRecord } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
 import type { ModelRegistry } from './model-registry.ts'
 
-/** The worker's answer, unchecked. Rejects when it cannot be reached, or will not. */
+/** Returns the worker's answer, unchecked. Rejects when the worker cannot be reached or refuses. */
 export type CommandWorker = (
   card: WorkerCard,
   command: Readonly<Record<string, unknown>>,
@@ -22,7 +23,7 @@ export type AdminNews =
 
 const NAME_LENGTH_MAX = 256
 
-/** All of it, for a frontend that has just come. */
+/** All settings, for a frontend that has just started. */
 export function adminNewsOf(registry: ModelRegistry): readonly AdminNews[] {
   const parked = registry.parked.cards.map((card) => ({ kind: 'parked', card }) as const)
   const weights = registry.families.flatMap(({ name, toldWeights }) =>
@@ -36,7 +37,7 @@ export function adminNewsOf(registry: ModelRegistry): readonly AdminNews[] {
   return [...parked, ...weights]
 }
 
-/** From another frontend; what is not such a message is ignored. `checkCard` throws for what is no card. */
+/** Applies a message of another frontend; an invalid one is ignored. `checkCard` throws for an invalid card. */
 export function learnAdminNews(
   registry: ModelRegistry,
   news: unknown,
@@ -46,12 +47,14 @@ export function learnAdminNews(
   const { kind, card, model, version, weight } = news
   if (kind === 'parked') {
     const parked = checkCard(card)
-    // One that is in the fleet here has come back meanwhile, or has not left yet: then it is told again.
+    // A worker that is registered here has come back meanwhile, or has not left yet; then it is announced
+    // again.
     registry.parked.park(parked)
   }
   if (kind !== 'weight' || typeof model !== 'string' || typeof version !== 'string') return
   if (!Number.isFinite(weight) || Number(weight) < 0) return
-  // Of a model that has not come yet as well, but one broken frontend is not to make up models without end.
+  // Also for a model that is not known yet, but within limits, so that a broken frontend cannot add models
+  // without end.
   const isBounded = [model, version].every(({ length }) => length > 0 && length <= NAME_LENGTH_MAX)
   if (isBounded && registry.mayName(model)) registry.setWeight(model, version, Number(weight))
 }

@@ -1,10 +1,12 @@
 /**
- * Whether a frontend that has just started knows the fleet that it found: which workers there are, what each runs and holds.
- * Until then it decides by a part of the fleet, and `/ready` keeps requests of a balancer away from it.
+ * Decides whether a frontend that has just started knows the fleet: its workers, and what each runs and has
+ * cached. Until then it routes by incomplete data, and `/ready` tells a load balancer to wait.
  *
- *   looking (discovery) ──▶ found: each worker has told all, cannot be reached, or has left ──▶ complete, for good
+ * looking (discovery) ──▶ found: each worker has sent its state, is unreachable, or has left ──▶ complete,
+ * permanently
  *
- * Complete from the beginning where nobody looks: an embedding program, plain calls. Bounded by the time that connecting may take.
+ * Complete from the start when there is no discovery: an embedding program, direct calls. Bounded by the time
+ * limit for connecting.
  */
 import type { WorkerId } from '../../base/index.ts'
 
@@ -15,12 +17,12 @@ export class FirstPicture {
   #found = 0
   #whenComplete: (() => void)[] = []
 
-  /** Discovery is asked for the fleet. */
+  /** Discovery was asked for the workers. */
   look(): void {
     this.#state = 'looking'
   }
 
-  /** All workers that requests could go to, as discovery has told first. */
+  /** The workers to which requests could be sent, as discovery first reported them. */
   found(workerIds: Iterable<WorkerId>): void {
     if (this.#state !== 'looking') return
     this.#state = 'found'
@@ -32,7 +34,7 @@ export class FirstPicture {
     this.#completeIfAll()
   }
 
-  /** The worker has told everything, or there is nothing to wait for. */
+  /** The worker has sent its state, or will not. */
   settled(workerId: WorkerId): void {
     if (this.#state === 'looking') this.#settled.add(workerId)
     if (this.#state !== 'found') return
@@ -44,11 +46,11 @@ export class FirstPicture {
     return this.#state === 'complete'
   }
 
-  /** What is missing, for whoever asks why this frontend is not ready. */
+  /** What is missing, for the message of `/ready`. */
   get reason(): string {
-    if (this.#state === 'looking') return 'joining: the fleet is being looked for'
+    if (this.#state === 'looking') return 'joining: waiting for discovery to list the workers'
     const known = this.#found - this.#missing.size
-    return `joining: ${known} of ${this.#found} workers have told what they run and hold`
+    return `joining: ${known} of ${this.#found} workers have reported what they run and have cached`
   }
 
   async completed(): Promise<void> {

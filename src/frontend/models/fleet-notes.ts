@@ -1,4 +1,4 @@
-/** What is to be in the fleet and is not, in the words of whoever looks after it; part of the warnings of `/health`. */
+/** Texts about missing parts of the fleet, for the warnings of `/health`. */
 export class FleetNotes {
   readonly #texts = new Map<string, string>()
 
@@ -6,7 +6,7 @@ export class FleetNotes {
     return [...this.#texts.values()]
   }
 
-  /** Null: all is well with it. */
+  /** Null: the part is present. */
   set(name: string, text: string | null): void {
     if (text === null) this.#texts.delete(name)
     else this.#texts.set(name, text)

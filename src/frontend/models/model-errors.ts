@@ -1,5 +1,5 @@
 /**
- * What a client reads when the model that it asks for cannot be found.
+ * The errors for a model that cannot be found.
  */
 import { BatonError } from '../../base/index.ts'
 
@@ -9,7 +9,7 @@ export function unknownModel(name: string): BatonError {
   })
 }
 
-/** A frontend may be asked before the first worker has registered: then no name is wrong yet. */
+/** Before the first worker has registered every name may still become valid, so the error is retryable. */
 export function noModelYet(): BatonError {
   return new BatonError(
     'backend.worker_unavailable',

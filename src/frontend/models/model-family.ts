@@ -1,29 +1,30 @@
 /**
- * All that is served under one model name: one version, or several side by side while the model is updated.
+ * All versions that are served under one model name: usually one, and several while the model is updated.
  *
- * A version is a set of workers that agree with each other, with a router and a text of its own, so that both legs of a
- * request and whatever follows when a worker dies stay within it. Which version a request gets is decided once, by weight.
+ * A version is a set of workers that agree with each other, with its own router and text side, so that both
+ * legs of a request and its migrations stay within the version. The version of a request is chosen once, by
+ * weight.
  */
 import type { WorkerCard } from '../../request/index.ts'
 import type { ServedModel } from './served-model.ts'
 
-/** Of a version of which nobody has said anything. */
+/** The weight of a version without an explicit one. */
 const WEIGHT_USUAL = 100
-/** What was said first is given up. */
+/** When full, the oldest entry is dropped. */
 const TOLD_MAX = 64
 
 export class ModelFamily {
   readonly name: string
-  /** The oldest first. */
+  /** Oldest first. */
   readonly versions: ServedModel[] = []
-  /** What an administrator has said, by version; it takes precedence over what workers report. */
+  /** Weights set by an administrator, by version; they take precedence over what workers report. */
   readonly #told = new Map<string, number>()
 
   constructor(name: string) {
     this.name = name
   }
 
-  /** The version that the name stands for where no request is meant: the first that is ready. */
+  /** The version that the name stands for outside of requests: the first that is ready. */
   get main(): ServedModel | undefined {
     return this.versions.find((version) => version.isReady) ?? this.versions[0]
   }
@@ -48,14 +49,14 @@ export class ModelFamily {
     return said.length === 0 ? WEIGHT_USUAL : Math.max(...said)
   }
 
-  /** A worker that differs from all versions may begin one of its own: somebody has said so. */
+  /** True when a worker that differs from all versions may start a new one, because a weight was given. */
   mayBegin(card: WorkerCard, version: string): boolean {
     return card.weight !== undefined || this.#told.has(version)
   }
 
   /**
-   * Of the versions that can serve, by weight; `draw` in [0, 1), the same for all requests of a session. With a single
-   * one that can, weights decide nothing but 0, which means none.
+   * Chooses among the versions that can serve, by weight. `draw` is in [0, 1) and equal for all requests of a
+   * session. If only one can serve, its weight matters only when it is 0, which means none.
    */
   pick(draw: number): ServedModel | undefined {
     if (this.versions.length < 2) return this.versions[0]
@@ -63,7 +64,7 @@ export class ModelFamily {
     const weighted = ready
       .map((version) => ({ version, weight: this.weightOf(version) }))
       .filter(({ weight }) => weight > 0)
-      // In every frontend in the same order, so that a session gets the same version everywhere.
+      // The same order in every frontend, so that a session gets the same version everywhere.
       .toSorted((left, right) => (left.version.version < right.version.version ? -1 : 1))
     const total = weighted.reduce((sum, { weight }) => sum + weight, 0)
     let left = draw * total
@@ -74,7 +75,7 @@ export class ModelFamily {
     return weighted.at(-1)?.version ?? this.#unready(ready)
   }
 
-  /** What is answered with the reason why it cannot serve; versions of weight 0 do not serve. */
+  /** The version whose reason for not serving is reported; versions of weight 0 do not serve. */
   #unready(ready: readonly ServedModel[]): ServedModel | undefined {
     return this.versions.find((version) => !ready.includes(version))
   }
@@ -85,7 +86,7 @@ export class ModelFamily {
   }
 }
 
-/** The version that a card is of; cards that say nothing are of one. */
+/** The version of a card; cards without one belong to the same version. */
 export function versionOf({ agreement }: WorkerCard): string {
   return agreement?.checksum.slice(0, 12) ?? 'unknown'
 }

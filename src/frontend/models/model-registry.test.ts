@@ -67,7 +67,7 @@ function fields(differences: readonly ModelDifference[]): string {
   return differences.map(({ field }) => field).join('+')
 }
 
-describe('ModelRegistry - one name, one truth', () => {
+describe('ModelRegistry - workers under one name have to agree', () => {
   const DIFFERENT: readonly (readonly [string, Partial<WorkerCard>])[] = [
     ['block size', { engine: { model: 'storyteller', contextLength: 4096, kvCacheBlockSize: 32 } }],
     [
@@ -79,19 +79,22 @@ describe('ModelRegistry - one name, one truth', () => {
     ['chat template', { agreement: { ...AGREED, template: 'c2' } }],
   ]
 
-  it.each(DIFFERENT)('another %s - is refused by name and not routed to', async (field, change) => {
-    const fleet = new Fleet()
-    fleet.registry.workerJoined(cardOf(1))
-    fleet.registry.workerJoined(cardOf(2, change))
-    expect(fleet.news).toEqual(['joined 1', `refused 2 ${field}`])
-    const health = await fleet.health()
-    expect(health.models[0].workers).toMatchObject([{ worker_id: 1 }])
-    expect(health.models[0].refused).toMatchObject([{ worker_id: 2, differs: [{ field }] }])
-    expect(health.warnings.join()).toContain(`worker 2 gets no requests`)
-    expect(health.warnings.join()).toContain(field)
-  })
+  it.each(DIFFERENT)(
+    'another %s - is refused by name and gets no requests',
+    async (field, change) => {
+      const fleet = new Fleet()
+      fleet.registry.workerJoined(cardOf(1))
+      fleet.registry.workerJoined(cardOf(2, change))
+      expect(fleet.news).toEqual(['joined 1', `refused 2 ${field}`])
+      const health = await fleet.health()
+      expect(health.models[0].workers).toMatchObject([{ worker_id: 1 }])
+      expect(health.models[0].refused).toMatchObject([{ worker_id: 2, differs: [{ field }] }])
+      expect(health.warnings.join()).toContain(`worker 2 gets no requests`)
+      expect(health.warnings.join()).toContain(field)
+    },
+  )
 
-  it('what one side does not say - is not compared', () => {
+  it('a fact that one card does not state - is not compared', () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerJoined(card({}, workerIdOf(2)))
@@ -99,7 +102,7 @@ describe('ModelRegistry - one name, one truth', () => {
     expect(fleet.news).toEqual(['joined 1', 'joined 2', 'joined 3'])
   })
 
-  it('a fact that only a later worker states - holds for those after it', () => {
+  it('a fact that only a later worker states - applies to those after it', () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(card({}, workerIdOf(1)))
     fleet.registry.workerJoined(card({ kvCacheBlockSize: 16 }, workerIdOf(2)))
@@ -107,7 +110,7 @@ describe('ModelRegistry - one name, one truth', () => {
     expect(fleet.news.at(-1)).toBe('refused 3 block size')
   })
 
-  it('a refused worker that changes its card, or a served one that does - changes sides', () => {
+  it('a worker that changes its card - is accepted or refused anew', () => {
     const fleet = new Fleet()
     const [, blocks32] = DIFFERENT[0] ?? ['', {}]
     fleet.registry.workerJoined(cardOf(1))
@@ -123,7 +126,7 @@ describe('ModelRegistry - one name, one truth', () => {
     expect(fleet.registry.models[0]?.cards.map(({ workerId }) => workerId)).toEqual(['2'])
   })
 
-  it('the last of those that agree leaves in order - those that were refused take over', () => {
+  it('the last of the agreeing workers leaves in order - the refused ones take over', () => {
     const fleet = new Fleet()
     const [, blocks32] = DIFFERENT[0] ?? ['', {}]
     fleet.registry.workerJoined(cardOf(1))
@@ -135,7 +138,7 @@ describe('ModelRegistry - one name, one truth', () => {
     expect(fleet.registry.models[0]?.router).not.toBe(router)
   })
 
-  it('the last of those that agree dies - they wait; whoever comes first instead is the truth', async () => {
+  it('the last of the agreeing workers dies - the refused ones wait; the first that comes back decides', async () => {
     const fleet = new Fleet({ modelForgetMs: 500 })
     const [, blocks32] = DIFFERENT[0] ?? ['', {}]
     fleet.registry.workerJoined(cardOf(1))
@@ -149,7 +152,7 @@ describe('ModelRegistry - one name, one truth', () => {
     expect(fleet.news.slice(4)).toEqual(['left 4 expired', 'joined 2'])
   })
 
-  it('the only worker comes back as another - gets a new router, and the refused are asked again', () => {
+  it('the only worker comes back different - a new router is made, and refused workers are checked again', () => {
     const fleet = new Fleet()
     const [, blocks32] = DIFFERENT[0] ?? ['', {}]
     fleet.registry.workerJoined(cardOf(1))
@@ -176,7 +179,7 @@ describe('ModelRegistry - versions of a model side by side', () => {
     return counts
   }
 
-  it('a weight - makes a version of its own, with a router of its own', () => {
+  it('a weight - creates a version with its own router', () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(first(1))
     fleet.registry.workerJoined(next(2, 50))
@@ -189,7 +192,7 @@ describe('ModelRegistry - versions of a model side by side', () => {
     ])
   })
 
-  it('requests - are shared by weight; an administrator goes before the workers', () => {
+  it("requests - are distributed by weight; an administrator's weight precedes that of the workers", () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(first(1))
     fleet.registry.workerJoined(next(2, 100))
@@ -218,7 +221,7 @@ describe('ModelRegistry - versions of a model side by side', () => {
     expect(new Set(versions).size).toBe(2)
   })
 
-  it('a request for one worker - gets that version whatever the weights', () => {
+  it("a request for one worker - gets that worker's version whatever the weights", () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(first(1))
     fleet.registry.workerJoined(next(2, 0))
@@ -227,7 +230,7 @@ describe('ModelRegistry - versions of a model side by side', () => {
     expect(asked.version).toBe('sum2')
   })
 
-  it('one without a weight - is refused, and served as soon as an administrator gives it some', () => {
+  it('a worker without a weight - is refused, and served as soon as an administrator sets one', () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(first(1))
     fleet.registry.workerJoined(next(2))
@@ -237,7 +240,7 @@ describe('ModelRegistry - versions of a model side by side', () => {
     expect(drawn(fleet, 200).size).toBe(2)
   })
 
-  it('the old version leaves - the new one has everything', () => {
+  it('the old version leaves - the new one gets all requests', () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(first(1))
     fleet.registry.workerJoined(next(2, 1))
@@ -247,7 +250,7 @@ describe('ModelRegistry - versions of a model side by side', () => {
     expect(fleet.news.at(-1)).toBe('left 1 closed')
   })
 
-  it('the old version dies - the new one has everything, and the old one is forgotten in time', async () => {
+  it('the old version dies - the new one gets all requests, and the old one is forgotten in time', async () => {
     const fleet = new Fleet({ modelForgetMs: 500 })
     fleet.registry.workerJoined(first(1))
     fleet.registry.workerJoined(next(2, 1))
@@ -258,7 +261,7 @@ describe('ModelRegistry - versions of a model side by side', () => {
     expect(fleet.news.at(-1)).toBe('left 1 expired')
   })
 
-  it('a worker that comes back as another version - changes sides', () => {
+  it('a worker that comes back as another version - moves to that version', () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(first(1))
     fleet.registry.workerJoined(first(3))
@@ -284,7 +287,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
     expect(fleet.news.at(-1)).toBe('forgot storyteller')
   })
 
-  it('a worker that comes back in time - keeps it', async () => {
+  it('a worker that comes back in time - keeps the model', async () => {
     const fleet = new Fleet({ modelForgetMs: 5_000 })
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerLeft(workerIdOf(1), 'closed')
@@ -294,7 +297,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
     expect((await fleet.scripted.chat()).status).toBe(200)
   })
 
-  it('0 - is forgotten in the same turn of the clock', async () => {
+  it('0 - the model is forgotten in the same turn of the clock', async () => {
     const fleet = new Fleet({ modelForgetMs: 0 })
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerLeft(workerIdOf(1), 'closed')
@@ -302,7 +305,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
     expect((await fleet.scripted.chat()).status).toBe(404)
   })
 
-  it('a request without a model - goes to the one that is left', async () => {
+  it('a request without a model - gets the only remaining one', async () => {
     const fleet = new Fleet()
     fleet.registry.workerJoined(cardOf(1))
     fleet.registry.workerJoined(cardOf(2, { engine: { model: 'other', contextLength: 4096 } }))
@@ -326,7 +329,7 @@ describe('ModelRegistry - a model whose last worker has left', () => {
 })
 
 describe('ModelRegistry - the first picture of a fleet', () => {
-  it('is complete when each worker that was found has told all, failed, left or been refused', async () => {
+  it('is complete when each listed worker has reported, failed, left or been refused', async () => {
     const fleet = new Fleet({ reportsLinks: true })
     const ready = async () => {
       const { status, json } = await fleet.scripted.get('/ready')
@@ -338,12 +341,12 @@ describe('ModelRegistry - the first picture of a fleet', () => {
     for (const id of [1, 2, 3, 4]) registry.workerJoined(cardOf(id))
     registry.workerJoined(cardOf(5, { agreement: { ...AGREED, tokenizer: 't2' } }))
     registry.workerReachable(workerIdOf(1))
-    expect(await ready()).toEqual([503, 'joining: the fleet is being looked for'])
+    expect(await ready()).toEqual([503, 'joining: waiting for discovery to list the workers'])
     firstPicture.settled(workerIdOf(1))
     registry.fleetFound()
     const joining = (known: number): unknown[] => [
       503,
-      `joining: ${known} of 4 workers have told what they run and hold`,
+      `joining: ${known} of 4 workers have reported what they run and have cached`,
     ]
     expect(await ready()).toEqual(joining(1))
     registry.workerReachable(workerIdOf(2))
@@ -359,7 +362,7 @@ describe('ModelRegistry - the first picture of a fleet', () => {
     expect(await ready()).toEqual([200, undefined])
   })
 
-  it('a fleet without workers, and a program that looks nowhere - are complete at once', async () => {
+  it('a fleet without workers, and a program without discovery - are complete at once', async () => {
     const fleet = new Fleet({ reportsLinks: true })
     const { firstPicture } = fleet.registry
     expect(firstPicture.isComplete).toBe(true)
@@ -382,7 +385,7 @@ describe('ModelRegistry - connections', () => {
     expect(model?.reachable.length).toBe(2)
   })
 
-  it('a lost or refused connection - is named by health and ready, and told once per reason', async () => {
+  it('a lost or refused connection - is named by health and ready, and reported once per reason', async () => {
     const fleet = new Fleet({ reportsLinks: true })
     const broken = new BatonError('transport.disconnected', 'the peer hung up')
     const wrong = new BatonError('transport.protocol', 'the shared secret differs')

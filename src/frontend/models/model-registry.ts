@@ -1,10 +1,10 @@
 /**
- * Which models are served: learned from the cards of workers that join and leave, and from the connections to them. Hands
- * what the fleet tells on to the router of the worker's model.
+ * Which models are served, learned from the cards of workers that join and leave and from the connections to
+ * them. Passes the fleet's events on to the router of the worker's model.
  *
- * The router of a model knows the workers that agree with each other and that can be reached. A worker that differs is a
- * version of its own where it was given a weight; otherwise it is kept apart until those it differs from have left. A
- * model without workers is forgotten after a time.
+ * A model's router knows the workers that agree with each other and can be reached. A worker that differs
+ * becomes a version of its own if it has a weight; otherwise it is refused until those that it differs from
+ * have left. A model without workers is forgotten after a time.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Clock, Random, WorkerId } from '../../base/index.ts'
@@ -34,13 +34,13 @@ interface ModelRegistryOptions {
   readonly forwarding?: { readonly always: boolean }
 }
 
-/** Names of models, those included of which another frontend has only talked. */
+/** Limit for the names of models, including those that only other frontends have announced. */
 const NAMED_MAX = 1_024
 
-/** What decides between versions besides their weights. */
+/** What determines the version of a request besides the weights. */
 interface VersionWish {
   readonly sessionId?: string | undefined
-  /** The request must run there. */
+  /** The request is pinned to this worker. */
   readonly workerId?: WorkerId | undefined
 }
 
@@ -59,13 +59,13 @@ export class ModelRegistry implements FleetObserver {
   readonly #links: WorkerLinks
   readonly #observer: FleetNewsObserver
   readonly #families = new Map<string, ModelFamily>()
-  /** Every name that a client may use, aliases too. */
+  /** Every name that a client may use, including aliases. */
   readonly #names = new Map<string, ModelFamily>()
-  /** Workers that an administrator has drained: they are not in the fleet and can be brought back. */
+  /** Workers that an administrator has drained: they have left the fleet and can be brought back. */
   readonly parked: ParkedWorkers
   readonly firstPicture = new FirstPicture()
   readonly notes = new FleetNotes()
-  /** Refused workers too. */
+  /** Including refused workers. */
   readonly #ofWorker = new Map<WorkerId, ServedModel>()
   #hadWorker = false
   #discoveryFault: DiscoveryFault | null = null
@@ -110,13 +110,14 @@ export class ModelRegistry implements FleetObserver {
     model.router.fleet.workerLeft(workerId, reason)
     this.#observer({ kind: 'workerLeft', workerId, model: model.name, reason })
     if (model.cards.length > 0) return
-    // Who left in order frees its place at once; who died may be back before long, and what differs from it waits.
+    // A worker that left in order frees its place at once. One that died may come back soon, so workers that
+    // differ from it wait.
     const isReplaced = model.refused.length > 0 || this.#hasOtherWorkers(model)
     if (wasServing && reason === 'closed' && isReplaced) this.#forget(model)
     else this.#forgetLater(model)
   }
 
-  /** A connection to the worker stands and both sides have proved who they are. Also before its card is known. */
+  /** An authenticated connection to the worker exists; possibly before its card is known. */
   workerReachable(workerId: WorkerId): void {
     this.#links.up(workerId)
     const model = this.#ofWorker.get(workerId)
@@ -126,7 +127,7 @@ export class ModelRegistry implements FleetObserver {
     this.#observer({ kind: 'workerConnected', workerId, model: model.name })
   }
 
-  /** The connection is lost, or another attempt to make it has failed. */
+  /** The connection was lost, or another attempt to connect failed. */
   workerUnreachable(workerId: WorkerId, fault: BatonError): void {
     const model = this.#ofWorker.get(workerId)
     this.firstPicture.settled(workerId)
@@ -138,7 +139,7 @@ export class ModelRegistry implements FleetObserver {
     }
   }
 
-  /** Discovery has told all workers that there are now. */
+  /** Discovery has listed all current workers. */
   fleetFound(): void {
     const cards = this.models.flatMap((model) => model.cards)
     this.firstPicture.found(cards.map(({ workerId }) => workerId))
@@ -154,7 +155,7 @@ export class ModelRegistry implements FleetObserver {
     this.#discoveryFault = null
   }
 
-  /** Null: all is well. */
+  /** Null: discovery is reachable. */
   get discoveryFault(): { readonly why: string; readonly awayMs: number } | null {
     if (this.#discoveryFault === null) return null
     const { why, sinceMs } = this.#discoveryFault
@@ -178,11 +179,12 @@ export class ModelRegistry implements FleetObserver {
     this.#ofWorker.get(workerId)?.router.fleet.load(workerId, report)
   }
 
-  /** What another frontend has told of a model; of one that is not served here it is of no use. */
+  /** Applies a message of another frontend about a model; ignored for a model that is not served here. */
   learn(model: string, version: string, news: PeerNews): void {
     const versions = this.#families.get(model)?.versions ?? []
     const meant = versions.find((each) => each.version === version)
-    // Cards that leave things out may agree and be named differently; then there is one version.
+    // Cards that leave facts out may agree with each other although their versions have different names; then
+    // there is one version.
     const only = versions.length === 1 ? versions[0] : undefined
     ;(meant ?? only)?.router.learn(news)
   }
@@ -196,13 +198,16 @@ export class ModelRegistry implements FleetObserver {
     return [...this.#families.values()]
   }
 
-  /** A model of this name is known, or may come: nothing else has the name, and not too many are only talked of. */
+  /**
+   * True when a name is a known model, or may become one: nothing else has the name, and the limit of announced
+   * names is not reached.
+   */
   mayName(model: string): boolean {
     if (this.#families.has(model)) return true
     return !this.#names.has(model) && this.#families.size < NAMED_MAX
   }
 
-  /** From now on; workers that were refused and are meant by it are asked again. */
+  /** Takes effect at once; refused workers of the version are checked again. */
   setWeight(model: string, version: string, weight: number): void {
     const family = this.#families.get(model) ?? this.#createFamily(model)
     family.setWeight(version, weight)
@@ -210,7 +215,7 @@ export class ModelRegistry implements FleetObserver {
     this.#rejoin(refused.filter(({ card }) => versionOf(card) === version))
   }
 
-  /** Names that can be asked for now, aliases too. */
+  /** Names that clients can use now, including aliases. */
   servedNames(): readonly (readonly [string, ServedModel])[] {
     return [...this.#names].flatMap(([name, { main }]) =>
       main?.isReady === true ? [[name, main] as const] : [],
@@ -222,8 +227,8 @@ export class ModelRegistry implements FleetObserver {
   }
 
   /**
-   * The version that a request gets, all of it; requests of one session get the same. Without a name: the only model
-   * there is. Throws 404 for an unknown one, 503 for one that cannot be served.
+   * The version for a request; requests of one session get the same. Without a name: the only model. Throws 404
+   * for an unknown model, 503 for one that cannot be served.
    */
   ready(name: string | undefined, wish: VersionWish = {}): ServedModel {
     const family = this.#family(name)
@@ -236,14 +241,16 @@ export class ModelRegistry implements FleetObserver {
     return model
   }
 
-  /** Throws 503 as long as no worker has ever registered: whether the name is wrong is not known then. */
+  /** Throws 503 as long as no worker has ever registered, because the name may still become valid. */
   known(name: string | undefined): ServedModel {
     const model = this.#family(name).main
     if (model !== undefined) return model
     throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
   }
 
-  /** The decisions of a call, oldest first; each of several choices is a request of its own, `<id>-<choice>`. */
+  /**
+   * The decisions of a call, oldest first. Each of several choices is a request of its own, `<id>-<choice>`.
+   */
   decisionsOf(requestId: string): FoundDecisions | null {
     for (const model of this.models) {
       const { router } = model
@@ -268,7 +275,7 @@ export class ModelRegistry implements FleetObserver {
     throw this.#hadWorker ? unknownModel(name ?? '') : noModelYet()
   }
 
-  /** Models whose last worker has left do not count beside one that has workers. */
+  /** Models without workers are ignored when there is one with workers. */
   #only(): ModelFamily {
     const families = this.families.filter(({ versions }) => versions.length > 0)
     const inhabited = families.filter(({ versions }) => versions.some(hasWorkers))
@@ -277,7 +284,7 @@ export class ModelRegistry implements FleetObserver {
     if (others.length === 0) return first
     throw new BatonError(
       'request.invalid_argument',
-      '`model`: must be given, several models are served',
+      '`model` is missing: several models are served, name one',
       { data: { param: 'model' } },
     )
   }
@@ -286,7 +293,7 @@ export class ModelRegistry implements FleetObserver {
     return this.#options.random.next()
   }
 
-  /** Where a worker that agrees with no version belongs: to a new one, or among the refused of the oldest. */
+  /** The version for a worker that agrees with none: a new one, or the oldest, where it is refused. */
   #versionFor(family: ModelFamily, card: WorkerCard): ServedModel {
     const [oldest] = family.versions
     const version = versionOf(card)
@@ -299,10 +306,10 @@ export class ModelRegistry implements FleetObserver {
     return others.some((other) => other !== model && hasWorkers(other))
   }
 
-  /** The worker is of another version now. */
+  /** The worker belongs to another version now. */
   #leaveVersion(before: ServedModel, workerId: WorkerId): void {
     before.leave(workerId)
-    before.router.fleet.workerLeft(workerId, 'is of another version now')
+    before.router.fleet.workerLeft(workerId, 'belongs to another version now')
     if (before.cards.length === 0 && before.refused.length === 0) this.#forgetLater(before)
   }
 
@@ -310,7 +317,7 @@ export class ModelRegistry implements FleetObserver {
     const { workerId, engine } = card
     const differences = model.join(card)
     if (differences.length > 0) {
-      model.router.fleet.workerLeft(workerId, 'differs from what is served')
+      model.router.fleet.workerLeft(workerId, 'differs from the workers that serve')
       this.firstPicture.settled(workerId)
       this.#observer({ kind: 'workerRefused', card, model: model.name, differences })
       return
@@ -327,7 +334,7 @@ export class ModelRegistry implements FleetObserver {
     model.forgetting ??= clock.after(modelForgetMs, () => this.#forget(model))
   }
 
-  /** Those that were refused take the name, the oldest first. */
+  /** Refused workers take over the name, the oldest first. */
   #forget(model: ServedModel): void {
     this.#remove(model)
     if (!this.#families.has(model.name) && model.refused.length === 0) {
@@ -382,7 +389,7 @@ function hasWorkers({ cards }: ServedModel): boolean {
   return cards.length > 0
 }
 
-/** In [0, 1), evenly over texts (FNV-1a with a final mix). */
+/** Hashes a text to [0, 1) evenly (FNV-1a with a final mix). */
 function share(text: string): number {
   let hash = 0x811c9dc5
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)

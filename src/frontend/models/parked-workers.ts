@@ -1,6 +1,6 @@
 /**
- * Workers that an administrator has drained. They have left discovery, so this is where their address is still known; one
- * that comes back by itself or cannot be reached any more is forgotten.
+ * Workers that an administrator has drained. They have left discovery, so their address is stored here. A
+ * worker that comes back by itself or cannot be reached any more is removed.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'

@@ -1,6 +1,6 @@
 /**
- * Whether a model's requests can only go on as they came: for one of its engines nothing here makes tokens, and a
- * request may be sent to any of them.
+ * True when requests of a model can only be forwarded unchanged: Baton makes no tokens for one of its engines,
+ * and a request may be sent to any of them.
  */
 import { canForward } from '../../request/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
@@ -9,7 +9,7 @@ export function isPassedThrough(model: { readonly cards: readonly WorkerCard[] }
   return model.cards.some(({ engine }) => engine.runtimeData?.['forwarded'] === true)
 }
 
-/** Whether a request may go on as it came: every worker that it may be sent to has to be able to take it so. */
+/** True when a request may be forwarded: every worker that it may be sent to has to accept that. */
 export function takesForwarded(model: { readonly cards: readonly WorkerCard[] }): boolean {
   return model.cards.length > 0 && model.cards.every(canForward)
 }

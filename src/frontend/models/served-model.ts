@@ -1,7 +1,8 @@
 /**
- * One version of a model as the frontend serves it: its workers, its router, its text side, and whether it can be served now.
+ * One version of a model as the frontend serves it: its workers, its router, its text side, and whether it can
+ * be served now.
  *
- * `cards` are the workers that agree with each other; who differs from them is in `refused`.
+ * `cards` are the workers that agree with each other; workers that differ are in `refused`.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Timer, WorkerId } from '../../base/index.ts'
@@ -11,7 +12,7 @@ import type { ModelRouter } from '../../router/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import type { WorkerLinks } from './worker-links.ts'
 
-/** A worker that carries the model's name and differs from those that serve it. */
+/** A worker with the model's name that differs from those that serve it. */
 export interface RefusedWorker {
   readonly card: WorkerCard
   readonly differences: readonly ModelDifference[]
@@ -19,7 +20,7 @@ export interface RefusedWorker {
 
 export class ServedModel {
   readonly name: string
-  /** Names it among the versions of the model; of the checksum of its first worker. */
+  /** Identifies it among the versions of the model; from the checksum of its first worker. */
   readonly version: string
   readonly router: ModelRouter
   readonly createdSeconds: number
@@ -31,13 +32,19 @@ export class ServedModel {
   readonly #refused = new Map<WorkerId, RefusedWorker>()
   /** Runs while the model has no worker. */
   forgetting: Timer | null = null
-  /** What was served last; it stays when the last worker leaves, since router and text are made for it. */
+  /**
+   * The facts served last. They are kept when the last worker leaves, because router and text side were made
+   * for them.
+   */
   #facts: ModelFacts = {}
-  /** Of all workers that there have been. */
+  /** Of all workers so far. */
   readonly #adapters = new Set<string>()
   #text: Promise<ModelText> | null = null
   #loaded: ModelText | null = null
-  /** Why its tokenizer and template could not be loaded the last time; null: they could, or nobody has asked. */
+  /**
+   * Why its tokenizer and template could not be loaded the last time; null: they were loaded, or not needed
+   * yet.
+   */
   textFault: BatonError | null = null
 
   constructor(options: {
@@ -62,7 +69,10 @@ export class ServedModel {
     this.#needsText = options.needsText !== false
   }
 
-  /** What the worker differs in from those that serve; then it is refused. Nothing: it serves from now on. */
+  /**
+   * Returns the differences to the serving workers, for which the worker is refused. Empty: it serves from now
+   * on.
+   */
   join(card: WorkerCard): readonly ModelDifference[] {
     const { workerId } = card
     const isAlone = this.#isAlone(card)
@@ -86,17 +96,20 @@ export class ServedModel {
     this.#refused.delete(workerId)
   }
 
-  /** In metrics. A model of one version is named as its clients name it. */
+  /** The label in metrics. For a model with one version it is the name that clients use. */
   get label(): string {
     return this.#isFurther ? `${this.name}@${this.version}` : this.name
   }
 
-  /** The worker may serve beside those of this version. */
+  /** True when the worker may serve in this version. */
   agreesWith(card: WorkerCard): boolean {
     return this.#differences(card).length === 0
   }
 
-  /** The card is of another model than router and text were made for, and no other worker is left. */
+  /**
+   * True when the card is of another model than router and text side were made for, and no other worker is
+   * left.
+   */
   isOutdatedBy(card: WorkerCard): boolean {
     return this.#isAlone(card) && this.#differences(card).length > 0
   }
@@ -113,7 +126,7 @@ export class ServedModel {
     return [...this.#cards.values()]
   }
 
-  /** The oldest first, so that every frontend has the same order. */
+  /** Oldest first, so that every frontend has the same order. */
   get refused(): readonly RefusedWorker[] {
     return [...this.#refused.values()].toSorted(
       (left, right) => (left.card.startedAtEpochMs ?? 0) - (right.card.startedAtEpochMs ?? 0),
@@ -130,14 +143,14 @@ export class ServedModel {
     return this.cards.filter(({ workerId }) => this.#links.isUp(workerId))
   }
 
-  /** Workers that are registered and cannot be reached, with what went wrong; null: nothing yet. */
+  /** Registered workers that cannot be reached, with the error; null: no error yet. */
   get unreachable(): readonly { readonly card: WorkerCard; readonly fault: BatonError | null }[] {
     return this.cards
       .filter(({ workerId }) => !this.#links.isUp(workerId))
       .map((card) => ({ card, fault: this.#links.faultOf(card.workerId) }))
   }
 
-  /** Ends what waits in its router. */
+  /** Ends the requests that wait in its router. */
   close(): void {
     this.forgetting?.cancel()
     this.router.close()
@@ -152,13 +165,13 @@ export class ServedModel {
     return this.isReady && !this.#isTextMissing
   }
 
-  /** With what it means for requests; null: nothing is wrong. */
+  /** The warning of `/health`, with the effect on requests; null: the text side is loaded. */
   get textWarning(): string | null {
     if (this.textFault === null) return null
-    const fails = `its tokenizer and template cannot be loaded: ${this.textFault.message}`
+    const fails = `because its tokenizer and template cannot be loaded: ${this.textFault.message}`
     return this.#isTextMissing
-      ? `requests of ${this.name} fail, ${fails}`
-      : `requests of ${this.name} are routed by their bytes, ${fails}`
+      ? `requests of ${this.name} fail ${fails}`
+      : `requests of ${this.name} are routed by their bytes ${fails}`
   }
 
   get #isTextMissing(): boolean {
@@ -176,7 +189,7 @@ export class ServedModel {
     return shortest ?? this.#loaded?.contextLength ?? undefined
   }
 
-  /** What all workers honour; undefined when none of them says. */
+  /** Features that all workers have; undefined when no worker states any. */
   get features(): readonly EngineFeature[] | undefined {
     let common: readonly EngineFeature[] | undefined
     for (const { engine } of this.#cards.values()) {
@@ -187,7 +200,9 @@ export class ServedModel {
     return common
   }
 
-  /** The adapter that a client asks for by this model name; undefined for the model's own names. Throws 503. */
+  /**
+   * The adapter that a client requests with this model name; undefined for the model's own names. Throws 503.
+   */
   adapterNamed(name: string | undefined): string | undefined {
     if (name === undefined || !this.#adapters.has(name)) return undefined
     const isThere = this.cards.some(({ engine }) => engine.loraAdapters?.includes(name) === true)
@@ -196,7 +211,7 @@ export class ServedModel {
     throw new BatonError('backend.worker_unavailable', text, { data: { model: name } })
   }
 
-  /** Numbers of an embedding, as the first worker that says so has it. */
+  /** Dimensions of an embedding, from the first worker that states it. */
   get embeddingLength(): number | undefined {
     for (const { engine } of this.#cards.values()) {
       if (engine.embeddingLength !== undefined) return engine.embeddingLength
@@ -204,7 +219,7 @@ export class ServedModel {
     return undefined
   }
 
-  /** Loaded once; a failure is reported to the caller, and the next request tries again. */
+  /** Loaded once. A failure is reported to the caller, and the next request tries again. */
   text(): ModelText | Promise<ModelText> {
     if (this.#loaded !== null) return this.#loaded
     this.#text ??= this.#load()
@@ -241,7 +256,7 @@ export class ServedModel {
     const [refused] = this.refused
     if (this.#cards.size === 0) {
       return refused === undefined
-        ? 'no worker of it is registered'
+        ? 'no worker of this model is registered'
         : `its last worker has left, and worker ${refused.card.workerId} differs from it`
     }
     const { unreachable } = this
@@ -249,10 +264,10 @@ export class ServedModel {
     if (fault !== undefined) {
       return `no connection to worker ${fault.card.workerId}: ${fault.fault?.message}`
     }
-    if (unreachable.length > 0) return 'it is being connected to its workers'
+    if (unreachable.length > 0) return 'the connections to its workers are being established'
     const modes = new Set([...this.#cards.values()].map((card) => card.mode))
-    if (!modes.has('agg') && !modes.has('decode')) return 'a decode worker is missing'
-    if (!modes.has('agg') && !modes.has('prefill')) return 'a prefill worker is missing'
-    return 'its workers cannot take requests now'
+    if (!modes.has('agg') && !modes.has('decode')) return 'there is no decode worker'
+    if (!modes.has('agg') && !modes.has('prefill')) return 'there is no prefill worker'
+    return 'its workers cannot accept requests now'
   }
 }

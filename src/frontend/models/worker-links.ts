@@ -1,7 +1,9 @@
 /**
- * Which workers can be reached now: a worker counts from the moment at which an authenticated connection to it stands.
+ * Tracks which workers can be reached: a worker counts from the moment when an authenticated connection to it
+ * exists.
  *
- * Without a request plane that reports its connections (plain calls, an embedding program) everybody counts.
+ * Without a request plane that reports its connections (direct calls, an embedding program) every worker
+ * counts.
  */
 import type { BatonError, WorkerId } from '../../base/index.ts'
 
@@ -18,7 +20,7 @@ export class WorkerLinks {
     return !this.#isReported || this.#up.has(workerId)
   }
 
-  /** Why there is no connection; null also while the first attempt is under way. */
+  /** Why there is no connection; null also during the first attempt. */
   faultOf(workerId: WorkerId): BatonError | null {
     return this.#faults.get(workerId) ?? null
   }
@@ -28,7 +30,10 @@ export class WorkerLinks {
     this.#faults.delete(workerId)
   }
 
-  /** True when it was up before or the reason is another one. `fault` null: the worker is not known any more. */
+  /**
+   * Returns true when the worker was connected before or the reason is new. `fault` null: the worker is not
+   * known any more.
+   */
   down(workerId: WorkerId, fault: BatonError | null): boolean {
     const before = this.#faults.get(workerId)
     const wasUp = this.#up.delete(workerId)
@@ -36,7 +41,7 @@ export class WorkerLinks {
     return wasUp || before?.message !== fault?.message
   }
 
-  /** The worker has left. A connection may stand for longer. */
+  /** The worker has left; its connection may last longer. */
   forgetFault(workerId: WorkerId): void {
     this.#faults.delete(workerId)
   }

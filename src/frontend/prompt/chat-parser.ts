@@ -1,5 +1,6 @@
 /**
- * Which parser reads the output of a chat: as the worker's card says, else as the model's template shows.
+ * Chooses the parser of a chat's output: as the worker's card states, otherwise as detected from the model's
+ * template.
  */
 import type { ChatCall } from '../../api/index.ts'
 import {
@@ -15,7 +16,7 @@ import type { ServedModel } from '../models/served-model.ts'
 
 const detectedFormats = new WeakMap<ModelText, OutputFormat>()
 
-/** For output that no grammar holds. */
+/** For output that is not guided. */
 export function chatParser(
   call: ChatCall,
   text: ModelText,
@@ -34,7 +35,7 @@ export function chatParser(
   })
 }
 
-/** By the template's own switch. Kimi K2.5 answers the result of a tool without a thought. */
+/** By the template's own switch. Kimi K2.5 answers the result of a tool without thinking. */
 export function isThinkingOff(call: ChatCall, format: OutputFormat): boolean {
   const { enable_thinking, thinking, thinking_mode, reasoning_effort } = call.templateArguments
   const isOff = enable_thinking === false || thinking === false || thinking_mode === 'disabled'
@@ -43,26 +44,26 @@ export function isThinkingOff(call: ChatCall, format: OutputFormat): boolean {
   return isOff || answersTool || isWithoutEffort
 }
 
-/** Asked for by the template's switch, or by an effort. */
+/** Requested by the template's switch or by a reasoning effort. */
 export function isThinkingOn({ templateArguments }: ChatCall): boolean {
   const { enable_thinking, thinking, reasoning_effort } = templateArguments
   const hasEffort = typeof reasoning_effort === 'string' && reasoning_effort !== 'none'
   return enable_thinking === true || thinking === true || hasEffort
 }
 
-/** The engine is held to `{"name":…,"arguments":…}`. */
+/** The engine's output is constrained to `{"name":…,"arguments":…}`. */
 export function isForcedCall(call: ChatCall): boolean {
   return offersTools(call) && call.toolChoice !== 'auto'
 }
 
-/** What the cards say may change with the workers, so only what the model's text shows is remembered. */
+/** Only the detection from the model's text is cached, because cards may change with the workers. */
 export function outputFormatOf(text: ModelText, model: ServedModel): OutputFormat {
   let detected = detectedFormats.get(text)
   if (detected === undefined) detectedFormats.set(text, (detected = detectOutputFormat(text)))
   return chosenFormat(detected, model)
 }
 
-/** Unknown names do not count; the composition root checks the flags before. */
+/** Unknown names are ignored; the composition root has checked the flags. */
 function chosenFormat(detected: OutputFormat, model: ServedModel): OutputFormat {
   const data = model.cards.find((card) => card.engine.runtimeData !== undefined)?.engine.runtimeData
   const reasoning = data?.['reasoning_parser']
@@ -77,7 +78,7 @@ function chosenFormat(detected: OutputFormat, model: ServedModel): OutputFormat 
   }
 }
 
-/** What was chosen by name; `none` turns the parser off. */
+/** The format with this name; `none` turns the parser off. */
 function nameOr(
   detected: string | null,
   chosen: unknown,

@@ -4,7 +4,7 @@ import type { ModelText, Tokenizer } from '../../text/index.ts'
 import { countedCharactersMax, refuseEndlessText, refuseHopelessText } from './context-window.ts'
 
 const known = storyteller().tokenizer
-/** One of which nothing follows from the length of a text. */
+/** A tokenizer for which the length of a text gives no lower bound of its tokens. */
 const unknown = Object.create(known, {
   isByteExact: { value: undefined },
   vocabSize: { value: 2 },
@@ -16,7 +16,7 @@ const refuse = (tokenizer: Tokenizer, text: string, contextLength: number | unde
   refuseHopelessText(text, modelOf(tokenizer), contextLength, 'prompt')
 
 describe('a text that cannot fit', () => {
-  it.each([100, 4096])('without a floor: %i tokens of 16 characters', (contextLength) => {
+  it.each([100, 4096])('without a lower bound: %i tokens of 16 characters', (contextLength) => {
     const most = 16 * contextLength
     for (const length of [1, contextLength, contextLength + 1, most - 1, most]) {
       expect(refuse(unknown, 'x'.repeat(length), contextLength)).not.toThrow()
@@ -29,7 +29,7 @@ describe('a text that cannot fit', () => {
   it.each([
     ['with a floor', known],
     ['without', unknown],
-  ])('%s, of an unknown context: 4 MiB', (_name, tokenizer) => {
+  ])('%s, context length unknown: 4 MiB', (_name, tokenizer) => {
     const most = 4 * 1024 * 1024
     for (const contextLength of [undefined, 0]) {
       expect(refuse(tokenizer, 'x'.repeat(most), contextLength)).not.toThrow()

@@ -1,11 +1,15 @@
 /**
- * Does it fit? A prompt that leaves no place for a token is refused here, with both numbers, before any worker sees it.
+ * Checks the prompt's length. A prompt that leaves no room for an output token is refused here, with both
+ * numbers, before any worker sees it.
  */
 import { BatonError } from '../../base/index.ts'
 import { isLongerThan, tokenFloorOf } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
 
-/** The number of tokens that may be generated; undefined when the context is unknown and nothing was asked. */
+/**
+ * The number of tokens that may be generated; undefined when the context length is unknown and the request sets
+ * no limit.
+ */
 export function outputBudget(
   promptTokens: number,
   contextLength: number | undefined,
@@ -21,13 +25,16 @@ export function outputBudget(
   return asked === undefined ? available : Math.min(asked, available)
 }
 
-/** An embedding needs no place for a token. */
+/** An embedding needs no room for an output token. */
 export function refuseLongInput(promptTokens: number, contextLength: number | undefined): void {
   if (contextLength === undefined || contextLength === 0 || promptTokens <= contextLength) return
   throw tooLong(promptTokens, contextLength, 'input')
 }
 
-/** Before a text is tokenised: what cannot fit however it is cut is not worth the seconds that it would take. */
+/**
+ * Checked before a text is tokenised: a text that cannot fit in any tokenisation is refused without spending
+ * seconds on it.
+ */
 export function refuseHopelessText(
   text: string,
   { tokenizer }: ModelText,
@@ -50,10 +57,10 @@ export function refuseHopelessText(
   if (tokens > contextLength) throw tooLong(tokens, contextLength, param, 'at least ')
 }
 
-/** What only counts tokens takes more than fits, but not anything: a text that is far too long need not be counted. */
+/** A count may exceed the context, but not by any factor: a text that is far too long is refused. */
 const CHARACTERS_PER_TOKEN = 8
 const COUNTED_CHARACTERS_MIN = 1024 * 1024
-/** Where the context length is not known. */
+/** The limit when the context length is not known. */
 const UNKNOWN_CONTEXT_CHARACTERS = 4 * 1024 * 1024
 
 export function countedCharactersMax(contextLength: number | undefined): number {
@@ -61,7 +68,7 @@ export function countedCharactersMax(contextLength: number | undefined): number 
   return Math.max(COUNTED_CHARACTERS_MIN, CHARACTERS_PER_TOKEN * contextLength)
 }
 
-/** Before a text is tokenised only to be counted, or for a model whose context length is not known. */
+/** Checked before a text is tokenised only to be counted, or for a model whose context length is not known. */
 export function refuseEndlessText(
   text: string,
   contextLength: number | undefined,

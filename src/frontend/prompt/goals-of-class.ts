@@ -1,5 +1,6 @@
 /**
- * The latency goals of a request that says none, from its class: known to the frontend, so that it can tell which were kept.
+ * The latency goals of a request that sets none, from its class. The frontend needs them to report which goals
+ * were met.
  */
 import type { RoutingHints } from '../../request/index.ts'
 import type { ModelRouter } from '../../router/index.ts'

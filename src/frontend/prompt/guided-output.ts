@@ -1,8 +1,9 @@
 /**
- * What a request with a fixed shape of output means for this model: which thoughts may come before it, and which calls of
- * tools instead of it; the grammar of all of that, and the parser that reads it.
+ * Guided output for a model: which thoughts may come before it, and which tool calls may replace it; the
+ * grammar of all that, and the parser that reads it.
  *
- * Only where the engine takes Baton's grammars. Another engine gets the shape alone and knows itself where it begins.
+ * Only for engines that accept Baton's grammars. Other engines get the shape alone and determine themselves
+ * where it starts.
  */
 import { forcedCallSchema } from '../../api/index.ts'
 import type { ChatCall } from '../../api/index.ts'
@@ -23,10 +24,10 @@ import { isForcedCall, isThinkingOff, isThinkingOn, outputFormatOf } from './cha
 import { offersTools } from './prompt.ts'
 import type { PreparedPrompt } from './prompt.ts'
 
-/** Ids at the end of a prompt that choose a tool. */
+/** Number of ids at the end of a prompt that determine the chosen tool. */
 const DRAWN_FROM = 256
 
-/** Null: nothing but the shape itself may come. */
+/** Null: nothing but the shape itself is allowed. */
 function guidedForm(
   call: ChatCall,
   format: OutputFormat,
@@ -52,13 +53,13 @@ function thoughtForm(
     isThinkingOff: isThinkingOff(call, format),
     ...(prompt.text === undefined ? {} : { promptText: prompt.text }),
   })
-  // A choice or a pattern is wanted at once, unless the model thinks anyway or was asked to.
+  // A choice or a pattern is expected at once, unless the model always thinks or thinking was requested.
   const { kind } = call.sampling.guided ?? {}
   const isAtOnce = kind === 'choice' || kind === 'regex' || kind === 'grammar'
   return form === null || form.isInside || !isAtOnce || isThinkingOn(call) ? form : null
 }
 
-/** What the engine is to hold the output to: the shape that was asked for, with room for what may come before or instead. */
+/** The constraint for the engine: the requested shape, with what may come before it or instead. */
 export function guidedForModel(
   guided: GuidedDecoding,
   call: ChatCall,
@@ -77,8 +78,9 @@ export function guidedForModel(
 }
 
 /**
- * What an engine that calls tools at random may call, in the notation of this model; undefined: nothing that it could write.
- * Of the tools one is chosen here, by the prompt: a grammar of all would cost more than the rest of the request.
+ * The grammar of the calls that an engine may draw, in the notation of this model; undefined: there is none.
+ * One tool is chosen here by the prompt, because a grammar of all tools would cost more than the rest of the
+ * request.
  */
 export function drawableCalls(
   call: ChatCall,
@@ -98,7 +100,7 @@ export function drawableCalls(
   return callGrammar(guidedGrammar(shape), form) ?? undefined
 }
 
-/** Null: all of the output is the answer, and a tag inside of it is text. */
+/** Null: all of the output is the answer, and a tag in it is text. */
 export function guidedParser(
   call: ChatCall,
   text: ModelText,

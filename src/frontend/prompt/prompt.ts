@@ -1,6 +1,6 @@
 /**
- * From what the client wrote to the tokens that the workers get. What needs no other thread is there at once, without a
- * promise: nearly every chat is.
+ * Converts the client's messages or prompts to token ids. The result is returned without a promise when no
+ * other thread is needed, as for nearly every chat.
  */
 import { BatonError } from '../../base/index.ts'
 import type { ChatCall, GenerationOptions, Prompt } from '../../api/index.ts'
@@ -10,13 +10,13 @@ import { refuseEndlessText, refuseHopelessText } from './context-window.ts'
 
 export interface PreparedPrompt {
   readonly tokenIds: Uint32Array
-  /** As it was rendered; undefined when the client sent tokens. */
+  /** The rendered text; undefined when the client sent tokens. */
   readonly text?: string
 }
 
 /**
- * Encodes a long text elsewhere than on the event loop; undefined: not long. Several texts of one call are as long as all
- * of them together.
+ * Encodes a long text outside of the event loop; undefined: the text is not long. Several texts of one call
+ * count with their total length.
  */
 export type OffLoop = (
   text: string,
@@ -24,7 +24,7 @@ export type OffLoop = (
   charactersOfAll?: number,
 ) => Promise<Uint32Array> | undefined
 
-/** For a call that generates: a text that cannot fit the context is refused before it is encoded anywhere. */
+/** For a generating call: a text that cannot fit the context is refused before it is encoded. */
 export function withinContext(
   offLoop: OffLoop,
   model: ModelText,
@@ -37,7 +37,7 @@ export function withinContext(
   }
 }
 
-/** For a call that only counts: a text that is many times too long is refused before it is encoded anywhere. */
+/** For a call that only counts: a text that is many times too long is refused before it is encoded. */
 export function withinCount(
   offLoop: OffLoop,
   contextLength: number | undefined,
@@ -84,7 +84,7 @@ export function chatPrompt(
   return elsewhere?.then(prepared) ?? prepared(encodeChat(model.tokenizer, rendered))
 }
 
-/** The model gets the tools, and calls of them are looked for. */
+/** True when the model gets the tools and its output is parsed for calls. */
 export function offersTools(call: ChatCall): boolean {
   return call.tools.length > 0 && call.toolChoice !== 'none'
 }
@@ -105,7 +105,7 @@ export async function completionPrompts(
   )
 }
 
-/** Ids that a client has made itself; `param` is its name for them. */
+/** Ids that the client has made; `param` is the name of their field. */
 export function tokenPrompt(
   tokenIds: Uint32Array,
   model: ModelText,
@@ -114,7 +114,9 @@ export function tokenPrompt(
   return { tokenIds: inVocabulary(tokenIds, model, param) }
 }
 
-/** What a user typed as a raw prompt: control tokens in it are meant, the client writes its own template. */
+/**
+ * A raw prompt of a user: control tokens in it have their meaning, because the client writes its own template.
+ */
 function textPrompt(
   text: string,
   model: ModelText,
@@ -131,7 +133,7 @@ function textPrompt(
   return elsewhere?.then(prepared) ?? prepared(model.tokenizer.encode(clean, options))
 }
 
-/** What is to be embedded is data: control tokens in it are plain text. */
+/** Text to embed is data: control tokens in it are plain text. */
 export async function embeddingPrompts(
   inputs: readonly (string | Uint32Array)[],
   model: ModelText,
@@ -150,7 +152,7 @@ function charactersOf(texts: readonly (string | Uint32Array)[]): number {
   return texts.reduce((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0)
 }
 
-/** One after the other: a call with many texts does not fill the tokenizer's queue. */
+/** One after the other, so that a call with many texts does not fill the tokenizer's queue. */
 async function inTurn<In, Out>(
   items: readonly In[],
   work: (item: In) => Out | Promise<Out>,
@@ -177,7 +179,7 @@ function nonEmpty(tokenIds: Uint32Array, param: string): Uint32Array {
   })
 }
 
-/** An id that the model does not have would be a fault in the engine; here it has a name. */
+/** Refuses unknown ids by name; in the engine they would cause an internal error. */
 function inVocabulary(tokenIds: Uint32Array, model: ModelText, param: string): Uint32Array {
   const { vocabSize } = model.tokenizer
   const wrong = tokenIds.find((id) => id >= vocabSize)

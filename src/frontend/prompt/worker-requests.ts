@@ -1,5 +1,5 @@
 /**
- * One request per choice: prompts × n. Each has an id of its own, and a seed of its own when there is one.
+ * Makes one request per choice: prompts × n. Each has its own id, and its own seed when the client set one.
  */
 import type { GenerationOptions } from '../../api/index.ts'
 import { annotationValue, given } from '../../api/index.ts'
@@ -17,9 +17,9 @@ interface WorkerRequestsOptions {
   readonly contextLength: number | undefined
   readonly routing: RoutingHints
   readonly traceparent: string | undefined
-  /** The field that holds the prompt, for a refusal. */
+  /** The field that contains the prompt, for error messages. */
   readonly promptParam: 'messages' | 'prompt' | 'input' | 'token_ids'
-  /** For an engine that calls tools at random. */
+  /** For an engine that draws tool calls at random. */
   readonly callGrammar: string | undefined
 }
 
@@ -68,7 +68,10 @@ function withBudget(
   return stop
 }
 
-/** What only a simulated engine reads: the recorded output that it is to give (`output_replay_id:<key>`), and what it may call. */
+/**
+ * Fields for the simulated engine: the recorded output that it replays (`output_replay_id:<key>`), and the
+ * calls that it may draw.
+ */
 function extraOf(
   { nvext }: GenerationOptions,
   callGrammar: string | undefined,

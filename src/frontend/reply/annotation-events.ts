@@ -1,5 +1,5 @@
 /**
- * Annotations that a client asked for: events before the chunks, in the order in which they were asked for.
+ * Annotations that a client requested: events before the chunks, in the requested order.
  */
 import { annotationEvent, asciiJson, quoteJson } from '../../api/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'

@@ -1,5 +1,5 @@
 /**
- * Replies in the form of the Anthropic API: a message of content blocks, or the events of its making.
+ * Replies in the form of the Anthropic API: a message of content blocks, or the events that build it.
  */
 import type { BatonError } from '../../base/index.ts'
 import {
@@ -46,7 +46,7 @@ class AnthropicReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     this.#context = context
   }
 
-  /** The API has no `n`: there is one choice, and this is its output. */
+  /** The API has no `n`, so there is one choice, and this is its output. */
   createOutput(): ChoiceOutput {
     return this
   }

@@ -1,11 +1,11 @@
 /**
- * One choice of a reply: tokens in, text out. This is the token's way through the frontend, made of plain calls.
+ * One choice of a reply: tokens in, text out. This is a token's path through the frontend, made of plain calls.
  *
- * Owns: the count of tokens, the text (detokeniser, then stop strings), the cancel of this choice (at most once, and
- * never after its end). Ends exactly once; what comes later from below is ignored.
+ * Owns: the count of tokens, the text (detokeniser, then stop strings), and the cancellation of this choice (at
+ * most once, and never after its end). It ends exactly once; later calls from below are ignored.
  *
- * A token of a slow stream finds nothing of its stream in the processor's cache: what costs is the number of objects
- * that are touched, so the way has few.
+ * Between two tokens of a slow stream its memory leaves the processor's cache, so the cost of a token is the
+ * number of objects touched. Therefore this path has few objects.
  */
 import { BatonError } from '../../base/index.ts'
 import type {
@@ -21,11 +21,11 @@ import type {
 import type { Detokenizer, OutputEvent, OutputParser, StopStrings } from '../../text/index.ts'
 import type { ReplyTimeline } from './reply-timeline.ts'
 
-/** Where the text of a choice goes: into a stream, or into a reply that is sent when it is whole. */
+/** Receives the text of a choice: for a stream, or for a reply that is sent when it is complete. */
 export interface ChoiceOutput {
   text(text: string): void
   part(event: OutputEvent): void
-  /** Instead of `text`, when log-probabilities were asked for. */
+  /** Called instead of `text` when log-probabilities were requested. */
   textWithLogprobs(text: string, logprobs: readonly TokenLogprobs[]): void
   finish(end: ChoiceEnd): void
 }
@@ -40,7 +40,7 @@ export interface ChoiceEnd {
 
 /** The exchange that the choice belongs to. */
 export interface ChoiceOwner {
-  /** The first item of this choice has come; its text is not written yet. */
+  /** The first item of this choice has arrived; its text is not written yet. */
   choiceBegan(): void
   choiceEnded(choice: ChoiceSink): void
   choiceFailed(choice: ChoiceSink, error: BatonError): void
@@ -52,18 +52,18 @@ interface ChoiceSinkOptions {
   readonly owner: ChoiceOwner
   readonly output: ChoiceOutput
   readonly detokenizer: Detokenizer
-  /** Null when there are none to look for. */
+  /** Null when the request has no stop strings. */
   readonly stops: StopStrings | null
   readonly parser: OutputParser | undefined
   readonly timeline: ReplyTimeline
-  /** One call of a tool is all that the client takes: at the begin of a second one the choice is over. */
+  /** True when the client accepts only one tool call: the start of a second one ends the choice. */
   readonly endsAtSecondCall: boolean
-  /** Ids of the tokens are wanted at the end. */
+  /** True when the ids of the tokens are needed at the end. */
   readonly keepTokenIds: boolean
 }
 
 export class ChoiceSink implements ReplySink {
-  // What every token reads comes first, so that it lies together.
+  // The fields that every token reads come first, so that they are adjacent in memory.
   #ended = false
   #tokenCount = 0
   readonly #tokenIds: number[] | null
@@ -73,9 +73,9 @@ export class ChoiceSink implements ReplySink {
   readonly #output: ChoiceOutput
   #stopHit: string | null = null
   readonly #endsAtSecondCall: boolean
-  /** A second call has begun: nothing more is shown. */
+  /** A second call has started: no more output is shown. */
   #hasSecondCall = false
-  /** Tokens of which something has come out of the parser. */
+  /** Number of tokens for which the parser has returned output. */
   #shownTokens = 0
   #reasoningTokens = 0
   readonly timeline: ReplyTimeline
@@ -100,7 +100,7 @@ export class ChoiceSink implements ReplySink {
     this.#tokenIds = options.keepTokenIds ? [] : null
   }
 
-  /** Of the prompt's tokens but the first, as far as they have come. */
+  /** For the prompt's tokens except the first, as far as they have arrived. */
   get promptLogprobs(): readonly TokenLogprobs[] {
     return this.#promptLogprobs
   }
@@ -114,12 +114,15 @@ export class ChoiceSink implements ReplySink {
     return this.#tokenCount
   }
 
-  /** A token counts for the first part of the output that came of it; a tag counts for what follows it. */
+  /** A token counts for the first part of the output that came from it; a tag counts for the part after it. */
   get reasoningTokens(): number {
     return this.#reasoningTokens
   }
 
-  /** Goes up with everything that comes: whoever looks now and then sees whether the choice is alive. */
+  /**
+   * Increases with everything that arrives, so that a periodic check can detect whether the choice makes
+   * progress.
+   */
   get itemCount(): number {
     return this.#tokenCount + this.#chunkCount
   }
@@ -128,7 +131,7 @@ export class ChoiceSink implements ReplySink {
     return this.#cachedTokens
   }
 
-  /** Of an engine that answers text: it may have put the prompt into tokens of its own. */
+  /** From an engine that answers with text and may have tokenised the prompt itself. */
   get promptTokens(): number | undefined {
     return this.#promptTokens
   }
@@ -137,13 +140,13 @@ export class ChoiceSink implements ReplySink {
     return this.#ended
   }
 
-  /** The reply may have ended, or have been cancelled, before the service gave its handle. */
+  /** The reply may have ended or been cancelled before the service returned its handle. */
   attach(handle: RequestHandle): void {
     this.#handle = handle
     if (this.#cancelKind !== null) handle.cancel(this.#cancelKind)
   }
 
-  /** Ends the choice from our side: nothing more is written. */
+  /** Ends the choice from this side: nothing more is written. */
   cancel(kind: 'stop' | 'kill'): void {
     if (this.#ended) return
     this.#ended = true
@@ -205,11 +208,11 @@ export class ChoiceSink implements ReplySink {
     tokens.forEach((token, index) => (this.#promptLogprobs[from - 1 + index] = token))
   }
 
-  /** An internal error must not reach the layer that called: other requests are served by it. */
+  /** An internal error must not propagate to the calling layer, which serves other requests too. */
   #broke(thrown: unknown): void {
     this.#cancelBelow('kill')
     this.onError(
-      new BatonError('runtime.internal', 'internal error, see the log', { cause: thrown }),
+      new BatonError('runtime.internal', "internal error, see the server's log", { cause: thrown }),
     )
   }
 
@@ -235,7 +238,7 @@ export class ChoiceSink implements ReplySink {
     }
     const events = piece === '' ? [] : this.#parser.push(piece)
     const [only] = events
-    // Most often the parser lets a piece through as it is; else the logprobs follow in a chunk of their own.
+    // Usually the parser passes a piece on unchanged; otherwise the logprobs follow in a chunk of their own.
     if (events.length === 1 && only?.kind === 'text') {
       this.#shownTokens = this.#tokenCount
       this.#output.textWithLogprobs(only.text, logprobs)
@@ -253,7 +256,7 @@ export class ChoiceSink implements ReplySink {
     if (piece !== '') this.#emit(piece)
   }
 
-  /** Of a text only the engine knows how many tokens it is. */
+  /** Only the engine knows how many tokens a text is. */
   #believe({ promptTokens, completionTokens }: Usage): void {
     this.#promptTokens = promptTokens
     this.#tokenCount = completionTokens
@@ -264,13 +267,13 @@ export class ChoiceSink implements ReplySink {
     if (this.#chunkCount === 0) this.#owner.choiceBegan()
   }
 
-  /** New text that is decided; may be empty. */
+  /** New text that is final; may be empty. */
   #textOf(tokenId: number): string {
     const text = this.#detokenizer.push(tokenId)
     return this.#stops === null ? text : this.#decided(this.#stops, text, 1)
   }
 
-  /** The end: what was withheld is text after all, unless the last bytes complete a stop string. */
+  /** The end: withheld text is output after all, unless the last bytes complete a stop string. */
   #restOfText(): string {
     const rest = this.#detokenizer.flush()
     const stops = this.#stops
@@ -303,7 +306,7 @@ export class ChoiceSink implements ReplySink {
     this.#output.part(event)
   }
 
-  /** A stop string, or a second tool call where one is allowed: the worker need not go on. */
+  /** A stop string or a forbidden second tool call was found, so the worker is stopped. */
   #stopByOutput(): void {
     this.#cancelBelow('stop')
     this.#end('stop', undefined, false)

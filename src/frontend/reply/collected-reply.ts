@@ -1,5 +1,5 @@
 /**
- * A reply that is sent when it is whole.
+ * A reply that is sent when it is complete.
  */
 import { clientFinishReason, isQueryOnly, promptLogprobsEntries } from '../../api/index.ts'
 import type { WholeChoice } from '../../api/index.ts'
@@ -44,18 +44,18 @@ export class CollectedReply implements WholeWriter {
   }
 
   completed(): void {
-    // `body` is asked for then.
+    // `body` is called then.
   }
 
   brokeOff(): void {
-    // A reply that is not streamed is decided by its end, so an error is always its status.
+    // The status of a reply that is not streamed is decided by its end, so an error is always its status.
   }
 
   keepAlive(): void {
-    // There is nothing to write a comment into.
+    // There is no stream to write a comment to.
   }
 
-  /** With `best_of` the likeliest choices of each prompt, best first. */
+  /** With `best_of` the most likely choices of each prompt, best first. */
   #shown(): WholeChoice[] {
     const { bestOf, choiceCount } = this.#context.call
     const whole = (output: CollectedChoice, index: number): WholeChoice =>
@@ -87,7 +87,7 @@ export class CollectedReply implements WholeWriter {
   }
 }
 
-/** A query for workers generates nothing; clients read the first choice all the same. */
+/** A query for workers generates nothing, but clients read the first choice. */
 const NOTHING_SAID: WholeChoice = { index: 0, text: '', finish: 'stop' }
 
 class CollectedChoice implements ChoiceOutput {
@@ -126,7 +126,7 @@ class CollectedChoice implements ChoiceOutput {
     this.end = end
   }
 
-  /** Of the tokens that came. */
+  /** Mean over the received tokens. */
   get meanLogprob(): number {
     const sum = this.#logprobs.reduce((all, { logprob }) => all + logprob, 0)
     return sum / Math.max(1, this.#logprobs.length)

@@ -1,6 +1,6 @@
 /**
- * Text of a stream on its way to the socket. What is written before the socket is open waits; what is written after
- * the end or after the client has left goes nowhere.
+ * The text of a stream on its way to the socket. Text written before the socket is open is buffered; text
+ * written after the end or after the client disconnected is dropped.
  */
 import type { HttpStream, StreamWriter } from '../http/http-exchange.ts'
 
@@ -17,7 +17,7 @@ export class EventStream implements HttpStream {
     if (this.#state === 'ended') writer.end()
   }
 
-  /** `text` must be ASCII: the texts of room `api` are. */
+  /** `text` must be ASCII, as the texts of room `api` are. */
   write(text: string): void {
     if (this.#writer === null) {
       if (this.#state === 'open') this.#waiting += text
@@ -30,7 +30,7 @@ export class EventStream implements HttpStream {
     this.#writer?.end()
   }
 
-  /** The client has gone. */
+  /** The client has disconnected. */
   abandon(): void {
     if (this.#state !== 'open') return
     this.#state = 'abandoned'

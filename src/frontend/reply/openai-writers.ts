@@ -1,5 +1,5 @@
 /**
- * The two ways to show generated text: as a chat message, or as a completion.
+ * The formats of generated text in the OpenAI API: a chat message, or a completion.
  */
 import {
   ChatChoiceChunks,

@@ -1,5 +1,5 @@
 /**
- * What a writer of replies needs to know about the call that it answers.
+ * What a writer of replies needs to know about its call.
  */
 import type { GenerationOptions, ReplyHead, ReplyUsage, TokenTexts } from '../../api/index.ts'
 import { isQueryOnly, nvextJson } from '../../api/index.ts'
@@ -11,7 +11,7 @@ import type { PreparedPrompt } from '../prompt/prompt.ts'
 export interface ReplyContext {
   readonly head: ReplyHead
   readonly call: GenerationOptions
-  /** Without their texts: a stream may run for hours. */
+  /** Without their texts, because a stream may run for hours. */
   readonly prompts: readonly Pick<PreparedPrompt, 'tokenIds'>[]
   readonly tokenTexts: TokenTexts
   /** Text before the generated one, per prompt (`echo`); empty otherwise. */
@@ -24,7 +24,10 @@ export function promptIndexOf(context: ReplyContext, choiceIndex: number): numbe
   return Math.floor(choiceIndex / context.call.choiceCount)
 }
 
-/** Prompt, completion and cached tokens of one choice. What an engine says of its cache never exceeds the prompt. */
+/**
+ * Prompt, completion and cached tokens of one choice. Cached tokens are limited to the prompt's length,
+ * whatever the engine reports.
+ */
 export function usageOfChoice(context: ReplyContext, choice: ChoiceSink, index: number): Usage {
   const ofPrompt = context.prompts[promptIndexOf(context, index)]?.tokenIds.length ?? 0
   const promptTokens = choice.promptTokens ?? ofPrompt
@@ -51,7 +54,7 @@ export function usageOfChoices(context: ReplyContext, choices: readonly ChoiceSi
   return { reasoningTokens, ...usageOf(promptTokens, completionTokens, cachedTokens) }
 }
 
-/** `nvext` of the reply at the end of a choice: what the client listed in `extra_fields`. */
+/** `nvext` at the end of a choice: the fields that the client listed in `extra_fields`. */
 export function nvextOfChoice(
   context: ReplyContext,
   choice: ChoiceSink,
@@ -95,7 +98,7 @@ export function nvextOfChoice(
   })
 }
 
-/** The ids that stand behind one chunk of a stream; undefined: they were not asked for, or there are none. */
+/** The ids of one chunk of a stream; undefined: they were not requested, or there are none. */
 export function nvextOfTokens(
   { call }: ReplyContext,
   completionTokenIds: readonly number[],
@@ -116,7 +119,7 @@ export function allowsSeveralCalls(call: GenerationOptions): boolean {
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** Names of the tools whose input is shown as a text. */
+/** Names of the tools whose input is shown as text. */
 export function customToolsOf(call: GenerationOptions): ReadonlySet<string> {
   return 'customTools' in call && call.customTools instanceof Set ? call.customTools : NONE
 }

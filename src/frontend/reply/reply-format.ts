@@ -1,5 +1,5 @@
 /**
- * How generated text is shown: what differs between a chat message and a completion.
+ * The differences between a chat message and a completion in how generated text is shown.
  */
 import type {
   ChoiceChunks,

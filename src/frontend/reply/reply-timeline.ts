@@ -34,7 +34,7 @@ export class ReplyTimeline {
     }
   }
 
-  /** What the hand-over took, as the decode worker measured it. */
+  /** The duration of the KV transfer as the decode worker measured it. */
   kvTransferred({ elapsedMs }: Extract<PhaseEvent, { kind: 'kvTransferred' }>): void {
     this.#transferMs = elapsedMs
   }

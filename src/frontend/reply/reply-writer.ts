@@ -1,5 +1,5 @@
 /**
- * Who turns the choices of an exchange into what the client reads: as events while they come, or as one body.
+ * Converts the choices of an exchange into what the client reads: events as they arrive, or one body.
  */
 import type { BatonError } from '../../base/index.ts'
 import type { ChoiceOutput, ChoiceSink } from './choice-sink.ts'
@@ -21,11 +21,11 @@ export interface StreamedWriter extends ReplyWriter {
 }
 
 export interface WholeWriter extends ReplyWriter {
-  /** JSON text; to be asked for after `completed`. */
+  /** JSON text; called after `completed`. */
   body(): string
 }
 
-/** How one API shows replies. */
+/** The reply formats of one API. */
 export interface ReplyWriters {
   readonly idPrefix: string
   streamed(context: ReplyContext, annotations: readonly string[]): StreamedWriter

@@ -1,8 +1,8 @@
 /**
- * Replies in the form of the Responses API: an object with a list of output items, or the events of its making.
+ * Replies in the form of the Responses API: an object with a list of output items, or the events that build it.
  *
- * Items come one after the other: reasoning, the message, function calls. `ItemLog` opens and closes them and is the
- * same for both forms; a whole reply is a stream whose events are not read.
+ * The items follow each other: reasoning, the message, function calls. `ItemLog` opens and closes them and
+ * serves both forms; a whole reply is a stream whose events are not sent.
  */
 import type { BatonError } from '../../base/index.ts'
 import {
@@ -32,13 +32,13 @@ import type { ReplyWriters, StreamedWriter, WholeWriter } from './reply-writer.t
 
 type Echo = Readonly<Record<string, unknown>>
 
-/** How calls are shown. */
+/** How tool calls are shown. */
 interface ResponseTools {
   readonly customTools: ReadonlySet<string>
   readonly toolPlaces: ReadonlyMap<string, ToolPlace>
 }
 
-/** The whole response, when it has come to its end. */
+/** Called with the whole response when it has ended. */
 type OnEnded = (response: Readonly<Record<string, unknown>>) => void
 
 export function responsesWriters(
@@ -67,14 +67,14 @@ type OpenItem =
       readonly kind: 'message' | 'reasoning'
       readonly id: string
       text: string
-      /** Of the message's tokens, if they were asked for. */
+      /** Of the message's tokens, if requested. */
       readonly logprobs: unknown[]
     }
   | {
       readonly kind: 'call'
       readonly id: string
       readonly call: ToolCallBuilder
-      /** Of a tool whose input is a text. */
+      /** Set for a tool whose input is text. */
       readonly input: CustomToolInput | null
     }
 
@@ -88,7 +88,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
   readonly #output: unknown[] = []
   readonly #choices: ChoiceSink[] = []
   #open: OpenItem | null = null
-  /** Of tokens whose text has not come. */
+  /** Log-probabilities of tokens whose text has not arrived. */
   readonly #scored: unknown[] = []
   #sequence = 0
   #itemCount = 0
@@ -108,7 +108,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     this.#echo = echo
   }
 
-  /** The API has no `n`: there is one choice, and this is its output. */
+  /** The API has no `n`, so there is one choice, and this is its output. */
   createOutput(): ChoiceOutput {
     return this
   }
@@ -130,13 +130,13 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     this.#delta('response.output_text.delta', item.id, text, logprobs)
   }
 
-  /** Tokens without a text of their own are shown with the text that follows. */
+  /** Tokens without text of their own are shown with the following text. */
   textWithLogprobs(text: string, tokens: readonly TokenLogprobs[]): void {
     const { call, tokenTexts } = this.#context
     const open = this.#open
     const isOfMessage =
       text !== '' || open?.kind === 'message' || (open === null && this.#output.length === 0)
-    // Those of a thought or a call have no place in a response.
+    // Log-probabilities of reasoning and calls have no field in a response.
     if (!isOfMessage) return
     this.#scored.push(...chatLogprobsEntries(tokens, call.output.logprobs ?? 0, tokenTexts))
     if (text !== '') this.text(text)
@@ -161,7 +161,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
         this.#callArguments(event.text)
         return
       case 'tool-call-end':
-        // What is no whole JSON may have been cut off by the token limit; only the end of the choice says so.
+        // Incomplete JSON may have been cut off by the token limit; only the end of the choice tells.
         if (this.#open?.kind === 'call' && isJson(this.#open.call.arguments)) this.#close()
     }
   }
@@ -289,7 +289,7 @@ class ResponsesReply implements StreamedWriter, WholeWriter, ChoiceOutput {
     switch (open.kind) {
       case 'message': {
         const place = this.#place(open.id)
-        // Of the tokens at its end, such as the one that ends the turn.
+        // Those of the last tokens, such as the end-of-turn token.
         open.logprobs.push(...this.#scored.splice(0))
         const { text, logprobs } = open
         this.#event('response.output_text.done', { ...place, text, logprobs })

@@ -1,5 +1,5 @@
 /**
- * A reply as server-sent events, choice by choice as the tokens come.
+ * A reply as server-sent events; each choice is written as its tokens arrive.
  */
 import type { BatonError } from '../../base/index.ts'
 import {
@@ -56,12 +56,12 @@ export class StreamedReply implements StreamedWriter {
   }
 
   addChoice(choice: ChoiceSink): void {
-    // Pushed to an empty array, the first would make room for seventeen.
+    // `push` on an empty array would reserve room for seventeen elements.
     this.#choices = this.#choices.concat(choice)
   }
 
   began(): void {
-    // Its log-probabilities come before the first token, and each choice shows them with its own.
+    // The prompt's log-probabilities arrive before the first token, and each choice shows them with its own.
     if (this.#context.call.output.promptLogprobs !== undefined) return
     this.#context.echoes.forEach((echo, promptIndex) => {
       if (echo === '') return
@@ -125,7 +125,7 @@ class StreamedChoice implements ChoiceOutput {
   readonly #sink: () => ChoiceSink | undefined
   #textLength = 0
   #toolCallCount = 0
-  /** Of calls of custom tools. */
+  /** Inputs of calls of custom tools. */
   #inputs: Map<number, CustomToolInput> | null = null
   #nvextSent = false
   #promptIdsSent = false
@@ -201,7 +201,7 @@ class StreamedChoice implements ChoiceOutput {
     this.#stream.write(this.#chunks.toolCalls(toolCallStartJson(index, { id, name }, isCustom)))
   }
 
-  /** Of a call that is shown. */
+  /** Writes a delta of a call that is shown. */
   #callDelta(index: number, text: string): void {
     if (text === '' || !this.#shows(index)) return
     const calls = toolCallDeltaJson(index, text, this.#inputs?.has(index) === true)
@@ -210,7 +210,7 @@ class StreamedChoice implements ChoiceOutput {
     )
   }
 
-  /** The prompt with its log-probabilities, once. */
+  /** Writes the prompt with its log-probabilities, once. */
   #echo(count: number): void {
     this.#echoes = false
     const { echoes, prompts, tokenTexts } = this.#context
@@ -240,12 +240,12 @@ class StreamedChoice implements ChoiceOutput {
     )
   }
 
-  /** Ids that were on earlier chunks do not come again. */
+  /** Ids that earlier chunks contained are not repeated. */
   #rest(end: ChoiceEnd): ChoiceEnd {
     return { ...end, completionTokenIds: end.completionTokenIds.slice(this.#tokenIdsSent) }
   }
 
-  /** The ids that came since the last chunk. */
+  /** The ids since the last chunk. */
   #newTokenIds(sink: ChoiceSink): readonly number[] {
     const ids = sink.tokenIds.slice(this.#tokenIdsSent)
     this.#tokenIdsSent += ids.length
@@ -264,7 +264,7 @@ class StreamedChoice implements ChoiceOutput {
     }
   }
 
-  /** With `return_token_ids`: those of the prompt on the first chunk. */
+  /** With `return_token_ids`: the ids of the prompt on the first chunk. */
   #shownIds(tokenIds: readonly number[]): ShownExtras {
     const { call, prompts } = this.#context
     if (call.showsTokenIds !== true) return {}

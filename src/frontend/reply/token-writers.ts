@@ -1,5 +1,5 @@
 /**
- * Replies of `/inference/v1/generate`: the ids that came, whole or as they come, and their log-probabilities by id.
+ * Replies of `/inference/v1/generate`: token ids, whole or streamed, with their log-probabilities by id.
  */
 import type { BatonError } from '../../base/index.ts'
 import {
@@ -48,7 +48,7 @@ class TokenReply implements StreamedWriter, WholeWriter {
   }
 
   began(): void {
-    // The first event has the first ids.
+    // The first event contains the first ids.
   }
 
   completed(): void {
@@ -143,7 +143,9 @@ class TokenChoice implements ChoiceOutput {
     return this.#object(this.end?.completionTokenIds ?? [], this.#logprobs, this.end)
   }
 
-  /** The ids since the last event. A token that completes no character is sent with the one that does. */
+  /**
+   * Sends the ids since the last event. A token that completes no character is sent with the token that does.
+   */
   #send(end: ChoiceEnd | null): void {
     if (!this.#context.call.stream) return
     const all = end?.completionTokenIds ?? this.#sink()?.tokenIds ?? []

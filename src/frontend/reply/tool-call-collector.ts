@@ -1,5 +1,5 @@
 /**
- * The tool calls of one choice, put together from the parser's events.
+ * Assembles the tool calls of one choice from the parser's events.
  */
 import { CustomToolInput } from '../../api/index.ts'
 import type { ToolCallReply } from '../../api/index.ts'
@@ -17,7 +17,7 @@ export class ToolCallCollector {
     }
   }
 
-  /** With `several` false only the first one. */
+  /** Only the first call if `several` is false. */
   calls(several: boolean, customTools: ReadonlySet<string>): ToolCallReply[] {
     const shown = several ? this.#calls : this.#calls.slice(0, 1)
     return shown.map((call) => (customTools.has(call.name) ? withInput(call) : call))

@@ -1,15 +1,15 @@
 /**
- * Responses that are computed while nobody waits at a connection: which of them run here, and how they are cancelled from
- * anywhere.
+ * Background responses: which of them run in this process, and how any process cancels them.
  *
- * Another frontend over the same store sees by a sign of life whether one still runs, and cancels it by a mark.
+ * Other frontends with the same store see from a sign of life that is renewed whether a response is still
+ * running, and cancel it with a mark.
  */
 import type { Clock } from '../../base/index.ts'
 import { BatonError } from '../../base/index.ts'
 import type { StoredResponses } from './stored-responses.ts'
 
 const BEAT_MS = 1_000
-/** Who has given no sign of life for so long is dead. */
+/** A process that has not renewed the sign of life for so long is dead. */
 const SILENT_MS = 15_000
 
 type Stored = Pick<StoredResponses, 'sign' | 'readSign'>
@@ -27,8 +27,8 @@ export class BackgroundResponses {
   }
 
   /**
-   * `work` is told when to end; `fail` is called once when it does not come to its end by itself, with `request.cancelled` when
-   * that was asked for.
+   * Starts `work`, which is told when to end. `fail` is called once when it does not complete, with
+   * `request.cancelled` after a cancellation.
    */
   begin(
     id: string,
@@ -54,13 +54,13 @@ export class BackgroundResponses {
       })
   }
 
-  /** It ends soon, here or where it runs. */
+  /** Ends the response soon, in this process or another one. */
   cancel(id: string, stored: Stored): void {
     stored.sign(id, 'cancel', '1')
     this.#running.get(id)?.abort()
   }
 
-  /** Somebody still computes it. */
+  /** True when a process is still computing it. */
   isAlive(id: string, stored: Stored): boolean {
     if (this.#running.has(id)) return true
     const seenMs = Number(stored.readSign(id, 'alive') ?? 0)

@@ -3,7 +3,7 @@ import { VirtualClock } from '../../sim/index.ts'
 import { MemoryStateStore } from './state-store.ts'
 
 describe('MemoryStateStore', () => {
-  it('keeps for its time, anew with each text; forgets the oldest beyond its bound', async () => {
+  it('entries are kept for their time, which each write restarts; beyond the limit the oldest are dropped', async () => {
     const clock = new VirtualClock()
     const store = new MemoryStateStore({ clock, ttlMs: 1000, bytesMax: 100 })
     store.set('a', 'one')

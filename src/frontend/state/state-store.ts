@@ -1,16 +1,17 @@
 /**
- * Where responses and conversations are kept between calls: JSON texts by key, for a time and within a bound.
+ * The store of responses and conversations between calls: JSON texts by key, for a limited time and within a
+ * memory limit.
  *
- * A store may forget: what it does not have is not found, never wrong. All of it is synchronous, because a reply that names a
- * stored response must not leave before that is stored.
+ * A store may forget: a missing entry is reported as not found, and an entry is never wrong. All methods are
+ * synchronous, because a reply that names a stored response must not be sent before it is stored.
  */
 import type { Clock } from '../../base/index.ts'
 
 export interface StateStore {
   get(key: string): string | undefined
-  /** Another text under the same key takes its place and begins its time anew. */
+  /** Replaces the text of the key and restarts its time. */
   set(key: string, json: string): void
-  /** Whether it was there. */
+  /** Returns whether the key existed. */
   delete(key: string): boolean
   close(): void
 }
@@ -18,7 +19,7 @@ export interface StateStore {
 interface MemoryStateOptions {
   readonly clock: Clock
   readonly ttlMs: number
-  /** UTF-16 units of keys and texts, twice: what a string takes at most. */
+  /** Limit in bytes: twice the UTF-16 code units of keys and texts, the most that a string takes. */
   readonly bytesMax: number
 }
 
@@ -29,7 +30,7 @@ interface Kept {
 
 export class MemoryStateStore implements StateStore {
   readonly #options: MemoryStateOptions
-  /** In the order in which their time ends. */
+  /** In the order of expiry. */
   readonly #kept = new Map<string, Kept>()
   #bytes = 0
 
@@ -62,7 +63,7 @@ export class MemoryStateStore implements StateStore {
     this.#bytes = 0
   }
 
-  /** What is over its time, and the oldest beyond the bound. */
+  /** Removes expired entries, and the oldest above the limit. */
   #forget(): void {
     const nowMs = this.#options.clock.nowMs()
     for (const [key, { untilMs }] of this.#kept) {

@@ -1,7 +1,8 @@
 /**
- * Responses that can be read again and gone on with, and conversations: lists of items that grow with each response.
+ * Stored responses, which can be read and continued, and conversations: lists of items that grow with each
+ * response.
  *
- * Each belongs to the tenant that made it; for others it is not there.
+ * Each belongs to the tenant that created it and does not exist for others.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { asciiJson } from '../../api/index.ts'
@@ -10,7 +11,7 @@ import type { StateStore } from './state-store.ts'
 
 export interface StoredResponse {
   readonly response: Readonly<Record<string, unknown>>
-  /** What the model was given, earlier turns included. */
+  /** The input of the model, including earlier turns. */
   readonly input: readonly unknown[]
 }
 
@@ -21,7 +22,7 @@ export interface Conversation {
   readonly items: readonly unknown[]
 }
 
-/** Items of one conversation or response; further ones are refused. */
+/** Limit for the items of one conversation or response; further ones are refused. */
 const ITEMS_MAX = 10_000
 
 export class StoredResponses {
@@ -38,16 +39,16 @@ export class StoredResponses {
     return this.#read(id, 'response') as unknown as StoredResponse
   }
 
-  /** All that was said up to the end of that response. */
+  /** All turns up to the end of that response. */
   turnsOf(id: string): readonly unknown[] {
     const { input, response } = this.response(id)
     if (response['status'] === 'in_progress') {
-      throw new BatonError('request.conflict', `response \`${id}\` is not at its end yet`)
+      throw new BatonError('request.conflict', `response \`${id}\` has not ended yet`)
     }
     return [...input, ...(response['output'] as readonly unknown[])]
   }
 
-  /** What a response said, by the id of the item; that names its response. Throws `request.not_found`. */
+  /** The output item with this id, which contains the id of its response. Throws `request.not_found`. */
   outputItem(id: string): unknown {
     const name = /^[a-z]+_(.+)_\d+$/.exec(id)?.[1]
     const key = this.#key(`resp_${name}`)
@@ -66,7 +67,7 @@ export class StoredResponses {
     return this.#store.get(this.#key(id)) !== undefined
   }
 
-  /** A small text beside a response, for the other processes over the same store. */
+  /** A small text beside a response, for other processes with the same store. */
   sign(id: string, name: 'alive' | 'cancel', text: string): void {
     this.#store.set(`${this.#key(id)}\u0000${name}`, text)
   }
@@ -88,7 +89,7 @@ export class StoredResponses {
     this.#store.set(this.#key(conversation.id), asciiJson(conversation))
   }
 
-  /** What was added meanwhile stays; a conversation that is gone stays gone. */
+  /** Items added by others meanwhile are kept; a deleted conversation stays deleted. */
   append(id: string, items: readonly unknown[]): void {
     if (this.#store.get(this.#key(id)) === undefined) return
     const conversation = this.conversation(id)
@@ -113,7 +114,7 @@ export class StoredResponses {
   }
 }
 
-/** Undefined: none has that id. */
+/** Undefined: no item has the id. */
 export function itemWith(items: readonly unknown[], id: string): unknown {
   return items.find((item) => isRecord(item) && item['id'] === id)
 }
