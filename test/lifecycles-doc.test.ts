@@ -77,7 +77,7 @@ describe('docs/lifecycles.md - says what the code does', () => {
     for (const [name, value] of Object.entries(numbers))
       expect(doc).toMatch(new RegExp(`\`${name}\` ${value}\\b`))
     expect(inflightMs).toBe(Infinity)
-    expect(doc).toMatch(/\| `inflight` \|.*\| what is left \|/)
+    expect(doc).toMatch(/\| `inflight` \|.*\| the remaining time \|/)
     expect(doc).toContain(`(policy \`${kvFailure}\`, the default)`)
   })
 })
