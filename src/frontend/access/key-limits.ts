@@ -2,8 +2,9 @@
  * Enforces every key's limits: requests per minute, tokens per minute and concurrent requests.
  *
  * A minute's allowance is refilled continuously, so a refused client need not wait for the end of the minute.
- * The tokens of a request are known only at its end; they are charged then, and the next request waits until
- * the debt is paid.
+ * The tokens that a request may use are reserved once its prompt is known, at most a whole minute's allowance.
+ * At its end the reservation is given back and the used tokens are charged. Use beyond the reservation is a debt,
+ * and the next request waits until it is paid.
  *
  * Several frontends share a key's limits: each announces its own use as cumulative sums, so a lost or
  * duplicated message is corrected by the next one. Requests of a frontend that has been silent for a while no
@@ -26,6 +27,8 @@ export interface KeyUseNews {
   /** Its estimate of the allowance left for all frontends; null: there is no such limit. */
   readonly requestsLeft: number | null
   readonly tokensLeft: number | null
+  /** Tokens that requests which run there may still use; absent: an older version, which reserves nothing. */
+  readonly reserved?: number
 }
 
 /** How often a frontend announces running requests; one that is silent for three times as long is gone. */
@@ -45,6 +48,7 @@ interface PeerUse {
   running: number
   requests: number
   tokens: number
+  reserved: number
   heardMs: number
 }
 
@@ -58,6 +62,8 @@ interface Allowance {
 
 interface KeyUse {
   running: number
+  /** Tokens reserved by requests that run here. */
+  reserved: number
   /** Requests admitted by this frontend since its start. */
   requestCount: number
   tokenCount: number
@@ -91,7 +97,8 @@ export class KeyLimits {
     for (const keyId of this.#uses.keys()) this.#tellUse(keyId)
   }
 
-  learn({ from, keyId, running, requests, tokens, requestsLeft, tokensLeft }: KeyUseNews): void {
+  learn(news: KeyUseNews): void {
+    const { from, keyId, running, requests, tokens, requestsLeft, tokensLeft, reserved = 0 } = news
     if (from === this.#self) return
     if (!this.#uses.has(keyId) && this.#uses.size >= TOLD_KEYS_MAX && !this.#forgetToldKey()) return
     const use = this.#useOf(keyId)
@@ -106,7 +113,7 @@ export class KeyLimits {
       if (use.requests !== null) take(use.requests, requests - before.requests)
       if (use.tokens !== null) take(use.tokens, tokens - before.tokens)
     }
-    use.peers.set(from, { running, requests, tokens, heardMs })
+    use.peers.set(from, { running, requests, tokens, reserved, heardMs })
   }
 
   close(): void {
@@ -129,7 +136,7 @@ export class KeyLimits {
     use.requests = requests
     use.tokens = tokens
     refuseWithout(requests, 1, requestsPerMinute, 'requests per minute')
-    refuseWithout(tokens, Number.MIN_VALUE, tokensPerMinute, 'tokens per minute')
+    this.#refuseWithoutTokens(use, Number.MIN_VALUE, tokensPerMinute)
     if (requests !== null) requests.left -= 1
     use.running += 1
     use.requestCount += 1
@@ -144,10 +151,39 @@ export class KeyLimits {
     }
   }
 
-  #runningOf({ running, peers }: KeyUse): number {
+  /**
+   * Of a request that was admitted: so many tokens it may use. Throws `request.rate_limited` when they are not left. What
+   * comes back is called once, before the tokens that were used are told.
+   */
+  reserve(key: ApiKey, tokensMost: number): () => void {
+    const { tokensPerMinute } = key
+    if (tokensPerMinute === undefined) return () => undefined
+    const use = this.#useOf(key.id)
+    use.tokens = this.#refilled(use.tokens, tokensPerMinute)
+    // Who may use more than there is in a minute waits for all of it, and not for ever.
+    const reserved = Math.min(tokensMost, tokensPerMinute)
+    this.#refuseWithoutTokens(use, reserved, tokensPerMinute)
+    use.reserved += reserved
+    this.#tellUse(key.id)
+    return () => {
+      use.reserved -= reserved
+    }
+  }
+
+  #refuseWithoutTokens(use: KeyUse, needed: number, perMinute: number | undefined): void {
+    const reserved = this.#sumOf(use, 'reserved')
+    refuseWithout(use.tokens, needed, perMinute, 'tokens per minute', reserved)
+  }
+
+  #runningOf(use: KeyUse): number {
+    return this.#sumOf(use, 'running')
+  }
+
+  /** Here and at the frontends that have been heard of late. */
+  #sumOf(use: KeyUse, what: 'running' | 'reserved'): number {
     const nowMs = this.#clock.nowMs()
-    let sum = running
-    for (const peer of peers.values()) if (nowMs - peer.heardMs < SILENCE_MS) sum += peer.running
+    let sum = use[what]
+    for (const peer of use.peers.values()) if (nowMs - peer.heardMs < SILENCE_MS) sum += peer[what]
     return sum
   }
 
@@ -158,6 +194,7 @@ export class KeyLimits {
       from: this.#self,
       keyId,
       running: use.running,
+      reserved: use.reserved,
       requests: use.requestCount,
       tokens: use.tokenCount,
       requestsLeft: use.requests?.left ?? null,
@@ -191,6 +228,7 @@ export class KeyLimits {
     if (known !== undefined) return known
     const use: KeyUse = {
       running: 0,
+      reserved: 0,
       requestCount: 0,
       tokenCount: 0,
       peers: new Map(),
@@ -238,9 +276,9 @@ function take(allowance: Allowance, amount: number): void {
 /** Parses a message of another process; null: it is not valid. */
 export function parseKeyUseNews(value: unknown): KeyUseNews | null {
   if (!isRecord(value)) return null
-  const { from, keyId, running, requests, tokens, requestsLeft, tokensLeft } = value
+  const { from, keyId, running, requests, tokens, requestsLeft, tokensLeft, reserved = 0 } = value
   const areTexts = [from, keyId].every(isName)
-  const areAmounts = [running, requests, tokens].every(isAmount)
+  const areAmounts = [running, requests, tokens, reserved].every(isAmount)
   const areLeft = [requestsLeft, tokensLeft].every(
     (left) => left === null || (typeof left === 'number' && Number.isFinite(left)),
   )
@@ -260,9 +298,12 @@ function refuseWithout(
   needed: number,
   perMinute: number | undefined,
   what: string,
+  reserved = 0,
 ): void {
-  if (allowance === null || perMinute === undefined || allowance.left >= needed) return
-  const waitMs = ((needed - allowance.left) / perMinute) * MINUTE_MS
+  if (allowance === null || perMinute === undefined) return
+  const free = allowance.left - reserved
+  if (free >= needed) return
+  const waitMs = ((needed - free) / perMinute) * MINUTE_MS
   throw refusal(`${perMinute} ${what}`, Math.max(1, Math.ceil(waitMs)))
 }
 

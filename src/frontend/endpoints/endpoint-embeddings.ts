@@ -79,6 +79,7 @@ export async function embeddingsOf(
   for (const prompt of prompts) refuseLongInput(prompt.length, model.contextLength)
   const promptTokens = prompts.reduce((sum, prompt) => sum + prompt.length, 0)
   record.preprocessed(promptTokens)
+  record.reserve(promptTokens, () => 0)
   const run = new EmbeddingRun({
     service: createMigratingService(model.router.service, {
       limit: deps.bounds.migrationLimit,

@@ -82,6 +82,7 @@ function runForward(
 ): Promise<HttpReply> {
   const routing = isEstimated ? withEstimate(hints) : hints
   record.preprocessed(tokenIds.length)
+  record.reserve(tokenIds.length, () => body.outputTokens())
   const { path, query, method } = http
   const atEngine = nameAtEngine(model, body.model)
   const changes = { model: atEngine, salt: saltAtEngine(record.caller, model, hints) }

@@ -23,6 +23,8 @@ export interface ForwardBody {
   readonly model: string | undefined
   readonly isStream: boolean
   readonly cacheSalt: string | undefined
+  /** The most output tokens of all choices that the client asks for, computed on demand; undefined: no limit. */
+  outputTokens(): number | undefined
   /** Computed on demand. */
   routingTokens(): RoutingTokens
   /**
@@ -100,6 +102,10 @@ class JsonBody implements ForwardBody {
     this.cacheSalt = stringAt(body, salt)
   }
 
+  outputTokens(): number | undefined {
+    return outputTokensOf(this.#body, this.#top)
+  }
+
   get isDividable(): boolean {
     return this.#form !== null
   }
@@ -157,6 +163,7 @@ function formBody(body: Uint8Array, boundary: string): ForwardBody {
     isStream: text('stream')?.toLowerCase() === 'true',
     cacheSalt: undefined,
     isDividable: false,
+    outputTokens: () => undefined,
     prefillBytes: () => body,
     routingTokens: () => {
       const file = part('file') ?? { valueStart: 0, valueEnd: body.length }
@@ -183,6 +190,19 @@ function isTransferPart(name: string): boolean {
 function replaced(bytes: Uint8Array, cuts: readonly Span[], span: Span, text: string): Uint8Array {
   const others = cuts.filter(({ start, end }) => end <= span.start || start >= span.end)
   return replacedSpans(bytes, [...others.map((cut) => ({ span: cut, text: '' })), { span, text }])
+}
+
+const OUTPUT_LIMITS = ['max_completion_tokens', 'max_output_tokens', 'max_tokens']
+
+function outputTokensOf(bytes: Uint8Array, top: readonly Member[]): number | undefined {
+  const countOf = (name: string): number | undefined => {
+    const member = top.findLast(({ key }) => key === name)
+    if (member === undefined || member.end - member.valueStart > 16) return undefined
+    const written = asciiOf(bytes, member.valueStart, member.end)
+    return /^\d+$/.test(written) ? Number(written) : undefined
+  }
+  const limits = OUTPUT_LIMITS.flatMap((name) => countOf(name) ?? [])
+  return limits.length === 0 ? undefined : Math.max(...limits) * (countOf('n') ?? 1)
 }
 
 function stringAt(bytes: Uint8Array, member: Member | undefined): string | undefined {

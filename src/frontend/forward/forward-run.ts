@@ -229,7 +229,8 @@ export class ForwardRun implements ReplySink, ForwardSink {
   #fail(error: BatonError): void {
     const staged = inStage(error, this.#isDecided ? 'decode' : 'route')
     if (this.#isDecided) this.#breakOff(staged)
-    this.#end(staged, null)
+    // What has been generated for a client that left counts all the same.
+    this.#end(staged, this.#pieces > 0 ? this.#estimate : null)
   }
 
   #breakOff(error: BatonError): void {

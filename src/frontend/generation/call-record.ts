@@ -28,8 +28,13 @@ interface CallRecordOptions {
   /** Makes the call's own `traceparent`; absent: tracing is off. */
   readonly beginTrace?: BeginTrace | undefined
   readonly caller: Caller
+  /** Throws `request.rate_limited` when its key has not so many tokens left. */
+  readonly onReserve: (tokensMost: number) => void
   readonly onEnded: (usage: Usage | null) => void
 }
+
+/** Of an answer whose length the client does not bound; what is above it counts when it is there. */
+const OUTPUT_TOKENS_USUAL = 1_024
 
 export class CallRecord {
   readonly receivedMs: number
@@ -94,6 +99,15 @@ export class CallRecord {
     const atMs = this.#options.clock.nowMs()
     this.#preprocessedMs = atMs
     this.tell({ kind: 'tokenised', elapsedMs: atMs - this.receivedMs, promptTokens, atMs })
+  }
+
+  /**
+   * Once, when the prompt is known and nothing runs yet. `outputTokens`: that the client asks for at most, of all choices.
+   * Throws `request.rate_limited`.
+   */
+  reserve(promptTokens: number, outputTokens: () => number | undefined, choices = 1): void {
+    if (this.caller.key?.tokensPerMinute === undefined) return
+    this.#options.onReserve(promptTokens + (outputTokens() ?? OUTPUT_TOKENS_USUAL * choices))
   }
 
   firstToken(): void {

@@ -11,7 +11,7 @@ import {
 } from '../../api/index.ts'
 import type { GenerationOptions } from '../../api/index.ts'
 import { BatonError, hasExactIntegers } from '../../base/index.ts'
-import type { EngineFeature, GuidedDecoding } from '../../request/index.ts'
+import type { EngineFeature, GenerateRequest, GuidedDecoding } from '../../request/index.ts'
 import { guidedGrammar, withPlainBounds } from '../../text/index.ts'
 import type { ModelText } from '../../text/index.ts'
 import { refuseOtherModels, refuseRouting, tenantRouting } from '../access/tenant-rules.ts'
@@ -73,7 +73,9 @@ export async function generate<Call extends GenerationOptions>(
     promptParam: job.promptParam,
     callGrammar: callGrammarOf(job, text, model, prompts),
   })
-  record.preprocessed(prompts.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0))
+  const promptTokens = prompts.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0)
+  record.preprocessed(promptTokens)
+  record.reserve(promptTokens, () => outputMost(job.call, requests), requests.length)
   const context = replyContext(deps, record, model, job, text, prompts)
   const reply = await new ReplyRun({
     deps,
@@ -87,6 +89,15 @@ export async function generate<Call extends GenerationOptions>(
     text,
   }).answer()
   return relaxed === null ? reply : { ...reply, headers: { ...reply.headers, ...relaxed } }
+}
+
+/** Undefined: the client sets no limit, and the context's is far above what most answers have. */
+function outputMost(
+  { stop }: GenerationOptions,
+  requests: readonly GenerateRequest[],
+): number | undefined {
+  if (stop.maxTokens === undefined) return undefined
+  return requests.reduce((sum, request) => sum + (request.stop.maxTokens ?? 0), 0)
 }
 
 /**

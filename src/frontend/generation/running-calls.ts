@@ -52,6 +52,7 @@ export class RunningCalls {
   ): Promise<HttpReply> {
     const { clock, observer, beginTrace } = this.#options
     let leave: ((tokens: number) => void) | null = null
+    let giveBack: (() => void) | null = null
     const record = new CallRecord({
       clock,
       observer,
@@ -60,8 +61,12 @@ export class RunningCalls {
       parent: traceparentOf(head.headers),
       beginTrace,
       caller,
+      onReserve: (tokensMost) => {
+        if (caller.key !== null) giveBack ??= this.#limits.reserve(caller.key, tokensMost)
+      },
       onEnded: (usage) => {
         this.#records.delete(requestId)
+        giveBack?.()
         leave?.(usage?.totalTokens ?? 0)
       },
     })
