@@ -1,9 +1,9 @@
 /**
- * Room `kv`: block hashes, indexes over them, and events about blocks.
+ * Room `kv`: block hashes, prefix indexes, and KV events.
  *
- * Owns block hashes (`hash/`), events about blocks (`events/`), and the prefix indexes over them (`prefix/`,
- * `runs/`, `index/`).
- * May use: base. For: the router, and engines that report blocks.
+ * Owns block hashes (`hash/`), KV events (`events/`), and the prefix indexes (`prefix/`, `runs/`, `loose/`,
+ * `index/`): which holder (worker and data-parallel rank) has which leading blocks of a prompt. May use: base. For:
+ * the router, and engines that report blocks.
  */
 export { ApproximateIndex } from './index/approximate-index.ts'
 export type { ApproximateIndexOptions } from './index/approximate-index.ts'

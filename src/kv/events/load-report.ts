@@ -1,7 +1,4 @@
-/**
- * How busy a worker says it is, once per engine step (coalesced): the reference that the router's own accounting is
- * compared with.
- */
+/** A worker's report of its own load, at most once per engine step. The router compares it with its own bookings. */
 export interface LoadReport {
   readonly dpRank: number
   readonly activeBlocks: number

@@ -1,9 +1,11 @@
 /**
- * Hashes of a prompt's blocks: what the router looks up, what workers announce, and what a KV block is stored under.
+ * Hashes of a prompt's KV blocks: the keys that the router looks up, workers announce, and KV blocks are stored
+ * under.
  *
- * Owns: the local hash (content of one block) and the sequence hash (content of the whole prefix), both as (low, high)
- * pairs of u32. A trailing partial block is not hashed by `hashBlocks`; `hashPartial` does that where it is wanted.
- * Invariant: the first sequence hash is the first local hash; LoRA, salt and pictures enter by the local hashes alone.
+ * Owns the local hash (content of one block) and the sequence hash (content of the whole prefix up to and including
+ * the block), both XXH3-64 as (low, high) pairs of u32. `hashBlocks` ignores a trailing partial block; `hashPartial`
+ * hashes one. Invariant: the first sequence hash equals the first local hash. LoRA name, salt and pictures affect
+ * only the local hashes directly. Compatible with Dynamo's block hashes.
  */
 import { BatonError } from '../../base/index.ts'
 import { blockSeed, PLAIN_SEED } from './block-seed.ts'
@@ -23,27 +25,27 @@ import {
 } from './xxh3-kernel.ts'
 
 export interface BlockHashOptions extends SeedNames {
-  /** Each block is hashed with the first token of the next one (EAGLE draft models). */
+  /** Hash each block together with the first token of the next one (EAGLE draft models). */
   readonly bigram?: boolean
-  /** For each block the hashes (low, high) of the pictures in it, in any order; offsets are not hashed. */
+  /** For each block the hashes (low, high) of its pictures in any order; their positions are not hashed. */
   readonly mediaHashes?: readonly (Uint32Array | null | undefined)[]
 }
 
 export interface BlockHashes {
-  /** Content of each block alone; (low, high) pairs. */
+  /** Hash of each block's own content; (low, high) pairs. */
   readonly local: Uint32Array
-  /** Content of the prompt up to and with each block; (low, high) pairs. */
+  /** Hash of the prompt up to and including each block; (low, high) pairs. */
   readonly sequence: Uint32Array
 }
 
 const WORDS_MAX = INPUT_BYTES_MAX / 4
 
-/** Complete blocks of a prompt; with `bigram` the last token alone never completes one. */
+/** Number of complete blocks; with `bigram` a block also needs the token after it. */
 function countBlocks(tokenCount: number, blockTokens: number, bigram = false): number {
   return Math.floor(Math.max(0, tokenCount - (bigram ? 1 : 0)) / blockTokens)
 }
 
-/** Local and sequence hashes of the complete blocks, in order. */
+/** Local and sequence hashes of all complete blocks, in order. */
 export function hashBlocks(
   tokenIds: Uint32Array,
   blockTokens: number,
@@ -55,7 +57,7 @@ export function hashBlocks(
   const local = new Uint32Array(2 * count)
   const sequence = new Uint32Array(2 * count)
   const seed = blockSeed(options)
-  // What fits the kernel's window at once; the chain is carried over from piece to piece.
+  // As many blocks as fit into the kernel's input at once; the sequence hash is chained from piece to piece.
   const pieceBlocks = Math.min(BLOCKS_MAX, Math.floor((WORDS_MAX - windowTokens) / blockTokens) + 1)
   for (let from = 0; from < count; from += pieceBlocks) {
     const blocks = Math.min(pieceBlocks, count - from)
@@ -78,8 +80,8 @@ export function hashBlocks(
 }
 
 /**
- * Sequence hash of a block that need not be complete, after the block (parentLow, parentHigh); a null `parentHigh`
- * means that it is the first one. A prefix of a block never has the hash of the block.
+ * Sequence hash of a block that may be incomplete, after the block with the hash (parentLow, parentHigh); null
+ * `parentHigh`: it is the first block. An incomplete block never has the hash of a complete one.
  */
 export function hashPartial(
   parentLow: number,
@@ -99,9 +101,7 @@ export function hashPartial(
   return [sequences[0] ?? 0, sequences[1] ?? 0]
 }
 
-/**
- * The chain alone: sequence hashes of blocks whose local hashes are known, after `parent` or from the root.
- */
+/** Sequence hashes of blocks whose local hashes are known, after `parent` or (null) from the start of a prompt. */
 export function chainSequence(localHashes: Uint32Array, parent: HashPair | null): Uint32Array {
   const sequence = new Uint32Array(localHashes.length)
   if (parent !== null) link.set(parent)
@@ -118,7 +118,7 @@ function checkWindow(blockTokens: number, windowTokens: number): void {
   if (Number.isInteger(blockTokens) && blockTokens >= 1 && windowTokens <= WORDS_MAX) return
   throw new BatonError(
     'config.invalid',
-    `a block has 1 to ${WORDS_MAX - 1} tokens, not ${blockTokens}`,
+    `the block size is invalid: expected 1 to ${WORDS_MAX - 1} tokens, got ${blockTokens}`,
   )
 }
 
@@ -130,7 +130,7 @@ interface Piece {
   readonly seed: HashPair
 }
 
-/** Hashes anew, one by one, the blocks that hold pictures: their ids follow the tokens, in ascending order. */
+/** Computes again, one by one, the local hashes of blocks with pictures: the picture hashes follow the tokens, sorted. */
 function hashMediaBlocks(tokenIds: Uint32Array, piece: Piece, options: BlockHashOptions): void {
   for (let i = 0; i < piece.blocks; i++) {
     const media = options.mediaHashes?.[piece.from + i]
@@ -138,7 +138,10 @@ function hashMediaBlocks(tokenIds: Uint32Array, piece: Piece, options: BlockHash
     const begin = (piece.from + i) * piece.blockTokens
     const words = piece.windowTokens + media.length
     if (words > WORDS_MAX) {
-      throw new BatonError('request.invalid_argument', 'too many pictures in one block')
+      throw new BatonError(
+        'request.invalid_argument',
+        'a block of the prompt contains too many pictures',
+      )
     }
     inputWords.set(tokenIds.subarray(begin, begin + piece.windowTokens))
     inputWords.set(sortPairs(media), piece.windowTokens)

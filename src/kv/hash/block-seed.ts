@@ -1,19 +1,19 @@
 /**
- * The seed under which the blocks of a prompt are hashed: it keeps adapters and tenants apart.
+ * The seed for the hashes of a prompt's blocks: it separates the cache contents of LoRA adapters and tenants.
  *
- * Owns: 1337 + xxh3(LoRA name, 0) + xxh3(salt, 1), wrapping. An empty name is no name. The two inner seeds differ so
- * that an adapter and a tenant of the same name do not meet.
+ * Seed = 1337 + xxh3(LoRA name, seed 0) + xxh3(salt, seed 1), wrapping; an empty name adds nothing. The two inner
+ * seeds differ, so that an adapter and a tenant with the same name get different seeds.
  */
 import { addPairs } from './hash-pair.ts'
 import type { HashPair } from './hash-pair.ts'
 import { xxh3Text } from './xxh3.ts'
 
-/** Seed of plain blocks and of the chain of sequence hashes. */
+/** Seed of blocks without adapter and salt, and of the chain of sequence hashes. */
 export const PLAIN_SEED: HashPair = [1337, 0]
 
 export interface SeedNames {
   readonly loraName?: string
-  /** Cache salt, tenant or cache namespace: prompts under different salts share nothing. */
+  /** Cache salt, tenant or cache namespace: prompts with different salts share no blocks. */
   readonly salt?: string
 }
 

@@ -1,12 +1,14 @@
 /**
- * Identity of pictures and other media inside a prompt.
- *
- * Owns: identifier → 64-bit hash, so that a router that sees no pixels still tells two prompts with different pictures apart.
+ * Identity of pictures and other media in a prompt: identifier → 64-bit hash, so that a router that does not see the
+ * pixels can tell prompts with different pictures apart.
  */
 import type { HashPair } from './hash-pair.ts'
 import { xxh3Text } from './xxh3.ts'
 
-/** Null for the empty identifier; of a 64-digit hexadecimal digest its first 16 digits, else a hash of the text. */
+/**
+ * Null for an empty identifier; for a hexadecimal digest of 64 digits its first 16 digits, otherwise a hash of the
+ * text.
+ */
 export function hashMediaId(identifier: string): HashPair | null {
   if (identifier === '') return null
   if (/^[0-9a-fA-F]{64}$/.test(identifier)) {

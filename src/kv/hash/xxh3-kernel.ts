@@ -1,9 +1,9 @@
 /**
- * The WebAssembly instance that hashes, with views of its memory.
+ * The WebAssembly instance that computes XXH3, with views of its memory.
  *
- * Owns: decoding, instantiation (synchronous: about 5 KB), and the three windows of memory that hashing works in.
- * The module is stateless between calls but for what `chainLocals` leaves in `link`; everything here is synchronous
- * and one thread owns it. The memory never grows, so the views stay valid.
+ * Owns decoding, the synchronous instantiation (about 5 KB) and the three windows of memory: input, local hashes,
+ * sequence hashes. The module is stateless between calls except for `link`, which `chainLocals` updates. Everything
+ * is synchronous and used by one thread. The memory never grows, so the views stay valid.
  */
 import { XXH3_WASM_BASE64 } from './xxh3-wasm.generated.ts'
 
@@ -34,7 +34,7 @@ interface KernelExports {
 
 const BASE64 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 
-/** Pure rooms have neither Buffer nor atob. */
+/** Own decoder, because pure rooms have neither Buffer nor atob. */
 function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
   const symbols = text.replace(/=+$/, '')
   const bytes = new Uint8Array(Math.floor((symbols.length * 3) / 4))
@@ -60,15 +60,15 @@ const { buffer } = exports.memory
 const u32At = (address: number, length: number): Uint32Array =>
   new Uint32Array(buffer, address, length)
 
-/** Bytes that one call can hash, and blocks that one call can hash. */
+/** Limits of one call: bytes of input, number of blocks. */
 export const INPUT_BYTES_MAX = exports.inputBytes()
 export const BLOCKS_MAX = exports.blocksMax()
 
 export const inputBytes = new Uint8Array(buffer, exports.inputAddress(), INPUT_BYTES_MAX)
 export const inputWords = u32At(exports.inputAddress(), INPUT_BYTES_MAX / 4)
-/** (low, high) of `hashInput`. */
+/** (low, high): the result of `hashInput`. */
 export const result = u32At(exports.resultAddress(), 2)
-/** (low, high) of the sequence hash that the next `chainLocals` continues. */
+/** (low, high): the sequence hash from which the next `chainLocals` continues. */
 export const link = u32At(exports.linkAddress(), 2)
 /** (low, high) pairs. */
 export const locals = u32At(exports.localAddress(), 2 * BLOCKS_MAX)
@@ -78,5 +78,5 @@ export const sequences = u32At(exports.sequenceAddress(), 2 * BLOCKS_MAX)
 export const hashInput = exports.hashInput
 /** Hashes `count` windows of the input, one every `strideBytes`, into `locals`. */
 export const hashWindows = exports.hashWindows
-/** Chains the first `count` of `locals` into `sequences`, from `link` when there is a parent. */
+/** Chains the first `count` local hashes into `sequences`, starting from `link` if there is a parent. */
 export const chainLocals = exports.chainLocals

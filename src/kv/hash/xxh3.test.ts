@@ -21,7 +21,7 @@ describe('xxh3', () => {
     expect(wrong).toEqual([])
   })
 
-  it('xxh3 - agrees at the end of its window and refuses more', () => {
+  it('xxh3 - agrees up to the maximum input length and refuses longer inputs', () => {
     const bytes = new Uint8Array(INPUT_BYTES_MAX).map((_, i) => i * 31)
     expect(hashToBigint(...xxh3(bytes, [7, 9]))).toBe(
       oracle.xxh64(Buffer.from(bytes), (9n << 32n) | 7n),

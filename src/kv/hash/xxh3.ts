@@ -1,7 +1,7 @@
 /**
- * XXH3-64 with a seed over bytes or text, for single short inputs: names, identifiers, keys.
+ * Seeded XXH3-64 of bytes or text, for single short inputs: names, identifiers, keys.
  *
- * Prompts go through `block-hash.ts`. An input is at most `INPUT_BYTES_MAX` long (256 KiB).
+ * Prompts are hashed by `block-hash.ts`. An input is at most `INPUT_BYTES_MAX` long (256 KiB).
  */
 import { BatonError } from '../../base/index.ts'
 import type { HashPair } from './hash-pair.ts'
@@ -12,7 +12,7 @@ const encoder = new TextEncoder()
 
 export function xxh3(bytes: Uint8Array, seed: HashPair = NO_SEED): HashPair {
   if (bytes.length > INPUT_BYTES_MAX) {
-    throw new BatonError('request.invalid_argument', 'the text to hash is too long', {
+    throw new BatonError('request.invalid_argument', 'the value is too long to be hashed', {
       data: { bytes: bytes.length, limit: INPUT_BYTES_MAX },
     })
   }

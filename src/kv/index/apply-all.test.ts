@@ -6,7 +6,7 @@ import { checkRuns } from '../runs/run-invariants.ts'
 import { EventPrefixIndex } from './event-prefix-index.ts'
 
 const HOLDERS = 3
-/** More loose blocks and anchors than `touch` leaves to the cache. */
+/** More loose blocks and anchors than fit into the CPU cache, so that `touch` is used. */
 const CHAINS = 6000
 const CHAIN_BLOCKS = 3
 const LONG_CHAINS = 300
@@ -35,7 +35,7 @@ const removed = (first: number, count: number): KvEvent => {
 const LOOSE = CHAINS * CHAIN_BLOCKS
 const BLOCKS = LOOSE + LONG_CHAINS * LONG_BLOCKS
 
-/** Loose blocks, and long chains that are dense. */
+/** Loose blocks, and long dense chains. */
 function filled(): EventPrefixIndex {
   const index = new EventPrefixIndex({ scanFreeBlocks: 0 })
   for (let chain = 0; chain < CHAINS; chain++) {
@@ -44,18 +44,18 @@ function filled(): EventPrefixIndex {
   for (let chain = 0; chain < LONG_CHAINS; chain++) {
     const first = LOOSE + chain * LONG_BLOCKS
     index.apply(chain % HOLDERS, stored(first, LONG_BLOCKS))
-    // From the middle: it has to be searched for, and the holder's runs become dense.
+    // A removal from the middle has to be searched for, which makes the holder's runs dense.
     index.apply(chain % HOLDERS, removed(first + 7, 1))
   }
   return index
 }
 
-/** A stretch of one chain: its parent is the block before it, if it has one. */
+/** A stretch of one chain; its parent is the block before it, if any. */
 const event: fc.Arbitrary<KvEvent> = fc
   .record({
     kind: fc.constantFrom('stored', 'removed', 'removed', 'removed', 'cleared'),
     first: fc.nat(BLOCKS - 1),
-    // Around the number of hashes that are looked up at once.
+    // Lengths around the number of hashes that are prefetched at once.
     count: fc.constantFrom(0, 1, 1, 1, 2, 7, 30, 31, 32, 33, 40),
     clears: fc.nat(20),
   })
@@ -73,7 +73,7 @@ const batch = fc.record({
 })
 
 describe('EventPrefixIndex.applyAll', () => {
-  it('applyAll - agrees with the events applied one by one', () => {
+  it('applyAll - same result as the events applied one by one', () => {
     fc.assert(
       fc.property(fc.array(batch, { maxLength: 6 }), (batches) => {
         const [together, single] = [filled(), filled()]
@@ -96,7 +96,7 @@ describe('EventPrefixIndex.applyAll', () => {
     )
   })
 
-  it('applyAll - no event, and one event that is refused', () => {
+  it('applyAll - no event, and one rejected event', () => {
     const index = new EventPrefixIndex()
     expect(index.applyAll(0, [])).toBe(0)
     expect(index.applyAll(0, [stored(5, 1, true), stored(0, 2), removed(9, 1)])).toBe(1)

@@ -24,7 +24,7 @@ function depths(
 }
 
 describe('ApproximateIndex', () => {
-  it('ApproximateIndex - what was routed counts until its time is up', () => {
+  it('ApproximateIndex - a routed prompt counts until its TTL is over', () => {
     const index = new ApproximateIndex({ ttlMs: 100, entriesMax: 1000 })
     index.record(3, prompt(1, 2, 3), 0)
     expect(index.nextExpiryMs()).toBe(100)
@@ -34,7 +34,7 @@ describe('ApproximateIndex', () => {
     expect(index.nextExpiryMs()).toBeNull()
   })
 
-  it('ApproximateIndex - routing a prefix again keeps it, not what followed', () => {
+  it('ApproximateIndex - routing a prefix again renews only that prefix', () => {
     const index = new ApproximateIndex({ ttlMs: 100, entriesMax: 1000 })
     index.record(0, prompt(1, 2, 3, 4), 0)
     index.record(0, prompt(1, 2, 5), 60)
@@ -42,7 +42,7 @@ describe('ApproximateIndex', () => {
     expect(depths(index, prompt(1, 2, 5), 120)).toEqual({ 0: 3 })
   })
 
-  it('ApproximateIndex - over its bound, the longest unrouted goes first', () => {
+  it('ApproximateIndex - over the limit, the prompt routed longest ago is dropped first', () => {
     const index = new ApproximateIndex({ ttlMs: 1e9, entriesMax: 10, pruneRatio: 0.8 })
     index.record(0, prompt(1, 2, 3, 4), 0)
     index.record(0, prompt(10, 11, 12, 13), 1)
@@ -53,7 +53,7 @@ describe('ApproximateIndex', () => {
     expect(depths(index, prompt(20, 21, 22), 3)).toEqual({ 0: 3 })
   })
 
-  it('ApproximateIndex - a holder has no more than its capacity, the longest unrouted goes first', () => {
+  it('ApproximateIndex - a holder has no more blocks than its capacity, the prompt routed longest ago is dropped first', () => {
     const index = new ApproximateIndex({ ttlMs: 1e9, entriesMax: 1000 })
     index.record(0, prompt(1, 2, 3, 4), 0, 8)
     index.record(0, prompt(5, 6, 7, 8), 1, 8)
@@ -67,7 +67,7 @@ describe('ApproximateIndex', () => {
     expect(depths(index, prompt(1, 2, 3, 4, 5), 4)).toEqual({ 0: 2, 1: 5 })
   })
 
-  it('ApproximateIndex - a holder that leaves is forgotten, and its old leases do not touch a new one', () => {
+  it('ApproximateIndex - a removed holder has no blocks, and its old leases do not affect a new holder', () => {
     const index = new ApproximateIndex({ ttlMs: 100, entriesMax: 1000 })
     index.record(0, prompt(1, 2), 0)
     index.removeHolder(0)
@@ -76,14 +76,14 @@ describe('ApproximateIndex', () => {
     expect(depths(index, prompt(1, 2), 120)).toEqual({ 0: 2 })
   })
 
-  it('ApproximateIndex - prompts that are sent again and again stay within the bound of leases', () => {
+  it('ApproximateIndex - prompts that are sent repeatedly stay within the limit of leases', () => {
     const index = new ApproximateIndex({ ttlMs: 1e9, entriesMax: 16 })
     for (let i = 0; i < 1000; i++) index.record(0, prompt(1, 2, 3), i)
     expect(index.stats()).toMatchObject({ entries: 3, refused: 0 })
     expect(index.stats().bytes).toBeLessThan(100_000)
   })
 
-  it('ApproximateIndex - short prompts that are all new stay within a bound of memory', () => {
+  it('ApproximateIndex - many short new prompts stay within a memory limit', () => {
     const index = new ApproximateIndex({ ttlMs: 1e9, entriesMax: 10_000, leasesMax: 64 })
     let most = 0
     for (let i = 0; i < 1000; i++) {
@@ -121,7 +121,7 @@ describe('ApproximateIndex', () => {
   })
 })
 
-it('ApproximateIndex - added to another answer at once, or found by itself and then taken over: the same', () => {
+it('ApproximateIndex - raising another result directly or through a separate query gives the same', () => {
   const blocks = fc.array(fc.integer({ min: 1, max: 3 }), { minLength: 1, maxLength: 6 })
   const routed = fc.array(fc.tuple(fc.integer({ min: 0, max: 70 }), blocks, fc.nat(100)))
   fc.assert(
@@ -151,7 +151,7 @@ it('ApproximateIndex - added to another answer at once, or found by itself and t
 })
 
 describe('PrefixMatches', () => {
-  it('PrefixMatches - a prediction raises the device and shortens what the lower tiers add', () => {
+  it('PrefixMatches - raise increases the device count and reduces what lower tiers add', () => {
     const [matches, side] = [new PrefixMatches(4), new PrefixMatches(4)]
     const set = (target: PrefixMatches, holder: number, counts: [number, number, number]): void => {
       target.add(holder)

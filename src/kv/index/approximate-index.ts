@@ -1,16 +1,17 @@
 /**
- * A prefix index without events: a worker is assumed to hold for a while what it was sent.
+ * A prefix index without KV events: assumes that a worker keeps the prompts that it was sent in its cache for a
+ * while.
  *
- * Owns: leases, one for each routed prompt. A block of a holder lives as long as its newest lease (`ttlMs`), and no
- * longer than the holder has capacity for it: beyond its capacity the leases go that were routed longest ago, as its own
- * cache would let them go. When there are more than `entriesMax` (holder, block) entries in all, the oldest of everybody
- * go, down to `pruneRatio` of the bound; and the oldest when there are more than `leasesMax`.
+ * Owns leases, one for each routed prompt. A block of a holder lives as long as its newest lease (`ttlMs`), limited
+ * by the holder's capacity: beyond it the leases that were routed longest ago end, as an LRU cache would evict them.
+ * If there are more than `entriesMax` (holder, block) entries in total, the oldest leases of all holders end, down to
+ * `pruneRatio` of the limit; likewise the oldest if there are more than `leasesMax`.
  *
- * It is an index of its own for engines that send no events, and, with a short `ttlMs`, the prediction beside an
- * event-driven one: a burst of siblings follows its first request, although that one's blocks are not yet announced.
- * Ask both and combine with `PrefixMatches.raise`; never put predictions into the index that events keep.
+ * Used alone for engines without events, and with a short `ttlMs` as a prediction beside an event-driven index: a
+ * burst of requests with the same prefix follows the first one although its blocks are not announced yet. Query both
+ * and combine them with `PrefixMatches.raise`; never put predictions into the index that is built from events.
  *
- * Time comes as an argument and must not run backwards.
+ * Time is an argument and must not run backwards.
  */
 import { HeldPrefixTree } from './held-prefix-tree.ts'
 import { LeaseQueue } from './lease-queue.ts'
@@ -20,14 +21,14 @@ import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 
 export interface ApproximateIndexOptions {
   readonly ttlMs?: number
-  /** (holder, block) entries. */
+  /** Limit of (holder, block) entries. */
   readonly entriesMax?: number
   readonly pruneRatio?: number
-  /** Prompts that are remembered; beyond it the oldest go, one by one. */
+  /** Limit of remembered prompts; beyond it the oldest are dropped, one by one. */
   readonly leasesMax?: number
 }
 
-/** What one holder is assumed to have. */
+/** Assumed cache contents of one holder. */
 interface Holdings {
   blocks: number
   readonly leases: LeaseQueue
@@ -36,11 +37,11 @@ interface Holdings {
 const TTL_MS_DEFAULT = 120_000
 const ENTRIES_MAX_DEFAULT = 1 << 20
 const PRUNE_RATIO_DEFAULT = 0.8
-/** Prompts that are sent again and again: so many entries for each lease before the oldest leases go. */
+/** A lease counts as this many entries: limits the leases of prompts that are sent repeatedly and add no entries. */
 const ENTRIES_PER_LEASE = 4
-/** Short prompts that are all new: a lease takes as much memory as the entries of 80 blocks. These take 45 MB. */
+/** For many short new prompts: a lease takes as much memory as the entries of 80 blocks. This many take 45 MB. */
 const LEASES_MAX_DEFAULT = 1 << 16
-/** What a lease, its node and that node's arrays take, as measured. */
+/** Measured memory of a lease, its node and that node's arrays. */
 const BYTES_PER_LEASE = 620
 
 export class ApproximateIndex {
@@ -49,7 +50,7 @@ export class ApproximateIndex {
   readonly #pruneRatio: number
   readonly #leasesMax: number
   readonly #tree = new HeldPrefixTree()
-  /** In order of expiry, because every lease lasts equally long. */
+  /** In order of expiry, because all leases have the same duration. */
   readonly #leases = new LeaseQueue()
   #leaseCount = 0
   #entries = 0
@@ -63,8 +64,8 @@ export class ApproximateIndex {
   }
 
   /**
-   * The prompt was sent to the holder; its blocks count as held from now on, and those known before live longer.
-   * `capacity`: blocks that the holder can hold; null when that is not known.
+   * The prompt was sent to the holder: its blocks count as cached from now on, and known ones live longer.
+   * `capacity`: number of blocks that the holder can cache; null if unknown.
    */
   record(
     holder: number,
@@ -83,7 +84,7 @@ export class ApproximateIndex {
     this.#leases.push(lease)
     this.#leaseCount += 1
     if (capacity !== null) {
-      // The newest prompt stays whole, however small the capacity.
+      // The newest prompt is kept completely, however small the capacity.
       this.#endWhile(holdings.leases, (oldest) => oldest !== lease && holdings.blocks > capacity)
     }
     this.#endWhile(this.#leases, () => this.#leaseCount > this.#leasesMax)
@@ -92,7 +93,7 @@ export class ApproximateIndex {
     }
   }
 
-  /** Forgets what is due. Queries and records do this on their own; call it to give memory back in idle times. */
+  /** Drops expired leases. `find` and `record` do this themselves; call it to release memory in idle times. */
   expire(nowMs: number): void {
     this.#endWhile(this.#leases, ({ expiresMs }) => expiresMs <= nowMs)
   }
@@ -112,7 +113,7 @@ export class ApproximateIndex {
     this.#tree.find(sequenceHashes, matches)
   }
 
-  /** Adds what is held here to the answer of another index, which knows of no lower tiers. */
+  /** Adds the estimates to the result of another index that has no host or disk tiers. */
   raise(sequenceHashes: Uint32Array, matches: PrefixMatches, nowMs: number): void {
     this.expire(nowMs)
     this.#tree.raise(sequenceHashes, matches)

@@ -1,8 +1,8 @@
 /**
- * What an engine with hashes of its own calls the blocks of one holder, and what Baton calls them.
+ * Translates an engine's own block hashes of one holder into Baton's sequence hashes.
  *
- * Owns: rows of 20 bytes (name, own hash, tiers that know the name). There is one table for each holder that needs one,
- * so forgetting a holder costs nothing.
+ * Owns rows of 20 bytes: engine hash (2 words), Baton's hash (2 words), bit set of the tiers that use the engine
+ * hash. Each holder that needs one has its own table, so removing a holder means dropping its table.
  */
 import { HashRows } from './hash-rows.ts'
 
@@ -11,7 +11,7 @@ const ROWS_MIN = 16
 
 export class EngineNames {
   readonly #table = new HashRows(ROW, ROWS_MIN)
-  /** Own hash of the name that `find` found. */
+  /** Baton's hash of the row that `find` found. */
   low = 0
   high = 0
 
@@ -23,7 +23,7 @@ export class EngineNames {
     return this.#table.bytes
   }
 
-  /** Whether the name is known; `low` and `high` then hold the block's own hash. */
+  /** Returns whether the engine hash is known; `low` and `high` then contain Baton's hash. */
   find(nameLow: number, nameHigh: number): boolean {
     const row = this.#table.rowOf(nameLow | 0, nameHigh | 0)
     const { rows } = this.#table
@@ -33,14 +33,17 @@ export class EngineNames {
     return true
   }
 
-  /** A tier (a bit) knows the block by this name. A name that meant another block means this one from now on. */
+  /**
+   * A tier (one bit) knows the block by this engine hash. If the hash meant another block before, the new meaning
+   * wins.
+   */
   add(nameLow: number, nameHigh: number, low: number, high: number, tier: number): void {
     const table = this.#table
     table.makeSpace()
     const row = table.rowOf(nameLow | 0, nameHigh | 0)
     const { rows } = table
     const isSame = rows[row + 2] === (low | 0) && rows[row + 3] === (high | 0)
-    if (rows[row + 4] === 0) table.taken()
+    if (rows[row + 4] === 0) table.added()
     rows[row] = nameLow
     rows[row + 1] = nameHigh
     rows[row + 2] = low
@@ -48,7 +51,7 @@ export class EngineNames {
     rows[row + 4] = (isSame ? (rows[row + 4] as number) : 0) | tier
   }
 
-  /** The tier has lost the block; the name goes with the last one. */
+  /** The tier has removed the block; the row is removed with its last tier. */
   drop(nameLow: number, nameHigh: number, tier: number): void {
     const table = this.#table
     const row = table.rowOf(nameLow | 0, nameHigh | 0)

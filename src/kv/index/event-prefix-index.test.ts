@@ -55,7 +55,7 @@ describe('EventPrefixIndex', () => {
     )
   })
 
-  it('EventPrefixIndex - with too little memory it knows less than the oracle, never more', () => {
+  it('EventPrefixIndex - with too little memory its results are at most those of the oracle', () => {
     fc.assert(
       fc.property(script, fc.constantFrom(256, 512), (s, blocksMax) => {
         runScript(s, () => {
@@ -67,7 +67,7 @@ describe('EventPrefixIndex', () => {
     )
   })
 
-  it('NaivePrefixIndex - runs its own suite', () => {
+  it('NaivePrefixIndex - passes its own suite', () => {
     fc.assert(
       fc.property(script, (s) => {
         runScript(s, () => ({ index: new NaivePrefixIndex() }))

@@ -1,8 +1,8 @@
 /**
- * The prefix index that is kept by KV events: one run index for each storage tier, and the engines' own names.
+ * The prefix index built from KV events: one run index per storage tier, and the translation of engine hashes.
  *
- * Owns: which tier an event belongs to, the translation of engines' hashes to Baton's chain, and the order of tiers
- * in a query. The lower tiers come into being with their first event.
+ * Owns which tier an event belongs to, the translation of engines' hashes to Baton's sequence hashes, and the order
+ * of tiers in a query. Indexes of host and disk are created with their first event.
  */
 import { chainSequence } from '../hash/block-hash.ts'
 import { EngineNames } from './engine-names.ts'
@@ -17,9 +17,9 @@ type Stored = Extract<KvEvent, { kind: 'stored' }>
 type Removed = Extract<KvEvent, { kind: 'removed' }>
 
 export interface EventPrefixIndexOptions {
-  /** Memory that the index may take; at its end the oldest chains are given up. */
+  /** Memory limit in bytes; when it is reached the oldest chains are evicted. */
   readonly bytesMax?: number
-  /** Different blocks in runs of each tier; 8 bytes are reserved (not used) for each. */
+  /** Limit of distinct blocks in runs per tier; 8 bytes of address space (not memory) are reserved for each. */
   readonly blocksMax?: number
   /** See `RunIndexOptions`. */
   readonly scanFreeBlocks?: number
@@ -28,11 +28,11 @@ export interface EventPrefixIndexOptions {
 const BYTES_MAX_DEFAULT = 1 << 29
 const BLOCKS_MIN = 1 << 12
 const BLOCKS_MAX = 1 << 25
-/** A block in a run takes at least so many bytes. */
+/** Minimum memory of a block in a run. */
 const BLOCK_BYTES_MIN = 8
-/** Stored blocks after which memory is looked at again. */
+/** Memory use is checked after this many stored blocks. */
 const LOOK_BLOCKS = 1024
-/** Blocks of removals that are applied as one. */
+/** Limit of blocks in consecutive removals that are applied as one. */
 const MERGED_MAX = 1024
 const TIER_BIT = { device: 1, host: 2, disk: 4 } as const satisfies Record<KvTier, number>
 
@@ -41,14 +41,14 @@ export class EventPrefixIndex implements PrefixIndex {
   readonly #device: RunIndex
   #host: RunIndex | null = null
   #disk: RunIndex | null = null
-  /** By holder; only for engines whose hashes are not Baton's chain. */
+  /** By holder; only for engines whose hashes are not Baton's. */
   readonly #names = new Map<number, EngineNames>()
   #holderCount = 0
   #refused = 0
   readonly #bytesMax: number
   #storedSinceLook = 0
   readonly #merged = new Uint32Array(2 * MERGED_MAX)
-  /** Hashes that are looked up ahead. */
+  /** Scratch: hashes to prefetch. */
   readonly #ahead = new Uint32Array(2 * AHEAD_MAX)
 
   constructor(options: EventPrefixIndexOptions = {}) {
@@ -63,7 +63,7 @@ export class EventPrefixIndex implements PrefixIndex {
     })
   }
 
-  /** The device tier, for figures. */
+  /** The index of the device tier, for statistics. */
   get device(): RunIndex {
     return this.#device
   }
@@ -86,8 +86,8 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   /**
-   * Applies events of a holder in their order; returns how many were refused. Faster than one by one: what short events
-   * are about is looked up ahead.
+   * Applies a holder's events in order; returns how many were rejected. Faster than one by one, because the memory
+   * that short events need is prefetched.
    */
   applyAll(holder: number, events: readonly KvEvent[]): number {
     const refusedBefore = this.#refused
@@ -104,7 +104,10 @@ export class EventPrefixIndex implements PrefixIndex {
     return this.#refused - refusedBefore
   }
 
-  /** How many events from `i` on are removals of one tier: they are as one, since the order within an event means nothing. */
+  /**
+   * Number of events from `i` on that are removals from the same tier. They are applied as one event, because the
+   * order of hashes within a removal does not matter.
+   */
   #removalsFrom(events: readonly KvEvent[], i: number): number {
     if (this.#names.size > 0) return 0
     const first = events[i] as KvEvent
@@ -131,7 +134,10 @@ export class EventPrefixIndex implements PrefixIndex {
     this.#tier((events[from] as Removed).tier).remove(holder, merged.subarray(0, words))
   }
 
-  /** Brings what the next events are about into the cache; returns where it has stopped, one event further at least. */
+  /**
+   * Prefetches the data of the next events into the CPU cache; returns the index where it stopped, at least one
+   * further.
+   */
   #lookAhead(events: readonly KvEvent[], from: number): number {
     const ahead = this.#ahead
     let count = 0
@@ -193,8 +199,8 @@ export class EventPrefixIndex implements PrefixIndex {
   }
 
   /**
-   * Gives up the oldest of the largest tier until there is space. What runs have left can only be used for runs again: when
-   * that is all there is to gain, loose blocks go.
+   * Evicts the oldest chains of the largest tier until the memory is within its limit. Pages freed by runs can only
+   * be used by runs again; if nothing else can be gained, loose blocks are evicted.
    */
   #keepWithinBytes(blocks: number): void {
     this.#storedSinceLook += blocks
@@ -244,7 +250,7 @@ export class EventPrefixIndex implements PrefixIndex {
 
     const own = chainSequence(localHashes, ownParent)
     const isOwnChain = own[0] === hashes[0] && own[1] === hashes[1]
-    // Behind a parent that is not known, only Baton's own chain can be placed.
+    // After an unknown parent, only sequence hashes that are Baton's own can be inserted.
     if (!isOwnChain && !isNamed && ownParent !== null && !this.#holds(holder, ownParent)) {
       return 'parent-not-found'
     }
@@ -259,7 +265,7 @@ export class EventPrefixIndex implements PrefixIndex {
     )
   }
 
-  /** Remembers the engine's names where they differ from Baton's. */
+  /** Stores the translation for engine hashes that differ from Baton's. */
   #remember(holder: number, given: Uint32Array, own: Uint32Array, tierBit: number): void {
     let names = this.#names.get(holder)
     for (let i = 0; i < own.length; i += 2) {
@@ -274,7 +280,7 @@ export class EventPrefixIndex implements PrefixIndex {
     }
   }
 
-  /** An event of one block of the device, which is mostly a loose one that nobody else has. */
+  /** Fast path for the removal of a single device block, which is usually a loose block with one owner. */
   #removeOne(holder: number, { hashes, tier }: Removed): boolean {
     if (hashes.length !== 2 || tier !== 'device' || this.#names.size > 0) return false
     return this.#device.removeLoose(holder, (hashes[0] as number) | 0, (hashes[1] as number) | 0)

@@ -1,8 +1,11 @@
 /**
- * Rows of 32-bit words under a 64-bit hash: an open-addressing table, at most two thirds full, deletion by moving back.
+ * A hash table with 64-bit keys and rows of 32-bit words: open addressing, at most two thirds full, backward-shift
+ * deletion.
  *
- * The first two words of a row are its hash, the last one is not 0 while the row is in use; what stands in a row is its
- * user's business. `rows` is replaced when the table grows: read it again after `makeSpace`.
+ *   row   | hash low | hash high | … caller's words … | last word: not 0 while the row is in use |
+ *
+ * The content of a row beyond the hash belongs to the caller. `rows` is replaced when the table grows: read it again
+ * after `makeSpace`.
  */
 import { mixHash } from '../runs/anchor-table.ts'
 
@@ -16,7 +19,7 @@ export class HashRows {
     this.rows = new Int32Array(width * rowsFirst)
   }
 
-  /** Rows in use. */
+  /** Number of rows in use. */
   get count(): number {
     return this.#count
   }
@@ -25,17 +28,17 @@ export class HashRows {
     return this.rows.byteLength
   }
 
-  /** Before a row may be taken; other rows may move. */
+  /** Call before a row is added; other rows may move. */
   makeSpace(): void {
     if (3 * (this.#count + 1) * this.#width > 2 * this.rows.length) this.#grow()
   }
 
-  /** A row that was free is in use from now on. */
-  taken(): void {
+  /** Call after a free row has been filled. */
+  added(): void {
     this.#count += 1
   }
 
-  /** Where the row of a hash (signed halves) begins, or the free row where it belongs. */
+  /** Index of the row with this hash (signed halves), or of the free row where it belongs. */
   rowOf(low: number, high: number): number {
     const rows = this.rows
     const width = this.#width

@@ -1,20 +1,25 @@
 /**
- * Who has which prefix of prompts, counted: requests that are active on a rank, or prompts that were routed to it. Each
- * block counts once per rank, and stays until the last of those that have it is taken back.
+ * Counts which prefixes are held by which slots: active requests on a rank, or prompts that were routed to it. A
+ * block counts once per slot, until the last prompt of the slot that contains it is removed.
  *
- * A radix tree over sequence hashes. A node is a run of blocks; its holders are the ranks (slots) with a prompt that goes
- * through the whole run, with the number of such prompts. A prompt always ends at the end of a node (runs are split for
- * it), so a holder of a node holds every node above it too, and adding or taking back costs a step per node, not per block.
+ * A radix tree over sequence hashes. A node is a run of blocks; its holders are the slots (ranks) with at least one
+ * prompt through the whole run, with the number of such prompts. A prompt always ends at the end of a node (runs are
+ * split for this), so a holder of a node holds all its ancestors, and inserting or removing costs one step per node,
+ * not per block.
  *
- * Weights: blocks of a prompt can be made to count less (`weigh`), but only those that it holds alone.
+ *   root ── [b0 b1 b2] slot 0: 2, slot 1: 1 ──┬── [b3 b4] slot 0: 1
+ *                                             └── [c3]    slot 0: 1
+ *
+ * Weights: blocks of a prompt can be made to count less (`weigh`), but only those that no other prompt of the slot
+ * shares.
  */
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 
 export class HeldPrefixNode {
   parent: HeldPrefixNode | null
-  /** Pairs of u32 of this run only. */
+  /** Sequence hashes (pairs of u32) of this run only. */
   hashes: Uint32Array
-  /** Null: none yet. Most nodes are the end of a prompt that nobody goes on with, and a map takes as much as all else. */
+  /** Null if there is none. Most nodes are leaves, and a map would take as much memory as the rest of the node. */
   children: Map<number, HeldPrefixNode[]> | null = null
   slots: number[] = NOBODY
   refs: number[] = NOBODY
@@ -37,7 +42,7 @@ export class HeldPrefixNode {
 
   addHolder(slot: number, refs: number, weight: number): void {
     if (this.slots.length === 0) {
-      // An array that grows by `push` has place for 17; these have one entry for ever, as a rule.
+      // `push` would reserve space for 17 entries; most nodes only ever have one.
       this.slots = [slot]
       this.refs = [refs]
       this.weights = [weight]
@@ -69,9 +74,9 @@ export class HeldPrefixNode {
   }
 }
 
-/** Never written to. */
+/** Shared and never modified. */
 const NOBODY: number[] = []
-/** Below this many holders a scan is quicker than a map. */
+/** With fewer holders a linear scan is faster than a map. */
 const INDEXED_ABOVE = 16
 
 export class HeldPrefixTree {
@@ -79,12 +84,15 @@ export class HeldPrefixTree {
   #blocks = 0
   #slots = 0
 
-  /** Different blocks that anybody has. */
+  /** Number of distinct blocks. */
   get blocks(): number {
     return this.#blocks
   }
 
-  /** Adds one prompt of `slot`. `added` blocks are new for that slot. The node is what `remove` and `weigh` want. */
+  /**
+   * Inserts one prompt of `slot`. `added`: number of blocks that are new for the slot. Pass `node` to `remove` and
+   * `weigh`.
+   */
   insert(hashes: Uint32Array, slot: number): { node: HeldPrefixNode; added: number } {
     if (slot >= this.#slots) this.#slots = slot + 1
     let node = this.#root
@@ -107,7 +115,7 @@ export class HeldPrefixTree {
     return { node, added }
   }
 
-  /** Takes back one prompt that ends at `node`; returns the blocks that the slot no longer counts (weighted). */
+  /** Removes one prompt that ends at `node`; returns by how much the (weighted) block count of the slot falls. */
   remove(node: HeldPrefixNode, slot: number): number {
     let freed = 0
     let at: HeldPrefixNode = node
@@ -129,7 +137,10 @@ export class HeldPrefixTree {
     return freed
   }
 
-  /** Gives the suffix that only this prompt of the slot holds the weight; returns by how much its count changes. */
+  /**
+   * Sets the weight of the suffix that only this prompt of the slot holds; returns by how much the slot's count
+   * changes.
+   */
   weigh(node: HeldPrefixNode, slot: number, weight: number): number {
     let change = 0
     for (let at: HeldPrefixNode = node; at.parent !== null; at = at.parent) {
@@ -141,14 +152,14 @@ export class HeldPrefixTree {
     return change
   }
 
-  /** Writes, for every slot that shares a prefix with `hashes`, how many blocks; other entries are left alone. */
+  /** Writes the number of shared leading blocks for every slot that shares any; other entries of `out` are unchanged. */
   depths(hashes: Uint32Array, out: Int32Array): void {
     this.#descend(hashes, (slots, depth) => {
       for (let i = 0; i < slots.length; i++) out[slots[i] as number] = depth
     })
   }
 
-  /** The same as the answer of an index: the ranks and their depths as device blocks. */
+  /** The same as a prefix index result, as device blocks. */
   find(hashes: Uint32Array, matches: PrefixMatches): void {
     matches.clear()
     matches.reserve(this.#slots)
@@ -161,7 +172,7 @@ export class HeldPrefixTree {
     })
   }
 
-  /** Takes over what is held here beside the answer of another index, where that has no tiers behind the device. */
+  /** Raises the result of another index to what is held here; only for a result without host and disk tiers. */
   raise(hashes: Uint32Array, matches: PrefixMatches): void {
     matches.reserve(this.#slots)
     const { device, holders } = matches
@@ -178,7 +189,10 @@ export class HeldPrefixTree {
     })
   }
 
-  /** The nodes that share a prefix with `hashes`, from the root on: who holds each, and up to how many blocks. */
+  /**
+   * Visits the nodes that share a prefix with `hashes`, from the root, with their holders and the number of shared
+   * blocks.
+   */
   #descend(hashes: Uint32Array, visit: (slots: readonly number[], depth: number) => void): void {
     let node = this.#root
     let at = 0
@@ -234,7 +248,10 @@ function matchedBlocks(node: HeldPrefixNode, hashes: Uint32Array, at: number): n
   return i >> 1
 }
 
-/** Cuts a run in two and returns the upper half; the lower half stays the same object, so ends of requests hold. */
+/**
+ * Splits a run and returns the new upper half; the lower half stays the same object, so references to ends stay
+ * valid.
+ */
 function splitNode(node: HeldPrefixNode, blocks: number): HeldPrefixNode {
   const parent = node.parent as HeldPrefixNode
   const upper = new HeldPrefixNode(parent, node.hashes.slice(0, 2 * blocks))
@@ -249,7 +266,7 @@ function splitNode(node: HeldPrefixNode, blocks: number): HeldPrefixNode {
   return upper
 }
 
-/** One more prompt of the slot on a node; returns by how much the slot's count grows. A weight once given stays. */
+/** Adds one prompt of the slot to a node; returns by how much the slot's count grows. An existing weight is kept. */
 function hold(node: HeldPrefixNode, slot: number): number {
   const place = node.placeOf(slot)
   if (place === -1) {

@@ -1,7 +1,7 @@
 /**
- * Small dense integers for (worker, data-parallel rank): the index of every per-holder array.
+ * Assigns small integers to holders (worker, data-parallel rank): the index of every per-holder array.
  *
- * A released number is given out again, lowest first, so that arrays stay as long as the fleet is large.
+ * A released number is reused, lowest first, so that arrays stay as long as the fleet is large.
  */
 import { assert } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -16,12 +16,12 @@ export class HolderTable {
   readonly #byWorker = new Map<WorkerId, Map<number, number>>()
   #free: number[] = []
 
-  /** One more than the largest number in use has ever been. */
+  /** One more than the largest number that was ever in use. */
   get size(): number {
     return this.#holders.length
   }
 
-  /** The number of a holder, given out now if it has none. */
+  /** The number of a holder; assigns one if it has none. */
   intern(workerId: WorkerId, dpRank: number): number {
     let ranks = this.#byWorker.get(workerId)
     if (ranks === undefined) {
@@ -55,7 +55,7 @@ export class HolderTable {
     return ranks.sort((a, b) => a[0] - b[0]).map(([, holder]) => holder)
   }
 
-  /** Call after every index and load table has forgotten the holder. */
+  /** Call after every index and load table has removed the holder. */
   release(holder: number): void {
     const known = this.#holders[holder]
     assert(known !== undefined, `holder ${holder} is not in use`)

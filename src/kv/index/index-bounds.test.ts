@@ -27,7 +27,7 @@ describe('EventPrefixIndex', () => {
     return matches.device[holder] ?? 0
   }
 
-  it('capacity - the chain that was used longest ago is given up, an event that never fits is refused', () => {
+  it('capacity - the least recently used chain is evicted, an event that can never fit is rejected', () => {
     const index = new EventPrefixIndex({ blocksMax: 256 })
     expect(store(index, 0, prompt(1, 100))).toBe('applied')
     expect(store(index, 0, prompt(2, 100))).toBe('applied')
@@ -46,7 +46,7 @@ describe('EventPrefixIndex', () => {
   })
 
   it.each([1, 2, 3, 5, 8, 9, 13, 20, 27, 28, 33, 64, 65])(
-    'bytes - chains of %i blocks cost at most 25 bytes a block',
+    'bytes - chains of %i blocks take at most 25 bytes per block',
     (length) => {
       const index = new EventPrefixIndex()
       for (let i = 0; i < 30_000 / length; i++) store(index, i % 8, prompt(i + 1, length))
@@ -58,7 +58,7 @@ describe('EventPrefixIndex', () => {
   )
 
   it.each([1, 7, 40])(
-    'bytes - a budget holds, chains of %i blocks, and the oldest go',
+    'bytes - the limit holds for chains of %i blocks, and the oldest are evicted',
     (length) => {
       const bytesMax = 1 << 19
       const index = new EventPrefixIndex({ bytesMax })
@@ -76,7 +76,7 @@ describe('EventPrefixIndex', () => {
     },
   )
 
-  it('holders - thousands of one prefix, and all leave', () => {
+  it('holders - thousands of holders of one prefix join and leave', () => {
     const index = new EventPrefixIndex()
     const head = prompt(1, 40)
     for (let holder = 0; holder < 5000; holder++) store(index, holder, head)

@@ -14,7 +14,7 @@ const local = (...blocks: number[]): Uint32Array =>
   Uint32Array.from(blocks.flatMap((block) => [block, 1]))
 const chain = (...blocks: number[]): Uint32Array => chainSequence(local(...blocks), null)
 
-/** One chain 1 … n, and events over stretches of it, counted from 0. */
+/** One chain 1 … n, and events over stretches of it, by block index from 0. */
 class Chain {
   readonly hashes: Uint32Array
   readonly index: PrefixIndex
@@ -53,7 +53,7 @@ const IMPLEMENTATIONS: readonly [string, () => PrefixIndex][] = [
 ]
 
 describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
-  it('unknown parent - the store is refused and nothing changes', () => {
+  it('unknown parent - the store is rejected and nothing changes', () => {
     const c = new Chain(create())
     expect(c.store(0, 2, 5)).toBe('parent-not-found')
     expect(c.store(0, 0, 2)).toBe('applied')
@@ -61,7 +61,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.index.stats()).toMatchObject({ entries: 2, refused: 2 })
   })
 
-  it('unknown parent - lower tiers take blocks in any order', () => {
+  it('unknown parent - lower tiers accept blocks in any order', () => {
     const c = new Chain(create())
     expect(c.store(0, 3, 5, 'host')).toBe('applied')
     expect(c.depths(0)).toEqual([0, 0, 0])
@@ -73,7 +73,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.depths(0)).toEqual([3, 0, 0])
   })
 
-  it('tiers - what is on the device as well counts there', () => {
+  it('tiers - a block that is also on the device counts as device block', () => {
     const c = new Chain(create())
     c.store(0, 0, 3)
     c.store(0, 0, 5, 'host')
@@ -81,7 +81,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.depths(0)).toEqual([3, 2, 2])
   })
 
-  it('removal in the middle - a hole, behind which blocks count again once it is filled', () => {
+  it('removal in the middle - leaves a hole; the blocks after it count again once it is filled', () => {
     const c = new Chain(create())
     c.store(0, 0, 8)
     expect(c.remove(0, 3, 5)).toBe('applied')
@@ -90,7 +90,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.depths(0)).toEqual([8, 0, 0])
   })
 
-  it('removal from the head - the rest stays and counts again when the head is back', () => {
+  it('removal from the front - the rest stays and counts again once the front is stored again', () => {
     const c = new Chain(create())
     c.store(0, 0, 8)
     c.remove(0, 0, 6)
@@ -101,7 +101,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.index.stats()).toMatchObject({ entries: 8, blocks: 8 })
   })
 
-  it('removal of what is not held - told, and the rest of the event counts', () => {
+  it('removal of blocks that are not held - is reported, the rest of the event is applied', () => {
     const c = new Chain(create())
     c.store(0, 0, 4)
     expect(c.remove(0, 2, 8)).toBe('block-not-found')
@@ -109,7 +109,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.depths(0)).toEqual([2, 0, 0])
   })
 
-  it('removal in no order - a block that is named twice is not held the second time', () => {
+  it('removal in any order - a block named twice is not held the second time', () => {
     const c = new Chain(create())
     c.store(0, 0, 8)
     c.store(1, 0, 8)
@@ -126,7 +126,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.index.stats().entries).toBe(10)
   })
 
-  it('a block that is its own parent, or lists that do not fit - refused', () => {
+  it('a block that is its own parent, or lists of different lengths - rejected', () => {
     const c = new Chain(create())
     c.store(0, 0, 2)
     const parent = [c.hashes[2] ?? 0, c.hashes[3] ?? 0] as const
@@ -138,7 +138,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.index.stats()).toMatchObject({ entries: 2, refused: 2 })
   })
 
-  it("cleared - every tier of that holder, nobody else's", () => {
+  it('cleared - removes all tiers of that holder and no other', () => {
     const c = new Chain(create())
     for (const holder of [0, 1]) {
       c.store(holder, 0, 3)
@@ -149,7 +149,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
     expect(c.depths(1)).toEqual([3, 2, 0])
   })
 
-  it("engines' own hashes - two engines name the same blocks, each extends and removes by its names", () => {
+  it('engine hashes - two engines name the same blocks, each extends and removes by its own hashes', () => {
     const index = create()
     const stored = (holder: number, parent: number | null, names: number[], blocks: number[]) =>
       index.apply(holder, {
@@ -177,7 +177,7 @@ describe.each(IMPLEMENTATIONS)('irregular events of %s', (_name, create) => {
 })
 
 describe('EventPrefixIndex', () => {
-  it('anchors - events of a request that was never asked for are found by search, then kept', () => {
+  it('anchors - blocks of a prompt that was never queried are found by search, then anchored', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096 })
     const c = new Chain(index, 100)
     c.store(0, 0, 100)
@@ -192,7 +192,7 @@ describe('EventPrefixIndex', () => {
     expect(index.device.scans, 'who holds nothing needs no search').toBe(1)
   })
 
-  it('anchors - a storm of unknown hashes ends with one look-up each', () => {
+  it('anchors - many unknown hashes cost one lookup each', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096, scanFreeBlocks: 0 })
     const c = new Chain(index, 300)
     c.store(0, 0, 300)
@@ -204,7 +204,7 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
-  it('anchors - where a store leaves a run that is there, its holder has an end', () => {
+  it('anchors - the end of a holding is anchored where a store leaves an existing run', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096 })
     const head = Array.from({ length: 50 }, (_, i) => i)
     const store = (...tail: number[]): Uint32Array => {
@@ -226,14 +226,14 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
-  it('anchors - an event in no order looks through the blocks of its holder once, or not at all when it takes ends', () => {
+  it("anchors - an event in any order scans the holder's blocks at most once, and not at all for ends of chains", () => {
     const index = new EventPrefixIndex({ blocksMax: 4096 })
     const all = Array.from({ length: 5 }, (_, c) => {
       const hashes = chain(...Array.from({ length: 60 }, (_, i) => 100 * c + i))
       index.apply(0, { kind: 'stored', parent: null, hashes, localHashes: none, tier: 'device' })
       return hashes
     })
-    /** Some of the blocks from an offset on of all chains. */
+    /** Some of the blocks of all chains, from an offset on. */
     const evict = (from: number, length: number, count: number): ApplyOutcome => {
       const hashes = Uint32Array.from({ length: 2 * count }, (_, word) => {
         const block = ((word >> 1) * 77 + 13) % (5 * length)
@@ -252,7 +252,7 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
-  it('anchors - while too much is searched for, new runs are dense from the start', () => {
+  it('anchors - after too many searches new runs are dense from the start', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096, scanFreeBlocks: -1e9 })
     const c = new Chain(index, 300)
     c.store(0, 0, 300)
@@ -262,7 +262,7 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
-  it('anchors - a growing sequence, block by block, keeps few', () => {
+  it('anchors - a sequence that grows block by block has few anchors', () => {
     const index = new EventPrefixIndex({ blocksMax: 4096 })
     const c = new Chain(index, 500)
     for (let i = 0; i < 500; i++) expect(c.store(0, i, i + 1)).toBe('applied')
@@ -271,7 +271,7 @@ describe('EventPrefixIndex', () => {
     expect(index.device.scans).toBe(0)
   })
 
-  it('memory - nothing is left behind after many chains have come and gone', () => {
+  it('memory - is released after many chains were stored and removed', () => {
     const index = new EventPrefixIndex({ blocksMax: 1 << 14 })
     let bytes = 0
     for (let round = 0; round < 30; round++) {
@@ -295,7 +295,7 @@ describe('EventPrefixIndex', () => {
 })
 
 describe('HolderTable', () => {
-  it('HolderTable - dense numbers, lowest free one first', () => {
+  it('HolderTable - numbers are dense, the lowest free one is reused first', () => {
     const table = new HolderTable()
     const [a, b] = [workerIdOf(7), workerIdOf(9)]
     expect([table.intern(a, 0), table.intern(a, 1), table.intern(b, 0)]).toEqual([0, 1, 2])

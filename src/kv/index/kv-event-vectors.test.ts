@@ -82,34 +82,37 @@ const IMPLEMENTATIONS: readonly [string, () => PrefixIndex][] = [
 const none = new Uint32Array(0)
 
 describe.each(IMPLEMENTATIONS)('%s on recorded events', (_name, create) => {
-  it.each([true, false])('recorded scripts - same scores (local hashes sent: %s)', (hasLocal) => {
-    for (const { script, steps } of vectors.scripts) {
-      const fleet = new Fleet(create())
-      steps.forEach((step, number) => {
-        const at = `script ${script}, step ${number}: ${step[0]}`
-        if (step[0] === 'query') {
-          if (step[2] !== null) expect(fleet.scores(pairs(step[1])), at).toEqual(step[2])
-        } else if (step[0] === 'stored') {
-          const [, worker, rank, parent, hashes, local, result] = step
-          const outcome = fleet.apply(worker, rank, {
-            kind: 'stored',
-            parent: parent === null ? null : hashPairOf(BigInt(vectors.hashes[parent] ?? '0')),
-            hashes: pairs(hashes),
-            localHashes: hasLocal ? pairs(local) : none,
-            tier: 'device',
-          })
-          const expected = result === 'ok' ? 'applied' : 'parent-not-found'
-          expect(outcome, at).toBe(expected)
-        } else if (step[0] === 'removed') {
-          const [, worker, rank, hashes] = step
-          fleet.apply(worker, rank, { kind: 'removed', hashes: pairs(hashes), tier: 'device' })
-        } else if (step[0] === 'cleared') fleet.apply(step[1], step[2], { kind: 'cleared' })
-        else fleet.leave(step[1])
-      })
-    }
-  })
+  it.each([true, false])(
+    'recorded scripts - same scores as recorded (local hashes sent: %s)',
+    (hasLocal) => {
+      for (const { script, steps } of vectors.scripts) {
+        const fleet = new Fleet(create())
+        steps.forEach((step, number) => {
+          const at = `script ${script}, step ${number}: ${step[0]}`
+          if (step[0] === 'query') {
+            if (step[2] !== null) expect(fleet.scores(pairs(step[1])), at).toEqual(step[2])
+          } else if (step[0] === 'stored') {
+            const [, worker, rank, parent, hashes, local, result] = step
+            const outcome = fleet.apply(worker, rank, {
+              kind: 'stored',
+              parent: parent === null ? null : hashPairOf(BigInt(vectors.hashes[parent] ?? '0')),
+              hashes: pairs(hashes),
+              localHashes: hasLocal ? pairs(local) : none,
+              tier: 'device',
+            })
+            const expected = result === 'ok' ? 'applied' : 'parent-not-found'
+            expect(outcome, at).toBe(expected)
+          } else if (step[0] === 'removed') {
+            const [, worker, rank, hashes] = step
+            fleet.apply(worker, rank, { kind: 'removed', hashes: pairs(hashes), tier: 'device' })
+          } else if (step[0] === 'cleared') fleet.apply(step[1], step[2], { kind: 'cleared' })
+          else fleet.leave(step[1])
+        })
+      }
+    },
+  )
 
-  it.each(vectors.radixTree)("$name - engines' own hashes", ({ steps }) => {
+  it.each(vectors.radixTree)('$name - engine hashes give the recorded scores', ({ steps }) => {
     const fleet = new Fleet(create())
     const small = (values: readonly number[]): Uint32Array => hashesFromBigints(values.map(BigInt))
     for (const { op, args, result } of steps) {

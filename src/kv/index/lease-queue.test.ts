@@ -10,7 +10,7 @@ const lease = (holder: number): Lease => ({
 })
 
 describe('LeaseQueue', () => {
-  it('order - the oldest that is not over, whichever end first', () => {
+  it('order - returns the oldest lease that has not ended', () => {
     const queue = new LeaseQueue()
     const leases = Array.from({ length: 100 }, (_, i) => lease(i))
     for (const one of leases) queue.push(one)
@@ -28,7 +28,7 @@ describe('LeaseQueue', () => {
     expect(queue.oldest()?.holder).toBe(7)
   })
 
-  it('memory - what is over goes, although the oldest lives on', () => {
+  it('memory - ended leases are dropped although the oldest lives on', () => {
     const queue = new LeaseQueue()
     queue.push(lease(0))
     for (let i = 1; i < 1000; i++) {

@@ -1,15 +1,15 @@
 /**
- * Leases on prefixes, oldest first: who was sent which prompt, until when it counts.
+ * A FIFO of leases: which prompt was sent to which holder, and until when it counts.
  *
- * A lease stands in two queues, its holder's and everybody's, and may end in either order: both are reported, step over it,
- * and let go of what is over once that is the greater part.
+ * A lease is in two queues, its holder's and the global one, and may end through either. Both queues are told, skip
+ * ended leases, and compact themselves when most of their leases have ended.
  */
 import type { HeldPrefixNode } from './held-prefix-tree.ts'
 
 export interface Lease {
   readonly holder: number
   readonly expiresMs: number
-  /** Where the prompt ends; null once the lease is over. */
+  /** The end of the prompt in the tree; null once the lease has ended. */
   node: HeldPrefixNode | null
 }
 
@@ -20,7 +20,7 @@ export class LeaseQueue {
   #first = 0
   #over = 0
 
-  /** Leases that are kept, those that are over too. */
+  /** Number of leases in the queue, including ended ones. */
   get length(): number {
     return this.#leases.length
   }
@@ -29,13 +29,13 @@ export class LeaseQueue {
     this.#leases.push(lease)
   }
 
-  /** The oldest that is not over, or null. */
+  /** The oldest lease that has not ended, or null. */
   oldest(): Lease | null {
     while (this.#leases[this.#first]?.node === null) this.#first += 1
     return this.#leases[this.#first] ?? null
   }
 
-  /** One of the leases is over; its node is gone already. */
+  /** One of the leases has ended; its `node` is already null. */
   ended(): void {
     this.#over += 1
     if (this.#leases.length < SMALL || 2 * this.#over <= this.#leases.length) return

@@ -7,7 +7,7 @@ import { EventPrefixIndex } from './event-prefix-index.ts'
 
 const none = new Uint32Array(0)
 
-/** `count` hashes in no order, from a number on. */
+/** `count` hashes in no particular order, starting with a number. */
 const hashesOf = (first: number, count: number): Uint32Array =>
   Uint32Array.from({ length: 2 * count }, (_, i) => Math.imul(first + i + 1, 0x9e3779b1) >>> 0)
 
@@ -27,7 +27,7 @@ const removed = (hashes: Uint32Array, block: number): KvEvent => ({
 
 describe('EventPrefixIndex', () => {
   it.each([1, 2, 5])(
-    'random removal - chains of 100 that %i workers have: answers as the oracle',
+    'random removal - chains of 100 blocks on %i workers give the results of the oracle',
     (holders) => {
       const [index, oracle] = [new EventPrefixIndex(), new NaivePrefixIndex()]
       const chains = Array.from({ length: 20 }, (_, i) => hashesOf(1000 * i, 100))
@@ -53,7 +53,7 @@ describe('EventPrefixIndex', () => {
     },
   )
 
-  it('random removal - chains that branch off each other are dissolved, and grow again: answers as the oracle', () => {
+  it('random removal - chains that branch off each other are dissolved, grow again, and give the results of the oracle', () => {
     const [index, oracle] = [new EventPrefixIndex(), new NaivePrefixIndex()]
     const trunk = hashesOf(1, 60)
     const branches = [10, 30, 59].flatMap((at) =>
@@ -97,7 +97,7 @@ describe('EventPrefixIndex', () => {
     expect(index.stats()).toMatchObject({ entries: 0, blocks: 0 })
   })
 
-  it('short events - a prompt that was asked for is one run, however its blocks come; another one is loose', () => {
+  it('short events - a queried prompt becomes one run however its blocks arrive; another stays loose', () => {
     const index = new EventPrefixIndex()
     const matches = new PrefixMatches(2)
     const [asked, unasked] = [hashesOf(1, 40), hashesOf(5000, 20)]
@@ -109,11 +109,11 @@ describe('EventPrefixIndex', () => {
     checkRuns(index.device)
   })
 
-  it('short events - a holder that has left keeps no loose block alive that becomes one of a run', () => {
+  it('short events - a departed holder does not keep loose blocks alive that become part of a run', () => {
     const index = new EventPrefixIndex()
     const matches = new PrefixMatches(4)
     const hashes = hashesOf(1, 40)
-    // So many blocks stay that those of the one that leaves are not swept up.
+    // Enough blocks remain that those of the departed holder are not cleaned up.
     for (let chain = 0; chain < 40; chain++) {
       index.apply(2, stored(hashesOf(20_000 + 1000 * chain, 20), 0, 20))
     }

@@ -1,6 +1,6 @@
 /**
- * Events that no sound worker sends: a block twice, blocks in another order each time, parents that were never stored. The
- * index takes them without a throw, without a wrong count, and without a word about the blocks of others.
+ * Events that no correct worker sends: a block twice, blocks in another order each time, parents that were never
+ * stored. The index must accept them without throwing, with correct counts, and without effect on other holders.
  */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -14,17 +14,17 @@ import { EventPrefixIndex } from './event-prefix-index.ts'
 const NONE = new Uint32Array(0)
 const SOUND_HOLDERS = 2
 const HOLDERS = 5
-/** Names its blocks by itself, beside local hashes. */
+/** Sends local hashes and its own engine hashes. */
 const NAMING = 4
 const CHAIN = 150
 
 const wild = (block: number): [number, number] => [
   Math.imul(block + 1, 0x9e3779b1) >>> 0,
-  // Some agree in a half.
+  // Some hashes share a half.
   block % 7,
 ]
 const hashesOf = (blocks: readonly number[]): Uint32Array => Uint32Array.from(blocks.flatMap(wild))
-/** One chain that those which are sound have stretches of. */
+/** One chain of which the correct holders have stretches. */
 const chain = chainSequence(
   Uint32Array.from({ length: 2 * CHAIN }, (_, i) => i * 2654435761),
   null,
@@ -101,8 +101,8 @@ function clear(index: EventPrefixIndex): void {
   expect(index.stats().entries).toBe(0)
 }
 
-describe('EventPrefixIndex - events of a peer that is wrong', () => {
-  it('others are answered as if there were no such peer; all goes when it goes', () => {
+describe('EventPrefixIndex - events of a faulty peer', () => {
+  it('other holders - get the same results as without the faulty peer; removing it removes all its blocks', () => {
     fc.assert(
       fc.property(steps, fc.boolean(), (script, isDense) => {
         const index = new EventPrefixIndex({
@@ -127,7 +127,7 @@ describe('EventPrefixIndex - events of a peer that is wrong', () => {
     )
   })
 
-  it('nothing is thrown where memory is at its end', () => {
+  it('with full memory - nothing is thrown', () => {
     fc.assert(
       fc.property(steps, fc.constantFrom({ blocksMax: 64 }, { bytesMax: 20_000 }), (script, at) => {
         const index = new EventPrefixIndex(at)
@@ -138,7 +138,7 @@ describe('EventPrefixIndex - events of a peer that is wrong', () => {
     )
   })
 
-  it('a block that an event names twice is held once', () => {
+  it('a block named twice by an event - is held once', () => {
     for (const count of [1, 3, 20, 40]) {
       const index = new EventPrefixIndex()
       const blocks = Array.from({ length: count }, (_, i) => i)

@@ -1,12 +1,13 @@
 /**
- * When loose blocks came or were last asked for, in few steps: what is oldest goes first when memory is used up.
+ * The ages of loose blocks, in 128 steps, so that the oldest can be evicted first. A block gets the current age when
+ * it is stored or queried.
  *
- * Owns: 128 ages in a ring, how many blocks are of each, and when each began. A new age begins after a share of what the
- * tier can hold; an old one that still has blocks when its place is needed is told to be merged with others (`merged`).
+ * Owns a ring of 128 ages with the number of blocks of each and the tick at which each began. A new age begins after
+ * a share of the tier's capacity has been added. If the ring is full, the oldest ages are merged (`merged`).
  */
 const AGES = 128
 const AGE_MASK = AGES - 1
-/** Ages that become one when there is no place for a new one. */
+/** Number of ages that are merged into one when the ring is full. */
 const MERGED = 64
 
 export class LooseAges {
@@ -16,7 +17,7 @@ export class LooseAges {
   #now = 0
   #added = 0
 
-  /** A new age begins after so many blocks. */
+  /** A new age begins after `length` blocks. */
   constructor(length: number) {
     this.#length = length
   }
@@ -28,12 +29,12 @@ export class LooseAges {
     this.#added = 0
   }
 
-  /** The age of what comes now. */
+  /** The current age, for blocks that are stored or queried now. */
   get now(): number {
     return this.#now
   }
 
-  /** The oldest age that some block is of, or -1. */
+  /** The oldest age of any block, or -1. */
   get oldest(): number {
     for (let i = 1; i <= AGES; i++) {
       const age = (this.#now + i) & AGE_MASK
@@ -50,7 +51,7 @@ export class LooseAges {
     return this.#counts[age] as number
   }
 
-  /** So many blocks come, or are asked for again. */
+  /** `count` blocks were stored, or queried again. */
   gained(count = 1): void {
     this.#counts[this.#now] = (this.#counts[this.#now] as number) + count
     this.#added += count
@@ -60,7 +61,7 @@ export class LooseAges {
     this.#counts[age] = (this.#counts[age] as number) - 1
   }
 
-  /** Begins a new age, if it is time for one; true: a pass over all blocks has to give them the age that `merged` says. */
+  /** Begins a new age if it is time. True: the caller has to go over all blocks and set the age that `merged` returns. */
   tend(tick: number): boolean {
     if (this.#added < this.#length) return false
     const next = (this.#now + 1) & AGE_MASK
@@ -71,7 +72,7 @@ export class LooseAges {
     return false
   }
 
-  /** The age that a block of an age is of after a pass. */
+  /** The age of a block after the merge. */
   merged(age: number): number {
     const older = (age - this.#now - 1) & AGE_MASK
     if (older >= MERGED - 1) return age

@@ -13,7 +13,7 @@ const change = fc.record({
 })
 
 describe('LooseBlocks', () => {
-  it('LooseBlocks - agrees with sets while blocks come, go, move and are given up', () => {
+  it('LooseBlocks - agrees with plain sets while blocks are added, removed, moved and evicted', () => {
     fc.assert(
       fc.property(fc.array(change, { maxLength: 25, size: 'max' }), (changes) => {
         const loose = new LooseBlocks({ droppedLoose: () => undefined }, 10_000)

@@ -1,14 +1,17 @@
 /**
- * Blocks by themselves: of short chains, because a run of a few blocks would cost many times what they are, and of chains
- * that are evicted in no order, because nothing then need be known but the block.
+ * The set of loose blocks: blocks that are stored one by one instead of in runs. Used for short chains, because a run
+ * of a few blocks would take many times their memory, and for chains whose blocks are evicted in no particular order.
  *
- * A flat set: hash -> who has it. Because a sequence hash names its whole prefix, nothing need be known of the chain. A
- * block costs its row in the table, 14 to 24 bytes, whatever the length of its chain.
+ * A flat hash table: sequence hash → owners. A sequence hash identifies the whole prefix, so nothing about the chain
+ * has to be stored. A block takes one row of the table, 14 to 24 bytes, independent of the length of its chain.
  *
- * Owns: what a holder has, gains and loses, and who has the blocks of a prompt. A holder that goes is forgotten at once; what it
- * had is swept up step by step (`LooseUpkeep`).
- * "The block found" is the one that `lookup` has found last; it is good until something is added or taken away.
- * Invariant: a block is here once. Of chains it is loose or in a run, never both; whoever adds one has looked.
+ *   hash ─▶ LooseTable row ─▶ word (`loose-word.ts`) ─┬▶ one stay in Tenancies ─▶ holder
+ *                                                     └▶ a list of stays in OwnerLists
+ *
+ * Owns adding, removing and matching blocks. When a holder leaves, its stay ends at once; the rows are cleaned up
+ * incrementally (`LooseUpkeep`). "The block found" is the result of the last `lookup`; it is valid until the next
+ * change. Invariant: a block is in the table at most once, and never in a run as well; the caller checks this before
+ * adding.
  */
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
 import { LooseOwners } from './loose-owners.ts'
@@ -21,11 +24,11 @@ import { REF_BITS, REF_MASK, refOf, withRef } from './loose-word.ts'
 import type { OwnerLists } from './owner-lists.ts'
 import type { Tenancies } from './tenancies.ts'
 
-/** A row and its bits in a segment that has just grown. */
+/** Memory of a row in a segment that has just grown. */
 const BLOCK_BYTES = 23
-/** Blocks of an event whose memory is asked for at once. */
+/** Number of blocks of an event that are prefetched at once. */
 const TOUCHED = 32
-/** Ages that the blocks which fit into memory are of. */
+/** Into how many ages the blocks that fit into memory are divided. */
 const AGES_WANTED = 64
 const AGE_BLOCKS_MIN = 64
 
@@ -36,13 +39,13 @@ export class LooseBlocks {
   readonly #owners: Tenancies
   readonly #ages: LooseAges
   readonly upkeep: LooseUpkeep
-  /** Whether the last block that `match` looked at was held all the way, and how many owners it has. */
+  /** Result of the last `match`: whether the block has any owner, and how many. */
   isHeld = false
   ownerCount = 0
-  /** What `touch` has read, so that its reads are not optimised away. */
+  /** A sum of the values read by `touch`, so that the compiler cannot remove the reads. */
   touched = 0
 
-  /** `blocksMax`: about how many blocks fit into memory. */
+  /** `blocksMax`: approximate number of blocks that fit into memory. */
   constructor(watcher: LooseWatcher, blocksMax = 1 << 20) {
     const ageBlocks = Math.max(AGE_BLOCKS_MIN, Math.floor(blocksMax / AGES_WANTED))
     this.#blocks = new LooseOwners(watcher, ageBlocks)
@@ -53,12 +56,12 @@ export class LooseBlocks {
     this.upkeep = new LooseUpkeep(this.#blocks)
   }
 
-  /** Different blocks, among them those of holders that have gone and not been swept up. */
+  /** Number of distinct blocks, including those of departed holders that are not cleaned up yet. */
   get count(): number {
     return this.#table.count
   }
 
-  /** (holder, block) pairs. */
+  /** Number of (holder, block) pairs. */
   get entries(): number {
     return this.#owners.live
   }
@@ -68,7 +71,7 @@ export class LooseBlocks {
     return this.#table.bytes + this.#lists.bytes + this.#owners.bytes
   }
 
-  /** Memory that so many blocks may take while the table grows on: giving up blocks lowers it at once. */
+  /** Memory that this many blocks may need when the table grows; evicting blocks lowers it at once. */
   get bytesNeeded(): number {
     const { count } = this.#table
     if (count === 0) return 0
@@ -79,19 +82,19 @@ export class LooseBlocks {
     return 4 * LIST_WORDS_MAX < this.#lists.bytes
   }
 
-  /** Finds a block (signed halves); false: it is not here. */
+  /** Looks up a block (signed halves of its hash); returns whether it was found. */
   lookup(low: number, high: number): boolean {
     return this.#table.count > 0 && this.#table.lookup(low, high)
   }
 
-  /** False: no block has this hash (signed halves), surely and quickly. */
+  /** False if there is certainly no block with this hash (signed halves); cheaper than `lookup`. */
   mayHave(low: number, high: number): boolean {
     return this.#table.count > 0 && this.#table.mayHave(low, high)
   }
 
   /**
-   * Reads the rows of hashes `from` .. `to` and changes nothing: their accesses to memory overlap, and whoever asks for
-   * them next finds them in the cache. A bit for each hash, from the lowest on, says that it may be here.
+   * Prefetches the rows of hashes `from` .. `to` without changing anything: the memory accesses overlap, and the next
+   * lookups hit the CPU cache. Returns a bit per hash, lowest first, that says whether the block may be present.
    */
   touch(hashes: Uint32Array, from: number, to: number): number {
     if (this.#table.count === 0) return 0
@@ -99,7 +102,7 @@ export class LooseBlocks {
     return this.touched
   }
 
-  /** Whether the holder has the block found. */
+  /** Whether the holder owns the block found. */
   has(holder: number): boolean {
     const number = this.#owners.numberOf(holder)
     if (number === 0) return false
@@ -119,7 +122,7 @@ export class LooseBlocks {
     return numbers.map((number) => this.#owners.holderOf(number)).filter((holder) => holder >= 0)
   }
 
-  /** Blocks `from` .. `to` of a chain, which are not here. */
+  /** Adds blocks `from` .. `to` of a chain, none of which is present. */
   add(hashes: Uint32Array, from: number, to: number, holder: number): void {
     if (mayRepeat(hashes, from, to)) {
       this.addOrHold(hashes, from, to, holder)
@@ -134,7 +137,7 @@ export class LooseBlocks {
     this.#owners.gained(number, to - from)
   }
 
-  /** As `add`, for blocks some of which may be here: those get one more holder. */
+  /** Like `add`, if some blocks may be present: these get one more owner. */
   addOrHold(hashes: Uint32Array, from: number, to: number, holder: number): void {
     const table = this.#table
     const number = this.#owners.enter(holder)
@@ -152,7 +155,7 @@ export class LooseBlocks {
     this.#owners.gained(number, added)
   }
 
-  /** The holder has the block found, too; returns how many owners that makes. */
+  /** Adds an owner to the block found; returns the number of its owners. */
   hold(holder: number): number {
     const number = this.#owners.enter(holder)
     const { word } = this.#table
@@ -177,7 +180,7 @@ export class LooseBlocks {
     return this.#lists.lengthOf(longer)
   }
 
-  /** The holder loses the blocks from `from` on, up to the first one that it has not had; returns which one that is. */
+  /** Removes a holder's blocks from `from` on, up to the first one that it does not own; returns that block's index. */
   remove(holder: number, hashes: Uint32Array, from: number): number {
     const number = this.#owners.numberOf(holder)
     if (number === 0) return from
@@ -195,7 +198,7 @@ export class LooseBlocks {
         this.#ages.lost(ageOf(word))
       } else if (!this.#removeFar(number, low, high)) break
       if (i + 1 === touched) {
-        // What lies beside a loose block is mostly loose.
+        // The neighbours of a loose block are usually loose, too.
         touched = Math.min(count, i + 1 + TOUCHED)
         this.touch(hashes, i + 1, touched)
       }
@@ -219,7 +222,10 @@ export class LooseBlocks {
     return true
   }
 
-  /** As `remove`, for one block (signed halves) that only this holder has; false: it is not that, and nothing has changed. */
+  /**
+   * Like `remove`, for one block (signed halves) with this holder as its only owner; false if it is not: nothing
+   * changed.
+   */
   removeOwn(holder: number, low: number, high: number): boolean {
     const number = this.#owners.numberOf(holder)
     if (number === 0 || this.#table.count < 2) return false
@@ -230,14 +236,14 @@ export class LooseBlocks {
     return true
   }
 
-  /** No holder has the block found any more. */
+  /** Removes the block found with all its owners. */
   drop(): void {
     this.#blocks.loseAll()
     this.#table.delete()
     this.#blocks.clearIfEmpty()
   }
 
-  /** Whether something is kept under the hash of the block found: it must be told when the block goes. */
+  /** Whether a run begins after the block found (see `LooseWatcher`), which must be told when the block is removed. */
   get isFollowed(): boolean {
     return (this.#table.word & FOLLOWED) !== 0
   }
@@ -252,7 +258,7 @@ export class LooseBlocks {
     this.upkeep.tendToGone()
   }
 
-  /** What `RunIndex.find` does with block `i` of a prompt, the one found; returns how many holders are found. */
+  /** The part of `RunIndex.find` for block `i`, the block found; returns the number of matching holders. */
   match(i: number, matches: PrefixMatches, found: number): number {
     const { device, holders } = matches
     const ref = this.#table.word >> REF_BITS
@@ -270,8 +276,9 @@ export class LooseBlocks {
   }
 
   /**
-   * As `match`, for those blocks from `i` on that only the owner of the one before has, who holds all of them up to there: up
-   * to which one. Mostly that is the rest of a prompt.
+   * Like `match`, for the blocks from `i` on that have the previous block's only owner as their only owner, if that
+   * holder has all blocks up to there. Returns the index of the first other block. Usually this is the rest of the
+   * prompt.
    */
   walkOwn(hashes: Uint32Array, i: number, matches: PrefixMatches): number {
     const { word } = this.#table
@@ -281,7 +288,7 @@ export class LooseBlocks {
     return end
   }
 
-  /** All blocks, for whoever checks them. */
+  /** All blocks, for invariant checks. */
   each(): { low: number; high: number; holders: number; isFollowed: boolean }[] {
     const table = this.#table
     const blocks = []
@@ -296,7 +303,7 @@ export class LooseBlocks {
   }
 }
 
-/** Whether an event may name a block twice, which no chain does: two agree in a half of their hashes. */
+/** Whether an event may name a block twice, which no real chain does: two of its hashes share a half. */
 function mayRepeat(hashes: Uint32Array, from: number, to: number): boolean {
   for (let i = 2 * from + 2; i < 2 * to; i += 2) {
     const low = hashes[i]

@@ -1,7 +1,8 @@
 /**
- * Loose blocks, their owners and their ages, kept in step: what it means that the block found loses an owner, or all.
+ * Loose blocks with their owners and ages, kept consistent: what happens when a block loses an owner or all of them.
  *
- * "The block found" is the one that the table is at (`LooseTable`). When the last block goes, all memory does.
+ * "The block found" is the current row of the table (`LooseTable`). When the last block is removed, all memory is
+ * released.
  */
 import { LooseAges } from './loose-ages.ts'
 import { LooseTable } from './loose-table.ts'
@@ -9,7 +10,7 @@ import { ageOf, FOLLOWED, listOf, REF_BITS, withRef } from './loose-word.ts'
 import { OwnerLists } from './owner-lists.ts'
 import { Tenancies } from './tenancies.ts'
 
-/** Who keeps something under the hash (signed halves) of a loose block that is followed. */
+/** Is told when a loose block (signed halves of its hash) with a run after it is removed. */
 export interface LooseWatcher {
   droppedLoose(low: number, high: number): void
 }
@@ -27,7 +28,7 @@ export class LooseOwners {
     this.ages = new LooseAges(ageBlocks)
   }
 
-  /** One owner less of the block found, which goes with its last one; returns whether it has gone. */
+  /** Removes one owner of the block found, and with the last owner the block; returns whether the block was removed. */
   release(number: number): boolean {
     const { word } = this.table
     const ref = word >> REF_BITS
@@ -44,7 +45,7 @@ export class LooseOwners {
     return false
   }
 
-  /** The block found has no owner from now on, and goes. */
+  /** Removes the block found with all its owners. */
   loseAll(): void {
     const { word } = this.table
     const ref = word >> REF_BITS
@@ -59,13 +60,13 @@ export class LooseOwners {
     this.forget(word)
   }
 
-  /** The block found, with this word, goes. */
+  /** Bookkeeping for the removal of the block found, whose word is given. */
   forget(word: number): void {
     this.ages.lost(ageOf(word))
     if ((word & FOLLOWED) !== 0) this.#watcher.droppedLoose(this.table.low, this.table.high)
   }
 
-  /** Gives all memory back, if nothing is left. */
+  /** Releases all memory if no block is left. */
   clearIfEmpty(): void {
     if (this.table.count > 0) return
     this.table.clear()

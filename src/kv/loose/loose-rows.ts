@@ -1,26 +1,29 @@
 /**
- * The rows of one segment of `LooseTable`: buckets of one cache line, and bits that say which hashes are surely not here.
+ * The memory layout of one segment of `LooseTable`: buckets of one cache line (16 words), followed by a filter bitmap
+ * that says which hashes are certainly absent.
  *
- *   | header | low high word | low high word | … 5 rows |   | header | …   | bits |
- *   header   | passed by 7 | print 5 | print 5 | print 5 | print 5 | print 5 |   a print of 0: no row
+ *   segment  | bucket | bucket | … | filter bits |
+ *   bucket   | header | low high word | low high word | … 5 rows |
+ *   header   | overflow count 7 | print 5 | print 5 | print 5 | print 5 | print 5 |   print 0: empty row
  *
- * Owns: where a row goes and what it leaves behind when it goes. A print is a piece of the hash of a row: all five are
- * compared at once and without a branch, so that the processor, which would guess wrongly in which row a hash is, goes on to
- * the next block while it waits for memory. A bucket counts the rows that found it full and went on to the next one.
+ * Owns where a row is inserted and what changes when it is removed. A print is 5 bits of the row's hash; all five
+ * prints of a bucket are compared at once and without a branch, because a branch would be mispredicted and stop the
+ * processor from starting on the next block while it waits for memory. The overflow count is the number of rows that
+ * found the bucket full and were put into a following one.
  */
 export const BUCKET_BITS = 4
 export const BUCKET = 1 << BUCKET_BITS
 export const ROWS = 5
 export const ROW = 3
 export const WORD = 2
-/** Bits for each bucket. */
+/** Filter bits per bucket. */
 const BUCKET_MARKS = 20
 const PRINT_BITS = 5
 const PRINT_MASK = (1 << PRINT_BITS) - 1
-/** The lowest and the highest bit of each print. */
+/** Masks of the lowest and the highest bit of each print. */
 const LOWEST = 0x108421
 const HIGHEST = LOWEST << (PRINT_BITS - 1)
-/** The passed-by count lies above the prints; one that has come to its end stays there until the rows move. */
+/** The overflow count is above the prints; once it saturates it stays there until the rows are moved. */
 const PASSED_SHIFT = ROWS * PRINT_BITS
 const PASSED_ONE = 1 << PASSED_SHIFT
 const PASSED_MAX = 127
@@ -32,7 +35,7 @@ export function spreadHash(low: number, high: number): number {
   return again ^ (again >>> 13)
 }
 
-/** Where the bucket of a hash begins; the directory has its first bits, so this has its last. */
+/** Start of the home bucket of a hash. Uses the lower bits, because the directory uses the upper ones. */
 export const homeOf = (hash: number, buckets: number): number =>
   (Math.imul(hash & 0xffff, buckets) >>> 16) << BUCKET_BITS
 
@@ -48,35 +51,38 @@ export function printOf(hash: number): number {
   return print | ((print - 1) >>> 31)
 }
 
-/** The rows of a bucket that have a print (0: the empty ones), one bit for each; those above the lowest one may be wrong. */
+/**
+ * Bit mask of the rows whose print is `print` (0: empty rows). Only the lowest bit is reliable; higher ones may be
+ * false.
+ */
 export function candidatesOf(header: number, print: number): number {
   const different = header ^ Math.imul(print, LOWEST)
   return (different - LOWEST) & ~different & HIGHEST
 }
 
-/** Where the row of the lowest candidate is. */
+/** Word index of the row of the lowest candidate. */
 export function rowOf(bucket: number, candidates: number): number {
   const bit = 31 - Math.clz32(candidates & -candidates)
-  // Rows of three words for prints of five bits: a division by 5.
+  // Rows of three words, prints of five bits: a division by 5.
   return bucket + 1 + (Math.imul(bit - (PRINT_BITS - 1), 154) >> 8)
 }
 
 export const hasPassed = (header: number): boolean => header >>> PASSED_SHIFT !== 0
 
-/** 1 when a search for a hash with a print that begins here may find it, without a branch; 0: it surely does not. */
+/** 1 if a search for this print that begins here may succeed, 0 if it certainly fails; computed without a branch. */
 export function mayBeIn(header: number, print: number): number {
   const some = candidatesOf(header, print) | (header >>> PASSED_SHIFT)
   return (some | -some) >>> 31
 }
 
-/** Where in the header of its bucket the print of a row is: a division by 3. */
+/** Position of a row's print in the bucket's header: a division by 3. */
 const shiftOf = (at: number): number => Math.imul((at & (BUCKET - 1)) - 1, 427) >> 8
 
 export function isRow(rows: Int32Array, at: number): boolean {
   return ((rows[at & ~(BUCKET - 1)] as number) & (PRINT_MASK << shiftOf(at))) !== 0
 }
 
-/** Adds a row; there is space for it, and no other with this hash. */
+/** Inserts a row. There is space, and no row with this hash. */
 export function put(
   rows: Int32Array,
   buckets: number,
@@ -103,10 +109,10 @@ export function put(
   setMark(rows, buckets, hash)
 }
 
-/** A header without the row at `at`. */
+/** A header without the print of the row at `at`. */
 export const cleared = (header: number, at: number): number => header & ~(PRINT_MASK << shiftOf(at))
 
-/** Takes away a row whose search begins at `home`. */
+/** Removes a row whose home bucket is `home`. */
 export function clear(rows: Int32Array, at: number, home: number, end: number): void {
   const bucket = at & ~(BUCKET - 1)
   while (home !== bucket) {
@@ -125,8 +131,9 @@ export function setMark(rows: Int32Array, buckets: number, hash: number): void {
 }
 
 /**
- * Rows of a segment whose hash has a bit go to another one of its size, which is empty; returns how many those are. Each stays
- * in its place, since its home depends on other bits, but for those that were not in their home: there is space now.
+ * Moves the rows whose hash has a bit set to an empty segment of the same size; returns their number. Rows keep their
+ * place, because their home depends on other bits; rows outside their home bucket are inserted again, now that there
+ * is space.
  */
 export function divide(rows: Int32Array, target: Int32Array, buckets: number, bit: number): number {
   const end = buckets << BUCKET_BITS
@@ -142,7 +149,7 @@ export function divide(rows: Int32Array, target: Int32Array, buckets: number, bi
       if ((header & print) === 0) continue
       const hash = spreadHash(rows[k] as number, rows[k + 1] as number)
       const isMoved = (hash >>> bit) & 1 ? 1 : 0
-      // No branch: it would be guessed wrongly for every second row.
+      // Without a branch: it would be mispredicted for every second row.
       gone |= print & -isMoved
       moved += isMoved
       setMark(rows, buckets, hash)
@@ -152,13 +159,13 @@ export function divide(rows: Int32Array, target: Int32Array, buckets: number, bi
     target[bucket] = header & gone
   }
   target.set(rows.subarray(end), end)
-  // What has been put back may lie where the other half has a stray.
+  // Rows that were put back may occupy places of overflowed rows in the other half.
   settle(rows, buckets, strays[0])
   settle(target, buckets, strays[1])
   return moved
 }
 
-/** Rows that did not lie in the buckets of their hashes go there, or after them. */
+/** Inserts again the rows that were outside their home bucket. */
 function settle(rows: Int32Array, buckets: number, strays: readonly number[]): void {
   for (const k of strays) {
     const low = rows[k] as number

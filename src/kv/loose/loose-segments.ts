@@ -1,33 +1,40 @@
 /**
- * The segments of `LooseTable`: which hashes each is for, and how they grow, become two, become one and are given back.
+ * The segments of `LooseTable`: the directory of an extendible hash table, and how segments grow, split, merge and
+ * shrink.
  *
- *   directory   first bits of a hash -> number of a segment
- *   segment     buckets of one cache line, and bits (`loose-rows.ts`)
+ *   directory   first bits of a hash ─▶ number of a segment
+ *   segment     buckets of one cache line, and a filter bitmap (`loose-rows.ts`)
  *
- * Owns: an extendible hash table's directory. A full segment becomes two and two empty ones become one: no change moves more
- * than 4,900 rows, the table is never copied, and it shrinks as blocks go. Segments of different first bits have different
- * sizes, so that they do not all become two at the same time: a table of any size is two thirds full.
+ * A full segment is split into two, and two sparse ones are merged. No change moves more than 4,900 rows, the table
+ * is never copied as a whole, and it shrinks as blocks are removed. Segments with different first bits have different
+ * sizes, so that they do not all split at the same time: a table of any size is about two thirds full.
  */
 import { BUCKET, ROW, ROWS, WORD } from './loose-rows.ts'
 import { divide, isRow, put, setMark, spreadHash, wordsFor } from './loose-rows.ts'
 
-/** First bits of a hash that say how large the segments are in the end: 512 to 981 buckets. */
+/** Number of first bits of a hash that determine the final size of its segment: 512 to 981 buckets. */
 const SIZE_BITS = 4
 const BUCKETS_LAST = 512
-/** So many times a segment doubles before it becomes two. */
+/** A segment doubles this many times before it is split. */
 const DOUBLINGS = 5
-/** Most rows in use, of 100. At least a sixth are, but for the smallest segment, or two fifths after many have gone at once. */
+/**
+ * Load in percent: `FULL` is the maximum; below `SPARSE` a segment shrinks (except the smallest); after a mass
+ * removal segments shrink below `TIDY`.
+ */
 const FULL = 88
 const SPARSE = 16
 const TIDY = 40
-/** The bits of a segment are made anew when so many times its rows have been added. */
+/** The filter of a segment is rebuilt when this many times its rows have been added. */
 const STALE = 2
 const DEPTH_MAX = 16
-/** Segments that are kept for the next one of their size. */
+/** Freed segments that are kept for reuse, per size. */
 const SPARE_MAX = 2
 const NONE = new Int32Array(0)
 
-/** Buckets of a segment that is about to become two, by the first bits of its hashes: neighbours are far from each other. */
+/**
+ * Number of buckets at which a segment is split, from the first bits of its hashes; neighbours differ as much as
+ * possible.
+ */
 function lastSize(hash: number): number {
   const first = hash >>> (32 - SIZE_BITS)
   const place = ((first & 1) << 3) | ((first & 2) << 1) | ((first & 4) >> 1) | (first >> 3)
@@ -35,14 +42,14 @@ function lastSize(hash: number): number {
 }
 
 export class LooseSegments {
-  /** By the first bits of a hash, `32 - shift` of them: the number of its segment. */
+  /** By the first `32 - shift` bits of a hash: the number of its segment. */
   directory = new Int32Array(1 << SIZE_BITS)
   shift = 32 - SIZE_BITS
-  /** By segment: its rows, its buckets, rows in use. */
+  /** By segment number: its words, its number of buckets, its rows in use. */
   readonly rows: Int32Array[] = []
   buckets = new Int32Array(16)
   live = new Int32Array(16)
-  /** By segment: bits of the directory that are its own, blocks added since its bits were made. */
+  /** By segment number: number of directory bits it depends on, and blocks added since its filter was built. */
   #depths = new Int32Array(16)
   #added = new Int32Array(16)
   readonly #free: number[] = []
@@ -64,7 +71,7 @@ export class LooseSegments {
     return this.directory[hash >>> this.shift] as number
   }
 
-  /** Adds a row whose hash is not here. */
+  /** Inserts a row whose hash is not present. */
   add(hash: number, low: number, high: number, word: number): void {
     let number = this.numberOf(hash)
     let buckets = this.buckets[number] as number
@@ -80,17 +87,17 @@ export class LooseSegments {
     if (added > STALE * ROWS * buckets) this.#makeMarks(number)
   }
 
-  /** Whether a segment that loses a row should give memory back. */
+  /** Whether a segment is sparse enough to shrink. */
   isSparse(number: number): boolean {
     return 100 * (this.live[number] as number) <= SPARSE * ROWS * (this.buckets[number] as number)
   }
 
-  /** As `isSparse`, after many have gone at once. */
+  /** The opposite check after a mass removal: whether a segment is full enough to stay. */
   isTidy(number: number): boolean {
     return 100 * (this.live[number] as number) >= TIDY * ROWS * (this.buckets[number] as number)
   }
 
-  /** A segment that has one of these hashes becomes smaller, or one with its neighbour. */
+  /** Shrinks the segment of this hash, or merges it with its buddy. */
   shrink(number: number, hash: number): void {
     const buckets = this.buckets[number] as number
     const depth = this.#depths[number] as number
@@ -116,14 +123,14 @@ export class LooseSegments {
     if (buckets < BUCKETS_LAST || depth === DEPTH_MAX) {
       const last = lastSize(hash)
       let next = last >> DOUBLINGS
-      // Halves are rounded down: the next size is that of a segment that was halved less often.
+      // Sizes are halved with rounding down, so the next size is that of a segment halved fewer times.
       for (let left = DOUBLINGS; next <= buckets; left--)
         next = left > 0 ? last >> (left - 1) : 2 * next
       this.#replace([number], hash, depth, next)
     } else this.#split(number, hash, depth)
   }
 
-  /** A segment takes the rows of another one; they share the first `depth` bits of a hash. */
+  /** Merges two segments that share the first `depth` bits of a hash. */
   #unite(number: number, buddy: number, hash: number, depth: number): void {
     const last = lastSize(hash)
     if (this.buckets[number] !== last) {
@@ -136,7 +143,7 @@ export class LooseSegments {
     this.#enter(number, hash, depth)
   }
 
-  /** One new segment takes the place of these, which share the first `depth` bits of a hash. */
+  /** Replaces segments that share the first `depth` bits of a hash by a new one. */
   #replace(old: readonly number[], hash: number, depth: number, buckets: number): void {
     const number = this.#makeSegment(buckets, depth)
     for (const before of old) {
@@ -160,7 +167,7 @@ export class LooseSegments {
     this.live[number] = (this.live[number] as number) - moved
     this.live[other] = moved
     this.#depths[number] = depth + 1
-    // The bits of both are those of twice as many blocks.
+    // Both filters still contain the bits of the blocks of both.
     this.#added[number] = (ROWS * buckets) >> 1
     this.#added[other] = (ROWS * buckets) >> 1
     this.#enter(number, hash & ~(1 << bit), depth + 1)
@@ -184,7 +191,7 @@ export class LooseSegments {
     this.live[to] = (this.live[to] as number) + (this.live[from] as number)
   }
 
-  /** Forgets the bits of blocks that have gone. */
+  /** Rebuilds the filter, without the bits of removed blocks. */
   #makeMarks(number: number): void {
     const rows = this.rows[number] as Int32Array
     const buckets = this.buckets[number] as number
@@ -236,7 +243,7 @@ export class LooseSegments {
     this.#free.push(number)
   }
 
-  /** The directory names a segment for all hashes with the same first `depth` bits. */
+  /** Sets the segment of all hashes with the same first `depth` bits in the directory. */
   #enter(number: number, hash: number, depth: number): void {
     const spare = 32 - this.shift - depth
     const first = (hash >>> (32 - depth)) << spare

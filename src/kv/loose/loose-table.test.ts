@@ -3,7 +3,7 @@ import { seededRandom } from '../../base/index.ts'
 import { LooseTable } from './loose-table.ts'
 
 describe('LooseTable', () => {
-  it('small segments in which every bucket has been passed - a search for what is not there ends', () => {
+  it('small segments with overflow counts in every bucket - the search for an absent block ends', () => {
     const random = seededRandom(5)
     const half = (): number => Math.floor(random.next() * 2 ** 32) | 0
     for (const live of [60, 300, 900, 1050, 1200]) {
@@ -24,7 +24,7 @@ describe('LooseTable', () => {
       expect([found, table.count]).toEqual([20_000 - live, live])
     }
   })
-  it('segments that become two and one again - every block is found, and goes', () => {
+  it('segments that split and merge - every block is found and can be removed', () => {
     const random = seededRandom(6)
     const half = (): number => Math.floor(random.next() * 2 ** 32) | 0
     const table = new LooseTable()
@@ -38,7 +38,7 @@ describe('LooseTable', () => {
     expect(table.bytes).toBeLessThan(full / 10)
   })
 
-  it('deleteNear - takes a block only where its word is the one that is named', () => {
+  it('deleteNear - removes a block only if its word matches', () => {
     const table = new LooseTable()
     for (let i = 1; i <= 1000; i++) table.add(i, -i, 16 * i + (i & 3))
     expect(table.deleteNear(3, -3, 16 * 4, ~15)).toBe(0)

@@ -1,10 +1,10 @@
 /**
- * Loose blocks by their hash: a hash table whose rows are the blocks themselves.
+ * The hash table of loose blocks. A row is the block itself: sequence hash (2 words) and a word about it
+ * (`loose-word.ts`).
  *
- * Whoever looks for a block waits for one access to memory: all that is known of it lies in its row, and what is asked of
- * several blocks is asked without a branch that depends on one of them, so that their accesses overlap.
- * Owns: looking up, and the place of "the block found"; `lookup` leaves the table at a block, and what is said of it is good
- * until the next change. The memory is that of `LooseSegments`.
+ * A lookup waits for one memory access, because everything known about a block is in its row. Queries about several
+ * blocks avoid branches that depend on one of them, so that their memory accesses overlap. Owns lookups and the
+ * cursor, "the block found", which is valid until the next change. The memory is managed by `LooseSegments`.
  */
 import { BUCKET, BUCKET_BITS, ROW, ROWS, WORD } from './loose-rows.ts'
 import { candidatesOf, clear, cleared, hasPassed, homeOf, isRow, mayBeIn } from './loose-rows.ts'
@@ -16,7 +16,7 @@ const NONE = new Int32Array(0)
 export class LooseTable {
   #segments = new LooseSegments()
   count = 0
-  /** Where `lookup` has found a block, and where the bucket of its hash begins (-1: not known). */
+  /** The cursor set by `lookup`, and the start of the home bucket of its hash (-1: not known). */
   #rows: Int32Array = NONE
   #at = 0
   #home = 0
@@ -26,23 +26,23 @@ export class LooseTable {
     return this.#segments.bytes
   }
 
-  /** Gives all memory back; nothing is in the table. */
+  /** Removes everything and releases the memory. */
   clear(): void {
     this.#segments = new LooseSegments()
     this.#rows = NONE
   }
 
-  /** Segments 0 .. top-1 exist or have been given back. */
+  /** Segments 0 .. top-1 exist or have been released. */
   get top(): number {
     return this.#segments.rows.length
   }
 
-  /** Rows of a segment, 0 when it has been given back. */
+  /** Number of rows of a segment; 0 if it has been released. */
   rowsOf(segment: number): number {
     return ROWS * (this.#segments.buckets[segment] as number)
   }
 
-  /** Finds the block with a hash (signed halves); false: there is none. */
+  /** Moves the cursor to the block with a hash (signed halves); false if there is none. */
   lookup(low: number, high: number): boolean {
     const segments = this.#segments
     const hash = spreadHash(low, high)
@@ -66,12 +66,12 @@ export class LooseTable {
       if (!hasPassed(header)) return false
       bucket += BUCKET
       if (bucket === buckets << BUCKET_BITS) bucket = 0
-      // In a small segment each bucket may have been passed by some row.
+      // In a small segment every bucket may have an overflow count above 0.
       if (bucket === home) return false
     }
   }
 
-  /** Goes to a row of a segment; false: it is empty. */
+  /** Moves the cursor to a row of a segment; false if the row is empty. */
   goTo(segment: number, row: number): boolean {
     const rows = this.#segments.rows[segment] as Int32Array
     this.#rows = rows
@@ -81,7 +81,7 @@ export class LooseTable {
     return isRow(rows, this.#at)
   }
 
-  /** What is kept of the block found: a word that is not 0. */
+  /** The word of the block found; never 0. */
   get word(): number {
     return this.#rows[this.#at + WORD] as number
   }
@@ -90,7 +90,7 @@ export class LooseTable {
     this.#rows[this.#at + WORD] = word
   }
 
-  /** The hash of the block found, signed halves. */
+  /** The hash of the block found, as signed halves. */
   get low(): number {
     return this.#rows[this.#at] as number
   }
@@ -99,7 +99,7 @@ export class LooseTable {
     return this.#rows[this.#at + 1] as number
   }
 
-  /** False: no block has this hash (signed halves), surely; less memory is read than by `lookup`. */
+  /** False if there is certainly no block with this hash (signed halves); reads less memory than `lookup`. */
   mayHave(low: number, high: number): boolean {
     const segments = this.#segments
     const hash = spreadHash(low, high)
@@ -112,8 +112,8 @@ export class LooseTable {
   }
 
   /**
-   * Reads the buckets of hashes `from` .. `to` (32 at most), so that their accesses to memory overlap and whoever asks for
-   * them next finds them in the cache; a bit for each hash that may be here, the lowest for the first.
+   * Prefetches the buckets of hashes `from` .. `to` (at most 32), so that the memory accesses overlap and the next
+   * lookups hit the CPU cache. Returns a bit per hash, lowest first, that says whether the block may be present.
    */
   touch(hashes: Uint32Array, from: number, to: number): number {
     const segments = this.#segments
@@ -129,8 +129,8 @@ export class LooseTable {
   }
 
   /**
-   * Up to which hash from `from` on blocks are in the buckets of their hashes, as nearly every one is, and the bits of their words
-   * that `mask` names are these.
+   * Index of the first hash from `from` on that is not in its home bucket (nearly all blocks are), or whose word
+   * differs from `word` in the bits of `mask`.
    */
   walkNear(hashes: Uint32Array, from: number, word: number, mask: number): number {
     const segments = this.#segments
@@ -152,13 +152,13 @@ export class LooseTable {
     return count
   }
 
-  /** Adds a block (signed halves) that is not here. */
+  /** Inserts a block (signed halves) that is not present. */
   add(low: number, high: number, word: number): void {
     this.#segments.add(spreadHash(low, high), low, high, word)
     this.count += 1
   }
 
-  /** Takes the block found away. The segment may be another one. */
+  /** Removes the block found. Its segment may be replaced. */
   delete(): void {
     const number = this.#number
     const hash = spreadHash(this.low, this.high)
@@ -167,8 +167,8 @@ export class LooseTable {
   }
 
   /**
-   * As `lookup` and `delete`, for what nearly every block is: in the bucket of its hash, with no change of its segment. The
-   * bits of its word that `mask` names must be these; returns the word, or 0 where nothing has changed.
+   * Fast path of `lookup` and `delete` for a block in its home bucket and a segment that need not shrink. The bits of
+   * its word in `mask` must equal those of `word`. Returns the block's word, or 0 if nothing was changed.
    */
   deleteNear(low: number, high: number, word: number, mask: number): number {
     const segments = this.#segments
@@ -189,7 +189,7 @@ export class LooseTable {
     return found
   }
 
-  /** As `delete`, for a walk over a segment: no other row changes its place. */
+  /** Like `delete`, during an iteration over a segment: no other row moves. */
   deleteOnly(): void {
     const { buckets, live } = this.#segments
     const size = buckets[this.#number] as number
@@ -200,7 +200,7 @@ export class LooseTable {
     this.count -= 1
   }
 
-  /** Gives memory back after `deleteOnly`, when a segment has some of it. */
+  /** After `deleteOnly`: shrinks the segment if it has become sparse. */
   tidy(segment: number): void {
     if (this.#segments.isTidy(segment)) return
     for (let row = 0; row < this.rowsOf(segment); row++) {

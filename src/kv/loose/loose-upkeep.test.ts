@@ -6,7 +6,7 @@ const hashOf = (block: number): [number, number] => [
   Math.imul(block + 1, 0x85ebca6b) | 0,
 ]
 
-/** Loose blocks of which about `blocksMax` fit into memory; each is an event of its own. */
+/** Loose blocks of which about `blocksMax` fit into memory; each is stored by its own event. */
 function create(blocksMax: number, dropped: [number, number][] = []) {
   const loose = new LooseBlocks(
     { droppedLoose: (low, high) => dropped.push([low, high]) },
@@ -24,7 +24,7 @@ function create(blocksMax: number, dropped: [number, number][] = []) {
 }
 
 describe('LooseUpkeep', () => {
-  it('what is given up is the oldest, but for what was asked for since', () => {
+  it('eviction - removes the oldest blocks, except those queried since', () => {
     const { loose, isHere, store } = create(10_000)
     store(0, 10_000)
     for (let block = 0; block < 1000; block++) {
@@ -38,9 +38,9 @@ describe('LooseUpkeep', () => {
     ])
   })
 
-  it('the oldest still go first when blocks of many more ages have come than there are', () => {
+  it('eviction - still removes the oldest first after more ages than the ring holds', () => {
     const { loose, isHere, store } = create(4096)
-    // 64 blocks are an age: 625 of them.
+    // An age has 64 blocks: this makes 625 ages.
     store(0, 40_000)
     const before = loose.upkeep.oldestTick
     while (loose.count > 8000) loose.upkeep.evictOldest()
@@ -49,7 +49,7 @@ describe('LooseUpkeep', () => {
     for (let block = 0; block < 20_000; block++) expect(isHere(block)).toBe(false)
   })
 
-  it('what a holder that has gone had is swept up by the events of others', () => {
+  it('blocks of a departed holder - are cleaned up during events of others', () => {
     const { loose, isHere, store } = create(100_000)
     store(0, 20_000, 1)
     store(20_000, 1000, 2)
@@ -57,12 +57,12 @@ describe('LooseUpkeep', () => {
     expect(loose.entries).toBe(1000)
     expect(loose.count).toBeGreaterThan(10_000)
     store(30_000, 1000, 2)
-    // An eighth of all may be what nobody has any more.
+    // Up to an eighth of all owner entries may belong to ended stays.
     expect(loose.count - loose.entries).toBeLessThan(500)
     for (let block = 20_000; block < 21_000; block++) expect(isHere(block)).toBe(true)
   })
 
-  it('who keeps something under a block is told when it is given up; the last one takes all memory with it', () => {
+  it('the watcher of a followed block - is told when it is evicted; the last block releases all memory', () => {
     const dropped: [number, number][] = []
     const { loose, isHere, store } = create(1000, dropped)
     store(0, 500)

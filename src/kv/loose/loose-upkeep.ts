@@ -1,7 +1,8 @@
 /**
- * What becomes of loose blocks with time: they grow old, those of holders that have gone are swept up, the oldest are given up.
+ * Background work on loose blocks: aging, cleaning up blocks of departed holders, evicting the oldest.
  *
- * Owns: the passes over all blocks. Each goes on by a segment of the table with each event, so that no call takes long.
+ * Owns the passes over all blocks. Each pass advances by one segment of the table per event, so that no call takes
+ * long.
  */
 import type { LooseAges } from './loose-ages.ts'
 import type { LooseOwners } from './loose-owners.ts'
@@ -10,11 +11,11 @@ import { ageOf, listOf, REF_BITS, withAge } from './loose-word.ts'
 import type { OwnerLists } from './owner-lists.ts'
 import type { Tenancies } from './tenancies.ts'
 
-/** Ended stays are swept up when they are more than this share of all. */
+/** Cleaning starts when more than one eighth of all owner entries belong to ended stays. */
 const DEAD_SHARE = 8
-/** Segments that are swept at once when a holder goes. */
+/** Segments that are cleaned at once when a holder leaves. */
 const SWEEP_SEGMENTS = 4
-/** Blocks that are given up at once: so many, and the rest of a segment. */
+/** Minimum number of blocks evicted at once; the segment in progress is always finished. */
 const EVICTED_MIN = 256
 
 export class LooseUpkeep {
@@ -25,9 +26,9 @@ export class LooseUpkeep {
   readonly #ages: LooseAges
   #sweepAt = 0
   #evictAt = 0
-  /** Next segment of a pass that merges ages; -1: none is under way. */
+  /** Next segment of a pass that merges ages; -1: no such pass. */
   #mergeAt = -1
-  /** The time of the index, in events. */
+  /** The index's clock: number of events. */
   tick = 0
 
   constructor(blocks: LooseOwners) {
@@ -38,20 +39,20 @@ export class LooseUpkeep {
     this.#ages = blocks.ages
   }
 
-  /** When the oldest blocks came, as a tick. */
+  /** The tick at which the oldest blocks were stored or queried. */
   get oldestTick(): number {
     const { oldest } = this.#ages
     return oldest < 0 ? this.tick : this.#ages.begunOf(oldest)
   }
 
-  /** One step of what takes a pass over all blocks. */
+  /** One step of all passes in progress. */
   tend(): void {
     this.#sweep()
     if (this.#mergeAt >= 0) this.#merge()
     else if (this.#ages.tend(this.tick)) this.#mergeAt = 0
   }
 
-  /** A holder has gone: the first steps of sweeping up what it had. */
+  /** A holder has left: the first steps of cleaning up its blocks. */
   tendToGone(): void {
     if (this.#table.count === 0) return
     if (this.#owners.live === 0) {
@@ -61,7 +62,7 @@ export class LooseUpkeep {
     for (let i = 0; i < SWEEP_SEGMENTS; i++) this.#sweep()
   }
 
-  /** Gives up some of the oldest blocks; false when there is none. */
+  /** Evicts some of the oldest blocks; false if there are none. */
   evictOldest(): boolean {
     const { oldest } = this.#ages
     if (oldest < 0) return false
@@ -83,7 +84,7 @@ export class LooseUpkeep {
     return true
   }
 
-  /** The block found is as one that has just come. */
+  /** Gives the block found the current age. */
   renew(): void {
     const { word } = this.#table
     if (ageOf(word) === this.#ages.now) return
@@ -92,7 +93,7 @@ export class LooseUpkeep {
     this.#table.word = withAge(word, this.#ages.now)
   }
 
-  /** Sweeps one segment, if there is enough to be swept up. */
+  /** Cleans one segment, if there is enough to clean up. */
   #sweep(): void {
     const { live, dead } = this.#owners
     if (DEAD_SHARE * dead <= live) return
@@ -106,7 +107,7 @@ export class LooseUpkeep {
     else table.tidy(segment)
   }
 
-  /** Takes one ended stay from the block found; returns whether there may be more to do in its row. */
+  /** Removes one ended stay from the block found; returns whether its row may need more work. */
   #sweepFound(): boolean {
     const ref = this.#table.word >> REF_BITS
     const gone = ref > 0 ? this.#goneOf(ref) : this.#goneIn(listOf(ref))

@@ -1,19 +1,21 @@
 /**
- * The word that a row of `LooseTable` keeps beside the hash of its block.
+ * The word that a row of `LooseTable` has beside the hash of its block.
  *
- *   | ref 24 | age 7 | is followed 1 |   ref > 0: the one stay that has it (`Tenancies`);
- *                                        ref < 0: -ref - 1 is where their list is (`OwnerLists`), by fours
+ *   | ref 24 | age 7 | followed 1 |
+ *     ref > 0   the block has one owner: its stay in `Tenancies`
+ *     ref < 0   the block has several owners: their list is at word 4 × (-ref - 1) of `OwnerLists`
+ *     followed  a run begins after the block
  */
 export const REF_BITS = 8
 const FLAG_MASK = (1 << REF_BITS) - 1
 export const AGE_SHIFT = 1
 const AGE_MASK = 127
 export const FOLLOWED = 1
-/** All but the age. */
+/** All bits except the age. */
 export const OWN_MASK = ~(AGE_MASK << AGE_SHIFT)
-/** Who has the block. */
+/** The bits that name the owner or owners. */
 export const REF_MASK = ~FLAG_MASK
-/** Words of owner lists that can be named. */
+/** Number of words in `OwnerLists` that a ref can address. */
 export const LIST_WORDS_MAX = 1 << 24
 
 export const ageOf = (word: number): number => (word >> AGE_SHIFT) & AGE_MASK

@@ -1,7 +1,7 @@
 /**
- * The owners of those loose blocks that have more than one: short lists of words.
+ * The owners of loose blocks that have more than one: short lists of stays.
  *
- * The first word of a list is its length and the size class of its array.
+ *   | length << 5 (size class in the low 5 bits) | stay | stay | … |
  */
 import { WordPool } from '../words/word-pool.ts'
 
@@ -16,7 +16,7 @@ export class OwnerLists {
     return this.#pool.bytes
   }
 
-  /** There is no list any more. */
+  /** Removes all lists. */
   clear(): void {
     this.#pool.clear()
   }
@@ -43,7 +43,7 @@ export class OwnerLists {
     return this.#indexOf(at, owner) >= 0
   }
 
-  /** Adds an owner; returns where the list is from now on. */
+  /** Adds an owner; returns the list's (possibly new) address. */
   add(at: number, owner: number): number {
     const k = this.#pool.offsetOf(at)
     let words = this.#pool.chunkOf(at)
@@ -64,7 +64,7 @@ export class OwnerLists {
     return next
   }
 
-  /** Takes an owner that is in the list out of it; returns how many are left. */
+  /** Removes an owner that is in the list; returns how many are left. */
   remove(at: number, owner: number): number {
     const words = this.#pool.chunkOf(at)
     const k = this.#pool.offsetOf(at)

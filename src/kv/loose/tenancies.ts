@@ -1,21 +1,25 @@
 /**
- * Who owns loose blocks: a number for each stay of a holder, so that forgetting a holder is one change.
+ * The owners of loose blocks: each stay of a holder in the index has a number, so that removing a holder is one
+ * change (its blocks then refer to an ended stay).
  *
- * Owns: numbers from 1 on, the holder of each while it stays, and how many blocks name it. The number of a stay that has
- * ended is given out again when no block names it any more.
+ * Owns stay numbers (from 1), the holder of each stay, and how many blocks refer to it. The number of an ended stay
+ * is reused once no block refers to it.
  */
 import { PagedWords } from '../words/paged-words.ts'
 
 export class Tenancies {
-  /** By number: the holder; -1 when the stay has ended; below, when the number is free: -2 - the next free one. */
+  /**
+   * By stay number: the holder; -1: the stay has ended; below -1: the number is free, and the next free one is -2 -
+   * value.
+   */
   #holders = new PagedWords()
   #held = new PagedWords()
-  /** By holder: the number, or 0. */
+  /** By holder: its stay number, or 0. */
   #numbers = new PagedWords()
   #top = 1
-  /** The first free number, or 0: a list of a million numbers would be copied while it grows. */
+  /** The first free number, or 0. A linked list, because an array of a million numbers would be copied when it grows. */
   #free = 0
-  /** (owner, block) pairs of stays that go on, and of those that have ended. */
+  /** Number of (owner, block) pairs of current stays (`live`) and of ended ones (`dead`). */
   live = 0
   dead = 0
 
@@ -23,17 +27,17 @@ export class Tenancies {
     return this.#holders.bytes + this.#held.bytes + this.#numbers.bytes
   }
 
-  /** The holder of a number; below 0: none. */
+  /** The holder of a stay; below 0: none. */
   holderOf(number: number): number {
     return this.#holders.get(number)
   }
 
-  /** The number of a holder's stay, or 0. */
+  /** The stay number of a holder, or 0. */
   numberOf(holder: number): number {
     return holder < this.#numbers.length ? this.#numbers.get(holder) : 0
   }
 
-  /** The number of a holder's stay, which begins now if there is none. */
+  /** The stay number of a holder; a new stay begins if it has none. */
   enter(holder: number): number {
     this.#numbers.reserve(holder + 1)
     const known = this.#numbers.get(holder)
@@ -47,13 +51,13 @@ export class Tenancies {
     return number
   }
 
-  /** So many more blocks name the stay, which goes on. */
+  /** `count` more blocks refer to the stay, which has not ended. */
   gained(number: number, count = 1): void {
     this.#held.add(number, count)
     this.live += count
   }
 
-  /** So many blocks less name the stay. */
+  /** `count` fewer blocks refer to the stay. */
   lost(number: number, count = 1): void {
     const left = this.#held.add(number, -count)
     if (this.#holders.get(number) !== -1) this.live -= count
@@ -74,7 +78,7 @@ export class Tenancies {
     if (held === 0) this.#release(number)
   }
 
-  /** No block is left: all stays are as if they had never begun. */
+  /** Called when no block is left: resets everything. */
   clear(): void {
     this.#holders = new PagedWords()
     this.#held = new PagedWords()

@@ -1,7 +1,7 @@
 /**
- * The oracle of the prefix indexes: sets of text keys, as plain as it can be. Slow, and right by inspection.
+ * The test oracle for prefix indexes: sets of text keys, slow, but simple enough to be verified by reading.
  *
- * Every other index is compared with it. It has no bound.
+ * All other indexes are compared with it. It has no limits.
  */
 import { chainSequence } from '../hash/block-hash.ts'
 import type { KvEvent, KvTier } from '../events/kv-event.ts'
@@ -16,7 +16,7 @@ interface Holding {
   readonly device: Set<Key>
   readonly host: Set<Key>
   readonly disk: Set<Key>
-  /** The engine's name of a block → Baton's, where they differ, and the tiers that know it. */
+  /** Engine hash → Baton's hash if they differ, and the tiers in which the engine hash is used. */
   readonly names: Map<Key, { readonly key: Key; readonly tiers: Set<KvTier> }>
 }
 
@@ -77,7 +77,7 @@ export class NaivePrefixIndex implements PrefixIndex {
     const own = isEngineNamed
       ? keysOf(chainSequence(localHashes, ownParent === null ? null : pairOf(ownParent)))
       : given
-    // Behind a parent that is not known, only Baton's own chain can be placed.
+    // After an unknown parent, only sequence hashes that are Baton's own can be inserted.
     const isParentKnown = named !== undefined || ownParent === null || this.#has(holding, ownParent)
     if (!isParentKnown && own[0] !== given[0]) return 'parent-not-found'
     own.forEach((key, i) => {

@@ -1,5 +1,5 @@
 /**
- * The conformance kit of `PrefixIndex`: random event sequences, compared with the naive oracle after every step.
+ * The conformance suite for prefix indexes: random event sequences, compared with the naive oracle after every step.
  *
  * Every implementation runs it. A script is plain data, so that a failing one can be shrunk and printed.
  */
@@ -9,29 +9,29 @@ import { NaivePrefixIndex } from './naive-prefix-index.ts'
 import type { PrefixIndex } from './prefix-index.ts'
 import { PrefixMatches } from './prefix-matches.ts'
 
-/** One step; numbers are taken modulo what there is. */
+/** One step; numbers are taken modulo the number of items that exist. */
 export interface ScriptStep {
   readonly kind: 'store' | 'remove' | 'clear' | 'leave'
   readonly holder: number
   readonly prompt: number
   readonly from: number
   readonly length: number
-  /** Order of removal, and whether a store goes in one event or block by block. */
+  /** Order of removal, and whether a store is sent as one event or block by block. */
   readonly order: number
   readonly tier: KvTier
 }
 
 export interface Script {
-  /** Local hashes of prompts; a prompt may begin with the head of another. */
+  /** Prompts as local hashes; a prompt may share the beginning of another one. */
   readonly prompts: readonly {
     readonly base: number
     readonly keep: number
     readonly tail: readonly number[]
   }[]
   readonly steps: readonly ScriptStep[]
-  /** Stores leave out blocks that are held, or name them again; with `false`, parents are often unknown. */
+  /** True: stores start at the beginning of a prompt. False: anywhere, so that parents are often unknown. */
   readonly isTidy: boolean
-  /** Holders with an even number use hashes of their own. */
+  /** Holders with an even number use their own engine hashes. */
   readonly hasEngineNames: boolean
 }
 
@@ -54,7 +54,7 @@ function promptsOf(script: Script): Prompt[] {
   })
 }
 
-/** An engine's own name for a block: anything that keeps blocks apart. */
+/** An engine's own hash for a block: any injective mapping. */
 function named(holder: number, hashes: Uint32Array): Uint32Array {
   return hashes.map((half) => (half ^ (0x5bd1e995 * (holder + 1))) >>> 0)
 }
@@ -102,13 +102,13 @@ function describeMatches(matches: PrefixMatches): string[] {
 
 export interface SuiteIndex {
   readonly index: PrefixIndex
-  /** Throws when an invariant of the implementation does not hold. */
+  /** Throws if an invariant of the implementation is violated. */
   readonly check?: () => void
-  /** It gives up what does not fit its memory: what it says is at most what the oracle says. */
+  /** The index evicts what does not fit into its memory: its results are at most those of the oracle. */
   readonly isForgetful?: boolean
 }
 
-/** Runs a script against the index and the oracle; throws an error that names the first difference. */
+/** Runs a script against index and oracle; throws an error that names the first difference. */
 export function runScript(script: Script, create: () => SuiteIndex): void {
   const { index, check, isForgetful = false } = create()
   const oracle = new NaivePrefixIndex()

@@ -1,56 +1,57 @@
 /**
- * The seam of the prefix indexes: who holds which prefix of a prompt, kept by events, asked per request.
+ * The interface of the prefix indexes: which holders have which prefix of a prompt. Updated by KV events, queried per
+ * request.
  *
- * Owns: the contract that every implementation is tested against (`prefix-index-suite.ts`), and what an irregular
- * event means. Holders are small dense integers, one for each (worker, data-parallel rank); `HolderTable` gives them.
+ * Owns the contract that every implementation is tested against (`prefix-index-suite.ts`), including what irregular
+ * events mean. Holders are small integers, one for each (worker, data-parallel rank), assigned by `HolderTable`.
  *
- * The one key is Baton's own sequence hash. Because it covers the whole prefix, two prompts that agree in one
- * sequence hash agree in all before it. Engines with hashes of their own send local hashes as well; the index then
- * works out the chain and remembers the engine's name for each block of that holder.
+ * The only key is Baton's sequence hash. It covers the whole prefix, so two prompts with an equal sequence hash are
+ * equal up to that block. Engines with hashes of their own also send local hashes; the index then computes Baton's
+ * sequence hashes and remembers the engine's hash of each block per holder.
  *
  * Irregular events (docs/decisions/kv-event-semantics.md):
- * - device store after a parent that the holder does not hold on the device: refused, nothing changes;
- * - host or disk store after an unknown parent: taken, because offloading need not go in order;
- * - store of a block that is its own parent: refused;
- * - store of what is held already: a no-op;
- * - blocks in an order that no chain has (one twice in an event, or after another one than before): taken as they are named.
- *   What is said of that holder may be less than it has; nothing is thrown, and holders of other blocks do not notice;
- * - removal of what is not held: skipped, the other hashes of the event still count;
- * - removal in the middle of a chain: a hole. What lies behind counts again once the hole is filled;
- * - `cleared`: everything of that holder, on every tier.
+ * - device store after a parent that the holder does not have on the device: rejected, nothing changes;
+ * - host or disk store after an unknown parent: accepted, because offloading need not be in order;
+ * - store of a block that is its own parent: rejected;
+ * - store of blocks that are already held: no effect;
+ * - blocks in an order that no chain can have (the same block twice, or after another block than before): accepted as sent.
+ *   The result for that holder may then be too low; nothing is thrown, and other holders are not affected;
+ * - removal of blocks that are not held: skipped; the other hashes of the event are applied;
+ * - removal in the middle of a chain: leaves a hole. The blocks after it count again once the hole is filled;
+ * - `cleared`: removes everything of that holder in all tiers.
  */
 import type { KvEvent } from '../events/kv-event.ts'
 import type { PrefixMatches } from './prefix-matches.ts'
 
 export type ApplyOutcome =
   | 'applied'
-  /** Nothing changed: the parent is not held by this holder. */
+  /** Rejected, nothing changed: the holder does not have the parent. */
   | 'parent-not-found'
   /** Some hashes of a removal were not held; the others were removed. */
   | 'block-not-found'
-  /** Nothing changed: a block is its own parent, or the two lists of hashes do not fit each other. */
+  /** Rejected, nothing changed: a block is its own parent, or the two lists of hashes have different lengths. */
   | 'invalid'
-  /** Nothing changed: the event alone is more than the index can hold. */
+  /** Rejected, nothing changed: the event alone exceeds the capacity of the index. */
   | 'capacity-exhausted'
 
 export interface PrefixIndexStats {
-  /** Pairs of (holder, block), all tiers. */
+  /** Number of (holder, block) pairs, all tiers. */
   readonly entries: number
-  /** Different blocks that are kept, all tiers. */
+  /** Number of distinct blocks, all tiers. */
   readonly blocks: number
-  /** Memory of the structure, as far as it is in use. */
+  /** Memory in use by the index, in bytes. */
   readonly bytes: number
-  /** Events refused so far. */
+  /** Number of events rejected so far. */
   readonly refused: number
-  /** Blocks given up so far because memory was at its end. */
+  /** Number of blocks evicted so far for lack of memory. */
   readonly givenUp: number
 }
 
 export interface PrefixIndex {
   apply(holder: number, event: KvEvent): ApplyOutcome
-  /** Forgets everything that the holder has. Costs in proportion to that, not to the index. */
+  /** Removes everything of a holder. The cost is proportional to what the holder has, not to the size of the index. */
   removeHolder(holder: number): void
-  /** Who holds how much of the prompt. `matches` is overwritten; nothing is allocated once it has grown. */
+  /** Finds who holds how much of the prompt. Overwrites `matches`; allocates nothing once it has grown to size. */
   find(sequenceHashes: Uint32Array, matches: PrefixMatches): void
   stats(): PrefixIndexStats
 }

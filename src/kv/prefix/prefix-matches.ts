@@ -1,17 +1,18 @@
 /**
- * The answer of a prefix index: for each holder how many blocks of the prompt it has, by tier. Reused for every query.
+ * The result of a prefix query: for each holder the number of cached leading blocks of the prompt, by tier. Reused
+ * for all queries.
  *
- * `device[h]` counts blocks from the first on; `host[h]` counts those that follow without a gap in host memory,
- * `disk[h]` those that follow after these. Zero where nothing is held. `holders[0 .. count)` names, once each and in
- * no order, all holders of which one of the three is not zero.
+ * `device[h]` counts blocks from the first one on; `host[h]` those that follow without a gap in host memory;
+ * `disk[h]` those that follow without a gap on disk. Zero if nothing is held. `holders[0 .. count)` lists, once each
+ * and unordered, all holders for which any of the three is not zero.
  */
-/** A native fill of everything beats a loop over what is set when there is so much of it. */
+/** With at least this many entries, clearing everything with a native fill is faster than clearing entry by entry. */
 const FILL_MIN = 64
 const FILL_PER_HOLDER = 8
 
 export class PrefixMatches {
   count = 0
-  /** Whether `host` or `disk` may be other than zero; set by whoever writes there. */
+  /** Whether any `host` or `disk` count may be non-zero; set by whoever writes them. */
   hasLower = false
   holders: Int32Array
   device: Int32Array
@@ -25,7 +26,7 @@ export class PrefixMatches {
     this.disk = new Int32Array(holderCount)
   }
 
-  /** Space for holders 0 .. holderCount-1; keeps what is in it. Read the arrays anew afterwards. */
+  /** Makes space for holders 0 .. holderCount-1 and keeps the content. Read the arrays again afterwards. */
   reserve(holderCount: number): void {
     if (holderCount <= this.device.length) return
     const length = Math.max(holderCount, 2 * this.device.length)
@@ -51,8 +52,8 @@ export class PrefixMatches {
   }
 
   /**
-   * Takes over a prediction: where `side` has more blocks on the device, that many count, and what the lower tiers
-   * have beyond them.
+   * Merges a prediction: where `side` has more device blocks, that number is used, and the lower tiers keep only what
+   * goes beyond it.
    */
   raise(side: PrefixMatches): void {
     for (let i = 0; i < side.count; i++) {
@@ -70,7 +71,7 @@ export class PrefixMatches {
     }
   }
 
-  /** Names a holder whose three counts were zero. */
+  /** Adds a holder whose three counts were zero. */
   add(holder: number): void {
     this.holders[this.count++] = holder
   }

@@ -3,13 +3,13 @@ import { expect, it } from 'vitest'
 import { AnchorTable } from './anchor-table.ts'
 import { BlockArena } from './block-arena.ts'
 
-it('AnchorTable - agrees with a map while it grows, moves and shrinks', () => {
+it('AnchorTable - agrees with a Map while it grows, moves and shrinks', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(fc.boolean(), fc.nat(2000), fc.nat(400)), { maxLength: 60 }),
       (changes) => {
         const arena = new BlockArena(4096)
-        // Few different words, so that many blocks agree in one half.
+        // Few distinct words, so that many hashes share one half.
         for (let i = 0; i < 8192; i++)
           arena.hashes[i] = (i >> 1) % 97 === 0 ? 7 : Math.imul(i, 0x9e3779b1)
         for (let i = 0; i < 4096; i++) arena.hashes[2 * i] = i
@@ -36,7 +36,7 @@ it('AnchorTable - agrees with a map while it grows, moves and shrinks', () => {
   )
 })
 
-it('AnchorTable - a burst into a table that has just become much smaller fits', () => {
+it('AnchorTable - many inserts into a table that has just been shrunk fit', () => {
   const blocks = 1 << 17
   const arena = new BlockArena(blocks)
   for (let i = 0; i < 2 * blocks; i++) arena.hashes[i] = Math.imul(i + 1, 0x9e3779b1)
@@ -44,7 +44,8 @@ it('AnchorTable - a burst into a table that has just become much smaller fits', 
   const full = blocks / 2
   for (let at = 0; at < full; at++) table.add(at)
   table.dropRange(0, full)
-  // It is still being moved to one half as large. What goes after that makes a very small table of a large empty one.
+  // The table is still being moved to one half as large; further removals turn the large empty table into a very
+  // small one.
   for (const { bytes } = table; table.bytes >= bytes;) {
     table.add(0)
     table.drop(0)

@@ -1,37 +1,38 @@
 /**
- * From a block's hash to its position, for those blocks that are anchored.
+ * Hash → position, for the blocks that are anchored. Only some blocks are: first blocks of runs, ends of holdings,
+ * and points where queries left a run; see `RunSearch` for the others.
  *
- * Owns: an open-addressing table of 4-byte slots. A slot is the block's position + 1 and, in the bits above, as much of
- * its hash as fits: what is not in the table is refused without a look at the arena. A table that has become too full
- * or too empty is replaced step by step, a few slots with each change, so that no call has to move millions.
- * Invariant: a slot names a position exactly when the arena marks that block as anchored.
+ * An open-addressing table with slots of 4 bytes: position + 1 in the lower bits, and as many hash bits as fit above,
+ * so that most absent hashes are rejected without reading the arena. A table that is too full or too empty is
+ * replaced incrementally, a few slots per change, so that no call has to move millions. Invariant: a slot contains a
+ * position if and only if the arena marks that block as anchored.
  */
 import { ANCHORED, MARK_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
 import { bitsBetween } from './block-set.ts'
 
 const SLOTS_MIN = 256
-/** A slot whose block has gone, in the middle of a chain of probes. */
+/** A deleted slot in the middle of a probe sequence. */
 const TOMB = -1
-/** Slots of the old table that each change moves, at least; and the share of the new one's slots that may change until then. */
+/** Minimum number of old slots moved per change; and the share of the new slots that may change until all are moved. */
 const STEP = 4
 const MOVING_SHARE = 4
 const NONE = new Int32Array(0)
 
-/** Spreads a hash, which an engine may have chosen badly. Signed or unsigned halves. */
+/** Mixes a hash, because an engine's hash may be badly distributed. Signed or unsigned halves. */
 export const mixHash = (low: number, high: number): number =>
   Math.imul(low ^ Math.imul(high, 0x85ebca6b), 0x9e3779b1)
 
 export class AnchorTable {
   readonly #arena: BlockArena
-  /** Bits of a slot that hold the position + 1; no position fills them with ones. */
+  /** Number of slot bits for position + 1; no position sets all of them. */
   readonly #bits: number
   #slots = new Int32Array(SLOTS_MIN)
   #shift = Math.clz32(SLOTS_MIN) + 1
-  /** Slots that are not empty, tombs included. */
+  /** Slots that are not empty, including tombstones. */
   #used = 0
   #count = 0
-  /** The table before, while it is being moved, and how far that is. */
+  /** The old table while it is being moved, and how far that is. */
   #old = NONE
   #oldShift = 0
   #moved = 0
@@ -57,12 +58,12 @@ export class AnchorTable {
     return this.#probe(this.#old, hash >>> this.#oldShift, hash, low, high)
   }
 
-  /** Reads the slot that a search for this hash (signed halves) begins with, so that it lies in the cache. */
+  /** Prefetches the first slot of the probe sequence of a hash (signed halves). */
   touch(low: number, high: number): number {
     return this.#slots[mixHash(low, high) >>> this.#shift] as number
   }
 
-  /** The first position that may have this hash (signed halves), or -1; no block is read. */
+  /** The first position that may have this hash (signed halves), or -1; the block itself is not read. */
   candidate(low: number, high: number): number {
     const hash = mixHash(low, high)
     const slots = this.#slots
@@ -90,7 +91,7 @@ export class AnchorTable {
     }
   }
 
-  /** Anchors the block at a position; a no-op when it is. */
+  /** Anchors the block at a position; no effect if it is anchored. */
   add(position: number): void {
     if (!this.#arena.mark(position, ANCHORED)) return
     if (this.#old.length > 0) this.#move()
@@ -99,12 +100,12 @@ export class AnchorTable {
     this.#count += 1
   }
 
-  /** Forgets the anchor of the block at a position; a no-op when there is none. */
+  /** Removes the anchor of the block at a position; no effect if it has none. */
   drop(position: number): void {
     if (this.#arena.unmark(position, ANCHORED)) this.#delete(position)
   }
 
-  /** Forgets the anchors of the positions [from, to). */
+  /** Removes the anchors of the positions [from, to). */
   dropRange(from: number, to: number): void {
     const { marks } = this.#arena
     while (from < to) {
@@ -151,12 +152,12 @@ export class AnchorTable {
       return
     }
     slots[i] = TOMB
-    // Tombs at the end of a chain of probes are of no use.
+    // Tombstones at the end of a probe sequence are useless.
     for (let k = i; slots[(k + 1) & mask] === 0 && slots[k] === TOMB; k = (k - 1) & mask) {
       slots[k] = 0
       this.#used -= 1
     }
-    // Memory is given back when a tenth is enough.
+    // The table shrinks when less than a tenth is used.
     if (slots.length > SLOTS_MIN && 10 * this.#count < slots.length) this.#replace()
   }
 
@@ -183,7 +184,7 @@ export class AnchorTable {
   #move(): void {
     const old = this.#old
     const bits = this.#bits
-    // Many more when the table has become much smaller: a third of the new one and a quarter of it are less than it can take.
+    // More slots per change if the new table is much smaller, so that the move ends before the new table is full.
     const step = Math.max(STEP, Math.ceil((MOVING_SHARE * old.length) / this.#slots.length))
     const stop = Math.min(old.length, this.#moved + step)
     for (let i = this.#moved; i < stop; i++) {

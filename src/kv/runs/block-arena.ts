@@ -1,28 +1,33 @@
 /**
- * Where the hashes of blocks live: pages of 64 blocks (512 bytes) in one typed array.
+ * The memory of block hashes: pages of 64 blocks (512 bytes) in one typed array.
  *
- * Owns: sequence hashes by position, pages and their links, and two marks of each block.
- * A position is `page * 64 + slot`. The arrays are reserved once; the operating system commits memory when it is first
- * written, so a large bound costs nothing, and nothing is ever copied because of growth. Freed pages are reused last
- * in first out, which hands a new run neighbouring pages. Smaller pages defeat the processor's prefetching.
+ *   position = page * 64 + slot
+ *   hashes   | low high | low high | … 64 per page |
+ *   pages    | run | next | previous | index in the run |                one record per page
+ *   marks    | anchored: 1 bit per block | branched: 1 bit per block |   one word each per 32 blocks
+ *
+ * Owns hashes by position, pages and their links, and the two marks of each block. The arrays are reserved once; the
+ * operating system provides memory only when it is first written, so a large limit costs nothing and nothing is
+ * copied when the index grows. Freed pages are reused last in, first out, which gives a new run neighbouring pages.
+ * Smaller pages would defeat the processor's prefetching.
  */
 export const PAGE_BITS = 6
 export const PAGE_BLOCKS = 1 << PAGE_BITS
 export const PAGE_MASK = PAGE_BLOCKS - 1
 
-/** Fields of a page record. `INDEX` is the number of the page within its run, from offset 0 on. */
+/** Fields of a page record. `INDEX` is the number of the page within its run, counted from offset 0. */
 export const PAGE_STRIDE = 4
 const RUN = 0
 export const NEXT = 1
 export const PREVIOUS = 2
 export const INDEX = 3
 
-/** Marks of 32 blocks, one word each: whether the anchor table names a block, whether a run begins after it. */
+/** Marks of 32 blocks, one word each: the block is in the anchor table; a run begins after the block. */
 export const MARK_STRIDE = 2
 export const ANCHORED = 0
 export const BRANCHED = 1
 
-/** So many touched pages are worth a new reservation: about half a megabyte. */
+/** With fewer touched pages (about half a megabyte) the arrays are not reserved anew. */
 const CLEARED_PAGES_MIN = 1024
 
 const PAGE_BYTES = 8 * PAGE_BLOCKS + (MARK_STRIDE * PAGE_BLOCKS) / 8 + 4 * PAGE_STRIDE
@@ -30,10 +35,10 @@ const PAGE_BYTES = 8 * PAGE_BLOCKS + (MARK_STRIDE * PAGE_BLOCKS) / 8 + 4 * PAGE_
 export class BlockArena {
   /** (low, high) of the block at each position. */
   hashes = new Uint32Array(0)
-  /** The same memory, for what compares: a signed word is never boxed. */
+  /** The same memory as signed words, for comparisons: V8 does not box them. */
   words = new Int32Array(0)
   pages = new Int32Array(0)
-  /** Side by side, because whoever leaves a run asks for both. */
+  /** Both marks side by side, because they are read together when a query leaves a run. */
   marks = new Int32Array(0)
   readonly pageCapacity: number
   #pageTop = 0
@@ -52,7 +57,7 @@ export class BlockArena {
     this.marks = new Int32Array((MARK_STRIDE * PAGE_BLOCKS * this.pageCapacity) >> 5)
   }
 
-  /** Gives all memory back, when no page is in use and there is much of it. */
+  /** Releases all memory, if no page is in use and there is much of it. */
   clear(): void {
     if (this.#pagesLive > 0 || this.#pageTop < CLEARED_PAGES_MIN) return
     this.#reserve()
@@ -68,17 +73,17 @@ export class BlockArena {
     return this.#pagesLive
   }
 
-  /** Memory that has been touched. */
+  /** Touched memory in bytes. */
   get bytes(): number {
     return this.#pageTop * PAGE_BYTES
   }
 
-  /** Of that, what no run uses. */
+  /** Touched memory that no run uses. */
   get bytesFree(): number {
     return (this.#pageTop - this.#pagesLive) * PAGE_BYTES
   }
 
-  /** A page for `run`; the caller has checked `pagesAvailable`. */
+  /** Allocates a page for `run`; the caller has checked `pagesAvailable`. */
   take(run: number, index: number): number {
     const { pages } = this
     let page = this.#pageFree
@@ -93,7 +98,7 @@ export class BlockArena {
     return page
   }
 
-  /** The page must have no marks any more. */
+  /** Frees a page; it must have no marks. */
   release(page: number): void {
     const record = page * PAGE_STRIDE
     this.pages[record + RUN] = -1
@@ -102,18 +107,18 @@ export class BlockArena {
     this.#pagesLive -= 1
   }
 
-  /** The run that the block at a position belongs to. */
+  /** The run of the block at a position. */
   runOf(position: number): number {
     return this.pages[(position >> PAGE_BITS) * PAGE_STRIDE + RUN] as number
   }
 
-  /** Offset within its run of the block at a position. */
+  /** The offset within its run of the block at a position. */
   offsetOf(position: number): number {
     const index = this.pages[(position >> PAGE_BITS) * PAGE_STRIDE + INDEX] as number
     return (index << PAGE_BITS) + (position & PAGE_MASK)
   }
 
-  /** Whether any block of a page has any mark. */
+  /** Whether any block of a page has a mark. */
   hasMarks(page: number): boolean {
     const { marks } = this
     const at = (MARK_STRIDE * page * PAGE_BLOCKS) >> 5
@@ -126,7 +131,7 @@ export class BlockArena {
     return (word & (1 << (position & 31))) !== 0
   }
 
-  /** Sets a mark; false when it was set. */
+  /** Sets a mark; false if it was set. */
   mark(position: number, mark: number): boolean {
     const { marks } = this
     const at = MARK_STRIDE * (position >> 5) + mark
@@ -137,7 +142,7 @@ export class BlockArena {
     return true
   }
 
-  /** Takes a mark away; false when there was none. */
+  /** Clears a mark; false if it was not set. */
   unmark(position: number, mark: number): boolean {
     const { marks } = this
     const at = MARK_STRIDE * (position >> 5) + mark

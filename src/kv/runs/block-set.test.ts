@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { BlockSet } from './block-set.ts'
 
-it('BlockSet - agrees with a plain set after any changes', () => {
+it('BlockSet - agrees with a plain set after random changes', () => {
   const change = fc.record({
     isAdded: fc.boolean(),
     from: fc.nat(200),

@@ -1,17 +1,16 @@
 /**
- * Which blocks of a run a holder has, when they are not simply the first ones: one bit for each offset.
- *
- * Chains that are evicted from the front or in any order leave one; adding and taking a block is one bit.
+ * The blocks of a run that a holder has, as a bit set over offsets, if they are not simply the first ones. Needed
+ * when chains are evicted from the front or in any order; adding and removing a block changes one bit.
  */
 export class BlockSet {
   #words: Int32Array
-  /** Number of the first word; a run only loses offsets before it, so that it stays the first. */
+  /** Number of the first word; a run only loses offsets at its front, so it stays the first. */
   readonly #base: number
   #count = 0
   #low = 0
   #high = 0
 
-  /** The blocks [from, to) of a run that begins at `start`. */
+  /** A set of the blocks [from, to) of a run that begins at offset `start`. */
   constructor(start: number, from: number, to: number) {
     this.#base = start >> 5
     this.#words = new Int32Array(((to - 1) >> 5) - this.#base + 1)
@@ -23,7 +22,7 @@ export class BlockSet {
     return this.#count
   }
 
-  /** The first offset, and one more than the last; the set is not empty. */
+  /** The lowest offset; `high` is one more than the highest. The set is not empty. */
   get low(): number {
     return this.#low
   }
@@ -36,7 +35,7 @@ export class BlockSet {
     return this.#words.byteLength
   }
 
-  /** Whether the set is one stretch without a gap. */
+  /** Whether the set has no gaps. */
   get isStretch(): boolean {
     return this.#count === this.#high - this.#low
   }
@@ -46,7 +45,7 @@ export class BlockSet {
     return ((this.#words[(at >> 5) - this.#base] as number) & (1 << (at & 31))) !== 0
   }
 
-  /** The first offset from `at` on that is not in the set. */
+  /** The first offset at or after `at` that is not in the set. */
   endOf(at: number): number {
     while (this.has(at)) {
       const left = ~(this.#words[(at >> 5) - this.#base] as number) >>> (at & 31)
@@ -74,7 +73,7 @@ export class BlockSet {
     return this.#count - before
   }
 
-  /** Takes [from, to) away; returns how many were there. */
+  /** Removes [from, to); returns how many were present. */
   delete(from: number, to: number): number {
     const before = this.#count
     for (let at = Math.max(from, this.#low); at < to && at < this.#high;) {
@@ -110,7 +109,7 @@ export class BlockSet {
   }
 }
 
-/** The bits [from, to) of the word that they lie in. */
+/** The bits [from, to) within the word that contains them. */
 export function bitsBetween(from: number, to: number): number {
   return to - from === 32 ? -1 : ((1 << (to - from)) - 1) << (from & 31)
 }

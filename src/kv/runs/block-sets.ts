@@ -1,9 +1,7 @@
-/**
- * The block sets of an index by number, so that a holding can name one in a word; numbers are reused.
- */
+/** The block sets of an index by number, so that a holding can refer to one in a single word; numbers are reused. */
 import { BlockSet } from './block-set.ts'
 
-/** What an empty set takes besides its bits. */
+/** Memory of an empty set besides its bits. */
 const SET_BYTES = 192
 
 export class BlockSets {
@@ -16,7 +14,7 @@ export class BlockSets {
     return this.#bytes
   }
 
-  /** A set of the blocks [from, to) of a run that begins at `start`. */
+  /** Creates a set of the blocks [from, to) of a run that begins at `start`; returns its number. */
   create(start: number, from: number, to: number): number {
     const number = this.#free.pop() ?? this.#sets.length
     const set = new BlockSet(start, from, to)

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { HolderPlaces } from './holder-places.ts'
 
 describe('HolderPlaces', () => {
-  it('HolderPlaces - agrees with a map while it grows and shrinks', () => {
+  it('HolderPlaces - agrees with a Map while it grows and shrinks', () => {
     const change = fc.record({ holder: fc.nat(3000), isDeleted: fc.boolean(), count: fc.nat(900) })
     fc.assert(
       fc.property(fc.array(change, { maxLength: 12, size: 'max' }), (changes) => {
@@ -15,7 +15,7 @@ describe('HolderPlaces', () => {
               places.set(i, i + count)
               map.set(i, i + count)
             } else {
-              // Of one that is not there as well.
+              // Also holders that are not present.
               map.delete(i)
               places.delete(i)
             }
@@ -27,12 +27,12 @@ describe('HolderPlaces', () => {
     )
   })
 
-  it('a burst into a table that has just become much smaller fits', () => {
+  it('HolderPlaces - many inserts into a table that has just been shrunk fit', () => {
     const places = new HolderPlaces()
     const full = 1 << 16
     for (let i = 0; i < full; i++) places.set(i, i)
     for (let i = 0; i < full; i++) places.delete(i)
-    // What comes and goes leaves tombs, until a very small table takes the place of a large empty one.
+    // Additions and removals leave tombstones, until a very small table replaces a large empty one.
     let next = full
     for (const { bytes } = places; places.bytes >= bytes; next++) {
       places.set(next, 1)

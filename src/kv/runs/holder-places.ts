@@ -1,19 +1,18 @@
 /**
- * Where in a list each holder stands, for lists that are too long to be looked through.
+ * Index of each holder in a list of holdings that is too long for a linear search.
  *
- * Owns: an open-addressing table of (holder + 1, place). A full one is replaced step by step, a few rows with each
- * change, so that no call moves them all.
+ * An open-addressing table of (holder + 1, index). A full table is replaced incrementally, a few rows per change.
  */
 const ROWS_MIN = 256
 const TOMB = -1
-/** Rows of the old table that each change moves, at least; and the share of the new one's rows that may change until then. */
+/** Minimum number of old rows moved per change; and the share of the new rows that may change until all are moved. */
 const STEP = 8
 const MOVING_SHARE = 4
 const NONE = new Int32Array(0)
 
 export class HolderPlaces {
   #rows = new Int32Array(2 * ROWS_MIN)
-  /** Rows that are not empty, tombs included. */
+  /** Rows that are not empty, including tombstones. */
   #used = 0
   #count = 0
   #old = NONE
@@ -23,7 +22,7 @@ export class HolderPlaces {
     return this.#rows.byteLength + this.#old.byteLength
   }
 
-  /** The place of a holder, or -1. */
+  /** The index of a holder, or -1. */
   get(holder: number): number {
     const row = find(this.#rows, holder)
     if (row >= 0) return this.#rows[row + 1] as number
@@ -32,7 +31,7 @@ export class HolderPlaces {
     return old < 0 ? -1 : (this.#old[old + 1] as number)
   }
 
-  /** The place of a holder is this one from now on. */
+  /** Sets the index of a holder. */
   set(holder: number, place: number): void {
     this.#move()
     const row = find(this.#rows, holder)
@@ -49,7 +48,7 @@ export class HolderPlaces {
     }
   }
 
-  /** One that is not there changes nothing. */
+  /** Removes a holder; no effect if it is not present. */
   delete(holder: number): void {
     this.#move()
     let rows = this.#rows
@@ -86,7 +85,7 @@ export class HolderPlaces {
   #move(): void {
     const old = this.#old
     if (old.length === 0) return
-    // Many more when the table has become much smaller: a third of the new one and a quarter of it are less than it can take.
+    // More rows per change if the new table is much smaller, so that the move ends before the new table is full.
     const step = Math.max(STEP, Math.ceil((MOVING_SHARE * old.length) / this.#rows.length))
     const stop = Math.min(old.length, this.#moved + 2 * step)
     for (let row = this.#moved; row < stop; row += 2) {

@@ -1,9 +1,9 @@
 /**
- * For each holder the runs that it has blocks of, so that forgetting or searching a holder costs its own share.
+ * For each holder the runs that it has blocks of, so that removing or searching a holder costs only its own share.
  *
- * Owns: append-only lists that may name a run twice or name one that the holder has left; they are cleaned when half
- * of a list may be stale. Counts of runs are exact. Lists lie in a pool and what is known of a holder in pages of words,
- * because a million holders as objects are work for the garbage collector.
+ * Append-only lists that may contain a run twice, or a run that the holder has left; a list is cleaned up when half
+ * of it may be stale. The counts are exact. Lists are in a word pool and records in paged words, because a million
+ * holders as JavaScript objects would burden the garbage collector.
  */
 import { PagedWords } from '../words/paged-words.ts'
 import { WordPool } from '../words/word-pool.ts'
@@ -11,7 +11,7 @@ import type { RunStore } from './run-store.ts'
 
 const CLASS_MIN = 2
 
-/** What is known of a holder. */
+/** Words of the record of a holder. */
 const STRIDE = 5
 const LIST_AT = 0
 /** log2 of the capacity of the list; 0: there is no list. */
@@ -47,7 +47,7 @@ export class HolderRuns {
     return this.#pool.bytes + this.#mark.byteLength + this.#records.bytes
   }
 
-  /** Runs of a holder that are not dense. */
+  /** Number of the holder's runs that are not dense. */
   sparseCount(holder: number): number {
     return holder < this.#holderCount ? this.#records.get(STRIDE * holder + SPARSE) : 0
   }
@@ -58,7 +58,7 @@ export class HolderRuns {
     this.#records.reserve(STRIDE * this.#holderCount)
   }
 
-  /** The holder has blocks of a run from now on. */
+  /** The holder now has blocks of a run. */
   entered(holder: number, run: number, isSparse: boolean): void {
     const records = this.#records
     const at = STRIDE * holder
@@ -75,7 +75,7 @@ export class HolderRuns {
     records.set(at + LENGTH, length + 1)
   }
 
-  /** The holder has nothing of a run any more. */
+  /** The holder has no blocks of a run any more. */
   left(holder: number, isSparse: boolean): void {
     const at = STRIDE * holder
     const count = this.#records.add(at + COUNT, -1)
@@ -88,7 +88,10 @@ export class HolderRuns {
     this.#records.add(STRIDE * holder + SPARSE, -1)
   }
 
-  /** The runs that the holder is in, each once: `count` words of `list` from `first` on, until the holder is in another. */
+  /**
+   * The runs of the holder, each once: `count` words of `list` from index `first`; valid until the holder enters
+   * another run.
+   */
   of(holder: number): RunList {
     const count = this.#clean(holder)
     if (count === 0) return NO_RUNS
@@ -96,7 +99,7 @@ export class HolderRuns {
     return { list: this.#pool.chunkOf(listAt), first: this.#pool.offsetOf(listAt), count }
   }
 
-  /** After the last run has been left. */
+  /** Call after the holder has left its last run. */
   forget(holder: number): void {
     const at = STRIDE * holder
     const sizeClass = this.#records.get(at + LIST_CLASS)
@@ -105,7 +108,7 @@ export class HolderRuns {
     this.#records.set(at + LENGTH, 0)
   }
 
-  /** A list with space for twice what is in it. */
+  /** Replaces the list by one with twice the needed capacity. */
   #resize(holder: number, length: number): void {
     const records = this.#records
     const at = STRIDE * holder

@@ -1,8 +1,8 @@
 /**
- * Runs and their blocks: adding at the end, taking away at both ends.
+ * Runs and their blocks: appending at the end, trimming at both ends.
  *
- * Owns: arena, anchors, run records and branches, kept in step with each other. Does not know what a
- * holder is for; a run must have holdings (`RunHoldings`) whenever control leaves the index.
+ * Keeps arena, anchors, run records and branches consistent. Knows nothing about holders; a run must have holdings
+ * (`RunHoldings`) whenever a public call of the index returns.
  */
 import { AnchorTable } from './anchor-table.ts'
 import { BlockArena, INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from './block-arena.ts'
@@ -11,7 +11,7 @@ import { RunBranches } from './run-branches.ts'
 import { RunReader } from './run-reader.ts'
 import { DENSE, END, FIRST_PAGE, LAST_PAGE, RunStore, RUN_STRIDE, START } from './run-store.ts'
 
-/** From this length on a native copy beats a loop. */
+/** From this length on a native copy is faster than a loop. */
 const COPY_MIN = 64
 
 export class RunBlocks {
@@ -20,7 +20,7 @@ export class RunBlocks {
   readonly runs: RunStore
   readonly branches: RunBranches
   readonly reader: RunReader
-  /** Blocks that are kept, and blocks that were ever added. */
+  /** Number of blocks present, and of blocks ever added. */
   count = 0
   added = 0
 
@@ -40,7 +40,10 @@ export class RunBlocks {
     return this.runs.records[run * RUN_STRIDE + DENSE] === 0
   }
 
-  /** The first hash from `i` on that begins a run which has lost its predecessor, or the number of hashes. */
+  /**
+   * Index of the first hash from `i` on that begins a detached run (one without its predecessor), or the number of
+   * hashes.
+   */
   nextStart(hashes: Uint32Array, i: number): number {
     const count = hashes.length >> 1
     if (this.branches.detached === 0) return count
@@ -53,34 +56,34 @@ export class RunBlocks {
     return i
   }
 
-  /** Whether the blocks of a store fit when nothing else is there. */
+  /** Whether the blocks of a store would fit into an empty index. */
   mayFit(hashes: Uint32Array): boolean {
     return Math.ceil(hashes.length / (2 * PAGE_BLOCKS)) <= this.arena.pageCapacity
   }
 
-  /** Whether all blocks of a store surely fit, however they fall into runs. */
+  /** Whether the blocks of a store certainly fit, however they are divided into runs. */
   hasCapacity(hashes: Uint32Array): boolean {
     const count = hashes.length >> 1
     const available = this.arena.pagesAvailable
     if (available > 2 * count) return true
-    // Every run that begins within the event may break a page in two.
+    // Every run that begins within the event may need an additional page.
     const full = Math.ceil(count / PAGE_BLOCKS)
     return available >= full + Math.min(count, this.branches.detached)
   }
 
-  /** Whether so many blocks fit at the end of one run, of a new one as well. */
+  /** Whether this many blocks fit at the end of one run, or into a new one. */
   hasPagesFor(count: number): boolean {
     return this.arena.pagesAvailable >= Math.ceil(count / PAGE_BLOCKS)
   }
 
-  /** Whether the block at a position is the last one of its run, and no run is known to begin after it. */
+  /** Whether the block at a position is the last one of its run, and no run begins after it. */
   isOpenEnd(position: number): boolean {
     if (this.branches.mayFollow(position)) return false
     const end = this.runs.records[this.arena.runOf(position) * RUN_STRIDE + END] as number
     return this.arena.offsetOf(position) === end - 1
   }
 
-  /** Adds blocks at the end of a run that the caller has checked there is space for. A new run's start is anchored. */
+  /** Appends blocks to a run; the caller has checked the space. The first block of a new run is anchored. */
   append(run: number, hashes: Uint32Array, from: number, count: number): void {
     const { records } = this.runs
     const record = run * RUN_STRIDE
@@ -136,7 +139,7 @@ export class RunBlocks {
     }
   }
 
-  /** Anchors every block of a run from now on; returns how many it has. */
+  /** Makes a run dense: anchors all its blocks, now and later; returns its number of blocks. */
   densify(run: number): number {
     const record = run * RUN_STRIDE
     this.runs.records[record + DENSE] = 1
@@ -160,7 +163,7 @@ export class RunBlocks {
     this.branches.drop(from, to)
   }
 
-  /** Drops the blocks from an offset on. */
+  /** Removes the blocks from an offset on. */
   trimTail(run: number, end: number): void {
     const { records } = this.runs
     const record = run * RUN_STRIDE
@@ -186,7 +189,7 @@ export class RunBlocks {
     if (page >= 0) this.arena.pages[page * PAGE_STRIDE + NEXT] = -1
   }
 
-  /** Drops the blocks before an offset; some remain. */
+  /** Removes the blocks before an offset; some must remain. */
   trimHead(run: number, start: number): void {
     const { records } = this.runs
     const record = run * RUN_STRIDE
@@ -213,7 +216,7 @@ export class RunBlocks {
     this.branches.detach(run)
   }
 
-  /** Drops all blocks and the run. */
+  /** Removes all blocks and the run. */
   free(run: number): void {
     this.trimTail(run, this.runs.records[run * RUN_STRIDE + START] as number)
     this.branches.leave(run)

@@ -1,10 +1,10 @@
 /**
- * Where runs branch off others, and which runs have lost the block before them.
+ * Where runs branch off other runs, and which runs have lost the block before them (detached runs).
  *
- * A store has to look out for runs that begin in its middle only while there are such detached runs: engines that
- * evict chains from their ends never make one. Owns the `PARENT` field of runs and the `BRANCHED` marks of the arena.
+ * Only while there are detached runs does a store have to check for runs that begin in its middle; engines that evict
+ * chains from their ends never create one. Owns the `PARENT` field of runs and the `BRANCHED` marks of the arena.
  *
- * A place is where a block lies: its position in the arena, or `LOOSE`, and then its hash says which one.
+ * A place is the location of a block: its position in the arena, or `LOOSE` together with its hash.
  */
 import { BRANCHED, MARK_STRIDE, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_STRIDE } from './block-arena.ts'
 import type { BlockArena } from './block-arena.ts'
@@ -13,21 +13,21 @@ import { FIRST_PAGE, PARENT, RUN_STRIDE } from './run-store.ts'
 import type { RunStore } from './run-store.ts'
 
 const DETACHED = -1
-/** No block. */
+/** No block: the start of a chain. */
 export const NOWHERE = -1
-/** A loose block; as a run's parent, the one whose hash is kept here. */
+/** A loose block; if it is a run's parent, its hash is stored here. */
 export const LOOSE = -2
 
 export class RunBranches {
   readonly #arena: BlockArena
   readonly #runs: RunStore
-  /** Runs that begin after a position, where there are some. */
+  /** Number of runs that begin after a position, where there are any. */
   readonly #children = new Map<number, number>()
-  /** Runs that begin after a loose block, by the low half of its hash, and the high half by run. */
+  /** Runs that begin after a loose block, by the low half of its hash; and both halves by run. */
   readonly #afterLoose = new Map<number, number[]>()
   readonly #looseHigh = new Map<number, number>()
   readonly #looseLow = new Map<number, number>()
-  /** Runs whose predecessor is not in the index, although their chain does not begin with them. */
+  /** Number of runs whose predecessor is not in the index although they do not begin a chain. */
   detached = 0
 
   constructor(arena: BlockArena, runs: RunStore) {
@@ -39,12 +39,12 @@ export class RunBranches {
     return this.#runs.records[run * RUN_STRIDE + PARENT] === DETACHED
   }
 
-  /** Whether a run may begin with a block that follows the one at a place (`NOWHERE`: that begins a chain). */
+  /** Whether a run may begin after the block at a place (`NOWHERE`: at the start of a chain). */
   mayFollow(place: number): boolean {
     return place < 0 || this.detached > 0 || this.#arena.isMarked(place, BRANCHED)
   }
 
-  /** The block before the run is a loose one (signed halves), which must be marked as followed. */
+  /** Sets a loose block (signed halves) as the run's predecessor; the caller marks the block as followed. */
   attachLoose(run: number, low: number, high: number): void {
     this.leave(run)
     this.#runs.records[run * RUN_STRIDE + PARENT] = LOOSE
@@ -55,7 +55,7 @@ export class RunBranches {
     else runs.push(run)
   }
 
-  /** The block before the run is at a position. */
+  /** Sets the block at a position as the run's predecessor. */
   attach(run: number, position: number): void {
     this.leave(run)
     this.#runs.records[run * RUN_STRIDE + PARENT] = position + 1
@@ -63,14 +63,14 @@ export class RunBranches {
     this.#arena.mark(position, BRANCHED)
   }
 
-  /** The block before the run is not in the index, or not any more. */
+  /** The run's predecessor is not in the index (any more). */
   detach(run: number): void {
     this.leave(run)
     this.#runs.records[run * RUN_STRIDE + PARENT] = DETACHED
     this.detached += 1
   }
 
-  /** The run is as one that begins its chain; call before it is freed. */
+  /** Resets the run to "begins a chain"; call before the run is freed. */
   leave(run: number): void {
     const { records } = this.#runs
     const parent = records[run * RUN_STRIDE + PARENT] as number
@@ -109,7 +109,7 @@ export class RunBranches {
     return runs.filter((run) => this.#looseHigh.get(run) === high)
   }
 
-  /** A loose block lies at a position from now on. */
+  /** A loose block has been moved into a run, to this position. */
   movedLoose(low: number, high: number, position: number): void {
     for (const run of this.after(low, high)) this.attach(run, position)
   }
@@ -118,7 +118,7 @@ export class RunBranches {
     for (const run of this.after(low, high)) this.detach(run)
   }
 
-  /** Whether a run begins after one of another run's blocks. */
+  /** Whether a run begins after any block of this run. */
   isRunBranched(run: number): boolean {
     for (let page = this.#runs.records[run * RUN_STRIDE + FIRST_PAGE] as number; page >= 0;) {
       const first = page << PAGE_BITS
@@ -129,7 +129,10 @@ export class RunBranches {
     return false
   }
 
-  /** The blocks at [from, to) go: detaches the runs that begin after one of them. Rare, so it may look at all runs. */
+  /**
+   * The blocks at positions [from, to) are removed: detaches the runs that begin after them. Rare, so it may scan all
+   * runs.
+   */
   drop(from: number, to: number): void {
     if (!this.isBranched(from, to)) return
     for (let run = 0; run < this.#runs.top; run++) {
@@ -139,7 +142,7 @@ export class RunBranches {
     }
   }
 
-  /** Whether a run begins after one of the positions [from, to). */
+  /** Whether a run begins after any of the positions [from, to). */
   isBranched(from: number, to: number): boolean {
     const { marks } = this.#arena
     while (from < to) {

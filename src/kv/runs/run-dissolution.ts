@@ -1,9 +1,9 @@
 /**
- * Makes the blocks of a run loose again, when they are evicted one by one in no order.
+ * Converts the blocks of a run back to loose blocks, when they are evicted one by one in no particular order.
  *
- * A block in the middle of a run is found by its anchor, its page, its run, a holding and that holding's set: each an
- * access to memory that waits for the one before. A loose block is one. Owns: what becomes of the run's holders and of the runs that
- * branch off it, and for how long what has been dissolved is not made a run again.
+ * Finding a block in the middle of a run takes five dependent memory accesses (anchor, page, run, holding, block
+ * set); finding a loose block takes one. Owns the conversion of the run's holders and of the runs that branch off it,
+ * and the time until queries may build runs from dissolved blocks again.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
@@ -11,11 +11,11 @@ import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
 
-/** A run with more holders keeps its blocks: each of them would be a word in the list of each block. */
+/** A run with more holders is not dissolved: every block would need a list of all of them. */
 const HOLDERS_MAX = 4
-/** Neither does a longer one: a query looks at each loose block by itself, and at a run by pages. */
+/** A longer run is not dissolved: a query reads loose blocks one by one, but runs by pages. */
 const BLOCKS_MAX = 128
-/** For each block that was dissolved so many others are stored before queries make runs of loose blocks again. */
+/** After a dissolution, queries build no runs until this many blocks have been stored per dissolved block. */
 const REST_SHARE = 4
 const BATCH = 32
 
@@ -32,7 +32,7 @@ export class RunDissolution {
     this.#loose = loose
   }
 
-  /** Whether runs have been dissolved lately, so that loose blocks should stay as they are. */
+  /** Whether runs were dissolved recently, so that loose blocks should stay loose. */
   get isResting(): boolean {
     return this.#rest > 0
   }
@@ -41,7 +41,7 @@ export class RunDissolution {
     if (this.#rest > 0) this.#rest -= blocks
   }
 
-  /** Dissolves a run, or, if it is long or many hold it, anchors every block of it; returns how many blocks that were. */
+  /** Dissolves a run, or makes it dense if it is long or has many holders; returns its number of blocks. */
   dissolve(run: number): number {
     const { runs } = this.#blocks
     if (runs.isFree(run) || !this.#blocks.isSparse(run)) return 0
@@ -58,16 +58,16 @@ export class RunDissolution {
     return count
   }
 
-  /** Dissolves runs of a holder: at least so many blocks, when it has them, and the rest of a run. */
+  /** Dissolves runs of a holder with at least this many blocks in total, if it has them. */
   dissolveRuns(holder: number, blocks: number): void {
     if (this.#holdings.holders.sparseCount(holder) === 0) return
     const { list, first, count } = this.#holdings.holders.of(holder)
-    // The list changes with each run that goes.
+    // A copy, because the list changes with each dissolved run.
     const runs = list.slice(first, first + count)
     for (let k = 0; k < runs.length && blocks > 0; k++) blocks -= this.dissolve(runs[k] as number)
   }
 
-  /** The hashes of a run. */
+  /** Copies the hashes of a run. */
   #read(run: number, count: number): void {
     const { arena, runs } = this.#blocks
     if (this.#hashes.length < 2 * count) this.#hashes = new Uint32Array(4 * count)
@@ -82,7 +82,7 @@ export class RunDissolution {
     }
   }
 
-  /** What a holder has of the run is loose, too. */
+  /** Makes a holder's blocks of the run loose. */
   #addHolding(run: number, k: number, start: number, count: number): void {
     const { runs } = this.#blocks
     const loose = this.#loose
@@ -101,7 +101,7 @@ export class RunDissolution {
     }
   }
 
-  /** The runs that branch off this one begin after loose blocks. */
+  /** The runs that branch off this one now begin after loose blocks. */
   #takeBranches(run: number, start: number): void {
     const { arena, branches, runs } = this.#blocks
     if (!branches.isRunBranched(run)) return

@@ -1,18 +1,18 @@
 /**
- * What one storage tier gives up when its memory is used up: the chains that were asked for or stored longest ago.
+ * Eviction of one storage tier when memory is used up: the chains that were queried or stored longest ago.
  *
- * Owns: the choice. Runs are looked at a sample at a time, in the order of their records, and the one that was used
- * longest ago goes, with all who hold it; a run that others begin after stays until they have gone. Loose blocks go by the
- * chunk, the oldest first.
+ * Runs are sampled in the order of their records; the least recently used run of a sample is evicted for all its
+ * holders. A run that other runs begin after stays until those are gone. Loose blocks are evicted in groups, the
+ * oldest first.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { RUN_STRIDE, USED } from './run-store.ts'
 
-/** Runs that are compared with each other. */
+/** Number of runs compared per sample. */
 const SAMPLE = 32
-/** Records that are looked at for a sample. */
+/** Maximum number of records read for a sample. */
 const LOOK_MAX = 512
 
 export class RunEviction {
@@ -20,7 +20,7 @@ export class RunEviction {
   readonly #holdings: RunHoldings
   readonly #loose: LooseBlocks
   #hand = 0
-  /** Blocks that have been given up so far. */
+  /** Number of blocks evicted so far. */
   given = 0
 
   constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks) {
@@ -29,12 +29,12 @@ export class RunEviction {
     this.#loose = loose
   }
 
-  /** Memory that has been touched and is free: it can only be used for runs again. */
+  /** Memory that is touched and free, but can only be used by runs again. */
   get reusableBytes(): number {
     return this.#blocks.arena.bytesFree
   }
 
-  /** Gives up the oldest of all; false when there is nothing. */
+  /** Evicts the oldest chain; false if there is nothing to evict. */
   evict(): boolean {
     const run = this.#oldestRun()
     if (run < 0) return this.evictLoose()
@@ -47,7 +47,7 @@ export class RunEviction {
     return true
   }
 
-  /** Gives up the oldest of what has memory of its own to give back; false when there is nothing. */
+  /** Evicts the oldest loose blocks, whose memory can be returned; false if there are none. */
   evictLoose(): boolean {
     const before = this.#loose.count
     if (before === 0 || !this.#loose.upkeep.evictOldest()) return false
@@ -55,7 +55,7 @@ export class RunEviction {
     return true
   }
 
-  /** Gives up the oldest run; false when there is none. */
+  /** Evicts the oldest run; false if there is none. */
   evictRuns(): boolean {
     const run = this.#oldestRun()
     if (run < 0) return false

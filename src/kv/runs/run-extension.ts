@@ -1,8 +1,8 @@
 /**
- * What a lower storage tier adds to the answer of a query: blocks that follow those of the tiers above without a gap.
+ * Extends the result of a query by a lower storage tier: blocks that follow those of the upper tiers without a gap.
  *
- * Chains of a lower tier need not begin at the root, so every block is anchored or loose, and the walk goes on after one that
- * nobody has.
+ * Chains in a lower tier need not begin at the start of a prompt, so every block is anchored or loose, and the walk
+ * continues after blocks that no holder has.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import type { PrefixMatches } from '../prefix/prefix-matches.ts'
@@ -23,8 +23,8 @@ export class RunExtension {
   }
 
   /**
-   * Adds to `own` (`matches.host` or `matches.disk`) what follows without a gap after the blocks that each holder has
-   * on the tiers above: `matches.device` and, when given, `upper`. For an index with orphans.
+   * Adds to `own` (`matches.host` or `matches.disk`) the blocks that follow without a gap after each holder's blocks
+   * in the upper tiers: `matches.device` and, if given, `upper`. Only for an index with `hasOrphans`.
    */
   extend(
     hashes: Uint32Array,
@@ -69,7 +69,7 @@ export class RunExtension {
     }
   }
 
-  /** As `extend`, for one block that is in no run. */
+  /** Like `extend`, for one loose block. */
   #extendLoose(
     hashes: Uint32Array,
     i: number,

@@ -1,25 +1,25 @@
 /**
- * Whether a short stretch of new blocks is the beginning of a long chain, so that it should be a run at once.
+ * Predicts whether a short stretch of new blocks is the beginning of a long chain and should become a run at once.
  *
- * Owns: two signs of it. A query has asked for a long prompt that goes on there: its blocks come next, however many events
- * they come in. Or one holder has added to a loose chain block after block for long enough.
+ * Two signs: a query has asked for a long prompt that continues at this block, so its blocks will be stored next, in
+ * any number of events; or one holder has appended block after block to a loose chain for long enough.
  */
 import { spreadHash } from '../loose/loose-rows.ts'
 import { PagedWords } from '../words/paged-words.ts'
 
-/** A chain that one holder adds to without a break goes on as a run after so many loose blocks. */
+/** After this many loose blocks appended by one holder, the chain continues as a run. */
 export const STREAK_MIN = 32
-/** Words kept of a holder's streak: the hash it has come to, and its blocks. */
+/** Words stored per holder: the last hash of its streak and its length. */
 const STREAK = 3
-/** Prompts that are remembered until their blocks come. */
+/** Number of prompts that are remembered until their blocks are stored. */
 const EXPECTED = 1 << 12
 
 export class RunForecast {
   readonly #streaks = new PagedWords()
-  /** The high halves of hashes at which prompts go on, by their spread hash. */
+  /** By spread hash: the high halves of hashes at which queried prompts continue. */
   readonly #expected = new Int32Array(EXPECTED)
 
-  /** A query has asked for a long prompt; this is the first hash (signed halves) of what is not held. */
+  /** A long prompt was queried; this is the first hash (signed halves) that no holder has. */
   expect(low: number, high: number): void {
     this.#expected[spreadHash(low, high) & (EXPECTED - 1)] = high
   }
@@ -28,7 +28,7 @@ export class RunForecast {
     return this.#expected[spreadHash(low, high) & (EXPECTED - 1)] === high
   }
 
-  /** How many loose blocks the holder has added without a break up to this hash. */
+  /** Number of loose blocks that the holder has appended without a break up to this hash. */
   streakTo(holder: number, low: number, high: number): number {
     const k = STREAK * holder
     if (k >= this.#streaks.length) return 0
@@ -36,7 +36,7 @@ export class RunForecast {
     return isEnd ? this.#streaks.get(k + 2) : 0
   }
 
-  /** The last loose blocks that the holder has added without a break are so many, up to this hash. */
+  /** Sets the holder's streak of appended loose blocks, which ends at this hash. */
   setStreak(holder: number, blocks: number, low: number, high: number): void {
     const k = STREAK * holder
     this.#streaks.reserve(k + STREAK)

@@ -1,17 +1,17 @@
 /**
- * Who holds which blocks of which run: gaining some, losing some, and dropping blocks without a holder.
+ * Which holder has which blocks of which run: adding and removing them, and removing blocks without a holder.
  *
- * Owns: the holdings, the runs of each holder, and the count of (holder, block) entries. A holding is nearly always a
- * head of the run, of which only the end is kept; what was evicted in another order than from its end is a `BlockSet`.
- * Invariant: a run's first and last block have a holder. Blocks in its middle without a holder stay until an end
- * comes to them.
+ * Owns the holdings, the runs of each holder, and the count of (holder, block) entries. A holding usually covers the
+ * first blocks of the run, so that only its end is stored; if blocks were evicted in another order than from the end,
+ * it is a `BlockSet`. Invariant: the first and the last block of a run have a holder. Blocks in the middle without a
+ * holder stay until they become the first or last.
  */
 import { BlockSets } from './block-sets.ts'
 import { HolderRuns } from './holder-runs.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import { COUNT, END, HOLDING, RUN_STRIDE, START } from './run-store.ts'
 
-/** Holdings that are looked through to learn whether another one ends where an anchor is dropped. */
+/** Maximum number of holdings that are checked for the same end before an anchor is removed. */
 const SHARED_END_MAX = 8
 
 export class RunHoldings {
@@ -29,7 +29,10 @@ export class RunHoldings {
     return this.holders.bytes + this.#sets.bytes
   }
 
-  /** The first offset from `at` on that a holding lacks; `held` is its second word, `at` not before the run's start. */
+  /**
+   * The first offset at or after `at` that a holding lacks; `held` is its second word, and `at` is not before the
+   * run's start.
+   */
   endOf(held: number, at: number): number {
     if (held < 0) return this.#sets.at(~held).endOf(at)
     return held > at ? held : at
@@ -40,7 +43,7 @@ export class RunHoldings {
     return held < 0 ? this.#sets.at(~held).high : held
   }
 
-  /** Blocks of a holding in a run. */
+  /** Number of blocks of a holding. */
   countOf(run: number, held: number): number {
     if (held < 0) return this.#sets.at(~held).count
     return held - (this.#blocks.runs.records[run * RUN_STRIDE + START] as number)
@@ -53,7 +56,7 @@ export class RunHoldings {
     return k >= 0 && this.endOf(runs.holdings(run)[k + 1] as number, at) > at
   }
 
-  /** The holder has [from, to) of a run as well. */
+  /** Adds [from, to) of a run to the holder. */
   cover(run: number, holder: number, from: number, to: number): void {
     const { runs } = this.#blocks
     const start = runs.records[run * RUN_STRIDE + START] as number
@@ -78,8 +81,9 @@ export class RunHoldings {
   }
 
   /**
-   * The holder loses those of [from, to) that it has, by the holding at an index of the run's list; returns how many.
-   * It has the first or the last of them, and where its holding is a head of the run, it has them all.
+   * Removes the part of [from, to) that the holder has; `k` is the index of its holding in the run's list. Returns
+   * how many blocks were removed. The holder must have the first or last of them, and all of them if its holding is a
+   * head of the run.
    */
   cut(run: number, holder: number, k: number, from: number, to: number): number {
     const { runs } = this.#blocks
@@ -108,7 +112,7 @@ export class RunHoldings {
     return gone
   }
 
-  /** The second word of a holding of the blocks of a set. */
+  /** The second word of a holding with the blocks of a set: an end offset if possible. */
   #simplest(set: number, start: number): number {
     const blocks = this.#sets.at(set)
     if (blocks.count > 0 && (!blocks.isStretch || blocks.low !== start)) return ~set
@@ -121,7 +125,7 @@ export class RunHoldings {
     this.holders.left(holder, this.#blocks.isSparse(run))
   }
 
-  /** Drops the blocks without a holder at the ends. */
+  /** Removes blocks without a holder at the ends of the run. */
   #trim(run: number, isHead: boolean, isTail: boolean): void {
     const { runs } = this.#blocks
     const record = run * RUN_STRIDE
@@ -140,7 +144,7 @@ export class RunHoldings {
     for (; k < last; k += HOLDING) list[k + 1] = this.#simplest(~(list[k + 1] as number), start)
   }
 
-  /** The first offset that somebody holds; the run has at least one holding. */
+  /** The first offset that any holder has; the run has at least one holding. */
   lowest(run: number): number {
     const { runs } = this.#blocks
     const list = runs.holdings(run)
@@ -155,7 +159,7 @@ export class RunHoldings {
     return lowest
   }
 
-  /** One more than the last offset that somebody holds. */
+  /** One more than the last offset that any holder has. */
   highest(run: number): number {
     const { runs } = this.#blocks
     const list = runs.holdings(run)
@@ -169,11 +173,11 @@ export class RunHoldings {
     return highest
   }
 
-  /** The holder loses everything. */
+  /** Removes everything of a holder. */
   removeHolder(holder: number): void {
     const { runs } = this.#blocks
     const { list, first, count } = this.holders.of(holder)
-    // Newest first: what branches off a run goes before it.
+    // Newest first, so that runs are removed before the runs that they branch off.
     for (let i = first + count - 1; i >= first; i--) {
       const run = list[i] as number
       const k = runs.holdingOf(run, holder)
@@ -185,11 +189,11 @@ export class RunHoldings {
     }
   }
 
-  /** All who hold a run lose it. */
+  /** Removes a run from all its holders. */
   dropRun(run: number): void {
     const { runs } = this.#blocks
     while ((runs.records[run * RUN_STRIDE + COUNT] as number) > 0) {
-      // The last one, so that none is moved.
+      // From the end of the list, so that no holding is moved.
       const last = (runs.records[run * RUN_STRIDE + COUNT] as number) - 1
       const k = runs.firstHolding(run) + HOLDING * last
       const list = runs.holdings(run)
@@ -201,7 +205,7 @@ export class RunHoldings {
     this.#blocks.free(run)
   }
 
-  /** Anchors every block of a run; returns how many that were. */
+  /** Makes a run dense (anchors every block); returns its number of blocks. */
   densify(run: number): number {
     const { runs } = this.#blocks
     if (!this.#blocks.isSparse(run)) return 0
@@ -212,7 +216,7 @@ export class RunHoldings {
     return this.#blocks.densify(run)
   }
 
-  /** Forgets the anchor of what was a holding's last block, when no other one ends there. */
+  /** Removes the anchor of a holding's former last block, unless another holding ends there. */
   dropEnd(run: number, end: number, position: number): void {
     const { runs, anchors } = this.#blocks
     const { records } = runs

@@ -1,12 +1,14 @@
 /**
- * The event-driven index of one storage tier: chains of blocks as runs on typed arrays, holdings as ends of runs.
+ * The event-driven index of one storage tier: chains of blocks as runs in typed arrays, and holdings as ends of runs.
  *
- * Owns: what `stored` does, and the walk of a query. A stored or removed stretch is one change of a
- * holding, whatever its length. There is no tree: a sequence hash names its whole prefix, so a query that leaves a
- * run is continued by one look-up of its next hash, and equality at the end of a page means equality of the page.
+ * Owns `stored` and the walk of a query. A stored or removed stretch of blocks is one change of a holding, whatever
+ * its length. There is no tree: a sequence hash identifies its whole prefix, so a query that reaches the end of a run
+ * continues with one lookup of the next hash, and equality of the last hash of a page means equality of the page. The
+ * data structures are drawn in `run-store.ts`.
  *
- * Invariants: a block lies in at most one run; its predecessor is the one before it, unless it begins the run; every
- * first block is anchored. Nothing changes before the capacity for all of an event has been checked.
+ * Invariants: a block is in at most one run. Its predecessor is the block before it in the run, unless it is the
+ * first one. Every first block is anchored. Nothing is changed before the capacity for the whole event has been
+ * checked.
  */
 import { LooseBlocks } from '../loose/loose-blocks.ts'
 import { PAGE_BITS, PAGE_MASK } from './block-arena.ts'
@@ -25,20 +27,20 @@ import { RunSearch } from './run-search.ts'
 import { COUNT, END, HOLDING, RUN_STRIDE, USED } from './run-store.ts'
 
 export interface RunIndexOptions {
-  /** Different blocks that the tier can hold, rounded up to pages. */
+  /** Limit of distinct blocks in the tier, rounded up to pages. */
   readonly blocksMax: number
   /**
-   * Anchors every block and takes stores after a parent that is not known: for the lower tiers, where chains need not
-   * begin at the root. Otherwise only ends of holdings and points where queries left a run are anchored.
+   * For the lower tiers, where chains need not begin at the start of a prompt: anchors every block and accepts stores
+   * after an unknown parent. Otherwise only ends of holdings and points where queries left a run are anchored.
    */
   readonly hasOrphans: boolean
-  /** Blocks that may be looked through before runs are made dense, besides 16 for each stored block. */
+  /** Blocks that may be scanned in searches before runs are made dense, in addition to 16 per stored block. */
   readonly scanFreeBlocks?: number
 }
 
-/** Loose blocks of a query whose memory is asked for at once. */
+/** Number of loose blocks of a query that are prefetched at once. */
 const TOUCHED = 32
-/** Fewer are walked faster than they are asked for. */
+/** Fewer blocks are read faster without prefetching. */
 const TOUCHED_MIN = 8
 const SCAN_FREE_DEFAULT = 1 << 18
 
@@ -57,10 +59,10 @@ export class RunIndex {
   readonly lookAhead: RunLookAhead
   readonly #placement: RunPlacement
   readonly eviction: RunEviction
-  /** What the tier adds to an answer, when it is a lower one. */
+  /** Extends results, if this is a lower tier. */
   readonly extension: RunExtension
   readonly #loose: LooseBlocks
-  /** Holders in the answer after `findLoose`. */
+  /** Number of matching holders after `findLoose`. */
   #foundLoose = 0
 
   constructor(options: RunIndexOptions) {
@@ -94,17 +96,17 @@ export class RunIndex {
     return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytes
   }
 
-  /** As `bytes`, with what the blocks that are here may come to take. */
+  /** `bytes` plus the growth that the present blocks may cause. */
   get bytesNeeded(): number {
     return this.#blocks.bytes + this.#holdings.bytes + this.#loose.bytesNeeded
   }
 
-  /** Of `bytes`, what only runs can use again. */
+  /** The part of `bytes` that can only be used by runs again. */
   get reusableBytes(): number {
     return this.eviction.reusableBytes
   }
 
-  /** Searches that the anchors did not answer. */
+  /** Number of searches that the anchors did not answer. */
   get scans(): number {
     return this.#search.scans
   }
@@ -134,7 +136,7 @@ export class RunIndex {
     if (hashes.length === 0) return 'applied'
     if (!this.#blocks.mayFit(hashes)) return 'capacity-exhausted'
     if (before >= 0) {
-      // What the event is about is in use: it is not what goes.
+      // Marks the run as used, so that the event's own run is not evicted.
       const { arena, runs } = this.#blocks
       runs.records[arena.runOf(before) * RUN_STRIDE + USED] = this.#loose.upkeep.tick
     }
@@ -151,7 +153,7 @@ export class RunIndex {
     return parent === null ? NOWHERE : this.#search.locate(parent[0] | 0, parent[1] | 0, holder)
   }
 
-  /** Gives up what is oldest until an event surely fits; returns whether something has gone. */
+  /** Evicts the oldest runs until an event certainly fits; returns whether anything was evicted. */
   #makeSpace(hashes: Uint32Array): boolean {
     let hasGone = false
     while (!this.#blocks.hasCapacity(hashes) && this.eviction.evictRuns()) hasGone = true
@@ -166,12 +168,12 @@ export class RunIndex {
     return this.#holdings.has(arena.runOf(place), holder, arena.offsetOf(place))
   }
 
-  /** Removes one block (signed halves), if it is a loose one that only this holder has; false: it is not, and nothing has changed. */
+  /** Removes one loose block (signed halves) whose only owner is this holder; false if it is not: nothing changed. */
   removeLoose(holder: number, low: number, high: number): boolean {
     return this.#loose.removeOwn(holder, low, high)
   }
 
-  /** 'block-not-found' when some hash was not held; the others are removed all the same. */
+  /** 'block-not-found' if some hash was not held; the others are removed anyway. */
   remove(holder: number, hashes: Uint32Array): ApplyOutcome {
     this.#holdings.holders.reserve(holder)
     return this.#removal.remove(holder, hashes) === 0 ? 'applied' : 'block-not-found'
@@ -229,7 +231,7 @@ export class RunIndex {
       i = stop - shift
       if (stop < end) {
         before = (reader.matchedPage << PAGE_BITS) + ((stop - 1) & PAGE_MASK)
-        // The next store of this prompt will name the block before the point where it left the run.
+        // The next store of this prompt will name this block as its parent.
         anchors.add(before)
         if (this.#loose.count === 0 && !branches.mayFollow(before)) break
       } else before = reader.lastOf(run)
@@ -242,7 +244,7 @@ export class RunIndex {
     matches.count = found
   }
 
-  /** As `find`, for loose blocks from `i` on; returns how many were walked. What is long or shared becomes a run. */
+  /** Like `find`, for loose blocks from `i` on; returns how many were matched. Long or shared chains become a run. */
   #findLoose(
     hashes: Uint32Array,
     i: number,
@@ -252,7 +254,7 @@ export class RunIndex {
   ): number {
     const loose = this.#loose
     const count = hashes.length >> 1
-    // Once there has been too little memory, what is asked for is kept longer than what is not.
+    // Once memory has been short, queried blocks are kept longer than others.
     const isRenewed = this.eviction.given > 0
     let owners = 0
     let k = i
@@ -271,7 +273,7 @@ export class RunIndex {
       }
     }
     this.#foundLoose = found
-    // The last one may be nobody's any more: a run ends with a block that somebody has.
+    // The last one may have no owner; a run must end with a block that has one.
     const end = loose.isHeld ? k : k - 1
     if (isWorthRun(end - i, owners) && !this.#dissolution.isResting)
       this.#placement.gather(hashes, i, end, before)

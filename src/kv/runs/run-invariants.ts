@@ -1,6 +1,4 @@
-/**
- * The invariants of a run index, checked from scratch: for tests, and for anyone who doubts a live one.
- */
+/** Checks the invariants of a run index from scratch; for tests, and for debugging a live index. */
 import { assert } from '../../base/index.ts'
 import { NEXT, PAGE_BITS, PAGE_MASK, PAGE_STRIDE } from './block-arena.ts'
 import { LOOSE } from './run-branches.ts'
@@ -9,8 +7,8 @@ import type { RunIndex } from './run-index.ts'
 import { COUNT, END, FIRST_PAGE, HOLDING, PARENT, RUN_STRIDE, START } from './run-store.ts'
 
 /**
- * Throws when one does not hold. `isOfChains: false`: the events named blocks in orders that no chain has, so that a block may
- * lie in more than one place; all that is counted and linked holds even so.
+ * Throws if an invariant is violated. `isOfChains: false`: events named blocks in orders that no chain has, so that a
+ * block may be in more than one place; counts and links are checked all the same.
  */
 export function checkRuns(index: RunIndex, isOfChains = true): void {
   const { blocks, holdings } = index.parts
@@ -49,7 +47,7 @@ export function checkRuns(index: RunIndex, isOfChains = true): void {
   assert(blocks.arena.pagesLive === 0 && blocks.anchors.count === 0, 'an empty index keeps nothing')
 }
 
-/** No block is loose and in a run. */
+/** No block is both loose and in a run. */
 function checkPlaces(index: RunIndex): void {
   const { blocks, loose } = index.parts
   const { anchors, arena, runs } = blocks
@@ -72,7 +70,7 @@ function checkPlaces(index: RunIndex): void {
   }
 }
 
-/** A run after a loose block names one; what is counted is there. */
+/** A run after a loose block refers to an existing one, and the counts are right. */
 function checkLoose(index: RunIndex): void {
   const { blocks, loose } = index.parts
   const { runs } = blocks

@@ -1,18 +1,18 @@
 /**
- * Brings what is kept of some hashes into the processor's cache before events about them are applied.
+ * Prefetches the data of some hashes into the CPU cache before events about them are applied.
  *
- * Owns: the order of the reads. Looking up one block is a chain of reads, each of which waits for the one before (slot,
- * block, run, holding); done for many blocks link by link, the reads of one link do not wait for each other. Nothing is
- * changed and nothing is promised: what is applied afterwards looks everything up by itself.
+ * Looking up one block is a chain of dependent reads (slot, block, run, holding). For many blocks the reads are made
+ * level by level, so that the reads of one level overlap. Nothing is changed, and correctness does not depend on it:
+ * applying an event looks everything up again.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import type { RunBlocks } from './run-blocks.ts'
 import type { RunHoldings } from './run-holdings.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
 
-/** Hashes that are brought at once: more would push each other out of the first cache. */
+/** Maximum number of hashes per call: more would evict each other from the L1 cache. */
 export const AHEAD_MAX = 32
-/** Fewer anchors than this lie in the cache anyway. */
+/** With fewer anchors the table is in the cache anyway. */
 const ANCHORS_MIN = 1 << 13
 
 export class RunLookAhead {
@@ -20,7 +20,7 @@ export class RunLookAhead {
   readonly #holdings: RunHoldings
   readonly #loose: LooseBlocks
   readonly #places = new Int32Array(AHEAD_MAX)
-  /** What was read, so that the reads are not optimised away. */
+  /** A sum of the values read, so that the compiler cannot remove the reads. */
   touched = 0
 
   constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks) {
@@ -29,7 +29,7 @@ export class RunLookAhead {
     this.#loose = loose
   }
 
-  /** Brings the first `count` hashes, `AHEAD_MAX` at most. */
+  /** Prefetches for the first `count` hashes, at most `AHEAD_MAX`. */
   touch(hashes: Uint32Array, count: number): void {
     this.#loose.touch(hashes, 0, count)
     if (this.#blocks.anchors.count >= ANCHORS_MIN) this.#touchRuns(hashes, count)

@@ -1,9 +1,10 @@
 /**
- * What `stored` does in one storage tier: walks the blocks that are there, and adds those that are not.
+ * The effect of `stored` in one storage tier: walks the blocks that are present and adds the others.
  *
- * Owns: whether new blocks go to a run or stay loose, and when loose blocks become a run. A stretch that would not fill
- * half a page stays loose, unless more of it is forecast (`RunForecast`); loose blocks that are long enough, or shared enough, are worth a run, and whoever walks them
- * knows their chain. Invariant: what is added is neither in a run nor loose already.
+ * Decides whether new blocks go into a run or stay loose, and when loose blocks become a run. A stretch that would
+ * not fill half a page stays loose, unless more of it is predicted (`RunForecast`). Loose blocks become a run when a
+ * walk, which knows their chain, finds that they are long enough or shared by enough holders. Invariant: an added
+ * block is not yet present, neither in a run nor loose.
  */
 import type { HashPair } from '../hash/hash-pair.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
@@ -15,14 +16,14 @@ import type { RunHoldings } from './run-holdings.ts'
 import type { RunSearch } from './run-search.ts'
 import { COUNT, DENSE, END, HOLDING, RUN_STRIDE, START, USED } from './run-store.ts'
 
-/** A new stretch of so many blocks is a run: record, page and anchors then cost no more than loose blocks would. */
+/** From this many new blocks on, a run (record, page, anchors) takes no more memory than loose blocks. */
 export const RUN_BLOCKS_MIN = 28
-/** Loose blocks that are walked become a run from so many (owner, block) pairs on. */
+/** Loose blocks become a run from this many (owner, block) pairs on. */
 const SHARED_MIN = 32
-/** Owners of a block from which on it is a run, even alone: they are looked through. */
+/** A block with this many owners becomes a run on its own, because owners of a loose block are searched linearly. */
 const OWNERS_MAX = 256
 
-/** Whether loose blocks of one chain, with so many (owner, block) pairs, are better a run. */
+/** Whether this many loose blocks of a chain, with this many (owner, block) pairs, are better stored as a run. */
 export const isWorthRun = (blocks: number, owners: number): boolean =>
   blocks >= RUN_BLOCKS_MIN || (owners >= SHARED_MIN && owners >= 2 * blocks)
 
@@ -38,19 +39,19 @@ export class RunPlacement {
   readonly #loose: LooseBlocks
   readonly #search: RunSearch
   readonly #isDense: boolean
-  /** The hash before what is walked now, as a place; and where that is in its run, if it is in one. */
+  /** Place of the block before the current one; and the current offset in its run, if it is in one. */
   #before = NOWHERE
-  /** Its hash (signed halves), when it is loose. */
+  /** Its hash (signed halves), if it is loose. */
   #beforeLow = 0
   #beforeHigh = 0
   #run = -1
   #at = 0
   #end = 0
   #page = 0
-  /** Of a short event, a bit for each block that may be loose. */
+  /** For a short event: one bit per block that may be loose. */
   #suspects = 0
   readonly forecast = new RunForecast()
-  /** The hash before what is stored, where the event names one. */
+  /** The hash of the parent, if the event names one. */
   #parent: HashPair | null = null
 
   constructor(
@@ -67,7 +68,7 @@ export class RunPlacement {
     this.#isDense = isDense
   }
 
-  /** The holder has the blocks that follow the one at a place (`NOWHERE`: none, or, of an orphan, one that is not known). */
+  /** Stores the blocks after the block at `before` (`NOWHERE`: they begin a chain, or an orphan's parent is unknown). */
   store(holder: number, hashes: Uint32Array, before: number, parent: HashPair | null): void {
     if (before >= 0 && this.#blocks.isOpenEnd(before) && !this.#hasLoose(hashes)) {
       this.#grow(holder, hashes, before)
@@ -78,8 +79,8 @@ export class RunPlacement {
   }
 
   /**
-   * As `store`, for what most events of few blocks are: more of a run that the holder alone has, after the end that its
-   * last event left. False: it is not that, and nothing has changed.
+   * Fast path of `store` for most short events: appends to a run that only this holder has, at the end that its last
+   * event left. False if this is not the case: nothing changed.
    */
   growTail(holder: number, parent: HashPair, hashes: Uint32Array): boolean {
     const before = this.#search.endOf(holder, parent[0] | 0, parent[1] | 0)
@@ -116,7 +117,7 @@ export class RunPlacement {
     return true
   }
 
-  /** Adds blocks after the last one of a run, which is what most events are about: nothing else can follow there. */
+  /** Appends blocks to the end of a run, which is the most frequent case; nothing else can follow there. */
   #grow(holder: number, hashes: Uint32Array, before: number): void {
     const { arena, reader, runs } = this.#blocks
     const run = arena.runOf(before)
@@ -145,7 +146,8 @@ export class RunPlacement {
       const stop = Math.min(this.#blocks.nextStart(hashes, i + 1), this.#nextLoose(hashes, i + 1))
       const isAtEnd = this.#run >= 0 && this.#at === this.#end
       const isShort = stop - i < RUN_BLOCKS_MIN && !this.#isForecast(holder, hashes, i)
-      // Of chains, a store has made space for all runs; blocks that an event of a wrong peer names elsewhere need more of them.
+      // A valid chain has space for all its runs; an event from a faulty peer may need more, and its blocks stay
+      // loose.
       if ((!isAtEnd && isShort) || !this.#blocks.hasPagesFor(stop - i)) {
         this.#addLoose(holder, hashes, i, stop)
       } else {
@@ -153,7 +155,7 @@ export class RunPlacement {
         this.#append(holder, hashes, i, stop)
       }
       i = stop
-      // An event that names a block twice names it here again, and it may be loose by now.
+      // An event that names a block twice finds it present the second time, possibly loose.
       if (i < count) this.#look(hashes)
     }
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
@@ -179,7 +181,7 @@ export class RunPlacement {
     }
   }
 
-  /** Goes on in the run; returns how many blocks of it the hashes name. */
+  /** Walks along the current run; returns how many of its blocks the hashes match. */
   #walkRun(holder: number, hashes: Uint32Array, i: number): number {
     if (this.#at >= this.#end) return 0
     const { reader, runs } = this.#blocks
@@ -194,7 +196,7 @@ export class RunPlacement {
     return equal
   }
 
-  /** Goes to the run that begins with a hash, if one may be there. */
+  /** Switches to the run that begins with this hash, if there may be one. */
   #enterRun(hashes: Uint32Array, i: number): boolean {
     const { anchors, arena, branches, runs } = this.#blocks
     if (!branches.mayFollow(this.#before)) return false
@@ -209,18 +211,18 @@ export class RunPlacement {
     return true
   }
 
-  /** A new run after the place before. */
+  /** Begins a new run after the current place. */
   #beginRun(isOrphan: boolean): void {
     const { anchors, branches, runs } = this.#blocks
     this.#run = runs.create(this.#isDense || this.#search.isTooMuch)
     this.#at = 0
     if (this.#before !== NOWHERE) this.#attach()
     else if (isOrphan) branches.detach(this.#run)
-    // What the holder has of the run before ends there.
+    // The holder's blocks of the previous run end there.
     if (this.#before >= 0) anchors.add(this.#before)
   }
 
-  /** The run follows the block before. */
+  /** Links the new run to its predecessor. */
   #attach(): void {
     const { branches } = this.#blocks
     if (this.#before >= 0) {
@@ -233,7 +235,7 @@ export class RunPlacement {
     branches.attachLoose(this.#run, low, high)
   }
 
-  /** The block before is this one of the hashes, and loose: the walk goes on in no run. */
+  /** The current block is loose: the walk leaves the run. */
   #leaveRun(hashes: Uint32Array, i: number): void {
     this.#run = -1
     this.#at = 0
@@ -252,7 +254,7 @@ export class RunPlacement {
     this.#before = this.#blocks.reader.lastOf(this.#run)
   }
 
-  /** Reads what is kept of the blocks of a short event, which of them may be loose. */
+  /** Prefetches the blocks of a short event and notes which may be loose. */
   #look(hashes: Uint32Array): void {
     const count = hashes.length >> 1
     if (count < RUN_BLOCKS_MIN) this.#suspects = this.#loose.touch(hashes, 0, count)
@@ -264,7 +266,10 @@ export class RunPlacement {
     return this.#nextLoose(hashes, 0) < hashes.length >> 1
   }
 
-  /** The first hash from `i` on that is loose, or the number of hashes; of a short event, after `#look`. */
+  /**
+   * Index of the first hash from `i` on that is loose, or the number of hashes; for a short event, call after
+   * `#look`.
+   */
   #nextLoose(hashes: Uint32Array, i: number): number {
     const count = hashes.length >> 1
     if (this.#loose.count === 0) return count
@@ -293,7 +298,7 @@ export class RunPlacement {
     return this.#streakBefore(holder, hashes, i) >= STREAK_MIN
   }
 
-  /** How many loose blocks the holder has added without a break up to the one before block `i`. */
+  /** Number of loose blocks that the holder has appended without a break up to the block before `i`. */
   #streakBefore(holder: number, hashes: Uint32Array, i: number): number {
     if (this.#before >= NOWHERE) return 0
     const low = i > 0 ? hashes[2 * i - 2] : this.#parent?.[0]
@@ -303,7 +308,7 @@ export class RunPlacement {
   }
 
   #addLoose(holder: number, hashes: Uint32Array, from: number, to: number): void {
-    // What the holder has of the run before ends there.
+    // The holder's blocks of the previous run end there.
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
     const streak = this.#streakBefore(holder, hashes, from) + to - from
     this.#loose.add(hashes, from, to, holder)
@@ -312,7 +317,7 @@ export class RunPlacement {
     this.#leaveRun(hashes, to - 1)
   }
 
-  /** Walks blocks that are loose; returns how many the hashes name from `i` on. */
+  /** Walks loose blocks; returns how many of the hashes from `i` on are loose. */
   #walkLoose(holder: number, hashes: Uint32Array, i: number): number {
     if (this.#loose.count === 0) return 0
     const count = hashes.length >> 1
@@ -325,24 +330,21 @@ export class RunPlacement {
     }
     if (k === i) return 0
     if (this.#before >= 0) this.#blocks.anchors.add(this.#before)
-    // An event of one block knows nothing of its chain: a query will.
+    // An event of a single block does not know its chain; a query will.
     const isWorth = k - i > 1 ? isWorthRun(k - i, owners) : owners >= OWNERS_MAX
     if (isWorth && this.#blocks.hasCapacity(hashes)) return this.#makeRun(hashes, i, k)
     this.#leaveRun(hashes, k - 1)
     return k - i
   }
 
-  /** A query has met loose blocks: hashes `from` .. `to`, which follow the one at a place. */
+  /** A query has matched the loose blocks `from` .. `to`, which follow the block at a place. */
   gather(hashes: Uint32Array, from: number, to: number, before: number): void {
     if (!this.#blocks.hasCapacity(hashes)) return
     this.#before = before
     this.#makeRun(hashes, from, to)
   }
 
-  /**
-   * Loose blocks that follow each other become a run after the place before, with all who hold them; returns how many: a
-   * block that an event of a wrong peer names twice is loose only once.
-   */
+  /** Converts loose blocks to a run after the current place; returns how many (a faulty peer may name one twice). */
   #makeRun(hashes: Uint32Array, from: number, to: number): number {
     const { anchors, branches, reader, runs } = this.#blocks
     this.#beginRun(false)
@@ -374,7 +376,7 @@ export class RunPlacement {
     return count
   }
 
-  /** Takes loose blocks out of their table, up to one that is not there any more. */
+  /** Removes loose blocks from their table, up to the first one that is missing. */
   #takeLoose(hashes: Uint32Array, from: number, to: number): LooseOwners[] {
     const loose = this.#loose
     const taken: LooseOwners[] = []

@@ -1,7 +1,7 @@
 /**
- * Looks at the blocks of runs without changing them: comparing with hashes, and finding one.
+ * Reads the blocks of runs without changing them: compares them with hashes, and finds single blocks.
  *
- * A place in a run is an offset and the page that it lies on.
+ * A location in a run is an offset and the page that contains it.
  */
 import { INDEX, NEXT, PAGE_BITS, PAGE_BLOCKS, PAGE_MASK } from './block-arena.ts'
 import { PAGE_STRIDE, PREVIOUS } from './block-arena.ts'
@@ -22,8 +22,8 @@ export class RunReader {
   }
 
   /**
-   * How many of `limit` blocks from a place of a run on equal the hashes from `i` on. Both are chains, so that equality
-   * at the end of a page means equality of the page.
+   * Number of blocks (at most `limit`) from a location on that equal the hashes from `i` on. Both are chains, so
+   * equality of the last hash of a page means equality of the page.
    */
   match(page: number, at: number, limit: number, hashes: Uint32Array, i: number): number {
     const { hashes: blocks, pages } = this.#arena
@@ -59,7 +59,7 @@ export class RunReader {
     return equal
   }
 
-  /** How many hashes from `i` on name, one by one, the blocks before a place; at most `limit`. */
+  /** Number of hashes from `i` on (at most `limit`) that equal, one by one, the blocks before a location, backwards. */
   matchBackward(page: number, at: number, limit: number, hashes: Uint32Array, i: number): number {
     const { hashes: blocks, pages } = this.#arena
     let equal = 0
@@ -88,7 +88,7 @@ export class RunReader {
     return equal
   }
 
-  /** How many hashes from `i` on name, one by one, the blocks from a place on; at most `limit`. */
+  /** Number of hashes from `i` on (at most `limit`) that equal, one by one, the blocks from a location on. */
   matchForward(page: number, at: number, limit: number, hashes: Uint32Array, i: number): number {
     const { hashes: blocks, pages } = this.#arena
     let equal = 0
@@ -103,7 +103,7 @@ export class RunReader {
     return equal
   }
 
-  /** Takes blocks before a place, one by one, as long as they are wanted; at most `limit`. */
+  /** Takes wanted blocks before a location, backwards, until one is not wanted; at most `limit`. */
   takeBackward(page: number, at: number, limit: number, wanted: WantedHashes): number {
     const { pages, words } = this.#arena
     let taken = 0
@@ -119,7 +119,7 @@ export class RunReader {
     return taken
   }
 
-  /** Takes blocks from a place on, which is behind another one, as long as they are wanted; at most `limit`. */
+  /** Takes wanted blocks from a location on, until one is not wanted; at most `limit`. */
   takeForward(page: number, at: number, limit: number, wanted: WantedHashes): number {
     const { pages, words } = this.#arena
     let taken = 0
@@ -132,7 +132,7 @@ export class RunReader {
     return taken
   }
 
-  /** The block at an offset, found from a page of the same run. */
+  /** Position of the block at an offset, starting from a page of the same run. */
   positionNear(page: number, at: number): number {
     const { pages } = this.#arena
     const index = at >> PAGE_BITS
@@ -145,7 +145,7 @@ export class RunReader {
     return (page << PAGE_BITS) + (at & PAGE_MASK)
   }
 
-  /** The position of a hash (signed halves) in a run, by looking at each block, or -1. */
+  /** Position of a hash (signed halves) in a run, by comparing every block, or -1. */
   positionIn(run: number, low: number, high: number): number {
     const { pages, words } = this.#arena
     const { records } = this.#runs
@@ -164,7 +164,7 @@ export class RunReader {
     return -1
   }
 
-  /** Adds the positions of the blocks of a run that are wanted to `found`. */
+  /** Adds the positions of the run's blocks that are wanted to `found`. */
   findWanted(run: number, wanted: WantedHashes, found: number[]): void {
     const { pages, words } = this.#arena
     const { records } = this.#runs

@@ -1,11 +1,10 @@
 /**
- * What `removed` does to the runs of one storage tier.
+ * The effect of `removed` on the runs of one storage tier.
  *
- * Owns: how the blocks of an event are found. Engines evict chains from their ends, so the next hash mostly names the
- * block beside the one before: a stretch of them is one look-up and one change of a holding. From the first hash on of
- * which that is not true, the event is a set: where one of its hashes is anchored, as the ends of holdings are, the
- * blocks beside it go with it if the event names them too, wherever it does. Only what is left then is searched for, in
- * one pass over the holder's blocks.
+ * Engines evict chains from their ends, so the next hash is usually the neighbour of the previous block: such a
+ * stretch takes one lookup and one change of a holding. From the first hash for which this is not true, the event is
+ * treated as a set: if one of its hashes is anchored, as ends of holdings are, its neighbours are removed with it if
+ * they are in the set. Only the rest is searched for, in one pass over the holder's blocks.
  */
 import { PAGE_BITS } from './block-arena.ts'
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
@@ -16,9 +15,9 @@ import type { RunSearch } from './run-search.ts'
 import { RUN_STRIDE, START } from './run-store.ts'
 import { WantedHashes } from './wanted-hashes.ts'
 
-/** Blocks of runs that one event may dissolve, and the rest of a run. */
+/** Number of blocks in runs that one event may dissolve; the run in progress is always finished. */
 const DISSOLVED_MAX = 1 << 12
-/** Or an eighth of the blocks that it had to look through. */
+/** Alternatively an eighth (2⁻³) of the blocks that it had to scan. */
 const SEARCHED_SHARE = 3
 
 export class RunRemoval {
@@ -28,7 +27,7 @@ export class RunRemoval {
   readonly #search: RunSearch
   readonly #wanted = new WantedHashes()
   readonly #dissolution: RunDissolution
-  /** Runs that lose blocks which had to be searched for, one by one. */
+  /** Runs that lose single blocks that had to be searched for. */
   readonly #scattered: number[] = []
   #isSearching = false
 
@@ -94,12 +93,12 @@ export class RunRemoval {
     return this.#loose.remove(holder, hashes.subarray(2 * i, 2 * i + 2), 0) > 0
   }
 
-  /** As `remove`, for the hashes from `i` on, in whatever order they are. */
+  /** Like `remove`, for the hashes from `i` on, in any order. */
   #removeSet(holder: number, hashes: Uint32Array, i: number): number {
     const wanted = this.#wanted
     wanted.reset(hashes, i)
     let missing = 0
-    // From the last one on: in ascending order, it is the end of a holding.
+    // Starts with the last one: in ascending order it is the end of a holding.
     for (let k = (hashes.length >> 1) - 1; k >= i && wanted.left > 0; k--) {
       if (!wanted.isLeft(k)) continue
       if (this.#removeLoose(hashes, k, holder)) {
@@ -119,17 +118,20 @@ export class RunRemoval {
     return missing + wanted.left
   }
 
-  /** Dissolves the runs that are evicted in no order, and some of the holder's other ones, which will be, too. */
+  /**
+   * Dissolves the runs that are evicted in no particular order, and some other runs of the holder, which will be,
+   * too.
+   */
   #dissolve(holder: number): void {
     let left = DISSOLVED_MAX
     for (const run of this.#scattered) if (left > 0) left -= this.#dissolution.dissolve(run)
     this.#scattered.length = 0
-    // Each event that is searched for shortens the next search by a share of it.
+    // Each search makes the next one shorter by dissolving a share of what it scanned.
     const share = Math.max(left, this.#search.lastScanned >> SEARCHED_SHARE)
     this.#dissolution.dissolveRuns(holder, share)
   }
 
-  /** Takes the block at a position and those beside it that are wanted; returns how many of them were not held. */
+  /** Removes the block at a position and its neighbours that are wanted; returns how many of them were not held. */
   #takeAround(holder: number, position: number): number {
     const { arena, reader, runs } = this.#blocks
     const run = arena.runOf(position)
@@ -148,7 +150,10 @@ export class RunRemoval {
     return this.#cut(holder, run, k, position, from, to)
   }
 
-  /** The holder loses those of [from, to) that it has, one of them at `position`; returns how many it has not. */
+  /**
+   * Removes the part of [from, to) that the holder has, including the block at `position`; returns how many it did
+   * not have.
+   */
   #cut(holder: number, run: number, k: number, position: number, from: number, to: number): number {
     const { reader, runs } = this.#blocks
     const held = runs.holdings(run)[k + 1] as number
@@ -161,13 +166,14 @@ export class RunRemoval {
     } else if (to - from > 1 || isHead || to === this.#holdings.highOf(held)) {
       this.#anchorEnds(run, held, position >> PAGE_BITS, from, to)
     } else if (this.#isSearching && this.#blocks.isSparse(run)) {
-      // Searched for, with no other beside it: the run is evicted in no order, and each of its blocks will be asked for.
+      // A single block that had to be searched for: the run is evicted in no particular order, and more searches will
+      // follow.
       if (this.#scattered.at(-1) !== run) this.#scattered.push(run)
     }
     return to - from - this.#holdings.cut(run, holder, k, from, to)
   }
 
-  /** A holding is about to lose [from, to) from another place than its end, and has new ends, which may be named next. */
+  /** A holding will lose [from, to) in its middle or front: anchors its new ends, which may be named next. */
   #anchorEnds(run: number, held: number, page: number, from: number, to: number): void {
     if (!this.#blocks.isSparse(run)) return
     const { anchors, reader, runs } = this.#blocks

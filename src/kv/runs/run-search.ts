@@ -1,10 +1,10 @@
 /**
- * Finds a block by its hash: by its anchor, or, where it has none, among the blocks of the holder that the event is from.
+ * Finds a block by its hash: by its anchor, or else by scanning the blocks of the holder that sent the event.
  *
- * Owns: how much may be searched. Engines name ends of what they hold, which are anchored, and the points where a
- * prompt leaves another one, which are anchored when the prompt was asked for. Who sees events only has to search for
- * the latter; who gets evictions in no order, for nearly all. When that is too much, runs are made dense, and what is
- * stored meanwhile is dense from the start.
+ * Owns the limits of scanning. Engines name ends of their chains, which are anchored, and points where a prompt
+ * leaves another one, which are anchored when a query passed them. An index that is never queried has to search for
+ * the latter, and one with evictions in no order for nearly all blocks. If there is too much scanning, runs are made
+ * dense, and new ones are dense from the start.
  */
 import type { LooseBlocks } from '../loose/loose-blocks.ts'
 import { PagedWords } from '../words/paged-words.ts'
@@ -15,7 +15,7 @@ import { END, RUN_STRIDE, START } from './run-store.ts'
 import type { WantedHashes } from './wanted-hashes.ts'
 
 const SCAN_PER_STORED = 16
-/** Blocks that one failed search may anchor, and the rest of a run. */
+/** Number of blocks that a failed search may anchor; the run in progress is always finished. */
 const DENSIFY_STEP = 1 << 8
 
 export class RunSearch {
@@ -24,14 +24,17 @@ export class RunSearch {
   readonly #loose: LooseBlocks
   readonly #scanFree: number
   #scanned = 0
-  /** Blocks that the last search looked through. */
+  /** Number of blocks that the last search scanned. */
   lastScanned = 0
-  /** By holder: 1 + the end that its last event left, which its next one mostly names; 0: none. Anchored when another comes. */
+  /**
+   * By holder: 1 + the position of the end that its last event left, which its next event usually names; 0: none. It
+   * is anchored when a later event leaves another end.
+   */
   readonly #ends = new PagedWords()
-  /** Searches that the anchors did not answer. */
+  /** Number of searches that the anchors did not answer. */
   scans = 0
 
-  /** `scanFree`: blocks that may be looked through besides 16 for each stored one. */
+  /** `scanFree`: blocks that may be scanned in addition to 16 per stored block. */
   constructor(blocks: RunBlocks, holdings: RunHoldings, loose: LooseBlocks, scanFree: number) {
     this.#blocks = blocks
     this.#holdings = holdings
@@ -43,7 +46,7 @@ export class RunSearch {
     return this.#scanned > this.#scanFree + SCAN_PER_STORED * this.#blocks.added
   }
 
-  /** The last event of a holder left an end at a position. The end before is anchored, unless that event consumed it. */
+  /** A holder's event left an end at a position. The previous end is anchored, unless the event consumed it. */
   leaveEnd(holder: number, position: number, consumed: number): void {
     this.#ends.reserve(holder + 1)
     const before = this.#ends.get(holder) - 1
@@ -51,7 +54,7 @@ export class RunSearch {
     if (before >= 0 && before !== consumed && this.isLive(before)) this.#blocks.anchors.add(before)
   }
 
-  /** Position of a block, if it is the end that the holder's last event left, or -1; whether it is still there is not said. */
+  /** Position of the block if it is the end that the holder's last event left, or -1; the block may be gone. */
   endOf(holder: number, low: number, high: number): number {
     const end = holder < this.#ends.length ? this.#ends.get(holder) - 1 : -1
     if (end < 0) return -1
@@ -59,12 +62,12 @@ export class RunSearch {
     return words[2 * end] === low && words[2 * end + 1] === high ? end : -1
   }
 
-  /** The end that a holder's last event left has moved on within its page. */
+  /** The end that the holder's last event left has moved within its page. */
   moveEnd(holder: number, position: number): void {
     this.#ends.set(holder, position + 1)
   }
 
-  /** Whether the block at a position is one of its run. */
+  /** Whether the block at a position still belongs to its run. */
   isLive(position: number): boolean {
     const { arena, runs } = this.#blocks
     const record = arena.runOf(position) * RUN_STRIDE
@@ -75,13 +78,16 @@ export class RunSearch {
     )
   }
 
-  /** Position of a block by what the holder's last event left or by its anchor, or -1. */
+  /** Position of a block by the holder's last end or by its anchor, or -1. */
   lookup(low: number, high: number, holder: number): number {
     const end = this.endOf(holder, low, high)
     return end >= 0 && this.isLive(end) ? end : this.#blocks.anchors.lookup(low, high)
   }
 
-  /** Place of a block (signed halves), surely found when the holder has it; whether it does is not said. A loose one is the one found. */
+  /**
+   * Place of a block (signed halves), found in any case if the holder has it; whether it does is not checked. A loose
+   * block becomes the block found.
+   */
   locate(low: number, high: number, holder: number): number {
     const position = this.lookup(low, high, holder)
     if (position >= 0) return position
@@ -95,7 +101,7 @@ export class RunSearch {
     let found = -1
     this.scans += 1
     this.#scanned += count
-    // A prompt goes on where one was stored lately.
+    // Newest runs first: a prompt usually continues a recent one.
     for (let k = first + count - 1; k >= first && found < 0; k--) {
       const run = list[k] as number
       if (!this.#blocks.isSparse(run)) continue
@@ -107,7 +113,7 @@ export class RunSearch {
     return found
   }
 
-  /** The positions of what is wanted among the blocks of the holder's runs that are not dense. */
+  /** Positions of the wanted blocks in the holder's runs that are not dense. */
   findWanted(holder: number, wanted: WantedHashes): number[] {
     const found: number[] = []
     if (wanted.left === 0 || this.#holdings.holders.sparseCount(holder) === 0) return found
@@ -115,7 +121,7 @@ export class RunSearch {
     const scannedBefore = this.#scanned
     this.scans += 1
     this.#scanned += count
-    // What is evicted is old.
+    // Oldest runs first: evicted blocks are old.
     for (let k = first; k < first + count && found.length < wanted.left; k++) {
       const run = list[k] as number
       if (!this.#blocks.isSparse(run)) continue
@@ -127,13 +133,13 @@ export class RunSearch {
     return found
   }
 
-  /** Too much is searched for: the run of what was found becomes dense, or, when that was nothing, some runs. */
+  /** Too much scanning: makes the run of the block found dense, or some runs of the holder if none was found. */
   #densify(found: number, holder: number): void {
     if (found >= 0) this.#holdings.densify(this.#blocks.arena.runOf(found))
     else this.densifyRuns(holder, DENSIFY_STEP)
   }
 
-  /** Anchors every block of some runs of a holder: at least so many, when it has them, and the rest of a run. */
+  /** Makes runs of a holder dense, with at least `budget` blocks in total if it has them. */
   densifyRuns(holder: number, budget: number): void {
     if (this.#holdings.holders.sparseCount(holder) === 0) return
     const { list, first, count } = this.#holdings.holders.of(holder)

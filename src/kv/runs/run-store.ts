@@ -1,20 +1,21 @@
 /**
- * Records of runs, and the list of who holds what of each.
+ * The records of runs, and the list of holdings of each run.
  *
- * Owns: a run is a stretch of consecutive blocks of one chain, at offsets [start, end) of its pages. A holding is two
- * words: the holder, and the end of what it has from `start` on, or, negative, the complement of a number of
- * `BlockSets`. Three holdings lie in the record itself, more in a pooled array, always contiguous, so that a query reads
- * them in one sweep; a list that is too long to be looked through has a table beside it that says where each holder
- * stands. A run needs a page of its own, so there is a bound to the records and they are reserved at once.
+ * A run is a stretch of consecutive blocks of one chain, at offsets [start, end) of its pages. A holding is two
+ * words: the holder, and the end offset of its blocks, which begin at `start`; or, negative, the complement (~) of
+ * the number of a block set in `BlockSets`. Three holdings are in the record itself, more are in a pooled array,
+ * always contiguous, so that a query reads them in one sweep. A list that is too long for linear search has a table
+ * beside it (`HolderPlaces`). A run needs at least one page, so the number of records is bounded and they are
+ * reserved at once.
  *
- *   hash ─▶ AnchorTable ─▶ position = page * 64 + slot        hash ─▶ LooseTable ─▶ position = chunk * 1024 + row
+ *   hash ─▶ AnchorTable ─▶ position = page * 64 + slot        hash ─▶ LooseTable ─▶ segment, bucket, row
  *                              │                                                       │
- *   BlockArena   hashes   │ lo hi │ lo hi │ … 64   LooseRows   │ lo hi owner │ lo hi owner │ … 1,024
+ *   BlockArena   hashes   │ lo hi │ lo hi │ … 64            LooseRows   │ lo hi word │ lo hi word │ … 5 per bucket
  *                pages    │ run next previous index │                          └▶ Tenancies ─▶ holder
  *                marks    │ anchored, branched: a bit for each block │
  *                             ▼
  *   RunStore     record   │ pages, start, end, count, list, dense, parent, used, 3 × (holder, end) │
- *                             └▶ more of them in a WordPool, with HolderPlaces when there are very many
+ *                             └▶ more of them in a WordPool, with HolderPlaces if there are very many
  *                                (holder, ~set) ─▶ BlockSets: a bit for each block of the run
  *   HolderRuns   holder ─▶ its runs                 RunBranches   place ─▶ the runs that begin after it
  *
@@ -29,34 +30,37 @@ export const LAST_PAGE = 1
 export const START = 2
 export const END = 3
 export const COUNT = 4
-/** 0 while the holdings lie inline, else log2 of the capacity of their array in the pool. */
+/** 0 if the holdings are inline, otherwise log2 of the capacity of their array in the pool. */
 const SIZE_CLASS = 5
-/** Chunk of the pool, and where in it. */
+/** Address of that array in the pool: chunk and offset. */
 const POOL_AT = 6
-/** -1: free; 0: only some blocks are anchored; 1: all are. */
+/** -1: the record is free; 0: only some blocks are anchored; 1: all are. */
 export const DENSE = 7
-/** Position + 1 of the block before the first one; 0: there is none; -1: it is not in the index; below: it is loose. */
+/**
+ * Position + 1 of the block before the first one; 0: the run begins a chain; -1: detached; lower: after a loose
+ * block.
+ */
 export const PARENT = 8
-/** When the run was last asked for or stored, in events of the index. */
+/** Tick (number of events of the index) at which the run was last queried or stored. */
 export const USED = 9
 const INLINE = 10
 const INLINE_MAX = 3
 const POOLED_CLASS_MIN = 3
-/** From so many holdings on, a table says where each holder stands; below half of them no more. */
+/** log2 of the list capacity from which on a `HolderPlaces` table is used; it is dropped again at half of that. */
 const PLACED_CLASS = 7
 
 export const HOLDING = 2
 
-/** From so many words on a native copy beats a loop. */
+/** From this many words on a native copy is faster than a loop. */
 const NATIVE_MIN = 64
 
-/** So many touched records are worth a new reservation. */
+/** With fewer touched records the array is not reserved anew. */
 const CLEARED_RUNS_MIN = 256
 
 export class RunStore {
   records: Int32Array
   readonly #pool = new WordPool()
-  /** By run, for those with very many holdings. */
+  /** By run, for runs with very many holdings. */
   readonly #places = new Map<number, HolderPlaces>()
   #top = 0
   #free = -1
@@ -81,7 +85,7 @@ export class RunStore {
     return 4 * RUN_STRIDE * this.#top + this.#pool.bytes + placeBytes
   }
 
-  /** A run without blocks and holders; there is a page for it. */
+  /** Creates a run without blocks and holders; the caller has checked that there is a page for it. */
   create(isDense: boolean): number {
     const { records } = this
     let run = this.#free
@@ -101,7 +105,7 @@ export class RunStore {
     return run
   }
 
-  /** Gives all memory back, when there is no run and much of it. */
+  /** Releases all memory, if there is no run and much memory. */
   clear(): void {
     if (this.#live > 0 || this.#top < CLEARED_RUNS_MIN) return
     this.records = new Int32Array(this.records.length)
@@ -109,7 +113,7 @@ export class RunStore {
     this.#free = -1
   }
 
-  /** The run has neither pages nor holdings any more. */
+  /** Frees a run that has no pages and holdings any more. */
   free(run: number): void {
     const at = run * RUN_STRIDE
     this.records[at] = this.#free
@@ -118,7 +122,7 @@ export class RunStore {
     this.#live -= 1
   }
 
-  /** Blocks from its first to its last one. */
+  /** Number of blocks from the first to the last. */
   length(run: number): number {
     const at = run * RUN_STRIDE
     return (this.records[at + END] as number) - (this.records[at + START] as number)
@@ -128,7 +132,7 @@ export class RunStore {
     return this.records[run * RUN_STRIDE + DENSE] === -1
   }
 
-  /** The array that the holdings of a run lie in; ask again after `add` and `remove`. */
+  /** The array that contains the holdings of a run; read it again after `add` and `remove`. */
   holdings(run: number): Int32Array {
     const at = run * RUN_STRIDE
     return this.records[at + SIZE_CLASS] === 0
@@ -136,7 +140,7 @@ export class RunStore {
       : this.#pool.chunkOf(this.records[at + POOL_AT] as number)
   }
 
-  /** Where in `holdings(run)` the first one begins. */
+  /** Index in `holdings(run)` at which they begin. */
   firstHolding(run: number): number {
     const at = run * RUN_STRIDE
     return this.records[at + SIZE_CLASS] === 0
@@ -144,7 +148,7 @@ export class RunStore {
       : this.#pool.offsetOf(this.records[at + POOL_AT] as number)
   }
 
-  /** The holding of a holder as an index of `holdings(run)`, or -1. */
+  /** Index of a holder's holding in `holdings(run)`, or -1. */
   holdingOf(run: number, holder: number): number {
     if ((this.records[run * RUN_STRIDE + SIZE_CLASS] as number) >= PLACED_CLASS) {
       const place = this.#placesOf(run).get(holder)
@@ -178,7 +182,7 @@ export class RunStore {
     return this.#places.get(run) as HolderPlaces
   }
 
-  /** Removes the holding at an index of `holdings(run)`; the last one takes its place. */
+  /** Removes the holding at an index of `holdings(run)`; the last one is moved to its place. */
   remove(run: number, index: number): void {
     const at = run * RUN_STRIDE
     const list = this.holdings(run)

@@ -1,24 +1,24 @@
 /**
- * The hashes of an event that are still to be met: a small table that fits into the processor's cache.
+ * The hashes of an event that have not been found yet: a small table that fits into the CPU cache.
  *
- * The same object serves one event after the other.
+ * The same object is reused for all events.
  */
 import { mixHash } from './anchor-table.ts'
 
 const SLOTS_MIN = 1024
 
 export class WantedHashes {
-  /** Signed, as everything here: such words are never boxed. */
+  /** Signed words, because V8 does not box them. */
   #words: Int32Array = new Int32Array(0)
-  /** Number of a hash + 1, by the hash; negative when it has been taken. */
+  /** By hash: index of a hash + 1; negative once it has been taken. */
   #slots = new Int32Array(SLOTS_MIN)
-  /** Of the slots only as many are used as the event needs. */
+  /** Only as many slots are used as the event needs. */
   #mask = 0
   #shift = 0
-  /** Hashes that have not been taken. */
+  /** Number of hashes that have not been taken. */
   left = 0
 
-  /** The hashes from number `from` on are wanted, and no others. */
+  /** Fills the table with the hashes from index `from` on. */
   reset(hashes: Uint32Array, from: number): void {
     const count = hashes.length >> 1
     let length = SLOTS_MIN
@@ -57,7 +57,7 @@ export class WantedHashes {
     return this.#find(low, high) >= 0
   }
 
-  /** Takes a hash (signed halves); false when it is not wanted. */
+  /** Takes a hash (signed halves); false if it is not wanted. */
   take(low: number, high: number): boolean {
     const slot = this.#find(low, high)
     if (slot < 0) return false

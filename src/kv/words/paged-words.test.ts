@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { PagedWords } from './paged-words.ts'
 
 describe('PagedWords', () => {
-  it('PagedWords - keeps what is written while it grows, below, at and above a page, and begins with zeros', () => {
+  it('PagedWords - keeps its content while it grows across page sizes, and is zero at first', () => {
     const words = new PagedWords()
     let length = 0
     for (const next of [1, 63, 64, 65, 5000, 16_383, 16_384, 16_385, 50_000]) {

@@ -1,12 +1,12 @@
 /**
- * An array of words that grows without a copy: pages of 16,384 words each, zero where nothing has been written.
+ * A growable array of 32-bit words without copying: pages of 16,384 words, zero where nothing was written.
  *
- * What is known of each of a million holders lies in such arrays: doubling a plain one moves megabytes in one call.
+ * Used for per-holder data of up to a million holders: doubling a plain array would move megabytes in one call.
  */
 const PAGE_BITS = 14
 const PAGE_WORDS = 1 << PAGE_BITS
 const PAGE_MASK = PAGE_WORDS - 1
-/** The first page begins as small as this and doubles: most fleets are small. */
+/** The first page starts this small and doubles, because most fleets are small. */
 const FIRST_WORDS = 64
 
 export class PagedWords {
@@ -17,14 +17,14 @@ export class PagedWords {
     return first + 4 * PAGE_WORDS * (this.#pages.length - 1)
   }
 
-  /** How many words there is space for. */
+  /** Number of words that there is space for. */
   get length(): number {
     return this.#pages.length === 1
       ? (this.#pages[0] as Int32Array).length
       : PAGE_WORDS * this.#pages.length
   }
 
-  /** Space for words 0 .. length-1. */
+  /** Makes space for words 0 .. length-1. */
   reserve(length: number): void {
     if (length <= this.length) return
     const first = this.#pages[0] as Int32Array

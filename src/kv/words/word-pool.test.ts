@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { WordPool } from './word-pool.ts'
 
 describe('WordPool', () => {
-  it('WordPool - arrays do not overlap, sizes below, at and above a chunk, and memory goes back', () => {
+  it('WordPool - arrays do not overlap at sizes around a chunk, and memory is released', () => {
     const pool = new WordPool()
     const arrays = [3, 15, 16, 17, 3, 16].map((sizeClass) => ({
       sizeClass,

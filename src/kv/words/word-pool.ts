@@ -1,8 +1,9 @@
 /**
- * Short arrays of words in few large ones: lists that grow and shrink by powers of two.
+ * Allocates short arrays of words in a few large ones, for lists that grow and shrink by powers of two.
  *
- * Owns: arrays of `1 << sizeClass` words, named by a number. Small ones share a chunk and are reused by size; a large one
- * is a chunk of its own and is given back when it is released. When nothing is in use, nothing is kept.
+ * An array has `1 << sizeClass` words and is named by its address (chunk and offset). Small arrays share a chunk and
+ * are reused by size class; a large array has a chunk of its own, which is released with it. If nothing is in use, no
+ * memory is kept.
  */
 const CHUNK_BITS = 16
 const CHUNK = 1 << CHUNK_BITS
@@ -11,25 +12,25 @@ const NONE = new Int32Array(0)
 
 export class WordPool {
   readonly #chunks: Int32Array[] = []
-  /** Numbers of chunks that have been given back. */
+  /** Numbers of released chunks. */
   readonly #emptied: number[] = []
-  /** First free array of each size class, linked by their first words. */
+  /** First free array of each size class; free arrays are linked by their first words. */
   readonly #free = new Int32Array(32).fill(-1)
   #open = -1
   #openLeft = 0
   #wordsUsed = 0
 
-  /** Memory in use. */
+  /** Memory in use, in bytes. */
   get bytes(): number {
     return 4 * this.#wordsUsed
   }
 
-  /** The chunk that an array lies in. */
+  /** The chunk that contains an array. */
   chunkOf(at: number): Int32Array {
     return this.#chunks[at >>> CHUNK_BITS] as Int32Array
   }
 
-  /** Where in its chunk an array begins. */
+  /** Offset of an array in its chunk. */
   offsetOf(at: number): number {
     return at & CHUNK_MASK
   }
@@ -44,7 +45,7 @@ export class WordPool {
       return free
     }
     if (length > this.#openLeft) {
-      // What is left of the chunk before stays unused.
+      // The rest of the previous chunk stays unused.
       this.#open = this.#addChunk(CHUNK)
       this.#openLeft = CHUNK
     }
@@ -75,7 +76,7 @@ export class WordPool {
     return number
   }
 
-  /** Nothing is in use any more. */
+  /** Releases everything. */
   clear(): void {
     this.#wordsUsed = 0
     this.#chunks.length = 0
