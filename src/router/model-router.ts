@@ -33,6 +33,8 @@ export interface ModelRouterOptions {
   readonly onPeerNews?: (news: PeerNews) => void
   /** False if there are no other frontends: then no news is assembled. */
   readonly hasPeers?: () => boolean
+  /** False: no other frontend is known, so messages about every prompt are not sent. Default: like `hasPeers`. */
+  readonly listens?: () => boolean
 }
 
 export interface ModelRouter {
@@ -66,7 +68,7 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
   const config = completeRouterConfig(options.config)
   const ring = new DecisionRing(config.explainRecords)
   const hasher = new PromptHasher()
-  const { hasPeers, onPeerNews } = options
+  const { hasPeers, listens = hasPeers, onPeerNews } = options
   const createPool = (pool: PeerPool, next?: KvRouter): WorkerRouter =>
     new WorkerRouter({
       router: new KvRouter({
@@ -85,6 +87,9 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
               dpRank,
               sequence: toldSequence(sequence),
             })
+          },
+          onPrompt: (news) => {
+            if (listens?.() !== false) onPeerNews({ ...news, pool })
           },
         }),
       }),
@@ -122,6 +127,7 @@ export function createModelRouter(options: ModelRouterOptions): ModelRouter {
     learn: (news) => {
       const pool = news.pool === 'prefill' ? prefill : decode
       if (news.kind === 'session') pool.learnSession(news.sessionId, news.target, news.idleMs)
+      else if (news.kind !== 'routed') pool.router.peers.learn(news)
       else pool.router.learnRouted(news.workerId, news.dpRank, Uint32Array.from(news.sequence))
     },
     tellPeers: () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { workerIdOf } from '../base/index.ts'
 import type { EngineConfig } from '../request/index.ts'
-import { buildModel } from '../../test/router/model-fixture.ts'
+import { buildModel, tokensFrom } from '../../test/router/model-fixture.ts'
 import { card } from '../../test/router/scripted-plane.ts'
 import type { RouterOptions } from './configuration/router-config.ts'
 import { parsePeerNews } from './load/peer-news.ts'
@@ -83,6 +83,39 @@ describe('routers of several frontends - workers without events', () => {
   })
 })
 
+describe('routers of several frontends - prompts that are not computed yet', () => {
+  const config: RouterOptions = { mode: 'kv', cost: 'time' }
+  const engine = { kvCacheBlockSize: 16 }
+
+  it('a prompt that one has sent - the other chooses another worker, until it is computed', () => {
+    const { first, second, told } = twoFrontends(2, config, engine)
+    first.send({}, 4096)
+    const busy = workerOf(first, 0)
+    expect(told.filter(({ kind }) => kind === 'sent')).toHaveLength(1)
+    second.send({}, tokensFrom(1_000_000, 512))
+    expect(workerOf(second, 0)).not.toBe(busy)
+    first.plane.calls[0]?.token()
+    expect(told.at(-1)).toMatchObject({ kind: 'computed', workerId: busy, runs: true })
+    const { ranks } = second.router.status().decode
+    expect(ranks.reduce((sum, { activeRequests }) => sum + activeRequests, 0)).toBe(1)
+  })
+
+  it('cost: blocks - no messages about prompts', () => {
+    const { first, told } = twoFrontends(2, { mode: 'kv', cost: 'blocks' }, engine)
+    first.send({}, 4096)
+    first.plane.calls[0]?.token()
+    expect(told.filter(({ kind }) => kind !== 'routed')).toEqual([])
+  })
+
+  it('no other frontend is known - no messages about prompts', () => {
+    const told: PeerNews[] = []
+    const alone = buildModel([card(1)], config, (news) => told.push(news), { listens: () => false })
+    alone.send({}, 4096)
+    alone.plane.calls[0]?.token()
+    expect(told).toEqual([])
+  })
+})
+
 describe('parsePeerNews', () => {
   const session = { kind: 'session', pool: 'decode', sessionId: 's', target: null, idleMs: 1 }
   const routed = {
@@ -93,8 +126,20 @@ describe('parsePeerNews', () => {
     sequence: [1, 2],
   }
 
+  const sent = {
+    kind: 'sent',
+    pool: 'decode',
+    workerId: workerIdOf(1),
+    dpRank: 0,
+    promptTokens: 100,
+    uncachedTokens: 40,
+    runs: true,
+  }
+
   it.each([
     session,
+    sent,
+    { ...sent, kind: 'computed', runs: false },
     { ...session, target: { workerId: '1', dpRank: null } },
     routed,
     { ...routed, sequence: Array.from({ length: 4096 }, () => 0xffff_ffff) },
@@ -111,6 +156,11 @@ describe('parsePeerNews', () => {
     { ...session, idleMs: Infinity },
     { ...session, target: {} },
     { ...session, target: { workerId: '1', dpRank: 0.5 } },
+    { ...sent, uncachedTokens: 101 },
+    { ...sent, promptTokens: 2 ** 40 },
+    { ...sent, promptTokens: 1.5 },
+    { ...sent, workerId: 7 },
+    { ...sent, runs: 'yes' },
     { ...routed, dpRank: -1 },
     { ...routed, sequence: [1] },
     { ...routed, sequence: [1, 2 ** 32] },

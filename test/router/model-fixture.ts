@@ -4,7 +4,7 @@ import { hashBlocks } from '../../src/kv/index.ts'
 import type { KvEventBatch } from '../../src/kv/index.ts'
 import type { KvOffer, RoutingHints, WorkerCard } from '../../src/request/index.ts'
 import { createModelRouter } from '../../src/router/index.ts'
-import type { PeerNews, RouterOptions } from '../../src/router/index.ts'
+import type { ModelRouterOptions, PeerNews, RouterOptions } from '../../src/router/index.ts'
 import { ManualClock } from './manual-clock.ts'
 import { card, RecordingSink, request, ScriptedPlane } from './scripted-plane.ts'
 
@@ -12,6 +12,7 @@ export function buildModel(
   cards: readonly WorkerCard[],
   config: RouterOptions = {},
   onPeerNews?: (news: PeerNews) => void,
+  more: Partial<ModelRouterOptions> = {},
 ) {
   const plane = new ScriptedPlane()
   const clock = new ManualClock()
@@ -21,6 +22,7 @@ export function buildModel(
     random: seededRandom(1),
     config,
     ...(onPeerNews && { onPeerNews }),
+    ...more,
   })
   for (const worker of cards) router.fleet.workerJoined(worker)
   const send = (routing: RoutingHints = {}, tokens: readonly number[] | number = 16) => {

@@ -170,6 +170,7 @@ export class FrontendStack {
             forwarding?.always === true ? { blockSize: ROUTED_BLOCK_TOKENS, ...router } : router,
           onPeerNews: (news) => this.#sharing.tell(model, version, news),
           hasPeers: () => this.#sharing.hasPeers,
+          listens: () => this.#sharing.isHeard,
         }),
       loadText: (card) => this.texts.textOf(card),
       observer: observeWithAll([

@@ -45,6 +45,31 @@ it('invalid peer messages - are ignored and reported once, on every topic', () =
   expect(frontend.registry.families.map(({ name }) => name)).toEqual(['storyteller'])
 })
 
+it('a message that arrives over two channels - is applied once', () => {
+  const { frontend, hear } = start()
+  const { router, name, version } = frontend.registry.models[0]!
+  const learn = vi.spyOn(router, 'learn')
+  const news = { kind: 'session', pool: 'decode', sessionId: 's', target: null, idleMs: 1 }
+  for (const id of ['a 1', 'a 1', 'a 2', undefined, undefined])
+    hear('news', { model: name, version, news, id })
+  expect(learn).toHaveBeenCalledTimes(4)
+})
+
+it('messages about every prompt - are sent if another frontend was heard within a minute, else once in five seconds', () => {
+  vi.useFakeTimers()
+  onTestFinished(() => void vi.useRealTimers())
+  expect(new PeerSharing().isHeard).toBe(false)
+  const { sharing, hear } = start()
+  expect([sharing.isHeard, sharing.isHeard]).toEqual([true, false])
+  vi.advanceTimersByTime(5_001)
+  expect([sharing.isHeard, sharing.isHeard]).toEqual([true, false])
+  hear('wanted', null)
+  vi.advanceTimersByTime(50_000)
+  expect([sharing.isHeard, sharing.isHeard]).toEqual([true, true])
+  vi.advanceTimersByTime(11_000)
+  expect([sharing.isHeard, sharing.isHeard]).toEqual([true, false])
+})
+
 it('weights for models without workers - are kept up to a limit and do not displace those of others', () => {
   const { frontend, hear } = start()
   for (let i = 0; i < 5_000; i++)

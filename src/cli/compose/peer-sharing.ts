@@ -6,6 +6,7 @@
  * closes the channel that it came over. However often peers ask for it, the full state is sent at most once a
  * second.
  */
+import { randomUUID } from 'node:crypto'
 import { isRecord } from '../../base/index.ts'
 import { checkCard } from '../../discovery/index.ts'
 import type { PeerChannel } from '../../discovery/index.ts'
@@ -16,6 +17,11 @@ import type { PeerNews } from '../../router/index.ts'
 
 /** Milliseconds between two answers to requests for the full state. */
 const TELL_ALL_EVERY_MS = 1_000
+/** Another frontend counts as present for this long after its last message. Without one, a probe is sent this often. */
+const HEARD_MS = 60_000
+const PROBE_EVERY_MS = 5_000
+const HEARD_MAX = 4_096
+const ID_LENGTH_MAX = 256
 /** An invalid message is reported at most once in this time, per topic. */
 const REPORT_EVERY_MS = 60_000
 
@@ -27,14 +33,33 @@ export class PeerSharing {
   #onBadNews: OnBadNews = () => undefined
   #reportedMs = -Infinity
   #toldAllMs = -Infinity
+  readonly #self = randomUUID()
+  #told = 0
+  /** Ids of received messages: a message arrives over every channel, and must be counted once. */
+  readonly #heard = new Set<string>()
+  #heardMs = -Infinity
+  #probedMs = -Infinity
   #tellsAll: NodeJS.Timeout | null = null
 
   get hasPeers(): boolean {
     return this.#channels.length > 0
   }
 
+  /**
+   * True if messages about every prompt should be sent: another frontend was heard recently. Without one it is true once in
+   * `PROBE_EVERY_MS`, so that other frontends learn of this one.
+   */
+  get isHeard(): boolean {
+    if (!this.hasPeers) return false
+    const nowMs = performance.now()
+    if (nowMs - this.#heardMs < HEARD_MS) return true
+    if (nowMs - this.#probedMs < PROBE_EVERY_MS) return false
+    this.#probedMs = nowMs
+    return true
+  }
+
   tell(model: string, version: string, news: PeerNews): void {
-    this.#tell('news', { model, version, news })
+    this.#tell('news', { model, version, news, id: `${this.#self} ${++this.#told}` })
   }
 
   tellAdmin(news: AdminNews): void {
@@ -85,7 +110,7 @@ export class PeerSharing {
     hear('explained', (body) => others.told(body))
     hear('news', (body) => {
       if (!isRecord(body)) return
-      const news = parsePeerNews(body['news'])
+      const news = this.#isNew(body['id']) ? parsePeerNews(body['news']) : null
       if (news !== null) registry.learn(String(body['model']), String(body['version']), news)
     })
     hear('admin', (body) => learnAdminNews(registry, body, checkCard))
@@ -101,8 +126,21 @@ export class PeerSharing {
     hear('wanted', () => this.#tellAllSoon(frontend))
   }
 
+  #isNew(id: unknown): boolean {
+    // Frontends of older versions send no id.
+    if (typeof id !== 'string' || id.length > ID_LENGTH_MAX) return true
+    if (this.#heard.has(id)) return false
+    this.#heard.add(id)
+    if (this.#heard.size > HEARD_MAX) {
+      const [oldest] = this.#heard
+      if (oldest !== undefined) this.#heard.delete(oldest)
+    }
+    return true
+  }
+
   /** Runs `hear`; an error is reported and the message is ignored. */
   attempt(topic: string, hear: () => void): void {
+    this.#heardMs = performance.now()
     try {
       hear()
     } catch (error) {

@@ -19,6 +19,8 @@ import { PriceRows } from '../load/price-rows.ts'
 import { PromptHasher } from '../load/prompt-hasher.ts'
 import { RankBacklog } from '../load/rank-backlog.ts'
 import { RankForecast } from '../load/rank-forecast.ts'
+import type { ToldPrompt } from '../load/peer-prompts.ts'
+import { PeerPrompts } from '../load/peer-prompts.ts'
 import { LaterTurns } from '../load/later-turns.ts'
 import { RankJudge } from '../load/rank-judge.ts'
 import { RankRates } from '../load/rank-rates.ts'
@@ -44,6 +46,8 @@ export interface KvRouterOptions {
   readonly ring?: DecisionRing
   /** Called when a prompt is sent to a rank without KV events, so that other frontends can be told. */
   readonly onRouted?: (to: Selection, sequence: Uint32Array) => void
+  /** With `cost: time`: called when a prompt is sent to a rank and when it is computed, to tell other frontends. */
+  readonly onPrompt?: (news: ToldPrompt) => void
 }
 
 export class KvRouter implements FleetObserver {
@@ -54,7 +58,7 @@ export class KvRouter implements FleetObserver {
   readonly #backlog = new RankBacklog()
   readonly #rows = new PriceRows(this.#table, this.#rates, this.#backlog)
   readonly #turns = new LaterTurns()
-  readonly #forecast = new RankForecast(this.#table, this.#rates, this.#backlog)
+  readonly #forecast: RankForecast
   readonly #sequences: ActiveSequences
   readonly #index: OverlapIndex
   readonly #selector: Selector
@@ -71,6 +75,8 @@ export class KvRouter implements FleetObserver {
   #version = 0
   #ended = 0
   readonly forecasts: PlaceForecasts
+  /** Prompts that other frontends have sent. */
+  readonly peers: PeerPrompts
   /** KV transfer times from the workers of the prefill pool to those of this pool. */
   readonly transfers = new TransferRates()
   /** Handling of requests with latency goals. */
@@ -80,6 +86,16 @@ export class KvRouter implements FleetObserver {
     const { config, clock, random } = options
     this.config = config
     this.#clock = clock
+    const load = { table: this.#table, rates: this.#rates, backlog: this.#backlog }
+    this.peers = new PeerPrompts({
+      ...load,
+      clock,
+      onChanged: (slot) => this.#rows.write(slot),
+      tell: (config.cost === 'time' && options.onPrompt) || null,
+    })
+    this.#forecast = new RankForecast(this.#table, this.#rates, this.#backlog, (booking, runs) =>
+      this.peers.tell('computed', booking, runs),
+    )
     this.judge = new RankJudge({
       table: this.#table,
       busy: config.busy,
@@ -110,9 +126,7 @@ export class KvRouter implements FleetObserver {
       config,
       clock,
       random,
-      table: this.#table,
-      rates: this.#rates,
-      backlog: this.#backlog,
+      ...load,
       rows: this.#rows,
       turns: this.#turns,
       transfers: this.transfers,
@@ -123,12 +137,7 @@ export class KvRouter implements FleetObserver {
       knowsBlocks: () => this.#blocks.isKnown,
       busy: () => this.judge.busy,
     })
-    this.forecasts = new PlaceForecasts({
-      clock,
-      table: this.#table,
-      rates: this.#rates,
-      backlog: this.#backlog,
-    })
+    this.forecasts = new PlaceForecasts({ clock, ...load })
     this.goals = new GoalGate({
       config,
       clock,
@@ -151,7 +160,7 @@ export class KvRouter implements FleetObserver {
       this.#backlog.join(slot)
       this.#turns.join(slot)
     }
-    this.#rows.writeAll()
+    for (const slot of this.#table.slotsOf(card.workerId)) this.#rows.write(slot)
     this.#changed()
   }
 
@@ -183,6 +192,7 @@ export class KvRouter implements FleetObserver {
   }
 
   select(query: SelectionQuery): Selection | Refusal {
+    this.peers.expire()
     const answer = this.#selector.select(query)
     this.#ring.add(answer.record)
     if (answer.kind === 'selected') this.#decisions++
@@ -232,6 +242,7 @@ export class KvRouter implements FleetObserver {
     if (selection.phase !== 'decode') this.#rates.placed(promptTokens, selection.cachedTokens)
     booking.record = selection.record
     this.#forecast.predict(booking, tokens, nowMs)
+    if (tokens !== null) this.peers.tell('sent', booking, true)
     this.#turns.sent(selection, this.blockSize, nowMs)
     // A decode worker holds the prompt too once it has received it; only conditional disaggregation uses
     // that.
@@ -396,6 +407,7 @@ export class KvRouter implements FleetObserver {
 
   #dropSlot(slot: number): void {
     this.#sequences.dropSlot(slot, this.#clock.nowMs())
+    this.peers.dropSlot(slot)
     this.#index.removeSlot(slot)
     this.#rates.leave(slot)
     this.#turns.leave(slot)

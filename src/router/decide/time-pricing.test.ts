@@ -1,6 +1,6 @@
 /**
- * The fast way of pricing ranks in milliseconds against the plain one: rows that are written when something changes,
- * and terms that are left out where they cannot matter, choose as if every term of every rank were computed.
+ * Compares the fast pricing in milliseconds (one row per rank, terms omitted where they cannot matter) with a router that
+ * computes every term of every rank: the choices must be identical.
  */
 import { describe, expect, it } from 'vitest'
 import { buildPool, select, stored } from '../../../test/router/pool-fixture.ts'
@@ -125,7 +125,7 @@ class Twins {
     const place = this.#below(this.#live.length)
     const worker = workerIdOf(this.#live[place]!)
     const [ms, tokens] = [this.#below(60), 1 + this.#below(40)]
-    switch (this.#below(9)) {
+    switch (this.#below(10)) {
       case 0:
         if (this.#live.length < this.#workersMax) this.join()
         return
@@ -154,6 +154,13 @@ class Twins {
           totalBlocks: 0,
         }
         this.#both(({ router }) => router.load(worker, report))
+        return
+      }
+      case 7: {
+        const kind = this.#below(2) === 0 ? 'sent' : 'computed'
+        const told = { workerId: worker, dpRank: 0, promptTokens: 64, uncachedTokens: 32 }
+        const runs = this.#below(2) === 0
+        this.#both(({ router }) => router.peers.learn({ kind, ...told, runs }))
         return
       }
       case 6:

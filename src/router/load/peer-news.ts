@@ -1,8 +1,10 @@
 /**
  * Messages to the routers of the same model in other frontends, so that they decide alike: which worker a session is
- * bound to, and which blocks a worker without KV events will cache because a prompt was just sent to it.
+ * bound to, which blocks a worker without KV events will cache because a prompt was just sent to it, and which prompts
+ * were sent and are not computed yet.
  *
- * Plain JSON. Load and KV events are not included: workers send them to every frontend themselves.
+ * Plain JSON. KV events are not included: workers send them to every frontend themselves. Load reports come from workers
+ * as well, but later than these messages.
  */
 import { isRecord, parseWorkerId } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -27,12 +29,27 @@ export interface RoutedNews {
   readonly sequence: readonly number[]
 }
 
-export type PeerNews = SessionNews | RoutedNews
+/** A prompt was sent to a rank; or it is computed there (`runs`), or its request ended before that. */
+export interface PromptNews {
+  readonly kind: 'sent' | 'computed'
+  readonly pool: PeerPool
+  readonly workerId: WorkerId
+  readonly dpRank: number
+  readonly promptTokens: number
+  /** Prompt tokens that the rank has to compute. */
+  readonly uncachedTokens: number
+  readonly runs: boolean
+}
+
+export type PeerNews = SessionNews | RoutedNews | PromptNews
 
 /** Longer session ids are not bound (`sessionOf`). */
 const SESSION_ID_MAX = 256
 /** Of longer prompts only this many leading blocks are sent. */
 const BLOCKS_TOLD_MAX = 2_048
+
+/** No prompt is longer. */
+const TOKENS_MAX = 2 ** 31
 
 export function toldSequence(sequence: Uint32Array): readonly number[] {
   return Array.from(sequence.subarray(0, 2 * BLOCKS_TOLD_MAX))
@@ -43,7 +60,8 @@ export function parsePeerNews(value: unknown): PeerNews | null {
   if (!isRecord(value) || (value['pool'] !== 'prefill' && value['pool'] !== 'decode')) return null
   const isNews =
     (value['kind'] === 'session' && isSession(value)) ||
-    (value['kind'] === 'routed' && isRouted(value))
+    (value['kind'] === 'routed' && isRouted(value)) ||
+    ((value['kind'] === 'sent' || value['kind'] === 'computed') && isPrompt(value))
   return isNews ? (value as unknown as PeerNews) : null
 }
 
@@ -59,6 +77,13 @@ function isRouted({ workerId, dpRank, sequence }: Record<string, unknown>): bool
   if (!isWorkerId(workerId) || !isCount(dpRank) || !Array.isArray(sequence)) return false
   if (sequence.length % 2 !== 0 || sequence.length > 2 * BLOCKS_TOLD_MAX) return false
   return sequence.every((word) => isCount(word) && word <= 0xffff_ffff)
+}
+
+function isPrompt(value: Record<string, unknown>): boolean {
+  const { workerId, dpRank, promptTokens, uncachedTokens, runs } = value
+  if (!isWorkerId(workerId) || !isCount(dpRank) || typeof runs !== 'boolean') return false
+  if (!isCount(promptTokens) || promptTokens > TOKENS_MAX) return false
+  return isCount(uncachedTokens) && uncachedTokens <= promptTokens
 }
 
 function isWorkerId(value: unknown): boolean {

@@ -6,15 +6,15 @@ import { RankRates } from './rank-rates.ts'
 import { RankTable } from './rank-table.ts'
 
 describe('PriceRows', () => {
-  it('what is known of a rank fades while others work - its row follows', () => {
+  it('rates of an idle rank fade - its row is updated', () => {
     const [table, rates, backlog] = [new RankTable(), new RankRates(), new RankBacklog()]
     const rows = new PriceRows(table, rates, backlog)
     for (const slot of [0, 1]) {
       table.join(card(slot + 1))
       rates.join(slot)
       backlog.join(slot)
+      rows.write(slot)
     }
-    rows.writeAll()
     const work = (slot: number, times: number, ms: number): void => {
       for (let i = 0; i < times; i++) rates.firstToken(slot, 1000, ms)
       rows.write(slot)
@@ -29,7 +29,7 @@ describe('PriceRows', () => {
     expect(factor()).not.toBe(before)
   })
 
-  it('more ranks than there was room for - every row is kept', () => {
+  it('growth beyond the initial capacity - every row is kept', () => {
     const [table, rates, backlog] = [new RankTable(), new RankRates(), new RankBacklog()]
     const rows = new PriceRows(table, rates, backlog)
     for (let slot = 0; slot < 40; slot++) {

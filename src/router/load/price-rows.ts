@@ -71,15 +71,11 @@ export class PriceRows {
     cells[at + ROW.freeBlocks] = table.freeBlocksOf(slot)
   }
 
-  /** Writes the rows of all ranks, whose factors may have changed together. */
-  writeAll(): void {
-    this.#ages = this.#rates.ages
-    for (const slot of this.#table.live) this.write(slot)
-  }
-
   /** Call before a decision: rewrites all rows if the factors have been updated. */
   refresh(): void {
-    if (this.#ages !== this.#rates.ages) this.writeAll()
+    if (this.#ages === this.#rates.ages) return
+    this.#ages = this.#rates.ages
+    for (const slot of this.#table.live) this.write(slot)
   }
 
   #grow(): void {

@@ -183,6 +183,19 @@ export class RankBacklog {
     this.othersUntilMs[slot] = prefillMs > 0 ? nowMs + prefillMs : 0
   }
 
+  /** Counts one more running request of other routers. */
+  addOther(slot: number): void {
+    this.otherRequests[slot] = (this.otherRequests[slot] as number) + 1
+  }
+
+  /** Another router announced a prompt of `ms`: prefill of others that the worker has reported is taken to be this prompt. */
+  explain(slot: number, ms: number, nowMs: number): void {
+    const left = (this.othersUntilMs[slot] as number) - nowMs
+    if (left <= 0) return
+    this.otherRequests[slot] = Math.max((this.otherRequests[slot] as number) - 1, 0)
+    this.othersUntilMs[slot] = left > ms ? nowMs + left - ms : 0
+  }
+
   /** Brings the integrals up to `nowMs` and returns them. */
   at(slot: number, nowMs: number): RankMoment {
     this.#advance(slot, nowMs)

@@ -1,7 +1,7 @@
 /** Predicts the times of a booking when it is made, and learns the rank's rates from the measured times. */
 import type { LoadReport } from '../../kv/index.ts'
 import type { Booking } from './active-sequences.ts'
-import type { RankBacklog } from './rank-backlog.ts'
+import type { RankBacklog, SentPrompt } from './rank-backlog.ts'
 import type { RankRates } from './rank-rates.ts'
 import type { RankTable } from './rank-table.ts'
 
@@ -10,7 +10,16 @@ export class RankForecast {
   readonly #rates: RankRates
   readonly #backlog: RankBacklog
 
-  constructor(table: RankTable, rates: RankRates, backlog: RankBacklog) {
+  readonly #onComputed: (booking: Booking, runs: boolean) => void
+
+  /** `onComputed` is called when the prompt of a booking is computed (`runs`), or when the request ended before that. */
+  constructor(
+    table: RankTable,
+    rates: RankRates,
+    backlog: RankBacklog,
+    onComputed: (booking: Booking, runs: boolean) => void = () => undefined,
+  ) {
+    this.#onComputed = onComputed
     this.#table = table
     this.#rates = rates
     this.#backlog = backlog
@@ -28,15 +37,12 @@ export class RankForecast {
       booking.stepMs = rates.stepMsAt(slot, running + 1, contexts)
     } else {
       booking.waitMs = backlog.waitMs(slot, nowMs, rates.ttftMs(slot, 0))
-      booking.stepMs =
-        running === 0 ? 0 : rates.stepMsAt(slot, running, backlog.contextTokens[slot] as number)
+      const prompt = sentPromptOf(this.#table, rates, backlog, slot, tokens)
+      booking.stepMs = prompt.stepMs
       booking.uncachedTokens = tokens
-      // Prompts that wait together share the fixed cost of a prefill step.
-      const startMs = (backlog.open[slot] as number) > 0 ? 0 : rates.ttftMs(slot, 0)
-      booking.prefillMs = startMs + rates.perTokenMs(slot) * tokens
-      booking.isLong = tokens > (this.#table.maxBatchedTokens[slot] as number)
-      const { prefillMs: ms, isLong, stepMs } = booking
-      backlog.prefillSent(slot, { ms, isLong, stepMs }, nowMs)
+      booking.prefillMs = prompt.ms
+      booking.isLong = prompt.isLong
+      backlog.prefillSent(slot, prompt, nowMs)
     }
     backlog.add(slot, promptTokens, nowMs)
   }
@@ -46,18 +52,19 @@ export class RankForecast {
     return this.#table.excessOf(slot) <= 1 && this.#table.row(slot).reportedQueued === 0
   }
 
-  #prefillGone(booking: Booking, nowMs: number): void {
+  #prefillGone(booking: Booking, runs: boolean, nowMs: number): void {
     const { prefillMs, slot } = booking
     if (prefillMs === null) return
     booking.prefillMs = null
     this.#backlog.prefillDone(slot, prefillMs, booking.isLong, nowMs)
+    this.#onComputed(booking, runs)
   }
 
   firstToken(booking: Booking, nowMs: number): void {
     const { slot, freed, firstTokenMs, prefillMs, waitMs, stepMs, sentMs } = booking
     if (freed || firstTokenMs !== null) return
     booking.firstTokenMs = nowMs
-    this.#prefillGone(booking, nowMs)
+    this.#prefillGone(booking, true, nowMs)
     booking.atFirst = this.#backlog.at(slot, nowMs)
     const outcome = booking.record?.outcome
     if (outcome?.kind === 'routed') outcome.ttftMs = nowMs - sentMs
@@ -72,8 +79,11 @@ export class RankForecast {
   report(slot: number, report: LoadReport, nowMs: number): void {
     const table = this.#table
     const reported = report.runningRequests + report.queuedRequests
-    const others = Math.max(reported - (table.activeRequests[slot] as number), 0)
-    const excess = report.prefillTokensInFlight - (table.activePrefillTokens[slot] as number)
+    const told = (table.activeRequests[slot] as number) + (table.peerPrompts[slot] as number)
+    const others = Math.max(reported - told, 0)
+    const toldTokens =
+      (table.activePrefillTokens[slot] as number) + (table.peerPromptTokens[slot] as number)
+    const excess = report.prefillTokensInFlight - toldTokens
     const tokens = others === 0 ? 0 : (Math.max(excess, 0) * others) / reported
     const prefillMs = tokens * this.#rates.perTokenMs(slot)
     this.#backlog.others(slot, others, prefillMs, nowMs)
@@ -97,7 +107,26 @@ export class RankForecast {
   }
 
   freed(booking: Booking, nowMs: number): void {
-    this.#prefillGone(booking, nowMs)
+    this.#prefillGone(booking, false, nowMs)
     this.#backlog.free(booking.slot, booking.promptTokens, nowMs)
+  }
+}
+
+/** The predicted times of a prompt with so many uncached tokens that is sent to the rank now. */
+export function sentPromptOf(
+  table: RankTable,
+  rates: RankRates,
+  backlog: RankBacklog,
+  slot: number,
+  tokens: number,
+): SentPrompt {
+  const running = backlog.runningOn(slot)
+  const contexts = backlog.contextTokens[slot] as number
+  // Prompts that wait together share the fixed cost of a prefill step.
+  const startMs = (backlog.open[slot] as number) > 0 ? 0 : rates.ttftMs(slot, 0)
+  return {
+    ms: startMs + rates.perTokenMs(slot) * tokens,
+    isLong: tokens > (table.maxBatchedTokens[slot] as number),
+    stepMs: running <= 0 ? 0 : rates.stepMsAt(slot, running, contexts),
   }
 }

@@ -66,6 +66,8 @@ export class RankRates {
   #prefill = prefillFit([GUESS.prefill, KILO * GUESS.perToken])
   #step = stepFit([GUESS.step, GUESS.perRequest, KILO * GUESS.perContextToken])
   readonly #starting = new StartingPaces()
+  /** How often ranks were compared anew because another one has joined. */
+  #compared = 0
   #outputTokens = GUESS_OUTPUT
   #prompts = 0
   #promptTokens = 0
@@ -92,7 +94,7 @@ export class RankRates {
 
   /** A counter that changes whenever an update of one rank has also changed the factors of others. */
   get ages(): number {
-    return this.#prefillOf.ages + this.#stepOf.ages
+    return this.#prefillOf.ages + this.#stepOf.ages + this.#compared
   }
 
   /** Expected output tokens of a request that does not give them. */
@@ -209,6 +211,7 @@ export class RankRates {
     this.#prefillOf.join(slot)
     this.#stepOf.join(slot)
     this.#starting.set(slot, pace, this.#seen > 0, (at, promptLog, stepLog) => {
+      if (at !== slot) this.#compared++
       this.#prefillOf.believe(at, promptLog)
       this.#stepOf.believe(at, stepLog)
     })

@@ -66,6 +66,9 @@ export class RankTable {
   reportedRequests = new Int32Array(MIN_CAPACITY)
   reportedPrefillTokens = new Float64Array(MIN_CAPACITY)
   reportedDecodeBlocks = new Float64Array(MIN_CAPACITY)
+  /** Prompts announced by other routers that are not computed yet: their number, and their uncached tokens. */
+  peerPrompts = new Int32Array(MIN_CAPACITY)
+  peerPromptTokens = new Float64Array(MIN_CAPACITY)
   /** 1 if the rank takes no more requests for now: they are queued in the router. See `rank-capacity.ts`. */
   full = new Uint8Array(MIN_CAPACITY)
   /** Requests sent after the last report, and requests without a first token. */
@@ -252,7 +255,8 @@ export class RankTable {
 
   /** The larger of booked and reported requests, since there may be other routers. */
   requestsOf(slot: number): number {
-    return Math.max(this.activeRequests[slot] as number, this.reportedRequests[slot] as number)
+    const known = (this.activeRequests[slot] as number) + (this.peerPrompts[slot] as number)
+    return Math.max(known, this.reportedRequests[slot] as number)
   }
 
   /** KV blocks that are neither booked nor reported as used; Infinity if the rank does not report its total. */
@@ -342,6 +346,8 @@ export class RankTable {
     this.full[slot] = 0
     this.sentSinceReport[slot] = 0
     this.openPrefills[slot] = 0
+    this.peerPrompts[slot] = 0
+    this.peerPromptTokens[slot] = 0
     this.#rows[slot] = undefined
     this.live.push(slot)
     return slot
@@ -363,6 +369,8 @@ export class RankTable {
     this.full = grown(this.full, new Uint8Array(size))
     this.sentSinceReport = grown(this.sentSinceReport, new Int32Array(size))
     this.openPrefills = grown(this.openPrefills, new Int32Array(size))
+    this.peerPrompts = grown(this.peerPrompts, new Int32Array(size))
+    this.peerPromptTokens = grown(this.peerPromptTokens, new Float64Array(size))
   }
 }
 

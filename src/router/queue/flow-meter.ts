@@ -97,8 +97,8 @@ export class FlowMeter {
   }
 
   /**
-   * In two windows of that length in a row, or in two longer ones: a router whose requests are taken a little too slowly
-   * shows it only over many of them, and keeps a queue that grows until then.
+   * True if there was excess in two consecutive windows of that length or of a longer one. A small excess is
+   * significant only over many requests; until it is detected the queue keeps growing.
    */
   #hasExcess(shortest: number): boolean {
     for (let spans = shortest; 2 * spans <= this.#past.length; spans *= 2) {
