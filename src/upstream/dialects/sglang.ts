@@ -25,7 +25,7 @@ import type {
 } from './dialect.ts'
 import { countIn, given, idsIn, listIn, numberIn, textIn } from './plain-values.ts'
 import type { JsonObject } from './plain-values.ts'
-import { errorOfEvent, withoutIds } from './upstream-error.ts'
+import { errorOfEvent, errorOfResponse, withoutIds } from './upstream-error.ts'
 
 const DEADLINE_MS = 15_000
 
@@ -50,7 +50,8 @@ export class SglangDialect implements Dialect {
     const tokens = numberIn(server, 'max_total_num_tokens')
     const ranks = numberIn(server, 'dp_size') ?? 1
     const sequences = numberIn(server, 'max_running_requests')
-    const isPrefill = textIn(info, 'disaggregation_mode') === 'prefill'
+    const role = textIn(info, 'disaggregation_mode') ?? textIn(server, 'disaggregation_mode')
+    const isPrefill = role === 'prefill'
     const bootstrapPort = numberIn(server, 'disaggregation_bootstrap_port')
     return {
       model: textIn(info, 'served_model_name') ?? textIn(model, 'id') ?? 'default',
@@ -229,14 +230,7 @@ class GenerateReader implements PieceReader {
     const error = errorOfEvent(json)
     if (error !== null) return { tokenIds: [], error }
     const finish = finishIn(json)
-    if (finish === 'failed') {
-      return {
-        tokenIds: [],
-        error: new BatonError('backend.engine_shutdown', 'the engine gave the request up', {
-          data: { stage: 'upstream' },
-        }),
-      }
-    }
+    if (finish === 'failed') return { tokenIds: [], error: abortIn(json) }
     const hasText = (textIn(json, 'text') ?? '') !== ''
     if (hasText && isRecord(json) && !Array.isArray(json['output_ids'])) {
       return { tokenIds: [], error: withoutIds() }
@@ -298,6 +292,18 @@ function finishIn(json: unknown): 'stop' | 'length' | 'failed' | null {
   if (type === undefined) return null
   if (type === 'abort') return 'failed'
   return type === 'length' ? 'length' : 'stop'
+}
+
+/** With a status it is an answer, as a refusal is; without one the engine was told to end the request. */
+function abortIn(json: unknown): BatonError {
+  const status = numberIn(json, 'meta_info', 'finish_reason', 'status_code')
+  if (status !== undefined && status >= 400) {
+    const message = textIn(json, 'meta_info', 'finish_reason', 'message') ?? ''
+    return errorOfResponse(status, JSON.stringify({ error: { message } }))
+  }
+  return new BatonError('backend.engine_shutdown', 'the engine gave the request up', {
+    data: { stage: 'upstream' },
+  })
 }
 
 function matchedIn(json: unknown): number | string | undefined {

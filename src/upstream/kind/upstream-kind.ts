@@ -66,7 +66,9 @@ async function kindBy(
   }
   const info = (await ask('/model_info')) ?? (await ask('/get_model_info'))
   if (isRecord(info) && typeof info['model_path'] === 'string') {
-    return { kind: 'sglang', version: null, mode: sglangMode(info['disaggregation_mode']) }
+    // Older versions say their role only among the arguments of the server.
+    const said = 'disaggregation_mode' in info ? info : await serverInfoOf(ask)
+    return { kind: 'sglang', version: null, mode: sglangMode(said['disaggregation_mode']) }
   }
   const version = await ask('/version')
   if (isRecord(version) && typeof version['version'] === 'string') {
@@ -75,6 +77,13 @@ async function kindBy(
     }
   }
   return { kind: 'openai', version: null, mode: null }
+}
+
+async function serverInfoOf(
+  ask: (path: string) => Promise<unknown>,
+): Promise<Readonly<Record<string, unknown>>> {
+  const server = (await ask('/server_info')) ?? (await ask('/get_server_info'))
+  return isRecord(server) ? server : {}
 }
 
 /** With `--props` off the server still answers; who has slots and a template is no other. */
