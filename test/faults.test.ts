@@ -194,7 +194,7 @@ describe('a model file that becomes garbage', () => {
     for (const pid of currentPids(server, 'aggregated')) process.kill(pid, 'SIGKILL')
     await expect
       .poll(() => server.printed(), { timeout: 15_000 })
-      .toMatch(/stays down: .*model\.gguf/)
+      .toMatch(/is not started again: .*model\.gguf/)
     const reply = await post(server, { messages: prompt(1, 7), max_tokens: 3 })
     expect(reply.status).toBe(503)
   }, 60_000)

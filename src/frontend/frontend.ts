@@ -251,7 +251,7 @@ export class Frontend {
     const echoed = echoedRequestId(head.headers['x-request-id']) ?? requestId
     const headers: Record<string, string> = { 'x-request-id': echoed, ...reply.headers }
     headers['x-request-id'] = echoed
-    // Clients of the Anthropic API look here.
+    // Clients of the Anthropic API expect the id in this header.
     if (call.form === 'anthropic') headers['request-id'] = echoed
     if (call.caller.mayOperate) {
       Object.assign(headers, decisionHeader(head.headers, this.registry, requestId))

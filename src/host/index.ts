@@ -1,9 +1,11 @@
 /**
  * Room `host`: a worker or a frontend as a process.
  *
- * Owns a worker's process and its supervisor (`worker/`), metrics and logs (`observe/`), several frontends behind one port (`group/`), tokenizers off the event loop
- * (`tokenizer/`), exit codes and signals (`process/`), and the simulated engine's files and ports (`simengine/`).
- * May use: base, request, text, engine, simengine, router, worker, frontend, os, network, discovery. For: `cli`, and programs that embed Baton.
+ * Owns a worker's process and its supervisor (`worker/`), metrics and logs (`observe/`), traces (`traces/`), API
+ * keys (`access/`), several frontends behind one port (`group/`), tokenizers off the event loop (`tokenizer/`), exit
+ * codes and signals (`process/`), and the simulated engine's files and ports (`simengine/`).
+ * May use: base, request, text, engine, simengine, router, worker, frontend, os, network, discovery. For: `cli`, and
+ * programs that embed Baton.
  */
 export { FrontendMetrics } from './observe/frontend-metrics.ts'
 export { KeyBook } from './access/key-book.ts'

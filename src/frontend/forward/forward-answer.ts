@@ -112,7 +112,7 @@ function withEstimate(hints: RoutingHints): RoutingHints {
   return Object.assign({ isEstimated: true }, hints)
 }
 
-/** The body with what stands behind its addresses, if they are fetched. */
+/** The body in which the addresses of media are replaced by their content, if they are fetched. */
 async function mediaIn(
   { bounds, media = DEFAULT_MEDIA }: GenerationDeps,
   { body, signal }: HttpRequest,
@@ -171,7 +171,10 @@ function withoutQuery(hints: RoutingHints): RoutingHints {
   return routing
 }
 
-/** What divides the engine's prompt cache for a tenant of a key; undefined: the client's own business. */
+/**
+ * The salt that separates a tenant's prefixes in the engine's cache; undefined: no key, so the client's own salt is
+ * kept.
+ */
 function saltAtEngine(
   { key }: Caller,
   model: ServedModel,

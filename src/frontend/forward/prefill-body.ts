@@ -6,7 +6,10 @@ import { asciiOf } from '../http/json-members.ts'
 import type { Member } from '../http/json-members.ts'
 
 export interface PrefillForm {
-  /** Of the decode leg: how much is generated, and how it is shown. With any of them a server refuses one token whole. */
+  /**
+   * Fields of the decode leg: how much is generated, and how it is shown. With some of them a server refuses to
+   * generate a single token.
+   */
   readonly ofDecode: ReadonlySet<string>
   /** The fields of a prefill leg instead, except `stream`. */
   readonly fields: string
@@ -26,7 +29,7 @@ const COMPLETIONS: PrefillForm = {
   ofOneServer: ['use_beam_search'],
 }
 
-/** By the path: where engines take fields of a hand-over. */
+/** By path: the endpoints where engines accept the fields of a KV transfer. */
 const FORMS: ReadonlyMap<string, PrefillForm> = new Map(
   Object.entries({
     '/v1/chat/completions': COMPLETIONS,
@@ -38,9 +41,9 @@ const FORMS: ReadonlyMap<string, PrefillForm> = new Map(
     },
     '/v1/responses': {
       ofDecode: new Set(['stream', 'stream_options', 'max_output_tokens', 'store', 'background']),
-      // What one leg has computed is no answer that anybody asks for again.
+      // The response of a prefill leg is not needed later, so it is not stored.
       fields: '"max_output_tokens":1,"store":false',
-      // Only the server that has answered before knows what it was.
+      // Only the server that gave the earlier answer has it.
       ofOneServer: ['background', 'previous_response_id', 'conversation'],
     },
   }),

@@ -91,7 +91,7 @@ function conversationOf(members: readonly Member[]): readonly Span[] {
   for (const { key, valueStart: start, end } of members) {
     const place = PLACES.get(key)
     if (place === undefined) continue
-    // The last one of a name counts, as for a reader of JSON.
+    // The last member of a name counts, as in JSON parsers.
     const same = found.length === 0 ? -1 : found.findIndex((span) => span.place === place)
     found[same < 0 ? found.length : same] = { place, start, end }
   }

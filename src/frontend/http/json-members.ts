@@ -44,7 +44,7 @@ export class JsonMembers {
   #at = 0
   /** A string that was looked for has been seen, as a key or a value, at any depth. */
   hasFound = false
-  /** Contents of very long strings, in the order of the text. */
+  /** The contents of very long strings, in text order. */
   readonly longStrings: Span[] = []
 
   constructor(bytes: Uint8Array, looksFor: LooksFor | null = null) {

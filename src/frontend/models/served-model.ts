@@ -56,7 +56,7 @@ export class ServedModel {
     links: WorkerLinks
     /** False: requests go on as they came where there is no text side. */
     needsText?: boolean
-    /** There is an older version. */
+    /** True when there is an older version. */
     isFurther?: boolean
   }) {
     this.name = options.name
@@ -178,7 +178,10 @@ export class ServedModel {
     return this.#needsText && this.textFault !== null
   }
 
-  /** The shortest of all workers, as the request may run on any of them; the model's own when no worker says. */
+  /**
+   * The smallest of all workers, because a request may run on any of them; the model's own when no worker states
+   * one.
+   */
   get contextLength(): number | undefined {
     let shortest: number | undefined
     for (const { engine } of this.#cards.values()) {

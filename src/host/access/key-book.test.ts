@@ -33,7 +33,7 @@ describe('KeyBook', () => {
     }
   })
 
-  it('the file - holds no key, and a revoked one opens nothing', () => {
+  it('the file - contains no key text, and a revoked key is not valid', () => {
     const { text, entry } = createKey({ tenant: 'acme' }, NOW)
     expect(keysText([entry])).not.toContain(text)
     expect(keysText([entry])).not.toContain(text.split('_').slice(2).join('_'))
@@ -42,7 +42,7 @@ describe('KeyBook', () => {
     expect(expiring.keyOf(text)?.expiresAtEpochMs).toBe(NOW.getTime())
   })
 
-  it('a file that changes - is read again; a broken one changes nothing and is reported', async () => {
+  it('a changed file - is reloaded; a broken one changes nothing and is reported', async () => {
     const one = createKey({ tenant: 'one' }, NOW)
     const two = createKey({ tenant: 'two' }, NOW)
     const path = fileOf(keysText([one.entry]))
@@ -58,7 +58,7 @@ describe('KeyBook', () => {
     expect(book.keyOf(two.text)?.tenant).toBe('two')
   })
 
-  it('text - stands for a file', () => {
+  it('a text instead of a file - is accepted', () => {
     const { text, entry } = createKey({ tenant: 'acme' }, NOW)
     const book = KeyBook.open(keysText([entry]), () => undefined)
     expect([book.size, book.keyOf(text)?.tenant]).toEqual([1, 'acme'])
@@ -74,7 +74,7 @@ describe('KeyBook', () => {
   })
 
   it.each(['a\u0000b', 'a\nb', 'a\u001B[2J', 'a\u009Bm', 'a'.repeat(129), ' '])(
-    'tenant %j - no key is made for it, and none is read: it stands in logs and before a salt',
+    'tenant %j - no key is made or read for it, because it appears in logs and in the cache salt',
     (tenant) => {
       expect(() => createKey({ tenant }, NOW)).toThrow('the new key: tenant')
       const { entry } = createKey({ tenant: 'acme' }, NOW)

@@ -1,8 +1,8 @@
 /**
- * The keys that are valid: from a file or from text, read again when the file changes; or from a source that tells of
+ * The valid keys: from a file, which is reloaded when it changes, from a text, or from a source that reports
  * changes.
  *
- * What is broken while the service runs changes nothing: the keys of before stay, and the fault is reported.
+ * If the content becomes invalid while the service runs, the previous keys stay valid and the fault is reported.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { BatonError } from '../../base/index.ts'
@@ -20,7 +20,7 @@ interface HeldKey {
   readonly key: ApiKey
 }
 
-/** Each key a text of its own, under its id. */
+/** Yields each key as a text of its own, by its id. */
 export interface KeySource {
   readonly texts: ReadonlyMap<string, string>
   onChange(listener: () => void): void
@@ -36,7 +36,7 @@ export class KeyBook {
     this.#keys = heldOf(keys)
   }
 
-  /** `given`: JSON, or the path of a file of it, which is watched. Throws `config.invalid`. */
+  /** `given`: JSON, or the path of a JSON file, which is watched. Throws `config.invalid`. */
   static open(given: string, onFault: OnFault): KeyBook {
     if (given.trimStart().startsWith('{')) return new KeyBook(parseKeys(given, '--keys'))
     const text = readKeyText(given)
@@ -45,7 +45,7 @@ export class KeyBook {
     return book
   }
 
-  /** A key that is broken at the start is not valid. */
+  /** A key that is invalid at the start is not accepted. */
   static follow(source: KeySource, onFault: OnFault): KeyBook {
     const book = new KeyBook([])
     const parser = new SourceParser(onFault)
@@ -61,12 +61,12 @@ export class KeyBook {
     return this.#keys.size
   }
 
-  /** Those that have not been revoked. */
+  /** The keys that have not been revoked. */
   get keys(): readonly ApiKey[] {
     return [...this.#keys.values()].map(({ key }) => key)
   }
 
-  /** Takes the same time for a wrong key as for a right one. */
+  /** Takes constant time, for wrong keys too. */
   keyOf(text: string): ApiKey | null {
     const held = this.#keys.get(TEXT.exec(text)?.[1] ?? '')
     const isRight = timingSafeEqual(digestOf(text), held?.digest ?? NOBODY)
@@ -88,7 +88,7 @@ export class KeyBook {
   }
 }
 
-/** Reads what has changed; a text that is broken leaves its key as it was, and is told once. */
+/** Parses only changed texts. An invalid text leaves its key unchanged and is reported once. */
 class SourceParser {
   readonly #onFault: OnFault
   #known = new Map<string, { readonly text: string; readonly entry: KeyEntry | null }>()
@@ -112,7 +112,10 @@ class SourceParser {
     try {
       const entry = parseKey(text, `key ${id}`)
       if (entry.id === id) return entry
-      throw new BatonError('config.invalid', `key ${id}: its text is of key ${entry.id}`)
+      throw new BatonError(
+        'config.invalid',
+        `key ${id}: the entry contains another id, ${entry.id}`,
+      )
     } catch (error) {
       this.#onFault(BatonError.from(error))
       return before

@@ -1,5 +1,5 @@
 /**
- * Keys in a bucket of NATS, `<prefix>_keys`: one text per key, so that two people may add keys at once.
+ * Keys in a NATS bucket, `<prefix>_keys`: one entry per key, so that two people can add keys at the same time.
  */
 import { NatsTable } from '../../discovery/index.ts'
 import type { NatsAddress } from '../../discovery/index.ts'
@@ -10,7 +10,10 @@ import type { KeyStore } from './key-store.ts'
 
 const NAME = 'keys'
 
-/** Rejects with `discovery.unavailable` when there is no server for 15 s, `config.invalid` when it refuses this process. */
+/**
+ * Rejects with `discovery.unavailable` when no server answers for 15 s, and with `config.invalid` when it refuses
+ * this process.
+ */
 export async function keyBucket(address: NatsAddress): Promise<KeyStore> {
   const table = new NatsTable({ address, name: NAME })
   try {
@@ -29,13 +32,13 @@ export async function keyBucket(address: NatsAddress): Promise<KeyStore> {
 }
 
 interface KeyBucketObserver {
-  /** A key is broken. */
+  /** Called for an invalid key. */
   fault(error: BatonError): void
   away(why: string): void
   back(): void
 }
 
-/** Keys as they are in the bucket, from now on. Rejects as `keyBucket` does. */
+/** Follows the keys of the bucket from now on. Rejects like `keyBucket`. */
 export async function followKeyBucket(
   address: NatsAddress,
   observer: KeyBucketObserver,

@@ -1,5 +1,5 @@
 /**
- * A key as it is kept: its hash and what it allows. The key itself is shown once, when it is made.
+ * A stored key: its hash and what it allows. The key's text is shown only once, when it is made.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { z } from 'zod'
@@ -13,13 +13,13 @@ const instant = z.iso.datetime({ offset: true })
 const entrySchema = z.strictObject({
   id: z.string().regex(/^[a-z0-9]{8}$/),
   hash: z.string().regex(/^sha256:[0-9a-f]{64}$/),
-  // Stands in logs, on terminals and before what divides it from a client's salt.
+  // The tenant appears in logs, on terminals and before the separator in the cache salt.
   tenant: z
     .string()
     .trim()
     .min(1)
     .max(128)
-    .regex(/^\P{Cc}*$/u, 'holds control characters'),
+    .regex(/^\P{Cc}*$/u, 'contains control characters'),
   weight: z.number().min(0.01).max(1000).optional(),
   createdAt: instant,
   expiresAt: instant.optional(),
@@ -40,7 +40,7 @@ const fileSchema = z.strictObject({ keys: z.array(entrySchema) })
 
 export type KeyEntry = z.infer<typeof entrySchema>
 
-/** Throws `config.invalid` with the place of what is wrong; never shows a hash. */
+/** Throws `config.invalid` with the place of the fault; messages never contain a hash. */
 export function parseKeys(text: string, source: string): readonly KeyEntry[] {
   const { keys } = parsed(fileSchema, text, source)
   const ids = new Set(keys.map(({ id }) => id))
@@ -48,7 +48,7 @@ export function parseKeys(text: string, source: string): readonly KeyEntry[] {
   throw new BatonError('config.invalid', `${source}: two keys have the same id`)
 }
 
-/** One key, as a text of its own. Throws as `parseKeys` does. */
+/** Parses one key. Throws like `parseKeys`. */
 export function parseKey(text: string, source: string): KeyEntry {
   return parsed(entrySchema, text, source)
 }
@@ -73,7 +73,10 @@ export function keysText(keys: readonly KeyEntry[]): string {
 
 type Terms = Omit<KeyEntry, 'id' | 'hash' | 'createdAt'>
 
-/** A new key: `text` is for its holder, `entry` is what is kept. Throws `config.invalid` for terms that no reader would take. */
+/**
+ * A new key: `text` is for its holder, `entry` is stored. Throws `config.invalid` for terms that `parseKeys` would
+ * refuse.
+ */
 export function createKey(terms: Terms, now: Date): { text: string; entry: KeyEntry } {
   const id = randomBytes(5).toString('hex').slice(0, 8)
   const text = `baton_${id}_${randomBytes(32).toString('base64url')}`
@@ -82,7 +85,7 @@ export function createKey(terms: Terms, now: Date): { text: string; entry: KeyEn
   return { text, entry: parseKey(JSON.stringify(entry), 'the new key') }
 }
 
-/** Of one length, whatever was given. */
+/** Always the same length, for a comparison in constant time. */
 export function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }

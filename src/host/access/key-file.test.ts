@@ -15,7 +15,7 @@ function place(): string {
 }
 
 describe('keyFile', () => {
-  it('several who add at once - no key is lost', async () => {
+  it('several processes that add keys at once - no key is lost', async () => {
     const path = place()
     const tenants = Array.from({ length: 12 }, (_, i) => `t${i}`)
     await Promise.all(
@@ -27,7 +27,7 @@ describe('keyFile', () => {
     expect(statSync(path).mode & 0o077).toBe(0)
   })
 
-  it('one that died while it held the file - is not waited for', async () => {
+  it('a process that died while it held the lock - is not waited for', async () => {
     const path = place()
     writeFileSync(`${path}.lock`, '')
     const longAgo = Date.now() / 1000 - 60
@@ -36,7 +36,7 @@ describe('keyFile', () => {
     expect(await keyFile(path).list()).toHaveLength(1)
   })
 
-  it('a folder that is not there - is said', async () => {
+  it('a missing folder - is reported', async () => {
     const store = keyFile('/nowhere/keys.json')
     await expect(store.add(createKey({ tenant: 'a' }, NOW).entry)).rejects.toMatchObject({
       code: 'config.invalid',

@@ -1,4 +1,4 @@
-/** Keys in a file: read, and replaced as a whole. */
+/** Stores keys in a file, which is read and replaced as a whole. */
 import { existsSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { BatonError } from '../../base/index.ts'
@@ -15,7 +15,7 @@ export function readKeyText(path: string): string {
   }
 }
 
-/** The file need not be there to add a key. */
+/** The file need not exist when a key is added. */
 export function keyFile(path: string): KeyStore {
   const list = (): readonly KeyEntry[] => parseKeys(readKeyText(path), path)
   return {
@@ -35,11 +35,14 @@ export function keyFile(path: string): KeyStore {
   }
 }
 
-/** Somebody else holds the file for the time of a read and a write; who holds it longer has died. */
+/** The lock is held only for one read and one write; if it is older, its holder has died. */
 const HELD_MS = 10_000
 const RETRY_MS = 20
 
-/** One process at a time changes the file: of two that had read the same, the second would undo what the first has written. */
+/**
+ * Serialises changes of the file by several processes with a lock file: without it a process could overwrite the key
+ * that another has just added.
+ */
 async function alone<T>(path: string, work: () => T): Promise<T> {
   const lock = `${path}.lock`
   while (!taken(lock)) await sleep(RETRY_MS)
@@ -55,7 +58,7 @@ function taken(lock: string): boolean {
     writeFileSync(lock, '', { flag: 'wx', mode: 0o600 })
     return true
   } catch (error) {
-    // What cannot be made at all is told by who writes the file itself.
+    // Other errors are reported by the write of the file itself.
     if (codeOf(error) !== 'EEXIST') return true
   }
   const { mtimeMs } = statSync(lock, { throwIfNoEntry: false }) ?? { mtimeMs: Infinity }

@@ -1,11 +1,11 @@
-/** Where keys are kept, for who makes and revokes them. */
+/** The interface of a key storage for commands that make and revoke keys. */
 import type { KeyEntry } from './key-entry.ts'
 
-/** Every method rejects with a `BatonError` when the place cannot be read or written. */
+/** Every method rejects with a `BatonError` when the storage cannot be read or written. */
 export interface KeyStore {
   list(): Promise<readonly KeyEntry[]>
   add(entry: KeyEntry): Promise<void>
-  /** False: there is no such key. */
+  /** False: the key does not exist. */
   change(id: string, next: (entry: KeyEntry) => KeyEntry): Promise<boolean>
   close(): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** Frontends behind one port, as far as their parent goes: small programs that say what a frontend says. */
+/** Tests the parent of several frontends behind one port, with small programs that report like a frontend. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,7 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { until } from '../../../test/until.ts'
 import { FrontendGroup } from './frontend-group.ts'
 
-/** `life`: what one does that has been started so many times; `starts` counts them. */
+/** `life`: the body of the program; `starts` is the number of its starts. */
 function groupOf(life: string, options: { readonly restarts: number; readonly pingMs?: number }) {
   const folder = mkdtempSync(join(tmpdir(), 'baton-group-'))
   const [script, starts] = [join(folder, 'child.cjs'), join(folder, 'starts')]
@@ -43,18 +43,18 @@ function groupOf(life: string, options: { readonly restarts: number; readonly pi
 }
 
 describe('FrontendGroup', () => {
-  it('a frontend that stands still - is killed and another takes its place', async () => {
+  it('a frontend that hangs - is killed and replaced', async () => {
     const life = `pong(); ready(); if (start === 1) setTimeout(() => { for (;;); }, 100)`
     const { group, told } = groupOf(life, { restarts: 3, pingMs: 200 })
     await group.start()
     const [hung] = group.pids
     await until('another is there', () => told.includes('restarted'))
-    expect(told).toEqual(['died: it did not answer any more', 'restarted'])
+    expect(told).toEqual(['died: it did not answer pings', 'restarted'])
     expect(group.pids).toHaveLength(1)
     expect(group.pids).not.toContain(hung)
   })
 
-  it('one start that goes wrong - is followed by another', async () => {
+  it('a start that fails - is followed by another', async () => {
     const life = `pong(); if (start === 2) process.exit(3); ready()`
     const { group, told } = groupOf(life, { restarts: 3 })
     await group.start()
@@ -63,13 +63,13 @@ describe('FrontendGroup', () => {
     expect(told).toEqual(['died: SIGKILL', 'restarted'])
   })
 
-  it('none is left, and all restarts are used up - whoever waits is told', async () => {
+  it('no frontend is left and all restarts are used up - waiting callers are told', async () => {
     const life = `if (start > 1) process.exit(3); pong(); ready()`
     const { group, told, starts } = groupOf(life, { restarts: 2 })
     await group.start()
     process.kill(group.pids[0] ?? 0, 'SIGKILL')
     await expect(group.lost).rejects.toThrow(
-      'no frontend is left: 2 restarts within a minute; a frontend ended while it started',
+      'no frontend is left: 2 restarts within a minute; a frontend exited during its start',
     )
     expect([told, starts()]).toEqual([['died: SIGKILL', 'gave-up'], 3])
   })

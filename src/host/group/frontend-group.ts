@@ -1,8 +1,9 @@
 /**
- * Several frontend processes behind one port: started, watched, started again when they die, and ended together.
+ * Several frontend processes behind one port: starts, watches, restarts and stops them.
  *
- * Node 20 hands connections from this process to the frontends in turn (`node:cluster`); from Node 24 on the kernel
- * spreads them (`reusePort`), and this process sees none. What frontends say to each other goes through this process.
+ * On Node 20 this process distributes connections to the frontends in turn (`node:cluster`); from Node 24 on the
+ * kernel distributes them (`reusePort`), and this process sees none. Messages between frontends go through this
+ * process.
  */
 import cluster from 'node:cluster'
 import type { Worker as ClusterWorker } from 'node:cluster'
@@ -16,16 +17,16 @@ export interface FrontendGroupOptions {
   /** The script that a child runs. */
   readonly script: string
   readonly args: readonly string[]
-  /** Added to this process's own; undefined takes a variable away. */
+  /** Added to the environment of this process; undefined removes a variable. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Where the frontends listen; port 0: any. */
+  /** Where the frontends listen; port 0: any free port. */
   readonly host: string
   readonly port: number
   readonly count: number
   readonly startDeadlineMs: number
-  /** Frontends that die more often than this within a minute stay down. */
+  /** When more frontends than this die within a minute, they are not started again. */
   readonly restartsPerMinuteMax: number
-  /** How often each is asked whether it still does anything; who misses `PINGS_MISSED_MAX` in a row is killed. */
+  /** Interval of pings in ms. A frontend that misses `PINGS_MISSED_MAX` pings in a row is killed. */
   readonly pingMs?: number
   readonly onEvent: (event: FrontendGroupEvent) => void
 }
@@ -36,14 +37,16 @@ export type FrontendGroupEvent =
   | { readonly kind: 'gave-up'; readonly reason: string }
 
 const PING_MS = 5_000
-/** Counted, not timed: while this process stood still, nobody could answer it. */
+/** Pings are counted instead of timed, because nobody could answer while this process itself was suspended. */
 const PINGS_MISSED_MAX = 6
 
-/** From Node 23.1 on `listen` knows `reusePort`; 24 is the first long-term version with it. */
+/** `listen` supports `reusePort` from Node 23.1 on; 24 is the first long-term release with it. */
 export const SHARES_BY_KERNEL =
   process.platform === 'linux' && Number(process.versions.node.split('.')[0]) >= 24
 
-/** Where the kernel shares a port, another server's frontends would share it silently. */
+/**
+ * With `reusePort` the kernel would silently share a port with another server, so a port in use is detected first.
+ */
 async function refuseTakenPort({ host, port }: FrontendGroupOptions): Promise<void> {
   if (!SHARES_BY_KERNEL || port === 0) return
   const probe = createServer()
@@ -57,7 +60,7 @@ export class FrontendGroup<Card> {
   readonly #options: FrontendGroupOptions
   readonly #children = new Set<ClusterWorker>()
   #port = 0
-  /** Rejects when no frontend is left and none will come: whoever watches over this process may start it again. */
+  /** Rejects when no frontend is left and none will be started; a supervisor may then restart this process. */
   readonly lost: Promise<never>
   #lose: (why: BatonError) => void = () => undefined
   #starting = 0
@@ -77,7 +80,7 @@ export class FrontendGroup<Card> {
     return [...this.#children].map((child) => child.process.pid ?? 0)
   }
 
-  /** Resolves with the port when all listen; rejects with the first failure, having ended the others. */
+  /** Resolves with the port when all listen; rejects with the first failure after stopping the others. */
   async start(): Promise<number> {
     try {
       await refuseTakenPort(this.#options)
@@ -91,14 +94,14 @@ export class FrontendGroup<Card> {
     }
   }
 
-  /** Resolves with the cards of the workers when every frontend is connected to so many. */
+  /** Resolves with the workers' cards when every frontend is connected to this many workers. */
   async untilConnected(workers: number, deadlineMs: number): Promise<readonly Card[]> {
     const asking = [...this.#children].map((child) => connected<Card>(child, workers, deadlineMs))
     const [cards = []] = await Promise.all(asking)
     return cards
   }
 
-  /** Asks all to drain, kills after `deadlineMs`. Returns how many had to be killed. */
+  /** Tells all to drain, and kills those that are left after `deadlineMs`. Returns how many were killed. */
   async stop(deadlineMs: number): Promise<number> {
     this.#stopping = true
     let killed = 0
@@ -122,14 +125,14 @@ export class FrontendGroup<Card> {
     for (const child of this.#children) child.process.kill('SIGKILL')
   }
 
-  /** Resolves with the port that the new frontend listens on. */
+  /** Resolves with the port of the new frontend. */
   async #fork(): Promise<number> {
     const environment: Record<string, string | undefined> = {
       ...process.env,
       ...this.#options.environment,
     }
     if (SHARES_BY_KERNEL && this.#port > 0) environment['BATON_PORT'] = String(this.#port)
-    // `fork` writes an undefined variable as text.
+    // `fork` would pass an undefined variable as the text "undefined".
     const given = Object.entries(environment).filter(([, value]) => value !== undefined)
     const removed = Object.keys(process.env).filter((name) => environment[name] === undefined)
     const child = forkWithout(removed, Object.fromEntries(given))
@@ -141,12 +144,12 @@ export class FrontendGroup<Card> {
     child.once('exit', (code, signal) => {
       watch.end()
       const how = signal ?? `exit code ${code}`
-      this.#onDeath(child, watch.isHung() ? 'it did not answer any more' : how)
+      this.#onDeath(child, watch.isHung() ? 'it did not answer pings' : how)
     })
     return port
   }
 
-  /** One that stands still would keep the connections that it is given, and all that its siblings tell it. */
+  /** A hanging frontend would block the connections that it is given and the messages of its siblings. */
   #watch(child: ClusterWorker): { end(): void; isHung(): boolean } {
     let missed = 0
     const timer = setInterval(() => {
@@ -181,7 +184,7 @@ export class FrontendGroup<Card> {
         resolve(report.port)
       })
       child.once('exit', (code, signal) => {
-        const text = `a frontend ended while it started (${signal ?? `exit code ${code}`})`
+        const text = `a frontend exited during its start (${signal ?? `exit code ${code}`})`
         fail(new BatonError('backend.worker_unavailable', text))
       })
     })
@@ -206,7 +209,7 @@ export class FrontendGroup<Card> {
     this.#startAgain(null)
   }
 
-  /** `failure`: how the start before this one went wrong. */
+  /** `failure`: why the previous start failed. */
   #startAgain(failure: BatonError | null): void {
     const { onEvent, restartsPerMinuteMax } = this.#options
     const nowMs = performance.now()
@@ -250,14 +253,14 @@ function connected<Card>(
       if (report.kind === 'failed') reject(BatonError.fromValue(report.error))
     })
     child.once('exit', () => {
-      reject(new BatonError('backend.worker_unavailable', 'a frontend ended while it started'))
+      reject(new BatonError('backend.worker_unavailable', 'a frontend exited during its start'))
     })
     const ask: AwaitWorkers = { kind: 'await-workers', workers, deadlineMs }
     child.send(ask)
   })
 }
 
-/** `cluster.fork` gives a child all variables of this process and cannot take one away. */
+/** `cluster.fork` passes all variables of this process to a child and cannot remove one. */
 function forkWithout(
   removed: readonly string[],
   environment: Readonly<Record<string, string | undefined>>,

@@ -1,5 +1,5 @@
 /**
- * A frontend's way to the other frontends behind the same port: to tell them something, and to ask them.
+ * The messages between this frontend and the others behind the same port: announcements and questions.
  */
 import type { Relayed, SiblingMessage } from './group-message.ts'
 
@@ -12,7 +12,7 @@ interface Asked {
   finish(): void
 }
 
-/** A sibling that does not answer is left out. */
+/** A sibling that does not answer within this time is skipped. */
 const ANSWER_MS = 1_000
 
 export class FrontendSiblings {
@@ -39,7 +39,7 @@ export class FrontendSiblings {
     this.#listeners.set(topic, listener)
   }
 
-  /** What the others answer, in no order. */
+  /** The answers of the others, unordered. */
   ask(topic: string, body: unknown): Promise<readonly unknown[]> {
     const id = ++this.#lastId
     return new Promise((resolve) => {
@@ -68,7 +68,7 @@ export class FrontendSiblings {
   }
 
   #send(message: SiblingMessage): void {
-    // A parent that has just died is noticed by `disconnect`.
+    // The parent may just have died; the event `disconnect` handles that.
     if (process.connected) process.send?.(message, undefined, {}, () => undefined)
   }
 

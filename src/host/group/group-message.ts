@@ -1,5 +1,5 @@
 /**
- * What the processes of one group of frontends say to each other. The parent only hands on what siblings say.
+ * The messages between the processes of a group of frontends. The parent only relays messages between siblings.
  */
 import type { ErrorValue } from '../../base/index.ts'
 
@@ -17,20 +17,20 @@ export interface AwaitWorkers {
   readonly deadlineMs: number
 }
 
-/** From the parent to a frontend, which says `pong` as soon as it does anything. */
+/** From the parent to a frontend, which answers `pong` when its event loop runs. */
 export interface Ping {
   readonly kind: 'ping'
 }
 
-/** Between siblings, over the parent. */
+/** Between siblings, relayed by the parent. */
 export type SiblingMessage =
   | { readonly kind: 'told'; readonly topic: string; readonly body: unknown }
   | { readonly kind: 'asked'; readonly topic: string; readonly id: number; readonly body: unknown }
   | { readonly kind: 'answered'; readonly to: number; readonly id: number; readonly body: unknown }
-  /** From the parent to who asked: how many answers there will be. */
+  /** From the parent to the asking frontend: the number of answers to expect. */
   | { readonly kind: 'asking'; readonly id: number; readonly siblings: number }
 
-/** A message as the parent hands it on, with the process that sent it. */
+/** A message as the parent relays it, with the sending process. */
 export interface Relayed {
   readonly from: number
   readonly message: SiblingMessage

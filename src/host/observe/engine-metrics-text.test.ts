@@ -7,7 +7,7 @@ const hits: EngineMetric = { name: 'hits_total', help: 'Cache hits', kind: 'coun
 const idle = { live: true, ready: true, state: 'running', inFlight: 0, openOffers: 0 } as const
 
 describe('engineMetricsText', () => {
-  it('families - each with its help and type once, and the labels of the worker', () => {
+  it('metric families - each has its help and type once, and the labels of the worker', () => {
     const text = engineMetricsText(
       [
         { name: 'blocks', help: 'Blocks', kind: 'gauge', value: 1.5, labels: { tier: 'device' } },
@@ -30,7 +30,7 @@ describe('engineMetricsText', () => {
     )
   })
 
-  it('odd texts and numbers - are written as the format wants them', () => {
+  it('special texts and numbers - are written as the format requires', () => {
     const labels = { path: 'a"b\\c\nd' }
     const text = engineMetricsText([{ ...hits, help: 'two\nlines', value: Infinity, labels }])
     expect(text.split('\n')).toEqual([
@@ -49,18 +49,18 @@ describe('engineMetricsText', () => {
     ['a counter below zero', { value: -1 }],
     ['an unknown kind', { kind: 'histogram' }],
     ['a value that is no number', { value: '1\nx 2' }],
-  ])('%s - is left out, the rest stays', (_what, change) => {
+  ])('%s - is left out, the other metrics stay', (_what, change) => {
     const odd = { ...hits, name: 'odd_total', ...change } as EngineMetric
     expect(engineMetricsText([odd, hits])).toBe(engineMetricsText([hits]))
   })
 
-  it('one sample told twice - the last one counts', () => {
+  it('a sample reported twice - the last one counts', () => {
     expect(engineMetricsText([hits, { ...hits, value: 4 }])).toMatch(/hits_total 4\n$/)
   })
 })
 
-describe('WorkerMetrics - of the engine', () => {
-  it('are read at each scrape and stand beside those of the worker', async () => {
+describe('WorkerMetrics - metrics of the engine', () => {
+  it('are read at each scrape and added to those of the worker', async () => {
     let value = 0
     const metrics = new WorkerMetrics(
       () => idle,
@@ -73,7 +73,7 @@ describe('WorkerMetrics - of the engine', () => {
     expect(text).toMatch(/^baton_worker_ready\{mode="agg"\} 1$/m)
   })
 
-  it('an engine that throws - is a fault, and the other metrics are there', async () => {
+  it('an engine that throws - is counted as a fault, and the other metrics are there', async () => {
     const metrics = new WorkerMetrics(
       () => idle,
       {},

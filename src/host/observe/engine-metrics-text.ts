@@ -1,7 +1,7 @@
 /**
- * An engine's own metrics as Prometheus text, beside the worker's own metrics.
+ * Formats an engine's own metrics as Prometheus text, for the worker's page.
  *
- * An engine is foreign code: a metric that does not fit the format is left out, so that it cannot spoil the rest.
+ * An engine is foreign code, so a metric that violates the format is left out and cannot break the page.
  */
 import { isEngineMetric } from '../../engine/index.ts'
 import type { EngineMetric } from '../../engine/index.ts'
@@ -10,7 +10,7 @@ import { openMetricsHead } from './open-metrics-text.ts'
 
 const PREFIX = 'baton_engine_'
 
-/** `labels` are the worker's and win over the engine's. */
+/** `labels`: the worker's labels, which take precedence over the engine's. */
 export function engineMetricsText(
   metrics: readonly EngineMetric[],
   labels: Readonly<Record<string, string>> = {},
@@ -20,7 +20,7 @@ export function engineMetricsText(
   for (const metric of metrics) {
     if (!isEngineMetric(metric)) continue
     const family = families.get(metric.name) ?? []
-    // The first one decides what kind of family it is.
+    // The first metric of a family determines its kind.
     if (family[0] !== undefined && family[0].kind !== metric.kind) continue
     family.push(metric)
     families.set(metric.name, family)

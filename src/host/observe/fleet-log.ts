@@ -1,5 +1,5 @@
 /**
- * What a frontend learns of its fleet, as log lines: what costs requests is a warning, the rest is `info`.
+ * Logs what a frontend learns about its fleet: events that affect requests at level `warn`, others at `info`.
  */
 import { BatonError } from '../../base/index.ts'
 import type { Logger } from 'pino'
@@ -12,7 +12,7 @@ export function fleetLog(logger: Logger): FleetNewsObserver {
       case 'workerJoined':
         return logger.info(
           factsOfCard(news),
-          news.isNew ? 'worker joined' : 'worker changed its card',
+          news.isNew ? 'worker joined' : 'the card of a worker has changed',
         )
       case 'workerLeft': {
         const { workerId, model, reason } = news
@@ -25,7 +25,7 @@ export function fleetLog(logger: Logger): FleetNewsObserver {
         const facts = { ...factsOfCard(news), differences }
         return logger.warn(
           facts,
-          `worker refused, it differs from the others of its model: ${text}`,
+          `worker refused because it differs from the others of its model: ${text}`,
         )
       }
       case 'workerConnected':
@@ -44,7 +44,7 @@ export function fleetLog(logger: Logger): FleetNewsObserver {
   }
 }
 
-/** The worker said so itself when it closed the connection; its card is about to leave. */
+/** The worker announced its shutdown when it closed the connection; its card will be removed next. */
 function isShutdown({ cause }: Error): boolean {
   return cause instanceof BatonError && cause.code === 'backend.engine_shutdown'
 }

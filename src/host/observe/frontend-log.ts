@@ -1,8 +1,8 @@
 /**
- * What the frontend reports, as log lines: one per request at level `info`, failures at `warn`.
+ * Logs what the frontend reports: one line per request at level `info`, failures at `warn`.
  *
- * JSON, or lines for people where standard error is a terminal. Written synchronously, so that nothing is lost on a forced
- * exit.
+ * JSON, or readable lines when standard error is a terminal. Lines are written synchronously, so that none is lost
+ * in a forced exit.
  */
 import { writeSync } from 'node:fs'
 import { destination, pino } from 'pino'
@@ -33,7 +33,7 @@ function forPeople(): { write(json: string): void } {
       try {
         writeSync(STANDARD_ERROR, line)
       } catch {
-        // A terminal that does not take it now gets it later; one that is gone does not end a server.
+        // A slow terminal gets the line later; a closed one does not end the server.
         process.stderr.write(line)
       }
     },
@@ -51,7 +51,7 @@ export function frontendLog(logger: Logger): FrontendObserver {
       case 'ended':
         return tellEnd(logger, event, request, known)
       case 'migrated':
-        return logger.warn({ ...request, ...event }, 'request goes on at another worker')
+        return logger.warn({ ...request, ...event }, 'request is continued on another worker')
       case 'faulted':
         return logger.error({ requestId: request.requestId, err: event.error }, 'internal error')
       case 'backgroundFailed':
@@ -69,7 +69,7 @@ function tellEnd(logger: Logger, end: RequestEnd, request: RequestFacts, known: 
   if (!logger.isLevelEnabled(level)) return
   const { kind: _, atMs: __, ...facts } = end
   const text = end.outcome !== 'error' ? 'ended' : level === 'warn' ? 'failed' : 'refused'
-  // Quicker than spreads, of which all but the first add members by calls into V8's runtime.
+  // Faster than spreads, of which all but the first call into V8's runtime for each member.
   const line = Object.assign({}, request, known, facts, {
     durationMs: rounded(facts.durationMs),
     preprocessMs: rounded(facts.preprocessMs),

@@ -7,23 +7,26 @@ import { FrontendMetrics } from './frontend-metrics.ts'
 const OPEN_METRICS = 'application/openmetrics-text'
 
 describe('FrontendMetrics', () => {
-  it.each([undefined, OPEN_METRICS])('Accept %s - a page tells of now', async (accept) => {
-    const { router } = buildModel([card(1, 'agg'), card(2, 'agg')], {})
-    const metrics = new FrontendMetrics({ routers: () => [['storyteller', router.status()]] })
-    onTestFinished(() => metrics.close())
-    const linesOf = async (name: string): Promise<readonly string[]> => {
-      const { body } = await metrics.page(accept)
-      return body.split('\n').filter((line) => line.startsWith(`baton_frontend_${name}{`))
-    }
-    expect(await linesOf('worker_active_requests')).toHaveLength(2)
-    router.fleet.workerLeft(workerIdOf(2), 'closed')
-    expect(await linesOf('role_workers')).toContain(
-      'baton_frontend_role_workers{model="storyteller",worker_type="decode"} 1',
-    )
-    expect(await linesOf('worker_active_requests')).toHaveLength(1)
-  })
+  it.each([undefined, OPEN_METRICS])(
+    'Accept %s - the page contains current values',
+    async (accept) => {
+      const { router } = buildModel([card(1, 'agg'), card(2, 'agg')], {})
+      const metrics = new FrontendMetrics({ routers: () => [['storyteller', router.status()]] })
+      onTestFinished(() => metrics.close())
+      const linesOf = async (name: string): Promise<readonly string[]> => {
+        const { body } = await metrics.page(accept)
+        return body.split('\n').filter((line) => line.startsWith(`baton_frontend_${name}{`))
+      }
+      expect(await linesOf('worker_active_requests')).toHaveLength(2)
+      router.fleet.workerLeft(workerIdOf(2), 'closed')
+      expect(await linesOf('role_workers')).toContain(
+        'baton_frontend_role_workers{model="storyteller",worker_type="decode"} 1',
+      )
+      expect(await linesOf('worker_active_requests')).toHaveLength(1)
+    },
+  )
 
-  it('a model that is served no more - is on no page', async () => {
+  it('a model that is not served any more - is on no page', async () => {
     const { router } = buildModel([card(1, 'agg')], {})
     let isServed = true
     const metrics = new FrontendMetrics({

@@ -1,7 +1,7 @@
 /**
- * What the frontend reports, as Prometheus metrics. Names and labels are the field's, with the prefix `baton_`.
+ * Prometheus metrics of the frontend, with the prefix `baton_` and the usual names and labels.
  *
- * Everything is counted once per request, never once per token; docs/metrics.md lists the names.
+ * Values are counted once per request, never per token. docs/metrics.md lists the names.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Registry, collectDefaultMetrics } from 'prom-client'
@@ -20,9 +20,9 @@ import { RoleMetrics } from './role-metrics.ts'
 import { RoutedLegs } from './routed-legs.ts'
 
 interface FrontendMetricsOptions {
-  /** Asked at each scrape: the router's own view of every model. */
+  /** The router's status of every model, read at each scrape. */
   readonly routers: () => readonly (readonly [model: string, status: RouterStatus])[]
-  /** Time to the first token that is meant to be. */
+  /** The target for the time to first token. */
   readonly ttftGoalMs?: number
 }
 
@@ -72,23 +72,24 @@ export class FrontendMetrics {
     })
     this.#inflight = inflight
     this.#outputTokensTotal = counter('output_tokens_total', 'Generated tokens', ['model'])
-    this.#migrations = counter('model_migration_total', 'Requests carried on at another worker', [
-      'model',
-      'kind',
-    ])
+    this.#migrations = counter(
+      'model_migration_total',
+      'Migrations of a request to another worker',
+      ['model', 'kind'],
+    )
     this.#cancellations = counter(
       'model_cancellation_total',
-      'Requests whose client left',
+      'Requests whose client disconnected',
       ends.slice(0, 3),
     )
     this.#rejections = counter(
       'model_rejection_total',
-      'Requests refused for load',
+      'Requests refused because of load',
       ends.slice(0, 2),
     )
     this.#goals = counter(
       'goals_total',
-      'Latency goals of requests that have ended, by what became of them: met, missed, refused',
+      'Latency goals of requests that have ended, by outcome: met, missed, refused',
       ['model', 'goal', 'outcome'],
     )
     this.#routed = new RoutedLegs(this.#registry)
@@ -102,7 +103,7 @@ export class FrontendMetrics {
     return await this.#registry.metrics()
   }
 
-  /** For a scrape with this `Accept`. */
+  /** The page for a scrape with this `Accept` header. */
   async page(accept: string | undefined): Promise<MetricsPage> {
     const format = metricsFormat(accept)
     const body =
@@ -157,14 +158,14 @@ export class FrontendMetrics {
     if (end.errorCode?.startsWith('capacity.') === true) this.#rejections.add(1, model, endpoint)
   }
 
-  /** Before a page is made: a metric that is read while the page is made comes too late for those that are on it already. */
+  /** Called before a page is made: a value that is read while the page is made would be missing on it. */
   #collectRouters(options: FrontendMetricsOptions): () => void {
     const ranks = new RankMetrics(this.#registry)
     const roles = new RoleMetrics(this.#registry, options.ttftGoalMs ?? null)
     const labelNames = ['model', 'worker_type']
     const errors = new Gauge({
       name: 'baton_frontend_router_ttft_error_ratio',
-      help: 'How far the first tokens that the router predicts are from those that come: 1 is twice or half as long, in the geometric mean; newer ones weigh more',
+      help: 'Error of the predicted time to first token: 1 means a factor of two too long or too short (geometric mean, newer requests weigh more)',
       labelNames,
       registers: [this.#registry],
     })
@@ -202,7 +203,7 @@ export class FrontendMetrics {
       help: 'Delay of the event loop since the last scrape, 99th percentile',
       registers: [this.#registry],
       collect: () => {
-        // What is measured is the time between two ticks of a timer: its interval is no delay.
+        // The histogram measures the time between two ticks of a timer, so its interval is subtracted.
         const late = this.#loopDelay.percentile(99) / 1e9 - LOOP_INTERVAL_MS / 1000
         delay.set(Math.max(0, late))
         this.#loopDelay.reset()

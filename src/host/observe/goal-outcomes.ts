@@ -1,11 +1,11 @@
 /**
- * What became of a request's latency goals, as its client saw it.
+ * Whether a request met its latency goals, as its client saw it.
  */
 import type { FrontendEventOf } from '../../frontend/index.ts'
 
 export interface GoalOutcome {
   readonly goal: 'ttft' | 'itl'
-  /** `refused`: it was not even begun, because it could not be kept. */
+  /** `refused`: the request was refused because the goal could not be met. */
   readonly outcome: 'met' | 'missed' | 'refused'
 }
 
@@ -14,14 +14,14 @@ type End = Pick<
   'outcome' | 'errorCode' | 'ttftMs' | 'itlMs' | 'ttftTargetMs' | 'itlTargetMs' | 'durationMs'
 >
 
-/** Nothing for a goal of which nothing can be said: the client has left in time, or there was one token only. */
+/** No outcome for a goal that cannot be judged: the client disconnected in time, or there was a single token. */
 export function goalOutcomes(end: End): readonly GoalOutcome[] {
   const outcomes: GoalOutcome[] = []
   const isRefused = end.errorCode === 'capacity.goal_unreachable'
   const hasFailed = end.outcome === 'error'
   if (end.ttftTargetMs !== undefined) {
     const ttftMs = end.ttftMs ?? (hasFailed ? Infinity : undefined)
-    // Who has left before the first token, but after it should have come, has missed it.
+    // A client that disconnected before the first token, but after it was due, counts as missed.
     const seenMs = ttftMs ?? (end.durationMs > end.ttftTargetMs ? Infinity : undefined)
     const outcome = isRefused ? 'refused' : verdictOf(seenMs, end.ttftTargetMs)
     if (outcome !== null) outcomes.push({ goal: 'ttft', outcome })

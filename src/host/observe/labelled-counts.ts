@@ -1,9 +1,9 @@
 /**
- * Counts by labels, kept as plain numbers and handed to a metric when somebody reads it.
+ * Counts by label values, stored as plain numbers and passed to a metric when it is read.
  *
- * The library's `inc` checks the labels and sorts them into a key for each count anew: half a dozen of them were a tenth of a
- * forwarded request. Nor is a key made for those that were counted lately: they are found by comparison. Bounded by whoever
- * counts: its labels are.
+ * The library's `inc` validates and sorts the labels for each count; half a dozen of them took a tenth of a forwarded
+ * request's time. Recently used labels are found by comparison, without making a key. The caller bounds the number of
+ * label combinations.
  */
 type Labels = Record<string, string>
 
@@ -32,7 +32,7 @@ export class LabelledCounts {
     this.#names = names
   }
 
-  /** `values` in the order of the names. */
+  /** `values`: in the order of the label names. */
   add(by: number, ...values: readonly string[]): void {
     for (const each of this.#recent) {
       if (!isSame(each.values, values)) continue
@@ -69,7 +69,7 @@ export class LabelledCounts {
   }
 }
 
-/** The last ones differ most. */
+/** Compared from the end, because the last labels differ most often. */
 function isSame(left: readonly string[], right: readonly string[]): boolean {
   if (left.length !== right.length) return false
   for (let at = left.length - 1; at >= 0; at--) if (left[at] !== right[at]) return false

@@ -8,26 +8,29 @@ const line = (facts: object): string =>
   JSON.stringify({ level: 40, time: 1_700_000_000_123, ...facts, msg: 'call refused' })
 
 describe('logLine', () => {
-  it('a line - time, level, text, facts; numbers are short, texts with blanks are quoted', () => {
+  it('a line - time, level, text, facts; numbers are short, texts with spaces are quoted', () => {
     expect(logLine(line({ status: 401, ms: 1.23456, why: 'no key', on: true }), false)).toBe(
       '22:13:20.123 WARN  call refused  status=401 ms=1.23 why="no key" on=true\n',
     )
   })
 
-  it('colours - only where they are wanted', () => {
+  it('colours - only when they are enabled', () => {
     expect(logLine(line({}), true)).toContain('\u001B[33mWARN \u001B[0m')
     expect(logLine(line({}), false)).not.toContain('\u001B')
   })
 
-  it('what a client chose - does not move the cursor', () => {
+  it('text that a client chose - does not move the cursor', () => {
     const text = logLine(line({ model: 'a\u001B[2Jb\u009Bc\u202Ed', path: '/x\r\ny' }), false)
-    // oxlint-disable-next-line no-control-regex -- these must not be there
+    // oxlint-disable-next-line no-control-regex -- the test checks that control characters are absent
     expect(text.trimEnd()).not.toMatch(/[\u0000-\u001F\u007F-\u009F\u202E]/)
   })
 
-  it.each(['', 'x', '5', 'null'])('%j - is no line of the logger and stays as it is', (text) => {
-    expect(logLine(text, true)).toBe(text)
-  })
+  it.each(['', 'x', '5', 'null'])(
+    '%j - is not a line of the logger and stays unchanged',
+    (text) => {
+      expect(logLine(text, true)).toBe(text)
+    },
+  )
 })
 
 describe('RequestPhases', () => {
@@ -35,7 +38,7 @@ describe('RequestPhases', () => {
   const told = (phases: RequestPhases, event: object) =>
     phases.observe({ atMs: 0, ...event } as FrontendEvent, 'r')
 
-  it('a request over two legs - its workers and the time of each phase, told once at its end', () => {
+  it('a request with two legs - its workers and the time of each phase are logged once at its end', () => {
     const phases = new RequestPhases()
     const other = workerIdOf(8)
     for (const event of [

@@ -1,6 +1,6 @@
 /**
- * A line of the log for people at a terminal: time, level, what happened, then the facts. What clients chose (names, ids)
- * may hold anything: nothing of it moves the cursor.
+ * Formats a log line for a terminal: time, level, message, then the facts. Text that clients chose (names, ids) may
+ * contain anything, so control characters are escaped.
  */
 import { isRecord, printable } from '../../base/index.ts'
 
@@ -14,7 +14,7 @@ const LEVELS: Readonly<Record<number, readonly [name: string, color: number]>> =
 }
 const DIM = 90
 
-/** `json`: one line as the logger writes it; what is none stays as it is. */
+/** `json`: one line as the logger writes it; other text is returned unchanged. */
 export function logLine(json: string, hasColor: boolean): string {
   let line: unknown
   try {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { mergeMetrics } from './merged-metrics.ts'
 
-describe('mergeMetrics - one text of several processes', () => {
-  it('each family once, each sample with its process; the value is not touched', () => {
+describe('mergeMetrics - metrics of several processes', () => {
+  it('each family once, each sample with its process; the values are unchanged', () => {
     const text = (value: string) =>
       `# HELP a_total What.\n# TYPE a_total counter\na_total{model="x}y"} ${value}\n\n# HELP b B.\n# TYPE b gauge\nb ${value}\n`
     const second =
@@ -30,7 +30,7 @@ describe('mergeMetrics - one text of several processes', () => {
     )
   })
 
-  it('OpenMetrics - has its end once, and exemplars as they were', () => {
+  it('OpenMetrics - has its end mark once, and exemplars are unchanged', () => {
     const text = (value: string) =>
       `# HELP a A.\n# TYPE a histogram\na_bucket{le="1.0"} ${value} # {trace_id="ab"} 0.5 1.000\n# EOF\n`
     expect(
@@ -50,7 +50,7 @@ describe('mergeMetrics - one text of several processes', () => {
     )
   })
 
-  it('nothing - is nothing', () => {
+  it('no input - gives an empty text', () => {
     expect(mergeMetrics([])).toBe('')
     expect(mergeMetrics([{ from: '1', text: '' }])).toBe('')
   })

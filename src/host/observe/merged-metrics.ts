@@ -1,6 +1,6 @@
 /**
- * Metrics of several processes as one text, in the format that they have: each family once, each sample with the process
- * that it is of.
+ * Merges the metrics of several processes into one text of the same format: each family once, each sample labelled
+ * with its process.
  */
 import { OPEN_METRICS_END } from './metrics-page.ts'
 
@@ -10,7 +10,7 @@ interface Family {
 }
 
 export interface MetricsText {
-  /** Value of the label `frontend`. */
+  /** The value of the label `frontend`. */
   readonly from: string
   readonly text: string
 }
@@ -42,7 +42,7 @@ function familyOf(families: Map<string, Family>, name: string): Family {
   return family
 }
 
-/** `name{a="b"} 1` or `name 1`. */
+/** `sample`: `name{a="b"} 1` or `name 1`. */
 function labelled(sample: string, from: string): string {
   const label = `frontend="${from}"`
   const [, name = '', rest = ''] = /^([A-Za-z_:][\w:]*)(.*)$/.exec(sample) ?? []

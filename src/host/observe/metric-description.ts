@@ -1,4 +1,4 @@
-/** What a metric is, for docs/metrics.md: read from the registry, so that the page cannot forget one. */
+/** Describes metrics for docs/metrics.md; read from the registry, so that none can be missing. */
 import type { Registry } from 'prom-client'
 
 export interface MetricDescription {
@@ -10,7 +10,7 @@ export interface MetricDescription {
 
 export function describeMetrics(registry: Registry): readonly MetricDescription[] {
   return registry.getMetricsAsArray().map((metric) => {
-    // The library's types leave out what every metric has.
+    // The library's types omit fields that every metric has.
     const { name, help, labelNames, type } = metric as unknown as MetricDescription
     return { name, help, labelNames, type }
   })

@@ -1,5 +1,5 @@
 /**
- * What a scrape is answered: Prometheus text, or OpenMetrics to who asks for it, which also has exemplars.
+ * The answer to a scrape: Prometheus text, or on request OpenMetrics, which also has exemplars.
  */
 
 export type MetricsFormat = 'prometheus' | 'openmetrics'
@@ -16,7 +16,9 @@ export const METRICS_TYPES: Readonly<Record<MetricsFormat, string>> = {
 
 export const OPEN_METRICS_END = '# EOF\n'
 
-/** `accept`: the header of a scrape. OpenMetrics only for who names it, and likes it no less than plain text. */
+/**
+ * `accept`: the header of a scrape. OpenMetrics only if it is named and preferred at least as much as plain text.
+ */
 export function metricsFormat(accept: string | undefined): MetricsFormat {
   const ranges = (accept ?? '').split(',').map(parsedRange)
   const openMetrics = weightOf(ranges, 'application/openmetrics-text')

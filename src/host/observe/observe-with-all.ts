@@ -1,4 +1,4 @@
-/** Several observers as one; each call reaches all, in order. */
+/** Combines several observers; each call reaches all of them in order. */
 export function observeWithAll<Told extends readonly unknown[]>(
   observers: readonly ((...told: Told) => void)[],
 ): (...told: Told) => void {

@@ -1,13 +1,13 @@
 /**
- * A registry as OpenMetrics text, without the end mark.
+ * Formats a registry as OpenMetrics text, without the end mark.
  *
- * The library writes this format as well, but renames the counters of the registry for good when it does: who then asks for
- * plain text gets other names. Here a metric has the same name in both formats; only the head of a counter's family is
- * without its `_total`, as the standard wants it.
+ * The library supports this format too, but permanently renames the registry's counters when it writes it, so that
+ * plain text would then have other names. Here a metric has the same name in both formats; only the head of a
+ * counter's family lacks `_total`, as the standard requires.
  */
 import type { Registry } from 'prom-client'
 
-/** A value of a bucket and the trace that it is of. */
+/** A value in a bucket, and the trace that it belongs to. */
 export interface Exemplar {
   readonly traceId: string
   readonly value: number
@@ -29,14 +29,14 @@ interface Family {
   readonly values?: readonly Sample[]
 }
 
-/** `labels` of every line. */
+/** `labels`: added to every line. */
 export async function openMetricsText(
   registry: Registry,
   labels: Readonly<Record<string, string>> = {},
 ): Promise<string> {
   const families = await Promise.all(
     registry.getMetricsAsArray().map(async (metric) => {
-      // The library's types leave out what every metric has.
+      // The library's types omit fields that every metric has.
       const asked = metric as unknown as {
         getForPromString?: () => Promise<Family>
         get: () => Promise<Family>
@@ -47,7 +47,7 @@ export async function openMetricsText(
   return families.map((family) => familyText(family, labels)).join('')
 }
 
-/** The lines that say what a family is. */
+/** The lines that describe a family. */
 export function openMetricsHead({ name, help, type }: Omit<Family, 'values'>): string {
   const family = type === 'counter' ? name.replace(/_total$/, '') : name
   return `# HELP ${family} ${escaped(help)}\n# TYPE ${family} ${type}\n`
@@ -76,7 +76,7 @@ function exemplarText({ traceId, value, epochMs }: Exemplar): string {
   return `{trace_id="${traceId}"} ${numberText(value)} ${(epochMs / 1000).toFixed(3)}`
 }
 
-/** The standard writes a whole number among bounds as `1.0`. */
+/** The standard requires whole numbers among the bounds to be written like `1.0`. */
 function boundText(bound: string | number): string {
   return typeof bound === 'number' && Number.isInteger(bound) && bound < 1e6
     ? bound.toFixed(1)

@@ -27,7 +27,7 @@ describe('metricsFormat', () => {
 })
 
 describe('openMetricsText', () => {
-  it('a counter, a gauge whose name ends like one - the names of their samples are those of the plain text', async () => {
+  it('a counter, and a gauge whose name ends like one - their samples have the names of the plain text', async () => {
     const registry = new Registry()
     const registers = [registry]
     new Counter({ name: 'a_total', help: 'A "b"\\\n', registers, labelNames: ['x'] }).inc({
@@ -71,7 +71,7 @@ describe('exemplars', () => {
   const trace = (digit: string, flags: string): string =>
     `00-${digit.repeat(32)}-${'b'.repeat(16)}-${flags}`
 
-  it('a recorded request - is named in the bucket that it fell into, the last one only', async () => {
+  it('a traced request - is the exemplar of its bucket, the last one only', async () => {
     const lines = await linesAfter(trace('a', '01'), trace('c', '01'))
     expect(lines).toEqual([
       expect.stringMatching(
@@ -80,7 +80,7 @@ describe('exemplars', () => {
     ])
   })
 
-  it('one that is not recorded, or has no trace - is not named', async () => {
+  it('a request that is not sampled, or has no trace - is no exemplar', async () => {
     expect(await linesAfter(trace('a', '00'), undefined)).toEqual([])
   })
 })

@@ -33,7 +33,7 @@ const routed = (phase: 'prefill' | 'decode', promptBlocks = 4): FrontendEvent =>
 })
 
 describe('PhaseMetrics', () => {
-  it('routed - queue, choice and the share of the prompt that is expected, by phase', async () => {
+  it('routed - queue, choice and the expected share of the prompt, by phase', async () => {
     expect(await sumsAfter(routed('prefill'))).toEqual([
       'baton_frontend_router_queue_seconds_sum{model="m",phase="prefill"} 2',
       'baton_frontend_route_seconds_sum{model="m",phase="prefill"} 0.001',
@@ -41,7 +41,7 @@ describe('PhaseMetrics', () => {
     ])
   })
 
-  it('no share - of a decode leg, which does not look for the prompt, and of a prompt below one block', async () => {
+  it('no share - for a decode leg, which does not look for the prompt, and for a prompt below one block', async () => {
     const shares = [
       ...(await sumsAfter(routed('decode'))),
       ...(await sumsAfter(routed('prefill', 0))),

@@ -1,7 +1,8 @@
 /**
- * The life of a request as histograms, one entry per metric: the event that it reads, its name, what it is, the value.
+ * Histograms of the phases of a request, one entry per metric: the event that it reads, its name, its help and the
+ * value.
  *
- * A new metric around a phase is a new entry here and nothing else; docs/metrics.md is made from the registry.
+ * A new metric of a phase is a new entry here and nothing else; docs/metrics.md is made from the registry.
  */
 import type { Registry } from 'prom-client'
 import type { FrontendEvent, FrontendEventOf, RequestFacts } from '../../frontend/index.ts'
@@ -12,7 +13,7 @@ import type { HistogramSeries } from './series-histogram.ts'
 
 type Kind = FrontendEvent['kind']
 
-/** Undefined: the event says nothing of it. */
+/** Undefined: the event has no value for this metric. */
 type ValueOf<Of extends Kind> = (event: FrontendEventOf<Of>) => number | undefined
 
 interface PhaseMetric {
@@ -32,7 +33,7 @@ const METRICS: readonly PhaseMetric[] = [
   seconds(
     'tokenised',
     'tokenize',
-    'Arrival to tokens: template and tokenizer',
+    'From arrival until the prompt is tokenised: template and tokenizer',
     (event) => event.elapsedMs,
   ),
   seconds(
@@ -41,42 +42,42 @@ const METRICS: readonly PhaseMetric[] = [
     'Wait of a leg (phase) for a worker with capacity',
     (event) => event.queuedMs,
   ),
-  seconds('routed', 'route', 'Choice of a worker for a leg', (event) => event.decisionMs),
+  seconds('routed', 'route', 'Time to choose a worker for a leg', (event) => event.decisionMs),
   seconds(
     'prefillStarted',
     'prefill_queue',
-    'Dispatch to the start of the prefill',
+    'From dispatch to the start of the prefill',
     (event) => event.queuedMs,
   ),
   seconds(
     'prefillDone',
     'prefill',
-    'Start of the prefill to the first token',
+    'From the start of the prefill to the first token',
     (event) => event.elapsedMs,
   ),
   seconds(
     'kvTransferred',
     'kv_transfer',
-    'Taking the KV of a prompt over',
+    "Transfer of a prompt's KV to the decode worker",
     (event) => event.elapsedMs,
   ),
   histogram(
     'kvTransferred',
     'kv_transfer_bytes',
-    'Bytes of KV taken over',
+    'Bytes of KV transferred to the decode worker',
     BYTES,
     (event) => event.bytes,
   ),
   seconds(
     'decodeStarted',
     'decode_queue',
-    'Dispatch to the start of the decode, without the KV transfer',
+    'From dispatch to the start of the decode, without the KV transfer',
     (event) => event.queuedMs,
   ),
   histogram(
     'routed',
     'kv_hit_rate_predicted',
-    "Share of the prompt's blocks that the router expects at the worker",
+    "Share of the prompt's blocks that the router expects to be cached on the worker",
     SHARES,
     (event) =>
       event.phase === 'decode' ? undefined : share(event.overlapBlocks, event.promptBlocks),
@@ -84,28 +85,28 @@ const METRICS: readonly PhaseMetric[] = [
   histogram(
     'ended',
     'kv_hit_rate',
-    "Share of the prompt's tokens that were not computed",
+    "Share of the prompt's tokens that were cached and not computed",
     SHARES,
     (event) => share(event.cachedTokens, event.promptTokens),
   ),
   seconds(
     'ended',
     'request_duration',
-    'Arrival to end',
+    'From arrival to the end of the request',
     (event) => event.durationMs,
     logBuckets(0.01, 512, 14),
   ),
   seconds(
     'ended',
     'time_to_first_token',
-    'Arrival to first token',
+    'From arrival to the first token',
     (event) => event.ttftMs,
     logBuckets(0.001, 480, 18),
   ),
   seconds(
     'ended',
     'inter_token_latency',
-    'Mean time between tokens of a request',
+    'Mean time between two tokens of a request',
     (event) => event.itlMs,
     logBuckets(0.001, 2, 13),
   ),
@@ -115,7 +116,7 @@ const METRICS: readonly PhaseMetric[] = [
   histogram(
     'ended',
     'cached_tokens',
-    'Prompt tokens not computed again',
+    'Cached prompt tokens',
     PROMPT_TOKENS,
     (event) => event.cachedTokens,
   ),
@@ -128,7 +129,7 @@ const METRICS: readonly PhaseMetric[] = [
   ),
 ]
 
-/** Events that do not say of which leg they are. */
+/** Events that do not belong to a leg. */
 const OF_NO_LEG: readonly Kind[] = ['tokenised', 'kvTransferred', 'ended']
 
 interface KindMetric {
@@ -181,7 +182,7 @@ export class PhaseMetrics {
     }
   }
 
-  /** A request whose trace is recorded is the exemplar of the buckets that it falls into. */
+  /** A request whose trace is sampled becomes the exemplar of its buckets. */
   readonly observe = (event: FrontendEvent, { model, traceparent }: RequestFacts): void => {
     const ofKind = this.#ofKind.get(event.kind)
     if (ofKind === undefined) return
@@ -226,7 +227,7 @@ function unlessZero(count: number): number | undefined {
   return count === 0 ? undefined : count
 }
 
-/** `count` bounds spaced evenly on a log scale, two significant figures. */
+/** `count` bounds with even spacing on a log scale, rounded to two significant figures. */
 function logBuckets(min: number, max: number, count: number): number[] {
   const step = (max / min) ** (1 / (count - 1))
   const bounds = Array.from({ length: count }, (_, i) => Number((min * step ** i).toPrecision(2)))

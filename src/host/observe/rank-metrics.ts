@@ -1,5 +1,5 @@
 /**
- * What the router knows of every rank, as gauges, one entry per metric; read at each scrape.
+ * Gauges of what the router knows about every rank, one entry per metric; read at each scrape.
  */
 import { Gauge } from 'prom-client'
 import type { Registry } from 'prom-client'
@@ -8,24 +8,24 @@ import type { RankStatus, RouterStatus } from '../../router/index.ts'
 interface RankMetric {
   readonly name: string
   readonly help: string
-  /** Null: the rank has not said. */
+  /** Null: the rank has not reported it. */
   readonly value: (rank: RankStatus) => number | null
 }
 
 const METRICS: readonly RankMetric[] = [
   {
     name: 'worker_active_decode_blocks',
-    help: 'KV blocks that the router counts as active',
+    help: "Active KV blocks by the router's count",
     value: (rank) => rank.activeDecodeBlocks,
   },
   {
     name: 'worker_active_prefill_tokens',
-    help: 'Prompt tokens that the router counts as in prefill',
+    help: "Prompt tokens in prefill by the router's count",
     value: (rank) => rank.activePrefillTokens,
   },
   {
     name: 'worker_active_requests',
-    help: 'Requests that the router has at the worker',
+    help: "Requests at the worker by the router's count",
     value: (rank) => rank.activeRequests,
   },
   {
@@ -38,7 +38,11 @@ const METRICS: readonly RankMetric[] = [
     help: 'KV blocks in use, as the worker reports',
     value: (rank) => rank.reportedBlocks,
   },
-  { name: 'worker_kv_blocks', help: 'KV blocks of the worker', value: (rank) => rank.totalBlocks },
+  {
+    name: 'worker_kv_blocks',
+    help: 'KV blocks of the worker in total',
+    value: (rank) => rank.totalBlocks,
+  },
 ]
 
 export class RankMetrics {
@@ -56,7 +60,7 @@ export class RankMetrics {
     }))
   }
 
-  /** The ids of all workers that there are. */
+  /** Returns the ids of all current workers. */
   read(routers: readonly (readonly [model: string, status: RouterStatus])[]): ReadonlySet<string> {
     const workerIds = new Set<string>()
     for (const { gauge } of this.#gauges) gauge.reset()

@@ -1,5 +1,5 @@
 /**
- * Where a request ran and how long its phases took, for its line in the log: collected from its events, told at its end.
+ * Collects from a request's events where it ran and how long its phases took, for its log line at the end.
  */
 import { InFlightMap, roundedMs } from '../../base/index.ts'
 import type { WorkerId } from '../../base/index.ts'
@@ -19,7 +19,10 @@ interface Phases {
 export class RequestPhases {
   readonly #running = new InFlightMap<string, Phases>()
 
-  /** What is known of a request that has ended; a phase that came twice (a migration, choices) is told as the sum. */
+  /**
+   * Returns the facts when the request has ended. A phase that occurred twice (a migration, several choices) is
+   * summed.
+   */
   observe(event: FrontendEvent, requestId: string): Phases | null {
     if (event.kind === 'received') {
       this.#running.set(requestId, {})

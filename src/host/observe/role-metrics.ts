@@ -1,5 +1,5 @@
 /**
- * What decides how many workers of a role there should be, as gauges for HPA, KEDA or people; read at each scrape.
+ * Gauges for scaling the number of workers of a role with HPA, KEDA or by hand; read at each scrape.
  */
 import { Gauge } from 'prom-client'
 import type { Registry } from 'prom-client'
@@ -9,14 +9,14 @@ import type { RoleLoad, RouterStatus } from '../../router/index.ts'
 interface RoleMetric {
   readonly name: string
   readonly help: string
-  /** Null: it is not known. */
+  /** Null: not known. */
   readonly value: (load: RoleLoad, ttftGoalMs: number | null) => number | null
 }
 
 const METRICS: readonly RoleMetric[] = [
   {
     name: 'role_workers',
-    help: 'Workers of a role that can be reached',
+    help: 'Reachable workers of a role',
     value: ({ workers }) => workers,
   },
   {
@@ -26,17 +26,17 @@ const METRICS: readonly RoleMetric[] = [
   },
   {
     name: 'role_utilisation_ratio',
-    help: 'Share of what the workers of a role can hold that is in use: KV blocks or full workers, 1 while requests wait',
+    help: "Used share of the capacity of a role's workers: KV blocks or full workers, 1 while requests wait",
     value: ({ utilisation }) => utilisation,
   },
   {
     name: 'role_predicted_ttft_seconds',
-    help: 'Predicted time to the first token of a request of the usual length that comes now',
+    help: 'Predicted time to the first token for a request of typical length that arrives now',
     value: ({ predictedTtftMs }) => (predictedTtftMs === null ? null : predictedTtftMs / 1000),
   },
   {
     name: 'role_ttft_goal_ratio',
-    help: 'Predicted time to the first token against the goal (--ttft-goal); above 1 the role is too small',
+    help: 'Predicted time to the first token divided by the goal (--ttft-goal); above 1 the role has too few workers',
     value: ({ predictedTtftMs }, goalMs) =>
       predictedTtftMs === null || goalMs === null ? null : predictedTtftMs / goalMs,
   },

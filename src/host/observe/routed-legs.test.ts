@@ -10,7 +10,7 @@ async function seriesOf(registry: Registry): Promise<string[]> {
 }
 
 describe('RoutedLegs', () => {
-  it('a worker that has left - is shown once more, then forgotten; the others stay', async () => {
+  it('a worker that has left - is listed once more, then dropped; the others stay', async () => {
     const registry = new Registry()
     const legs = new RoutedLegs(registry)
     for (const one of [leg('1'), leg('1', 'prefill'), leg('2'), leg('2')]) legs.count(one)
@@ -22,7 +22,7 @@ describe('RoutedLegs', () => {
     ])
   })
 
-  it('a worker that is back at the next look - keeps its count', async () => {
+  it('a worker that is back at the next scrape - keeps its count', async () => {
     const registry = new Registry()
     const legs = new RoutedLegs(registry)
     legs.count(leg('1'))

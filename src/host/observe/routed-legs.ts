@@ -1,8 +1,8 @@
 /**
- * How many legs each worker was given, as a counter with the worker's id as a label.
+ * Counts the legs of each worker, with the worker's id as a label.
  *
- * Every process that starts is a worker with a new id, so the series of workers that have left would grow without end.
- * A worker that was not there at two looks in a row is forgotten; the look in between shows its last count once more.
+ * Every started process is a worker with a new id, so series of workers that have left must not accumulate. A worker
+ * that was absent in two scrapes in a row is dropped; the scrape in between shows its last count once more.
  */
 import { Counter } from 'prom-client'
 import type { Registry } from 'prom-client'
@@ -11,7 +11,7 @@ import { LabelledCounts } from './labelled-counts.ts'
 type LegLabels = Readonly<Record<'model' | 'phase' | 'worker_id', string>>
 
 interface WorkerSeries {
-  /** Model and phase of what was counted for it; few, so that they are found by comparison. */
+  /** Model and phase of its counts; there are few, so they are found by comparison. */
   readonly seen: LegLabels[]
   isGone: boolean
 }
@@ -24,7 +24,7 @@ export class RoutedLegs {
     const counts = this.#counts
     new Counter({
       name: 'baton_frontend_routed_legs_total',
-      help: 'Legs placed on a worker',
+      help: 'Legs sent to a worker',
       labelNames: ['model', 'phase', 'worker_id'],
       registers: [registry],
       collect() {
@@ -46,7 +46,7 @@ export class RoutedLegs {
     this.#counts.add(1, model, phase, workerId)
   }
 
-  /** Looks at who is there; called at each scrape. */
+  /** Compares with the current workers; called at each scrape. */
   keep(workerIds: ReadonlySet<string>): void {
     for (const [workerId, series] of this.#ofWorker) {
       const wasGone = series.isGone

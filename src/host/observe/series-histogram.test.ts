@@ -5,7 +5,7 @@ import { SeriesHistogram } from './series-histogram.ts'
 const settings = { name: 'a_seconds', help: 'What.', labelNames: ['model'], buckets: [0.1, 1, 10] }
 
 describe('SeriesHistogram', () => {
-  it('values at, below and above the bounds - the text is the one of the library', async () => {
+  it("values at, below and above the bounds - the text is the same as the library's", async () => {
     const [ours, theirs] = [new Registry(), new Registry()]
     const histogram = new SeriesHistogram({ ...settings, registers: [ours] })
     const library = new Histogram({ ...settings, registers: [theirs] })

@@ -1,8 +1,8 @@
 /**
- * A histogram whose series are found once and then written to as columns of numbers.
+ * A histogram whose series are looked up once and then written as columns of numbers.
  *
- * The library's `observe` checks the labels, makes a key of them and looks the series up, for each value anew: with a dozen
- * histograms per request that was a tenth of the request's CPU. What is scraped is the same.
+ * The library's `observe` validates the labels, makes a key of them and looks the series up for each value. With a
+ * dozen histograms per request that took a tenth of a request's CPU time. The scraped text is the same.
  */
 import { Histogram } from 'prom-client'
 import type { HistogramConfiguration } from 'prom-client'
@@ -10,14 +10,14 @@ import type { Exemplar } from './open-metrics-text.ts'
 
 type Labels = Readonly<Record<string, string>>
 
-/** The values of one set of labels. */
+/** The values for one set of labels. */
 export class HistogramSeries {
   readonly labels: Labels
   readonly #bounds: readonly number[]
-  /** By bucket, not cumulated; the last one is of values beyond every bound. */
+  /** By bucket, not cumulative; the last one counts values above every bound. */
   readonly counts: Float64Array
   sum = 0
-  /** By bucket: the last value that was of a trace. */
+  /** By bucket: the last value that has a trace. */
   #exemplars: (Exemplar | undefined)[] | null = null
 
   constructor(labels: Labels, bounds: readonly number[]) {
@@ -26,12 +26,15 @@ export class HistogramSeries {
     this.counts = new Float64Array(bounds.length + 1)
   }
 
-  /** One without labels is there from the start, as the library has it: a rate over its first value needs the zero. */
+  /**
+   * A series without labels is shown from the start, as the library does it, because a rate over its first value
+   * needs the zero.
+   */
   get isShown(): boolean {
     return Object.keys(this.labels).length === 0 || this.counts.some((count) => count > 0)
   }
 
-  /** `traceId`: of the trace that is recorded of it, with the time. */
+  /** `traceId`: the value's sampled trace; `epochMs`: its time. */
   observe(value: number, traceId?: string, epochMs = 0): void {
     const bounds = this.#bounds
     let at = 0
@@ -67,14 +70,16 @@ export class SeriesHistogram extends Histogram {
     this.#bounds = settings.buckets
   }
 
-  /** A new series; whoever asks keeps it, one for each set of labels. */
+  /** Creates a series; the caller keeps it, one for each set of labels. */
   series(labels: Labels): HistogramSeries {
     const series = new HistogramSeries(labels, this.#bounds)
     this.#series.push(series)
     return series
   }
 
-  /** What the registry reads at a scrape; the library's `get` is made of it. A labelled series without a value is left out. */
+  /**
+   * Called by the registry at a scrape, and by the library's `get`. A labelled series without a value is left out.
+   */
   async getForPromString(): Promise<object> {
     const { name, help } = this.#settings
     const values = this.#series.flatMap((series) => (series.isShown ? this.#samplesOf(series) : []))

@@ -1,6 +1,6 @@
 /**
- * What a worker reports, as log lines. What a user would want to know at once (KV that did not arrive, an engine that
- * hangs, a stage that took too long) is a warning; the rest is there for who looks.
+ * Logs what a worker reports. Problems that a user wants to know at once (KV that did not arrive, an engine that
+ * hangs, a stage that took too long) are warnings, the rest is at lower levels.
  */
 import type { Logger } from 'pino'
 import { ERROR_CODES } from '../../base/index.ts'
@@ -38,7 +38,7 @@ function levelOf(event: WorkerEvent): 'debug' | 'info' | 'warn' | 'error' {
     case 'state':
       return 'info'
     case 'request-ended':
-      // A wrong request is its sender's matter; a failing engine is ours.
+      // An invalid request is its sender's fault; a failing engine concerns the operator.
       return event.error === undefined || ERROR_CODES[event.error.code].httpStatus < 500
         ? 'debug'
         : 'warn'

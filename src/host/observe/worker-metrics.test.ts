@@ -24,7 +24,7 @@ async function exemplarsOf({ metrics }: HostedWorker): Promise<readonly string[]
 }
 
 describe("the histograms of a worker's requests", () => {
-  it('a recorded request with two legs - is the exemplar on both workers, of the KV that moved as well', async () => {
+  it('a traced request with two legs - is the exemplar on both workers, also of the KV transfer', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(), 'decode')
     const request = requestOf('a', 18, { traceparent: trace('01') })

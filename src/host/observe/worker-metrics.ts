@@ -1,6 +1,6 @@
 /**
- * What a worker reports, as Prometheus metrics with the prefix `baton_worker_`. Counted once per request, never once
- * per token; docs/metrics.md lists the names.
+ * Prometheus metrics of a worker, with the prefix `baton_worker_`. Values are counted once per request, never per
+ * token; docs/metrics.md lists the names.
  */
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 import { unreachable } from '../../base/index.ts'
@@ -41,7 +41,7 @@ export class WorkerMetrics {
   readonly #faults
   #kvHeldBytes = 0
 
-  /** `health` and `ofEngine` are asked at each scrape. */
+  /** `health` and `ofEngine` are called at each scrape. */
   constructor(
     health: () => WorkerHealth,
     labels: Readonly<Record<string, string>> = {},
@@ -56,37 +56,45 @@ export class WorkerMetrics {
     this.#requests = this.#counter('requests_total', 'Requests ended', ['outcome'])
     this.#refused = this.#counter('requests_refused_total', 'Requests not admitted', ['code'])
     this.#tokens = this.#counter('tokens_total', 'Tokens of ended requests', ['kind'])
-    this.#duration = this.#ofRequests('request_seconds', 'Admission to end')
-    this.#queue = this.#ofRequests('queue_seconds', "Admission to the engine's start")
+    this.#duration = this.#ofRequests('request_seconds', 'From admission to the end')
+    this.#queue = this.#ofRequests('queue_seconds', "From admission to the engine's start")
     this.#firstToken = this.#ofRequests(
       'first_token_seconds',
-      "The engine's start to the first token",
+      "From the engine's start to the first token",
     )
     this.#stages = new Histogram({
       name: 'baton_worker_shutdown_stage_seconds',
-      help: 'Stages of the way down',
+      help: 'Duration of each stage of the shutdown',
       labelNames: ['stage', 'reason'],
       buckets: SECONDS,
       registers: [this.#registry],
     })
-    this.#kvOffers = this.#counter('kv_offers_released_total', 'KV offers ended', ['reason'])
-    this.#kvBytesOffered = this.#counter('kv_bytes_offered_total', 'Bytes of KV offered', [])
-    this.#kvHeld = this.#ofRequests('kv_offer_held_seconds', 'Offer to release')
-    this.#kvBlocks = this.#counter('kv_blocks_taken_total', 'Blocks of KV taken over', ['how'])
+    this.#kvOffers = this.#counter('kv_offers_released_total', 'KV offers that have ended', [
+      'reason',
+    ])
+    this.#kvBytesOffered = this.#counter('kv_bytes_offered_total', 'Bytes of offered KV', [])
+    this.#kvHeld = this.#ofRequests('kv_offer_held_seconds', 'From a KV offer to its release')
+    this.#kvBlocks = this.#counter('kv_blocks_taken_total', 'KV blocks received', ['how'])
     this.#kvBytesPulled = this.#counter('kv_bytes_pulled_total', 'Bytes of KV pulled', [])
-    this.#kvPull = this.#ofRequests('kv_pull_seconds', 'Taking a prompt over')
+    this.#kvPull = this.#ofRequests('kv_pull_seconds', "Time to receive a prompt's KV")
     this.#kvRecomputed = this.#counter(
       'kv_recomputed_total',
-      'Prompts computed here because their KV did not arrive',
+      'Prompts recomputed because their KV did not arrive',
       ['code'],
     )
-    this.#faults = this.#counter('engine_faults_total', 'Engine stalls, faults, failed probes', [
-      'kind',
-    ])
-    this.#gauge('inflight_requests', 'Requests admitted and not freed', () => health().inFlight)
-    this.#gauge('kv_offers_open', 'KV offers that no worker has pulled', () => health().openOffers)
-    this.#gauge('kv_held_bytes', 'Bytes of KV held for others', () => this.#kvHeldBytes)
-    this.#gauge('ready', '1 while requests are welcome', () => (health().ready ? 1 : 0))
+    this.#faults = this.#counter(
+      'engine_faults_total',
+      'Engine stalls, faults, failed health probes',
+      ['kind'],
+    )
+    this.#gauge('inflight_requests', 'Requests admitted and not yet freed', () => health().inFlight)
+    this.#gauge(
+      'kv_offers_open',
+      'KV offers that no worker has pulled yet',
+      () => health().openOffers,
+    )
+    this.#gauge('kv_held_bytes', 'Bytes of KV pinned for offers', () => this.#kvHeldBytes)
+    this.#gauge('ready', '1 while the worker accepts requests', () => (health().ready ? 1 : 0))
   }
 
   readonly observe = (event: WorkerEvent): void => {
@@ -153,7 +161,7 @@ export class WorkerMetrics {
     return (await this.#registry.metrics()) + ofEngine
   }
 
-  /** For a scrape with this `Accept`. */
+  /** The page for a scrape with this `Accept` header. */
   async page(accept: string | undefined): Promise<MetricsPage> {
     const format = metricsFormat(accept)
     if (format === 'prometheus')
@@ -163,7 +171,7 @@ export class WorkerMetrics {
     return { contentType: METRICS_TYPES[format], body: own + ofEngine + OPEN_METRICS_END }
   }
 
-  /** An engine that fails to tell its numbers is counted as a fault; the worker's own are there nevertheless. */
+  /** An engine that fails to report its metrics is counted as a fault; the worker's own metrics are not affected. */
   #engineText(format: MetricsFormat): string {
     try {
       return engineMetricsText(this.#ofEngine(), this.#labels, format)
@@ -187,7 +195,7 @@ export class WorkerMetrics {
     })
   }
 
-  /** A histogram of requests: one whose trace is recorded is the exemplar of the bucket that it falls into. */
+  /** A histogram of requests: a request whose trace is sampled becomes the exemplar of its bucket. */
   #ofRequests(name: string, help: string): HistogramSeries {
     const histogram = new SeriesHistogram({
       name: `baton_worker_${name}`,

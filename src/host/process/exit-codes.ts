@@ -1,10 +1,10 @@
 /**
- * What the processes of Baton exit with, beside 0: read by their supervisor.
+ * The exit codes of Baton's processes besides 0, as their supervisor reads them.
  */
 
-/** It could not do what it was started for. */
+/** The process failed to do what it was started for. */
 export const EXIT_FAILED = 1
-/** The arguments or the configuration are wrong; starting it again does not help. */
+/** The arguments or the configuration are wrong; a restart does not help. */
 export const EXIT_MISUSED = 2
-/** It ended without waiting: a second signal, an overstayed budget, an engine that hangs. */
+/** The process ended without an orderly shutdown: a second signal, a missed deadline, an engine that hangs. */
 export const EXIT_IN_HASTE = 70

@@ -1,9 +1,10 @@
 /**
- * Ctrl-C and SIGTERM: the first asks for an orderly end, the second ends the process at once.
+ * Handles Ctrl-C and SIGTERM: the first signal starts an orderly shutdown, the second ends the process at once.
  *
- * One press of Ctrl-C can arrive twice: from the terminal, and once more from npm, which forwards it. So a signal that
- * comes right behind the first is the same request, not a second one.
- * Package managers run programs through a shell, which dies of a SIGTERM and hands it on to nobody: its death is the signal then.
+ * One press of Ctrl-C can arrive twice, from the terminal and from npm, which forwards it. A signal right after the
+ * first is therefore treated as the same one.
+ * Package managers run programs through a shell, which dies of a SIGTERM without forwarding it; then the death of
+ * the shell counts as the signal.
  */
 import { EXIT_IN_HASTE } from './exit-codes.ts'
 
@@ -15,7 +16,7 @@ interface ShutdownSignals {
 
 interface ShutdownSignalActions {
   readonly onFirst?: () => void
-  /** Ends what would be left behind; then the process exits. */
+  /** Called before the process exits at once, to end what would be left behind. */
   readonly onSecond?: () => void
 }
 
@@ -37,7 +38,7 @@ export function watchShutdownSignals(actions: ShutdownSignalActions): ShutdownSi
       tell(signal)
     } else if (nowMs - firstAtMs > SAME_WISH_MS) {
       if (!isClosed) actions.onSecond?.()
-      // What was just written to sockets leaves in this turn of the event loop.
+      // Data that was just written to sockets is sent in this turn of the event loop.
       setImmediate(() => process.exit(EXIT_IN_HASTE))
     }
   }
@@ -49,7 +50,7 @@ export function watchShutdownSignals(actions: ShutdownSignalActions): ShutdownSi
     close: () => {
       unwatch()
       isClosed = true
-      // npm's copy may come when all is done but the exit: without a listener it would be the cause of death.
+      // npm's copy of the signal may arrive just before the exit; without a listener it would kill the process.
       if (firstAtMs !== null) return
       process.off('SIGINT', onSignal)
       process.off('SIGTERM', onSignal)
@@ -57,7 +58,7 @@ export function watchShutdownSignals(actions: ShutdownSignalActions): ShutdownSi
   }
 }
 
-/** npm, npx, pnpm, yarn and bun say who they are in this variable; without them nobody's end is of interest. */
+/** npm, npx, pnpm, yarn and bun set this variable; without them the parent's death does not matter. */
 function watchShell(onGone: () => void): () => void {
   if (process.env['npm_config_user_agent'] === undefined) return () => undefined
   const parent = process.ppid

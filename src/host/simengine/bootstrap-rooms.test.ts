@@ -23,7 +23,7 @@ const patient = (): AbortSignal => new AbortController().signal
 
 describe('BootstrapRooms - prefill and decode meet', () => {
   it.each(['prefill', 'decode'])(
-    '%s comes first - both go on when the other is there',
+    '%s first - both continue when the other has arrived',
     async (first) => {
       const [prefill, decode] = [newRooms(), newRooms()]
       const at = await prefill.listen(0)
@@ -33,7 +33,7 @@ describe('BootstrapRooms - prefill and decode meet', () => {
         decode: () => decode.join({ ...at, room: '9223372036854775807' }, patient()),
       }
       const one = sides[first as 'prefill']().then(() => order.push('first'))
-      // Two that come later meet and go, and the first still waits.
+      // Two later pairs meet and leave while the first still waits.
       await Promise.all([
         prefill.complete('1', patient()),
         decode.join({ ...at, room: '1' }, patient()),
@@ -44,7 +44,7 @@ describe('BootstrapRooms - prefill and decode meet', () => {
     },
   )
 
-  it('rooms do not mix - each decode hears of its own prompt only', async () => {
+  it('several rooms - each decode is told about its own prompt only', async () => {
     const [prefill, decode] = [newRooms(), newRooms()]
     const at = await prefill.listen(0)
     const gone = new AbortController()
@@ -57,7 +57,7 @@ describe('BootstrapRooms - prefill and decode meet', () => {
     await expect(stranger).rejects.toMatchObject({ code: 'kv.transfer_failed' })
   })
 
-  it('who waits is let go - by giving up, by the other side, by closing', async () => {
+  it('a wait ends - when the request, the other side or the server ends', async () => {
     const [prefill, decode] = [newRooms(), newRooms()]
     const at = await prefill.listen(0)
     const gone = new AbortController()
@@ -72,11 +72,11 @@ describe('BootstrapRooms - prefill and decode meet', () => {
     await expect(late).rejects.toMatchObject({ code: 'kv.transfer_failed' })
   })
 
-  it.each(['', '-1', 'x', '18446744073709551616'])('room %j - is no u64', async (room) => {
+  it.each(['', '-1', 'x', '18446744073709551616'])('room %j - is not a u64', async (room) => {
     await expect(newRooms().complete(room, patient())).rejects.toThrow('u64')
   })
 
-  it('more than a room - is answered with a closed connection', async () => {
+  it('more bytes than a room number - the connection is closed', async () => {
     const { host, port } = await newRooms().listen(0)
     const socket = createConnection({ host, port })
     ends.push(async () => socket.destroy())
@@ -116,7 +116,7 @@ describe('SimEngine - a bootstrap port', () => {
     return chunks
   }
 
-  it('prefill and decode run at once - decode says what an aggregated worker says', async () => {
+  it('prefill and decode run at the same time - decode returns the output of an aggregated worker', async () => {
     const [prefill, decode, agg] = [engineOf('prefill'), engineOf('decode'), engineOf('agg')]
     const config = await prefill.start(workerIdOf(1))
     await decode.start(workerIdOf(2))
@@ -142,7 +142,7 @@ describe('SimEngine - a bootstrap port', () => {
     expect(prefill.isQuiescent()).toBe(true)
   })
 
-  it('a stop while it waits - ends with cancelled', async () => {
+  it('a stop during the wait - ends with cancelled', async () => {
     const [prefill, decode] = [engineOf('prefill'), engineOf('decode')]
     const { bootstrapHost: host = '', bootstrapPort: port = 0 } = await prefill.start(workerIdOf(1))
     await decode.start(workerIdOf(2))
@@ -154,7 +154,7 @@ describe('SimEngine - a bootstrap port', () => {
     expect(await first).toMatchObject({ value: { finish: 'cancelled', tokenIds: [] } })
   })
 
-  it('a port that nothing listens on - does not start', () => {
+  it('an unusable port - the engine does not start', () => {
     expect(() => new SimEngine({ clock: osClock, model: 'sim', bootstrapPort: 1 })).toThrow(
       'bootstrap',
     )

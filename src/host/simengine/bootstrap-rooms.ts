@@ -1,8 +1,8 @@
 /**
- * The rooms in which simulated prefill and decode workers meet, over TCP.
+ * The bootstrap rooms in which simulated prefill and decode workers meet, over TCP.
  *
  * A decode worker connects to the prefill worker's bootstrap port, sends the room's number (u64, little-endian), and
- * waits for one byte, 1: the prompt has been computed. Nothing else is said; no KV travels, because there is none.
+ * waits for one byte, 1: the prompt has been computed. Nothing else is sent; there is no KV to transfer.
  */
 import { createConnection, createServer } from 'node:net'
 import type { AddressInfo, Server, Socket } from 'node:net'
@@ -13,7 +13,7 @@ import { listenOn } from '../../network/index.ts'
 
 const SPARE_BYTES = 8
 const DONE = Uint8Array.of(1)
-/** A connection that names no room for so long is closed. */
+/** A connection that sends no room number within this time is closed. */
 const ROOM_DEADLINE_MS = 30_000
 const CONNECTIONS_MAX = 4096
 
@@ -21,9 +21,9 @@ export class BootstrapRooms implements SimBootstrap {
   readonly #host: string
   #server: Server | null = null
   readonly #sockets = new Set<Socket>()
-  /** Decode workers that have come before their prompt was ready. */
+  /** Decode workers that wait for their prompt. */
   readonly #waiting = new Map<bigint, Socket>()
-  /** Prompts that are ready before decode has come for them. */
+  /** Computed prompts that wait for their decode worker. */
   readonly #ready = new Map<bigint, (decode: Socket) => void>()
   #isClosed = false
 
@@ -51,7 +51,7 @@ export class BootstrapRooms implements SimBootstrap {
     return new Promise((resolve, reject) => {
       const fail = (why: string): void => {
         socket.destroy()
-        const text = `room ${room} of ${host}:${port}: ${why}`
+        const text = `bootstrap room ${room} of ${host}:${port}: ${why}`
         reject(new BatonError('kv.transfer_failed', text))
       }
       const socket = createConnection({
@@ -62,9 +62,9 @@ export class BootstrapRooms implements SimBootstrap {
       this.#keep(socket)
       gone.addEventListener('abort', () => fail('the request has ended'), { once: true })
       socket.on('error', (error) => fail(error.message))
-      socket.on('close', () => fail('the prefill worker closed it'))
+      socket.on('close', () => fail('the prefill worker closed the connection'))
       socket.once('data', (bytes) => {
-        if (bytes[0] !== DONE[0]) return fail('not the answer of a prefill worker')
+        if (bytes[0] !== DONE[0]) return fail('the answer is not that of a prefill worker')
         resolve()
         socket.destroy()
       })
@@ -116,7 +116,7 @@ export class BootstrapRooms implements SimBootstrap {
       ready(decode)
       return
     }
-    // A room is drawn at random: whoever names one that is taken is wrong.
+    // Room numbers are random, so a second use of a number is an error.
     if (this.#waiting.has(room)) {
       decode.destroy()
       return
@@ -139,7 +139,10 @@ function capacityOf(text: string): bigint {
     const number = BigInt(text)
     if (BigInt.asUintN(64, number) === number) return number
   }
-  throw new BatonError('backend.invalid_argument', `a bootstrap room is a u64, got '${text}'`)
+  throw new BatonError(
+    'backend.invalid_argument',
+    `a bootstrap room is invalid: expected a u64, got '${text}'`,
+  )
 }
 
 function bytesOf(room: bigint): Buffer {

@@ -1,6 +1,6 @@
 /**
- * The files that the simulated engine's arguments name: a planner's profile (`.npz`, or the same arrays as JSON) and
- * the rows of a replay.
+ * Reads the files that the simulated engine's arguments name: a planner's profile (`.npz`, or the same arrays as
+ * JSON) and the rows of a replay.
  */
 import { readFileSync } from 'node:fs'
 import { BatonError } from '../../base/index.ts'

@@ -7,7 +7,7 @@ import { readNpz } from './npz.ts'
 const fixture = (name: string): Buffer =>
   readFileSync(new URL(`../../../test/fixtures/planner-profile-${name}.npz`, import.meta.url))
 
-/** Whatever the bytes are: arrays, or a refusal that says so. */
+/** Any bytes give arrays, or a `config.invalid` error. */
 function readOrRefuse(bytes: Buffer): void {
   try {
     readNpz(bytes)
@@ -30,13 +30,13 @@ describe('readNpz - archives as NumPy writes them', () => {
     })
   })
 
-  it.each(['stored', 'deflated'])('%s, cut off anywhere - is refused', (name) => {
+  it.each(['stored', 'deflated'])('%s, truncated anywhere - is refused', (name) => {
     const bytes = fixture(name)
     for (let end = 0; end < bytes.length; end++)
       expect(() => readNpz(bytes.subarray(0, end))).toThrow(BatonError)
   })
 
-  it('bytes that were changed, or are none of it - never more than a refusal', () => {
+  it('changed or random bytes - at most a refusal', () => {
     const whole = fixture('deflated')
     const change = fc.tuple(fc.nat(whole.length - 1), fc.nat(255))
     fc.assert(

@@ -85,7 +85,7 @@ async function nextOf(subscriber: Subscriber): Promise<Message> {
   return { number: frames[1]!.readBigUInt64BE(), payload: frames[2]! }
 }
 
-/** A subscriber that is known to be subscribed: it has heard of something. */
+/** A subscriber whose subscription is known to be active, because it has received a message. */
 async function subscribed(engine: SimEngine, address: string): Promise<Subscriber> {
   const subscriber = keep(new Subscriber({ receiveTimeout: 20 }))
   subscriber.connect(address)
@@ -110,7 +110,7 @@ function asked(from: bigint | Buffer): Buffer {
   return bytes
 }
 
-/** All that is answered, without the last message. */
+/** All replayed batches, without the end message. */
 async function replayed(dealer: Dealer, from: bigint): Promise<Message[]> {
   await dealer.send(['', asked(from)])
   const messages: Message[] = []
@@ -135,7 +135,7 @@ function dealerOf(address: string): Dealer {
 }
 
 describe('ZmqKvBroadcast', () => {
-  it('publishes what is stored, removed and cleared, in order and numbered', async () => {
+  it('publishes stored, removed and cleared blocks, in order and numbered', async () => {
     const engine = engineOf(new ZmqKvBroadcast({ host: '127.0.0.1' }))
     const { events, replay } = await started(engine)
     const subscriber = await subscribed(engine, events[0]!)
@@ -169,7 +169,7 @@ describe('ZmqKvBroadcast', () => {
     }
   })
 
-  it('gives again exactly what was missed, as far as it is kept, and the end', async () => {
+  it('replays exactly the missed batches that are kept, and the end', async () => {
     const engine = engineOf(new ZmqKvBroadcast({ host: '127.0.0.1', batchesKept: 4 }))
     const { replay } = await started(engine)
     const dealer = dealerOf(replay[0]!)
@@ -186,7 +186,7 @@ describe('ZmqKvBroadcast', () => {
     await prefill(engine, [5, 2, 3, 4, 5])
     expect(await numbers(0n)).toEqual([1n, 2n, 3n, 4n])
     expect(await numbers(4n)).toEqual([4n])
-    // What is no question has no answer, and does no harm.
+    // An invalid request is ignored.
     await dealer.send(['', Buffer.alloc(7)])
     await dealer.send(['', Buffer.alloc(9)])
     await dealer.send(['x', asked(0n)])
@@ -194,7 +194,7 @@ describe('ZmqKvBroadcast', () => {
     expect(await numbers(3n)).toEqual([3n, 4n])
   })
 
-  it('packs what every MessagePack decoder reads: plain lists, whole 64-bit numbers', async () => {
+  it('encodes what every MessagePack decoder reads: plain lists, whole 64-bit numbers', async () => {
     const broadcast = keep(new ZmqKvBroadcast({ host: '127.0.0.1' }))
     const { replay } = await broadcast.listen({ events: 0, replay: 0, ranks: 1 })
     broadcast.publish(0, [1.5, [['BlockRemoved', [2n ** 64n - 1n, 5n], null]], 0])
@@ -204,7 +204,7 @@ describe('ZmqKvBroadcast', () => {
     expect(batch!.payload.toString('hex')).toBe(`93cb3ff80000000000009193ac${name}${hashes}c000`)
   })
 
-  it('keeps past batches up to their size, and always the newest', async () => {
+  it('keeps past batches up to a size, and always the newest', async () => {
     const broadcast = keep(new ZmqKvBroadcast({ host: '127.0.0.1', bytesKept: 20 }))
     const { replay } = await broadcast.listen({ events: 0, replay: 0, ranks: 1 })
     const dealer = dealerOf(replay[0]!)
@@ -221,7 +221,7 @@ describe('ZmqKvBroadcast', () => {
     expect(await kept()).toEqual([[4, 30]])
   })
 
-  it('has sockets of its own for each rank, and closes them once', async () => {
+  it('has separate sockets for each rank, and closes them once', async () => {
     const engine = engineOf(new ZmqKvBroadcast({ host: 'localhost' }), { dataParallelSize: 2 })
     const { events, replay } = await started(engine)
     expect(new Set([...events, ...replay]).size).toBe(4)
@@ -234,7 +234,7 @@ describe('ZmqKvBroadcast', () => {
     await engine.cleanup()
   })
 
-  it('says which port is taken', async () => {
+  it('reports which port is taken', async () => {
     const server = keep(createServer())
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
     const { port } = server.address() as AddressInfo
@@ -246,7 +246,7 @@ describe('ZmqKvBroadcast', () => {
     await engine.cleanup()
   })
 
-  it('says which package is missing, and only when it is wanted', async () => {
+  it('reports which package is missing, and only when it is needed', async () => {
     const load = (): Promise<unknown> => Promise.reject(new Error("Cannot find package 'zeromq'"))
     const broadcast = new ZmqKvBroadcast({ host: '127.0.0.1', load })
     await expect(engineOf(broadcast).start(workerIdOf(1))).rejects.toMatchObject({

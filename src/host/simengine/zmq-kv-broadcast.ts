@@ -1,7 +1,8 @@
 /**
- * The simulated engine's KV events for routers and tools that subscribe to engines over ZeroMQ, as to vLLM.
+ * Publishes the simulated engine's KV events over ZeroMQ, for routers and tools that subscribe to engines as to
+ * vLLM.
  *
- * The package `zeromq` is loaded when somebody wants this, and not before.
+ * The package `zeromq` is loaded only when this is used.
  */
 import { lookup } from 'node:dns/promises'
 import { Packr } from 'msgpackr'
@@ -15,15 +16,15 @@ import { ZmqKvRank } from './zmq-kv-rank.ts'
 import type { ZmqModule } from './zmq-kv-rank.ts'
 
 const ZEROMQ_VERSION = '6.8.0'
-/** As vLLM's `buffer_steps`. */
+/** Same as vLLM's `buffer_steps`. */
 const BATCHES_KEPT = 10_000
 const BYTES_KEPT = 64 * 1024 * 1024
 
 export interface ZmqKvBroadcastOptions {
   readonly host: string
-  /** Past batches of a rank that can be asked for. Default 10000. */
+  /** Number of past batches of a rank that can be replayed. Default 10000. */
   readonly batchesKept?: number
-  /** Their size. Default 64 MiB. */
+  /** Bytes of past batches that are kept. Default 64 MiB. */
   readonly bytesKept?: number
   /** Default: the installed package. */
   readonly load?: () => Promise<unknown>
@@ -31,7 +32,7 @@ export interface ZmqKvBroadcastOptions {
 
 export class ZmqKvBroadcast implements SimKvBroadcast {
   readonly #options: ZmqKvBroadcastOptions
-  // Plain arrays, no shared records: every decoder reads them.
+  // Plain arrays without shared records, which every decoder reads.
   readonly #packr = new Packr({ useRecords: false })
   readonly #ranks: ZmqKvRank[] = []
   #isClosed = false
@@ -43,7 +44,7 @@ export class ZmqKvBroadcast implements SimKvBroadcast {
   async listen(ports: KvBroadcastPorts): Promise<KvBroadcastAddresses> {
     const { host, batchesKept = BATCHES_KEPT, bytesKept = BYTES_KEPT } = this.#options
     const zmq = await moduleOf(this.#options.load ?? loadZeromq)
-    // ZeroMQ does not look up names that it listens on.
+    // ZeroMQ does not resolve host names of listening addresses.
     const { address } = await lookup(host)
     const [events, replay]: [string[], string[]] = [[], []]
     for (let rank = 0; rank < ports.ranks; rank++) {
@@ -80,7 +81,7 @@ function portOf(first: number, rank: number): number {
 }
 
 function loadZeromq(): Promise<unknown> {
-  // A name in a variable: the package is optional and must not be needed to compile.
+  // The name is in a variable, because the package is optional and must not be needed to compile.
   const name = 'zeromq'
   return import(name)
 }
@@ -91,7 +92,7 @@ async function moduleOf(load: () => Promise<unknown>): Promise<ZmqModule> {
   } catch (cause) {
     throw new BatonError(
       'config.invalid',
-      `KV events over ZeroMQ (zmq_kv_events_port) need the package zeromq: run \`npm i zeromq@${ZEROMQ_VERSION}\`, or leave the port out`,
+      `KV events over ZeroMQ (zmq_kv_events_port) need the package zeromq: run \`npm i zeromq@${ZEROMQ_VERSION}\`, or omit the port`,
       { cause },
     )
   }

@@ -1,14 +1,16 @@
 /**
- * One rank's KV events over ZeroMQ: a PUB socket for `[topic, number, payload]`, and a ROUTER socket that gives the
- * batches again from a number on, `['', topic, number, payload]` each, until one with the number 2^64 - 1 and no payload.
+ * One rank's KV events over ZeroMQ: a PUB socket for `[topic, number, payload]`, and a ROUTER socket that replays
+ * batches from a number on as `['', topic, number, payload]`, followed by one with the number 2^64 - 1 and no
+ * payload.
  *
- * Numbers are 8 bytes, big-endian, from 0. Past batches are kept up to a number and a size; who has missed more notices by
- * the number of the first one. A subscriber or asker that does not read loses batches, the engine never waits for it.
+ * Numbers are 8 bytes, big-endian, starting at 0. Past batches are kept up to a number and a size; a subscriber that
+ * missed more notices it from the number of the first replayed batch. A subscriber or client that does not read
+ * loses batches; the engine never waits for it.
  */
 import { isIPv6 } from 'node:net'
 import { listenError } from '../../network/index.ts'
 
-/** What is used of the package `zeromq`; it is optional and must not be needed to compile. */
+/** The part of the package `zeromq` that is used; it is optional and must not be needed to compile. */
 export interface ZmqModule {
   readonly Publisher: new (options: Readonly<Record<string, unknown>>) => ZmqSocket
   readonly Router: new (options: Readonly<Record<string, unknown>>) => RouterSocket
@@ -17,7 +19,7 @@ export interface ZmqModule {
 interface ZmqSocket {
   readonly lastEndpoint: string | null
   bind(address: string): Promise<void>
-  /** Only one at a time. */
+  /** Only one call at a time. */
   send(frames: readonly Uint8Array[]): Promise<void>
   close(): void
 }
@@ -25,11 +27,11 @@ interface ZmqSocket {
 type RouterSocket = ZmqSocket & AsyncIterable<readonly Buffer[]>
 
 interface ZmqKvRankOptions {
-  /** A number, not a name. */
+  /** An IP address, not a host name. */
   readonly address: string
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly eventsPort: number
-  /** Null: batches are not given again. */
+  /** Null: batches cannot be replayed. */
   readonly replayPort: number | null
   readonly batchesKept: number
   readonly bytesKept: number
@@ -39,9 +41,9 @@ interface ZmqKvRankOptions {
 const TOPIC = new Uint8Array(0)
 const EMPTY = new Uint8Array(0)
 const LAST = new Uint8Array(8).fill(0xff)
-/** Messages that wait for one subscriber. */
+/** Most queued messages for one subscriber. */
 const SUBSCRIBER_MESSAGES_MAX = 100_000
-/** What comes in are subscriptions and numbers. */
+/** Incoming messages are subscriptions and numbers. */
 const INBOUND_BYTES_MAX = 1024
 const REPLAY_SEND_TIMEOUT_MS = 1000
 
@@ -62,7 +64,7 @@ export class ZmqKvRank {
     this.#options = options
     const both = { linger: 0, ipv6: isIPv6(address), maxMessageSize: INBOUND_BYTES_MAX }
     this.#publisher = new zmq.Publisher({ ...both, sendHighWaterMark: SUBSCRIBER_MESSAGES_MAX })
-    // Mandatory: without it a replay that its asker does not read would have holes instead of an end.
+    // Mandatory: without it a replay whose client does not read would have gaps instead of an end.
     const replay = { mandatory: true, sendTimeout: REPLAY_SEND_TIMEOUT_MS }
     this.#router =
       replayPort === null
@@ -70,7 +72,7 @@ export class ZmqKvRank {
         : new zmq.Router({ ...both, ...replay, sendHighWaterMark: batchesKept + 1 })
   }
 
-  /** Addresses with the ports that were had. */
+  /** The addresses with the actual ports. */
   async listen(): Promise<{ readonly events: string; readonly replay: string | null }> {
     const { address, eventsPort, replayPort } = this.#options
     const events = await bind(this.#publisher, address, eventsPort)
@@ -96,7 +98,7 @@ export class ZmqKvRank {
     this.#router?.close()
   }
 
-  /** Never the newest one, which is still to be sent. */
+  /** Never drops the newest batch, which is still to be sent. */
   #forget(): void {
     const { batchesKept, bytesKept } = this.#options
     while (this.#kept.size > 1 && (this.#kept.size > batchesKept || this.#keptBytes > bytesKept)) {
@@ -145,13 +147,13 @@ export class ZmqKvRank {
     const first = from < BigInt(end) ? Math.max(Number(from), this.#oldest) : end
     try {
       for (let number = first; number < end; number++) {
-        // Meanwhile new batches may have taken the place of those that were asked for.
+        // Meanwhile newer batches may have displaced the requested ones.
         if (number < this.#oldest) continue
         await router.send([...envelope, ...this.#framesOf(number)])
       }
       await router.send([...envelope, TOPIC, LAST, EMPTY])
     } catch {
-      // Who asked is gone or does not read: without the last message it knows that the answer is not whole.
+      // The client is gone or does not read. Without the end message it knows that the replay is incomplete.
     }
   }
 }

@@ -59,7 +59,7 @@ async function fetched(files: TextFiles, cache: string, ...sources: Source[]): P
 }
 
 describe('fetchText', () => {
-  it('a GGUF file - its metadata is enough, and the second time nobody is asked', async () => {
+  it('a GGUF file - its metadata is enough, and the second load uses the cache', async () => {
     const files = await filesAt(GGUF)
     const cache = newFolder()
     const source = from(files)
@@ -73,7 +73,7 @@ describe('fetchText', () => {
     expect(again.asked).toBe(0)
   })
 
-  it('files at, below and above the length of a piece - arrive whole', async () => {
+  it('files at, below and above the length of a piece - arrive complete', async () => {
     for (const bytes of [TEXT_PIECE_BYTES - 1, TEXT_PIECE_BYTES, TEXT_PIECE_BYTES + 1]) {
       const folder = newFolder()
       writeFileSync(join(folder, 'tokenizer.json'), 'x'.repeat(bytes))
@@ -83,7 +83,7 @@ describe('fetchText', () => {
     }
   })
 
-  it('another content, a piece that is cut, none at all - is refused, nothing is kept, and the next worker is asked', async () => {
+  it('different content, a truncated piece, no answer - is refused, nothing is kept, and the next worker is asked', async () => {
     const folder = newFolder()
     writeFileSync(join(folder, 'tokenizer.json'), '{"a":1}')
     const files = await filesAt(folder)
@@ -103,7 +103,7 @@ describe('fetchText', () => {
   })
 
   it.skipIf(process.platform !== 'linux')(
-    'a cache that cannot be made or written - is named, and no other worker is asked',
+    'a cache that cannot be created or written - is reported, and no other worker is asked',
     async () => {
       const folder = newFolder()
       const file = join(folder, 'tokenizer.json')
@@ -113,13 +113,13 @@ describe('fetchText', () => {
         const [first, second] = [from(files), from(files)]
         const fault = await fetched(files, cache, first, second).catch((error: unknown) => error)
         expect(fault).toBeInstanceOf(TextCacheFault)
-        expect(String(fault)).toContain(`${cache} cannot keep`)
+        expect(String(fault)).toContain(`${cache} cannot store`)
         expect([first.isClosed, second.asked]).toEqual([true, 0])
       }
     },
   )
 
-  it('a folder of the cache that was changed - is fetched again', async () => {
+  it('a cache folder that was changed - is fetched again', async () => {
     const folder = newFolder()
     writeFileSync(join(folder, 'tokenizer.json'), '{"a":1}')
     const files = await filesAt(folder)
@@ -131,7 +131,7 @@ describe('fetchText', () => {
     expect(source.asked).toBe(1)
   })
 
-  it('a card that names files outside, too many or too long ones, or another hash - is not believed', async () => {
+  it('a card with paths outside, too many or too long files, or another hash - is refused', async () => {
     const file = { name: 'tokenizer.json', bytes: 3, sha256: '0'.repeat(64) }
     const lists = [
       [],
@@ -156,7 +156,7 @@ describe('fetchText', () => {
 })
 
 describe('TextFiles', () => {
-  it('a piece that there is not - is refused', async () => {
+  it('a piece that does not exist - is refused', async () => {
     const folder = newFolder()
     writeFileSync(join(folder, 'tokenizer.json'), '{"a":1}')
     const files = await filesAt(folder)

@@ -1,8 +1,8 @@
 /**
- * The text side of a model from a worker that has it, kept by its hash in a folder of this machine.
+ * Fetches the text side of a model from a worker that has it, and caches it by hash in a folder of this machine.
  *
- * A folder in the cache is whole or not there: files are written beside it, checked against the hashes of the worker's
- * card, and moved into place at the end. Several processes may fetch the same at once.
+ * A folder in the cache is complete or absent: files are written beside it, verified with the hashes in the worker's
+ * card, and moved into place at the end. Several processes may fetch the same model at once.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -12,25 +12,25 @@ import type { ModelTextFile, ModelTextManifest } from '../../request/index.ts'
 import { manifestHash, TEXT_BYTES_MAX, TEXT_FILES_MAX, TEXT_PIECE_BYTES } from './text-files.ts'
 
 export interface TextSource {
-  /** `{ name, offset }` of a file of the manifest; what comes is unchecked. */
+  /** Asks for `{ name, offset }` of a file in the manifest; the answer is unchecked. */
   ask(question: { readonly name: string; readonly offset: number }): Promise<unknown>
   close(): void
 }
 
 interface FetchTextOptions {
   readonly manifest: ModelTextManifest
-  /** Where everything is kept. */
+  /** The cache folder. */
   readonly cache: string
-  /** Workers that have it, one after the other until one gives it whole. */
+  /** Workers that have the model, asked one after the other until one has sent it completely. */
   readonly sources: readonly (() => Promise<TextSource>)[]
   readonly totalMs: number
 }
 
-/** The folder of the cache cannot be read or written. */
+/** The cache folder cannot be read or written. */
 export class TextCacheFault extends BatonError {
   constructor(cache: string, cause: unknown) {
     const { code = String(cause) } = cause as NodeJS.ErrnoException
-    const text = `${cache} cannot keep the text side of a model (${code}): name a folder that can be written with --model-cache`
+    const text = `${cache} cannot store the tokenizer and template of a model (${code}): name a writable folder with --model-cache`
     super('model.load_failed', text, { cause })
   }
 }
@@ -40,8 +40,8 @@ const HASH = /^[0-9a-f]{64}$/
 const GGUF_NAME = 'model.gguf'
 
 /**
- * The place to load the model's text from. Rejects with `model.load_failed`, and with `TextCacheFault` where nothing can be
- * kept, which no other worker would mend.
+ * The path of the model's text side. Rejects with `model.load_failed`, or with `TextCacheFault` when the cache
+ * cannot be used, which asking another worker would not solve.
  */
 export async function fetchText(options: FetchTextOptions): Promise<string> {
   const { manifest, cache } = options
@@ -62,11 +62,11 @@ export async function fetchText(options: FetchTextOptions): Promise<string> {
       if (last instanceof TextCacheFault) throw last
     }
   }
-  const text = `the model's text side cannot be fetched from its workers: ${last.message}`
+  const text = `the model's tokenizer and template cannot be fetched from its workers: ${last.message}`
   throw new BatonError('model.load_failed', text, { cause: last })
 }
 
-/** A worker's answer is not trusted: names stay inside the folder, lengths are bounded. */
+/** A worker's answer is not trusted: names must stay inside the folder, lengths are limited. */
 function checkManifest({ hash, files }: ModelTextManifest): void {
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
   const names = new Set(files.map(({ name }) => name))
@@ -78,7 +78,7 @@ function checkManifest({ hash, files }: ModelTextManifest): void {
     files.every(isPlausible) &&
     hash === manifestHash(files)
   if (isFine) return
-  throw new BatonError('model.load_failed', 'the list of files in the card of a worker is invalid')
+  throw new BatonError('model.load_failed', "the list of files in a worker's card is invalid")
 }
 
 function isPlausible({ name, bytes, sha256 }: ModelTextFile): boolean {
@@ -119,7 +119,7 @@ async function fetchFrom(open: () => Promise<TextSource>, fetching: Fetching): P
   }
 }
 
-/** Not `recursive`, which never returns in places where nothing can be made (/proc). */
+/** Not `recursive`, which never returns where nothing can be created (/proc). */
 async function makeFolders(folder: string): Promise<void> {
   try {
     await mkdir(folder)
@@ -135,7 +135,7 @@ async function makeFolders(folder: string): Promise<void> {
   }
 }
 
-/** Another process may have been faster; a folder that is damaged gives way. */
+/** Another process may have been faster; a damaged folder is replaced. */
 async function moveInto(folder: string, aside: string, manifest: ModelTextManifest): Promise<void> {
   try {
     await rename(aside, folder)
@@ -166,7 +166,7 @@ async function fetchFile(
     offset += piece.length
   }
   if (sha256Of(whole) === sha256) return whole
-  throw fault(`${name} is not what the card of the worker says`)
+  throw fault(`${name} differs from the hash in the worker's card`)
 }
 
 async function holds(folder: string, { files }: ModelTextManifest): Promise<boolean> {

@@ -28,8 +28,8 @@ function changed(change: (json: TokenizerJson) => void, template?: string) {
   )
 }
 
-describe('modelTextDigest - equal if and only if the model speaks the same language', () => {
-  it('of a folder and of the GGUF file beside it - is the same', async () => {
+describe('modelTextDigest - equal if and only if tokenizer and template behave the same', () => {
+  it('of a folder and of the GGUF file beside it - are equal', async () => {
     const gguf = await loadModelText(fileURLToPath(new URL('storyteller-q8_0.gguf', FOLDER)))
     expect(modelTextDigest(gguf)).toEqual(modelTextDigest(storyteller()))
   })

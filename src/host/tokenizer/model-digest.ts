@@ -1,8 +1,9 @@
 /**
- * Digests of a model's text side, by which workers and frontends see whether they speak the same language.
+ * Digests of a model's text side, which workers and frontends compare to see whether they use the same tokenizer and
+ * template.
  *
- * A tokenizer is known by what it does: the names of its ids, and the ids that it gives to texts that exercise it. So
- * the same tokenizer read from a GGUF file and from a Hugging Face folder has the same digest.
+ * A tokenizer is identified by its behaviour: the names of its ids, and the ids of texts that exercise it. The same
+ * tokenizer read from a GGUF file and from a Hugging Face folder therefore has the same digest.
  */
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
@@ -11,16 +12,16 @@ import type { EngineConfig, ModelAgreement, ModelTextDigest } from '../../reques
 import type { ModelText, Tokenizer } from '../../text/index.ts'
 
 const DIGEST_CHARACTERS = 32
-/** What converters to GGUF write for rows of the model that have no token. */
+/** What converters to GGUF write for rows of the model without a token. */
 const PADDING = /^\[PAD\d+\]$/
-/** Tokens whose text is tokenised again; a larger vocabulary is sampled evenly. */
+/** Number of tokens whose text is tokenised again; a larger vocabulary is sampled evenly. */
 const PROBED_TOKENS = 32_768
-/** Of them so many make one text. */
+/** Number of tokens that are joined to one text. */
 const RUN_TOKENS = 8
-/** A prime, so that neighbours in the vocabulary are none in the texts. */
+/** A prime number, so that neighbours in the vocabulary are not neighbours in the texts. */
 const STRIDE = 7_919
 
-/** Words, numbers, blanks, punctuation, scripts, code: what tokenizers treat differently. */
+/** Words, numbers, blanks, punctuation, scripts and code, which tokenizers treat differently. */
 const PROBES = [
   '',
   ' ',
@@ -39,7 +40,7 @@ const PROBES = [
   '#$%&()*+,-./:;<=>?@[\\]^_`{|}~--- === ...... !!!???',
 ] as const
 
-/** `text` null: the model's files cannot be read here, and they cannot be compared; so with `weights`. */
+/** `text` and `weights` null: the files cannot be read here, so that they are not compared. */
 export function modelAgreementOf(
   engine: EngineConfig,
   text: ModelText | null,
@@ -87,13 +88,13 @@ function tokenizerDigest(tokenizer: Tokenizer): string {
   return finish(hash)
 }
 
-/** The vocabulary's own words in an order in which they meet other neighbours than in their language. */
+/** The vocabulary's own words, in an order that gives them unusual neighbours. */
 function* vocabularyTexts(tokenizer: Tokenizer): Generator<string> {
   const { vocabSize } = tokenizer
   const count = Math.min(vocabSize, PROBED_TOKENS)
   let run = ''
   for (let index = 0; index < count; index++) {
-    // Goes once around all ids when the vocabulary is small, over evenly spread ones when it is large.
+    // Covers all ids of a small vocabulary once, and evenly spaced ones of a large vocabulary.
     const id = Math.floor((((index * STRIDE) % count) * vocabSize) / count)
     run += tokenizer.decode([id])
     if (index % RUN_TOKENS === RUN_TOKENS - 1 || index === count - 1) {

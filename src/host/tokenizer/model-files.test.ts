@@ -15,7 +15,7 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }))
 
 describe('loadModelText', () => {
-  it('a Hugging Face folder - tokenizer, template, context and end tokens', async () => {
+  it('a Hugging Face folder - tokenizer, template, context length and end tokens', async () => {
     const model = await loadModelText(MODEL)
     expect(model).toMatchObject({
       name: 'storyteller',
@@ -27,7 +27,7 @@ describe('loadModelText', () => {
     expect(model.ggufPath).toBe(GGUF)
   })
 
-  it('a GGUF alone - the same ids as with its tokenizer.json', async () => {
+  it('a GGUF file alone - the same ids as with its tokenizer.json', async () => {
     await copyFile(GGUF, path.join(folder, 'alone.gguf'))
     const alone = await loadModelText(folder)
     const beside = await loadModelText(GGUF)
@@ -39,7 +39,7 @@ describe('loadModelText', () => {
     expect(alone.template?.source).toBe(beside.template?.source)
   })
 
-  it('a tokenizer.json of another model beside a GGUF - not used', async () => {
+  it('a tokenizer.json of another model beside a GGUF file - is not used', async () => {
     await copyFile(GGUF, path.join(folder, 'a.gguf'))
     const text = await readFile(`${MODEL}tokenizer.json`, 'utf8')
     const json = JSON.parse(text) as { model: { vocab: Record<string, number> } }
@@ -54,7 +54,11 @@ describe('loadModelText', () => {
   })
 
   it.each([
-    ['missing', async () => path.join(folder, 'nothing'), /there is no model at/],
+    [
+      'missing',
+      async () => path.join(folder, 'nothing'),
+      /does not exist: check the path of the model/,
+    ],
     ['an empty folder', async () => folder, /neither tokenizer.json nor a .gguf/],
     [
       'garbage',
@@ -63,7 +67,7 @@ describe('loadModelText', () => {
     ],
     ['an empty file', async () => file('x.gguf', ''), /ends at byte 0/],
     ['a truncated file', truncated, /ends at byte 30000/],
-    ['no JSON', async () => path.dirname(await file('tokenizer.json', '{')), /is not JSON/],
+    ['no JSON', async () => path.dirname(await file('tokenizer.json', '{')), /is not valid JSON/],
     [
       'other JSON',
       async () => path.dirname(await file('tokenizer.json', '[]')),

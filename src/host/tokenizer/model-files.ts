@@ -1,8 +1,9 @@
 /**
- * Reads what the frontend needs of a model from disk: a GGUF file, or a Hugging Face folder (which may hold a GGUF).
+ * Reads what the frontend needs of a model from disk: a GGUF file, or a Hugging Face folder (which may contain a
+ * GGUF file).
  *
- * A `tokenizer.json` beside a GGUF is preferred to the file's own vocabulary, provided that both give the same names
- * to the same ids. Only the header of a GGUF is read, so that a large model is as quick as a small one.
+ * A `tokenizer.json` beside a GGUF file is preferred to the file's own vocabulary if both give the same names to the
+ * same ids. Only the header of a GGUF file is read, so that a large model loads as fast as a small one.
  */
 import { open, readdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
@@ -11,10 +12,10 @@ import { modelTextFromGguf, modelTextFromHuggingFace, readGgufMetadata } from '.
 import type { GgufMetadata, ModelText } from '../../text/index.ts'
 
 export interface LoadedModelText extends ModelText {
-  /** For people and `/v1/models`: what the model calls itself, else the name of the file or folder. */
+  /** For display and `/v1/models`: the name in the model's metadata, otherwise the name of the file or folder. */
   readonly name: string
   readonly kind: 'gguf' | 'hugging-face'
-  /** The GGUF file, when there is one: what an engine that reads GGUF loads. */
+  /** The GGUF file if there is one, for engines that read GGUF. */
   readonly ggufPath: string | null
 }
 
@@ -23,7 +24,7 @@ const FIRST_READ_BYTES = 2 * 2 ** 20
 /** Throws `model.load_failed` with a message that says what to do. */
 export async function loadModelText(modelPath: string): Promise<LoadedModelText> {
   const entry = await stat(modelPath).catch((thrown: unknown) => {
-    throw failure(`there is no model at ${modelPath}; check the path`, thrown)
+    throw failure(`${modelPath} does not exist: check the path of the model`, thrown)
   })
   if (entry.isFile()) return loadGguf(modelPath)
   const names = (await readdir(modelPath)).toSorted()
@@ -35,11 +36,11 @@ export async function loadModelText(modelPath: string): Promise<LoadedModelText>
   }
   if (gguf !== null) return loadGguf(gguf)
   throw failure(
-    `the folder ${modelPath} holds neither tokenizer.json nor a .gguf file; give the folder of a Hugging Face model or a GGUF file`,
+    `the folder ${modelPath} contains neither tokenizer.json nor a .gguf file; give the folder of a Hugging Face model or a GGUF file`,
   )
 }
 
-/** Of several files, which are the same model in different precision, the one that loads first. */
+/** Several GGUF files are the same model in different precision; the smallest loads first. */
 async function smallestGguf(folder: string, names: readonly string[]): Promise<string | null> {
   let best: { readonly filePath: string; readonly bytes: number } | null = null
   for (const name of names) {
@@ -51,7 +52,7 @@ async function smallestGguf(folder: string, names: readonly string[]): Promise<s
   return best?.filePath ?? null
 }
 
-/** The metadata of a GGUF file, reading no more of it than the header. */
+/** Reads the metadata of a GGUF file, no further than the header. */
 export async function readGgufFile(filePath: string): Promise<GgufMetadata> {
   const file = await open(filePath)
   try {
@@ -62,8 +63,8 @@ export async function readGgufFile(filePath: string): Promise<GgufMetadata> {
       const { bytesRead } = await file.read(bytes, 0, wanted, 0)
       const read = readGgufMetadata(bytes.subarray(0, bytesRead), size)
       if (read.kind === 'metadata') return read.metadata
-      if (bytesRead < wanted) throw failure(`${filePath} became shorter while it was read`)
-      // Asking byte by byte would read the header again for each string.
+      if (bytesRead < wanted) throw failure(`${filePath} was truncated while it was read`)
+      // Extending by the missing bytes alone would parse the header again for each string.
       wanted = Math.min(size, Math.max(read.bytesNeeded, wanted * 4))
     }
   } catch (thrown) {
@@ -89,7 +90,7 @@ async function loadGguf(filePath: string): Promise<LoadedModelText> {
   return { ...beside, contextLength: metadata.contextLength ?? beside.contextLength, ...about }
 }
 
-/** Two files in one folder need not belong together: names of ids all over the vocabulary are compared. */
+/** Two files in one folder need not belong together, so names of ids from the whole vocabulary are compared. */
 function isSameVocabulary({ tokenizer }: ModelText, metadata: GgufMetadata): boolean {
   const tokens = metadata.values.get('tokenizer.ggml.tokens')
   if (!Array.isArray(tokens) || tokenizer.vocabSize > tokens.length) return false
@@ -129,11 +130,14 @@ async function readJson(folder: string, name: string): Promise<unknown> {
     return JSON.parse(text)
   } catch (thrown) {
     const message = thrown instanceof Error ? thrown.message : String(thrown)
-    throw failure(`${path.join(folder, name)} is not JSON (${message}); fetch it again`, thrown)
+    throw failure(
+      `${path.join(folder, name)} is not valid JSON (${message}); download it again`,
+      thrown,
+    )
   }
 }
 
-/** Null: there is no such file. */
+/** Null: the file does not exist. */
 async function readText(folder: string, name: string): Promise<string | null> {
   try {
     return await readFile(path.join(folder, name), 'utf8')
@@ -143,7 +147,7 @@ async function readText(folder: string, name: string): Promise<string | null> {
   }
 }
 
-/** `general.name` as it can stand in a request. */
+/** `general.name`, converted to a name that can be used in requests. */
 function nameOf(text: string | null): string | null {
   const name = (text ?? '').trim().toLowerCase().replace(/\s+/g, '-')
   return name === '' ? null : name

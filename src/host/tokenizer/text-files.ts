@@ -1,9 +1,9 @@
 /**
- * The files of a model that are its text side (tokenizer, template, configuration), as a worker offers them to frontends
- * that do not have the model: which there are with length and hash, and their bytes in pieces.
+ * The files of a model's text side (tokenizer, template, configuration), as a worker offers them to frontends that
+ * do not have the model: a list with lengths and hashes, and their bytes in pieces.
  *
- * Of a GGUF file only the metadata at its beginning is offered. A file is read again for each piece: who fetches checks
- * the hash at the end, so one that has changed in between is noticed there.
+ * Of a GGUF file only the metadata at its beginning is offered. A file is read again for each piece. The receiver
+ * verifies the hash at the end and so detects a file that changed in between.
  */
 import { createHash } from 'node:crypto'
 import { open, readdir, stat } from 'node:fs/promises'
@@ -12,7 +12,7 @@ import { BatonError, isRecord } from '../../base/index.ts'
 import { readGgufMetadataBytes } from '../../text/index.ts'
 import type { ModelTextFile, ModelTextManifest } from '../../request/index.ts'
 
-/** What a Hugging Face folder may hold of it. */
+/** The relevant files of a Hugging Face folder. */
 const FOLDER_FILES = [
   'tokenizer.json',
   'tokenizer_config.json',
@@ -21,7 +21,7 @@ const FOLDER_FILES = [
   'chat_template.jinja',
 ] as const
 
-/** A tokenizer of 300,000 tokens has about 40 MB; together with its configuration. */
+/** A tokenizer of 300,000 tokens has about 40 MB, including its configuration. */
 export const TEXT_BYTES_MAX = 256 * 1024 ** 2
 export const TEXT_FILES_MAX = 8
 export const TEXT_PIECE_BYTES = 1024 ** 2
@@ -42,7 +42,7 @@ export class TextFiles {
     this.manifest = { hash: manifestHash(listed), files: listed }
   }
 
-  /** Null: nothing of it can be read here, or it is too long to be sent. */
+  /** Null: nothing can be read here, or the files are too long to be sent. */
   static async at(modelPath: string): Promise<TextFiles | null> {
     const places = await placesOf(modelPath)
     const files: OfferedFile[] = []
@@ -60,7 +60,7 @@ export class TextFiles {
     const { name, offset } = isRecord(question) ? question : {}
     const file = this.#files.get(String(name))
     if (file === undefined || typeof offset !== 'number' || !Number.isInteger(offset)) {
-      throw new BatonError('request.not_found', `no such file of the model: ${String(name)}`)
+      throw new BatonError('request.not_found', `the model has no file ${String(name)}`)
     }
     if (offset < 0 || offset >= file.bytes) {
       throw new BatonError('request.invalid_argument', `${file.name} has ${file.bytes} bytes`)
@@ -70,7 +70,7 @@ export class TextFiles {
   }
 }
 
-/** Over names, lengths and hashes: the same for the same content, wherever it lies. */
+/** Over names, lengths and hashes: the same content has the same hash, wherever it is stored. */
 export function manifestHash(files: readonly ModelTextFile[]): string {
   const hash = createHash('sha256')
   for (const { name, bytes, sha256 } of files) hash.update(`${name} ${bytes} ${sha256}\n`)
@@ -98,7 +98,7 @@ async function placesOf(modelPath: string): Promise<readonly Place[]> {
   return [{ name: GGUF_NAME, place, bytes: await metadataBytes(place) }]
 }
 
-/** Beside a GGUF file other files count only where there is a tokenizer. */
+/** Beside a GGUF file the other files count only if there is a tokenizer. */
 async function folderPlaces(folder: string): Promise<readonly Place[]> {
   const places: Place[] = []
   for (const name of FOLDER_FILES) {
@@ -126,7 +126,7 @@ async function readPart(place: string, offset: number, length: number): Promise<
     let done = 0
     while (done < length) {
       const { bytesRead } = await file.read(bytes, done, length - done, offset + done)
-      if (bytesRead === 0) throw new BatonError('model.load_failed', `${place} became shorter`)
+      if (bytesRead === 0) throw new BatonError('model.load_failed', `${place} was truncated`)
       done += bytesRead
     }
     return bytes

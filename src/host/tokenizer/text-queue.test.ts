@@ -12,7 +12,7 @@ function drained(queue: TextQueue<{ text: string }>): number[] {
 }
 
 describe('TextQueue', () => {
-  it('texts that came together - the shorter first, equals as they came', () => {
+  it('texts that arrive together - the shorter first, equal ones in order of arrival', () => {
     const queue = new TextQueue<{ text: string }>()
     const [first, second] = [text(5000), text(5000)]
     for (const task of [text(9000), first, text(7000), second, text(100)]) queue.add(task, 0)
@@ -24,7 +24,7 @@ describe('TextQueue', () => {
     expect(queue.take()).toBeUndefined()
   })
 
-  it('a long text - is passed by no longer than the time for its length', () => {
+  it('a long text - is overtaken no longer than the time for its length', () => {
     const queue = new TextQueue<{ text: string }>()
     queue.add(text(100_000), 0)
     queue.add(text(1000), 197)

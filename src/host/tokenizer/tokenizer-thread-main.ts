@@ -1,5 +1,5 @@
 /**
- * What runs on a tokenizer's thread.
+ * The program of a tokenizer thread.
  */
 import { getPriority, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
@@ -7,7 +7,10 @@ import type { ModelText } from '../../text/index.ts'
 import { loadModelText } from './model-files.ts'
 import type { EncodeResult, EncodeTask } from './tokenizer-threads.ts'
 
-/** Behind the thread that has the streams: where all cores are taken, a long prompt waits and not a token. */
+/**
+ * Lower priority than the thread that serves the streams: when all cores are busy, a long prompt waits instead of a
+ * token.
+ */
 const NICE_STEPS = 10
 const NICE_MAX = 19
 
@@ -29,13 +32,13 @@ async function encode(task: EncodeTask): Promise<EncodeResult> {
   }
 }
 
-/** Only Linux has a priority for each thread; elsewhere the whole process would get it. */
+/** Only Linux has a priority for each thread; elsewhere the priority of the whole process would change. */
 function stepBack(): void {
   if (process.platform !== 'linux') return
   try {
     setPriority(Math.min(getPriority() + NICE_STEPS, NICE_MAX))
   } catch {
-    // A sandbox may forbid it; then it is a thread like any other.
+    // A sandbox may forbid it; then the priority stays unchanged.
   }
 }
 

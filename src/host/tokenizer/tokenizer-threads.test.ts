@@ -1,4 +1,4 @@
-/** Real threads, of the program that is made of these sources. */
+/** Real threads that run these sources. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { loadModelText } from './model-files.ts'
@@ -23,7 +23,7 @@ function start(threadsMax: number): TokenizerThreads {
 const textOf = (words: number): string =>
   Array.from({ length: words }, (_, i) => `word${i}`).join(' ')
 
-/** How nice each thread of this process is. */
+/** The nice value of each thread of this process. */
 function niceValues(): number[] {
   return readdirSync('/proc/self/task').map((thread) => {
     const stat = readFileSync(`/proc/self/task/${thread}/stat`, 'utf8')
@@ -32,7 +32,7 @@ function niceValues(): number[] {
 }
 
 describe('TokenizerThreads', () => {
-  it('texts at once on two threads - each gets its own tokens', async () => {
+  it('texts on two threads at once - each gets its own tokens', async () => {
     const threads = start(2)
     const texts = [1, 200, 3000, 50, 3000, 7].map(textOf)
     const encoded = await Promise.all(texts.map((text) => threads.encode(MODEL, text, OPTIONS)))
@@ -41,7 +41,7 @@ describe('TokenizerThreads', () => {
     )
   })
 
-  it('one thread - shorter texts that wait go first', async () => {
+  it('one thread - shorter waiting texts go first', async () => {
     const threads = start(1)
     const done: number[] = []
     const sizes = [100, 5000, 2, 800]
@@ -51,11 +51,11 @@ describe('TokenizerThreads', () => {
         done.push(words)
       }),
     )
-    // The first one found the thread idle.
+    // The first text found the thread idle.
     expect(done).toEqual([100, 2, 800, 5000])
   })
 
-  it('256 wait beside the one that runs - one more is refused, and nothing is lost', async () => {
+  it('256 texts wait beside the running one - one more is refused, and nothing is lost', async () => {
     const threads = start(1)
     const waiting = Array.from({ length: 257 }, () => threads.encode(MODEL, 'a word', OPTIONS))
     await expect(threads.encode(MODEL, 'a word', OPTIONS)).rejects.toMatchObject({
@@ -66,7 +66,7 @@ describe('TokenizerThreads', () => {
     for (const ids of await Promise.all(waiting)) expect([...ids]).toEqual(expected)
   })
 
-  it('a model that cannot be read - is said, and the thread goes on', async () => {
+  it('a model that cannot be read - is reported, and the thread continues', async () => {
     const threads = start(1)
     await expect(threads.encode('/no/such/model', 'x', OPTIONS)).rejects.toMatchObject({
       code: 'model.load_failed',
@@ -74,7 +74,7 @@ describe('TokenizerThreads', () => {
     expect((await threads.encode(MODEL, 'word', OPTIONS)).length).toBeGreaterThan(0)
   })
 
-  it('closed - what runs and what waits is refused', async () => {
+  it('closed - running and waiting texts are refused', async () => {
     const threads = start(1)
     const all = [1, 2, 3].map(() => threads.encode(MODEL, textOf(1000), OPTIONS))
     const ends = Promise.allSettled(all)
@@ -82,9 +82,12 @@ describe('TokenizerThreads', () => {
     expect((await ends).map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
   })
 
-  it.runIf(process.platform === 'linux')('a thread - gives way to the others', async () => {
-    const before = Math.max(...niceValues())
-    await start(1).encode(MODEL, 'word', OPTIONS)
-    expect(Math.max(...niceValues())).toBeGreaterThan(Math.min(before, 18))
-  })
+  it.runIf(process.platform === 'linux')(
+    'a thread - has a lower priority than the others',
+    async () => {
+      const before = Math.max(...niceValues())
+      await start(1).encode(MODEL, 'word', OPTIONS)
+      expect(Math.max(...niceValues())).toBeGreaterThan(Math.min(before, 18))
+    },
+  )
 })

@@ -1,8 +1,8 @@
 /**
- * Tokenises long texts on threads of their own, so that a prompt of 60,000 tokens does not hold up anybody's stream.
+ * Tokenises long texts on separate threads, so that a prompt of 60,000 tokens does not delay any stream.
  *
- * A thread starts when a long text finds all others busy, up to one for each core; it loads a model's tokenizer once and
- * takes one text after the other, shorter ones first. A thread that is lost costs the text that it had.
+ * A thread starts when a long text finds all others busy, up to one per core. It loads a model's tokenizer once and
+ * takes one text after the other, shorter ones first. If a thread dies, only its current text fails.
  */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
@@ -24,9 +24,9 @@ interface Waiting extends EncodeTask {
 }
 
 export interface TokenizerThreadsOptions {
-  /** Absent: one for each core. */
+  /** Absent: one per core. */
   readonly threadsMax?: number
-  /** What runs on each; absent: the program beside this file. */
+  /** The program of each thread; absent: the one beside this file. */
   readonly program?: URL
 }
 
@@ -37,7 +37,7 @@ interface Thread {
 
 const WAITING_MAX = 256
 
-/** A thread's heap is its own; of its young generation as little as does no harm is kept. */
+/** A thread has its own heap; its young generation is kept as small as possible without a loss of speed. */
 const THREAD_LIMITS = { maxYoungGenerationSizeMb: 8 }
 
 export class TokenizerThreads {
@@ -52,7 +52,10 @@ export class TokenizerThreads {
     this.#program = program ?? new URL('./tokenizer-thread-main.js', import.meta.url)
   }
 
-  /** Rejects with `capacity.exhausted` when too many long texts wait, `model.load_failed` when the model is not readable. */
+  /**
+   * Rejects with `capacity.exhausted` when too many long texts wait, and `model.load_failed` when the model is not
+   * readable.
+   */
   encode(modelPath: string, text: string, options: EncodeOptions): Promise<Uint32Array> {
     if (this.#queue.size >= WAITING_MAX) {
       const data = { limit: WAITING_MAX, current: this.#queue.size }
@@ -68,7 +71,7 @@ export class TokenizerThreads {
     })
   }
 
-  /** Idempotent; what waits is refused. */
+  /** Idempotent; waiting texts are refused. */
   async close(): Promise<void> {
     this.#isClosed = true
     const threads = [...this.#threads]
@@ -92,7 +95,7 @@ export class TokenizerThreads {
     }
   }
 
-  /** Null: all are busy, and there are as many as there may be. */
+  /** Null: all are busy, and the maximum number of threads is reached. */
   #idleThread(): Thread | null {
     for (const thread of this.#threads) if (thread.task === null) return thread
     return this.#threads.size < this.#threadsMax ? this.#start() : null
@@ -103,7 +106,7 @@ export class TokenizerThreads {
     const thread: Thread = { worker, task: null }
     worker.on('message', (result: EncodeResult) => this.#settle(thread, result))
     worker.on('error', (error) => this.#lose(thread, error.message))
-    worker.on('exit', () => this.#lose(thread, 'it ended'))
+    worker.on('exit', () => this.#lose(thread, 'it exited'))
     worker.unref()
     this.#threads.add(thread)
     return thread
@@ -119,7 +122,7 @@ export class TokenizerThreads {
 
   #lose(thread: Thread, reason: string): void {
     if (!this.#threads.delete(thread)) return
-    const message = `a thread of the tokenizer was lost: ${reason}`
+    const message = `a tokenizer thread was lost: ${reason}`
     thread.task?.reject(new BatonError('runtime.internal', message))
     this.#assign()
   }

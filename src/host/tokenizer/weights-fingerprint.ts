@@ -1,6 +1,6 @@
 /**
- * Which numbers a model has, without reading all of them: lengths of its files and samples that are spread evenly over
- * them. Two trainings of a model differ in nearly every number, and so in a sample of them.
+ * Identifies a model's weights without reading them completely: by the lengths of its files and evenly spaced
+ * samples of them. Two trainings of a model differ in nearly every number, and therefore in a sample.
  */
 import { createHash } from 'node:crypto'
 import type { Hash } from 'node:crypto'
@@ -12,7 +12,7 @@ const SAMPLE_BYTES = 4096
 const DIGEST_CHARACTERS = 32
 const OF_NUMBERS = /\.(gguf|safetensors|bin|pt|pth)$/i
 
-/** Null: there are none that can be read here. */
+/** Null: there are no weights that can be read here. */
 export async function weightsFingerprint(modelPath: string): Promise<string | null> {
   try {
     const places = await placesOf(modelPath)

@@ -1,10 +1,10 @@
 /**
- * The door to traces: loads OpenTelemetry when it is asked for, and says in one sentence what is missing when it is not there.
+ * Loads OpenTelemetry on demand, and says in one sentence what to install when it is missing.
  */
 import { BatonError } from '../../base/index.ts'
 import type { ReceiverOptions, Traces, TracesOfWorkers, TracesOptions } from './traces.ts'
 
-/** Nobody who does not trace installs them: 34 MB. The versions that Baton is tested with. */
+/** The packages are optional because they take 34 MB. These are the tested versions. */
 const TRACE_PACKAGES = [
   '@opentelemetry/api@1.9.0',
   '@opentelemetry/exporter-trace-otlp-http@0.223.1',

@@ -1,8 +1,8 @@
 /**
- * Spans to an OTLP receiver over HTTP, of a frontend or of a worker.
+ * Sends spans of a frontend or a worker to an OTLP receiver over HTTP.
  *
- * Spans wait in a bounded queue and go out in batches; what does not fit, or what the receiver does not take, is dropped
- * and told, at most once a minute.
+ * Spans wait in a bounded queue and are sent in batches. Spans that do not fit, or that the receiver refuses, are
+ * dropped and reported at most once a minute.
  */
 import { diag, DiagLogLevel } from '@opentelemetry/api'
 import type { Tracer } from '@opentelemetry/api'
@@ -22,16 +22,16 @@ import type { ReceiverOptions } from './traces.ts'
 
 const TOLD_EVERY_MS = 60_000
 const EXPORT_TIMEOUT_MS = 5_000
-/** A receiver that is away does not hold the end of the process up. */
+/** A receiver that does not answer delays the end of the process by at most this time. */
 const CLOSE_MS = 2_000
 
 export interface OtlpProvider {
   readonly tracer: Tracer
-  /** Sends what waits, for a bounded time. Never rejects. */
+  /** Sends waiting spans, for a bounded time. Never rejects. */
   readonly close: () => Promise<void>
 }
 
-/** What samples has sampled already: every span that is started is sent. */
+/** Sampling was decided before: every span that is started is sent. */
 export function otlpProvider(
   options: ReceiverOptions,
   ids: IdGenerator = new RandomIdGenerator(),
@@ -60,7 +60,7 @@ export function otlpProvider(
   }
 }
 
-/** The standard's address of a receiver is the base of its paths. */
+/** By the standard the endpoint is the base of the receiver's paths. */
 function urlOf(endpoint: string): string {
   const base = endpoint.replace(/\/+$/, '')
   return base.endsWith('/v1/traces') ? base : `${base}/v1/traces`

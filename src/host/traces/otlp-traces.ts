@@ -1,6 +1,6 @@
 /**
- * Traces of a frontend and of a worker, sent to an OTLP receiver. `open-traces.ts` loads this file, and with it
- * OpenTelemetry, only when traces are asked for.
+ * Traces of frontends and workers, sent to an OTLP receiver. `open-traces.ts` loads this file, and with it
+ * OpenTelemetry, only when tracing is on.
  */
 import { RandomIdGenerator } from '@opentelemetry/sdk-trace-node'
 import type { IdGenerator } from '@opentelemetry/sdk-trace-node'
@@ -25,7 +25,7 @@ export function otlpWorkerTraces(options: ReceiverOptions): TracesOfWorkers {
   return { observe: new WorkerTraces(tracer, options.clock).observe, close }
 }
 
-/** The span of a call has the identity that workers and engines were told when the call began. */
+/** The span of a call has the id that workers and engines were given when the call started. */
 class GivenIds implements IdGenerator {
   readonly #random = new RandomIdGenerator()
   #traceId: string | null = null

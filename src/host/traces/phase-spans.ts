@@ -1,9 +1,9 @@
 /**
- * The life of a request as spans, one entry per span: the event that it is made of, its name, from when to when, and what
- * it says.
+ * The spans of a request's phases, one entry per span: the event that it is made of, its name, its start and end,
+ * and its attributes.
  *
- * A new span around a phase is a new entry here and nothing else. Spans are made when the request has ended, from the
- * times that its events tell. docs/tracing.md lists them.
+ * A new span of a phase is a new entry here and nothing else. Spans are made at the end of the request, from the
+ * times of its events. docs/tracing.md lists them.
  */
 import type { WorkerId } from '../../base/index.ts'
 import type { FrontendEvent, FrontendEventOf } from '../../frontend/index.ts'
@@ -77,7 +77,7 @@ export const PHASE_SPANS: readonly PhaseSpan[] = [
   span(
     'decodeStarted',
     'decode_queue',
-    // The transfer lies between the queue and the start.
+    // The transfer comes between the queue and the start.
     (event, call) => before(event.atMs - call.transferMsBefore(event), event.queuedMs),
     () => ({}),
   ),
@@ -109,7 +109,7 @@ export const PHASE_SPANS: readonly PhaseSpan[] = [
   ),
 ]
 
-/** Of every span of a leg: which one, and where. */
+/** Attributes of every span of a leg: phase and worker. */
 export function legAttributes(event: FrontendEvent): Attributes {
   const worker = workerOf(event)
   return {
@@ -121,7 +121,7 @@ export function legAttributes(event: FrontendEvent): Attributes {
   }
 }
 
-/** The worker that an event is about; of a migration, the one that was lost. */
+/** The worker of an event; for a migration the lost one. */
 export function workerOf(event: FrontendEvent): WorkerId | undefined {
   if ('workerId' in event) return event.workerId
   return event.kind === 'migrated' ? event.failedWorkerId : undefined

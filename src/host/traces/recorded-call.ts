@@ -1,6 +1,6 @@
 /**
- * The events of one call that is traced, in order, and what an event means among the others. Bounded: a call that
- * migrates without end does not fill the memory.
+ * The events of one traced call in order, and lookups among them. Bounded, so that a call that migrates without end
+ * does not fill the memory.
  */
 import type { FrontendEvent, FrontendEventOf, RequestFacts } from '../../frontend/index.ts'
 import type { DecisionRecord } from '../../router/index.ts'
@@ -16,7 +16,7 @@ export class RecordedCall {
   #unclaimed: DecisionRecord[] | null = null
   #dropped = 0
 
-  /** `decisions`: asked for once, and only when a span needs one. */
+  /** `decisions` is called once, when the first span needs one. */
   constructor(facts: RequestFacts, decisions: () => readonly DecisionRecord[]) {
     this.facts = facts
     this.#decisions = decisions
@@ -26,12 +26,12 @@ export class RecordedCall {
     return this.#events
   }
 
-  /** Events that there was no room for. */
+  /** Number of events that did not fit. */
   get dropped(): number {
     return this.#dropped
   }
 
-  /** Whether tokens follow the prompt. */
+  /** True when tokens follow the prompt. */
   get generates(): boolean {
     return this.facts.endpoint !== 'embeddings'
   }
@@ -41,7 +41,7 @@ export class RecordedCall {
     else this.#dropped++
   }
 
-  /** When the leg of this event was over: at the next migration, or at the end. */
+  /** The end of this event's leg: the next migration, or the end of the call. */
   endMsAfter(event: FrontendEvent): number {
     const at = this.#events.indexOf(event)
     const end = this.#events.find(
@@ -50,14 +50,17 @@ export class RecordedCall {
     return end !== undefined && 'atMs' in end ? end.atMs : timeOf(event)
   }
 
-  /** How long the KV transfer took that this leg began with. */
+  /** The duration of the KV transfer at the start of this leg. */
   transferMsBefore(event: FrontendEventOf<'decodeStarted'>): number {
     const previous = this.#events[this.#events.indexOf(event) - 1]
     const isOurs = previous?.kind === 'kvTransferred' && previous.workerId === event.workerId
     return isOurs ? previous.elapsedMs : 0
   }
 
-  /** Each decision is of one event; undefined when the router has forgotten it. To be asked in the order of the events. */
+  /**
+   * Each decision belongs to one event; undefined when the router has dropped it. Call it in the order of the
+   * events.
+   */
   decisionOf(event: Routed): DecisionRecord | undefined {
     this.#unclaimed ??= [...this.#decisions()]
     const at = this.#unclaimed.findIndex(

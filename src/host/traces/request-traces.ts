@@ -1,6 +1,6 @@
 /**
- * The observer that makes one trace of every call that is sampled: the span of the call, and below it the spans of
- * `PHASE_SPANS`. A call that is not sampled costs one look at its `traceparent` per event.
+ * The observer that makes one trace of every sampled call: the span of the call, and below it the spans of
+ * `PHASE_SPANS`. A call that is not sampled costs one check of its `traceparent` per event.
  */
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { Context, Link, Span, SpanContext, Tracer } from '@opentelemetry/api'
@@ -17,7 +17,7 @@ import type { TraceContext } from './trace-context.ts'
 interface RequestTracesOptions {
   readonly clock: Clock
   readonly tracer: Tracer
-  /** The next span that is started has this identity. */
+  /** Sets the id of the next span that is started. */
   readonly identify: (own: TraceContext) => void
   readonly decisionsOf: (requestId: string) => readonly DecisionRecord[]
 }
@@ -44,7 +44,7 @@ export class RequestTraces {
     this.#draw(call, event, parseTraceparent(traceparent))
   }
 
-  /** The clock of the events is monotonic; spans are told in the time of day. */
+  /** The events have a monotonic clock, spans the time of day. */
   #draw(call: RecordedCall, end: RequestEnd, own: TraceContext): void {
     const { clock } = this.#options
     const epoch = (atMs: number): number => clock.epochMs() - clock.nowMs() + atMs
@@ -73,7 +73,7 @@ export class RequestTraces {
     for (const event of call.events) {
       if (event.kind === 'firstToken') root.addEvent('first_token', {}, offsetMs + event.atMs)
     }
-    // By the HTTP conventions a client's mistake is no error of the server.
+    // By the HTTP conventions a client error is not an error of the server.
     if (end.outcome === 'error' && end.status !== 200 && end.status < 500) return root
     if (end.outcome === 'error') {
       root.setStatus({ code: SpanStatusCode.ERROR, message: end.errorCode ?? 'error' })
@@ -109,7 +109,7 @@ export class RequestTraces {
   }
 }
 
-/** What goes on elsewhere is linked to the last that was known of the leg that was lost. */
+/** A leg that continues on another worker is linked to the last span of the lost leg. */
 function linksTo(context: SpanContext | undefined): Link[] {
   return context === undefined ? [] : [{ context, attributes: { 'baton.link': 'migrated_from' } }]
 }

@@ -24,7 +24,7 @@ describe('callAttributes', () => {
     expect(idOf(endpoint)).toBe(id)
   })
 
-  it('no answer - no id of one', () => {
+  it('no answer - no id', () => {
     expect(idOf('chat_completions', 'error')).toBeUndefined()
   })
 })

@@ -1,12 +1,12 @@
 /**
- * What spans say: the GenAI and HTTP names of OpenTelemetry where there is one, `baton.` names for the rest.
+ * The attributes of spans: OpenTelemetry's GenAI and HTTP names where they exist, `baton.` names for the rest.
  */
 import type { Endpoint, RequestEnd, RequestFacts } from '../../frontend/index.ts'
 import type { DecisionRecord } from '../../router/index.ts'
 
 export type Attributes = Readonly<Record<string, string | number | boolean>>
 
-/** Best first; a span is not the place for hundreds. */
+/** Best first; a span should not have hundreds of candidates. */
 const CANDIDATES_MAX = 8
 
 const OPERATIONS: Partial<Record<Endpoint, string>> = {
@@ -17,7 +17,7 @@ const OPERATIONS: Partial<Record<Endpoint, string>> = {
   embeddings: 'embeddings',
 }
 
-/** Before the request's id in the id of the answer. */
+/** The prefix of the request's id in the id of the answer. */
 const ID_PREFIXES: Partial<Record<Endpoint, string>> = {
   chat_completions: 'chatcmpl-',
   anthropic_messages: 'msg_',
@@ -25,12 +25,12 @@ const ID_PREFIXES: Partial<Record<Endpoint, string>> = {
   completions: 'cmpl-',
 }
 
-/** `gen_ai.operation.name`; an endpoint that has no name there keeps its own. */
+/** The value of `gen_ai.operation.name`; an endpoint without a standard name keeps its own. */
 export function operationOf(endpoint: Endpoint): string {
   return OPERATIONS[endpoint] ?? endpoint
 }
 
-/** Of the span of the whole call. */
+/** Attributes of the span of the whole call. */
 export function callAttributes(facts: RequestFacts, end: RequestEnd): Attributes {
   return defined({
     'http.request.method': 'POST',
@@ -62,7 +62,7 @@ function responseIdOf({ endpoint, requestId }: RequestFacts, end: RequestEnd): s
   return end.outcome === 'success' && prefix !== undefined ? `${prefix}${requestId}` : undefined
 }
 
-/** Why the router chose as it did; empty when the decision is not kept any more. */
+/** Why the router chose the worker; empty when the decision is not kept any more. */
 export function decisionAttributes(record: DecisionRecord | undefined): Attributes {
   if (record === undefined || record.outcome.kind !== 'routed') return {}
   const { workerId, dpRank, reason, cachedTokens } = record.outcome

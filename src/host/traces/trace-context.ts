@@ -1,9 +1,9 @@
 /**
- * The trace context of a call: its own span in the client's trace, or in a new one, and whether it is recorded.
+ * The trace context of a call: a new span in the client's trace or in a new one, and whether it is sampled.
  *
- * Sampling is parent-based: a client's decision is kept, and without one the ratio decides by the trace id, so that every
- * process that sees the id decides the same. A call that is not recorded has a context all the same, which tells workers
- * and engines not to record it either.
+ * Sampling is parent-based: a client's decision is kept, and without one the ratio decides by the trace id, so that
+ * every process decides the same. A call that is not sampled has a context too, which tells workers and engines not
+ * to sample it either.
  */
 import { randomFillSync } from 'node:crypto'
 
@@ -16,7 +16,7 @@ export interface TraceContext {
 const POOL_BYTES = 4096
 const TRACE_ID_BYTES = 16
 const SPAN_ID_BYTES = 8
-/** What of a trace id is random by the standard: its last 56 bits. */
+/** The random part of a trace id by the standard: its last 56 bits. */
 const RANDOM_DIGITS = 14
 const SAMPLED = 1
 
@@ -25,12 +25,12 @@ export class TraceContexts {
   readonly #pool = Buffer.alloc(POOL_BYTES)
   #next = POOL_BYTES
 
-  /** `ratio`: the share of the calls without a trace of the client's that is recorded, 0 to 1. */
+  /** `ratio`: the sampled share, 0 to 1, of calls without a client's trace. */
   constructor(ratio: number) {
     this.#ratio = ratio
   }
 
-  /** The `traceparent` of a call whose client sent `parent`, which is well formed if it is there. */
+  /** Returns the `traceparent` of a call. `parent`: the client's, well formed if present. */
   readonly begin = (parent: string | undefined): string => {
     if (parent === undefined) {
       const traceId = this.#hex(TRACE_ID_BYTES)
@@ -49,7 +49,7 @@ export class TraceContexts {
     return `00-${traceId}-${this.#hex(SPAN_ID_BYTES)}-${isSampled ? '01' : '00'}`
   }
 
-  /** Never all zeros, which would be no id. */
+  /** Never all zeros, which would be an invalid id. */
   #hex(bytes: number): string {
     if (this.#next + bytes > POOL_BYTES) {
       randomFillSync(this.#pool)
@@ -61,7 +61,7 @@ export class TraceContexts {
   }
 }
 
-/** Of a `traceparent` that is well formed. */
+/** `traceparent` must be well formed. */
 export function parseTraceparent(traceparent: string): TraceContext {
   return {
     traceId: traceparent.slice(3, 35),

@@ -1,8 +1,8 @@
 /**
- * What a worker saw of a request, as spans of the frontend's trace, told by the worker's own process and clock: the
- * span of the request, and below it the wait, the KV that was taken over, the prompt and the output.
+ * A worker's spans in the frontend's trace, made by the worker's own process and clock: the span of the request, and
+ * below it the wait, the KV transfer, the prompt and the output.
  *
- * Only of requests whose `traceparent` came with them and is sampled: the frontend, or the client, has decided.
+ * Only for requests whose `traceparent` is sampled; the frontend or the client has decided that.
  */
 import { ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
 import type { Tracer } from '@opentelemetry/api'
@@ -78,7 +78,7 @@ export class WorkerTraces {
   }
 }
 
-/** What there was of it: a request may end before the engine had begun, or without a token. */
+/** The stages that occurred: a request may end before the engine started, or without a token. */
 function stretchesOf({ times, transfer }: Ended, mode: DisaggregationMode): readonly Stretch[] {
   const { admittedMs, atEngineMs, firstTokenMs, endedMs } = times
   const takenMs = transfer?.elapsedMs ?? 0
@@ -96,7 +96,7 @@ function stretchesOf({ times, transfer }: Ended, mode: DisaggregationMode): read
   add('worker queue', admittedMs + takenMs, atEngineMs ?? endedMs)
   if (atEngineMs === null) return stretches
   add('worker first_token', atEngineMs, firstTokenMs ?? endedMs)
-  // What a prefill worker does after its token is to offer the KV.
+  // After its token a prefill worker offers the KV.
   const last = mode === 'prefill' ? 'worker offer' : 'worker output'
   if (firstTokenMs !== null && firstTokenMs < endedMs) add(last, firstTokenMs, endedMs)
   return stretches

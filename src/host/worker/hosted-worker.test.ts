@@ -18,7 +18,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end()
 })
 
-/** A router's view of one worker, fed by a plane. */
+/** A router's view of one worker, fed by a request plane. */
 class Mirror {
   readonly index = new NaivePrefixIndex()
   readonly loads: LoadReport[] = []
@@ -77,7 +77,7 @@ async function startWorker(
 }
 
 describe('HostedWorker - blocks and load reach the routers', () => {
-  it('a router that connects late - ends with the blocks of one that was there from the start', async () => {
+  it('a router that connects late - has the same blocks as one that was there from the start', async () => {
     const { card } = await startWorker({ kind: 'tcp', host: '127.0.0.1', port: 0 })
     const connect = (): { mirror: Mirror; plane: TcpRequestPlane } => {
       const mirror = new Mirror()
@@ -88,7 +88,7 @@ describe('HostedWorker - blocks and load reach the routers', () => {
     }
     const early = connect()
     await early.mirror.connected
-    // 64 blocks hold four of these prompts: blocks are evicted, too.
+    // 64 blocks hold four of these prompts, so blocks are evicted too.
     for (let i = 0; i < 9; i++) {
       expect(await send(early.plane, card.workerId, requestOf(`a${i}`, i))).toBe('length')
     }
@@ -101,7 +101,7 @@ describe('HostedWorker - blocks and load reach the routers', () => {
     await until('idle again', () => early.mirror.loads.at(-1)?.runningRequests === 0)
   })
 
-  it('in one process - the same, by plain calls; after stop the plane does not know the worker', async () => {
+  it('in one process - the same with direct calls; after stop the plane does not know the worker', async () => {
     const mirror = new Mirror()
     const plane = new LocalRequestPlane(mirror)
     const { hosted, card } = await startWorker({ kind: 'local', plane })
@@ -119,7 +119,7 @@ describe('HostedWorker - behind another address', () => {
   it.each([
     [{ host: 'node-7.example' }, null],
     [{ host: '10.1.2.3', port: 4444 }, 4444],
-  ] as const)('advertised %j - the card names it', async (advertised, port) => {
+  ] as const)('advertised %j - is the address on the card', async (advertised, port) => {
     const { card } = await startWorker({ kind: 'tcp', host: '127.0.0.1', port: 0, advertised })
     expect(card.host).toBe(advertised.host)
     if (port === null) expect(card.port).toBeGreaterThan(0)
@@ -128,7 +128,7 @@ describe('HostedWorker - behind another address', () => {
 })
 
 describe('HostedWorker - a frontend that is lost', () => {
-  it('over TCP - what its requests held is given back, and the engine is never asked to abort', async () => {
+  it('over TCP - its requests are freed, and the engine is not asked to abort', async () => {
     const aborted: string[] = []
     const engine = new SimEngine({ clock: osClock, model: 'sim', blockCount: 64, blockTokens: 16 })
     engine.abort = (requestId) => void aborted.push(requestId)
@@ -146,8 +146,8 @@ describe('HostedWorker - a frontend that is lost', () => {
   })
 })
 
-describe('HostedWorker - what cannot start', () => {
-  it('a port that is taken - is said, and nothing stays behind', async () => {
+describe('HostedWorker - a start that fails', () => {
+  it('a port in use - is reported, and nothing is left behind', async () => {
     const { card } = await startWorker({ kind: 'tcp', host: '127.0.0.1', port: 0 })
     const second = startWorker({ kind: 'tcp', host: '127.0.0.1', port: card.port })
     await expect(second).rejects.toMatchObject({ code: 'host.address_in_use' })

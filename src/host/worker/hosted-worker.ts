@@ -1,8 +1,8 @@
 /**
- * A worker with everything around it that a process gives: a request plane, a KV transport, a place in discovery.
+ * A worker with everything that a process adds: a request plane, a KV transport, an entry in discovery.
  *
- * The same composition stands behind `baton worker` (TCP) and behind `--in-process` (plain calls). The address is
- * opened after the engine has started, so that a worker that cannot serve is not reachable.
+ * Used by `baton worker` (TCP) and by `--in-process` (direct calls). The address is opened after the engine has
+ * started, so that a worker that cannot serve is not reachable.
  */
 import { randomBytes } from 'node:crypto'
 import { BatonError, workerIdOf } from '../../base/index.ts'
@@ -56,7 +56,7 @@ export type WorkerPlane =
       readonly host: string
       /** 0: any free port. */
       readonly port: number
-      /** What others dial, where that is not the address on which it listens. */
+      /** The address that others connect to, when it differs from the listening address. */
       readonly advertised?: AdvertisedAddress
       readonly secret?: string
       readonly tls?: WireTls
@@ -65,7 +65,7 @@ export type WorkerPlane =
 
 export interface HostedWorkerOptions {
   readonly engine: Engine
-  /** What has been read of the engine's model already, if so; asked once. Absent: the worker reads it. */
+  /** Returns the engine's model text if it has been read already; called once. Absent: the worker reads it. */
   readonly takeModelText?: () => ModelText | null
   readonly engineName: string
   readonly mode: DisaggregationMode
@@ -74,26 +74,26 @@ export interface HostedWorkerOptions {
   readonly version: string
   /** Absent: a random one. */
   readonly workerId?: WorkerId
-  /** Absent: over TCP, on the address of the plane. Called when the engine has started and keeps blocks. */
+  /** Absent: over TCP, on the address of the plane. Called when the engine has started and keeps KV blocks. */
   readonly openKv?: (mode: DisaggregationMode) => Promise<OpenKv>
   readonly limits?: Partial<WorkerLimits>
-  /** Overrides for the engine's reported configuration. */
+  /** Overrides parts of the engine's reported configuration. */
   readonly describe?: (config: EngineConfig) => EngineConfig
   readonly shutdown?: Partial<ShutdownConfig>
   readonly observe?: WorkerObserver
-  /** Makes spans of its requests. */
+  /** Makes spans of the worker's requests. */
   readonly traces?: Pick<TracesOfWorkers, 'observe'>
-  /** An internal error, to be logged. */
+  /** Called for an internal error, to be logged. */
   readonly onFault?: (error: unknown) => void
   readonly taints?: readonly string[]
   readonly topology?: Readonly<Record<string, string>>
-  /** Of requests that may go to several versions of the model. */
+  /** Traffic weight among several versions of the model. */
   readonly weight?: number
-  /** Told apart from other versions of the model under its name. Absent: by the model's numbers, where they can be read. */
+  /** Label of the model's version under its name. Absent: derived from the model's weights, if they can be read. */
   readonly modelVersion?: string
-  /** Begins the change to another role, which ends this worker. Absent: it has one role for good. */
+  /** Starts the change to another role, which ends this worker. Absent: the role is fixed. */
   readonly changeRole?: ChangeRole
-  /** How it comes back after an administrator's restart; absent: it does not. */
+  /** How the worker comes back after an administrator's restart; absent: it does not. */
   readonly restart?: WorkerRestart
   /** Added to the engine's configuration in the worker's card. */
   readonly runtimeData?: Readonly<Record<string, unknown>>
@@ -141,7 +141,7 @@ export class HostedWorker {
     })
   }
 
-  /** Where the admin port is, once `start` was called. */
+  /** The actual admin port, after `start` was called. */
   get adminPort(): number | undefined {
     return this.#admin?.port
   }
@@ -150,7 +150,7 @@ export class HostedWorker {
     return this.worker.workerId
   }
 
-  /** Rejects with the reason, having given everything back. */
+  /** Rejects with the reason, after releasing everything. */
   async start(): Promise<WorkerCard> {
     try {
       await this.#openAdmin()
@@ -169,7 +169,7 @@ export class HostedWorker {
     }
   }
 
-  /** Goes down in order; idempotent. */
+  /** Shuts down in order; idempotent. */
   stop(overrides: Partial<ShutdownConfig> = {}): Promise<ShutdownReport> {
     this.#closing ??= this.#stop(overrides)
     return this.#closing
@@ -216,7 +216,7 @@ export class HostedWorker {
     return { port: server.port, ...advertised, uplink: server, kv, agreement, ...text }
   }
 
-  /** Files that cannot be read here cannot be compared: an engine may have its own ways to its model. */
+  /** Files that cannot be read here are not compared: an engine may load its model from elsewhere. */
   async #agreement(engine: EngineConfig): Promise<ModelAgreement> {
     const { modelVersion, takeModelText } = this.#options
     const { modelPath } = engine
@@ -238,7 +238,7 @@ export class HostedWorker {
     })
   }
 
-  /** Before the engine starts: whoever watches the process wants to know that it lives. */
+  /** Opened before the engine starts, so that a supervisor can see that the process is alive. */
   async #openAdmin(): Promise<void> {
     const { admin } = this.#options
     if (admin === undefined) return
@@ -274,7 +274,7 @@ async function textFilesOf({ modelPath }: EngineConfig): Promise<TextFiles | nul
   return modelPath === undefined ? null : await TextFiles.at(modelPath).catch(() => null)
 }
 
-/** Below 2^53, so that no JSON reader loses a digit. */
+/** Below 2^53, so that no JSON parser loses a digit. */
 function randomWorkerId(): WorkerId {
   const bytes = randomBytes(8)
   return workerIdOf(bytes.readBigUInt64LE() & ((1n << 53n) - 1n))

@@ -1,4 +1,6 @@
-/** Routers that come late, lose batches or lose the connection know in the end exactly what the worker holds. */
+/**
+ * Routers that connect late, lose batches or lose the connection finally know exactly what the worker has cached.
+ */
 import { afterEach, describe, expect, it } from 'vitest'
 
 import { until } from '../../../test/until.ts'
@@ -25,11 +27,11 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end()
 })
 
-/** Prompts share their first two blocks, as those with one system prompt do. */
+/** Prompts share their first two blocks, like those with the same system prompt. */
 const promptOf = (prompt: number): number[] =>
   Array.from({ length: BLOCKS * BLOCK_TOKENS }, (_, i) => (i < 8 ? i : 1000 * (prompt + 1) + i))
 
-/** Its cache is a number of blocks per prompt and rank, which goes up and down; the first two are never given up. */
+/** An engine whose cache is a changing number of blocks per prompt and rank; the first two are never evicted. */
 class EventEngine implements Engine {
   readonly held: number[][]
   readonly #random: Random
@@ -112,7 +114,7 @@ function requestOf(prompt: number): GenerateRequest {
   }
 }
 
-/** What the router believes of each rank and prompt. */
+/** The router's cached blocks by rank and prompt. */
 function knownBy(router: KvRouter, { workerId }: WorkerCard, ranks: number): number[][] {
   return Array.from({ length: ranks }, (_rank, dpRank) =>
     Array.from({ length: PROMPTS }, (_prompt, prompt) => {
@@ -124,7 +126,7 @@ function knownBy(router: KvRouter, { workerId }: WorkerCard, ranks: number): num
   )
 }
 
-/** Blocks that a prompt shares with another one are held as long as either is. */
+/** A block that two prompts share is cached as long as either of them is. */
 function truth({ held }: EventEngine): number[][] {
   return held.map((of) => {
     const shared = Math.min(2, Math.max(...of))
@@ -134,9 +136,9 @@ function truth({ held }: EventEngine): number[][] {
 
 const SEEDS = [1, 2, 3, 4, 5]
 
-describe('KV events - routers that have missed something', () => {
+describe('KV events - routers that have missed some', () => {
   it.each(SEEDS)(
-    'late, lossy, cut off - each ends with exactly the blocks, seed %d',
+    "late, lossy, disconnected - each has exactly the worker's blocks in the end, seed %d",
     async (seed) => {
       const random = seededRandom(seed)
       const engine = new EventEngine(random, 2)
@@ -186,7 +188,7 @@ describe('KV events - routers that have missed something', () => {
           engine.step()
           if (i % 8 === 0) await new Promise((resolve) => setImmediate(resolve))
         }
-        // Discovery has lost sight of the worker for a moment: all is heard anew.
+        // Discovery has lost the worker for a moment, so that all blocks are announced again.
         if (late === 1) {
           plane.workerLeft(card.workerId, 'expired')
           router.workerLeft(card.workerId, 'expired')

@@ -13,7 +13,7 @@ import {
   startWorker,
 } from '../../../test/worker/kv-workers.ts'
 
-describe('KV hand-over - before the prefill has ended', () => {
+describe('KV transfer - before the prefill has ended', () => {
   const request = requestOf('a', 18)
 
   async function halfWay() {
@@ -36,7 +36,7 @@ describe('KV hand-over - before the prefill has ended', () => {
     return { from, to, first, second, told, handle, goOn, fail }
   }
 
-  it('the offer names all blocks - what is there is pulled, the rest when it comes', async () => {
+  it('the offer names all blocks - available ones are pulled, the rest when they arrive', async () => {
     const { from, to, first, second, told, goOn } = await halfWay()
     expect(told).toMatchObject({ cachedTokens: 3, meetsDecode: true })
     expect(told.kvOffer).toMatchObject({ tokenCount: 17, kvBytes: 17 * BYTES_PER_TOKEN })
@@ -52,7 +52,7 @@ describe('KV hand-over - before the prefill has ended', () => {
     expect(only(from.events, 'kv-released').map(({ reason }) => reason)).toEqual(['acknowledged'])
   })
 
-  it('a decode worker that holds all of it already - goes on at once, and the offer was taken', async () => {
+  it('a decode worker that has all blocks already - continues at once, and the offer is released', async () => {
     let goOn = (): void => undefined
     const decided = new Promise<void>((resolve) => {
       goOn = resolve
@@ -85,7 +85,7 @@ describe('KV hand-over - before the prefill has ended', () => {
     expect([from.engine.kvBlocks.pinnedBytes, to.engine.kvBlocks.pinnedBytes]).toEqual([0, 0])
   })
 
-  it('the prompt was lost from the store - no hand-over instead of half of one', async () => {
+  it('a prompt that was evicted from the store - no KV transfer instead of an incomplete one', async () => {
     const { from, first, second, goOn } = await halfWay()
     const put = from.engine.kvBlocks.put.bind(from.engine.kvBlocks)
     // The last block does not fit any more.
@@ -98,7 +98,7 @@ describe('KV hand-over - before the prefill has ended', () => {
     expect(from.engine.kvBlocks.pinnedBytes).toBe(0)
   })
 
-  it.each(['stop', 'kill'] as const)('the prefill gets a %s - the offer ends', async (kind) => {
+  it.each(['stop', 'kill'] as const)('a %s of the prefill - ends the offer', async (kind) => {
     const { from, second, handle, goOn } = await halfWay()
     handle.cancel(kind)
     await second.ended

@@ -27,8 +27,8 @@ const MODEL = fileURLToPath(
   new URL('../../../models/storyteller/storyteller-q8_0.gguf', import.meta.url),
 )
 
-describe('KV hand-over - two workers over sockets', () => {
-  it('a prompt - is computed once, pulled, and released when it was acknowledged', async () => {
+describe('KV transfer - two workers over sockets', () => {
+  it('a prompt - is computed once, pulled, and released after the acknowledgement', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(), 'decode')
     const request = requestOf('a', 18)
@@ -50,7 +50,7 @@ describe('KV hand-over - two workers over sockets', () => {
     expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
   })
 
-  it('a prompt that shares its beginning - pulls only the blocks that are lacking', async () => {
+  it('a prompt with a known beginning - only the missing blocks are pulled', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(), 'decode')
     const short = requestOf('a', 13)
@@ -74,7 +74,7 @@ describe('KV hand-over - two workers over sockets', () => {
     expect(only(to.events, 'kv-taken').map((event) => event.blocksPulled)).toEqual([3, 3])
   })
 
-  it('a prompt of one token - has nothing to hand over, and decode computes it', async () => {
+  it('a prompt of one token - has nothing to transfer, and decode computes it', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const request = requestOf('a', 1, { stop: { maxTokens: 1 } })
     const reply = await serve(from, request)
@@ -82,7 +82,7 @@ describe('KV hand-over - two workers over sockets', () => {
     expect(reply.terminal?.prefillResult).toEqual({})
   })
 
-  it('a request cancelled after its prefill - takes the offer back', async () => {
+  it('a request cancelled after its prefill - withdraws the offer', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const reply = new RecordedReply()
     const request = requestOf('a', 18, { stop: { maxTokens: 1 } })
@@ -93,7 +93,7 @@ describe('KV hand-over - two workers over sockets', () => {
     expect(only(from.events, 'kv-released')[0]?.reason).toBe('withdrawn')
   })
 
-  it('a decode worker that cannot be reached - the router gives the offer back at once', async () => {
+  it('a decode worker that cannot be reached - the router releases the offer at once', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const plane = new TcpRequestPlane({ connectTimeoutMs: 1000 })
     ends.push(() => plane.close())
@@ -124,7 +124,7 @@ describe('KV hand-over - two workers over sockets', () => {
   })
 })
 
-describe('KV hand-over - what goes wrong', () => {
+describe('KV transfer - failures', () => {
   it('the prefill worker is gone - a typed error, and nothing stays pinned', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(), 'decode')
@@ -137,7 +137,7 @@ describe('KV hand-over - what goes wrong', () => {
     expect(to.engine.computed).toEqual([])
   })
 
-  it('the prefill worker is gone, policy recompute - the prompt is computed here, and said so', async () => {
+  it('the prefill worker is gone, policy recompute - the prompt is computed here, and this is reported', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(), 'decode', { kvFailure: 'recompute' })
     const request = requestOf('a', 18)
@@ -162,21 +162,24 @@ describe('KV hand-over - what goes wrong', () => {
       (offer) => ({ ...offer, blockKeys: offer.blockKeys.map((k) => k ^ 1) }),
     ],
   ]
-  it.each(foreign)('an offer of %s - is refused before the engine', async (_, change) => {
-    const from = await startWorker(new BlockEngine(), 'prefill')
-    const to = await startWorker(new BlockEngine(), 'decode')
-    const request = requestOf('a', 18)
-    const reply = await serve(to, decodeOf(request, change(await prefill(from, request))))
-    expect(['kv.block_refused', 'kv.transfer_failed', 'kv.offer_gone']).toContain(
-      reply.failure?.code,
-    )
-    expect(to.engine.computed).toEqual([])
-    expect(to.engine.kvBlocks.heldBytes).toBe(0)
-    await until('not held for ever', () => from.engine.kvBlocks.pinnedBytes === 0)
-  })
+  it.each(foreign)(
+    'an offer of %s - is refused before it reaches the engine',
+    async (_, change) => {
+      const from = await startWorker(new BlockEngine(), 'prefill')
+      const to = await startWorker(new BlockEngine(), 'decode')
+      const request = requestOf('a', 18)
+      const reply = await serve(to, decodeOf(request, change(await prefill(from, request))))
+      expect(['kv.block_refused', 'kv.transfer_failed', 'kv.offer_gone']).toContain(
+        reply.failure?.code,
+      )
+      expect(to.engine.computed).toEqual([])
+      expect(to.engine.kvBlocks.heldBytes).toBe(0)
+      await until('not held for ever', () => from.engine.kvBlocks.pinnedBytes === 0)
+    },
+  )
 
   it('blocks of a wrong length - are refused by the store, nothing is loaded', async () => {
-    // A server that tells the truth about everything but the bytes.
+    // A server that is correct except for the bytes.
     const hostile = await openKvTcp('prefill', { host: '127.0.0.1' })
     ends.push(() => hostile.close())
     const to = await startWorker(new BlockEngine(), 'decode')
@@ -206,7 +209,7 @@ describe('KV hand-over - what goes wrong', () => {
   })
 
   it.each(['fail', 'recompute'] as const)(
-    'the prefill worker dies in the middle of the pull, policy %s - nothing hangs, nothing half is loaded',
+    'the prefill worker dies during the pull, policy %s - nothing hangs, nothing incomplete is loaded',
     async (kvFailure) => {
       const dying = await openKvTcp('prefill', { host: '127.0.0.1' })
       ends.push(() => dying.close())
@@ -225,7 +228,7 @@ describe('KV hand-over - what goes wrong', () => {
           fingerprint: truth.kvBlocks.fingerprint,
           blockTokens: BLOCK_TOKENS,
           get: () => {
-            // The third block is asked for, and the process is gone.
+            // The process dies when the third block is requested.
             if (++reads === 3) void dying.close()
             return new Uint8Array(BLOCK_TOKENS * BYTES_PER_TOKEN)
           },
@@ -250,7 +253,7 @@ describe('KV hand-over - what goes wrong', () => {
     expect(to.engine.kvBlocks.pinnedBytes).toBe(0)
   })
 
-  it('cancelled in the middle of the pull - ends with cancelled, the offer is given up', async () => {
+  it('a request cancelled during the pull - ends with cancelled, the offer is released', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(), 'decode')
     const request = requestOf('a', 18)
@@ -263,7 +266,7 @@ describe('KV hand-over - what goes wrong', () => {
     await until('released', () => from.engine.kvBlocks.pinnedBytes === 0)
   })
 
-  it('many at once - nothing stays pinned on either side', async () => {
+  it('many requests at once - nothing stays pinned on either side', async () => {
     const from = await startWorker(new BlockEngine(), 'prefill')
     const to = await startWorker(new BlockEngine(), 'decode')
     const replies = await Promise.all(
@@ -278,8 +281,8 @@ describe('KV hand-over - what goes wrong', () => {
   })
 })
 
-describe('KV hand-over - whoever leaves, whenever', () => {
-  it('60 requests, ended at random moments on either side - nothing stays pinned or inside', async () => {
+describe('KV transfer - either side ends at any time', () => {
+  it('60 requests, ended at random moments on either side - nothing stays pinned or admitted', async () => {
     const seed = Date.now() & 0xffff
     const random = seededRandom(seed)
     const from = await startWorker(new BlockEngine(), 'prefill', { kvLeaseMs: 300 })
@@ -294,7 +297,7 @@ describe('KV hand-over - whoever leaves, whenever', () => {
       await prefilled.ended
       const offer = prefilled.terminal?.prefillResult?.kvOffer
       if (offer === undefined) return
-      // It is not pulled; its lease has to end.
+      // It is not pulled, so its lease has to expire.
       if (randomInt(random, 6) === 0) return
       if (randomInt(random, 6) === 0) first.cancel('stop')
       const decoded = new RecordedReply()
@@ -318,7 +321,7 @@ describe('KV hand-over - whoever leaves, whenever', () => {
   })
 })
 
-describe('KV hand-over - llama.cpp', () => {
+describe('KV transfer - llama.cpp', () => {
   it('greedy output over two workers - equals that of one, and decode computes no prompt', async () => {
     const options = { modelPath: MODEL, sequences: 2, contextSize: 512 }
     const one = await startWorker(new LlamaCppEngine({ ...options, mode: 'agg' }), 'agg')
@@ -352,7 +355,7 @@ describe('KV hand-over - llama.cpp', () => {
       expect(decoded.tokens).toHaveLength(12)
     }
     expect(only(to.events, 'kv-taken')).toHaveLength(7)
-    // All but the first, of which nothing is known of how long it takes, unless the machine is very slow.
+    // All except the first, whose duration is unknown, unless the machine is very slow.
     expect(offersAhead).toBeGreaterThan(0)
     await until('all released', () => from.hosted.worker.health().openOffers === 0)
   })

@@ -1,4 +1,4 @@
-/** An engine that breaks its contract harms the request that it broke it with, and nothing beside it. */
+/** An engine that violates its contract affects only the request in which it does so. */
 import { afterEach, describe, expect, it } from 'vitest'
 import { BatonError } from '../../base/index.ts'
 import { MemoryDiscovery } from '../../discovery/memory-discovery.ts'
@@ -23,7 +23,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end()
 })
 
-/** Streams wait until the test lets them go on; what they yield after that is the test's matter. */
+/** Streams wait until the test continues them; the test decides what they yield then. */
 class WrongEngine implements Engine {
   observer: EngineObserver | null = null
   readonly bad: EngineChunk
@@ -137,7 +137,7 @@ function failure(data: object): BatonError {
   return new BatonError('backend.unknown', 'm', { data: data as BatonError['data'] })
 }
 
-describe('one bad item', () => {
+describe('one invalid item', () => {
   const logprob = { tokenId: 9, logprob: NaN, top: [] }
   const items: [string, unknown, string][] = [
     ['ids that are no list', { tokenIds: 'ab' }, 'chunk-malformed'],
@@ -184,7 +184,7 @@ describe('one bad item', () => {
     ],
     ['cancelled, unasked', { tokenIds: [], finish: 'cancelled' }, 'cancelled-unasked'],
   ]
-  it.each(items)('%s - ends its own request, by its rule', async (_name, bad, rule) => {
+  it.each(items)('%s - ends its own request, with the violated rule', async (_name, bad, rule) => {
     const engine = new WrongEngine(bad as EngineChunk)
     const { send, disconnects } = await serve(engine)
     const [guilty, innocent] = [send('bad'), send('good')]
@@ -204,12 +204,12 @@ describe('one bad item', () => {
     ['an unknown code', Object.assign(failure({}), { code: 'nope' }), 'backend.unknown', /^m$/],
     ['nothing', undefined, 'backend.unknown', /^undefined$/],
     ['a symbol', Symbol('s'), 'backend.unknown', /^Symbol\(s\)$/],
-    ['what has no text', Object.create(null), 'backend.unknown', /cannot be read/],
+    ['what has no text', Object.create(null), 'backend.unknown', /cannot be converted to text/],
     [
       'a proxy that throws',
       new Proxy({}, { getPrototypeOf: refuse }),
       'backend.unknown',
-      /cannot be read/,
+      /cannot be converted to text/,
     ],
   ]
   it.each(thrown)('%s is thrown - ends its own request', async (_name, value, code, message) => {
@@ -234,7 +234,7 @@ describe('one bad item', () => {
         return: () => new Promise(() => undefined),
       }),
     })) as never)
-    // Its session never ends: without a limit the worker waits for it as long as it may.
+    // Its session never ends, so the worker would wait for it without this limit.
     const { send } = await serve(engine, { inflightMs: 100 })
     const guilty = send('bad')
     engine.release()
@@ -249,7 +249,7 @@ describe('one bad item', () => {
     ['of nothing', new Float32Array(0), null],
     ['too large for f32', [1e300], null],
     ['that is none', undefined, null],
-  ])('an embedding %s - harms nobody else', async (_name, given, vector) => {
+  ])('an embedding %s - affects no other request', async (_name, given, vector) => {
     const engine = Object.assign(new WrongEngine(), { embed: () => Promise.resolve(given) })
     const { send, disconnects } = await serve(engine as WrongEngine)
     const innocent = send('good')
@@ -263,7 +263,7 @@ describe('one bad item', () => {
     if (vector === null) expect(asked.end).toBe('backend.contract_violation')
   })
 
-  it('ids in a typed array - are what they are', async () => {
+  it('ids in a typed array - are accepted', async () => {
     const engine = new WrongEngine({ tokenIds: Uint32Array.of(9) })
     const { send } = await serve(engine)
     const reply = send('bad')
@@ -298,7 +298,7 @@ describe('one bad item', () => {
     ['a bigint for a parent', { ...stored, tier: 'device', parent: [1n, 2n] }],
     ['local hashes of others', { ...stored, tier: 'device', localHashes: Uint32Array.of(1) }],
   ]
-  it.each(events)('a KV event of %s - is left out, the rest is reported', async (_name, bad) => {
+  it.each(events)('a KV event of %s - is dropped, the others are reported', async (_name, bad) => {
     const engine = new WrongEngine()
     const scene = await serve(engine)
     const reply = scene.send('good')
@@ -320,7 +320,7 @@ describe('one bad item', () => {
     ['one of an unknown tier', () => [{ ...good, tier: 'tape' }, good], [2]],
     ['no list', () => 7, [1]],
     ['nothing but an error', () => refuse(), [1]],
-  ])('blocks that it says it holds: %s - cost no stream', async (_name, heldKv, told) => {
+  ])('an announcement of cached blocks: %s - affects no stream', async (_name, heldKv, told) => {
     const engine = Object.assign(new WrongEngine(), { heldKv })
     const scene = await serve(engine as WrongEngine)
     const reply = scene.send('good')
@@ -335,7 +335,7 @@ describe('one bad item', () => {
     expect(scene.events.filter((event) => event.kind === 'engine-fault')).toHaveLength(1)
   })
 
-  it('a rank without a text - is left out, and the engine goes on', async () => {
+  it('a rank without a text - is ignored, and the engine continues', async () => {
     const engine = new WrongEngine()
     const scene = await serve(engine)
     engine.observer?.kvEvents(Object.create(null) as never, [good])
@@ -349,7 +349,7 @@ describe('one bad item', () => {
     ['a rank of no engine', { dpRank: 2 ** 31 }],
     ['a bigint', { activeBlocks: 1n as never }],
     ['what has no text', { activeBlocks: Object.create(null) as never }],
-  ])('a load report with %s - is left out', async (_name, change) => {
+  ])('a load report with %s - is dropped', async (_name, change) => {
     const engine = new WrongEngine()
     const scene = await serve(engine)
     const reply = scene.send('good')

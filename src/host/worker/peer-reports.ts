@@ -1,7 +1,7 @@
 /**
- * What a worker tells of the frontends that come and go: which are refused or turn it away, and why.
+ * Reports frontends that connect and disconnect: which are refused or refuse the worker, and why.
  *
- * A frontend that is refused comes back every few seconds: the same reason is reported once a minute.
+ * A refused frontend reconnects every few seconds, so the same reason is reported once a minute.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerEvent } from '../../worker/index.ts'
@@ -16,7 +16,7 @@ export class PeerReports {
     this.#observe = observe
   }
 
-  /** `wasReady`: both sides had proved who they are. */
+  /** `wasReady`: both sides had authenticated. */
   gone(reason: BatonError, wasReady: boolean): void {
     const cause = reason.cause instanceof BatonError ? reason.cause : reason
     if (wasReady) {

@@ -54,7 +54,7 @@ async function call(
 }
 
 describe('worker admin - health', () => {
-  it('a running worker - is live and ready, for anybody', async () => {
+  it('a running worker - is live and ready, without a token', async () => {
     const { hosted } = await startWorker()
     expect(await call(hosted, 'GET', '/live', { token: null })).toMatchObject({ status: 200 })
     expect(await call(hosted, 'GET', '/health', { token: null })).toMatchObject({
@@ -127,12 +127,12 @@ describe('worker admin - commands', () => {
     const { hosted } = await startWorker()
     for (const token of [null, 'wrong', 'secret ', 'secre']) {
       const { status } = await call(hosted, method, path, { token })
-      // A header's trailing blank is no part of its value.
+      // Trailing white space is not part of a header's value.
       expect(status).toBe(token === 'secret ' ? 200 : 401)
     }
   })
 
-  it('what is not there, or not for this method - is said', async () => {
+  it('unknown paths and methods - are reported', async () => {
     const { hosted } = await startWorker()
     expect((await call(hosted, 'GET', '/nothing')).status).toBe(404)
     expect((await call(hosted, 'GET', '/engine/drain')).status).toBe(405)
@@ -157,7 +157,7 @@ describe('worker admin - commands', () => {
     expect((await post({})).status).toBe(200)
   })
 
-  it('without a token - a name that was resolved to this machine is refused', async () => {
+  it('without a token - a name that resolves to this machine is refused', async () => {
     const { hosted } = await startWorker({ host: '127.0.0.1' })
     const statusFor = (host: string) =>
       new Promise((resolve, reject) => {

@@ -1,13 +1,13 @@
 /**
- * A worker's own small HTTP server: health for whoever watches the process, and an administrator's commands.
+ * A worker's own small HTTP server: health checks, and an administrator's commands.
  *
- *   GET  /live /health /metrics        for anybody who reaches the port
- *   GET  /engine/status                with the token
- *   POST /engine/drain /engine/resume  with the token
- *   POST /engine/control/<name>        with the token; the body is a JSON object
+ * GET  /live /health /metrics        public
+ * GET  /engine/status                with the token
+ * POST /engine/drain /engine/resume  with the token
+ * POST /engine/control/<name>        with the token; the body is a JSON object
  *
- * Without a token the port must be on the loopback address: then whoever is on this machine is the administrator, but no web
- * page that a browser on it shows.
+ * Without a token the port must be on the loopback address. Then everybody on this machine may administer the
+ * worker, except web pages in a browser on it.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { BatonError } from '../../base/index.ts'
@@ -31,13 +31,16 @@ interface WorkerAdminOptions {
 const BODY_BYTES_MAX = 1024 * 1024
 const CONTROL = '/engine/control/'
 
-/** Rejects with `config.invalid` when commands would be open to everybody, `host.address_in_use` when the port is taken. */
+/**
+ * Rejects with `config.invalid` when commands would be open to other machines, and `host.address_in_use` when the
+ * port is taken.
+ */
 export async function listenWorkerAdmin(options: WorkerAdminOptions): Promise<HttpServer> {
   const { host, port, token, onFault } = options
   if (token === undefined && !isLoopback(host)) {
     throw new BatonError(
       'config.invalid',
-      `the admin port of a worker on ${host} needs a token: anybody could drain it`,
+      `the admin port of a worker on ${host} needs --admin-token: without it every machine that reaches the port could drain the worker`,
     )
   }
   return await HttpServer.listen({
@@ -68,7 +71,7 @@ async function route(options: WorkerAdminOptions, request: HttpRequest): Promise
   checkToken(options.token, request.headers['authorization'])
   if (method === 'GET' && path === '/engine/status') return json(200, worker.status())
   if (method !== 'POST') {
-    throw new BatonError('request.method_not_allowed', `${path} does not take ${method}`)
+    throw new BatonError('request.method_not_allowed', `${path} does not support ${method}`)
   }
   if (path === '/engine/drain') return json(200, await worker.drain())
   if (path === '/engine/resume') return json(200, await worker.resume())
@@ -83,7 +86,7 @@ function refuseWebPages({ method, headers }: HttpRequest): void {
   if (namesThisMachine(headers) && !isDoneByForeignPage(method, headers, () => false)) return
   throw new BatonError(
     'request.permission_denied',
-    'without a token (--admin-token) no web page may call, and only under names of this machine',
+    'without a token (--admin-token) web pages and foreign host names are refused',
   )
 }
 
@@ -91,10 +94,10 @@ function checkToken(token: string | undefined, authorization: string | undefined
   if (token === undefined) return
   const given = /^Bearer (.+)$/i.exec(authorization ?? '')?.[1] ?? ''
   if (timingSafeEqual(digest(given), digest(token))) return
-  throw new BatonError('request.unauthenticated', 'a bearer token is needed, or it is wrong')
+  throw new BatonError('request.unauthenticated', 'the bearer token is missing or wrong')
 }
 
-/** Of one length, whatever was given. */
+/** Always the same length, for a comparison in constant time. */
 function digest(text: string): Buffer {
   return createHash('sha256').update(text).digest()
 }

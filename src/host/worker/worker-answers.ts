@@ -1,6 +1,6 @@
 /**
- * What a worker's process answers to an administrator who reaches it over the request plane: `baton roll`, the frontend's
- * `/admin`, a controller.
+ * A worker process's answers to administrative commands over the request plane: from `baton roll`, the frontend's
+ * `/admin` or a controller.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { Worker, WorkerStatus } from '../../worker/index.ts'
@@ -10,14 +10,14 @@ import type { WorkerAnswers } from '../../wire/index.ts'
 
 /** How the worker comes back after `restart`. */
 export type RestartWay =
-  /** Its parent starts another, and then it goes. */
+  /** Its parent starts a replacement, then it exits. */
   | 'replaced'
-  /** It goes; who watches over it (systemd, Kubernetes) starts another. */
+  /** It exits, and its supervisor (systemd, Kubernetes) starts another one. */
   | 'exits'
-  /** It lives in a process with others. */
+  /** It shares a process with others. */
   | 'impossible'
 
-/** Frontends hear within this time that a worker leaves. */
+/** Milliseconds within which frontends learn that a worker leaves. */
 export const LEAVE_MS = 2_500
 
 export interface WorkerRestart {
@@ -58,7 +58,7 @@ export class HostedAnswers implements WorkerAnswers {
       case 'clear_kv':
         return (await worker.control('clear_kv_blocks', {})) ?? null
       default:
-        throw new BatonError('request.not_found', `a worker knows no command ${String(command)}`)
+        throw new BatonError('request.not_found', `unknown command ${String(command)} for a worker`)
     }
   }
 
@@ -75,12 +75,18 @@ export class HostedAnswers implements WorkerAnswers {
     const wanted = parseDisaggregationMode(String(role))
     if (wanted === worker.card?.mode) return this.#withRestart(worker.status())
     if (changeRole === undefined) {
-      throw new BatonError('request.conflict', 'this worker has one role for good: --mode auto')
+      throw new BatonError(
+        'request.conflict',
+        'the role of this worker is fixed: start it with --mode auto',
+      )
     }
     if (wanted === 'agg') {
-      throw new BatonError('request.invalid_argument', '`role`: prefill or decode')
+      throw new BatonError(
+        'request.invalid_argument',
+        '`role` is invalid: expected prefill or decode',
+      )
     }
-    const why = typeof reason === 'string' ? reason : 'an administrator said so'
+    const why = typeof reason === 'string' ? reason : 'requested by an administrator'
     setImmediate(() => changeRole(wanted, why))
     return this.#withRestart(worker.status())
   }
@@ -92,7 +98,7 @@ export class HostedAnswers implements WorkerAnswers {
       const text = 'a worker inside the process of its frontend cannot be restarted alone'
       throw new BatonError('request.conflict', text)
     }
-    // First the answer.
+    // The answer is sent first.
     setImmediate(() => restart.begin())
     return this.#withRestart(worker.status())
   }

@@ -1,9 +1,9 @@
 /**
- * The life of a process that is one worker: signals, the parent, the exit code.
+ * The life of a process with one worker: signals, the parent, the exit code.
  *
- * First SIGTERM or SIGINT: drain and exit with 0. Second: exit with 70 at once. The parent's IPC channel closes: the
- * parent is gone, and so is this process soon. A process that overstays its budget, or whose engine hangs, exits
- * with 70, so that whoever supervises it starts another.
+ * First SIGTERM or SIGINT: drain and exit with 0. Second: exit with 70 at once. When the parent's IPC channel
+ * closes, the parent is gone and this process ends soon. A process that misses its shutdown deadline, or whose
+ * engine hangs, exits with 70, so that its supervisor starts another one.
  */
 import { BatonError } from '../../base/index.ts'
 import type {
@@ -38,22 +38,22 @@ export interface WorkerProcessOptions extends Omit<
   readonly host: string
   /** 0: any free port. */
   readonly port: number
-  /** What others dial, where that is not `host` and `port`. */
+  /** The address that others connect to, when it is not `host` and `port`. */
   readonly advertised?: AdvertisedAddress
   readonly secret?: string
   readonly tls?: WireTls
-  /** Of what the worker reports, on standard error. Absent: `warn`. */
+  /** Log level on standard error. Absent: `warn`. */
   readonly logLevel?: LogLevel
   /**
-   * How `ready` or `failed` is said, and at the end the report of the stages. Absent: over the IPC channel when there is
-   * one, else as lines of JSON on standard output.
+   * How `ready` or `failed` is reported, and at the end the report of the shutdown stages. Absent: over the IPC
+   * channel if there is one, otherwise as lines of JSON on standard output.
    */
   readonly report?: (report: WorkerReport | WorkerExitReport) => void
 }
 
 /**
- * Runs until the worker has ended and returns the exit code. The caller exits with it: an engine that hangs may keep
- * the process alive otherwise. Closes `options.discovery`.
+ * Runs until the worker has ended and returns the exit code. The caller must exit with it, because an engine that
+ * hangs could keep the process alive. Closes `options.discovery`.
  */
 export async function runWorkerProcess(options: WorkerProcessOptions): Promise<number> {
   const life = new WorkerProcessLife(options)
@@ -61,8 +61,8 @@ export async function runWorkerProcess(options: WorkerProcessOptions): Promise<n
 }
 
 /**
- * As `runWorkerProcess`, for a worker that an administrator or a controller may give another role: it drains and ends, and
- * another with a new engine and id takes its place in the process. `optionsFor` is called before each.
+ * Like `runWorkerProcess`, for a worker whose role an administrator or a controller may change: it drains and ends,
+ * and a new worker with a new engine and id replaces it in the same process. `optionsFor` is called before each.
  */
 export async function runWorkerInRoles(
   first: DisaggregationMode,
@@ -86,13 +86,13 @@ class WorkerProcessLife {
   readonly #ended: Promise<number>
   #end: (exitCode: number) => void = () => undefined
   #isStopping = false
-  /** Its parent starts another when it is asked to. */
+  /** True when its parent starts a replacement on request. */
   isSupervised: boolean
-  /** Why this life ends: the next begins with it. */
+  /** The role of the next worker; set when this one ends for a change of role. */
   nextRole: DisaggregationMode | null = null
   readonly #logger: Logger
 
-  /** `roles`: it may change its role, and has this one now. */
+  /** `roles`: the roles that it may change to; it has this one now. */
   constructor(
     options: WorkerProcessOptions,
     roles: { readonly isSupervised: boolean; readonly role: DisaggregationMode } | null = null,
@@ -135,11 +135,11 @@ class WorkerProcessLife {
     const onMessage = (message: unknown): void => {
       const { kind } = message as SupervisedNotice
       if (kind === 'supervised') this.isSupervised = true
-      // Frontends that live on must learn of it before it takes no more requests.
+      // Other frontends must learn of it before it stops accepting requests.
       if (kind === 'replaced' && !this.#isStopping) this.#stop(this.#patiently(), 0)
     }
     if (process.send !== undefined) process.on('message', onMessage)
-    // It may have gone while the model's file was looked at.
+    // The parent may have died while the model's file was read.
     if (process.send !== undefined && !process.connected) onParentGone()
     try {
       const started = await this.#start()
@@ -153,7 +153,7 @@ class WorkerProcessLife {
     }
   }
 
-  /** Null: it runs. Otherwise the exit code. */
+  /** Null: the worker runs. Otherwise the exit code. */
   async #start(): Promise<number | null> {
     try {
       const { workerId, port } = await this.#hosted.start()
@@ -174,7 +174,7 @@ class WorkerProcessLife {
 
   #onSignal(): void {
     if (this.nextRole !== null) {
-      // It drains already; now it is to end for good.
+      // It is draining for a change of role already; now it ends for good.
       this.nextRole = null
       return
     }
@@ -184,7 +184,7 @@ class WorkerProcessLife {
 
   #changeRole(from: DisaggregationMode, to: DisaggregationMode, why: string): void {
     if (this.#isStopping) return
-    this.#logger.warn({ from, to, why }, 'the worker drains and changes its role')
+    this.#logger.warn({ from, to, why }, 'the worker drains to change its role')
     this.nextRole = to
     this.#stop(this.#patiently(), 0)
   }
@@ -212,7 +212,7 @@ class WorkerProcessLife {
 
   #stop(overrides: Partial<ShutdownConfig>, exitCode: number): void {
     if (this.#isStopping) {
-      // The parent left or the engine hung while this process was draining: it is no longer awaited.
+      // The parent left or the engine hung while this process was draining, so it stops waiting.
       this.#hosted.worker.hurry()
       return
     }
@@ -240,12 +240,12 @@ class WorkerProcessLife {
     this.#end(exitCode)
   }
 
-  /** Resolves when the report has left this process: an exit right after it must not lose it. */
+  /** Resolves when the report has been sent, because an exit right after it must not lose it. */
   #report(report: WorkerReport | WorkerExitReport): Promise<void> {
     const { report: tell } = this.#options
     if (tell !== undefined) return Promise.resolve(tell(report))
     return new Promise((resolve) => {
-      // A parent that has closed the channel in the meantime is noticed by its 'disconnect'.
+      // The parent may have closed the channel meanwhile; its 'disconnect' event handles that.
       if (process.send !== undefined && process.connected) {
         process.send(report, undefined, {}, () => resolve())
       } else process.stdout.write(`${JSON.stringify(report)}\n`, () => resolve())

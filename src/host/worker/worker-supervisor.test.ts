@@ -6,7 +6,7 @@ import { until } from '../../../test/until.ts'
 import { WorkerSupervisor } from './worker-supervisor.ts'
 import type { SupervisorEvent } from './worker-supervisor.ts'
 
-/** A child that does, at its n-th start, what the n-th letter says: up, dies without a word, fails and says so. */
+/** A child whose n-th start does what the n-th letter says: up, dies silently, fails with a report. */
 function supervise(lives: string) {
   const folder = mkdtempSync(join(tmpdir(), 'baton-supervisor-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -44,7 +44,7 @@ function supervise(lives: string) {
 }
 
 describe('WorkerSupervisor', () => {
-  it('a restart that dies without a word - is tried again', async () => {
+  it('a restart that dies silently - is tried again', async () => {
     const { supervisor, events, started, startAll } = supervise('uddu')
     const [worker] = await startAll()
     process.kill(worker?.pid ?? 0, 'SIGKILL')
@@ -57,19 +57,19 @@ describe('WorkerSupervisor', () => {
     expect(await supervisor.stop(10_000)).toEqual([])
   })
 
-  it('too often - it stays down, and says how it died', async () => {
+  it('too many restarts - no further one, and the reason is reported', async () => {
     const { events, started, startAll } = supervise('uddddd')
     const [worker] = await startAll()
     process.kill(worker?.pid ?? 0, 'SIGKILL')
     await until('it is given up', () => events.length === 2)
     expect(events[1]).toMatchObject({
       kind: 'gave-up',
-      reason: 'worker decode 1 ended while it started (exit code 9)',
+      reason: 'worker decode 1 exited during its start (exit code 9)',
     })
     expect(started()).toBe('uddd')
   })
 
-  it('a worker that says why it cannot - is not asked again', async () => {
+  it('a worker that reports an error - is not started again', async () => {
     const { events, started, startAll } = supervise('uf')
     const [worker] = await startAll()
     process.kill(worker?.pid ?? 0, 'SIGKILL')
@@ -78,7 +78,7 @@ describe('WorkerSupervisor', () => {
     expect(started()).toBe('uf')
   })
 
-  it('the first start - fails with what the worker says', async () => {
+  it("the first start - fails with the worker's error", async () => {
     const { startAll } = supervise('f')
     await expect(startAll()).rejects.toMatchObject({ code: 'model.load_failed' })
   })

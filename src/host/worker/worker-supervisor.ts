@@ -1,9 +1,9 @@
 /**
- * Worker processes of one `baton serve`: started, watched, started again when they die, and ended.
+ * The worker processes of `baton serve`: starts, watches, restarts and stops them.
  *
- * Each child has an IPC channel; it says `ready` or `failed` once, and ends by itself when the channel closes, so
- * that nothing is left running when this process is killed. Children are in a process group of their own: Ctrl-C
- * reaches the supervisor only, which first lets the frontend finish and then asks the workers to drain.
+ * Each child has an IPC channel. It reports `ready` or `failed` once, and exits when the channel closes, so that
+ * nothing is left running when this process is killed. Children are in a process group of their own: Ctrl-C reaches
+ * only the supervisor, which first lets the frontend finish and then tells the workers to drain.
  */
 import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
@@ -12,14 +12,14 @@ import { BatonError } from '../../base/index.ts'
 import type { ErrorValue } from '../../base/index.ts'
 import type { ShutdownReport } from '../../worker/index.ts'
 
-/** The last thing that a worker process says: how each stage of its way down ended. */
+/** The last message of a worker process: how each stage of its shutdown ended. */
 export interface WorkerExitReport {
   readonly kind: 'ended'
   readonly exitCode: number
   readonly stages: ShutdownReport['stages']
 }
 
-/** What a worker process tells its parent when it has come up, or has not. */
+/** The message of a worker process to its parent when it has started, or failed to. */
 export type WorkerReport =
   | {
       readonly kind: 'ready'
@@ -29,24 +29,27 @@ export type WorkerReport =
     }
   | { readonly kind: 'failed'; readonly error: ErrorValue }
 
-/** What a worker tells its parent later: another is to take its place, and then it may go. */
+/** A later message of a worker: it wants to be replaced and will then exit. */
 export interface WorkerReplaceWish {
   readonly kind: 'replace-me'
 }
 
-/** From the parent: first that it restarts this worker on request or when it ends; later that the replacement serves. */
+/**
+ * From the parent: first that it restarts this worker on request or when it exits; later that the replacement
+ * serves.
+ */
 export interface SupervisedNotice {
   readonly kind: 'supervised' | 'replaced'
 }
 
-/** Frontends are told of a new worker within this time; until then the old one stays. */
+/** Milliseconds within which frontends learn about a new worker; until then the old one stays. */
 const SETTLE_MS = 2_500
 
 interface WorkerSpec {
-  /** What the user calls it: `prefill 1`. */
+  /** The name for display, for example `prefill 1`. */
   readonly name: string
   readonly args: readonly string[]
-  /** Added to this process's own; undefined takes a variable away. */
+  /** Added to the environment of this process; undefined removes a variable. */
   readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
@@ -61,20 +64,20 @@ interface SupervisorOptions {
   /** The script that a child runs. */
   readonly script: string
   readonly startDeadlineMs: number
-  /** A worker that dies more often than this within a minute stays down. */
+  /** A worker that dies more often than this within a minute is not started again. */
   readonly restartsPerMinuteMax: number
   readonly onEvent: (event: SupervisorEvent) => void
 }
 
 export type SupervisorEvent =
   | { readonly kind: 'restarted'; readonly worker: WorkerProcess }
-  /** The worker asked for it: the new one is ready, the old one drains. */
+  /** On the worker's request: the new one is ready, the old one drains. */
   | { readonly kind: 'replaced'; readonly worker: WorkerProcess; readonly pid: number }
   | { readonly kind: 'not-replaced'; readonly name: string; readonly reason: string }
   | { readonly kind: 'died'; readonly name: string; readonly pid: number; readonly how: string }
   | { readonly kind: 'gave-up'; readonly name: string; readonly reason: string }
 
-/** How a start went. An error that the worker reports is final; a start that died without a report is tried again. */
+/** The result of a start. An error that the worker reports is final; after a silent death the start is repeated. */
 type Start =
   | { readonly kind: 'up'; readonly worker: WorkerProcess }
   | { readonly kind: 'down'; readonly error: BatonError; readonly isFinal: boolean }
@@ -89,7 +92,7 @@ export class WorkerSupervisor {
   readonly #options: SupervisorOptions
   readonly #children = new Map<string, Child>()
   readonly #restarts = new Map<string, number[]>()
-  /** Drain, because another has taken their place. */
+  /** Children that drain because a replacement serves. */
   readonly #leaving = new Set<Child>()
   readonly #replacing = new Set<string>()
   #stopping = false
@@ -98,7 +101,7 @@ export class WorkerSupervisor {
     this.#options = options
   }
 
-  /** Starts all at once; throws the first failure, having ended the others. */
+  /** Starts all at once; throws the first failure after stopping the others. */
   async startAll(specs: readonly WorkerSpec[]): Promise<WorkerProcess[]> {
     const starts = await Promise.all(specs.map((spec) => this.#start(spec)))
     const failed = starts.find((start) => start.kind === 'down')
@@ -109,7 +112,10 @@ export class WorkerSupervisor {
     return starts.flatMap((start) => (start.kind === 'up' ? [start.worker] : []))
   }
 
-  /** Asks every worker to drain, kills after `deadlineMs`. Returns the names of those that had to be killed. */
+  /**
+   * Tells every worker to drain, and kills those that are left after `deadlineMs`. Returns the names of those that
+   * were killed.
+   */
   async stop(deadlineMs: number): Promise<string[]> {
     this.#stopping = true
     const children = this.#all()
@@ -128,7 +134,7 @@ export class WorkerSupervisor {
     return killed
   }
 
-  /** At once; nothing is waited for. */
+  /** Kills all at once without waiting. */
   kill(): void {
     this.#stopping = true
     for (const child of this.#all()) child.process.kill('SIGKILL')
@@ -173,7 +179,7 @@ export class WorkerSupervisor {
     return { kind: 'up', worker }
   }
 
-  /** What the child says first, or in words why it says nothing. */
+  /** The first message of the child, or a description of why there is none. */
   #firstReport(child: ChildProcess, exited: Promise<string>): Promise<WorkerReport | string> {
     return new Promise((resolve) => {
       const { startDeadlineMs } = this.#options
@@ -184,21 +190,21 @@ export class WorkerSupervisor {
       child.once('message', (message) => {
         clearTimeout(deadline)
         const report = message as WorkerReport | WorkerExitReport
-        resolve(report.kind === 'ended' ? 'ended while it started' : report)
+        resolve(report.kind === 'ended' ? 'exited during its start' : report)
       })
       void exited.then((how) => {
         clearTimeout(deadline)
-        resolve(`ended while it started (${how})`)
+        resolve(`exited during its start (${how})`)
       })
     })
   }
 
-  /** The place is that of the one before again, if it lives. */
+  /** Restores the previous process as the current one, if it is alive. */
   #putBack({ name }: WorkerSpec, before: Child | undefined): void {
     if (before !== undefined && !hasEnded(before)) this.#children.set(name, before)
   }
 
-  /** First the new one, so that the fleet is never smaller than it was. */
+  /** The new process starts first, so that the fleet is never smaller than before. */
   async #replace(old: Child): Promise<void> {
     const { spec } = old
     const isCurrent = this.#children.get(spec.name) === old
@@ -210,7 +216,7 @@ export class WorkerSupervisor {
     const { onEvent } = this.#options
     if (start.kind === 'down') {
       onEvent({ kind: 'not-replaced', name: spec.name, reason: start.error.message })
-      // It may have died meanwhile, and its death was not answered because its place seemed taken.
+      // The old process may have died meanwhile; it was not restarted, because a replacement was starting.
       if (hasEnded(old)) await this.#startAgain(spec)
       return
     }
@@ -225,14 +231,14 @@ export class WorkerSupervisor {
   }
 
   async #onDeath(worker: WorkerProcess, { spec, process }: Child, how: string): Promise<void> {
-    // Another has its place already.
+    // Another process is the current one already.
     if (this.#stopping || this.#children.get(spec.name)?.process !== process) return
     this.#children.delete(spec.name)
     this.#options.onEvent({ kind: 'died', name: worker.name, pid: worker.pid, how })
     await this.#startAgain(spec)
   }
 
-  /** Until it is up, says itself that it cannot, or has been started too often. */
+  /** Repeats the start until the worker is up, reports an error, or has been started too often. */
   async #startAgain(spec: WorkerSpec): Promise<void> {
     const { restartsPerMinuteMax, onEvent } = this.#options
     let reason = `it died ${restartsPerMinuteMax + 1} times within a minute`
