@@ -135,33 +135,35 @@ function readHead(bytes: Uint8Array, at: number, end: number, head: Head): void 
   else readLongHead(type, bytes, at, end, head)
 }
 
+/** The length behind the type, of so many bytes. */
+function countAt(bytes: Uint8Array, at: number, end: number, width: number): number {
+  if (at + 1 + width > end) throw protocolError('message.truncated', 'a length is cut')
+  if (width === 1) return bytes[at + 1] ?? 0
+  // Big-endian, as msgpack has it.
+  if (width === 2) return ((bytes[at + 1] ?? 0) << 8) | (bytes[at + 2] ?? 0)
+  const swapped = readU32(bytes, at + 1)
+  return (
+    (((swapped & 0xff) << 24) |
+      ((swapped & 0xff00) << 8) |
+      ((swapped >>> 8) & 0xff00) |
+      (swapped >>> 24)) >>>
+    0
+  )
+}
+
 function readLongHead(type: number, bytes: Uint8Array, at: number, end: number, head: Head): void {
-  const count = (width: number): number => {
-    if (at + 1 + width > end) throw protocolError('message.truncated', 'a length is cut')
-    if (width === 1) return bytes[at + 1] ?? 0
-    // Big-endian, as msgpack has it.
-    if (width === 2) return ((bytes[at + 1] ?? 0) << 8) | (bytes[at + 2] ?? 0)
-    const swapped = readU32(bytes, at + 1)
-    return (
-      (((swapped & 0xff) << 24) |
-        ((swapped & 0xff00) << 8) |
-        ((swapped >>> 8) & 0xff00) |
-        (swapped >>> 24)) >>>
-      0
-    )
-  }
   if (type === 0xc0 || type === 0xc2 || type === 0xc3) head.size = 1
-  else if (type >= 0xc4 && type <= 0xc6) head.size = sized(count, 1 << (type - 0xc4))
-  else if (type >= 0xd9 && type <= 0xdb) head.size = sized(count, 1 << (type - 0xd9))
+  else if (type >= 0xc4 && type <= 0xc6) head.size = sizedAt(bytes, at, end, 1 << (type - 0xc4))
+  else if (type >= 0xd9 && type <= 0xdb) head.size = sizedAt(bytes, at, end, 1 << (type - 0xd9))
   else if (type >= 0xcc && type <= 0xcf) head.size = 1 + (1 << (type - 0xcc))
   else if (type >= 0xd0 && type <= 0xd3) head.size = 1 + (1 << (type - 0xd0))
   else if (type === 0xca) head.size = 5
   else if (type === 0xcb) head.size = 9
-  else if (type === 0xdc) container(head, 3, count(2))
-  else if (type === 0xdd) container(head, 5, count(4))
-  else if (type === 0xde) container(head, 3, count(2) * 2)
-  else if (type === 0xdf) container(head, 5, count(4) * 2)
-  else if (type >= 0xc7 && type <= 0xc9) readExtension(type, count, bytes, at, head)
+  else if (type === 0xdc) container(head, 3, countAt(bytes, at, end, 2))
+  else if (type === 0xdd) container(head, 5, countAt(bytes, at, end, 4))
+  else if (type === 0xde) container(head, 3, countAt(bytes, at, end, 2) * 2)
+  else if (type === 0xdf) container(head, 5, countAt(bytes, at, end, 4) * 2)
+  else if (type >= 0xc7 && type <= 0xc9) readExtension(type, bytes, at, end, head)
   else if (type >= 0xd4 && type <= 0xd8) readFixedExtension(type, bytes, at, head)
   else throw protocolError('message.malformed', `packed type ${type} is not allowed`)
 }
@@ -171,19 +173,13 @@ function container(head: Head, size: number, items: number): void {
   head.items = items
 }
 
-function sized(count: (width: number) => number, width: number): number {
-  return 1 + width + count(width)
+function sizedAt(bytes: Uint8Array, at: number, end: number, width: number): number {
+  return 1 + width + countAt(bytes, at, end, width)
 }
 
-function readExtension(
-  type: number,
-  count: (width: number) => number,
-  bytes: Uint8Array,
-  at: number,
-  head: Head,
-): void {
+function readExtension(type: number, bytes: Uint8Array, at: number, end: number, head: Head): void {
   const width = 1 << (type - 0xc7)
-  head.size = 2 + width + count(width)
+  head.size = 2 + width + countAt(bytes, at, end, width)
   expectTypedArray(bytes[at + 1 + width])
 }
 

@@ -100,7 +100,7 @@ export interface GenerationOptions {
 }
 
 /** Fields of a KV hand-over that a client could forge. They are taken out before anything is read. */
-const TRANSFER_FIELDS = [
+const TRANSFER_FIELDS: ReadonlySet<string> = new Set([
   'kv_transfer_params',
   'disaggregated_params',
   'bootstrap_host',
@@ -108,40 +108,52 @@ const TRANSFER_FIELDS = [
   'bootstrap_room',
   'bootstrap_info',
   'prefill_result',
-]
+])
 
 export function stripTransferFields(body: Record<string, unknown>): Record<string, unknown> {
-  for (const name of TRANSFER_FIELDS) delete body[name]
+  for (const name in body) if (TRANSFER_FIELDS.has(name)) delete body[name]
   return body
 }
 
 /** Defaults of other servers that their clients send; any other value of these is refused by name. */
-const NO_OPS: Readonly<Record<string, unknown>> = {
-  detokenize: true,
-  use_beam_search: false,
-  priority: 0,
-  include_reasoning: true,
-  separate_reasoning: true,
-  stream_reasoning: true,
-  spaces_between_special_tokens: true,
-  return_hidden_states: false,
-  no_stop_trim: false,
-  // Of a beam search.
-  length_penalty: 1,
-  early_stopping: false,
-}
+const NO_OPS: ReadonlyMap<string, unknown> = new Map<string, unknown>(
+  Object.entries({
+    detokenize: true,
+    use_beam_search: false,
+    priority: 0,
+    include_reasoning: true,
+    separate_reasoning: true,
+    stream_reasoning: true,
+    spaces_between_special_tokens: true,
+    return_hidden_states: false,
+    no_stop_trim: false,
+    // Of a beam search.
+    length_penalty: 1,
+    early_stopping: false,
+  }),
+)
 
 /** Nothing is in them as a rule; what is would be refused by name. */
-const EMPTY = ['bad_words', 'logits_processors', 'vllm_xargs', 'mm_processor_kwargs']
+const EMPTY: ReadonlySet<string> = new Set([
+  'bad_words',
+  'logits_processors',
+  'vllm_xargs',
+  'mm_processor_kwargs',
+])
 
 export function stripNoOps(
   body: Record<string, unknown>,
   more: Readonly<Record<string, unknown>> = {},
 ): Record<string, unknown> {
-  for (const [name, value] of [...Object.entries(NO_OPS), ...Object.entries(more)]) {
-    if (body[name] === value) delete body[name]
+  // By what the body has: a few fields, where these lists have dozens.
+  for (const name in body) {
+    const value = body[name]
+    const isNoOp =
+      (NO_OPS.has(name) && NO_OPS.get(name) === value) ||
+      (Object.hasOwn(more, name) && more[name] === value) ||
+      (EMPTY.has(name) && isEmpty(value))
+    if (isNoOp) delete body[name]
   }
-  for (const name of EMPTY) if (isEmpty(body[name])) delete body[name]
   return body
 }
 

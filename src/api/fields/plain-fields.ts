@@ -16,6 +16,15 @@ export function given<T extends object>(fields: T): Given<T> {
 
 /** The same object without the keys whose value is null, one level only; in `nvext` two: clients write out what they leave unset. */
 export function withoutNulls(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return mayHoldNulls(body) ? withoutThem(body) : { ...body }
+}
+
+function mayHoldNulls(body: Readonly<Record<string, unknown>>): boolean {
+  for (const key in body) if (body[key] === null || key === 'nvext') return true
+  return false
+}
+
+function withoutThem(body: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return without(body, (key, value) =>
     key === 'nvext' && isPlain(value)
       ? without(value, (_, inner) =>

@@ -59,6 +59,9 @@ function goalIn(headers: Headers, name: string): number | undefined {
 
 /** Throws for a goal that cannot be read. */
 export function applyRoutingHeaders(nvext: NvExt, headers: Headers): NvExt {
+  const isUnset = nvext.dp_rank === RANK_UNSET || nvext.prefill_dp_rank === RANK_UNSET
+  // All of them begin so, and most requests have none.
+  if (!isUnset && !hasOwnHeader(headers)) return nvext
   const worker = workerIdIn(headers, ['x-dynamo-worker-instance-id', 'x-worker-instance-id'])
   const prefill = workerIdIn(headers, ['x-dynamo-prefill-instance-id', 'x-prefill-instance-id'])
   const rank = integerIn(
@@ -102,6 +105,11 @@ export function applyRoutingHeaders(nvext: NvExt, headers: Headers): NvExt {
   if (merged.dp_rank === RANK_UNSET) delete merged.dp_rank
   if (merged.prefill_dp_rank === RANK_UNSET) delete merged.prefill_dp_rank
   return merged
+}
+
+function hasOwnHeader(headers: Headers): boolean {
+  for (const name in headers) if (name.startsWith('x-')) return true
+  return false
 }
 
 function named(headers: Headers, names: readonly string[]): string | undefined {

@@ -37,7 +37,8 @@ export async function generate<Call extends GenerationOptions>(
   given: GenerationJob<Call>,
 ): Promise<HttpReply> {
   const nvext = applyRoutingHeaders(given.call.nvext, http.headers)
-  const job: GenerationJob<Call> = { ...given, call: { ...given.call, nvext } }
+  const job: GenerationJob<Call> =
+    nvext === given.call.nvext ? given : { ...given, call: { ...given.call, nvext } }
   refuseRouting(record.caller, nvext)
   const session = sessionOf(http.headers)
   const model = deps.registry.ready(job.call.model, {

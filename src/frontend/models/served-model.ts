@@ -29,6 +29,8 @@ export class ServedModel {
   readonly #isFurther: boolean
   readonly #needsText: boolean
   readonly #cards = new Map<WorkerId, WorkerCard>()
+  /** What every request asks of all cards together; null: they have changed since. */
+  #ofCards: OfCards | null = null
   readonly #refused = new Map<WorkerId, RefusedWorker>()
   /** Runs while the model has no worker. */
   forgetting: Timer | null = null
@@ -79,11 +81,13 @@ export class ServedModel {
     const differences = isAlone ? [] : this.#differences(card)
     if (differences.length > 0) {
       this.#cards.delete(workerId)
+      this.#ofCards = null
       this.#refused.set(workerId, { card, differences })
       return differences
     }
     this.#refused.delete(workerId)
     this.#cards.set(workerId, card)
+    this.#ofCards = null
     this.#facts = { ...modelFactsOf(card), ...(isAlone ? {} : this.#facts) }
     this.forgetting?.cancel()
     this.forgetting = null
@@ -93,6 +97,7 @@ export class ServedModel {
 
   leave(workerId: WorkerId): void {
     this.#cards.delete(workerId)
+    this.#ofCards = null
     this.#refused.delete(workerId)
   }
 
@@ -123,7 +128,12 @@ export class ServedModel {
   }
 
   get cards(): readonly WorkerCard[] {
-    return [...this.#cards.values()]
+    return this.#together.cards
+  }
+
+  get #together(): OfCards {
+    this.#ofCards ??= ofCards([...this.#cards.values()])
+    return this.#ofCards
   }
 
   /** Oldest first, so that every frontend has the same order. */
@@ -183,24 +193,12 @@ export class ServedModel {
    * one.
    */
   get contextLength(): number | undefined {
-    let shortest: number | undefined
-    for (const { engine } of this.#cards.values()) {
-      const { contextLength } = engine
-      if (contextLength === undefined) continue
-      shortest = shortest === undefined ? contextLength : Math.min(shortest, contextLength)
-    }
-    return shortest ?? this.#loaded?.contextLength ?? undefined
+    return this.#together.contextLength ?? this.#loaded?.contextLength ?? undefined
   }
 
   /** Features that all workers have; undefined when no worker states any. */
   get features(): readonly EngineFeature[] | undefined {
-    let common: readonly EngineFeature[] | undefined
-    for (const { engine } of this.#cards.values()) {
-      const { features } = engine
-      if (features === undefined) continue
-      common = common === undefined ? features : common.filter((name) => features.includes(name))
-    }
-    return common
+    return this.#together.features
   }
 
   /**
@@ -273,4 +271,25 @@ export class ServedModel {
     if (!modes.has('agg') && !modes.has('prefill')) return 'there is no prefill worker'
     return 'its workers cannot accept requests now'
   }
+}
+
+interface OfCards {
+  readonly cards: readonly WorkerCard[]
+  /** The shortest that one of them says. */
+  readonly contextLength: number | undefined
+  /** Those that all of them say, as far as they say any. */
+  readonly features: readonly EngineFeature[] | undefined
+}
+
+function ofCards(cards: readonly WorkerCard[]): OfCards {
+  let shortest: number | undefined
+  let common: readonly EngineFeature[] | undefined
+  for (const { engine } of cards) {
+    const { contextLength, features } = engine
+    if (contextLength !== undefined) shortest = Math.min(shortest ?? Infinity, contextLength)
+    if (features !== undefined) {
+      common = common === undefined ? features : common.filter((name) => features.includes(name))
+    }
+  }
+  return { cards, contextLength: shortest, features: common }
 }

@@ -6,8 +6,9 @@ import type { CancelSignal } from '../../base/index.ts'
 export class ClientSignal implements CancelSignal {
   #aborted = false
   #reason: string | undefined
-  /** Most requests have one, and pushed to an empty array it would make room for seventeen. */
-  #listeners: readonly (() => void)[] = []
+  /** Most requests have one at a time. */
+  #listener: (() => void) | null = null
+  #others: (() => void)[] | null = null
 
   get aborted(): boolean {
     return this.#aborted
@@ -19,11 +20,15 @@ export class ClientSignal implements CancelSignal {
   }
 
   addEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners = this.#listeners.concat(listener)
+    if (this.#listener === null && this.#others === null) this.#listener = listener
+    else (this.#others ??= []).push(listener)
   }
 
   removeEventListener(_type: 'abort', listener: () => void): void {
-    this.#listeners = this.#listeners.filter((other) => other !== listener)
+    if (this.#listener === listener) this.#listener = null
+    if (this.#others === null) return
+    const left = this.#others.filter((other) => other !== listener)
+    this.#others = left.length === 0 ? null : left
   }
 
   /** Idempotent. */
@@ -31,8 +36,10 @@ export class ClientSignal implements CancelSignal {
     if (this.#aborted) return
     this.#aborted = true
     this.#reason = reason
-    const listeners = this.#listeners
-    this.#listeners = []
-    for (const listener of listeners) listener()
+    const [first, others] = [this.#listener, this.#others]
+    this.#listener = null
+    this.#others = null
+    first?.()
+    for (const listener of others ?? []) listener()
   }
 }

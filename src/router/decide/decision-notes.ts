@@ -57,13 +57,15 @@ export function recordDecision(
 export function recordCandidates(scope: DecisionScope, ranks: PricedRanks): PricedCandidates {
   const { best, limit, pricing } = ranks
   const { terms } = pricing
-  const candidates = Array.from({ length: Math.min(best.count, limit) }, (_, place) => {
+  const count = Math.min(best.count, limit)
+  const candidates: PricedCandidate[] = []
+  for (let place = 0; place < count; place++) {
     const i = best.indexAt(place)
     const slot = ranks.slots[i] as number
     const { card, dpRank } = ranks.table.row(slot)
     const rank = { workerId: card.workerId, dpRank, cost: ranks.costs[i] as number }
-    return new PricedCandidate(rank, terms, pricing.valuesAt(scope, slot))
-  })
+    candidates.push(new PricedCandidate(rank, terms, pricing.valuesAt(scope, slot)))
+  }
   return { terms, candidates }
 }
 

@@ -38,10 +38,7 @@ export function createOutputParser(options: ModelOutputOptions): OutputParser | 
   const reasoning =
     options.reasoning === null
       ? null
-      : createReasoningParser(options.reasoning, {
-          ...(promptText === undefined ? {} : { promptText }),
-          ...(isThinkingOff === undefined ? {} : { isThinkingOff }),
-        })
+      : createReasoningParser(options.reasoning, { promptText, isThinkingOff })
   const toolCalls =
     options.toolCalls === null ? null : createToolCallParser(options.toolCalls, tools)
   // Some have both in one format; reading it twice would find nothing the second time.
@@ -52,8 +49,10 @@ export function createOutputParser(options: ModelOutputOptions): OutputParser | 
 }
 
 function isWhole(parser: OutputParser | null): boolean {
-  return [HarmonyParser, AddressedParser, TypedBlocksParser].some(
-    (whole) => parser instanceof whole,
+  return (
+    parser instanceof HarmonyParser ||
+    parser instanceof AddressedParser ||
+    parser instanceof TypedBlocksParser
   )
 }
 

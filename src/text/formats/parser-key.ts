@@ -1,7 +1,27 @@
 /** Names of parsers as people write them: `DeepSeek-R1`, `deepseekv4` and `gemma-4` are what their flag calls them. */
 
-/** The key of a name; `aliases` has the names that vLLM and SGLang use for the same format. */
+const KEYS_MAX = 64
+const knownKeys = new WeakMap<Readonly<Record<string, string>>, Map<string, string>>()
+
+/**
+ * The key of a name; `aliases` has the names that vLLM and SGLang use for the same format. Every request asks for those of its
+ * model, so they are remembered.
+ */
 export function parserKey(name: string, aliases: Readonly<Record<string, string>>): string {
+  let known = knownKeys.get(aliases)
+  if (known === undefined) {
+    known = new Map()
+    knownKeys.set(aliases, known)
+  }
+  let key = known.get(name)
+  if (key !== undefined) return key
+  key = keyOf(name, aliases)
+  if (known.size >= KEYS_MAX) known.clear()
+  known.set(name, key)
+  return key
+}
+
+function keyOf(name: string, aliases: Readonly<Record<string, string>>): string {
   const suffix = suffixOf(name)
   const key = name
     .slice(0, name.length - suffix.length)

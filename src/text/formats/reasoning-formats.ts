@@ -150,9 +150,9 @@ export function isReasoningParser(name: string): boolean {
 
 interface ReasoningParserOptions {
   /** The end of the rendered prompt: a template that has already written the opening tag begins inside. */
-  readonly promptText?: string
+  readonly promptText?: string | undefined
   /** The client has turned thinking off: nothing is reasoning before an opening tag says so. */
-  readonly isThinkingOff?: boolean
+  readonly isThinkingOff?: boolean | undefined
 }
 
 /** Null: there is no parser of this name. `deepseek-r1` is `deepseek_r1`. */

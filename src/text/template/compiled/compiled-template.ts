@@ -28,9 +28,9 @@ export function compileTemplate(body: readonly SyntaxNode[]): CompiledTemplate {
   const write = block(body)
   return (variables) => {
     const scope = new Scope(null)
-    for (const [name, value] of Object.entries(variables)) {
+    for (const name of Object.keys(variables)) {
       if (RESERVED.has(name)) return null
-      scope.set(name, value)
+      scope.set(name, variables[name])
     }
     try {
       return write(scope)
@@ -115,17 +115,20 @@ function loop({ loopvar, iterable, body, defaultBlock }: Loop): Writer {
   const [write, writeDefault] = [block(body), block(defaultBlock)]
   return (outer) => {
     const scope = new Scope(outer)
-    const items = itemsOf(all(scope)).filter((item) => {
+    const given = itemsOf(all(scope))
+    const isKept = (item: unknown): boolean => {
       if (keep === null) return true
       const own = new Scope(scope)
       bind(own, item)
       return isTrue(keep(own))
-    })
+    }
+    const items = keep === null ? given : given.filter(isKept)
     if (items.length === 0) return writeDefault(scope)
     let text = ''
-    for (const [index, item] of items.entries()) {
+    // As many as there were at the beginning, as the interpreter has it.
+    for (let index = 0, { length } = items; index < length; index++) {
       scope.set('loop', loopAt(items, index))
-      bind(scope, item)
+      bind(scope, items[index])
       text += write(scope)
     }
     return text
