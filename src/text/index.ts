@@ -1,9 +1,10 @@
 /**
- * Room `text`: text ↔ tokens: tokenizers, chat template, detokeniser, stop strings, reasoning and tool calls.
+ * Room `text`: conversion between text and tokens: tokenizers, chat templates, detokenizer, stop strings, and parsers
+ * for reasoning and tool calls.
  *
- * Owns tokenizers (`tokenize/`, `gguf/`), chat templates, the detokeniser and stop strings, reasoning and tool-
- * call parsers (`output/`, `channels/`) and the formats they read (`formats/`), grammars for structured output (`grammar/`), and what is built of those (`gbnf/`).
- * May use: base, request. For: the frontend; an engine that needs a grammar.
+ * Owns tokenizers (`tokenize/`, `gguf/`), chat templates (`template/`), the detokenizer and stop strings
+ * (`detokenize/`), output parsers (`output/`, `channels/`) and their formats (`formats/`), and grammars for
+ * structured output (`grammar/`, `gbnf/`). May use: base, request. For: the frontend; an engine that needs a grammar.
  */
 export { ChatTemplate } from './template/chat-template.ts'
 export { alphabetToBytes } from './tokenize/byte-alphabet.ts'

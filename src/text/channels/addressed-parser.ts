@@ -1,8 +1,8 @@
 /**
- * The format of Muse: messages with an address. To `self` is reasoning, to `user` and `commentary` text, to anybody else calls of
- * tools, which are elements in a section of their own.
+ * Parser for the output format of Muse: messages with an address. A message to `self` is reasoning, to `user` or
+ * `commentary` text, to any other address tool calls, which are XML-like elements in a section of their own.
  *
- *      to=self<|message|>…<|eom|><|start|>assistant to=user<|message|>…<|eot|>
+ *   to=self<|message|>…<|eom|><|start|>assistant to=user<|message|>…<|eot|>
  */
 import { MarkerScanner } from '../output/marker-scanner.ts'
 import type { OutputEvent, OutputParser } from '../output/output-event.ts'
@@ -16,13 +16,16 @@ export class AddressedParser implements OutputParser {
   readonly markers: readonly string[]
   readonly #calls: OutputParser
   readonly #scanner = new MarkerScanner(MARKERS)
-  /** `begin`: the prompt has written `<|start|>assistant`, so an address may come first, or text without a header. */
+  /**
+   * `begin`: the prompt ends with `<|start|>assistant`, so the output starts with an address, or with text and no
+   * header.
+   */
   #place: 'begin' | 'header' | 'body' = 'begin'
   #kind: 'text' | 'reasoning' | 'calls' = 'text'
   #header = ''
   #held = ''
 
-  /** `calls`: reads what is addressed to tools. */
+  /** `calls`: parser for messages that are addressed to tools. */
   constructor(calls: OutputParser) {
     this.#calls = calls
     this.markers = [...MARKERS, ...calls.markers]
@@ -81,7 +84,7 @@ export class AddressedParser implements OutputParser {
     else events.push({ kind: this.#kind, text })
   }
 
-  /** What was taken for the begin of a header is text; a header that broke off is not. */
+  /** The possible header at the very beginning turned out to be text; any other incomplete header is dropped. */
   #giveUpHeader(events: OutputEvent[]): void {
     const text = this.#place === 'begin' ? this.#header : ''
     this.#place = 'body'

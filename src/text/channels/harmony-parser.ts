@@ -1,8 +1,9 @@
 /**
- * The harmony format of gpt-oss: messages with a header, of which the channel says what they are: `analysis` is
- * reasoning, `final` is text, `commentary to=functions.name` is a call whose arguments stream, other commentary is text.
+ * Parser for the harmony format of gpt-oss: messages with a header whose channel gives the kind. `analysis` is
+ * reasoning, `final` is text, `commentary to=functions.name` is a tool call with streamed arguments, other commentary
+ * is text.
  *
- *     <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
+ *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
  */
 import { MarkerScanner } from '../output/marker-scanner.ts'
 import type { OutputEvent, OutputParser } from '../output/output-event.ts'
@@ -16,7 +17,10 @@ const MARKERS = [START, CHANNEL, CONSTRAIN, MESSAGE, '<|end|>', '<|return|>', '<
 export class HarmonyParser implements OutputParser {
   readonly markers = MARKERS
   readonly #scanner = new MarkerScanner(MARKERS)
-  /** `begin`: the prompt has written `<|start|>assistant`, so a recipient may come first, or text without a header. */
+  /**
+   * `begin`: the prompt ends with `<|start|>assistant`, so the output starts with a recipient, or with text and no
+   * header.
+   */
   #place: 'begin' | 'header' | 'body' = 'begin'
   #kind: 'text' | 'reasoning' | 'tool' = 'text'
   #header = ''
@@ -82,7 +86,7 @@ export class HarmonyParser implements OutputParser {
     } else events.push({ kind: this.#kind, text })
   }
 
-  /** What was taken for the begin of a header is text; a header that broke off is not. */
+  /** The possible header at the very beginning turned out to be text; any other incomplete header is dropped. */
   #giveUpHeader(events: OutputEvent[]): void {
     const text = this.#place === 'begin' ? this.#header : ''
     this.#place = 'body'

@@ -1,8 +1,9 @@
 /**
- * The format of Inkling: blocks that say what they hold. Thoughts are reasoning, text is text, and an invocation in JSON a call,
- * whose name stands a second time before the block; what else is between blocks says nothing.
+ * Parser for the output format of Inkling: blocks with a type. `content_thinking` is reasoning, `content_text` is
+ * text, and an invocation in JSON is a tool call, whose name also precedes the block. Anything else between blocks is
+ * ignored.
  *
- *     <|message_model|><|content_thinking|>…<|end_message|><|message_model|>name<|content_invoke_tool_json|>{…}<|end_message|>
+ *   <|message_model|><|content_thinking|>…<|end_message|><|message_model|>name<|content_invoke_tool_json|>{…}<|end_message|>
  */
 import { MarkerScanner } from '../output/marker-scanner.ts'
 import type { OutputEvent, OutputParser } from '../output/output-event.ts'
@@ -21,11 +22,11 @@ export class TypedBlocksParser implements OutputParser {
   readonly markers: readonly string[]
   readonly #calls: OutputParser
   readonly #scanner = new MarkerScanner(MARKERS)
-  /** Between blocks there is no text, but an output that begins without one is text. */
+  /** Starts as text, because an output may begin without a block; between blocks there is no text. */
   #place: 'text' | 'reasoning' | 'calls' | 'header' = 'text'
   #held = ''
 
-  /** `calls`: reads sections of invocations. */
+  /** `calls`: parser for invocation blocks. */
   constructor(calls: OutputParser) {
     this.#calls = calls
     this.markers = [...new Set([...MARKERS, ...calls.markers])]
@@ -62,7 +63,7 @@ export class TypedBlocksParser implements OutputParser {
 
   #mark(marker: string, events: OutputEvent[]): void {
     if (this.#place === 'calls') {
-      // Other marks in a call are what the model wrote about.
+      // Other markers inside a call are part of its content.
       this.#take(marker, events)
       if (marker === END) this.#place = 'header'
       return

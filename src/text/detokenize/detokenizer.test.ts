@@ -52,7 +52,7 @@ describe('Detokenizer', () => {
     expect(texts.join('')).toBe(deltas.join(''))
   })
 
-  it('text in pieces of any bytes - joined it is the text, and no push ends inside a character', () => {
+  it('text in pieces of any number of bytes - joins to the text, and no push ends inside a character', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.integer(), (text, seed) => {
         const random = seededRandom(seed)
@@ -70,7 +70,7 @@ describe('Detokenizer', () => {
     )
   })
 
-  it('any bytes at all - the same as decoding them at once', () => {
+  it('random bytes - same result as decoding them at once', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 5 }), { maxLength: 12 }), (pieces) => {
         const tokenizer = tokenizerOf(pieces)
@@ -82,7 +82,7 @@ describe('Detokenizer', () => {
     )
   })
 
-  it('control tokens - left out, kept by wish, or kept by name', () => {
+  it('control tokens - omitted, kept if requested, or kept by name', () => {
     const tokenizer = tokenizerOf([Buffer.from('a'), '<|call|>', Buffer.from('b'), '<|end|>'])
     const text = (options: ConstructorParameters<typeof Detokenizer>[1]): string =>
       pushAll(new Detokenizer(tokenizer, options), 4).join('')
@@ -91,7 +91,7 @@ describe('Detokenizer', () => {
     expect(text({ keepTokens: ['<|call|>', '<|unknown|>'] })).toBe('a<|call|>b')
   })
 
-  it('ids outside the vocabulary - no text and no error', () => {
+  it('ids outside the vocabulary - give no text and no error', () => {
     const detokenizer = new Detokenizer(tokenizerOf([Buffer.from('a')]))
     expect([5, 2 ** 31, -1].map((id) => detokenizer.push(id)).join('')).toBe('')
   })

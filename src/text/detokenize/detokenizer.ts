@@ -1,6 +1,6 @@
 /**
- * Token ids of one stream to text, one at a time, never half a character: bytes that may still become a character are
- * held until they do, or until it is clear that they cannot (then they are U+FFFD).
+ * Converts the token ids of one stream to text, one at a time, without ever splitting a character: bytes that may be
+ * the start of a character are held back until it is complete, or become U+FFFD once it cannot be.
  */
 import type { Tokenizer } from '../tokenize/tokenizer.ts'
 import { PIECE, tokenPiecesOf } from './token-pieces.ts'
@@ -8,9 +8,9 @@ import type { TokenPieces } from './token-pieces.ts'
 import { completeLength } from './utf8-tail.ts'
 
 interface DetokenizerOptions {
-  /** Control tokens are left out of the text. Absent: true. */
+  /** Omit control tokens from the text. Absent: true. */
   readonly skipSpecialTokens?: boolean
-  /** Names of control tokens that are text nevertheless, for a parser that looks for them. */
+  /** Names of control tokens that are kept as text, for a parser that looks for them. */
   readonly keepTokens?: readonly string[]
 }
 
@@ -29,7 +29,7 @@ export class Detokenizer {
     this.#kept = this.#pieces.controlIds(options.keepTokens ?? [])
   }
 
-  /** What became certain with this token; often empty for a token that is part of a character. */
+  /** The text that is complete with this token; often empty for a token with part of a character. */
   push(id: number): string {
     const kind = this.#pieces.kind(id)
     if (kind === PIECE.text && this.#held === NOTHING) return this.#pieces.text(id)
@@ -40,7 +40,7 @@ export class Detokenizer {
     return this.#join(this.#pieces.bytes(id))
   }
 
-  /** The end of the stream: what is still held is a character that never came to its end. */
+  /** End of the stream: the text of held bytes, which are an incomplete character. */
   flush(): string {
     if (this.#held === NOTHING) return ''
     const text = decoder.decode(this.#held)

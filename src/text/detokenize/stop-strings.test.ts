@@ -46,7 +46,7 @@ describe('StopStrings', () => {
     expect(outcome.stopped !== null).toBe(isStopped)
   })
 
-  it('any text in any pieces - what a search of the whole text finds', () => {
+  it('random text in random pieces - same result as searching the whole text', () => {
     const letters = fc.string({ unit: fc.constantFrom('a', 'b', 'c', '🌍'), maxLength: 6 })
     fc.assert(
       fc.property(fc.array(letters, { maxLength: 4 }), fc.array(letters), (stops, pieces) => {
@@ -55,7 +55,7 @@ describe('StopStrings', () => {
     )
   })
 
-  it('text that cannot become a stop string - never withheld', () => {
+  it('text that cannot become a stop string - is never withheld', () => {
     const stopStrings = new StopStrings(['</end>'])
     expect(stopStrings.push('a < b').emit).toBe('a < b')
     expect(stopStrings.push(' <').emit).toBe(' ')
@@ -63,14 +63,14 @@ describe('StopStrings', () => {
     expect(stopStrings.push('try').emit).toBe('</entry')
   })
 
-  it('includeInOutput - the stop string is the end of the text', () => {
+  it('includeInOutput - the text ends with the stop string', () => {
     expect(run(['two'], ['one tw', 'o three'], { includeInOutput: true })).toEqual({
       text: 'one two',
       stopped: 'two',
     })
   })
 
-  it('minTokens - stop strings of the first tokens are plain text', () => {
+  it('minTokens - stop strings within the first tokens are plain text', () => {
     const tokens = ['stop', ' a', ' st', 'op', ' b']
     expect(run(['stop'], tokens, { minTokens: 1 })).toEqual({ text: 'stop a ', stopped: 'stop' })
     expect(run(['stop'], tokens, { minTokens: 3 })).toEqual({
@@ -79,7 +79,7 @@ describe('StopStrings', () => {
     })
   })
 
-  it('no stop strings, or empty ones - all of the text', () => {
+  it('no stop strings, or empty ones - all text is emitted', () => {
     expect(run([''], ['abc'])).toEqual({ text: 'abc', stopped: null })
   })
 })

@@ -1,21 +1,21 @@
 /**
- * Looks for stop strings in a stream of text. What may be the beginning of one is withheld until it is decided.
+ * Finds stop strings in a stream of text. Text that may be the beginning of a stop string is withheld until decided.
  *
- * The answer does not depend on how the text is cut into pushes: of several stop strings the one that ends first
- * counts, and among those that end together the longest.
+ * The result does not depend on how the text is divided into pushes: of several stop strings the one that ends first
+ * is found, and of those that end at the same place the longest.
  */
 import { UnitSet } from './unit-set.ts'
 
 export interface StopStringsOptions {
-  /** The stop string itself is part of the output. */
+  /** Include the stop string itself in the output. */
   readonly includeInOutput?: boolean
-  /** A stop string that ends within the first so many tokens is plain text. */
+  /** A stop string that ends within this many tokens is ignored. */
   readonly minTokens?: number
 }
 
 interface StopResult {
   readonly emit: string
-  /** The stop string that was found; nothing more may be pushed then. */
+  /** The stop string that was found; nothing may be pushed after that. */
   readonly stopped: string | null
 }
 
@@ -26,12 +26,12 @@ export class StopStrings {
   readonly #includeInOutput: boolean
   readonly #minTokens: number
   readonly #heldMax: number
-  /** Every UTF-16 unit with which a withheld text can end: most texts end in none of them. */
+  /** All UTF-16 units with which withheld text can end, for a fast check: most texts end with none of them. */
   readonly #openUnits = new UnitSet()
   readonly #firstUnits = new UnitSet()
   #held = NOTHING_HELD
   #tokens = 0
-  /** Reused for the common answer, so that a token costs no object: valid until the next call. */
+  /** Reused for the frequent case, to avoid an allocation per token: valid until the next call. */
   readonly #result = { emit: '', stopped: null as string | null }
 
   constructor(stops: readonly string[], options: StopStringsOptions = {}) {
@@ -45,14 +45,14 @@ export class StopStrings {
     }
   }
 
-  /** The text of one token (or of `tokens` of them). The result is valid until the next call. */
+  /** Adds the text of one token (or of `tokens` tokens). The result is valid until the next call. */
   push(text: string, tokens = 1): StopResult {
     this.#tokens += tokens
     if (this.#held === NOTHING_HELD && !this.#firstUnits.occursIn(text)) {
       return this.#answer(text, NOTHING_HELD, null)
     }
     const all = this.#held + text
-    // While stops do not count yet nothing is withheld, so none can begin before that border.
+    // Within `minTokens` nothing is withheld, so no stop string can begin before that point.
     if (this.#tokens <= this.#minTokens) return this.#answer(all, NOTHING_HELD, null)
     const stop = this.#find(all)
     if (stop !== null) {
@@ -64,7 +64,7 @@ export class StopStrings {
     return this.#answer(all.slice(0, -heldLength), all.slice(-heldLength), null)
   }
 
-  /** The end of the stream: what was withheld is text after all. */
+  /** End of the stream: returns the withheld text. */
   flush(): string {
     const text = this.#held
     this.#held = NOTHING_HELD
@@ -91,7 +91,7 @@ export class StopStrings {
     return best
   }
 
-  /** Length of the longest end of the text that a stop string may begin with. */
+  /** Length of the longest suffix of the text with which a stop string may begin. */
   #openLength(text: string): number {
     if (!this.#openUnits.has(text.charCodeAt(text.length - 1))) return 0
     for (let length = Math.min(this.#heldMax, text.length); length > 0; length--) {

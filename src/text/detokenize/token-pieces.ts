@@ -1,14 +1,14 @@
 /**
- * What each token is as text, worked out once per tokenizer and then looked up: almost every token is a complete
- * piece of UTF-8, so the way from id to string is one array read.
+ * The text of each token, computed once per tokenizer on first use: almost every token is complete UTF-8, so
+ * converting an id to text is one array access.
  */
 import type { Tokenizer } from '../tokenize/tokenizer.ts'
 
-/** What is known of a token; 0 is "not looked at yet". */
+/** Kinds of tokens; 0 means "not computed yet". */
 export const PIECE = Object.freeze({
   /** Complete UTF-8. */
   text: 1,
-  /** Begins or ends inside a character, or is not UTF-8 at all: only bytes can be joined. */
+  /** Begins or ends inside a character, or is not UTF-8: only its bytes can be used. */
   bytes: 2,
   control: 3,
 })
@@ -19,7 +19,7 @@ const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 export class TokenPieces {
   readonly #tokenizer: Tokenizer
   readonly #kinds: Uint8Array
-  /** Made at its full length: an array that is filled in any order would become a hash table. */
+  /** Allocated at full length: a sparse array filled in any order would become a hash table in V8. */
   readonly #texts: (string | undefined)[]
   #controlByName: ReadonlyMap<string, number> | null = null
 
@@ -29,19 +29,19 @@ export class TokenPieces {
     this.#texts = Array.from({ length: tokenizer.vocabSize }, () => undefined)
   }
 
-  /** One of `PIECE`. An id outside the vocabulary is an empty text. */
+  /** One of `PIECE`. An id outside the vocabulary has an empty text. */
   kind(id: number): number {
     const kind = this.#kinds[id]
     if (kind === undefined) return PIECE.text
     return kind === 0 ? this.#learn(id) : kind
   }
 
-  /** The text of a complete piece, the name of a control token. */
+  /** The text of a complete piece, or the name of a control token. */
   text(id: number): string {
     return this.#texts[id] ?? ''
   }
 
-  /** Ids of the control tokens of these names; names that are none are left out. */
+  /** Ids of the control tokens with these names; unknown names are ignored. */
   controlIds(names: readonly string[]): ReadonlySet<number> {
     if (names.length === 0) return NO_IDS
     this.#controlByName ??= new Map(
@@ -73,7 +73,7 @@ export class TokenPieces {
 }
 
 function kindOf(bytes: Uint8Array): number {
-  // Valid UTF-8 comes back unchanged; what was replaced does not.
+  // Only valid UTF-8 survives decoding and encoding unchanged.
   const back = encoder.encode(decoder.decode(bytes))
   const isSame = back.length === bytes.length && back.every((byte, i) => byte === bytes[i])
   return isSame ? PIECE.text : PIECE.bytes
@@ -82,7 +82,7 @@ function kindOf(bytes: Uint8Array): number {
 const encoder = new TextEncoder()
 const known = new WeakMap<Tokenizer, TokenPieces>()
 
-/** The shared pieces of a tokenizer. */
+/** The pieces of a tokenizer, shared by all its users. */
 export function tokenPiecesOf(tokenizer: Tokenizer): TokenPieces {
   let pieces = known.get(tokenizer)
   if (pieces === undefined) known.set(tokenizer, (pieces = new TokenPieces(tokenizer)))

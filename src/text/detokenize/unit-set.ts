@@ -1,4 +1,4 @@
-/** A small set of UTF-16 units, to find out quickly that a token's text has none of them. */
+/** A small set of UTF-16 units, to check quickly that a token's text contains none of them. */
 export class UnitSet {
   readonly #ascii = new Uint8Array(128)
   readonly #others = new Set<number>()

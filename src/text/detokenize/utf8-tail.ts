@@ -1,6 +1,6 @@
 /**
- * Where a run of bytes can be cut so that no character is cut: the length without an unfinished character at its end.
- * Bytes that can never become a character are not waited for.
+ * Length of the bytes without an incomplete UTF-8 character at their end. Bytes that can never become a character
+ * count as complete.
  */
 export function completeLength(bytes: Uint8Array): number {
   const { length } = bytes
@@ -20,7 +20,7 @@ function sequenceLength(lead: number): number {
   return lead >= 0xf0 && lead <= 0xf4 ? 4 : 1
 }
 
-/** Overlong forms, surrogates and what is above U+10FFFF are already wrong at the second byte. */
+/** Overlong forms, surrogates and values above U+10FFFF are invalid already at the second byte. */
 function secondFits(lead: number, second: number | undefined): boolean {
   if (second === undefined) return true
   if (lead === 0xe0) return second >= 0xa0

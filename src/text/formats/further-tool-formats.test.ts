@@ -155,8 +155,8 @@ const SAMPLES: readonly (readonly [
   ['qwen3_json', 'Qwen 3', `<tool_call>\n${JSON_CALL}\n</tool_call>`, '', [WEATHER]],
 ]
 
-describe('formats that vLLM and SGLang have names for', () => {
-  it.each(SAMPLES)('%s, %s - is read, however it is cut', (name, _, output, text, calls) => {
+describe('tool formats named by vLLM and SGLang', () => {
+  it.each(SAMPLES)('%s, %s - is parsed, in pieces of any size', (name, _, output, text, calls) => {
     for (const pieces of everyCut(output)) {
       const found = parsedOutput(createToolCallParser(name, TOOLS), pieces)
       expect(found).toEqual({ text, reasoning: '', calls })
@@ -164,7 +164,7 @@ describe('formats that vLLM and SGLang have names for', () => {
   })
 
   it.each(SAMPLES)(
-    '%s, %s, cut off anywhere - no call is made up',
+    '%s, %s, cut off anywhere - no call is invented',
     (name, _, output, __, calls) => {
       for (let end = 0; end < output.length; end++) {
         const found = parsedOutput(createToolCallParser(name, TOOLS), [output.slice(0, end)])
@@ -177,7 +177,7 @@ describe('formats that vLLM and SGLang have names for', () => {
     },
   )
 
-  it('what only looks like them - stays text', () => {
+  it('text that only resembles a call - stays text', () => {
     for (const [name, output] of [
       ['apertus', '<|tools_prefix|>[1]<|tools_suffix|>'],
       ['dots', '<dots_function_call>none</dots_function_call>'],
@@ -197,7 +197,7 @@ describe('formats that vLLM and SGLang have names for', () => {
     }
   })
 
-  it('escapes of the notations - as they were meant', () => {
+  it('escapes of the notations - are decoded', () => {
     for (const [name, output, json] of [
       [
         'minicpm5',

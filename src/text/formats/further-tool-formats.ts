@@ -1,4 +1,4 @@
-/** Tool formats that have something of their own to read. */
+/** Tool call formats that need code of their own. */
 import { JsonCallReader } from '../output/json-call-reader.ts'
 import type { ToolFormat } from '../output/tool-call-parser.ts'
 import { NestedCallReader } from '../output/nested-call-reader.ts'
@@ -13,8 +13,8 @@ import {
 } from './tool-format-kinds.ts'
 
 /**
- * Hunyuan: Hy3 and Hy4 write `<tool_call>name<tool_sep>` with keys and values, A13B a list as JSON. Their checkpoints put a
- * suffix of their own behind each name: `<tool_calls:opensource>`.
+ * Hunyuan: Hy3 and Hy4 write `<tool_call>name<tool_sep>` with keys and values, A13B a JSON list. Their checkpoints
+ * append a suffix to each tag name, for example `<tool_calls:opensource>`.
  */
 export function hunyuanOf(suffix: string): ToolFormat {
   const open = (name: string) => `<${name}${suffix}>`
@@ -105,7 +105,7 @@ export const plamo3: ToolFormat = {
     ...['begin_tool_arguments', 'end_tool_arguments'].map(plamo),
     '<|plamo:constrain|>',
     '<|plamo:msg|>',
-    // The vocabulary has parts of the markers as tokens.
+    // The vocabulary contains parts of the markers as tokens.
     '<|plamo:begin_',
     '<|plamo:end_',
     ':plamo|>',
@@ -118,7 +118,7 @@ export const plamo3: ToolFormat = {
   }),
 }
 
-/** The calls of Muse, in the messages that are addressed to tools. */
+/** Tool calls of Muse, in messages addressed to tools. */
 export const museCalls: ToolFormat = {
   sections: [section('<atem:function_calls>', '</atem:function_calls>')],
   ...tagged({
@@ -130,7 +130,7 @@ export const museCalls: ToolFormat = {
   }),
 }
 
-/** The calls of Inkling, in the blocks that hold invocations. */
+/** Tool calls of Inkling, in invocation blocks. */
 export const inklingCalls: ToolFormat = {
   sections: [section('<|content_invoke_tool_json|>', '<|end_message|>')],
   createReader: () => new JsonCallReader(),
@@ -149,7 +149,7 @@ export const dots: ToolFormat = {
   ),
 }
 
-/** Where a message of its own is the call, a separator stands before it. */
+/** If the call is a message of its own, a separator precedes it. */
 export const gigachat3: ToolFormat = {
   sections: [
     section('<|function_call|>', null),

@@ -1,4 +1,4 @@
-/** One parser for a stream: reasoning is taken out first, then what is left is searched for calls of tools. */
+/** The parser for a model's output stream: reasoning is separated first, and the rest is searched for tool calls. */
 import type { ModelText } from '../model/model-text.ts'
 import { AddressedParser } from '../channels/addressed-parser.ts'
 import { TypedBlocksParser } from '../channels/typed-blocks-parser.ts'
@@ -8,20 +8,20 @@ import { createReasoningParser, detectReasoningParser } from './reasoning-format
 import { createToolCallParser, detectToolCallParser } from './tool-formats.ts'
 
 export interface OutputFormat {
-  /** Names of the parsers, or null for none. */
+  /** Names of the parsers; null: none. */
   readonly reasoning: string | null
   readonly toolCalls: string | null
 }
 
 interface ModelOutputOptions extends OutputFormat {
   readonly tools?: readonly OfferedTool[]
-  /** The rendered prompt, whose end says whether the output begins with reasoning. */
+  /** The rendered prompt; its end shows whether the output begins inside reasoning. */
   readonly promptText?: string
-  /** The client has turned thinking off. */
+  /** The client has disabled thinking. */
   readonly isThinkingOff?: boolean
 }
 
-/** What the model's chat template shows that it speaks; a vocabulary that has the tags as tokens shows it as well. */
+/** Detects the format from the model's chat template, or from reasoning tags in the vocabulary. */
 export function detectOutputFormat(model: ModelText): OutputFormat {
   const source = model.template?.source ?? ''
   const added = new Set(model.tokenizer.addedTokens.map((token) => token.text))
@@ -32,7 +32,10 @@ export function detectOutputFormat(model: ModelText): OutputFormat {
   }
 }
 
-/** Null: nothing to look for, the text is the output. Unknown names are null as well; check them at the start. */
+/**
+ * Null if there is nothing to parse: the text is the output. Also null for unknown names, which are validated at
+ * startup.
+ */
 export function createOutputParser(options: ModelOutputOptions): OutputParser | null {
   const { promptText, isThinkingOff, tools } = options
   const reasoning =
@@ -41,7 +44,7 @@ export function createOutputParser(options: ModelOutputOptions): OutputParser | 
       : createReasoningParser(options.reasoning, { promptText, isThinkingOff })
   const toolCalls =
     options.toolCalls === null ? null : createToolCallParser(options.toolCalls, tools)
-  // Some have both in one format; reading it twice would find nothing the second time.
+  // Some formats handle reasoning and tool calls in one parser; a second parser would find nothing.
   if (isWhole(toolCalls)) return toolCalls
   if (isWhole(reasoning)) return reasoning
   if (reasoning === null || toolCalls === null) return reasoning ?? toolCalls

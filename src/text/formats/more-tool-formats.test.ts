@@ -117,7 +117,7 @@ const SAMPLES: readonly (readonly [
 ]
 
 describe('further tool formats', () => {
-  it.each(SAMPLES)('%s, %s - is read, however it is cut', (name, _, output, text, calls) => {
+  it.each(SAMPLES)('%s, %s - is parsed, in pieces of any size', (name, _, output, text, calls) => {
     for (const pieces of everyCut(output)) {
       expect(parsedOutput(createToolCallParser(name, TOOLS), pieces)).toEqual({
         text,
@@ -128,7 +128,7 @@ describe('further tool formats', () => {
   })
 
   it.each(SAMPLES)(
-    '%s, %s, cut off anywhere - no call is made up',
+    '%s, %s, cut off anywhere - no call is invented',
     (name, _, output, text, calls) => {
       for (let end = 0; end < output.length; end++) {
         const found = parsedOutput(createToolCallParser(name, TOOLS), [output.slice(0, end)])
@@ -142,7 +142,7 @@ describe('further tool formats', () => {
     },
   )
 
-  it('what only looks like them - stays text', () => {
+  it('text that only resembles a call - stays text', () => {
     for (const [name, output] of [
       ['granite', '<|tool_call|>[1, 2]'],
       ['internlm', '<|action_start|><|plugin|>hello<|action_end|>'],
@@ -188,8 +188,8 @@ const STREAMS: readonly (readonly [string, string])[] = [
   ['gemma4', `<|tool_call>call:get_weather{city:<|"|>${TEXT}<|"|>,days:3}<tool_call|>`],
 ]
 
-describe('arguments that are no JSON', () => {
-  it.each(STREAMS)('%s - texts stream as they come, however cut', (name, output) => {
+describe('arguments that are not JSON', () => {
+  it.each(STREAMS)('%s - strings stream as they arrive, in pieces of any size', (name, output) => {
     for (const pieces of everyCut(output)) {
       const { text, calls } = parsedOutput(createToolCallParser(name, TOOLS), pieces)
       expect({ text, calls }).toEqual({
@@ -203,14 +203,14 @@ describe('arguments that are no JSON', () => {
     expect(events.map((event) => ('text' in event ? event.text : '')).join('')).toBe('{"city":"a ')
   })
 
-  it('a fault behind the begin of the arguments - they stay what the model wrote', () => {
+  it('invalid content after the start of the arguments - is kept as the model wrote it', () => {
     for (const pieces of everyCut('<|tool_call>call:f{a:[1,2}<tool_call|> x')) {
       const { text, calls } = parsedOutput(createToolCallParser('gemma4', TOOLS), pieces)
       expect({ text, calls }).toEqual({ text: ' x', calls: [['f', '{"a":[1,2}']] })
     }
   })
 
-  it('escapes, numbers and lists of Python - as JSON, however cut', () => {
+  it('Python escapes, numbers and lists - become JSON, in pieces of any size', () => {
     const output = `[f(a='\\x41\\u00e9\\U0001f98a\\101\\q\\'', b=[1_000, -2.5, (True, None,)], c={'k': .5}, d=12345678901234567890)]`
     const json =
       '{"a":"Aé🦊A\\\\q\'","b":[1000,-2.5,[true,null]],"c":{"k":0.5},"d":12345678901234567890}'

@@ -1,4 +1,4 @@
-/** The names that vLLM and SGLang use for formats that have another name here. */
+/** Names of formats in vLLM and SGLang that differ from the names here. */
 
 export const TOOL_CALL_ALIASES: Readonly<Record<string, string>> = {
   apertus2509: 'apertus',
@@ -46,7 +46,7 @@ export const TOOL_CALL_ALIASES: Readonly<Record<string, string>> = {
   qwen3_xml: 'qwen3_coder',
   spark25: 'glm45',
   trinity: 'hermes',
-  // A list of calls as JSON, with or without tags.
+  // A JSON list of calls, with or without tags.
   xlam: 'default',
 }
 

@@ -1,11 +1,11 @@
-/** Names of parsers as people write them: `DeepSeek-R1`, `deepseekv4` and `gemma-4` are what their flag calls them. */
+/** Normalises names of parsers: `DeepSeek-R1`, `deepseekv4` and `gemma-4` are accepted spellings. */
 
 const KEYS_MAX = 64
 const knownKeys = new WeakMap<Readonly<Record<string, string>>, Map<string, string>>()
 
 /**
- * The key of a name; `aliases` has the names that vLLM and SGLang use for the same format. Every request asks for those of its
- * model, so they are remembered.
+ * The canonical name; `aliases` contains the names used by vLLM and SGLang. Cached, because every request looks up the
+ * names of its model.
  */
 export function parserKey(name: string, aliases: Readonly<Record<string, string>>): string {
   let known = knownKeys.get(aliases)
@@ -30,12 +30,15 @@ function keyOf(name: string, aliases: Readonly<Record<string, string>>): string 
   return Object.hasOwn(aliases, key) ? (aliases[key] ?? key) : key
 }
 
-/** What a checkpoint puts behind the names of its tags, with its colon; empty as a rule. */
+/** The suffix that a checkpoint appends to its tag names, including the colon; usually empty. */
 export function suffixOf(name: string): string {
   return /:[\w-]+$/.exec(name)?.[0] ?? ''
 }
 
-/** Of a tag in a chat template, which may name it with the suffix in a variable (`'<think{}>'.format(…)`). Null: no such tag. */
+/**
+ * The suffix of a tag in a chat template, which may also come from a variable (`'<think{}>'.format(…)`). Null: no
+ * such tag.
+ */
 export function hunyuanSuffixOf(template: string, tag: string): string | null {
   const written = new RegExp(`<${tag}(:[\\w-]+|\\{\\})?>`).exec(template)
   if (written === null) return null

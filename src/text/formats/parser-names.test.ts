@@ -24,17 +24,17 @@ const REFUSED_REASONING = ['beam', 'hf', 'response_template']
 const words = (text: string) => text.trim().split(/\s+/)
 
 describe('names of vLLM and SGLang', () => {
-  it('tool-call parsers - understood but for those that the docs list', () => {
+  it('tool-call parsers - all names are accepted except those listed in the docs', () => {
     const refused = words(TOOL_NAMES).filter((name) => !isToolCallParser(name))
     expect(refused).toEqual(REFUSED_TOOLS)
   })
 
-  it('reasoning parsers - understood but for those that the docs list', () => {
+  it('reasoning parsers - all names are accepted except those listed in the docs', () => {
     const refused = words(REASONING_NAMES).filter((name) => !isReasoningParser(name))
     expect(refused).toEqual(REFUSED_REASONING)
   })
 
-  it('nobody uses these - refused', () => {
+  it('unknown names - are refused', () => {
     for (const name of ['nobody', 'hermes:opensource', '', 'toString', 'hy_v3:', 'constructor']) {
       expect([name, isToolCallParser(name), isReasoningParser(name)]).toEqual([name, false, false])
     }

@@ -24,7 +24,7 @@ const TOOLS = [
 const CALL = '<function=plan>\n<parameter=city>\nParis\n</parameter>\n</function>'
 const PARIS = ['plan', '{"city":"Paris"}'] as const
 
-describe('qwen3_coder as models write it', () => {
+describe('qwen3_coder as written by models', () => {
   it.each([
     ['with its section', `Ok.<tool_call>\n${CALL}\n</tool_call>`, 'Ok.', [PARIS]],
     ['without the opener', `Ok.\n${CALL}`, 'Ok.\n', [PARIS]],

@@ -1,4 +1,4 @@
-/** The reasoning formats by the names that people already use for them. */
+/** The reasoning formats, by the names that are in common use. */
 import type { ThoughtForm } from '../gbnf/model-output-gbnf.ts'
 import { AnswerTagsParser } from '../output/answer-tags-parser.ts'
 import { HarmonyParser } from '../channels/harmony-parser.ts'
@@ -11,13 +11,16 @@ import { ReasoningParser, ReasoningTags } from '../output/reasoning-parser.ts'
 
 interface ReasoningFormat {
   readonly tags: ReasoningTags
-  /** What the model usually does: its template writes the opening tag, or it leaves it out. */
+  /**
+   * Whether the output usually begins inside reasoning, because the template writes the opening tag or the model
+   * omits it.
+   */
   readonly startsInside: boolean
-  /** The model always writes its opening tag: a prompt that does not end with it begins outside. */
+  /** The model always writes its opening tag: unless the prompt ends with it, the output begins outside reasoning. */
   readonly writesOpening?: true
-  /** A tag around the answer, which is dropped. */
+  /** A tag around the answer, which is removed. */
   readonly answerTag?: string
-  /** Markers around the answer, and the control tokens that they consist of. */
+  /** Markers around the answer that are removed, and the control tokens that they consist of. */
   readonly dropped?: readonly string[]
   readonly droppedTokens?: readonly string[]
 }
@@ -44,11 +47,11 @@ const COMMAND_ANSWER = [
 const commandTags = new ReasoningTags('<|START_THINKING|>', '<|END_THINKING|>', {
   breaks: ['<|START_TEXT|>', '<|START_RESPONSE|>', '<|START_ACTION|>'],
 })
-/** Calls stand inside of the thoughts. */
+/** Tool calls appear inside the reasoning. */
 const apertusTags = new ReasoningTags('<|inner_prefix|>', '<|inner_suffix|>', {
   breaks: ['<|tools_prefix|>'],
 })
-/** One pair for each effort. */
+/** One pair of tags per reasoning effort. */
 const horizonTags = new ReasoningTags(
   ['<ifm|think>', '<ifm|think_fast>', '<ifm|think_faster>'],
   ['</ifm|think>', '</ifm|think_fast>', '</ifm|think_faster>'],
@@ -71,7 +74,7 @@ const plamoTags = new ReasoningTags('<|plamo:begin_think:plamo|>', '<|plamo:end_
 })
 const think: ReasoningFormat = { tags: thinkTags, startsInside: false }
 const thinkFromStart: ReasoningFormat = { tags: thinkTags, startsInside: true }
-/** Models of these families call at times before their thought has its closing tag. */
+/** Models of these families sometimes start a tool call before they close their reasoning. */
 const callingTags = new ReasoningTags('<think>', '</think>', {
   breaks: ['<tool_call>'],
   isBreak: isCallBegin,
@@ -127,7 +130,7 @@ const FORMATS: Readonly<Record<string, ReasoningFormat>> = {
   plamo3: { tags: plamoTags, startsInside: true },
 }
 
-/** Undefined: there is none of this name. `hy_v3:opensource` is Hunyuan with tags `<think:opensource>`. */
+/** Undefined for an unknown name. `hy_v3:opensource` is Hunyuan with the tags `<think:opensource>`. */
 function formatOf(name: string): ReasoningFormat | undefined {
   const key = parserKey(name, ALIASES)
   const suffix = suffixOf(name)
@@ -143,19 +146,19 @@ export const REASONING_PARSER_NAMES: readonly string[] = [
   'minimax_append_think',
 ]
 
-/** Also by the names that vLLM and SGLang use. */
+/** Also accepts the names used by vLLM and SGLang. */
 export function isReasoningParser(name: string): boolean {
   return createReasoningParser(name) !== null
 }
 
 interface ReasoningParserOptions {
-  /** The end of the rendered prompt: a template that has already written the opening tag begins inside. */
+  /** The end of the rendered prompt: if the template has written the opening tag, the output begins inside reasoning. */
   readonly promptText?: string | undefined
-  /** The client has turned thinking off: nothing is reasoning before an opening tag says so. */
+  /** The client has disabled thinking: only an explicit opening tag starts reasoning. */
   readonly isThinkingOff?: boolean | undefined
 }
 
-/** Null: there is no parser of this name. `deepseek-r1` is `deepseek_r1`. */
+/** Null for an unknown name. `deepseek-r1` is accepted for `deepseek_r1`. */
 export function createReasoningParser(
   name: string,
   options: ReasoningParserOptions = {},
@@ -173,8 +176,8 @@ export function createReasoningParser(
 }
 
 /**
- * How a thought of this format begins and ends, for a grammar that leaves room for it. Null: the model does not think here, or
- * has thought already.
+ * How reasoning of this format begins and ends, for a grammar that allows it. Null: the model does not reason here,
+ * or has already done so.
  */
 export function thoughtFormOf(
   name: string,
@@ -194,7 +197,7 @@ export function thoughtFormOf(
   return { opens, closes, isInside }
 }
 
-/** What ends a thought of this format when somebody else has to. Null: nothing does. */
+/** The text that closes reasoning of this format if Baton has to force it (thinking limit). Null: there is none. */
 export function thoughtClosingOf(name: string): string | null {
   const key = parserKey(name, ALIASES)
   if (key === 'gpt_oss') return HARMONY_CLOSING
@@ -231,7 +234,7 @@ const HARMONY_THOUGHT: ThoughtForm = {
   answerHead: '<|channel|>final<|message|>',
 }
 
-/** What the prompt ends with counts for more than what the model usually does. */
+/** The end of the prompt takes precedence over what the model usually does. */
 function beginsInside(format: ReasoningFormat, options: ReasoningParserOptions): boolean {
   const { tags } = format
   const startsInside = format.startsInside && options.isThinkingOff !== true
@@ -261,20 +264,20 @@ const DETECTABLE: readonly (readonly [string, string])[] = [
   ["Here's my thought process:", 'granite'],
 ]
 
-/** Which format a chat template speaks, or null. */
+/** Detects the format from a chat template; null if unknown. */
 export function detectReasoningParser(template: string): string | null {
   const found = DETECTABLE.find(([marker]) => template.includes(marker))?.[1]
   if (found !== undefined) return found
   const suffix = hunyuanSuffixOf(template, 'think') ?? ''
   if (suffix !== '') return `hunyuan${suffix}`
   if (!template.includes('<think>') && !template.includes('</think>')) return null
-  // Around an answer behind a thought; others have these tags around what a tool said.
+  // Tags around an answer that follows reasoning; other models use the same tags around tool results.
   const answer = /<\/think>[^<]{0,40}<(answer|response)>/.exec(template)?.[1]
   if (answer !== undefined) return answer === 'answer' ? 'hunyuan_a13b' : 'ernie45'
   return template.includes('<tool_call>') ? 'qwen3' : 'basic'
 }
 
-/** Puts a text before the output and leaves it alone. */
+/** Inserts a text before the output and passes the output through. */
 class PrefixParser implements OutputParser {
   readonly markers: readonly string[] = ['<think>', '</think>']
   #prefix: string
@@ -298,7 +301,7 @@ class PrefixParser implements OutputParser {
 const CALL_BEGINS = [/^\{\s*"name"/, /^<function=/, /^[\w.-]{1,100}\s*<arg_key>/]
 const HEADS = ['<function=', '<arg_key>']
 
-/** Whether a call stands behind `<tool_call>`, in one of the notations that have this tag. */
+/** Whether a tool call follows `<tool_call>`, in one of the notations that use this tag. */
 function isCallBegin(behind: string): 'yes' | 'no' | 'undecided' {
   const text = behind.trimStart()
   if (CALL_BEGINS.some((begin) => begin.test(text))) return 'yes'

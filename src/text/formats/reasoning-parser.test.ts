@@ -31,12 +31,15 @@ function run(parser: OutputParser | null, pieces: readonly string[]): Outcome {
 }
 
 describe('reasoning parsers', () => {
-  it.each(vectors.reasoning)('recorded $parser of "$sample" - same, however cut', (row) => {
-    const { parser, sample, text, reasoning } = row
-    for (const pieces of everyCut(vectors.reasoningSamples[sample] ?? '')) {
-      expect(run(createReasoningParser(parser), pieces)).toEqual({ text, reasoning })
-    }
-  })
+  it.each(vectors.reasoning)(
+    'recorded $parser of "$sample" - same result, in pieces of any size',
+    (row) => {
+      const { parser, sample, text, reasoning } = row
+      for (const pieces of everyCut(vectors.reasoningSamples[sample] ?? '')) {
+        expect(run(createReasoningParser(parser), pieces)).toEqual({ text, reasoning })
+      }
+    },
+  )
 
   it.each([
     ['kimi', 'a ◁think▷b◁/think▷ c', 'a  c', 'b'],
@@ -121,7 +124,7 @@ describe('reasoning parsers', () => {
     }
   })
 
-  it.each(REASONING_PARSER_NAMES)('%s - every recorded sample, however cut', (name) => {
+  it.each(REASONING_PARSER_NAMES)('%s - every recorded sample, in pieces of any size', (name) => {
     for (const sample of Object.values(vectors.reasoningSamples)) {
       const outcomes = everyCut(sample).map((pieces) =>
         JSON.stringify(run(createReasoningParser(name), pieces)),
@@ -130,7 +133,7 @@ describe('reasoning parsers', () => {
     }
   })
 
-  it('prompt that ends in the opening tag - the output begins inside', () => {
+  it('a prompt that ends with the opening tag - the output begins inside reasoning', () => {
     const inside = createReasoningParser('qwen3', {
       promptText: '<|im_start|>assistant\n<think>\n',
     })
@@ -139,7 +142,7 @@ describe('reasoning parsers', () => {
     expect(run(closed, ['b'])).toEqual({ text: 'b', reasoning: '' })
   })
 
-  it('thinking turned off - text before any tag is text', () => {
+  it('thinking disabled - text before any tag is text', () => {
     for (const name of [
       'deepseek_r1',
       'step3',
@@ -156,12 +159,12 @@ describe('reasoning parsers', () => {
     expect(run(createReasoningParser('qwen3', opened), ['a</think>b']).reasoning).toBe('a')
   })
 
-  it('names - every listed one exists, others do not', () => {
+  it('names - every listed name is accepted, others are not', () => {
     for (const name of REASONING_PARSER_NAMES) expect(createReasoningParser(name)).not.toBeNull()
     expect(createReasoningParser('nobody')).toBeNull()
   })
 
-  it('templates - the format is recognised', () => {
+  it('templates - the format is detected', () => {
     expect(detectReasoningParser("{{ '<think>' }}")).toBe('basic')
     expect(detectReasoningParser('[THINK]')).toBe('mistral')
     expect(detectReasoningParser('<|channel>thought\\n')).toBe('gemma4')
@@ -176,7 +179,7 @@ describe('reasoning parsers', () => {
   })
 })
 
-it('what ends a thought from outside - the closing tag of the format', () => {
+it('thoughtClosingOf - the closing tag of the format', () => {
   expect(thoughtClosingOf('qwen3')).toBe('\n</think>\n\n')
   expect(thoughtClosingOf('hunyuan_a13b')).toBe('\n</think>\n\n')
   expect(thoughtClosingOf('granite')).toBe('\nHere is my response:\n\n')

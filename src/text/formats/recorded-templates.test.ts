@@ -35,8 +35,8 @@ const cases = vectors.recordings.map((recording) => {
   return { ...recording, isFirst }
 })
 
-describe('what published chat templates write', () => {
-  it.each(cases)('$template, $kind - as it was said', (recording) => {
+describe('outputs of published chat templates', () => {
+  it.each(cases)('$template, $kind - is parsed to the original content', (recording) => {
     const { toolCalls, reasoning, prompt, output, isFirst } = recording
     const kind = vectors.kinds[recording.kind]
     const cuts = isFirst ? everyCut(output) : [[output], output.split('')]

@@ -43,27 +43,33 @@ const FAULTS: Readonly<Record<string, readonly [text: string, calls: unknown, wh
 }
 
 describe('recorded tool calls', () => {
-  it.each(vectors.toolCalls)('$parser of "$sample" - as recorded, or right', (row) => {
-    const [text, calls] = FAULTS[`${row.parser}/${row.sample}`] ?? [
-      row.text,
-      row.calls.map((call) => [call.name, call.arguments]),
-    ]
-    for (const pieces of everyCut(vectors.toolSamples[row.sample] ?? '')) {
-      const output = parsedOutput(createToolCallParser(row.parser, vectors.tools), pieces)
-      expect(output).toEqual({ text, calls, reasoning: output.reasoning })
-    }
-  })
+  it.each(vectors.toolCalls)(
+    '$parser of "$sample" - as recorded, or the corrected result',
+    (row) => {
+      const [text, calls] = FAULTS[`${row.parser}/${row.sample}`] ?? [
+        row.text,
+        row.calls.map((call) => [call.name, call.arguments]),
+      ]
+      for (const pieces of everyCut(vectors.toolSamples[row.sample] ?? '')) {
+        const output = parsedOutput(createToolCallParser(row.parser, vectors.tools), pieces)
+        expect(output).toEqual({ text, calls, reasoning: output.reasoning })
+      }
+    },
+  )
 
-  it.each(TOOL_CALL_PARSER_NAMES)('%s - every sample of every format, however cut', (name) => {
-    for (const sample of Object.values(vectors.toolSamples)) {
-      const outputs = everyCut(sample).map((pieces) =>
-        JSON.stringify(parsedOutput(createToolCallParser(name, vectors.tools), pieces)),
-      )
-      expect(new Set(outputs).size).toBe(1)
-    }
-  })
+  it.each(TOOL_CALL_PARSER_NAMES)(
+    '%s - every sample of every format, in pieces of any size',
+    (name) => {
+      for (const sample of Object.values(vectors.toolSamples)) {
+        const outputs = everyCut(sample).map((pieces) =>
+          JSON.stringify(parsedOutput(createToolCallParser(name, vectors.tools), pieces)),
+        )
+        expect(new Set(outputs).size).toBe(1)
+      }
+    },
+  )
 
-  it('faults - are still faults of the recording', () => {
+  it('corrections - still differ from the recording', () => {
     const rows = new Map(vectors.toolCalls.map((row) => [`${row.parser}/${row.sample}`, row]))
     for (const [key, [text, calls]] of Object.entries(FAULTS)) {
       const row = rows.get(key)

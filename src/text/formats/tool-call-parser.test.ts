@@ -207,7 +207,7 @@ const PARTS = [
 ]
 
 describe('tool-call parsers', () => {
-  it.each(ROWS)('%s of %j - text and calls, however cut', (name, output, text, calls) => {
+  it.each(ROWS)('%s of %j - text and calls, in pieces of any size', (name, output, text, calls) => {
     for (const pieces of everyCut(output)) {
       const outcome = run(createToolCallParser(name, TOOLS), pieces)
       expect({ text: outcome.text, calls: outcome.calls }).toEqual({ text, calls })
@@ -222,7 +222,7 @@ describe('tool-call parsers', () => {
     }
   })
 
-  it('any text in any pieces - the same outcome as in one piece', () => {
+  it('random text in random pieces - same result as in one piece', () => {
     const output = fc.constantFrom(...TOOL_CALL_PARSER_NAMES).chain((parser) => {
       const own = createToolCallParser(parser)?.markers ?? []
       const part = fc.constantFrom(...own, ...own, ...PARTS)
@@ -243,7 +243,7 @@ describe('tool-call parsers', () => {
     )
   })
 
-  it('names and templates - what is listed exists, what is written is recognised', () => {
+  it('names and templates - listed names exist, templates are detected', () => {
     for (const name of TOOL_CALL_PARSER_NAMES) expect(createToolCallParser(name)).not.toBeNull()
     expect(createToolCallParser('nobody')).toBeNull()
     for (const name of [
@@ -265,7 +265,7 @@ describe('tool-call parsers', () => {
     expect(detectToolCallParser('{{ messages }}')).toBeNull()
   })
 
-  it('text before a call - handed on at once, not when the call is decided', () => {
+  it('text before a call - is emitted at once, not when the call is decided', () => {
     const parser = createToolCallParser('hermes', TOOLS)
     expect(parser?.push('Let me see. <tool')).toEqual([{ kind: 'text', text: 'Let me see. ' }])
     expect(parser?.push('box')).toEqual([{ kind: 'text', text: '<toolbox' }])
@@ -273,7 +273,7 @@ describe('tool-call parsers', () => {
 })
 
 describe('createOutputParser', () => {
-  it('reasoning, text and a call in one output - each where it belongs, however cut', () => {
+  it('reasoning, text and a call in one output - are separated, in pieces of any size', () => {
     const output = `<think>\nI need <tool_call>{}</tool_call> it.\n</think>\n\nOne moment.<tool_call>${CALL}</tool_call>`
     for (const pieces of everyCut(output)) {
       const parser = createOutputParser({ reasoning: 'qwen3', toolCalls: 'hermes', tools: TOOLS })
@@ -285,7 +285,7 @@ describe('createOutputParser', () => {
     }
   })
 
-  it('nothing to look for - no parser', () => {
+  it('nothing to parse - no parser', () => {
     expect(createOutputParser({ reasoning: null, toolCalls: null })).toBeNull()
   })
 })

@@ -70,9 +70,9 @@ function delays(name: string, output: string, argumentsJson: string): number {
   return worst
 }
 
-describe('arguments of tool calls in a stream', () => {
+describe('streamed arguments of tool calls', () => {
   it.each(Object.entries(JSON_FORMS))(
-    '%s - come as they are written, however cut',
+    '%s - arrive as they are written, in pieces of any size',
     (name, form) => {
       const output = form(JSON_TEXT)
       for (const pieces of everyCut(output)) {
@@ -88,7 +88,7 @@ describe('arguments of tool calls in a stream', () => {
   )
 
   it.each(Object.entries(TAGGED_FORMS))(
-    '%s - texts come as they are written, however cut',
+    '%s - strings arrive as they are written, in pieces of any size',
     (name, output) => {
       const cuts = everyCut(output)
       const [whole] = parsedOutput(createToolCallParser(name, TOOLS), cuts[0] ?? []).calls
@@ -106,7 +106,7 @@ describe('arguments of tool calls in a stream', () => {
   )
 
   it.each(Object.entries(JSON_FORMS))(
-    '%s, cut off anywhere - nothing is made up, nothing is lost',
+    '%s, cut off anywhere - nothing is invented, nothing is lost',
     (name, form) => {
       const output = form(JSON_TEXT)
       for (let end = 0; end <= output.length; end++) {
@@ -194,7 +194,7 @@ describe('arguments of tool calls in a stream', () => {
     }
   })
 
-  it('without markers - a call only of a tool that is offered; what follows it is text', () => {
+  it('without markers - only a call of an offered tool is one; the rest is text', () => {
     const call = '{"name": "write", "parameters": {"a": 1}}'
     for (const pieces of everyCut(`${call}; {"name":"other"} x`)) {
       const { text, calls } = parsedOutput(createToolCallParser('llama3_json', TOOLS), pieces)
@@ -205,7 +205,7 @@ describe('arguments of tool calls in a stream', () => {
     }
   })
 
-  it('a forced call - streams as well; what was cut off stays what it is', () => {
+  it('a forced call - streams, too; an incomplete one stays incomplete', () => {
     const output = '{"name": "write", "arguments": {"text": "é🦊"}}'
     for (const pieces of everyCut(output)) {
       expect(parsedOutput(createForcedCallParser(), pieces).calls).toEqual([
@@ -220,7 +220,7 @@ describe('arguments of tool calls in a stream', () => {
     })
   })
 
-  it('a forced call that the token limit cuts off, at any character - a call from its name on, never text', () => {
+  it('a forced call cut off by the token limit at any character - is a call once its name is complete, never text', () => {
     const outputs = [
       '{"name": "write", "arguments": {"text": "é\\n"}}',
       '{"arguments": {"a": 1}, "name": "write"}',
@@ -240,7 +240,7 @@ describe('arguments of tool calls in a stream', () => {
     expect(prose).toEqual({ text: 'I will not.', reasoning: '', calls: [] })
   })
 
-  it('tokens of one byte each, through the detokeniser - the same calls', () => {
+  it('one-byte tokens through the detokenizer - the same calls', () => {
     const { tokenizer } = storyteller()
     const tokenOfByte = new Map<number, number>()
     for (let id = 0; id < tokenizer.vocabSize; id++) {
@@ -256,7 +256,7 @@ describe('arguments of tool calls in a stream', () => {
     }
   })
 
-  it('any JSON object as arguments - the same text comes out, and the same value', () => {
+  it('any JSON object as arguments - same text and same value', () => {
     const names = fc.constantFrom(...Object.keys(JSON_FORMS))
     const object = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue())
     fc.assert(

@@ -1,4 +1,4 @@
-/** Makers of tool formats: what formats of one kind share. */
+/** Builders for tool call formats of the same kind. */
 import { ArgKeyCallReader } from '../output/arg-key-call-reader.ts'
 import type { ArgKeyCallForm } from '../output/arg-key-call-reader.ts'
 import { EitherCallReader } from '../output/either-call-reader.ts'
@@ -18,7 +18,7 @@ type Readers = { readonly createReader: CreateReader }
 
 export const section = (open: string, close: string | null) => ({ open, close })
 
-/** What looks like a call without any marker is one only if there is such a tool. */
+/** Without any marker, JSON that looks like a call is one only if such a tool is offered. */
 export const createJsonReader: CreateReader = ({ open }, tools) =>
   open === ''
     ? new JsonCallReader({ isCall: (name) => tools.some((tool) => tool.name === name) })
@@ -37,7 +37,7 @@ export const tagged = (form: TaggedCallForm): Readers => ({
   createReader: (_section, tools) => new TaggedCallReader(form, tools),
 })
 
-/** A call's own tag opens its section, and is what tells a tool that is offered. */
+/** The section begins with the tag of its first call, which also tells whether the tool is offered. */
 export const taggedFrom = (opening: string, form: TaggedCallForm): Readers => ({
   createReader: ({ open }, tools) =>
     new TaggedCallReader(form, tools, open === opening ? opening : ''),
@@ -47,7 +47,7 @@ export const argKeys = (form: ArgKeyCallForm): Readers => ({
   createReader: ({ close }, tools) => new ArgKeyCallReader(form, tools, close ?? ''),
 })
 
-/** In the section of several calls each has tags of its own; outside of one it is the section itself. */
+/** In a section with several calls each has its own tags; a single call is the section itself. */
 export const wrapped = (call: readonly [open: string, close: string], of: Readers): Readers => ({
   createReader: (opened, tools) => {
     const [open, close] = call
@@ -57,12 +57,12 @@ export const wrapped = (call: readonly [open: string, close: string], of: Reader
   },
 })
 
-/** JSON, or the notation of the format. */
+/** Arguments as JSON, or in the notation of the format. */
 export const jsonOr = (of: Readers): Readers => ({
   createReader: (opened, tools) => new EitherCallReader(() => of.createReader(opened, tools)),
 })
 
-/** Models of these families forget their tags at times; without them a call must be of a tool that is offered. */
+/** Models of these families sometimes omit their tags; then the call must name an offered tool. */
 export const jsonIn = (open: string, close: string | null): ToolFormat => ({
   sections: [section(open, close)],
   bare: bareJson,
@@ -91,7 +91,7 @@ export const gemmaIn = (open: string, close: string, quote: string): ToolFormat 
   }),
 })
 
-/** The markup of DeepSeek from 3.2 on, and of those who took it over; from 4.1 on a blank stands before each tag's name. */
+/** The markup of DeepSeek since 3.2, and of models that adopted it; since 4.1 each tag name is preceded by a blank. */
 export const markupOf = (mark: string, blank: '' | ' ', calls: readonly string[]): ToolFormat => {
   const head = `${mark}${blank}`
   return {
@@ -120,7 +120,7 @@ const FIRST_KEYS = new Set([
   'id',
 ])
 
-/** An object, or a list of objects, that begins with a member that calls have. */
+/** An object, or a list of objects, that begins with a field of a call. */
 export function bareJson(begin: string): 'yes' | 'no' | 'undecided' {
   if (/^\s*(?:\[\s*)?(?:\{\s*(?:"\w{0,20})?)?$/.test(begin)) return 'undecided'
   const key = /^\s*(?:\[\s*)?\{\s*"(\w{1,20})"/.exec(begin)?.[1]

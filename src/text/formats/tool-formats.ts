@@ -1,4 +1,4 @@
-/** The formats of tool calls by the names that people already use for them. */
+/** The formats of tool calls, by the names that are in common use. */
 import type { CallForm } from '../gbnf/model-output-gbnf.ts'
 import { AddressedParser } from '../channels/addressed-parser.ts'
 import { TypedBlocksParser } from '../channels/typed-blocks-parser.ts'
@@ -42,7 +42,7 @@ const hermes: ToolFormat = { ...jsonIn('<tool_call>', '</tool_call>'), holdsOneO
 const nemotron = jsonIn('<TOOLCALL>', '</TOOLCALL>')
 const jamba = jsonIn('<tool_calls>', '</tool_calls>')
 const llama3 = jsonIn('<|python_tag|>', null)
-/** A list of calls as JSON, or, in newer models, one call as `name[ARGS]{…}`. */
+/** A JSON list of calls, or, in newer models, one call as `name[ARGS]{…}`. */
 const mistralNamed = jsonOr(
   marked({
     begin: null,
@@ -64,12 +64,12 @@ const deepseek: ToolFormat = {
   ...marked({
     begin: '<｜tool▁call▁begin｜>',
     end: '<｜tool▁call▁end｜>',
-    // V3 writes `function<sep>name` and a fenced block, V3.1 `name<sep>`.
+    // V3 writes `function<sep>name` and a fenced block, V3.1 writes `name<sep>`.
     head: /^\s*(?:\w*<｜tool▁sep｜>([^\n]+)\n```(?:json)?\s*|([^\s<]+)\s*<｜tool▁sep｜>\s*)$/,
   }),
 }
 const dsml = markupOf('｜DSML｜', '', ['function_calls', 'tool_calls'])
-/** The models forget the section's opener at times, and the closing tag of a value. */
+/** The models sometimes omit the opening tag of the section and the closing tag of a value. */
 const QWEN3_CODER: TaggedCallForm = {
   call: /^<function=([^>\s]+)\s*>$/,
   callEnd: '</function>',
@@ -110,25 +110,25 @@ const kimi: ToolFormat = {
   }),
 }
 const gemma = gemmaIn('<|tool_call>', '<tool_call|>', '<|"|>')
-/** Whatever comes: the tags of several families, and JSON without any. */
+/** Accepts the tags of several families, and JSON without tags. */
 const anyJson: ToolFormat = {
   ...mistral,
   sections: [hermes, nemotron, jamba, llama3, mistral].flatMap((format) => format.sections),
 }
-/** The engine is held to one call without markers, of a tool that is offered. */
+/** For an engine that is constrained to one call of an offered tool, without markers. */
 const forced: ToolFormat = {
   sections: [],
   bare: () => 'yes',
   createReader: () => new JsonCallReader(),
 }
 
-/** Granite 3.0 has a token of its own, 3.1 to 3.3 open with the other, 4 closes it as well. */
+/** Granite 3.0 has its own token, 3.1 to 3.3 use only the opening tag, 4 also the closing one. */
 const granite: ToolFormat = {
   ...hermes,
   holdsOneObject: false,
   sections: [section('<|tool_call|>', null), ...hermes.sections],
 }
-/** Phi-4 has `functools`, Phi-4 mini tags as well. */
+/** Phi-4 uses `functools`, Phi-4 mini tags as well. */
 const phi4: ToolFormat = {
   ...hermes,
   holdsOneObject: false,
@@ -204,7 +204,7 @@ const FORMATS: Readonly<Record<string, ToolFormat>> = {
   plamo3,
 }
 
-/** Undefined: there is none of this name. `hy_v3:opensource` is Hunyuan with tags `<tool_calls:opensource>`. */
+/** Undefined for an unknown name. `hy_v3:opensource` is Hunyuan with the tags `<tool_calls:opensource>`. */
 function formatOf(name: string): ToolFormat | undefined {
   const key = parserKey(name, ALIASES)
   const suffix = suffixOf(name)
@@ -218,14 +218,14 @@ function isHarmony(name: string): boolean {
   return parserKey(name, ALIASES) === 'harmony'
 }
 
-/** Also by the names that vLLM and SGLang use. */
+/** Also accepts the names used by vLLM and SGLang. */
 export function isToolCallParser(name: string): boolean {
   return formatOf(name) !== undefined || isHarmony(name)
 }
 
 /**
- * Null: there is no parser of this name. `qwen3-coder` is `qwen3_coder`, `gemma-4` is `gemma4`. `isHeld`: by a grammar, so that
- * what begins like a call is one.
+ * Null for an unknown name. `qwen3-coder` is accepted for `qwen3_coder`, `gemma-4` for `gemma4`. `isHeld`: the output
+ * is constrained by a grammar, so that whatever begins like a call is one.
  */
 export function createToolCallParser(
   name: string,
@@ -240,7 +240,7 @@ export function createToolCallParser(
   return format === inklingCalls ? new TypedBlocksParser(parser) : parser
 }
 
-/** How calls of this format begin and end, for a grammar that leaves room for them. Empty: there is no such format. */
+/** How calls of this format begin and end, for a grammar that allows them. Empty for an unknown format. */
 export function callFormsOf(name: string, tools: readonly OfferedTool[]): readonly CallForm[] {
   if (isHarmony(name)) return HARMONY_CALLS
   const format = formatOf(name)
@@ -248,7 +248,7 @@ export function callFormsOf(name: string, tools: readonly OfferedTool[]): readon
   if (format === undefined) return []
   const isJson = format.holdsOneObject === true
   const forms = format.sections.map(({ open, close }) => ({ open, close, isJson }))
-  // Models of this family write calls without a marker as a rule.
+  // Models of this family usually write calls without a marker.
   if (format !== pythonic) return forms
   return [
     ...forms,
@@ -311,21 +311,21 @@ const DETECTABLE: readonly (readonly [string, string])[] = [
   ['[func_name1(', 'pythonic'],
 ]
 
-/** Which format a chat template speaks, or null. */
+/** Detects the format from a chat template; null if unknown. */
 export function detectToolCallParser(template: string): string | null {
   const suffix = hunyuanSuffixOf(template, 'tool_calls')
   if (suffix !== null && hunyuanSuffixOf(template, 'arg_key') === suffix) return `hunyuan${suffix}`
   if (template.includes('function call') && template.includes('<|role_sep|>')) return 'gigachat3'
   const found = DETECTABLE.find(([marker]) => template.includes(marker))?.[1]
   if (found !== undefined) return found
-  // Llamas write calls without a marker.
+  // Llama models write calls without a marker.
   const isLlama = ['<|start_header_id|>', '<|header_start|>'].some((mark) =>
     template.includes(mark),
   )
   return isLlama && template.includes('"parameters"') ? 'llama3_json' : null
 }
 
-/** For an output that is nothing but `{"name":…,"arguments":…}`, as a forced tool choice makes it. */
+/** For an output that is only `{"name":…,"arguments":…}`, the result of a forced tool choice. */
 export function createForcedCallParser(): OutputParser {
   return new ToolCallParser(forced, [], true)
 }

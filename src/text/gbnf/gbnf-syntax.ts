@@ -1,7 +1,8 @@
 /**
- * Reads a grammar in GBNF, as llama.cpp does, into a tree. For engines that write texts of a grammar by themselves.
+ * Parses a grammar in GBNF (llama.cpp's notation) into a tree, for engines that generate texts of a grammar
+ * themselves.
  *
- * Throws `request.invalid_argument` for what llama.cpp would not take either: a rule that is missing, a literal without end.
+ * Throws `request.invalid_argument` for what llama.cpp also rejects: a missing rule, an unterminated literal.
  */
 import { invalid } from '../grammar/grammar-refusal.ts'
 

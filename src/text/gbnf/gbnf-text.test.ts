@@ -35,7 +35,7 @@ const GRAMMARS: readonly (readonly [string, string])[] = [
 ]
 
 describe('textOfGrammar', () => {
-  it.each(GRAMMARS)('%s - every text belongs to the grammar, however long', (_what, gbnf) => {
+  it.each(GRAMMARS)('%s - every text belongs to the grammar, at any length', (_what, gbnf) => {
     const language = new GbnfLanguage(gbnf)
     for (const wanted of [0, 10, 120]) {
       for (let seed = 0; seed < 12; seed++) {
@@ -46,7 +46,7 @@ describe('textOfGrammar', () => {
     }
   })
 
-  it('the wish for length counts, and the same draws give the same text', () => {
+  it('the wanted length has an effect, and the same random numbers give the same text', () => {
     const draw = (wanted: number) => {
       const random = seededRandom(7)
       return textOfGrammar('root ::= [a-z] root | "."', () => random.next(), wanted)

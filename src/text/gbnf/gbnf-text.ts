@@ -1,21 +1,21 @@
 /**
- * Writes a text of a grammar, drawn at random: what an engine without a model says when it is held to a shape.
+ * Generates a random text of a grammar: the output of an engine without a model that is constrained to a shape.
  *
- * The text always ends: beyond a wanted length, and deep inside, only the ways that end soonest are taken.
+ * The text always ends: beyond the wanted length, and at great depth, only the shortest alternatives are taken.
  */
 import { invalid } from '../grammar/grammar-refusal.ts'
 import { parseGbnf } from './gbnf-syntax.ts'
 import type { GbnfNode } from './gbnf-syntax.ts'
 
 const DEPTH_MAX = 60
-/** Of one repetition, beyond the least. */
+/** Maximum number of repetitions beyond the minimum. */
 const EXTRA_MAX = 6
-/** A text that must be longer than this is not drawn. */
+/** A text that has to be longer than this is not generated. */
 const LENGTH_MAX = 100_000
 const LETTERS = 'etaoinshrdlucmfwypvbgkqjxz '
 const OTHERS = '0123456789ETAOIN-_.,:;!?/()[]{}<>+=*&%$#@^~|\'`"\\\n\t'
 
-/** `random` gives numbers from 0 up to 1. Throws `request.invalid_argument` when the grammar does not parse. */
+/** `random` returns numbers in [0, 1). Throws `request.invalid_argument` if the grammar cannot be parsed. */
 export function textOfGrammar(gbnf: string, random: () => number, lengthWanted: number): string {
   return new GrammarWriter(parseGbnf(gbnf), random, lengthWanted).text()
 }
@@ -35,7 +35,7 @@ class GrammarWriter {
   }
 
   text(): string {
-    // A list instead of calls: texts up to a closing tag are as deep as they are long.
+    // A list instead of recursion: texts up to a closing tag nest as deeply as they are long.
     const open: { readonly node: GbnfNode; readonly depth: number }[] = [
       { node: { kind: 'rule', name: 'root' }, depth: 0 },
     ]
@@ -48,7 +48,7 @@ class GrammarWriter {
     return this.#text
   }
 
-  /** What is to be written in place of a node; a character is written at once. */
+  /** The nodes that replace a node; a character is written at once. */
   #parts(node: GbnfNode, depth: number): readonly GbnfNode[] {
     const isLong = this.#text.length >= this.#lengthWanted || depth > DEPTH_MAX + this.#text.length
     switch (node.kind) {
@@ -100,7 +100,7 @@ function firstOutside(isIn: (code: number) => boolean): number {
   throw invalid('the grammar has a set that no character is in')
 }
 
-/** How many nodes the flattest text of a rule goes through; Infinity: it never ends. */
+/** The minimum depth of a text of each rule; Infinity: the rule never ends. */
 function heightsOf(rules: ReadonlyMap<string, GbnfNode>): ReadonlyMap<string, number> {
   const heights = new Map<string, number>()
   for (let isChanged = true; isChanged;) {

@@ -67,7 +67,7 @@ const OK = '{"ok":true}'
 const HERMES = '<tool_call>\n{"name":"add","arguments":{"n":1}}\n</tool_call>'
 
 describe('textUntil', () => {
-  it('one closing text - everything up to the first one, and nothing behind it', () => {
+  it('one closing text - accepts everything up to the first one and nothing after it', () => {
     const language = new GbnfLanguage(`root ::= t\n${textUntil('t', ['</think>'])}`)
     for (const text of ['</think>', 'a</think>', '<</think>', '</</think>', '</thin</think>'])
       expect([text, language.has(text)]).toEqual([text, true])
@@ -75,7 +75,7 @@ describe('textUntil', () => {
       expect([text, language.has(text)]).toEqual([text, false])
   })
 
-  it('several that share letters - the first of them ends it', () => {
+  it('several closing texts with common letters - the first one ends the text', () => {
     const closes = ['aab', 'abab', 'bb', ']^-\\']
     const language = new GbnfLanguage(`root ::= t\n${textUntil('t', closes)}`)
     const letters = ['a', 'b', '-']
@@ -94,7 +94,7 @@ describe('textUntil', () => {
 })
 
 describe('call or answer', () => {
-  it('hermes - a held call, several, or the answer; nothing else', () => {
+  it('hermes - a constrained call, several calls, or the answer, and nothing else', () => {
     const language = languageOf(formOf(null, 'hermes'))
     for (const text of [OK, HERMES, `${HERMES}\n${HERMES}`])
       expect([text, language.has(text)]).toEqual([text, true])
@@ -110,7 +110,7 @@ describe('call or answer', () => {
     expect([one.has(HERMES), one.has(`${HERMES}\n${HERMES}`)]).toEqual([true, false])
   })
 
-  it('other notations - a call as that model writes it, or the answer', () => {
+  it('other notations - a call in the notation of the model, or the answer', () => {
     const calls: readonly (readonly [string, string])[] = [
       [
         'qwen3_coder',
@@ -137,7 +137,7 @@ describe('call or answer', () => {
     }
   })
 
-  it('cut by the token limit before a call is certain - no mark of it is text', () => {
+  it('cut off by the token limit before a call is certain - no marker becomes text', () => {
     const held = (name: string) =>
       new GuidedOutputParser({
         ...formOf(null, name),
@@ -177,7 +177,7 @@ describe('call or answer', () => {
     expect(parsedOutput(harmony, [begun], true)).toEqual({ text: '', reasoning: 'Hm.', calls: [] })
   })
 
-  it('an answer that speaks of tags - is the answer', () => {
+  it('an answer that mentions tags - is the answer', () => {
     const text = '{"ok":"<tool_call> </think> <think>"}'
     const form = formOf('qwen3', 'hermes')
     expect(read(form, 'hermes', text)).toEqual({ text, reasoning: '', calls: [] })
@@ -189,8 +189,8 @@ describe('call or answer', () => {
   })
 })
 
-describe('an answer behind a thought', () => {
-  it('a model that may think - a thought or none, then the shape', () => {
+describe('an answer after reasoning', () => {
+  it('a model that may reason - optional reasoning, then the shape', () => {
     const form = formOf('qwen3', 'hermes')
     const language = languageOf(form)
     for (const text of [OK, `<think>a < b</think>\n\n${OK}`, `<think></think>${HERMES}`])
@@ -199,7 +199,7 @@ describe('an answer behind a thought', () => {
       expect([text, language.has(text)]).toEqual([text, false])
   })
 
-  it('a model that begins inside - the closing tag must come', () => {
+  it('an output that begins inside reasoning - the closing tag is required', () => {
     for (const [name, prompt] of [
       ['deepseek_r1', 'question'],
       ['qwen3', 'question<think>\n'],
@@ -220,7 +220,7 @@ describe('an answer behind a thought', () => {
     }
   })
 
-  it('a thought that the prompt has closed, or thinking that is off - the shape alone', () => {
+  it('reasoning closed by the prompt, or thinking disabled - only the shape', () => {
     expect(thoughtFormOf('qwen3', { promptText: '<think>\n\n</think>\n\n' })).toBeNull()
     expect(thoughtFormOf('qwen3', { isThinkingOff: true })).toBeNull()
     expect(thoughtFormOf('minimax_append_think')).toBeNull()
@@ -244,7 +244,7 @@ describe('an answer behind a thought', () => {
     expect(read(form, 'harmony', thought + call)?.calls).toEqual([['add', '{"n":1}']])
   })
 
-  it('a grammar of the client - its rules keep apart from ours', () => {
+  it('a grammar of the client - its rule names do not collide with ours', () => {
     const gbnf = 'root ::= "root" answer [a-z] # root\nanswer ::= "x"{2} | gap\ngap ::= "\\"root"'
     const language = new GbnfLanguage(modelOutputGrammar(gbnf, '', formOf('qwen3', null)))
     for (const text of ['rootxxa', 'root"rootz', '<think>t</think>rootxxa'])

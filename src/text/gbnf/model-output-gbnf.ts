@@ -1,7 +1,7 @@
 /**
- * The grammar of all that a model writes: its thoughts, then either calls of tools in its own notation, or the answer.
+ * The grammar of a model's whole output: reasoning, then either tool calls in the model's notation, or the answer.
  *
- * Only the answer, and the JSON of a call, are held to a shape. So a model that thinks can think first, and one that is offered
+ * Only the answer and the JSON of a call are constrained. So a reasoning model can think first, and a model with
  * tools can call one before it answers.
  */
 import { gbnfText } from '../grammar/json-gbnf.ts'
@@ -10,17 +10,17 @@ import { textUntil } from './text-until.ts'
 export interface ThoughtForm {
   readonly opens: readonly string[]
   readonly closes: readonly string[]
-  /** The prompt has opened it already. */
+  /** The prompt already contains the opening tag. */
   readonly isInside: boolean
-  /** What stands before an answer, and before a call; harmony names a channel there. */
+  /** The text before an answer and before a call, for example the channel header of harmony. */
   readonly answerHead?: string
 }
 
 export interface CallForm {
   readonly open: string
-  /** Null: it ends with the output. */
+  /** Null: the call ends with the output. */
   readonly close: string | null
-  /** All of it is one JSON object, which is held to the schemas of the tools; otherwise it is any text. */
+  /** True: the call is one JSON object, which is constrained to the schemas of the tools. False: any text. */
   readonly isJson: boolean
 }
 
@@ -34,7 +34,7 @@ export interface ModelOutputForm {
 const ANY_TEXT = String.raw`[^\x00]*`
 const GAP = String.raw`gap ::= [ \n]{0,2}` + '\n'
 
-/** `answer` and `call` are grammars of their own; `call` is the JSON of one call. */
+/** `answer` and `call` are complete grammars; `call` is the JSON of one call. */
 export function modelOutputGrammar(answer: string, call: string, form: ModelOutputForm): string {
   const { thought, calls } = form
   const rules = [GAP, prefixedRules(answer, 'answer-')]
@@ -47,13 +47,13 @@ export function modelOutputGrammar(answer: string, call: string, form: ModelOutp
   if (thought !== null) {
     rules.push(textUntil('thought', thought.closes))
     const open = `( ${thought.opens.map(gbnfText).join(' | ')} )`
-    // A model may write the opening tag a second time; inside of a thought that is text like any other.
+    // A model may repeat the opening tag; inside reasoning it is ordinary text.
     root = thought.isInside ? `thought gap ${root}` : `( ${open} thought gap )? ${root}`
   }
   return `root ::= ${root}\n${rules.join('')}`
 }
 
-/** The grammar of calls alone, as far as they are held; null: none of them is. */
+/** The grammar of the constrained calls alone; null if none of them is constrained. */
 export function callGrammar(call: string, form: ModelOutputForm): string | null {
   const calls = form.calls.filter(({ isJson }) => isJson)
   if (calls.length === 0) return null
@@ -74,10 +74,10 @@ function callRules(call: string, { calls, allowsSeveralCalls }: ModelOutputForm)
   return [`calls ::= one-call${more}\n`, `one-call ::= ${options.join(' | ')}\n`, ...rules]
 }
 
-/** A literal, a set or a comment, which stay as they are; or the name of a rule. */
+/** A literal, a character class or a comment, which stay unchanged; or the name of a rule. */
 const PIECE = /"(?:[^"\\]|\\[^])*"|\[(?:[^\]\\]|\\[^])*\]|#[^\n]*|\{[^}]*\}|[a-zA-Z][a-zA-Z0-9-]*/g
 
-/** The same grammar with other names of its rules, so that it can stand beside another one. */
+/** The same grammar with prefixed rule names, so that two grammars can be combined. */
 function prefixedRules(gbnf: string, prefix: string): string {
   const rules = gbnf.replace(PIECE, (piece) => (/^[a-zA-Z]/.test(piece) ? prefix + piece : piece))
   return rules.endsWith('\n') ? rules : `${rules}\n`

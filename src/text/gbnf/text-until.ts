@@ -1,12 +1,12 @@
 /**
- * GBNF rules of any text up to the first of several closing texts, the closing text included.
+ * GBNF rules for any text up to and including the first of several closing texts.
  *
- * A grammar cannot say "not this text", so the rules are the states of a reader that looks for all closing texts at
- * once: each state is how much of one of them has come, and has a rule of what may come next. Every rule refers to another one
- * only at its end, so the length of the text costs nothing.
+ * A grammar cannot express "not this text", so the rules are the states of an automaton that looks for all closing
+ * texts at once (Aho-Corasick): a state is the part of a closing text that has been read. Every rule refers to others
+ * only at its end, so long texts cost no stack.
  */
 
-/** Rules with these names begin with `name`; the text itself is the rule `name`. `closes` must not be empty. */
+/** The text is the rule `name`; all other rule names begin with it. `closes` must not be empty. */
 export function textUntil(name: string, closes: readonly string[]): string {
   const letters = [...new Set(closes.flatMap((close) => Array.from(close)))]
   const begins = new Map<string, string>([['', name]])
@@ -28,7 +28,7 @@ export function textUntil(name: string, closes: readonly string[]): string {
   return rules.join('')
 }
 
-/** The state after `text`: the longest end of it that begins a closing text; null: one is complete. */
+/** The state after `text`: its longest suffix that begins a closing text; null: a closing text is complete. */
 function nextOf(
   text: string,
   begins: ReadonlyMap<string, string>,

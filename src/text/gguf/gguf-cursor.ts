@@ -1,4 +1,4 @@
-/** Reads the typed values of a GGUF header one after the other, within the bytes that are there. */
+/** Reads the typed values of a GGUF header one after the other from the bytes that are available. */
 type GgufNumbers =
   | Uint8Array
   | Int8Array
@@ -18,7 +18,7 @@ export type GgufValue =
   | readonly boolean[]
   | readonly GgufValue[]
 
-/** Not an error: the caller has only the beginning of the file. */
+/** Not a failure: the caller has read only the beginning of the file and should read more. */
 export class NeedsMoreBytes extends Error {
   readonly bytesNeeded: number
   constructor(bytesNeeded: number) {
@@ -54,7 +54,7 @@ export class GgufCursor {
   readonly #bytesMax: number
   #at = 0
 
-  /** `bytesMax`: no value can end behind this place. */
+  /** `bytesMax`: no value can extend beyond this offset (the file size). */
   constructor(bytes: Uint8Array, bytesMax: number) {
     this.#bytes = bytes
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -65,12 +65,12 @@ export class GgufCursor {
     return this.#view.getUint32(this.#take(4), true)
   }
 
-  /** Where the next value begins. */
+  /** Offset of the next value. */
   get at(): number {
     return this.#at
   }
 
-  /** A u64 that counts something in the file. */
+  /** A u64 that is a length or count. */
   length(): number {
     const value = this.u64()
     if (value > this.#bytesMax) throw new Error(`a length of ${value} at byte ${this.#at - 8}`)
@@ -121,7 +121,7 @@ export class GgufCursor {
     }
   }
 
-  /** Goes behind a value without making it. */
+  /** Skips a value without decoding it. */
   skip(type: number, depth = 0): void {
     if (type === TYPE.string) {
       this.#take(this.length())
@@ -143,7 +143,7 @@ export class GgufCursor {
     const bytesEach = BYTES_OF_TYPE[type]
     if (bytesEach === undefined)
       throw new Error(`an unknown list type ${type} at byte ${this.#at - 12}`)
-    // Every item has at least this size, so a list that cannot be there is never allocated.
+    // Every item has at least this size, so a list that exceeds the file is never allocated.
     this.#require(count * bytesEach)
     return { type, count, bytesEach }
   }
@@ -158,7 +158,7 @@ export class GgufCursor {
     return numbers
   }
 
-  /** Most tokens are a few ASCII letters, for which a decoder call costs more than a loop. */
+  /** Most tokens are a few ASCII letters, for which a loop is cheaper than a decoder call. */
   #short(at: number, length: number): string {
     let text = ''
     for (let i = at; i < at + length; i++) {
@@ -183,7 +183,7 @@ export class GgufCursor {
   #require(length: number): void {
     const end = this.#at + length
     if (end > this.#bytesMax) {
-      throw new Error(`it ends at byte ${this.#bytesMax}, but a value goes on to byte ${end}`)
+      throw new Error(`the file ends at byte ${this.#bytesMax}, but a value extends to byte ${end}`)
     }
     if (end > this.#bytes.length) throw new NeedsMoreBytes(end)
   }

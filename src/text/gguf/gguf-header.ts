@@ -1,7 +1,7 @@
 /**
- * The header of a GGUF file (versions 2 and 3, little-endian) from the first bytes of the file: metadata, then the list
- * of tensors. The host reads the bytes; when they do not suffice this says how many are needed. No length is trusted:
- * it is compared with what can be there before anything is allocated.
+ * Parses the header of a GGUF file (versions 2 and 3, little-endian) from the first bytes of the file: metadata and
+ * tensor list. The caller reads the bytes; if they do not suffice, the result says how many are needed. No length in
+ * the file is trusted: it is compared with the file size before anything is allocated.
  */
 import { BatonError } from '../../base/index.ts'
 import { GgufCursor, NeedsMoreBytes } from './gguf-cursor.ts'
@@ -9,7 +9,7 @@ import type { GgufValue } from './gguf-cursor.ts'
 
 export interface NeedsMore {
   readonly kind: 'more'
-  /** Read at least so many bytes from the beginning of the file and ask again. */
+  /** Read at least this many bytes from the beginning of the file and call again. */
   readonly bytesNeeded: number
 }
 
@@ -17,7 +17,7 @@ interface GgufTensor {
   readonly name: string
   readonly dimensions: readonly number[]
   readonly type: number
-  /** From the begin of the data. */
+  /** Relative to the start of the tensor data. */
   readonly offset: number
 }
 
@@ -33,12 +33,12 @@ interface GgufPreamble {
   readonly values: ReadonlyMap<string, GgufValue>
 }
 
-/** A header with a vocabulary of 300,000 tokens has about 20 MB. */
+/** The header with a vocabulary of 300,000 tokens has about 20 MB. */
 const HEADER_BYTES_MAX = 512 * 2 ** 20
 const MAGIC = 0x46554747
 const DIMENSIONS_MAX = 8
 
-/** The whole header; `fileBytes` is the size of the file. */
+/** Parses the whole header; `fileBytes` is the size of the file. */
 export function readGgufHeader(
   bytes: Uint8Array,
   fileBytes: number,
@@ -52,7 +52,7 @@ export function readGgufHeader(
   return read.kind === 'more' ? read : { kind: 'header', header: read.value }
 }
 
-/** Runs `read` over the bytes. What it throws becomes `model.load_failed`, unless more bytes would help. */
+/** Runs `read` on the bytes. Errors become `model.load_failed`, unless more bytes would help. */
 export function readGguf<T>(
   bytes: Uint8Array,
   fileBytes: number | undefined,
@@ -71,19 +71,19 @@ export function readGguf<T>(
   }
 }
 
-/** Magic, version, counts and the metadata. */
+/** Magic, version, counts and metadata. */
 export function readGgufPreamble(cursor: GgufCursor): GgufPreamble {
   const { version, tensorCount, valueCount } = readStart(cursor)
   const values = new Map<string, GgufValue>()
   for (let i = 0; i < valueCount; i++) {
     const key = cursor.string()
-    if (values.has(key)) throw new Error(`the key ${key} is there twice`)
+    if (values.has(key)) throw new Error(`duplicate key ${key}`)
     values.set(key, cursor.value(cursor.u32()))
   }
   return { version, tensorCount, values }
 }
 
-/** Goes behind the metadata without reading it: a vocabulary is made of 100,000 strings. */
+/** Skips the metadata without decoding it: a vocabulary has more than 100,000 strings. */
 export function skipGgufPreamble(cursor: GgufCursor): void {
   const { valueCount } = readStart(cursor)
   for (let i = 0; i < valueCount; i++) {

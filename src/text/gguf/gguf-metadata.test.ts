@@ -47,7 +47,7 @@ describe('readGgufMetadata', () => {
     expect(metadata.values.get('llama.rope.freq_base')).toBe(0.5)
   })
 
-  it('the shipped model - its shape', () => {
+  it('the shipped model - its shape is read', () => {
     const bytes = new Uint8Array(readFileSync(SHIPPED))
     expect(read(bytes, bytes.length)).toMatchObject({
       architecture: 'llama',
@@ -61,7 +61,7 @@ describe('readGgufMetadata', () => {
     })
   })
 
-  it('a beginning of the file - says how many bytes are needed, and that always gets further', () => {
+  it('the beginning of a file - reports how many bytes are needed, and progresses with them', () => {
     const bytes = new Uint8Array(readFileSync(SHIPPED))
     let length = 0
     for (let reads = 0; ; reads++) {
@@ -74,7 +74,7 @@ describe('readGgufMetadata', () => {
     }
   })
 
-  it('truncated at every byte - an error that says what to do, never anything else', () => {
+  it('truncated at every byte - an error that says what to do, and no other error', () => {
     for (let length = 0; length < SMALL.length; length++) {
       expect(() => readGgufMetadata(SMALL.subarray(0, length), length)).toThrow(
         expect.objectContaining({
@@ -86,7 +86,7 @@ describe('readGgufMetadata', () => {
     }
   })
 
-  it('its length - found without reading its values, by the same rules', () => {
+  it('readGgufMetadataBytes - finds the length without decoding values, with the same checks', () => {
     for (const bytes of [SMALL, new Uint8Array(readFileSync(SHIPPED))]) {
       const found = readGgufMetadataBytes(bytes, bytes.length)
       if (found.kind !== 'length') throw new Error(`needs ${found.bytesNeeded} bytes`)
@@ -101,7 +101,7 @@ describe('readGgufMetadata', () => {
     }
   })
 
-  it('random damage (seed 7) - metadata, a request for more, or a BatonError', () => {
+  it('random damage (seed 7) - gives metadata, a request for more bytes, or a BatonError', () => {
     const random = seededRandom(7)
     for (let run = 0; run < 5000; run++) {
       const bytes = SMALL.slice()
@@ -112,7 +112,7 @@ describe('readGgufMetadata', () => {
     }
   })
 
-  it('any bytes behind the magic - the same', () => {
+  it('random bytes after the magic - the same', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (tail) => {
         expectCalm(new Uint8Array([...SMALL.subarray(0, 8), ...tail]))
@@ -120,14 +120,14 @@ describe('readGgufMetadata', () => {
     )
   })
 
-  it('a list longer than the file - refused before anything is allocated', () => {
+  it('a list longer than the file - is refused before anything is allocated', () => {
     const bytes = SMALL.slice()
     const at =
       Buffer.from(bytes).indexOf('tokenizer.ggml.tokens') + 'tokenizer.ggml.tokens'.length + 8
     new DataView(bytes.buffer).setBigUint64(at, 2n ** 40n, true)
     expect(() => readGgufMetadata(bytes, bytes.length)).toThrow(/a length of 1099511627776/)
     new DataView(bytes.buffer).setBigUint64(at, 10n ** 8n, true)
-    expect(() => readGgufMetadata(bytes)).toThrow(/goes on to byte/)
+    expect(() => readGgufMetadata(bytes)).toThrow(/extends to byte/)
   })
 
   it.each([

@@ -1,4 +1,4 @@
-/** What the metadata of a GGUF file says of the model, by name. Nothing behind the metadata is read. */
+/** The metadata of a GGUF file by name. Nothing after the metadata is read. */
 import type { GgufValue } from './gguf-cursor.ts'
 import { readGguf, readGgufPreamble, skipGgufPreamble } from './gguf-header.ts'
 import type { NeedsMore } from './gguf-header.ts'
@@ -21,7 +21,7 @@ export interface GgufMetadata {
   readonly chatTemplate: string | null
 }
 
-/** `fileBytes`: the size of the file; a length that points past it is damage, not a reason to read on. */
+/** `fileBytes`: size of the file; a length that points beyond it means that the file is damaged. */
 export function readGgufMetadata(bytes: Uint8Array, fileBytes?: number): GgufRead {
   const read = readGguf(bytes, fileBytes, (cursor) => {
     const { version, tensorCount, values } = readGgufPreamble(cursor)
@@ -30,7 +30,7 @@ export function readGgufMetadata(bytes: Uint8Array, fileBytes?: number): GgufRea
   return read.kind === 'more' ? read : { kind: 'metadata', metadata: read.value }
 }
 
-/** Where the list of tensors begins. */
+/** The offset at which the tensor list begins. */
 export function readGgufMetadataBytes(bytes: Uint8Array, fileBytes: number): GgufLength {
   const read = readGguf(bytes, fileBytes, (cursor) => {
     skipGgufPreamble(cursor)
@@ -69,7 +69,7 @@ export function ggufText(values: ReadonlyMap<string, GgufValue>, key: string): s
   return typeof value === 'string' ? value : null
 }
 
-/** A number; of a list (some models say it per layer) the largest. */
+/** A number; for a list (some models have a value per layer) its maximum. */
 export function ggufNumber(values: ReadonlyMap<string, GgufValue>, key: string): number | null {
   const value = values.get(key)
   if (typeof value === 'number') return value

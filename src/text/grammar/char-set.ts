@@ -1,4 +1,4 @@
-/** A set of Unicode characters as sorted ranges of code points that do not touch. Surrogates are no characters. */
+/** A set of Unicode characters as sorted, non-adjacent ranges of code points. Surrogates are not characters. */
 
 export type CharSet = readonly (readonly [first: number, last: number])[]
 
@@ -20,7 +20,7 @@ export function charSet(...ranges: readonly (readonly [number, number])[]): Char
   return joined
 }
 
-/** The characters of all of a text. */
+/** The set of characters of a text. */
 export function charsOf(text: string): CharSet {
   return charSet(
     ...Array.from(text, (character): [number, number] => {

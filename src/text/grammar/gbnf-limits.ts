@@ -1,13 +1,13 @@
 /**
- * Limits of a grammar that came from outside. llama.cpp's parser calls itself for every parenthesis and ends the
- * process when its stack does; very many alternatives and repetitions take it seconds and gigabytes.
+ * Limits for grammars from clients. llama.cpp's parser is recursive and crashes the process on stack overflow; very
+ * many alternatives and repetitions take it seconds and gigabytes.
  */
 import { BatonError } from '../../base/index.ts'
 
 const LENGTH_MAX = 256 * 1024
 const DEPTH_MAX = 64
 const ALTERNATIVES_MAX = 5000
-/** llama.cpp writes a repetition out. */
+/** llama.cpp expands repetitions. */
 const REPETITIONS_MAX = 100_000
 
 /** Throws `request.invalid_argument`. */
@@ -38,7 +38,7 @@ function largestCount(gbnf: string, at: number): number {
   return counts === null ? 0 : Math.max(Number(counts[1]), Number(counts[2]))
 }
 
-/** Where a literal, a set or a comment ends that begins at `from`. */
+/** The end of the literal, character class or comment that begins at `from`. */
 function endOf(gbnf: string, from: number, end: string): number {
   for (let at = from + 1; at < gbnf.length; at++) {
     if (gbnf[at] === '\\' && end !== '\n') at += 1

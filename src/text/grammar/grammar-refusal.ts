@@ -1,16 +1,16 @@
-/** The error for a constraint that no grammar can express, or that makes no sense. */
+/** Errors for constraints that a grammar cannot express, or that are invalid. */
 import { BatonError } from '../../base/index.ts'
 
-/** It means something, but a grammar cannot say it. `what` begins with the name of the construct in quotes. */
+/** The constraint is valid, but a grammar cannot express it. `what` begins with the quoted name of the construct. */
 export function unsupported(what: string): BatonError {
-  return new BatonError('request.unsupported_parameter', `a grammar cannot hold ${what}`)
+  return new BatonError('request.unsupported_parameter', `a grammar cannot express ${what}`)
 }
 
 export function invalid(what: string): BatonError {
   return new BatonError('request.invalid_argument', what)
 }
 
-/** The same of the JSON schema as a whole. */
+/** The JSON schema as a whole is invalid. */
 export function invalidSchema(what: string): BatonError {
-  return invalid(`the JSON schema cannot be used: ${what}`)
+  return invalid(`the JSON schema is invalid: ${what}`)
 }

@@ -24,11 +24,11 @@ describe('guidedGrammar', () => {
     expect(codeOf(gbnf)).toBe('request.invalid_argument')
   })
 
-  it('brackets inside literals - are no groups', () => {
+  it('brackets inside literals - are not counted as groups', () => {
     expect(codeOf(`root ::= "${'('.repeat(500)}" [(((] # ((((`)).toBe('accepted')
   })
 
-  it('choices - as literals, with quotes and line breaks escaped', () => {
+  it('choices - become literals, with quotes and line breaks escaped', () => {
     expect(guidedGrammar({ kind: 'choice', choices: ['a "b"', 'c\\\n'] })).toBe(
       String.raw`root ::= "a \"b\"" | "c\\\x0a"` + '\n',
     )

@@ -1,4 +1,4 @@
-/** The grammar (GBNF) that a guided request asks for. */
+/** Builds the grammar (GBNF) for a request with structured output. */
 import { BatonError } from '../../base/index.ts'
 import type { GuidedDecoding } from '../../request/index.ts'
 import { checkGbnf } from './gbnf-limits.ts'
@@ -8,8 +8,8 @@ import { regexGbnf } from './regex-gbnf.ts'
 import { parseRegex } from './regex-syntax.ts'
 
 /**
- * Throws `request.unsupported_parameter` for what cannot be enforced, `request.invalid_argument` for nonsense; both
- * name the client's field. What a relaxed request leaves out is put into `relaxed` by name.
+ * Throws `request.unsupported_parameter` for constraints that cannot be enforced, `request.invalid_argument` for
+ * invalid ones; both name the client's field. With a relaxed request, ignored keywords are added to `relaxed`.
  */
 export function guidedGrammar(guided: GuidedDecoding, relaxed = new Set<string>()): string {
   try {

@@ -1,10 +1,10 @@
-/** Whole numbers between bounds as GBNF: digit by digit, so that any range is a few lines. Blanks are not included. */
+/** Integers within bounds as GBNF, digit by digit, so that any range needs only a few lines. No surrounding blanks. */
 
-/** A double tells whole numbers apart up to here, and a grammar must end somewhere. */
+/** Up to here doubles represent all integers exactly, and a grammar needs a limit. */
 export const DIGITS_MAX = 15
 export const INTEGER_MAX = 999_999_999_999_999
 
-/** From `least` to `most`, both in ±`INTEGER_MAX`; null: there is none. */
+/** From `least` to `most`, both within ±`INTEGER_MAX`; null: the range is empty. */
 export function integerBetween(least: number, most: number): string | null {
   const options: string[] = []
   if (least < 0) {
@@ -16,7 +16,7 @@ export function integerBetween(least: number, most: number): string | null {
   return options.length === 0 ? null : group(options)
 }
 
-/** From 0 on; without leading zeros. */
+/** From 0 on, without leading zeros. */
 export function naturalBetween(least: number, most: number): string | null {
   if (least > most || most < 0) return null
   const options: string[] = []
@@ -28,7 +28,7 @@ export function naturalBetween(least: number, most: number): string | null {
   return group(options)
 }
 
-/** Texts of the same length. */
+/** `low` and `high` have the same length. */
 function digitsBetween(low: string, high: string): string {
   if (low === high) return low === '' ? '""' : `"${low}"`
   const rest = low.length - 1

@@ -1,5 +1,7 @@
-/** GBNF rules of plain JSON values; the base of every schema's grammar. Blanks and digits are bounded: a model that
- * is not sure would go on with them for ever. Halves of surrogate pairs are not written as escapes. */
+/**
+ * GBNF rules for plain JSON values, the base of every schema's grammar. Blanks and digits are limited, because an
+ * undecided model would repeat them forever. Lone surrogates cannot be written as escapes.
+ */
 const RULES = String.raw`ws ::= ( " " | "\n" [ \t]{0,16} )?
 value ::= object | array | string | number | boolean | null
 object ::= "{" ws ( string ":" ws value ( "," ws string ":" ws value )* )? "}" ws
@@ -19,7 +21,7 @@ export function jsonRules(): string {
   return RULES
 }
 
-/** An object, as the JSON mode of chat completions promises. */
+/** Any object, as guaranteed by the JSON mode of chat completions. */
 export function anyJsonGbnf(): string {
   return `root ::= object\n${RULES}`
 }

@@ -1,4 +1,4 @@
-/** The names of an object's properties: those that are known, and what is asked of names beside them. */
+/** The property names of an object schema: named properties, and constraints on additional names. */
 import { exactJson } from '../../base/index.ts'
 import { unsupported } from './grammar-refusal.ts'
 import { listOf } from './json-schema-list.ts'
@@ -6,7 +6,7 @@ import { isSchema } from './json-schema-types.ts'
 import type { Schema } from './json-schema-types.ts'
 import { countBound } from './string-gbnf.ts'
 
-/** What the schema names, and what it wants without naming it. */
+/** The properties that the schema defines, plus required ones that it does not define. */
 export function propertiesOf(schema: Schema): ReadonlyMap<string, unknown> {
   const properties = new Map(
     Object.entries(isSchema(schema['properties']) ? schema['properties'] : {}),
@@ -17,7 +17,7 @@ export function propertiesOf(schema: Schema): ReadonlyMap<string, unknown> {
   return properties
 }
 
-/** Beside named properties there are no others: one could have the name of those, with a value that is not valid. */
+/** If there are named properties, no others are allowed: one could repeat a named property with an invalid value. */
 export function refuseOtherNames(
   schema: Schema,
   properties: ReadonlyMap<string, unknown>,

@@ -1,10 +1,10 @@
-/** What `$ref` refers to: a JSON pointer into the schema that it stands in. Other schemas are never fetched. */
+/** Resolves `$ref`: a JSON pointer within the same schema. Other schemas are never fetched. */
 import { invalidSchema } from './grammar-refusal.ts'
 
 /** Throws `request.invalid_argument`. */
 export function resolvePointer(root: unknown, pointer: unknown): unknown {
   if (typeof pointer !== 'string' || !/^#(\/(%[0-9a-fA-F]{2}|[^%])*)?$/.test(pointer))
-    throw invalidSchema(`'${String(pointer)}' is no pointer into the schema`)
+    throw invalidSchema(`'${String(pointer)}' is not a JSON pointer into the schema`)
   let value = root
   for (const part of decodeUriText(pointer).split('/').slice(1)) {
     const key = part.replaceAll('~1', '/').replaceAll('~0', '~')
@@ -16,12 +16,13 @@ export function resolvePointer(root: unknown, pointer: unknown): unknown {
   return value
 }
 
-/** Percent signs stand for bytes, which may be no text at all. */
+/** Percent-encoded bytes need not be valid text. */
 function decodeUriText(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch (thrown) {
-    if (thrown instanceof URIError) throw invalidSchema(`'${text}' is no pointer into the schema`)
+    if (thrown instanceof URIError)
+      throw invalidSchema(`'${text}' is not a JSON pointer into the schema`)
     throw thrown
   }
 }

@@ -1,6 +1,4 @@
-/**
- * A JSON schema with `allOf`, and with what stands beside `$ref`, made one schema that says the same in keywords of its own.
- */
+/** Flattens a JSON schema: `allOf`, and keywords next to `$ref`, are merged into one equivalent schema. */
 import { invalidSchema, unsupported } from './grammar-refusal.ts'
 import { resolvePointer } from './json-pointer.ts'
 import { ENFORCED, isDescribing, isStore } from './json-schema-keywords.ts'
@@ -19,7 +17,7 @@ export class SchemaFlattener {
     this.#place = place
   }
 
-  /** Without `allOf`, and without anything beside `$ref`. */
+  /** The schema without `allOf`, and without anything next to `$ref`. */
   flat(given: unknown): Schema | boolean {
     if (!isSchema(given)) throw invalidSchema('a schema must be an object, true or false')
     if (isNever(given)) return false
@@ -49,11 +47,11 @@ export class SchemaFlattener {
       all = merged(all, said)
     }
     if (typeof all === 'boolean') return all
-    // Two lists of alternatives: one is taken first, the other one waits in `allOf`.
+    // With two lists of alternatives, one is handled first and the other stays in `allOf`.
     return 'allOf' in all && ('anyOf' in all || 'oneOf' in all) ? all : this.flat(all)
   }
 
-  /** What a schema that is only a reference refers to. */
+  /** Follows a schema that is only a reference. */
   resolved(given: unknown): Schema | boolean {
     const schema = this.flat(given)
     if (typeof schema === 'boolean' || typeof schema['$ref'] !== 'string') return schema
@@ -68,7 +66,7 @@ export class SchemaFlattener {
   }
 }
 
-/** Libraries write `{"not": {}}` for a value that is never there. */
+/** Libraries write `{"not": {}}` for "never valid". */
 export function isNever(schema: unknown): boolean {
   if (!isSchema(schema)) return schema === false
   const { not } = schema

@@ -190,21 +190,24 @@ const ROWS: readonly (readonly [Schema, readonly unknown[], readonly unknown[]])
 ]
 
 describe('JSON schema to grammar', () => {
-  it.each(ROWS)('%j - writes what is valid, and nothing else', (schema, valid, invalid) => {
-    const own = language(schema)
-    for (const value of valid)
-      expect([value, own.has(JSON.stringify(value))]).toEqual([value, true])
-    for (const value of invalid)
-      expect([value, own.has(JSON.stringify(value))]).toEqual([value, false])
-    const isValid = validator(schema)
-    const { random } = seededDraw(JSON.stringify(schema))
-    for (let i = 0; i < 25; i++) {
-      const text = own.draw(random)
-      expect([text, isValid(JSON.parse(text))]).toEqual([text, true])
-    }
-  })
+  it.each(ROWS)(
+    '%j - the grammar generates valid values and no others',
+    (schema, valid, invalid) => {
+      const own = language(schema)
+      for (const value of valid)
+        expect([value, own.has(JSON.stringify(value))]).toEqual([value, true])
+      for (const value of invalid)
+        expect([value, own.has(JSON.stringify(value))]).toEqual([value, false])
+      const isValid = validator(schema)
+      const { random } = seededDraw(JSON.stringify(schema))
+      for (let i = 0; i < 25; i++) {
+        const text = own.draw(random)
+        expect([text, isValid(JSON.parse(text))]).toEqual([text, true])
+      }
+    },
+  )
 
-  it('any schema at random - what is drawn from its grammar is valid for it', () => {
+  it('random schemas - texts of the grammar are valid for the schema', () => {
     fc.assert(
       fc.property(anySchema, fc.string({ maxLength: 4 }), (schema, seed) => {
         const own = language(schema)
@@ -249,16 +252,16 @@ describe('JSON schema to grammar', () => {
     [{ oneOf: [cat, { type: 'object' }] }, "'oneOf' whose options may hold at once"],
     [{ enum: ['a'], minLength: 1 }, "'enum' together with 'minLength'"],
     [{ allOf: [{ prefixItems: [{}] }, { items: { type: 'null' } }] }, "'prefixItems'"],
-  ])('%j - what a grammar cannot hold is refused by name', (schema, name) => {
+  ])('%j - constraints that a grammar cannot express are refused by name', (schema, name) => {
     expect(refusal(schema)).toContain('request.unsupported_parameter')
     expect(refusal(schema)).toContain(name)
   })
 
   it.each<[unknown, string]>([
     [{ $ref: '#/$defs/none' }, 'is not defined'],
-    [{ $ref: 'https://example.org/a' }, 'no pointer'],
-    [{ $ref: '#anchor' }, 'no pointer'],
-    [{ $ref: '#/%ff' }, 'no pointer'],
+    [{ $ref: 'https://example.org/a' }, 'not a JSON pointer'],
+    [{ $ref: '#anchor' }, 'not a JSON pointer'],
+    [{ $ref: '#/%ff' }, 'not a JSON pointer'],
     [{ $ref: '#' }, 'refers to itself'],
     [
       { $ref: '#/$defs/a', $defs: { a: { $ref: '#/$defs/b' }, b: { $ref: '#/$defs/a' } } },
@@ -278,12 +281,12 @@ describe('JSON schema to grammar', () => {
     [{ allOf: [{ type: 'null' }, { type: 'array' }] }, 'no value'],
     [{ type: 'object', properties: {}, required: ['x'], additionalProperties: false }, 'no value'],
     [false, 'no value'],
-  ])('%j - what makes no sense is refused', (schema, why) => {
+  ])('%j - an invalid schema is refused', (schema, why) => {
     expect(refusal(schema)).toContain('request.invalid_argument')
     expect(refusal(schema)).toContain(why)
   })
 
-  it('a refusal deep inside - tells where', () => {
+  it('an error in a nested schema - names the location', () => {
     const schema = {
       type: 'object',
       properties: { a: { type: 'array', items: { anyOf: [{}, { not: { const: 1 } }] } } },
@@ -298,7 +301,7 @@ describe('JSON schema to grammar', () => {
     expect(own.has('{}')).toBe(false)
   })
 
-  it('words that describe - change nothing', () => {
+  it('descriptive keywords - have no effect', () => {
     const words = {
       title: 't',
       description: 'd',
@@ -313,7 +316,7 @@ describe('JSON schema to grammar', () => {
     )
   })
 
-  it('nesting without end, and schemas that grow without end - are refused, not followed', () => {
+  it('endless nesting and exponential growth - are refused', () => {
     let schema: unknown = { type: 'null' }
     for (let i = 0; i < 200; i++) schema = { type: 'array', items: schema }
     expect(refusal(schema)).toContain('nested deeper')

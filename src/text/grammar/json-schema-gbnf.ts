@@ -1,9 +1,10 @@
 /**
- * A JSON schema as a GBNF grammar whose every output is valid for the schema.
+ * Converts a JSON schema to a GBNF grammar whose every text is valid for the schema.
  *
- * The grammar may be narrower than the schema (properties come in the schema's order, where it names some there are no
- * others, a pattern is matched from begin to end), never wider: a keyword that cannot be enforced is refused by name. Where
- * the client has not asked for strictness, it is left out instead, and its name is noted.
+ * The grammar may accept less than the schema (properties appear in schema order; additional properties are excluded
+ * if any are named; a pattern must match the whole string), but never more: a keyword that cannot be enforced is
+ * refused by name. If the client did not ask for strict mode, the keyword is ignored instead, and its name is
+ * reported.
  */
 import { BatonError, exactJson } from '../../base/index.ts'
 import { invalidSchema, unsupported } from './grammar-refusal.ts'
@@ -26,8 +27,8 @@ const RULES_MAX = 5000
 const ONE_OF_MAX = 100
 
 /**
- * Throws `request.unsupported_parameter` or `request.invalid_argument`; the message tells where in the schema. With
- * `relaxed` the first does not happen: what no grammar can hold is left out, and its name is put there.
+ * Throws `request.unsupported_parameter` or `request.invalid_argument`; the message contains the location in the
+ * schema. With `relaxed`, unsupported keywords are ignored and their names are added to it.
  */
 export function jsonSchemaToGbnf(schema: unknown, relaxed?: Set<string>): string {
   const place = new SchemaPlace()
@@ -53,7 +54,7 @@ class SchemaWriter {
   readonly #root: unknown
   readonly #relaxed: Set<string> | undefined
   #namesOfRefs = new Map<string, string>()
-  /** References that are being written and have written nothing yet. */
+  /** References being expanded that have produced no text yet; to detect a reference to itself. */
   #open = new Set<string>()
 
   constructor(root: unknown, place: SchemaPlace, relaxed: Set<string> | undefined) {
@@ -63,14 +64,14 @@ class SchemaWriter {
     this.#flattener = new SchemaFlattener(root, place)
   }
 
-  /** A GBNF expression that stands alone: a rule's name or a group. */
+  /** A GBNF expression that can be used anywhere: the name of a rule, or a group. */
   expression(given: unknown): string {
     return this.#relaxed === undefined
       ? this.#exact(given)
       : this.#relaxedExpression(given, this.#relaxed)
   }
 
-  /** Leaves out one keyword after the other, until a grammar can hold the rest. */
+  /** Ignores one keyword after the other until a grammar can express the rest. */
   #relaxedExpression(given: unknown, relaxed: Set<string>): string {
     const { length: ruleCount } = this.rules
     const { length: depth } = this.#place.path
@@ -126,7 +127,7 @@ class SchemaWriter {
     )
   }
 
-  /** Every pair is compared. */
+  /** Compares every pair of options. */
   #refuseOverlap(options: readonly unknown[]): void {
     if (options.length > ONE_OF_MAX) throw unsupported(`'oneOf' of more than ${ONE_OF_MAX} options`)
     const resolve = (schema: unknown): unknown =>
@@ -172,7 +173,7 @@ class SchemaWriter {
     refuseOtherNames(schema, properties, required)
     let more = '""'
     const firsts: string[] = []
-    // From the last property to the first: what may follow when nothing, or something, stands before it.
+    // From the last property to the first: for each, what may follow with and without a preceding property.
     for (const [key, property] of [...properties].toReversed()) {
       const isRequired = required.has(key)
       if (isNever(property) && !isRequired) continue
@@ -197,7 +198,7 @@ class SchemaWriter {
     const [pattern, ofPattern] = patterns[0] ?? []
     const least = countBound(schema, 'minProperties') ?? 0
     const most = countBound(schema, 'maxProperties')
-    // A name may come twice and counts once.
+    // A model may repeat a name, which would count only once.
     if (least > 1) throw unsupported("'minProperties' above 1")
     const extra = pattern === undefined ? (schema['additionalProperties'] ?? true) : ofPattern
     if (extra === false || most === 0) {
@@ -220,7 +221,7 @@ class SchemaWriter {
     if (most !== undefined && most < least) throw invalidSchema("'maxItems' is below 'minItems'")
     if (schema['uniqueItems'] === true && (most ?? Infinity) > 1) throw unsupported("'uniqueItems'")
     const { items = true } = schema
-    // Before 2020 a list of schemas stood in `items`.
+    // Before draft 2020-12 `items` could be a list of schemas.
     const places = Array.isArray(items) ? items : listOf(schema['prefixItems'] ?? [], 'prefixItems')
     const rest = Array.isArray(items) ? (schema['additionalItems'] ?? true) : items
     if (places.length > 0) return this.#tuple(places, rest, least, most)
@@ -233,7 +234,7 @@ class SchemaWriter {
     return this.#rule(`"[" ws ${repeated(item, least, most)} "]" ws`)
   }
 
-  /** Items by place; more than those only where `minItems` wants them. */
+  /** Items by position; additional ones only if `minItems` requires them. */
   #tuple(
     places: readonly unknown[],
     rest: unknown,
@@ -269,7 +270,7 @@ class SchemaWriter {
     return name
   }
 
-  /** Behind a bracket or a comma: a reference may come back to where it began. */
+  /** After a bracket or comma some text has been produced, so a reference may be recursive. */
   #within<T>(part: string, write: () => T): T {
     const open = this.#open
     this.#open = new Set()
@@ -278,7 +279,7 @@ class SchemaWriter {
     return result
   }
 
-  /** What is repeated is one rule: llama.cpp writes repetitions out. */
+  /** A repeated expression becomes a rule, because llama.cpp expands repetitions. */
   #named(expression: string): string {
     return /^[\w-]+$/.test(expression) ? expression : this.#rule(expression)
   }

@@ -1,4 +1,4 @@
-/** Which keywords of JSON Schema a grammar enforces, and which only describe. Every other one is refused by name. */
+/** Which JSON Schema keywords the grammar enforces, and which are only descriptive. All others are refused by name. */
 
 export const ENFORCED: ReadonlySet<string> = new Set(
   (
@@ -21,7 +21,7 @@ export function isDescribing(keyword: string): boolean {
   return DESCRIBING.has(keyword) || keyword.startsWith('x-')
 }
 
-/** Where a schema keeps others that it refers to; they say nothing themselves. */
+/** Keywords that only contain schemas for references. */
 export function isStore(keyword: string): boolean {
   return keyword === '$defs' || keyword === 'definitions'
 }

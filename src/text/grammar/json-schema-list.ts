@@ -1,4 +1,4 @@
-/** A keyword's value that must be a list. */
+/** Validates that a keyword's value is a list. */
 import { invalidSchema } from './grammar-refusal.ts'
 
 /** Throws `request.invalid_argument`. */

@@ -1,6 +1,6 @@
 /**
- * Two JSON schemas that must hold at once, as one: for `allOf`, and for what stands beside `anyOf` or `$ref`.
- * What has no common form is refused by the keyword's name; `false` is the schema that nothing is valid for.
+ * Merges two JSON schemas that must both hold, for `allOf` and for keywords next to `anyOf` or `$ref`. Combinations
+ * that cannot be merged are refused by keyword. `false` is the schema for which nothing is valid.
  */
 import { exactJson } from '../../base/index.ts'
 import { invalidSchema, unsupported } from './grammar-refusal.ts'
@@ -19,7 +19,7 @@ export function merged(a: unknown, b: unknown): Schema | boolean {
   refuseHalfTuple(left, right)
   const all: Record<string, unknown> = { ...left }
   for (const [keyword, value] of Object.entries(right)) {
-    // A keyword that means nothing; assigned, it would be the prototype.
+    // Has no meaning as a keyword, and assigning it would set the prototype.
     if (keyword === '__proto__') continue
     if (isDescribing(keyword) || isStore(keyword)) continue
     const own = all[keyword]
@@ -40,7 +40,7 @@ export function merged(a: unknown, b: unknown): Schema | boolean {
   return withCommonValues(left, right, all)
 }
 
-/** `items` speaks of all items, beside `prefixItems` only of those behind. */
+/** `items` applies to all items, but with `prefixItems` only to those after them. */
 function refuseHalfTuple(left: Schema, right: Schema): void {
   for (const [one, other] of [
     [left, right],
@@ -51,7 +51,7 @@ function refuseHalfTuple(left: Schema, right: Schema): void {
   }
 }
 
-/** Keywords whose meaning depends on their neighbours. */
+/** Keywords whose meaning depends on others next to them. */
 const SHAPE_KEYWORDS = ['properties', 'required', 'additionalProperties']
 const SHAPES = new Set([...SHAPE_KEYWORDS, 'type', 'enum', 'const'])
 
@@ -86,7 +86,7 @@ function propertyOf(schema: Schema, key: string): unknown {
   return Object.hasOwn(properties, key) ? properties[key] : (schema['additionalProperties'] ?? true)
 }
 
-/** Lists of values leave what is in both. */
+/** Of lists of values, the common ones remain. */
 function withCommonValues(
   left: Schema,
   right: Schema,

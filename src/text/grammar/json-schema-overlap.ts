@@ -1,6 +1,6 @@
 /**
- * Whether two JSON schemas can have a value in common. `oneOf` promises that exactly one option holds, which a grammar
- * can keep only when no value fits two of them.
+ * Whether two JSON schemas can have a common value. `oneOf` requires that exactly one option is valid, which a
+ * grammar can guarantee only if no value fits two of them.
  */
 import { exactJson } from '../../base/index.ts'
 import { commonTypes, isSchema, typesOf } from './json-schema-types.ts'
@@ -8,7 +8,7 @@ import type { Schema } from './json-schema-types.ts'
 
 const DEPTH_MAX = 4
 
-/** True only when it is certain that no value is valid for both. */
+/** True only if it is certain that no value is valid for both. */
 export function areDisjoint(a: unknown, b: unknown, resolve: Resolve, depth = 0): boolean {
   const [left, right] = [resolve(a), resolve(b)]
   if (left === false || right === false) return true
@@ -25,7 +25,7 @@ export function areDisjoint(a: unknown, b: unknown, resolve: Resolve, depth = 0)
   return haveDisjointValues(left, right)
 }
 
-/** Follows `$ref`; gives the schema that says something. */
+/** Follows `$ref` to the actual schema. */
 type Resolve = (schema: unknown) => unknown
 
 function valuesOf(schema: Schema): readonly unknown[] | null {
@@ -54,7 +54,7 @@ function haveDisjointValues(left: Schema, right: Schema): boolean {
   return b.every((value) => !texts.has(exactJson(value)))
 }
 
-/** A property that one must have and the other cannot have so. */
+/** One schema requires a property whose values the other excludes. */
 function areDisjointObjects(left: Schema, right: Schema, resolve: Resolve, depth: number): boolean {
   return (
     [

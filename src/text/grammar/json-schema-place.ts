@@ -1,10 +1,10 @@
-/** Where in a schema its reader is: for refusals, and against nesting without end. */
+/** The current location within a schema, for error messages and to limit nesting. */
 import { invalidSchema } from './grammar-refusal.ts'
 
 const DEPTH_MAX = 64
 
 export class SchemaPlace {
-  /** Stays as it was when something is refused. */
+  /** Not reset when an error is thrown, so that it shows where. */
   readonly path: string[] = []
 
   inside<T>(part: string, read: () => T): T {

@@ -1,12 +1,10 @@
-/**
- * Which types a JSON schema allows, said or implied; and which values of a list have one of them.
- */
+/** Which types a JSON schema allows, explicitly or by its keywords, and which values of a list have one of them. */
 import { isRecord } from '../../base/index.ts'
 import type { JsonRecord } from '../../base/index.ts'
 
 export type Schema = JsonRecord
 
-/** Keywords that speak of one type only. Without `type` the standard lets every other type pass; here it does not. */
+/** Keywords that imply a type. In the standard, without `type` all other types are valid as well; here they are not. */
 const TYPE_OF_KEYWORD: Readonly<Record<string, string>> = {
   properties: 'object',
   required: 'object',
@@ -54,7 +52,7 @@ export function commonTypes(a: readonly unknown[], b: readonly unknown[]): reado
   return [...common]
 }
 
-/** The values that `type` leaves of a list. */
+/** The values of a list that have an allowed type. */
 export function valuesOfTypes(values: readonly unknown[], schema: Schema): readonly unknown[] {
   if (schema['type'] === undefined) return values
   const types = typesOf(schema)

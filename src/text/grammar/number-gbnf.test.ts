@@ -28,7 +28,7 @@ function holds(value: number, bounds: Bounds): boolean {
 const keyword = fc.constantFrom('minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum')
 
 describe('numbers of a schema to grammar', () => {
-  it('integers - exactly those within any bounds', () => {
+  it('integers - exactly those within the bounds', () => {
     const bound = fc.oneof(fc.integer({ min: -50, max: 50 }), fc.integer({ min: -1e6, max: 1e6 }))
     const bounds = fc.dictionary(keyword, bound, { maxKeys: 3 })
     fc.assert(
@@ -47,7 +47,7 @@ describe('numbers of a schema to grammar', () => {
     )
   })
 
-  it('numbers - exactly those within any bounds, to the last digit', () => {
+  it('numbers - exactly those within the bounds, to the last digit', () => {
     const decimal = fc
       .tuple(fc.integer({ min: -3000, max: 3000 }), fc.integer({ min: 0, max: 3 }))
       .map(([digits, places]) => Number((digits / 10 ** places).toFixed(places)))
@@ -86,7 +86,7 @@ describe('numbers of a schema to grammar', () => {
     }
   })
 
-  it('multiples - listed, by their zeros, or by their decimals', () => {
+  it('multiples - are listed, or expressed by trailing zeros or decimals', () => {
     const sevens = language('integer', { minimum: -20, maximum: 20, multipleOf: 7 })
     expect(['-14', '-7', '0', '7', '14'].every((text) => sevens?.has(text))).toBe(true)
     expect(['-21', '1', '21', '8'].some((text) => sevens?.has(text))).toBe(false)

@@ -1,12 +1,12 @@
 /**
- * Numbers of a JSON schema as GBNF, exactly within their bounds. Bounded numbers are written without an exponent and
- * with at most 15 digits, so that what is true of the digits is true of the double that a reader makes of them.
+ * Numbers within a JSON schema's bounds as GBNF, exactly. Bounded numbers have no exponent and at most 15 digits, so
+ * that what holds for the digits holds for the double that is parsed from them.
  */
 import { invalid, unsupported } from './grammar-refusal.ts'
 import { digit, DIGITS_MAX, INTEGER_MAX, integerBetween, naturalBetween } from './integer-gbnf.ts'
 import type { Schema } from './json-schema-types.ts'
 
-/** So many numbers are written out one by one. */
+/** Up to this many allowed numbers are listed one by one. */
 const LISTED_MAX = 1000
 const BOUNDS = ['minimum', 'exclusiveMinimum', 'maximum', 'exclusiveMaximum', 'multipleOf']
 
@@ -29,7 +29,7 @@ export function integerGbnf(schema: Schema): string {
   return `( ${range ?? ''} ws )`
 }
 
-/** Powers of ten by their zeros, others one by one. */
+/** Multiples of powers of ten by their trailing zeros, others one by one. */
 function multiples(step: number, least: number, most: number): string {
   if (!(step > 0)) throw invalid("'multipleOf' must be above 0")
   const first = Math.ceil(Math.max(least, -INTEGER_MAX) / step)
@@ -76,13 +76,13 @@ interface Bound {
   readonly isStrict: boolean
 }
 
-/** The part from 0 on. */
+/** The part of the range from 0 on. */
 function above(low: Bound | null, high: Bound | null, decimalsMax: number): string | null {
   const from = low === null || low.value < 0 ? { value: 0, isStrict: false } : low
   return magnitudes(from, high, decimalsMax)
 }
 
-/** The part below 0, without its sign. */
+/** The part of the range below 0, without the sign. */
 function below(high: Bound | null, low: Bound | null, decimalsMax: number): string | null {
   const from =
     high === null || high.value >= 0
@@ -96,7 +96,7 @@ function prefixed(prefix: string, expression: string | null): string | null {
   return expression === null ? null : prefix + expression
 }
 
-/** `from` is not negative. Whole parts strictly inside take any decimals, those at the ends take theirs. */
+/** `from` is not negative. Integer parts strictly inside allow any decimals; those at the bounds only some. */
 function magnitudes(from: Bound, to: Bound | null, decimalsMax: number): string | null {
   const low = digitsOf(from)
   const high = to === null ? null : digitsOf(to)
@@ -117,7 +117,7 @@ function magnitudes(from: Bound, to: Bound | null, decimalsMax: number): string 
   return some.length === 0 ? null : `( ${some.join(' | ')} )`
 }
 
-/** One whole part and the decimals that keep it within the bounds. */
+/** One integer part with the decimals that stay within the bounds. */
 function edge(
   whole: number,
   low: string,
@@ -139,7 +139,7 @@ function edge(
   return none ? `"${whole}" ( "." ${rest} )?` : `"${whole}" "." ${rest}`
 }
 
-/** Digits behind the point that are still bound; null: free on that side. */
+/** Remaining decimals of the bounds; null: no constraint on that side. */
 interface Decimals {
   readonly low: string | null
   readonly isLowStrict: boolean
@@ -185,7 +185,7 @@ function restOf(low: string, isStrict: boolean): string | null {
   return rest === '' && !isStrict ? null : rest
 }
 
-/** A bound that is not negative, as its digits. */
+/** The digits of a bound that is not negative. */
 function digitsOf({ value }: Bound): { readonly whole: number; readonly rest: string } {
   const shortest = String(value)
   const text = shortest.includes('e') ? value.toFixed(DIGITS_MAX) : shortest
@@ -196,13 +196,13 @@ function digitsOf({ value }: Bound): { readonly whole: number; readonly rest: st
   return { whole: Number(whole), rest }
 }
 
-/** The bound that says more; `side` 1: the smaller is tighter. */
+/** The stricter bound; `side` 1: the smaller one is stricter. */
 function tighter(schema: Schema, open: string, strict: string, side: 1 | -1): Bound | null {
   const value = number(schema, open, side * Infinity)
   const strictValue = number(schema, strict, side * Infinity)
   const isStrict = side * strictValue <= side * value
   const tightest = isStrict ? strictValue : value
-  // Nothing so large is written, so a bound beyond holds.
+  // Numbers beyond `INTEGER_MAX` are never generated, so a bound beyond it always holds.
   return side * tightest > INTEGER_MAX ? null : { value: tightest, isStrict }
 }
 

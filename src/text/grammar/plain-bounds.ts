@@ -1,10 +1,10 @@
 /**
- * A schema whose integers beyond a double are kept where they are values (`const`, `enum`), and are doubles elsewhere: a bound of so
- * many digits is refused anyway, and defaults and examples say nothing about what may come.
+ * Keeps integers that a double cannot represent only where they are values (`const`, `enum`) and rounds them
+ * elsewhere: bounds with so many digits are refused anyway, and defaults and examples constrain nothing.
  */
 import { hasExactIntegers, isRecord, withPlainIntegers } from '../../base/index.ts'
 
-/** Keywords whose keys are names of the user's, and not keywords. */
+/** Keywords whose members are user-defined names, not keywords. */
 const NAMES = new Set(['properties', 'patternProperties', '$defs', 'definitions'])
 
 export function withPlainBounds(schema: unknown): unknown {

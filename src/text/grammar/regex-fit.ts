@@ -1,16 +1,16 @@
 /**
- * A regular expression whose every match has a length within bounds, and is a match of the given one: repetitions are
- * bounded more tightly, options that cannot fit are left out.
+ * Narrows a regular expression to matches with a length within bounds: tighter repetition counts, and alternatives
+ * that cannot fit are removed. Every match of the result is a match of the original.
  */
 import { regexLength } from './regex-length.ts'
 import { REPEAT_MAX } from './regex-syntax.ts'
 import type { Regex } from './regex-syntax.ts'
 
 const COUNTS_MAX = 16
-/** What is nested could be tried in very many ways. */
+/** Limits the search, because nested parts can be combined in very many ways. */
 const STEPS_MAX = 2000
 
-/** Null: no match that has such a length was found, which does not say that there is none. */
+/** Null: no match with such a length was found, which does not prove that there is none. */
 export function fittedRegex(regex: Regex, least: number, most: number): Regex | null {
   return fitted(regex, least, most, { left: STEPS_MAX })
 }
@@ -40,7 +40,7 @@ function fitted(regex: Regex, least: number, most: number, steps: Steps): Regex 
   }
 }
 
-/** Every part gets its shortest length and a fair share of what is left; then the first ones are made longer. */
+/** Every part gets its minimum length and a fair share of the rest; then the first parts are extended. */
 function fittedSequence(
   parts: readonly Regex[],
   least: number,
@@ -86,7 +86,7 @@ function fittedRepeat(
   most: number,
   steps: Steps,
 ): Regex | null {
-  // Each time at most its share of the least number of times.
+  // Each repetition gets at most its share at the minimum number of repetitions.
   const each = Math.floor(most / Math.max(1, regex.least))
   const part = fitted(regex.part, regexLength(regex.part).least, each, steps)
   if (part === null) return regex.least === 0 && least === 0 ? { ...regex, most: 0 } : null
@@ -101,7 +101,7 @@ function fittedRepeat(
   return isCovered ? { ...regex, part, ...counts } : fittedByCount(regex, least, most, steps)
 }
 
-/** For each number of repetitions, parts of about the same length. */
+/** For each number of repetitions, parts of about equal length. */
 function fittedByCount(
   regex: Extract<Regex, { kind: 'repeat' }>,
   least: number,

@@ -1,4 +1,4 @@
-/** A regular expression as a GBNF expression: as plain text, or as what stands between the quotes of a JSON string. */
+/** Converts a regular expression to GBNF, as plain text or as the content of a JSON string. */
 import { charSet, charsOf, without } from './char-set.ts'
 import type { CharSet } from './char-set.ts'
 import { invalid } from './grammar-refusal.ts'
@@ -7,7 +7,7 @@ import type { Regex } from './regex-syntax.ts'
 
 type Writing = 'plain' | 'in JSON'
 
-/** JSON writes these with a backslash. */
+/** Characters that JSON writes with a backslash. */
 const ESCAPES: readonly (readonly [character: string, written: string])[] = [
   ['"', '\\"'],
   ['\\', '\\\\'],
@@ -19,7 +19,7 @@ const ESCAPES: readonly (readonly [character: string, written: string])[] = [
 ]
 const NEVER_RAW = charSet([0, 0x1f], [0x22, 0x22], [0x5c, 0x5c])
 
-/** Stands alone: a literal, a class or a group. */
+/** Can be used anywhere: a literal, a class or a group. */
 export function regexGbnf(regex: Regex, writing: Writing): string {
   switch (regex.kind) {
     case 'set':
@@ -72,7 +72,7 @@ function setGbnf(set: CharSet, writing: Writing): string {
   if (writing === 'in JSON') {
     const escapes = ESCAPES.filter(([escaped]) => has(set, escaped))
     options.push(...escapes.map(([, written]) => gbnfText(written)))
-    // Other control characters only where nothing else is possible: they are never meant.
+    // Other control characters only if nothing else is possible: they are never intended.
     if (options.length === 0) options.push(...set.flatMap(unicodeEscapes))
   }
   if (options.length === 0) throw invalid('the pattern has a class that matches nothing')
@@ -106,7 +106,7 @@ function rangeGbnf([first, last]: CharSet[number]): string {
   return first === last ? codeGbnf(first) : `${codeGbnf(first)}-${codeGbnf(last)}`
 }
 
-/** Letters and digits as they are; everything that could have a meaning by its number. */
+/** Letters and digits unchanged; characters that might be special as numeric escapes. */
 function codeGbnf(code: number): string {
   const character = String.fromCodePoint(code)
   if (/[A-Za-z0-9]/.test(character)) return character

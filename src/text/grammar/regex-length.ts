@@ -1,7 +1,7 @@
-/** Bounds on the length of what a regular expression matches. */
+/** Bounds on the length of the matches of a regular expression. */
 import type { Regex } from './regex-syntax.ts'
 
-/** How often a part is repeated inside of what is repeated itself, written out; 0 where nothing is nested. */
+/** The number of repetitions of parts within repetitions, when expanded; 0 if nothing is nested. */
 export function nestedRepeats(regex: Regex): number {
   switch (regex.kind) {
     case 'sequence':
@@ -30,7 +30,7 @@ function largestRepeat(regex: Regex): number {
   }
 }
 
-/** How many characters the matched texts have; `most` undefined: without bound. */
+/** Minimum and maximum number of characters of a match; `most` undefined: no limit. */
 export function regexLength(regex: Regex): {
   readonly least: number
   readonly most: number | undefined

@@ -1,8 +1,8 @@
 /**
- * The regular expressions that a grammar can say: characters, classes, groups, alternatives, bounded and unbounded
- * repetition. What looks around or back, and what depends on a locale or a flag, is refused by name.
+ * Parses the regular expressions that a grammar can express: characters, classes, groups, alternatives, repetitions.
+ * Lookaround, back-references, and whatever depends on a locale or flag are refused by name.
  *
- * A pattern stands for the texts that it matches from their begin to their end: `^` and `$` may be there or not.
+ * A pattern has to match the whole text, with or without `^` and `$`.
  */
 import { ANY_CHARACTER, charSet, charsOf, complement, union, without } from './char-set.ts'
 import type { CharSet } from './char-set.ts'
@@ -49,7 +49,10 @@ const REFUSED_GROUPS: readonly (readonly [string, string])[] = [
   ['?P=', 'a back-reference'],
 ]
 
-/** Throws `request.unsupported_parameter` for what cannot be said, `request.invalid_argument` for what is no pattern. */
+/**
+ * Throws `request.unsupported_parameter` for unsupported constructs, `request.invalid_argument` for an invalid
+ * pattern.
+ */
 export function parseRegex(pattern: string): Regex {
   if (pattern.length > LENGTH_MAX)
     throw invalid(`the pattern is longer than ${LENGTH_MAX} characters`)
@@ -138,7 +141,7 @@ class RegexReader {
     if (least > REPEAT_MAX || (most ?? 0) > REPEAT_MAX)
       throw this.#refused(`more than ${REPEAT_MAX} repetitions`)
     if (most !== undefined && most < least) throw this.#wrong('has a quantifier out of order')
-    if (part.kind === 'begin' || part.kind === 'end') throw this.#refused('an anchor in the midst')
+    if (part.kind === 'begin' || part.kind === 'end') throw this.#refused('an anchor in the middle')
     return { kind: 'repeat', part, least, most }
   }
 
@@ -242,13 +245,13 @@ class RegexReader {
   }
 }
 
-/** Anchors at the ends say what holds anyway; anywhere else they would match nothing, or something else. */
+/** Anchors at the ends are redundant; elsewhere they would match nothing, or something else. */
 function withoutAnchors(regex: Regex, isFirst: boolean, isLast: boolean): Regex {
   switch (regex.kind) {
     case 'begin':
     case 'end':
       if (regex.kind === 'begin' ? isFirst : isLast) return { kind: 'sequence', parts: [] }
-      throw unsupported("'pattern' with an anchor in the midst")
+      throw unsupported("'pattern' with an anchor in the middle")
     case 'choice':
       return {
         kind: 'choice',

@@ -55,7 +55,7 @@ describe('strings of a schema to grammar', () => {
     if (maxLength === most) expect(has(maxLength + 1)).toBe(false)
   })
 
-  it('a format that is not known, or does not fit a length - only describes', () => {
+  it('an unknown format, or one that does not fit the length - is only descriptive', () => {
     expect(language({ type: 'string', format: 'colour' }).has('"red"')).toBe(true)
     expect(language({ type: 'string', format: 'date', maxLength: 10 }).has('"abc"')).toBe(false)
     expect(language({ type: 'string', format: 'date', maxLength: 3 }).has('"abc"')).toBe(true)

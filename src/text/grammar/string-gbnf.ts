@@ -1,4 +1,4 @@
-/** Strings of a JSON schema as GBNF: by length, by pattern, by format. Quotes are included, blanks behind are not. */
+/** JSON schema strings as GBNF: by length, pattern or format. Includes the quotes, but no trailing blanks. */
 import { invalid, unsupported } from './grammar-refusal.ts'
 import type { Schema } from './json-schema-types.ts'
 import { fittedRegex } from './regex-fit.ts'
@@ -8,20 +8,23 @@ import { parseRegex } from './regex-syntax.ts'
 import type { Regex } from './regex-syntax.ts'
 
 const TIME = String.raw`([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
-/** Every day that every year has. */
+/** Every date that exists in all years. */
 const DATE = String.raw`[12]\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))`
-/** Repetitions in repetitions, which llama.cpp writes out, are kept to texts of this length. */
+/** Nested repetitions, which llama.cpp expands, are limited to texts of this length. */
 const NESTED_MAX = 1000
 const NESTED_LENGTH_MAX = 250
-/** llama.cpp takes no more repetitions of what has parts. */
+/** llama.cpp's limit for repetitions of a group. */
 const ITEMS_MAX = 1000
-/** Characters of a string whose length is bounded. */
+/** Limit for the length of a length-bounded string. */
 const LENGTH_MAX = 100_000
 const LABEL = '[a-z0-9]{1,20}(-[a-z0-9]{1,20}){0,3}'
 const HOST = String.raw`${LABEL}(\.${LABEL}){0,3}\.[a-z]{2,10}`
 const BYTE = String.raw`(\d|[1-9]\d|1\d\d|2[0-4]\d|25[0-5])`
 
-/** The formats whose form is enforced; a grammar writes fewer than there are (no leap days, no quoted local parts). */
+/**
+ * Formats that are enforced. The grammar generates fewer values than the format allows (no leap days, no quoted local
+ * parts).
+ */
 const FORMATS: Readonly<Record<string, string>> = {
   date: DATE,
   time: TIME,
@@ -46,14 +49,14 @@ export function stringGbnf(schema: Schema): string {
   const isBounded = least > 0 || most !== undefined
   const form =
     typeof format === 'string' && Object.hasOwn(FORMATS, format) ? FORMATS[format] : undefined
-  // A format is an annotation: where no text of its form has such a length, the length counts.
+  // A format is an annotation: if no text of the format has the required length, the length takes precedence.
   const fitted = form === undefined ? null : fittedRegex(parseRegex(form), least, most ?? Infinity)
   if (fitted !== null) return quoted(fitted)
   const chars = isBounded ? counted(least, most) : 'char*'
   return `( "\\"" ${chars} "\\"" )`
 }
 
-/** In hundreds, because llama.cpp writes repetitions out; each length can be read in one way only. */
+/** In hundreds, because llama.cpp expands repetitions; each length has exactly one derivation. */
 function counted(least: number, most: number | undefined): string {
   if (most !== undefined && most <= 200) return `char{${least},${most}}`
   const begin = `char-100{${Math.floor(least / 100)}} char{${least % 100}}`
@@ -86,8 +89,8 @@ function quoted(regex: Regex): string {
 }
 
 /**
- * `minItems`, `maxLength` and their like. More than `limit` is never written, so a larger upper bound is that, and a
- * larger lower one cannot be reached.
+ * `minItems`, `maxLength` and similar keywords. More than `limit` is never generated, so a larger upper bound becomes
+ * `limit`, and a larger lower bound is refused.
  */
 export function countBound(schema: Schema, keyword: string, limit = ITEMS_MAX): number | undefined {
   const value = schema[keyword]

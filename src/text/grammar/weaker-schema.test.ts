@@ -19,10 +19,10 @@ const CASES: readonly (readonly [string, unknown, unknown, unknown])[] = [
 
 const text = (value: unknown) => JSON.stringify(value)
 
-describe('a schema that is not strict', () => {
-  it.each(CASES)('%s - is left out, the rest is held', (keyword, schema, right, wrong) => {
+describe('a schema that is not in strict mode', () => {
+  it.each(CASES)('%s - is ignored, the rest is enforced', (keyword, schema, right, wrong) => {
     const strict = { kind: 'json-schema', schema } as const
-    expect(() => guidedGrammar(strict)).toThrow(/a grammar cannot hold/)
+    expect(() => guidedGrammar(strict)).toThrow(/a grammar cannot express/)
     const relaxed = new Set<string>()
     const language = new GbnfLanguage(guidedGrammar({ ...strict, isRelaxed: true }, relaxed))
     expect([...relaxed].some((name) => name.startsWith(keyword) || keyword === 'minimum')).toBe(
@@ -31,7 +31,7 @@ describe('a schema that is not strict', () => {
     expect([language.has(text(right)), language.has(text(wrong))]).toEqual([true, false])
   })
 
-  it('deep inside - only the keyword of that place goes', () => {
+  it('in a nested schema - only the keyword of that location is ignored', () => {
     const list = { type: 'array', items: { enum: [1, 2] }, uniqueItems: true, maxItems: 3 }
     const schema = {
       $defs: { list },
@@ -47,7 +47,7 @@ describe('a schema that is not strict', () => {
     expect([has([1, 1], [2]), has([1, 1, 1, 1], []), has([3], [])]).toEqual([true, false, false])
   })
 
-  it('a schema that can be held - nothing is left out', () => {
+  it('a schema that can be enforced - nothing is ignored', () => {
     const relaxed = new Set<string>()
     const schema = { type: 'object', properties: { n: { type: 'integer' } } }
     const strict = { kind: 'json-schema', schema } as const
@@ -55,7 +55,7 @@ describe('a schema that is not strict', () => {
     expect(relaxed.size).toBe(0)
   })
 
-  it('nonsense - stays refused', () => {
+  it('an invalid schema - stays refused', () => {
     const guided = { kind: 'json-schema', isRelaxed: true } as const
     for (const schema of [
       { type: 'colour' },
@@ -63,6 +63,6 @@ describe('a schema that is not strict', () => {
       { enum: [] },
       { minItems: -1 },
     ])
-      expect(() => guidedGrammar({ ...guided, schema })).toThrow(/cannot be used|must be|not/)
+      expect(() => guidedGrammar({ ...guided, schema })).toThrow(/is invalid|must be|not/)
   })
 })

@@ -1,8 +1,9 @@
 /**
- * A schema without the keyword that no grammar can hold, for requests that want the rest of the schema nevertheless.
+ * The schema without the keyword that a grammar cannot express, for requests that want the rest of the schema
+ * enforced.
  *
- * What is left allows more than what was asked for, never less. Only a refusal as unsupported is met so; a schema that
- * makes no sense stays refused.
+ * The result allows more than the original, never less. Applies only to "unsupported" errors; an invalid schema stays
+ * refused.
  */
 import { BatonError } from '../../base/index.ts'
 import { isSchema } from './json-schema-types.ts'
@@ -10,22 +11,22 @@ import type { Schema } from './json-schema-types.ts'
 
 interface WeakerSchema {
   readonly schema: unknown
-  /** What was left out. */
+  /** The ignored keyword. */
   readonly keyword: string
 }
 
-/** Joints of several schemas: where two of them have no common form, the joint is what cannot be held. */
+/** Keywords that combine schemas: if two of them cannot be merged, this keyword is the unsupported one. */
 const JOINTS = ['allOf', 'anyOf', 'oneOf', '$ref']
-/** Without a word for the keyword itself: numbers whose bounds have too many digits. */
+/** Without an error that names the keyword: numbers whose bounds have too many digits. */
 const BOUNDS = ['multipleOf', 'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum']
 
-/** Null: `thrown` says something else, or nothing is left to leave out. */
+/** Null: `thrown` is another error, or there is no keyword left to ignore. */
 export function weakerSchema(schema: unknown, thrown: unknown): WeakerSchema | null {
   if (!(thrown instanceof BatonError) || thrown.code !== 'request.unsupported_parameter')
     return null
   if (!isSchema(schema) || Object.keys(schema).length === 0) return null
   const named = [...thrown.message.matchAll(/'([$\w]+)'/g)].map(([, name = '']) => name)
-  // Of "'enum' together with 'pattern'" the list says more than what stands beside it.
+  // Of "'enum' together with 'pattern'" the list is the stronger constraint and stays.
   const own = named.toReversed().find((name) => Object.hasOwn(schema, name))
   if (own === 'oneOf' && !thrown.message.includes('more than'))
     return { schema: alternatives(schema), keyword: own }
@@ -37,7 +38,7 @@ export function weakerSchema(schema: unknown, thrown: unknown): WeakerSchema | n
     : { schema: without(schema, keyword), keyword: named[0] ?? keyword }
 }
 
-/** At least one of them instead of exactly one. */
+/** `anyOf` instead of `oneOf`. */
 function alternatives(schema: Schema): unknown {
   const { oneOf, ...rest } = schema
   return 'anyOf' in rest ? { allOf: [rest, { anyOf: oneOf }] } : { ...rest, anyOf: oneOf }

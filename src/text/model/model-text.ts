@@ -1,6 +1,6 @@
 /**
- * Everything of a model that the frontend needs to speak its language: tokenizer, chat template, context length and
- * the ids that end the output. Built from values; who reads the files is the host's business.
+ * What the frontend needs to know about a model's text: tokenizer, chat template, context length, EOS ids. Built from
+ * parsed values; room `host` reads the files.
  */
 import { isRecord } from '../../base/index.ts'
 import { ChatTemplate } from '../template/chat-template.ts'
@@ -14,20 +14,20 @@ import type { Tokenizer } from '../tokenize/tokenizer.ts'
 
 export interface ModelText {
   readonly tokenizer: Tokenizer
-  /** Null: the model has no chat template and serves completions only. */
+  /** Null: the model has no chat template and serves only completions. */
   readonly template: ChatTemplate | null
   readonly contextLength: number | null
   readonly eosTokenIds: readonly number[]
   readonly bosTokenId: number | null
 }
 
-/** The parsed JSON files of a Hugging Face folder; only the first is needed. */
+/** The parsed JSON files of a Hugging Face folder; only `tokenizer` is required. */
 interface HuggingFaceFiles {
   readonly tokenizer: unknown
   readonly tokenizerConfig?: unknown
   readonly config?: unknown
   readonly generationConfig?: unknown
-  /** `chat_template.jinja`, which newer folders have beside the configuration. */
+  /** `chat_template.jinja`, a separate file in newer folders. */
   readonly chatTemplate?: string
 }
 
@@ -77,7 +77,7 @@ function idsOf(value: unknown): readonly number[] | null {
   return numbers.length === 0 ? null : numbers
 }
 
-/** One template, or a list of named ones of which `default` counts. */
+/** One template, or a list of named ones of which `default` is used. */
 function templateSource(value: unknown): string | null {
   if (typeof value === 'string') return value
   if (!Array.isArray(value)) return null
@@ -92,7 +92,7 @@ function tokenNames(config: JsonRecord): { bosToken?: string; eosToken?: string 
   return { ...(bosToken !== null && { bosToken }), ...(eosToken !== null && { eosToken }) }
 }
 
-/** Some tokenizers say 10^30 for "no limit"; that is not a length. */
+/** Some tokenizers write 10^30 for "no limit", which is not a length. */
 const CONTEXT_LENGTH_MAX = 1e9
 
 function contextLengthOf(config: JsonRecord, tokenizerConfig: JsonRecord): number | null {

@@ -1,6 +1,6 @@
 /**
- * Drops the tags that some models put around the answer that follows their reasoning: `<answer>` of Hunyuan, `<response>`
- * of Ernie. Only a tag with which the answer begins counts, with the closing tag behind it.
+ * Removes the tags that some models put around the answer after their reasoning: `<answer>` of Hunyuan, `<response>`
+ * of Ernie. Only a tag at the very beginning of the answer, and its closing tag, are removed.
  */
 import { MarkerScanner } from './marker-scanner.ts'
 import type { OutputEvent, OutputParser } from './output-event.ts'
@@ -55,7 +55,7 @@ export class AnswerTagsParser implements OutputParser {
       this.#held = scan.kind === 'text' ? scan.held : scan.after
       if (scan.kind === 'marker') this.#place = 'closed'
     }
-    // Blanks behind the closing tag are no part of the answer; anything else is.
+    // Blanks after the closing tag are not part of the answer; other text is.
     if (this.#place === 'closed' && this.#held.trim() !== '') this.#place = 'plain'
     if (this.#place === 'plain') {
       shown += this.#held
@@ -64,7 +64,7 @@ export class AnswerTagsParser implements OutputParser {
     return shown
   }
 
-  /** False: what came may still become the opening tag. */
+  /** False: the text so far may still become the opening tag. */
   #hasBegun(): boolean {
     const begin = this.#held.trimStart()
     if (begin.startsWith(this.#open)) {

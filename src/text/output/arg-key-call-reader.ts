@@ -1,4 +1,4 @@
-/** One call of GLM and its kin, as its section holds it: `name<arg_key>key</arg_key><arg_value>value</arg_value>`. */
+/** Reads one call of GLM and similar models: `name<arg_key>key</arg_key><arg_value>value</arg_value>`. */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import type { OfferedTool } from './output-event.ts'
 import { UnquotedValue } from './unquoted-value.ts'
@@ -8,9 +8,9 @@ type TagPair = readonly [open: string, close: string]
 export interface ArgKeyCallForm {
   readonly key: TagPair
   readonly value: TagPair
-  /** Between a key and its value, the type of the value: `string`, or something that is no text. */
+  /** Tags between a key and its value that contain the type of the value: `string` or another type. */
   readonly type?: TagPair
-  /** Stands behind the name and says nothing. */
+  /** A separator after the name, without meaning. */
   readonly separator?: string
 }
 
@@ -27,7 +27,7 @@ export class ArgKeyCallReader implements CallReader {
   #isFirstMember = true
   #read = ''
 
-  /** `close`: ends the section, and so a call without arguments. */
+  /** `close`: the end of the section, which also ends a call without arguments. */
   constructor(form: ArgKeyCallForm, tools: readonly OfferedTool[], close: string) {
     this.#form = form
     this.#tools = tools
@@ -79,7 +79,7 @@ export class ArgKeyCallReader implements CallReader {
     }
   }
 
-  /** The name is certain when a key, the separator, or the end of the section stands behind it. */
+  /** The name is complete when a key, the separator or the end of the section follows. */
   #readName(text: string, sink: CallSink): Reading {
     const { separator } = this.#form
     const [head = '', name = ''] = /^\s*([^\s<{]*)\s*/.exec(text) ?? []
@@ -124,7 +124,7 @@ export class ArgKeyCallReader implements CallReader {
     return { consumed: text.length - value.length + valueOpen.length, isWrong: false }
   }
 
-  /** The type that stands at the begin of the text, and how long its tags are with it. */
+  /** The type at the beginning of the text, and its length including the tags. */
   #typeAt(text: string): { readonly name: string; readonly length: number } | null {
     const [open, close] = this.#form.type ?? ['', '']
     const end = open !== '' && text.startsWith(open) ? text.indexOf(close) : -1

@@ -1,33 +1,36 @@
 /**
- * What reads one section of tool calls, in pieces of any size, and tells calls as soon as they are certain: the name
- * when it is known, the arguments as they come.
+ * Reads one section of tool calls, in pieces of any size, and reports calls as soon as they are certain: first the
+ * name, then the arguments as they arrive.
  */
 export interface CallSink {
   start(name: string): void
-  /** A piece of JSON text; the pieces of a call, one behind the other, are its arguments. */
+  /** A piece of JSON text; the concatenated pieces of a call are its arguments. */
   arguments(json: string): void
   end(): void
 }
 
 export interface CallReader {
-  /** Reads on; `text` begins where the last reading stopped. */
+  /** Continues reading; `text` begins where the previous call stopped. */
   read(text: string, sink: CallSink): Reading
   /**
-   * The section is over: by its closing marker, by a fault, or with the output, of which `rest` is the unread end when a
+   * The section ends: by its closing marker, by invalid content, or with the output; `rest` is the unread end if a
    * call is in its arguments. May be called again.
    */
   end(sink: CallSink, rest: string): void
-  /** The output was cut off where only a call can stand: one whose name is there is told. Absent: none is told so early. */
+  /**
+   * The output was cut off where only a call can be: reports a call whose name is complete. Absent: reports none that
+   * early.
+   */
   cutOff?(sink: CallSink): void
-  /** What was read and belongs to no call: text, when nothing can be made of it. */
+  /** Text that was read and belongs to no call; it is emitted as text if no call is found. */
   readonly unclaimed: string
-  /** A call has begun and has not ended: what cannot be read is what the model wrote as its arguments. */
+  /** A call has begun and not ended: unreadable content is then part of its arguments as the model wrote them. */
   readonly isInArguments: boolean
 }
 
 export interface Reading {
-  /** Less than the text: the rest may become a marker, or is what is wrong. */
+  /** Less than the text's length if the rest may become a marker, or is invalid. */
   readonly consumed: number
-  /** What follows is no call: the section's end, or a fault. */
+  /** What follows is not a call: the end of the section, or invalid content. */
   readonly isWrong: boolean
 }

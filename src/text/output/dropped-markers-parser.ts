@@ -1,4 +1,4 @@
-/** Drops markers that a model puts around its answer and that say nothing: Cohere's `<|START_TEXT|>`, Kimi K3's channels. */
+/** Removes markers without meaning that a model puts around its answer: Cohere's `<|START_TEXT|>`, Kimi K3's channels. */
 import { MarkerScanner } from './marker-scanner.ts'
 import type { OutputEvent, OutputParser } from './output-event.ts'
 
@@ -8,7 +8,7 @@ export class DroppedMarkersParser implements OutputParser {
   readonly #dropped: MarkerScanner
   #held = ''
 
-  /** `tokens`: the control tokens that the markers consist of. */
+  /** `tokens`: the control tokens of which the markers consist. */
   constructor(
     inner: OutputParser,
     dropped: readonly string[],

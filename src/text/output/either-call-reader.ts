@@ -1,4 +1,4 @@
-/** What a section holds by its first character that is no blank: calls as JSON, or in the notation of the format. */
+/** Chooses the reader by the first non-blank character of a section: calls as JSON, or in the notation of the format. */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import { JsonCallReader } from './json-call-reader.ts'
 
@@ -6,7 +6,7 @@ export class EitherCallReader implements CallReader {
   readonly #create: () => CallReader
   #reader: CallReader | null = null
 
-  /** `create`: the reader of what does not begin like JSON. */
+  /** `create`: the reader for sections that do not begin like JSON. */
   constructor(create: () => CallReader) {
     this.#create = create
   }

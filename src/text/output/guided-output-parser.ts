@@ -1,8 +1,9 @@
 /**
- * Reads an output that a grammar holds to `model-output-gbnf.ts`: a thought, then calls of tools or the answer.
+ * Parses an output that is constrained by the grammar of `model-output-gbnf.ts`: reasoning, then tool calls or the
+ * answer.
  *
- * The answer goes through as it is: a tag inside of it is text, which the parsers of free output would take for a thought
- * or a call.
+ * The answer is passed through unchanged: a tag inside it is text, which the parsers for unconstrained output would
+ * take for reasoning or a call.
  */
 import type { CallForm, ThoughtForm } from '../gbnf/model-output-gbnf.ts'
 import { MarkerScanner } from './marker-scanner.ts'
@@ -10,11 +11,11 @@ import type { OutputEvent, OutputParser } from './output-event.ts'
 
 interface GuidedOutputOptions {
   readonly thought: ThoughtForm | null
-  /** What a call begins with. */
+  /** The texts with which a call begins. */
   readonly calls: readonly CallForm[]
-  /** Reads what begins like a call; null: nothing does. */
+  /** Parses what begins like a call; null: nothing does. */
   readonly callParser: OutputParser | null
-  /** Reads an answer that is a call itself; null: it is text. */
+  /** Parses an answer that is itself a call; null: the answer is text. */
   readonly answerParser: OutputParser | null
 }
 
@@ -23,7 +24,7 @@ export class GuidedOutputParser implements OutputParser {
   readonly #options: GuidedOutputOptions
   readonly #closing: MarkerScanner
   #place: 'begin' | 'thought' | 'gap' | 'rest'
-  /** Undefined: not decided; null: plain text. */
+  /** Undefined: not decided yet; null: plain text. */
   #reader: OutputParser | null | undefined
   #held = ''
 
@@ -77,7 +78,7 @@ export class GuidedOutputParser implements OutputParser {
     if (scan.kind === 'marker') this.#place = 'gap'
   }
 
-  /** Waits for a beginning that says whether this is a call. */
+  /** Waits for enough text to decide whether this is a call. */
   #decide(events: OutputEvent[]): void {
     const { thought, calls, callParser, answerParser } = this.#options
     const begin = this.#held.trimStart()

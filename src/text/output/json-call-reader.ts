@@ -1,8 +1,8 @@
 /**
- * Calls written as JSON: `{"name": …, "arguments": {…}}`, with `parameters` for `arguments`, in a `function` or not, one
- * or a list of them or several with `;` or `,` between. The arguments are given on as the model writes them, once the
- * name stands before them; otherwise, and where they were put into a string once more, when they are whole. Keyed calls have
- * their name as the first key of their object: `{"get_weather": {…}}`.
+ * Reads calls written as JSON: `{"name": …, "arguments": {…}}`, also with `parameters` for `arguments`, inside
+ * `function` or not; one call, a list, or several separated by `;` or `,`. Arguments are passed on as they arrive if
+ * the name precedes them; otherwise, and if they are double-encoded as a string, when they are complete. Keyed calls
+ * have their name as the first key of the object: `{"get_weather": {…}}`.
  */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import { JsonScanner } from './json-scanner.ts'
@@ -11,7 +11,7 @@ import { isJson } from './is-json.ts'
 type Place = 'between' | 'member' | 'key' | 'colon' | 'begin' | 'value' | 'arguments' | 'after'
 
 interface JsonCallOptions {
-  /** Whether a call of this name is one. */
+  /** Whether a call with this name counts as a call. */
   readonly isCall?: (name: string) => boolean
   readonly isKeyed?: boolean
 }
@@ -21,12 +21,12 @@ export class JsonCallReader implements CallReader {
   readonly #isKeyed: boolean
   #place: Place = 'between'
   #scanner = new JsonScanner()
-  /** A key or a value as far as it has come. */
+  /** The key or value read so far. */
   #buffer = ''
   #key = ''
   #isInList = false
   #isOver = false
-  /** Objects that are open: two inside of `function`. */
+  /** Number of open objects: two inside `function`. */
   #depth = 0
   #name: string | null = null
   #argumentsJson: string | null = null
@@ -82,7 +82,7 @@ export class JsonCallReader implements CallReader {
     if (!this.#hasStarted) this.#read += text
   }
 
-  /** Returns where it goes on, -1 when what stands there belongs to no call. */
+  /** Returns the next index, or -1 if the character belongs to no call. */
   #step(text: string, at: number, sink: CallSink): number {
     switch (this.#place) {
       case 'key':
@@ -225,7 +225,7 @@ function isArguments(key: string): boolean {
   return key === 'arguments' || key === 'parameters' || key === 'args'
 }
 
-/** An object as it is; an object that was put into a string once more. */
+/** An object unchanged; a double-encoded object decoded. */
 function objectText(json: string): string | null {
   if (json.startsWith('{')) return json
   if (json === 'null') return '{}'

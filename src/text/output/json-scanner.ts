@@ -1,8 +1,8 @@
 /**
- * Follows one JSON value through a text that comes in pieces: where it ends, and where it stops being JSON.
+ * Follows one JSON value through a text that arrives in pieces: finds its end, and where it becomes invalid.
  *
- * Line breaks and other control characters inside of a string, which models do write and JSON forbids, are given on
- * as escapes. Everything else is given on as it was written.
+ * Line breaks and other control characters inside a string, which models write although JSON forbids them, are passed
+ * on as escapes. Everything else is passed on unchanged.
  */
 import { isJson } from './is-json.ts'
 
@@ -12,19 +12,19 @@ const WORD_MAX = 400
 const WORD = /[-+.0-9A-Za-z]/
 
 export class JsonScanner {
-  /** What the last reading took. */
+  /** The text consumed by the last call of `read`. */
   output = ''
   isDone = false
   isWrong = false
   #place: Place = 'value'
-  /** Brackets that are open, outermost first. */
+  /** Open brackets, outermost first. */
   #open = ''
   #isKey = false
   #isEscaped = false
   #hexLeft = 0
   #word = ''
 
-  /** Returns where it stopped: behind the value, at what is wrong, or at the end of the text. */
+  /** Returns the index where it stopped: after the value, at an invalid character, or at the end of the text. */
   read(text: string, from: number): number {
     this.output = ''
     let copied = from
@@ -73,7 +73,7 @@ export class JsonScanner {
     }
   }
 
-  /** True: the word ended before this character, which is still to be read. */
+  /** True: the word ended before this character, which has not been consumed. */
   #inWord(character: string): boolean {
     if (WORD.test(character) && this.#word.length < WORD_MAX) {
       this.#word += character
@@ -141,7 +141,7 @@ export class JsonScanner {
   }
 }
 
-/** Most of what a model writes: characters of a string that mean only themselves. */
+/** The end of the plain characters of a string, which are most of a model's output. */
 function plainEnd(text: string, from: number): number {
   let at = from
   while (at < text.length) {

@@ -1,6 +1,7 @@
 /**
- * Calls whose arguments are literals of another language than JSON: `[name(key="text")]` of Python, `call:name{key:1}` of
- * Gemma. A call is told when its name stands there and its first value begins, or when it ends without one.
+ * Reads calls whose arguments are literals of another language than JSON: `[name(key="text")]` (Python),
+ * `call:name{key:1}` (Gemma). A call is reported when its name is complete and its first value begins, or when it
+ * ends without one.
  */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import type { LiteralLanguage } from './literal-language.ts'
@@ -10,7 +11,7 @@ export interface LiteralCallForm {
   readonly language: LiteralLanguage
   /** A call up to the bracket of its arguments; the first group is the name. */
   readonly head: RegExp
-  /** What may become one. */
+  /** The beginning of such a head. */
   readonly headBegin: RegExp
 }
 
@@ -27,10 +28,10 @@ export class LiteralCallReader implements CallReader {
   #callCount = 0
   /** Arguments of a call that is not certain yet. */
   #pending = ''
-  /** What was read since the last call. */
+  /** Text read since the last call. */
   #read = ''
 
-  /** `isCall`: whether a call of this name is one. */
+  /** `isCall`: whether a call with this name counts as a call. */
   constructor(form: LiteralCallForm, isCall: (name: string) => boolean) {
     this.#form = form
     this.#isCall = isCall
@@ -58,7 +59,7 @@ export class LiteralCallReader implements CallReader {
     return { consumed: at, isWrong: false }
   }
 
-  /** A word, an escape or a mark that broke off is dropped: nobody knows what it would have been. */
+  /** An incomplete word, escape or quote is dropped, since its value is unknown. */
   end(sink: CallSink): void {
     if (this.isInArguments) {
       sink.end()

@@ -1,25 +1,25 @@
-/** How languages other than JSON write values: Python, and the one of Gemma. */
+/** How Python and Gemma's notation write values. */
 import { isJson } from './is-json.ts'
 
 export interface Bracket {
   readonly close: string
-  /** Between a key and its value; null: a list. */
+  /** Between a key and its value; null: the bracket is a list. */
   readonly separator: string | null
   /** Keys without quotes. Sticky. */
   readonly bareKey: RegExp | null
 }
 
 export interface LiteralLanguage {
-  /** The arguments of a call, whose opening bracket belongs to the call. */
+  /** The arguments of a call; the opening bracket belongs to the call's head. */
   readonly members: Bracket
   readonly brackets: Readonly<Record<string, Bracket>>
-  /** What begins and ends a text. */
+  /** Quotes that begin and end a text. */
   readonly quotes: readonly string[]
-  /** A member whose key may stand bare may have it in quotes as well. */
+  /** Keys may also be quoted. */
   readonly hasQuotedKeys: boolean
-  /** A number or a constant as JSON, or null. */
+  /** A number or constant as JSON, or null. */
   wordJson(word: string): string | null
-  /** What stands next in a text, without its end: what it means and how long it is. Null: it is invalid. */
+  /** The next piece of a text, without its closing quote: its value and length. Null: it is invalid. */
   textPiece(text: string, at: number, quote: string): TextPiece | 'waits' | null
 }
 
@@ -30,7 +30,7 @@ interface TextPiece {
 
 const LIST: Bracket = { close: ']', separator: null, bareKey: null }
 
-/** Of Python's string literals; the last two are a line that goes on in the next one, and a slash of JSON. */
+/** Escapes in Python string literals; the last two are a line continuation, and JSON's escaped slash. */
 const ESCAPES: Readonly<Record<string, string>> = {
   n: '\n',
   t: '\t',
@@ -45,10 +45,10 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '\n': '',
   '/': '/',
 }
-/** Hexadecimal digits behind `\x`, `\u` and `\U`. */
+/** Number of hexadecimal digits after `\x`, `\u` and `\U`. */
 const HEX_DIGITS: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 }
 const CODE_POINT_MAX = 0x10ffff
-/** Models mix Python's constants with those of JSON. */
+/** Models mix the constants of Python and JSON. */
 const CONSTANTS: Readonly<Record<string, string>> = {
   True: 'true',
   False: 'false',
@@ -78,7 +78,10 @@ export const PYTHON: LiteralLanguage = {
     text.charAt(at) === '\\' ? escaped(text, at + 1) : plain(text, at, [quote, '\\']),
 }
 
-/** Texts stand between a token of their own (`<|"|>`, or `<escape>` in FunctionGemma), so that nothing in them is escaped. */
+/**
+ * Texts are enclosed in a special token (`<|"|>`, or `<escape>` in FunctionGemma), so that nothing in them is
+ * escaped.
+ */
 export function gemmaLanguage(quote: string): LiteralLanguage {
   const members: Bracket = { close: '}', separator: ':', bareKey: /[^\s"<{}[\]:,]+/y }
   return {
@@ -94,7 +97,7 @@ export function gemmaLanguage(quote: string): LiteralLanguage {
   }
 }
 
-/** Up to the first of the ends, but not what may become one, and not half of a character. */
+/** Text up to the first terminator, without a possible beginning of one, and without half a surrogate pair. */
 function plain(text: string, at: number, ends: readonly string[]): TextPiece | 'waits' {
   let end = text.length
   for (const mark of ends) {
@@ -112,7 +115,7 @@ function plain(text: string, at: number, ends: readonly string[]): TextPiece | '
   return end <= at ? 'waits' : { text: text.slice(at, end), length: end - at }
 }
 
-/** `at`: behind the backslash. */
+/** `at`: the index after the backslash. */
 function escaped(text: string, at: number): TextPiece | 'waits' | null {
   const character = text.charAt(at)
   if (character === '') return 'waits'

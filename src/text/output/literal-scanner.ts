@@ -1,6 +1,6 @@
 /**
- * Follows the arguments of a call that are written as literals of a language other than JSON, in pieces of any size, and
- * gives them on as JSON: texts as they come, words and keys when they are whole.
+ * Follows the arguments of a call that are written as literals of another language than JSON, in pieces of any size,
+ * and converts them to JSON: texts as they arrive, words and keys when they are complete.
  */
 import type { Bracket, LiteralLanguage } from './literal-language.ts'
 
@@ -16,11 +16,11 @@ const WAITS = -1
 const WRONG = -2
 
 export class LiteralScanner {
-  /** What the last reading gave, as JSON. */
+  /** The JSON produced by the last call of `read`. */
   output = ''
   isDone = false
   isWrong = false
-  /** The first value has begun: it is certain that these are arguments. */
+  /** The first value has begun, so these are certainly arguments. */
   hasValue = false
   readonly #language: LiteralLanguage
   readonly #open: Container[] = []
@@ -28,14 +28,14 @@ export class LiteralScanner {
   #quote = ''
   #isKey = false
 
-  /** `within`: the bracket that has been read, that of the arguments if nothing else is said. */
+  /** `within`: the bracket that has been opened; by default that of the arguments. */
   constructor(language: LiteralLanguage, within: Bracket = language.members) {
     this.#language = language
     this.#open.push({ ...within, isEmpty: true })
     this.#place = within.separator === null ? 'value' : 'member'
   }
 
-  /** Returns where it stopped: behind the arguments, at what is wrong, or at what needs more text. */
+  /** Returns the index where it stopped: after the arguments, at an invalid character, or where more text is needed. */
   read(text: string, from: number): number {
     this.output = ''
     let at = from
@@ -124,14 +124,14 @@ export class LiteralScanner {
     return at + word.length
   }
 
-  /** A value of a list needs its comma; that of a member has it before its key. */
+  /** List items need their comma here; an object member got it before its key. */
   #item(container: Container): void {
     if (container.separator === null && !container.isEmpty) this.output += ','
     container.isEmpty = false
     this.hasValue = true
   }
 
-  /** Empty: what stands there may become one. */
+  /** The opening quote at `at`; empty: the text may become one. */
   #quoteAt(text: string, at: number): string | null {
     const rest = text.slice(at, at + 8)
     for (const quote of this.#language.quotes) {

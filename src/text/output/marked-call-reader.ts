@@ -1,18 +1,18 @@
 /**
- * Calls whose name stands between markers and whose arguments are a JSON object behind it, as DeepSeek, Kimi and newer
- * Mistral models write them.
+ * Reads calls whose name is between markers and followed by a JSON object with the arguments, as DeepSeek, Kimi and
+ * newer Mistral models write them.
  */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import { JsonScanner } from './json-scanner.ts'
 import { MarkerScanner } from './marker-scanner.ts'
 
 export interface MarkedCallForm {
-  /** Around each call; null: the section's own marker begins the only one. */
+  /** Markers around each call; null: the marker of the section begins the only call. */
   readonly begin: string | null
   readonly end: string | null
-  /** What stands before the arguments; the first group that matches is the name. */
+  /** The text before the arguments; the first matching group is the name. */
   readonly head: RegExp
-  /** Stands behind the arguments and says nothing. */
+  /** A marker after the arguments, without meaning. */
   readonly argumentsEnd?: string
 }
 
@@ -25,7 +25,7 @@ export class MarkedCallReader implements CallReader {
   #read = ''
   #callCount = 0
 
-  /** `close`: what ends the section, and so a head that never comes to its arguments. */
+  /** `close`: the end of the section, which also ends a head without arguments. */
   constructor(form: MarkedCallForm, close: string | null) {
     this.#form = form
     const ends = ['{', form.end, close].filter((marker) => marker !== null)
@@ -60,7 +60,7 @@ export class MarkedCallReader implements CallReader {
     this.#place = 'over'
   }
 
-  /** One part; consumes nothing when more text is needed. */
+  /** Reads one part; consumes nothing if more text is needed. */
   #step(text: string, sink: CallSink): Reading {
     switch (this.#place) {
       case 'head':

@@ -1,6 +1,6 @@
 /**
- * Finds the first of several markers in a stream of text and withholds an end of the text that may become one. No
- * marker may be the beginning of another.
+ * Finds the first of several markers in a stream of text and withholds a suffix that may become one. No marker may be
+ * a prefix of another.
  */
 import { UnitSet } from '../detokenize/unit-set.ts'
 
@@ -11,7 +11,7 @@ type Scan =
       readonly marker: string
       readonly after: string
     }
-  /** No marker yet: `text` is certain, `held` must be put before the next text. */
+  /** No marker so far: `text` is certain, `held` must be put before the next text. */
   | { readonly kind: 'text'; readonly text: string; readonly held: string }
 
 export class MarkerScanner {
@@ -25,7 +25,7 @@ export class MarkerScanner {
     this.#lengthMax = Math.max(0, ...markers.map((marker) => marker.length))
   }
 
-  /** Nothing in the text has to do with a marker: the common case, and cheap to know. */
+  /** True if the text cannot contain or begin a marker: the frequent case, and cheap to check. */
   passes(text: string): boolean {
     return !this.#firstUnits.occursIn(text)
   }
@@ -48,7 +48,7 @@ export class MarkerScanner {
     return { kind: 'text', text: text.slice(0, open), held: text.slice(open) }
   }
 
-  /** Where an unfinished marker begins at the end of the text, else its length. */
+  /** Index of an incomplete marker at the end of the text, otherwise its length. */
   #openAt(text: string): number {
     for (let at = Math.max(0, text.length - this.#lengthMax + 1); at < text.length; at++) {
       if (!this.#firstUnits.has(text.charCodeAt(at))) continue

@@ -1,6 +1,6 @@
 /**
- * Calls whose arguments are elements, objects and lists too, as MiniMax M3 writes them: `<key>value</key>`, `<item>` in lists, and
- * one mark before each tag, so that a text may hold anything else. The JSON is made here as the elements come, texts as they come.
+ * Reads calls whose arguments are nested elements, as MiniMax M3 writes them: `<key>value</key>`, `<item>` in lists,
+ * with a mark before each tag, so that texts may contain anything. The elements are converted to JSON as they arrive.
  */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import { MarkerScanner } from './marker-scanner.ts'
@@ -12,7 +12,7 @@ interface Element {
   readonly tag: string
   readonly schema: unknown
   readonly types: ParameterTypes
-  /** A text is given on as it comes; an element is open until its first child, its end, decides. */
+  /** A text is passed on as it arrives; an element is `open` until its first child, or its end, determines the kind. */
   kind: 'open' | 'text' | 'object' | 'list'
   value: string
   hasChild: boolean
@@ -27,12 +27,12 @@ export class NestedCallReader implements CallReader {
   readonly #marks: MarkerScanner
   readonly #tools: readonly OfferedTool[]
   #root: unknown = undefined
-  /** Elements that are open, the call itself first. */
+  /** Open elements, the call itself first. */
   #open: Element[] = []
   #callCount = 0
   #read = ''
 
-  /** `mark`: stands before each tag. */
+  /** `mark`: precedes each tag. */
   constructor(mark: string, tools: readonly OfferedTool[]) {
     this.#mark = mark
     this.#marks = new MarkerScanner([mark])
@@ -57,7 +57,10 @@ export class NestedCallReader implements CallReader {
     }
   }
 
-  /** Between members only the brace is missing; a text stays as far as it came, of anything else nobody knows what it would be. */
+  /**
+   * Between members only the brace is missing; an incomplete text is kept as it is; any other incomplete value is
+   * dropped.
+   */
   end(sink: CallSink, rest: string): void {
     const top = this.#open.at(-1)
     if (top === undefined) return
@@ -133,7 +136,7 @@ function elementOf(tag: string, schema: unknown, root: unknown): Element {
   return { tag, schema, types, kind, value: '', hasChild: false }
 }
 
-/** Blanks between the elements of an object or a list say nothing. */
+/** Blanks between the elements of an object or list are ignored. */
 function takesValue(top: Element, value: string, sink: CallSink): boolean {
   if (top.kind === 'text') sink.arguments(inQuotes(value))
   else if (top.kind === 'open') top.value += value

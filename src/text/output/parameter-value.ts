@@ -1,16 +1,16 @@
-/** Values that a format writes without quotes: the tool's schema says which of them are text. */
+/** Converts values in formats without quotes: the tool's schema determines which of them are strings. */
 import { isRecord } from '../../base/index.ts'
 import { isJson } from './is-json.ts'
 import type { OfferedTool } from './output-event.ts'
 import { pythonLiteralJson } from './python-literal.ts'
 
-/** What a parameter's schema lets its value be, as JSON Schema names types. Null: the schema does not say. */
+/** The types that a parameter's schema allows, as named by JSON Schema. Null: any. */
 export type ParameterTypes = ReadonlySet<string> | null
 
 const DEPTH_MAX = 8
 const ANY = null
 
-/** Without a schema a parameter is text. */
+/** Without a schema a parameter is a string. */
 export function parameterTypes(
   tools: readonly OfferedTool[],
   tool: string,
@@ -22,14 +22,14 @@ export function parameterTypes(
   return isRecord(property) ? typesOf(property, schema) : new Set(['string'])
 }
 
-/** Nothing but a text, so that it can be given on as it comes. */
+/** Only a string is allowed, so that it can be passed on as it arrives. */
 export function isTextOnly(types: ParameterTypes): boolean {
   return types?.size === 1 && types.has('string')
 }
 
 /**
- * JSON as it is, a literal of Python (some models write `True` and `['a']`) as JSON, anything else as a text, and so what the
- * schema allows as a text only: `123` where a text or nothing is wanted.
+ * Valid JSON unchanged; Python literals (some models write `True` and `['a']`) as JSON; everything else, and values
+ * that the schema only allows as string, as a string: `123` if the type is string or null.
  */
 export function bareValue(text: string, types: ParameterTypes): string {
   const trimmed = text.trim()
@@ -49,7 +49,7 @@ function typeOf(json: string): string {
   return first === 't' || first === 'f' ? 'boolean' : 'number'
 }
 
-/** `root`: where references point into. */
+/** `root`: the schema that references point into. */
 export function typesOf(schema: unknown, root: unknown, depth = 0): ParameterTypes {
   if (!isRecord(schema) || depth > DEPTH_MAX) return ANY
   const { type } = schema
@@ -68,7 +68,7 @@ export function typesOf(schema: unknown, root: unknown, depth = 0): ParameterTyp
   return types.includes(ANY) ? ANY : new Set(types.flatMap((set) => [...(set ?? [])]))
 }
 
-/** The schema of a member of an object, or (`key` null) of an item of a list. Undefined: there is none. */
+/** The schema of a property of an object, or (`key` null) of a list item. Undefined: there is none. */
 export function childSchema(
   schema: unknown,
   key: string | null,
@@ -91,7 +91,7 @@ export function childSchema(
   return found.find((child) => child !== undefined)
 }
 
-/** Integers are numbers here. */
+/** Treats `integer` as `number`. */
 function named(types: readonly unknown[]): ParameterTypes {
   return new Set(types.map((type) => (type === 'integer' ? 'number' : String(type))))
 }

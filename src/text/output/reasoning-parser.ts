@@ -1,24 +1,24 @@
-/** Separates reasoning between an opening and a closing tag from the text; the tags themselves are never emitted. */
+/** Separates reasoning, which is between an opening and a closing tag, from text. The tags are never emitted. */
 import { MarkerScanner } from './marker-scanner.ts'
 import type { OutputEvent, OutputParser } from './output-event.ts'
 
 interface ReasoningTagOptions {
-  /** Control tokens that the tags consist of, when they are no tokens themselves. */
+  /** Control tokens of which the tags consist, if the tags are not single tokens. */
   readonly tokens?: readonly string[]
-  /** What ends a thought whose closing tag the model forgot, and is read as what it is: the begin of a call, of an answer. */
+  /** Markers that end reasoning without a closing tag and are then parsed as usual: the start of a call or an answer. */
   readonly breaks?: readonly string[]
-  /** Whether what follows such a mark is what it begins; a thought may also write about it. Absent: always. */
+  /** Decides whether such a marker really is one, since reasoning may mention it. Absent: always. */
   readonly isBreak?: (behind: string) => 'yes' | 'no' | 'undecided'
 }
 
-/** The tags of a format. Shared by all streams that speak it: a scanner has no state, and so stays in the cache. */
+/** The tags of a format, shared by all streams: scanners are stateless, and stay in the CPU cache. */
 export class ReasoningTags {
   /** Most formats have one of each. */
   readonly opens: readonly string[]
   readonly closes: readonly string[]
-  /** Control tokens that the tags consist of. */
+  /** Control tokens of which the tags consist. */
   readonly tokens: readonly string[]
-  /** A closing tag without an opening one is dropped as well. */
+  /** Also removes a closing tag without an opening one. */
   readonly outside: MarkerScanner
   readonly inside: MarkerScanner
   readonly isBreak: (behind: string) => 'yes' | 'no' | 'undecided'
@@ -42,11 +42,11 @@ export class ReasoningParser implements OutputParser {
   readonly markers: readonly string[]
   readonly #tags: ReasoningTags
   #isInside: boolean
-  /** Inside from the start, and only blanks so far: an opening tag may still follow, and says nothing new. */
+  /** Inside from the start, and only blanks so far: a redundant opening tag may follow. */
   #mayOpenAgain: boolean
   #held = ''
 
-  /** `startsInside`: the template has already written the opening tag, or the model leaves it out. */
+  /** `startsInside`: the template has written the opening tag, or the model omits it. */
   constructor(tags: ReasoningTags, startsInside: boolean) {
     this.markers = tags.tokens
     this.#tags = tags

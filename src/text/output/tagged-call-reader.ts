@@ -1,7 +1,7 @@
 /**
- * Calls written with tags around names and values, as Qwen3-Coder, MiniMax and DeepSeek (from 3.2 on) do. Values stand
- * there without quotes; the JSON of the arguments is made here, member by member, texts as they come. Instead of members a call
- * may hold its arguments as one JSON object.
+ * Reads calls written with tags around names and values, as Qwen3-Coder, MiniMax and DeepSeek (since 3.2) do. Values
+ * have no quotes; the JSON of the arguments is built member by member, strings as they arrive. Instead of members a
+ * call may contain its arguments as one JSON object.
  */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 import { JsonScanner } from './json-scanner.ts'
@@ -9,23 +9,23 @@ import type { OfferedTool } from './output-event.ts'
 import { UnquotedValue } from './unquoted-value.ts'
 
 export interface TaggedCallForm {
-  /** One opening tag each; the first group with a text is the name. A call's tag that ends with `/>` is all of it. */
+  /** Matches one opening tag; the first non-empty group is the name. A call's tag that ends with `/>` is complete. */
   readonly call: RegExp
-  /** The second group, if the tag says that: `true` and `string` are a text. */
+  /** The second group, if present, is the type: `true` or `string` means string. */
   readonly parameter: RegExp
   readonly callEnd: string
   readonly parameterEnd: string
-  /** A line break behind the opening and before the closing tag does not belong to the value. */
+  /** A line break after the opening and before the closing tag is not part of the value. */
   readonly trimsLineBreaks: boolean
-  /** Markers that end a value whose closing tag the model forgot; they are read again as what they are. */
+  /** Markers that end a value without a closing tag; they are then parsed as usual. */
   readonly valueBreaks?: readonly string[]
-  /** What stands around calls and says nothing. None may be the begin of another. */
+  /** Text around calls without meaning. None may be a prefix of another. */
   readonly fillers?: readonly string[]
-  /** What ends a tag, when it is not `>`. */
+  /** The end of a tag, if it is not `>`. */
   readonly tagEnd?: string
-  /** What a name or key in a tag says, when it is escaped there. */
+  /** Decodes a name or key that is escaped in its tag. */
   readonly decodeName?: (text: string) => string
-  /** What a value says, when it is escaped; such a value is given on when it is whole. */
+  /** Decodes an escaped value; such a value is passed on when it is complete. */
   readonly decodeValue?: (text: string) => string
 }
 
@@ -42,11 +42,11 @@ export class TaggedCallReader implements CallReader {
   #isFirstMember = true
   #callCount = 0
   #read = ''
-  /** The begin of the first call's tag, when that was what opened the section. */
+  /** The beginning of the first call's tag, if it opened the section. */
   #opening: string
   readonly #isBare: boolean
 
-  /** `opening`: empty, or the begin of a call's tag, of a section without a marker of its own. */
+  /** `opening`: empty, or the beginning of a call's tag if the section has no marker of its own. */
   constructor(form: TaggedCallForm, tools: readonly OfferedTool[], opening = '') {
     this.#form = form
     this.#tools = tools
@@ -79,7 +79,7 @@ export class TaggedCallReader implements CallReader {
     }
   }
 
-  /** A call whose last member is whole needs only its brace; a value that broke off stays as it is. */
+  /** A call whose last member is complete needs only its brace; an incomplete value is kept as it is. */
   end(sink: CallSink, rest: string): void {
     if (this.#place === 'members' || this.#place === 'closing') this.#endCall(sink)
     else if (this.#place === 'value') this.#value.breakOff(rest, sink)
@@ -101,7 +101,7 @@ export class TaggedCallReader implements CallReader {
     if (filler !== null) return { consumed: filler, isWrong: false }
     if (this.#place === 'members' && this.#isFirstMember && text.startsWith('{')) {
       this.#json = new JsonScanner()
-      // The brace of the arguments has been told with the call.
+      // The opening brace has already been reported with the call.
       this.#json.read('{', 0)
       this.#place = 'json'
       return { consumed: 1, isWrong: false }
@@ -118,12 +118,12 @@ export class TaggedCallReader implements CallReader {
 
   #takesTag(tag: string, sink: CallSink): boolean {
     if (this.#place === 'between') {
-      // The closing tag of a section may come although its opening one has not.
+      // The closing tag of a section may appear without its opening tag.
       if (this.#isBare && this.#callCount > 0 && tag === BARE_CLOSE) return true
       const written = this.#form.call.exec(tag)?.slice(1).find(isGroup)
       if (written === undefined) return false
       const name = this.#form.decodeName?.(written) ?? written
-      // Without the section's marker only a tool that is offered makes a tag a call.
+      // Without the section's marker a tag is a call only if the tool is offered.
       if (this.#isBare && !this.#tools.some((tool) => tool.name === name)) return false
       this.#tool = name
       this.#isFirstMember = true
@@ -150,7 +150,7 @@ export class TaggedCallReader implements CallReader {
     this.#place = 'between'
   }
 
-  /** Length of a filler; 0: it may become one. */
+  /** Length of a filler; 0: the text may become one; null: none. */
   #fillerAt(text: string): number | null {
     for (const filler of this.#form.fillers ?? []) {
       if (text.startsWith(filler)) return filler.length
@@ -159,7 +159,7 @@ export class TaggedCallReader implements CallReader {
     return null
   }
 
-  /** `type`: what the tag itself says of it. */
+  /** `type`: the type given in the tag. */
   #beginValue(key: string, type: string | undefined, sink: CallSink): void {
     this.#place = 'value'
     sink.arguments(`${this.#isFirstMember ? '' : ','}${JSON.stringify(key)}:`)

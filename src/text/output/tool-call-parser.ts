@@ -1,9 +1,9 @@
 /**
- * Takes calls of tools out of a stream of text. Text goes through at once, and so do the arguments of a call whose name
- * is known. What a section holds before that is withheld; a section in which no call is found is text after all, so
+ * Extracts tool calls from a stream of text. Text is passed on at once, and so are the arguments of a call whose name
+ * is known. The content of a section before that is withheld; a section without any call is emitted as text, so
  * nothing is lost.
  *
- * Blanks between calls, and before or after an output that is nothing but calls, are dropped.
+ * Blanks between calls, and before or after an output that consists only of calls, are removed.
  */
 import type { CallReader, CallSink } from './call-reader.ts'
 import { MarkerScanner } from './marker-scanner.ts'
@@ -11,7 +11,7 @@ import type { OfferedTool, OutputEvent, OutputParser } from './output-event.ts'
 
 interface ToolSection {
   readonly open: string
-  /** Null: the section goes on as far as there are calls. */
+  /** Null: the section continues as long as there are calls. */
   readonly close: string | null
 }
 
@@ -19,11 +19,11 @@ export interface ToolFormat {
   readonly sections: readonly ToolSection[]
   /** Control tokens inside a section. */
   readonly innerMarkers?: readonly string[]
-  /** A section is one JSON object with `name` and `arguments`, so that a grammar can hold it. */
+  /** A section is one JSON object with `name` and `arguments`, so that a grammar can constrain it. */
   readonly holdsOneObject?: boolean
-  /** Calls without a marker: whether an output that begins so may be one. */
+  /** For calls without a marker: whether an output that begins like this may be a call. */
   readonly bare?: (begin: string) => 'yes' | 'no' | 'undecided'
-  /** For one section; `open` is empty for calls without a marker, which must be those of `tools`. */
+  /** Creates the reader of a section; `open` is empty for calls without a marker, which must name one of `tools`. */
   createReader(section: ToolSection, tools: readonly OfferedTool[]): CallReader
 }
 
@@ -31,9 +31,9 @@ interface OpenSection extends ToolSection {
   readonly reader: CallReader
   readonly closing: MarkerScanner
   readonly callsBefore: number
-  /** What does not fit is being passed on, up to the closing marker. */
+  /** Invalid content is being passed on, up to the closing marker. */
   isLost: boolean
-  /** What belongs to no call has been passed on. */
+  /** The text that belongs to no call has been passed on. */
   isGiven: boolean
 }
 
@@ -53,11 +53,11 @@ export class ToolCallParser implements OutputParser, CallSink {
   #held = ''
   /** Blanks that are emitted only if text follows. */
   #blanks = ''
-  /** Since the last call, or at the beginning: blanks wait. */
+  /** Blanks are held: after a call, or at the beginning. */
   #waitsForText = true
   #callCount = 0
 
-  /** `isHeld`: a grammar holds the output, so that what begins like a call is one. */
+  /** `isHeld`: a grammar constrains the output, so that whatever begins like a call is one. */
   constructor(format: ToolFormat, tools: readonly OfferedTool[] = [], isHeld = false) {
     this.#format = format
     this.#isHeld = isHeld
@@ -112,12 +112,12 @@ export class ToolCallParser implements OutputParser, CallSink {
     return events
   }
 
-  /** In the midst of plain text. */
+  /** Inside plain text. */
   get #isPassing(): boolean {
     return this.#place.kind === 'text' && !this.#waitsForText
   }
 
-  /** One step on what is held; false when more text is needed. */
+  /** One step on the held text; false if more text is needed. */
   #step(): boolean {
     switch (this.#place.kind) {
       case 'begin':
@@ -177,7 +177,7 @@ export class ToolCallParser implements OutputParser, CallSink {
     return true
   }
 
-  /** Arguments that are no JSON stay what the model wrote; anything else is text. */
+  /** Invalid JSON in arguments stays as the model wrote it; other invalid content becomes text. */
   #passLost(section: OpenSection): boolean {
     const { reader, closing } = section
     const scan = closing.scan(this.#held)
@@ -192,7 +192,7 @@ export class ToolCallParser implements OutputParser, CallSink {
     return true
   }
 
-  /** What stands there is the begin of a call and nothing else. */
+  /** The output was cut off at the beginning of a call. */
   #cutOff(section: OpenSection): void {
     if (section.isLost || section.reader.isInArguments) return
     section.reader.cutOff?.(this)
@@ -200,14 +200,14 @@ export class ToolCallParser implements OutputParser, CallSink {
     this.#held = ''
   }
 
-  /** The output ends inside of a section. */
+  /** The output ends inside a section. */
   #breakOff(section: OpenSection): void {
     if (section.reader.isInArguments) {
       section.reader.end(this, this.#held)
       this.#held = ''
     }
     this.#endSection(section, '')
-    // Behind a call only the begin of a marker is waited for.
+    // After a call only the beginning of a marker can be held.
     const hasCalls = this.#callCount > section.callsBefore
     if (hasCalls && !section.isLost) this.#held = ''
   }

@@ -1,6 +1,6 @@
 /**
- * A value that a format writes without quotes, up to its closing tag: a text is given on as it comes, anything else when
- * it is whole.
+ * Reads a value without quotes, up to its closing tag: a string is passed on as it arrives, any other value when it
+ * is complete.
  */
 import type { CallSink } from './call-reader.ts'
 import { MarkerScanner } from './marker-scanner.ts'
@@ -9,17 +9,17 @@ import { bareValue, isTextOnly, parameterTypes } from './parameter-value.ts'
 import type { ParameterTypes } from './parameter-value.ts'
 
 export interface UnquotedValueForm {
-  /** What ends a value: its closing tag. */
+  /** The closing tags that end a value. */
   readonly ends: readonly string[]
-  /** A line break behind the opening and before the closing tag does not belong to the value. */
+  /** A line break after the opening and before the closing tag is not part of the value. */
   readonly trimsLineBreaks: boolean
-  /** What a value says, when it is escaped; such a text is given on when it is whole. */
+  /** Decodes an escaped value; such a string is passed on when it is complete. */
   readonly decode?: (text: string) => string
 }
 
 interface ValueReading {
   readonly consumed: number
-  /** What stands behind what was consumed, when the value is over. */
+  /** The closing tag after the consumed text, if the value has ended. */
   readonly end: string | null
 }
 
@@ -29,7 +29,7 @@ export class UnquotedValue {
   readonly #end: MarkerScanner
   #isText = false
   #types: ParameterTypes = null
-  /** Of a value that is no text all of it; of a text what may still be cut off. */
+  /** For a string the part that may still be cut off, otherwise the whole value. */
   #value = ''
   #isBegin = true
 
@@ -47,7 +47,7 @@ export class UnquotedValue {
     if (isText) sink.arguments('"')
   }
 
-  /** By the schema of the tool. */
+  /** Starts a value with the type from the tool's schema. */
   beginOf(tools: readonly OfferedTool[], tool: string, key: string, sink: CallSink): void {
     const types = parameterTypes(tools, tool, key)
     this.begin(isTextOnly(types), sink)
@@ -73,13 +73,13 @@ export class UnquotedValue {
     return { consumed: piece.length, end: scan.marker }
   }
 
-  /** The output broke off: a text stays as far as it came, of anything else nobody knows what it would have been. */
+  /** The output ended inside the value: an incomplete string is kept, any other value is dropped. */
   breakOff(rest: string, sink: CallSink): void {
     const text = this.#decode?.(this.#value + rest) ?? this.#value + rest
     if (this.#isText && text !== '') sink.arguments(inQuotes(text))
   }
 
-  /** All but what belongs to the next piece: a last line break, and half of a character. */
+  /** Passes on everything except a trailing line break and half a surrogate pair. */
   #giveText(isEnd: boolean, sink: CallSink): void {
     const cut = isEnd && this.#trims ? /\n$/ : /[\n\ud800-\udbff]$/
     const isCut = (!isEnd || this.#trims) && cut.test(this.#value)

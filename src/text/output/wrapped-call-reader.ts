@@ -1,16 +1,16 @@
-/** Calls that stand in tags of their own inside of a section: `<tool_call>…</tool_call>`, one behind the other. */
+/** Reads calls that have tags of their own inside a section: `<tool_call>…</tool_call>`, one after the other. */
 import type { CallReader, CallSink, Reading } from './call-reader.ts'
 
 interface WrappedCallForm {
   readonly open: string
   readonly close: string
-  /** Reads what stands between the tags of one call. */
+  /** Creates the reader of the content of one call. */
   createReader(): CallReader
 }
 
 export class WrappedCallReader implements CallReader {
   readonly #form: WrappedCallForm
-  /** Hears the calls of the inner readers, and passes them on. */
+  /** Receives the calls of the inner readers and passes them on. */
   readonly #told: CallSink = {
     start: (name) => {
       this.#hasStarted = true
@@ -22,7 +22,7 @@ export class WrappedCallReader implements CallReader {
   #sink: CallSink | null = null
   #inner: CallReader | null = null
   #hasStarted = false
-  /** What was read since the last call that was told. */
+  /** Text read since the last reported call. */
   #read = ''
 
   constructor(form: WrappedCallForm) {
@@ -67,7 +67,7 @@ export class WrappedCallReader implements CallReader {
     if (blanks > 0) return { consumed: blanks, isWrong: false }
     if (!text.startsWith(open)) return { consumed: 0, isWrong: !open.startsWith(text) }
     this.#inner = this.#form.createReader()
-    // Blanks between calls are nobody's; the first call's stay, should it be none.
+    // Blanks between calls are ignored; those of the first call are kept in case it is not a call.
     if (this.#hasStarted) this.#read = ''
     this.#hasStarted = false
     return { consumed: open.length, isWrong: false }

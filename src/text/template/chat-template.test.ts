@@ -83,7 +83,7 @@ describe('renderChat and encodeChat', () => {
     })
   }
 
-  it('text without control tokens - the ids of the whole text, tokenised plainly', () => {
+  it('text without control tokens - same ids as encoding the whole text', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 40 }), (text) => {
         const rendered = renderChat(template!, tokenizer, input(text))
@@ -94,7 +94,7 @@ describe('renderChat and encodeChat', () => {
     )
   })
 
-  it('tools and arguments of earlier calls - in the text, and unable to inject', () => {
+  it('tools and arguments of earlier calls - are rendered and cannot inject control tokens', () => {
     const value: ChatInput = {
       messages: [
         { role: 'user', content: 'hi' },
@@ -131,7 +131,7 @@ describe('renderChat and encodeChat', () => {
     ])
   })
 
-  it('content parts - text is joined, anything else is refused by name', () => {
+  it('content parts - text is joined, other parts are refused by name', () => {
     const parts = [
       { type: 'text', text: 'one ' },
       { type: 'text', text: 'two' },
@@ -146,7 +146,7 @@ describe('renderChat and encodeChat', () => {
     ).toThrow(expect.objectContaining({ code: 'request.unsupported_parameter' }))
   })
 
-  it('kwargs - reach the template, cannot replace the messages', () => {
+  it('kwargs - reach the template but cannot replace the messages', () => {
     const chat = new ChatTemplate('{{ mood }} {{ messages | length }} {{ enable_thinking }}')
     const kwargs = { mood: 'calm', messages: [], enable_thinking: false }
     expect(
@@ -183,7 +183,7 @@ describe('renderChat and encodeChat', () => {
     },
   )
 
-  it('a template that refuses the messages - the fault of the request, in its words', () => {
+  it("a template that rejects the messages - is an error of the request, with the template's message", () => {
     const chat = new ChatTemplate("{{ raise_exception('roles must alternate') }}")
     expect(() => renderChat(chat, tokenizer, { messages: [] })).toThrow(
       expect.objectContaining({
@@ -193,7 +193,7 @@ describe('renderChat and encodeChat', () => {
     )
   })
 
-  it('a template that cannot be parsed - model.load_failed', () => {
+  it('a template that cannot be parsed - is refused with model.load_failed', () => {
     expect(() => new ChatTemplate('{% if %}')).toThrow(
       expect.objectContaining({ code: 'model.load_failed' }),
     )

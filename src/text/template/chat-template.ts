@@ -1,6 +1,6 @@
 /**
- * The Jinja chat template of a model, compiled once and rendered per request; the library interprets what the compiler leaves. It remembers which form of the messages
- * it was seen to accept.
+ * The Jinja chat template of a model, compiled once and rendered per request; the library interprets what the
+ * compiler does not support. Remembers which message form the template accepted.
  */
 import { Template } from '@huggingface/jinja'
 import { BatonError } from '../../base/index.ts'
@@ -22,7 +22,7 @@ export class ChatTemplate {
   readonly #constants: Readonly<Record<string, unknown>>
   #form: MessageForm
 
-  /** Throws `model.load_failed` when the template cannot be parsed. */
+  /** Throws `model.load_failed` if the template cannot be parsed. */
   constructor(source: string, options: ChatTemplateOptions = {}) {
     this.source = source
     this.#constants = { bos_token: options.bosToken ?? '', eos_token: options.eosToken ?? '' }
@@ -39,7 +39,7 @@ export class ChatTemplate {
     }
   }
 
-  /** The form of messages to begin with. */
+  /** The message form to try first. */
   get form(): MessageForm {
     return this.#form
   }
@@ -48,9 +48,9 @@ export class ChatTemplate {
     this.#form = form
   }
 
-  /** Plain rendering. A template that refuses the messages (`raise_exception`) is the request's fault. */
+  /** Renders the template. If it rejects the messages (`raise_exception`), the request is invalid. */
   render(variables: Readonly<Record<string, unknown>>): string {
-    // Quicker than two spreads, of which the second adds members by calls into the runtime.
+    // Faster than two spreads: the second would call into the runtime per member.
     const all = Object.assign({}, this.#constants, variables)
     try {
       return this.#compiled(all) ?? this.#interpreted(all)
@@ -63,7 +63,7 @@ export class ChatTemplate {
     }
   }
 
-  /** The interpreter knows no bigint: it gets a text instead, and the digits are put back. */
+  /** The interpreter does not support bigint: it gets a placeholder text, which is replaced by the digits afterwards. */
   #interpreted(all: Readonly<Record<string, unknown>>): string {
     const stand = standInsOf(all)
     if (stand === null) return this.#template.render(all)

@@ -1,29 +1,30 @@
 /**
- * Keeps what a user typed apart from what a template writes, so that `<|im_end|>` in a message stays text.
+ * Separates user text from template text, so that `<|im_end|>` in a message stays text (no prompt injection by
+ * control tokens).
  *
  * Before rendering, the first character of everything in user text that could begin a control token is replaced by a
- * private-use character that occurs nowhere in the input. Templates may trim, slice, split or escape the text as they
- * like: a single marked character survives all of that, and text without control tokens is rendered untouched. After
- * rendering the marked characters are put back and their places are reported as literal ranges.
+ * private-use character that does not occur in the input. Templates may trim, slice, split or escape the text: a
+ * single replaced character survives all of that, and text without control tokens is rendered unchanged. After
+ * rendering, the characters are restored and their positions are reported as literal ranges.
  */
 import { BatonError } from '../../base/index.ts'
 import type { AddedToken } from '../tokenize/tokenizer.ts'
 
 interface RestoredText {
   readonly text: string
-  /** Ascending pairs [start, end): characters that cannot be part of a control token. */
+  /** Ascending pairs [start, end) of characters that must not become part of a control token. */
   readonly literalRanges: readonly number[]
 }
 
 const PRIVATE_USE_FIRST = 0xe000
 const PRIVATE_USE_LAST = 0xf8ff
-/** A private-use character, or what a template that writes JSON in ASCII makes of it. */
+/** A private-use character, possibly as a JSON escape if the template writes ASCII JSON. */
 const MARK = /[\uE000-\uF8FF]|\\u[ef][0-9a-f]{3}/gi
 const PUNCTUATION = /^[^\p{L}\p{N}\s]/u
 
-/** What the guard looks for; made once per tokenizer. */
+/** The pattern that the guard searches for; built once per tokenizer. */
 class ControlTextPattern {
-  /** Matches one character that may begin a control token; null when there are no control tokens. */
+  /** Matches one character that may begin a control token; null if there are no control tokens. */
   readonly #begins: RegExp | null
 
   constructor(tokens: readonly AddedToken[]) {
@@ -45,8 +46,8 @@ class ControlTextPattern {
 }
 
 /**
- * The first character of a control token, when what follows is its beginning (long enough to tell it from tokens that
- * are no control tokens), or when the text ends there and other text may complete it.
+ * The first character of a control token, if followed by the token's beginning (long enough to differ from tokens
+ * that are not control tokens), or at the end of the text, where other text may complete it.
  */
 function beginOf(token: string, plain: readonly string[]): string {
   const characters = Array.from(token)
@@ -72,7 +73,7 @@ export function controlTextPatternOf(tokens: readonly AddedToken[]): ControlText
   return pattern
 }
 
-/** Marks of one rendering. */
+/** The replaced characters of one rendering. */
 export class ControlTextGuard {
   readonly #pattern: ControlTextPattern
   readonly #taken: ReadonlySet<number>
@@ -80,7 +81,7 @@ export class ControlTextGuard {
   readonly #characterByMark = new Map<string, string>()
   #nextMark = PRIVATE_USE_FIRST
 
-  /** `texts`: everything that will be rendered, to find characters that are free. */
+  /** `texts`: everything that will be rendered, to find unused characters. */
   constructor(pattern: ControlTextPattern, texts: Iterable<string>) {
     this.#pattern = pattern
     this.#taken = privateUseIn(texts)
@@ -113,7 +114,7 @@ export class ControlTextGuard {
     if (this.#nextMark > PRIVATE_USE_LAST) {
       throw new BatonError(
         'request.invalid_argument',
-        'messages use every private-use character and a control token; take one of them out',
+        'messages contain every private-use character and a control token; remove one of them',
       )
     }
     const mark = String.fromCharCode(this.#nextMark++)
@@ -131,7 +132,7 @@ function privateUseIn(texts: Iterable<string>): ReadonlySet<number> {
   return found
 }
 
-/** A mark that was found, from either of its two forms. */
+/** A replaced character, from either of its two forms. */
 function markIn(found: string): string {
   return found.length === 1 ? found : String.fromCharCode(Number.parseInt(found.slice(2), 16))
 }

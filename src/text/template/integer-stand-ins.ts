@@ -1,6 +1,6 @@
 /**
- * Large integers of a conversation as texts, for the interpreter of templates, which knows no bigint; and how they are
- * found again in what it has written, bare or as a JSON string.
+ * Replaces large integers (bigint) in a conversation by placeholder texts for the template interpreter, which does
+ * not support them, and finds the placeholders in its output, bare or as JSON strings.
  */
 interface StandIns {
   readonly values: Record<string, unknown>
@@ -12,14 +12,14 @@ interface StandIns {
 export function standInsOf(values: Readonly<Record<string, unknown>>): StandIns | null {
   const texts: string[] = []
   if (!collect(values, texts)) return null
-  // A mark that no text has, so that nobody writes a stand-in himself.
+  // A mark that occurs in no text of the request, so that a user cannot forge a placeholder.
   let mark = 'largeinteger'
   while (texts.some((text) => text.toLowerCase().includes(mark))) mark += 'x'
   const replaced = replace(values, (digits) => `${mark}(${digits})`) as Record<string, unknown>
   return { values: replaced, pattern: new RegExp(`"?${mark}\\((-?[0-9]+)\\)"?`, 'gi') }
 }
 
-/** Whether there is a bigint; all texts and names of fields go into `texts`. */
+/** Whether there is a bigint; all texts and field names are collected in `texts`. */
 function collect(value: unknown, texts: string[]): boolean {
   if (typeof value === 'bigint') return true
   if (typeof value === 'string') {

@@ -1,12 +1,13 @@
 /**
- * The same messages in the forms that templates ask for. Clients send the arguments of earlier calls as JSON text and
- * no content beside them; some templates want values, some an empty text, some want a list of tools even if there are none.
+ * Converts messages to the form that a template expects. Clients send the arguments of earlier calls as JSON text and
+ * omit the content next to them; some templates want parsed values, an empty text, or a tool list even if there are
+ * no tools.
  */
 import { BatonError, isRecord, parseExactJson } from '../../base/index.ts'
 
 export interface ChatMessage {
   readonly role: string
-  /** Text, or parts of which only `{type: 'text', text}` reach a text model. */
+  /** Text, or parts; a text model accepts only `{type: 'text', text}`. */
   readonly content?: string | readonly ChatContentPart[] | null
   readonly name?: string
   readonly tool_calls?: readonly unknown[]
@@ -22,13 +23,13 @@ interface ChatContentPart {
 }
 
 export interface MessageForm {
-  /** Arguments of earlier calls are values, not JSON text. */
+  /** Arguments of earlier calls as values instead of JSON text. */
   readonly parsedArguments: boolean
-  /** A message without content has an empty one. */
+  /** An empty content for messages without one. */
   readonly emptyContent: boolean
-  /** Without tools the variable is an empty list, instead of null. */
+  /** Without tools, an empty list instead of null. */
   readonly emptyTools: boolean
-  /** Ids of calls have nine letters and digits, as Mistral's templates demand. */
+  /** Call ids shortened to nine letters and digits, as Mistral's templates require. */
   readonly shortIds: boolean
 }
 
@@ -39,7 +40,7 @@ export function suggestedForm(source: string): MessageForm {
   return { parsedArguments, emptyContent: false, emptyTools: false, shortIds: false }
 }
 
-/** The form itself, then those that make a difference for these messages, the smallest change first. */
+/** The form itself, then the other forms that make a difference for these messages, smallest change first. */
 export function formsToTry(
   form: MessageForm,
   messages: readonly ChatMessage[],
@@ -82,7 +83,7 @@ function shapeCall(call: unknown, form: MessageForm): unknown {
   return { ...shaped, id: shortId(shaped['id']) }
 }
 
-/** The end of an id is what tells ids apart. */
+/** The end of an id, because that is where ids differ. */
 function shortId(id: string): string {
   return id
     .replace(/[^A-Za-z0-9]/g, '')
@@ -90,7 +91,7 @@ function shortId(id: string): string {
     .padStart(9, '0')
 }
 
-/** Text parts joined; a part that is not text cannot be honoured by a text model. */
+/** Joins text parts; a text model supports no other kind of part. */
 function flattenContent(content: ChatMessage['content']): string | null {
   if (content === undefined || content === null) return null
   if (typeof content === 'string') return content
@@ -105,7 +106,7 @@ function flattenContent(content: ChatMessage['content']): string | null {
     .join('')
 }
 
-/** A call of the OpenAI form with its arguments as a value; anything else as it is. */
+/** A call in OpenAI's form with its arguments parsed; anything else unchanged. */
 function parseArguments(call: unknown): unknown {
   if (!isRecord(call) || !isRecord(call['function'])) return call
   const text = call['function']['arguments']

@@ -1,6 +1,4 @@
-/**
- * Messages to text to tokens, so that only the template itself can write control tokens.
- */
+/** Renders messages to text and encodes it, so that only the template itself can write control tokens. */
 import { BatonError } from '../../base/index.ts'
 import type { ChatTemplate } from './chat-template.ts'
 import { ControlTextGuard, controlTextPatternOf } from './control-text-guard.ts'
@@ -13,15 +11,15 @@ export interface ChatInput {
   readonly tools?: readonly unknown[]
   /** Absent: true. */
   readonly addGenerationPrompt?: boolean
-  /** The prompt ends with the text of the last message, so that the model goes on with it; no new turn begins. */
+  /** The prompt ends with the text of the last message, which the model continues; no new turn begins. */
   readonly continueFinalMessage?: boolean
-  /** `chat_template_kwargs` of the request: `enable_thinking` and whatever else the template knows. */
+  /** `chat_template_kwargs` of the request: `enable_thinking` and other variables of the template. */
   readonly kwargs?: Readonly<Record<string, unknown>>
 }
 
 interface RenderedChat {
   readonly text: string
-  /** Where user text would have become a control token; see `EncodeOptions`. */
+  /** Ranges of user text that would otherwise become control tokens; see `EncodeOptions`. */
   readonly literalRanges: readonly number[]
 }
 
@@ -55,7 +53,7 @@ function textOfContent({ content }: ChatMessage): string {
   return (content ?? []).map((part) => part.text ?? '').join('')
 }
 
-/** A text that stands for the end of the last message; nothing of the request has it. */
+/** A marker for the end of the last message that does not occur in the request. */
 function unusedMark(input: ChatInput): string {
   const texts: string[] = []
   collectTexts([input.messages, input.tools ?? null, input.kwargs ?? null], texts)
@@ -65,7 +63,7 @@ function unusedMark(input: ChatInput): string {
   return `${mark}\ue5a2`
 }
 
-/** Pairs of start and end. */
+/** Ranges as pairs of start and end. */
 function rangesBefore(ranges: readonly number[], end: number): number[] {
   const kept: number[] = []
   for (let at = 0; at + 1 < ranges.length; at += 2) {
@@ -89,10 +87,10 @@ function renderWhole(template: ChatTemplate, tokenizer: Tokenizer, input: ChatIn
       refusal ??= thrown
     }
   }
-  throw refusal ?? new BatonError('runtime.internal', 'no form of the messages was tried')
+  throw refusal ?? new BatonError('runtime.internal', 'internal error: no message form was tried')
 }
 
-/** Ids of a rendered chat. The template writes BOS itself if the model wants one. */
+/** Token ids of a rendered chat. The template writes BOS itself if the model needs it. */
 export function encodeChat(tokenizer: Tokenizer, rendered: RenderedChat): Uint32Array {
   return tokenizer.encode(rendered.text, { special: true, literalRanges: rendered.literalRanges })
 }
@@ -113,7 +111,7 @@ function renderForm(
   const pattern = controlTextPatternOf(tokenizer.addedTokens)
   const texts: string[] = []
   collectTexts(user, texts)
-  // Hardly any request has a control token in its text: nothing to mark, nothing to put back.
+  // Nearly all requests have no control token in their text: nothing to replace or restore.
   if (!texts.some((text) => pattern.occursIn(text))) {
     return { text: template.render(Object.assign(constants, user)), literalRanges: [] }
   }
@@ -122,7 +120,7 @@ function renderForm(
   return guard.restore(template.render(Object.assign(constants, marked)))
 }
 
-/** Every string in a value of JSON, names of fields among them. */
+/** Collects every string in a JSON value, including field names. */
 function collectTexts(value: unknown, into: string[]): void {
   if (typeof value === 'string') into.push(value)
   else if (Array.isArray(value)) for (const item of value as unknown[]) collectTexts(item, into)

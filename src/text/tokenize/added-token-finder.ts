@@ -1,11 +1,11 @@
 /**
- * Finds added tokens (control tokens, `<think>` and the like) in a text, leftmost first, the longest at one place.
+ * Finds added tokens (control tokens, `<think>` and similar) in a text: leftmost first, the longest at each position.
  *
- * A vocabulary may have thousands of them, so candidates are found by their first character, then by length.
+ * A vocabulary may have thousands of them, so candidates are looked up by first character, then by length.
  */
 import type { AddedToken, EncodeOptions } from './tokenizer.ts'
 
-/** A text in order: plain stretches and the added tokens between them. */
+/** Receives a text in order: plain stretches and the added tokens between them. */
 interface AddedTokenVisitor {
   onText(text: string): void
   onToken(token: AddedToken): void
@@ -15,7 +15,7 @@ export class AddedTokenFinder {
   readonly #byText = new Map<string, AddedToken>()
   /** First UTF-16 unit → lengths of the tokens that begin with it, longest first. */
   readonly #lengths = new Map<number, number[]>()
-  /** Finds the next place where a token can begin; null when there are no added tokens. */
+  /** Matches the next position where a token can begin; null if there are no added tokens. */
   readonly #starts: RegExp | null
 
   constructor(tokens: readonly AddedToken[]) {
@@ -73,7 +73,7 @@ export class AddedTokenFinder {
   }
 }
 
-/** Ascending ranges, asked about in ascending order. */
+/** Ascending ranges, queried in ascending order. */
 class LiteralRanges {
   readonly #ranges: readonly number[]
   #at = 0

@@ -1,6 +1,6 @@
 /**
- * How a SentencePiece-like `tokenizer.json` turns blanks into `▁`: an older one does it in the normalizer, a newer one
- * in the pre-tokenizer.
+ * How a SentencePiece-like `tokenizer.json` converts blanks to `▁`: older files in the normalizer, newer ones in the
+ * pre-tokenizer.
  */
 import { isRecord } from '../../base/index.ts'
 import type { BlankPrefix } from './spm-tokenizer.ts'
@@ -10,13 +10,13 @@ export function readBlankPrefix(normalizer: unknown, preTokenizer: unknown): Bla
   const steps = normalizerSteps(normalizer)
   if (steps === null) return null
   if (steps.replaces) {
-    // The blanks are gone by then, so a cut at blanks does nothing.
+    // The blanks have been replaced by then, so splitting at blanks has no effect.
     if (!isAbsent(preTokenizer) && !isCutAtBlanks(preTokenizer)) return null
     return { where: steps.prepends ? 'stretch' : 'never', evenBeforeBlank: true }
   }
   if (steps.prepends || !isRecord(preTokenizer)) return null
   if (preTokenizer['type'] !== 'Metaspace' || preTokenizer['replacement'] !== '▁') return null
-  // A cut at every `▁` is the cut that the tokenizer makes anyway, unless tokens reach over it.
+  // Splitting at every `▁` equals what the tokenizer does anyway, unless tokens span it.
   if (preTokenizer['split'] !== false) return null
   const scheme = preTokenizer['prepend_scheme'] ?? 'always'
   if (scheme === 'never') return { where: 'never', evenBeforeBlank: false }
@@ -28,7 +28,7 @@ interface NormalizerSteps {
   readonly replaces: boolean
 }
 
-/** Null: a step that is neither of the two, or in another order. */
+/** Null: an unknown step, or another order. */
 function normalizerSteps(normalizer: unknown): NormalizerSteps | null {
   if (isAbsent(normalizer)) return { prepends: false, replaces: false }
   if (!isRecord(normalizer)) return null

@@ -1,6 +1,6 @@
 /**
- * The alphabet in which byte-level BPE vocabularies are written: every byte has one printable character. Printable
- * Latin-1 bytes stand for themselves, the others are moved to U+0100 and up, in order.
+ * The alphabet of byte-level BPE vocabularies (GPT-2): one printable character per byte. Printable Latin-1 bytes
+ * stand for themselves; the others are mapped to U+0100 and up, in order.
  */
 const BYTE_TO_CHAR: string[] = []
 const CHAR_TO_BYTE = new Map<number, number>()
@@ -19,7 +19,7 @@ export function byteChar(byte: number): string {
   return BYTE_TO_CHAR[byte] ?? ''
 }
 
-/** The bytes of a vocabulary entry, or null when it is not written in this alphabet. */
+/** The bytes of a vocabulary entry, or null if it is not written in this alphabet. */
 export function alphabetToBytes(text: string): Uint8Array | null {
   const bytes = new Uint8Array(text.length)
   for (let i = 0; i < text.length; i++) {

@@ -1,6 +1,6 @@
 /**
- * Byte-level BPE, the tokenizer of most models: added tokens are taken out, the rest is cut into pieces, the bytes
- * of a piece are joined by rank. Words and long stretches that were seen before come from bounded caches.
+ * Byte-level BPE, the tokenizer of most models: added tokens are split off, the rest is cut into pieces, and the
+ * bytes of each piece are merged by rank. Words and long stretches that were seen before come from bounded caches.
  */
 import { alphabetToBytes, byteChar } from './byte-alphabet.ts'
 import { decodeTokens, wellFormed } from './decode-tokens.ts'
@@ -18,18 +18,18 @@ import { VocabularyTokenizer } from './vocabulary-tokenizer.ts'
 import type { VocabularyOptions } from './vocabulary-tokenizer.ts'
 
 interface ByteLevelBpeOptions extends VocabularyOptions {
-  /** Ids by name, without the control tokens: plain text must never become one. */
+  /** Ids by name, without control tokens, which plain text must never become. */
   readonly ids: ReadonlyMap<string, number>
   readonly merges: MergeTable
   readonly preTokenizer: PreTokenizer
-  /** What is done to plain text before it is cut. */
+  /** Applied to plain text before it is cut. */
   readonly normalize: ((text: string) => string) | null
-  /** A piece that is a token as a whole is taken as it is. */
+  /** A piece that is itself a token is used without merging. */
   readonly ignoreMerges: boolean
 }
 
 const UNKNOWN_BYTE = -2
-/** For a piece; a longer one gets memory of its own. */
+/** Buffer for one piece; a longer one gets memory of its own. */
 const KEPT_BYTES = 1024
 const encoder = new TextEncoder()
 
@@ -41,7 +41,7 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
   readonly #stretches = new StretchCache()
   readonly #buffer = new TokenBuffer()
   readonly #encodePart = (part: string, ids: TokenBuffer): void => this.#encodePlain(part, ids)
-  /** Null: nothing is known of these cuts. */
+  /** Null: it is not known where these patterns always cut. */
   readonly #isCut: IsCut | null
   readonly #byteIds = new Int32Array(256)
   readonly #bytes = new Uint8Array(KEPT_BYTES)
@@ -97,7 +97,7 @@ export class ByteLevelBpe extends VocabularyTokenizer implements Tokenizer {
       return
     }
     let count = 0
-    // A byte without a token of its own exists only in a vocabulary that was cut down; it has no id to give.
+    // Only a truncated vocabulary has bytes without a token; such a byte has no id.
     for (let i = 0; i < length; i++) {
       const id = this.#byteIds[bytes[i]!]!
       if (id !== UNKNOWN_BYTE) symbols[count++] = id

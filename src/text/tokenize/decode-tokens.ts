@@ -1,11 +1,11 @@
-/** Many ids to one text at once, and the text that every tokenizer begins with. */
+/** Decodes many ids to one text, and the normalisation of input text that all tokenizers share. */
 import type { Tokenizer } from './tokenizer.ts'
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 const LONE_SURROGATES = /\p{Surrogate}/gu
 
-/** Unpaired surrogates become U+FFFD, one for one, so that no index moves. */
+/** Replaces unpaired surrogates by U+FFFD, one for one, so that indexes stay valid. */
 export function wellFormed(text: string): string {
   return text.replace(LONE_SURROGATES, '\uFFFD')
 }

@@ -1,13 +1,13 @@
 /**
- * The cuts that a GGUF file names in `tokenizer.ggml.pre`. The names are llama.cpp's; a name that is not here means
- * that ids could differ from the engine's, and is refused.
+ * The pre-tokenizers named in a GGUF file (`tokenizer.ggml.pre`), with llama.cpp's names. An unknown name is refused,
+ * because ids could differ from the engine's.
  */
 interface GgufPreTokenizer {
   /** Applied one after the other. */
   readonly patterns: readonly string[]
-  /** A piece that is a token as a whole is not built by merges. */
+  /** A piece that is itself a token is used without merging. */
   readonly ignoreMerges?: boolean
-  /** BOS goes before a prompt unless the file says otherwise. */
+  /** BOS precedes a prompt unless the file says otherwise. */
   readonly addsBos?: boolean
 }
 
@@ -15,11 +15,11 @@ const SHORT_FORMS = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 const REST = '\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+'
 const GPT2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
 
-/** Words with at most one character that is no letter before them, digits in runs of `digits`. */
+/** Words with at most one preceding non-letter; runs of digits as given by `digits`. */
 const words = (digits: string): string =>
   `${SHORT_FORMS}|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|${REST}`
 
-/** Words cut where small letters are followed by capitals. */
+/** Words split where lower case is followed by upper case. */
 const cased = (digits: string, shortForms: string): string =>
   [
     `[^\\r\\n\\p{L}\\p{N}]?((?=[\\p{L}])([^a-z]))*((?=[\\p{L}])([^A-Z]))+${shortForms}`,

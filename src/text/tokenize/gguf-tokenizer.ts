@@ -1,4 +1,4 @@
-/** A `Tokenizer` from the vocabulary that a GGUF file carries: kinds `gpt2` (byte-level BPE) and `llama` (SPM). */
+/** A `Tokenizer` from the vocabulary in a GGUF file: kinds `gpt2` (byte-level BPE) and `llama` (SPM). */
 import { BatonError } from '../../base/index.ts'
 import { ByteLevelBpe } from './byte-level-bpe.ts'
 import type { GgufValue } from '../gguf/gguf-cursor.ts'
@@ -11,7 +11,7 @@ import { SpmTokenizer } from './spm-tokenizer.ts'
 import { ScorePairs } from './symbol-pairs.ts'
 import type { AddedToken, Tokenizer } from './tokenizer.ts'
 
-/** Kinds of tokens in `tokenizer.ggml.token_type`. */
+/** Values of `tokenizer.ggml.token_type`. */
 const TOKEN_TYPE = Object.freeze({ unknown: 2, control: 3, userDefined: 4, byte: 6 })
 const BYTE_NAME = /^<0x([0-9A-Fa-f]{2})>$/
 
@@ -30,9 +30,7 @@ export function tokenizerFromGguf(metadata: GgufMetadata): Tokenizer {
   const vocabulary = readVocabulary(values)
   if (model === 'gpt2') return byteLevelBpe(values, vocabulary)
   if (model === 'llama') return spm(values, vocabulary)
-  throw unusable(
-    `its tokenizer is of the kind '${model ?? 'none'}', and only gpt2 and llama are known`,
-  )
+  throw unusable(`its tokenizer kind is '${model ?? 'none'}', expected gpt2 or llama`)
 }
 
 function byteLevelBpe(
@@ -100,8 +98,8 @@ function readVocabulary(values: ReadonlyMap<string, GgufValue>): Vocabulary {
 }
 
 /**
- * Tokens that end a turn in one of the usual chat formats. Conversions forget to say so, and even that they are
- * control tokens; llama.cpp goes by the name as well.
+ * Tokens that end a turn in the common chat formats. Conversions to GGUF often do not mark them as end or even as
+ * control tokens; llama.cpp also goes by the name.
  */
 const TURN_ENDS: ReadonlySet<string> = new Set(
   (
@@ -121,7 +119,7 @@ function endIds(
   for (const token of addedTokens) {
     if (token.control && TURN_ENDS.has(token.text)) ids.push(token.id)
   }
-  // In the harmony format `<|end|>` ends a message of a turn, not the turn.
+  // In the harmony format `<|end|>` ends a message, not the turn.
   const isHarmony = addedTokens.some((token) => token.text === '<|return|>')
   return [...new Set(ids)].filter((id) => !(isHarmony && names[id] === '<|end|>'))
 }

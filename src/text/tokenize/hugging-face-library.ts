@@ -1,6 +1,6 @@
 /**
- * The parts of `@huggingface/tokenizers` that are used here, with types. The package's own declarations have imports
- * without extensions, which do not resolve under `nodenext`; this is the one place that says what they are.
+ * Types for the parts of `@huggingface/tokenizers` that are used here. The package's own declarations use imports
+ * without extensions, which do not resolve under `nodenext`.
  */
 import * as library from '@huggingface/tokenizers'
 
@@ -30,7 +30,7 @@ export function libraryPipeline(json: object, config: object): LibraryPipeline {
   return new Tokenizer(json, config)
 }
 
-/** A pattern in the syntax of Oniguruma as the JavaScript expression that cuts in the same places. */
+/** Converts a pattern in Oniguruma syntax to the JavaScript expression that cuts at the same positions. */
 export function compilePattern(pattern: string): RegExp {
   const split = new SplitPreTokenizer({
     type: 'Split',

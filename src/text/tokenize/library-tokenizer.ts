@@ -1,6 +1,6 @@
 /**
- * Any `tokenizer.json` that is not byte-level BPE (Unigram, WordPiece, SentencePiece-like BPE with byte fallback), on
- * the library's models. Added tokens are found by our own code, so that user text cannot become a control token.
+ * A `tokenizer.json` of any other kind (Unigram, WordPiece, SentencePiece-like BPE with byte fallback), run by the
+ * library's models. Added tokens are found by Baton's own code, so that user text cannot become a control token.
  */
 import { isRecord } from '../../base/index.ts'
 import { AddedTokenFinder } from './added-token-finder.ts'
@@ -30,7 +30,7 @@ export class LibraryTokenizer implements Tokenizer {
   readonly #names: string[] = []
   readonly #prefixesBlank: boolean
   readonly #buffer = new TokenBuffer()
-  /** Some put a blank before a text, others only where it begins. */
+  /** Two caches, because some tokenizers put a blank before every text, others only at the start. */
   readonly #firstStretches = new StretchCache()
   readonly #laterStretches = new StretchCache()
 
@@ -124,8 +124,8 @@ export class LibraryTokenizer implements Tokenizer {
 }
 
 /**
- * The same file in which control tokens have names that no text has: the models look pieces of text up by name, and
- * would find `<s>` in what a user typed.
+ * The same file with control tokens renamed to names that cannot occur in text: the models look up pieces of text by
+ * name and would find `<s>` in user text.
  */
 function hideControlTokens(json: JsonRecord, addedTokens: readonly AddedToken[]): JsonRecord {
   const hidden = new Map<string, string>()

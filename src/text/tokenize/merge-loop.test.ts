@@ -37,7 +37,7 @@ function naive(symbols: readonly number[], ranks: PairRanks): number[] {
 }
 
 describe('mergeSymbols', () => {
-  it('short and long chains - what the plainest loop gives', () => {
+  it('short and long sequences - same result as the simplest loop', () => {
     const chain = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 150 })
     fc.assert(
       fc.property(chain, fc.integer(), (symbols, seed) => {

@@ -1,19 +1,19 @@
 /**
- * The one loop behind BPE and SPM: a chain of symbols in which the best neighbouring pair is joined until no pair
- * can be joined any more. What "best" means is the caller's: a rank, lower is better, the leftmost first among equals.
+ * The merge loop of BPE and SPM: in a sequence of symbols the best neighbouring pair is merged until no pair can be.
+ * The caller defines "best" by a rank: lower is better, the leftmost first among equals.
  *
- * A short chain is searched again for each merge; a long one (base64, a line without blanks) goes through a heap.
+ * A short sequence is searched again for each merge; a long one (base64, a line without blanks) uses a heap.
  */
 export interface PairRanks {
-  /** Rank of joining two symbols, or -1. */
+  /** Rank of merging two symbols, or -1 if they cannot be merged. */
   rank(left: number, right: number): number
-  /** The symbol that a pair of this rank becomes. Different pairs may share a rank. */
+  /** The symbol that results from a merge of this rank. Different pairs may share a rank. */
   merged(rank: number, left: number, right: number): number
 }
 
 const SHORT_SYMBOLS = 48
 
-/** Joins `symbols[0..count)` in place and returns how many are left, at the front of the array. */
+/** Merges `symbols[0..count)` in place; returns how many are left, at the front of the array. */
 export function mergeSymbols(symbols: Int32Array, count: number, ranks: PairRanks): number {
   return count <= SHORT_SYMBOLS
     ? mergeShort(symbols, count, ranks)
@@ -63,7 +63,7 @@ function mergeLong(symbols: Int32Array, count: number, ranks: PairRanks): number
   for (let left = heap.pop(); left >= 0; left = heap.pop()) {
     const right = symbols[left] === GONE ? count : next[left]!
     if (right >= count) continue
-    // An entry is stale when the pair at its place has another rank by now.
+    // A heap entry is stale if the pair at its position now has another rank.
     if (ranks.rank(symbols[left]!, symbols[right]!) !== heap.poppedRank) continue
     symbols[left] = ranks.merged(heap.poppedRank, symbols[left]!, symbols[right]!)
     symbols[right] = GONE
@@ -80,7 +80,7 @@ function mergeLong(symbols: Int32Array, count: number, ranks: PairRanks): number
 
 const GONE = -1
 
-/** Binary heap of (rank, place) in one double each: rank first, then the leftmost. */
+/** Binary heap of (rank, position), each packed into one double: lowest rank first, then leftmost. */
 class PairHeap {
   poppedRank = 0
   readonly #places: number
@@ -110,7 +110,7 @@ class PairHeap {
     keys[at] = key
   }
 
-  /** The place of the best pair, or -1; its rank is in `poppedRank`. */
+  /** Position of the best pair, or -1; its rank is in `poppedRank`. */
   pop(): number {
     if (this.#size === 0) return -1
     const keys = this.#keys

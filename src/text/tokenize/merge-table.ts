@@ -1,6 +1,6 @@
 /**
- * The merges of a BPE vocabulary: pair of ids → rank, rank → the id of the joined token. Open addressing over typed
- * arrays, because a quarter of a million entries must be there before the first request.
+ * The merges of a BPE vocabulary: pair of ids → rank, rank → id of the merged token. Open addressing in typed arrays,
+ * because a quarter of a million entries must be built before the first request.
  */
 import { textOf } from '../../base/index.ts'
 import type { PairRanks } from './merge-loop.ts'
@@ -22,7 +22,7 @@ export class MergeTable implements PairRanks {
     this.#merged = new Int32Array(capacity)
   }
 
-  /** The first of two equal pairs counts. */
+  /** Of two equal pairs the first counts. */
   add(left: number, right: number, rank: number, merged: number): void {
     this.#merged[rank] = merged
     let slot = this.#slotOf(left, right)
@@ -74,7 +74,7 @@ export function readMerges(value: unknown, ids: ReadonlyMap<string, number>): Me
 function splitPair(pair: unknown): [string, string] {
   if (Array.isArray(pair)) return [textOf(pair[0]), textOf(pair[1])]
   const text = textOf(pair)
-  // A token may itself be a blank only in the list form, but never begins a pair with an empty name.
+  // A token that is itself a blank only occurs in the list form; a pair never begins with an empty name.
   const blank = text.indexOf(' ', 1)
   if (blank < 0) throw new Error('a merge without two names')
   return [text.slice(0, blank), text.slice(blank + 1)]

@@ -51,7 +51,7 @@ describe.each(Object.entries(PATTERNS))('cuts by code: %s', (_, patterns) => {
     expect(piecesByCode(preTokenizer, text), JSON.stringify(text)).toEqual(pieces)
   }
 
-  it('unkind texts - the pieces of the expression', () => {
+  it('difficult texts - the same pieces as the expression', () => {
     for (const text of [...UNKIND_TEXTS, ...randomTexts(SEED, 300)]) {
       if (!/\p{Surrogate}/u.test(text)) check(text)
     }
@@ -67,7 +67,7 @@ describe.each(Object.entries(PATTERNS))('cuts by code: %s', (_, patterns) => {
     }
   })
 
-  it('every character of the first two planes beside letters, digits, signs and blanks - the same pieces', () => {
+  it('every character of the first two planes next to letters, digits, symbols and blanks - the same pieces', () => {
     for (let first = 0; first < 0x20000; first += 64) {
       let text = ''
       for (let code = first; code < first + 64; code++) {
@@ -80,7 +80,7 @@ describe.each(Object.entries(PATTERNS))('cuts by code: %s', (_, patterns) => {
   })
 })
 
-it('a pattern without code, or several - cut by the expressions', () => {
+it('patterns without code - are cut by the expressions', () => {
   for (const name of ['gpt-4o', 'starcoder', 'deepseek-v3']) {
     const preTokenizer = patternPreTokenizer(ggufPreTokenizer(name)?.patterns ?? [])
     expect(preTokenizer.next).toBeNull()

@@ -1,13 +1,13 @@
 /**
- * Cuts a text into the pieces within which byte-level BPE may merge. Vocabularies differ in the patterns only; the
- * patterns are applied one after the other, each to the pieces of the one before.
+ * Cuts a text into the pieces within which byte-level BPE may merge. Vocabularies differ only in the patterns; each
+ * pattern is applied to the pieces of the previous one.
  */
 import { compilePattern } from './hugging-face-library.ts'
 import { gpt2Cut, wordCut } from './pieces/word-cuts.ts'
 import type { NextCut } from './pieces/word-cuts.ts'
 
 export interface PreTokenizer {
-  /** The same cuts as `pieces`, sooner; null: there is no code for these patterns. */
+  /** A faster function with the same cuts as `pieces`; null: these patterns have none. */
   readonly next: NextCut | null
   pieces(text: string): readonly string[]
 }
@@ -18,7 +18,7 @@ export const GPT2_PATTERN =
 const wordPattern = (digits: string): string =>
   `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|${digits}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`
 
-/** What is left between the matches of the first is a single blank, which is a piece of its own either way. */
+/** Between matches of the first pattern only single blanks remain, which are pieces of their own in both cases. */
 const CODED: readonly (readonly [string, NextCut])[] = [
   [GPT2_PATTERN, gpt2Cut],
   [GPT2_PATTERN.slice(0, GPT2_PATTERN.lastIndexOf('|')), gpt2Cut],
@@ -34,7 +34,7 @@ function codedCut(expression: RegExp): NextCut | null {
   return coded.get(expression.source) ?? null
 }
 
-/** A cut by patterns in the syntax of Oniguruma, as a `tokenizer.json` has them. */
+/** Cuts by patterns in Oniguruma syntax, as in a `tokenizer.json`. */
 export function patternPreTokenizer(patterns: readonly string[]): PreTokenizer {
   const expressions = patterns.map(compilePattern)
   const [only] = expressions
@@ -52,13 +52,13 @@ export function patternPreTokenizer(patterns: readonly string[]): PreTokenizer {
   }
 }
 
-/** Matches and the stretches between them, in order. */
+/** Matches and the text between them, in order. */
 function cut(text: string, expression: RegExp): readonly string[] {
   const matches = text.match(expression)
   if (matches === null) return [text]
   let length = 0
   for (const match of matches) length += match.length
-  // Most patterns leave nothing out, and then the matches are the pieces.
+  // Most patterns match everything, so the matches are the pieces.
   return length === text.length ? matches : cutWithGaps(text, expression)
 }
 

@@ -1,8 +1,8 @@
 /**
- * SentencePiece vocabularies, from a GGUF (`tokenizer.ggml.model` = `llama`, tokens with scores) or a `tokenizer.json`
- * (BPE with byte fallback, merges with ranks): blanks are written `▁`, the best neighbouring pair is joined, and what
- * has no token becomes byte tokens. Text is cut before `▁` where no token can reach over the cut, so that words can be
- * cached.
+ * SentencePiece vocabularies, from a GGUF (`tokenizer.ggml.model` = `llama`, tokens with scores) or a
+ * `tokenizer.json` (BPE with byte fallback, merges with ranks): blanks are written `▁`, the best neighbouring pair is
+ * merged, and characters without a token become byte tokens. Text is cut before `▁` where no token can span the cut,
+ * so that words can be cached.
  */
 import { decodeTokens, wellFormed } from './decode-tokens.ts'
 import { mergeSymbols } from './merge-loop.ts'
@@ -17,7 +17,7 @@ import { isBeforeMarkedBlank, markedBlankCut, noCut } from './pieces/word-cuts.t
 
 interface SpmOptions extends VocabularyOptions {
   readonly pairs: SymbolPairs
-  /** Ids by name that plain text may become: no control tokens, no byte tokens. */
+  /** Ids by name that plain text may become: no control and no byte tokens. */
   readonly ids: ReadonlyMap<string, number>
   /** Byte → id of its token. */
   readonly byteIds: ReadonlyMap<number, number>
@@ -25,11 +25,11 @@ interface SpmOptions extends VocabularyOptions {
   readonly unknownTokenId: number | null
 }
 
-/** Where a text gets a blank of the tokenizer's own in front. */
+/** Where the tokenizer inserts a blank before a text. */
 export interface BlankPrefix {
-  /** At the start and behind every added token, only at the start, or nowhere. */
+  /** At the start and after every added token, only at the start, or nowhere. */
   readonly where: 'stretch' | 'start' | 'never'
-  /** Also before a text that begins with a blank already. */
+  /** Also before a text that already begins with a blank. */
   readonly evenBeforeBlank: boolean
 }
 
@@ -86,7 +86,7 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
     return encoder.encode(this.tokenName(id).replaceAll(BLANK, ' '))
   }
 
-  /** The blank that `encode` put in front of the text is taken away again. */
+  /** Removes the blank that `encode` inserted. */
   decode(ids: ArrayLike<number>, options: { readonly skipSpecialTokens?: boolean } = {}): string {
     const text = decodeTokens(this, ids, options.skipSpecialTokens ?? false)
     return this.#options.blankPrefix.where !== 'never' && text.startsWith(' ')
@@ -127,7 +127,7 @@ export class SpmTokenizer extends VocabularyTokenizer implements Tokenizer {
   }
 }
 
-/** Functions take so many arguments at once on every engine. */
+/** Number of arguments that a function call accepts on every JavaScript engine. */
 const UNITS_AT_ONCE = 8192
 
 function textOfUnits(units: Uint16Array, start: number, end: number): string {

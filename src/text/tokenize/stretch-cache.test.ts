@@ -12,8 +12,8 @@ function keep(cache: StretchCache, text: string, ids: readonly number[]): void {
   cache.keep(text, buffer, 1)
 }
 
-describe('a stretch of text that comes again', () => {
-  it('has the ids that it had, from 1,024 characters on', () => {
+describe('a repeated stretch of text', () => {
+  it('gets the same ids from the cache, from 1,024 characters on', () => {
     const cache = new StretchCache()
     const [below, at] = ['a'.repeat(1023), 'é😀'.repeat(400)]
     keep(cache, below, [1])
@@ -23,7 +23,7 @@ describe('a stretch of text that comes again', () => {
     expect(cache.get(`${at}b`)).toBeUndefined()
   })
 
-  it('a byte order mark at its beginning is part of it', () => {
+  it('keeps a byte order mark at its beginning', () => {
     const cache = new StretchCache()
     const marked = `\uFEFF${'a'.repeat(1024)}`
     keep(cache, marked, [7])
@@ -31,7 +31,7 @@ describe('a stretch of text that comes again', () => {
     expect(cache.get(marked.slice(1))).toBeUndefined()
   })
 
-  it('is forgotten when two generations of others came after it, and kept while it is asked for', () => {
+  it('is dropped after two generations of other text, and kept while it is used', () => {
     const cache = new StretchCache()
     const text = (seed: number): string => String.fromCharCode(97 + seed).repeat(700_000)
     keep(cache, text(0), [0])
@@ -45,14 +45,14 @@ describe('a stretch of text that comes again', () => {
     expect(cache.get(text(9))).toEqual(Uint32Array.of(9))
   })
 
-  it('that is too long for a generation is not kept', () => {
+  it('is not cached if it is too long for a generation', () => {
     const cache = new StretchCache()
     const text = 'a'.repeat(1_500_001)
     keep(cache, text, [1])
     expect(cache.get(text)).toBeUndefined()
   })
 
-  it('that has become longer at its end is encoded from its last part on', () => {
+  it('that has grown at its end is encoded from its last part on', () => {
     const cache = new StretchCache()
     const encoded: string[] = []
     const idsOf = (text: string): Uint32Array => {

@@ -1,8 +1,8 @@
 /**
- * Which neighbouring symbols of a SentencePiece vocabulary may be joined, and what comes first: by the score of the
- * joined token (GGUF) or by the rank of the merge (`tokenizer.json`).
+ * Which neighbouring symbols of a SentencePiece vocabulary may be merged, and in which order: by the score of the
+ * merged token (GGUF) or by the rank of the merge (`tokenizer.json`).
  *
- * A symbol is a token id, or `vocabSize + n` for the n-th character of the piece at hand that has no token.
+ * A symbol is a token id, or `vocabSize + n` for the n-th character of the current piece that has no token.
  */
 import type { PairRanks } from './merge-loop.ts'
 import type { MergeTable } from './merge-table.ts'
@@ -10,11 +10,11 @@ import type { MergeTable } from './merge-table.ts'
 export interface SymbolPairs extends PairRanks {
   symbolOf(character: string): number
   characterOf(symbol: number): string
-  /** Before the next piece. */
+  /** Call before the next piece. */
   forgetCharacters(): void
 }
 
-/** Symbols of the characters of one piece; those without a token are numbered behind the vocabulary. */
+/** The symbols of the characters of one piece; those without a token are numbered after the vocabulary. */
 class PieceSymbols {
   readonly #vocabSize: number
   readonly #ids: ReadonlyMap<string, number>
@@ -58,7 +58,7 @@ export class MergePairs extends PieceSymbols implements SymbolPairs {
 export class ScorePairs extends PieceSymbols implements SymbolPairs {
   readonly #names: readonly string[]
   readonly #ids: ReadonlyMap<string, number>
-  /** Token id → rank: the place of its score among all scores, best first; equal scores share it. */
+  /** Token id → rank: position of its score among all scores, best first; equal scores share a rank. */
   readonly #rankOf: Int32Array
 
   constructor(

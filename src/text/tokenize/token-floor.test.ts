@@ -72,7 +72,7 @@ describe.each(Object.entries(TOKENIZERS))('TokenFloor of %s', (_name, tokenizer)
 })
 
 describe('TokenFloor', () => {
-  it('a tokenizer of which nothing is known - says nothing', () => {
+  it('an unknown kind of tokenizer - gives no bound', () => {
     const known = TOKENIZERS['byte-level BPE']!
     const unknown = Object.create(known, {
       isByteExact: { value: undefined },
@@ -127,7 +127,7 @@ describe('TokenFloor', () => {
     expect(isLongerThan(text, 100)).toBe(isLonger)
   })
 
-  it('a vocabulary that lacks a byte - says nothing of its kind', () => {
+  it('a vocabulary that lacks a byte - gives no bound for that kind', () => {
     const names = ['a', 'b', 'aaaa', '1']
     const lacking = {
       isByteExact: true,

@@ -1,12 +1,12 @@
 /**
- * How many tokens a text has at least, found without tokenising it: a prompt that cannot fit is refused for the price of a
- * glance, where tokenising tens of megabytes costs seconds and everybody else waits.
+ * A lower bound for the number of tokens of a text, without tokenizing it: a prompt that cannot fit is refused
+ * cheaply, whereas tokenizing tens of megabytes takes seconds and delays everyone else.
  *
- * The bytes of a text are of five kinds. No token has more bytes of a kind than the longest one of the vocabulary, so there
- * are at least (bytes of that kind) / (most in one token) tokens. It never says too many.
+ * The bytes of a text are divided into five kinds. No token has more bytes of a kind than the maximum over the
+ * vocabulary, so there are at least (bytes of that kind) / (maximum per token) tokens. The bound is never too high.
  *
- * Tokenizers that drop what they do not know, or make one token of it (WordPiece, Unigram), have no such floor: a text of
- * any length may be one token to them. For these there is a length beyond which a text is not tokenised at all.
+ * Tokenizers that drop unknown characters or merge them into one token (WordPiece, Unigram) have no such bound: a
+ * text of any length may be one token. For these there is a length beyond which a text is not tokenized at all.
  */
 import type { Tokenizer } from './tokenizer.ts'
 
@@ -14,11 +14,11 @@ import type { Tokenizer } from './tokenizer.ts'
 const KINDS = 5
 const OTHER = 3
 const BEYOND_ASCII = 4
-/** NFC joins at most three characters to one; their bytes shrink by less than this. */
+/** NFC composes at most three characters to one; their bytes shrink by less than this factor. */
 const COMPOSED_MOST = 4
-/** Looked at between two looks at the sum. */
+/** Characters counted between two checks of the bound. */
 const STRIDE = 4096
-/** SentencePiece's blank, which a text may also have as such; and what NFC makes ASCII of: K, ; and `. */
+/** SentencePiece's blank, which may also occur in text; and characters that NFC converts to ASCII: K, ; and `. */
 const UNCOUNTED: ReadonlySet<number> = new Set([0x2581, 0x212a, 0x37e, 0x1fef])
 
 const ASCII_KINDS = Uint8Array.from({ length: 128 }, (_, code) => {
@@ -29,9 +29,9 @@ const ASCII_KINDS = Uint8Array.from({ length: 128 }, (_, code) => {
 })
 
 export class TokenFloor {
-  /** Most bytes of a kind in one token; Infinity where nothing follows from the count. */
+  /** Maximum bytes of each kind in one token; Infinity: the kind gives no bound. */
   readonly #mostInToken: Float64Array
-  /** In characters; null: the tokenizer has a floor. */
+  /** Length of the longest token, in characters; null: the tokenizer has a bound. */
   readonly #longestToken: number | null
 
   constructor(tokenizer: Tokenizer) {
@@ -40,14 +40,14 @@ export class TokenFloor {
   }
 
   /**
-   * For a tokenizer without a floor: the characters that so many tokens can spell, each as long as the longest one; null:
-   * there is a floor. Blanks in a row count as one character: such tokenizers often drop them.
+   * For a tokenizer without a bound: the maximum number of characters that this many tokens can represent; null:
+   * there is a bound. Consecutive blanks count as one, because such tokenizers often drop them.
    */
   charactersMost(tokens: number): number | null {
     return this.#longestToken === null ? null : tokens * this.#longestToken
   }
 
-  /** Exact enough to compare with `limit`: counting ends where the answer is known to be above it. */
+  /** A lower bound that is exact enough to compare with `limit`: counting stops once it is known to exceed it. */
   atLeast(text: string, limit: number): number {
     const counts = new Float64Array(KINDS)
     for (let at = 0; at < text.length; at += STRIDE) {
@@ -73,7 +73,7 @@ function count(text: string, start: number, end: number, counts: Float64Array): 
   for (let at = start; at < end; at++) {
     const code = text.charCodeAt(at)
     if (code < 0x80) {
-      // A letter before a combining mark may become another character.
+      // A letter before a combining mark may be composed to another character.
       if (!(text.charCodeAt(at + 1) >= 0x300)) addTo(counts, ASCII_KINDS[code] ?? OTHER, 1)
     } else if (!UNCOUNTED.has(code)) {
       const isSurrogate = code >= 0xd800 && code <= 0xdfff
@@ -100,10 +100,10 @@ function mostInToken(tokenizer: Tokenizer): Float64Array {
     })
   }
   for (let id = 0; id < tokenizer.vocabSize; id++) learn(tokenizer.tokenBytes(id))
-  // Control tokens have no bytes, and a prompt may name them.
+  // Control tokens have no bytes, but a prompt may contain their names.
   for (const { text } of tokenizer.addedTokens) learn(new TextEncoder().encode(text))
   for (let kind = 0; kind < KINDS; kind++) {
-    // What has no token of its own may be left out, and then says nothing.
+    // Bytes without a token of their own may be dropped by the tokenizer, so their kind gives no bound.
     const isWhole = alone.every((known, byte) => known === 1 || kindOf(byte) !== kind)
     if (isWhole) most[kind] = (largest[kind] ?? 1) * (kind === BEYOND_ASCII ? COMPOSED_MOST : 1)
   }
@@ -119,7 +119,7 @@ function longestToken(tokenizer: Tokenizer): number {
   return longest
 }
 
-/** Whether the text has more characters than that; blanks in a row are one. */
+/** Whether the text has more characters than that; consecutive blanks count as one. */
 export function isLongerThan(text: string, charactersMost: number): boolean {
   if (text.length <= charactersMost) return false
   let count = 0
@@ -139,7 +139,7 @@ function kindOf(byte: number): number {
 
 const known = new WeakMap<Tokenizer, TokenFloor>()
 
-/** The shared one of a tokenizer; the first call looks through its vocabulary. */
+/** The bound of a tokenizer, shared; the first call scans its vocabulary. */
 export function tokenFloorOf(tokenizer: Tokenizer): TokenFloor {
   let floor = known.get(tokenizer)
   if (floor === undefined) known.set(tokenizer, (floor = new TokenFloor(tokenizer)))

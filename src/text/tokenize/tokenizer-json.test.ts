@@ -86,7 +86,7 @@ describe('tokenizerFromJson, byte-level BPE', () => {
     }
   })
 
-  it('any text - comes back from its ids', () => {
+  it('any text - is restored from its ids', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 60 }), (text) => {
         expect(roundTrips(tokenizer, text)).toBe(true)
@@ -95,14 +95,14 @@ describe('tokenizerFromJson, byte-level BPE', () => {
     for (const text of UNKIND_TEXTS) expect(roundTrips(tokenizer, text)).toBe(true)
   })
 
-  it('a long line without blanks - same ids as the library, in no time', () => {
+  it('a long line without blanks - same ids as the library, in short time', () => {
     const library = libraryPipeline(json, config) as unknown as LibraryEncode
     const text = 'abcdefghijklmnop'.repeat(60)
     expect([...tokenizer.encode(text, { special: false })]).toEqual(library.encode(text).ids)
     expect(tokenizer.encode('q'.repeat(200_000), { special: false }).length).toBeGreaterThan(1000)
   })
 
-  it('control tokens in user text - plain characters unless asked for', () => {
+  it('control tokens in user text - are plain characters unless requested', () => {
     const text = '<|im_start|>system<|im_end|>'
     const plain = tokenizer.encode(text, { special: false })
     expect([...plain].some((id) => tokenizer.isSpecial(id))).toBe(false)
@@ -110,21 +110,21 @@ describe('tokenizerFromJson, byte-level BPE', () => {
     expect([...tokenizer.encode(text, { special: true })].filter((id) => id < 3)).toEqual([1, 2])
   })
 
-  it('literal ranges - a control token that touches one is plain', () => {
+  it('literal ranges - a control token that overlaps one is plain text', () => {
     const text = '<|im_end|><|im_end|><|im_end|>'
     const ids = tokenizer.encode(text, { special: true, literalRanges: [10, 11] })
     expect([...ids].filter((id) => id === 2)).toHaveLength(2)
     expect(tokenizer.decode(ids)).toBe(text)
   })
 
-  it('the same text twice, and the cache in between overflowing - the same ids', () => {
+  it('the same text twice, with a cache overflow in between - the same ids', () => {
     const text = 'The brave fox named Mira lives in the forest.'
     const first = tokenizer.encode(text, { special: false })
     for (let i = 0; i < 50_000; i++) tokenizer.encode(`w${i.toString(36)}`, { special: false })
     expect(tokenizer.encode(text, { special: false })).toEqual(first)
   })
 
-  it('ids - names, bytes, and nothing for what does not exist', () => {
+  it('ids - names and bytes; empty for unknown ids', () => {
     expect(tokenizer.vocabSize).toBe(2048)
     expect(tokenizer.isSpecial(2)).toBe(true)
     expect(tokenizer.tokenBytes(2)).toHaveLength(0)
@@ -146,26 +146,29 @@ describe('tokenizerFromJson, SentencePiece-like BPE', () => {
     ...BLANK_STYLES[style],
   })
 
-  it.each(Object.keys(BLANK_STYLES))('%s - our own code, with the ids of the library', (style) => {
-    const own = tokenizerFromJson({ json: jsonOf(style), config: ROLES })
-    expect(own).toBeInstanceOf(SpmTokenizer)
-    const library = new LibraryTokenizer(jsonOf(style), ROLES, own.addedTokens, own)
-    for (const text of texts) {
-      for (const special of [true, false]) {
-        expect([...own.encode(text, { special })]).toEqual([...library.encode(text, { special })])
+  it.each(Object.keys(BLANK_STYLES))(
+    '%s - uses our own code, with the ids of the library',
+    (style) => {
+      const own = tokenizerFromJson({ json: jsonOf(style), config: ROLES })
+      expect(own).toBeInstanceOf(SpmTokenizer)
+      const library = new LibraryTokenizer(jsonOf(style), ROLES, own.addedTokens, own)
+      for (const text of texts) {
+        for (const special of [true, false]) {
+          expect([...own.encode(text, { special })]).toEqual([...library.encode(text, { special })])
+        }
+        // A `▁` that somebody typed is a blank afterwards, as in every such vocabulary.
+        if (!text.includes('▁')) expect(roundTrips(own, text.trimStart())).toBe(true)
       }
-      // A `▁` that somebody typed is a blank afterwards, as in every such vocabulary.
-      if (!text.includes('▁')) expect(roundTrips(own, text.trimStart())).toBe(true)
-    }
-    expect(own).toMatchObject({ addsBos: true, bosTokenId: 1, eosTokenIds: [2] })
-    expect([...own.encode('x', { special: false, addBos: true })][0]).toBe(1)
-  })
+      expect(own).toMatchObject({ addsBos: true, bosTokenId: 1, eosTokenIds: [2] })
+      expect([...own.encode('x', { special: false, addBos: true })][0]).toBe(1)
+    },
+  )
 })
 
 describe('tokenizerFromJson, other kinds', () => {
   const unigram = tokenizerFromJson({ json: UNIGRAM, config: ROLES })
 
-  it('Unigram - the library does it, control tokens in user text stay text', () => {
+  it('Unigram - uses the library; control tokens in user text stay text', () => {
     expect(unigram).toBeInstanceOf(LibraryTokenizer)
     const names = (text: string) =>
       [...unigram.encode(text, { special: false })].map((id) => unigram.tokenName(id))

@@ -1,6 +1,6 @@
 /**
- * A `tokenizer.json` (with its `tokenizer_config.json`) as a `Tokenizer`. Byte-level BPE and SentencePiece-like BPE,
- * which most models have, run on our own code; every other kind is left to the library.
+ * Creates a `Tokenizer` from a `tokenizer.json` (and `tokenizer_config.json`). Byte-level BPE and SentencePiece-like
+ * BPE, which most models have, use Baton's own code; all other kinds use the library.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import { ByteLevelBpe } from './byte-level-bpe.ts'
@@ -22,11 +22,11 @@ interface TokenizerJsonOptions {
   readonly json: unknown
   /** Parsed `tokenizer_config.json`, if there is one. */
   readonly config?: unknown
-  /** Ids that end the output, from `generation_config.json` or `config.json`; else the configured EOS token. */
+  /** EOS ids from `generation_config.json` or `config.json`; by default the configured EOS token. */
   readonly eosTokenIds?: readonly number[]
 }
 
-/** Names are kept in an array, so an absurd id would cost memory. */
+/** Names are stored in an array, so a huge id would cost memory. */
 const TOKEN_ID_MAX = 2 ** 24
 
 function isTokenId(id: unknown): id is number {
@@ -57,7 +57,7 @@ export function tokenizerFromJson(options: TokenizerJsonOptions): Tokenizer {
   }
 }
 
-/** The fast path, or null when the file asks for anything that it does not do. */
+/** Null if the file needs anything that the fast implementation does not support. */
 function byteLevelBpe(
   json: JsonRecord,
   addedTokens: readonly AddedToken[],
@@ -82,7 +82,7 @@ function byteLevelBpe(
   })
 }
 
-/** BPE over characters with `▁` for blanks and bytes for what has no token. */
+/** BPE over characters with `▁` for blanks and byte tokens for unknown characters. */
 function sentencePieceBpe(
   json: JsonRecord,
   addedTokens: readonly AddedToken[],
@@ -100,7 +100,7 @@ function sentencePieceBpe(
     if (id !== undefined) byteIds.set(byte, id)
     ids.delete(name)
   }
-  // Without all bytes an unknown character is one unknown token, which is the library's way.
+  // Without all byte tokens an unknown character is one unknown token, which the library implements.
   if (byteIds.size < 256) return null
   return new SpmTokenizer({
     names,
@@ -120,7 +120,7 @@ function isPlainBpe(model: JsonRecord): boolean {
 }
 
 interface BpeVocabulary {
-  /** Without the control tokens. */
+  /** Without control tokens. */
   readonly ids: Map<string, number>
   readonly names: readonly string[]
   readonly merges: MergeTable
@@ -163,7 +163,7 @@ function readAddedTokens(json: JsonRecord): AddedToken[] {
   })
 }
 
-/** The patterns of a pre-tokenizer that ends in the byte alphabet; null for any other. */
+/** The patterns of a pre-tokenizer that ends with the byte alphabet; null for any other. */
 function readPreTokenizer(value: unknown): PreTokenizer | null {
   if (!isRecord(value)) return null
   const parts = value['type'] === 'Sequence' ? value['pretokenizers'] : [value]
@@ -194,7 +194,7 @@ function readCut(part: JsonRecord): string | null {
   return typeof regex === 'string' ? regex : null
 }
 
-/** `undefined`: a normalizer that the fast path does not know. */
+/** `undefined`: a normalizer that the fast implementation does not support. */
 function readNormalizer(value: unknown): ((text: string) => string) | null | undefined {
   if (value === null || value === undefined) return null
   if (!isRecord(value)) return undefined
@@ -221,14 +221,14 @@ function readRoles(
   const bosTokenId = idOf(config['bos_token'])
   const eos = idOf(config['eos_token'])
   const eosTokenIds = options.eosTokenIds ?? (eos === null ? [] : [eos])
-  // Said outright it counts; else the post-processor shows it.
+  // An explicit setting takes precedence; otherwise the post-processor tells.
   const said = config['add_bos_token']
   const addsBos =
     bosTokenId !== null && (typeof said === 'boolean' ? said : templateAddsBos(json, bosTokenId))
   return { bosTokenId, eosTokenIds, addsBos }
 }
 
-/** A post-processor that puts the BOS token before a text. */
+/** Whether the post-processor puts BOS before a text. */
 function templateAddsBos(json: JsonRecord, bosTokenId: number): boolean {
   const top = json['post_processor']
   if (!isRecord(top)) return false

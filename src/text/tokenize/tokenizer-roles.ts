@@ -1,6 +1,4 @@
-/**
- * What a tokenizer needs beside its vocabulary.
- */
+/** The special token ids that a tokenizer needs besides its vocabulary. */
 export interface TokenizerRoles {
   readonly bosTokenId: number | null
   readonly eosTokenIds: readonly number[]

@@ -1,34 +1,33 @@
 /**
- * Text to token ids and back. Implementations: byte-level BPE and SPM of our own (the vocabulary of a
- * `tokenizer.json` or of a GGUF file), and anything else that a Hugging Face `tokenizer.json` can describe.
+ * Text to token ids and back. Implementations: Baton's own byte-level BPE and SPM (vocabulary from a `tokenizer.json`
+ * or a GGUF file), and the library for any other Hugging Face `tokenizer.json`.
  *
- * All of them are synchronous, never throw for any text (a lone surrogate is U+FFFD), and may be shared by all
- * requests.
+ * All are synchronous, never throw for any text (a lone surrogate becomes U+FFFD), and may be shared by all requests.
  */
 export interface Tokenizer {
   /** One more than the highest id. */
   readonly vocabSize: number
   readonly bosTokenId: number | null
   readonly eosTokenIds: readonly number[]
-  /** The model wants a BOS token before a raw prompt (a chat template writes its own). */
+  /** The model needs a BOS token before a raw prompt (a chat template writes its own). */
   readonly addsBos: boolean
-  /** Tokens that are found in the text before anything else is done to it. */
+  /** Tokens that are found in the text before anything else is done. */
   readonly addedTokens: readonly AddedToken[]
 
   /**
-   * Every byte of a (composed) text comes out in some token: none is dropped, and nothing that is unknown is joined to one
-   * token. Absent: not known.
+   * Every byte of an (NFC-composed) text is represented in some token: nothing is dropped, and no unknown characters
+   * are merged into one token. Absent: not known.
    */
   readonly isByteExact?: boolean
 
   encode(text: string, options: EncodeOptions): Uint32Array
 
-  /** The exact bytes of one token; empty for a control token. Ids that do not exist give no bytes. */
+  /** The exact bytes of one token; empty for a control token or an unknown id. */
   tokenBytes(id: number): Uint8Array
 
-  /** A control token: never part of the text unless somebody asks for it by name. */
+  /** True for a control token, which is not part of the text unless it is requested by name. */
   isSpecial(id: number): boolean
-  /** The token as its vocabulary writes it; empty for an id that does not exist. */
+  /** The token's name in the vocabulary; empty for an unknown id. */
   tokenName(id: number): string
 
   decode(ids: ArrayLike<number>, options?: { readonly skipSpecialTokens?: boolean }): string
@@ -36,15 +35,15 @@ export interface Tokenizer {
 
 export interface EncodeOptions {
   /**
-   * `true`: the control tokens that appear in the text become their ids (a rendered chat template).
-   * `false`: they are plain characters (what a user typed).
+   * `true`: names of control tokens in the text become their ids (a rendered chat template). `false`: they are plain
+   * characters (user text).
    */
   readonly special: boolean
-  /** Put the BOS token in front, if the model has one. */
+  /** Prepend the BOS token, if the model has one. */
   readonly addBos?: boolean
   /**
-   * With `special: true`: ranges that a user typed, as ascending pairs [start, end) of UTF-16 indices. A control
-   * token that touches one of them is plain text.
+   * With `special: true`: ranges of user text, as ascending pairs [start, end) of UTF-16 indexes. A control token
+   * that overlaps one of them is plain text.
    */
   readonly literalRanges?: readonly number[]
 }
@@ -52,9 +51,9 @@ export interface EncodeOptions {
 export interface AddedToken {
   readonly id: number
   readonly text: string
-  /** A control token; the others (`<think>`, `<tool_call>` of many models) are found in user text as well. */
+  /** A control token; other added tokens (`<think>`, `<tool_call>` of many models) are also found in user text. */
   readonly control: boolean
-  /** Blanks to the left (right) of it belong to it. */
+  /** Blanks to its left (or right) belong to the token. */
   readonly stripLeft?: boolean
   readonly stripRight?: boolean
 }

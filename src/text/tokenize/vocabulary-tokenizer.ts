@@ -1,13 +1,13 @@
 /**
- * What the tokenizers of this room have in common: names of ids, added tokens, and what a vocabulary says of itself.
+ * What the tokenizers of this room have in common: names of ids, added tokens, and special ids.
  *
- * Does not own: how text is cut and joined, and which bytes a token stands for.
+ * How text is cut and merged, and which bytes a token has, is up to the subclass.
  */
 import { AddedTokenFinder } from './added-token-finder.ts'
 import type { AddedToken } from './tokenizer.ts'
 
 export interface VocabularyOptions {
-  /** Name of each id; a hole is an empty name. Added tokens included. */
+  /** Name of each id, including added tokens; an unused id has an empty name. */
   readonly names: readonly string[]
   readonly addedTokens: readonly AddedToken[]
   readonly bosTokenId: number | null
@@ -48,7 +48,7 @@ export class VocabularyTokenizer {
     return this.#names[id] ?? ''
   }
 
-  /** The bytes of an added token, none of a control token; null when it is not an added one. */
+  /** The bytes of an added token, empty for a control token; null if the id is not an added token. */
   protected addedBytes(id: number): Uint8Array | null {
     const added = this.#addedById.get(id)
     if (added === undefined) return null

@@ -98,18 +98,21 @@ const TEMPLATES = [
   '{% set a %}{{ x }}{% endset %}{{ a }}{# none #}{% filter upper %}{{ y }}{% endfilter %}',
 ]
 
-describe('a template that was compiled', () => {
-  it.each(EXPRESSIONS)('writes what the interpreter writes, or leaves it - %s', (source) => {
-    fc.assert(
-      fc.property(value, value, (x, y) => {
-        compare(`{{ ${source} }}|{% if ${source} %}1{% else %}0{% endif %}`, { x, y })
-      }),
-      { numRuns: 40 },
-    )
-  })
+describe('a compiled template', () => {
+  it.each(EXPRESSIONS)(
+    'writes the same as the interpreter, or leaves it to the interpreter - %s',
+    (source) => {
+      fc.assert(
+        fc.property(value, value, (x, y) => {
+          compare(`{{ ${source} }}|{% if ${source} %}1{% else %}0{% endif %}`, { x, y })
+        }),
+        { numRuns: 40 },
+      )
+    },
+  )
 
   it.each(TEMPLATES.map((source, index) => [index, source] as const))(
-    'writes what the interpreter writes, or leaves it - template %i',
+    'writes the same as the interpreter, or leaves it to the interpreter - template %i',
     (_index, source) => {
       fc.assert(
         fc.property(variables, (given) => {
@@ -120,7 +123,7 @@ describe('a template that was compiled', () => {
     },
   )
 
-  it('a chat of plain texts, and one with tools, are not left to the interpreter', () => {
+  it('a chat of plain texts and one with tools - are not left to the interpreter', () => {
     const messages = [
       { role: 'system', content: 'Be kind.' },
       { role: 'user', content: 'Tell me a story' },
@@ -141,7 +144,7 @@ describe('a template that was compiled', () => {
     }
   })
 
-  it('a variable named like a constant or a function is left to the interpreter', () => {
+  it('a variable named like a constant or function - is left to the interpreter', () => {
     for (const name of ['true', 'None', 'range', 'namespace', 'raise_exception']) {
       expect(compare('{{ x }}', { x: 'a', [name]: 'b' })).toBeNull()
     }

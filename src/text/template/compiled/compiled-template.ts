@@ -1,9 +1,9 @@
 /**
- * A chat template as functions over plain values, five to ten times cheaper than the interpreter of `@huggingface/jinja`,
- * which makes an object of everything that it touches.
+ * A chat template compiled to functions over plain values, five to ten times faster than the interpreter of
+ * `@huggingface/jinja`, which wraps every value in an object.
  *
- * It knows what chat templates mostly do. Whatever else a template does, and every error, is the interpreter's: the result is
- * null then, and nothing has happened. The interpreter is the reference; `compiled-template.test.ts` compares the two.
+ * Supports what chat templates commonly use. For anything else, and for every error, the result is null, and the
+ * caller uses the interpreter. The interpreter is the reference; `compiled-template.test.ts` compares the two.
  */
 import { expression, leave, RESERVED } from './expressions.ts'
 import type { Expression } from './expressions.ts'
@@ -21,7 +21,7 @@ import { GIVE_UP, isObject, isTrue, Namespace, Scope, written } from './values.t
 
 type Writer = (scope: Scope) => string
 
-/** Null: the interpreter has to render it. */
+/** Returns null if the interpreter has to render it. */
 export type CompiledTemplate = (variables: Readonly<Record<string, unknown>>) => string | null
 
 export function compileTemplate(body: readonly SyntaxNode[]): CompiledTemplate {
@@ -35,7 +35,7 @@ export function compileTemplate(body: readonly SyntaxNode[]): CompiledTemplate {
     try {
       return write(scope)
     } catch (thrown) {
-      // A text or a nesting that is too long for the engine: the interpreter says so in its own words.
+      // A text or nesting that is too large for the JavaScript engine: the interpreter reports it.
       if (thrown === GIVE_UP || thrown instanceof RangeError) return null
       throw thrown
     }
@@ -60,7 +60,7 @@ function statement(node: SyntaxNode): Writer {
     case 'Set':
       return silent(assignment(node as Assignment))
     case 'Macro': {
-      // To define one is harmless; whoever uses it finds something that no rule here knows.
+      // Defining a macro is harmless; using it makes the compiled template give up.
       const { value: name } = (node as unknown as { readonly name: Named }).name
       return silent((scope) => scope.set(name, GIVE_UP))
     }

@@ -1,6 +1,4 @@
-/**
- * An expression of a template as a function of the scope.
- */
+/** Compiles an expression of a template to a function of the scope. */
 import { BINARY, FILTERS, METHODS, minus, not, TESTS } from './operators.ts'
 import type {
   BinaryOperation,
@@ -23,7 +21,7 @@ import type { Scope } from './values.ts'
 
 export type Expression = (scope: Scope) => unknown
 
-/** Compiled, so that a template with one exotic branch is still quick where that branch is not taken. */
+/** Gives up only when executed, so that a template with an unsupported branch is fast while the branch is not taken. */
 export const leave: Expression = () => {
   throw GIVE_UP
 }
@@ -31,7 +29,7 @@ export const leave: Expression = () => {
 const CONSTANTS = new Map<string, unknown>(
   Object.entries({ true: true, false: false, none: null, True: true, False: false, None: null }),
 )
-/** What these names mean is the interpreter's; a variable of the request may not have one of them. */
+/** Names with a meaning in the interpreter; a variable of the request must not have one of them. */
 const FUNCTIONS = ['namespace', 'raise_exception', 'range', 'strftime_now']
 export const RESERVED = new Set([...CONSTANTS.keys(), ...FUNCTIONS])
 

@@ -1,16 +1,14 @@
-/**
- * Operators, tests, filters and methods of a template, by name. What is not here is left to the interpreter.
- */
+/** Operators, tests, filters and methods of templates, by name. Others are left to the interpreter. */
 import { fieldOf, GIVE_UP, isInteger, isObject, isTrue, json } from './values.ts'
 
-/** By name; a name that every object has, such as `constructor`, is not in it. */
+/** A map, so that names of Object.prototype such as `constructor` are not found. */
 function named<T>(entries: Readonly<Record<string, T>>): ReadonlyMap<string, T> {
   return new Map(Object.entries(entries))
 }
 
 type Binary = (left: unknown, right: unknown) => unknown
 
-/** `and` and `or` are not here: their right side is not always computed. */
+/** Without `and` and `or`, whose right side is not always evaluated. */
 export const BINARY = named<Binary>({
   '==': isEqual,
   '!=': (left, right) => !isEqual(left, right),
@@ -27,7 +25,7 @@ export const BINARY = named<Binary>({
   'not in': (left, right) => !isIn(left, right),
 })
 
-/** Loose, as the interpreter compares what its values hold. */
+/** Loose equality, as in the interpreter. */
 function isEqual(left: unknown, right: unknown): boolean {
   if (isCompound(left) || isCompound(right)) throw GIVE_UP
   // oxlint-disable-next-line eqeqeq -- the interpreter's rule
@@ -120,7 +118,7 @@ function ofList(value: unknown): readonly unknown[] {
 type Method = (value: unknown, args: readonly unknown[]) => unknown
 
 export const METHODS = named<Method>({
-  // The interpreter looks at no argument of these three.
+  // The interpreter ignores the arguments of these three.
   strip: ofText((text) => text.trim()),
   lstrip: ofText((text) => text.trimStart()),
   rstrip: ofText((text) => text.trimEnd()),

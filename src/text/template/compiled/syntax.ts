@@ -1,6 +1,6 @@
 /**
- * The syntax tree of `@huggingface/jinja`, as far as it is read here. Kinds of nodes that are not read are left to the
- * interpreter, so a newer parser can add some.
+ * The part of the syntax tree of `@huggingface/jinja` that is used here. Unknown kinds of nodes are left to the
+ * interpreter, so a newer parser may add some.
  */
 export interface SyntaxNode {
   readonly type: string

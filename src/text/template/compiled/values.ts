@@ -1,17 +1,17 @@
 /**
- * What a template computes with, as plain JavaScript values, and the rules of the interpreter for them as far as they are
- * plain. `GIVE_UP` is thrown for all else: then the interpreter renders the template from its beginning.
+ * The values of a template as plain JavaScript values, with the interpreter's rules for them. For other values
+ * `GIVE_UP` is thrown; the interpreter then renders the template from the start.
  */
 
-/** A constant: to throw it costs no stack trace. */
+/** A constant, because throwing it needs no stack trace. */
 export const GIVE_UP = Symbol('left to the interpreter')
 
-/** What `namespace(…)` makes; its fields are set by `{% set ns.field = … %}`. */
+/** The result of `namespace(…)`; its fields are set by `{% set ns.field = … %}`. */
 export class Namespace {
   readonly fields = new Map<string, unknown>()
 }
 
-/** Variables of one scope. Only a loop opens a scope, and all its rounds share it. */
+/** The variables of a scope. Only a loop opens a scope, which all its iterations share. */
 export class Scope {
   readonly #variables = new Map<string, unknown>()
   readonly #parent: Scope | null
@@ -50,7 +50,7 @@ export function isTrue(value: unknown): boolean {
   return Boolean(value)
 }
 
-/** What an expression between `{{` and `}}` writes. */
+/** The output of an expression between `{{` and `}}`. */
 export function written(value: unknown): string {
   if (typeof value === 'string') return value
   if (value === null || value === undefined) return ''
@@ -59,7 +59,7 @@ export function written(value: unknown): string {
   throw GIVE_UP
 }
 
-/** Names of methods that every mapping has: not the absence of a field. */
+/** Methods of every mapping: these names do not mean a missing field. */
 const MAPPING_METHODS = new Set(['get', 'items', 'keys', 'values', 'dictsort'])
 
 export function fieldOf(value: unknown, name: string): unknown {
@@ -78,7 +78,7 @@ export function fieldOf(value: unknown, name: string): unknown {
   return undefined
 }
 
-/** `result`, unless `value` is something that the rules here do not know. */
+/** Returns `result`, unless `value` is of a kind that is not supported here. */
 function plain<T>(value: unknown, result: T): T {
   if (typeof value === 'symbol' || typeof value === 'function') throw GIVE_UP
   return result

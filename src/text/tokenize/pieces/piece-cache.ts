@@ -1,17 +1,18 @@
 /**
- * Bounded memory of what a word became: text is mostly words that were seen before, so the merge loop is the
- * exception. Two generations: when the young one is full it becomes the old one, and what is used moves over again.
+ * Bounded cache from words to token ids: text mostly consists of words seen before, so the merge loop is rarely
+ * needed. Two generations: when the young one is full it becomes the old one, and entries in use are moved over
+ * again.
  */
 import type { TokenBuffer } from './token-buffer.ts'
 import type { NextCut } from './word-cuts.ts'
 import { WordTable } from './word-table.ts'
 
 const GENERATION_ENTRIES = 20_000
-/** A longer piece is hardly seen twice. */
+/** Longer pieces are rarely seen twice. */
 const PIECE_UNITS_MAX = 48
-/** A shorter text is read sooner unit by unit than by the host's encoder. */
+/** Shorter texts are read faster unit by unit than by the platform's encoder. */
 const ENCODED_UNITS_MIN = 512
-/** A longer text's units are left to the collector. */
+/** The buffer of a longer text is not kept. */
 const KEPT_UNITS_MAX = 128 * 1024
 
 const encoder = new TextEncoder()
@@ -26,7 +27,7 @@ export class PieceCache {
   #units = new Uint16Array(1024)
   #bytes = new Uint8Array(0)
 
-  /** `encode` is asked for pieces that are not remembered. */
+  /** `encode` is called for pieces that are not cached. */
   constructor(encode: EncodePiece) {
     this.#encode = encode
   }
@@ -77,7 +78,7 @@ export class PieceCache {
     return units
   }
 
-  /** False: the text is not ASCII alone. */
+  /** False: the text is not pure ASCII. */
   #setAscii(text: string, units: Uint16Array): boolean {
     if (text.charCodeAt(0) >= 0x80) return false
     const bytes = this.#bytes.length < text.length ? new Uint8Array(text.length) : this.#bytes

@@ -1,22 +1,22 @@
 /**
- * Bounded memory of what long stretches of text became: a client sends a conversation again with every turn, and what lies
- * between two control tokens (a message, a document) is the same as before, or longer at its end where a prompt is written
- * without control tokens. Two generations, as of words.
+ * Bounded cache from long stretches of text to token ids. A client sends the conversation again with every turn, and
+ * the text between two control tokens (a message, a document) is the same as before, or has grown at its end if the
+ * prompt has no control tokens. Two generations, like the cache of words.
  */
 import type { TokenBuffer } from './token-buffer.ts'
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** A shorter stretch is tokenised about as fast as it is found. */
+/** Shorter stretches are tokenized about as fast as they are looked up. */
 const STRETCH_CHARS_MIN = 1024
-/** Of one generation: with the ids of its tokens 3 to 6 MB. */
+/** Limit of one generation, in characters: with the token ids 3 to 6 MB. */
 const GENERATION_CHARS_MAX = 1_500_000
 
-/** A part that is remembered is at least so long. */
+/** Minimum length of a cached part, in characters. */
 const PART_CHARS_MIN = 8192
 
-/** Whether the text is always cut at `at`, whatever is before the unit before it and behind the unit after it. */
+/** Whether the text is always cut at `at`, whatever precedes the unit before it and follows the unit after it. */
 export type IsCut = (text: string, at: number) => boolean
 
 function partEnd(text: string, from: number, isCut: IsCut): number {
@@ -30,8 +30,8 @@ export class StretchCache {
   #old: ReadonlyMap<string, Uint32Array> = new Map()
 
   /**
-   * Appends the ids of a text: what is remembered of it, and what `encode` appends for the rest. With `isCut` it is
-   * remembered in parts, so that a text that goes on where another ended has all but that one's last part.
+   * Appends the ids of a text: cached ids, and what `encode` appends for the rest. With `isCut` the text is cached in
+   * parts, so that a text that extends an earlier one finds all but its last part.
    */
   encode(
     text: string,
@@ -52,18 +52,18 @@ export class StretchCache {
     }
   }
 
-  /** Undefined: not remembered. The array is not to be changed. */
+  /** Undefined: not cached. The array must not be modified. */
   get(stretch: string): Uint32Array | undefined {
     if (stretch.length < STRETCH_CHARS_MIN) return undefined
     const known = this.#young.get(stretch)
     if (known !== undefined) return known
     const old = this.#old.get(stretch)
-    // Its text is copied once more: the map does not give back the key that it has.
+    // The key is copied, because the map does not return the key that it has.
     if (old !== undefined) this.#add(detached(stretch), old)
     return old
   }
 
-  /** Remembers what the ids from `start` on were made of, if it is long; it is well-formed, as all text that a tokenizer gets. */
+  /** Caches the ids from `start` on for this stretch, if it is long. The stretch must be well-formed Unicode. */
   keep(stretch: string, ids: TokenBuffer, start: number): void {
     const { length } = stretch
     if (length < STRETCH_CHARS_MIN || length > GENERATION_CHARS_MAX) return
@@ -81,10 +81,10 @@ export class StretchCache {
   }
 }
 
-/** Reused while it is small, so that no memory is thrown away with each stretch. */
+/** A reused buffer, so that no memory is allocated per stretch. */
 const bytes = new Uint8Array(64 * 1024)
 
-/** The same text in memory of its own: a slice would keep the whole conversation around it. */
+/** A copy of the text: a slice would keep the whole conversation in memory. */
 function detached(text: string): string {
   const { read, written } = encoder.encodeInto(text, bytes)
   return decoder.decode(read === text.length ? bytes.subarray(0, written) : encoder.encode(text))

@@ -1,6 +1,6 @@
 /**
- * Growing list of token ids that ends as one `Uint32Array`. A tokenizer keeps one for all its texts: memory outside of the
- * heap that is thrown away with every prompt makes the collector run for nothing else.
+ * A growing list of token ids that is returned as a `Uint32Array`. A tokenizer reuses one for all texts: external
+ * memory that is freed with every prompt would trigger garbage collections.
  */
 const KEPT_IDS_MIN = 1024
 const KEPT_IDS_MAX = 65_536
@@ -22,7 +22,7 @@ export class TokenBuffer {
   pushRange(ids: Uint32Array, start: number, end: number): void {
     const length = this.#length + end - start
     if (length > this.#ids.length) this.#grow(length)
-    // A loop beats `set` for the few ids of a word.
+    // For a few ids a loop is faster than `set`.
     if (end - start > FEW_IDS) this.#ids.set(ids.subarray(start, end), this.#length)
     else {
       const own = this.#ids
@@ -35,18 +35,18 @@ export class TokenBuffer {
     return this.#length
   }
 
-  /** What was appended since the buffer had `start` ids. */
+  /** Copies the ids that were appended since the buffer had `start` ids. */
   copyTo(ids: Uint32Array, at: number, start: number): void {
     const own = this.#ids
     for (let from = start, to = at; from < this.#length; from++, to++) ids[to] = own[from]!
   }
 
-  /** A copy of what was appended since the buffer had `start` ids. */
+  /** A copy of the ids that were appended since the buffer had `start` ids. */
   since(start: number): Uint32Array {
     return this.#ids.slice(start, this.#length)
   }
 
-  /** A copy of all; what the buffer has grown to for one very long text is given back. */
+  /** A copy of all ids; shrinks the buffer if a very long text has enlarged it. */
   finish(): Uint32Array {
     const ids = this.#ids.slice(0, this.#length)
     if (this.#ids.length > KEPT_IDS_MAX) this.#ids = new Uint32Array(KEPT_IDS_MIN)
@@ -54,7 +54,7 @@ export class TokenBuffer {
     return ids
   }
 
-  /** Empty again. */
+  /** Empties the buffer. */
   clear(): this {
     this.#length = 0
     return this

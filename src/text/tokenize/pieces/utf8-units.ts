@@ -1,7 +1,10 @@
-/** UTF-16 units to UTF-8 bytes, for the few characters of a word: the host's encoder wants a text and makes an array. */
+/**
+ * Encodes UTF-16 units as UTF-8, for the few characters of a word: the platform's encoder needs a string and
+ * allocates.
+ */
 export const UNIT_BYTES_MAX = 3
 
-/** How many bytes were written; a half of a pair alone is U+FFFD, as everywhere. */
+/** Returns the number of bytes written; a lone surrogate becomes U+FFFD. */
 export function utf8Into(
   units: Uint16Array,
   start: number,

@@ -1,11 +1,11 @@
 /**
- * The cuts of the pre-tokenizers that most models have, as code over UTF-16 units instead of as a regular expression: no
- * text is made for a piece, so that one that is remembered costs a walk over its characters. Each gives the pieces that its
- * expression gives; `patternPreTokenizer` chooses by the expression.
+ * The most common pre-tokenizers as code over UTF-16 units instead of regular expressions: no string is allocated per
+ * piece, so a cached piece costs only a walk over its characters. Each function cuts exactly like its expression;
+ * `patternPreTokenizer` chooses by the expression.
  */
 import { CLASS, classAt, runEnd, widthAt } from './char-classes.ts'
 
-/** The end of the piece that begins at `at`, which is before `end`, the end of the text. */
+/** Returns the end of the piece that begins at `at`; `at` is before `end`, the end of the text. */
 export type NextCut = (units: Uint16Array, at: number, end: number) => number
 
 const BLANK = 0x20
@@ -14,7 +14,7 @@ const LINE_FEED = 0x0a
 const CARRIAGE_RETURN = 0x0d
 const TO_SMALL = 0x20
 
-/** GPT-2: letters, digits or signs with one blank before them; `'s` and the like in small letters. */
+/** GPT-2: letters, digits or symbols, each with one optional leading blank; `'s` and similar in lower case. */
 export const gpt2Cut: NextCut = (units, at, end) => {
   const first = units[at]!
   if (first === APOSTROPHE) {
@@ -28,8 +28,8 @@ export const gpt2Cut: NextCut = (units, at, end) => {
 }
 
 /**
- * Qwen 2, Llama 3 and others: letters with one character before them that is neither letter, digit nor line end, at most
- * `digitsMax` digits, signs with a blank before and line ends behind them; `'s` and the like in any case.
+ * Qwen 2, Llama 3 and others: letters with one leading character that is neither letter, digit nor line end; at most
+ * `digitsMax` digits; symbols with a leading blank and trailing line ends; `'s` and similar in any case.
  */
 export function wordCut(digitsMax: number): NextCut {
   return (units, at, end) => {
@@ -66,7 +66,7 @@ function signsEnd(units: Uint16Array, at: number, end: number): number {
   return to
 }
 
-/** Up to the last line end among the blanks; without one, as `blanksEnd`. */
+/** Up to the last line end among the blanks; without one, like `blanksEnd`. */
 function blanksWithLinesEnd(units: Uint16Array, at: number, end: number): number {
   let lines = 0
   let to = at
@@ -87,7 +87,7 @@ function blanksEnd(units: Uint16Array, at: number, end: number): number {
   return blanksBefore(at, to, end)
 }
 
-/** The last blank before a word belongs to the word, if it is not the only one. */
+/** The last blank before a word belongs to the word, unless it is the only one. */
 function blanksBefore(at: number, to: number, end: number): number {
   return to < end && to > at + 1 ? to - 1 : to
 }
@@ -96,7 +96,7 @@ function isLineEnd(unit: number): boolean {
   return unit === LINE_FEED || unit === CARRIAGE_RETURN
 }
 
-/** `'s 't 'm 'd 're 've 'll`; `at` when it is none of them. */
+/** End of `'s 't 'm 'd 're 've 'll`; `at` if it is none of them. */
 function shortFormEnd(units: Uint16Array, at: number, end: number, fold: number): number {
   if (at + 1 >= end) return at
   const one = units[at + 1]! | fold
@@ -110,7 +110,7 @@ function shortFormEnd(units: Uint16Array, at: number, end: number, fold: number)
   return isForm ? at + 3 : at
 }
 
-/** Blanks of a SentencePiece vocabulary begin a piece, all of them: `▁the▁▁fox` is `▁the`, `▁▁fox`. */
+/** In a SentencePiece vocabulary a run of blanks begins a piece: `▁the▁▁fox` is cut into `▁the`, `▁▁fox`. */
 export const markedBlankCut: NextCut = (units, at, end) => {
   let to = at + 1
   while (to < end && (units[to] !== MARKED_BLANK || units[to - 1] === MARKED_BLANK)) to++
@@ -119,7 +119,7 @@ export const markedBlankCut: NextCut = (units, at, end) => {
 
 const MARKED_BLANK = 0x2581
 
-/** Before the blank between two letters of ASCII: neither `gpt2Cut` nor `wordCut` reaches or looks over it, nor does NFC. */
+/** The position before a blank between two ASCII letters: `gpt2Cut`, `wordCut` and NFC never look across it. */
 export function isBetweenWords(text: string, at: number): boolean {
   return (
     text.charCodeAt(at) === BLANK &&
@@ -133,7 +133,7 @@ function isAsciiLetter(unit: number): boolean {
   return small >= 0x61 && small <= 0x7a
 }
 
-/** Where `markedBlankCut` cuts. */
+/** The positions where `markedBlankCut` cuts. */
 export function isBeforeMarkedBlank(text: string, at: number): boolean {
   return text.charCodeAt(at) === MARKED_BLANK && text.charCodeAt(at - 1) !== MARKED_BLANK
 }

@@ -1,15 +1,15 @@
 /**
- * Words and the ids of their tokens, by what they are made of: a table over flat arrays. A `Map` would want a text for each
- * word that is looked up, and an array for each that is kept.
+ * A hash table from words (UTF-16 units) to their token ids, in flat arrays. A `Map` would need a string per lookup
+ * and an array per entry.
  */
 import type { TokenBuffer } from './token-buffer.ts'
 
 const SLOTS_FIRST = 1024
-/** Of a word: where its units lie, how many, where its ids lie, how many. */
+/** Fields of a word: offset and number of its units, offset and number of its ids. */
 const FIELDS = 4
 
 export class WordTable {
-  /** Pairs: hash, place of the word in `#words` plus one; 0 there: free. */
+  /** Pairs: hash, and index of the word in `#words` plus one; 0: free. */
   #slots = new Int32Array(SLOTS_FIRST * 2)
   #words = new Uint32Array((SLOTS_FIRST / 2) * FIELDS)
   #size = 0
@@ -29,7 +29,7 @@ export class WordTable {
     return this.#size
   }
 
-  /** Appends the word's ids; false: it is not here. */
+  /** Appends the word's ids; false if the word is not in the table. */
   append(units: Uint16Array, start: number, end: number, hash: number, to: TokenBuffer): boolean {
     const slots = this.#slots
     const words = this.#words
@@ -46,7 +46,7 @@ export class WordTable {
     }
   }
 
-  /** A word that is not here; its ids are those of `ids` from `idsStart` on. */
+  /** Adds a word; its ids are those of `ids` from `idsStart` on. */
   add(
     units: Uint16Array,
     start: number,
@@ -87,7 +87,7 @@ export class WordTable {
     return true
   }
 
-  /** Half of the slots stay free. */
+  /** Keeps half of the slots free. */
   #widen(): void {
     const slots = new Int32Array(this.#slots.length * 2)
     for (let slot = 0; slot < this.#slots.length; slot += 2) {
