@@ -216,7 +216,7 @@ function currentPids(server: RunningServer, role: string): number[] {
     (match) => Number(match[1]),
   )
   const restarted = [
-    ...printed.matchAll(new RegExp(`worker ${role} \\d+ started again \\(pid (\\d+)\\)`, 'g')),
+    ...printed.matchAll(new RegExp(`worker ${role} \\d+ was started again \\(pid (\\d+)\\)`, 'g')),
   ].map((match) => Number(match[1]))
   const died = new Set([...printed.matchAll(/pid (\d+)\) died/g)].map((match) => Number(match[1])))
   return [...started, ...restarted].filter((pid) => !died.has(pid))

@@ -145,7 +145,7 @@ describe('baton worker - admin port', () => {
     const args = ['--engine', 'sim', '--worker-host', '0.0.0.0', '--admin-port', '0']
     const worker = baton(['worker', '--discovery-dir', newFolder(), ...args])
     expect(await worker.exitCode).toBe(1)
-    expect(worker.printed()).toMatch(/config\.invalid.*needs a token/)
+    expect(worker.printed()).toMatch(/config\.invalid.*needs --admin-token/)
   })
 
   it('baton config - does not show the token', async () => {

@@ -45,7 +45,7 @@ describe('one sentence', () => {
     const { exitCode, printed } = await runBaton(serve, { TMPDIR: path })
     expect([exitCode, printed]).toEqual([
       2,
-      `baton: no folder can be made in ${path} (${code}): name another with TMPDIR\n`,
+      `baton: no folder can be created in ${path} (${code}): choose another one with TMPDIR\n`,
     ])
   })
 

@@ -12,7 +12,7 @@ import {
 } from '../../test/fixtures/address-fleet.ts'
 
 describe('AddressDiscovery', () => {
-  it('who answers joins, with the address by which it was found; who drains leaves; who is silent expires', async () => {
+  it('a worker that answers joins with the address by which it was found; a draining one leaves; a silent one expires', async () => {
     const answers = new Answers().set(1, sampleCard(1, { host: '0.0.0.0' })).set(2, sampleCard(2))
     const record = new DiscoveryRecord()
     const watch = await discoveryOver(answers, () => Promise.resolve(at(1, 2, 3))).watch(record)
@@ -26,7 +26,7 @@ describe('AddressDiscovery', () => {
     await until('it is back', () => record.cards.has('1'))
   })
 
-  it('another worker at an address, and an address that is gone', async () => {
+  it('another worker at an address, and an address that was removed', async () => {
     const answers = new Answers().set(1, sampleCard(1))
     let addresses = at(1)
     const record = new DiscoveryRecord()
@@ -38,7 +38,7 @@ describe('AddressDiscovery', () => {
     await record.until('left 9 closed')
   })
 
-  it('what is no card - is reported once and not believed', async () => {
+  it('an invalid card - is reported once and ignored', async () => {
     const answers = new Answers().set(1, { workerId: 'x' })
     const record = new DiscoveryRecord()
     await discoveryOver(answers, () => Promise.resolve(at(1))).watch(record)
@@ -47,7 +47,7 @@ describe('AddressDiscovery', () => {
     expect(record.cards.size).toBe(0)
   })
 
-  it('a fleet in which nothing happens - is dialled once, and never again', async () => {
+  it('a fleet without changes - is connected to once, and never again', async () => {
     const answers = new Answers()
     const ports = Array.from({ length: 1_000 }, (_, index) => index + 1)
     for (const port of ports) answers.set(port, sampleCard(port))
@@ -64,7 +64,7 @@ describe('AddressDiscovery', () => {
     expect(answers.connections).toBe(0)
   })
 
-  it('an address where nobody is - is dialled with growing pauses', async () => {
+  it('an address without a worker - is tried with growing pauses', async () => {
     const answers = new Answers()
     let looks = 0
     const addresses = () => {
@@ -79,7 +79,7 @@ describe('AddressDiscovery', () => {
     await record.until('joined 1')
   })
 
-  it('one that is lost and back within its time to live - was never away', async () => {
+  it('a worker that is lost and back within its time to live - never leaves', async () => {
     const answers = new Answers().set(1, sampleCard(1))
     const record = new DiscoveryRecord()
     await discoveryOver(answers, () => Promise.resolve(at(1))).watch(record)
@@ -89,7 +89,7 @@ describe('AddressDiscovery', () => {
     expect(record.told).toEqual(['joined 1'])
   })
 
-  it('an address that goes while it is dialled - leaves the place to others', async () => {
+  it('an address that is removed while it is tried - does not delay others', async () => {
     let addresses: readonly number[] = []
     let dials = 0
     const discovery = new AddressDiscovery({
@@ -111,7 +111,7 @@ describe('AddressDiscovery', () => {
     expect(dials).toBe(129)
   })
 
-  it('who knows the addresses is away - what is known stays in use', async () => {
+  it('the source of addresses is unavailable - the known workers stay in use', async () => {
     const answers = new Answers().set(1, sampleCard(1))
     let isAway = false
     const record = new DiscoveryRecord()
@@ -125,7 +125,7 @@ describe('AddressDiscovery', () => {
   })
 })
 
-describe('static: - the contract of every discovery but the refusal of an id', () => {
+describe('static: - the contract of every discovery, except that ids are not refused', () => {
   it.each(WITHOUT_REGISTER)('$name', async ({ run }) => {
     const listed = at(...Array.from({ length: 10 }, (_, index) => 1000 + index))
     const nothing = { put: () => undefined, remove: () => undefined }

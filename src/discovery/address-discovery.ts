@@ -1,7 +1,7 @@
 /**
- * Discovery by addresses: somebody else knows where workers are (a list, Kubernetes), and a connection to each is kept, over
- * which it tells its card and every change of it. Workers register nowhere; a fleet in which nothing happens costs nothing
- * but the pulse of its connections.
+ * Discovery by addresses: something else knows where workers are (a list, Kubernetes). A connection to each worker
+ * is kept, over which it sends its card and every change. Workers register nowhere; a fleet without changes costs
+ * nothing but the heartbeats of its connections.
  */
 import { BatonError } from '../base/index.ts'
 import type { WorkerId } from '../base/index.ts'
@@ -14,28 +14,28 @@ import { FleetDiff } from './fleet-diff.ts'
 import { leaseOf } from './lease.ts'
 import { Renewals } from './renewals.ts'
 
-/** What a worker says of itself. */
+/** What a connection to a worker reports. */
 export interface FollowListener {
-  /** Unchecked; null: it takes no requests now. */
+  /** The card, unchecked; null: the worker accepts no requests now. */
   onCard(card: unknown): void
-  /** Once, and nothing after it: the worker cannot be reached, or no longer. */
+  /** Called once, and nothing afterwards: the worker cannot be reached, or was lost. */
   onLost(reason: unknown): void
 }
 
 export interface AddressDiscoveryOptions {
-  /** Asked at every look. When it rejects, discovery is away. */
+  /** Called at every poll. When it rejects, discovery counts as unavailable. */
   readonly addresses: () => Promise<readonly HostPort[]>
-  /** Tells the worker's card now and at every change, until it is closed or the worker is lost. */
+  /** Reports the worker's card now and at every change, until it is closed or the worker is lost. */
   readonly follow: (address: HostPort, listener: FollowListener) => { close(): void }
-  /** Nobody asks any more. */
+  /** Called when the addresses are not needed any more. */
   readonly onClose?: () => void
-  /** A worker that could not be reached for so long is gone. */
+  /** A worker that could not be reached for this time has left. */
   readonly ttlMs?: number
   readonly pollMs?: number
 }
 
 const DIALLED_AT_ONCE = 128
-/** Of the pauses between attempts at a worker that is not known, in looks. */
+/** The largest pause, in polls, between attempts to reach an unknown worker. */
 const LOOKS_BETWEEN_MAX = 8
 
 export class AddressDiscovery implements Discovery {
@@ -46,7 +46,7 @@ export class AddressDiscovery implements Discovery {
     this.#options = options
   }
 
-  /** Nothing to do: who asks at the worker's address gets its card. */
+  /** Nothing to do: frontends get the card from the worker itself. */
   register(_card: WorkerCard): Promise<Registration> {
     return Promise.resolve({ update: () => Promise.resolve(), close: () => Promise.resolve() })
   }
@@ -66,18 +66,18 @@ export class AddressDiscovery implements Discovery {
   }
 }
 
-/** One address, whoever is there. */
+/** One address, whatever worker is there. */
 interface Place {
   readonly name: string
   readonly address: HostPort
-  /** Ends the connection, or the attempt at it; null: there is none. */
+  /** Ends the connection or the attempt; null: there is none. */
   stop: (() => void) | null
-  /** It has told a card, or that it has none, over this connection. */
+  /** A card, or its absence, was received over this connection. */
   isUp: boolean
   workerId: WorkerId | null
   fault: string | null
   failures: number
-  /** It is not dialled before this look. */
+  /** The next attempt is made at this poll. */
   dueAtLook: number
   isQueued: boolean
 }
@@ -111,7 +111,7 @@ class AddressWatch implements DiscoveryWatch {
     return this.#diff.cards
   }
 
-  /** Resolves when every address has answered, or has not. */
+  /** Resolves when every address has answered or failed. */
   async open(): Promise<void> {
     await this.#look()
     await new Promise<void>((resolve) => {
@@ -129,7 +129,7 @@ class AddressWatch implements DiscoveryWatch {
     this.#whenIdle?.()
   }
 
-  /** One look after the other: a slow one is not overtaken. */
+  /** Polls do not overlap: the next starts after a slow one has ended. */
   #lookLater(): void {
     if (this.#closed) return
     this.#poll = setTimeout(() => void this.#look().finally(() => this.#lookLater()), this.#pollMs)
@@ -169,7 +169,10 @@ class AddressWatch implements DiscoveryWatch {
     }
   }
 
-  /** All at once: an attempt that ends makes room for the next, which must not be one of these. */
+  /**
+   * Removes all before any other attempt starts, because the end of one attempt lets the next start, which must not
+   * be for a removed address.
+   */
   #forget(gone: readonly Place[]): void {
     for (const { name } of gone) this.#places.delete(name)
     for (const place of gone) {
@@ -228,7 +231,7 @@ class AddressWatch implements DiscoveryWatch {
     if (isOver) link.close()
   }
 
-  /** Another worker at the address: the one of before is gone. Throws for what is no card. */
+  /** If another worker has the address now, the previous one has left. Throws for an invalid card. */
   #believe(place: Place, told: unknown): void {
     const card = told === null ? null : { ...checkCard(told), ...place.address }
     place.isUp = true
@@ -240,7 +243,7 @@ class AddressWatch implements DiscoveryWatch {
     this.#diff.seen(card)
   }
 
-  /** Its time to live begins when it is lost: until then its connection has said that it lives. */
+  /** Its time to live starts when the connection is lost; until then the connection shows that it is alive. */
   #onLost(place: Place, reason: unknown): void {
     const nowMs = performance.now()
     if (place.isUp) this.#renewals.see(place.name, ++this.#marks, nowMs)
@@ -252,7 +255,7 @@ class AddressWatch implements DiscoveryWatch {
     place.dueAtLook = this.#looks + Math.min(LOOKS_BETWEEN_MAX, looks)
   }
 
-  /** Of an attempt, once; a connection that was up and is lost says nothing yet. */
+  /** Reported once per failing attempt; the loss of an established connection is not reported yet. */
   #tellFault(place: Place, why: string): void {
     if (place.fault !== why) this.#observer.unreadable?.(place.name, why)
     place.fault = why

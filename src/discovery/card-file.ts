@@ -1,6 +1,6 @@
 /**
- * A worker card as the text of a file, and back. What is read was written by another process, perhaps of another
- * version: it is validated before use.
+ * Reads and writes a worker card as the text of a file. The text was written by another process, perhaps of another
+ * version, so it is validated before use.
  */
 import { z } from 'zod'
 import { BatonError, parseWorkerId } from '../base/index.ts'
@@ -14,11 +14,11 @@ import {
 import type { WorkerCard } from '../request/index.ts'
 
 const count = z.number().int().nonnegative()
-/** What a card may take as a file; the usual one takes 2 KiB. */
+/** Largest card file; a usual one has 2 KiB. */
 const FILE_BYTES_MAX = 2 ** 20
-/** Each rank is a row in the router's table: a card must not fill it by itself. */
+/** Each rank is a row in the router's table, which one card must not fill. */
 const RANKS_MAX = 4096
-/** Numbers of ranks stay exact, and small enough for a frame. */
+/** Ranks are exact integers that fit into a frame. */
 const START_RANK_MAX = 65_535
 
 const engineSchema = z.looseObject({
@@ -27,7 +27,7 @@ const engineSchema = z.looseObject({
   modelAliases: z.array(z.string()).optional(),
   loraAdapters: z.array(z.string()).optional(),
   contextLength: count.optional(),
-  // A prompt is cut into blocks of it.
+  // Prompts are divided by it, so it must not be 0.
   kvCacheBlockSize: count.min(1).optional(),
   totalKvBlocks: count.optional(),
   maxNumSeqs: count.optional(),
@@ -64,7 +64,7 @@ const cardSchema = z.looseObject({
   workerId: z.string().transform((text, context) => {
     const workerId = parseWorkerId(text)
     if (workerId === text) return workerId
-    context.addIssue({ code: 'custom', message: 'not a worker id' })
+    context.addIssue({ code: 'custom', message: 'expected a worker id' })
     return z.NEVER
   }),
   mode: z
@@ -86,10 +86,10 @@ const cardSchema = z.looseObject({
   version: z.string(),
 })
 
-/** One discovery entry: the card, and on which machine its process runs. */
+/** One entry of discovery: the card, and the machine on which its process runs. */
 export interface CardFile {
   readonly card: WorkerCard
-  /** Two entries with the same machine share process ids. */
+  /** Process ids are comparable between entries of the same machine (see `process-place.ts`). */
   readonly machine: string
 }
 
@@ -100,24 +100,27 @@ export function encodeCardFile(file: CardFile): string {
   return `${JSON.stringify({ format: 1, ...file, card }, null, 2)}\n`
 }
 
-/** A card that came over a connection. Throws `transport.protocol` and names what is wrong. */
+/** Validates a card that was received over a connection. Throws `transport.protocol` that names the fault. */
 export function checkCard(value: unknown): WorkerCard {
   const result = cardSchema.safeParse(value)
   if (result.success) return result.data as WorkerCard
   const issue = result.error.issues[0]
   const where = issue === undefined ? '' : ` at ${issue.path.join('.')}: ${issue.message}`
-  throw new BatonError('transport.protocol', `what the worker says is not a card${where}`)
+  throw new BatonError('transport.protocol', `the worker's answer is not a valid card${where}`)
 }
 
-/** Before it is opened: a pipe would be waited for, and a device has no end. Throws `transport.protocol`. */
+/**
+ * Checked before the file is opened: reading a pipe would block, and a device has no end. Throws
+ * `transport.protocol`.
+ */
 export function checkEntryFile(stats: { readonly size: number; isFile(): boolean }): void {
   if (!stats.isFile()) throw new BatonError('transport.protocol', 'the entry is not a file')
   if (stats.size <= FILE_BYTES_MAX) return
-  const what = `the entry has ${stats.size} bytes, a card at most ${FILE_BYTES_MAX}`
+  const what = `the entry has ${stats.size} bytes, the limit for a card is ${FILE_BYTES_MAX}`
   throw new BatonError('transport.protocol', what)
 }
 
-/** Throws `transport.protocol` and names what is wrong. */
+/** Throws `transport.protocol` that names the fault. */
 export function decodeCardFile(text: string): CardFile {
   let json: unknown
   try {
@@ -134,19 +137,24 @@ export function decodeCardFile(text: string): CardFile {
   return result.data as CardFile
 }
 
-/** The entry that stands under this worker's name. Throws `transport.protocol` when it is not its card. */
+/**
+ * The entry stored under this worker's id. Throws `transport.protocol` when it contains the card of another worker.
+ */
 export function decodeEntry(workerId: WorkerId, text: string): CardFile {
   const file = decodeCardFile(text)
   if (file.card.workerId === workerId) return file
-  throw new BatonError('transport.protocol', 'the entry is of another worker than its name')
+  throw new BatonError(
+    'transport.protocol',
+    "the worker id in the entry differs from the entry's name",
+  )
 }
 
-/** Its process ran where process ids mean the same as here (`place`), and does not run any more. */
+/** True when its process id is comparable on this machine (`place`) and the process does not run any more. */
 export function hasDied({ card, machine }: CardFile, place: string): boolean {
   return machine === place && card.pid !== undefined && !isProcessAlive(card.pid)
 }
 
-/** Frontends take workers in the order of their age, so that all learn of them in one order. */
+/** The sort key by which all frontends learn of workers in the same order, oldest first. */
 export function startedMs({ card }: CardFile): number {
   return card.startedAtEpochMs ?? 0
 }

@@ -32,9 +32,9 @@ describe('FileDiscovery - the contract', () => {
   })
 })
 
-describe('StaticDiscovery - the contract as far as it goes', () => {
-  // A list that never changes: nobody comes, nobody goes; registering changes nothing.
-  it('who is there - is reported before watch resolves', async () => {
+describe('StaticDiscovery - the applicable part of the contract', () => {
+  // A static list never changes, and registering has no effect.
+  it('existing workers - are reported before watch resolves', async () => {
     const record = new DiscoveryRecord()
     const watch = await new StaticDiscovery([sampleCard(1), sampleCard(2)]).watch(record)
     expect([...watch.cards.keys()]).toEqual(['1', '2'])
@@ -49,15 +49,15 @@ describe('StaticDiscovery - the contract as far as it goes', () => {
     })
   })
 
-  it('one id twice - is refused', () => {
+  it('a duplicate id - is refused', () => {
     expect(() => new StaticDiscovery([sampleCard(1), sampleCard(1)])).toThrow('same id')
   })
 })
 
-describe('FileDiscovery - what others write', () => {
-  it('what is no file or too large for a card - is reported, not read; workers come as before', async () => {
+describe('FileDiscovery - foreign entries', () => {
+  it('an entry that is no regular file or too large - is reported and not read; workers still join', async () => {
     const folder = await temporaryFolder()
-    // Whoever opened one to read would wait for a writer, each look anew, until nothing can be read any more.
+    // Opening a pipe would block until a writer comes; each poll would block one more thread until none is left.
     const pipes = [21, 22, 23, 24, 25].map((id) => join(folder, `${id}.json`))
     expect(spawnSync('mkfifo', pipes).status).toBe(0)
     await mkdir(join(folder, '26.json'))
@@ -69,12 +69,12 @@ describe('FileDiscovery - what others write', () => {
     await discoveryOf(folder).register(sampleCard(1))
     await record.until('joined 1')
     expect(record.told.filter((line) => line.startsWith('unreadable'))).toHaveLength(8)
-    // One of these names is no hindrance to its worker.
+    // An invalid entry does not prevent its worker from registering.
     await discoveryOf(folder).register(sampleCard(21))
     await record.until('joined 21')
   })
 
-  it('damaged, foreign and misnamed entries - are reported once and do not disturb the rest', async () => {
+  it('damaged, foreign and misnamed entries - are reported once and do not affect the others', async () => {
     const folder = await temporaryFolder()
     await writeFile(join(folder, '7.json'), '{"format":1,')
     await writeFile(join(folder, '8.json'), encodeCardFile({ card: sampleCard(9), machine: 'm' }))
@@ -83,7 +83,7 @@ describe('FileDiscovery - what others write', () => {
     const record = new DiscoveryRecord()
     await discoveryOf(folder).register(sampleCard(1))
     await discoveryOf(folder).watch(record)
-    // Each newcomer is seen by a further look into the folder, which meets the damaged entries again.
+    // Each new worker causes another scan of the folder, which meets the damaged entries again.
     for (const id of [2, 3]) {
       await discoveryOf(folder).register(sampleCard(id))
       await record.until(`joined ${id}`)
@@ -94,7 +94,7 @@ describe('FileDiscovery - what others write', () => {
     )
   })
 
-  it('mode of an entry - is written as its JSON form; the short form is read, too', () => {
+  it('mode of an entry - is written in its JSON form; the short form is accepted too', () => {
     const text = encodeCardFile({ card: sampleCard(1, { mode: 'agg' }), machine: 'm' })
     expect(JSON.parse(text)).toMatchObject({ card: { mode: 'aggregated' } })
     expect(decodeCardFile(text).card.mode).toBe('agg')
@@ -102,7 +102,7 @@ describe('FileDiscovery - what others write', () => {
     expect(() => decodeCardFile(text.replace('aggregated', 'encode'))).toThrow('mode')
   })
 
-  it('more ranks than a router has rows for - is not believed', () => {
+  it('more ranks than a router has rows for - the card is refused', () => {
     const withRanks = (dataParallelSize: number) =>
       encodeCardFile({
         machine: 'm',
@@ -122,7 +122,7 @@ describe('FileDiscovery - what others write', () => {
     }
   })
 
-  it("an engine's pace - is kept as it is told; one that cannot be is not believed", () => {
+  it("an engine's pace - is kept; an impossible one is refused", () => {
     const pace = {
       promptMs: 5,
       promptTokenMs: 0.1,
@@ -140,7 +140,7 @@ describe('FileDiscovery - what others write', () => {
       expect(() => read(wrong)).toThrow('card.engine.pace')
   })
 
-  it('any card - survives being written and read; any other text is refused by a typed error', () => {
+  it('any card - survives writing and reading; any other text is refused with a typed error', () => {
     const text = fc.string()
     const card = fc
       .record({

@@ -1,10 +1,10 @@
 /**
- * How workers become known: who registers, and who is notified.
+ * Discovery: workers register, and watchers are told about them.
  *
- * A watcher is first told of every registered worker, then of each that joins, changes or leaves. A worker that no
- * longer renews its entry is gone after the time to live, whatever happened to it. Implementations: `memory` (one
- * process), `file` (one machine), `static` (a list that never changes), `nats` (many machines); one conformance kit holds
- * for all.
+ * A watcher is first told about every registered worker, then about each that joins, changes or leaves. A worker
+ * that stops renewing its entry has left after the time to live, whatever happened to it. Implementations: `memory`
+ * (one process), `file` (one machine), `static` (a fixed list), `nats` and `kubernetes` (many machines). One
+ * conformance kit tests all of them.
  */
 import type { BatonError, WorkerId } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
@@ -16,41 +16,43 @@ export interface DiscoveryObserver {
   /** Also called when the card of a known worker has changed. */
   joined(card: WorkerCard): void
   left(workerId: WorkerId, reason: LeaveReason): void
-  /** An entry that cannot be read; it is left alone and counted as not there. */
+  /** An entry that cannot be read is ignored and counts as absent. */
   unreadable?(entry: string, why: string): void
-  /** The place where workers register is gone: what is known stays in use. */
+  /** The discovery service is unavailable; known workers stay in use. */
   discoveryAway?(why: string): void
   discoveryBack?(): void
 }
 
-/** What happens to a registration after it was made. */
+/** Reports events of a registration. */
 export interface RegistrationObserver {
-  /** The entry was gone and has been made again. */
+  /** The entry had disappeared and was written again. */
   restored?(why: string): void
-  /** It is tried again at the next beat; told once until a renewal has succeeded. */
+  /** The next heartbeat tries again. Reported once until a renewal succeeds. */
   renewalFailed?(error: BatonError): void
 }
 
 export interface DiscoveryWatch {
-  /** The workers that the observer has been told of and that have not left. */
+  /** The workers that were reported as joined and have not left. */
   readonly cards: ReadonlyMap<WorkerId, WorkerCard>
   /** Idempotent; nothing is reported after it has returned. */
   close(): void
 }
 
-/** From one frontend to all others of the fleet; what cannot be sent now is lost. */
+/**
+ * A broadcast channel from one frontend to all others of the fleet. Messages that cannot be sent at once are lost.
+ */
 export interface PeerChannel {
   tell(topic: string, body: unknown): void
   onTold(topic: string, listener: (body: unknown) => void): void
 }
 
 export interface Discovery {
-  /** Rejects with `request.conflict` when the id is taken by another live worker. */
+  /** Rejects with `request.conflict` when another live worker has the id. */
   register(card: WorkerCard, observer?: RegistrationObserver): Promise<Registration>
-  /** Resolves when the observer has been told of all registered workers. */
+  /** Resolves when the observer has been told about all registered workers. */
   watch(observer: DiscoveryObserver): Promise<DiscoveryWatch>
-  /** The way to the other frontends, once `watch` has resolved; absent: this place has none. */
+  /** The channel to the other frontends, after `watch` has resolved; absent: not supported. */
   peers?(): PeerChannel
-  /** Idempotent; ends every watch and every registration that was made here. */
+  /** Idempotent; ends every watch and every registration made through this object. */
   close(): Promise<void>
 }

@@ -1,5 +1,5 @@
 /**
- * What only a folder can do wrong: leases, other namespaces, clocks that jump, folders that go, disks that are full.
+ * Faults that only a folder can have: leases, other PID namespaces, clock jumps, removed folders, full disks.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, utimesSync } from 'node:fs'
@@ -28,7 +28,7 @@ async function deadPid(): Promise<number> {
   return child.pid ?? 0
 }
 
-describe('FileDiscovery - the folder is removed, and made again by the workers', () => {
+describe('FileDiscovery - the folder is removed, and created again by the workers', () => {
   it.each(DISCOVERY_FAULT_CHECKS)('$name', async ({ run }) => {
     const folder = await temporaryFolder()
     const ttlMs = 400
@@ -44,7 +44,7 @@ describe('FileDiscovery - the folder is removed, and made again by the workers',
 })
 
 describe('FileDiscovery - close', () => {
-  it('in the middle of a look, and the folder goes - reports nothing more', async () => {
+  it('close during a scan of a folder that is removed - reports nothing more', async () => {
     const told: string[] = []
     const observer = {
       joined: () => undefined,
@@ -54,7 +54,7 @@ describe('FileDiscovery - close', () => {
     for (let i = 0; i < 100; i++) {
       const folder = await temporaryFolder()
       const discovery = discoveryOf(folder)
-      // A look begins as soon as the watch is open.
+      // A scan starts as soon as the watch is open.
       await discovery.watch(observer)
       const closed = discovery.close()
       rmSync(folder, { recursive: true })
@@ -66,7 +66,7 @@ describe('FileDiscovery - close', () => {
 })
 
 describe('FileDiscovery - leases', () => {
-  it('an entry that is no longer renewed - is gone after the time to live', async () => {
+  it('an entry that is not renewed any more - leaves after the time to live', async () => {
     const folder = await temporaryFolder()
     const card = sampleCard(1, { pid: 1 })
     await writeFile(join(folder, '1.json'), encodeCardFile({ card, machine: 'elsewhere' }))
@@ -82,7 +82,7 @@ describe('FileDiscovery - leases', () => {
     await writeFile(path, encodeCardFile({ card: sampleCard(1), machine: 'elsewhere' }))
     const record = new DiscoveryRecord()
     await discoveryOf(folder, { ttlMs: 400 }).watch(record)
-    // An hour back, an hour on, a day back: each beat of a worker whose clock is set.
+    // Heartbeats of a worker whose clock is set an hour back, an hour ahead, a day back.
     let beat = 0
     const beats = setInterval(() => {
       const jumpMs = [0, -3_600_000, 3_600_000, -86_400_000][beat++ % 4] ?? 0
@@ -90,7 +90,8 @@ describe('FileDiscovery - leases', () => {
       utimesSync(path, mark, mark)
     }, 50)
     atEnd(async () => clearInterval(beats))
-    // Three times to live, as the watch counts them: three entries that nobody renews expire one after the other.
+    // Waits three times to live as the watch counts them: three entries that nobody renews expire one after the
+    // other.
     for (const id of [2, 3, 4]) {
       const silent = encodeCardFile({ card: sampleCard(id), machine: 'elsewhere' })
       await writeFile(join(folder, `${id}.json`), silent)
@@ -98,13 +99,13 @@ describe('FileDiscovery - leases', () => {
     }
     clearInterval(beats)
     expect(record.told.filter((line) => /^\w+ 1\b/.test(line))).toEqual(['joined 1'])
-    // Its last mark lies a day ahead, and it is gone nevertheless.
+    // Its last timestamp is a day in the future, and it expires all the same.
     const ahead = new Date(Date.now() + 86_400_000)
     await utimes(path, ahead, ahead)
     await record.until('left 1 expired')
   })
 
-  it('a process that died - is gone at once, its file removed', async () => {
+  it('a process that died - leaves at once, and its file is removed', async () => {
     const folder = await temporaryFolder()
     const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])
     const exited = new Promise((resolve) => child.once('exit', resolve))
@@ -117,7 +118,7 @@ describe('FileDiscovery - leases', () => {
     await record.until('left 1 process-died')
   })
 
-  it('a process id of another PID namespace or machine - decides nothing', async () => {
+  it('a process id of another PID namespace or machine - is not used', async () => {
     const folder = await temporaryFolder()
     const card = sampleCard(1, { pid: await deadPid() })
     await discoveryOf(folder, { place: 'host/boot/other namespace' }).register(card)
@@ -133,7 +134,7 @@ describe('FileDiscovery - leases', () => {
   })
 
   it.runIf(process.platform === 'linux')(
-    'the place of a process - names its namespace',
+    'the place of a process - contains its namespace',
     async () => {
       const namespaced = spawnSync('unshare', [
         '--fork',
@@ -163,8 +164,8 @@ describe('FileDiscovery - leases', () => {
   })
 })
 
-describe('FileDiscovery - what is removed under it', () => {
-  it('an entry - comes back at once, and the worker says so', async () => {
+describe('FileDiscovery - entry or folder is removed', () => {
+  it('a removed entry - is written again at once, and the worker reports it', async () => {
     const folder = await temporaryFolder()
     const said: string[] = []
     await discoveryOf(folder, { ttlMs: 600_000 }).register(sampleCard(1), {
@@ -176,7 +177,7 @@ describe('FileDiscovery - what is removed under it', () => {
     expect(said).toEqual([expect.stringMatching(/1\.json was removed/)])
   })
 
-  it('the whole folder, twice - no worker leaves, all register again, both sides say so', async () => {
+  it('the folder is removed twice - no worker leaves, all register again, both sides report it', async () => {
     const folder = await temporaryFolder()
     const said: string[] = []
     const record = new DiscoveryRecord()
@@ -200,7 +201,7 @@ describe('FileDiscovery - what is removed under it', () => {
     expect([...record.cards.keys()].sort()).toEqual(['1', '2', '3', '4'])
   })
 
-  it('the folder, and nobody makes it again - what is known holds for its time to live, then expires', async () => {
+  it('the folder is removed for good - known workers stay for their time to live, then expire', async () => {
     const folder = await temporaryFolder()
     await writeFile(
       join(folder, '1.json'),
@@ -214,9 +215,9 @@ describe('FileDiscovery - what is removed under it', () => {
   })
 })
 
-describe('FileDiscovery - folders that cannot be one', () => {
+describe('FileDiscovery - unusable folders', () => {
   it.each([
-    ['/proc/x', /cannot be the folder of a fleet/],
+    ['/proc/x', /cannot be used as the folder of a fleet/],
     ['/proc/x/y', /\/proc\/x does not exist/],
     [`${tmpdir()}/baton-no-such-parent/fleet`, /baton-no-such-parent does not exist/],
     ['/dev/null', /it is a file/],
@@ -233,7 +234,7 @@ describe('FileDiscovery - folders that cannot be one', () => {
     }
   })
 
-  it('one that is not there - is made for its owner only, and that is said once', async () => {
+  it('a folder that does not exist - is created with access for its owner only, which is reported once', async () => {
     const folder = join(await temporaryFolder(), 'fleet')
     const made: string[] = []
     const discovery = discoveryOf(folder, { onFolderMade: (path) => void made.push(path) })
@@ -243,7 +244,7 @@ describe('FileDiscovery - folders that cannot be one', () => {
     expect((await stat(folder)).mode & 0o777).toBe(0o700)
   })
 
-  it('a full disk - has its own code and leaves no temporary file', async ({ skip }) => {
+  it('a full disk - has its own error code and leaves no temporary file', async ({ skip }) => {
     const folder = await temporaryFolder()
     const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=16k', 'baton-test', folder])
     if (mounted.status !== 0) skip('a small tmpfs cannot be mounted here')
@@ -287,7 +288,7 @@ describe('FileDiscovery - folders that cannot be one', () => {
     expect(await readdir(folder)).toEqual([])
   })
 
-  it('a folder that is not ours to write - is named', async ({ skip }) => {
+  it('a folder without write permission - is named', async ({ skip }) => {
     if (process.getuid?.() === 0) skip('root may write anywhere')
     const folder = await temporaryFolder()
     await mkdir(join(folder, 'fleet'))
@@ -298,8 +299,8 @@ describe('FileDiscovery - folders that cannot be one', () => {
   })
 })
 
-describe('Renewals - who is believed', () => {
-  it('a mark that changes - holds for the time to live, to the millisecond', () => {
+describe('Renewals - which entries are valid', () => {
+  it('a mark that changes - is valid for the time to live, to the millisecond', () => {
     const renewals = new Renewals(1_000, 0)
     expect(renewals.see('a', 1, 0)).toBe(true)
     renewals.look(400)
@@ -311,7 +312,7 @@ describe('Renewals - who is believed', () => {
     expect(renewals.holds('a', 2_003)).toBe(false)
   })
 
-  it('what was granted - is not taken back by a renewal that comes sooner', () => {
+  it('a granted time - is not shortened by an earlier renewal', () => {
     const renewals = new Renewals(1_000, 0)
     renewals.see('a', 1, 0)
     renewals.grant(4_000)
@@ -323,7 +324,7 @@ describe('Renewals - who is believed', () => {
     expect(renewals.holds('a', 6_101)).toBe(false)
   })
 
-  it('a watcher that was suspended - gives everybody the time that it missed', () => {
+  it('a watcher that was suspended - extends all entries by the time that it missed', () => {
     const renewals = new Renewals(1_000, 0)
     renewals.see('a', 1, 0)
     renewals.look(60_000)

@@ -1,5 +1,6 @@
 /**
- * Discovery by a folder: one file per worker. The default of several processes on one machine; no service needed.
+ * Discovery by a folder with one file per worker. The default for several processes on one machine; needs no
+ * service.
  */
 import { readFile, stat } from 'node:fs/promises'
 import { BatonError } from '../base/index.ts'
@@ -21,13 +22,13 @@ import type { Lease } from './lease.ts'
 
 export interface FileDiscoveryOptions {
   readonly folder: string
-  /** An entry that was not renewed for so long is gone. */
+  /** An entry that was not renewed for this time has expired. */
   readonly ttlMs?: number
-  /** How often the folder is looked into when the system reports no change. */
+  /** Interval of scans when the operating system reports no change. */
   readonly pollMs?: number
-  /** The folder was not there: it was made, or its path is mistyped. */
+  /** Called when the folder did not exist and was created; its path may be mistyped. */
   readonly onFolderMade?: (folder: string) => void
-  /** Where this process's id means something; absent: found out. For tests of other places. */
+  /** Where this process's id is valid; absent: determined from the system. For tests. */
   readonly place?: string
 }
 
@@ -83,8 +84,8 @@ export class FileDiscovery implements Discovery {
   }
 
   /**
-   * Another live worker is registered under this id. Whether a process elsewhere lives is seen by its renewals only: that
-   * takes up to the time to live.
+   * Returns whether another live worker is registered under this id. The liveness of a process elsewhere shows only
+   * in its renewals, which takes up to the time to live.
    */
   async #isTaken(card: WorkerCard): Promise<boolean> {
     const path = entryPath(this.#options.folder, card.workerId)
@@ -100,7 +101,10 @@ export class FileDiscovery implements Discovery {
     return false
   }
 
-  /** False: no live owner; true: its process is alive; a number: a mark that changes while its owner lives. */
+  /**
+   * False: there is no live owner; true: its process is alive; a number: a mark that changes while its owner is
+   * alive.
+   */
   async #foreignMark(path: string): Promise<boolean | number> {
     try {
       const stats = await stat(path)
@@ -109,7 +113,7 @@ export class FileDiscovery implements Discovery {
       if (machine !== this.#place || other.pid === undefined) return stats.mtimeMs
       return isProcessAlive(other.pid)
     } catch (thrown) {
-      // Nothing there, or nothing that makes sense: ours takes its place.
+      // An absent or invalid entry is replaced.
       if (thrown instanceof BatonError) return false
       if ((thrown as NodeJS.ErrnoException).code === 'ENOENT') return false
       throw thrown

@@ -1,6 +1,7 @@
 /**
- * One worker's file in the discovery folder: written whole (a new file, renamed over the old one), touched at a third
- * of the time to live, removed at the end. When file or folder are removed under it, they are made again at once.
+ * One worker's file in the discovery folder: written atomically (a new file, renamed over the old one), touched
+ * every third of the time to live, removed at the end. When file or folder are removed by others, they are created
+ * again at once.
  */
 import { watch as watchFolder } from 'node:fs'
 import type { FSWatcher } from 'node:fs'
@@ -27,7 +28,7 @@ export class FileRegistration implements Registration {
   #system: FSWatcher | null = null
   #closed = false
   #hasFailed = false
-  /** Writes, beats and the removal happen one after the other: a late beat must not bring a removed file back. */
+  /** Serialises writes, heartbeats and the removal, because a late heartbeat must not restore a removed file. */
   #turn: Promise<void> = Promise.resolve()
 
   private constructor(options: FileRegistrationOptions, card: WorkerCard) {
@@ -74,13 +75,13 @@ export class FileRegistration implements Registration {
       }
       this.#hasFailed = false
     }).catch((thrown: unknown) => {
-      // Told once per failure, not per beat.
+      // Reported once per failure, not per heartbeat.
       if (!this.#hasFailed) this.#options.observer.renewalFailed?.(BatonError.from(thrown))
       this.#hasFailed = true
     })
   }
 
-  /** The file was removed (by a watcher, while this process was suspended), or the folder. */
+  /** Called when the file was removed (by a watcher, while this process was suspended), or the folder. */
   async #restore(): Promise<void> {
     const { folder, observer } = this.#options
     const isNewFolder = await makeFleetFolder(folder)
@@ -90,7 +91,10 @@ export class FileRegistration implements Registration {
     observer.restored?.(`${what} was removed; the worker has registered again`)
   }
 
-  /** A removal of our file is noticed at once when the system says so, else at the next beat. */
+  /**
+   * The removal of the file is noticed at once when the operating system reports it, otherwise at the next
+   * heartbeat.
+   */
   #listen(): void {
     const { folder } = this.#options
     const names = new Set([basename(this.path), basename(folder)])

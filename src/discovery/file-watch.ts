@@ -1,10 +1,10 @@
 /**
- * Looks into the discovery folder: at once when the system says that something changed, and regularly, because it
- * does not always say so (and because an entry that is not renewed changes nothing).
+ * Scans the discovery folder: at once when the operating system reports a change, and periodically, because it does
+ * not always do so (and because an entry that is not renewed changes nothing).
  *
- * An entry counts as long as it is renewed, by this process's monotonic clock, and, where process ids mean the same, its
- * process lives. A folder that is removed as a whole removes no worker: its workers make it again, and until they
- * have, what is known holds for its time to live.
+ * An entry is valid while it is renewed, by this process's monotonic clock, and, where process ids are comparable,
+ * while its process runs. The removal of the whole folder removes no worker: the workers create it again, and until
+ * then known entries stay valid for their time to live.
  */
 import { watch as watchFolder } from 'node:fs'
 import type { FSWatcher } from 'node:fs'
@@ -33,9 +33,12 @@ interface Entry {
   readonly file: CardFile
 }
 
-/** A file that is gone was removed alone, or is the first of a folder that is just being removed. */
+/**
+ * After this time it is clear whether a missing file was removed alone, or was the first of a folder that is being
+ * removed.
+ */
 const SECOND_LOOK_MS = 20
-/** So many times to live after its last renewal an entry is removed. */
+/** An entry is deleted this many times to live after its last renewal. */
 const LITTER_TTLS = 100
 
 export class FileWatch implements DiscoveryWatch {
@@ -47,7 +50,7 @@ export class FileWatch implements DiscoveryWatch {
   readonly #unreadable = new Map<string, string>()
   #poll: NodeJS.Timeout | null = null
   #system: FSWatcher | null = null
-  /** Device and number of the folder that `#system` watches. */
+  /** Device and inode of the folder that `#system` watches. */
   #identity: string | null = null
   #graceUntilMs = -Infinity
   #scanning: Promise<void> | null = null
@@ -81,7 +84,7 @@ export class FileWatch implements DiscoveryWatch {
     if (this.#poll !== null) clearInterval(this.#poll)
   }
 
-  /** One scan at a time; a change during a scan asks for one more. */
+  /** Scans do not overlap; a change during a scan starts one more. */
   #look(): void {
     if (this.#closed) return
     if (this.#scanning !== null) {
@@ -119,7 +122,7 @@ export class FileWatch implements DiscoveryWatch {
     for (const workerId of missing) this.#judgeMissing(workerId, names.has(`${workerId}.json`))
   }
 
-  /** All that can be read, the oldest worker first, so that every frontend learns of them in one order. */
+  /** All readable entries, oldest worker first, so that every frontend learns of them in the same order. */
   async #readAll(): Promise<ReadonlyMap<WorkerId, Entry>> {
     const { folder } = this.#options
     const found: [WorkerId, Entry][] = []
@@ -143,7 +146,7 @@ export class FileWatch implements DiscoveryWatch {
     }
   }
 
-  /** Notices that the folder is gone or is another one than before, and listens to the one that is there. */
+  /** Detects that the folder was removed or replaced, and watches the new one. */
   async #checkFolder(): Promise<void> {
     const { folder, ttlMs } = this.#options
     const identity = await stat(folder).then(
@@ -169,14 +172,15 @@ export class FileWatch implements DiscoveryWatch {
     const { folder } = this.#options
     try {
       this.#system = watchFolder(folder, (event, name) => {
-        // A renewal changes a file's time only: to look at all files for each would cost the square of the fleet.
+        // A renewal changes only a file's time. Scanning all files for each would take time quadratic in the number
+        // of workers.
         if (event === 'change') return
-        // The folder itself has gone; another one may have its number.
+        // The folder itself was removed; a new one may get the same inode.
         if (name === basename(folder)) this.#identity = 'removed'
         this.#look()
       })
     } catch {
-      // Polling goes on without it, only slower.
+      // Without it periodic scans still work, only slower.
       return
     }
     this.#system.on('error', () => this.#system?.close())
@@ -200,7 +204,7 @@ export class FileWatch implements DiscoveryWatch {
     this.#diff.seen(entry.file.card, entry.text)
   }
 
-  /** An entry that has not been renewed for long is garbage. A worker that was only suspended writes its entry again. */
+  /** Deletes an entry that was not renewed for long. A worker that was only suspended writes its entry again. */
   async #sweep(workerId: WorkerId): Promise<void> {
     const { folder, ttlMs } = this.#options
     if (this.#renewals.ageMs(workerId, performance.now()) < LITTER_TTLS * ttlMs) return
@@ -208,7 +212,7 @@ export class FileWatch implements DiscoveryWatch {
     await rm(entryPath(folder, workerId), { force: true })
   }
 
-  /** `isThere`: it cannot be read at the moment. */
+  /** `isThere`: the entry exists but cannot be read at the moment. */
   #judgeMissing(workerId: WorkerId, isThere: boolean): void {
     const nowMs = performance.now()
     const isRemoved = !isThere && this.#identity !== null && nowMs >= this.#graceUntilMs
@@ -222,7 +226,7 @@ export class FileWatch implements DiscoveryWatch {
     this.#diff.gone(workerId, reason)
   }
 
-  /** Null when it is not there or not readable. Only a changed file is read again. */
+  /** Null when it does not exist or is not readable. Only a changed file is read again. */
   async #read(workerId: WorkerId, path: string): Promise<Entry | null> {
     try {
       const stats = await stat(path)

@@ -1,5 +1,5 @@
 /**
- * What a watcher knows, compared with what is there: the one place where `joined` and `left` are decided.
+ * Compares the workers that a watcher knows with the current ones: the only place that reports `joined` and `left`.
  */
 import type { WorkerId } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
@@ -23,7 +23,7 @@ export class FleetDiff {
     return this.#cards
   }
 
-  /** `text` is the card as it was stored; an unchanged one is reported once. */
+  /** `text`: the card as stored; an unchanged card is reported once. */
   seen(card: WorkerCard, text: string = JSON.stringify(card)): void {
     if (this.#known.get(card.workerId)?.text === text) return
     this.#known.set(card.workerId, { card, text })

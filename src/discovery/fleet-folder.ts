@@ -1,18 +1,18 @@
 /**
- * The folder of a fleet: made when it is not there, written to whole or not at all.
+ * The folder of a fleet: created when it does not exist, with atomic writes.
  *
- * Who may write into the folder may add workers, so it is made for its owner only (0700). Its parent is not made: a path
- * that leads nowhere is a mistyped one.
+ * Whoever may write into the folder can add workers, so it is created with access for its owner only (0700). Its
+ * parent is not created, because a path without a parent is probably mistyped.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { BatonError } from '../base/index.ts'
 
-/** True when it was made just now. Throws `config.invalid`. */
+/** True when it was created now. Throws `config.invalid`. */
 export async function makeFleetFolder(folder: string): Promise<boolean> {
   try {
-    // Not `recursive`, which never returns in places where nothing can be made (/proc).
+    // Not `recursive`, which never returns where nothing can be created (/proc).
     await mkdir(folder, { mode: 0o700 })
     return true
   } catch (thrown) {
@@ -23,7 +23,7 @@ export async function makeFleetFolder(folder: string): Promise<boolean> {
       code === 'ENOENT' && !(await isFolder(parent))
         ? `${parent} does not exist: create it, or correct the path`
         : (code ?? String(thrown))
-    const message = `${folder} cannot be the folder of a fleet: ${code === 'EEXIST' ? 'it is a file' : why}`
+    const message = `${folder} cannot be used as the folder of a fleet: ${code === 'EEXIST' ? 'it is a file' : why}`
     throw new BatonError('config.invalid', message, { cause: thrown })
   }
 }
@@ -35,7 +35,7 @@ async function isFolder(path: string): Promise<boolean> {
   )
 }
 
-/** Readers see the old text or the new one. What could not be written leaves no temporary file. */
+/** Readers see the old or the new text, never a part. A failed write leaves no temporary file. */
 export async function writeWhole(folder: string, path: string, text: string): Promise<void> {
   const temporary = join(folder, `.${randomUUID()}.tmp`)
   try {

@@ -1,4 +1,4 @@
-/** A host and a port, as the texts that choose a discovery write them. */
+/** Parses `host:port` in the options that choose a discovery. */
 import { BatonError } from '../base/index.ts'
 
 export interface HostPort {
@@ -15,12 +15,12 @@ export function hostPortOf(
   const [, host = '', digits] = /^(\[[^\]]+\]|[^:]+)(?::(\d+))?$/.exec(part) ?? []
   const port = digits === undefined ? standard : Number(digits)
   if (host === '' || port === undefined || port < 1 || port > 65_535) {
-    throw invalidFor(option, text, `'${part}' is not <host>:<port>`)
+    throw invalidFor(option, text, `expected <host>:<port>, got '${part}'`)
   }
   return { host: host.replace(/^\[|\]$/g, ''), port }
 }
 
-/** `option`: the one that the text was given with. */
+/** `option`: the option that contained the text. */
 export function invalidFor(option: string, text: string, why: string): BatonError {
   return new BatonError('config.invalid', `${option}: '${text}' is invalid: ${why}`)
 }

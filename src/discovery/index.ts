@@ -2,7 +2,8 @@
  * Room `discovery`: how frontends find workers.
  *
  * Owns the `Discovery` contract and its implementations: memory (one process), file (one machine), static (a list),
- * NATS (many machines); the kinds and the text that chooses one (`kinds/`); and texts that a fleet keeps at NATS (`NatsTable`).
+ * NATS and Kubernetes (many machines); the kinds and the text that chooses one (`kinds/`); and texts that a fleet
+ * keeps at NATS (`NatsTable`).
  * Does not own the worker's card (`request`) or what a frontend makes of a member (`frontend/models`).
  * May use: base, request, worker, os. For: `cli`, which chooses one, and programs that embed Baton.
  */

@@ -1,4 +1,4 @@
-/** Workers that are found as pods which the Kubernetes API lists. */
+/** Workers that are found as pods in the Kubernetes API. */
 import { spawnSync } from 'node:child_process'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { DiscoveryRecord, sampleCard } from '../testing/discovery-kit.ts'
@@ -9,7 +9,7 @@ import { KubernetesServer } from '../../test/kubernetes-api.ts'
 import { PodWatch } from './kubernetes/pod-watch.ts'
 import { AddressFleet, WITHOUT_REGISTER } from '../../test/fixtures/address-fleet.ts'
 
-/** Makes the certificate of the API server. */
+/** openssl makes the certificate of the API server. */
 const HAS_OPENSSL = spawnSync('openssl', ['version']).status === 0
 
 const API_FAULTS: Readonly<
@@ -59,7 +59,7 @@ describe.skipIf(!HAS_OPENSSL).each(Object.entries(API_FAULTS))(
   },
 )
 
-describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do wrong', () => {
+describe.skipIf(!HAS_OPENSSL)('kubernetes: - faults of the API', () => {
   async function startApi(): Promise<{ api: KubernetesServer; pods: PodWatch }> {
     const api = await KubernetesServer.start()
     onTestFinished(() => api.close())
@@ -87,7 +87,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     await run({ worker: fleet.asWorker(), frontend: fleet.discovery })
   })
 
-  it('one list and one watch - with token, authority, namespace and selector', async () => {
+  it('one list and one watch - with token, certificate authority, namespace and selector', async () => {
     const { api, pods } = await startApi()
     api.put('a', 1)
     await known(pods, 1)
@@ -103,7 +103,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     expect([api.asked.length, lists(api)]).toEqual([2, 1])
   })
 
-  it('a connection that breaks - is made again from the last version, bookmarks included, without a list', async () => {
+  it('a connection that is lost - is resumed from the last version, bookmarks included, without a list', async () => {
     const { api, pods } = await startApi()
     api.put('a', 1)
     await known(pods, 1)
@@ -120,7 +120,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     expect(lists(api)).toBe(1)
   })
 
-  it('a version that has expired, told in the watch or at its begin - is followed by a list', async () => {
+  it('an expired version, reported during the watch or at its start - is followed by a list', async () => {
     const { api, pods } = await startApi()
     api.put('a', 1)
     await known(pods, 1)
@@ -130,7 +130,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     await known(pods, 1, 2)
     expect(lists(api)).toBe(2)
     await until('it watches again', () => api.watchCount === 1)
-    // What happens while nobody watches, and is forgotten before.
+    // A change without a watch, whose event the API no longer has.
     api.disconnect()
     api.remove('a')
     api.put('c', 3)
@@ -143,7 +143,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     ['what is no JSON', '<html>\n'],
     ['half an event at its end', '{"type":"ADDED","object":{"metadata"'],
     ['an event that is none', '[]\n7\n{"type":"ADDED","object":null}\n'],
-  ])('%s in a watch - costs that watch; the next one goes on', async (_, bytes) => {
+  ])('%s in a watch - ends that watch; the next one works', async (_, bytes) => {
     const { api, pods } = await startApi()
     api.put('a', 1)
     await known(pods, 1)
@@ -154,20 +154,20 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     expect(lists(api)).toBe(1)
   })
 
-  it('an API that lists and refuses the watch - is away until it does not, and says what is missing', async () => {
+  it('an API that lists but refuses the watch - is unavailable until it allows it, and the missing permission is named', async () => {
     const { api, pods } = await startApi()
     api.put('a', 1)
     api.watchStatus = 403
     await until('it is refused', async () => {
       const said = await pods.addresses().then(() => '', String)
-      return said.includes('may not list and watch pods')
+      return said.includes('needs permission to list and watch pods')
     })
     api.put('b', 2)
     api.watchStatus = null
     await known(pods, 1, 2)
   })
 
-  it('an API that takes questions and does not answer - is away until it does', async () => {
+  it('an API that accepts requests and does not answer - is unavailable until it does', async () => {
     const api = await KubernetesServer.start()
     onTestFinished(() => api.close())
     const { accountFolder } = api
@@ -180,7 +180,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     await known(pods, 1)
   })
 
-  it('an API that falls silent beside a watch that broke - is away all the time, not between attempts', async () => {
+  it('an API that stops answering after a watch was lost - is unavailable all the time, not only between attempts', async () => {
     const api = await KubernetesServer.start()
     onTestFinished(() => api.close())
     const { accountFolder } = api
@@ -209,7 +209,7 @@ describe.skipIf(!HAS_OPENSSL)('kubernetes: - the same, and what the API can do w
     await known(pods, 1, 2)
   })
 
-  it('an API that refuses, and is back - what is known stays in use, and the truth follows', async () => {
+  it('an API that refuses, and recovers - known workers stay in use, and changes follow', async () => {
     const { api, pods } = await startApi()
     const card = sampleCard(1)
     const fleet = new AddressFleet(() => pods.addresses(), {

@@ -1,5 +1,5 @@
 /**
- * Discovery within one process: a map and its watchers. An entry lives as long as the process.
+ * Discovery within one process: a map and its watchers. An entry exists as long as the process.
  */
 import type { WorkerId } from '../base/index.ts'
 import { BatonError } from '../base/index.ts'

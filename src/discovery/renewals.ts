@@ -1,7 +1,7 @@
 /**
- * Who still renews, judged by the watcher's own monotonic clock: an entry is valid for a time to live from the moment
- * at which its mark was seen to change. What the mark says (a file's time, a revision) decides nothing; wall clocks may
- * jump on either side.
+ * Decides which entries are still renewed, by the watcher's own monotonic clock: an entry is valid for one time to
+ * live after its mark (a file's time, a revision) was seen to change. The value of the mark does not matter, so wall
+ * clocks may jump on either side.
  *
  * An entry that is seen for the first time is valid for one time to live.
  */
@@ -21,8 +21,8 @@ export class Renewals {
   }
 
   /**
-   * Before each look at all entries. A watcher that was suspended has not seen renewals; perhaps the whole machine was,
-   * and no worker renewed. Then everybody gets the time that was missed.
+   * Called before each check of all entries. If the watcher, or the whole machine, was suspended, renewals are
+   * missing; then every entry is extended by the missed time.
    */
   look(nowMs: number): void {
     const missedMs = nowMs - this.#lookedAtMs
@@ -33,7 +33,7 @@ export class Renewals {
     }
   }
 
-  /** True while the entry is valid. What was granted is not taken back by a renewal that comes sooner. */
+  /** True while the entry is valid. An earlier renewal does not shorten a granted time. */
   see(key: string, mark: string | number, nowMs: number): boolean {
     const known = this.#seen.get(key)
     if (known === undefined || known.mark !== mark) {
@@ -43,18 +43,18 @@ export class Renewals {
     return nowMs - known.changedAtMs <= this.#ttlMs
   }
 
-  /** The entry cannot be seen at the moment; true as long as its last renewal holds. */
+  /** For an entry that cannot be read at the moment: true while its last renewal is valid. */
   holds(key: string, nowMs: number): boolean {
     const known = this.#seen.get(key)
     return known !== undefined && nowMs - known.changedAtMs <= this.#ttlMs
   }
 
-  /** Everybody has a whole time to live from now on: renewals could not be seen for a while. */
+  /** Gives every entry a full time to live from now on, because renewals could not be seen for a while. */
   grant(nowMs: number): void {
     for (const [key, { mark }] of this.#seen) this.#seen.set(key, { mark, changedAtMs: nowMs })
   }
 
-  /** Since the last renewal that was seen. */
+  /** Milliseconds since the last renewal that was seen. */
   ageMs(key: string, nowMs: number): number {
     return nowMs - (this.#seen.get(key)?.changedAtMs ?? nowMs)
   }

@@ -1,6 +1,6 @@
 /**
- * Discovery by a list: workers that are known beforehand and do not register. They never leave; whether they answer
- * is for the request plane to find out.
+ * Discovery by a fixed list of workers, which do not register and never leave. The request plane finds out whether
+ * they answer.
  */
 import { BatonError } from '../base/index.ts'
 import type { WorkerCard } from '../request/index.ts'
@@ -11,7 +11,7 @@ import { FleetDiff } from './fleet-diff.ts'
 export class StaticDiscovery implements Discovery {
   readonly #cards: readonly WorkerCard[]
 
-  /** Throws `config.invalid` when two workers have one id. */
+  /** Throws `config.invalid` when two workers have the same id. */
   constructor(cards: readonly WorkerCard[]) {
     const ids = new Set(cards.map((card) => card.workerId))
     if (ids.size !== cards.length) {
@@ -20,7 +20,7 @@ export class StaticDiscovery implements Discovery {
     this.#cards = [...cards]
   }
 
-  /** A worker that stands in the list may register: nothing changes by it. */
+  /** A worker in the list may register, which has no effect. */
   register(card: WorkerCard): Promise<Registration> {
     if (this.#cards.some((listed) => listed.workerId === card.workerId)) {
       return Promise.resolve({ update: () => Promise.resolve(), close: () => Promise.resolve() })

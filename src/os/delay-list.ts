@@ -1,19 +1,19 @@
 /**
- * Timers of one and the same long delay, by one of Node's: they fire in the order in which they were set, so that a list is
- * enough, and setting and cancelling one is an object and four pointers.
+ * Timers with the same long delay that share one timer of Node. They fire in the order in which they were set, so a linked
+ * list is sufficient; setting or cancelling one costs an object and four pointers.
  *
- * Each request sets a few deadlines of minutes and cancels them after milliseconds; with a timer of Node's each that was a
- * thirtieth of a forwarded request.
+ * Each request sets a few deadlines of minutes and cancels them after milliseconds. With one timer of Node for each, this
+ * took a thirtieth of the time of a forwarded request.
  */
 import type { Timer } from '../base/index.ts'
 
 export class DelayList {
   readonly delayMs: number
   readonly #nowMs: () => number
-  /** The next that fires; each knows its neighbours. */
+  /** The next timer that fires; the entries form a doubly linked list. */
   #first: Entry | null = null
   #last: Entry | null = null
-  /** Stays armed when its entry is cancelled: the next ones are due later. */
+  /** Not cancelled together with its entry, because the following entries are due later. */
   #timer: NodeJS.Timeout | null = null
   #isFiring = false
 
@@ -22,7 +22,7 @@ export class DelayList {
     this.#nowMs = nowMs
   }
 
-  /** No timer is set, and none of Node's is armed for those that were. */
+  /** True when no timer is set and the timer of Node is not armed. */
   get isIdle(): boolean {
     return this.#first === null && this.#timer === null && !this.#isFiring
   }
@@ -35,7 +35,7 @@ export class DelayList {
     else last.behind = entry
     this.#last = entry
     if (this.#timer === null) this.#arm()
-    // Only what somebody waits for keeps the process alive.
+    // The process is kept alive only while a timer is set.
     else if (last === null) this.#timer.ref()
     return entry
   }

@@ -3,7 +3,7 @@ import { boundYoungGeneration, youngGenerationBytes } from './heap-flags.ts'
 
 const MB = 1024 * 1024
 
-/** What it keeps survives a collection or two, which is what makes V8 grow the young generation. */
+/** Its objects survive one or two collections, which makes V8 enlarge the young generation. */
 function makeSurvivors(rounds: number): number {
   let kept: { at: number; of: number[] }[] = []
   for (let round = 0; round < rounds; round++) {
@@ -16,7 +16,7 @@ function makeSurvivors(rounds: number): number {
   return kept.length
 }
 
-test('the young generation grows no further than its bound, and is free again afterwards', () => {
+test('the young generation does not exceed its limit, and is unlimited again afterwards', () => {
   const before = youngGenerationBytes()
   const stop = boundYoungGeneration(before)
   makeSurvivors(60)
@@ -26,7 +26,7 @@ test('the young generation grows no further than its bound, and is free again af
   expect(youngGenerationBytes()).toBeGreaterThanOrEqual(before)
 })
 
-test('below its bound it grows', () => {
+test('below its limit it grows', () => {
   const stop = boundYoungGeneration(1024 * MB)
   makeSurvivors(60)
   expect(youngGenerationBytes()).toBeGreaterThanOrEqual(2 * MB)

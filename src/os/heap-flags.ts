@@ -1,17 +1,18 @@
 /**
- * How V8 keeps memory in a process of Baton.
+ * V8 memory settings for a process of Baton.
  *
- * V8 watches where objects that survive are made, and from then on makes all objects of that place in the old generation
- * ("allocation site pretenuring"), for good. In a server the first collections see little but requests in flight, so objects
- * of a request are judged to be long-lived. Each of them then keeps everything it points to until the next full collection:
- * 11 kB of a request were copied into the old generation, half of the CPU of a forwarded request was spent so.
+ * V8 observes where surviving objects are allocated, and from then on allocates all objects of that place in the old
+ * generation, permanently ("allocation site pretenuring"). In a server the first collections see mostly requests in
+ * flight, so V8 takes objects of a request for long-lived ones. Each of them keeps everything it refers to until the
+ * next full collection: 11 kB per request were copied into the old generation, which took half of the CPU time of a
+ * forwarded request.
  *
- * The young generation grows to 32 MB (Node 20) or 128 MB (Node 24) under load, all of it resident, and none of it stays in the
- * processor's cache. Half of Node 20's is enough.
+ * Under load the young generation grows to 32 MB (Node 20) or 128 MB (Node 24). All of it is resident and exceeds
+ * the processor's cache. Half of Node 20's size is enough.
  */
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
 
-/** Before anything is served. */
+/** Call it before anything is served. */
 export function keepRequestsYoung(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')
 }
@@ -19,7 +20,7 @@ export function keepRequestsYoung(): void {
 const YOUNG_BYTES_MAX = 16 * 1024 * 1024
 const LOOK_EVERY_MS = 500
 
-/** Of the calling thread; V8's flags are those of the process, which has other threads' heaps bounded when they are made. */
+/** For the calling thread. V8's flags apply to the whole process, whose other threads have their own limits. */
 export function youngGenerationBytes(): number {
   return (
     getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space')?.space_size ?? 0
@@ -27,8 +28,9 @@ export function youngGenerationBytes(): number {
 }
 
 /**
- * Holds the young generation at `bytesMax`. V8 takes its size at the start of the process only, but asks at each growth by what
- * factor; it may shrink in between, so the factor is looked after for as long as the process lives. Returns how to stop.
+ * Limits the young generation to `bytesMax`. V8 reads its maximum size only at the start of the process, but reads
+ * the growth factor at each growth. The generation may also shrink, so the factor is adjusted for as long as the
+ * process runs. Returns a function that ends this.
  */
 export function boundYoungGeneration(
   bytesMax = YOUNG_BYTES_MAX,
@@ -50,5 +52,5 @@ export function boundYoungGeneration(
   }
 }
 
-/** V8's own. */
+/** V8's default. */
 const GROWTH = 2

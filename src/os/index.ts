@@ -1,7 +1,8 @@
 /**
- * Room `os`: what the operating system gives.
+ * Room `os`: access to the operating system.
  *
- * Owns the real clock and randomness, what tells a virtual clock that microtasks have run, V8's way with memory, folders of a process, whether a process lives, what loopback is.
+ * Owns the real clock and randomness, the wait for microtasks that a virtual clock needs (`settle`), V8's memory
+ * settings, the folder of a process, whether a process is alive, and which addresses are loopback.
  * May use: base. For: the rooms that touch the machine (network, discovery, llamacpp, host, cli).
  */
 export { boundYoungGeneration, keepRequestsYoung, youngGenerationBytes } from './heap-flags.ts'

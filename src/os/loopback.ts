@@ -1,4 +1,4 @@
-/** Whether only this machine reaches what listens at an address: then nothing else has to guard it. */
+/** True when only this machine can reach a listening address, so that nothing else has to protect it. */
 const LOOPBACK = /^(127\.|::1$|localhost$)/
 
 export function isLoopback(host: string): boolean {

@@ -1,10 +1,10 @@
 /**
- * The operating system's clock, as pure rooms take it.
+ * The operating system's clock in the form that pure rooms use.
  */
 import type { Clock, Timer } from '../base/index.ts'
 import { DelayList } from './delay-list.ts'
 
-/** Of short delays, and of those that nobody shares: an object of one field, and no closure. */
+/** A timer for short delays and for delays without a list: an object with one field and without a closure. */
 class OsTimer implements Timer {
   readonly #timeout: NodeJS.Timeout
 
@@ -17,9 +17,9 @@ class OsTimer implements Timer {
   }
 }
 
-/** Deadlines of stages are this long at least; what is shorter is mostly of a delay of its own. */
+/** Deadlines of stages are at least this long. Shorter delays mostly differ from each other and get no list. */
 const LISTED_MS_MIN = 1000
-/** Settings give a few delays; more of them are lengths that were computed. */
+/** The settings contain few different delays; further ones are computed values, which get no list. */
 const LISTS_MAX = 16
 const nowMs = (): number => performance.now()
 const lists: DelayList[] = []

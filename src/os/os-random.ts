@@ -1,5 +1,5 @@
 /**
- * Randomness that nobody can foresee, buffered so that a draw costs no system call.
+ * Cryptographic randomness, buffered so that a number costs no system call.
  */
 import { randomFillSync } from 'node:crypto'
 import type { Random } from '../base/index.ts'

@@ -1,5 +1,6 @@
 /**
- * The folder of this package, wherever the running file lies: in the program `dist/bin/`, in the library `dist/lib/`, or a source.
+ * The folder of this package for a file in the program (`dist/bin/`), in the library (`dist/lib/`) or in the
+ * sources.
  */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -9,7 +10,7 @@ function findPackageRoot(): string {
   const start = dirname(fileURLToPath(import.meta.url))
   for (let folder = start; ; folder = dirname(folder)) {
     if (existsSync(join(folder, 'package.json'))) return folder
-    if (dirname(folder) === folder) throw new Error(`no package.json above ${start}`)
+    if (dirname(folder) === folder) throw new Error(`there is no package.json above ${start}`)
   }
 }
 

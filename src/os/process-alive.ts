@@ -1,5 +1,5 @@
 /**
- * Whether a process of this machine lives. One that we may not signal lives.
+ * True when a process of this machine is alive, including processes that this user may not signal.
  */
 export function isProcessAlive(pid: number): boolean {
   try {

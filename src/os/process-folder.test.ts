@@ -12,8 +12,8 @@ function parentFolder(): string {
   return path
 }
 
-describe('folder of a process', () => {
-  it('removed - is gone with what is in it, also when asked twice', () => {
+describe('ProcessFolder', () => {
+  it('remove - deletes the folder with its content, also when called twice', () => {
     const parent = parentFolder()
     const folder = makeProcessFolder(parent, 'mine-')
     writeFileSync(join(folder.path, 'card.json'), '{}')
@@ -22,14 +22,14 @@ describe('folder of a process', () => {
     expect(readdirSync(parent)).toEqual([])
   })
 
-  it('what a killed process left - goes with the next folder; what is in use or of others stays', () => {
+  it('the folder of a killed process - is deleted when the next is made; folders in use or of others stay', () => {
     const parent = parentFolder()
     const gone = spawnSync(process.execPath, ['-e', '']).pid
     const namespace = pidNamespace() || '0'
     mkdirSync(join(parent, `mine-${gone}-${namespace}-abcdef`))
     writeFileSync(join(parent, `mine-${gone}-${namespace}-abcdef`, 'card.json'), '{}')
     mkdirSync(join(parent, `other-${gone}-${namespace}-abcdef`))
-    // Of another container that shares the folder: its process may live.
+    // A folder of another container that shares the parent; its process may be alive.
     mkdirSync(join(parent, `mine-${gone}-1-abcdef`))
     mkdirSync(join(parent, 'mine-too'))
     const first = makeProcessFolder(parent, 'mine-')

@@ -1,8 +1,8 @@
 /**
- * A folder that belongs to one process and goes with it.
+ * A folder that belongs to one process and is deleted with it.
  *
- * A process that is killed leaves its folder. Process id and PID namespace in the name tell the next one that asks for a
- * folder with the same prefix that it is no longer needed.
+ * A killed process leaves its folder behind. Its name contains process id and PID namespace, so that the next
+ * process with the same prefix can tell that it is unused.
  */
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,11 +12,11 @@ import { pidNamespace } from './process-place.ts'
 
 export interface ProcessFolder {
   readonly path: string
-  /** With all that is in it. Idempotent, and quick enough for a process that exits. */
+  /** Deletes the folder with its content. Idempotent, and synchronous for use at exit. */
   remove(): void
 }
 
-/** Only this user can enter it. */
+/** Only this user can access it. */
 export function makeProcessFolder(parent: string, prefix: string): ProcessFolder {
   const path = makeIn(parent, prefix)
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
@@ -32,7 +32,7 @@ function makeIn(parent: string, prefix: string): string {
     if (code === 'ENOSPC') throw new BatonError('host.disk_full', `no space left in ${parent}`)
     throw new BatonError(
       'config.invalid',
-      `no folder can be made in ${parent} (${code}): name another with TMPDIR`,
+      `no folder can be created in ${parent} (${code}): choose another one with TMPDIR`,
       { cause: error },
     )
   }
@@ -42,7 +42,9 @@ function namespaceName(): string {
   return pidNamespace() || '0'
 }
 
-/** Removes what killed processes of this user have left. Ids of another PID namespace say nothing here. */
+/**
+ * Deletes the folders of this user's killed processes. Process ids of another PID namespace cannot be checked here.
+ */
 function sweep(parent: string, prefix: string): void {
   for (const name of readdirSync(parent)) {
     if (!name.startsWith(prefix)) continue

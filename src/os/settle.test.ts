@@ -7,7 +7,7 @@ async function chain(length: number, done: () => void): Promise<void> {
 }
 
 describe('settle', () => {
-  it('resolves behind the longest chain of awaits, every time', async () => {
+  it('resolves after the longest chain of awaits, every time', async () => {
     for (let round = 0; round < 600; round++) {
       let isDone = false
       void chain(200, () => {
@@ -18,7 +18,7 @@ describe('settle', () => {
     }
   })
 
-  it('lets the event loop go on - a real timer fires during a long run', async () => {
+  it('lets the event loop run - a real timer fires during a long simulation', async () => {
     let hasFired = false
     setTimeout(() => {
       hasFired = true

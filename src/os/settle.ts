@@ -1,9 +1,9 @@
 /**
- * Waits until no microtask is left: what a virtual clock needs between two timers.
+ * Waits until no microtask is left, as a virtual clock needs between two timers.
  *
- * Node runs its next-tick queue only when the queue of microtasks is empty, so a tick that is asked for inside a promise
- * says just that, at a quarter of the time of `setImmediate`. Every so often a turn of the event loop is taken all the
- * same: signals and real timers must be handled in a run of minutes.
+ * Node runs its next-tick queue only when the microtask queue is empty, so a tick requested inside a promise
+ * callback runs at that moment, in a quarter of the time of `setImmediate`. Every so often it waits for a turn of
+ * the event loop all the same, so that signals and real timers are handled during long simulations.
  */
 const TICKS_PER_TURN = 256
 

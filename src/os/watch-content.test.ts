@@ -18,7 +18,7 @@ function watched(known: string | null): { path: string; changes: () => number; c
   return { path, changes: () => changes, close }
 }
 
-it('a change before the first look - is noticed, and one that leaves time and size as they were', async () => {
+it('a change before the first check - is noticed, also one that keeps time and size', async () => {
   const { path, changes } = watched('one')
   const { atime, mtime } = statSync(path)
   writeFileSync(path, 'two')
@@ -26,7 +26,7 @@ it('a change before the first look - is noticed, and one that leaves time and si
   await until('the change is noticed', () => changes() === 1)
 })
 
-it('a file that is replaced, goes and comes back - is noticed once each time', async () => {
+it('a file that is replaced, removed and restored - is noticed once each time', async () => {
   const { path, changes } = watched('one')
   writeFileSync(`${path}.new`, 'two')
   renameSync(`${path}.new`, path)
@@ -37,7 +37,7 @@ it('a file that is replaced, goes and comes back - is noticed once each time', a
   await until('back', () => changes() === 3)
 })
 
-it('what was read before is another content than the file has - is told', async () => {
+it("known content that differs from the file's - is reported", async () => {
   const { changes } = watched('zero')
   await until('told', () => changes() === 1)
 })

@@ -1,16 +1,16 @@
 /**
- * Notices that the content of a file is another one than before, by reading it every second.
+ * Watches the content of a small file (keys, certificates) by reading it every second.
  *
- * Not by times of files or a system's watcher: a watcher's first look may come after the change, times are coarse, and
- * files that are replaced by renaming are other files. Meant for small files: keys, certificates.
+ * File times and system watchers are not used: a watcher may start after the change, times are coarse, and a file
+ * replaced by renaming is a new file.
  */
 import { readFileSync } from 'node:fs'
 
 const LOOK_MS = 1000
 
 /**
- * `known`: what has been read of it already; null stands for a file that cannot be read. Calls once for each other
- * content. Returns how to end it.
+ * `known`: the content read before; null: the file could not be read. Calls back once for each new content. Returns
+ * a function that ends the watch.
  */
 export function watchContent(
   path: string,

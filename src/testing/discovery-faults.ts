@@ -1,19 +1,19 @@
 /**
- * What every `Discovery` must do while the place where a fleet meets is away, slow or full: checks that a test runs for each
- * fault that the place can have. They throw when the promise is broken.
+ * What every `Discovery` must do while its service is unavailable, slow or full: checks that a test runs for each
+ * fault of the service. A check throws when the contract is violated.
  */
 import { DiscoveryRecord, sampleCard } from './discovery-kit.ts'
 import type { DiscoveryPair } from './discovery-kit.ts'
 
 export interface FaultScene extends DiscoveryPair {
   begin(): unknown
-  /** The fault is over; nothing of what was asked meanwhile is asked again by hand. */
+  /** Ends the fault. Operations requested during the fault are not repeated by the caller. */
   end(): unknown
-  /** Watchers are told that discovery is away, and that it is back. */
+  /** True: watchers must be told that discovery is unavailable, and that it is back. */
   readonly isTold: boolean
-  /** Who registers meanwhile is refused with `discovery.unavailable`, not kept waiting. */
+  /** True: a registration during the fault is refused with `discovery.unavailable` instead of waiting. */
   readonly refuses?: boolean
-  /** Entries that are not renewed are gone after this. */
+  /** Time to live of entries that are not renewed. */
   readonly ttlMs: number
 }
 
@@ -22,7 +22,7 @@ export interface DiscoveryFaultCheck {
   readonly run: (scene: FaultScene) => Promise<void>
 }
 
-/** Within these nothing may happen: time has to pass. */
+/** How long nothing may happen; the check has to wait for this time. */
 const TIMES_TO_LIVE = 2
 
 async function outlast({ ttlMs }: FaultScene): Promise<void> {
@@ -46,7 +46,7 @@ async function endAndBeTold(scene: FaultScene, record: DiscoveryRecord): Promise
 
 export const DISCOVERY_FAULT_CHECKS: readonly DiscoveryFaultCheck[] = [
   {
-    name: 'who is known - stays in use for longer than a time to live, and is not told again; news come after it',
+    name: 'known workers - stay in use for longer than a time to live and are not reported again; news arrive after the fault',
     run: async (scene) => {
       await scene.worker.register(sampleCard(1))
       await scene.worker.register(sampleCard(2))
@@ -67,7 +67,7 @@ export const DISCOVERY_FAULT_CHECKS: readonly DiscoveryFaultCheck[] = [
     },
   },
   {
-    name: 'who leaves meanwhile - is gone after it, and nobody else is',
+    name: 'a worker that leaves during the fault - has left after it, and no other',
     run: async (scene) => {
       const leaving = await scene.worker.register(sampleCard(1))
       await scene.worker.register(sampleCard(2))
@@ -83,7 +83,7 @@ export const DISCOVERY_FAULT_CHECKS: readonly DiscoveryFaultCheck[] = [
     },
   },
   {
-    name: 'who comes meanwhile - is there after it, or was refused by its name and may come then',
+    name: 'a worker that registers during the fault - is known after it, or was refused with the expected code and can register then',
     run: async (scene) => {
       const record = new DiscoveryRecord()
       await scene.worker.register(sampleCard(1))

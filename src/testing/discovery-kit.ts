@@ -1,6 +1,6 @@
 /**
- * What every `Discovery` must do, as checks that a test runs: each takes two views of one fleet (for `memory` the same
- * object, for `file` two processes' worth of it) and throws when the promise is broken.
+ * What every `Discovery` must do, as checks that a test runs. Each check takes two views of one fleet (the same
+ * object for `memory`, two as if in two processes for `file`) and throws when the contract is violated.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { workerIdOf } from '../base/index.ts'
@@ -8,9 +8,9 @@ import type { WorkerCard } from '../request/index.ts'
 import type { Discovery, DiscoveryObserver } from '../discovery/index.ts'
 
 export interface DiscoveryPair {
-  /** Where workers register. */
+  /** The view that workers use to register. */
   readonly worker: Discovery
-  /** Where a frontend looks. */
+  /** The view that a frontend watches. */
   readonly frontend: Discovery
 }
 
@@ -34,7 +34,7 @@ export function sampleCard(id: number, change: Partial<WorkerCard> = {}): Worker
   }
 }
 
-/** Keeps what was told, and waits for it. */
+/** Records what an observer is told, and waits for an entry. */
 export class DiscoveryRecord implements DiscoveryObserver {
   readonly told: string[] = []
   readonly cards = new Map<string, WorkerCard>()
@@ -62,7 +62,7 @@ export class DiscoveryRecord implements DiscoveryObserver {
     this.#tell('back')
   }
 
-  /** Rejects when it has not been told after `timeoutMs`. */
+  /** Rejects when the entry is missing after `timeoutMs`. */
   async until(what: string, timeoutMs = 10_000): Promise<void> {
     const endMs = Date.now() + timeoutMs
     while (!this.told.some((line) => line.includes(what))) {
@@ -91,7 +91,7 @@ function expectEqual(actual: unknown, expected: unknown, what: string): void {
 
 export const DISCOVERY_CHECKS: readonly DiscoveryCheck[] = [
   {
-    name: 'who is there - is reported before watch resolves',
+    name: 'existing workers - are reported before watch resolves',
     run: async ({ worker, frontend }) => {
       await worker.register(sampleCard(1))
       await worker.register(sampleCard(2))
@@ -102,7 +102,7 @@ export const DISCOVERY_CHECKS: readonly DiscoveryCheck[] = [
     },
   },
   {
-    name: 'a card - arrives as it was given',
+    name: 'a card - arrives unchanged',
     run: async ({ worker, frontend }) => {
       const card = sampleCard(3, { mode: 'prefill', taints: ['gpu=a'], topology: { rack: 'r1' } })
       await worker.register(card)
@@ -111,7 +111,7 @@ export const DISCOVERY_CHECKS: readonly DiscoveryCheck[] = [
     },
   },
   {
-    name: 'who comes and goes - is reported once each, in this order',
+    name: 'workers that join and leave - are reported once each, in this order',
     run: async ({ worker, frontend }) => {
       const record = new DiscoveryRecord()
       await frontend.watch(record)
@@ -139,7 +139,7 @@ export const DISCOVERY_CHECKS: readonly DiscoveryCheck[] = [
     },
   },
   {
-    name: 'an id that is taken - is refused',
+    name: 'an id in use - is refused',
     run: async ({ worker, frontend }) => {
       await worker.register(sampleCard(6))
       const code = await frontend.register(sampleCard(6)).then(
@@ -164,7 +164,7 @@ export const DISCOVERY_CHECKS: readonly DiscoveryCheck[] = [
     },
   },
   {
-    name: 'a registration that came back - is reported again',
+    name: 'a worker that registers again - is reported again',
     run: async ({ worker, frontend }) => {
       const record = new DiscoveryRecord()
       await frontend.watch(record)

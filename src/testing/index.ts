@@ -1,10 +1,11 @@
 /**
- * Room `testing`: conformance kits for what others may bring to Baton, `baton-llm/testing`.
+ * Room `testing`: conformance kits for implementations of Baton's contracts, `baton-llm/testing`.
  *
- * Owns the kits for discovery, request planes and KV transports; names the engine's, which lies beside its contract.
+ * Owns the kits for discovery, request planes and KV transports; re-exports the engine's kit, which lies beside its
+ * contract.
  * May use: base, request, wire, engine, discovery. For: tests of an implementation; nothing that serves loads it.
  *
- * Every kit is a list of named checks that throw, or a report: any test framework will do.
+ * Every kit is a list of named checks that throw, or a report, so it works with any test framework.
  */
 export { CONFORMANCE_RULES, describeFailures, runConformance } from '../engine/testing/index.ts'
 export type {

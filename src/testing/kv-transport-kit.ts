@@ -1,5 +1,5 @@
 /**
- * What every KV transport must do, as named cases that throw when it does not. Each implementation runs them all.
+ * What every KV transport must do, as named cases that throw on a violation.
  */
 import { isDeepStrictEqual } from 'node:util'
 
@@ -9,7 +9,7 @@ import type { KvBlockReader, KvClient, KvHold, KvPullTarget, KvServer } from '..
 export interface KvTransportUnderTest {
   readonly server: KvServer
   readonly client: KvClient
-  /** Another decode worker. */
+  /** Creates the client of another decode worker. */
   readonly createClient: () => KvClient
 }
 
@@ -26,7 +26,7 @@ export interface KvTransportCase {
   run(create: KvTransportFactory): Promise<void>
 }
 
-/** Blocks in memory with a count of the pins that were not released, or released twice. */
+/** Blocks in memory that count pins which were not released, or released twice. */
 export class KitBlocks implements KvBlockReader {
   readonly fingerprint = 'kit'
   readonly blockTokens = 16
@@ -34,7 +34,7 @@ export class KitBlocks implements KvBlockReader {
   openPins = 0
   doubleReleases = 0
 
-  /** Block i has `sizes[i]` bytes that depend on its number and place. */
+  /** Block i has `sizes[i]` bytes that depend on its index and on the position. */
   constructor(sizes: readonly number[]) {
     sizes.forEach((size, block) => {
       const bytes = new Uint8Array(size)
@@ -66,7 +66,7 @@ export class KitBlocks implements KvBlockReader {
   }
 }
 
-/** What a pull has brought. */
+/** Collects the blocks of a pull. */
 export class KitTarget implements KvPullTarget {
   readonly taken = new Map<number, Uint8Array>()
   onTake: (index: number) => boolean = () => true
@@ -87,7 +87,7 @@ function expectBlocks(blocks: KitBlocks, target: KitTarget, indexes: readonly nu
   for (const index of indexes) {
     const [left, right] = [target.taken.get(index), blocks.blocks.get(index)]
     if (!left || !right || Buffer.compare(left, right) !== 0) {
-      throw new Error(`block ${index} is not what was offered`)
+      throw new Error(`block ${index} differs from the offered one`)
     }
   }
 }
@@ -103,13 +103,13 @@ async function failureOf(promise: Promise<unknown>): Promise<string> {
   }
 }
 
-/** Waits for what must come; says what did not. */
+/** Waits for a condition; the error names what is missing. */
 export async function until(what: string, isTrue: () => boolean): Promise<void> {
   for (let tries = 0; tries < 1_000; tries++) {
     if (isTrue()) return
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
-  throw new Error(`${what}: has not come within 5 s`)
+  throw new Error(`${what}: still missing after 5 s`)
 }
 
 const SETTINGS: KvTransportSettings = { leaseMs: 10_000, graceMs: 50, chunkBytes: 1_000 }
@@ -135,7 +135,7 @@ function kvCase(
 }
 
 export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
-  kvCase('blocks of every size arrive whole, and the pin is released', async (subject) => {
+  kvCase('blocks of every size arrive complete, and the pin is released', async (subject) => {
     const { server, client } = subject
     const blocks = new KitBlocks([0, 1, 999, 1_000, 1_001, 100_000, 3])
     const target = new KitTarget()
@@ -148,21 +148,21 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     expectSame('held', [server.heldBytes, server.offerCount], [0, 0])
     expectSame('acknowledged', server.stats.released.acknowledged, 1)
   }),
-  kvCase('only what is missing is sent', async ({ server, client }) => {
+  kvCase('only missing blocks are sent', async ({ server, client }) => {
     const blocks = new KitBlocks([500, 600, 700, 800])
     const target = new KitTarget()
     await client.pull(server.offer(blocks.pin(), blocks), [1, 3], target)
     expectBlocks(blocks, target, [1, 3])
     expectSame('sent', [server.stats.bytesSent, server.stats.blocksSent], [1_400, 2])
   }),
-  kvCase('with nothing missing the offer is only acknowledged', async ({ server, client }) => {
+  kvCase('if no block is missing the offer is only acknowledged', async ({ server, client }) => {
     const blocks = new KitBlocks([500])
     await client.pull(server.offer(blocks.pin(), blocks), [], new KitTarget())
     await until('release', () => blocks.openPins === 0)
     expectSame('sent', server.stats.bytesSent, 0)
     expectSame('acknowledged', server.stats.released.acknowledged, 1)
   }),
-  kvCase('many pulls at once share the connection', async ({ server, client, createClient }) => {
+  kvCase('many concurrent pulls share the connection', async ({ server, client, createClient }) => {
     const other = createClient()
     const jobs = Array.from({ length: 12 }, (_, i) => {
       const blocks = new KitBlocks([i * 300, 20_000, i])
@@ -177,7 +177,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     await until('all released', () => server.offerCount === 0)
     await other.close()
   }),
-  kvCase('an offer that was withdrawn or never made is gone', async ({ server, client }) => {
+  kvCase('an offer that was withdrawn or never made is refused', async ({ server, client }) => {
     const blocks = new KitBlocks([500])
     const offer = server.offer(blocks.pin(), blocks)
     server.withdraw(offer.offerId)
@@ -196,7 +196,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     const failure = await failureOf(client.pull(offer, [0, 1], new KitTarget()))
     expectSame('error', failure, 'kv.offer_gone')
   }),
-  kvCase('no memory at the puller abandons the offer', async ({ server, client }) => {
+  kvCase('a puller without memory abandons the offer', async ({ server, client }) => {
     const blocks = new KitBlocks([5_000, 5_000, 5_000])
     const target = new KitTarget()
     target.onTake = (index) => index < 1
@@ -205,7 +205,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     expectSame('error', failure, 'kv.transfer_failed')
     await until('release', () => blocks.openPins === 0)
     expectSame('abandoned', server.stats.released.abandoned, 1)
-    // The connection goes on with the next pull.
+    // The connection is usable for the next pull.
     const again = new KitTarget()
     await client.pull(server.offer(blocks.pin(), blocks), [0, 1, 2], again)
     expectBlocks(blocks, again, [0, 1, 2])
@@ -220,7 +220,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     expectSame('error', await failureOf(pulled), 'kv.block_refused')
     await until('release', () => blocks.openPins === 0)
   }),
-  kvCase('a cancelled pull ends at once and releases', async ({ server, client }) => {
+  kvCase('a cancelled pull ends at once and releases the pin', async ({ server, client }) => {
     const blocks = new KitBlocks(Array.from({ length: 64 }, () => 100_000))
     const target = new KitTarget()
     const controller = new AbortController()
@@ -236,7 +236,7 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     const early = await failureOf(client.pull(offer, all, target, controller.signal))
     expectSame('error of a pull cancelled before', early, 'request.cancelled')
   }),
-  kvCase('abandon releases without a pull', async ({ server, client }) => {
+  kvCase('abandon releases the pin without a pull', async ({ server, client }) => {
     const blocks = new KitBlocks([500])
     client.abandon(server.offer(blocks.pin(), blocks))
     await until('release', () => blocks.openPins === 0)
@@ -253,31 +253,37 @@ export const KV_TRANSPORT_CASES: readonly KvTransportCase[] = [
     },
     { leaseMs: 30 },
   ),
-  kvCase('a puller that dies under way releases after the grace', async (subject) => {
-    const { server, createClient } = subject
-    const blocks = new KitBlocks(Array.from({ length: 200 }, () => 200_000))
-    const mortal = createClient()
-    const target = new KitTarget()
-    target.onTake = () => {
-      void mortal.close()
-      return true
-    }
-    const offer = server.offer(blocks.pin(), blocks)
-    const failure = await failureOf(mortal.pull(offer, [...blocks.blocks.keys()], target))
-    expectSame('error', failure, 'transport.disconnected')
-    await until('release', () => blocks.openPins === 0)
-    expectSame('reasons', server.stats.released['puller-died'], 1)
-  }),
-  kvCase('a server that closes releases all and the pull fails', async ({ server, client }) => {
-    const blocks = new KitBlocks(Array.from({ length: 100 }, () => 200_000))
-    const target = new KitTarget()
-    target.onTake = () => {
-      void server.close()
-      return true
-    }
-    const offer = server.offer(blocks.pin(), blocks)
-    const failure = await failureOf(client.pull(offer, [...blocks.blocks.keys()], target))
-    if (failure === 'none') throw new Error('a pull from a closed server succeeded')
-    expectSame('pins', [blocks.openPins, blocks.doubleReleases], [0, 0])
-  }),
+  kvCase(
+    'a puller that dies during a pull - the pin is released after the grace period',
+    async (subject) => {
+      const { server, createClient } = subject
+      const blocks = new KitBlocks(Array.from({ length: 200 }, () => 200_000))
+      const mortal = createClient()
+      const target = new KitTarget()
+      target.onTake = () => {
+        void mortal.close()
+        return true
+      }
+      const offer = server.offer(blocks.pin(), blocks)
+      const failure = await failureOf(mortal.pull(offer, [...blocks.blocks.keys()], target))
+      expectSame('error', failure, 'transport.disconnected')
+      await until('release', () => blocks.openPins === 0)
+      expectSame('reasons', server.stats.released['puller-died'], 1)
+    },
+  ),
+  kvCase(
+    'a server that closes releases all pins and the pull fails',
+    async ({ server, client }) => {
+      const blocks = new KitBlocks(Array.from({ length: 100 }, () => 200_000))
+      const target = new KitTarget()
+      target.onTake = () => {
+        void server.close()
+        return true
+      }
+      const offer = server.offer(blocks.pin(), blocks)
+      const failure = await failureOf(client.pull(offer, [...blocks.blocks.keys()], target))
+      if (failure === 'none') throw new Error('a pull from a closed server succeeded')
+      expectSame('pins', [blocks.openPins, blocks.doubleReleases], [0, 0])
+    },
+  ),
 ]

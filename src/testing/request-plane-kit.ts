@@ -1,7 +1,7 @@
 /**
- * What every `RequestPlane` must do, as named cases that throw when it does not. Each implementation runs them all.
+ * What every `RequestPlane` must do, as named cases that throw on a violation.
  *
- * A case gets a plane that knows one worker (`WORKER`) whose handler the case itself supplies.
+ * A case gets a plane with one worker (`WORKER`), whose handler the case supplies.
  */
 import { isDeepStrictEqual } from 'node:util'
 
@@ -15,7 +15,7 @@ export const WORKER: WorkerId = workerIdOf(7)
 
 export interface PlaneUnderTest {
   readonly plane: RequestPlane
-  /** Makes the worker vanish, as if its process had died. */
+  /** Makes the worker vanish as if its process had died. */
   readonly killWorker: () => Promise<void> | void
 }
 
@@ -70,7 +70,7 @@ export class CollectingSink implements ReplySink {
   }
 }
 
-/** A small request; its first token says how many tokens `countingHandler` answers. */
+/** A small request; its first token is the number of tokens with which `countingHandler` answers. */
 export function planeRequest(requestId: string, tokenIds: readonly number[]): GenerateRequest {
   return {
     requestId,
@@ -84,7 +84,7 @@ export function planeRequest(requestId: string, tokenIds: readonly number[]): Ge
   }
 }
 
-/** Answers with as many tokens as the prompt's first one says: 0, 1, 2 … */
+/** Answers with as many tokens as the value of the prompt's first token: 0, 1, 2 … */
 export const countingHandler: WorkerHandler = {
   serve(request, reply) {
     const count = request.tokenIds[0] ?? 0
@@ -147,7 +147,7 @@ async function withPlane(
 
 export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
   {
-    name: 'tokens come in order and end once',
+    name: 'tokens arrive in order and the reply ends once',
     run: (create) =>
       withPlane(create, countingHandler, async ({ plane }) => {
         const sinks = [3, 0, 500, 1].map((count) => {
@@ -163,7 +163,7 @@ export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
       }),
   },
   {
-    name: 'the request arrives as it was sent',
+    name: 'the request arrives unchanged',
     run: async (create) => {
       let seen: GenerateRequest | null = null
       const handler: WorkerHandler = {
@@ -210,7 +210,7 @@ export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
     },
   },
   {
-    name: 'an error comes with its code and data and ends the reply',
+    name: 'an error arrives with its code and data and ends the reply',
     run: async (create) => {
       const handler: WorkerHandler = {
         serve(_request, reply) {
@@ -229,7 +229,7 @@ export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
     },
   },
   {
-    name: 'stop reaches the worker and the reply ends as the worker says',
+    name: 'stop reaches the worker and the reply ends as the worker reports',
     run: async (create) => {
       const handler = new OpenHandler()
       await withPlane(create, handler, async ({ plane }) => {
@@ -265,7 +265,7 @@ export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
     },
   },
   {
-    name: 'a worker is notified that its offer will not be fetched; an unknown worker is not an error',
+    name: 'a worker is told that its offer will not be fetched; an unknown worker is not an error',
     run: async (create) => {
       let told: (offerId: string) => void = () => undefined
       const released = new Promise<string>((resolve) => {
@@ -292,7 +292,7 @@ export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
       }),
   },
   {
-    name: 'a worker that dies ends every live reply with transport.disconnected',
+    name: 'a worker that dies ends every running reply with transport.disconnected',
     run: async (create) => {
       const handler = new OpenHandler(false)
       await withPlane(create, handler, async ({ plane, killWorker }) => {
@@ -308,7 +308,7 @@ export const REQUEST_PLANE_CASES: readonly PlaneCase[] = [
     },
   },
   {
-    name: 'a closed plane ends live replies and kills them at the worker',
+    name: 'a closed plane ends running replies and kills them at the worker',
     run: async (create) => {
       const handler = new OpenHandler(false)
       await withPlane(create, handler, async ({ plane }) => {

@@ -45,22 +45,22 @@ describe('--discovery', () => {
     ['', /expected memory/],
     ['/srv/fleet', /expected memory/],
     ['zookeeper://h', /expected memory/],
-    ['file:', /folder is missing/],
-    ['static:', /addresses are missing/],
-    ['static:a', /'a' is not <host>:<port>/],
-    ['static:a:0', /'a:0' is not/],
-    ['static:a:65536', /'a:65536' is not/],
+    ['file:', /folder after file: is missing/],
+    ['static:', /addresses after static: are missing/],
+    ['static:a', /expected <host>:<port>, got 'a'/],
+    ['static:a:0', /got 'a:0'/],
+    ['static:a:65536', /got 'a:65536'/],
     ['static:a:1,a:1', /twice/],
-    ['nats://', /'' is not/],
+    ['nats://', /got ''/],
     ['nats:h', /expected nats:\/\//],
     ['nats://h?prefx=a', /unknown parameter 'prefx'/],
-    ['nats://h?prefix=a.b', /prefix may have/],
-    [`nats://h?prefix=${'a'.repeat(65)}`, /prefix may have/],
+    ['nats://h?prefix=a.b', /prefix must have at most/],
+    [`nats://h?prefix=${'a'.repeat(65)}`, /prefix must have at most/],
   ])('%s - is invalid, with what was expected', (text, why) => {
     expect(() => parseDiscovery(text)).toThrow(why)
   })
 
-  it('passwords and tokens - stand in no message and no description', () => {
+  it('passwords and tokens - appear in no message and no description', () => {
     expect(() => parseDiscovery('nats://u:hush@h?nope=1&token=hush')).toThrow(/^(?!.*hush)/)
     expect(describeDiscovery(parseDiscovery('nats://u:hush@h?token=hush'))).toBe(
       'nats://h:4222 (baton)',

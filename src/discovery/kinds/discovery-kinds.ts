@@ -1,9 +1,9 @@
 /**
  * The kinds of discovery: how each is written (`memory`, `file:DIR`, `static:HOST:PORT,…`, `nats://HOST:PORT[,…]`,
- * `kubernetes[:namespace/selector]`), read, shown and opened.
+ * `kubernetes[:namespace/selector]`), parsed, displayed and opened.
  *
- * Owns: the list. A new kind is a class that implements `Discovery`, and its entry in each of the four parts of this file, which the
- * compiler asks for.
+ * Owns the list. A new kind is a class that implements `Discovery`, and an entry in each of the four parts of this
+ * file; the compiler reports missing ones.
  */
 import type { BatonError } from '../../base/index.ts'
 import { AddressDiscovery } from '../address-discovery.ts'
@@ -48,7 +48,7 @@ export function parseDiscovery(text: string): DiscoveryAddress {
   }
 }
 
-/** For people: without what is secret. */
+/** For display, without secrets. */
 export function describeDiscovery(address: DiscoveryAddress): string {
   switch (address.kind) {
     case 'memory':
@@ -64,11 +64,11 @@ export function describeDiscovery(address: DiscoveryAddress): string {
   }
 }
 
-/** What kinds of discovery need of the process that opens them. */
+/** What the kinds of discovery need from the process that opens them. */
 export interface DiscoveryContext {
-  /** Asks workers at addresses for their cards. */
+  /** Opens connections to workers at addresses and reports their cards. */
   readonly follow: () => AddressDiscoveryOptions['follow']
-  /** The folder of `file:` was not there. */
+  /** Called when the folder of `file:` did not exist and was created. */
   readonly onFolderMade: (folder: string) => void
 }
 
@@ -99,7 +99,7 @@ export function openAddress(address: DiscoveryAddress, context: DiscoveryContext
 function folderOf(text: string, rest: string): string {
   // file:DIR, file:/DIR, file:///DIR
   const folder = rest.startsWith('//') ? rest.slice(2) : rest
-  if (folder === '') throw invalid(text, 'a folder is missing behind file:')
+  if (folder === '') throw invalid(text, 'the folder after file: is missing')
   return folder
 }
 
@@ -109,9 +109,9 @@ function addressesOf(text: string, rest: string): readonly HostPort[] {
     .map((part) => part.trim())
     .filter((part) => part !== '')
     .map((part) => hostPortOf(text, part))
-  if (addresses.length === 0) throw invalid(text, 'addresses are missing behind static:')
+  if (addresses.length === 0) throw invalid(text, 'the addresses after static: are missing')
   const names = new Set(addresses.map(({ host, port }) => `${host}:${port}`))
-  if (names.size !== addresses.length) throw invalid(text, 'an address stands there twice')
+  if (names.size !== addresses.length) throw invalid(text, 'the list contains an address twice')
   return addresses
 }
 

@@ -1,6 +1,6 @@
 /**
- * Questions to the Kubernetes API of the cluster that this process runs in, as its ServiceAccount; the answer comes line by
- * line, as a watch has it.
+ * Requests to the Kubernetes API of the cluster that this process runs in, as its ServiceAccount. The answer is
+ * delivered line by line, as a watch sends it.
  */
 import { readFile } from 'node:fs/promises'
 import { request } from 'node:https'
@@ -11,29 +11,29 @@ export interface KubernetesOptions {
   /** Absent: the pod's own. */
   readonly namespace?: string
   readonly selector?: string
-  /** Absent: as Kubernetes tells every pod. */
+  /** Absent: from the variables that Kubernetes sets in every pod. */
   readonly api?: { readonly host: string; readonly port: number }
   readonly accountFolder?: string
-  /** A list that has not come by then is given up. Default 5 s. */
+  /** Timeout of a list. Default 5 s. */
   readonly listMs?: number
 }
 
 interface Asked {
   readonly path: string
-  /** The API answers with status 200; lines follow. */
+  /** The API has answered with status 200; lines follow. */
   readonly onOpen?: () => void
-  /** What it throws ends the question with it. */
+  /** An error that it throws ends the request. */
   readonly onLine: (line: string) => void
-  /** The head of the answer comes at once, that of a watch too: an API that has not sent it by then hangs. */
+  /** Timeout of the answer's head, which an API sends at once, also for a watch. */
   readonly headMs: number
-  /** Without a byte for so long the connection is given up. */
+  /** The connection is closed when no byte arrives for this time. */
   readonly silenceMs: number
   readonly signal: AbortSignal
 }
 
 const ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount'
 const LINE_LENGTH_MAX = 64 * 1024 * 1024
-/** A connection whose other side has gone without a word is found out by the system: a watch may be silent for long. */
+/** TCP keep-alive detects a peer that is gone, because a watch may be silent for long. */
 const KEEP_ALIVE_MS = 15_000
 
 export class KubernetesApi {
@@ -47,9 +47,9 @@ export class KubernetesApi {
     return this.#options.namespace ?? (await this.#account('namespace')).trim()
   }
 
-  /** Resolves with the status when the answer has ended; lines of another status than 200 are not told. */
+  /** Resolves with the status when the answer has ended. Lines are delivered only for status 200. */
   async ask({ path, onOpen, onLine, headMs, silenceMs, signal }: Asked): Promise<number> {
-    // The token is renewed by the cluster: it is read each time.
+    // The cluster renews the token, so it is read for each request.
     const [token, ca] = await Promise.all([this.#account('token'), this.#account('ca.crt')])
     const { host, port } = this.#options.api ?? apiOfCluster()
     const headers = { authorization: `Bearer ${token.trim()}`, accept: 'application/json' }
@@ -84,9 +84,12 @@ export class KubernetesApi {
         })
       })
       call.on('socket', (socket) => socket.setKeepAlive(true, KEEP_ALIVE_MS))
-      call.on('timeout', () => end(new Error('no answer in time')))
+      call.on('timeout', () => end(new Error('the Kubernetes API did not answer in time')))
       call.on('error', end)
-      const late = setTimeout(() => end(new Error('no answer in time')), headMs)
+      const late = setTimeout(
+        () => end(new Error('the Kubernetes API did not answer in time')),
+        headMs,
+      )
       late.unref()
       call.end()
     })
@@ -105,7 +108,10 @@ function apiOfCluster(): { readonly host: string; readonly port: number } {
   return { host, port: Number(process.env['KUBERNETES_SERVICE_PORT'] ?? 443) }
 }
 
-/** Looks for the end of a line in each piece once: the list of a large cluster is one line of many megabytes. */
+/**
+ * Searches each piece for the end of a line only once, because the list of a large cluster is one line of many
+ * megabytes.
+ */
 class AnswerLines {
   readonly #onLine: (line: string) => void
   #line: string[] = []
@@ -135,6 +141,7 @@ class AnswerLines {
   #add(piece: string): void {
     this.#line.push(piece)
     this.#length += piece.length
-    if (this.#length > LINE_LENGTH_MAX) throw new Error('an answer without an end')
+    if (this.#length > LINE_LENGTH_MAX)
+      throw new Error('the answer of the Kubernetes API is too long')
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Where a pod can be reached, from what the Kubernetes API says of it. A worker's port is the container port that is named
+ * The address of a pod, from its description in the Kubernetes API. A worker's port is the container port named
  * `baton`.
  */
 import { isRecord } from '../../base/index.ts'
@@ -7,7 +7,7 @@ import type { HostPort } from '../host-port.ts'
 
 const PORT_NAME = 'baton'
 
-/** Null: it does not run, is being deleted, or has no such port. */
+/** Null: the pod does not run, is being deleted, or has no such port. */
 export function podAddress(pod: unknown): HostPort | null {
   if (!isRecord(pod) || !isRecord(pod['status']) || !isRecord(pod['spec'])) return null
   const { podIP, phase } = pod['status']

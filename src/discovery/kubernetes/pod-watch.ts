@@ -1,12 +1,12 @@
 /**
- * The addresses of the pods that a selector chooses, kept up to date by one watch instead of asking again and again.
+ * Keeps the addresses of the pods that a selector matches up to date with one watch, instead of polling.
  *
- *   list ──▶ watch from its version ──▶ (ends) watch from the last version seen …
- *    ▲                │ 410: the version is too old
- *    └────────────────┘
+ * list ──▶ watch from its version ──▶ (ends) watch from the last version seen …
+ * ▲                │ 410: the version is too old
+ * └────────────────┘
  *
- * A connection that breaks or an API that refuses is tried again with growing pauses; until it answers, `addresses` rejects,
- * and whoever asks keeps what it knows. Needs a ServiceAccount that may list and watch pods.
+ * A lost connection or a refusal is retried with growing pauses. Until the API answers, `addresses` rejects and the
+ * caller keeps its known addresses. Needs a ServiceAccount that may list and watch pods.
  */
 import { BatonError, isRecord } from '../../base/index.ts'
 import type { HostPort } from '../host-port.ts'
@@ -16,7 +16,7 @@ import { podAddress } from './pod-address.ts'
 
 const SELECTOR = 'app=baton,role in (prefill,decode,agg)'
 const LIST_MS = 5_000
-/** The API ends a watch after so long; it says something before that. */
+/** The API ends a watch after this time; before that it sends bookmarks. */
 const WATCH_SECONDS = 240
 const WATCH_SILENCE_MS = (WATCH_SECONDS + 30) * 1_000
 const PAUSE_MS = { least: 200, most: 5_000 }
@@ -38,7 +38,10 @@ export class PodWatch {
     this.#listMs = options.listMs ?? LIST_MS
   }
 
-  /** Of running pods that are not being deleted. Rejects with `discovery.unavailable` while the API is away. */
+  /**
+   * Addresses of running pods that are not being deleted. Rejects with `discovery.unavailable` while the API is
+   * unavailable.
+   */
   async addresses(): Promise<readonly HostPort[]> {
     this.#first ??= this.#begin()
     await this.#first
@@ -50,7 +53,7 @@ export class PodWatch {
     this.#ending.abort()
   }
 
-  /** Resolves after the first answer or failure; the rest goes on behind. */
+  /** Resolves after the first answer or failure; the watch continues in the background. */
   async #begin(): Promise<void> {
     await new Promise<void>((resolve) => void this.#run(resolve))
   }
@@ -65,12 +68,12 @@ export class PodWatch {
           onFirst()
         }
         await this.#watch(() => {
-          // Not before it answers: an API that is away is away until then, and asked less and less often.
+          // Cleared only by an answer: until then the API counts as unavailable and is asked less and less often.
           this.#fault = null
           pauseMs = PAUSE_MS.least
         })
       } catch (thrown) {
-        const text = `the Kubernetes API does not list pods: ${BatonError.from(thrown).message}`
+        const text = `the Kubernetes API does not list the pods: ${BatonError.from(thrown).message}`
         this.#fault = new BatonError('discovery.unavailable', text, { cause: thrown })
         onFirst()
         await pause(pauseMs * (0.5 + Math.random()))
@@ -89,7 +92,8 @@ export class PodWatch {
     if (status !== 200) throw refusal(status)
     const list: unknown = JSON.parse(text)
     const items = isRecord(list) ? list['items'] : null
-    if (!Array.isArray(items)) throw new BatonError('transport.protocol', 'no list of pods')
+    if (!Array.isArray(items))
+      throw new BatonError('transport.protocol', 'the answer is not a list of pods')
     this.#pods.clear()
     for (const pod of items as unknown[]) this.#take(pod)
     this.#version = versionOf(list)
@@ -105,10 +109,10 @@ export class PodWatch {
     const { signal } = this.#ending
     const [headMs, silenceMs] = [this.#listMs, WATCH_SILENCE_MS]
     const status = await this.#api.ask({ path, onOpen, onLine, headMs, silenceMs, signal })
-    // Too old, or one that a cluster restored from a backup has not reached: the list is the truth again.
+    // The version is too old, or was not reached yet by a cluster restored from a backup; a new list is needed.
     if (status !== 200) this.#version = ''
     if (status !== 200 && status !== GONE) throw refusal(status)
-    // A server that ends every watch at once is not asked without a pause.
+    // Pause, because a server may end every watch at once.
     await pause(PAUSE_MS.least)
   }
 
@@ -116,13 +120,13 @@ export class PodWatch {
     if (!isRecord(event)) return
     const { type, object } = event
     if (type === 'ERROR') {
-      // Whatever it is, the list is the truth again; 410 is the usual one.
+      // After any error, usually 410, a new list is needed.
       this.#version = ''
       return
     }
     if (type === 'DELETED') this.#pods.delete(keyOf(object))
     else if (type === 'ADDED' || type === 'MODIFIED') this.#take(object)
-    // After an error nothing that follows is believed until the next list.
+    // After an error no further event is used until the next list.
     const version = versionOf(object)
     if (version !== '' && this.#version !== '') this.#version = version
   }
@@ -141,7 +145,7 @@ export class PodWatch {
 
 function refusal(status: number): Error {
   const mayNot = status === 401 || status === 403
-  const why = mayNot ? ': the ServiceAccount may not list and watch pods here' : ''
+  const why = mayNot ? ': the ServiceAccount needs permission to list and watch pods' : ''
   return new Error(`status ${status}${why}`)
 }
 
@@ -155,7 +159,7 @@ function versionOf(object: unknown): string {
   return typeof resourceVersion === 'string' ? resourceVersion : ''
 }
 
-/** A pod that is made anew under its name is another one. */
+/** A pod that was created again under the same name is another pod. */
 function keyOf(pod: unknown): string {
   const { uid, name } = metadataOf(pod)
   return typeof uid === 'string' ? uid : typeof name === 'string' ? name : ''

@@ -1,26 +1,26 @@
-/** Where a fleet meets at NATS: `nats://[USER:PASSWORD@]HOST:PORT[,…][?prefix=…]`, as a value. */
+/** The address of a fleet's NATS server as a value: `nats://[USER:PASSWORD@]HOST:PORT[,…][?prefix=…]`. */
 import type { BatonError } from '../../base/index.ts'
 import { hostPortOf, invalidFor } from '../host-port.ts'
 
 export interface NatsAddress {
   readonly kind: 'nats'
-  /** `host:port` each. */
+  /** Each `host:port`. */
   readonly servers: readonly string[]
-  /** Before the names of buckets and subjects: several fleets may share a server. */
+  /** The prefix of the names of buckets and subjects, so that several fleets can share a server. */
   readonly prefix: string
   readonly user?: string
   readonly password?: string
   readonly token?: string
   /** Path of a `.creds` file. */
   readonly credentials?: string
-  /** Absent: no TLS, unless the server asks for it. Paths of PEM files. */
+  /** Paths of PEM files. Absent: no TLS, unless the server requires it. */
   readonly tls?: { readonly ca?: string; readonly cert?: string; readonly key?: string }
 }
 
 const NATS_PORT = 4222
 const NATS_PARAMETERS = new Set(['prefix', 'token', 'creds', 'tls_ca', 'tls_cert', 'tls_key'])
 
-/** `option`: for what is wrong with it. Throws `config.invalid`. */
+/** `option`: named in error messages. Throws `config.invalid`. */
 export function parseNatsAddress(text: string, option: string): NatsAddress {
   const invalid = (shown: string, why: string): BatonError => invalidFor(option, shown, why)
   const [, scheme, authority = '', query = ''] =
@@ -37,11 +37,11 @@ export function parseNatsAddress(text: string, option: string): NatsAddress {
   const unknown = [...given.keys()].find((name) => !NATS_PARAMETERS.has(name))
   if (unknown !== undefined) {
     const known = [...NATS_PARAMETERS].join(', ')
-    throw invalid(withoutSecrets(text), `unknown parameter '${unknown}'; there are ${known}`)
+    throw invalid(withoutSecrets(text), `unknown parameter '${unknown}': expected one of ${known}`)
   }
   const prefix = given.get('prefix') ?? 'baton'
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(prefix)) {
-    throw invalid(withoutSecrets(text), 'prefix may have letters, digits, - and _, at most 64')
+    throw invalid(withoutSecrets(text), 'prefix must have at most 64 letters, digits, - and _')
   }
   const tls = tlsOf(given, scheme === 'tls')
   return {

@@ -1,5 +1,5 @@
 /**
- * Discovery over NATS JetStream: cards in a bucket, heartbeats beside it. For fleets of many machines.
+ * Discovery over NATS JetStream, for fleets of many machines: cards in a bucket, heartbeats as messages.
  */
 import { BatonError } from '../../base/index.ts'
 import { isProcessAlive, processPlace } from '../../os/index.ts'
@@ -23,16 +23,16 @@ import { NatsWatch } from './nats-watch.ts'
 
 export interface NatsDiscoveryOptions {
   readonly address: NatsAddress
-  /** An entry whose heartbeat was not heard for so long is gone. */
+  /** An entry without a heartbeat for this time has expired. */
   readonly ttlMs?: number
   readonly pollMs?: number
-  /** Where this process's id means something; absent: found out. For tests of other places. */
+  /** Where this process's id is valid; absent: determined from the system. For tests. */
   readonly place?: string
-  /** How long a registration waits for a server that is away. */
+  /** How long a registration waits for an unavailable server. */
   readonly registerMs?: number
 }
 
-/** So many times to live the bucket keeps a card that is not written again. */
+/** The bucket deletes a card that is not written again after this many times to live. */
 const BUCKET_TTLS = 10
 const BEATS_PER_CARD = 10
 const REGISTER_MS = 120_000
@@ -59,14 +59,14 @@ export class NatsDiscovery implements Discovery {
     this.#session = new NatsSession({
       address,
       bucket: 'workers',
-      // In memory, since it holds nothing that workers do not know themselves. A card that is not renewed is removed, and
-      // watchers are not told of the removal.
+      // In memory, because the bucket contains nothing that the workers do not know themselves. A card that is not
+      // renewed is deleted, and watchers are not told about that deletion.
       bucketOptions: { storage: 'memory', ttl: this.#lease.ttlMs * BUCKET_TTLS },
       pingMs: this.#lease.renewMs,
     })
   }
 
-  /** A server that is away is waited for: who starts a worker need not start it again when NATS is back. */
+  /** Waits for an unavailable server, so that a worker need not be started again when NATS is back. */
   async register(card: WorkerCard, observer: RegistrationObserver = {}): Promise<Registration> {
     const endMs = performance.now() + this.#registerMs
     for (let attempt = 1; ; attempt++) {
@@ -131,9 +131,9 @@ export class NatsDiscovery implements Discovery {
   }
 
   /**
-   * The revision of a dead entry under this id; 0 when there is none. Throws `request.conflict` when its owner lives: one
-   * elsewhere shows it by a heartbeat, which takes up to the time to live. `isAgain`: an earlier attempt of this process may have
-   * arrived without an answer.
+   * The revision of an expired entry under this id; 0 when there is none. Throws `request.conflict` when its owner
+   * is alive; for an owner on another machine only a heartbeat shows that, which takes up to the time to live.
+   * `isAgain`: an earlier attempt of this process may have succeeded although its answer was lost.
    */
   async #deadRevision(own: WorkerCard, isAgain: boolean): Promise<number> {
     const { workerId } = own
@@ -177,7 +177,7 @@ export class NatsDiscovery implements Discovery {
   }
 }
 
-/** The server did not answer; one that answers with a refusal (it is full) does not change its mind by waiting. */
+/** True when the server did not answer. A refusal (for example a full server) is not solved by waiting. */
 function isSilence({ code, message }: BatonError): boolean {
   return code === 'discovery.unavailable' && SILENCE.test(message)
 }

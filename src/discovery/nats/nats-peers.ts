@@ -1,5 +1,5 @@
 /**
- * What frontends tell each other over NATS: plain messages, not stored. Each hears the others, not itself.
+ * Messages between frontends over NATS: plain, not stored. A frontend does not receive its own.
  */
 import { randomUUID } from 'node:crypto'
 import { isRecord } from '../../base/index.ts'

@@ -1,8 +1,8 @@
 /**
  * One worker's card in the bucket, and its heartbeat.
  *
- * The heartbeat is a message that NATS does not store: it costs nothing that can be full. The card is written when it
- * changes, after every reconnect, and again now and then so that the bucket does not drop it.
+ * The heartbeat is a message that NATS does not store, so a full server does not stop it. The card is written when
+ * it changes, after every reconnect, and periodically so that the bucket does not delete it.
  */
 import { BatonError } from '../../base/index.ts'
 import type { WorkerCard } from '../../request/index.ts'
@@ -17,7 +17,7 @@ interface NatsRegistrationOptions {
   readonly prefix: string
   readonly place: string
   readonly renewMs: number
-  /** Every so many heartbeats the card is written again. */
+  /** The card is written again every so many heartbeats. */
   readonly beatsPerCard: number
   readonly observer: RegistrationObserver
 }
@@ -42,7 +42,10 @@ export class NatsRegistration implements Registration {
     this.#card = card
   }
 
-  /** `revision`: of the dead entry that stands there; 0: none does. Rejects with `request.conflict` if that changes. */
+  /**
+   * `revision`: of the expired entry to replace; 0: there is none. Rejects with `request.conflict` if the entry has
+   * changed.
+   */
   static async create(
     options: NatsRegistrationOptions,
     card: WorkerCard,
@@ -70,7 +73,7 @@ export class NatsRegistration implements Registration {
     this.#closed = true
     this.#release()
     if (this.#beat !== null) clearInterval(this.#beat)
-    // A server that is away, though the connection may not show it yet, cannot be told; watchers find out by the missing heartbeat.
+    // A server that is unavailable, perhaps unnoticed, cannot be told; watchers notice the missing heartbeat.
     return this.#inTurn(async () => {
       const { session, observer } = this.#options
       if (!session.isUp) return
@@ -97,7 +100,7 @@ export class NatsRegistration implements Registration {
           isRepeated = true
           throw thrown
         }
-        // An attempt whose answer was lost may have been ours.
+        // The entry may be from an attempt of ours whose answer was lost.
         const stored = await session.bucket.get(workerId)
         if (isRepeated && stored?.string() === this.#text) return
         throw new BatonError('request.conflict', `worker ${workerId} is registered already`)
@@ -116,7 +119,7 @@ export class NatsRegistration implements Registration {
     if (session.isUp) session.connection.publish(`${prefix}.beat.${this.#card.workerId}`)
   }
 
-  /** The bucket may be a new one. Workers come back a little apart from each other. */
+  /** The bucket may be new. Workers write at slightly different times. */
   #onUp(): void {
     const timer = setTimeout(
       () => {
@@ -134,7 +137,9 @@ export class NatsRegistration implements Registration {
       if (this.#closed || !this.#options.session.isUp) return
       await this.#put()
       if (this.#wasAway)
-        this.#options.observer.restored?.('NATS is back; the worker has registered again')
+        this.#options.observer.restored?.(
+          'the connection to NATS is restored; the worker has registered again',
+        )
       this.#wasAway = false
       this.#hasFailed = false
     }).catch((thrown: unknown) => {
@@ -143,7 +148,7 @@ export class NatsRegistration implements Registration {
     })
   }
 
-  /** That a card is gone is an entry as well, for which a server that is full has no place until the card's own is freed. */
+  /** A deletion is an entry as well, for which a full server has no space until the card's own space is freed. */
   async #remove(): Promise<void> {
     const { session } = this.#options
     const { workerId } = this.#card
@@ -153,7 +158,7 @@ export class NatsRegistration implements Registration {
       await this.#trying(async () => {
         await session.erase(workerId, 'PUT')
         await session.bucket.delete(workerId)
-        // Who watches has it; it is not to stand in the way of the next card.
+        // Watchers have received it; without this it would occupy the place of the next card.
         await session.erase(workerId, 'DEL')
       })
     }
@@ -165,8 +170,8 @@ export class NatsRegistration implements Registration {
   }
 
   /**
-   * Some answers are lost on the way without a fault of the server. `electionMs`: for so long it is tried again while nobody
-   * answers for the bucket, as when the server of a cluster has died that did.
+   * Retries, because an answer may be lost without a fault of the server. `electionMs`: how long to retry while no
+   * server is responsible for the bucket, as after the death of the cluster member that was.
    */
   async #trying(work: () => Promise<unknown>, electionMs = 0): Promise<void> {
     const endMs = performance.now() + electionMs
@@ -194,7 +199,7 @@ export class NatsRegistration implements Registration {
   }
 }
 
-/** The library takes no answer at once for a server without JetStream. */
+/** The client library reports a bucket without a leader like a server without JetStream. */
 function isWithoutLeader(thrown: unknown): boolean {
   return /jetstream is not enabled|no responders|timeout/i.test(messageOf(thrown))
 }

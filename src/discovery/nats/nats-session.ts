@@ -1,10 +1,11 @@
 /**
- * One connection to NATS and the bucket behind it: made, kept, and made again after every loss.
+ * One connection to NATS with a bucket, which is restored after every loss.
  *
- *   connecting ──▶ up ──▶ away ──▶ up …        close ▶ closed, from anywhere
+ * connecting ──▶ up ──▶ away ──▶ up …        close ▶ closed, from any state
  *
- * A bucket may be in the server's memory: one that was restarted has none, and gets a new one. Users of the session are
- * told `up` (each time with a bucket that may be empty) and of `away`. The library is loaded with the first session.
+ * The bucket may be in the server's memory; a restarted server has none and gets a new one. Users of the session are
+ * told `up` (each time with a bucket that may be empty) and `away`. The client library is loaded with the first
+ * session.
  */
 import { readFileSync } from 'node:fs'
 import type { KV, Kvm, KvOptions } from '@nats-io/kv'
@@ -13,16 +14,16 @@ import { BatonError } from '../../base/index.ts'
 import type { NatsAddress } from './nats-address.ts'
 
 export interface NatsUser {
-  /** The connection stands and the bucket is there; what was known of the bucket may be wrong now. */
+  /** The connection and the bucket exist; what was known about the bucket may be outdated. */
   up(): void
   away(why: string): void
 }
 
 interface NatsSessionOptions {
   readonly address: NatsAddress
-  /** Behind the address's prefix. */
+  /** The name after the address's prefix. */
   readonly bucket: string
-  /** Of the bucket, where it is not there yet. */
+  /** Used when the bucket is created. */
   readonly bucketOptions: Partial<KvOptions>
   readonly pingMs: number
 }
@@ -30,7 +31,7 @@ interface NatsSessionOptions {
 const CONNECT_MS = 3_000
 const REQUEST_MS = 2_000
 const RETRY_MS = 500
-/** As many as a bucket needs to outlive one server. */
+/** Enough for the bucket to survive the loss of one server. */
 const REPLICAS = 3
 
 export class NatsSession {
@@ -50,7 +51,7 @@ export class NatsSession {
     return this.#bucket !== null && this.#awaySince === null
   }
 
-  /** Why it is not up; null: it is. */
+  /** Why it is not up; null: it is up. */
   get awayReason(): string | null {
     return this.#awaySince
   }
@@ -71,13 +72,13 @@ export class NatsSession {
     return this.#opening
   }
 
-  /** Hears of every change from now on. */
+  /** Subscribes to the session's changes; returns a function that unsubscribes. */
   use(user: NatsUser): () => void {
     this.#users.add(user)
     return () => void this.#users.delete(user)
   }
 
-  /** True when the server answered after everything that it had sent before. */
+  /** True when the server has answered, so that everything it sent before has arrived. */
   async answers(): Promise<boolean> {
     if (!this.isUp) return false
     const late = new Promise<boolean>((resolve) => {
@@ -90,7 +91,7 @@ export class NatsSession {
     return await Promise.race([flushed, late])
   }
 
-  /** Frees the place of an entry without a word to those who watch: nothing is written for it. */
+  /** Frees the space of an entry without a message to watchers. */
   async erase(key: string, operation: 'PUT' | 'DEL'): Promise<void> {
     const entry = await this.bucket.get(key)
     if (entry?.operation !== operation) return
@@ -122,7 +123,7 @@ export class NatsSession {
         if (thrown instanceof BatonError) throw thrown
         const why = messageOf(thrown)
         if (/authorization|authentication|permissions/i.test(why)) {
-          const text = `NATS at ${this.#options.address.servers.join()} refuses this process: ${why}`
+          const text = `NATS at ${this.#options.address.servers.join()} refuses the connection: ${why}`
           throw new BatonError('config.invalid', text, { cause: thrown })
         }
         this.#away(why)
@@ -166,14 +167,17 @@ export class NatsSession {
     for await (const status of connection.status()) {
       if (this.#closed) return
       if (status.type === 'disconnect' || status.type === 'staleConnection') {
-        this.#away('the connection to NATS is lost')
+        this.#away('the connection to NATS was lost')
       } else if (status.type === 'reconnect') {
         void this.#prepare()
       }
     }
   }
 
-  /** Until the bucket is there or the connection is gone again: a server that has just started is not ready at once. */
+  /**
+   * Retries until the bucket exists or the connection is lost again, because a server that has just started is not
+   * ready at once.
+   */
   async #prepare(): Promise<void> {
     const { bucketOptions } = this.#options
     const bucket = this.#bucketName
@@ -191,7 +195,7 @@ export class NatsSession {
         for (const user of this.#users) user.up()
         return
       } catch (thrown) {
-        this.#away(`no bucket ${bucket}: ${messageOf(thrown)}`)
+        this.#away(`the bucket ${bucket} cannot be created: ${messageOf(thrown)}`)
         await pause(RETRY_MS)
       }
     }
@@ -210,8 +214,8 @@ export class NatsSession {
 }
 
 /**
- * In a cluster the bucket lies on several servers, so that it outlives one of them: with one replica it is gone as long as
- * its server is. One that was made while the cluster was not whole is spread later.
+ * In a cluster the bucket has several replicas, so that it survives the loss of one server. A bucket that was
+ * created while servers were missing gets its replicas later.
  */
 async function makeBucket(
   kvm: Kvm,
@@ -220,14 +224,14 @@ async function makeBucket(
   options: Partial<KvOptions>,
 ): Promise<KV> {
   if (connection.info?.cluster === undefined) return await kvm.create(bucket, options)
-  // A cluster of two, or one that is not whole, has not so many places.
+  // A cluster with fewer servers, or one that is incomplete, cannot have that many replicas.
   const made = await kvm
     .create(bucket, { ...options, replicas: REPLICAS })
     .catch(() => kvm.create(bucket, options))
   const { replicas, streamInfo } = await made.status()
   if (replicas >= REPLICAS) return made
   const config = JSON.stringify({ ...streamInfo.config, num_replicas: REPLICAS })
-  // What it answers does not matter: the bucket is there as it was.
+  // The result is ignored: the bucket exists in any case.
   await connection
     .request(`$JS.API.STREAM.UPDATE.KV_${bucket}`, config, { timeout: REQUEST_MS })
     .catch(() => undefined)

@@ -1,8 +1,8 @@
 /**
- * A bucket of texts that is kept on the server's disk: followed by those who read it, changed one text at a time.
+ * A bucket of texts on the server's disk: readers follow its changes, writers change one text at a time.
  *
- * Owns: what the bucket holds as far as it is known. While the server is away that stays as it was; when it is back it is
- * read anew. A change that no message told of is found by reading everything again now and then.
+ * Owns the known content of the bucket. While the server is unavailable the content stays; afterwards it is read
+ * again. A full read from time to time finds changes whose message was lost.
  */
 import type { KV, KvWatchEntry } from '@nats-io/kv'
 import type { QueuedIterator } from '@nats-io/nats-core'
@@ -12,12 +12,12 @@ import { messageOf, NatsSession, unavailable } from './nats-session.ts'
 
 export interface NatsTableOptions {
   readonly address: NatsAddress
-  /** Of the bucket, behind the address's prefix. */
+  /** The name of the bucket after the address's prefix. */
   readonly name: string
-  /** The server is away; what is known stays. */
+  /** Called when the server is unavailable; the known content stays. */
   readonly onAway?: (why: string) => void
   readonly onBack?: () => void
-  /** How long a server that is away is waited for at the start. */
+  /** How long the start waits for an unavailable server. */
   readonly openMs?: number
   readonly readAgainMs?: number
 }
@@ -48,7 +48,10 @@ export class NatsTable {
     this.#session = new NatsSession({ address, bucket: name, bucketOptions, pingMs: PING_MS })
   }
 
-  /** Rejects with `config.invalid` when the server refuses this process, `discovery.unavailable` when there is none. */
+  /**
+   * Rejects with `config.invalid` when the server refuses this process, and with `discovery.unavailable` when none
+   * answers.
+   */
   async open(): Promise<void> {
     const { address, openMs = OPEN_MS } = this.#options
     let timer: NodeJS.Timeout | null = null
@@ -66,7 +69,7 @@ export class NatsTable {
     }
   }
 
-  /** Resolves with what the bucket holds known. */
+  /** Resolves when the bucket's content is known. */
   async follow(): Promise<void> {
     await this.open()
     this.#release = this.#session.use({
@@ -81,7 +84,7 @@ export class NatsTable {
     this.#readAgain.unref()
   }
 
-  /** Of one that is followed. */
+  /** The known content, after `follow`. */
   get texts(): ReadonlyMap<string, string> {
     return this.#texts
   }
@@ -90,7 +93,7 @@ export class NatsTable {
     this.#listeners.add(listener)
   }
 
-  /** What the bucket holds now. */
+  /** The current content of the bucket. */
   async read(): Promise<ReadonlyMap<string, string>> {
     const texts = new Map<string, string>()
     for (const entry of await this.#entries()) put(texts, entry)
@@ -107,7 +110,7 @@ export class NatsTable {
     }
   }
 
-  /** False: there is no such text. Whatever others write meanwhile is not lost. */
+  /** False: the text does not exist. Concurrent writes of others are not lost. */
   async change(name: string, next: (text: string) => string): Promise<boolean> {
     for (let attempt = 1; ; attempt++) {
       const entry = await this.#bucket.get(name)
@@ -152,7 +155,7 @@ export class NatsTable {
     void this.#followPatiently()
   }
 
-  /** Until it is known, or another attempt has taken over. */
+  /** Retries until the content is known or another attempt has taken over. */
   async #followPatiently(): Promise<void> {
     const generation = ++this.#generation
     while (!this.#closed && generation === this.#generation) {
@@ -167,7 +170,7 @@ export class NatsTable {
     }
   }
 
-  /** First the changes are asked for, so that none is between them and what the bucket holds. */
+  /** Subscribes to changes first and reads the content then, so that no change is missed in between. */
   async #follow(generation: number): Promise<void> {
     const changes = await this.#bucket.watch({ include: 'updates' })
     if (generation !== this.#generation || this.#closed) {
@@ -184,7 +187,7 @@ export class NatsTable {
     void this.#followTo(changes, new Map(entries.map(({ key, revision }) => [key, revision])))
   }
 
-  /** `known`: what is older than this has been overtaken. */
+  /** `known`: older changes are ignored. */
   async #followTo(
     changes: QueuedIterator<KvWatchEntry>,
     known: Map<string, number>,
@@ -199,7 +202,7 @@ export class NatsTable {
         this.#set(texts)
       }
     } catch {
-      // The connection is lost; what changed meanwhile is read when it is back.
+      // The connection was lost; the changes are read when it is back.
     }
   }
 

@@ -1,9 +1,10 @@
 /**
  * Follows the bucket of cards and the heartbeats of workers.
  *
- * After each (re)connect one watch and one snapshot. What the snapshot lacks is not gone: a restarted server has an empty
- * bucket until its workers have written again, and so only a deletion, a dead process or missing heartbeats end an entry.
- * While NATS is away no worker expires; when it is back everybody has time to come back and a whole time to live.
+ * After each (re)connect it starts one watch and reads one snapshot. An entry that is missing in the snapshot has
+ * not left: a restarted server has an empty bucket until its workers have written again. Only a deletion, a dead
+ * process or missing heartbeats end an entry. While NATS is unavailable no worker expires; afterwards all get time
+ * to reconnect and a full time to live.
  */
 import type { KvWatchEntry } from '@nats-io/kv'
 import type { Msg, QueuedIterator } from '@nats-io/nats-core'
@@ -27,13 +28,13 @@ interface NatsWatchOptions {
 
 interface Entry {
   readonly file: CardFile
-  /** Within one connection; a new bucket counts from 1 again. */
+  /** Valid within one connection; a new bucket starts at 1. */
   readonly revision: number
 }
 
-/** Workers find back to a server at other moments than this process: an attempt of theirs may just have begun. */
+/** Workers may reconnect later than this process, because their last attempt may just have failed. */
 const RETURN_MS = 4_000
-/** An unknown worker's heartbeat makes us ask for its card, each worker so often at most. */
+/** An unknown worker's heartbeat triggers a read of its card, at most once in this time per worker. */
 const ASK_EVERY_MS = 1_000
 const ASKED_MAX = 4_096
 const FOLLOW_AGAIN_MS = 500
@@ -83,7 +84,7 @@ export class NatsWatch implements DiscoveryWatch {
     this.#poll.unref()
   }
 
-  /** A server that is lost while the first snapshot is asked for is waited for, as it would be later. */
+  /** Retries when the server is lost during the first snapshot. */
   async #followPatiently(): Promise<void> {
     while (!this.#closed) {
       try {
@@ -115,11 +116,11 @@ export class NatsWatch implements DiscoveryWatch {
     this.#renewals.grant(performance.now() + RETURN_MS)
     if (this.#isAway) this.#observer.discoveryBack?.()
     this.#isAway = false
-    // A connection that breaks meanwhile comes back with another call of this.
+    // If the connection is lost meanwhile, the reconnect calls this again.
     this.#follow().catch(() => undefined)
   }
 
-  /** Resolves with the snapshot told. First the changes are asked for, so that none is between the two. */
+  /** Resolves when the snapshot was reported. It subscribes to changes first, so that none is missed in between. */
   async #follow(): Promise<void> {
     const generation = ++this.#generation
     this.#following?.stop()
@@ -170,7 +171,7 @@ export class NatsWatch implements DiscoveryWatch {
     } else void this.#ask(workerId)
   }
 
-  /** Of a worker that is alive and whose card is not known: it had expired, or the bucket is a new one. */
+  /** Reads the card of a worker that is alive but unknown: it had expired, or the bucket is new. */
   async #ask(workerId: WorkerId): Promise<void> {
     const { session } = this.#options
     const nowMs = performance.now()
@@ -194,7 +195,7 @@ export class NatsWatch implements DiscoveryWatch {
         session.bucket.delete(workerId, { previousSeq: revision }).catch(() => undefined)
       }
       if (this.#silent().length === 0) return
-      // Perhaps it is the server that is silent.
+      // The silence may be the server's, not the worker's.
       if (!(await session.answers()) || this.#closed) return
       for (const workerId of this.#silent()) this.#drop(workerId, 'expired')
     } finally {
@@ -218,7 +219,7 @@ export class NatsWatch implements DiscoveryWatch {
   }
 }
 
-/** A watch that ends by itself is begun again with the next connection. */
+/** A watch that ends is started again with the next connection. */
 async function followTo(
   changes: QueuedIterator<KvWatchEntry>,
   take: (entry: KvWatchEntry) => void,
@@ -226,11 +227,11 @@ async function followTo(
   try {
     for await (const entry of changes) take(entry)
   } catch {
-    // The connection is lost; the session comes back with `up`.
+    // The connection was lost; the session calls `up` when it is back.
   }
 }
 
-/** The oldest worker first, so that every frontend learns of them in one order. */
+/** Oldest worker first, so that every frontend learns of them in the same order. */
 function oldestFirst(entries: readonly KvWatchEntry[]): readonly KvWatchEntry[] {
   const ageOf = (entry: KvWatchEntry): number => {
     try {
