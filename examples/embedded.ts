@@ -1,9 +1,9 @@
 /**
- * Baton inside a program of your own: a frontend, a prefill and a decode worker in one process, and one request.
+ * Baton as a library: a frontend, a prefill worker and a decode worker in one process, and one request.
  * Run: npx tsx examples/embedded.ts
  *
- * Workers elsewhere: `FileDiscovery` and `TcpRequestPlane` take the
- * places of `MemoryDiscovery` and `LocalRequestPlane`. A real model: `LlamaCppEngine` takes that of `SimEngine`.
+ * For workers in other processes, use `FileDiscovery` and `TcpRequestPlane` instead of `MemoryDiscovery` and
+ * `LocalRequestPlane`. For a real model, use `LlamaCppEngine` instead of `SimEngine`.
  */
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'

@@ -1,5 +1,5 @@
 /**
- * A whole engine: it says the prompt backwards, one token every few milliseconds. `baton serve --engine ./engine.js` runs it.
+ * A complete engine that returns the prompt backwards, one token every few milliseconds. Run it with `baton serve --engine ./engine.js`.
  */
 import { BatonError, finishChunk, tokenChunk, usageOf } from 'baton-llm/engine'
 import type { Chunk, Engine, EngineConfig, GenerateContext } from 'baton-llm/engine'

@@ -1,12 +1,12 @@
 /**
- * Your own routing rule in ten lines: a scorer that keeps work off workers whose rack draws too much power, and a filter
- * for one that is being looked at. The decision's record shows what they did. Run: npx tsx examples/scorer.ts
+ * Custom routing rules: a scorer that avoids workers whose rack uses too much power, and a filter that excludes a worker
+ * under repair. The decision's record shows their effect. Run: npx tsx examples/scorer.ts
  */
 import { seededRandom, workerIdOf } from 'baton-llm'
 import { completeRouterConfig, KvRouter } from 'baton-llm/router'
 import type { Filter, Scorer } from 'baton-llm/router'
 
-/** Kilowatts by rack, from wherever you measure them. Costs are in KV blocks; lower wins. */
+/** Kilowatts per rack, from your own measurement. Costs are in KV blocks; lower wins. */
 const power: Readonly<Record<string, number>> = { north: 38, south: 21 }
 const sparePower: Scorer = {
   name: 'spare-power',

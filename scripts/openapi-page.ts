@@ -10,9 +10,9 @@ export function openApiPage(document: OpenApi): string {
   return [
     '# OpenAPI',
     '',
-    `The HTTP API of Baton ${document.info.version}, operation by operation, made from the document that every frontend serves at`,
-    '`/openapi.json` (as a page at `/docs`): [openapi.json](/openapi.json), OpenAPI 3.1, for generators of clients. The schemas are the',
-    'ones that check the requests. What the fields do is in [HTTP API](./docs/http-api.md), every error in [errors](./docs/errors.md).',
+    `This page lists every operation of the HTTP API of Baton ${document.info.version}. It is generated from the OpenAPI 3.1 document that every`,
+    'frontend serves at `/openapi.json` (and as a page at `/docs`); client generators can use [openapi.json](/openapi.json). The schemas are',
+    'the ones that validate the requests. [HTTP API](./docs/http-api.md) explains the fields, [errors](./docs/errors.md) lists the errors.',
     ...operationsOf(document).flatMap(({ method, path, operation }) => [
       '',
       `## \`${method} ${path}\``,

@@ -1,9 +1,9 @@
 /**
- * Puts the pages of the site together in `.pages`: docs/ and the pages of the root as they are, and the API reference, which
- * TypeDoc makes from the docstrings of the package's doors; the OpenAPI document, from the code that serves it, as a file and as a page.
+ * Collects the pages of the site in `.pages`: docs/ and the pages of the root folder unchanged, the API reference that TypeDoc
+ * generates from the docstrings of the package's doors, and the OpenAPI document as a file and as a page.
  *
- * Links between pages stay as they are in the repository; what a page links to and is no page (a source, a folder) becomes a link
- * into the repository, so that the build can refuse every other dead link.
+ * Links between pages stay as they are in the repository. Links to other files (a source, a folder) become links into the repository,
+ * so that the build can refuse every other dead link.
  */
 import {
   cpSync,
@@ -31,7 +31,7 @@ const ROOT_PAGES = [
   'CHANGELOG.md',
   'SECURITY.md',
 ]
-/** Where sources are read; a fork sets its own. */
+/** Address of the repository for links to sources; a fork can set its own. */
 const REPOSITORY = process.env['BATON_REPOSITORY_URL'] ?? ''
 const DOORS = {
   embedding: 'src/index.ts',
@@ -114,7 +114,7 @@ async function writeApi() {
     logLevel: 'Error',
   })
   const project = await app.convert()
-  if (project === undefined) throw new Error('the API reference could not be made')
+  if (project === undefined) throw new Error('the API reference could not be generated')
   await app.generateOutputs(project)
 }
 

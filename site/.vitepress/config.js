@@ -1,13 +1,13 @@
-/** The documentation site: a static folder, `.vitepress/dist`, that needs no server of its own. */
+/** The documentation site: a static folder, `.vitepress/dist`, which any web server can serve. */
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const PAGES = fileURLToPath(new URL('../.pages', import.meta.url))
 
-/** Links of the menu are not checked by the build. */
+/** The build does not check links of the menu, so this function does. */
 function page(text, link) {
   const path = `${PAGES}${link.endsWith('/') ? `${link}index` : link}.md`
-  if (!existsSync(path)) throw new Error(`the menu names ${link}, which is no page`)
+  if (!existsSync(path)) throw new Error(`the menu links to ${link}, which does not exist`)
   return { text, link }
 }
 
@@ -16,7 +16,7 @@ export default {
   description: 'Disaggregated LLM serving in TypeScript',
   srcDir: '.pages',
   cleanUrls: true,
-  // A link to nowhere fails the build; addresses of this machine are examples.
+  // A dead link fails the build. Links to localhost are examples.
   ignoreDeadLinks: 'localhostLinks',
   markdown: { html: false },
   themeConfig: {
@@ -27,24 +27,24 @@ export default {
       {
         text: 'Start',
         items: [
-          page('Five minutes', '/'),
+          page('Quick start', '/'),
           page('Concepts', '/docs/concepts'),
           page('Architecture', '/ARCHITECTURE'),
-          page('Coming from others', '/docs/from-other-routers'),
-          page('Coming from Dynamo', '/docs/from-dynamo'),
+          page('From other routers', '/docs/from-other-routers'),
+          page('From Dynamo', '/docs/from-dynamo'),
           page('Clients', '/docs/clients'),
         ],
       },
       {
         text: 'Engines',
         items: [
-          page('Engines that people run', '/docs/engines-people-run'),
+          page('Existing engines', '/docs/engines-people-run'),
           page('vLLM', '/docs/engine-vllm'),
           page('SGLang', '/docs/engine-sglang'),
           page('llama-server', '/docs/engine-llama-server'),
           page('OpenAI servers', '/docs/engine-openai'),
-          page('Passing requests through', '/docs/forwarding'),
-          page('Your own engine', '/docs/engines'),
+          page('Forwarding requests', '/docs/forwarding'),
+          page('Custom engines', '/docs/engines'),
         ],
       },
       {
@@ -53,7 +53,7 @@ export default {
           page('Deploy', '/docs/deploy'),
           page('Discovery', '/docs/discovery'),
           page('Keys and tenants', '/docs/keys'),
-          page('Looking at a fleet', '/docs/operate'),
+          page('Observing a fleet', '/docs/operate'),
           page('Console', '/docs/console'),
           page('Metrics', '/docs/metrics'),
           page('Traces', '/docs/tracing'),
