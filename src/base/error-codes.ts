@@ -202,7 +202,7 @@ export const ERROR_CODES = {
     'The engine violated the stream contract; the message names the rule.',
   ),
   'backend.unknown': row('Internal', 500, '', 'The engine failed and did not say how.'),
-  'kv.transfer_failed': row('Unavailable', 503, 'retry', 'The KV cache could not be handed over.'),
+  'kv.transfer_failed': row('Unavailable', 503, 'retry', 'The KV cache could not be transferred.'),
   'kv.block_refused': row(
     'BackendProtocol',
     502,

@@ -10,17 +10,17 @@ import { shown } from './shown.ts'
 /** Rules of one chunk alone; the rest of `STREAM_RULES` needs the stream. */
 export const CHUNK_RULES = {
   'chunk-malformed':
-    'A chunk is a record with `tokenIds` (a list or an integer typed array) or with `text`, not with both; without either it carries something else that is known.',
-  'token-invalid': 'Token ids are unsigned 32-bit integers.',
-  'finish-unknown': '`finish` is one of the known reasons.',
-  'usage-invalid': 'Counts of `usage` are whole numbers from 0 to 2^32 − 1.',
-  'cached-over-prompt': '`cachedTokens` are tokens of the prompt, and not more than it has.',
-  'logprobs-mismatch': 'Log-probabilities come one per token, for the tokens of the chunk.',
+    'A chunk must be an object with `tokenIds` (a list or an integer typed array) or `text`, not both; without either it must have another known field.',
+  'token-invalid': 'Token ids must be unsigned 32-bit integers.',
+  'finish-unknown': '`finish` must be a known reason.',
+  'usage-invalid': 'Counts in `usage` must be integers from 0 to 2^32 − 1.',
+  'cached-over-prompt': '`cachedTokens` must not be more than the tokens of the prompt.',
+  'logprobs-mismatch': 'A chunk with log-probabilities must have one entry for each of its tokens.',
   'prompt-logprobs-invalid':
-    '`promptLogprobs` are those of prompt tokens behind the first one, from a place in the prompt on.',
-  'logprob-invalid': 'Log-probabilities are numbers (−Infinity included) of token ids.',
+    '`promptLogprobs` must be those of prompt tokens after the first one, from a position in the prompt on.',
+  'logprob-invalid': 'Log-probabilities must be numbers (−Infinity is allowed) of valid token ids.',
   'payload-invalid':
-    '`stopReason` is a text or a token id; `engineData` and `prefillResult` are plain values; none of them, nor `text`, is over 8 MiB.',
+    '`stopReason` must be a text or a token id; `engineData` and `prefillResult` must be plain values; none of them, nor `text`, may be over 8 MiB.',
 } as const
 
 export type ChunkRule = keyof typeof CHUNK_RULES

@@ -15,19 +15,20 @@ import type { GenerateContext } from './generate-context.ts'
 
 export const STREAM_RULES = {
   ...CHUNK_RULES,
-  'item-after-terminal': 'Nothing follows a terminal item.',
-  'missing-terminal': 'The stream ends with a chunk that has `finish`, or with an error.',
-  'error-untyped': 'An error that ends the stream is a BatonError.',
-  'tokens-over-max': 'No more tokens than `maxTokens`.',
+  'item-after-terminal': 'Nothing may follow a terminal item.',
+  'missing-terminal': 'The stream must end with a chunk that has `finish`, or with an error.',
+  'error-untyped': 'An error that ends the stream must be a BatonError.',
+  'tokens-over-max': 'A stream must not have more tokens than `maxTokens`.',
   'usage-mismatch':
-    '`usage.completionTokens` is the number of tokens streamed; beside text it never goes down.',
-  'usage-total-mismatch': '`usage.totalTokens` is the sum of prompt and completion tokens.',
+    '`usage.completionTokens` must be the number of streamed tokens; in a stream with text it must never decrease.',
+  'usage-total-mismatch': '`usage.totalTokens` must be the sum of prompt and completion tokens.',
   'usage-prompt-mismatch':
-    '`usage.promptTokens` is the number of tokens of the request, unless the stream has text.',
-  'logprobs-missing': 'Log-probabilities that were asked for come with every token.',
-  'tokens-after-cancel': 'An item asked for after the stop carries no tokens and ends the stream.',
-  'cancel-ignored': 'A stream that was stopped ends with `cancelled`.',
-  'cancelled-unasked': 'Only a stream that was stopped ends with `cancelled`.',
+    '`usage.promptTokens` must be the number of prompt tokens, unless the stream has text.',
+  'logprobs-missing': 'If log-probabilities were requested, every token must have them.',
+  'tokens-after-cancel':
+    'An item that is requested after the stop must have no tokens and must end the stream.',
+  'cancel-ignored': 'A stopped stream must end with `cancelled`.',
+  'cancelled-unasked': 'Only a stopped stream may end with `cancelled`.',
 } as const
 
 export type StreamRule = keyof typeof STREAM_RULES

@@ -1,56 +1,59 @@
 /**
- * What the conformance kit can find wrong with an engine, by name. The rules of single items are those of the
- * stream validator; here are the ones that need a whole engine.
+ * The rules that the conformance kit checks, by name. Rules of single items belong to the
+ * stream validator; the rules here need a whole engine.
  */
 import { STREAM_RULES } from '../validate-stream.ts'
 
 export const CONFORMANCE_RULES = {
   ...STREAM_RULES,
-  'start-failed': '`start` resolves.',
-  'model-empty': 'The engine config names a model.',
-  'config-invalid': 'Numbers of the engine config are whole and positive, names are not empty.',
-  'generate-failed': 'A plain request is answered by a stream, not by a throw.',
-  'no-chunks': 'A stream has at least one item.',
-  'stream-error': 'A plain request does not end in an error.',
-  'stream-not-closed': 'After the terminal item the iterator is done.',
-  'response-timeout': 'A plain request is answered within the deadline.',
-  'concurrent-generate-failed': 'Eight requests at once are all answered.',
-  'streams-mixed': 'A stream has the tokens of its own request, also beside others.',
+  'start-failed': '`start` must resolve.',
+  'model-empty': 'The engine config must name a model.',
+  'config-invalid':
+    'Numbers in the engine config must be positive integers, and names must not be empty.',
+  'generate-failed': '`generate` must return a stream for a plain request and must not throw.',
+  'no-chunks': 'A stream must have at least one item.',
+  'stream-error': 'A plain request must not end with an error.',
+  'stream-not-closed': 'After the terminal item the iterator must be done.',
+  'response-timeout': 'A plain request must be answered within the deadline.',
+  'concurrent-generate-failed': 'Eight concurrent requests must all be answered.',
+  'streams-mixed':
+    'A stream must have the tokens of its own request, also while other requests run.',
   'stray-error':
-    'Nothing fails outside a call of the contract: no promise without a handler, no timer that throws.',
-  'prefill-result-missing': 'A prefill worker ends with a `prefillResult`.',
-  'seed-not-repeatable': 'An engine with feature `seed` repeats itself under the same seed.',
+    'No error may occur outside a call of the contract, such as an unhandled rejection or a timer that throws.',
+  'prefill-result-missing': 'A stream of a prefill worker must end with a `prefillResult`.',
+  'seed-not-repeatable':
+    'An engine with the feature `seed` must give the same output for the same seed.',
   'embedding-wrong':
-    'An engine with feature `embeddings` gives a finite vector of `embeddingLength`, the same for the same tokens.',
+    'An engine with the feature `embeddings` must return a finite vector of `embeddingLength` numbers, equal for equal tokens.',
   'cancellation-not-observed':
-    'A stopped stream ends within the deadline, also before its first item.',
-  'kill-not-observed': 'A killed stream ends within the deadline.',
-  'cancel-hurts-others': 'Streams beside stopped ones go on unharmed.',
-  'drop-not-observed': 'Closing a stream that is not at its end returns within the deadline.',
-  'drop-not-released': 'A dropped stream gives back what it held.',
-  'generate-before-start': 'An engine that was not started refuses requests.',
-  'abort-failed': '`abort` of a request that is gone or unknown does no harm.',
-  'health-check-failed': 'The health check request is answered.',
-  'observe-failed': '`observe` does not throw.',
-  'rank-unknown': 'KV events and load are of the ranks that the engine config names.',
+    'A stopped stream must end within the deadline, also before its first item.',
+  'kill-not-observed': 'A killed stream must end within the deadline.',
+  'cancel-hurts-others': 'Stopping a stream must not affect other streams.',
+  'drop-not-observed': 'Closing a running stream must return within the deadline.',
+  'drop-not-released': 'A closed stream must release its resources.',
+  'generate-before-start': 'An engine that was not started must refuse requests.',
+  'abort-failed': '`abort` of an ended or unknown request must have no effect.',
+  'health-check-failed': 'The health check request must be answered.',
+  'observe-failed': '`observe` must not throw.',
+  'rank-unknown': 'KV events and load reports must be of ranks that the engine config names.',
   'kv-event-malformed':
-    'KV events, and what `heldKv` returns, are of a known kind and tier; hashes are a `Uint32Array` of pairs, low half first.',
-  'kv-event-parent-unknown': 'A stored block follows one that is stored.',
-  'kv-event-removed-unknown': 'Only what was stored is removed.',
+    'KV events, and the events that `heldKv` returns, must be of a known kind and tier; hashes must be a `Uint32Array` of pairs, low half first.',
+  'kv-event-parent-unknown': 'The parent of a stored block must be stored.',
+  'kv-event-removed-unknown': 'Only stored blocks may be removed.',
   'load-report-invalid':
-    'Load reports hold whole numbers and not more active blocks than there are.',
-  'metrics-failed': '`metrics` does not throw.',
+    'Load reports must have integers, and not more active blocks than blocks in total.',
+  'metrics-failed': '`metrics` must not throw.',
   'metrics-invalid':
-    'Metrics are a list, each with a name, help, a kind and a number that can be shown, and each once; counters end in `_total`.',
-  'metrics-unstable': 'Two readings of an idle engine have the same metrics.',
-  'counter-decreases': 'A counter never goes down.',
-  'quiescence-wrong': '`isQuiescent` returns true, false or null.',
+    '`metrics` must return a list of unique metrics, each with a valid name, help, kind and number; names of counters must end in `_total`.',
+  'metrics-unstable': 'Two calls of `metrics` on an idle engine must return the same metrics.',
+  'counter-decreases': 'A counter must never decrease.',
+  'quiescence-wrong': '`isQuiescent` must return true, false or null.',
   'drain-failed':
-    '`drain` of an idle engine returns a promise, which resolves within the deadline.',
-  'cleanup-failed': '`cleanup` resolves within the deadline.',
-  'cleanup-leaves-streams': '`cleanup` ends the streams that are live.',
-  'second-cleanup-failed': '`cleanup` can be called again.',
-  'cleanup-without-start-failed': '`cleanup` works on an engine that was never started.',
+    '`drain` of an idle engine must return a promise that resolves within the deadline.',
+  'cleanup-failed': '`cleanup` must resolve within the deadline.',
+  'cleanup-leaves-streams': '`cleanup` must end running streams.',
+  'second-cleanup-failed': 'A second call of `cleanup` must work.',
+  'cleanup-without-start-failed': '`cleanup` must work on an engine that was never started.',
 } as const
 
 export type ConformanceRule = keyof typeof CONFORMANCE_RULES
